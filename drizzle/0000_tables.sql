@@ -1,0 +1,218 @@
+-- Made by drizzle-kit from src/db/schema.ts; STRICT and WITHOUT ROWID added by hand.
+CREATE TABLE `analytics_events` (
+	`environment_id` integer NOT NULL,
+	`distinct_id` text NOT NULL,
+	`seq` integer NOT NULL,
+	`uuid` text NOT NULL,
+	`event` text NOT NULL,
+	`timestamp_ms` integer NOT NULL,
+	`received_at_ms` integer NOT NULL,
+	`properties` text NOT NULL,
+	PRIMARY KEY(`environment_id`, `distinct_id`, `seq`)
+) STRICT, WITHOUT ROWID;
+--> statement-breakpoint
+CREATE UNIQUE INDEX `analytics_events_uuid` ON `analytics_events` (`environment_id`,`uuid`);--> statement-breakpoint
+CREATE TABLE `api_keys` (
+	`hash` text PRIMARY KEY NOT NULL,
+	`id` text NOT NULL,
+	`environment_id` integer NOT NULL,
+	`kind` text NOT NULL,
+	`hint` text NOT NULL,
+	`name` text,
+	`created_at_ms` integer NOT NULL,
+	`revoked_at_ms` integer,
+	CONSTRAINT "api_keys_kind" CHECK("api_keys"."kind" IN ('secret', 'publishable'))
+) STRICT, WITHOUT ROWID;
+--> statement-breakpoint
+CREATE UNIQUE INDEX `api_keys_id` ON `api_keys` (`environment_id`,`id`);--> statement-breakpoint
+CREATE TABLE `apps` (
+	`id` text PRIMARY KEY NOT NULL,
+	`name` text NOT NULL,
+	`created_at_ms` integer NOT NULL
+) STRICT, WITHOUT ROWID;
+--> statement-breakpoint
+CREATE TABLE `consent_log` (
+	`environment_id` integer NOT NULL,
+	`distinct_id` text NOT NULL,
+	`seq` integer NOT NULL,
+	`id` text NOT NULL,
+	`purpose` text NOT NULL,
+	`decision` text NOT NULL,
+	`method` text,
+	`notice_version` text,
+	`source` text,
+	`gpc` integer,
+	`occurred_at_ms` integer NOT NULL,
+	`received_at_ms` integer NOT NULL,
+	PRIMARY KEY(`environment_id`, `distinct_id`, `seq`),
+	CONSTRAINT "consent_log_decision" CHECK("consent_log"."decision" IN ('granted', 'denied', 'withdrawn'))
+) STRICT, WITHOUT ROWID;
+--> statement-breakpoint
+CREATE TABLE `credit_balances` (
+	`environment_id` integer NOT NULL,
+	`user_id` text NOT NULL,
+	`id` text NOT NULL,
+	`pack_id` text NOT NULL,
+	`pack_name` text NOT NULL,
+	`pack_item_id` text NOT NULL,
+	`unit` text NOT NULL,
+	`matches` text NOT NULL,
+	`priority` integer NOT NULL,
+	`initial_steps` integer NOT NULL,
+	`remaining_steps` integer NOT NULL,
+	`is_live` integer NOT NULL,
+	`source` text NOT NULL,
+	`external_ref` text,
+	`notes` text,
+	`granted_at_ms` integer NOT NULL,
+	`expires_at_ms` integer NOT NULL,
+	`revoked_at_ms` integer,
+	`grant_seq` integer NOT NULL,
+	`last_seq` integer NOT NULL,
+	PRIMARY KEY(`environment_id`, `user_id`, `id`),
+	CONSTRAINT "credit_balances_unit" CHECK("credit_balances"."unit" IN ('count', 'tokens', 'seconds', 'cents')),
+	CONSTRAINT "credit_balances_source" CHECK("credit_balances"."source" IN ('purchase', 'grant', 'refund', 'manual')),
+	CONSTRAINT "credit_balances_initial_positive" CHECK("credit_balances"."initial_steps" > 0),
+	CONSTRAINT "credit_balances_remaining_not_negative" CHECK("credit_balances"."remaining_steps" >= 0),
+	CONSTRAINT "credit_balances_remaining_within_bounds" CHECK("credit_balances"."remaining_steps" <= iif("credit_balances"."unit" = 'cents', 8589934592000000, 8796093022208000)),
+	CONSTRAINT "credit_balances_live_while_remaining" CHECK("credit_balances"."is_live" = ("credit_balances"."remaining_steps" > 0))
+) STRICT, WITHOUT ROWID;
+--> statement-breakpoint
+CREATE UNIQUE INDEX `credit_balances_id` ON `credit_balances` (`id`);--> statement-breakpoint
+CREATE INDEX `credit_balances_live` ON `credit_balances` (`environment_id`,`user_id`,`expires_at_ms`) WHERE is_live = 1;--> statement-breakpoint
+CREATE UNIQUE INDEX `credit_balances_external_ref` ON `credit_balances` (`environment_id`,`user_id`,`external_ref`,`pack_id`,`pack_item_id`) WHERE external_ref IS NOT NULL;--> statement-breakpoint
+CREATE TABLE `credit_ledger` (
+	`environment_id` integer NOT NULL,
+	`user_id` text NOT NULL,
+	`seq` integer NOT NULL,
+	`balance_id` text NOT NULL,
+	`pack_id` text NOT NULL,
+	`unit` text NOT NULL,
+	`delta_steps` integer NOT NULL,
+	`balance_after_steps` integer NOT NULL,
+	`previous_seq` integer,
+	`reason` text NOT NULL,
+	`event_id` text,
+	`reservation_id` text,
+	`note` text,
+	`occurred_at_ms` integer NOT NULL,
+	PRIMARY KEY(`environment_id`, `user_id`, `seq`),
+	CONSTRAINT "credit_ledger_reason" CHECK("credit_ledger"."reason" IN ('event_committed', 'reservation_held', 'reservation_released', 'reservation_expired', 'grant', 'admin_adjust'))
+) STRICT, WITHOUT ROWID;
+--> statement-breakpoint
+CREATE TABLE `credit_pack_items` (
+	`app_id` text NOT NULL,
+	`pack_id` text NOT NULL,
+	`position` integer NOT NULL,
+	`id` text NOT NULL,
+	`amount_steps` integer NOT NULL,
+	`unit` text NOT NULL,
+	`matches` text DEFAULT '[]' NOT NULL,
+	`priority` integer DEFAULT 100 NOT NULL,
+	PRIMARY KEY(`app_id`, `pack_id`, `position`),
+	CONSTRAINT "credit_pack_items_amount_positive" CHECK("credit_pack_items"."amount_steps" > 0)
+) STRICT, WITHOUT ROWID;
+--> statement-breakpoint
+CREATE TABLE `credit_packs` (
+	`app_id` text NOT NULL,
+	`id` text NOT NULL,
+	`name` text NOT NULL,
+	`name_key` text NOT NULL,
+	`default_expiry_days` integer,
+	`unit` text,
+	`matches` text DEFAULT '[]' NOT NULL,
+	`priority` integer DEFAULT 100 NOT NULL,
+	`created_at_ms` integer NOT NULL,
+	`archived_at_ms` integer,
+	PRIMARY KEY(`app_id`, `id`)
+) STRICT, WITHOUT ROWID;
+--> statement-breakpoint
+CREATE UNIQUE INDEX `credit_packs_name_key` ON `credit_packs` (`app_id`,`name_key`) WHERE archived_at_ms IS NULL;--> statement-breakpoint
+CREATE TABLE `environments` (
+	`id` integer PRIMARY KEY NOT NULL,
+	`app_id` text NOT NULL,
+	`mode` text NOT NULL,
+	`end_user_auth` text,
+	`test_balance_count` integer DEFAULT 0 NOT NULL,
+	`test_balance_quota` integer DEFAULT 0 NOT NULL,
+	CONSTRAINT "environments_mode" CHECK("environments"."mode" IN ('live', 'test')),
+	CONSTRAINT "environments_test_quota" CHECK("environments"."test_balance_count" <= "environments"."test_balance_quota")
+) STRICT;
+--> statement-breakpoint
+CREATE UNIQUE INDEX `environments_app_mode` ON `environments` (`app_id`,`mode`);--> statement-breakpoint
+CREATE TABLE `export_audit` (
+	`environment_id` integer NOT NULL,
+	`distinct_id` text NOT NULL,
+	`seq` integer NOT NULL,
+	`action` text NOT NULL,
+	`token_hash` text NOT NULL,
+	`key_id` text,
+	`occurred_at_ms` integer NOT NULL,
+	PRIMARY KEY(`environment_id`, `distinct_id`, `seq`),
+	CONSTRAINT "export_audit_action" CHECK("export_audit"."action" IN ('minted', 'opened', 'completed', 'failed'))
+) STRICT, WITHOUT ROWID;
+--> statement-breakpoint
+CREATE TABLE `person_distinct_ids` (
+	`environment_id` integer NOT NULL,
+	`distinct_id` text NOT NULL,
+	`person_id` text,
+	`via` text,
+	`linked_at_ms` integer,
+	`event_count` integer DEFAULT 0 NOT NULL,
+	PRIMARY KEY(`environment_id`, `distinct_id`)
+) STRICT, WITHOUT ROWID;
+--> statement-breakpoint
+CREATE INDEX `person_distinct_ids_person` ON `person_distinct_ids` (`environment_id`,`person_id`) WHERE person_id IS NOT NULL;--> statement-breakpoint
+CREATE TABLE `persons` (
+	`environment_id` integer NOT NULL,
+	`id` text NOT NULL,
+	`properties` text NOT NULL,
+	`is_identified` integer NOT NULL,
+	`created_at_ms` integer NOT NULL,
+	`last_seen_at_ms` integer NOT NULL,
+	`version` integer DEFAULT 1 NOT NULL,
+	PRIMARY KEY(`environment_id`, `id`)
+) STRICT, WITHOUT ROWID;
+--> statement-breakpoint
+CREATE TABLE `reservations` (
+	`environment_id` integer NOT NULL,
+	`id` text NOT NULL,
+	`user_id` text NOT NULL,
+	`event` text NOT NULL,
+	`model` text,
+	`quantities` text NOT NULL,
+	`legs` text NOT NULL,
+	`state` text NOT NULL,
+	`created_at_ms` integer NOT NULL,
+	`expires_at_ms` integer NOT NULL,
+	`settled_at_ms` integer,
+	`settled_event_id` text,
+	`request_hash` text NOT NULL,
+	PRIMARY KEY(`environment_id`, `id`),
+	CONSTRAINT "reservations_state" CHECK("reservations"."state" IN ('open', 'committed', 'released', 'expired'))
+) STRICT, WITHOUT ROWID;
+--> statement-breakpoint
+CREATE INDEX `reservations_open` ON `reservations` (`environment_id`,`user_id`,`expires_at_ms`) WHERE state = 'open';--> statement-breakpoint
+CREATE TABLE `usage_events` (
+	`environment_id` integer NOT NULL,
+	`user_id` text NOT NULL,
+	`occurred_by_ms` integer NOT NULL,
+	`seq` integer NOT NULL,
+	`event_id` text NOT NULL,
+	`event` text NOT NULL,
+	`model` text,
+	`count_steps` integer NOT NULL,
+	`tokens_steps` integer,
+	`seconds_steps` integer,
+	`cents_steps` integer,
+	`properties` text,
+	`occurred_at_ms` integer NOT NULL,
+	`received_at_ms` integer NOT NULL,
+	`reservation_id` text,
+	`request_hash` text NOT NULL,
+	`debits` text NOT NULL,
+	`uncovered` text,
+	PRIMARY KEY(`environment_id`, `user_id`, `occurred_by_ms`, `seq`)
+) STRICT, WITHOUT ROWID;
+--> statement-breakpoint
+CREATE UNIQUE INDEX `usage_events_event_id` ON `usage_events` (`environment_id`,`event_id`);

@@ -1,0 +1,169 @@
+-- The invariants that the database itself keeps. Each RAISE says the name that src/db/constraint.ts reads.
+
+-- A ledger row is the next of its user: no gap, no second row under one seq, no INSERT OR REPLACE.
+CREATE TRIGGER credit_ledger_seq_gapless BEFORE INSERT ON credit_ledger
+WHEN new.seq <> 1 + coalesce((
+  SELECT seq FROM credit_ledger
+  WHERE environment_id = new.environment_id AND user_id = new.user_id ORDER BY seq DESC LIMIT 1
+), 0)
+BEGIN
+  SELECT RAISE(ABORT, 'credit_ledger_seq_gapless');
+END;
+--> statement-breakpoint
+-- A motion goes on from where its balance stands, and says truly where it leaves it.
+CREATE TRIGGER credit_ledger_follows_balance BEFORE INSERT ON credit_ledger
+WHEN new.reason <> 'grant' AND NOT EXISTS (
+  SELECT 1 FROM credit_balances
+  WHERE environment_id = new.environment_id AND user_id = new.user_id AND id = new.balance_id
+    AND pack_id = new.pack_id AND unit = new.unit AND last_seq = new.previous_seq
+    AND remaining_steps + new.delta_steps = new.balance_after_steps
+)
+BEGIN
+  SELECT RAISE(ABORT, 'credit_ledger_follows_balance');
+END;
+--> statement-breakpoint
+-- The row of a grant is written by the birth of its balance, never by hand.
+CREATE TRIGGER credit_ledger_grant_is_a_birth BEFORE INSERT ON credit_ledger
+WHEN new.reason = 'grant' AND NOT EXISTS (
+  SELECT 1 FROM credit_balances
+  WHERE environment_id = new.environment_id AND user_id = new.user_id AND id = new.balance_id
+    AND pack_id = new.pack_id AND unit = new.unit AND grant_seq = new.seq AND last_seq = new.seq
+    AND initial_steps = new.delta_steps AND initial_steps = new.balance_after_steps AND new.previous_seq IS NULL
+)
+BEGIN
+  SELECT RAISE(ABORT, 'credit_ledger_grant_is_a_birth');
+END;
+--> statement-breakpoint
+-- The ledger moves the balance. Two triggers, so that the partial index on what is live is touched only when a
+-- balance is emptied or filled again.
+CREATE TRIGGER credit_ledger_moves_balance AFTER INSERT ON credit_ledger
+WHEN new.reason <> 'grant' AND (new.balance_after_steps > 0) = (new.balance_after_steps - new.delta_steps > 0)
+BEGIN
+  UPDATE credit_balances SET remaining_steps = new.balance_after_steps, last_seq = new.seq
+  WHERE environment_id = new.environment_id AND user_id = new.user_id AND id = new.balance_id;
+END;
+--> statement-breakpoint
+CREATE TRIGGER credit_ledger_empties_or_fills_balance AFTER INSERT ON credit_ledger
+WHEN new.reason <> 'grant' AND (new.balance_after_steps > 0) <> (new.balance_after_steps - new.delta_steps > 0)
+BEGIN
+  UPDATE credit_balances
+  SET remaining_steps = new.balance_after_steps, last_seq = new.seq, is_live = (new.balance_after_steps > 0)
+  WHERE environment_id = new.environment_id AND user_id = new.user_id AND id = new.balance_id;
+END;
+--> statement-breakpoint
+CREATE TRIGGER credit_ledger_no_update BEFORE UPDATE ON credit_ledger
+BEGIN
+  SELECT RAISE(ABORT, 'credit_ledger_append_only');
+END;
+--> statement-breakpoint
+CREATE TRIGGER credit_ledger_no_delete BEFORE DELETE ON credit_ledger
+BEGIN
+  SELECT RAISE(ABORT, 'credit_ledger_append_only');
+END;
+--> statement-breakpoint
+-- A balance is born whole. INSERT OR REPLACE fires no delete trigger, so it is stopped here.
+CREATE TRIGGER credit_balances_born_whole BEFORE INSERT ON credit_balances
+WHEN new.remaining_steps <> new.initial_steps OR new.last_seq <> new.grant_seq OR new.revoked_at_ms IS NOT NULL
+BEGIN
+  SELECT RAISE(ABORT, 'credit_balances_born_whole');
+END;
+--> statement-breakpoint
+CREATE TRIGGER credit_balances_no_replace BEFORE INSERT ON credit_balances
+WHEN EXISTS (SELECT 1 FROM credit_balances WHERE id = new.id)
+BEGIN
+  SELECT RAISE(ABORT, 'credit_balances_id');
+END;
+--> statement-breakpoint
+CREATE TRIGGER credit_balances_no_replace_by_external_ref BEFORE INSERT ON credit_balances
+WHEN new.external_ref IS NOT NULL AND EXISTS (
+  SELECT 1 FROM credit_balances
+  WHERE environment_id = new.environment_id AND user_id = new.user_id AND external_ref = new.external_ref
+    AND pack_id = new.pack_id AND pack_item_id = new.pack_item_id
+)
+BEGIN
+  SELECT RAISE(ABORT, 'credit_balances_external_ref');
+END;
+--> statement-breakpoint
+CREATE TRIGGER credit_balances_birth AFTER INSERT ON credit_balances
+BEGIN
+  INSERT INTO credit_ledger (
+    environment_id, user_id, seq, balance_id, pack_id, unit, delta_steps, balance_after_steps, previous_seq, reason,
+    event_id, reservation_id, note, occurred_at_ms
+  )
+  VALUES (
+    new.environment_id, new.user_id, new.grant_seq, new.id, new.pack_id, new.unit, new.initial_steps,
+    new.initial_steps, NULL, 'grant', NULL, NULL, new.notes, new.granted_at_ms
+  );
+END;
+--> statement-breakpoint
+CREATE TRIGGER credit_balances_moved_by_ledger BEFORE UPDATE OF remaining_steps, last_seq, is_live ON credit_balances
+WHEN NOT EXISTS (
+  SELECT 1 FROM credit_ledger
+  WHERE environment_id = new.environment_id AND user_id = new.user_id AND seq = new.last_seq
+    AND balance_id = new.id AND previous_seq = old.last_seq AND balance_after_steps = new.remaining_steps
+)
+BEGIN
+  SELECT RAISE(ABORT, 'credit_balances_moved_by_ledger');
+END;
+--> statement-breakpoint
+CREATE TRIGGER credit_balances_frozen BEFORE UPDATE OF
+  environment_id, user_id, id, pack_id, pack_name, pack_item_id, unit, matches, priority, initial_steps, source,
+  external_ref, notes, granted_at_ms, expires_at_ms, grant_seq ON credit_balances
+BEGIN
+  SELECT RAISE(ABORT, 'credit_balances_frozen');
+END;
+--> statement-breakpoint
+CREATE TRIGGER credit_balances_revoked_once BEFORE UPDATE OF revoked_at_ms ON credit_balances
+WHEN old.revoked_at_ms IS NOT NULL OR new.remaining_steps > 0
+BEGIN
+  SELECT RAISE(ABORT, 'credit_balances_revoked_once');
+END;
+--> statement-breakpoint
+CREATE TRIGGER credit_balances_no_delete BEFORE DELETE ON credit_balances
+BEGIN
+  SELECT RAISE(ABORT, 'credit_balances_kept');
+END;
+--> statement-breakpoint
+CREATE TRIGGER reservations_settled_once BEFORE UPDATE ON reservations
+WHEN old.state <> 'open'
+BEGIN
+  SELECT RAISE(ABORT, 'reservations_settled_once');
+END;
+--> statement-breakpoint
+CREATE TRIGGER consent_log_seq_gapless BEFORE INSERT ON consent_log
+WHEN new.seq <> 1 + coalesce((
+  SELECT seq FROM consent_log
+  WHERE environment_id = new.environment_id AND distinct_id = new.distinct_id ORDER BY seq DESC LIMIT 1
+), 0)
+BEGIN
+  SELECT RAISE(ABORT, 'consent_log_seq_gapless');
+END;
+--> statement-breakpoint
+CREATE TRIGGER consent_log_no_update BEFORE UPDATE ON consent_log
+BEGIN
+  SELECT RAISE(ABORT, 'consent_log_append_only');
+END;
+--> statement-breakpoint
+CREATE TRIGGER consent_log_no_delete BEFORE DELETE ON consent_log
+BEGIN
+  SELECT RAISE(ABORT, 'consent_log_append_only');
+END;
+--> statement-breakpoint
+CREATE TRIGGER export_audit_seq_gapless BEFORE INSERT ON export_audit
+WHEN new.seq <> 1 + coalesce((
+  SELECT seq FROM export_audit
+  WHERE environment_id = new.environment_id AND distinct_id = new.distinct_id ORDER BY seq DESC LIMIT 1
+), 0)
+BEGIN
+  SELECT RAISE(ABORT, 'export_audit_seq_gapless');
+END;
+--> statement-breakpoint
+CREATE TRIGGER export_audit_no_update BEFORE UPDATE ON export_audit
+BEGIN
+  SELECT RAISE(ABORT, 'export_audit_append_only');
+END;
+--> statement-breakpoint
+CREATE TRIGGER export_audit_no_delete BEFORE DELETE ON export_audit
+BEGIN
+  SELECT RAISE(ABORT, 'export_audit_append_only');
+END;

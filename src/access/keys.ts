@@ -1,0 +1,69 @@
+import { and, eq, isNull, sql } from "drizzle-orm";
+import type { Environment } from "../context.ts";
+import { openDb } from "../db/client.ts";
+import { apiKeys, environments } from "../db/schema.ts";
+import { sha256 } from "../lib/hash.ts";
+
+/** A key in force, with all that a request needs to know of its application. */
+export interface KnownKey {
+  readonly keyId: string;
+  readonly kind: "secret" | "publishable";
+  readonly environment: Environment;
+  /** The end-user token setting as stored: JSON, or null when there is none. */
+  readonly endUserAuth: string | null;
+  /** The state of the database in which the key was found. */
+  readonly bookmark: string | null;
+}
+
+/** `sk_live_…`, `pk_test_…`: what a key looks like before the database is asked. */
+const KEY = /^(sk|pk)_(live|test)_[0-9A-Za-z]{20,64}$/;
+
+/** How long an isolate may go on believing what it read of a key: the bound on revocation that decisions.md gives. */
+const BELIEVED_MS = 30_000;
+const KEYS_MAX = 5_000;
+
+const known = new Map<string, { readonly key: KnownKey; readonly untilMs: number }>();
+
+/** Makes this isolate ask again: called when a key or a token setting changes here. */
+export function forgetKeys(): void {
+  known.clear();
+}
+
+/**
+ * The key's record, or null when it is unknown, revoked or malformed. Asked of the primary once per isolate and 30
+ * seconds; unknown keys are not remembered.
+ */
+export async function findKey(d1: D1Database, key: string, nowMs: number): Promise<KnownKey | null> {
+  if (!KEY.test(key)) return null;
+  const hash = await sha256(key);
+  const remembered = known.get(hash);
+  if (remembered !== undefined && remembered.untilMs > nowMs) return remembered.key;
+
+  const { db, bookmark } = openDb(d1, "first-primary");
+  const [row] = await db
+    .select({
+      keyId: sql<string>`${apiKeys.id}`.as("key_id"),
+      kind: apiKeys.kind,
+      environmentId: sql<number>`${environments.id}`.as("environment"),
+      appId: environments.appId,
+      mode: environments.mode,
+      endUserAuth: environments.endUserAuth,
+    })
+    .from(apiKeys)
+    .innerJoin(environments, eq(environments.id, apiKeys.environmentId))
+    .where(and(eq(apiKeys.hash, hash), isNull(apiKeys.revokedAtMs)));
+  if (row === undefined) {
+    known.delete(hash);
+    return null;
+  }
+  const found: KnownKey = {
+    keyId: row.keyId,
+    kind: row.kind,
+    environment: { id: row.environmentId, appId: row.appId, mode: row.mode },
+    endUserAuth: row.endUserAuth,
+    bookmark: bookmark(),
+  };
+  if (known.size >= KEYS_MAX) known.clear();
+  known.set(hash, { key: found, untilMs: nowMs + BELIEVED_MS });
+  return found;
+}

@@ -1,0 +1,29 @@
+import { Hono } from "hono";
+import type { World } from "./context.ts";
+import { creditRoutes } from "./credits/routes.ts";
+import { browsers } from "./http/cors.ts";
+import { answerError } from "./http/errors.ts";
+import type { AppEnv } from "./http/factory.ts";
+import { healthRoutes } from "./http/health.ts";
+import { refuseUnrouted } from "./http/not-found.ts";
+import { randomId } from "./lib/ids.ts";
+
+const realWorld: World = { now: () => Date.now(), newId: randomId };
+
+/** The whole of Purser over HTTP. A test may bring a world of its own. */
+export function createApp(world: World = realWorld) {
+  const app = new Hono<AppEnv>()
+    .onError(answerError)
+    .use(async (c, next) => {
+      c.set("world", world);
+      c.set("requestId", world.newId("req_"));
+      c.header("x-request-id", c.var.requestId);
+      await next();
+    })
+    .use("/api/v1/credits", browsers)
+    .route("/health", healthRoutes)
+    .route("/api/v1/credits", creditRoutes);
+  return app.notFound(refuseUnrouted(app));
+}
+
+export type AppType = ReturnType<typeof createApp>;

@@ -1,0 +1,41 @@
+import type { Db } from "./db/client.ts";
+import type { Settings } from "./settings.ts";
+
+export type Mode = "live" | "test";
+
+/** One application in one mode: the tenant that a request works in. */
+export interface Environment {
+  readonly id: number;
+  readonly appId: string;
+  readonly mode: Mode;
+}
+
+export type Caller =
+  | { readonly kind: "secret"; readonly keyId: string }
+  /** `endUserId` is what the end-user token proved; null where none was asked for. */
+  | { readonly kind: "publishable"; readonly keyId: string; readonly endUserId: string | null }
+  /** The administrator, by API or dashboard. */
+  | { readonly kind: "operator" }
+  /** Whoever holds a download link. */
+  | { readonly kind: "link" }
+  | { readonly kind: "cron" };
+
+/** Time and chance come through here, so that a test can set both. */
+export interface World {
+  /** Milliseconds since the epoch. */
+  readonly now: () => number;
+  /** 128 random bits in base62, behind `prefix`: `newId("crb_")`. */
+  readonly newId: (prefix: string) => string;
+}
+
+/** What a verb without a tenant receives: administration, cron, a link. */
+export interface RootCtx extends World {
+  readonly db: Db;
+  readonly settings: Settings;
+}
+
+/** What every verb receives. */
+export interface Ctx extends RootCtx {
+  readonly environment: Environment;
+  readonly caller: Caller;
+}

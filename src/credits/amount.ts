@@ -1,0 +1,54 @@
+/**
+ * Amounts are integers of a unit's smallest step, from the wire to the database and back: no float is ever added,
+ * multiplied or compared. On the wire they are JSON numbers in units (decisions.md, C1).
+ */
+export const UNITS = ["count", "tokens", "seconds", "cents"] as const;
+export type Unit = (typeof UNITS)[number];
+
+const DECIMALS: Readonly<Record<Unit, number>> = { count: 3, tokens: 3, seconds: 3, cents: 6 };
+
+/** The largest amount of a unit, in steps: up to there a double tells every step apart. */
+export const amountStepsMax: Readonly<Record<Unit, number>> = {
+  count: 8_796_093_022_208_000,
+  tokens: 8_796_093_022_208_000,
+  seconds: 8_796_093_022_208_000,
+  cents: 8_589_934_592_000_000,
+};
+
+const NUMBER = /^(-?)(\d+)(?:\.(\d+))?(?:e([+-]\d+))?$/;
+
+/**
+ * The amount in steps of its unit, exactly as the number's shortest decimal says. Null when the number has more
+ * decimals than the unit, or is beyond `amountStepsMax` on either side.
+ */
+export function toSteps(unit: Unit, amount: number): number | null {
+  const parts = NUMBER.exec(String(amount));
+  if (parts === null) return null; // NaN and the infinities
+  const [, sign = "", whole = "", fraction = "", exponent = "0"] = parts;
+  const shift = DECIMALS[unit] + Number(exponent) - fraction.length;
+  const digits = BigInt(whole + fraction);
+  if (digits === 0n) return 0;
+  if (shift > 20 || shift < -400) return null;
+  if (shift < 0 && digits % 10n ** BigInt(-shift) !== 0n) return null;
+  const steps = shift < 0 ? digits / 10n ** BigInt(-shift) : digits * 10n ** BigInt(shift);
+  if (steps > BigInt(amountStepsMax[unit])) return null;
+  return sign === "-" ? -Number(steps) : Number(steps);
+}
+
+/** The amount in its unit: the double nearest to steps / 10^decimals, which prints as that very decimal. */
+export function fromSteps(unit: Unit, steps: number): number {
+  return steps / 10 ** DECIMALS[unit];
+}
+
+/** Amounts in steps, by unit. A unit that is absent or 0 is not carried. */
+export type Quantities = { readonly [U in Unit]?: number };
+
+/** The wire form of quantities: units that are absent stay absent. */
+export function presentQuantities(quantities: Quantities): { [U in Unit]?: number } {
+  const presented: { [U in Unit]?: number } = {};
+  for (const unit of UNITS) {
+    const steps = quantities[unit];
+    if (steps !== undefined) presented[unit] = fromSteps(unit, steps);
+  }
+  return presented;
+}

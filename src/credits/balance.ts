@@ -1,0 +1,66 @@
+import { type creditBalances, NEVER_MS } from "../db/schema.ts";
+import { iso } from "../lib/time.ts";
+import { fromSteps } from "./amount.ts";
+import type { Spendable } from "./burn-down.ts";
+import type { MatchRule } from "./match.ts";
+
+export type BalanceRow = typeof creditBalances.$inferSelect;
+export type BalanceStatus = "active" | "expired" | "depleted" | "revoked";
+
+/** Rules as they are stored: JSON that Purser wrote from a validated list. */
+export function readRules(stored: string): readonly MatchRule[] {
+  return JSON.parse(stored) as MatchRule[];
+}
+
+/** A stored balance as burn-down sees it. */
+export interface SpendableBalance extends Spendable {
+  readonly packId: string;
+}
+
+export function asSpendable(row: BalanceRow): SpendableBalance {
+  return {
+    id: row.id,
+    packId: row.packId,
+    unit: row.unit,
+    rules: readRules(row.matches),
+    priority: row.priority,
+    remainingSteps: row.remainingSteps,
+    grantedAtMs: row.grantedAtMs,
+    expiresAtMs: row.expiresAtMs,
+  };
+}
+
+/** Computed when read, to the millisecond (C11). */
+export function statusOf(
+  row: Pick<BalanceRow, "revokedAtMs" | "expiresAtMs" | "remainingSteps">,
+  nowMs: number,
+): BalanceStatus {
+  if (row.revokedAtMs !== null) return "revoked";
+  if (row.expiresAtMs <= nowMs) return "expired";
+  return row.remainingSteps === 0 ? "depleted" : "active";
+}
+
+/** `expires_at_ms` on the wire: null for never. */
+export function presentExpiry(expiresAtMs: number): string | null {
+  return expiresAtMs === NEVER_MS ? null : iso(expiresAtMs);
+}
+
+/** A balance with exactly the fields of interface.md. */
+export function presentBalance(row: BalanceRow, nowMs: number) {
+  const matches = readRules(row.matches);
+  return {
+    balanceId: row.id,
+    packId: row.packId,
+    packName: row.packName,
+    packItemId: row.packItemId === "" ? null : row.packItemId,
+    kind: matches.length === 0 ? ("generic" as const) : ("per_type" as const),
+    unit: row.unit,
+    remaining: fromSteps(row.unit, row.remainingSteps),
+    initial: fromSteps(row.unit, row.initialSteps),
+    grantedAt: iso(row.grantedAtMs),
+    expiresAt: presentExpiry(row.expiresAtMs),
+    status: statusOf(row, nowMs),
+    matches: [...matches],
+    priority: row.priority,
+  };
+}

@@ -1,0 +1,168 @@
+import { and, eq, inArray, sql } from "drizzle-orm";
+import type { Ctx } from "../context.ts";
+import { constraintOf } from "../db/constraint.ts";
+import { creditBalances, environments, NEVER_MS } from "../db/schema.ts";
+import { write } from "../db/statement.ts";
+import { invalid, PurserError } from "../errors.ts";
+import { assert } from "../lib/assert.ts";
+import { DAY_MS } from "../lib/time.ts";
+import { chooseFound, findPackStatements, type Pack } from "../packs/find.ts";
+import { nameKey } from "../packs/name.ts";
+import { fromSteps, toSteps } from "./amount.ts";
+import { type BalanceRow, presentExpiry } from "./balance.ts";
+import { type Birth, bornBalances, type Issue } from "./ledger.ts";
+import type { GrantInput, GrantOutput } from "./schemas.ts";
+
+export interface Granted {
+  readonly output: GrantOutput;
+  /** Whether the balances were there already, for the same `externalRef`. */
+  readonly replayed: boolean;
+}
+
+/**
+ * Issues a pack's balances to a user: one per item, or one of `quantity` for a legacy pack; all or none. With an
+ * `externalRef` it lands once (interface.md, grant; decisions.md, C5 to C10, C19).
+ *
+ * Throws `credit_pack_not_found`, `invalid_quantity`, `invalid_request` (expiry in the past), `test_quota_exceeded`.
+ */
+export async function grant(ctx: Ctx, input: GrantInput): Promise<Granted> {
+  const [packs, items, earlier] = await ctx.db.batch([
+    ...findPackStatements(ctx, input.packId),
+    issuedUnder(ctx, input.userId, input.externalRef),
+  ]);
+  const pack = chooseFound(input.packId, packs, items);
+  // A replay is looked for first: under this pack, or under the name that it was asked for by when it was issued.
+  const isSamePack = (row: BalanceRow) => row.packId === pack?.id;
+  const isSameName = (row: BalanceRow) => nameKey(row.packName) === nameKey(input.packId);
+  const replayed = earlier.some(isSamePack)
+    ? earlier.filter(isSamePack)
+    : firstPackOf(pack?.id === input.packId ? [] : earlier.filter(isSameName));
+  if (replayed.length > 0) return { output: present(replayed), replayed: true };
+
+  if (pack === null || pack.archivedAtMs !== null) {
+    throw new PurserError("credit_pack_not_found", "There is no such credit pack, or it is archived.", {
+      param: "packId",
+    });
+  }
+  return land(ctx, decide(ctx, input, pack));
+}
+
+/** The balances that this user holds under an `externalRef`, of whatever pack: a handful at the most. */
+function issuedUnder(ctx: Ctx, userId: string, externalRef: string | undefined) {
+  return ctx.db
+    .select()
+    .from(creditBalances)
+    .where(
+      externalRef === undefined
+        ? sql`0`
+        : and(
+            eq(creditBalances.environmentId, ctx.environment.id),
+            eq(creditBalances.userId, userId),
+            eq(creditBalances.externalRef, externalRef),
+          ),
+    );
+}
+
+/** Of rows that two packs of one name may share, those of the pack that came first. */
+function firstPackOf(rows: readonly BalanceRow[]): readonly BalanceRow[] {
+  const first = rows.toSorted((a, b) => a.grantSeq - b.grantSeq)[0];
+  return rows.filter((row) => row.packId === first?.packId);
+}
+
+function decide(ctx: Ctx, input: GrantInput, pack: Pack): Issue {
+  const births = pack.items.length > 0 ? itemBirths(ctx, pack) : [legacyBirth(ctx, pack, input.quantity)];
+  const nowMs = ctx.now();
+  if (typeof input.expiresAt === "number" && input.expiresAt <= nowMs) {
+    throw invalid("expiresAt", "must be in the future");
+  }
+  const defaultMs = pack.defaultExpiryDays === null ? NEVER_MS : nowMs + pack.defaultExpiryDays * DAY_MS;
+  return {
+    userId: input.userId,
+    packId: pack.id,
+    packName: pack.name,
+    source: input.source,
+    externalRef: input.externalRef ?? null,
+    notes: input.notes ?? null,
+    grantedAtMs: nowMs,
+    expiresAtMs: input.expiresAt === undefined ? defaultMs : (input.expiresAt ?? NEVER_MS),
+    births,
+  };
+}
+
+function itemBirths(ctx: Ctx, pack: Pack): Birth[] {
+  return pack.items.map((item) => ({
+    id: ctx.newId("crb_"),
+    packItemId: item.id,
+    unit: item.unit,
+    matches: item.matches,
+    priority: item.priority,
+    amountSteps: item.amountSteps,
+  }));
+}
+
+function legacyBirth(ctx: Ctx, pack: Pack, quantity: number | null | undefined): Birth {
+  assert(pack.unit !== null, "a pack without items has a unit of its own");
+  const refuse = (message: string) => new PurserError("invalid_quantity", message, { param: "quantity" });
+  if (quantity === undefined || quantity === null) throw refuse("A pack without items needs a quantity.");
+  if (!(quantity > 0)) throw refuse("must be positive");
+  const amountSteps = toSteps(pack.unit, quantity);
+  if (amountSteps === null) throw refuse("has more decimals than the pack's unit, or is larger than it can hold");
+  return {
+    id: ctx.newId("crb_"),
+    packItemId: "",
+    unit: pack.unit,
+    matches: pack.matches,
+    priority: pack.priority,
+    amountSteps,
+  };
+}
+
+/** One batch: the test quota, the balances with their ledger rows, and what stands under this grant afterwards. */
+async function land(ctx: Ctx, issue: Issue): Promise<Granted> {
+  const ids = issue.births.map((birth) => birth.id);
+  const isThere = and(
+    eq(creditBalances.environmentId, ctx.environment.id),
+    eq(creditBalances.userId, issue.userId),
+    issue.externalRef === null
+      ? inArray(creditBalances.id, ids)
+      : and(eq(creditBalances.externalRef, issue.externalRef), eq(creditBalances.packId, issue.packId)),
+  );
+  const thereAlready = sql`EXISTS (SELECT 1 FROM ${creditBalances} WHERE ${isThere})`;
+  const counted = write(
+    ctx.db,
+    sql`
+    UPDATE ${environments}
+    SET test_balance_count = test_balance_count + ${ids.length}, test_balance_quota = ${ctx.settings.testBalanceQuota}
+    WHERE id = ${ctx.environment.id} AND mode = 'test' AND NOT (${thereAlready})`,
+  );
+  const standing = ctx.db.select().from(creditBalances).where(isThere);
+  const born = bornBalances(ctx, issue, thereAlready);
+  try {
+    const rows =
+      ctx.environment.mode === "test"
+        ? (await ctx.db.batch([counted, born, standing]))[2]
+        : (await ctx.db.batch([born, standing]))[1];
+    const replayed = rows.every((row) => !ids.includes(row.id));
+    return { output: present(rows), replayed };
+  } catch (error) {
+    if (constraintOf(error) !== "environments_test_quota") throw error;
+    throw new PurserError("test_quota_exceeded", "The application holds as many test-mode balances as it may.", {
+      details: { quota: ctx.settings.testBalanceQuota },
+    });
+  }
+}
+
+function present(rows: readonly BalanceRow[]): GrantOutput {
+  const balances = rows
+    .toSorted((a, b) => a.grantSeq - b.grantSeq)
+    .map((row) => ({
+      balanceId: row.id,
+      packItemId: row.packItemId === "" ? null : row.packItemId,
+      remaining: fromSteps(row.unit, row.remainingSteps),
+      expiresAt: presentExpiry(row.expiresAtMs),
+    }));
+  const first = balances[0];
+  assert(first !== undefined, "a grant leaves at least one balance");
+  const { balanceId, remaining, expiresAt } = first;
+  return { balances, balanceId, remaining, expiresAt };
+}

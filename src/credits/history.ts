@@ -1,0 +1,85 @@
+import { and, desc, eq, lt, sql } from "drizzle-orm";
+import type { Ctx } from "../context.ts";
+import { creditBalances, creditLedger } from "../db/schema.ts";
+import { rows } from "../db/statement.ts";
+import { invalid } from "../errors.ts";
+import { openCursor, sealCursor } from "../lib/cursor.ts";
+import { type LedgerRow, presentEntry } from "./ledger.ts";
+import { balanceNotFound } from "./revoke.ts";
+import type { HistoryInput, HistoryOutput } from "./schemas.ts";
+
+/**
+ * A page of the user's ledger, newest first, of one balance when `balanceId` is given. The cursor holds the seq of the
+ * last entry shown, so pages stay put while rows are written. Throws `credit_balance_not_found` (C16, C17).
+ */
+export async function history(ctx: Ctx, input: HistoryInput): Promise<HistoryOutput> {
+  const scope = [ctx.environment.id, input.userId, input.balanceId ?? ""];
+  const before = input.cursor === undefined ? null : await openCursor(input.cursor, scope);
+  if (input.cursor !== undefined && before === null) {
+    throw invalid("cursor", "is not a cursor that this list gave out");
+  }
+  const found =
+    input.balanceId === undefined
+      ? await page(ctx, input.userId, before, input.limit)
+      : await pageOfBalance(ctx, input.userId, input.balanceId, before, input.limit);
+  const entries = found.slice(0, input.limit);
+  const last = entries.at(-1);
+  const isMore = found.length > input.limit && last !== undefined;
+  return { entries: entries.map(presentEntry), nextCursor: isMore ? await sealCursor(last.seq, scope) : null };
+}
+
+/** One row more than the page, to know whether there is another. */
+async function page(ctx: Ctx, userId: string, before: number | null, limit: number): Promise<LedgerRow[]> {
+  const isIt = and(
+    eq(creditLedger.environmentId, ctx.environment.id),
+    eq(creditLedger.userId, userId),
+    before === null ? undefined : lt(creditLedger.seq, before),
+  );
+  return ctx.db
+    .select()
+    .from(creditLedger)
+    .where(isIt)
+    .orderBy(desc(creditLedger.seq))
+    .limit(limit + 1);
+}
+
+/** Follows `previous_seq` from the balance's latest motion, or from the last entry shown: no index, no scan. */
+async function pageOfBalance(
+  ctx: Ctx,
+  userId: string,
+  balanceId: string,
+  before: number | null,
+  limit: number,
+): Promise<LedgerRow[]> {
+  const ofUser = sql`environment_id = ${ctx.environment.id} AND user_id = ${userId}`;
+  const start =
+    before === null
+      ? sql`(SELECT last_seq FROM credit_balances WHERE ${ofUser} AND id = ${balanceId})`
+      : sql`(SELECT previous_seq FROM credit_ledger WHERE ${ofUser} AND seq = ${before} AND balance_id = ${balanceId})`;
+  const isIt = and(
+    eq(creditBalances.environmentId, ctx.environment.id),
+    eq(creditBalances.userId, userId),
+    eq(creditBalances.id, balanceId),
+  );
+  const [found, motions] = await ctx.db.batch([
+    ctx.db.select({ id: creditBalances.id }).from(creditBalances).where(isIt),
+    rows<LedgerRow>(
+      ctx.db,
+      sql`
+      WITH RECURSIVE motion AS (
+        SELECT * FROM credit_ledger WHERE ${ofUser} AND seq = ${start}
+        UNION ALL
+        SELECT older.* FROM motion CROSS JOIN credit_ledger AS older
+        WHERE older.environment_id = motion.environment_id AND older.user_id = motion.user_id
+          AND older.seq = motion.previous_seq
+        LIMIT ${limit + 1}
+      )
+      SELECT environment_id AS environmentId, user_id AS userId, seq, balance_id AS balanceId, pack_id AS packId, unit,
+        delta_steps AS deltaSteps, balance_after_steps AS balanceAfterSteps, previous_seq AS previousSeq, reason,
+        event_id AS eventId, reservation_id AS reservationId, note, occurred_at_ms AS occurredAtMs
+      FROM motion`,
+    ),
+  ]);
+  if (found.length === 0) throw balanceNotFound();
+  return motions;
+}

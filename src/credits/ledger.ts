@@ -1,0 +1,137 @@
+import { type SQL, sql } from "drizzle-orm";
+import type { Ctx } from "../context.ts";
+import type { creditLedger } from "../db/schema.ts";
+import { write } from "../db/statement.ts";
+import { iso } from "../lib/time.ts";
+import { fromSteps } from "./amount.ts";
+
+/**
+ * The only writer of amounts. Two ways: a balance is born (`bornBalances`, its ledger row written by a trigger), or a
+ * motion is appended (`appended`, which triggers apply to the balance). Nothing else writes `remaining_steps`.
+ */
+export type LedgerRow = typeof creditLedger.$inferSelect;
+
+/** The user's next ledger seq, less one: read inside the statement that writes, so it cannot be stale. */
+const lastSeqOf = (environmentId: number, userId: string): SQL =>
+  sql`coalesce((SELECT seq FROM credit_ledger WHERE environment_id = ${environmentId} AND user_id = ${userId} ORDER BY seq DESC LIMIT 1), 0)`;
+
+/** What a grant decides of one balance. Amounts in steps, times in milliseconds. */
+export interface Birth {
+  readonly id: string;
+  readonly packItemId: string;
+  readonly unit: string;
+  /** JSON list of match rules. */
+  readonly matches: string;
+  readonly priority: number;
+  readonly amountSteps: number;
+}
+
+export interface Issue {
+  readonly userId: string;
+  readonly packId: string;
+  readonly packName: string;
+  readonly source: string;
+  readonly externalRef: string | null;
+  readonly notes: string | null;
+  readonly grantedAtMs: number;
+  readonly expiresAtMs: number;
+  readonly births: readonly Birth[];
+}
+
+/**
+ * One statement that brings all of an issue's balances to life, or none: `unless` is the condition under which they are
+ * there already. JSON carries the values, since D1 binds JavaScript numbers as REAL.
+ */
+export function bornBalances(ctx: Ctx, issue: Issue, unless: SQL) {
+  const { births, ...common } = issue;
+  const environmentId = ctx.environment.id;
+  return write(
+    ctx.db,
+    sql`
+    INSERT INTO credit_balances (
+      environment_id, user_id, id, pack_id, pack_name, pack_item_id, unit, matches, priority, initial_steps,
+      remaining_steps, is_live, source, external_ref, notes, granted_at_ms, expires_at_ms, grant_seq, last_seq
+    )
+    SELECT CAST(${environmentId} AS INTEGER), ${issue.userId}, birth.value ->> 'id', issue.value ->> 'packId',
+      issue.value ->> 'packName', birth.value ->> 'packItemId', birth.value ->> 'unit', birth.value ->> 'matches',
+      birth.value ->> 'priority', birth.value ->> 'amountSteps', birth.value ->> 'amountSteps', 1,
+      issue.value ->> 'source', issue.value ->> 'externalRef', issue.value ->> 'notes', issue.value ->> 'grantedAtMs',
+      issue.value ->> 'expiresAtMs', last.seq + 1 + birth.key, last.seq + 1 + birth.key
+    FROM json_each(${JSON.stringify([common])}) AS issue, json_each(${JSON.stringify(births)}) AS birth,
+      (SELECT ${lastSeqOf(environmentId, issue.userId)} AS seq) AS last
+    WHERE NOT (${unless})
+    ORDER BY birth.key`,
+  );
+}
+
+/** One motion of one balance. */
+export interface Motion {
+  readonly balanceId: string;
+  /** In steps; negative when credits are consumed. */
+  readonly deltaSteps: number;
+  readonly reason: Exclude<LedgerRow["reason"], "grant">;
+  readonly eventId?: string;
+  readonly reservationId?: string;
+  readonly note?: string;
+}
+
+/**
+ * One statement that appends motions to a user's ledger, in their order; no balance may appear twice in one statement,
+ * since each row goes on from where its balance stood before it. Each delta is final: a CHECK aborts the whole batch
+ * when one would go below zero. `provided` holds the motions back unless it is true.
+ */
+export function appended(ctx: Ctx, userId: string, motions: readonly Motion[], provided: SQL = sql`1`) {
+  const environmentId = ctx.environment.id;
+  return write(
+    ctx.db,
+    sql`
+    INSERT INTO credit_ledger (
+      environment_id, user_id, seq, balance_id, pack_id, unit, delta_steps, balance_after_steps, previous_seq, reason,
+      event_id, reservation_id, note, occurred_at_ms
+    )
+    SELECT b.environment_id, b.user_id, last.seq + 1 + motion.key, b.id, b.pack_id, b.unit,
+      motion.value ->> 'deltaSteps', b.remaining_steps + (motion.value ->> 'deltaSteps'), b.last_seq,
+      motion.value ->> 'reason', motion.value ->> 'eventId', motion.value ->> 'reservationId',
+      motion.value ->> 'note', CAST(${ctx.now()} AS INTEGER)
+    FROM (SELECT ${lastSeqOf(environmentId, userId)} AS seq) AS last, json_each(${JSON.stringify(motions)}) AS motion
+    CROSS JOIN credit_balances AS b
+    WHERE b.environment_id = ${environmentId} AND b.user_id = ${userId} AND b.id = motion.value ->> 'balanceId'
+      AND (${provided})
+    ORDER BY motion.key`,
+  );
+}
+
+/** The one motion of a revoke: whatever remains is taken back, unless the balance is revoked already. */
+export function reversed(ctx: Ctx, balanceId: string, note: string | null) {
+  return write(
+    ctx.db,
+    sql`
+    INSERT INTO credit_ledger (
+      environment_id, user_id, seq, balance_id, pack_id, unit, delta_steps, balance_after_steps, previous_seq, reason,
+      note, occurred_at_ms
+    )
+    SELECT b.environment_id, b.user_id, 1 + (
+        SELECT seq FROM credit_ledger
+        WHERE environment_id = b.environment_id AND user_id = b.user_id ORDER BY seq DESC LIMIT 1
+      ), b.id, b.pack_id, b.unit, -b.remaining_steps, 0, b.last_seq, 'admin_adjust', ${note},
+      CAST(${ctx.now()} AS INTEGER)
+    FROM credit_balances AS b
+    WHERE b.id = ${balanceId} AND b.environment_id = ${ctx.environment.id} AND b.revoked_at_ms IS NULL`,
+  );
+}
+
+/** A ledger row with the fields of interface.md, and `note` and `unit` (C16). Its id follows from what is unique. */
+export function presentEntry(row: LedgerRow) {
+  return {
+    id: `led_${row.balanceId.replace(/^crb_/, "")}_${row.seq}`,
+    balanceId: row.balanceId,
+    packId: row.packId,
+    delta: fromSteps(row.unit, row.deltaSteps),
+    unit: row.unit,
+    reason: row.reason,
+    eventId: row.eventId,
+    reservationId: row.reservationId,
+    occurredAt: iso(row.occurredAtMs),
+    note: row.note,
+  };
+}

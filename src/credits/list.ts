@@ -1,0 +1,46 @@
+import { and, eq, gt, sql } from "drizzle-orm";
+import type { Ctx } from "../context.ts";
+import { creditBalances } from "../db/schema.ts";
+import { asSpendable, presentBalance, readRules } from "./balance.ts";
+import { spendingOrder } from "./burn-down.ts";
+import { rulesPassFilter } from "./match.ts";
+import type { ListInput, ListOutput } from "./schemas.ts";
+
+/** The user's balances that can pay now: one index range, however many are dead. */
+export function liveBalances(ctx: Ctx, userId: string) {
+  return ctx.db
+    .select()
+    .from(creditBalances)
+    .where(
+      and(
+        eq(creditBalances.environmentId, ctx.environment.id),
+        eq(creditBalances.userId, userId),
+        // Written out, so that the planner sees the partial index's own condition.
+        sql`is_live = 1`,
+        gt(creditBalances.expiresAtMs, ctx.now()),
+      ),
+    );
+}
+
+function everyBalance(ctx: Ctx, userId: string) {
+  return ctx.db
+    .select()
+    .from(creditBalances)
+    .where(and(eq(creditBalances.environmentId, ctx.environment.id), eq(creditBalances.userId, userId)));
+}
+
+/**
+ * The user's balances in spending order: those that are active, or all with `includeExpired`; with `event`, those whose
+ * rules cover it (C4, C12, C13). An unknown user has none.
+ */
+export async function list(ctx: Ctx, input: ListInput): Promise<ListOutput> {
+  const rows = await (input.includeExpired ? everyBalance(ctx, input.userId) : liveBalances(ctx, input.userId));
+  const { event } = input;
+  const nowMs = ctx.now();
+  const credits = rows
+    .filter((row) => event === undefined || rulesPassFilter(readRules(row.matches), event))
+    .map((row) => ({ row, order: asSpendable(row) }))
+    .sort((a, b) => spendingOrder(a.order, b.order))
+    .map(({ row }) => presentBalance(row, nowMs));
+  return { credits };
+}

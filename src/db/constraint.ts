@@ -1,0 +1,36 @@
+/**
+ * The names of what the database itself refuses: CHECKs and triggers say theirs, a UNIQUE index says its columns.
+ * Every name that the code acts on stands here.
+ */
+const REFUSALS = {
+  credit_balances_remaining_not_negative: "credit_balances_remaining_not_negative",
+  credit_balances_remaining_within_bounds: "credit_balances_remaining_within_bounds",
+  credit_balances_external_ref: "credit_balances_external_ref",
+  credit_balances_revoked_once: "credit_balances_revoked_once",
+  credit_ledger_seq_gapless: "credit_ledger_seq_gapless",
+  credit_ledger_follows_balance: "credit_ledger_follows_balance",
+  environments_test_quota: "environments_test_quota",
+  credit_packs_name_key: "credit_packs.app_id, credit_packs.name_key",
+  usage_events_event_id: "usage_events.environment_id, usage_events.event_id",
+  usage_events_primary_key: "usage_events.environment_id, usage_events.user_id, usage_events.occurred_by_ms",
+  reservations_primary_key: "reservations.environment_id, reservations.id",
+  reservations_settled_once: "reservations_settled_once",
+  analytics_events_uuid: "analytics_events.environment_id, analytics_events.uuid",
+  analytics_events_primary_key: "analytics_events.environment_id, analytics_events.distinct_id",
+  consent_log_seq_gapless: "consent_log_seq_gapless",
+  export_audit_seq_gapless: "export_audit_seq_gapless",
+} as const;
+
+export type Constraint = keyof typeof REFUSALS;
+
+/** Which constraint of ours an error of D1 speaks of; null when it is another kind of error. */
+export function constraintOf(error: unknown): Constraint | null {
+  for (let cause = error; cause instanceof Error; cause = cause.cause) {
+    // DrizzleQueryError's own message holds SQL and parameters; D1's words are in its cause.
+    if (cause.name === "DrizzleQueryError" || !cause.message.includes("SQLITE_CONSTRAINT")) continue;
+    for (const [name, words] of Object.entries(REFUSALS)) {
+      if (cause.message.includes(words)) return name as Constraint;
+    }
+  }
+  return null;
+}

@@ -1,0 +1,342 @@
+/**
+ * Every table of Purser. Amounts are integer steps (credits/amount.ts), times are integer milliseconds since the epoch.
+ *
+ * This file is what Drizzle types and drizzle-kit compares with; `STRICT`, `WITHOUT ROWID` and the triggers that keep the
+ * invariants stand in `drizzle/*.sql`, because drizzle-kit cannot say them. `test/worker/db.test.ts` holds both together.
+ */
+import { sql } from "drizzle-orm";
+import { check, index, integer, primaryKey, sqliteTable, text, uniqueIndex } from "drizzle-orm/sqlite-core";
+
+/** `expires_at_ms` of what never expires: sorts after every date, so "live" is one index range. */
+export const NEVER_MS = Number.MAX_SAFE_INTEGER;
+
+export const apps = sqliteTable("apps", {
+  id: text("id").primaryKey(),
+  name: text("name").notNull(),
+  createdAtMs: integer("created_at_ms").notNull(),
+});
+
+/** One application in one mode: the tenant. Its small integer id leads every tenant table. */
+export const environments = sqliteTable(
+  "environments",
+  {
+    id: integer("id").primaryKey(),
+    appId: text("app_id").notNull(),
+    mode: text("mode", { enum: ["live", "test"] }).notNull(),
+    /** The end-user token setting as JSON; null: publishable keys read nothing. */
+    endUserAuth: text("end_user_auth"),
+    testBalanceCount: integer("test_balance_count").notNull().default(0),
+    testBalanceQuota: integer("test_balance_quota").notNull().default(0),
+  },
+  (t) => [
+    uniqueIndex("environments_app_mode").on(t.appId, t.mode),
+    check("environments_mode", sql`${t.mode} IN ('live', 'test')`),
+    check("environments_test_quota", sql`${t.testBalanceCount} <= ${t.testBalanceQuota}`),
+  ],
+);
+
+export const apiKeys = sqliteTable(
+  "api_keys",
+  {
+    /** SHA-256 of the key, base64url. The key itself is nowhere. */
+    hash: text("hash").primaryKey(),
+    id: text("id").notNull(),
+    environmentId: integer("environment_id").notNull(),
+    kind: text("kind", { enum: ["secret", "publishable"] }).notNull(),
+    hint: text("hint").notNull(),
+    name: text("name"),
+    createdAtMs: integer("created_at_ms").notNull(),
+    revokedAtMs: integer("revoked_at_ms"),
+  },
+  (t) => [
+    uniqueIndex("api_keys_id").on(t.environmentId, t.id),
+    check("api_keys_kind", sql`${t.kind} IN ('secret', 'publishable')`),
+  ],
+);
+
+export const creditPacks = sqliteTable(
+  "credit_packs",
+  {
+    appId: text("app_id").notNull(),
+    id: text("id").notNull(),
+    name: text("name").notNull(),
+    /** packs/name.ts: what a name is compared by. */
+    nameKey: text("name_key").notNull(),
+    defaultExpiryDays: integer("default_expiry_days"),
+    /** Of a legacy pack; null for a pack with items. */
+    unit: text("unit", { enum: ["count", "tokens", "seconds", "cents"] }),
+    matches: text("matches").notNull().default("[]"),
+    priority: integer("priority").notNull().default(100),
+    createdAtMs: integer("created_at_ms").notNull(),
+    archivedAtMs: integer("archived_at_ms"),
+  },
+  (t) => [
+    primaryKey({ columns: [t.appId, t.id] }),
+    uniqueIndex("credit_packs_name_key").on(t.appId, t.nameKey).where(sql`archived_at_ms IS NULL`),
+  ],
+);
+
+export const creditPackItems = sqliteTable(
+  "credit_pack_items",
+  {
+    appId: text("app_id").notNull(),
+    packId: text("pack_id").notNull(),
+    position: integer("position").notNull(),
+    id: text("id").notNull(),
+    amountSteps: integer("amount_steps").notNull(),
+    unit: text("unit", { enum: ["count", "tokens", "seconds", "cents"] }).notNull(),
+    matches: text("matches").notNull().default("[]"),
+    priority: integer("priority").notNull().default(100),
+  },
+  (t) => [
+    primaryKey({ columns: [t.appId, t.packId, t.position] }),
+    check("credit_pack_items_amount_positive", sql`${t.amountSteps} > 0`),
+  ],
+);
+
+/** One row issued by a grant. Unit, rules, priority and name are frozen at issue. */
+export const creditBalances = sqliteTable(
+  "credit_balances",
+  {
+    environmentId: integer("environment_id").notNull(),
+    userId: text("user_id").notNull(),
+    id: text("id").notNull(),
+    packId: text("pack_id").notNull(),
+    packName: text("pack_name").notNull(),
+    /** Empty for a legacy pack: a unique index tells NULLs apart, and must not. */
+    packItemId: text("pack_item_id").notNull(),
+    unit: text("unit", { enum: ["count", "tokens", "seconds", "cents"] }).notNull(),
+    matches: text("matches").notNull(),
+    priority: integer("priority").notNull(),
+    initialSteps: integer("initial_steps").notNull(),
+    remainingSteps: integer("remaining_steps").notNull(),
+    /** 1 while something remains: the condition of the partial index, kept by the ledger's triggers. */
+    isLive: integer("is_live").notNull(),
+    source: text("source", { enum: ["purchase", "grant", "refund", "manual"] }).notNull(),
+    externalRef: text("external_ref"),
+    notes: text("notes"),
+    grantedAtMs: integer("granted_at_ms").notNull(),
+    expiresAtMs: integer("expires_at_ms").notNull(),
+    revokedAtMs: integer("revoked_at_ms"),
+    /** Ledger seq of the grant: the order in which balances were issued. */
+    grantSeq: integer("grant_seq").notNull(),
+    /** Ledger seq of the latest motion: head of the chain that `previous_seq` goes on with. */
+    lastSeq: integer("last_seq").notNull(),
+  },
+  (t) => [
+    primaryKey({ columns: [t.environmentId, t.userId, t.id] }),
+    uniqueIndex("credit_balances_id").on(t.id),
+    index("credit_balances_live").on(t.environmentId, t.userId, t.expiresAtMs).where(sql`is_live = 1`),
+    uniqueIndex("credit_balances_external_ref")
+      .on(t.environmentId, t.userId, t.externalRef, t.packId, t.packItemId)
+      .where(sql`external_ref IS NOT NULL`),
+    check("credit_balances_unit", sql`${t.unit} IN ('count', 'tokens', 'seconds', 'cents')`),
+    check("credit_balances_source", sql`${t.source} IN ('purchase', 'grant', 'refund', 'manual')`),
+    check("credit_balances_initial_positive", sql`${t.initialSteps} > 0`),
+    check("credit_balances_remaining_not_negative", sql`${t.remainingSteps} >= 0`),
+    check(
+      "credit_balances_remaining_within_bounds",
+      sql`${t.remainingSteps} <= iif(${t.unit} = 'cents', 8589934592000000, 8796093022208000)`,
+    ),
+    check("credit_balances_live_while_remaining", sql`${t.isLive} = (${t.remainingSteps} > 0)`),
+  ],
+);
+
+/** Append-only. A row here is the only way a balance changes: the triggers of this table apply its delta. */
+export const creditLedger = sqliteTable(
+  "credit_ledger",
+  {
+    environmentId: integer("environment_id").notNull(),
+    userId: text("user_id").notNull(),
+    /** Gapless per user, from 1. */
+    seq: integer("seq").notNull(),
+    balanceId: text("balance_id").notNull(),
+    packId: text("pack_id").notNull(),
+    unit: text("unit", { enum: ["count", "tokens", "seconds", "cents"] }).notNull(),
+    deltaSteps: integer("delta_steps").notNull(),
+    balanceAfterSteps: integer("balance_after_steps").notNull(),
+    /** Seq of this balance's motion before this one; null for its grant. */
+    previousSeq: integer("previous_seq"),
+    reason: text("reason", {
+      enum: [
+        "event_committed",
+        "reservation_held",
+        "reservation_released",
+        "reservation_expired",
+        "grant",
+        "admin_adjust",
+      ],
+    }).notNull(),
+    eventId: text("event_id"),
+    reservationId: text("reservation_id"),
+    note: text("note"),
+    occurredAtMs: integer("occurred_at_ms").notNull(),
+  },
+  (t) => [
+    primaryKey({ columns: [t.environmentId, t.userId, t.seq] }),
+    check(
+      "credit_ledger_reason",
+      sql`${t.reason} IN ('event_committed', 'reservation_held', 'reservation_released', 'reservation_expired', 'grant', 'admin_adjust')`,
+    ),
+  ],
+);
+
+/** What was used. Clustered so that arrival order and a lower bound on `occurredAt` are one index range. */
+export const usageEvents = sqliteTable(
+  "usage_events",
+  {
+    environmentId: integer("environment_id").notNull(),
+    userId: text("user_id").notNull(),
+    /** The latest `occurred_at_ms` among this user's events up to this one: never falls as seq grows. */
+    occurredByMs: integer("occurred_by_ms").notNull(),
+    /** Order of arrival, gapless per user, from 1. */
+    seq: integer("seq").notNull(),
+    eventId: text("event_id").notNull(),
+    event: text("event").notNull(),
+    model: text("model"),
+    countSteps: integer("count_steps").notNull(),
+    tokensSteps: integer("tokens_steps"),
+    secondsSteps: integer("seconds_steps"),
+    centsSteps: integer("cents_steps"),
+    /** JSON object, as it came; null when none was sent. */
+    properties: text("properties"),
+    occurredAtMs: integer("occurred_at_ms").notNull(),
+    receivedAtMs: integer("received_at_ms").notNull(),
+    reservationId: text("reservation_id"),
+    requestHash: text("request_hash").notNull(),
+    /** JSON list of the answer's debits, for replays and the export. */
+    debits: text("debits").notNull(),
+    /** JSON quantities that nothing paid for; null when all was covered. */
+    uncovered: text("uncovered"),
+  },
+  (t) => [
+    primaryKey({ columns: [t.environmentId, t.userId, t.occurredByMs, t.seq] }),
+    uniqueIndex("usage_events_event_id").on(t.environmentId, t.eventId),
+  ],
+);
+
+export const reservations = sqliteTable(
+  "reservations",
+  {
+    environmentId: integer("environment_id").notNull(),
+    id: text("id").notNull(),
+    userId: text("user_id").notNull(),
+    event: text("event").notNull(),
+    model: text("model"),
+    /** JSON quantities, as they came. */
+    quantities: text("quantities").notNull(),
+    /** JSON list of { balanceId, packId, unit, amountSteps, remainingSteps }. */
+    legs: text("legs").notNull(),
+    state: text("state", { enum: ["open", "committed", "released", "expired"] }).notNull(),
+    createdAtMs: integer("created_at_ms").notNull(),
+    expiresAtMs: integer("expires_at_ms").notNull(),
+    settledAtMs: integer("settled_at_ms"),
+    settledEventId: text("settled_event_id"),
+    requestHash: text("request_hash").notNull(),
+  },
+  (t) => [
+    primaryKey({ columns: [t.environmentId, t.id] }),
+    index("reservations_open").on(t.environmentId, t.userId, t.expiresAtMs).where(sql`state = 'open'`),
+    check("reservations_state", sql`${t.state} IN ('open', 'committed', 'released', 'expired')`),
+  ],
+);
+
+export const persons = sqliteTable(
+  "persons",
+  {
+    environmentId: integer("environment_id").notNull(),
+    id: text("id").notNull(),
+    /** JSON object. */
+    properties: text("properties").notNull(),
+    isIdentified: integer("is_identified", { mode: "boolean" }).notNull(),
+    createdAtMs: integer("created_at_ms").notNull(),
+    lastSeenAtMs: integer("last_seen_at_ms").notNull(),
+    /** Grows with every change: what an optimistic write compares. */
+    version: integer("version").notNull().default(1),
+  },
+  (t) => [primaryKey({ columns: [t.environmentId, t.id] })],
+);
+
+/** Every distinct id that sent an analytics event or was linked. `person_id` null: it belongs to nobody. */
+export const personDistinctIds = sqliteTable(
+  "person_distinct_ids",
+  {
+    environmentId: integer("environment_id").notNull(),
+    distinctId: text("distinct_id").notNull(),
+    personId: text("person_id"),
+    /** How it came to its person: "capture", "identify", "alias", "merge". */
+    via: text("via"),
+    linkedAtMs: integer("linked_at_ms"),
+    /** How many analytics events are stored under this id: their seq runs from 1 to this. */
+    eventCount: integer("event_count").notNull().default(0),
+  },
+  (t) => [
+    primaryKey({ columns: [t.environmentId, t.distinctId] }),
+    index("person_distinct_ids_person").on(t.environmentId, t.personId).where(sql`person_id IS NOT NULL`),
+  ],
+);
+
+export const analyticsEvents = sqliteTable(
+  "analytics_events",
+  {
+    environmentId: integer("environment_id").notNull(),
+    distinctId: text("distinct_id").notNull(),
+    /** Order of arrival, gapless per distinct id, from 1. */
+    seq: integer("seq").notNull(),
+    uuid: text("uuid").notNull(),
+    event: text("event").notNull(),
+    timestampMs: integer("timestamp_ms").notNull(),
+    receivedAtMs: integer("received_at_ms").notNull(),
+    /** JSON object, as it came. */
+    properties: text("properties").notNull(),
+  },
+  (t) => [
+    primaryKey({ columns: [t.environmentId, t.distinctId, t.seq] }),
+    uniqueIndex("analytics_events_uuid").on(t.environmentId, t.uuid),
+  ],
+);
+
+/** Append-only. */
+export const consentLog = sqliteTable(
+  "consent_log",
+  {
+    environmentId: integer("environment_id").notNull(),
+    distinctId: text("distinct_id").notNull(),
+    /** Gapless per distinct id, from 1. */
+    seq: integer("seq").notNull(),
+    id: text("id").notNull(),
+    purpose: text("purpose").notNull(),
+    decision: text("decision", { enum: ["granted", "denied", "withdrawn"] }).notNull(),
+    method: text("method"),
+    noticeVersion: text("notice_version"),
+    source: text("source"),
+    gpc: integer("gpc", { mode: "boolean" }),
+    occurredAtMs: integer("occurred_at_ms").notNull(),
+    receivedAtMs: integer("received_at_ms").notNull(),
+  },
+  (t) => [
+    primaryKey({ columns: [t.environmentId, t.distinctId, t.seq] }),
+    check("consent_log_decision", sql`${t.decision} IN ('granted', 'denied', 'withdrawn')`),
+  ],
+);
+
+/** Append-only: who asked for an export, who opened it, how it ended. Never the token, only its hash. */
+export const exportAudit = sqliteTable(
+  "export_audit",
+  {
+    environmentId: integer("environment_id").notNull(),
+    distinctId: text("distinct_id").notNull(),
+    /** Gapless per distinct id, from 1. */
+    seq: integer("seq").notNull(),
+    action: text("action", { enum: ["minted", "opened", "completed", "failed"] }).notNull(),
+    /** SHA-256 of the token, base64url. */
+    tokenHash: text("token_hash").notNull(),
+    /** The key that minted; null for what the link's holder did. */
+    keyId: text("key_id"),
+    occurredAtMs: integer("occurred_at_ms").notNull(),
+  },
+  (t) => [
+    primaryKey({ columns: [t.environmentId, t.distinctId, t.seq] }),
+    check("export_audit_action", sql`${t.action} IN ('minted', 'opened', 'completed', 'failed')`),
+  ],
+);

@@ -1,0 +1,45 @@
+import type { Context } from "hono";
+import { HTTPException } from "hono/http-exception";
+import type { ContentfulStatusCode } from "hono/utils/http-status";
+import { constraintOf } from "../db/constraint.ts";
+import { errorStatus, PurserError } from "../errors.ts";
+import type { AppEnv } from "./factory.ts";
+
+/** What the log may hold of a bug: its kind and place, never its message, which can carry a caller's data. */
+function logBug(error: unknown, requestId: string): void {
+  const chain: { name: string; constraint: string | null; frames: string[] }[] = [];
+  for (let cause = error; cause instanceof Error; cause = cause.cause) {
+    const frames = (cause.stack ?? "").split("\n").filter((line) => /^\s+at /.test(line));
+    chain.push({ name: cause.name, constraint: constraintOf(cause), frames: frames.slice(0, 8) });
+  }
+  console.error(JSON.stringify({ level: "error", code: "internal_error", requestId, chain }));
+}
+
+function asPurserError(error: unknown, requestId: string): PurserError {
+  if (error instanceof PurserError) return error;
+  if (error instanceof HTTPException && error.status === 400) {
+    // Hono's validator found no JSON in the body.
+    return new PurserError("invalid_request", "The body is not valid JSON.", { param: "body", cause: error });
+  }
+  logBug(error, requestId);
+  return new PurserError("internal_error", "Something went wrong on our side.", { cause: error });
+}
+
+/** The one place where an error becomes an answer: `{ error: { code, message, param?, details?, requestId } }` (W4). */
+export function answerError(thrown: unknown, c: Context<AppEnv>): Response {
+  const requestId = c.var.requestId;
+  const error = asPurserError(thrown, requestId);
+  for (const [name, value] of Object.entries(error.headers)) c.header(name, value);
+  return c.json(
+    {
+      error: {
+        code: error.code,
+        message: error.message,
+        ...(error.param === undefined ? {} : { param: error.param }),
+        ...(error.details === undefined ? {} : { details: error.details }),
+        requestId,
+      },
+    },
+    errorStatus[error.code] satisfies ContentfulStatusCode,
+  );
+}

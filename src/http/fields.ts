@@ -1,0 +1,81 @@
+/** The wire forms that several features share. */
+import * as z from "zod";
+import { parseTimestamp } from "../lib/time.ts";
+
+const LONE_SURROGATE = "must be well-formed Unicode";
+
+const wellFormed = (text: string): boolean => text.isWellFormed();
+const withoutControls = (text: string): boolean => !/\p{Cc}/u.test(text);
+const codePoints = (text: string): number => {
+  let count = 0;
+  for (const _ of text) count++;
+  return count;
+};
+
+/**
+ * A name or id that a caller chose (W9): 1 to `codePointsMax` code points, well-formed, no control characters. Compared
+ * code unit by code unit; never trimmed, normalised or cut.
+ */
+export function identifier(codePointsMax = 200) {
+  return z
+    .string()
+    .min(1, "must not be empty")
+    .refine((text) => codePoints(text) <= codePointsMax, `must have at most ${codePointsMax} code points`)
+    .refine(wellFormed, LONE_SURROGATE)
+    .refine(withoutControls, "must not contain control characters")
+    .meta({ minLength: 1, maxLength: codePointsMax });
+}
+
+/** Free text for people: up to `codePointsMax` code points, well-formed, no NUL (SQLite's text functions end there). */
+export function freeText(codePointsMax = 2_000) {
+  return z
+    .string()
+    .refine((text) => codePoints(text) <= codePointsMax, `must have at most ${codePointsMax} code points`)
+    .refine(wellFormed, LONE_SURROGATE)
+    .refine((text) => !text.includes("\u0000"), "must not contain NUL")
+    .meta({ maxLength: codePointsMax });
+}
+
+/** A timestamp as it comes in, read as integer milliseconds. */
+export const timestamp = z
+  .string()
+  .transform((text, context) => {
+    const atMs = parseTimestamp(text);
+    if (atMs !== null) return atMs;
+    context.addIssue({ code: "custom", message: "must be an RFC 3339 timestamp with Z or an offset" });
+    return z.NEVER;
+  })
+  .meta({ format: "date-time" });
+
+/** A JSON number of any size; `1e999` reads as infinity, and is the amount's business to refuse. */
+export const anyNumber = z
+  .custom<number>((value) => typeof value === "number", "must be a number")
+  .meta({ type: "number" });
+
+export interface JsonObject {
+  readonly [key: string]: unknown;
+}
+
+/** A JSON object kept just as it came, `__proto__` included. */
+export const jsonObject = z
+  .custom<JsonObject>(
+    (value) => typeof value === "object" && value !== null && !Array.isArray(value),
+    "must be an object",
+  )
+  .meta({ type: "object" });
+
+/** `true` or `false` in a query string. */
+export const queryFlag = z
+  .enum(["true", "false"], "must be true or false")
+  .transform((text) => text === "true")
+  .meta({ type: "boolean" });
+
+/** A whole number in a query string, within bounds. */
+export function queryInteger(min: number, max: number) {
+  return z
+    .string()
+    .regex(/^\d{1,15}$/, "must be a whole number")
+    .transform(Number)
+    .refine((value) => value >= min && value <= max, `must be from ${min} to ${max}`)
+    .meta({ type: "integer", minimum: min, maximum: max });
+}

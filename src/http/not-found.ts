@@ -1,0 +1,25 @@
+import type { Context } from "hono";
+import { PurserError } from "../errors.ts";
+import type { AppEnv } from "./factory.ts";
+
+/** What the fallback must know of an app: its routes, as Hono lists them. */
+interface Routed {
+  readonly routes: readonly { readonly method: string; readonly path: string }[];
+}
+
+const matcher = (path: string): RegExp =>
+  new RegExp(`^${path.replace(/[.+?^$()|[\]\\]/g, "\\$&").replace(/:[A-Za-z]+(\{[^}]*\})?/g, "[^/]+")}$`);
+
+/** For a path that is known with another method 405 and `Allow`; for any other 404. Built once per app. */
+export function refuseUnrouted(app: Routed) {
+  const known = app.routes
+    .filter((route) => route.method !== "ALL" && !route.path.includes("*"))
+    .map((route) => ({ method: route.method, matches: matcher(route.path) }));
+  return (c: Context<AppEnv>): never => {
+    const methods = new Set(known.filter((route) => route.matches.test(c.req.path)).map((route) => route.method));
+    if (methods.size === 0) throw new PurserError("not_found", "There is nothing at this path.");
+    if (methods.has("GET")) methods.add("HEAD");
+    const allow = [...methods].sort().join(", ");
+    throw new PurserError("method_not_allowed", `This path answers ${allow}.`, { headers: { Allow: allow } });
+  };
+}

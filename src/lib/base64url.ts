@@ -1,0 +1,17 @@
+/** Base64url without padding (RFC 4648, section 5). */
+export function encodeBase64url(bytes: Uint8Array): string {
+  let binary = "";
+  for (const byte of bytes) binary += String.fromCharCode(byte);
+  return btoa(binary).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
+}
+
+/**
+ * Decodes canonical base64url only: what encodes again to the very same characters. Padding, white space, other
+ * alphabets and stray low bits (a 32-byte value has four spellings of its last character) give null.
+ */
+export function decodeBase64url(text: string): Uint8Array | null {
+  if (!/^[A-Za-z0-9_-]*$/.test(text) || text.length % 4 === 1) return null;
+  const binary = atob(text.replaceAll("-", "+").replaceAll("_", "/"));
+  const bytes = Uint8Array.from(binary, (character) => character.charCodeAt(0));
+  return encodeBase64url(bytes) === text ? bytes : null;
+}

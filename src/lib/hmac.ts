@@ -1,0 +1,17 @@
+async function importKey(secret: string, usage: "sign" | "verify"): Promise<CryptoKey> {
+  return crypto.subtle.importKey("raw", new TextEncoder().encode(secret), { name: "HMAC", hash: "SHA-256" }, false, [
+    usage,
+  ]);
+}
+
+/** HMAC-SHA-256 over the text's UTF-8 bytes, keyed with the secret's UTF-8 bytes. */
+export async function signHmac(secret: string, text: string): Promise<Uint8Array> {
+  return new Uint8Array(
+    await crypto.subtle.sign("HMAC", await importKey(secret, "sign"), new TextEncoder().encode(text)),
+  );
+}
+
+/** Whether `mac` is the HMAC-SHA-256 of `text` under `secret`, in constant time. */
+export async function verifyHmac(secret: string, text: string, mac: Uint8Array): Promise<boolean> {
+  return crypto.subtle.verify("HMAC", await importKey(secret, "verify"), mac, new TextEncoder().encode(text));
+}

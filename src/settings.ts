@@ -1,0 +1,27 @@
+/** What the operator set, read and judged in one place. Every setting fails closed: what is missing or weak is off. */
+export interface Settings {
+  /** Null: administration answers 404. */
+  readonly adminToken: string | null;
+  /** Null: exports answer `export_unavailable`. */
+  readonly exportSecrets: { readonly current: string; readonly previous: string | null } | null;
+  readonly testBalanceQuota: number;
+}
+
+const ADMIN_TOKEN_CHARACTERS_MIN = 32;
+const EXPORT_SECRET_CHARACTERS_MIN = 16;
+const TEST_BALANCE_QUOTA_DEFAULT = 1_000;
+
+// wrangler types says `string` of every secret; one that was never set is undefined all the same.
+const given = (value: string | undefined, charactersMin: number): string | null =>
+  value !== undefined && value.length >= charactersMin ? value : null;
+
+export function readSettings(env: Partial<Env>): Settings {
+  const current = given(env.ANALYTICS_EXPORT_SECRET, EXPORT_SECRET_CHARACTERS_MIN);
+  const previous = given(env.ANALYTICS_EXPORT_SECRET_PREVIOUS, EXPORT_SECRET_CHARACTERS_MIN);
+  const quota = env.TEST_BALANCE_QUOTA;
+  return {
+    adminToken: given(env.ADMIN_TOKEN, ADMIN_TOKEN_CHARACTERS_MIN),
+    exportSecrets: current === null ? null : { current, previous },
+    testBalanceQuota: quota !== undefined && /^\d{1,9}$/.test(quota) ? Number(quota) : TEST_BALANCE_QUOTA_DEFAULT,
+  };
+}

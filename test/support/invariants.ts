@@ -1,0 +1,23 @@
+import { env } from "cloudflare:workers";
+import { expect } from "vitest";
+
+/** What must hold of every ledger at every moment (design.md, invariants 2 and 4). For `afterAll` of each test file. */
+export async function expectLedgerInvariants(): Promise<void> {
+  const broken = await env.DB.prepare(
+    `SELECT b.id FROM credit_balances AS b
+     LEFT JOIN credit_ledger AS l
+       ON l.environment_id = b.environment_id AND l.user_id = b.user_id AND l.balance_id = b.id
+     GROUP BY b.id
+     HAVING coalesce(sum(l.delta_steps), 0) <> b.remaining_steps OR b.remaining_steps < 0
+       OR b.is_live <> (b.remaining_steps > 0) OR max(l.seq) <> b.last_seq`,
+  ).all();
+  expect(broken.results, "balances that are not the sum of their ledger").toEqual([]);
+  const gaps = await env.DB.prepare(
+    "SELECT user_id FROM credit_ledger GROUP BY environment_id, user_id HAVING max(seq) <> count(*) OR min(seq) <> 1",
+  ).all();
+  expect(gaps.results, "users whose ledger has gaps").toEqual([]);
+  const strays = await env.DB.prepare(
+    "SELECT balance_id FROM credit_ledger AS l WHERE NOT EXISTS (SELECT 1 FROM credit_balances AS b WHERE b.id = l.balance_id)",
+  ).all();
+  expect(strays.results, "ledger rows without a balance").toEqual([]);
+}

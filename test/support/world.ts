@@ -1,0 +1,154 @@
+import { env } from "cloudflare:workers";
+import { createApp } from "../../src/app.ts";
+import type { Ctx, Environment, Mode, World } from "../../src/context.ts";
+import type { Unit } from "../../src/credits/amount.ts";
+import type { MatchRule } from "../../src/credits/match.ts";
+import { openDb } from "../../src/db/client.ts";
+import { sha256 } from "../../src/lib/hash.ts";
+import { randomId } from "../../src/lib/ids.ts";
+import { nameKey } from "../../src/packs/name.ts";
+import { readSettings } from "../../src/settings.ts";
+
+/** A clock that a test sets; it starts at a round moment and never moves by itself. */
+export class Clock {
+  ms = Date.UTC(2026, 0, 15, 12);
+  readonly now = (): number => this.ms;
+  advance(ms: number): void {
+    this.ms += ms;
+  }
+}
+
+/** An application of a test's own, with a key of each kind in each mode. */
+export interface TestApp {
+  readonly appId: string;
+  readonly environments: Readonly<Record<Mode, Environment>>;
+  readonly keys: Readonly<Record<`${"sk" | "pk"}_${Mode}`, string>>;
+}
+
+export interface TestItem {
+  readonly amountSteps: number;
+  readonly unit: Unit;
+  readonly matches?: readonly MatchRule[];
+  readonly priority?: number;
+}
+
+async function insertKey(environmentId: number, kind: "secret" | "publishable", mode: Mode): Promise<string> {
+  const key = randomId(`${kind === "secret" ? "sk" : "pk"}_${mode}_`);
+  await env.DB.prepare(
+    "INSERT INTO api_keys (hash, id, environment_id, kind, hint, created_at_ms) VALUES (?, ?, CAST(? AS INTEGER), ?, ?, 0)",
+  )
+    .bind(await sha256(key), randomId("key_"), environmentId, kind, key.slice(0, 12))
+    .run();
+  return key;
+}
+
+export async function makeApp(endUserAuth: object | null = null): Promise<TestApp> {
+  const appId = randomId("app_");
+  await env.DB.prepare("INSERT INTO apps (id, name, created_at_ms) VALUES (?, 'Test', 0)").bind(appId).run();
+  const environmentOf = async (mode: Mode): Promise<Environment> => {
+    const row = await env.DB.prepare(
+      "INSERT INTO environments (app_id, mode, end_user_auth) VALUES (?, ?, ?) RETURNING id",
+    )
+      .bind(appId, mode, endUserAuth === null ? null : JSON.stringify(endUserAuth))
+      .first<{ id: number }>();
+    return { id: row?.id ?? 0, appId, mode };
+  };
+  const environments = { live: await environmentOf("live"), test: await environmentOf("test") };
+  return {
+    appId,
+    environments,
+    keys: {
+      sk_live: await insertKey(environments.live.id, "secret", "live"),
+      pk_live: await insertKey(environments.live.id, "publishable", "live"),
+      sk_test: await insertKey(environments.test.id, "secret", "test"),
+      pk_test: await insertKey(environments.test.id, "publishable", "test"),
+    },
+  };
+}
+
+/** A pack with items, straight into the tables. */
+export async function makePack(appId: string, name: string, items: readonly TestItem[]): Promise<string> {
+  const packId = randomId("cpk_");
+  await env.DB.prepare("INSERT INTO credit_packs (app_id, id, name, name_key, created_at_ms) VALUES (?, ?, ?, ?, 0)")
+    .bind(appId, packId, name, nameKey(name))
+    .run();
+  for (const [position, item] of items.entries()) {
+    await env.DB.prepare(
+      `INSERT INTO credit_pack_items (app_id, pack_id, position, id, amount_steps, unit, matches, priority)
+       VALUES (?, ?, CAST(? AS INTEGER), ?, CAST(? AS INTEGER), ?, ?, CAST(? AS INTEGER))`,
+    )
+      .bind(
+        appId,
+        packId,
+        position,
+        randomId("cpi_"),
+        item.amountSteps,
+        item.unit,
+        JSON.stringify(item.matches ?? []),
+        item.priority ?? 100,
+      )
+      .run();
+  }
+  return packId;
+}
+
+/** A legacy pack: no items, a unit of its own. */
+export async function makeLegacyPack(
+  appId: string,
+  name: string,
+  unit: Unit,
+  matches: readonly MatchRule[] = [],
+): Promise<string> {
+  const packId = randomId("cpk_");
+  await env.DB.prepare(
+    "INSERT INTO credit_packs (app_id, id, name, name_key, unit, matches, created_at_ms) VALUES (?, ?, ?, ?, ?, ?, 0)",
+  )
+    .bind(appId, packId, name, nameKey(name), unit, JSON.stringify(matches))
+    .run();
+  return packId;
+}
+
+/** What a verb receives, on real D1 or on a stand-in around it. */
+export function makeCtx(environment: Environment, clock: Clock, d1: D1Database = env.DB): Ctx {
+  return {
+    now: clock.now,
+    newId: randomId,
+    db: openDb(d1, "first-primary").db,
+    settings: readSettings(env),
+    environment,
+    caller: { kind: "secret", keyId: "key_test" },
+  };
+}
+
+export interface Answer {
+  readonly status: number;
+  readonly headers: Headers;
+  // A test reads whatever came; its assertions say what it should be.
+  // biome-ignore lint/suspicious/noExplicitAny: see above
+  readonly body: any;
+}
+
+export type Client = (
+  method: string,
+  path: string,
+  options?: { key?: string; body?: unknown; headers?: Record<string, string> },
+) => Promise<Answer>;
+
+/** Calls the app in process, over real D1 or a stand-in around it, at the clock's time. */
+export function makeClient(clock: Clock, bindings: Partial<Env> = {}): Client {
+  const world: World = { now: clock.now, newId: randomId };
+  const app = createApp(world);
+  return async (method, path, options = {}) => {
+    const headers = new Headers(options.headers);
+    if (options.key !== undefined) headers.set("authorization", `Bearer ${options.key}`);
+    const { body } = options;
+    if (body !== undefined && !headers.has("content-type")) headers.set("content-type", "application/json");
+    const init: RequestInit = { method, headers };
+    if (body !== undefined)
+      init.body = typeof body === "string" || body instanceof Uint8Array ? body : JSON.stringify(body);
+    const response = await app.request(path, init, { ...env, ...bindings });
+    const text = await response.text();
+    const isJson = (response.headers.get("content-type") ?? "").includes("json");
+    return { status: response.status, headers: response.headers, body: isJson ? JSON.parse(text) : text };
+  };
+}

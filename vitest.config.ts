@@ -1,0 +1,38 @@
+import { cloudflareTest, readD1Migrations } from "@cloudflare/vitest-pool-workers";
+import { defineConfig } from "vitest/config";
+
+const unit = { test: { name: "unit", include: ["test/unit/**/*.test.ts"] } };
+
+const worker = {
+  plugins: [
+    cloudflareTest(async () => ({
+      wrangler: { configPath: "./wrangler.toml" },
+      miniflare: {
+        bindings: {
+          TEST_MIGRATIONS: await readD1Migrations("drizzle"),
+          ADMIN_TOKEN: "administrator-token-of-the-tests-0001",
+          ANALYTICS_EXPORT_SECRET: "export-secret-of-the-tests",
+          ANALYTICS_EXPORT_SECRET_PREVIOUS: "export-secret-before-that",
+        },
+      },
+    })),
+  ],
+  test: {
+    name: "worker",
+    include: ["test/worker/**/*.test.ts"],
+    setupFiles: ["test/support/migrate.ts"],
+    testTimeout: 30_000,
+  },
+};
+
+const e2e = {
+  test: {
+    name: "e2e",
+    include: ["test/e2e/**/*.test.ts"],
+    testTimeout: 60_000,
+    hookTimeout: 60_000,
+    fileParallelism: false,
+  },
+};
+
+export default defineConfig({ test: { projects: [unit, worker, e2e] } });
