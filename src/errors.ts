@@ -57,6 +57,14 @@ export class PurserError extends Error {
   }
 }
 
+/** The refusal within an error: Drizzle wraps what a single statement throws. Null when there is none. */
+export function refusalIn(error: unknown): PurserError | null {
+  for (let cause = error; cause instanceof Error; cause = cause.cause) {
+    if (cause instanceof PurserError) return cause;
+  }
+  return null;
+}
+
 /** `invalid_request` (400) that names the argument at fault. */
 export function invalid(param: string, message: string): PurserError {
   return new PurserError("invalid_request", message, { param });

@@ -2,7 +2,7 @@ import type { Context } from "hono";
 import { HTTPException } from "hono/http-exception";
 import type { ContentfulStatusCode } from "hono/utils/http-status";
 import { constraintOf } from "../db/constraint.ts";
-import { errorStatus, PurserError } from "../errors.ts";
+import { errorStatus, PurserError, refusalIn } from "../errors.ts";
 import type { AppEnv } from "./factory.ts";
 
 /** What the log may hold of a bug: its kind and place, never its message, which can carry a caller's data. */
@@ -16,7 +16,8 @@ function logBug(error: unknown, requestId: string): void {
 }
 
 function asPurserError(error: unknown, requestId: string): PurserError {
-  if (error instanceof PurserError) return error;
+  const refusal = refusalIn(error);
+  if (refusal !== null) return refusal;
   if (error instanceof HTTPException && error.status === 400) {
     // Hono's validator found no JSON in the body.
     return new PurserError("invalid_request", "The body is not valid JSON.", { param: "body", cause: error });
