@@ -1,0 +1,62 @@
+import { afterAll, expect } from "vitest";
+import { expectLedgerInvariants } from "../support/invariants.ts";
+import { describeRefusals } from "../support/refusals.ts";
+import { type Client, makePack, type TestApp } from "../support/world.ts";
+
+afterAll(expectLedgerInvariants);
+
+const items = [{ amountSteps: 5_000, unit: "tokens" }] as const;
+
+async function granted(call: Client, app: TestApp): Promise<string> {
+  const packId = await makePack(app.appId, "Starter", items);
+  const body = { userId: "u1", packId };
+  return (await call("POST", "/api/v1/credits/grant", { key: app.keys.sk_live, body })).body.balanceId;
+}
+
+describeRefusals("POST /api/v1/credits/grant", {
+  prepare: async (_call, app) => ({
+    method: "POST",
+    path: "/api/v1/credits/grant",
+    body: { userId: "u1", packId: await makePack(app.appId, "Starter", items) },
+  }),
+  publishable: "forbidden",
+  stranger: "credit_pack_not_found",
+  otherMode: (answer) => expect(answer.body.balances).toHaveLength(1),
+});
+
+describeRefusals("POST /api/v1/credits/revoke", {
+  prepare: async (call, app) => ({
+    method: "POST",
+    path: "/api/v1/credits/revoke",
+    body: { balanceId: await granted(call, app) },
+  }),
+  publishable: "forbidden",
+  stranger: "credit_balance_not_found",
+});
+
+describeRefusals("GET /api/v1/credits", {
+  prepare: async (call, app) => {
+    await granted(call, app);
+    return { method: "GET", path: "/api/v1/credits?userId=u1&includeExpired=true" };
+  },
+  publishable: "end-user",
+  stranger: (answer) => expect(answer.body).toEqual({ credits: [] }),
+});
+
+describeRefusals("GET /api/v1/credits/history", {
+  prepare: async (call, app) => {
+    await granted(call, app);
+    return { method: "GET", path: "/api/v1/credits/history?userId=u1" };
+  },
+  publishable: "requires_secret_key",
+  stranger: (answer) => expect(answer.body).toEqual({ entries: [], nextCursor: null }),
+});
+
+describeRefusals("GET /api/v1/credits/history of one balance", {
+  prepare: async (call, app) => ({
+    method: "GET",
+    path: `/api/v1/credits/history?userId=u1&balanceId=${await granted(call, app)}`,
+  }),
+  publishable: "requires_secret_key",
+  stranger: "credit_balance_not_found",
+});
