@@ -1,0 +1,102 @@
+import { createHash, randomBytes } from "node:crypto";
+import { join } from "node:path";
+import { createTestHarness } from "wrangler";
+import type { Mode } from "../../../src/context.ts";
+
+/** Secrets of every Worker that these tests start. */
+export const ADMIN_TOKEN = "administrator-token-of-the-tests-0001";
+export const EXPORT_SECRET = "export-secret-of-the-tests";
+
+/** An application of a test's own, with a key of each kind in each mode. */
+export interface ServedApp {
+  readonly appId: string;
+  readonly environmentIds: Readonly<Record<Mode, number>>;
+  readonly keys: Readonly<Record<`${"sk" | "pk"}_${Mode}`, string>>;
+}
+
+export interface Server {
+  /** Without a slash at its end. */
+  readonly url: string;
+  /** The Worker's own database, for what a test plants and what it looks up. */
+  readonly db: D1Database;
+  /** Straight into the tables; `endUserAuth` is the end-user token setting. */
+  readonly makeApp: (endUserAuth?: object) => Promise<ServedApp>;
+  /** What the Worker logged since it started. */
+  readonly logs: () => string[];
+  readonly close: () => Promise<void>;
+}
+
+export interface ServerOptions {
+  readonly vars?: Readonly<Record<string, string>>;
+  readonly secrets?: Readonly<Record<string, string>>;
+}
+
+const root = join(import.meta.dirname, "../../..");
+
+/** Builds the Worker as it is deployed and serves it on a free port, over an empty database with all migrations applied. */
+export async function startServer(options: ServerOptions = {}): Promise<Server> {
+  const harness = createTestHarness({
+    root,
+    workers: [
+      {
+        configPath: "wrangler.toml",
+        vars: { ...options.vars },
+        secrets: { ADMIN_TOKEN, ANALYTICS_EXPORT_SECRET: EXPORT_SECRET, ...options.secrets },
+      },
+    ],
+  });
+  const { url } = await harness.listen();
+  const worker = harness.getWorker<{ DB: D1Database }>();
+  await worker.applyD1Migrations("DB");
+  const { DB: db } = await worker.getEnv();
+  return {
+    url: url.origin,
+    db,
+    makeApp: (endUserAuth) => makeApp(db, endUserAuth),
+    logs: () => harness.getLogs().map((log) => log.message),
+    close: () => harness.close(),
+  };
+}
+
+const randomName = (prefix: string): string => prefix + randomBytes(16).toString("hex");
+
+async function makeApp(db: D1Database, endUserAuth?: object): Promise<ServedApp> {
+  const appId = randomName("app_");
+  await db.prepare("INSERT INTO apps (id, name, created_at_ms) VALUES (?, 'Test', 0)").bind(appId).run();
+  const setting = endUserAuth === undefined ? null : JSON.stringify(endUserAuth);
+  const environmentOf = async (mode: Mode): Promise<number> => {
+    const row = await db
+      .prepare("INSERT INTO environments (app_id, mode, end_user_auth) VALUES (?, ?, ?) RETURNING id")
+      .bind(appId, mode, setting)
+      .first<{ id: number }>();
+    return row?.id ?? 0;
+  };
+  const environmentIds = { live: await environmentOf("live"), test: await environmentOf("test") };
+  const keyOf = async (kind: "secret" | "publishable", mode: Mode): Promise<string> => {
+    const key = randomName(`${kind === "secret" ? "sk" : "pk"}_${mode}_`);
+    await db
+      .prepare(
+        `INSERT INTO api_keys (hash, id, environment_id, kind, hint, created_at_ms)
+         VALUES (?, ?, CAST(? AS INTEGER), ?, ?, 0)`,
+      )
+      .bind(
+        createHash("sha256").update(key).digest("base64url"),
+        randomName("key_"),
+        environmentIds[mode],
+        kind,
+        key.slice(0, 12),
+      )
+      .run();
+    return key;
+  };
+  return {
+    appId,
+    environmentIds,
+    keys: {
+      sk_live: await keyOf("secret", "live"),
+      pk_live: await keyOf("publishable", "live"),
+      sk_test: await keyOf("secret", "test"),
+      pk_test: await keyOf("publishable", "test"),
+    },
+  };
+}
