@@ -1,0 +1,90 @@
+/**
+ * What may go wrong with one trip to D1: it fails before anything is done; it breaks off when all but the commit is done;
+ * its answer is lost after it landed; or D1's queue is full.
+ */
+export const FAULTS = ["before", "amid", "after", "overloaded"] as const;
+export type Fault = (typeof FAULTS)[number];
+
+export interface FaultPlan {
+  readonly fault: Fault;
+  /** Which trip fails, from 1. */
+  readonly at: number;
+  /** Whether every trip from there on fails as well. */
+  readonly persists?: boolean;
+}
+
+export interface FaultyD1 {
+  readonly d1: D1Database;
+  /** Counts trips anew, and fails the one that the plan names; null: none. */
+  plan(plan: FaultPlan | null): void;
+  /** Trips since the plan was made, those that failed included. */
+  trips(): number;
+}
+
+const LOST = "D1_ERROR: Network connection lost.";
+const OVERLOADED = "D1_ERROR: D1 DB is overloaded. Requests queued for too long.";
+/** Fails when it runs, not when it is prepared: what ran before it in its batch has been done, and is rolled back. */
+const POISON = "SELECT abs(-9223372036854775807 - 1)";
+
+/** A D1 around the real one whose trips fail as planned. */
+export function faultyD1(d1: D1Database): FaultyD1 {
+  let planned: FaultPlan | null = null;
+  let trips = 0;
+
+  const travel = async <T>(send: () => Promise<T>, breakOff: () => Promise<unknown>): Promise<T> => {
+    trips++;
+    const hit = planned !== null && (planned.persists === true ? trips >= planned.at : trips === planned.at);
+    if (planned === null || !hit) return send();
+    if (planned.fault === "overloaded") throw new Error(OVERLOADED);
+    if (planned.fault === "amid") {
+      const survived = await breakOff().then(
+        () => true,
+        () => false,
+      );
+      if (survived) throw new Error("the poisoned batch was meant to fail");
+    }
+    if (planned.fault === "after") await send();
+    throw new Error(LOST);
+  };
+
+  const originals = new WeakMap<D1PreparedStatement, D1PreparedStatement>();
+  const wrapSession = (session: D1DatabaseSession) => {
+    const inPart = (statements: D1PreparedStatement[]) => () => session.batch([...statements, session.prepare(POISON)]);
+    const wrapStatement = (statement: D1PreparedStatement): D1PreparedStatement => {
+      const trip = <T>(send: () => Promise<T>) => travel(send, inPart([statement]));
+      const wrapped = {
+        bind: (...values: unknown[]) => wrapStatement(statement.bind(...values)),
+        first: (...column: [string] | []) => trip(() => statement.first(...(column as [string]))),
+        run: () => trip(() => statement.run()),
+        all: () => trip(() => statement.all()),
+        raw: (...options: [{ columnNames: true }] | []) =>
+          trip(() => statement.raw(...(options as [{ columnNames: true }]))),
+        // D1PreparedStatement is a class with overloads; these five methods are all of it.
+      } as unknown as D1PreparedStatement;
+      originals.set(wrapped, statement);
+      return wrapped;
+    };
+    return {
+      prepare: (query: string) => wrapStatement(session.prepare(query)),
+      batch: <T>(wrapped: D1PreparedStatement[]) => {
+        const statements = wrapped.map((statement) => originals.get(statement) ?? statement);
+        return travel(() => session.batch<T>(statements), inPart(statements));
+      },
+      getBookmark: () => session.getBookmark(),
+    };
+  };
+
+  const faulty = {
+    withSession: (start?: string) => wrapSession(d1.withSession(start)),
+    ...wrapSession(d1.withSession("first-primary")),
+    // The parts of D1Database that Purser calls.
+  } as unknown as D1Database;
+  return {
+    d1: faulty,
+    plan: (plan) => {
+      planned = plan;
+      trips = 0;
+    },
+    trips: () => trips,
+  };
+}
