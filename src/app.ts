@@ -7,6 +7,7 @@ import type { AppEnv } from "./http/factory.ts";
 import { healthRoutes } from "./http/health.ts";
 import { refuseUnrouted } from "./http/not-found.ts";
 import { randomId } from "./lib/ids.ts";
+import { openApiRoutes } from "./openapi.ts";
 
 const realWorld: World = { now: () => Date.now(), newId: randomId };
 
@@ -22,7 +23,8 @@ export function createApp(world: World = realWorld) {
     })
     .use("/api/v1/credits", browsers)
     .route("/health", healthRoutes)
-    .route("/api/v1/credits", creditRoutes);
+    .route("/api/v1/credits", creditRoutes)
+    .route("/api/v1", openApiRoutes);
   return app.notFound(refuseUnrouted(app));
 }
 

@@ -26,6 +26,32 @@ export const errorStatus = {
 
 export type ErrorCode = keyof typeof errorStatus;
 
+/** What each code tells a caller: for the reference, not for answers, whose messages say what was wrong this time. */
+export const errorMeaning: Readonly<Record<ErrorCode, string>> = {
+  invalid_request: "An argument is missing, malformed or unknown; `param` names it.",
+  invalid_quantity: "The quantity is missing, not positive, or more than its unit can hold or tell apart.",
+  invalid_key: "The key is missing, malformed, unknown or revoked.",
+  invalid_user_token: "The end-user's token is missing, or does not verify.",
+  invalid_or_expired_token: "The download token is past its time, or was altered.",
+  insufficient_credits: "The user's balances do not cover the usage; `details.uncovered` says by how much.",
+  forbidden: "The key may not do this, or asks about somebody other than the requesting end-user.",
+  requires_secret_key: "A publishable key was used where only a secret one may go.",
+  not_found: "There is nothing by this path or id.",
+  credit_pack_not_found: "There is no such pack, or it is archived.",
+  credit_balance_not_found: "There is no such balance.",
+  reservation_not_found: "There is no such reservation.",
+  method_not_allowed: "The path does not answer this method; `Allow` lists those that it does.",
+  idempotency_conflict: "The same id was used before with another body.",
+  reservation_closed: "The reservation was settled already, another way.",
+  pack_name_taken: "Another pack of the application that is not archived has this name.",
+  payload_too_large: "The body is larger than 1 MiB.",
+  rate_limited: "Too many requests; wait for `Retry-After` seconds.",
+  test_quota_exceeded: "The application holds as many test-mode balances as it may.",
+  internal_error: "A fault of the service; `requestId` finds it in the log.",
+  export_unavailable: "Exports are not set up on this deployment.",
+  temporarily_unavailable: "The service is busy; nothing is half done. Try again after `Retry-After` seconds.",
+};
+
 export interface ErrorOptions {
   /** The argument at fault, as the caller wrote it. */
   readonly param?: string;

@@ -8,7 +8,8 @@ export const unit = z.enum(UNITS);
 
 export const matchRule = z
   .strictObject({ event: identifier().optional(), model: identifier().optional() })
-  .refine((rule) => rule.event !== undefined || rule.model !== undefined, "must name an event, a model or both");
+  .refine((rule) => rule.event !== undefined || rule.model !== undefined, "must name an event, a model or both")
+  .meta({ id: "MatchRule", minProperties: 1 });
 
 export const grantInput = z.strictObject({
   userId,

@@ -36,6 +36,13 @@ export function freeText(codePointsMax = 2_000) {
     .meta({ maxLength: codePointsMax });
 }
 
+/** How the reference shows a field of a query string, whose text stands for another type. */
+const described = (schema: { type: "boolean" | "integer"; minimum?: number; maximum?: number }) => ({
+  override: ({ jsonSchema }: { jsonSchema: object }): void => {
+    Object.assign(jsonSchema, { enum: undefined, pattern: undefined }, schema);
+  },
+});
+
 /** A timestamp as it comes in, read as integer milliseconds. */
 export const timestamp = z
   .string()
@@ -68,7 +75,7 @@ export const jsonObject = z
 export const queryFlag = z
   .enum(["true", "false"], "must be true or false")
   .transform((text) => text === "true")
-  .meta({ type: "boolean" });
+  .meta(described({ type: "boolean" }));
 
 /** A whole number in a query string, within bounds. */
 export function queryInteger(min: number, max: number) {
@@ -77,5 +84,5 @@ export function queryInteger(min: number, max: number) {
     .regex(/^\d{1,15}$/, "must be a whole number")
     .transform(Number)
     .refine((value) => value >= min && value <= max, `must be from ${min} to ${max}`)
-    .meta({ type: "integer", minimum: min, maximum: max });
+    .meta(described({ type: "integer", minimum: min, maximum: max }));
 }

@@ -8,6 +8,7 @@ import { sha256 } from "../../src/lib/hash.ts";
 import { randomId } from "../../src/lib/ids.ts";
 import { nameKey } from "../../src/packs/name.ts";
 import { readSettings } from "../../src/settings.ts";
+import { checkDescribed } from "./described.ts";
 
 /** A clock that a test sets; it starts at a round moment and never moves by itself. */
 export class Clock {
@@ -134,7 +135,10 @@ export type Client = (
   options?: { key?: string; body?: unknown; headers?: Record<string, string> },
 ) => Promise<Answer>;
 
-/** Calls the app in process, over real D1 or a stand-in around it, at the clock's time. */
+/**
+ * Calls the app in process, over real D1 or a stand-in around it, at the clock's time. Every answer is held against
+ * openapi.json: one that it does not describe fails the test.
+ */
 export function makeClient(clock: Clock, bindings: Partial<Env> = {}): Client {
   const world: World = { now: clock.now, newId: randomId };
   const app = createApp(world);
@@ -148,7 +152,9 @@ export function makeClient(clock: Clock, bindings: Partial<Env> = {}): Client {
       init.body = typeof body === "string" || body instanceof Uint8Array ? body : JSON.stringify(body);
     const response = await app.request(path, init, { ...env, ...bindings });
     const text = await response.text();
-    const isJson = (response.headers.get("content-type") ?? "").includes("json");
-    return { status: response.status, headers: response.headers, body: isJson ? JSON.parse(text) : text };
+    const isJson = text !== "" && (response.headers.get("content-type") ?? "").includes("json");
+    const answer = { status: response.status, headers: response.headers, body: isJson ? JSON.parse(text) : text };
+    checkDescribed(method, path, answer.status, answer.headers, answer.body);
+    return answer;
   };
 }

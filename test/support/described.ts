@@ -1,0 +1,77 @@
+import { type Schema, Validator } from "@cfworker/json-schema";
+import { errorBody } from "../../src/http/errors.ts";
+import { apiDocument } from "../../src/openapi.ts";
+
+interface Described {
+  readonly responses: Readonly<Record<string, DescribedResponse | { readonly $ref: string }>>;
+}
+
+interface DescribedResponse {
+  readonly headers?: Readonly<Record<string, unknown>>;
+  readonly content?: Readonly<Record<string, { readonly schema: Schema }>>;
+}
+
+// The document as a client reads it: what JSON drops is not there.
+const document = JSON.parse(JSON.stringify(apiDocument())) as {
+  readonly paths: Readonly<Record<string, Readonly<Record<string, Described>>>>;
+  readonly components: { readonly responses: Readonly<Record<string, DescribedResponse>> };
+};
+
+const asPattern = (path: string): RegExp => new RegExp(`^${path.replaceAll(".", "\\.").replace(/\{\w+\}/g, "[^/]+")}$`);
+const paths = Object.entries(document.paths).map(([path, item]) => ({ pattern: asPattern(path), path, item }));
+
+const validators = new WeakMap<object, Validator>();
+
+/** A validator of one of the document's schemas, whose references point into its components. */
+function validatorOf(schema: Schema): Validator {
+  const kept = validators.get(schema);
+  if (kept !== undefined) return kept;
+  const validator = new Validator({ ...schema, components: document.components }, "2020-12", false);
+  validators.set(schema, validator);
+  return validator;
+}
+
+function responseOf(operation: Described, status: number): DescribedResponse | undefined {
+  const found = operation.responses[`${status}`];
+  if (found === undefined || !("$ref" in found)) return found;
+  return document.components.responses[found.$ref.replace("#/components/responses/", "")];
+}
+
+/** What every response has, described or not. */
+function checkUndescribed(where: string, status: number, headers: Headers, body: unknown): void {
+  if (headers.get("x-request-id") === null) throw new Error(`${where}: no x-request-id`);
+  const isJson = (headers.get("content-type") ?? "").includes("json");
+  if (status >= 400 && isJson && !errorBody.safeParse(body).success) {
+    throw new Error(`${where}: the error body has not the shape of W4: ${JSON.stringify(body)}`);
+  }
+}
+
+/**
+ * Holds a response against the OpenAPI document: its status is described, its body is what is said of it, and it has no
+ * header of Purser's own that the document keeps to itself. Throws with a word on what differs.
+ */
+export function checkDescribed(method: string, url: string, status: number, headers: Headers, body: unknown): void {
+  const path = url.replace(/^https?:\/\/[^/]+/, "").replace(/[?#].*$/, "");
+  const where = `${method} ${path} answered ${status}`;
+  checkUndescribed(where, status, headers, body);
+  const item = paths.find((candidate) => candidate.path === path) ?? paths.find(({ pattern }) => pattern.test(path));
+  const operation = item?.item[(method === "HEAD" ? "GET" : method).toLowerCase()];
+  if (operation === undefined) return;
+
+  const response = responseOf(operation, status);
+  if (response === undefined) throw new Error(`${where}, which openapi.json does not describe`);
+  const own = ["x-d1-bookmark", "idempotent-replayed", "retry-after", "www-authenticate"];
+  for (const name of own) {
+    if (headers.has(name) && response.headers?.[name] === undefined) {
+      throw new Error(`${where} with ${name}, which openapi.json does not describe`);
+    }
+  }
+  if (method === "HEAD") return;
+  const type = (headers.get("content-type") ?? "").replace(/;.*$/, "");
+  const media = response.content?.[type];
+  if (media === undefined) throw new Error(`${where} as ${type}, which openapi.json does not describe`);
+  const result = validatorOf(media.schema).validate(body);
+  if (result.valid) return;
+  const told = result.errors.map((error) => `${error.instanceLocation} ${error.error}`).join("\n");
+  throw new Error(`${where}, not as openapi.json describes it:\n${told}\n${JSON.stringify(body)}`);
+}

@@ -1,0 +1,107 @@
+import { Validator } from "@cfworker/json-schema";
+import { describe, expect, it } from "vitest";
+import { createApp } from "../../src/app.ts";
+import { errorStatus } from "../../src/errors.ts";
+import { errorCodes } from "../../src/http/openapi.ts";
+import { operations } from "../../src/openapi.ts";
+import { checkDescribed } from "../support/described.ts";
+import { Clock, makeClient } from "../support/world.ts";
+
+/** Routes that are not Purser's own interface: pages for people, and the wire of PostHog's clients. */
+const NOT_DESCRIBED: readonly RegExp[] = [/^GET \/docs$/];
+
+const served = (): string[] =>
+  createApp()
+    .routes.filter((route) => route.method !== "ALL")
+    .map((route) => `${route.method} ${route.path.replace(/:(\w+)(\{[^}]*\})?/g, "{$1}")}`);
+
+const described = operations.map((operation) => `${operation.method.toUpperCase()} ${operation.path}`);
+
+async function readDocument() {
+  const { status, headers, body } = await makeClient(new Clock())("GET", "/api/v1/openapi.json");
+  expect(status).toBe(200);
+  return { headers, body };
+}
+
+describe("openapi.json", () => {
+  it("describes every route, and nothing that is no route", () => {
+    const own = served().filter((route) => !NOT_DESCRIBED.some((pattern) => pattern.test(route)));
+    expect([...new Set(own)].sort()).toEqual([...described].sort());
+  });
+
+  it("is OpenAPI 3.1, served as JSON to anybody", async () => {
+    const { headers, body } = await readDocument();
+    expect(body.openapi).toMatch(/^3\.1\.\d$/);
+    expect(headers.get("content-type")).toMatch(/^application\/json/);
+  });
+
+  it("names each operation once", () => {
+    const ids = operations.map((operation) => operation.id);
+    expect(new Set(ids).size).toBe(ids.length);
+  });
+
+  it("gives each operation a response for each status of its error codes, with exactly those codes", async () => {
+    const { body } = await readDocument();
+    for (const operation of operations) {
+      const { responses } = body.paths[operation.path][operation.method];
+      const statuses = new Set(["200", ...errorCodes(operation).map((code) => `${errorStatus[code]}`)]);
+      expect(Object.keys(responses).sort()).toEqual([...statuses].sort());
+      for (const status of [...statuses].filter((text) => text !== "200")) {
+        const name = responses[status].$ref.split("/").at(-1);
+        const { schema } = body.components.responses[name].content["application/json"];
+        const codes = errorCodes(operation).filter((code) => `${errorStatus[code]}` === status);
+        const { code } = schema.properties.error.properties;
+        expect(code.enum ?? [code.const]).toEqual(codes);
+      }
+    }
+  });
+
+  it("shows examples that its own schemas accept", async () => {
+    const { body } = await readDocument();
+    const contents = operations.flatMap((operation) => {
+      const { requestBody, responses } = body.paths[operation.path][operation.method];
+      return [requestBody?.content, responses["200"].content].flatMap((content) => Object.values(content ?? {}));
+    });
+    expect(contents.length).toBeGreaterThanOrEqual(operations.length);
+    for (const { schema, example } of contents as { schema: object; example: unknown }[]) {
+      const result = new Validator({ ...schema, components: body.components }, "2020-12").validate(example);
+      expect(result.errors, JSON.stringify(example)).toEqual([]);
+    }
+  });
+
+  it("shows request examples that the validators themselves accept", () => {
+    for (const { id, body } of operations) {
+      if (body === undefined) continue;
+      for (const content of [body, ...Object.values(body.alternatives ?? {})]) {
+        expect(content.schema.safeParse(content.example).error, id).toBeUndefined();
+      }
+    }
+  });
+});
+
+describe("the check that every answer in these tests goes through", () => {
+  const headers = new Headers({ "content-type": "application/json", "x-request-id": "req_1" });
+  const check = (status: number, body: unknown, extra: Record<string, string> = {}) =>
+    checkDescribed(
+      "GET",
+      "/api/v1/credits?userId=u",
+      status,
+      new Headers([...headers, ...Object.entries(extra)]),
+      body,
+    );
+
+  it("passes what is described", () => {
+    expect(() => check(200, { credits: [] }, { "x-d1-bookmark": "b" })).not.toThrow();
+  });
+
+  it("fails on a status, a body, an error code or a header that is not described", () => {
+    const error = { message: "m", requestId: "req_1" };
+    expect(() => check(201, { credits: [] })).toThrow("does not describe");
+    expect(() => check(200, { credits: [{}] })).toThrow("not as openapi.json describes it");
+    expect(() => check(200, { credits: [], extra: 1 })).toThrow("not as openapi.json describes it");
+    expect(() => check(403, { error: { ...error, code: "forbidden" } })).not.toThrow();
+    expect(() => check(403, { error: { ...error, code: "invalid_key" } })).toThrow("not as openapi.json describes it");
+    expect(() => check(403, { error: { ...error, code: "no_such_code" } })).toThrow("shape of W4");
+    expect(() => check(200, { credits: [] }, { "idempotent-replayed": "true" })).toThrow("does not describe");
+  });
+});
