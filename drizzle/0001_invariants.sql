@@ -34,6 +34,20 @@ BEGIN
   SELECT RAISE(ABORT, 'credit_ledger_grant_is_a_birth');
 END;
 --> statement-breakpoint
+-- What the CHECKs of credit_balances refuse is refused here first, under their names: INSERT OR IGNORE would let the
+-- balance's CHECK skip the move in silence, and keep the row.
+CREATE TRIGGER credit_ledger_not_below_zero BEFORE INSERT ON credit_ledger
+WHEN new.balance_after_steps < 0
+BEGIN
+  SELECT RAISE(ABORT, 'credit_balances_remaining_not_negative');
+END;
+--> statement-breakpoint
+CREATE TRIGGER credit_ledger_within_bounds BEFORE INSERT ON credit_ledger
+WHEN new.balance_after_steps > iif(new.unit = 'cents', 8589934592000000, 8796093022208000)
+BEGIN
+  SELECT RAISE(ABORT, 'credit_balances_remaining_within_bounds');
+END;
+--> statement-breakpoint
 -- The ledger moves the balance. Two triggers, so that the partial index on what is live is touched only when a
 -- balance is emptied or filled again.
 CREATE TRIGGER credit_ledger_moves_balance AFTER INSERT ON credit_ledger

@@ -1,0 +1,394 @@
+import { env } from "cloudflare:workers";
+import { is, Table } from "drizzle-orm";
+import { getTableConfig, type SQLiteTable } from "drizzle-orm/sqlite-core";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { constraintOf } from "../../src/db/constraint.ts";
+import * as schema from "../../src/db/schema.ts";
+import { NEVER_MS } from "../../src/db/schema.ts";
+import { expectLedgerInvariants } from "../support/invariants.ts";
+
+afterAll(expectLedgerInvariants);
+
+const db = env.DB;
+const run = (sql: string) => db.prepare(sql).run();
+
+/** All that an attack must leave as it was. */
+async function everything(): Promise<unknown> {
+  const tables = ["credit_balances", "credit_ledger", "consent_log", "export_audit", "environments"];
+  const answers = await db.batch(tables.map((table) => db.prepare(`SELECT * FROM ${table}`)));
+  return answers.map((answer) => answer.results);
+}
+
+/** Runs a statement that must be refused, and leave no trace; answers D1's words. */
+async function refused(sql: string): Promise<Error> {
+  const before = await everything();
+  const error: unknown = await run(sql).then(
+    () => null,
+    (thrown: unknown) => thrown,
+  );
+  expect(await everything(), sql).toEqual(before);
+  if (!(error instanceof Error)) throw new Error(`The database took: ${sql}`);
+  expect(error.message).toContain("SQLITE_CONSTRAINT");
+  return error;
+}
+
+const balanceColumns = `environment_id, user_id, id, pack_id, pack_name, pack_item_id, unit, matches, priority,
+  initial_steps, remaining_steps, is_live, source, external_ref, notes, granted_at_ms, expires_at_ms, revoked_at_ms,
+  grant_seq, last_seq`;
+
+interface Born {
+  readonly user?: string;
+  readonly id: string;
+  readonly seq: number;
+  readonly steps?: number;
+  readonly remaining?: number;
+  readonly lastSeq?: number;
+  readonly revoked?: string;
+  readonly ref?: string;
+  readonly unit?: string;
+  readonly source?: string;
+  readonly isLive?: number;
+}
+
+function birth(verb: string, b: Born): string {
+  const { user = "u", steps = 1_000, unit = "count" } = b;
+  return `${verb} INTO credit_balances (${balanceColumns}) VALUES (900, '${user}', '${b.id}', 'cpk_1', 'Pack', '', '${unit}',
+    '[]', 100, ${steps}, ${b.remaining ?? steps}, ${b.isLive ?? 1}, '${b.source ?? "manual"}',
+    ${b.ref === undefined ? "NULL" : `'${b.ref}'`}, NULL, 1, ${NEVER_MS}, ${b.revoked ?? "NULL"}, ${b.seq},
+    ${b.lastSeq ?? b.seq})`;
+}
+
+interface Moved {
+  readonly user?: string;
+  readonly id: string;
+  readonly seq: number;
+  readonly delta: number;
+  readonly after: number;
+  readonly previous: number | "NULL";
+  readonly reason?: string;
+  readonly pack?: string;
+  readonly unit?: string;
+  readonly environment?: number;
+}
+
+function motion(verb: string, m: Moved): string {
+  const { user = "u", pack = "cpk_1", unit = "count", reason = "admin_adjust", environment = 900 } = m;
+  return `${verb} INTO credit_ledger (environment_id, user_id, seq, balance_id, pack_id, unit, delta_steps,
+    balance_after_steps, previous_seq, reason, occurred_at_ms) VALUES (${environment}, '${user}', ${m.seq}, '${m.id}',
+    '${pack}', '${unit}', ${m.delta}, ${m.after}, ${m.previous}, '${reason}', 5)`;
+}
+
+const WAYS = ["INSERT", "INSERT OR REPLACE", "INSERT OR IGNORE", "INSERT OR FAIL", "INSERT OR ABORT", "REPLACE"];
+
+beforeAll(async () => {
+  // Three balances of one user: whole, partly consumed, emptied.
+  await run(birth("INSERT", { id: "crb_whole", seq: 1, ref: "order-1" }));
+  await run(birth("INSERT", { id: "crb_part", seq: 2 }));
+  await run(birth("INSERT", { id: "crb_empty", seq: 3 }));
+  await run(motion("INSERT", { id: "crb_part", seq: 4, delta: -400, after: 600, previous: 2 }));
+  await run(motion("INSERT", { id: "crb_empty", seq: 5, delta: -1_000, after: 0, previous: 3 }));
+  for (const seq of [1, 2]) {
+    await run(`INSERT INTO consent_log (environment_id, distinct_id, seq, id, purpose, decision, occurred_at_ms, received_at_ms)
+      VALUES (900, 'd', ${seq}, 'con_${seq}', 'analytics', 'granted', 1, 1)`);
+    await run(`INSERT INTO export_audit (environment_id, distinct_id, seq, action, token_hash, occurred_at_ms)
+      VALUES (900, 'd', ${seq}, 'minted', 'hash', 1)`);
+  }
+});
+
+describe("a balance", () => {
+  it("is moved by its ledger rows, emptied and filled again with its place among the live", async () => {
+    await run(birth("INSERT", { user: "moved", id: "crb_moved", seq: 1 }));
+    const stands = () =>
+      db
+        .prepare(
+          "SELECT remaining_steps AS remaining, is_live AS isLive, last_seq AS lastSeq FROM credit_balances WHERE id = 'crb_moved'",
+        )
+        .first();
+    expect(await stands()).toEqual({ remaining: 1_000, isLive: 1, lastSeq: 1 });
+    const of = { user: "moved", id: "crb_moved" };
+    await run(motion("INSERT", { ...of, seq: 2, delta: -1, after: 999, previous: 1 }));
+    expect(await stands()).toEqual({ remaining: 999, isLive: 1, lastSeq: 2 });
+    await run(motion("INSERT", { ...of, seq: 3, delta: -999, after: 0, previous: 2 }));
+    expect(await stands()).toEqual({ remaining: 0, isLive: 0, lastSeq: 3 });
+    await run(motion("INSERT", { ...of, seq: 4, delta: 0, after: 0, previous: 3 }));
+    expect(await stands()).toEqual({ remaining: 0, isLive: 0, lastSeq: 4 });
+    await run(motion("INSERT", { ...of, seq: 5, delta: 7, after: 7, previous: 4 }));
+    expect(await stands()).toEqual({ remaining: 7, isLive: 1, lastSeq: 5 });
+  });
+
+  it.each([
+    "remaining_steps = 5",
+    "remaining_steps = remaining_steps - 1",
+    "remaining_steps = remaining_steps",
+    "remaining_steps = 0, is_live = 0",
+    "is_live = 0",
+    "last_seq = 1",
+    "last_seq = 4",
+    "last_seq = 6",
+    "remaining_steps = 600, last_seq = 4",
+    "remaining_steps = 1000, last_seq = 2",
+  ])("is changed by nothing but the ledger: UPDATE … SET %s", async (set) => {
+    for (const verb of ["UPDATE", "UPDATE OR REPLACE", "UPDATE OR IGNORE", "UPDATE OR FAIL"]) {
+      for (const id of ["crb_whole", "crb_part", "crb_empty"]) {
+        await refused(`${verb} credit_balances SET ${set} WHERE id = '${id}'`);
+      }
+    }
+  });
+
+  it("keeps frozen all that it was issued with", async () => {
+    const movable = ["remaining_steps", "is_live", "last_seq", "revoked_at_ms"];
+    const frozen = getTableConfig(schema.creditBalances)
+      .columns.map((column) => column.name)
+      .filter((name) => !movable.includes(name));
+    expect(frozen).toHaveLength(16);
+    for (const column of frozen) {
+      for (const verb of ["UPDATE", "UPDATE OR REPLACE", "UPDATE OR IGNORE"]) {
+        const error = await refused(`${verb} credit_balances SET ${column} = ${column} WHERE id = 'crb_whole'`);
+        expect(error.message).toContain("credit_balances_frozen");
+      }
+    }
+  });
+
+  it("is never deleted", async () => {
+    for (const where of ["", " WHERE id = 'crb_empty'", " WHERE remaining_steps = 0"]) {
+      expect((await refused(`DELETE FROM credit_balances${where}`)).message).toContain("credit_balances_kept");
+    }
+  });
+
+  it("is never replaced, by its id, its key or its externalRef", async () => {
+    for (const verb of WAYS) {
+      for (const user of ["u", "other"]) {
+        const error = await refused(birth(verb, { user, id: "crb_whole", seq: user === "u" ? 6 : 1 }));
+        expect(error.message).toContain("credit_balances_id");
+      }
+      const error = await refused(birth(verb, { id: "crb_new", seq: 6, ref: "order-1" }));
+      expect(constraintOf(error)).toBe("credit_balances_external_ref");
+    }
+    await refused(`${birth("INSERT", { id: "crb_whole", seq: 6 })} ON CONFLICT (id) DO UPDATE SET remaining_steps = 5`);
+  });
+
+  it("is born whole, live, positive and next in its user's ledger", async () => {
+    const wrong: Omit<Born, "id">[] = [
+      { seq: 6, remaining: 999 },
+      { seq: 6, remaining: 1_001 },
+      { seq: 6, remaining: 0, isLive: 0 },
+      { seq: 6, lastSeq: 5 },
+      { seq: 6, revoked: "1" },
+      { seq: 6, isLive: 0 },
+      { seq: 6, steps: 0, isLive: 0 },
+      { seq: 6, steps: -1, isLive: 0 },
+      { seq: 6, steps: 8_796_093_022_208_001 },
+      { seq: 6, steps: 8_589_934_592_000_001, unit: "cents" },
+      { seq: 6, unit: "minutes" },
+      { seq: 6, source: "stolen" },
+      { seq: 7 },
+      { seq: 5 },
+      { seq: 0 },
+    ];
+    for (const born of wrong) {
+      for (const verb of WAYS.filter((way) => way !== "INSERT OR IGNORE")) {
+        await refused(birth(verb, { id: "crb_new", ...born }));
+      }
+      // OR IGNORE may pass over it in silence, but must not let it in.
+      const before = await everything();
+      await run(birth("INSERT OR IGNORE", { id: "crb_new", ...born })).catch(() => null);
+      expect(await everything()).toEqual(before);
+    }
+  });
+
+  it("is revoked once, and only when nothing remains", async () => {
+    await run(birth("INSERT", { user: "revoked", id: "crb_revoked", seq: 1 }));
+    await refused("UPDATE credit_balances SET revoked_at_ms = 5 WHERE id = 'crb_revoked'");
+    await run(motion("INSERT", { user: "revoked", id: "crb_revoked", seq: 2, delta: -1_000, after: 0, previous: 1 }));
+    await run("UPDATE credit_balances SET revoked_at_ms = 5 WHERE id = 'crb_revoked'");
+    for (const value of ["6", "NULL", "5"]) {
+      const error = await refused(`UPDATE credit_balances SET revoked_at_ms = ${value} WHERE id = 'crb_revoked'`);
+      expect(constraintOf(error)).toBe("credit_balances_revoked_once");
+    }
+  });
+});
+
+describe("the ledger", () => {
+  it("is never updated", async () => {
+    for (const verb of ["UPDATE", "UPDATE OR REPLACE", "UPDATE OR IGNORE", "UPDATE OR FAIL"]) {
+      for (const set of ["note = 'x'", "delta_steps = delta_steps", "seq = seq + 10", "user_id = 'other'"]) {
+        expect((await refused(`${verb} credit_ledger SET ${set}`)).message).toContain("credit_ledger_append_only");
+      }
+    }
+  });
+
+  it("is never deleted from, in part or whole", async () => {
+    for (const where of ["", " WHERE seq = 5", " WHERE user_id = 'u'"]) {
+      expect((await refused(`DELETE FROM credit_ledger${where}`)).message).toContain("credit_ledger_append_only");
+    }
+  });
+
+  it.each(WAYS)("takes no row out of its place or untrue by %s", async (verb) => {
+    const good: Moved = { id: "crb_part", seq: 6, delta: -100, after: 500, previous: 4 };
+    const wrong: Partial<Moved>[] = [
+      { seq: 1 },
+      { seq: 4 },
+      { seq: 5 },
+      { seq: 7 },
+      { seq: 0 },
+      { seq: -1 },
+      { after: 501 },
+      { after: 600 },
+      { delta: 100 },
+      { delta: 0 },
+      { previous: 2 },
+      { previous: 5 },
+      { previous: "NULL" },
+      { id: "crb_whole" },
+      { id: "crb_nobody" },
+      { pack: "cpk_2" },
+      { unit: "cents" },
+      { user: "other", seq: 1 },
+      { environment: 901, seq: 1 },
+      // A grant by hand, for a balance that is there, and for none.
+      { reason: "grant" },
+      { reason: "grant", delta: 600, after: 600, previous: "NULL" },
+      { reason: "grant", id: "crb_whole", delta: 1_000, after: 1_000, previous: "NULL" },
+      { reason: "grant", id: "crb_whole", seq: 1, delta: 1_000, after: 1_000, previous: "NULL" },
+      { reason: "grant", id: "crb_nobody", delta: 1_000, after: 1_000, previous: "NULL" },
+    ];
+    for (const change of wrong) await refused(motion(verb, { ...good, ...change }));
+  });
+
+  it.each(WAYS)("takes no row that would bring a balance below zero or beyond its bounds by %s", async (verb) => {
+    const below = motion(verb, { id: "crb_part", seq: 6, delta: -601, after: -1, previous: 4 });
+    expect(constraintOf(await refused(below))).toBe("credit_balances_remaining_not_negative");
+    const far = motion(verb, { id: "crb_empty", seq: 6, delta: -1, after: -1, previous: 5 });
+    expect(constraintOf(await refused(far))).toBe("credit_balances_remaining_not_negative");
+    const top = 8_796_093_022_208_000;
+    const above = motion(verb, { id: "crb_part", seq: 6, delta: top - 599, after: top + 1, previous: 4 });
+    expect(constraintOf(await refused(above))).toBe("credit_balances_remaining_within_bounds");
+  });
+
+  it("takes no reason that is not in the interface's list", async () => {
+    await refused(motion("INSERT", { id: "crb_part", seq: 6, delta: -1, after: 599, previous: 4, reason: "whim" }));
+  });
+
+  it("moves the balance also when the row comes by a conflict clause", async () => {
+    for (const [index, verb] of WAYS.entries()) {
+      const of = { user: `way ${index}`, id: `crb_way_${index}` };
+      await run(birth("INSERT", { ...of, seq: 1 }));
+      await run(motion(verb, { ...of, seq: 2, delta: -1_000, after: 0, previous: 1 }));
+    }
+    await expectLedgerInvariants();
+  });
+});
+
+describe.each([
+  { table: "consent_log", columns: "id, purpose, decision, received_at_ms", values: "'con_3', 'ads', 'denied', 1" },
+  { table: "export_audit", columns: "action, token_hash", values: "'opened', 'hash'" },
+])("$table", ({ table, columns, values }) => {
+  const insert = (verb: string, seq: number, id = "d") =>
+    `${verb} INTO ${table} (environment_id, distinct_id, seq, occurred_at_ms, ${columns}) VALUES (900, '${id}', ${seq}, 1, ${values})`;
+
+  it("is never updated or deleted from", async () => {
+    for (const sql of [
+      `UPDATE ${table} SET occurred_at_ms = 2`,
+      `UPDATE OR REPLACE ${table} SET seq = 1 WHERE seq = 2`,
+      `UPDATE OR IGNORE ${table} SET distinct_id = 'other'`,
+      `DELETE FROM ${table}`,
+      `DELETE FROM ${table} WHERE seq = 2`,
+    ]) {
+      expect((await refused(sql)).message).toContain(`${table}_append_only`);
+    }
+  });
+
+  it("takes the next row of its person alone, by whatever clause", async () => {
+    for (const verb of WAYS) {
+      for (const seq of [0, 1, 2, 4, -1]) {
+        expect(constraintOf(await refused(insert(verb, seq)))).toBe(`${table}_seq_gapless`);
+      }
+      await refused(insert(verb, 2, "nobody yet"));
+    }
+    await refused(`${insert("INSERT", 2)} ON CONFLICT DO UPDATE SET occurred_at_ms = 9`);
+  });
+});
+
+it("lists every trigger that must exist", async () => {
+  const { results } = await db
+    .prepare("SELECT name FROM sqlite_schema WHERE type = 'trigger' ORDER BY name")
+    .all<{ name: string }>();
+  expect(results.map((row) => row.name)).toEqual([
+    "consent_log_no_delete",
+    "consent_log_no_update",
+    "consent_log_seq_gapless",
+    "credit_balances_birth",
+    "credit_balances_born_whole",
+    "credit_balances_frozen",
+    "credit_balances_moved_by_ledger",
+    "credit_balances_no_delete",
+    "credit_balances_no_replace",
+    "credit_balances_no_replace_by_external_ref",
+    "credit_balances_revoked_once",
+    "credit_ledger_empties_or_fills_balance",
+    "credit_ledger_follows_balance",
+    "credit_ledger_grant_is_a_birth",
+    "credit_ledger_moves_balance",
+    "credit_ledger_no_delete",
+    "credit_ledger_no_update",
+    "credit_ledger_not_below_zero",
+    "credit_ledger_seq_gapless",
+    "credit_ledger_within_bounds",
+    "export_audit_no_delete",
+    "export_audit_no_update",
+    "export_audit_seq_gapless",
+    "reservations_settled_once",
+  ]);
+});
+
+describe("the tables", () => {
+  const tables = Object.values<unknown>(schema).filter((value): value is SQLiteTable => is(value, Table));
+
+  it("are STRICT, and WITHOUT ROWID save for environments", async () => {
+    const { results } = await db
+      .prepare(
+        "SELECT name, wr AS withoutRowid, strict FROM pragma_table_list WHERE schema = 'main' AND type = 'table'",
+      )
+      .all<{ name: string; withoutRowid: number; strict: number }>();
+    const own = results.filter((row) => !/^(sqlite_|_cf_|d1_)/.test(row.name));
+    expect(own.map((row) => row.name).sort()).toEqual(tables.map((table) => getTableConfig(table).name).sort());
+    for (const row of own) {
+      expect(row, row.name).toMatchObject({ strict: 1, withoutRowid: row.name === "environments" ? 0 : 1 });
+    }
+  });
+
+  it("have the columns, keys and indexes that src/db/schema.ts says", async () => {
+    for (const table of tables) {
+      const config = getTableConfig(table);
+      const { results: columns } = await db
+        .prepare(
+          `SELECT name, lower(type) AS type, "notnull" AS isNotNull, pk FROM pragma_table_info('${config.name}')`,
+        )
+        .all<{ name: string; type: string; isNotNull: number; pk: number }>();
+      expect(
+        columns.map(({ name, type, isNotNull }) => ({ name, type, isNotNull: isNotNull === 1 })),
+        config.name,
+      ).toEqual(
+        config.columns.map((column) => ({ name: column.name, type: column.getSQLType(), isNotNull: column.notNull })),
+      );
+      const key = columns.filter((column) => column.pk > 0).sort((a, b) => a.pk - b.pk);
+      const meant = config.primaryKeys[0]?.columns ?? config.columns.filter((column) => column.primary);
+      expect(key.map((column) => column.name)).toEqual(meant.map((column) => column.name));
+
+      const { results: indexes } = await db
+        .prepare(
+          `SELECT name, "unique" AS isUnique, partial FROM pragma_index_list('${config.name}') WHERE origin = 'c' ORDER BY name`,
+        )
+        .all<{ name: string; isUnique: number; partial: number }>();
+      expect(indexes).toEqual(
+        config.indexes
+          .map(({ config: index }) => ({
+            name: index.name,
+            isUnique: index.unique ? 1 : 0,
+            partial: index.where === undefined ? 0 : 1,
+          }))
+          .sort((a, b) => (a.name < b.name ? -1 : 1)),
+      );
+    }
+  });
+});
