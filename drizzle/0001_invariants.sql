@@ -144,6 +144,24 @@ BEGIN
   SELECT RAISE(ABORT, 'reservations_settled_once');
 END;
 --> statement-breakpoint
+-- A person is written by whoever read the latest version; so is one who is about to be merged into another.
+CREATE TRIGGER persons_version BEFORE INSERT ON persons
+WHEN new.version <> 1 + coalesce((
+  SELECT version FROM persons WHERE environment_id = new.environment_id AND id = new.id
+), 0)
+BEGIN
+  SELECT RAISE(ABORT, 'persons_version');
+END;
+--> statement-breakpoint
+-- A distinct id leaves its person only when that person is gone.
+CREATE TRIGGER person_distinct_ids_stay BEFORE UPDATE OF person_id ON person_distinct_ids
+WHEN old.person_id IS NOT NULL AND new.person_id IS NOT old.person_id AND EXISTS (
+  SELECT 1 FROM persons WHERE environment_id = old.environment_id AND id = old.person_id
+)
+BEGIN
+  SELECT RAISE(ABORT, 'person_distinct_ids_stay');
+END;
+--> statement-breakpoint
 CREATE TRIGGER consent_log_seq_gapless BEFORE INSERT ON consent_log
 WHEN new.seq <> 1 + coalesce((
   SELECT seq FROM consent_log

@@ -8,6 +8,7 @@ import { healthRoutes } from "./http/health.ts";
 import { refuseUnrouted } from "./http/not-found.ts";
 import { randomId } from "./lib/ids.ts";
 import { openApiRoutes } from "./openapi.ts";
+import { captureRoutes, consentRoutes } from "./people/routes.ts";
 
 const realWorld: World = { now: () => Date.now(), newId: randomId };
 
@@ -22,8 +23,11 @@ export function createApp(world: World = realWorld) {
       await next();
     })
     .use("/api/v1/credits", browsers)
+    .use("/api/v1/consent", browsers)
     .route("/health", healthRoutes)
     .route("/api/v1/credits", creditRoutes)
+    .route("/api/v1/consent", consentRoutes)
+    .route("/", captureRoutes)
     .route("/api/v1", openApiRoutes);
   return app.notFound(refuseUnrouted(app));
 }

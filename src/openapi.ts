@@ -2,6 +2,7 @@ import * as z from "zod";
 import { creditOperations } from "./credits/openapi.ts";
 import { createRoutes } from "./http/factory.ts";
 import { describeApi, type OpenApiDocument, type Operation } from "./http/openapi.ts";
+import { peopleOperations } from "./people/openapi.ts";
 
 const serviceOperations: readonly Operation[] = [
   {
@@ -37,7 +38,7 @@ const serviceOperations: readonly Operation[] = [
 ];
 
 /** Every operation of Purser. Its routes and these are held against each other by test/worker/openapi.test.ts. */
-export const operations: readonly Operation[] = [...creditOperations, ...serviceOperations];
+export const operations: readonly Operation[] = [...creditOperations, ...peopleOperations, ...serviceOperations];
 
 const about = {
   title: "Purser",
@@ -58,6 +59,7 @@ existence, rule.
 **Reads after writes.** Every answer to a valid key carries \`x-d1-bookmark\`. A read that sends it back sees at least that state.`,
   tags: [
     { name: "Credits", description: "Prepaid balances: granted from packs, spent, revoked, told in a ledger." },
+    { name: "People", description: "Who they are, what they agreed to, and all that is held about them." },
     { name: "Service", description: "The service itself. No key." },
   ],
 };

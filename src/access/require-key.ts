@@ -31,12 +31,12 @@ function sessionStart(c: Context<AppEnv>): SessionStart {
 }
 
 /** Sets `ctx` for a key in force, runs the rest, and hands out the bookmark, whatever the answer (W12). */
-export async function serveKey(
+export async function serveKey<Answer>(
   c: Context<AppEnv>,
   key: KnownKey,
   identify: () => Promise<Caller>,
-  next: () => Promise<void>,
-): Promise<void> {
+  next: () => Promise<Answer>,
+): Promise<Answer> {
   let bookmark = (): string | null => null;
   const given = c.req.header("x-d1-bookmark");
   // An error thrown below would pass the header by, so it is set on the response that Hono makes of it.
@@ -55,7 +55,7 @@ export async function serveKey(
       environment: key.environment,
       caller,
     });
-    await next();
+    return await next();
   } finally {
     handOut();
   }
@@ -76,6 +76,30 @@ export function requireSecretKey(refusal: "forbidden" | "requires_secret_key") {
     await serveKey(c, key, identify, next);
   });
 }
+
+/**
+ * Serves a request whose publishable key is not in the header, as PostHog's clients send it: in the body, or in the
+ * path. A secret key has no place in a client, and is refused with `forbidden`.
+ */
+export async function servePublishableKey<Answer>(
+  c: Context<AppEnv>,
+  sent: string | null,
+  next: () => Promise<Answer>,
+): Promise<Answer> {
+  if (sent === null) throw invalidKey("Send the publishable key as `api_key`.");
+  const key = await findKey(c.env.DB, sent, c.var.world.now());
+  if (key === null) throw invalidKey();
+  const identify = async (): Promise<Caller> => {
+    if (key.kind === "publishable") return { kind: "publishable", keyId: key.keyId, endUserId: null };
+    throw new PurserError("forbidden", "This takes a publishable key: keep the secret one on your server.");
+  };
+  return serveKey(c, key, identify, next);
+}
+
+/** Requires a publishable key alone, which lets its holder send events and read nothing. */
+export const requirePublishableKey = factory.createMiddleware(async (c, next) => {
+  await servePublishableKey(c, bearerToken(c), next);
+});
 
 async function identifyEndUser(c: Context<AppEnv>, key: KnownKey): Promise<Caller> {
   if (key.kind === "secret") return { kind: "secret", keyId: key.keyId };

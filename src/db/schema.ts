@@ -251,7 +251,7 @@ export const persons = sqliteTable(
     isIdentified: integer("is_identified", { mode: "boolean" }).notNull(),
     createdAtMs: integer("created_at_ms").notNull(),
     lastSeenAtMs: integer("last_seen_at_ms").notNull(),
-    /** Grows with every change: what an optimistic write compares. */
+    /** Grows with every change but that of `last_seen_at_ms`: what an optimistic write compares. */
     version: integer("version").notNull().default(1),
   },
   (t) => [primaryKey({ columns: [t.environmentId, t.id] })],

@@ -4,7 +4,8 @@ import { factory } from "./factory.ts";
 
 export const bodyBytesMax = 1024 * 1024;
 
-const limit = bodyLimit({
+/** Holds a body to 1 MiB, whatever is in it. */
+export const limitBody = bodyLimit({
   maxSize: bodyBytesMax,
   onError: () => {
     throw new PurserError("payload_too_large", `The body is larger than ${bodyBytesMax} bytes.`);
@@ -18,7 +19,7 @@ const IS_JSON = /^application\/([a-z-.]+\+)?json(;|$)/i;
  * Bytes that are not UTF-8 are refused: read leniently, two ids could become one.
  */
 export const readBody = factory.createMiddleware((c, next) =>
-  limit(c, async () => {
+  limitBody(c, async () => {
     const bytes = await c.req.arrayBuffer();
     let text: string;
     try {

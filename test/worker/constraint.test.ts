@@ -32,6 +32,14 @@ const reservation = (state: string) => `INSERT INTO reservations (
 const pack = (id: string) =>
   `INSERT INTO credit_packs (app_id, id, name, name_key, created_at_ms) VALUES ('app_1', '${id}', 'Gold', 'gold', 1)`;
 
+const person = (id: string, version: number) => `INSERT INTO persons (
+    environment_id, id, properties, is_identified, created_at_ms, last_seen_at_ms, version
+  ) VALUES (900, '${id}', '{}', 0, 1, 1, ${version})
+  ON CONFLICT DO UPDATE SET version = excluded.version`;
+
+const link = (personId: string) => `INSERT INTO person_distinct_ids (environment_id, distinct_id, person_id)
+  VALUES (900, 'd', '${personId}') ON CONFLICT DO UPDATE SET person_id = excluded.person_id`;
+
 const consent = `INSERT INTO consent_log (
     environment_id, distinct_id, seq, id, purpose, decision, occurred_at_ms, received_at_ms
   ) VALUES (900, 'd', 1, 'con_1', 'ads', 'denied', 1, 1)`;
@@ -64,6 +72,8 @@ const violations: Record<Constraint, readonly string[]> = {
   usage_events_primary_key: [usageEvent(1, "e1"), usageEvent(1, "e2")],
   reservations_primary_key: [reservation("open"), reservation("open")],
   reservations_settled_once: [reservation("released"), "UPDATE reservations SET state = 'committed'"],
+  persons_version: [person("per_1", 1), person("per_1", 2), person("per_1", 2)],
+  person_distinct_ids_stay: [person("per_1", 1), person("per_2", 1), link("per_1"), link("per_1"), link("per_2")],
   analytics_events_uuid: [analyticsEvent(1, "uuid-1"), analyticsEvent(2, "uuid-1")],
   analytics_events_primary_key: [analyticsEvent(1, "uuid-1"), analyticsEvent(1, "uuid-2")],
   consent_log_seq_gapless: [consent, consent],

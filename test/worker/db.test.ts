@@ -337,6 +337,8 @@ it("lists every trigger that must exist", async () => {
     "export_audit_no_delete",
     "export_audit_no_update",
     "export_audit_seq_gapless",
+    "person_distinct_ids_stay",
+    "persons_version",
     "reservations_settled_once",
   ]);
 });

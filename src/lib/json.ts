@@ -1,0 +1,79 @@
+/** JSON as it came: parsed without losing a digit, so that what is written again is the same value. */
+export interface JsonObject {
+  readonly [key: string]: unknown;
+}
+
+// TypeScript's library does not know these yet; V8 does.
+interface SourceJson {
+  parse(text: string, reviver: (key: string, value: unknown, context: { source?: string }) => unknown): unknown;
+  rawJSON(text: string): object;
+  isRawJSON(value: unknown): value is { readonly rawJSON: string };
+}
+const sourceJson = JSON as unknown as SourceJson;
+
+/** A number that a double may not hold: many digits, an exponent, a negative zero. Found in a string it costs time alone. */
+const MAYBE_LOSSY = /\d[\d.]{15,}|\d[eE][+-]?\d|-0\b/;
+
+/**
+ * Parses JSON. A number that a double would round, such as 2^53 + 1 or 1e400, becomes a raw value that
+ * `JSON.stringify` writes digit by digit as it came. Throws what `JSON.parse` throws.
+ */
+export function parseJson(text: string): unknown {
+  if (!MAYBE_LOSSY.test(text)) return JSON.parse(text);
+  return sourceJson.parse(text, (_key, value, { source }) =>
+    typeof value === "number" && source !== undefined && String(value) !== source ? sourceJson.rawJSON(source) : value,
+  );
+}
+
+/** The digits of a number, as they came; null for what is not a number. */
+export function numberText(value: unknown): string | null {
+  if (typeof value === "number") return String(value);
+  return sourceJson.isRawJSON(value) ? value.rawJSON : null;
+}
+
+/** A number as a double; null for what is not a number. */
+export function numberValue(value: unknown): number | null {
+  const text = numberText(value);
+  return text === null ? null : Number(text);
+}
+
+export function isJsonObject(value: unknown): value is JsonObject {
+  return typeof value === "object" && value !== null && !Array.isArray(value) && !sourceJson.isRawJSON(value);
+}
+
+/** The object's own value under `key`, never one of its prototype's. */
+export function own(object: JsonObject, key: string): unknown {
+  return Object.hasOwn(object, key) ? object[key] : undefined;
+}
+
+/** Whether objects and lists are nested deeper than `levelsMax`. */
+export function isNestedDeeperThan(value: unknown, levelsMax: number): boolean {
+  if (typeof value !== "object" || value === null) return false;
+  if (levelsMax === 0) return true;
+  return Object.values(value).some((inner) => isNestedDeeperThan(inner, levelsMax - 1));
+}
+
+const encoder = new TextEncoder();
+
+/**
+ * A list as one or more JSON lists of at most `bytesMax` each (or one element, where that alone is larger): D1 takes
+ * no string above 2 MB.
+ */
+export function jsonChunks(list: readonly unknown[], bytesMax = 900_000): string[] {
+  const chunks: string[] = [];
+  let parts: string[] = [];
+  let bytes = 0;
+  for (const element of list) {
+    const part = JSON.stringify(element);
+    const partBytes = encoder.encode(part).length + 1;
+    if (parts.length > 0 && bytes + partBytes > bytesMax) {
+      chunks.push(`[${parts.join()}]`);
+      parts = [];
+      bytes = 0;
+    }
+    parts.push(part);
+    bytes += partBytes;
+  }
+  if (parts.length > 0) chunks.push(`[${parts.join()}]`);
+  return chunks;
+}

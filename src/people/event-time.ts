@@ -1,0 +1,40 @@
+import { parseTimestamp } from "../lib/time.ts";
+
+/** Further ahead than this, a client's clock is wrong, not fast. */
+const FUTURE_MS_MAX = 23 * 3_600_000;
+const EARLIEST_MS = Date.parse("0000-01-01T00:00:00Z");
+const ISO_WITHOUT_ZONE = /^\d{4}-\d{2}-\d{2}([Tt ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?)?$/;
+const ISO_WITH_SHORT_ZONE = /^\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}:\d{2}(\.\d+)?[+-]\d{2}$/;
+
+/** What a client says of an event's time. Milliseconds; null where it says nothing. */
+export interface ClientTime {
+  readonly timestampMs: number | null;
+  /** How long before the request was sent the event happened. */
+  readonly offsetMs: number | null;
+  /** The client's clock when it sent the request. */
+  readonly sentAtMs: number | null;
+}
+
+/** A time in any spelling that PostHog's clients use; without a zone it is UTC. Null when it is none. */
+export function parseClientTime(text: string): number | null {
+  const exact = parseTimestamp(text);
+  if (exact !== null) return exact;
+  if (ISO_WITHOUT_ZONE.test(text)) return parseTimestamp(text.length === 10 ? `${text}T00:00Z` : `${text}Z`);
+  if (ISO_WITH_SHORT_ZONE.test(text)) return parseTimestamp(`${text}:00`);
+  const lenient = Date.parse(text);
+  return Number.isNaN(lenient) ? null : lenient;
+}
+
+/**
+ * When an event happened, by this service's clock, as PostHog reckons it: `offset` back from now; else the client's
+ * timestamp, less what the client's clock was ahead when it sent the request; else now. Far in the future means now.
+ */
+export function eventTimeMs(client: ClientTime, nowMs: number): number {
+  let atMs = nowMs;
+  if (client.offsetMs !== null) atMs = nowMs - client.offsetMs;
+  else if (client.timestampMs !== null) {
+    atMs = client.timestampMs - (client.sentAtMs === null ? 0 : client.sentAtMs - nowMs);
+  }
+  if (atMs > nowMs + FUTURE_MS_MAX) return nowMs;
+  return atMs >= EARLIEST_MS ? Math.trunc(atMs) : 0;
+}

@@ -1,0 +1,44 @@
+import type { Ctx } from "../context.ts";
+import { constraintOf } from "../db/constraint.ts";
+import { temporarilyUnavailable } from "../errors.ts";
+import { assert } from "../lib/assert.ts";
+import type { CapturedEvent } from "./event.ts";
+import { planIdentity } from "./identity.ts";
+import { readStored } from "./known.ts";
+import { landing } from "./landing.ts";
+
+/** Each attempt that fails means that somebody else's write about the same people landed. */
+const ATTEMPTS_MAX = 50;
+
+/** What fails a batch when something it builds on has changed since it was read. */
+const STALE = new Set([
+  "persons_version",
+  "person_distinct_ids_stay",
+  "analytics_events_uuid",
+  "analytics_events_primary_key",
+]);
+
+/**
+ * Stores events, each UUID once, and what they say about people (P2, P3): one batch for all of them. Sent again, it
+ * finds its UUIDs stored and changes nothing. Answers the warnings, by UUID.
+ */
+export async function ingest(ctx: Ctx, events: readonly CapturedEvent[]): Promise<ReadonlyMap<string, string>> {
+  const first = new Map<string, CapturedEvent>();
+  for (const event of events) if (!first.has(event.uuid)) first.set(event.uuid, event);
+  for (let attempt = 1; attempt <= ATTEMPTS_MAX && first.size > 0; attempt++) {
+    const { uuids, known } = await readStored(ctx, [...first.values()]);
+    const fresh = [...first.values()].filter((event) => !uuids.has(event.uuid));
+    if (fresh.length === 0) return new Map();
+    const change = planIdentity(fresh, known, { nowMs: ctx.now(), newPersonId: () => ctx.newId("per_") });
+    const [statement, ...others] = landing(ctx, fresh, change);
+    assert(statement !== undefined, "events make statements");
+    try {
+      await ctx.db.batch([statement, ...others]);
+      return change.warnings;
+    } catch (error) {
+      if (!STALE.has(constraintOf(error) ?? "")) throw error;
+    }
+  }
+  if (first.size === 0) return new Map();
+  throw temporarilyUnavailable("Others write about the same people; try again.");
+}

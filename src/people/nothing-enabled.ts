@@ -1,0 +1,47 @@
+/** What PostHog's clients ask for besides: remote configuration and feature flags. Purser has none, and says so. */
+
+/** A client's own settings decide; nothing is switched on from afar, and no script is loaded from here. */
+export function remoteConfig(token: string) {
+  return {
+    token,
+    supportedCompression: ["gzip-js", "base64"],
+    hasFeatureFlags: false,
+    defaultIdentifiedOnly: true,
+    isAuthenticated: false,
+    toolbarParams: {},
+    siteApps: [],
+    autocapture_opt_out: false,
+    autocaptureExceptions: false,
+    captureDeadClicks: false,
+    capturePerformance: false,
+    elementsChainAsString: true,
+    errorTracking: { autocaptureExceptions: false, suppressionRules: [] },
+    heatmaps: false,
+    logs: { captureConsoleLogs: false },
+    conversations: false,
+    productTours: false,
+    sessionRecording: false,
+    surveys: false,
+  };
+}
+
+/** The same as a script: posthog-js loads it before it asks for the JSON. */
+export function remoteConfigScript(token: string): string {
+  const entry = JSON.stringify({ config: remoteConfig(token), siteApps: [] });
+  const name = JSON.stringify(token);
+  return `(function(){window._POSTHOG_REMOTE_CONFIG=window._POSTHOG_REMOTE_CONFIG||{};window._POSTHOG_REMOTE_CONFIG[${name}]=${entry};})();`;
+}
+
+/** No flag is there; in the form of `/flags/` (v1 and v2) and of the older `/decide/` at once. */
+export function noFlags(token: string, requestId: string, nowMs: number) {
+  return {
+    ...remoteConfig(token),
+    flags: {},
+    featureFlags: {},
+    featureFlagPayloads: {},
+    errorsWhileComputingFlags: false,
+    quotaLimited: [],
+    evaluatedAt: nowMs,
+    requestId,
+  };
+}
