@@ -7,7 +7,7 @@ import { rulesPassFilter } from "./match.ts";
 import type { ListInput, ListOutput } from "./schemas.ts";
 
 /** The user's balances that can pay now: one index range, however many are dead. */
-export function liveBalances(ctx: Ctx, userId: string) {
+export function liveBalances(ctx: Ctx, userId: string, nowMs: number = ctx.now()) {
   return ctx.db
     .select()
     .from(creditBalances)
@@ -17,7 +17,7 @@ export function liveBalances(ctx: Ctx, userId: string) {
         eq(creditBalances.userId, userId),
         // Written out, so that the planner sees the partial index's own condition.
         sql`is_live = 1`,
-        gt(creditBalances.expiresAtMs, ctx.now()),
+        gt(creditBalances.expiresAtMs, nowMs),
       ),
     );
 }
@@ -34,9 +34,10 @@ function everyBalance(ctx: Ctx, userId: string) {
  * rules cover it (C4, C12, C13). An unknown user has none.
  */
 export async function list(ctx: Ctx, input: ListInput): Promise<ListOutput> {
-  const rows = await (input.includeExpired ? everyBalance(ctx, input.userId) : liveBalances(ctx, input.userId));
-  const { event } = input;
+  const { userId, event } = input;
+  // One moment for the query and for the statuses: what is live in the one is active in the other.
   const nowMs = ctx.now();
+  const rows = await (input.includeExpired ? everyBalance(ctx, userId) : liveBalances(ctx, userId, nowMs));
   const credits = rows
     .filter((row) => event === undefined || rulesPassFilter(readRules(row.matches), event))
     .map((row) => ({ row, order: asSpendable(row) }))

@@ -21,7 +21,9 @@ export async function sealCursor(position: number, scope: readonly (string | num
 /** The position that `sealCursor` sealed for the same scope; null for anything else. */
 export async function openCursor(cursor: string, scope: readonly (string | number)[]): Promise<number | null> {
   const bytes = decodeBase64url(cursor);
-  const text = bytes === null ? "" : new TextDecoder().decode(bytes.slice(CHECK_BYTES));
+  // A byte order mark that is passed over would be a second spelling of the same cursor.
+  const decoder = new TextDecoder("utf-8", { fatal: false, ignoreBOM: true });
+  const text = bytes === null ? "" : decoder.decode(bytes.slice(CHECK_BYTES));
   if (bytes !== null && /^[1-9]\d{0,15}$/.test(text)) {
     const check = await checkOf(text, scope);
     if (check.every((byte, index) => bytes[index] === byte)) return Number(text);

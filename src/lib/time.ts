@@ -5,13 +5,16 @@ export const iso = (atMs: number): string => new Date(atMs).toISOString();
 
 const RFC_3339 = /^\d{4}-\d{2}-\d{2}[Tt ]([01]\d|2[0-3]):\d{2}(:\d{2}(\.\d+)?)?([Zz]|[+-]\d{2}:\d{2})$/;
 
+/** What can be written as RFC 3339 again: in UTC, years of four digits. */
+const WRITABLE_MS = { min: Date.parse("0000-01-01T00:00Z"), max: Date.parse("9999-12-31T23:59:59.999Z") };
+
 /** Milliseconds since the epoch of an RFC 3339 timestamp with `Z` or an offset, seconds optional; else null. */
 export function parseTimestamp(text: string): number | null {
   if (!RFC_3339.test(text)) return null;
   const [date, clock] = [text.slice(0, 10), text.slice(11).toUpperCase()];
   const atMs = Date.parse(`${date}T${clock}`);
-  if (Number.isNaN(atMs)) return null;
+  if (Number.isNaN(atMs) || atMs < WRITABLE_MS.min || atMs > WRITABLE_MS.max) return null;
   // Date.parse lets the 31st of a short month roll over into the next.
-  const daysInMonth = new Date(Date.UTC(Number(date.slice(0, 4)), Number(date.slice(5, 7)), 0)).getUTCDate();
-  return Number(date.slice(8)) <= daysInMonth ? atMs : null;
+  const isInMonth = new Date(Date.parse(`${date}T00:00Z`)).getUTCDate() === Number(date.slice(8));
+  return isInMonth ? atMs : null;
 }

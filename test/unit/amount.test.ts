@@ -1,0 +1,157 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { amountStepsMax, fromSteps, presentQuantities, toSteps, UNITS, type Unit } from "../../src/credits/amount.ts";
+
+const decimalsOf: Record<Unit, number> = { count: 3, tokens: 3, seconds: 3, cents: 6 };
+const unit = fc.constantFrom(...UNITS);
+
+/** The decimal that this many steps are, written out by hand: no float has touched it. */
+function written(of: Unit, steps: number): string {
+  const digits = String(Math.abs(steps)).padStart(decimalsOf[of] + 1, "0");
+  const whole = digits.slice(0, -decimalsOf[of]);
+  const fraction = digits.slice(-decimalsOf[of]).replace(/0+$/, "");
+  return `${steps < 0 ? "-" : ""}${whole}${fraction === "" ? "" : `.${fraction}`}`;
+}
+
+const unitAndSteps = unit.chain((of) =>
+  fc.tuple(
+    fc.constant(of),
+    fc.oneof(
+      fc.integer({ min: -amountStepsMax[of], max: amountStepsMax[of] }),
+      fc.integer({ min: 0, max: 2_000_000 }),
+      fc.integer({ min: amountStepsMax[of] - 2_000_000, max: amountStepsMax[of] }),
+    ),
+  ),
+);
+
+describe("an amount", () => {
+  it("survives JSON → steps → JSON for every value that its unit can hold", () => {
+    fc.assert(
+      fc.property(unitAndSteps, ([of, steps]) => {
+        const text = written(of, steps);
+        expect(toSteps(of, JSON.parse(text))).toBe(steps);
+        expect(Number(JSON.stringify(fromSteps(of, steps)))).toBe(Number(text));
+        expect(toSteps(of, JSON.parse(JSON.stringify(fromSteps(of, steps))))).toBe(steps);
+      }),
+      { numRuns: 5_000 },
+    );
+  });
+
+  it("prints without an exponent or a stray digit wherever the decimal has none", () => {
+    fc.assert(
+      fc.property(unitAndSteps, ([of, steps]) => {
+        // JavaScript prints below 1e-6 alone with an exponent, and no unit goes there.
+        expect(JSON.stringify(fromSteps(of, steps))).toBe(written(of, steps));
+      }),
+      { numRuns: 5_000 },
+    );
+  });
+
+  it("tells every two steps apart, up to the largest of the unit", () => {
+    fc.assert(
+      fc.property(unitAndSteps, ([of, steps]) => {
+        if (steps < amountStepsMax[of]) expect(fromSteps(of, steps + 1)).toBeGreaterThan(fromSteps(of, steps));
+      }),
+      { numRuns: 5_000 },
+    );
+  });
+
+  it("is refused with more decimals than its unit has", () => {
+    fc.assert(
+      fc.property(unit, fc.integer({ min: 0, max: 1_000_000 }), fc.integer({ min: 1, max: 9 }), (of, whole, last) => {
+        const text = `${whole}.${"0".repeat(decimalsOf[of])}${last}`;
+        expect(toSteps(of, JSON.parse(text))).toBeNull();
+        expect(toSteps(of, -JSON.parse(text))).toBeNull();
+      }),
+    );
+  });
+
+  it("is refused beyond the largest of the unit, on either side, by one step or by far", () => {
+    for (const of of UNITS) {
+      const max = fromSteps(of, amountStepsMax[of]);
+      expect(toSteps(of, max)).toBe(amountStepsMax[of]);
+      expect(toSteps(of, -max)).toBe(-amountStepsMax[of]);
+      for (const beyond of [
+        max + 0.01,
+        max + 1,
+        max * 2,
+        2 ** 53 - 1,
+        2 ** 53,
+        2 ** 53 + 2,
+        1e20,
+        1e21,
+        1e100,
+        1.7e308,
+      ]) {
+        expect(toSteps(of, beyond)).toBeNull();
+        expect(toSteps(of, -beyond)).toBeNull();
+      }
+    }
+    expect(fromSteps("cents", amountStepsMax.cents)).toBe(8_589_934_592);
+    expect(fromSteps("tokens", amountStepsMax.tokens)).toBe(8_796_093_022_208);
+  });
+
+  it("is refused when it is no number at all", () => {
+    for (const of of UNITS) {
+      for (const none of [Number.NaN, JSON.parse("1e999"), JSON.parse("-1e999")]) expect(toSteps(of, none)).toBeNull();
+    }
+  });
+
+  it("agrees with exact arithmetic on the decimal of any double whatever", () => {
+    fc.assert(
+      fc.property(unit, fc.double({ noNaN: true, noDefaultInfinity: true }), (of, amount) => {
+        // The shortest decimal as a fraction: digits / 10^places, or digits · 10^-places.
+        const [mantissa = "", exponent = "0"] = String(amount).split("e");
+        const [whole = "", fraction = ""] = mantissa.split(".");
+        const digits = BigInt(whole + fraction);
+        const places = fraction.length - Number(exponent) - decimalsOf[of];
+        const [dividend, divisor] =
+          places > 0 ? [digits, 10n ** BigInt(places)] : [digits * 10n ** BigInt(-places), 1n];
+        const steps = dividend / divisor;
+        const size = steps < 0n ? -steps : steps;
+        const fits = dividend % divisor === 0n && size <= BigInt(amountStepsMax[of]);
+        expect(toSteps(of, amount)).toBe(fits ? Number(steps) : null);
+      }),
+      { numRuns: 5_000 },
+    );
+  });
+
+  it.each([
+    ["cents", "1e-6", 1],
+    ["cents", "1e-7", null],
+    ["cents", "1.5e-6", null],
+    ["cents", "0.000001", 1],
+    ["cents", "0.30000000000000004", null],
+    ["cents", "0.3", 300_000],
+    ["count", "1e-3", 1],
+    ["count", "1e-4", null],
+    ["count", "5e-324", null],
+    ["count", "0.001", 1],
+    ["count", "1e3", 1_000_000],
+    ["count", "0", 0],
+    ["count", "-0", 0],
+    ["count", "-0.0", 0],
+    ["count", "-1.5", -1_500],
+    ["count", "9007199254740993", null],
+    ["tokens", "8796093022208", 8_796_093_022_208_000],
+    ["tokens", "8796093022208.001", null],
+    ["tokens", "8796093022207.999", 8_796_093_022_207_999],
+    ["cents", "8589934591.999999", 8_589_934_591_999_999],
+  ] as const)("in %s reads %s as %s steps", (of, text, steps) => {
+    const read = toSteps(of, JSON.parse(text));
+    expect(read).toBe(steps);
+    expect(Object.is(read, -0)).toBe(false);
+  });
+
+  it("adds up exactly: 0.1 + 0.2 is 0.3", () => {
+    for (const of of UNITS) {
+      expect(fromSteps(of, (toSteps(of, 0.1) ?? 0) + (toSteps(of, 0.2) ?? 0))).toBe(0.3);
+    }
+  });
+});
+
+it("presents the quantities that are there, zero included, and leaves absent units absent", () => {
+  expect(presentQuantities({})).toEqual({});
+  expect(presentQuantities({ cents: 1_500_000, count: 0 })).toEqual({ count: 0, cents: 1.5 });
+  expect(Object.keys(presentQuantities({ tokens: 1, seconds: 2, cents: 3, count: 4 }))).toEqual([...UNITS]);
+});

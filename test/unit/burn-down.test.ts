@@ -1,0 +1,213 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { amountStepsMax, type Quantities, UNITS, type Unit } from "../../src/credits/amount.ts";
+import { burnDown, type Spendable, spendingOrder } from "../../src/credits/burn-down.ts";
+import { NEVER_MS } from "../../src/db/schema.ts";
+
+const some = <T>(...values: [T, ...T[]]) => fc.constantFrom(...values);
+
+const spendable = (remaining: fc.Arbitrary<number>): fc.Arbitrary<Spendable> =>
+  fc.record({
+    id: fc.string({ minLength: 1, maxLength: 3 }),
+    unit: fc.constantFrom(...UNITS),
+    rules: some<Spendable["rules"]>([], [{ event: "chat" }], [{ event: "image" }], [{ model: "m" }]),
+    priority: some(1, 100, 200),
+    remainingSteps: remaining,
+    grantedAtMs: some(1, 2, 3),
+    expiresAtMs: some(5, 6, NEVER_MS),
+  });
+
+/** Balances whose ids differ, as ids do. */
+const balancesOf = (remaining: fc.Arbitrary<number>, maxLength = 8) =>
+  fc.uniqueArray(spendable(remaining), { selector: (balance) => balance.id, maxLength });
+
+describe("spendingOrder", () => {
+  it("is a strict total order: every two balances differ, one way round, and chains hold", () => {
+    fc.assert(
+      fc.property(balancesOf(fc.constant(1)), (balances) => {
+        for (const a of balances) {
+          expect(spendingOrder(a, a)).toBe(0);
+          for (const b of balances) {
+            if (a !== b) expect(spendingOrder(a, b)).not.toBe(0);
+            expect(Math.sign(spendingOrder(a, b)) + Math.sign(spendingOrder(b, a))).toBe(0);
+            for (const c of balances) {
+              if (spendingOrder(a, b) < 0 && spendingOrder(b, c) < 0) expect(spendingOrder(a, c)).toBeLessThan(0);
+            }
+          }
+        }
+      }),
+    );
+  });
+
+  it("gives one order, whatever order the balances came in", () => {
+    fc.assert(
+      fc.property(
+        balancesOf(fc.constant(1)).chain((balances) =>
+          fc.tuple(fc.constant(balances), fc.shuffledSubarray(balances, { minLength: balances.length })),
+        ),
+        ([balances, shuffled]) => {
+          expect(shuffled.toSorted(spendingOrder)).toEqual(balances.toSorted(spendingOrder));
+        },
+      ),
+    );
+  });
+
+  it("asks for priority, then rules before none, then expiry with never last, then age, then id", () => {
+    const base: Spendable = {
+      id: "m",
+      unit: "count",
+      rules: [{ event: "chat" }],
+      priority: 100,
+      remainingSteps: 1,
+      grantedAtMs: 10,
+      expiresAtMs: 1_000,
+    };
+    // Each is behind the one before it, though every later criterion would say otherwise.
+    const inOrder: Spendable[] = [
+      { ...base, priority: 99, rules: [], expiresAtMs: NEVER_MS, grantedAtMs: 99, id: "z" },
+      { ...base, expiresAtMs: 999, grantedAtMs: 99, id: "z" },
+      { ...base, grantedAtMs: 9, id: "z" },
+      { ...base, id: "Z" },
+      { ...base, id: "a" },
+      base,
+      { ...base, grantedAtMs: 11, id: "a" },
+      { ...base, expiresAtMs: NEVER_MS, grantedAtMs: 1, id: "a" },
+      { ...base, rules: [], expiresAtMs: 1, grantedAtMs: 1, id: "a" },
+      { ...base, priority: 101, expiresAtMs: 1, grantedAtMs: 1, id: "a" },
+    ];
+    expect(inOrder.toReversed().toSorted(spendingOrder)).toEqual(inOrder);
+  });
+});
+
+const quantities: fc.Arbitrary<Quantities> = fc.record(
+  {
+    count: fc.integer({ min: 0, max: 50 }),
+    tokens: fc.oneof(fc.integer({ min: 0, max: 50 }), fc.integer({ min: 0, max: amountStepsMax.tokens })),
+    seconds: fc.integer({ min: 0, max: 50 }),
+    cents: fc.oneof(fc.integer({ min: 0, max: 50 }), fc.integer({ min: 0, max: amountStepsMax.cents })),
+  },
+  { requiredKeys: [] },
+);
+const remaining = fc.oneof(fc.integer({ min: 0, max: 30 }), fc.integer({ min: 0, max: amountStepsMax.cents }));
+const usage = fc.record({ event: some("chat", "other"), model: some<string | undefined>(undefined, "m"), quantities });
+
+const ceil = (dividend: bigint, divisor: bigint): bigint => (dividend + divisor - 1n) / divisor;
+
+const covers = (balance: Spendable, event: string, model: string | undefined): boolean =>
+  balance.rules.length === 0 ||
+  balance.rules.some((rule) => (rule.event ?? event) === event && (rule.model === undefined || rule.model === model));
+
+describe("burnDown", () => {
+  it("takes at least one step and never more than remains, from balances that match, in the order given", () => {
+    fc.assert(
+      fc.property(balancesOf(remaining), usage, (balances, used) => {
+        const { legs } = burnDown(balances, used);
+        const places = legs.map((leg) => balances.indexOf(leg.balance));
+        expect(places).toEqual([...new Set(places)].sort((a, b) => a - b));
+        for (const { balance, amountSteps } of legs) {
+          expect(amountSteps).toBeGreaterThanOrEqual(1);
+          expect(amountSteps).toBeLessThanOrEqual(balance.remainingSteps);
+          expect(Number.isSafeInteger(amountSteps)).toBe(true);
+          expect(used.quantities[balance.unit] ?? 0).toBeGreaterThan(0);
+          expect(covers(balance, used.event, used.model)).toBe(true);
+        }
+      }),
+      { numRuns: 3_000 },
+    );
+  });
+
+  it("covers the event exactly: what is paid and what is left are the whole, and only the last payer rounds up", () => {
+    fc.assert(
+      fc.property(balancesOf(remaining), usage, (balances, used) => {
+        const { legs, uncovered } = burnDown(balances, used);
+        const carried = UNITS.filter((unit) => (used.quantities[unit] ?? 0) > 0);
+        if (carried.length === 0) {
+          expect({ legs, uncovered }).toEqual({ legs: [], uncovered: null });
+          return;
+        }
+        // One common denominator for the whole: no fraction is ever shortened here, so none can be shortened wrongly.
+        const quantity = (unit: Unit) => BigInt(used.quantities[unit] ?? 0);
+        const whole = carried.reduce((product, unit) => product * quantity(unit), 1n);
+        let left = whole;
+        const before = uncovered === null ? legs.slice(0, -1) : legs;
+        for (const { balance, amountSteps } of before) {
+          expect(amountSteps).toBe(balance.remainingSteps);
+          left -= (BigInt(amountSteps) * whole) / quantity(balance.unit);
+        }
+        expect(left > 0n).toBe(true);
+        const share = (unit: Unit) => Number(ceil(quantity(unit) * left, whole));
+        if (uncovered !== null) {
+          expect(uncovered).toEqual(Object.fromEntries(carried.map((unit) => [unit, share(unit)])));
+          return;
+        }
+        const last = legs.at(-1);
+        expect(last?.amountSteps).toBe(share(last?.balance.unit ?? "count"));
+      }),
+      { numRuns: 3_000 },
+    );
+  });
+
+  it("leaves something uncovered only when every balance that may pay gave all that it has", () => {
+    fc.assert(
+      fc.property(balancesOf(remaining), usage, (balances, used) => {
+        const { legs, uncovered } = burnDown(balances, used);
+        if (uncovered === null) return;
+        const payers = balances.filter(
+          (balance) =>
+            balance.remainingSteps > 0 &&
+            (used.quantities[balance.unit] ?? 0) > 0 &&
+            covers(balance, used.event, used.model),
+        );
+        expect(legs.map((leg) => leg.balance)).toEqual(payers);
+      }),
+      { numRuns: 3_000 },
+    );
+  });
+
+  it("gives one unit's exact amount when one unit is carried: nothing is rounded", () => {
+    fc.assert(
+      fc.property(balancesOf(remaining), fc.integer({ min: 1, max: amountStepsMax.cents }), (balances, cents) => {
+        const all = balances.map((balance) => ({ ...balance, unit: "cents" as const, rules: [] }));
+        const { legs, uncovered } = burnDown(all, { event: "chat", quantities: { cents } });
+        const paid = legs.reduce((sum, leg) => sum + BigInt(leg.amountSteps), 0n);
+        expect(paid + BigInt(uncovered?.cents ?? 0)).toBe(BigInt(cents));
+      }),
+    );
+  });
+
+  const balance = (id: string, unit: Unit, remainingSteps: number): Spendable => ({
+    id,
+    unit,
+    rules: [],
+    priority: 100,
+    remainingSteps,
+    grantedAtMs: 1,
+    expiresAtMs: NEVER_MS,
+  });
+
+  it("passes on what is left in proportion, across units", () => {
+    // Half of the tokens are paid, so half of the cents are left: 5 of 10.
+    const balances = [balance("a", "tokens", 500), balance("b", "cents", 1_000)];
+    const { legs, uncovered } = burnDown(balances, { event: "chat", quantities: { tokens: 1_000, cents: 10 } });
+    expect(legs.map((leg) => leg.amountSteps)).toEqual([500, 5]);
+    expect(uncovered).toBeNull();
+  });
+
+  it("keeps thirds exactly until the last payer, who alone rounds up", () => {
+    // 1 of 3 tokens, then 1 of 3 seconds: a third of 100 cents is left, 33 1/3.
+    const balances = [balance("a", "tokens", 1), balance("b", "seconds", 1), balance("c", "cents", 1_000)];
+    const { legs } = burnDown(balances, { event: "chat", quantities: { tokens: 3, seconds: 3, cents: 100 } });
+    expect(legs.map((leg) => leg.amountSteps)).toEqual([1, 1, 34]);
+    const short = burnDown(balances.slice(0, 2), { event: "chat", quantities: { tokens: 3, seconds: 3, cents: 100 } });
+    expect(short.uncovered).toEqual({ tokens: 1, seconds: 1, cents: 34 });
+  });
+
+  it("skips the empty, the unmatched and those whose unit is absent or 0, and pays nothing for an event of nothing", () => {
+    const unmatched = { ...balance("b", "count", 9), rules: [{ event: "image" }] };
+    const balances = [balance("a", "count", 0), unmatched, balance("c", "seconds", 9), balance("d", "count", 9)];
+    const { legs } = burnDown(balances, { event: "chat", quantities: { count: 2, seconds: 0 } });
+    expect(legs).toEqual([{ balance: balances[3], amountSteps: 2 }]);
+    expect(burnDown(balances, { event: "chat", quantities: { count: 0 } })).toEqual({ legs: [], uncovered: null });
+    expect(burnDown([], { event: "chat", quantities: { count: 2, cents: 0 } }).uncovered).toEqual({ count: 2 });
+  });
+});

@@ -1,0 +1,195 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { globMatches, globsMeet, type MatchRule, rulesCover, rulesPassFilter } from "../../src/credits/match.ts";
+
+/** The meaning of a glob, as plainly as it can be said. */
+function naively(glob: string, name: string): boolean {
+  if (glob === "") return name === "";
+  if (glob.startsWith("*")) return naively(glob.slice(1), name) || (name !== "" && naively(glob, name.slice(1)));
+  return name !== "" && glob[0] === name[0] && naively(glob.slice(1), name.slice(1));
+}
+
+/** Every text over an alphabet, up to a length. */
+function texts(alphabet: string, lengthMax: number): string[] {
+  const all = [""];
+  for (let from = 0, length = 0; length < lengthMax; length++) {
+    const to = all.length;
+    for (; from < to; from++) for (const character of alphabet) all.push(all[from] + character);
+  }
+  return all;
+}
+
+const short = (alphabet: string, maxLength: number) =>
+  fc.array(fc.constantFrom(...alphabet), { maxLength }).map((characters) => characters.join(""));
+
+describe("globMatches", () => {
+  it("equals the naive meaning on every small glob and name", () => {
+    const names = texts("ab", 5);
+    for (const glob of texts("ab*", 5)) {
+      for (const name of names) {
+        expect(globMatches(glob, name), `${glob} against ${name}`).toBe(naively(glob, name));
+      }
+    }
+  });
+
+  it("equals the naive meaning on random globs and names, repetitive and self-overlapping ones above all", () => {
+    fc.assert(
+      fc.property(short("ab*", 12), short("ab", 16), (glob, name) => {
+        expect(globMatches(glob, name)).toBe(naively(glob, name));
+      }),
+      { numRuns: 5_000 },
+    );
+    fc.assert(
+      fc.property(short("a.*\\?[]^$()", 10), short("a.*\\?[]^$()", 10), (glob, name) => {
+        expect(globMatches(glob, name)).toBe(naively(glob, name));
+      }),
+      { numRuns: 2_000 },
+    );
+  });
+
+  it("matches every name that a glob's stars were filled in to make", () => {
+    fc.assert(
+      fc.property(fc.array(fc.string(), { minLength: 1, maxLength: 6 }), fc.string(), (parts, filling) => {
+        const literal = parts.map((part) => part.replaceAll("*", ""));
+        expect(globMatches(literal.join("*"), literal.join(filling))).toBe(true);
+      }),
+    );
+  });
+
+  it.each([
+    ["chat.*", "chat.completed", true],
+    ["chat.*", "chat.", true],
+    ["chat.*", "chat", false],
+    ["*", "", true],
+    ["*", "anything", true],
+    ["**", "x", true],
+    ["a*a", "a", false],
+    ["a*a", "aa", true],
+    ["*.done", "a.done", true],
+    ["*.done", ".done", true],
+    ["*.done", "done", false],
+    ["a*b*c", "abcbc", true],
+    ["a*bc*c", "abc", false],
+    ["*aab*", "aaab", true],
+    ["Chat", "chat", false],
+    ["a?c", "abc", false],
+    ["a.c", "abc", false],
+    ["[ab]", "a", false],
+    ["é", "e\u0301", false],
+    ["*😀", "x😀", true],
+  ])("%s against %s: %s", (glob, name, matches) => {
+    expect(globMatches(glob, name)).toBe(matches);
+  });
+
+  // Each would take hours, or more, if it backtracked or searched anew at every place.
+  it.each([
+    ["stars between every letter", `${"a*".repeat(50_000)}b`, "a".repeat(100_000), false],
+    ["stars between every letter of 200", `${"a*".repeat(100)}b`, "a".repeat(200), false],
+    ["a long part that almost fits everywhere", `*${"a".repeat(50_000)}b*`, "a".repeat(100_000), false],
+    ["a long part that fits at the end", `*${"a".repeat(50_000)}b*`, `${"a".repeat(99_999)}b`, true],
+    ["nothing but stars", "*".repeat(100_000), "a".repeat(100_000), true],
+    ["many parts that overlap themselves", "*aab".repeat(25_000), "aaab".repeat(25_000), true],
+    ["a part of two halves", `*${"ab".repeat(25_000)}a*`, "ab".repeat(50_000), true],
+  ])("finishes on a hostile pair of 100,000 characters: %s", (_, glob, name, matches) => {
+    expect(globMatches(glob, name)).toBe(matches);
+  });
+});
+
+describe("globsMeet", () => {
+  // Two globs of at most 4 characters meet, if they do, on a name of at most 8: no longer one is needed.
+  it("equals a search through every name on all small pairs of globs", () => {
+    const globs = texts("ab*", 3);
+    const names = texts("ab", 6);
+    const matched = new Map(globs.map((glob) => [glob, new Set(names.filter((name) => naively(glob, name)))]));
+    for (const a of globs) {
+      for (const b of globs) {
+        const [of, other] = [matched.get(a), matched.get(b)];
+        expect(globsMeet(a, b), `${a} and ${b}`).toBe(names.some((name) => of?.has(name) && other?.has(name)));
+      }
+    }
+  });
+
+  it("does not care which of the two comes first", () => {
+    fc.assert(
+      fc.property(short("ab*", 14), short("ab*", 14), (a, b) => {
+        expect(globsMeet(a, b)).toBe(globsMeet(b, a));
+      }),
+      { numRuns: 2_000 },
+    );
+  });
+
+  it("equals globMatches where one of the two is a plain name", () => {
+    fc.assert(
+      fc.property(short("ab*", 14), short("ab", 14), (glob, name) => {
+        expect(globsMeet(glob, name)).toBe(globMatches(glob, name));
+        expect(globsMeet(name, glob)).toBe(globMatches(glob, name));
+      }),
+      { numRuns: 2_000 },
+    );
+  });
+
+  it("finishes on hostile globs of the longest length that is let in", () => {
+    expect(globsMeet(`${"a*".repeat(100)}`, `${"*a".repeat(99)}*b`)).toBe(true);
+    expect(globsMeet(`${"a*".repeat(99)}c`, `${"*a".repeat(99)}*b`)).toBe(false);
+    expect(globsMeet("*".repeat(200), "*".repeat(200))).toBe(true);
+  });
+});
+
+const rule = fc.oneof(
+  fc.record({ event: short("ab*", 4) }),
+  fc.record({ model: short("ab*", 4) }),
+  fc.record({ event: short("ab*", 4), model: short("ab*", 4) }),
+);
+
+describe("rules", () => {
+  it("cover an event when one of them matches in every part that it names, or when there is none", () => {
+    fc.assert(
+      fc.property(
+        fc.array<MatchRule>(rule, { maxLength: 3 }),
+        short("ab", 4),
+        fc.option(short("ab", 4), { nil: undefined }),
+        (rules, event, model) => {
+          const meant =
+            rules.length === 0 ||
+            rules.some(
+              (one) =>
+                (one.event === undefined || naively(one.event, event)) &&
+                (one.model === undefined || (model !== undefined && naively(one.model, model))),
+            );
+          expect(rulesCover(rules, event, model)).toBe(meant);
+        },
+      ),
+      { numRuns: 2_000 },
+    );
+  });
+
+  it("that name a model, even *, need an event that carries one", () => {
+    expect(rulesCover([{ model: "*" }], "chat", undefined)).toBe(false);
+    expect(rulesCover([{ event: "chat", model: "*" }], "chat", undefined)).toBe(false);
+    expect(rulesCover([{ event: "chat", model: "*" }], "chat", "m")).toBe(true);
+    expect(rulesCover([{ model: "gpt-*" }], "anything", "gpt-5")).toBe(true);
+  });
+
+  it("pass the event filter by their events alone: models are not considered", () => {
+    expect(rulesPassFilter([], "chat")).toBe(true);
+    expect(rulesPassFilter([], "cha*")).toBe(true);
+    expect(rulesPassFilter([{ model: "gpt-*" }], "chat")).toBe(true);
+    expect(rulesPassFilter([{ event: "chat", model: "gpt-*" }], "chat")).toBe(true);
+    expect(rulesPassFilter([{ event: "chat" }], "image")).toBe(false);
+    expect(rulesPassFilter([{ event: "image" }, { event: "chat" }], "chat")).toBe(true);
+  });
+
+  it("pass a filter that is a name when it is covered, and one that is a glob when some name matches both", () => {
+    expect(rulesPassFilter([{ event: "chat.*" }], "chat.done")).toBe(true);
+    expect(rulesPassFilter([{ event: "chat.*" }], "chat")).toBe(false);
+    expect(rulesPassFilter([{ event: "chat.*" }], "*.done")).toBe(true);
+    expect(rulesPassFilter([{ event: "chat.*" }], "c*")).toBe(true);
+    expect(rulesPassFilter([{ event: "chat.*" }], "chatter*")).toBe(false);
+    expect(rulesPassFilter([{ event: "chat.done" }], "chat.*")).toBe(true);
+    expect(rulesPassFilter([{ event: "chat.done" }], "image.*")).toBe(false);
+  });
+
+  it("all pass the filter *", () => {
+    fc.assert(fc.property(fc.array<MatchRule>(rule), (rules) => rulesPassFilter(rules, "*")));
+  });
+});
