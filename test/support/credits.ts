@@ -1,0 +1,78 @@
+import { env } from "cloudflare:workers";
+import type { Mode } from "../../src/context.ts";
+import { type Answer, type Client, Clock, makeApp, makeClient, type TestApp } from "./world.ts";
+
+/** An application of the test's own and the four operations on its credits, with its secret key of one mode. */
+export interface CreditsWorld {
+  readonly clock: Clock;
+  readonly app: TestApp;
+  readonly call: Client;
+  grant(body: unknown): Promise<Answer>;
+  revoke(body: unknown): Promise<Answer>;
+  list(query: Record<string, string> | string): Promise<Answer>;
+  history(query: Record<string, string> | string): Promise<Answer>;
+}
+
+const CREDITS = "/api/v1/credits";
+const written = (query: Record<string, string> | string) =>
+  typeof query === "string" ? query : new URLSearchParams(query).toString();
+
+export async function creditsWorld(mode: Mode = "live", bindings: Partial<Env> = {}): Promise<CreditsWorld> {
+  const clock = new Clock();
+  const app = await makeApp();
+  const call = makeClient(clock, bindings);
+  const key = app.keys[`sk_${mode}`];
+  return {
+    clock,
+    app,
+    call,
+    grant: (body) => call("POST", `${CREDITS}/grant`, { key, body }),
+    revoke: (body) => call("POST", `${CREDITS}/revoke`, { key, body }),
+    list: (query) => call("GET", `${CREDITS}?${written(query)}`, { key }),
+    history: (query) => call("GET", `${CREDITS}/history?${written(query)}`, { key }),
+  };
+}
+
+export interface StoredBalance {
+  readonly id: string;
+  readonly environment_id: number;
+  readonly remaining_steps: number;
+  readonly source: string;
+  readonly external_ref: string | null;
+  readonly notes: string | null;
+}
+
+/** What is stored of an application's balances, in the order of their issue. */
+export async function storedBalances(app: TestApp, userId: string): Promise<StoredBalance[]> {
+  const { results } = await env.DB.prepare(
+    "SELECT * FROM credit_balances WHERE environment_id IN (?, ?) AND user_id = ? ORDER BY environment_id, grant_seq",
+  )
+    .bind(app.environments.live.id, app.environments.test.id, userId)
+    .all<StoredBalance>();
+  return results;
+}
+
+/** What is stored of an application's ledger of one user, in its order, in steps. */
+export async function storedLedger(app: TestApp, userId: string): Promise<[string, number, string, string | null][]> {
+  const rows = await env.DB.prepare(
+    "SELECT balance_id, delta_steps, reason, note FROM credit_ledger WHERE environment_id IN (?, ?) AND user_id = ? ORDER BY environment_id, seq",
+  )
+    .bind(app.environments.live.id, app.environments.test.id, userId)
+    .raw<[string, number, string, string | null]>();
+  return rows;
+}
+
+/** Consumes from a balance, as a usage event of another part would: a ledger row that goes on from where it stands. */
+export async function consume(balanceId: string, steps: number): Promise<void> {
+  await env.DB.prepare(
+    `INSERT INTO credit_ledger (environment_id, user_id, seq, balance_id, pack_id, unit, delta_steps,
+       balance_after_steps, previous_seq, reason, event_id, occurred_at_ms)
+     SELECT b.environment_id, b.user_id,
+       1 + (SELECT max(seq) FROM credit_ledger WHERE environment_id = b.environment_id AND user_id = b.user_id),
+       b.id, b.pack_id, b.unit, -CAST(?2 AS INTEGER), b.remaining_steps - CAST(?2 AS INTEGER), b.last_seq,
+       'event_committed', 'event', 0
+     FROM credit_balances AS b WHERE b.id = ?1`,
+  )
+    .bind(balanceId, steps)
+    .run();
+}
