@@ -48,6 +48,15 @@ CREATE TABLE `consent_log` (
 	CONSTRAINT "consent_log_decision" CHECK("consent_log"."decision" IN ('granted', 'denied', 'withdrawn'))
 ) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
+CREATE TABLE `credit_adjustments` (
+	`environment_id` integer NOT NULL,
+	`id` text NOT NULL,
+	`balance_id` text NOT NULL,
+	`user_id` text NOT NULL,
+	`seq` integer NOT NULL,
+	PRIMARY KEY(`environment_id`, `id`)
+) STRICT, WITHOUT ROWID;
+--> statement-breakpoint
 CREATE TABLE `credit_balances` (
 	`environment_id` integer NOT NULL,
 	`user_id` text NOT NULL,
@@ -124,10 +133,20 @@ CREATE TABLE `credit_packs` (
 	`priority` integer DEFAULT 100 NOT NULL,
 	`created_at_ms` integer NOT NULL,
 	`archived_at_ms` integer,
+	`revision` text DEFAULT '' NOT NULL,
 	PRIMARY KEY(`app_id`, `id`)
 ) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
 CREATE UNIQUE INDEX `credit_packs_name_key` ON `credit_packs` (`app_id`,`name_key`) WHERE archived_at_ms IS NULL;--> statement-breakpoint
+CREATE TABLE `daily_activity` (
+	`environment_id` integer NOT NULL,
+	`kind` text NOT NULL,
+	`day` integer NOT NULL,
+	`unit` text NOT NULL,
+	`amount` integer NOT NULL,
+	PRIMARY KEY(`environment_id`, `kind`, `day`, `unit`)
+) STRICT, WITHOUT ROWID;
+--> statement-breakpoint
 CREATE TABLE `environments` (
 	`id` integer PRIMARY KEY NOT NULL,
 	`app_id` text NOT NULL,

@@ -1,4 +1,5 @@
 import { Hono } from "hono";
+import { adminRoutes } from "./admin/routes.ts";
 import type { World } from "./context.ts";
 import { creditRoutes } from "./credits/routes.ts";
 import { browsers } from "./http/cors.ts";
@@ -28,6 +29,7 @@ export function createApp(world: World = realWorld) {
     .route("/api/v1/credits", creditRoutes)
     .route("/api/v1/consent", consentRoutes)
     .route("/", captureRoutes)
+    .route("/api/v1/admin", adminRoutes)
     .route("/api/v1", openApiRoutes);
   return app.notFound(refuseUnrouted(app));
 }

@@ -1,4 +1,5 @@
 import * as z from "zod";
+import { adminOperations } from "./admin/openapi.ts";
 import { creditOperations } from "./credits/openapi.ts";
 import { createRoutes } from "./http/factory.ts";
 import { describeApi, type OpenApiDocument, type Operation } from "./http/openapi.ts";
@@ -38,7 +39,12 @@ const serviceOperations: readonly Operation[] = [
 ];
 
 /** Every operation of Purser. Its routes and these are held against each other by test/worker/openapi.test.ts. */
-export const operations: readonly Operation[] = [...creditOperations, ...peopleOperations, ...serviceOperations];
+export const operations: readonly Operation[] = [
+  ...creditOperations,
+  ...peopleOperations,
+  ...adminOperations,
+  ...serviceOperations,
+];
 
 const about = {
   title: "Purser",
@@ -60,6 +66,10 @@ existence, rule.
   tags: [
     { name: "Credits", description: "Prepaid balances: granted from packs, spent, revoked, told in a ledger." },
     { name: "People", description: "Who they are, what they agreed to, and all that is held about them." },
+    {
+      name: "Administration",
+      description: "Applications, keys, packs and corrections, with the administrator's token.",
+    },
     { name: "Service", description: "The service itself. No key." },
   ],
 };

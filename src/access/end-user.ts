@@ -1,4 +1,11 @@
-import { createRemoteJWKSet, errors, type JWTPayload, type JWTVerifyGetKey, jwtVerify } from "jose";
+import {
+  createRemoteJWKSet,
+  errors,
+  type JWTPayload,
+  type JWTVerifyGetKey,
+  type JWTVerifyOptions,
+  jwtVerify,
+} from "jose";
 import { PurserError, temporarilyUnavailable } from "../errors.ts";
 import { type EndUserSetting, endUserSetting } from "./end-user-setting.ts";
 
@@ -18,7 +25,7 @@ const JWKS_ALGORITHMS = [
 ];
 const CLOCK_TOLERANCE_SECONDS = 60;
 
-/** Key sets of this isolate, by URL. Each may be fetched anew for an unknown `kid` a few times a minute. */
+/** Key sets of this isolate, by URL. Each may be fetched anew for an unknown key a few times a minute. */
 const keySets = new Map<string, KeySet>();
 const KEY_SETS_MAX = 200;
 const RELOADS_A_MINUTE_MAX = 5;
@@ -33,38 +40,67 @@ function keySetOf(url: string): KeySet {
   const existing = keySets.get(url);
   if (existing !== undefined) return existing;
   if (keySets.size >= KEY_SETS_MAX) keySets.clear();
-  // jose's own cool-down of 30 seconds would refuse the first token after a rotation; `keyFinder` bounds reloads.
-  const remote = createRemoteJWKSet(new URL(url), { timeoutDuration: 5_000, cooldownDuration: 0 });
+  // jose's own cool-down would refuse the first token after a rotation: it is never over, and `keyFinder` reloads.
+  const remote = createRemoteJWKSet(new URL(url), { timeoutDuration: 5_000, cooldownDuration: Infinity });
   const created = { remote, minuteStartMs: 0, reloads: 0 };
   keySets.set(url, created);
   return created;
 }
 
-/** Whether the key server itself failed, rather than not knowing the key. */
-function isServerFault(error: unknown): boolean {
-  return !(error instanceof errors.JWKSNoMatchingKey || error instanceof errors.JOSENotSupported);
+/** Takes one of the minute's reloads; false when none is left, so that made-up keys do not hammer the server. */
+function takeReload(keySet: KeySet, nowMs: number): boolean {
+  if (nowMs - keySet.minuteStartMs >= 60_000) Object.assign(keySet, { minuteStartMs: nowMs, reloads: 0 });
+  if (keySet.reloads >= RELOADS_A_MINUTE_MAX) return false;
+  keySet.reloads++;
+  return true;
+}
+
+/** What a token alone can cause: the set does not say which key is meant, or has no use for the algorithm. */
+function isTokenFault(error: unknown): boolean {
+  return (
+    error instanceof errors.JWKSNoMatchingKey ||
+    error instanceof errors.JWKSMultipleMatchingKeys ||
+    error instanceof errors.JOSENotSupported
+  );
 }
 
 function keyFinder(url: string, nowMs: number): JWTVerifyGetKey {
   const keySet = keySetOf(url);
   return async (header, token) => {
-    const known = keySet.remote.jwks()?.keys.some((key) => key.kid === header.kid) ?? false;
-    if (!known && keySet.remote.jwks() !== undefined) {
-      if (nowMs - keySet.minuteStartMs >= 60_000) Object.assign(keySet, { minuteStartMs: nowMs, reloads: 0 });
-      if (keySet.reloads >= RELOADS_A_MINUTE_MAX) throw new errors.JWKSNoMatchingKey();
-      keySet.reloads++;
-    }
     try {
+      try {
+        return await keySet.remote(header, token);
+      } catch (error) {
+        if (!(error instanceof errors.JWKSNoMatchingKey) || !takeReload(keySet, nowMs)) throw error;
+      }
+      // Keys are rotated at any moment, also right after they were fetched.
+      await keySet.remote.reload();
       return await keySet.remote(header, token);
     } catch (error) {
-      if (error instanceof errors.JWKSMultipleMatchingKeys || !isServerFault(error)) throw error;
+      if (isTokenFault(error)) throw error;
       throw temporarilyUnavailable("The application's key server cannot be reached; try again.", error);
     }
   };
 }
 
+/** Of a token that names no key, any of the keys that fit its algorithm may be the one. */
+async function verifyWithAny(
+  candidates: errors.JWKSMultipleMatchingKeys,
+  token: string,
+  options: JWTVerifyOptions,
+): Promise<JWTPayload> {
+  for await (const key of candidates) {
+    try {
+      return (await jwtVerify(token, key, options)).payload;
+    } catch (error) {
+      if (!(error instanceof errors.JWSSignatureVerificationFailed)) throw error;
+    }
+  }
+  throw new errors.JWSSignatureVerificationFailed();
+}
+
 async function verify(setting: EndUserSetting, token: string, nowMs: number): Promise<JWTPayload> {
-  const options = {
+  const options: JWTVerifyOptions = {
     algorithms: setting.type === "jwks" ? JWKS_ALGORITHMS : ["HS256"],
     clockTolerance: CLOCK_TOLERANCE_SECONDS,
     currentDate: new Date(nowMs),
@@ -75,7 +111,12 @@ async function verify(setting: EndUserSetting, token: string, nowMs: number): Pr
   if (setting.type === "hs256") {
     return (await jwtVerify(token, new TextEncoder().encode(setting.secret), options)).payload;
   }
-  return (await jwtVerify(token, keyFinder(setting.url, nowMs), options)).payload;
+  try {
+    return (await jwtVerify(token, keyFinder(setting.url, nowMs), options)).payload;
+  } catch (error) {
+    if (!(error instanceof errors.JWKSMultipleMatchingKeys)) throw error;
+    return verifyWithAny(error, token, options);
+  }
 }
 
 /**

@@ -115,3 +115,13 @@ export const historyOutput = z.strictObject({
   nextCursor: z.string().nullable(),
 });
 export type HistoryOutput = z.infer<typeof historyOutput>;
+
+export const adjustInput = z.strictObject({
+  delta: anyNumber.describe("In the balance's unit; negative takes away. Not 0."),
+  note: freeText()
+    .refine((text) => text !== "", "must not be empty")
+    .describe("Why: kept on the ledger row."),
+});
+
+export const adjustOutput = z.strictObject({ balanceId: z.string(), remaining: z.number() });
+export type AdjustOutput = z.infer<typeof adjustOutput>;

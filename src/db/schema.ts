@@ -69,6 +69,8 @@ export const creditPacks = sqliteTable(
     priority: integer("priority").notNull().default(100),
     createdAtMs: integer("created_at_ms").notNull(),
     archivedAtMs: integer("archived_at_ms"),
+    /** Made anew with every change: what a change compares, and what it knows itself by when it is sent again. */
+    revision: text("revision").notNull().default(""),
   },
   (t) => [
     primaryKey({ columns: [t.appId, t.id] }),
@@ -179,6 +181,20 @@ export const creditLedger = sqliteTable(
       sql`${t.reason} IN ('event_committed', 'reservation_held', 'reservation_released', 'reservation_expired', 'grant', 'admin_adjust')`,
     ),
   ],
+);
+
+/** Adjustments that landed, by ids made before them: one that is sent again finds itself here. */
+export const creditAdjustments = sqliteTable(
+  "credit_adjustments",
+  {
+    environmentId: integer("environment_id").notNull(),
+    id: text("id").notNull(),
+    balanceId: text("balance_id").notNull(),
+    userId: text("user_id").notNull(),
+    /** Of the ledger row that it wrote. */
+    seq: integer("seq").notNull(),
+  },
+  (t) => [primaryKey({ columns: [t.environmentId, t.id] })],
 );
 
 /** What was used. Clustered so that arrival order and a lower bound on `occurredAt` are one index range. */
@@ -339,4 +355,22 @@ export const exportAudit = sqliteTable(
     primaryKey({ columns: [t.environmentId, t.distinctId, t.seq] }),
     check("export_audit_action", sql`${t.action} IN ('minted', 'opened', 'completed', 'failed')`),
   ],
+);
+
+/**
+ * What happened by day, for the overview alone: counted in isolates and written behind the answers, so what an isolate
+ * that ends had not yet written is missing. Nothing else may rest on it.
+ */
+export const dailyActivity = sqliteTable(
+  "daily_activity",
+  {
+    environmentId: integer("environment_id").notNull(),
+    kind: text("kind").notNull(),
+    /** Days since the epoch, UTC. */
+    day: integer("day").notNull(),
+    /** Of amounts in steps; empty for plain counts. */
+    unit: text("unit").notNull(),
+    amount: integer("amount").notNull(),
+  },
+  (t) => [primaryKey({ columns: [t.environmentId, t.kind, t.day, t.unit] })],
 );

@@ -59,6 +59,7 @@ const bearer = (description: string) => ({ type: "http" as const, scheme: "beare
 const securitySchemes = {
   secretKey: bearer("A secret key, `sk_live_…` or `sk_test_…`. For your backend alone."),
   publishableKey: bearer("A publishable key, `pk_live_…` or `pk_test_…`. May be shown in a browser; proves no user."),
+  adminToken: bearer("The administrator's token, as the deployment sets it in `ADMIN_TOKEN`."),
   endUserToken: {
     type: "apiKey" as const,
     in: "header" as const,

@@ -1,0 +1,52 @@
+import { requireOperator } from "../access/require-operator.ts";
+import { adjust } from "../credits/adjust.ts";
+import { adjustInput } from "../credits/schemas.ts";
+import { readBody } from "../http/body.ts";
+import { createRoutes } from "../http/factory.ts";
+import { validate } from "../http/validate.ts";
+import { archivePack } from "../packs/archive.ts";
+import { createPack } from "../packs/create.ts";
+import { listPacks } from "../packs/list.ts";
+import { patchPack } from "../packs/patch.ts";
+import { createPackInput, patchPackInput } from "../packs/schemas.ts";
+import { requireApp } from "./apps.ts";
+import { createApp } from "./create-app.ts";
+import { createKey } from "./create-key.ts";
+import { setEndUserAuth } from "./end-user-auth.ts";
+import { listApps } from "./list-apps.ts";
+import { listKeys } from "./list-keys.ts";
+import { revokeKey } from "./revoke-key.ts";
+import { createAppInput, createKeyInput, setEndUserAuthInput } from "./schemas.ts";
+
+export const adminRoutes = createRoutes()
+  .post("/apps", requireOperator, readBody, validate("json", createAppInput), async (c) =>
+    c.json(await createApp(c.var.root, c.req.valid("json"))),
+  )
+  .get("/apps", requireOperator, async (c) => c.json(await listApps(c.var.root)))
+  .post("/apps/:appId/keys", requireOperator, readBody, validate("json", createKeyInput), async (c) =>
+    c.json(await createKey(c.var.root, c.req.param("appId"), c.req.valid("json"))),
+  )
+  .get("/apps/:appId/keys", requireOperator, async (c) => c.json(await listKeys(c.var.root, c.req.param("appId"))))
+  .delete("/apps/:appId/keys/:keyId", requireOperator, async (c) =>
+    c.json(await revokeKey(c.var.root, c.req.param("appId"), c.req.param("keyId"))),
+  )
+  .put("/apps/:appId/end-user-auth", requireOperator, readBody, validate("json", setEndUserAuthInput), async (c) =>
+    c.json(await setEndUserAuth(c.var.root, c.req.param("appId"), c.req.valid("json"))),
+  )
+  .post("/apps/:appId/packs", requireOperator, readBody, validate("json", createPackInput), async (c) => {
+    const { id } = await requireApp(c.var.root, c.req.param("appId"));
+    return c.json(await createPack(c.var.root, id, c.req.valid("json")));
+  })
+  .get("/apps/:appId/packs", requireOperator, async (c) => {
+    const { id } = await requireApp(c.var.root, c.req.param("appId"));
+    return c.json(await listPacks(c.var.root, id));
+  })
+  .patch("/apps/:appId/packs/:packId", requireOperator, readBody, validate("json", patchPackInput), async (c) =>
+    c.json(await patchPack(c.var.root, c.req.param("appId"), c.req.param("packId"), c.req.valid("json"))),
+  )
+  .post("/apps/:appId/packs/:packId/archive", requireOperator, async (c) =>
+    c.json(await archivePack(c.var.root, c.req.param("appId"), c.req.param("packId"))),
+  )
+  .post("/balances/:balanceId/adjust", requireOperator, readBody, validate("json", adjustInput), async (c) =>
+    c.json(await adjust(c.var.root, { balanceId: c.req.param("balanceId"), ...c.req.valid("json") })),
+  );

@@ -1,0 +1,191 @@
+import { exportSPKI, importJWK, SignJWT } from "jose";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { type KeyServer, makeSigningKey, type SigningKey, signToken, startKeyServer } from "./support/key-server.ts";
+import { type Server, startServer } from "./support/server.ts";
+
+let server: Server;
+beforeAll(async () => {
+  server = await startServer();
+});
+afterAll(() => server.close());
+
+/** Asks as a browser does: with the publishable key, and the end-user's token. */
+async function ask(key: string, token: string | undefined, userId = "u1"): Promise<string> {
+  const headers = { authorization: `Bearer ${key}`, ...(token === undefined ? {} : { "x-user-token": token }) };
+  const answer = await fetch(`${server.url}/api/v1/credits?userId=${userId}`, { headers });
+  if (answer.status === 200) return "200";
+  const { error } = (await answer.json()) as { error: { code: string } };
+  return `${answer.status} ${error.code}`;
+}
+
+const REFUSED = "401 invalid_user_token";
+const now = () => Math.floor(Date.now() / 1_000);
+const base64url = (value: unknown) => Buffer.from(JSON.stringify(value)).toString("base64url");
+
+/** Every flaw that a token may have whatever signs it, as what turns good claims into bad ones. */
+const FLAWED: readonly (readonly [string, Record<string, unknown>])[] = [
+  ["expired more than 60 seconds ago", { exp: now() - 120 }],
+  ["without exp", { exp: undefined }],
+  ["whose exp is no number", { exp: "tomorrow" }],
+  ["that is not valid yet for more than 60 seconds", { nbf: now() + 120 }],
+  ["of another issuer", { iss: "https://other.example.com" }],
+  ["without an issuer", { iss: undefined }],
+  ["for another audience", { aud: "other" }],
+  ["without an audience", { aud: undefined }],
+  ["without the claim that names the user", { uid: undefined }],
+  ["whose claim is no text", { uid: 7 }],
+  ["whose claim is empty", { uid: "" }],
+];
+const expected = { issuer: "https://auth.example.com", audience: "desk", claim: "uid" };
+const good = { uid: "u1", iss: expected.issuer, aud: ["desk", "more"] };
+
+async function expectBoundsKept(key: string, sign: (claims: Record<string, unknown>) => Promise<string>) {
+  expect(await ask(key, await sign(good))).toBe("200");
+  expect(await ask(key, await sign(good), "u2")).toBe("403 forbidden");
+  expect(await ask(key, undefined)).toBe(REFUSED);
+  for (const [flaw, claims] of FLAWED) {
+    expect(await ask(key, await sign({ ...good, ...claims })), `a token ${flaw}`).toBe(REFUSED);
+  }
+  expect(await ask(key, await sign({ ...good, exp: now() - 50 })), "expired within the tolerance").toBe("200");
+  expect(await ask(key, await sign({ ...good, nbf: now() + 50 })), "early within the tolerance").toBe("200");
+  const [header = "", payload = "", signature = ""] = (await sign(good)).split(".");
+  const altered = base64url({ ...good, uid: "u2", exp: now() + 60 });
+  for (const token of [
+    "x",
+    "a.b.c",
+    `${header}.${payload}`,
+    `${header}.${payload}.`,
+    `${header}.${altered}.${signature}`,
+    `${base64url({ alg: "none" })}.${payload}.`,
+    `${base64url({ alg: "none" })}.${payload}.${signature}`,
+    `${base64url({ alg: "None", typ: "JWT" })}.${payload}.`,
+  ]) {
+    expect(await ask(key, token, "u1"), token.slice(0, 40)).toBe(REFUSED);
+  }
+}
+
+describe("end-user tokens by a shared secret", () => {
+  const secret = "ein Geheimnis von mehr als 32 Bytes: äöü";
+
+  it("verify with the secret's UTF-8 bytes, within the setting's bounds", async () => {
+    const app = await server.makeApp({ type: "hs256", secret, ...expected });
+    const privateKey = new TextEncoder().encode(secret);
+    const sign = (claims: Record<string, unknown>) => signToken({ alg: "HS256", kid: "any", privateKey }, claims);
+    await expectBoundsKept(app.keys.pk_live, sign);
+    const strangers = new TextEncoder().encode(`${secret}!`);
+    const forged = await signToken({ alg: "HS256", kid: "any", privateKey: strangers }, good);
+    expect(await ask(app.keys.pk_live, forged)).toBe(REFUSED);
+    const stronger = await signToken({ alg: "HS512", kid: "any", privateKey: new Uint8Array(64).fill(97) }, good);
+    expect(await ask(app.keys.pk_live, stronger)).toBe(REFUSED);
+  });
+});
+
+describe("end-user tokens by published keys", () => {
+  let first: SigningKey;
+  let keys: KeyServer;
+  beforeAll(async () => {
+    first = await makeSigningKey("first", "RS256");
+  });
+  const open = async (jwks = [first.jwk]) => {
+    keys = await startKeyServer(jwks);
+    const app = await server.makeApp({ type: "jwks", url: keys.url });
+    return app.keys.pk_live;
+  };
+
+  it("verify within the setting's bounds, by any asymmetric algorithm", async () => {
+    for (const alg of ["RS256", "PS384", "ES256", "EdDSA"]) {
+      const signing = await makeSigningKey(alg, alg);
+      keys = await startKeyServer([signing.jwk]);
+      const app = await server.makeApp({ type: "jwks", url: keys.url, ...expected });
+      if (alg === "RS256") await expectBoundsKept(app.keys.pk_live, (claims) => signToken(signing, claims));
+      expect(await ask(app.keys.pk_live, await signToken(signing, good)), alg).toBe("200");
+      expect(keys.requests).toBeLessThanOrEqual(2);
+      await keys.close();
+    }
+  });
+
+  it("never verify as a shared secret made of the public key", async () => {
+    const key = await open();
+    for (const guess of [await publicPem(first), JSON.stringify(first.jwk), first.jwk.n ?? ""]) {
+      const privateKey = new TextEncoder().encode(guess);
+      const forged = await signToken({ alg: "HS256", kid: first.kid, privateKey });
+      expect(await ask(key, forged)).toBe(REFUSED);
+    }
+    await keys.close();
+  });
+
+  it("follow a rotation, also one right after the keys were fetched", async () => {
+    const key = await open();
+    expect(await ask(key, await signToken(first))).toBe("200");
+    const second = await makeSigningKey("second");
+    keys.keys = [second.jwk];
+    expect(await ask(key, await signToken(second))).toBe("200");
+    expect(await ask(key, await signToken(first))).toBe(REFUSED);
+    const third = await makeSigningKey("third");
+    keys.keys = [second.jwk, third.jwk];
+    expect(await ask(key, await signToken(third))).toBe("200");
+    await keys.close();
+  });
+
+  it("of a kid that nobody published are refused, and do not hammer the key server", async () => {
+    const key = await open();
+    const stranger = await makeSigningKey("stranger");
+    expect(await ask(key, await signToken(first))).toBe("200");
+    const answers = new Set<string>();
+    for (let n = 0; n < 30; n++) answers.add(await ask(key, await signToken(stranger, {}, { kid: `kid-${n}` })));
+    expect([...answers]).toEqual([REFUSED]);
+    expect(keys.requests).toBeLessThanOrEqual(7);
+    expect(await ask(key, await signToken(first))).toBe("200");
+    await keys.close();
+  });
+
+  it("without a kid are tried with each key that fits, however often", async () => {
+    const [a, b] = [await makeSigningKey("a"), await makeSigningKey("b")];
+    const key = await open([a.jwk, b.jwk]);
+    for (let n = 0; n < 10; n++) {
+      for (const signing of [a, b]) {
+        expect(await ask(key, await signWithoutKid(signing))).toBe("200");
+      }
+    }
+    const stranger = await signWithoutKid(await makeSigningKey("c"));
+    expect(await ask(key, stranger)).toBe(REFUSED);
+    expect(keys.requests).toBe(1);
+    await keys.close();
+  });
+
+  it("answer temporarily_unavailable while the key server is down, and verify when it is back", async () => {
+    const key = await open();
+    const DOWN = "503 temporarily_unavailable";
+    const token = await signToken(first);
+    for (const [status, text] of [
+      [500, null],
+      [302, null],
+      [200, "<html>"],
+      [200, '{"keys":7}'],
+    ] as const) {
+      Object.assign(keys, { status, text });
+      expect(await ask(key, token), `${status} ${text}`).toBe(DOWN);
+    }
+    Object.assign(keys, { status: 200, text: null });
+    expect(await ask(key, token)).toBe("200");
+    await keys.close();
+    expect(await ask(key, token), "the keys are kept").toBe("200");
+    expect(await ask(key, await signToken(await makeSigningKey("later")))).toBe(DOWN);
+  });
+
+  it("answer temporarily_unavailable when nothing listens at the key server's address", async () => {
+    const key = await open();
+    await keys.close();
+    expect(await ask(key, await signToken(first))).toBe("503 temporarily_unavailable");
+  });
+});
+
+async function publicPem(key: SigningKey): Promise<string> {
+  const publicKey = await importJWK(key.jwk, key.alg);
+  if (publicKey instanceof Uint8Array) throw new Error("a published key is asymmetric");
+  return exportSPKI(publicKey);
+}
+
+async function signWithoutKid(key: SigningKey): Promise<string> {
+  return new SignJWT({ sub: "u1", exp: now() + 3_600 }).setProtectedHeader({ alg: key.alg }).sign(key.privateKey);
+}
