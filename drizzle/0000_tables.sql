@@ -163,6 +163,7 @@ CREATE TABLE `export_audit` (
 	`environment_id` integer NOT NULL,
 	`distinct_id` text NOT NULL,
 	`seq` integer NOT NULL,
+	`id` text NOT NULL,
 	`action` text NOT NULL,
 	`token_hash` text NOT NULL,
 	`key_id` text,

@@ -2,6 +2,7 @@ import { Hono } from "hono";
 import { adminRoutes } from "./admin/routes.ts";
 import type { World } from "./context.ts";
 import { creditRoutes } from "./credits/routes.ts";
+import { exportRoutes } from "./exports/routes.ts";
 import { browsers } from "./http/cors.ts";
 import { answerError } from "./http/errors.ts";
 import type { AppEnv } from "./http/factory.ts";
@@ -29,6 +30,7 @@ export function createApp(world: World = realWorld) {
     .route("/api/v1/credits", creditRoutes)
     .route("/api/v1/consent", consentRoutes)
     .route("/", captureRoutes)
+    .route("/api/v1", exportRoutes)
     .route("/api/v1/admin", adminRoutes)
     .route("/api/v1", openApiRoutes);
   return app.notFound(refuseUnrouted(app));

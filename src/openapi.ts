@@ -1,6 +1,7 @@
 import * as z from "zod";
 import { adminOperations } from "./admin/openapi.ts";
 import { creditOperations } from "./credits/openapi.ts";
+import { exportOperations } from "./exports/openapi.ts";
 import { createRoutes } from "./http/factory.ts";
 import { describeApi, type OpenApiDocument, type Operation } from "./http/openapi.ts";
 import { peopleOperations } from "./people/openapi.ts";
@@ -42,6 +43,7 @@ const serviceOperations: readonly Operation[] = [
 export const operations: readonly Operation[] = [
   ...creditOperations,
   ...peopleOperations,
+  ...exportOperations,
   ...adminOperations,
   ...serviceOperations,
 ];

@@ -344,6 +344,8 @@ export const exportAudit = sqliteTable(
     distinctId: text("distinct_id").notNull(),
     /** Gapless per distinct id, from 1. */
     seq: integer("seq").notNull(),
+    /** Made before the write: what a row that is sent twice is known by. */
+    id: text("id").notNull(),
     action: text("action", { enum: ["minted", "opened", "completed", "failed"] }).notNull(),
     /** SHA-256 of the token, base64url. */
     tokenHash: text("token_hash").notNull(),

@@ -20,7 +20,7 @@ export const errorBody = z.strictObject({
 export type ErrorBody = z.infer<typeof errorBody>;
 
 /** What the log may hold of a bug: its kind and place, never its message, which can carry a caller's data. */
-function logBug(error: unknown, requestId: string): void {
+export function logBug(error: unknown, requestId: string): void {
   const chain: { name: string; constraint: string | null; frames: string[] }[] = [];
   for (let cause = error; cause instanceof Error; cause = cause.cause) {
     const frames = (cause.stack ?? "").split("\n").filter((line) => /^\s+at /.test(line));

@@ -44,8 +44,8 @@ const consent = `INSERT INTO consent_log (
     environment_id, distinct_id, seq, id, purpose, decision, occurred_at_ms, received_at_ms
   ) VALUES (900, 'd', 1, 'con_1', 'ads', 'denied', 1, 1)`;
 
-const audit = `INSERT INTO export_audit (environment_id, distinct_id, seq, action, token_hash, occurred_at_ms)
-  VALUES (900, 'd', 1, 'minted', 'hash', 1)`;
+const audit = `INSERT INTO export_audit (environment_id, distinct_id, seq, id, action, token_hash, occurred_at_ms)
+  VALUES (900, 'd', 1, 'exp_1', 'minted', 'hash', 1)`;
 
 const counted = (count: number) =>
   `INSERT INTO environments (app_id, mode, test_balance_count, test_balance_quota) VALUES ('app_1', 'test', ${count}, 5)`;

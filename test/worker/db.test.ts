@@ -90,8 +90,8 @@ beforeAll(async () => {
   for (const seq of [1, 2]) {
     await run(`INSERT INTO consent_log (environment_id, distinct_id, seq, id, purpose, decision, occurred_at_ms, received_at_ms)
       VALUES (900, 'd', ${seq}, 'con_${seq}', 'analytics', 'granted', 1, 1)`);
-    await run(`INSERT INTO export_audit (environment_id, distinct_id, seq, action, token_hash, occurred_at_ms)
-      VALUES (900, 'd', ${seq}, 'minted', 'hash', 1)`);
+    await run(`INSERT INTO export_audit (environment_id, distinct_id, seq, id, action, token_hash, occurred_at_ms)
+      VALUES (900, 'd', ${seq}, 'exp_${seq}', 'minted', 'hash', 1)`);
   }
 });
 
@@ -281,7 +281,7 @@ describe("the ledger", () => {
 
 describe.each([
   { table: "consent_log", columns: "id, purpose, decision, received_at_ms", values: "'con_3', 'ads', 'denied', 1" },
-  { table: "export_audit", columns: "action, token_hash", values: "'opened', 'hash'" },
+  { table: "export_audit", columns: "id, action, token_hash", values: "'exp_3', 'opened', 'hash'" },
 ])("$table", ({ table, columns, values }) => {
   const insert = (verb: string, seq: number, id = "d") =>
     `${verb} INTO ${table} (environment_id, distinct_id, seq, occurred_at_ms, ${columns}) VALUES (900, '${id}', ${seq}, 1, ${values})`;

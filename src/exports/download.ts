@@ -1,0 +1,120 @@
+import type { RootCtx } from "../context.ts";
+import { PurserError } from "../errors.ts";
+import { sha256 } from "../lib/hash.ts";
+import { type AuditRow, audited, type Subject } from "./audit.ts";
+import { documentEnd, documentTexts, isSmall } from "./document.ts";
+import { exportSecrets } from "./mint.ts";
+import { takeSnapshot } from "./snapshot.ts";
+import { type ExportClaims, openToken } from "./token.ts";
+
+export interface Download {
+  /** The whole document when it is small, else a stream that ends without its closing braces if anything fails. */
+  readonly body: Uint8Array<ArrayBuffer> | ReadableStream<Uint8Array>;
+  /** Settles when the last audit row is written: with what cut the document short, or null. */
+  readonly ended: Promise<unknown>;
+}
+
+/** One refusal for every flaw of a token, so that nothing can be learnt by trying (P6). */
+function invalidToken(): PurserError {
+  return new PurserError("invalid_or_expired_token", "The link is not valid, or no longer; ask for a new one.");
+}
+
+/** What a link's token says. Reads nothing. Throws `export_unavailable`, `invalid_or_expired_token`. */
+export async function verifyLink(ctx: RootCtx, token: string | null): Promise<ExportClaims> {
+  const secrets = exportSecrets(ctx);
+  const claims = token === null ? null : await openToken(token, secrets, ctx.now());
+  if (claims === null) throw invalidToken();
+  return claims;
+}
+
+/**
+ * The person's data as they are at this moment, for whoever holds the link (P8 to P13). What fits into one read comes
+ * whole; all else is streamed page by page, the first being there already. Throws as `verifyLink` does.
+ */
+export async function download(ctx: RootCtx, token: string | null): Promise<Download> {
+  const { appId, mode, distinctId } = await verifyLink(ctx, token);
+  const subject = { appId, mode, distinctId };
+  const note = await auditor(ctx, subject, token ?? "");
+  const snapshot = await takeSnapshot(ctx.db, subject, note.row("opened"));
+  // A token that is signed well names an application that was there; it is not any more.
+  if (snapshot === null) throw invalidToken();
+  const texts = documentTexts(subject, snapshot, ctx.now());
+  if (!isSmall(snapshot)) return streamed(texts, note);
+  let text = "";
+  try {
+    for await (const piece of texts) text += piece;
+  } catch (cause) {
+    await note.write("failed").catch(() => {});
+    throw cause;
+  }
+  await note.write("completed");
+  // An encoder's bytes are never shared memory, which its type allows for.
+  const body = new TextEncoder().encode(text + documentEnd) as Uint8Array<ArrayBuffer>;
+  return { body, ended: Promise.resolve(null) };
+}
+
+type Auditor = Awaited<ReturnType<typeof auditor>>;
+
+/** Writes the audit rows of one opening. */
+async function auditor(ctx: RootCtx, subject: Subject, token: string) {
+  const tokenHash = await sha256(token);
+  const row = (action: AuditRow["action"]): AuditRow => ({
+    id: ctx.newId("exp_"),
+    action,
+    tokenHash,
+    keyId: null,
+    occurredAtMs: ctx.now(),
+  });
+  return { row, write: async (action: AuditRow["action"]) => void (await audited(ctx.db, subject, row(action))) };
+}
+
+/** Runs one piece ahead of its reader: while a page is being sent, the next is being read. */
+function ahead(texts: AsyncGenerator<string>): () => Promise<IteratorResult<string, void>> {
+  const read = () => {
+    const next = texts.next();
+    // Its failure is met when its turn comes.
+    next.catch(() => {});
+    return next;
+  };
+  let next = read();
+  return async () => {
+    const result = await next;
+    if (result.done !== true) next = read();
+    return result;
+  };
+}
+
+function streamed(texts: AsyncGenerator<string>, note: Auditor): Download {
+  const ending = Promise.withResolvers<unknown>();
+  const encoder = new TextEncoder();
+  const take = ahead(texts);
+  const fail = async (cause: unknown): Promise<void> => {
+    // The audit is on the database that may just have failed: the row is written if it can be.
+    await note.write("failed").catch(() => {});
+    ending.resolve(cause);
+  };
+  const body = new ReadableStream<Uint8Array>(
+    {
+      pull: async (controller) => {
+        try {
+          const { value, done } = await take();
+          if (done !== true) return controller.enqueue(encoder.encode(value));
+        } catch (cause) {
+          await fail(cause);
+          // Never the cause: its message can hold a person's data.
+          return controller.error(new Error("The export was cut short."));
+        }
+        await note.write("completed").catch((cause) => {
+          ending.resolve(cause);
+          throw new Error("The export was cut short.");
+        });
+        controller.enqueue(encoder.encode(documentEnd));
+        controller.close();
+        ending.resolve(null);
+      },
+      cancel: () => fail(null),
+    },
+    { highWaterMark: 0 },
+  );
+  return { body, ended: ending.promise };
+}

@@ -1,0 +1,43 @@
+import type { Ctx, RootCtx } from "../context.ts";
+import { PurserError } from "../errors.ts";
+import { sha256 } from "../lib/hash.ts";
+import { iso } from "../lib/time.ts";
+import { audited } from "./audit.ts";
+import type { ExportPersonInput, ExportPersonOutput } from "./schemas.ts";
+import { type ExportSecrets, signToken, tokenLifeMs } from "./token.ts";
+
+/**
+ * Mints a link to a person's data, good for 24 hours, on the origin that it was asked for at. Nothing is looked up: "we
+ * hold nothing" is an answer too (P8). Throws `export_unavailable` while no secret is set.
+ */
+export async function mint(
+  ctx: Ctx,
+  { distinctId, origin }: ExportPersonInput & { readonly origin: string },
+): Promise<ExportPersonOutput> {
+  const secrets = exportSecrets(ctx);
+  const { appId, mode } = ctx.environment;
+  const nowMs = ctx.now();
+  const expiresAt = iso(nowMs + tokenLifeMs);
+  const token = await signToken({ appId, mode, distinctId, expiresAt }, secrets.current);
+  await audited(
+    ctx.db,
+    { appId, mode, distinctId },
+    {
+      id: ctx.newId("exp_"),
+      action: "minted",
+      tokenHash: await sha256(token),
+      keyId: ctx.caller.kind === "secret" ? ctx.caller.keyId : null,
+      occurredAtMs: nowMs,
+    },
+  );
+  return { downloadUrl: `${origin}/api/v1/export-download?token=${token}`, expiresAt, format: "json" };
+}
+
+/** Exports fail closed: without a secret of sufficient length there are none (P7). */
+export function exportSecrets(ctx: Pick<RootCtx, "settings">): ExportSecrets {
+  const { exportSecrets: secrets } = ctx.settings;
+  if (secrets !== null) return secrets;
+  throw new PurserError("export_unavailable", "Exports are not set up on this server.", {
+    headers: { "Retry-After": "60" },
+  });
+}

@@ -1,0 +1,62 @@
+import { openRoot } from "../access/open-root.ts";
+import { requireSecretKey } from "../access/require-key.ts";
+import { readBody } from "../http/body.ts";
+import { logBug } from "../http/errors.ts";
+import { createRoutes, factory } from "../http/factory.ts";
+import { validate } from "../http/validate.ts";
+import { download, verifyLink } from "./download.ts";
+import { mint } from "./mint.ts";
+import { exportDocumentSchema, exportPersonInput } from "./schemas.ts";
+
+/** Whatever a link answers is for its holder alone: not for caches, other sites, search engines or a browser's page (P12). */
+const DOWNLOAD_HEADERS = {
+  "Cache-Control": "no-store, private, no-transform",
+  "Referrer-Policy": "no-referrer",
+  "Content-Disposition": 'attachment; filename="person-export.json"',
+  "X-Content-Type-Options": "nosniff",
+  "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'; sandbox",
+  "X-Robots-Tag": "noindex",
+};
+
+const downloadHeaders = factory.createMiddleware(async (c, next) => {
+  for (const [name, value] of Object.entries(DOWNLOAD_HEADERS)) c.header(name, value);
+  await next();
+});
+
+/** The token, if there is exactly one. */
+const onlyOne = (tokens: readonly string[] | undefined): string | null => {
+  const [token = null, ...others] = tokens ?? [];
+  return others.length === 0 ? token : null;
+};
+
+export const exportRoutes = createRoutes()
+  .post(
+    "/export-person",
+    requireSecretKey("requires_secret_key"),
+    readBody,
+    validate("json", exportPersonInput),
+    async (c) => c.json(await mint(c.var.ctx, { ...c.req.valid("json"), origin: new URL(c.req.url).origin })),
+  )
+  .get("/export-download", downloadHeaders, openRoot, async (c) => {
+    const token = onlyOne(c.req.queries("token"));
+    c.header("Content-Type", "application/json");
+    if (c.req.method === "HEAD") {
+      await verifyLink(c.var.root, token);
+      return c.body(null);
+    }
+    const { body, ended } = await download(c.var.root, token);
+    keepAlive(
+      c,
+      ended.then((cause) => (cause === null ? undefined : logBug(cause, c.var.requestId))),
+    );
+    if (body instanceof Uint8Array) c.header("Content-Length", `${body.byteLength}`);
+    return c.body(body);
+  })
+  .get("/export-document.schema.json", (c) => c.json(exportDocumentSchema()));
+
+/** Has the runtime see work through that outlives the answer. Tests that call the app in process have no such runtime. */
+function keepAlive(c: { readonly executionCtx: { waitUntil(work: Promise<unknown>): void } }, work: Promise<unknown>) {
+  try {
+    c.executionCtx.waitUntil(work);
+  } catch {}
+}

@@ -1,0 +1,167 @@
+import { describe, expect, it } from "vitest";
+import { type ExportClaims, type ExportSecrets, openToken, signToken, tokenLifeMs } from "../../src/exports/token.ts";
+import { encodeBase64url } from "../../src/lib/base64url.ts";
+import { signHmac } from "../../src/lib/hmac.ts";
+import { iso } from "../../src/lib/time.ts";
+
+const SECRET = "a-secret-of-the-tests";
+const secrets: ExportSecrets = { current: SECRET, previous: null };
+const NOW_MS = Date.UTC(2026, 0, 15, 12);
+const claims: ExportClaims = {
+  appId: "app_1",
+  mode: "live",
+  distinctId: "Zoë 🦊",
+  expiresAt: iso(NOW_MS + tokenLifeMs),
+};
+
+const BASE64URL = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+const OTHERS = [".", "=", "+", "/", " ", "%", "\t", "\n", "\u0000", "~", "é", "А", "🦊", ""];
+
+const isRefused = async (token: string, given = secrets, nowMs = NOW_MS): Promise<boolean> =>
+  (await openToken(token, given, nowMs)) === null;
+
+/** Signs any text as a payload, the way nobody but the holder of the secret can. */
+const signed = async (payload: string, secret = SECRET): Promise<string> => {
+  const first = encodeBase64url(new TextEncoder().encode(payload));
+  return `${first}.${encodeBase64url(await signHmac(secret, first))}`;
+};
+
+const expectAllRefused = async (tokens: readonly string[]): Promise<void> => {
+  const passed: string[] = [];
+  for (let index = 0; index < tokens.length; index += 500) {
+    const some = tokens.slice(index, index + 500);
+    const refused = await Promise.all(some.map((token) => isRefused(token)));
+    passed.push(...some.filter((_, at) => !refused[at]));
+  }
+  expect(passed).toEqual([]);
+};
+
+describe("a token", () => {
+  it("is the payload of exactly four fields and its HMAC, both base64url", async () => {
+    const [payload = "", mac = "", ...rest] = (await signToken(claims, SECRET)).split(".");
+    expect(rest).toEqual([]);
+    const json = Buffer.from(payload, "base64url").toString();
+    expect(json).toBe(
+      `{"appId":"app_1","mode":"live","distinctId":"Zoë 🦊","expiresAt":"${iso(NOW_MS + tokenLifeMs)}"}`,
+    );
+    const { createHmac } = await import("node:crypto");
+    expect(mac).toBe(createHmac("sha256", Buffer.from(SECRET, "utf8")).update(payload, "ascii").digest("base64url"));
+  });
+
+  it("opens to what was signed", async () => {
+    expect(await openToken(await signToken(claims, SECRET), secrets, NOW_MS)).toEqual(claims);
+  });
+
+  it("is refused with any other character at any one position, or with any one missing", async () => {
+    const token = await signToken(claims, SECRET);
+    const altered: string[] = [];
+    for (let index = 0; index < token.length; index++) {
+      for (const character of [...BASE64URL, ...OTHERS]) {
+        if (character !== token[index]) altered.push(token.slice(0, index) + character + token.slice(index + 1));
+      }
+    }
+    expect(altered.length).toBeGreaterThan(token.length * 76);
+    await expectAllRefused(altered);
+  });
+
+  it("is refused with any character put in at any one position", async () => {
+    const token = await signToken(claims, SECRET);
+    const altered: string[] = [];
+    for (let index = 0; index <= token.length; index++) {
+      for (const character of ["A", "_", ...OTHERS.filter((other) => other !== "")]) {
+        altered.push(token.slice(0, index) + character + token.slice(index));
+      }
+    }
+    await expectAllRefused(altered);
+  });
+
+  it("is refused in every other spelling that decoders take for the same bytes", async () => {
+    // Payloads of each length modulo 3, so that both halves end in stray bits or in none.
+    for (const distinctId of ["a", "aa", "aaa"]) {
+      const token = await signToken({ ...claims, distinctId }, SECRET);
+      const [payload = "", mac = ""] = token.split(".");
+      const sameBytes = (half: string): string[] => {
+        const spelt = [...BASE64URL].map((last) => half.slice(0, -1) + last);
+        const bytes = Buffer.from(half, "base64url");
+        const same = spelt.filter((text) => text !== half && Buffer.from(text, "base64url").equals(bytes));
+        return [...same, `${half}=`, `${half}==`, ` ${half}`, `${half}\n`, half.replace(/.{4}/g, "$& ")];
+      };
+      expect(sameBytes(mac).length).toBeGreaterThanOrEqual(3 + 5);
+      await expectAllRefused([
+        ...sameBytes(payload).map((half) => `${half}.${mac}`),
+        ...sameBytes(mac).map((half) => `${payload}.${half}`),
+        ...[token.replaceAll("-", "+"), token.replaceAll("_", "/")].filter((text) => text !== token),
+      ]);
+      expect(await isRefused(token)).toBe(false);
+    }
+  });
+
+  it("is refused when its parts are missing, swapped, repeated or of another token", async () => {
+    const token = await signToken(claims, SECRET);
+    const other = await signToken({ ...claims, distinctId: "somebody else" }, SECRET);
+    const [payload = "", mac = ""] = token.split(".");
+    await expectAllRefused([
+      "",
+      ".",
+      payload,
+      mac,
+      `${payload}.`,
+      `.${mac}`,
+      `${mac}.${payload}`,
+      `${token}.`,
+      `.${token}`,
+      `${token}.${mac}`,
+      `${token}${token}`,
+      `${other.split(".")[0]}.${mac}`,
+      `${payload}.${other.split(".")[1]}`,
+    ]);
+  });
+
+  it("is refused when it is signed with another secret, and opens with the one before the present", async () => {
+    const token = await signToken(claims, "the-secret-before-this");
+    expect(await isRefused(token)).toBe(true);
+    expect(await isRefused(token, { current: SECRET, previous: "some-other-secret" })).toBe(true);
+    expect(
+      await openToken(token, { current: SECRET, previous: "the-secret-before-this" }, NOW_MS),
+      "rotation leaves no dead links",
+    ).toEqual(claims);
+  });
+
+  it("is good up to the millisecond that it names, and not after", async () => {
+    const token = await signToken(claims, SECRET);
+    expect(await isRefused(token, secrets, NOW_MS + tokenLifeMs)).toBe(false);
+    expect(await isRefused(token, secrets, NOW_MS + tokenLifeMs + 1)).toBe(true);
+  });
+
+  it("is refused while it has more than 24 hours to live, however well it is signed", async () => {
+    const token = await signToken({ ...claims, expiresAt: iso(NOW_MS + tokenLifeMs + 1) }, SECRET);
+    expect(await isRefused(token)).toBe(true);
+    expect(await isRefused(token, secrets, NOW_MS + 1)).toBe(false);
+  });
+
+  it("is refused when it is signed well but says anything but the four fields", async () => {
+    const json = (change: object): string => JSON.stringify({ ...claims, ...change });
+    const payloads = [
+      "",
+      "null",
+      "[]",
+      "{}",
+      "not json",
+      json({ extra: 1 }),
+      json({ appId: undefined }),
+      json({ appId: 1 }),
+      json({ mode: "LIVE" }),
+      json({ mode: undefined }),
+      json({ distinctId: null }),
+      json({ distinctId: ["a"] }),
+      json({ expiresAt: NOW_MS + 1_000 }),
+      json({ expiresAt: "tomorrow" }),
+      json({ expiresAt: "2026-01-15" }),
+      `[${json({})}]`,
+      `${json({})}x`,
+      `\ufeff${json({})}`,
+    ];
+    await expectAllRefused(await Promise.all(payloads.map((payload) => signed(payload))));
+    expect(await isRefused(await signed(json({})))).toBe(false);
+  });
+});
