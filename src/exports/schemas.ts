@@ -1,6 +1,7 @@
 import * as z from "zod";
 import { balance, ledgerEntry } from "../credits/schemas.ts";
 import { identifier } from "../http/fields.ts";
+import { consentEntry } from "../people/schemas.ts";
 
 export const exportPersonInput = z.strictObject({
   distinctId: identifier().describe(
@@ -104,21 +105,6 @@ export const meteringEntry = z
     properties: properties.nullable(),
   })
   .meta({ id: "MeteringEvent" });
-
-export const consentEntry = z
-  .strictObject({
-    consentId: z.string(),
-    distinctId: z.string(),
-    purpose: z.string(),
-    decision: z.enum(["granted", "denied", "withdrawn"]),
-    method: z.string().nullable(),
-    noticeVersion: z.string().nullable(),
-    source: z.string().nullable(),
-    gpc: z.boolean().nullable(),
-    occurredAt: time,
-    receivedAt: time,
-  })
-  .meta({ id: "ConsentEntry" });
 
 /** The person export document. Its lists are in order of arrival, id after id where a person has several. */
 export const exportDocument = z
