@@ -1,7 +1,7 @@
-import { identifier } from "../http/fields.ts";
 import { isJsonObject, isNestedDeeperThan, type JsonObject, numberText, numberValue, own } from "../lib/json.ts";
 import { parseUuid } from "../lib/uuid.ts";
 import { eventTimeMs, parseClientTime } from "./event-time.ts";
+import { nameOrId } from "./schemas.ts";
 
 /** An analytics event, whatever dialect it came in: what Purser stores of it, and what it says of a person. */
 export interface CapturedEvent {
@@ -38,8 +38,6 @@ const LEVELS_MAX = 900;
 /** A row of D1 holds 2 MB. */
 const PROPERTIES_BYTES_MAX = 1024 * 1024;
 
-const name = identifier(200);
-
 function refuse(param: string, message: string): ReadEvent {
   return { refused: { param, message } };
 }
@@ -51,7 +49,7 @@ function asText(value: unknown): string | null {
 
 const flawOf = (text: string | null): string | null => {
   if (text === null) return "must be a string or a number";
-  return name.safeParse(text).error?.issues[0]?.message ?? null;
+  return nameOrId.safeParse(text).error?.issues[0]?.message ?? null;
 };
 
 /** Reads one event of PostHog's wire format: of `/batch/`, `/e/` and their like. Throws nothing. */

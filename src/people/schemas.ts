@@ -34,6 +34,9 @@ export const consentEntry = z
   .meta({ id: "ConsentEntry" });
 export type ConsentEntry = z.infer<typeof consentEntry>;
 
+/** A distinct id or an event's name, as PostHog's clients send them (W9). */
+export const nameOrId = identifier(200);
+
 /** What the v0 capture routes answer. `refused` tells of events that are not stored; the others are. */
 export const captureOutput = z.strictObject({
   status: z.literal(1),
