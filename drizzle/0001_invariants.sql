@@ -138,8 +138,9 @@ BEGIN
   SELECT RAISE(ABORT, 'credit_balances_kept');
 END;
 --> statement-breakpoint
+-- A reservation is settled once; one that expired may yet be committed late, once.
 CREATE TRIGGER reservations_settled_once BEFORE UPDATE ON reservations
-WHEN old.state <> 'open'
+WHEN old.state <> 'open' AND NOT (old.state = 'expired' AND new.state = 'committed')
 BEGIN
   SELECT RAISE(ABORT, 'reservations_settled_once');
 END;

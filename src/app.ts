@@ -10,7 +10,10 @@ import { healthRoutes } from "./http/health.ts";
 import { refuseUnrouted } from "./http/not-found.ts";
 import { randomId } from "./lib/ids.ts";
 import { openApiRoutes } from "./openapi.ts";
+
 import { captureRoutes, consentRoutes } from "./people/routes.ts";
+
+import { usageRoutes } from "./usage/routes.ts";
 
 const realWorld: World = { now: () => Date.now(), newId: randomId };
 
@@ -32,6 +35,7 @@ export function createApp(world: World = realWorld) {
     .route("/", captureRoutes)
     .route("/api/v1", exportRoutes)
     .route("/api/v1/admin", adminRoutes)
+    .route("/api/v1/usage", usageRoutes)
     .route("/api/v1", openApiRoutes);
   return app.notFound(refuseUnrouted(app));
 }

@@ -83,6 +83,16 @@ export class PurserError extends Error {
   }
 }
 
+/** The wire form of a refusal, but for the request's id. */
+export function presentRefusal(error: PurserError) {
+  return {
+    code: error.code,
+    message: error.message,
+    ...(error.param === undefined ? {} : { param: error.param }),
+    ...(error.details === undefined ? {} : { details: error.details }),
+  };
+}
+
 /** The refusal within an error: Drizzle wraps what a single statement throws. Null when there is none. */
 export function refusalIn(error: unknown): PurserError | null {
   for (let cause = error; cause instanceof Error; cause = cause.cause) {

@@ -4,7 +4,10 @@ import { creditOperations } from "./credits/openapi.ts";
 import { exportOperations } from "./exports/openapi.ts";
 import { createRoutes } from "./http/factory.ts";
 import { describeApi, type OpenApiDocument, type Operation } from "./http/openapi.ts";
+
 import { peopleOperations } from "./people/openapi.ts";
+
+import { usageOperations } from "./usage/openapi.ts";
 
 const serviceOperations: readonly Operation[] = [
   {
@@ -42,6 +45,7 @@ const serviceOperations: readonly Operation[] = [
 /** Every operation of Purser. Its routes and these are held against each other by test/worker/openapi.test.ts. */
 export const operations: readonly Operation[] = [
   ...creditOperations,
+  ...usageOperations,
   ...peopleOperations,
   ...exportOperations,
   ...adminOperations,
@@ -67,6 +71,7 @@ existence, rule.
 **Reads after writes.** Every answer to a valid key carries \`x-d1-bookmark\`. A read that sends it back sees at least that state.`,
   tags: [
     { name: "Credits", description: "Prepaid balances: granted from packs, spent, revoked, told in a ledger." },
+    { name: "Usage", description: "What draws balances down: events, reservations, and what was used in total." },
     { name: "People", description: "Who they are, what they agreed to, and all that is held about them." },
     {
       name: "Administration",

@@ -124,7 +124,7 @@ async function land(ctx: Ctx, issue: Issue): Promise<Granted> {
     eq(creditBalances.environmentId, ctx.environment.id),
     eq(creditBalances.userId, issue.userId),
     issue.externalRef === null
-      ? inArray(creditBalances.id, ids)
+      ? inArray(creditBalances.id, sql`(SELECT value FROM json_each(${JSON.stringify(ids)}))`)
       : and(eq(creditBalances.externalRef, issue.externalRef), eq(creditBalances.packId, issue.packId)),
   );
   const thereAlready = sql`EXISTS (SELECT 1 FROM ${creditBalances} WHERE ${isThere})`;

@@ -101,6 +101,47 @@ export function appended(ctx: Ctx, userId: string, motions: readonly Motion[], p
   );
 }
 
+/** What comes back to one balance from one reservation. */
+export interface Return {
+  readonly balanceId: string;
+  readonly amountSteps: number;
+  readonly reason: "reservation_released" | "reservation_expired";
+  readonly reservationId: string;
+}
+
+/**
+ * One statement that brings held amounts back, in their order; a balance may get several. What comes back to a balance
+ * that is revoked by then is reversed by the very next row (U9).
+ */
+export function broughtBack(ctx: Ctx, userId: string, returns: readonly Return[]) {
+  const environmentId = ctx.environment.id;
+  // Triggers on the ledger make SQLite settle the whole SELECT before the first row goes in, so `b` stands still here.
+  return write(
+    ctx.db,
+    sql`
+    INSERT INTO credit_ledger (
+      environment_id, user_id, seq, balance_id, pack_id, unit, delta_steps, balance_after_steps, previous_seq, reason,
+      reservation_id, occurred_at_ms
+    )
+    SELECT environment_id, user_id, seq, id, pack_id, unit, delta_steps,
+      remaining_steps + sum(delta_steps) OVER one_balance, lag(seq, 1, last_seq) OVER one_balance, reason,
+      reservation_id, CAST(${ctx.now()} AS INTEGER)
+    FROM (
+      SELECT b.*, last.seq + row_number() OVER (ORDER BY back.key, way.reverses) AS seq,
+        iif(way.reverses, -1, 1) * (back.value ->> 'amountSteps') AS delta_steps,
+        iif(way.reverses, 'admin_adjust', back.value ->> 'reason') AS reason,
+        back.value ->> 'reservationId' AS reservation_id
+      FROM (SELECT ${lastSeqOf(environmentId, userId)} AS seq) AS last, json_each(${JSON.stringify(returns)}) AS back
+      CROSS JOIN credit_balances AS b
+      CROSS JOIN (SELECT 0 AS reverses UNION ALL SELECT 1) AS way
+      WHERE b.environment_id = ${environmentId} AND b.user_id = ${userId} AND b.id = back.value ->> 'balanceId'
+        AND (way.reverses = 0 OR b.revoked_at_ms IS NOT NULL)
+    )
+    WINDOW one_balance AS (PARTITION BY id ORDER BY seq)
+    ORDER BY seq`,
+  );
+}
+
 /** The one motion of a revoke: whatever remains is taken back, unless the balance is revoked already. */
 export function reversed(ctx: Ctx, balanceId: string, note: string | null) {
   return write(

@@ -1,4 +1,4 @@
-import { and, eq, gt, sql } from "drizzle-orm";
+import { and, eq, gt, type SQL, sql } from "drizzle-orm";
 import type { Ctx } from "../context.ts";
 import { creditBalances } from "../db/schema.ts";
 import { asSpendable, presentBalance, readRules } from "./balance.ts";
@@ -7,7 +7,7 @@ import { rulesPassFilter } from "./match.ts";
 import type { ListInput, ListOutput } from "./schemas.ts";
 
 /** The user's balances that can pay now: one index range, however many are dead. */
-export function liveBalances(ctx: Ctx, userId: string, nowMs: number = ctx.now()) {
+export function liveBalances(ctx: Ctx, userId: string | SQL, nowMs: number = ctx.now()) {
   return ctx.db
     .select()
     .from(creditBalances)
@@ -22,7 +22,7 @@ export function liveBalances(ctx: Ctx, userId: string, nowMs: number = ctx.now()
     );
 }
 
-function everyBalance(ctx: Ctx, userId: string) {
+export function everyBalance(ctx: Ctx, userId: string) {
   return ctx.db
     .select()
     .from(creditBalances)

@@ -1,6 +1,8 @@
 import * as z from "zod";
-import { anyNumber, freeText, identifier, queryFlag, queryInteger, timestamp } from "../http/fields.ts";
-import { UNITS } from "./amount.ts";
+import { anyNumber, freeText, identifier, jsonObject, queryFlag, queryInteger, timestamp } from "../http/fields.ts";
+import { isFiniteJson } from "../lib/canonical-json.ts";
+import { isNestedDeeperThan } from "../lib/json.ts";
+import { type Quantities, toSteps, UNITS, type Unit } from "./amount.ts";
 
 export const userId = identifier().describe("The end-user, by your own id.");
 export const balanceId = identifier().describe("Identifier of a balance, prefix `crb_`.");
@@ -10,6 +12,74 @@ export const matchRule = z
   .strictObject({ event: identifier().optional(), model: identifier().optional() })
   .refine((rule) => rule.event !== undefined || rule.model !== undefined, "must name an event, a model or both")
   .meta({ id: "MatchRule", minProperties: 1 });
+
+function amountOf(of: Unit) {
+  return anyNumber
+    .transform((amount, context) => {
+      const steps = amount >= 0 ? toSteps(of, amount) : null;
+      if (steps !== null) return steps;
+      context.addIssue({
+        code: "custom",
+        message: "must not be negative, nor have more decimals or be larger than its unit holds",
+      });
+      return z.NEVER;
+    })
+    .meta({ type: "number", minimum: 0 });
+}
+
+const COUNT_STEPS_DEFAULT = 1_000;
+
+/** Amounts by unit, read as steps; `count` is 1 when absent, so it is always there (U1). */
+export const quantities = z
+  .strictObject({
+    count: amountOf("count").optional(),
+    tokens: amountOf("tokens").optional(),
+    seconds: amountOf("seconds").optional(),
+    cents: amountOf("cents").optional(),
+  })
+  .transform((given): Quantities & { readonly count: number } => {
+    const read: { [U in Unit]?: number } & { count: number } = { count: COUNT_STEPS_DEFAULT };
+    for (const each of UNITS) {
+      const steps = given[each];
+      if (steps !== undefined) read[each] = steps;
+    }
+    return read;
+  });
+
+const PROPERTIES_LEVELS_MAX = 100;
+/** In UTF-8 bytes of JSON: a row of D1 holds 2 MB. */
+const PROPERTIES_BYTES_MAX = 1024 * 1024;
+
+/** Whatever the caller wants kept beside an event. */
+export const properties = jsonObject
+  .superRefine((value, context) => {
+    const refuse = (message: string) => context.addIssue({ code: "custom", message });
+    if (isNestedDeeperThan(value, PROPERTIES_LEVELS_MAX)) {
+      refuse(`must nest at most ${PROPERTIES_LEVELS_MAX} levels`);
+    } else if (!isFiniteJson(value)) {
+      refuse("must hold numbers within the range of a double");
+    } else if (new TextEncoder().encode(JSON.stringify(value)).length > PROPERTIES_BYTES_MAX) {
+      refuse(`must be at most ${PROPERTIES_BYTES_MAX} bytes of JSON`);
+    }
+  })
+  .meta({ type: "object" });
+
+/** What a usage event says besides its id (U1). */
+export const usageFields = {
+  userId,
+  event: identifier().describe("What was used, such as `chat.completed`."),
+  model: identifier().optional().describe("Which model served it, for rules that name one."),
+  quantities: quantities.prefault({}).describe("What was used of each unit. `count` is 1 unless it is given."),
+  occurredAt: timestamp.optional().describe("When it was used. Default: when it arrives."),
+  properties: properties.optional().describe("Kept with the event, and shown in the person's export."),
+  onShortage: z
+    .enum(["reject", "partial"])
+    .default("reject")
+    .describe("Short of credits: refuse, or debit what there is and say what is uncovered."),
+};
+
+export const planInput = z.strictObject(usageFields);
+export type PlanInput = z.infer<typeof planInput>;
 
 export const grantInput = z.strictObject({
   userId,
@@ -109,6 +179,37 @@ export const ledgerEntry = z
     note: z.string().nullable(),
   })
   .meta({ id: "LedgerEntry" });
+
+/** A balance's part of a payment. `remaining` is what it was left with. */
+export const payment = z
+  .strictObject({
+    balanceId: z.string(),
+    packId: z.string(),
+    unit,
+    amount: z.number(),
+    remaining: z.number(),
+  })
+  .meta({ id: "Payment" });
+export type PresentedPayment = z.infer<typeof payment>;
+
+/** Quantities as they go out: the units that are carried. */
+export const quantitiesOutput = z
+  .strictObject({
+    count: z.number().optional(),
+    tokens: z.number().optional(),
+    seconds: z.number().optional(),
+    cents: z.number().optional(),
+  })
+  .meta({ id: "Quantities" });
+
+export const skipReason = z.enum(["revoked", "expired", "depleted", "no_match", "wrong_unit", "not_needed"]);
+
+export const planOutput = z.strictObject({
+  debits: z.array(payment),
+  uncovered: quantitiesOutput.nullable(),
+  skipped: z.array(z.strictObject({ balanceId: z.string(), reason: skipReason })),
+});
+export type PlanOutput = z.infer<typeof planOutput>;
 
 export const historyOutput = z.strictObject({
   entries: z.array(ledgerEntry),

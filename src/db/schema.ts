@@ -219,10 +219,11 @@ export const usageEvents = sqliteTable(
     occurredAtMs: integer("occurred_at_ms").notNull(),
     receivedAtMs: integer("received_at_ms").notNull(),
     reservationId: text("reservation_id"),
+    /** Hash of the request, a dot, and the id of the write that landed it (usage/request-hash.ts). */
     requestHash: text("request_hash").notNull(),
-    /** JSON list of the answer's debits, for replays and the export. */
+    /** JSON list of the answer's debits, as they went out: for replays and the export. */
     debits: text("debits").notNull(),
-    /** JSON quantities that nothing paid for; null when all was covered. */
+    /** JSON quantities that nothing paid for, as they went out; null when all was covered. */
     uncovered: text("uncovered"),
   },
   (t) => [
@@ -248,6 +249,7 @@ export const reservations = sqliteTable(
     expiresAtMs: integer("expires_at_ms").notNull(),
     settledAtMs: integer("settled_at_ms"),
     settledEventId: text("settled_event_id"),
+    /** As that of `usage_events`. */
     requestHash: text("request_hash").notNull(),
   },
   (t) => [

@@ -1,4 +1,5 @@
 import type { SQL } from "drizzle-orm";
+import type { BatchItem } from "drizzle-orm/batch";
 import type { Db } from "./client.ts";
 
 /**
@@ -14,4 +15,26 @@ export function rows<Row>(db: Db, query: SQL) {
 export function write(db: Db, query: SQL) {
   const raw = db.run(query);
   return Object.assign(raw, { stmt: db.$client.prepare(raw.getQuery().sql) });
+}
+
+/** A statement that a batch takes. */
+export type Statement = BatchItem<"sqlite">;
+
+/** Sends statements as one batch, and answers the rows of `answering`, which stands among them. */
+export async function batchAround<Row>(
+  db: Db,
+  before: readonly Statement[],
+  answering: ReturnType<typeof rows<Row>>,
+  after: readonly Statement[],
+): Promise<Row[]> {
+  const [first, ...rest] = [...before, answering, ...after];
+  const results: unknown[] = await db.batch([first ?? answering, ...rest]);
+  // A batch answers in the order of its statements; the types of a list of unknown length do not tell.
+  return results[before.length] as Row[];
+}
+
+/** Sends statements as one batch, for what they do. */
+export async function batchAll(db: Db, statements: readonly Statement[]): Promise<void> {
+  const [first, ...rest] = statements;
+  if (first !== undefined) await db.batch([first, ...rest]);
 }

@@ -12,7 +12,7 @@ export const limitBody = bodyLimit({
   },
 });
 
-const IS_JSON = /^application\/([a-z-.]+\+)?json(;|$)/i;
+const IS_JSON = /^application\/([\w.-]+\+)?json\s*(;|$)/i;
 
 /**
  * Reads a body of at most 1 MiB as strict UTF-8, whatever its declared type, so that the validator behind finds JSON.

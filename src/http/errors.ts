@@ -3,7 +3,7 @@ import { HTTPException } from "hono/http-exception";
 import type { ContentfulStatusCode } from "hono/utils/http-status";
 import * as z from "zod";
 import { constraintOf } from "../db/constraint.ts";
-import { type ErrorCode, errorStatus, PurserError, refusalIn } from "../errors.ts";
+import { type ErrorCode, errorStatus, PurserError, presentRefusal, refusalIn } from "../errors.ts";
 import type { AppEnv } from "./factory.ts";
 
 /** The body of every refusal (W4). */
@@ -45,14 +45,6 @@ export function answerError(thrown: unknown, c: Context<AppEnv>): Response {
   const requestId = c.var.requestId;
   const error = asPurserError(thrown, requestId);
   for (const [name, value] of Object.entries(error.headers)) c.header(name, value);
-  const body: ErrorBody = {
-    error: {
-      code: error.code,
-      message: error.message,
-      ...(error.param === undefined ? {} : { param: error.param }),
-      ...(error.details === undefined ? {} : { details: error.details }),
-      requestId,
-    },
-  };
+  const body: ErrorBody = { error: { ...presentRefusal(error), requestId } };
   return c.json(body, errorStatus[error.code] satisfies ContentfulStatusCode);
 }

@@ -1,0 +1,169 @@
+import { and, eq, inArray, lte, type SQL, sql } from "drizzle-orm";
+import type { Ctx } from "../context.ts";
+import { constraintOf } from "../db/constraint.ts";
+import { creditBalances, reservations } from "../db/schema.ts";
+import { batchAll, type Statement, write } from "../db/statement.ts";
+import { temporarilyUnavailable } from "../errors.ts";
+import type { Unit } from "./amount.ts";
+import { asSpendable, type BalanceRow, type SpendableBalance } from "./balance.ts";
+import { spendingOrder } from "./burn-down.ts";
+import { broughtBack } from "./ledger.ts";
+
+/**
+ * Open reservations, as far as balances are concerned: what they hold, and how it comes back.
+ *
+ * Every write for a user returns the holds that are due (U8), also one that ends in a refusal. A verb of credits reads
+ * `dueHolds` in its first trip and puts `returnedDue` first in the batch that it lands, beginning anew on
+ * `reservations_settled_once` (somebody was faster); or it calls `settleDue` where it lands nothing of its own.
+ * Whatever raises a balance (adjust) must leave room for `heldSteps`, or the return would break the balance's bounds.
+ */
+export interface HeldLeg {
+  readonly balanceId: string;
+  readonly packId: string;
+  readonly unit: Unit;
+  readonly amountSteps: number;
+  /** What the balance was left with when the hold was made. */
+  readonly remainingSteps: number;
+}
+
+export interface Hold {
+  readonly id: string;
+  readonly legs: readonly HeldLeg[];
+}
+
+/** How a hold ends: the state of its reservation, and the reason of its ledger rows. */
+export interface Settlement {
+  readonly state: "committed" | "released" | "expired";
+  readonly eventId?: string;
+}
+
+/** A user by id, or by a query that finds it. */
+type User = string | SQL;
+
+/** Legs as they are stored: JSON that Purser wrote. */
+export function readLegs(stored: string): readonly HeldLeg[] {
+  return JSON.parse(stored) as HeldLeg[];
+}
+
+const isDue = (ctx: Ctx, user: User, nowMs: number) =>
+  and(
+    eq(reservations.environmentId, ctx.environment.id),
+    eq(reservations.userId, user),
+    // Written out, so that the planner sees the partial index's own condition.
+    sql`${reservations.state} = 'open'`,
+    lte(reservations.expiresAtMs, nowMs),
+  );
+
+/** The user's holds that nobody settled in time. One index range, empty as a rule. */
+export function dueHolds(ctx: Ctx, user: User, nowMs: number = ctx.now()) {
+  const fields = { id: reservations.id, legs: reservations.legs };
+  return ctx.db
+    .select(fields)
+    .from(reservations)
+    .where(isDue(ctx, user, nowMs));
+}
+
+/** The balances that due holds will return to, whether live or not. */
+export function balancesOfDueHolds(ctx: Ctx, user: User, nowMs: number = ctx.now()) {
+  return balancesOfHolds(ctx, user, isDue(ctx, user, nowMs));
+}
+
+/** The balances that the legs of some reservations of the user name. */
+export function balancesOfHolds(ctx: Ctx, user: User, which: SQL | undefined) {
+  const named = sql`(SELECT leg.value ->> 'balanceId' FROM ${reservations}, json_each(${reservations.legs}) AS leg WHERE ${which})`;
+  return ctx.db
+    .select()
+    .from(creditBalances)
+    .where(
+      and(
+        eq(creditBalances.environmentId, ctx.environment.id),
+        eq(creditBalances.userId, user),
+        inArray(creditBalances.id, named),
+      ),
+    );
+}
+
+export function readHold(row: { id: string; legs: string }): Hold {
+  return { id: row.id, legs: readLegs(row.legs) };
+}
+
+/** Balances as they stand once `holds` have come back: what is revoked stays at nothing (U9). */
+export function afterReturn(rows: readonly BalanceRow[], holds: readonly Hold[]): BalanceRow[] {
+  const returning = new Map<string, number>();
+  for (const leg of holds.flatMap((hold) => hold.legs)) {
+    returning.set(leg.balanceId, (returning.get(leg.balanceId) ?? 0) + leg.amountSteps);
+  }
+  const unique = new Map(rows.map((row) => [row.id, row]));
+  return [...unique.values()].map((row) =>
+    row.revokedAtMs === null ? { ...row, remainingSteps: row.remainingSteps + (returning.get(row.id) ?? 0) } : row,
+  );
+}
+
+/** Of some balances, those that can pay at this moment, in spending order (C13). */
+export function spendable(rows: readonly BalanceRow[], nowMs: number): SpendableBalance[] {
+  return rows
+    .filter((row) => row.revokedAtMs === null && row.expiresAtMs > nowMs && row.remainingSteps > 0)
+    .map(asSpendable)
+    .sort(spendingOrder);
+}
+
+/**
+ * Statements that settle open reservations of one user and bring their holds back, leg by leg. If one of them was
+ * settled already, the batch aborts with `reservations_settled_once`.
+ */
+export function returned(ctx: Ctx, userId: string, holds: readonly Hold[], settlement: Settlement): Statement[] {
+  if (holds.length === 0) return [];
+  const reason = settlement.state === "expired" ? "reservation_expired" : "reservation_released";
+  const returns = holds.flatMap((hold) =>
+    hold.legs.map(
+      ({ balanceId, amountSteps }) => ({ balanceId, amountSteps, reason, reservationId: hold.id }) as const,
+    ),
+  );
+  return [settled(ctx, holds, settlement), ...(returns.length === 0 ? [] : [broughtBack(ctx, userId, returns)])];
+}
+
+/** The statement that closes reservations, open ones or, for a late commit, expired ones. */
+export function settled(ctx: Ctx, holds: readonly { readonly id: string }[], settlement: Settlement): Statement {
+  const ids = JSON.stringify(holds.map((hold) => hold.id));
+  return write(
+    ctx.db,
+    sql`
+    UPDATE reservations
+    SET state = ${settlement.state}, settled_at_ms = CAST(${ctx.now()} AS INTEGER),
+      settled_event_id = ${settlement.eventId ?? null}
+    WHERE environment_id = ${ctx.environment.id} AND id IN (SELECT value FROM json_each(${ids}))`,
+  );
+}
+
+/** The statements that return due holds, to stand first in a batch. */
+export function returnedDue(ctx: Ctx, userId: string, due: readonly Hold[]): Statement[] {
+  return returned(ctx, userId, due, { state: "expired" });
+}
+
+const ATTEMPTS_MAX = 20;
+
+/** Returns due holds by themselves, for a write that lands nothing else. Costs nothing when none are due. */
+export async function settleDue(ctx: Ctx, userId: string, due: readonly Hold[]): Promise<void> {
+  let holds = due;
+  for (let attempt = 0; holds.length > 0; attempt++) {
+    try {
+      return await batchAll(ctx.db, returnedDue(ctx, userId, holds));
+    } catch (error) {
+      if (constraintOf(error) !== "reservations_settled_once") throw error;
+      if (attempt === ATTEMPTS_MAX) throw temporarilyUnavailable("Too many writes for one user at once; try again.");
+      holds = (await dueHolds(ctx, userId)).map(readHold);
+    }
+  }
+}
+
+/**
+ * What open reservations hold of a balance, in steps, as an SQL expression: 0 when nothing. A balance's remaining and
+ * this together must never exceed `amountStepsMax`.
+ */
+export function heldSteps(ctx: Ctx, userId: string, balanceId: string): SQL<number> {
+  return sql<number>`coalesce((
+    SELECT sum(leg.value ->> 'amountSteps') FROM reservations AS r, json_each(r.legs) AS leg
+    WHERE r.environment_id = ${ctx.environment.id} AND r.user_id = ${userId} AND r.state = 'open'
+      AND leg.value ->> 'balanceId' = ${balanceId}
+  ), 0)`;
+}

@@ -1,0 +1,56 @@
+import type { Ctx } from "../context.ts";
+import { burnDown } from "../credits/burn-down.ts";
+import {
+  afterReturn,
+  balancesOfDueHolds,
+  dueHolds,
+  readHold,
+  returnedDue,
+  settleDue,
+  spendable,
+} from "../credits/holds.ts";
+import { liveBalances } from "../credits/list.ts";
+import { persevere } from "./attempts.ts";
+import { insufficient } from "./payment.ts";
+import { stampRequest } from "./request-hash.ts";
+import type { EventInput } from "./schemas.ts";
+import { landEvent, type Recorded, replayEvent, storedEvent } from "./stored-event.ts";
+
+/**
+ * Records what a user used, and debits the balances that pay for it (U1 to U4). Two trips: what there is, and one batch
+ * that changes it; when somebody else was faster, both again.
+ *
+ * Throws `insufficient_credits` (nothing recorded; the same id may be tried again) and `idempotency_conflict`.
+ */
+export async function recordEvent(ctx: Ctx, input: EventInput): Promise<Recorded> {
+  const { userId, eventId } = input;
+  const stamp = await stampRequest(ctx, ["event"], input);
+  return persevere(stamp, async () => {
+    const nowMs = ctx.now();
+    const [[stored], live, dueRows, ofDue] = await ctx.db.batch([
+      storedEvent(ctx, eventId),
+      liveBalances(ctx, userId, nowMs),
+      dueHolds(ctx, userId, nowMs),
+      balancesOfDueHolds(ctx, userId, nowMs),
+    ]);
+    const due = dueRows.map(readHold);
+    if (stored !== undefined) {
+      await settleDue(ctx, userId, due);
+      return replayEvent(eventId, stored, stamp);
+    }
+    const payment = burnDown(spendable(afterReturn([...live, ...ofDue], due), nowMs), input);
+    if (payment.uncovered !== null && input.onShortage === "reject") {
+      await settleDue(ctx, userId, due);
+      throw insufficient(payment.uncovered);
+    }
+    const paid = {
+      ...input,
+      model: input.model ?? null,
+      properties: input.properties,
+      occurredAt: input.occurredAt,
+      reservationId: null,
+      payment,
+    };
+    return landEvent(ctx, paid, stamp, returnedDue(ctx, userId, due));
+  });
+}

@@ -1,0 +1,48 @@
+/** How events arrive: one or a list, as Purser's own JSON or as CloudEvents (U1). For the route alone. */
+import type * as z from "zod";
+import { invalid, PurserError } from "../errors.ts";
+import { identifier } from "../http/fields.ts";
+import { explain } from "../http/validate.ts";
+import type { Element } from "./event-list.ts";
+import { cloudEvent, type EventInput, eventInput, eventsMax } from "./schemas.ts";
+
+const CLOUD_EVENT = "application/cloudevents+json";
+const CLOUD_EVENT_BATCH = "application/cloudevents-batch+json";
+
+export type Incoming =
+  | { readonly kind: "one"; readonly input: EventInput }
+  | { readonly kind: "list"; readonly elements: readonly Element[] };
+
+/** Throws `invalid_request` for a single event that is malformed; an element of a list fails alone. */
+export function readIncoming(contentType: string | undefined, body: unknown): Incoming {
+  const mediaType = (contentType ?? "").replace(/;.*$/s, "").trim().toLowerCase();
+  if (mediaType === CLOUD_EVENT) return { kind: "one", input: readOne(cloudEvent, body) };
+  if (mediaType === CLOUD_EVENT_BATCH) return { kind: "list", elements: readList(cloudEvent, "id", body) };
+  if (Array.isArray(body)) return { kind: "list", elements: readList(eventInput, "eventId", body) };
+  return { kind: "one", input: readOne(eventInput, body) };
+}
+
+function readOne(schema: z.ZodType<EventInput>, body: unknown): EventInput {
+  const read = schema.safeParse(body);
+  if (read.success) return read.data;
+  throw explain(read.error.issues, "body");
+}
+
+function readList(schema: z.ZodType<EventInput>, idField: string, body: unknown): Element[] {
+  if (!Array.isArray(body)) throw invalid("body", "must be a list");
+  if (body.length > eventsMax) throw invalid("body", `must hold at most ${eventsMax} events`);
+  return body.map((element: unknown) => {
+    try {
+      return { input: readOne(schema, element) };
+    } catch (error) {
+      if (!(error instanceof PurserError)) throw error;
+      return { eventId: readableId(element, idField), refusal: error };
+    }
+  });
+}
+
+function readableId(element: unknown, idField: string): string | null {
+  if (typeof element !== "object" || element === null) return null;
+  const read = identifier().safeParse(new Map(Object.entries(element)).get(idField));
+  return read.success ? read.data : null;
+}

@@ -1,0 +1,61 @@
+import * as z from "zod";
+import type { Operation } from "../http/openapi.ts";
+import { cloudEvent, cloudEventBatch, eventInput, eventList, eventListOutput, eventOutput } from "./schemas.ts";
+
+const balanceId = "crb_5cQx2vN8bT0rKf7yLwZ3Hd";
+const packId = "cpk_1mVt9sD4gE6uXa8oPzJ2Rq";
+const eventId = "chat-2026-01-16-0001";
+const paid = { balanceId, packId, unit: "tokens", amount: 120, remaining: 280 };
+
+const event = {
+  eventId,
+  userId: "user_42",
+  event: "chat.completed",
+  model: "large-2",
+  quantities: { tokens: 120 },
+  properties: { conversation: "c_17" },
+};
+
+const cloud = {
+  specversion: "1.0",
+  id: eventId,
+  source: "/meters/chat",
+  type: "chat.completed",
+  subject: "user_42",
+  time: "2026-01-16T08:30:00Z",
+  data: { model: "large-2", quantities: { tokens: 120 } },
+};
+
+const answer = { eventId, debits: [paid], uncovered: null };
+
+export const usageOperations: readonly Operation[] = [
+  {
+    id: "recordUsage",
+    method: "post",
+    path: "/api/v1/usage/events",
+    tag: "Usage",
+    summary: "Record usage and debit it",
+    description:
+      "Records what a user used, once for each `eventId`, and debits the balances that pay for it, in the order of the " +
+      "list of credits: each pays the share of the event that it can, in its own unit. When credits are short, " +
+      "`reject` records nothing (402; the same id may be tried again) and `partial` debits what there is. A list of " +
+      "up to 100 is answered with a list, each event for itself. CloudEvents 1.0 are read as well: `id` as eventId, " +
+      "`subject` as userId, `type` as event, `time` as occurredAt.",
+    access: "secret",
+    body: {
+      schema: z.union([eventInput, eventList]),
+      example: event,
+      alternatives: {
+        "application/cloudevents+json": { schema: cloudEvent, example: cloud },
+        "application/cloudevents-batch+json": { schema: cloudEventBatch, example: [cloud] },
+      },
+    },
+    success: {
+      description: "What was debited; for a list, the answer or the error of each event, in order.",
+      schema: z.union([eventOutput, eventListOutput]),
+      example: answer,
+      replayable: true,
+    },
+    errors: ["insufficient_credits", "idempotency_conflict"],
+  },
+];

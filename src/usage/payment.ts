@@ -1,0 +1,52 @@
+import { type SQL, sql } from "drizzle-orm";
+import type { Ctx } from "../context.ts";
+import { fromSteps, presentQuantities, type Quantities } from "../credits/amount.ts";
+import type { SpendableBalance } from "../credits/balance.ts";
+import type { Leg, Payment } from "../credits/burn-down.ts";
+import { PurserError } from "../errors.ts";
+
+/** `insufficient_credits` (402), with what nothing paid for (U3). */
+export function insufficient(uncovered: Quantities): PurserError {
+  return new PurserError("insufficient_credits", "The user's credits do not cover this.", {
+    details: { uncovered: presentQuantities(uncovered) },
+  });
+}
+
+export type PlannedPayment = Payment<SpendableBalance>;
+
+/**
+ * The SQL of an answer's debits as JSON. What each balance is left with is read as the batch runs, since a plan may be
+ * older; it is written as a decimal, digit by digit, because SQLite prints doubles inexactly.
+ */
+export function debitsJson(ctx: Ctx, userId: string, legs: readonly Leg<SpendableBalance>[]): SQL {
+  const planned = legs.map(({ balance, amountSteps }) => ({
+    balanceId: balance.id,
+    amount: fromSteps(balance.unit, amountSteps),
+    amountSteps,
+  }));
+  // Below zero the debit that follows aborts the batch; until then this must be a number.
+  const left = sql`max(0, b.remaining_steps - (leg.value ->> 'amountSteps'))`;
+  return sql`(
+    SELECT json_group_array(json_object(
+      'balanceId', b.id, 'packId', b.pack_id, 'unit', b.unit, 'amount', leg.value -> 'amount',
+      'remaining', json(rtrim(rtrim(iif(b.unit = 'cents',
+        printf('%d.%06d', ${left} / 1000000, ${left} % 1000000), printf('%d.%03d', ${left} / 1000, ${left} % 1000)
+      ), '0'), '.'))
+    ))
+    FROM json_each(${JSON.stringify(planned)}) AS leg CROSS JOIN credit_balances AS b
+    WHERE b.environment_id = ${ctx.environment.id} AND b.user_id = ${userId} AND b.id = leg.value ->> 'balanceId'
+  )`;
+}
+
+/** The SQL of a hold's legs as JSON, in steps (credits/holds.ts, HeldLeg). */
+export function legsJson(ctx: Ctx, userId: string, legs: readonly Leg<SpendableBalance>[]): SQL {
+  const planned = legs.map(({ balance, amountSteps }) => ({ balanceId: balance.id, amountSteps }));
+  return sql`(
+    SELECT json_group_array(json_object(
+      'balanceId', b.id, 'packId', b.pack_id, 'unit', b.unit, 'amountSteps', leg.value ->> 'amountSteps',
+      'remainingSteps', b.remaining_steps - (leg.value ->> 'amountSteps')
+    ))
+    FROM json_each(${JSON.stringify(planned)}) AS leg CROSS JOIN credit_balances AS b
+    WHERE b.environment_id = ${ctx.environment.id} AND b.user_id = ${userId} AND b.id = leg.value ->> 'balanceId'
+  )`;
+}

@@ -1,0 +1,34 @@
+import * as z from "zod";
+import { requireSecretKey } from "../access/require-key.ts";
+import { presentRefusal } from "../errors.ts";
+import { readBody } from "../http/body.ts";
+import { createRoutes } from "../http/factory.ts";
+import { validate } from "../http/validate.ts";
+import { recordList } from "./event-list.ts";
+import { recordEvent } from "./events.ts";
+import { readIncoming } from "./incoming.ts";
+import type { EventListOutput } from "./schemas.ts";
+
+export const usageRoutes = createRoutes().post(
+  "/events",
+  requireSecretKey("forbidden"),
+  readBody,
+  validate("json", z.unknown()),
+  async (c) => {
+    const incoming = readIncoming(c.req.header("content-type"), c.req.valid("json"));
+    if (incoming.kind === "one") {
+      const { output, replayed } = await recordEvent(c.var.ctx, incoming.input);
+      if (replayed) c.header("idempotent-replayed", "true");
+      return c.json(output);
+    }
+    const results = await recordList(c.var.ctx, incoming.elements);
+    const output: EventListOutput = {
+      results: results.map((result) =>
+        "refusal" in result
+          ? { eventId: result.eventId, error: { ...presentRefusal(result.refusal), requestId: c.var.requestId } }
+          : result,
+      ),
+    };
+    return c.json(output);
+  },
+);

@@ -1,0 +1,123 @@
+import { and, eq, sql } from "drizzle-orm";
+import type { Ctx } from "../context.ts";
+import type { Quantities } from "../credits/amount.ts";
+import { presentQuantities } from "../credits/amount.ts";
+import { appended } from "../credits/ledger.ts";
+import type { PresentedPayment } from "../credits/schemas.ts";
+import { usageEvents } from "../db/schema.ts";
+import { batchAround, rows, type Statement } from "../db/statement.ts";
+import { PurserError } from "../errors.ts";
+import type { JsonObject } from "../http/fields.ts";
+import { assert } from "../lib/assert.ts";
+import { landed, OVERTAKEN } from "./attempts.ts";
+import { debitsJson, type PlannedPayment } from "./payment.ts";
+import { compareStamp, type Stamp } from "./request-hash.ts";
+import type { EventOutput } from "./schemas.ts";
+
+export interface Recorded {
+  readonly output: EventOutput;
+  /** Whether the event was recorded before, by an equal request. */
+  readonly replayed: boolean;
+}
+
+/** The event under an id, whoever's it is: at most one row. */
+export function storedEvent(ctx: Ctx, eventId: string) {
+  return ctx.db
+    .select({ requestHash: usageEvents.requestHash, debits: usageEvents.debits, uncovered: usageEvents.uncovered })
+    .from(usageEvents)
+    .where(and(eq(usageEvents.environmentId, ctx.environment.id), eq(usageEvents.eventId, eventId)));
+}
+
+interface StoredAnswer {
+  readonly debits: string;
+  readonly uncovered: string | null;
+}
+
+/** JSON that Purser wrote, in the form in which it goes out. */
+function presentEvent(eventId: string, stored: StoredAnswer): EventOutput {
+  return {
+    eventId,
+    debits: JSON.parse(stored.debits) as PresentedPayment[],
+    uncovered: stored.uncovered === null ? null : (JSON.parse(stored.uncovered) as EventOutput["uncovered"]),
+  };
+}
+
+/** The first answer again; `idempotency_conflict` when another request used the id (U4). */
+export function replayEvent(eventId: string, stored: StoredAnswer & { requestHash: string }, stamp: Stamp): Recorded {
+  const whose = compareStamp(stored.requestHash, stamp);
+  if (whose === "other") {
+    throw new PurserError("idempotency_conflict", "Another event was recorded under this id.", { param: "eventId" });
+  }
+  return { output: presentEvent(eventId, stored), replayed: whose === "replay" };
+}
+
+/** An event that is paid for, as far as it is, and is to be recorded. */
+export interface PaidEvent {
+  readonly userId: string;
+  readonly eventId: string;
+  readonly event: string;
+  readonly model: string | null;
+  readonly quantities: Quantities & { readonly count: number };
+  readonly properties: JsonObject | undefined;
+  /** Undefined: when it arrives. */
+  readonly occurredAt: number | undefined;
+  readonly reservationId: string | null;
+  readonly payment: PlannedPayment;
+}
+
+/**
+ * One batch: `before`, the event's row, its debits. The row comes before the debits, so that a replay is noticed before
+ * a shortage, and says what each balance is left with. OVERTAKEN when the plan was made on a state that is gone.
+ */
+export async function landEvent(
+  ctx: Ctx,
+  paid: PaidEvent,
+  stamp: Stamp,
+  before: readonly Statement[],
+): Promise<Recorded | typeof OVERTAKEN> {
+  const motions = paid.payment.legs.map(({ balance, amountSteps }) => ({
+    balanceId: balance.id,
+    deltaSteps: -amountSteps,
+    reason: "event_committed" as const,
+    eventId: paid.eventId,
+    ...(paid.reservationId === null ? {} : { reservationId: paid.reservationId }),
+  }));
+  const debits = motions.length === 0 ? [] : [appended(ctx, paid.userId, motions)];
+  const answer = await landed(() => batchAround(ctx.db, before, recorded(ctx, paid, stamp), debits));
+  if (answer === OVERTAKEN) return OVERTAKEN;
+  const row = answer[0];
+  assert(row !== undefined, "a recorded event answers its debits");
+  return { output: presentEvent(paid.eventId, row), replayed: false };
+}
+
+/** The statement that records an event, and answers what goes out. JSON carries the numbers: D1 binds them as REAL. */
+function recorded(ctx: Ctx, paid: PaidEvent, stamp: Stamp) {
+  const { userId, quantities, payment } = paid;
+  const receivedAtMs = ctx.now();
+  const numbers = JSON.stringify({
+    environmentId: ctx.environment.id,
+    ...quantities,
+    occurredAtMs: paid.occurredAt ?? receivedAtMs,
+    receivedAtMs,
+  });
+  const properties = paid.properties === undefined ? null : JSON.stringify(paid.properties);
+  const uncovered = payment.uncovered === null ? null : JSON.stringify(presentQuantities(payment.uncovered));
+  return rows<StoredAnswer>(
+    ctx.db,
+    sql`
+    INSERT INTO usage_events (
+      environment_id, user_id, occurred_by_ms, seq, event_id, event, model, count_steps, tokens_steps, seconds_steps,
+      cents_steps, properties, occurred_at_ms, received_at_ms, reservation_id, request_hash, debits, uncovered
+    )
+    SELECT n ->> 'environmentId', ${userId}, max(n ->> 'occurredAtMs', coalesce(last.occurred_by_ms, n ->> 'occurredAtMs')),
+      coalesce(last.seq, 0) + 1, ${paid.eventId}, ${paid.event}, ${paid.model}, n ->> 'count', n ->> 'tokens',
+      n ->> 'seconds', n ->> 'cents', ${properties}, n ->> 'occurredAtMs', n ->> 'receivedAtMs',
+      ${paid.reservationId}, ${stamp.stored}, ${debitsJson(ctx, userId, payment.legs)}, ${uncovered}
+    FROM (SELECT ${numbers} AS n) LEFT JOIN (
+      SELECT occurred_by_ms, seq FROM usage_events
+      WHERE environment_id = ${ctx.environment.id} AND user_id = ${userId}
+      ORDER BY occurred_by_ms DESC, seq DESC LIMIT 1
+    ) AS last
+    RETURNING debits, uncovered`,
+  );
+}
