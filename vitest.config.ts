@@ -13,6 +13,9 @@ const worker = {
           ADMIN_TOKEN: "administrator-token-of-the-tests-0001",
           ANALYTICS_EXPORT_SECRET: "export-secret-of-the-tests",
           ANALYTICS_EXPORT_SECRET_PREVIOUS: "export-secret-before-that",
+          // What the environment of `npm test` and `npm run soak` says to the tests inside workerd.
+          PROOF_SEED: process.env.PROOF_SEED ?? "",
+          SOAK_OPERATIONS: process.env.SOAK_OPERATIONS ?? "",
         },
       },
     })),

@@ -4,5 +4,9 @@ declare namespace Cloudflare {
   interface Env {
     /** drizzle/*.sql, read by vitest.config.ts. */
     TEST_MIGRATIONS: import("cloudflare:test").D1Migration[];
+    /** Of random histories; empty: one that differs from run to run. */
+    PROOF_SEED: string;
+    /** How many operations `npm run soak` asks for; empty in `npm test`. */
+    SOAK_OPERATIONS: string;
   }
 }

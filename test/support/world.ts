@@ -139,8 +139,8 @@ export type Client = (
  * Calls the app in process, over real D1 or a stand-in around it, at the clock's time. Every answer is held against
  * openapi.json: one that it does not describe fails the test.
  */
-export function makeClient(clock: Clock, bindings: Partial<Env> = {}): Client {
-  const world: World = { now: clock.now, newId: randomId };
+export function makeClient(clock: Clock, bindings: Partial<Env> = {}, newId: World["newId"] = randomId): Client {
+  const world: World = { now: clock.now, newId };
   const app = createApp(world);
   return async (method, path, options = {}) => {
     const headers = new Headers(options.headers);

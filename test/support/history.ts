@@ -1,0 +1,227 @@
+import { env } from "cloudflare:workers";
+import { expect } from "vitest";
+import type { FaultPlan, FaultyD1 } from "./faulty-d1.ts";
+import { type createModel, fromSteps, type Answer as ModelAnswer, type Pack, type Unit } from "./model.ts";
+import { modelList, modelPlan, modelTotals } from "./model-reads.ts";
+import type { Request } from "./requests.ts";
+import type { Answer, Client } from "./world.ts";
+
+/** Purser and the model, side by side. */
+export interface Pair {
+  readonly call: Client;
+  readonly key: string;
+  readonly cron: () => Promise<void>;
+  readonly environmentId: number;
+  readonly packs: readonly Pack[];
+  readonly model: ReturnType<typeof createModel>;
+  /** How many of the model's ledger rows have been compared, and the last seq seen of each user. */
+  readonly compared: { rows: number; readonly seqs: Map<string, number> };
+}
+
+const OK = { status: 200, body: null };
+const query = (path: string, parts: Record<string, string>): string => `${path}?${new URLSearchParams(parts)}`;
+
+/** Sends the request to Purser. */
+async function sendTo(pair: Pair, request: Request): Promise<Pick<Answer, "status" | "body"> & Partial<Answer>> {
+  const post = (path: string, body: object, key = pair.key) => pair.call("POST", `/api/v1/${path}`, { key, body });
+  const get = (path: string) => pair.call("GET", `/api/v1/${path}`, { key: pair.key });
+  switch (request.kind) {
+    case "grant": {
+      const { userId, expiresAt, quantity, ref } = request;
+      return post("credits/grant", {
+        ...{ userId, packId: request.pack },
+        ...(quantity === undefined ? {} : { quantity }),
+        ...(ref === null ? {} : { externalRef: ref }),
+        ...(expiresAt === null ? {} : { expiresAt: new Date(expiresAt).toISOString() }),
+      });
+    }
+    case "revoke":
+      return post("credits/revoke", { balanceId: request.balanceId, reason: request.reason });
+    case "adjust": {
+      const { balanceId, delta, note } = request;
+      return post(`admin/balances/${balanceId}/adjust`, { delta, note }, env.ADMIN_TOKEN);
+    }
+    case "event":
+      return post("usage/events", { ...request.use, ...request.spent });
+    case "reserve": {
+      const { use, seconds, reservationId } = request;
+      const own = reservationId === null ? {} : { reservationId };
+      return post("usage/reservations", {
+        ...use,
+        quantities: use.quantities ?? {},
+        expiresInSeconds: seconds,
+        ...own,
+      });
+    }
+    case "commit":
+      return post(`usage/reservations/${request.reservationId}/commit`, {
+        quantities: request.quantities,
+        ...request.spent,
+      });
+    case "release":
+      return post(`usage/reservations/${request.reservationId}/release`, {});
+    case "cron":
+      await pair.cron();
+      return OK;
+    case "list":
+      return get(query("credits", { userId: request.userId, includeExpired: `${request.includeExpired}` }));
+    case "plan":
+      return post("credits/plan", request.use);
+    case "totals": {
+      const [from, to] = [new Date(request.fromMs).toISOString(), new Date(request.toMs).toISOString()];
+      return get(query("usage", { userId: request.userId, from, to }));
+    }
+  }
+}
+
+/** What Purser answered, in the words of the model. */
+function inModelsWords(request: Request, answer: Partial<Answer> & Pick<Answer, "status" | "body">): ModelAnswer {
+  const { status, body } = answer;
+  if (status !== 200) {
+    const details = status === 402 ? { body: body.error.details } : {};
+    return { status, code: body.error.code, ...details };
+  }
+  const replayed = answer.headers?.get("idempotent-replayed") === "true";
+  switch (request.kind) {
+    case "grant": {
+      // The answer is described by openapi.json, which the client has checked.
+      const rows = body.balances as { balanceId: string; packItemId: string; remaining: number; expiresAt: string }[];
+      return { status, body: rows.map((b) => [b.balanceId, b.packItemId, b.remaining, b.expiresAt]), replayed };
+    }
+    case "list": {
+      const rows = body.credits as { balanceId: string; remaining: number; status: string }[];
+      return { status, body: rows.map(({ balanceId, remaining, status }) => ({ balanceId, remaining, status })) };
+    }
+    case "totals": {
+      const rows = body.totals as { event: string; unit: string; amount: number }[];
+      return { status, body: rows.map(({ event, unit, amount }) => `${event} ${unit} ${amount}`).sort() };
+    }
+    case "cron":
+    case "release":
+      return { status };
+    default:
+      return { status, body, ...(replayed ? { replayed } : {}) };
+  }
+}
+
+/** What the model says to the request. Ids that Purser made are taken from its answer. */
+function askModel(pair: Pair, request: Request, answer: Pick<Answer, "status" | "body">): ModelAnswer {
+  const { model, packs } = pair;
+  switch (request.kind) {
+    case "grant": {
+      const { userId, ref, quantity } = request;
+      const name = request.pack.toLowerCase();
+      const pack = packs.find(({ packId, packName }) => packId === request.pack || packName.toLowerCase() === name);
+      if (pack === undefined) throw new Error("a history names only packs that are there");
+      const items = pack.items.map((item) => ({ ...item, initial: quantity ?? item.initial }));
+      const ids = answer.status === 200 ? (answer.body.balances as { balanceId: string }[]) : [];
+      const to = { userId, ref, expiresAt: request.expiresAt ?? Infinity };
+      return model.grant(
+        { ...pack, items },
+        to,
+        ids.map(({ balanceId }) => balanceId),
+      );
+    }
+    case "revoke":
+    case "adjust": {
+      const balance = model.balances.find(({ id }) => id === request.balanceId);
+      if (balance === undefined) return { status: 404, code: "credit_balance_not_found" };
+      if (request.kind === "revoke") return model.revoke(balance, request.reason);
+      return model.adjust(balance, request.delta, request.note);
+    }
+    case "event":
+      return model.event(request.use, request.spent);
+    case "reserve": {
+      const made = answer.status === 200 ? (answer.body.reservationId as string) : "res_refused";
+      return model.reserve(request.use, request.seconds, request.reservationId ?? made);
+    }
+    case "commit":
+    case "release": {
+      const hold = model.holds.get(request.reservationId);
+      if (hold === undefined) return { status: 404, code: "reservation_not_found" };
+      if (request.kind === "commit") return model.commit(hold, request.quantities, request.spent);
+      return model.release(hold);
+    }
+    case "cron":
+      model.expire();
+      return { status: 200 };
+    case "list":
+      return { status: 200, body: modelList(model, request.userId, request.includeExpired) };
+    case "plan":
+      return { status: 200, body: modelPlan(model, request.use) };
+    case "totals":
+      return { status: 200, body: modelTotals(model, request.userId, request.fromMs, request.toMs) };
+  }
+}
+
+/** `toEqual`, asked only where there is something to tell: it is most of a long history's time. */
+function expectSame(seen: unknown, expected: unknown, where: string): void {
+  if (JSON.stringify(seen) !== JSON.stringify(expected)) expect(seen, where).toEqual(expected);
+}
+
+type Row = Readonly<Record<string, string | number | null>>;
+
+/** Every balance, and every ledger row written since the last comparison, in whatever order one request wrote them. */
+export async function compareState(pair: Pair, where: string): Promise<void> {
+  const { model, compared, environmentId } = pair;
+  const since = JSON.stringify([...compared.seqs]);
+  const [balances, ledger] = await env.DB.batch<Row>([
+    env.DB.prepare(
+      `SELECT id, unit, remaining_steps AS steps, revoked_at_ms IS NOT NULL AS revoked
+       FROM credit_balances WHERE environment_id = ? ORDER BY id`,
+    ).bind(environmentId),
+    env.DB.prepare(
+      `SELECT user_id AS userId, balance_id AS balanceId, pack_id AS packId, unit, delta_steps AS delta, reason,
+         event_id AS eventId, reservation_id AS reservationId, note, occurred_at_ms AS occurredAt, seq
+       FROM json_each(?) AS since CROSS JOIN credit_ledger
+       WHERE environment_id = ? AND user_id = since.value ->> 0 AND seq > since.value ->> 1 ORDER BY seq`,
+    ).bind(since, environmentId),
+  ]);
+  const inUnits = (row: Row, steps: string): number => fromSteps(row.unit as Unit, BigInt(row[steps] ?? 0));
+  const held = (balances?.results ?? []).map((row) => [row.id, inUnits(row, "steps"), row.revoked === 1]);
+  const own = model.balances.map((b) => [b.id, fromSteps(b.unit, b.remaining), b.revoked] as const);
+  expectSame(
+    held,
+    own.toSorted(([a], [b]) => (a < b ? -1 : 1)),
+    `balances ${where}`,
+  );
+
+  const written = (ledger?.results ?? []).map(({ seq, ...row }) => {
+    compared.seqs.set(String(row.userId), Number(seq));
+    const occurredAt = new Date(Number(row.occurredAt)).toISOString();
+    return JSON.stringify({ ...row, delta: inUnits(row, "delta"), occurredAt });
+  });
+  const expected = model.ledger.slice(compared.rows).map((row) => JSON.stringify(row));
+  expectSame(written.toSorted(), expected.toSorted(), `ledger rows ${where}`);
+  compared.rows = model.ledger.length;
+}
+
+/** What a caller does about a 503: once more, when once more is safe. */
+async function persist(pair: Pair, request: Request, faulty: FaultyD1, plan: FaultPlan) {
+  faulty.plan(plan);
+  const answer = await sendTo(pair, request);
+  faulty.plan(null);
+  if (answer.status !== 503) return { answer, isRepeat: false };
+  expect(answer.headers?.get("retry-after")).not.toBeNull();
+  return { answer: await sendTo(pair, request), isRepeat: true };
+}
+
+/** One request to Purser and to the model, under a fault if there is one: the same answer from both. */
+export async function exchange(
+  pair: Pair,
+  request: Request,
+  where: string,
+  trouble: { faulty: FaultyD1; plan: FaultPlan } | null = null,
+): Promise<ModelAnswer> {
+  const told = `${where}: ${JSON.stringify(request)}${trouble === null ? "" : ` under ${JSON.stringify(trouble.plan)}`}`;
+  const { answer, isRepeat } =
+    trouble === null
+      ? { answer: await sendTo(pair, request), isRepeat: false }
+      : await persist(pair, request, trouble.faulty, trouble.plan);
+  const said = inModelsWords(request, answer);
+  const expected = askModel(pair, request, answer);
+  // The first sending may have landed although its answer was lost: then the second is told that it is a replay.
+  const seen = isRepeat ? { ...said, replayed: expected.replayed } : said;
+  expect(seen, `answer to ${told}`).toEqual(expected);
+  return said;
+}

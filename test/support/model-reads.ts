@@ -1,0 +1,49 @@
+import { type Balance, type createModel, fromSteps, matches, toSteps, UNITS, type Unit, type Use } from "./model.ts";
+
+type Model = ReturnType<typeof createModel>;
+
+const quantity = (use: Use, unit: Unit): number => ({ count: 1, ...use.quantities })[unit] ?? 0;
+
+/** C11 to C13: the user's balances in spending order, those that are active or all. */
+export function modelList(model: Model, userId: string, includeExpired: boolean) {
+  return model
+    .ordered(userId)
+    .filter((b) => includeExpired || model.statusOf(b) === "active")
+    .map((b) => ({ balanceId: b.id, remaining: fromSteps(b.unit, b.remaining), status: model.statusOf(b) }));
+}
+
+/** U11: who would pay how much, and why each other would not. */
+export function modelPlan(model: Model, use: Use) {
+  const { legs, uncovered } = model.burn(use);
+  const why = (b: Balance): string => {
+    if (model.statusOf(b) !== "active") return model.statusOf(b);
+    if (!matches(b, use)) return "no_match";
+    return quantity(use, b.unit) > 0 ? "not_needed" : "wrong_unit";
+  };
+  const idle = model.ordered(use.userId).filter((b) => legs.every(([payer]) => payer !== b));
+  return {
+    debits: legs.map(([b, steps]) => ({
+      balanceId: b.id,
+      packId: b.packId,
+      unit: b.unit,
+      amount: fromSteps(b.unit, steps),
+      remaining: fromSteps(b.unit, b.remaining - steps),
+    })),
+    uncovered,
+    skipped: idle.map((b) => ({ balanceId: b.id, reason: why(b) })),
+  };
+}
+
+/** U10: what was used, by event and unit, in [fromMs, toMs). */
+export function modelTotals(model: Model, userId: string, fromMs: number, toMs: number): string[] {
+  const sums = new Map<string, { event: string; unit: Unit; steps: bigint }>();
+  for (const { use, at } of model.events.values()) {
+    if (use.userId !== userId || at < fromMs || at >= toMs) continue;
+    for (const unit of UNITS) {
+      const steps = toSteps(unit, quantity(use, unit));
+      const sum = sums.get(`${use.event} ${unit}`) ?? { event: use.event, unit, steps: 0n };
+      if (steps > 0n) sums.set(`${use.event} ${unit}`, { ...sum, steps: sum.steps + steps });
+    }
+  }
+  return [...sums.values()].map(({ event, unit, steps }) => `${event} ${unit} ${fromSteps(unit, steps)}`).sort();
+}

@@ -1,0 +1,149 @@
+/** The reference: what decisions.md says of credits and usage, over plain objects. No SQL, and nothing of src/. */
+export type Unit = "count" | "tokens" | "seconds" | "cents";
+export type Quantities = { [U in Unit]?: number };
+export type Use = { userId: string; event: string; model?: string; quantities?: Quantities };
+export type Spent = { eventId: string; occurredAt?: string; onShortage?: "reject" | "partial" };
+export type Item = { packItemId: string | null; unit: Unit; initial: number; priority: number; matches: Rule[] };
+export type Pack = { packId: string; packName: string; items: Item[] };
+export type Answer = { status: number; code?: string; body?: unknown; replayed?: boolean };
+export type Rule = { event?: string; model?: string };
+export type Grantee = { userId: string; ref: string | null; expiresAt: number };
+type Born = { id: string; grantedAt: number; revoked: boolean; remaining: bigint };
+export type Balance = Born & Grantee & Item & Omit<Pack, "items">;
+type Leg = [balance: Balance, steps: bigint];
+type Hold = { id: string; request: string; use: Use; legs: Leg[]; expiresAt: number; state: string; body: object };
+
+const NEW = { revoked: false, remaining: 0n };
+const SCALE = { count: 1_000, tokens: 1_000, seconds: 1_000, cents: 1_000_000 };
+export const UNITS = Object.keys(SCALE) as Unit[];
+export const toSteps = (unit: Unit, amount: number) => BigInt(Math.round(amount * SCALE[unit]));
+export const fromSteps = (unit: Unit, steps: bigint) => Number(steps) / SCALE[unit];
+const ceil = (n: bigint, d: bigint) => (n + d - 1n) / d;
+const iso = (ms: number) => (ms === Infinity ? null : new Date(ms).toISOString());
+const refuse = (status: number, code: string, body?: object): Answer => ({ status, code, ...(body && { body }) });
+const again = (known: { request: string; body: object }, request: string): Answer =>
+  known.request === request ? { status: 200, body: known.body, replayed: true } : refuse(409, "idempotency_conflict");
+const asRegExp = (glob: string) => new RegExp(`^${glob.replaceAll(".", "\\.").replaceAll("*", ".*")}$`);
+const fits = (glob: string, name: string | undefined) => name !== undefined && asRegExp(glob).test(name);
+export const matches = ({ matches: rules }: Item, { event, model }: Use) =>
+  rules.length === 0 || rules.some((r) => fits(r.event ?? "*", event) && (!r.model || fits(r.model, model)));
+const rank = ({ priority, matches, expiresAt, grantedAt, id }: Balance) =>
+  [priority, matches.length ? 0 : 1, expiresAt, grantedAt].map((n) => `${Math.min(n, 1e15)}`.padStart(16)).join() + id;
+const left = (b: Balance) => fromSteps(b.unit, b.remaining);
+const names = ({ id: balanceId, packId, unit }: Balance) => ({ balanceId, packId, unit });
+const shown = ([b, steps]: Leg) => ({ ...names(b), amount: fromSteps(b.unit, steps), remaining: left(b) });
+
+export function createModel(clock: { now: () => number }) {
+  const balances: Balance[] = [];
+  const ledger: object[] = [];
+  const holds = new Map<string, Hold>();
+  const events = new Map<string, { request: string; body: object; use: Use; at: number }>();
+
+  const post = (b: Balance, steps: bigint, reason: string, by: object = {}) => {
+    b.remaining += steps;
+    const causes = { eventId: null, reservationId: null, note: null, ...by };
+    const [delta, occurredAt] = [fromSteps(b.unit, steps), iso(clock.now())];
+    ledger.push({ userId: b.userId, ...names(b), delta, reason, ...causes, occurredAt });
+  };
+  const statusOf = (b: Balance) =>
+    b.revoked ? "revoked" : b.expiresAt <= clock.now() ? "expired" : b.remaining ? "active" : "depleted";
+  const ordered = (userId: string) =>
+    balances.filter((b) => b.userId === userId).sort((a, b) => (rank(a) < rank(b) ? -1 : 1));
+  const settle = (hold: Hold, state: string, reason: string) => {
+    hold.state = state;
+    for (const [b, steps] of hold.legs) {
+      post(b, steps, reason, { reservationId: hold.id });
+      if (b.revoked) post(b, -steps, "admin_adjust", { reservationId: hold.id }); // U9
+    }
+  };
+  /** U8: at the next write of the user, or for all users when the cron comes. */
+  const expire = (userId?: string) => {
+    for (const hold of holds.values())
+      if (hold.state === "open" && hold.expiresAt <= clock.now() && hold.use.userId === (userId ?? hold.use.userId))
+        settle(hold, "expired", "reservation_expired");
+  };
+  /** U2: [left, of] is the part of the event that is still to be paid. The balances of `held` pay first (U6). */
+  const burn = (use: Use, held: Leg[] = []) => {
+    const returning = (b: Balance) => held.find(([other]) => other === b)?.[1];
+    const quantity = (unit: Unit) => toSteps(unit, { count: 1, ...use.quantities }[unit] ?? 0);
+    const able = ordered(use.userId).filter((b) => !/rev|exp/.test(statusOf(b)));
+    let [left, of] = [1n, 1n];
+    const legs: Leg[] = [];
+    for (const b of [...able.filter(returning), ...able.filter((b) => !returning(b))]) {
+      const has = b.remaining + (returning(b) ?? 0n);
+      if (left === 0n || quantity(b.unit) === 0n || has === 0n || !matches(b, use)) continue;
+      const owed = ceil(quantity(b.unit) * left, of);
+      legs.push([b, owed < has ? owed : has]);
+      [left, of] = owed <= has ? [0n, 1n] : [quantity(b.unit) * left - has * of, quantity(b.unit) * of];
+    }
+    const short = UNITS.filter((unit) => quantity(unit) > 0n && left > 0n);
+    const rest = short.map((unit) => [unit, fromSteps(unit, ceil(quantity(unit) * left, of))]);
+    return { legs, uncovered: rest.length === 0 ? null : Object.fromEntries(rest) };
+  };
+  const spend = (use: Use, { eventId, occurredAt, onShortage }: Spent, hold?: Hold): Answer => {
+    const request = JSON.stringify([use, occurredAt, onShortage, hold?.id]);
+    const known = events.get(eventId);
+    expire(use.userId);
+    if (known) return again(known, request);
+    if (hold && !/open|expired/.test(hold.state)) return refuse(409, "reservation_closed");
+    const { legs, uncovered } = burn(use, hold?.state === "open" ? hold.legs : []);
+    if (uncovered && onShortage !== "partial") return refuse(402, "insufficient_credits", { uncovered });
+    if (hold?.state === "open") settle(hold, "committed", "reservation_released");
+    if (hold) hold.state = "committed";
+    for (const [b, steps] of legs) post(b, -steps, "event_committed", { eventId, reservationId: hold?.id ?? null });
+    const body = { eventId, debits: legs.map(shown), uncovered };
+    events.set(eventId, { request, body, use, at: Date.parse(occurredAt ?? "") || clock.now() });
+    return { status: 200, body };
+  };
+
+  return {
+    ...{ balances, ledger, holds, events, burn, statusOf, ordered, expire },
+    grant({ items, ...pack }: Pack, to: Grantee, ids: string[]): Answer {
+      const isIt = (b: Balance) =>
+        to.ref ? b.userId === to.userId && b.ref === to.ref && b.packId === pack.packId : ids.includes(b.id);
+      const replayed = balances.some(isIt);
+      expire(to.userId);
+      if (!replayed && to.expiresAt <= clock.now()) return refuse(400, "invalid_request");
+      for (const [index, item] of replayed ? [] : items.entries()) {
+        const b = { ...item, ...pack, ...to, ...NEW, id: ids[index] ?? "", grantedAt: clock.now() };
+        balances.push(b);
+        post(b, toSteps(b.unit, b.initial), "grant");
+      }
+      const rows = balances.filter(isIt).map((b) => [b.id, b.packItemId, left(b), iso(b.expiresAt)]);
+      return { status: 200, body: rows, replayed };
+    },
+    revoke(b: Balance, note: string | null): Answer {
+      expire(b.userId);
+      if (!b.revoked) post(b, -b.remaining, "admin_adjust", { note });
+      b.revoked = true;
+      return { status: 200, body: { balanceId: b.id, remaining: 0 } };
+    },
+    adjust(b: Balance, delta: number, note: string): Answer {
+      expire(b.userId);
+      const steps = toSteps(b.unit, delta);
+      if (b.revoked || b.remaining + steps < 0n) return refuse(400, b.revoked ? "invalid_request" : "invalid_quantity");
+      post(b, steps, "admin_adjust", { note });
+      return { status: 200, body: { balanceId: b.id, remaining: left(b) } };
+    },
+    event: (use: Use, spent: Spent): Answer => spend(use, spent),
+    commit: (hold: Hold, quantities: Quantities, spent: Spent) => spend({ ...hold.use, quantities }, spent, hold),
+    reserve(use: Use, seconds: number, id: string): Answer {
+      const [known, request] = [holds.get(id), JSON.stringify([use, seconds])];
+      expire(use.userId);
+      if (known) return again(known, request);
+      const { legs, uncovered } = burn(use);
+      if (uncovered) return refuse(402, "insufficient_credits", { uncovered });
+      const expiresAt = clock.now() + seconds * 1_000;
+      for (const [b, steps] of legs) post(b, -steps, "reservation_held", { reservationId: id });
+      const body = { reservationId: id, expiresAt: iso(expiresAt), holds: legs.map(shown) };
+      holds.set(id, { id, request, use, legs, expiresAt, state: "open", body });
+      return { status: 200, body };
+    },
+    release(hold: Hold): Answer {
+      expire(hold.use.userId);
+      if (hold.state === "committed") return refuse(409, "reservation_closed");
+      if (hold.state === "open") settle(hold, "released", "reservation_released");
+      return { status: 200 };
+    },
+  };
+}

@@ -1,0 +1,136 @@
+import { type Pack, type Quantities, type Spent, UNITS, type Unit, type Use } from "./model.ts";
+import type { Random } from "./random.ts";
+
+/** What a history consists of: plain data, so that one can be sent again to the letter, and printed. */
+export type Request =
+  | { kind: "grant"; pack: string; userId: string; ref: string | null; expiresAt: number | null; quantity?: number }
+  | { kind: "revoke"; balanceId: string; reason: string }
+  | { kind: "adjust"; balanceId: string; delta: number; note: string }
+  | { kind: "event"; use: Use; spent: Spent }
+  | { kind: "reserve"; use: Use; seconds: number; reservationId: string | null }
+  | { kind: "commit"; reservationId: string; quantities: Quantities; spent: Spent }
+  | { kind: "release"; reservationId: string }
+  | { kind: "cron" }
+  | { kind: "list"; userId: string; includeExpired: boolean }
+  | { kind: "plan"; use: Use }
+  | { kind: "totals"; userId: string; fromMs: number; toMs: number };
+
+/** What a request may speak of. */
+export interface Known {
+  readonly packs: readonly Pack[];
+  readonly users: readonly string[];
+  readonly balances: readonly { readonly id: string; readonly unit: Unit }[];
+  readonly reservationIds: readonly string[];
+  readonly past: readonly Request[];
+  readonly nowMs: number;
+}
+
+const EVENTS = ["chat.completed", "chat.started", "image.made", "other"] as const;
+const WEIGHTS = {
+  grant: 12,
+  event: 24,
+  reserve: 0,
+  commit: 0,
+  release: 0,
+  revoke: 3,
+  adjust: 6,
+  cron: 0,
+  list: 3,
+  plan: 0,
+  totals: 0,
+  again: 8,
+  altered: 5,
+} as const;
+
+/** In whole units, in halves, or down to the unit's last step; now and then nothing. */
+function someAmount(random: Random, unit: Unit): number {
+  const decimals = unit === "cents" ? 6 : 3;
+  const most = { count: 4, tokens: 600, seconds: 40, cents: 12 }[unit];
+  if (random.chance(0.05)) return 0;
+  if (random.chance(0.5)) return random.integer(1, most);
+  if (random.chance(0.3)) return random.integer(1, most * 2) / 2;
+  return random.integer(1, most * 10 ** decimals) / 10 ** decimals;
+}
+
+function someQuantities(random: Random): Quantities {
+  const carried = UNITS.filter((unit) => random.chance(unit === "count" ? 0.3 : 0.5));
+  return Object.fromEntries(carried.map((unit) => [unit, someAmount(random, unit)]));
+}
+
+function someUse(random: Random, known: Known): Use {
+  const model = random.pick([undefined, "small", "large"] as const);
+  return {
+    userId: random.pick(known.users),
+    event: random.pick(EVENTS),
+    ...(model === undefined ? {} : { model }),
+    ...(random.chance(0.05) ? {} : { quantities: someQuantities(random) }),
+  };
+}
+
+function someSpent(random: Random, known: Known): Spent {
+  const onShortage = random.pick([undefined, undefined, "reject", "partial"] as const);
+  const occurredMs = known.nowMs - random.integer(0, 3_600_000);
+  return {
+    eventId: random.id("evt-"),
+    ...(random.chance(0.3) ? { occurredAt: new Date(occurredMs).toISOString() } : {}),
+    ...(onShortage === undefined ? {} : { onShortage }),
+  };
+}
+
+function someGrant(random: Random, known: Known): Request {
+  const pack = random.pick(known.packs);
+  const isLegacy = pack.items.every((item) => item.packItemId === null);
+  const unit = pack.items[0]?.unit ?? "count";
+  return {
+    kind: "grant",
+    pack: random.pick([pack.packId, pack.packName, pack.packName.toUpperCase()]),
+    userId: random.pick(known.users),
+    ref: random.chance(0.6) ? `order-${random.integer(1, 12)}` : null,
+    expiresAt: random.chance(0.5) ? null : known.nowMs + random.integer(1, 600_000),
+    ...(isLegacy ? { quantity: someAmount(random, unit) || 1 } : {}),
+  };
+}
+
+/** The same id with another body, where an id makes the request idempotent; a new request otherwise. */
+function altered(random: Random, known: Known): Request {
+  const past = known.past.filter(({ kind }) => kind === "event" || kind === "reserve" || kind === "commit");
+  const request = past.length === 0 ? someGrant(random, known) : random.pick(past);
+  if (request.kind === "commit") return { ...request, quantities: { ...request.quantities, seconds: 77.777 } };
+  if (request.kind === "reserve" || request.kind === "event") {
+    const userId = random.pick(known.users);
+    return { ...request, use: { ...request.use, userId, event: `${request.use.event}.altered` } };
+  }
+  return request;
+}
+
+export function someRequest(random: Random, known: Known): Request {
+  const someId = (list: readonly string[], none: string): string =>
+    list.length === 0 || random.chance(0.02) ? none : random.pick(random.chance(0.7) ? list.slice(-4) : list);
+  const kind = random.weighted(WEIGHTS);
+  if (kind === "grant" || (known.balances.length === 0 && random.chance(0.8))) return someGrant(random, known);
+  if (kind === "event") return { kind, use: someUse(random, known), spent: someSpent(random, known) };
+  if (kind === "reserve") {
+    const reservationId = random.chance(0.7) ? random.id("res_") : null;
+    return { kind, use: someUse(random, known), seconds: random.integer(1, 300), reservationId };
+  }
+  const reservationId = someId(known.reservationIds, "res_unknown");
+  if (kind === "commit") {
+    return { kind, reservationId, quantities: someQuantities(random), spent: someSpent(random, known) };
+  }
+  if (kind === "release") return { kind, reservationId };
+  const balance = known.balances.length === 0 ? undefined : random.pick(known.balances);
+  const balanceId = balance?.id ?? "crb_unknown";
+  if (kind === "revoke") return { kind, balanceId, reason: random.pick(["refunded", "fraud"]) };
+  if (kind === "adjust") {
+    const delta = someAmount(random, balance?.unit ?? "count") * random.pick([1, 1, -1]);
+    return { kind, balanceId, delta: delta === 0 ? 1 : delta, note: "by hand" };
+  }
+  if (kind === "list") return { kind, userId: random.pick(known.users), includeExpired: random.chance(0.5) };
+  if (kind === "plan") return { kind, use: someUse(random, known) };
+  if (kind === "totals") {
+    const fromMs = known.nowMs - random.integer(0, 3_600_000);
+    return { kind, userId: random.pick(known.users), fromMs, toMs: fromMs + random.integer(1, 7_200_000) };
+  }
+  if (kind === "cron" || known.past.length === 0) return { kind: "cron" };
+  return kind === "again" ? random.pick(known.past) : altered(random, known);
+}

@@ -1,0 +1,127 @@
+import { env } from "cloudflare:workers";
+import { afterAll, beforeEach, describe, it, vi } from "vitest";
+import { FAULTS, type FaultPlan, faultyD1 } from "../support/faulty-d1.ts";
+import { compareState, exchange, type Pair } from "../support/history.ts";
+import { expectLedgerInvariants } from "../support/invariants.ts";
+import { createModel, type Pack, type Unit } from "../support/model.ts";
+import { createRandom, type Random } from "../support/random.ts";
+import { type Request, someRequest } from "../support/requests.ts";
+import { Clock, makeApp, makeClient, makeLegacyPack, makePack, type TestItem } from "../support/world.ts";
+
+const OPERATIONS = Number(env.SOAK_OPERATIONS) || 2_040;
+const OPERATIONS_A_HISTORY = 120;
+const HISTORIES = Math.ceil(OPERATIONS / OPERATIONS_A_HISTORY);
+const SEED = Number(env.PROOF_SEED) || (Date.now() % 1_000_000) + 1;
+
+afterAll(expectLedgerInvariants);
+
+// The pauses between attempts are not what is tested.
+beforeEach(() => {
+  vi.spyOn(scheduler, "wait").mockResolvedValue();
+});
+
+const ITEMS: Readonly<Record<string, readonly TestItem[]>> = {
+  Mixed: [
+    { amountSteps: 400_000, unit: "tokens", matches: [{ event: "chat.*" }] },
+    { amountSteps: 5_250_000, unit: "cents" },
+  ],
+  Wallet: [{ amountSteps: 20_000_001, unit: "cents", priority: 200 }],
+  Seats: [
+    { amountSteps: 3_000, unit: "count", matches: [{ event: "image.*" }, { event: "other", model: "*" }] },
+    { amountSteps: 30_500, unit: "seconds", matches: [{ event: "*made" }], priority: 50 },
+  ],
+  Large: [
+    { amountSteps: 1_000_007, unit: "tokens", matches: [{ model: "large" }], priority: 50 },
+    { amountSteps: 777_777, unit: "cents", matches: [{ event: "chat.*", model: "s*l" }] },
+  ],
+};
+
+/** The packs of an application, and how the model knows them. */
+async function makePacks(appId: string): Promise<Pack[]> {
+  const packs: Pack[] = [];
+  const scale = (unit: Unit): number => (unit === "cents" ? 1_000_000 : 1_000);
+  for (const [packName, items] of Object.entries(ITEMS)) {
+    const packId = await makePack(appId, packName, items);
+    const stored = await env.DB.prepare(
+      "SELECT id FROM credit_pack_items WHERE app_id = ? AND pack_id = ? ORDER BY position",
+    )
+      .bind(appId, packId)
+      .all<{ id: string }>();
+    packs.push({
+      packId,
+      packName,
+      items: items.map(({ amountSteps, unit, matches = [], priority = 100 }, index) => ({
+        packItemId: stored.results[index]?.id ?? "",
+        unit,
+        initial: amountSteps / scale(unit),
+        priority,
+        matches: matches.map(({ event, model }) => ({ ...(event && { event }), ...(model && { model }) })),
+      })),
+    });
+  }
+  for (const [packName, unit] of [["Tokens", "tokens"] as const, ["Top-up", "cents"] as const]) {
+    const packId = await makeLegacyPack(appId, packName, unit);
+    const item = { packItemId: null, unit, initial: 0, priority: 100, matches: [] };
+    packs.push({ packId, packName, items: [item] });
+  }
+  return packs;
+}
+
+/** What is sent under an id or a name lands once, so its caller may send it again after a 503. */
+function isIdempotent(request: Request): boolean {
+  if (request.kind === "grant") return request.ref !== null;
+  if (request.kind === "reserve") return request.reservationId !== null;
+  return request.kind !== "adjust";
+}
+
+function someFault(random: Random, request: Request): FaultPlan | null {
+  if (request.kind === "cron" || !random.chance(0.12)) return null;
+  const at = random.integer(1, 3);
+  if (isIdempotent(request) && random.chance(0.4)) return { fault: random.pick(FAULTS), at, persists: true };
+  return { fault: random.pick(["before", "amid", "after"] as const), at };
+}
+
+async function play(seed: number): Promise<void> {
+  const random = createRandom(seed);
+  const clock = new Clock();
+  const app = await makeApp();
+  const faulty = faultyD1(env.DB);
+  const model = createModel(clock);
+  const users = ["ada", "böb"];
+  const pair: Pair = {
+    call: makeClient(clock, { DB: faulty.d1 }, random.id),
+    key: app.keys.sk_live,
+    cron: async () => {},
+    environmentId: app.environments.live.id,
+    packs: await makePacks(app.appId),
+    model,
+    compared: { rows: 0, seqs: new Map(users.map((user) => [user, 0])) },
+  };
+  const past: Request[] = [];
+  for (let count = 1; count <= OPERATIONS_A_HISTORY; count++) {
+    if (random.chance(0.3)) clock.advance(random.integer(1, 90_000));
+    const known = {
+      packs: pair.packs,
+      users,
+      balances: model.balances,
+      reservationIds: [...model.holds.keys()],
+      past,
+      nowMs: clock.ms,
+    };
+    const request = someRequest(random, known);
+    past.push(request);
+    const plan = someFault(random, request);
+    const where = `operation ${count} (PROOF_SEED=${seed})`;
+    await exchange(pair, request, where, plan === null ? null : { faulty, plan });
+    await compareState(pair, `after ${where}: ${JSON.stringify(request)}`);
+  }
+}
+
+describe(`random histories, from PROOF_SEED=${SEED} on`, () => {
+  it(`Purser and the model agree on every answer, balance and ledger row of ${HISTORIES * OPERATIONS_A_HISTORY} operations`, {
+    timeout: 60_000 + OPERATIONS * 100,
+  }, async () => {
+    console.info(`model.test.ts: PROOF_SEED=${SEED}`);
+    for (let history = 0; history < HISTORIES; history++) await play(SEED + history);
+  });
+});
