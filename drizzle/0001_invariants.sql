@@ -138,9 +138,12 @@ BEGIN
   SELECT RAISE(ABORT, 'credit_balances_kept');
 END;
 --> statement-breakpoint
--- A reservation is settled once; one that expired may yet be committed late, once.
+-- A reservation is settled once. One that expired may still be committed, late and once: it stays expired, and keeps
+-- the event.
 CREATE TRIGGER reservations_settled_once BEFORE UPDATE ON reservations
-WHEN old.state <> 'open' AND NOT (old.state = 'expired' AND new.state = 'committed')
+WHEN old.state <> 'open' AND NOT (
+  old.state = 'expired' AND new.state = 'expired' AND old.settled_event_id IS NULL AND new.settled_event_id IS NOT NULL
+)
 BEGIN
   SELECT RAISE(ABORT, 'reservations_settled_once');
 END;

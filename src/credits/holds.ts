@@ -122,8 +122,7 @@ export function returned(ctx: Ctx, userId: string, holds: readonly Hold[], settl
   return [settled(ctx, holds, settlement), ...(returns.length === 0 ? [] : [broughtBack(ctx, userId, returns)])];
 }
 
-/** The statement that closes reservations, open ones or, for a late commit, expired ones. */
-export function settled(ctx: Ctx, holds: readonly { readonly id: string }[], settlement: Settlement): Statement {
+function settled(ctx: Ctx, holds: readonly Hold[], settlement: Settlement): Statement {
   const ids = JSON.stringify(holds.map((hold) => hold.id));
   return write(
     ctx.db,

@@ -1,6 +1,5 @@
 import { constraintOf } from "../db/constraint.ts";
 import { temporarilyUnavailable } from "../errors.ts";
-import type { Stamp } from "./request-hash.ts";
 
 /** An attempt that came too late: somebody else wrote between its reading and its writing. */
 export const OVERTAKEN = Symbol("overtaken");
@@ -28,20 +27,20 @@ export async function landed<T>(land: () => Promise<T>): Promise<T | typeof OVER
 
 /**
  * Reads and plans again until an attempt lands or is refused. The first repeats follow at once; later ones after pauses
- * that grow and that the random part of the stamp spreads, so that hundreds on one balance do not keep meeting.
+ * that grow and that `nonce` (random characters) spreads, so that hundreds on one balance do not keep meeting.
  */
-export async function persevere<T>(stamp: Stamp, attempt: () => Promise<T | typeof OVERTAKEN>): Promise<T> {
+export async function persevere<T>(nonce: string, attempt: () => Promise<T | typeof OVERTAKEN>): Promise<T> {
   for (let count = 1; count <= ATTEMPTS_MAX; count++) {
     const outcome = await attempt();
     if (outcome !== OVERTAKEN) return outcome;
-    if (count > 2) await scheduler.wait(pauseMs(stamp.nonce, count));
+    if (count > 2) await scheduler.wait(pauseMs(nonce, count));
   }
   throw temporarilyUnavailable("Too many writes for one user at once; try again shortly.");
 }
 
-function pauseMs(seed: string, count: number): number {
-  const first = seed.charCodeAt(count % seed.length);
-  const second = seed.charCodeAt((count * 7 + 3) % seed.length);
+function pauseMs(nonce: string, count: number): number {
+  const first = nonce.charCodeAt(count % nonce.length);
+  const second = nonce.charCodeAt((count * 7 + 3) % nonce.length);
   const spread = ((first * 131 + second * 17) % 997) / 997;
   return Math.ceil(spread * Math.min(PAUSE_MS_MAX, 4 * 2 ** count));
 }

@@ -25,7 +25,7 @@ import { landEvent, type Recorded, replayEvent, storedEvent } from "./stored-eve
 export async function recordEvent(ctx: Ctx, input: EventInput): Promise<Recorded> {
   const { userId, eventId } = input;
   const stamp = await stampRequest(ctx, ["event"], input);
-  return persevere(stamp, async () => {
+  return persevere(stamp.nonce, async () => {
     const nowMs = ctx.now();
     const [[stored], live, dueRows, ofDue] = await ctx.db.batch([
       storedEvent(ctx, eventId),

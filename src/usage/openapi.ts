@@ -1,10 +1,23 @@
 import * as z from "zod";
 import type { Operation } from "../http/openapi.ts";
-import { cloudEvent, cloudEventBatch, eventInput, eventList, eventListOutput, eventOutput } from "./schemas.ts";
+import {
+  cloudEvent,
+  cloudEventBatch,
+  commitInput,
+  eventInput,
+  eventList,
+  eventListOutput,
+  eventOutput,
+  releaseOutput,
+  reservationParams,
+  reserveInput,
+  reserveOutput,
+} from "./schemas.ts";
 
 const balanceId = "crb_5cQx2vN8bT0rKf7yLwZ3Hd";
 const packId = "cpk_1mVt9sD4gE6uXa8oPzJ2Rq";
 const eventId = "chat-2026-01-16-0001";
+const reservationId = "res_7hWk3yB5nC0eUi9fMvS4Lx";
 const paid = { balanceId, packId, unit: "tokens", amount: 120, remaining: 280 };
 
 const event = {
@@ -57,5 +70,60 @@ export const usageOperations: readonly Operation[] = [
       replayable: true,
     },
     errors: ["insufficient_credits", "idempotency_conflict"],
+  },
+  {
+    id: "reserveUsage",
+    method: "post",
+    path: "/api/v1/usage/reservations",
+    tag: "Usage",
+    summary: "Hold credits for usage to come",
+    description:
+      "Holds what the usage may cost, all of it or nothing, until it is committed, released or expires. Under a " +
+      "`reservationId` of your own it is made once, however often it is sent.",
+    access: "secret",
+    body: {
+      schema: reserveInput,
+      example: { userId: "user_42", event: "chat.completed", quantities: { tokens: 120 }, expiresInSeconds: 60 },
+    },
+    success: {
+      description: "What each balance holds.",
+      schema: reserveOutput,
+      example: { reservationId, expiresAt: "2026-01-16T08:31:00.000Z", holds: [paid] },
+      replayable: true,
+    },
+    errors: ["insufficient_credits", "idempotency_conflict"],
+  },
+  {
+    id: "commitReservation",
+    method: "post",
+    path: "/api/v1/usage/reservations/{reservationId}/commit",
+    tag: "Usage",
+    summary: "Debit what a reservation was for",
+    description:
+      "The holds come back and the actual usage is debited, in one write: less, the same or more than was held. The " +
+      "balances that were held pay first. After the reservation expired it still counts, as a plain event. Short of " +
+      "credits (402) the hold stands.",
+    access: "secret",
+    params: reservationParams,
+    body: { schema: commitInput, example: { eventId, quantities: { tokens: 120 } } },
+    success: { description: "What was debited.", schema: eventOutput, example: answer, replayable: true },
+    errors: ["insufficient_credits", "idempotency_conflict", "reservation_not_found", "reservation_closed"],
+  },
+  {
+    id: "releaseReservation",
+    method: "post",
+    path: "/api/v1/usage/reservations/{reservationId}/release",
+    tag: "Usage",
+    summary: "Give a reservation up",
+    description:
+      "The holds come back. Again, or after the reservation expired: the same answer, nothing happens twice.",
+    access: "secret",
+    params: reservationParams,
+    success: {
+      description: "What came back to each balance.",
+      schema: releaseOutput,
+      example: { reservationId, status: "released", returned: [{ balanceId, packId, unit: "tokens", amount: 120 }] },
+    },
+    errors: ["reservation_not_found", "reservation_closed"],
   },
 ];

@@ -4,17 +4,16 @@ import { presentRefusal } from "../errors.ts";
 import { readBody } from "../http/body.ts";
 import { createRoutes } from "../http/factory.ts";
 import { validate } from "../http/validate.ts";
+import { commit } from "./commit.ts";
 import { recordList } from "./event-list.ts";
 import { recordEvent } from "./events.ts";
 import { readIncoming } from "./incoming.ts";
-import type { EventListOutput } from "./schemas.ts";
+import { release } from "./release.ts";
+import { reserve } from "./reserve.ts";
+import { commitInput, type EventListOutput, reservationParams, reserveInput } from "./schemas.ts";
 
-export const usageRoutes = createRoutes().post(
-  "/events",
-  requireSecretKey("forbidden"),
-  readBody,
-  validate("json", z.unknown()),
-  async (c) => {
+export const usageRoutes = createRoutes()
+  .post("/events", requireSecretKey("forbidden"), readBody, validate("json", z.unknown()), async (c) => {
     const incoming = readIncoming(c.req.header("content-type"), c.req.valid("json"));
     if (incoming.kind === "one") {
       const { output, replayed } = await recordEvent(c.var.ctx, incoming.input);
@@ -30,5 +29,27 @@ export const usageRoutes = createRoutes().post(
       ),
     };
     return c.json(output);
-  },
-);
+  })
+  .post("/reservations", requireSecretKey("forbidden"), readBody, validate("json", reserveInput), async (c) => {
+    const { output, replayed } = await reserve(c.var.ctx, c.req.valid("json"));
+    if (replayed) c.header("idempotent-replayed", "true");
+    return c.json(output);
+  })
+  .post(
+    "/reservations/:reservationId/commit",
+    requireSecretKey("forbidden"),
+    readBody,
+    validate("param", reservationParams),
+    validate("json", commitInput),
+    async (c) => {
+      const { output, replayed } = await commit(c.var.ctx, c.req.valid("param").reservationId, c.req.valid("json"));
+      if (replayed) c.header("idempotent-replayed", "true");
+      return c.json(output);
+    },
+  )
+  .post(
+    "/reservations/:reservationId/release",
+    requireSecretKey("forbidden"),
+    validate("param", reservationParams),
+    async (c) => c.json(await release(c.var.ctx, c.req.valid("param").reservationId)),
+  );

@@ -120,6 +120,7 @@ export type CommitInput = z.infer<typeof commitInput>;
 export const releaseOutput = z.strictObject({
   reservationId: z.string(),
   status: z.enum(["released", "expired"]).describe("How the reservation ended, now or before."),
+  returned: z.array(payment.omit({ remaining: true })).describe("What came back to each balance, now or before."),
 });
 export type ReleaseOutput = z.infer<typeof releaseOutput>;
 

@@ -1,0 +1,94 @@
+import type { Ctx } from "../context.ts";
+import type { SpendableBalance } from "../credits/balance.ts";
+import { burnDown } from "../credits/burn-down.ts";
+import {
+  afterReturn,
+  balancesOfDueHolds,
+  balancesOfHolds,
+  dueHolds,
+  type Hold,
+  readHold,
+  returned,
+  returnedDue,
+  settleDue,
+  spendable,
+} from "../credits/holds.ts";
+import { liveBalances } from "../credits/list.ts";
+import { persevere } from "./attempts.ts";
+import { insufficient } from "./payment.ts";
+import { stampRequest } from "./request-hash.ts";
+import type { CommitInput } from "./schemas.ts";
+import { landEvent, type Recorded, replayEvent, storedEvent } from "./stored-event.ts";
+import {
+  asHold,
+  committedLate,
+  isClosed,
+  isReservation,
+  ownerOf,
+  reservationClosed,
+  reservationNotFound,
+  storedReservation,
+} from "./stored-reservation.ts";
+
+/**
+ * Turns a reservation into the usage that it was for: its holds come back, and the event is debited, in one write
+ * (U6). After the reservation expired it still counts, once, as a plain event (U8).
+ *
+ * Throws `reservation_not_found`, `idempotency_conflict`, `reservation_closed` and `insufficient_credits`, which leaves
+ * the hold standing.
+ */
+export async function commit(ctx: Ctx, reservationId: string, input: CommitInput): Promise<Recorded> {
+  const { eventId } = input;
+  const stamp = await stampRequest(ctx, ["commit", reservationId], input);
+  return persevere(stamp.nonce, async () => {
+    const state = await readState(ctx, reservationId, eventId);
+    const { reservation, userId, due, rows, nowMs } = state;
+    if (state.stored !== undefined || isClosed(reservation)) await settleDue(ctx, userId, due);
+    if (state.stored !== undefined) return replayEvent(eventId, state.stored, stamp);
+    if (isClosed(reservation)) throw reservationClosed("The reservation was committed or released already.");
+
+    const own = asHold(reservation);
+    const isLate = reservation.state === "expired" || due.some((hold) => hold.id === own.id);
+    const able = spendable(afterReturn(rows, isLate ? due : [...due, own]), nowMs);
+    const { event, model } = reservation;
+    const payment = burnDown(isLate ? able : heldFirst(able, own), {
+      event,
+      model: model ?? undefined,
+      quantities: input.quantities,
+    });
+    if (payment.uncovered !== null && input.onShortage === "reject") {
+      await settleDue(ctx, userId, due);
+      throw insufficient(payment.uncovered);
+    }
+    const { quantities, properties, occurredAt } = input;
+    const paid = { userId, eventId, event, model, quantities, properties, occurredAt, reservationId, payment };
+    const settlement = { state: "committed", eventId } as const;
+    return landEvent(ctx, paid, stamp, [
+      ...returnedDue(ctx, userId, due),
+      ...(isLate ? [committedLate(ctx, own.id, eventId)] : returned(ctx, userId, [own], settlement)),
+    ]);
+  });
+}
+
+/** All that a commit must know, in one trip: the reservation's owner is found on the way. */
+async function readState(ctx: Ctx, reservationId: string, eventId: string) {
+  const nowMs = ctx.now();
+  const owner = ownerOf(ctx, reservationId);
+  const [[reservation], [stored], live, ofOwn, dueRows, ofDue] = await ctx.db.batch([
+    storedReservation(ctx, reservationId),
+    storedEvent(ctx, eventId),
+    liveBalances(ctx, owner, nowMs),
+    balancesOfHolds(ctx, owner, isReservation(ctx, reservationId)),
+    dueHolds(ctx, owner, nowMs),
+    balancesOfDueHolds(ctx, owner, nowMs),
+  ]);
+  if (reservation === undefined) throw reservationNotFound();
+  const rows = [...live, ...ofOwn, ...ofDue];
+  return { reservation, userId: reservation.userId, stored, rows, due: dueRows.map(readHold), nowMs };
+}
+
+/** The balances that were held, then the others, each group in its order. */
+function heldFirst(balances: readonly SpendableBalance[], own: Hold): SpendableBalance[] {
+  const held = new Set(own.legs.map((leg) => leg.balanceId));
+  return [...balances.filter(({ id }) => held.has(id)), ...balances.filter(({ id }) => !held.has(id))];
+}

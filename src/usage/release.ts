@@ -1,0 +1,47 @@
+import type { Ctx } from "../context.ts";
+import { dueHolds, readHold, returned, returnedDue, settleDue } from "../credits/holds.ts";
+import { batchAll } from "../db/statement.ts";
+import { landed, OVERTAKEN, persevere } from "./attempts.ts";
+import type { ReleaseOutput } from "./schemas.ts";
+import {
+  asHold,
+  ownerOf,
+  presentLeg,
+  type ReservationRow,
+  reservationClosed,
+  reservationNotFound,
+  storedReservation,
+} from "./stored-reservation.ts";
+
+/**
+ * Gives a reservation up: its holds come back (U7). Again, or after it expired: the same answer, and nothing happens
+ * twice. Throws `reservation_not_found`, and `reservation_closed` after a commit.
+ */
+export async function release(ctx: Ctx, reservationId: string): Promise<ReleaseOutput> {
+  return persevere(ctx.newId(""), async () => {
+    const nowMs = ctx.now();
+    const [[reservation], dueRows] = await ctx.db.batch([
+      storedReservation(ctx, reservationId),
+      dueHolds(ctx, ownerOf(ctx, reservationId), nowMs),
+    ]);
+    if (reservation === undefined) throw reservationNotFound();
+    const { userId, state } = reservation;
+    const due = dueRows.map(readHold);
+    const isDue = due.some((hold) => hold.id === reservationId);
+    if (state !== "open" || isDue) {
+      await settleDue(ctx, userId, due);
+      if (reservation.settledEventId !== null) throw reservationClosed("The reservation was committed already.");
+      return present(reservation, state === "released" ? "released" : "expired");
+    }
+    const statements = [
+      ...returnedDue(ctx, userId, due),
+      ...returned(ctx, userId, [asHold(reservation)], { state: "released" }),
+    ];
+    const outcome = await landed(() => batchAll(ctx.db, statements));
+    return outcome === OVERTAKEN ? OVERTAKEN : present(reservation, "released");
+  });
+}
+
+function present(reservation: ReservationRow, status: ReleaseOutput["status"]): ReleaseOutput {
+  return { reservationId: reservation.id, status, returned: asHold(reservation).legs.map(presentLeg) };
+}

@@ -1,0 +1,133 @@
+import { sql } from "drizzle-orm";
+import type { Ctx } from "../context.ts";
+import { fromSteps, presentQuantities } from "../credits/amount.ts";
+import { burnDown } from "../credits/burn-down.ts";
+import {
+  afterReturn,
+  balancesOfDueHolds,
+  dueHolds,
+  readHold,
+  readLegs,
+  returnedDue,
+  settleDue,
+  spendable,
+} from "../credits/holds.ts";
+import { appended } from "../credits/ledger.ts";
+import { liveBalances } from "../credits/list.ts";
+import { batchAround, rows, type Statement } from "../db/statement.ts";
+import { PurserError } from "../errors.ts";
+import { assert } from "../lib/assert.ts";
+import { iso } from "../lib/time.ts";
+import { landed, OVERTAKEN, persevere } from "./attempts.ts";
+import { insufficient, legsJson, type PlannedPayment } from "./payment.ts";
+import { compareStamp, type Stamp, stampRequest } from "./request-hash.ts";
+import type { ReserveInput, ReserveOutput } from "./schemas.ts";
+import { presentLeg, storedReservation } from "./stored-reservation.ts";
+
+export interface Reserved {
+  readonly output: ReserveOutput;
+  /** Whether it was made before, by an equal request under the same id. */
+  readonly replayed: boolean;
+}
+
+/**
+ * Holds what a usage may cost: all of it or nothing (U5). With the caller's own `reservationId` it lands once.
+ *
+ * Throws `insufficient_credits` and `idempotency_conflict`.
+ */
+export async function reserve(ctx: Ctx, input: ReserveInput): Promise<Reserved> {
+  const { reservationId = ctx.newId("res_"), ...body } = input;
+  const { userId } = body;
+  const stamp = await stampRequest(ctx, ["reserve"], body);
+  return persevere(stamp.nonce, async () => {
+    const nowMs = ctx.now();
+    const [[stored], live, dueRows, ofDue] = await ctx.db.batch([
+      storedReservation(ctx, reservationId),
+      liveBalances(ctx, userId, nowMs),
+      dueHolds(ctx, userId, nowMs),
+      balancesOfDueHolds(ctx, userId, nowMs),
+    ]);
+    const due = dueRows.map(readHold);
+    if (stored !== undefined) {
+      await settleDue(ctx, userId, due);
+      return replayReservation(reservationId, stored, stamp);
+    }
+    const payment = burnDown(spendable(afterReturn([...live, ...ofDue], due), nowMs), body);
+    if (payment.uncovered !== null) {
+      await settleDue(ctx, userId, due);
+      throw insufficient(payment.uncovered);
+    }
+    const held = { reservationId, body, payment, expiresAtMs: nowMs + body.expiresInSeconds * 1_000 };
+    return landReservation(ctx, held, stamp, returnedDue(ctx, userId, due));
+  });
+}
+
+interface StoredAnswer {
+  readonly legs: string;
+  readonly expiresAtMs: number;
+}
+
+function present(reservationId: string, stored: StoredAnswer): ReserveOutput {
+  const holds = readLegs(stored.legs).map((leg) => ({
+    ...presentLeg(leg),
+    remaining: fromSteps(leg.unit, leg.remainingSteps),
+  }));
+  return { reservationId, expiresAt: iso(stored.expiresAtMs), holds };
+}
+
+function replayReservation(id: string, stored: StoredAnswer & { requestHash: string }, stamp: Stamp): Reserved {
+  const whose = compareStamp(stored.requestHash, stamp);
+  if (whose === "other") {
+    throw new PurserError("idempotency_conflict", "Another reservation was made under this id.", {
+      param: "reservationId",
+    });
+  }
+  return { output: present(id, stored), replayed: whose === "replay" };
+}
+
+interface PlannedReservation {
+  readonly reservationId: string;
+  readonly body: Omit<ReserveInput, "reservationId">;
+  readonly payment: PlannedPayment;
+  readonly expiresAtMs: number;
+}
+
+/** One batch: `before`, the reservation, its holds. OVERTAKEN when the plan was made on a state that is gone. */
+async function landReservation(
+  ctx: Ctx,
+  held: PlannedReservation,
+  stamp: Stamp,
+  before: readonly Statement[],
+): Promise<Reserved | typeof OVERTAKEN> {
+  const { reservationId, payment, body } = held;
+  const motions = payment.legs.map(({ balance, amountSteps }) => ({
+    balanceId: balance.id,
+    deltaSteps: -amountSteps,
+    reason: "reservation_held" as const,
+    reservationId,
+  }));
+  const holds = motions.length === 0 ? [] : [appended(ctx, body.userId, motions)];
+  const answer = await landed(() => batchAround(ctx.db, before, opened(ctx, held, stamp), holds));
+  if (answer === OVERTAKEN) return OVERTAKEN;
+  const row = answer[0];
+  assert(row !== undefined, "a reservation answers its holds");
+  return { output: present(reservationId, row), replayed: false };
+}
+
+/** The statement that opens a reservation, and answers its legs. It comes first, so that a replay is noticed first. */
+function opened(ctx: Ctx, held: PlannedReservation, stamp: Stamp) {
+  const { body, payment, expiresAtMs } = held;
+  const times = JSON.stringify({ createdAtMs: ctx.now(), expiresAtMs });
+  return rows<StoredAnswer>(
+    ctx.db,
+    sql`
+    INSERT INTO reservations (
+      environment_id, id, user_id, event, model, quantities, legs, state, created_at_ms, expires_at_ms, request_hash
+    )
+    SELECT CAST(${ctx.environment.id} AS INTEGER), ${held.reservationId}, ${body.userId}, ${body.event},
+      ${body.model ?? null}, ${JSON.stringify(presentQuantities(body.quantities))},
+      ${legsJson(ctx, body.userId, payment.legs)}, 'open', n ->> 'createdAtMs', n ->> 'expiresAtMs', ${stamp.stored}
+    FROM (SELECT ${times} AS n)
+    RETURNING legs, expires_at_ms AS "expiresAtMs"`,
+  );
+}

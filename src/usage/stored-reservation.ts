@@ -1,0 +1,54 @@
+import { and, eq, type SQL, sql } from "drizzle-orm";
+import type { Ctx } from "../context.ts";
+import { fromSteps } from "../credits/amount.ts";
+import { type HeldLeg, type Hold, readLegs } from "../credits/holds.ts";
+import { reservations } from "../db/schema.ts";
+import { write } from "../db/statement.ts";
+import { PurserError } from "../errors.ts";
+
+export type ReservationRow = typeof reservations.$inferSelect;
+
+export const isReservation = (ctx: Ctx, reservationId: string) =>
+  and(eq(reservations.environmentId, ctx.environment.id), eq(reservations.id, reservationId));
+
+/** The reservation by its id: at most one row. */
+export function storedReservation(ctx: Ctx, reservationId: string) {
+  return ctx.db.select().from(reservations).where(isReservation(ctx, reservationId));
+}
+
+/** Whose it is, for what is read in the same trip as the reservation itself. */
+export function ownerOf(ctx: Ctx, reservationId: string): SQL {
+  return sql`(SELECT user_id FROM reservations WHERE environment_id = ${ctx.environment.id} AND id = ${reservationId})`;
+}
+
+export function asHold(row: ReservationRow): Hold {
+  return { id: row.id, legs: readLegs(row.legs) };
+}
+
+/** What a balance holds, without what it was left with. */
+export function presentLeg({ balanceId, packId, unit, amountSteps }: HeldLeg) {
+  return { balanceId, packId, unit, amount: fromSteps(unit, amountSteps) };
+}
+
+/** Whether it was committed, in time or late, or released: then it takes no commit. */
+export function isClosed(row: ReservationRow): boolean {
+  return row.state === "committed" || row.state === "released" || row.settledEventId !== null;
+}
+
+/** The statement of a late commit: the reservation stays expired, and no second event may commit it. */
+export function committedLate(ctx: Ctx, reservationId: string, eventId: string) {
+  return write(
+    ctx.db,
+    sql`
+    UPDATE reservations SET settled_event_id = ${eventId}
+    WHERE environment_id = ${ctx.environment.id} AND id = ${reservationId}`,
+  );
+}
+
+export function reservationNotFound(): PurserError {
+  return new PurserError("reservation_not_found", "There is no such reservation.", { param: "reservationId" });
+}
+
+export function reservationClosed(message: string): PurserError {
+  return new PurserError("reservation_closed", message, { param: "reservationId" });
+}
