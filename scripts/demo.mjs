@@ -1,0 +1,161 @@
+/** `npm run demo`: walks the whole story against the running server, and shows each request and answer. */
+import { randomUUID } from "node:crypto";
+import Stripe from "stripe";
+import { backend } from "../examples/stripe-webhook.mjs";
+import { PERSON, readDemo } from "./seed.mjs";
+import { bold, cyan, dim, green, yellow } from "./terminal.mjs";
+import { userToken } from "./user-token.mjs";
+
+const LINE_WIDTH = 118;
+
+let chapter = 0;
+function tell(title, words) {
+  chapter++;
+  console.log(`\n${bold(`${chapter}. ${title}`)}\n${dim(`   ${words}`)}`);
+}
+
+/** JSON for reading: whatever fits on a line stays on one. */
+function laidOut(value, indent = "") {
+  const line = JSON.stringify(value);
+  if (typeof value !== "object" || value === null || line.length + indent.length <= LINE_WIDTH) return line;
+  const inner = `${indent}  `;
+  const parts = Array.isArray(value)
+    ? value.map((entry) => inner + laidOut(entry, inner))
+    : Object.entries(value).map(([name, entry]) => `${inner}${JSON.stringify(name)}: ${laidOut(entry, inner)}`);
+  const [open, close] = Array.isArray(value) ? "[]" : "{}";
+  return `${open}\n${parts.join(",\n")}\n${indent}${close}`;
+}
+
+function show(value) {
+  console.log(
+    laidOut(value)
+      .split("\n")
+      .map((line) => `     ${line}`)
+      .join("\n"),
+  );
+}
+
+async function say(url, method, path, { key, body, headers = {}, who = "secret key" } = {}) {
+  console.log(`\n   ${cyan(`${method} ${path}`)}  ${dim(who)}`);
+  if (body !== undefined) console.log(dim(`     ${JSON.stringify(body)}`));
+  const response = await fetch(url + path, {
+    method,
+    headers: { authorization: `Bearer ${key}`, "content-type": "application/json", ...headers },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+  });
+  const answer = await response.json();
+  if (!response.ok) process.exitCode = 1;
+  const replayed = response.headers.get("idempotent-replayed") === "true" ? yellow("  idempotent-replayed: true") : "";
+  console.log(`   ${(response.ok ? green : yellow)(response.status)}${replayed}`);
+  show(answer);
+  return answer;
+}
+
+/** Delivers one signed webhook to the integrator's backend, as Stripe would. */
+async function deliver(hookUrl, webhookSecret, payload) {
+  const signature = Stripe.webhooks.generateTestHeaderString({ payload, secret: webhookSecret });
+  console.log(`\n   ${cyan("POST /webhook")}  ${dim("Stripe → your backend, signed")}`);
+  const response = await fetch(hookUrl, { method: "POST", body: payload, headers: { "stripe-signature": signature } });
+  console.log(`   ${(response.ok ? green : yellow)(response.status)}`);
+  const answer = await response.json();
+  show(answer);
+  return answer;
+}
+
+async function pay(url, demo, user) {
+  const webhookSecret = `whsec_${randomUUID()}`;
+  const server = backend({ webhookSecret, purserUrl: url, secretKey: demo.keys.sk_live });
+  await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const hookUrl = `http://127.0.0.1:${server.address().port}/webhook`;
+  const session = {
+    id: `cs_test_${randomUUID().replaceAll("-", "")}`,
+    object: "checkout.session",
+    payment_status: "paid",
+    client_reference_id: user,
+    metadata: { pack: "starter" },
+  };
+  const event = { id: "evt_1", object: "event", type: "checkout.session.completed", data: { object: session } };
+  const payload = JSON.stringify(event);
+  try {
+    const first = await deliver(hookUrl, webhookSecret, payload);
+    const second = await deliver(hookUrl, webhookSecret, payload);
+    const isSame = JSON.stringify(first) === JSON.stringify(second);
+    console.log(`\n   ${isSame ? green("✓ delivered twice, granted once") : yellow("✗ the two answers differ")}`);
+    if (!isSame) process.exitCode = 1;
+    return first;
+  } finally {
+    server.close();
+  }
+}
+
+async function spend(ask, user) {
+  const usage = { userId: user, event: "chat.completion", model: "small-2", quantities: { tokens: 1200, cents: 0.36 } };
+  await ask("POST", "/api/v1/credits/plan", { body: usage });
+  const event = { eventId: `chat-${randomUUID().slice(0, 8)}`, ...usage };
+  await ask("POST", "/api/v1/usage/events", { body: event });
+  await ask("POST", "/api/v1/usage/events", { body: event });
+}
+
+async function reserve(ask, user) {
+  const hold = { userId: user, event: "transcribe", quantities: { seconds: 600 }, expiresInSeconds: 120 };
+  const { reservationId } = await ask("POST", "/api/v1/usage/reservations", { body: hold });
+  await ask("POST", `/api/v1/usage/reservations/${reservationId}/commit`, {
+    body: { eventId: `call-${reservationId}`, quantities: { seconds: 431.5 } },
+  });
+}
+
+async function download(ask) {
+  const { downloadUrl } = await ask("POST", "/api/v1/export-person", { body: { distinctId: PERSON } });
+  console.log(`\n   ${cyan("GET /api/v1/export-download?token=…")}  ${dim("whoever holds the link")}`);
+  const response = await fetch(downloadUrl);
+  const text = await response.text();
+  const document = JSON.parse(text);
+  console.log(`   ${green(response.status)}  ${dim(`${text.length.toLocaleString("en")} characters`)}`);
+  const { person, events, consentLog, ...rest } = document;
+  show({
+    ...rest,
+    person: { personId: person.personId, distinctIds: person.distinctIds, properties: person.properties },
+    "events.analytics": `${events.analytics.length} entries`,
+    "events.metering": `${events.metering.length} entries`,
+    consentLog: `${consentLog.length} entries`,
+    "person.credits": `${person.credits.balances.length} balances, ${person.credits.ledger.length} ledger entries`,
+    "person.exports": `${person.exports.length} audit entries`,
+  });
+}
+
+async function main() {
+  const demo = readDemo();
+  const url = `http://localhost:${process.env.PORT ?? "8787"}`;
+  const isUp = await fetch(`${url}/health`).then(
+    (response) => response.ok,
+    () => false,
+  );
+  if (demo === null || !isUp)
+    throw new Error(`Nothing answers at ${url}. Run \`npm start\` in another terminal first.`);
+  const { sk_live: key, pk_live: publishable } = demo.keys;
+  const user = `user_${randomUUID().slice(0, 8)}`;
+  const ask = (method, path, options) => say(url, method, path, { key, ...options });
+
+  tell("A payment", `${user} buys the Starter pack; Stripe tells your backend, twice.`);
+  const granted = await pay(url, demo, user);
+  tell("The balance in a browser", "A publishable key, and the user's own sign-in token.");
+  const headers = { "x-user-token": await userToken(demo.endUserSecret, user) };
+  const who = "publishable key + user token";
+  await ask("GET", `/api/v1/credits?userId=${user}`, { key: publishable, headers, who });
+  tell("Spending", "What would pay; an event; the same event again.");
+  await spend(ask, user);
+  tell("Holding first", "Ten minutes are held, some seven are used; the rest returns.");
+  await reserve(ask, user);
+  tell("The ledger", "Every motion, newest first.");
+  await ask("GET", `/api/v1/credits/history?userId=${user}&limit=4`);
+  tell("A refund", "One balance is taken back; what was spent stays spent.");
+  await ask("POST", "/api/v1/credits/revoke", { body: { balanceId: granted.balanceId, reason: "order refunded" } });
+  tell("A person's data", `${PERSON} asks what is held: one link, one document, computed when it is opened.`);
+  await download(ask);
+  console.log("");
+}
+
+main().catch((error) => {
+  console.error(error instanceof Error ? error.message : error);
+  process.exitCode = 1;
+});
