@@ -63,9 +63,14 @@ export interface ErrorOptions {
   readonly cause?: unknown;
 }
 
+/** "must be positive" of `quantity` reads "quantity must be positive."; a message that is a sentence stays as it is. */
+function sentence(message: string, param: string | undefined): string {
+  return param !== undefined && /^[a-z]/.test(message) ? `${param} ${message}.` : message;
+}
+
 /**
- * A refusal that a caller may see. `message` is the caller's word: it must hold no personal data, no key and no token.
- * The private cause goes into `cause`.
+ * A refusal that a caller may see. `message` is the caller's word, a sentence or what is said of `param`: it must hold
+ * no personal data, no key and no token. The private cause goes into `cause`.
  */
 export class PurserError extends Error {
   readonly code: ErrorCode;
@@ -74,7 +79,7 @@ export class PurserError extends Error {
   readonly headers: Readonly<Record<string, string>>;
 
   constructor(code: ErrorCode, message: string, options: ErrorOptions = {}) {
-    super(message, { cause: options.cause });
+    super(sentence(message, options.param), { cause: options.cause });
     this.name = "PurserError";
     this.code = code;
     this.param = options.param;

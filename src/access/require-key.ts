@@ -20,11 +20,15 @@ export function invalidKey(message = "The key is not valid."): PurserError {
   return new PurserError("invalid_key", message, { headers: { "WWW-Authenticate": "Bearer" } });
 }
 
-/** Reads begin wherever the caller's bookmark allows, writes at the primary. */
+/**
+ * Reads begin wherever the caller's bookmark allows, writes at the primary. A malformed bookmark is left to the
+ * validator, which refuses it in its turn: a body that is too large comes before it (W8).
+ */
 function sessionStart(c: Context<AppEnv>): SessionStart {
   const bookmark = c.req.header("x-d1-bookmark");
   if (bookmark !== undefined && !isBookmark(bookmark)) {
-    throw invalid("x-d1-bookmark", "The bookmark is not one that this service gave out.");
+    c.set("malformedHeader", invalid("x-d1-bookmark", "is not a bookmark that this service gave out"));
+    return "first-primary";
   }
   if (c.req.method !== "GET" && c.req.method !== "HEAD") return "first-primary";
   return bookmark === undefined ? "first-unconstrained" : { bookmark };

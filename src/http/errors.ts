@@ -23,7 +23,9 @@ export type ErrorBody = z.infer<typeof errorBody>;
 export function logBug(error: unknown, requestId: string): void {
   const chain: { name: string; constraint: string | null; frames: string[] }[] = [];
   for (let cause = error; cause instanceof Error; cause = cause.cause) {
-    const frames = (cause.stack ?? "").split("\n").filter((line) => /^\s+at /.test(line));
+    // A message may have lines that look like frames.
+    const stack = (cause.stack ?? "").replace(cause.message, "");
+    const frames = stack.split("\n").filter((line) => /^\s+at /.test(line));
     chain.push({ name: cause.name, constraint: constraintOf(cause), frames: frames.slice(0, 8) });
   }
   console.error(JSON.stringify({ level: "error", code: "internal_error", requestId, chain }));

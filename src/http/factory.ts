@@ -1,6 +1,7 @@
 import { Hono } from "hono";
 import { createFactory } from "hono/factory";
 import type { Ctx, RootCtx, World } from "../context.ts";
+import type { PurserError } from "../errors.ts";
 
 /** What travels with a request. `ctx` and `root` are there behind a middleware of `access/` alone. */
 export interface AppEnv {
@@ -8,6 +9,8 @@ export interface AppEnv {
   Variables: {
     requestId: string;
     world: World;
+    /** A header that is an argument, such as a bookmark, and is malformed: refused when the shape of arguments is (W8). */
+    malformedHeader?: PurserError;
     ctx: Ctx;
     /** For routes without a tenant: administration and download links. */
     root: RootCtx;

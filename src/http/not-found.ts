@@ -1,10 +1,11 @@
 import type { Context } from "hono";
 import { PurserError } from "../errors.ts";
+import { browsers } from "./cors.ts";
 import type { AppEnv } from "./factory.ts";
 
 /** What the fallback must know of an app: its routes, as Hono lists them. */
 interface Routed {
-  readonly routes: readonly { readonly method: string; readonly path: string }[];
+  readonly routes: readonly { readonly method: string; readonly path: string; readonly handler: unknown }[];
 }
 
 const matcher = (path: string): RegExp =>
@@ -15,10 +16,12 @@ export function refuseUnrouted(app: Routed) {
   const known = app.routes
     .filter((route) => route.method !== "ALL" && !route.path.includes("*"))
     .map((route) => ({ method: route.method, matches: matcher(route.path) }));
+  const forBrowsers = app.routes.filter((route) => route.handler === browsers).map((route) => matcher(route.path));
   return (c: Context<AppEnv>): never => {
     const methods = new Set(known.filter((route) => route.matches.test(c.req.path)).map((route) => route.method));
     if (methods.size === 0) throw new PurserError("not_found", "There is nothing at this path.");
     if (methods.has("GET")) methods.add("HEAD");
+    if (forBrowsers.some((pattern) => pattern.test(c.req.path))) methods.add("OPTIONS");
     const allow = [...methods].sort().join(", ");
     throw new PurserError("method_not_allowed", `This path answers ${allow}.`, { headers: { Allow: allow } });
   };

@@ -41,7 +41,7 @@ function responseOf(operation: Described, status: number): DescribedResponse | u
 function checkUndescribed(where: string, status: number, headers: Headers, body: unknown): void {
   if (headers.get("x-request-id") === null) throw new Error(`${where}: no x-request-id`);
   const isJson = (headers.get("content-type") ?? "").includes("json");
-  if (status >= 400 && isJson && !errorBody.safeParse(body).success) {
+  if (status >= 400 && isJson && body !== "" && !errorBody.safeParse(body).success) {
     throw new Error(`${where}: the error body has not the shape of W4: ${JSON.stringify(body)}`);
   }
 }

@@ -135,6 +135,9 @@ export type Client = (
   options?: { key?: string; body?: unknown; headers?: Record<string, string> },
 ) => Promise<Answer>;
 
+const isRaw = (body: unknown): body is string | Uint8Array | ReadableStream =>
+  typeof body === "string" || body instanceof Uint8Array || body instanceof ReadableStream;
+
 /**
  * Calls the app in process, over real D1 or a stand-in around it, at the clock's time. Every answer is held against
  * openapi.json: one that it does not describe fails the test.
@@ -148,8 +151,7 @@ export function makeClient(clock: Clock, bindings: Partial<Env> = {}, newId: Wor
     const { body } = options;
     if (body !== undefined && !headers.has("content-type")) headers.set("content-type", "application/json");
     const init: RequestInit = { method, headers };
-    if (body !== undefined)
-      init.body = typeof body === "string" || body instanceof Uint8Array ? body : JSON.stringify(body);
+    if (body !== undefined) init.body = isRaw(body) ? body : JSON.stringify(body);
     const response = await app.request(path, init, { ...env, ...bindings });
     const text = await response.text();
     const isJson = text !== "" && (response.headers.get("content-type") ?? "").includes("json");

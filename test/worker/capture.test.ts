@@ -144,7 +144,7 @@ describe("a request of PostHog's clients", () => {
     expect(preflight.headers.get("access-control-max-age")).toBe("86400");
     const got = await call("GET", "/batch/");
     expectError(got, "method_not_allowed");
-    expect(got.headers.get("allow")).toBe("POST");
+    expect(got.headers.get("allow")).toBe("OPTIONS, POST");
   });
 });
 

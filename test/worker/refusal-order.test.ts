@@ -1,0 +1,109 @@
+import { env } from "cloudflare:workers";
+import { beforeAll, describe, expect, it } from "vitest";
+import { bodyBytesMax } from "../../src/http/body.ts";
+import { errorCodes, type Operation } from "../../src/http/openapi.ts";
+import { operations } from "../../src/openapi.ts";
+import { expectError } from "../support/refusals.ts";
+import { Clock, makeApp, makeClient, type TestApp } from "../support/world.ts";
+
+// W8: path → method → key → kind of key → size → shape → existence → rule. Each request below is at fault in one rung
+// and in every later one, so the answer tells which of them is looked at first.
+
+const call = makeClient(new Clock());
+const tooLarge = `[${" ".repeat(bodyBytesMax)}`;
+const malformed = { "no-such-field": true };
+
+let app: TestApp;
+beforeAll(async () => {
+  app = await makeApp({ type: "hs256", secret: "a-secret-of-32-bytes-and-no-less!" });
+});
+
+const pathOf = (operation: Operation): string => operation.path.replace(/\{\w+\}/g, "x");
+const keyFor = (operation: Operation): string => (operation.access === "operator" ? env.ADMIN_TOKEN : app.keys.sk_live);
+
+/** Calls it with the key and the body given, and no query at all: none has only optional arguments. */
+function send(operation: Operation, key?: string, body?: unknown) {
+  const method = operation.method.toUpperCase();
+  return call(method, pathOf(operation), {
+    ...(key === undefined ? {} : { key }),
+    ...(operation.body === undefined || body === undefined ? {} : { body }),
+  });
+}
+
+const guarded = operations.filter((operation) => operation.access !== "open");
+
+describe.each(guarded)("the order of refusals of $method $path", (operation) => {
+  const method = operation.method.toUpperCase();
+
+  it("begins with the path", async () => {
+    const body = operation.body === undefined ? {} : { body: tooLarge };
+    expectError(await call(method, `${pathOf(operation)}/nowhere/at/all`, body), "not_found");
+    expectError(await call(method, `${pathOf(operation)}/`, body), "not_found");
+  });
+
+  it("goes on with the method", async () => {
+    for (const other of ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "PURGE"]) {
+      const here = operations.filter(({ path }) => path === operation.path).map((same) => same.method.toUpperCase());
+      if (here.includes(other) || (other === "HEAD" && here.includes("GET"))) continue;
+      if (other === "OPTIONS" && operation.access === "end-user") continue;
+      const answer = await call(
+        other,
+        pathOf(operation),
+        other === "HEAD" || other === "GET" ? {} : { body: tooLarge },
+      );
+      const allow = (answer.headers.get("allow") ?? "").split(", ");
+      expect(allow).toEqual(expect.arrayContaining(here));
+      if (other === "HEAD") expect(answer.status).toBe(405);
+      else expectError(answer, "method_not_allowed");
+    }
+  });
+
+  it("then asks for a key", async () => {
+    expectError(await send(operation, undefined, tooLarge), "invalid_key");
+    expectError(await send(operation, "sk_live_0000000000000000000000", tooLarge), "invalid_key");
+  });
+
+  it("then for the right kind of key", async () => {
+    const wrong = { secret: app.keys.pk_live, "end-user": app.keys.pk_live, operator: app.keys.sk_live, open: "" };
+    const answer = await send(operation, wrong[operation.access], tooLarge);
+    if (operation.access === "operator") return expectError(answer, "invalid_key");
+    if (operation.access === "end-user") return expectError(answer, "invalid_user_token");
+    const code = errorCodes(operation).find((name) => name === "forbidden" || name === "requires_secret_key");
+    expectError(answer, code ?? "forbidden");
+  });
+
+  it.runIf(operation.body !== undefined)("then weighs the body", async () => {
+    expectError(await send(operation, keyFor(operation), tooLarge), "payload_too_large");
+  });
+
+  it.runIf(operation.body !== undefined)("then looks at its shape, before anything is looked for", async () => {
+    for (const body of [malformed, "{", "null", "7", '"text"']) {
+      expectError(await send(operation, keyFor(operation), body), "invalid_request");
+    }
+  });
+
+  it.runIf(operation.query?.shape.userId !== undefined)("then looks at its query", async () => {
+    expectError(await send(operation, keyFor(operation)), "invalid_request", "userId");
+  });
+});
+
+describe("the last rungs", () => {
+  const post = (path: string, body: object) => call("POST", path, { key: app.keys.sk_live, body });
+
+  it("refuses an argument's shape before the pack is looked for", async () => {
+    const body = { userId: "u", packId: "cpk_none", quantity: "one" };
+    expectError(await post("/api/v1/credits/grant", body), "invalid_request", "quantity");
+  });
+
+  it("looks for the pack before any rule about it is applied", async () => {
+    const body = { userId: "u", packId: "cpk_none", quantity: -1, expiresAt: "2001-01-01T00:00:00Z" };
+    expectError(await post("/api/v1/credits/grant", body), "credit_pack_not_found", "packId");
+  });
+
+  it("refuses a malformed bookmark as an argument: after the body's size, before existence", async () => {
+    const headers = { "x-d1-bookmark": "garbage" };
+    const send = (body: unknown) => call("POST", "/api/v1/credits/revoke", { key: app.keys.sk_live, body, headers });
+    expectError(await send(tooLarge), "payload_too_large");
+    expectError(await send({ balanceId: "crb_none" }), "invalid_request", "x-d1-bookmark");
+  });
+});
