@@ -1,0 +1,219 @@
+import { readFileSync } from "node:fs";
+import { createServer, type Server as HttpServer } from "node:http";
+import { createRequire } from "node:module";
+import type { AddressInfo } from "node:net";
+import type { Browser, Page, Request } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { chromiumPath, launchBrowser, withoutChromium } from "./support/browser.ts";
+import { eventsIn, personIn } from "./support/people.ts";
+import { type ServedApp, type Server, startServer } from "./support/server.ts";
+
+/** What a page calls on `window.posthog`; functions given to `page.evaluate` run in the browser. */
+interface PageClient {
+  init(key: string, options: object): void;
+  capture(event: string, properties?: object, options?: object): void;
+  identify(distinctId: string, set?: object, setOnce?: object): void;
+  alias(alias: string): void;
+  group(type: string, key: string, properties?: object): void;
+  get_distinct_id(): string;
+  isFeatureEnabled(flag: string): boolean | undefined;
+  compression?: string;
+}
+declare const posthog: PageClient;
+declare const localStorage: { getItem(name: string): string | null; setItem(name: string, value: string): void };
+declare const navigator: { sendBeacon: (url: string, data?: unknown) => boolean };
+
+const script = readFileSync(createRequire(import.meta.url).resolve("posthog-js/dist/array.full.js"));
+
+let server: Server;
+let shop: HttpServer;
+let shopUrl: string;
+let browser: Browser;
+
+/** A page of somebody's shop: another origin than Purser's, its script from there. */
+async function openShop(): Promise<void> {
+  shop = createServer((request, response) => {
+    const isScript = request.url === "/array.full.js";
+    response.setHeader("content-type", isScript ? "text/javascript" : "text/html; charset=utf-8");
+    const page = '<!doctype html><title>Shop</title><script src="/array.full.js"></script>';
+    response.end(isScript ? script : request.url === "/bye" ? "<!doctype html><title>Bye</title>" : page);
+  });
+  await new Promise<void>((resolve) => shop.listen(0, "127.0.0.1", resolve));
+  // `listen` on a port gives an address, not a pipe's name.
+  shopUrl = `http://127.0.0.1:${(shop.address() as AddressInfo).port}/`;
+}
+
+beforeAll(async () => {
+  if (chromiumPath === null) return;
+  server = await startServer();
+  await openShop();
+  browser = await launchBrowser();
+});
+afterAll(async () => {
+  if (chromiumPath === null) return;
+  await browser.close();
+  await new Promise((resolve) => shop.close(resolve));
+  await server.close();
+});
+
+interface Visit {
+  readonly app: ServedApp;
+  readonly page: Page;
+  readonly requests: readonly Request[];
+  /** What the page's console and network complained of. */
+  readonly complaints: readonly string[];
+}
+
+/** A visitor with an empty profile opens the shop, whose posthog-js has nothing but Purser's address as its host. */
+async function visit(options: object = {}): Promise<Visit> {
+  const app = await server.makeApp();
+  const context = await browser.newContext();
+  const page = await context.newPage();
+  const requests: Request[] = [];
+  const complaints: string[] = [];
+  page.on("request", (request) => {
+    if (request.url().startsWith(server.url)) requests.push(request);
+  });
+  page.on("response", (response) => {
+    if (response.status() >= 400 && !response.url().endsWith("/favicon.ico")) {
+      complaints.push(`${response.status()} ${response.url()}`);
+    }
+  });
+  page.on("pageerror", (error) => complaints.push(String(error)));
+  await page.goto(shopUrl);
+  const host = server.url;
+  // posthog-js sends nothing from a browser that a program drives, unless it is told to.
+  const given = { api_host: host, persistence: "localStorage", opt_out_useragent_filter: true, ...options };
+  await page.evaluate(([key, settings]) => posthog.init(key, settings), [app.keys.pk_live, given] as const);
+  return { app, page, requests, complaints };
+}
+
+const pathsOf = (requests: readonly Request[]) => requests.map((request) => new URL(request.url()).pathname);
+
+async function eventually<T>(read: () => Promise<T>, isThere: (value: T) => boolean): Promise<T> {
+  for (let tries = 0; ; tries++) {
+    const value = await read();
+    if (isThere(value) || tries === 80) return value;
+    await new Promise((resolve) => setTimeout(resolve, 100));
+  }
+}
+
+const idOf = (page: Page) => page.evaluate(() => posthog.get_distinct_id());
+const environmentOf = (app: ServedApp) => app.environmentIds.live;
+
+const waitForEvents = (app: ServedApp, ids: readonly string[], count: number) =>
+  eventually(
+    () => eventsIn(server.db, environmentOf(app), ids),
+    (events) => events.length >= count,
+  );
+
+describe.skipIf(chromiumPath === null)(`posthog-js on a page of another origin${withoutChromium}`, () => {
+  it("takes its configuration, captures, identifies and aliases, in gzip without a header", async () => {
+    const { app, page, requests, complaints } = await visit({ person_profiles: "identified_only" });
+    const device = await idOf(page);
+    await page.waitForResponse((response) => response.url().includes("/config"));
+    await page.waitForTimeout(300);
+    await page.evaluate(() => {
+      posthog.capture("looked", { item: "ünïcode ✓", __nested: { deep: [1, null] } });
+      posthog.group("company", "acme", { size: 3 });
+      posthog.identify("ana", { plan: "gold" }, { first: "shop" });
+      posthog.alias("crm-7");
+      posthog.capture("bought");
+    });
+    const events = await waitForEvents(app, [device, "ana"], 6);
+    const names = events.map((event) => event.event);
+    for (const name of ["$pageview", "looked", "$groupidentify", "$identify", "$create_alias", "bought"]) {
+      expect(names).toContain(name);
+    }
+    expect(events.find((event) => event.event === "looked")?.properties).toMatchObject({
+      item: "ünïcode ✓",
+      __nested: { deep: [1, null] },
+    });
+    for (const event of events) expect(Math.abs(event.timestampMs - Date.now())).toBeLessThan(60_000);
+    const person = await personIn(server.db, environmentOf(app), device);
+    expect(person?.isIdentified).toBe(true);
+    expect([...(person?.distinctIds ?? [])].sort()).toEqual(["ana", "crm-7", device].sort());
+    expect(person?.properties).toMatchObject({ plan: "gold", first: "shop" });
+    const packed = requests.filter((request) => request.url() === `${server.url}/e/`);
+    expect(packed.length).toBeGreaterThan(0);
+    for (const request of packed) {
+      expect(request.postDataBuffer()?.subarray(0, 2).toString("hex")).toBe("1f8b");
+      expect(request.headers()["content-type"]).toBe("text/plain");
+      expect(request.headers()["content-encoding"]).toBeUndefined();
+    }
+    expect(complaints).toEqual([]);
+    await page.context().close();
+  });
+
+  it("is anonymous until it is identified, and then its earlier events are the person's", async () => {
+    const { app, page } = await visit({ person_profiles: "identified_only" });
+    const device = await idOf(page);
+    await page.evaluate(() => posthog.capture("looked"));
+    await waitForEvents(app, [device], 2);
+    expect(await personIn(server.db, environmentOf(app), device)).toBeNull();
+    await page.evaluate(() => posthog.identify("ana"));
+    await waitForEvents(app, ["ana"], 1);
+    expect((await personIn(server.db, environmentOf(app), device))?.distinctIds).toEqual([device, "ana"].sort());
+    await page.context().close();
+  });
+
+  it("sends plain JSON after a preflight", async () => {
+    const { app, page, requests, complaints } = await visit({ disable_compression: true, request_batching: false });
+    await page.evaluate(() => posthog.capture("looked"));
+    const events = await waitForEvents(app, [await idOf(page)], 2);
+    expect(events.map((event) => event.event)).toContain("looked");
+    const sent = requests.filter((request) => request.method() === "POST" && new URL(request.url()).pathname === "/e/");
+    expect(sent[0]?.headers()["content-type"]).toBe("application/json");
+    expect(complaints).toEqual([]);
+    await page.context().close();
+  });
+
+  it("sends base64 in a form", async () => {
+    const { app, page, requests, complaints } = await visit({ request_batching: false });
+    await page.waitForResponse((response) => response.url().includes("/config"));
+    await page.waitForTimeout(300);
+    await page.evaluate(() => {
+      posthog.compression = "base64";
+      posthog.capture("looked", { item: "~~??>> ünïcode" });
+    });
+    const events = await eventually(
+      async () => eventsIn(server.db, environmentOf(app), [await idOf(page)]),
+      (found) => found.some((event) => event.event === "looked"),
+    );
+    expect(events.find((event) => event.event === "looked")?.properties).toMatchObject({ item: "~~??>> ünïcode" });
+    const packed = requests.find((request) => request.url().includes("compression=base64"));
+    expect(packed?.headers()["content-type"]).toBe("application/x-www-form-urlencoded");
+    expect(complaints).toEqual([]);
+    await page.context().close();
+  });
+
+  it.each(["left", "closed"])("sends what it still holds by beacon when the page is %s", async (how) => {
+    const { app, page } = await visit();
+    const device = await idOf(page);
+    await waitForEvents(app, [device], 1);
+    await page.evaluate(() => {
+      const sendBeacon = navigator.sendBeacon.bind(navigator);
+      navigator.sendBeacon = (url, data) => {
+        localStorage.setItem("beacon", String(url));
+        return sendBeacon(url, data);
+      };
+      posthog.capture("last words");
+    });
+    if (how === "closed") await page.close({ runBeforeUnload: true });
+    else await page.goto(`${shopUrl}bye`);
+    const events = await waitForEvents(app, [device], 3);
+    expect(events.map((event) => event.event)).toEqual(expect.arrayContaining(["last words", "$pageleave"]));
+    if (how === "left") expect(await page.evaluate(() => localStorage.getItem("beacon"))).toContain(`${server.url}/e/`);
+    await page.context().close();
+  });
+
+  it("finds no flag, starts nothing that was not asked for, and asks for no script of Purser's", async () => {
+    const { page, requests, complaints } = await visit();
+    await page.waitForResponse((response) => response.url().includes("/config"));
+    await page.waitForTimeout(1_000);
+    expect(await page.evaluate(() => posthog.isFeatureEnabled("beta"))).toBeFalsy();
+    expect(pathsOf(requests).filter((path) => path.startsWith("/static/"))).toEqual([]);
+    expect(complaints).toEqual([]);
+    await page.context().close();
+  });
+});

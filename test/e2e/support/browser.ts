@@ -1,0 +1,27 @@
+import { existsSync } from "node:fs";
+import { type Browser, chromium } from "playwright-core";
+
+/** Where systems keep Chromium; CHROMIUM_PATH says otherwise. */
+const PLACES = [process.env.CHROMIUM_PATH, "/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];
+
+/** The Chromium of this machine; null when there is none, and tests that need one are skipped. */
+export const chromiumPath: string | null = PLACES.find((path) => path !== undefined && existsSync(path)) ?? null;
+
+/** For the name of what is skipped, so that nobody takes it for passed. */
+export const withoutChromium = chromiumPath === null ? " (SKIPPED: no Chromium here; set CHROMIUM_PATH)" : "";
+
+/** A headless browser that speaks to nobody of its own accord. */
+export async function launchBrowser(): Promise<Browser> {
+  if (chromiumPath === null) throw new Error("There is no Chromium on this machine.");
+  return chromium.launch({
+    executablePath: chromiumPath,
+    args: [
+      "--no-sandbox",
+      "--disable-background-networking",
+      "--disable-component-update",
+      "--disable-sync",
+      "--no-first-run",
+      "--disable-gpu",
+    ],
+  });
+}
