@@ -1,2 +1,19 @@
-/** The cron's work, once a minute. */
-export async function scheduled(_env: Env): Promise<void> {}
+import type { World } from "./context.ts";
+import { openDb } from "./db/client.ts";
+import { constraintOf } from "./db/constraint.ts";
+import { refusalIn } from "./errors.ts";
+import { randomId } from "./lib/ids.ts";
+import { readSettings } from "./settings.ts";
+import { expireReservations } from "./usage/expire.ts";
+
+const realWorld: World = { now: () => Date.now(), newId: randomId };
+
+/** The cron's work, once a minute: holds that nobody settled in time go back. */
+export async function scheduled(env: Env, world: World = realWorld): Promise<void> {
+  const { db } = openDb(env.DB, "first-primary");
+  const { users, failures } = await expireReservations({ ...world, db, settings: readSettings(env) });
+  if (failures.length === 0) return;
+  // Kinds alone: a message can carry a user's id.
+  const kinds = failures.map((error) => refusalIn(error)?.code ?? constraintOf(error) ?? "unknown");
+  console.error(JSON.stringify({ level: "error", code: "holds_not_returned", users, kinds: [...new Set(kinds)] }));
+}

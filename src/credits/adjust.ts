@@ -5,6 +5,7 @@ import { rows, write } from "../db/statement.ts";
 import { invalid, PurserError, temporarilyUnavailable } from "../errors.ts";
 import { amountStepsMax, fromSteps, toSteps } from "./amount.ts";
 import type { BalanceRow } from "./balance.ts";
+import { dueHolds, type Hold, readHold, settleDue, stepsOnHold } from "./holds.ts";
 import { appended } from "./ledger.ts";
 import { balanceNotFound } from "./revoke.ts";
 import type { AdjustOutput } from "./schemas.ts";
@@ -28,7 +29,8 @@ const ATTEMPTS_MAX = 8;
  * hold, a revoked balance, more than a balance may hold together with what is reserved of it).
  */
 export async function adjust(root: RootCtx, input: AdjustInput): Promise<AdjustOutput> {
-  const { ctx, userId } = await contextOf(root, input.balanceId);
+  const { ctx, userId, due } = await contextOf(root, input.balanceId);
+  await settleDue(ctx, userId, due);
   const adjustmentId = input.adjustmentId ?? root.newId("adj_");
   for (let attempt = 1; attempt <= ATTEMPTS_MAX; attempt++) {
     const { balance, landed, heldSteps } = await read(ctx, userId, input.balanceId, adjustmentId);
@@ -46,7 +48,10 @@ const present = (balance: BalanceRow, remainingSteps: number): AdjustOutput => (
 });
 
 /** A balance's id is unique among all applications, so it says by itself where the operator is at work. */
-async function contextOf(root: RootCtx, balanceId: string): Promise<{ ctx: Ctx; userId: string }> {
+async function contextOf(
+  root: RootCtx,
+  balanceId: string,
+): Promise<{ ctx: Ctx; userId: string; due: readonly Hold[] }> {
   const [found] = await root.db
     .select({
       userId: creditBalances.userId,
@@ -59,7 +64,8 @@ async function contextOf(root: RootCtx, balanceId: string): Promise<{ ctx: Ctx; 
     .where(eq(creditBalances.id, balanceId));
   if (found === undefined) throw balanceNotFound();
   const { userId, ...environment } = found;
-  return { ctx: { ...root, environment, caller: { kind: "operator" } }, userId };
+  const ctx: Ctx = { ...root, environment, caller: { kind: "operator" } };
+  return { ctx, userId, due: (await dueHolds(ctx, userId)).map(readHold) };
 }
 
 /** The balance as it stands, what open reservations hold of it, and what this adjustment left if it landed before. */
@@ -77,14 +83,7 @@ async function read(ctx: Ctx, userId: string, balanceId: string, adjustmentId: s
         ),
       ),
     whatLanded(ctx, adjustmentId),
-    rows<{ steps: number }>(
-      ctx.db,
-      sql`
-      SELECT coalesce(sum(leg.value ->> 'amountSteps'), 0) AS steps
-      FROM reservations CROSS JOIN json_each(legs) AS leg
-      WHERE environment_id = ${environmentId} AND user_id = ${userId} AND state = 'open'
-        AND leg.value ->> 'balanceId' = ${balanceId}`,
-    ),
+    rows<{ steps: number }>(ctx.db, sql`SELECT ${stepsOnHold(ctx, userId, balanceId)} AS steps`),
   ]);
   if (balance === undefined) throw balanceNotFound();
   return { balance, landed: landed[0]?.remainingSteps ?? null, heldSteps: held[0]?.steps ?? 0 };

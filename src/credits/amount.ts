@@ -40,6 +40,12 @@ export function fromSteps(unit: Unit, steps: number): number {
   return steps / 10 ** DECIMALS[unit];
 }
 
+/** As `fromSteps`, for a sum of any size: the double nearest to it. */
+export function amountOfSteps(unit: Unit, steps: bigint): number {
+  const digits = steps.toString().padStart(DECIMALS[unit] + 1, "0");
+  return Number(`${digits.slice(0, -DECIMALS[unit])}.${digits.slice(-DECIMALS[unit])}`);
+}
+
 /** Amounts in steps, by unit. A unit that is absent or 0 is not carried. */
 export type Quantities = { readonly [U in Unit]?: number };
 

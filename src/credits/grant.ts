@@ -2,7 +2,7 @@ import { and, eq, inArray, sql } from "drizzle-orm";
 import type { Ctx } from "../context.ts";
 import { constraintOf } from "../db/constraint.ts";
 import { creditBalances, environments, NEVER_MS } from "../db/schema.ts";
-import { write } from "../db/statement.ts";
+import { batchAround, write } from "../db/statement.ts";
 import { invalid, PurserError } from "../errors.ts";
 import { assert } from "../lib/assert.ts";
 import { DAY_MS } from "../lib/time.ts";
@@ -10,6 +10,7 @@ import { chooseFound, findPackStatements, type Pack } from "../packs/find.ts";
 import { nameKey } from "../packs/name.ts";
 import { fromSteps, toSteps } from "./amount.ts";
 import { type BalanceRow, presentExpiry } from "./balance.ts";
+import { afterReturn, dueHolds, type Hold, readHold, returnedDue, settleDue } from "./holds.ts";
 import { type Birth, bornBalances, type Issue } from "./ledger.ts";
 import type { GrantInput, GrantOutput } from "./schemas.ts";
 
@@ -26,10 +27,12 @@ export interface Granted {
  * Throws `credit_pack_not_found`, `invalid_quantity`, `invalid_request` (expiry in the past), `test_quota_exceeded`.
  */
 export async function grant(ctx: Ctx, input: GrantInput): Promise<Granted> {
-  const [packs, items, earlier] = await ctx.db.batch([
+  const [packs, items, earlier, dueRows] = await ctx.db.batch([
     ...findPackStatements(ctx, input.packId),
     issuedUnder(ctx, input.userId, input.externalRef),
+    dueHolds(ctx, input.userId),
   ]);
+  const due = dueRows.map(readHold);
   const pack = chooseFound(input.packId, packs, items);
   // A replay is looked for first: under this pack, or under the name that it was asked for by when it was issued.
   const isSamePack = (row: BalanceRow) => row.packId === pack?.id;
@@ -37,14 +40,18 @@ export async function grant(ctx: Ctx, input: GrantInput): Promise<Granted> {
   const replayed = earlier.some(isSamePack)
     ? earlier.filter(isSamePack)
     : firstPackOf(pack?.id === input.packId ? [] : earlier.filter(isSameName));
-  if (replayed.length > 0) return { output: present(replayed), replayed: true };
-
-  if (pack === null || pack.archivedAtMs !== null) {
-    throw new PurserError("credit_pack_not_found", "There is no such credit pack, or it is archived.", {
-      param: "packId",
-    });
+  if (replayed.length > 0) {
+    await settleDue(ctx, input.userId, due);
+    return { output: present(afterReturn(replayed, due)), replayed: true };
   }
-  return land(ctx, decide(ctx, input, pack));
+  let issue: Issue;
+  try {
+    issue = decide(ctx, input, pack);
+  } catch (refusal) {
+    await settleDue(ctx, input.userId, due);
+    throw refusal;
+  }
+  return land(ctx, issue, due);
 }
 
 /** The balances that this user holds under an `externalRef`, of whatever pack: a handful at the most. */
@@ -69,7 +76,12 @@ function firstPackOf(rows: readonly BalanceRow[]): readonly BalanceRow[] {
   return rows.filter((row) => row.packId === first?.packId);
 }
 
-function decide(ctx: Ctx, input: GrantInput, pack: Pack): Issue {
+function decide(ctx: Ctx, input: GrantInput, pack: Pack | null): Issue {
+  if (pack === null || pack.archivedAtMs !== null) {
+    throw new PurserError("credit_pack_not_found", "There is no such credit pack, or it is archived.", {
+      param: "packId",
+    });
+  }
   const births = pack.items.length > 0 ? itemBirths(ctx, pack) : [legacyBirth(ctx, pack, input.quantity)];
   const nowMs = ctx.now();
   if (typeof input.expiresAt === "number" && input.expiresAt <= nowMs) {
@@ -117,8 +129,11 @@ function legacyBirth(ctx: Ctx, pack: Pack, quantity: number | null | undefined):
   };
 }
 
-/** One batch: the test quota, the balances with their ledger rows, and what stands under this grant afterwards. */
-async function land(ctx: Ctx, issue: Issue): Promise<Granted> {
+/**
+ * One batch: the return of due holds, the test quota, the balances with their ledger rows, and what stands under this
+ * grant afterwards.
+ */
+async function land(ctx: Ctx, issue: Issue, due: readonly Hold[]): Promise<Granted> {
   const ids = issue.births.map((birth) => birth.id);
   const isThere = and(
     eq(creditBalances.environmentId, ctx.environment.id),
@@ -137,15 +152,18 @@ async function land(ctx: Ctx, issue: Issue): Promise<Granted> {
   );
   const standing = ctx.db.select().from(creditBalances).where(isThere);
   const born = bornBalances(ctx, issue, thereAlready);
+  const quota = ctx.environment.mode === "test" ? [counted] : [];
   try {
-    const rows =
-      ctx.environment.mode === "test"
-        ? (await ctx.db.batch([counted, born, standing]))[2]
-        : (await ctx.db.batch([born, standing]))[1];
+    const before = [...returnedDue(ctx, issue.userId, due), ...quota, born];
+    const rows = await batchAround(ctx.db, before, standing, []);
     const replayed = rows.every((row) => !ids.includes(row.id));
     return { output: present(rows), replayed };
   } catch (error) {
+    // Somebody else returned a hold, or this very batch landed and its answer was lost.
+    if (constraintOf(error) === "reservations_settled_once")
+      return land(ctx, issue, (await dueHolds(ctx, issue.userId)).map(readHold));
     if (constraintOf(error) !== "environments_test_quota") throw error;
+    await settleDue(ctx, issue.userId, due);
     throw new PurserError("test_quota_exceeded", "The application holds as many test-mode balances as it may.", {
       details: { quota: ctx.settings.testBalanceQuota },
     });

@@ -15,7 +15,7 @@ import { broughtBack } from "./ledger.ts";
  * Every write for a user returns the holds that are due (U8), also one that ends in a refusal. A verb of credits reads
  * `dueHolds` in its first trip and puts `returnedDue` first in the batch that it lands, beginning anew on
  * `reservations_settled_once` (somebody was faster); or it calls `settleDue` where it lands nothing of its own.
- * Whatever raises a balance (adjust) must leave room for `heldSteps`, or the return would break the balance's bounds.
+ * Whatever raises a balance (adjust) must leave room for `stepsOnHold`, or the return would break the balance's bounds.
  */
 export interface HeldLeg {
   readonly balanceId: string;
@@ -159,7 +159,7 @@ export async function settleDue(ctx: Ctx, userId: string, due: readonly Hold[]):
  * What open reservations hold of a balance, in steps, as an SQL expression: 0 when nothing. A balance's remaining and
  * this together must never exceed `amountStepsMax`.
  */
-export function heldSteps(ctx: Ctx, userId: string, balanceId: string): SQL<number> {
+export function stepsOnHold(ctx: Ctx, userId: string, balanceId: string): SQL<number> {
   return sql<number>`coalesce((
     SELECT sum(leg.value ->> 'amountSteps') FROM reservations AS r, json_each(r.legs) AS leg
     WHERE r.environment_id = ${ctx.environment.id} AND r.user_id = ${userId} AND r.state = 'open'

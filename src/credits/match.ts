@@ -77,3 +77,8 @@ export function rulesPassFilter(rules: readonly MatchRule[], filter: string): bo
 function filterMeets(filter: string, glob: string): boolean {
   return filter.includes("*") ? globsMeet(filter, glob) : globMatches(glob, filter);
 }
+
+/** Whether the `event` filter of the usage query, a name or a glob, covers the name of an event that happened (C4). */
+export function filterCovers(filter: string, event: string): boolean {
+  return filter.includes("*") ? globMatches(filter, event) : filter === event;
+}

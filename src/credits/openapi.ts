@@ -6,6 +6,8 @@ import {
   historyOutput,
   listInput,
   listOutput,
+  planInput,
+  planOutput,
   revokeInput,
   revokeOutput,
 } from "./schemas.ts";
@@ -87,6 +89,28 @@ export const creditOperations: readonly Operation[] = [
       example: { balanceId, remaining: 0 },
     },
     errors: ["credit_balance_not_found"],
+  },
+  {
+    id: "planUsage",
+    method: "post",
+    path: "/api/v1/credits/plan",
+    tag: "Credits",
+    summary: "Ask what an event would debit",
+    description:
+      "Takes the body of a usage event, without its id. Answers which balances would pay how much if it came now, what " +
+      "nothing would pay for, and why each other balance would not pay. Changes nothing.",
+    access: "secret",
+    body: { schema: planInput, example: { userId: "user_42", event: "chat.completed", quantities: { tokens: 120 } } },
+    success: {
+      description: "The debits that would follow. Short of credits, `uncovered` says what nothing would pay for.",
+      schema: planOutput,
+      example: {
+        debits: [{ balanceId, packId, unit: "tokens", amount: 120, remaining: 280 }],
+        uncovered: null,
+        skipped: [{ balanceId: "crb_2aFw6qH1xR9pLj4sNyT8Kc", reason: "not_needed" }],
+      },
+    },
+    errors: [],
   },
   {
     id: "listCredits",

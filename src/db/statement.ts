@@ -24,7 +24,7 @@ export type Statement = BatchItem<"sqlite">;
 export async function batchAround<Row>(
   db: Db,
   before: readonly Statement[],
-  answering: ReturnType<typeof rows<Row>>,
+  answering: Statement & PromiseLike<Row[]>,
   after: readonly Statement[],
 ): Promise<Row[]> {
   const [first, ...rest] = [...before, answering, ...after];

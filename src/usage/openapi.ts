@@ -12,6 +12,8 @@ import {
   reservationParams,
   reserveInput,
   reserveOutput,
+  totalsInput,
+  totalsOutput,
 } from "./schemas.ts";
 
 const balanceId = "crb_5cQx2vN8bT0rKf7yLwZ3Hd";
@@ -125,5 +127,21 @@ export const usageOperations: readonly Operation[] = [
       example: { reservationId, status: "released", returned: [{ balanceId, packId, unit: "tokens", amount: 120 }] },
     },
     errors: ["reservation_not_found", "reservation_closed"],
+  },
+  {
+    id: "readUsage",
+    method: "get",
+    path: "/api/v1/usage",
+    tag: "Usage",
+    summary: "Read what a user used",
+    description: "Quantities used, by event and unit, of the events that occurred in `[from, to)`. Not debits.",
+    access: "secret",
+    query: totalsInput,
+    success: {
+      description: "The totals; what was not used is not listed.",
+      schema: totalsOutput,
+      example: { totals: [{ event: "chat.completed", unit: "tokens", amount: 1_200 }] },
+    },
+    errors: [],
   },
 ];

@@ -10,9 +10,13 @@ import { recordEvent } from "./events.ts";
 import { readIncoming } from "./incoming.ts";
 import { release } from "./release.ts";
 import { reserve } from "./reserve.ts";
-import { commitInput, type EventListOutput, reservationParams, reserveInput } from "./schemas.ts";
+import { commitInput, type EventListOutput, reservationParams, reserveInput, totalsInput } from "./schemas.ts";
+import { totals } from "./totals.ts";
 
 export const usageRoutes = createRoutes()
+  .get("/", requireSecretKey("requires_secret_key"), validate("query", totalsInput), async (c) =>
+    c.json(await totals(c.var.ctx, c.req.valid("query"))),
+  )
   .post("/events", requireSecretKey("forbidden"), readBody, validate("json", z.unknown()), async (c) => {
     const incoming = readIncoming(c.req.header("content-type"), c.req.valid("json"));
     if (incoming.kind === "one") {

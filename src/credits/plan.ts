@@ -1,0 +1,48 @@
+import type { Ctx } from "../context.ts";
+import { fromSteps, presentQuantities } from "./amount.ts";
+import { asSpendable, type BalanceRow, statusOf } from "./balance.ts";
+import { burnDown, spendingOrder, type Usage } from "./burn-down.ts";
+import { afterReturn, dueHolds, readHold, spendable } from "./holds.ts";
+import { everyBalance } from "./list.ts";
+import { rulesCover } from "./match.ts";
+import type { PlanInput, PlanOutput } from "./schemas.ts";
+
+/**
+ * What an event would debit if it came now: by the same burn-down, over the same state, due holds counted as returned;
+ * and why each other balance would not pay. Changes nothing (U11).
+ */
+export async function plan(ctx: Ctx, input: PlanInput): Promise<PlanOutput> {
+  const nowMs = ctx.now();
+  const [stored, due] = await ctx.db.batch([everyBalance(ctx, input.userId), dueHolds(ctx, input.userId, nowMs)]);
+  const rows = afterReturn(stored, due.map(readHold));
+  const { legs, uncovered } = burnDown(spendable(rows, nowMs), input);
+  const paying = new Set(legs.map((leg) => leg.balance.id));
+  return {
+    debits: legs.map(({ balance, amountSteps }) => ({
+      balanceId: balance.id,
+      packId: balance.packId,
+      unit: balance.unit,
+      amount: fromSteps(balance.unit, amountSteps),
+      remaining: fromSteps(balance.unit, balance.remainingSteps - amountSteps),
+    })),
+    uncovered: uncovered === null ? null : presentQuantities(uncovered),
+    skipped: rows
+      .filter((row) => !paying.has(row.id))
+      .map((row) => ({ row, order: asSpendable(row) }))
+      .sort((a, b) => spendingOrder(a.order, b.order))
+      .map(({ row, order }) => ({ balanceId: row.id, reason: whySkipped(row, order.rules, input, nowMs) })),
+  };
+}
+
+/** The first reason that holds. */
+function whySkipped(
+  row: BalanceRow,
+  rules: Parameters<typeof rulesCover>[0],
+  usage: Usage,
+  nowMs: number,
+): PlanOutput["skipped"][number]["reason"] {
+  const status = statusOf(row, nowMs);
+  if (status !== "active") return status;
+  if (!rulesCover(rules, usage.event, usage.model)) return "no_match";
+  return (usage.quantities[row.unit] ?? 0) === 0 ? "wrong_unit" : "not_needed";
+}
