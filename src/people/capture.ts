@@ -3,8 +3,9 @@ import { invalid } from "../errors.ts";
 import { uuidOf } from "../lib/uuid.ts";
 import { type Arrival, type ReadEvent, readEvent } from "./event.ts";
 import { ingest } from "./ingest.ts";
+import type { CaptureRequest } from "./request.ts";
 import type { CaptureOutput, CaptureV1Output } from "./schemas.ts";
-import type { V1Event } from "./v1.ts";
+import type { V1Request } from "./v1.ts";
 
 const arrivalOf = (ctx: Ctx, sentAtMs: number | null): Arrival => ({
   nowMs: ctx.now(),
@@ -18,7 +19,7 @@ const capturedOf = (read: readonly ReadEvent[]) => read.flatMap((event) => ("cap
  * Stores the events of a v0 request. Malformed ones are passed over and told of, so that they cost the others nothing;
  * when all are, `invalid_request`, on which no client sends again.
  */
-export async function capture(ctx: Ctx, events: readonly unknown[], sentAtMs: number | null): Promise<CaptureOutput> {
+export async function capture(ctx: Ctx, { events, sentAtMs }: CaptureRequest): Promise<CaptureOutput> {
   const arrival = arrivalOf(ctx, sentAtMs);
   const read = events.map((event) => readEvent(event, arrival));
   const refused = read.flatMap((event, index) => ("refused" in event ? { index, ...event.refused } : []));
@@ -34,11 +35,7 @@ export async function capture(ctx: Ctx, events: readonly unknown[], sentAtMs: nu
 }
 
 /** Stores the events of a v1 request, and answers for each: stored, stored with a warning, or dropped as malformed. */
-export async function captureV1(
-  ctx: Ctx,
-  events: readonly V1Event[],
-  sentAtMs: number | null,
-): Promise<CaptureV1Output> {
+export async function captureV1(ctx: Ctx, { events, sentAtMs }: V1Request): Promise<CaptureV1Output> {
   const arrival = arrivalOf(ctx, sentAtMs);
   const read = events.map(({ event }) => readEvent(event, arrival));
   const warnings = await ingest(ctx, capturedOf(read));

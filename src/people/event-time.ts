@@ -5,6 +5,9 @@ const FUTURE_MS_MAX = 23 * 3_600_000;
 const EARLIEST_MS = Date.parse("0000-01-01T00:00:00Z");
 const ISO_WITHOUT_ZONE = /^\d{4}-\d{2}-\d{2}([Tt ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?)?$/;
 const ISO_WITH_SHORT_ZONE = /^\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}:\d{2}(\.\d+)?[+-]\d{2}$/;
+const RFC_2822 = /^[A-Z][a-z]{2}, \d{1,2} [A-Z][a-z]{2} \d{4} /;
+/** Seconds or milliseconds since the epoch. */
+const EPOCH = /^\d{10}(\d{3})?$/;
 
 /** What a client says of an event's time. Milliseconds; null where it says nothing. */
 export interface ClientTime {
@@ -21,8 +24,10 @@ export function parseClientTime(text: string): number | null {
   if (exact !== null) return exact;
   if (ISO_WITHOUT_ZONE.test(text)) return parseTimestamp(text.length === 10 ? `${text}T00:00Z` : `${text}Z`);
   if (ISO_WITH_SHORT_ZONE.test(text)) return parseTimestamp(`${text}:00`);
-  const lenient = Date.parse(text);
-  return Number.isNaN(lenient) ? null : lenient;
+  if (EPOCH.test(text)) return Number(text.padEnd(13, "0"));
+  // Beyond RFC 2822, Date.parse makes dates of nearly anything.
+  const atMs = RFC_2822.test(text) ? Date.parse(text) : Number.NaN;
+  return Number.isNaN(atMs) ? null : atMs;
 }
 
 /**

@@ -4,8 +4,6 @@ import { parseClientTime } from "./event-time.ts";
 
 /** A request of PostHog's v0 dialect: `/batch/`, `/e/`, `/capture/` and their like. */
 export interface CaptureRequest {
-  /** Null: none was sent. */
-  readonly apiKey: string | null;
   readonly events: readonly unknown[];
   readonly sentAtMs: number | null;
 }
@@ -14,21 +12,40 @@ export interface CaptureRequest {
 export const eventsMax = 10_000;
 
 /**
- * The envelope of events: `{ api_key, batch, sent_at }`, one event, or a bare list of events that carry their key in
- * `properties.token`. `sentAtQuery` is the `_` of the query string, in milliseconds. Throws `invalid_request`.
+ * The key of a request, wherever its client put it: beside the events, or in each of them. Null when none was sent.
+ * Throws `invalid_request` for events whose keys differ: one request is for one environment.
+ */
+export function keyOfRequest(body: unknown): string | null {
+  if (isJsonObject(body)) {
+    const key = keyOf(body);
+    if (key !== null) return key;
+  }
+  const keys = new Set(eventsOf(body).map(keyOf));
+  if (keys.size > 1) throw invalid("batch", "must carry one key");
+  return [...keys][0] ?? null;
+}
+
+/**
+ * The events of a request: `{ api_key, batch, sent_at }`, one event, or a bare list. `sentAtQuery` is the `_` of the
+ * query string, in milliseconds. Throws `invalid_request`, `payload_too_large`.
  */
 export function readCaptureRequest(body: unknown, sentAtQuery: string | undefined): CaptureRequest {
   const envelope: JsonObject = isJsonObject(body) ? body : {};
-  const list = Array.isArray(body) ? body : (own(envelope, "batch") ?? (isJsonObject(body) ? [body] : null));
-  if (!Array.isArray(list)) throw invalid(isJsonObject(body) ? "batch" : "body", "must hold events");
-  assertEventCount(list);
+  if (!Array.isArray(own(envelope, "batch") ?? [])) throw invalid("batch", "must be a list of events");
+  const events = eventsOf(body);
+  assertEventCount(events);
   const sentAt = own(envelope, "sent_at");
   const queried = sentAtQuery !== undefined && /^\d{1,15}$/.test(sentAtQuery) ? Number(sentAtQuery) : null;
-  return {
-    apiKey: keyOf(envelope) ?? keyOfAll(list),
-    events: list,
-    sentAtMs: typeof sentAt === "string" ? parseClientTime(sentAt) : queried,
-  };
+  return { events, sentAtMs: typeof sentAt === "string" ? parseClientTime(sentAt) : queried };
+}
+
+/** None where the body is of no form that clients send. */
+function eventsOf(body: unknown): readonly unknown[] {
+  if (Array.isArray(body)) return body;
+  if (!isJsonObject(body)) return [];
+  const batch = own(body, "batch");
+  if (Array.isArray(batch)) return batch;
+  return batch === undefined ? [body] : [];
 }
 
 export function assertEventCount(events: readonly unknown[]): void {
@@ -38,18 +55,11 @@ export function assertEventCount(events: readonly unknown[]): void {
   }
 }
 
-/** The key of a body or an event, wherever clients put it. */
+/** The key of a body or an event. */
 export function keyOf(value: unknown): string | null {
   if (!isJsonObject(value)) return null;
   const properties = own(value, "properties");
   const beside = own(value, "api_key") ?? own(value, "token") ?? own(value, "$token");
   const key = beside ?? (isJsonObject(properties) ? own(properties, "token") : undefined);
   return typeof key === "string" ? key : null;
-}
-
-/** One request is for one environment: events that carry keys of their own must agree. */
-function keyOfAll(events: readonly unknown[]): string | null {
-  const keys = new Set(events.map(keyOf));
-  if (keys.size > 1) throw invalid("batch", "must carry one key");
-  return [...keys][0] ?? null;
 }

@@ -13,7 +13,7 @@ import { capture, captureV1 } from "./capture.ts";
 import { recordConsent } from "./consent.ts";
 import { noFlags, remoteConfig, remoteConfigScript } from "./nothing-enabled.ts";
 import { unpack } from "./payload.ts";
-import { keyOf, readCaptureRequest } from "./request.ts";
+import { keyOf, keyOfRequest, readCaptureRequest } from "./request.ts";
 import { consentInput } from "./schemas.ts";
 import { readV1Request } from "./v1.ts";
 
@@ -38,15 +38,16 @@ for (const path of [...CAPTURE_PATHS, ...V1_PATHS, ...FLAG_PATHS, "/array/:token
 }
 captureRoutes
   .on("POST", CAPTURE_PATHS, limitBody, async (c) => {
-    const { apiKey, events, sentAtMs } = readCaptureRequest(await unpackedBody(c), c.req.query("_"));
-    return c.json(await servePublishableKey(c, apiKey, () => capture(c.var.ctx, events, sentAtMs)));
+    const body = await unpackedBody(c);
+    const answer = () => capture(c.var.ctx, readCaptureRequest(body, c.req.query("_")));
+    return c.json(await servePublishableKey(c, keyOfRequest(body), answer));
   })
   .on("POST", V1_PATHS, requirePublishableKey, limitBody, async (c) => {
-    const { events, sentAtMs } = readV1Request(await unpackedBody(c), {
+    const request = readV1Request(await unpackedBody(c), {
       sdkInfo: c.req.header("posthog-sdk-info"),
       requestTimestamp: c.req.header("posthog-request-timestamp"),
     });
-    return c.json(await captureV1(c.var.ctx, events, sentAtMs));
+    return c.json(await captureV1(c.var.ctx, request));
   })
   .on("POST", FLAG_PATHS, limitBody, async (c) => {
     const key = keyOf(await unpackedBody(c));

@@ -19,6 +19,11 @@ export interface V1Event {
   readonly event: JsonObject;
 }
 
+export interface V1Request {
+  readonly events: readonly V1Event[];
+  readonly sentAtMs: number | null;
+}
+
 /** Flags of a v1 event, and the properties that v0 clients send in their place. */
 const FLAGS = [
   ["cookieless_mode", "$cookieless_mode"],
@@ -40,7 +45,7 @@ const BOOLEANS: ReadonlyMap<unknown, boolean> = new Map<unknown, boolean>([
  * The events of a v1 request (`POST /i/v1/analytics/events`), each put back into the v0 form: what a v1 client lifts out
  * of `properties` was captured there, and is stored there. Throws `invalid_request`.
  */
-export function readV1Request(body: unknown, headers: V1Headers): { events: V1Event[]; sentAtMs: number | null } {
+export function readV1Request(body: unknown, headers: V1Headers): V1Request {
   if (!isJsonObject(body)) throw invalid("body", "must be an object");
   const batch = own(body, "batch");
   if (!Array.isArray(batch)) throw invalid("batch", "must be a list of events");

@@ -105,13 +105,22 @@ describe("a request of PostHog's clients", () => {
     ["an empty body", async () => "", TEXT],
     ["a form without data", async () => "ver=1", FORM],
     ["bytes that are not UTF-8", async () => new Uint8Array([0x7b, 0x22, 0xff, 0x22, 0x7d]), TEXT],
-    ["a text", async () => '"seen"', TEXT],
-    ["a number", async () => "17", TEXT],
-    ["an empty batch", async () => '{"batch":[]}', TEXT],
-    ["a batch that is no list", async () => '{"batch":{}}', TEXT],
   ])("is refused as invalid_request when it is %s", async (_what, body, headers) => {
     const { call } = await world();
     expectError(await call("POST", "/batch/", { body: await body(), headers }), "invalid_request");
+  });
+
+  it("is told of its key before its shape, and of its shape before its events", async () => {
+    const { call, key } = await world();
+    for (const body of ['"seen"', "17", "[]", "{}", '{"batch":[]}', '{"batch":7}', '{"api_key":"phc_1","batch":[]}']) {
+      expectError(
+        await call("POST", "/batch/", { body }),
+        body.startsWith('"') || body === "17" ? "invalid_request" : "invalid_key",
+      );
+    }
+    for (const batch of [[], {}, "seen", null]) {
+      expectError(await call("POST", "/batch/", { body: { api_key: key, batch } }), "invalid_request", "batch");
+    }
   });
 
   it("is refused without a known publishable key, and nothing of it is stored", async () => {
