@@ -4,8 +4,8 @@ import { temporarilyUnavailable } from "../errors.ts";
 import { assert } from "../lib/assert.ts";
 import type { CapturedEvent } from "./event.ts";
 import { planIdentity } from "./identity.ts";
-import { readStored } from "./known.ts";
 import { landing } from "./landing.ts";
+import { readStored } from "./read-stored.ts";
 
 /** Each attempt that fails means that somebody else's write about the same people landed. */
 const ATTEMPTS_MAX = 50;

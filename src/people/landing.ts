@@ -3,7 +3,8 @@ import type { Ctx } from "../context.ts";
 import { write } from "../db/statement.ts";
 import { jsonChunks } from "../lib/json.ts";
 import type { CapturedEvent } from "./event.ts";
-import type { IdentityChange, Person } from "./identity.ts";
+import type { IdentityChange } from "./identity.ts";
+import type { Person } from "./person-graph.ts";
 
 /**
  * The statements that store events and what they change about people: one batch, all or nothing. The order matters:

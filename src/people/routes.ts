@@ -10,12 +10,12 @@ import { browsers } from "../http/cors.ts";
 import { type AppEnv, createRoutes } from "../http/factory.ts";
 import { validate } from "../http/validate.ts";
 import { capture, captureV1 } from "./capture.ts";
+import { keyOf, keyOfRequest, readCaptureRequest } from "./capture-request.ts";
 import { recordConsent } from "./consent.ts";
 import { noFlags, remoteConfig, remoteConfigScript } from "./nothing-enabled.ts";
-import { unpack } from "./payload.ts";
-import { keyOf, keyOfRequest, readCaptureRequest } from "./request.ts";
 import { consentInput } from "./schemas.ts";
-import { readV1Request } from "./v1.ts";
+import { unpack } from "./unpack.ts";
+import { readV1Request } from "./v1-request.ts";
 
 /** Clients differ in whether they end a path with a slash. */
 const withSlash = (...paths: string[]): string[] => paths.flatMap((path) => [path, `${path}/`]);

@@ -1,8 +1,8 @@
 import { invalid } from "../errors.ts";
 import { isJsonObject, type JsonObject, own } from "../lib/json.ts";
 import { parseUuid } from "../lib/uuid.ts";
+import { assertEventCount } from "./capture-request.ts";
 import { parseClientTime } from "./event-time.ts";
-import { assertEventCount } from "./request.ts";
 
 /** What a v1 client says in headers instead of in each event. */
 export interface V1Headers {

@@ -4,7 +4,7 @@ import { analyticsEvents, personDistinctIds, persons } from "../db/schema.ts";
 import { assert } from "../lib/assert.ts";
 import { isJsonObject, jsonChunks, parseJson } from "../lib/json.ts";
 import type { CapturedEvent } from "./event.ts";
-import type { Known, Person } from "./identity.ts";
+import type { Known, Person } from "./person-graph.ts";
 
 /** What is stored about a request's events: which of them came before, and the people whom the others speak of. */
 export interface Stored {
