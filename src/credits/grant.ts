@@ -1,4 +1,4 @@
-import { and, eq, inArray, sql } from "drizzle-orm";
+import { and, eq, inArray, type SQL, sql } from "drizzle-orm";
 import type { Ctx } from "../context.ts";
 import { constraintOf } from "../db/constraint.ts";
 import { creditBalances, environments, NEVER_MS } from "../db/schema.ts";
@@ -54,20 +54,31 @@ export async function grant(ctx: Ctx, input: GrantInput): Promise<Granted> {
   return land(ctx, issue, due);
 }
 
-/** The balances that this user holds under an `externalRef`, of whatever pack: a handful at the most. */
-function issuedUnder(ctx: Ctx, userId: string, externalRef: string | undefined) {
+/**
+ * The ids of what this user holds under an `externalRef`, of whatever pack: a handful at the most. The index is named
+ * because SQLite, left to choose, takes the first columns of the primary key and reads all that the user ever had.
+ */
+function idsUnder(ctx: Ctx, userId: string, externalRef: string): SQL {
+  return sql`SELECT id FROM credit_balances INDEXED BY credit_balances_external_ref
+    WHERE environment_id = ${ctx.environment.id} AND user_id = ${userId} AND external_ref = ${externalRef}`;
+}
+
+function balancesOf(ctx: Ctx, userId: string, ids: SQL) {
   return ctx.db
     .select()
     .from(creditBalances)
     .where(
-      externalRef === undefined
-        ? sql`0`
-        : and(
-            eq(creditBalances.environmentId, ctx.environment.id),
-            eq(creditBalances.userId, userId),
-            eq(creditBalances.externalRef, externalRef),
-          ),
+      and(
+        eq(creditBalances.environmentId, ctx.environment.id),
+        eq(creditBalances.userId, userId),
+        inArray(creditBalances.id, sql`(${ids})`),
+      ),
     );
+}
+
+function issuedUnder(ctx: Ctx, userId: string, externalRef: string | undefined) {
+  if (externalRef === undefined) return ctx.db.select().from(creditBalances).where(sql`0`);
+  return balancesOf(ctx, userId, idsUnder(ctx, userId, externalRef));
 }
 
 /** Of rows that two packs of one name may share, those of the pack that came first. */
@@ -135,14 +146,16 @@ function legacyBirth(ctx: Ctx, pack: Pack, quantity: number | null | undefined):
  */
 async function land(ctx: Ctx, issue: Issue, due: readonly Hold[]): Promise<Granted> {
   const ids = issue.births.map((birth) => birth.id);
-  const isThere = and(
-    eq(creditBalances.environmentId, ctx.environment.id),
-    eq(creditBalances.userId, issue.userId),
+  const idsThere =
     issue.externalRef === null
-      ? inArray(creditBalances.id, sql`(SELECT value FROM json_each(${JSON.stringify(ids)}))`)
-      : and(eq(creditBalances.externalRef, issue.externalRef), eq(creditBalances.packId, issue.packId)),
-  );
-  const thereAlready = sql`EXISTS (SELECT 1 FROM ${creditBalances} WHERE ${isThere})`;
+      ? sql`SELECT value FROM json_each(${JSON.stringify(ids)})`
+      : sql`${idsUnder(ctx, issue.userId, issue.externalRef)} AND pack_id = ${issue.packId}`;
+  // All or none land, so one of them tells of all.
+  const thereAlready =
+    issue.externalRef === null
+      ? sql`EXISTS (SELECT 1 FROM credit_balances WHERE id = ${ids[0]})`
+      : sql`EXISTS (${idsThere})`;
+  const standing = balancesOf(ctx, issue.userId, idsThere);
   const counted = write(
     ctx.db,
     sql`
@@ -150,7 +163,6 @@ async function land(ctx: Ctx, issue: Issue, due: readonly Hold[]): Promise<Grant
     SET test_balance_count = test_balance_count + ${ids.length}, test_balance_quota = ${ctx.settings.testBalanceQuota}
     WHERE id = ${ctx.environment.id} AND mode = 'test' AND NOT (${thereAlready})`,
   );
-  const standing = ctx.db.select().from(creditBalances).where(isThere);
   const born = bornBalances(ctx, issue, thereAlready);
   const quota = ctx.environment.mode === "test" ? [counted] : [];
   try {

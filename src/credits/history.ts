@@ -1,7 +1,6 @@
 import { and, desc, eq, lt, sql } from "drizzle-orm";
 import type { Ctx } from "../context.ts";
-import { creditBalances, creditLedger } from "../db/schema.ts";
-import { rows } from "../db/statement.ts";
+import { creditLedger } from "../db/schema.ts";
 import { invalid } from "../errors.ts";
 import { openCursor, sealCursor } from "../lib/cursor.ts";
 import { type LedgerRow, presentEntry } from "./ledger.ts";
@@ -18,29 +17,25 @@ export async function history(ctx: Ctx, input: HistoryInput): Promise<HistoryOut
   if (input.cursor !== undefined && before === null) {
     throw invalid("cursor", "is not a cursor that this list gave out");
   }
-  const found =
+  const entries =
     input.balanceId === undefined
       ? await page(ctx, input.userId, before, input.limit)
       : await pageOfBalance(ctx, input.userId, input.balanceId, before, input.limit);
-  const entries = found.slice(0, input.limit);
   const last = entries.at(-1);
-  const isMore = found.length > input.limit && last !== undefined;
+  // Every balance has the row of its grant, and a cursor is given out only where older rows follow.
+  if (last === undefined && input.balanceId !== undefined) throw balanceNotFound();
+  const isMore = last !== undefined && (input.balanceId === undefined ? last.seq > 1 : last.previousSeq !== null);
   return { entries: entries.map(presentEntry), nextCursor: isMore ? await sealCursor(last.seq, scope) : null };
 }
 
-/** One row more than the page, to know whether there is another. */
+/** Seqs are gapless from 1, so the last row of a page tells by itself whether another follows. */
 async function page(ctx: Ctx, userId: string, before: number | null, limit: number): Promise<LedgerRow[]> {
   const isIt = and(
     eq(creditLedger.environmentId, ctx.environment.id),
     eq(creditLedger.userId, userId),
     before === null ? undefined : lt(creditLedger.seq, before),
   );
-  return ctx.db
-    .select()
-    .from(creditLedger)
-    .where(isIt)
-    .orderBy(desc(creditLedger.seq))
-    .limit(limit + 1);
+  return ctx.db.select().from(creditLedger).where(isIt).orderBy(desc(creditLedger.seq)).limit(limit);
 }
 
 /** Follows `previous_seq` from the balance's latest motion, or from the last entry shown: no index, no scan. */
@@ -56,30 +51,17 @@ async function pageOfBalance(
     before === null
       ? sql`(SELECT last_seq FROM credit_balances WHERE ${ofUser} AND id = ${balanceId})`
       : sql`(SELECT previous_seq FROM credit_ledger WHERE ${ofUser} AND seq = ${before} AND balance_id = ${balanceId})`;
-  const isIt = and(
-    eq(creditBalances.environmentId, ctx.environment.id),
-    eq(creditBalances.userId, userId),
-    eq(creditBalances.id, balanceId),
-  );
-  const [found, motions] = await ctx.db.batch([
-    ctx.db.select({ id: creditBalances.id }).from(creditBalances).where(isIt),
-    rows<LedgerRow>(
-      ctx.db,
-      sql`
-      WITH RECURSIVE motion AS (
-        SELECT * FROM credit_ledger WHERE ${ofUser} AND seq = ${start}
-        UNION ALL
-        SELECT older.* FROM motion CROSS JOIN credit_ledger AS older
-        WHERE older.environment_id = motion.environment_id AND older.user_id = motion.user_id
-          AND older.seq = motion.previous_seq
-        LIMIT ${limit + 1}
-      )
-      SELECT environment_id AS environmentId, user_id AS userId, seq, balance_id AS balanceId, pack_id AS packId, unit,
-        delta_steps AS deltaSteps, balance_after_steps AS balanceAfterSteps, previous_seq AS previousSeq, reason,
-        event_id AS eventId, reservation_id AS reservationId, note, occurred_at_ms AS occurredAtMs
-      FROM motion`,
-    ),
-  ]);
-  if (found.length === 0) throw balanceNotFound();
-  return motions;
+  return ctx.db.all<LedgerRow>(sql`
+    WITH RECURSIVE motion AS (
+      SELECT * FROM credit_ledger WHERE ${ofUser} AND seq = ${start}
+      UNION ALL
+      SELECT older.* FROM motion CROSS JOIN credit_ledger AS older
+      WHERE older.environment_id = motion.environment_id AND older.user_id = motion.user_id
+        AND older.seq = motion.previous_seq
+      LIMIT ${limit}
+    )
+    SELECT environment_id AS environmentId, user_id AS userId, seq, balance_id AS balanceId, pack_id AS packId, unit,
+      delta_steps AS deltaSteps, balance_after_steps AS balanceAfterSteps, previous_seq AS previousSeq, reason,
+      event_id AS eventId, reservation_id AS reservationId, note, occurred_at_ms AS occurredAtMs
+    FROM motion`);
 }

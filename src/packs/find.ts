@@ -1,4 +1,4 @@
-import { and, asc, eq, inArray, isNull, or, sql } from "drizzle-orm";
+import { and, asc, eq, inArray, isNull, sql } from "drizzle-orm";
 import type { Ctx } from "../context.ts";
 import { creditPackItems, creditPacks } from "../db/schema.ts";
 import { nameKey } from "./name.ts";
@@ -17,29 +17,21 @@ export interface Pack extends PackRow {
  */
 export function findPackStatements(ctx: Pick<Ctx, "db" | "environment">, idOrName: string) {
   const { db, environment } = ctx;
-  const isIt = and(
+  const hasId = and(eq(creditPacks.appId, environment.appId), eq(creditPacks.id, idOrName));
+  const hasName = and(
     eq(creditPacks.appId, environment.appId),
-    or(eq(creditPacks.id, idOrName), and(eq(creditPacks.nameKey, nameKey(idOrName)), isNull(creditPacks.archivedAtMs))),
+    eq(creditPacks.nameKey, nameKey(idOrName)),
+    isNull(creditPacks.archivedAtMs),
   );
-  return [
-    db.select().from(creditPacks).where(isIt),
-    db
-      .select()
-      .from(creditPackItems)
-      .where(
-        and(
-          eq(creditPackItems.appId, environment.appId),
-          inArray(
-            creditPackItems.packId,
-            db
-              .select({ id: sql`${creditPacks.id}` })
-              .from(creditPacks)
-              .where(isIt),
-          ),
-        ),
-      )
-      .orderBy(asc(creditPackItems.packId), asc(creditPackItems.position)),
-  ] as const;
+  // Two searches, each in its own index: SQLite would read every pack of the application for an OR of them.
+  const packs = db.select().from(creditPacks).where(hasId).unionAll(db.select().from(creditPacks).where(hasName));
+  const packIds = sql`(SELECT ${idOrName} UNION ALL SELECT ${creditPacks.id} FROM ${creditPacks} WHERE ${hasName})`;
+  const items = db
+    .select()
+    .from(creditPackItems)
+    .where(and(eq(creditPackItems.appId, environment.appId), inArray(creditPackItems.packId, packIds)))
+    .orderBy(asc(creditPackItems.packId), asc(creditPackItems.position));
+  return [packs, items] as const;
 }
 
 /** The pack meant by `idOrName`: an id is tried before a name (C7). Null when there is none. */

@@ -5,11 +5,12 @@ import { expect } from "vitest";
 export async function expectLedgerInvariants(): Promise<void> {
   const broken = await env.DB.prepare(
     `SELECT b.id FROM credit_balances AS b
-     LEFT JOIN credit_ledger AS l
-       ON l.environment_id = b.environment_id AND l.user_id = b.user_id AND l.balance_id = b.id
-     GROUP BY b.id
-     HAVING coalesce(sum(l.delta_steps), 0) <> b.remaining_steps OR b.remaining_steps < 0
-       OR b.is_live <> (b.remaining_steps > 0) OR max(l.seq) <> b.last_seq`,
+     LEFT JOIN (
+       SELECT environment_id, user_id, balance_id, sum(delta_steps) AS total, max(seq) AS latest FROM credit_ledger
+       GROUP BY environment_id, user_id, balance_id
+     ) AS l ON l.environment_id = b.environment_id AND l.user_id = b.user_id AND l.balance_id = b.id
+     WHERE coalesce(l.total, 0) <> b.remaining_steps OR b.remaining_steps < 0
+       OR b.is_live <> (b.remaining_steps > 0) OR l.latest <> b.last_seq`,
   ).all();
   expect(broken.results, "balances that are not the sum of their ledger").toEqual([]);
   const gaps = await env.DB.prepare(

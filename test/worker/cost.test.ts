@@ -1,0 +1,191 @@
+import { env } from "cloudflare:workers";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import type { Ctx } from "../../src/context.ts";
+import { grant } from "../../src/credits/grant.ts";
+import { history } from "../../src/credits/history.ts";
+import { list } from "../../src/credits/list.ts";
+import { revoke } from "../../src/credits/revoke.ts";
+import { type Cost, countingD1 } from "../support/counting-d1.ts";
+import { expectLedgerInvariants } from "../support/invariants.ts";
+import { deadBalancesSql, liveBalancesSql, motionsSql, seededId } from "../support/seed.ts";
+import { Clock, makeApp, makeCtx, makePack, type TestApp } from "../support/world.ts";
+
+/**
+ * The cost table of the README, held by D1's own counters: what an operation costs depends on what is live and asked
+ * for, never on history.
+ */
+afterAll(expectLedgerInvariants);
+
+const LIVE = [1, 10, 100];
+const DEAD = [0, 10_000];
+const users = LIVE.flatMap((live) => DEAD.map((dead) => ({ live, dead, userId: `live${live}dead${dead}` })));
+
+let app: TestApp;
+const { d1, spent } = countingD1(env.DB);
+const clock = new Clock();
+const ctxOf = (mode: "live" | "test" = "live"): Ctx => makeCtx(app.environments[mode], clock, d1);
+
+const liveOf = (userId: string, i: number, mode: "live" | "test" = "live") =>
+  seededId({ environmentId: app.environments[mode].id, userId }, "live", i);
+
+/** What a piece of work cost. */
+async function costOf(work: () => Promise<unknown>): Promise<Cost> {
+  spent();
+  await work();
+  return spent();
+}
+
+beforeAll(async () => {
+  app = await makeApp();
+  for (const [name, size] of [
+    ["One", 1],
+    ["Three", 3],
+    ["Ten", 10],
+  ] as const) {
+    const item = { amountSteps: 1_000, unit: "tokens", matches: [{ event: "chat.*" }] } as const;
+    await makePack(app.appId, name, Array(size).fill(item));
+  }
+  for (const { userId, live, dead } of users) {
+    for (const environment of Object.values(app.environments)) {
+      const account = { environmentId: environment.id, userId };
+      // The dead surround the living, in time and in the table.
+      const statements = [
+        ...deadBalancesSql(account, dead),
+        ...liveBalancesSql(account, live),
+        ...motionsSql(account, live, 60 / Math.min(live, 60)),
+      ];
+      for (const statement of statements) await env.DB.prepare(statement).run();
+    }
+  }
+}, 120_000);
+
+describe.each(users)("for a user with $live live and $dead dead balances", ({ userId, live, dead }) => {
+  it("list takes one trip and reads at most k + 1 rows", async () => {
+    const cost = await costOf(async () => {
+      const { credits } = await list(ctxOf(), { userId, includeExpired: false });
+      expect(credits).toHaveLength(live);
+    });
+    expect(cost).toEqual({ roundTrips: 1, rowsRead: expect.toSatisfy((read) => read <= live + 1), rowsWritten: 0 });
+  });
+
+  it("list by event costs the same, and with includeExpired what it is asked for", async () => {
+    const plain = await costOf(() => list(ctxOf(), { userId, includeExpired: false }));
+    expect(await costOf(() => list(ctxOf(), { userId, event: "chat.*", includeExpired: false }))).toEqual(plain);
+    expect(await costOf(() => list(ctxOf(), { userId, event: "other", includeExpired: false }))).toEqual(plain);
+    const whole = await costOf(() => list(ctxOf(), { userId, includeExpired: true }));
+    expect(whole).toEqual({
+      roundTrips: 1,
+      rowsRead: expect.toSatisfy((read) => read <= live + dead + 1),
+      rowsWritten: 0,
+    });
+  });
+
+  it.each([1, 50])(
+    "a history page of %d takes one trip and reads at most n + 2 rows, first page or later",
+    async (limit) => {
+      const first = await history(ctxOf(), { userId, limit });
+      expect(first.entries).toHaveLength(limit);
+      const cursor = first.nextCursor ?? "";
+      for (const input of [
+        { userId, limit },
+        { userId, limit, cursor },
+      ]) {
+        const cost = await costOf(() => history(ctxOf(), input));
+        expect(cost).toEqual({
+          roundTrips: 1,
+          rowsRead: expect.toSatisfy((read) => read <= limit + 2),
+          rowsWritten: 0,
+        });
+      }
+    },
+  );
+
+  it("a history page of one balance takes one trip and reads at most 2n + 2 rows, first page or later", async () => {
+    const balanceId = liveOf(userId, 0);
+    const all = (await history(ctxOf(), { userId, balanceId, limit: 500 })).entries.length;
+    for (const limit of [1, Math.max(1, all - 2), all, 500]) {
+      const first = await history(ctxOf(), { userId, balanceId, limit });
+      const n = first.entries.length;
+      const cost = await costOf(() => history(ctxOf(), { userId, balanceId, limit }));
+      expect(cost).toEqual({ roundTrips: 1, rowsRead: expect.toSatisfy((read) => read <= 2 * n + 2), rowsWritten: 0 });
+      if (first.nextCursor === null) continue;
+      const input = { userId, balanceId, limit, cursor: first.nextCursor };
+      const later = (await history(ctxOf(), input)).entries.length;
+      const next = await costOf(() => history(ctxOf(), input));
+      expect(next).toEqual({
+        roundTrips: 1,
+        rowsRead: expect.toSatisfy((read) => read <= 2 * later + 2),
+        rowsWritten: 0,
+      });
+    }
+  });
+});
+
+describe("what a grant costs", () => {
+  const sizes = [
+    { pack: "One", n: 1 },
+    { pack: "Three", n: 3 },
+    { pack: "Ten", n: 10 },
+  ];
+  for (const mode of ["live", "test"] as const) {
+    it.each(sizes)(
+      `in ${mode} mode, of $n items, is at most 2 trips, 6n rows written, and O(n) read`,
+      async ({ pack, n }) => {
+        for (const { userId } of users) {
+          for (const externalRef of [`cost of ${n}`, undefined]) {
+            const cost = await costOf(() =>
+              grant(ctxOf(mode), { userId, packId: pack, externalRef, source: "purchase" }),
+            );
+            expect(cost.roundTrips).toBeLessThanOrEqual(2);
+            expect(cost.rowsWritten).toBeLessThanOrEqual(6 * n);
+            expect(cost.rowsRead).toBeLessThanOrEqual(13 * n + 16);
+          }
+        }
+      },
+    );
+
+    it.each(sizes)(
+      `in ${mode} mode, replayed, of $n items, is at most 2 trips, nothing written, and O(n) read`,
+      async ({ pack, n }) => {
+        for (const { userId } of users) {
+          const input = { userId, packId: pack, externalRef: `replay of ${n}`, source: "purchase" } as const;
+          await grant(ctxOf(mode), input);
+          const cost = await costOf(async () => expect((await grant(ctxOf(mode), input)).replayed).toBe(true));
+          expect(cost.roundTrips).toBeLessThanOrEqual(2);
+          expect(cost.rowsWritten).toBe(0);
+          expect(cost.rowsRead).toBeLessThanOrEqual(6 * n + 6);
+        }
+      },
+    );
+  }
+
+  it("does not depend on how many packs the application has", async () => {
+    const input = { userId: "packs", packId: "three", source: "purchase" } as const;
+    const before = await costOf(() => grant(ctxOf(), input));
+    await env.DB.prepare(
+      `INSERT INTO credit_packs (app_id, id, name, name_key, unit, created_at_ms, archived_at_ms)
+       SELECT ?, 'cpk_' || value, 'three', 'three', 'count', 1, 1 FROM json_each(?)`,
+    )
+      .bind(app.appId, JSON.stringify(Array.from({ length: 1_000 }, (_, i) => i)))
+      .run();
+    const after = await costOf(() => grant(ctxOf(), input));
+    // A search may touch its neighbour in the index, where there is one.
+    expect(after.rowsRead).toBeLessThanOrEqual(before.rowsRead + 4);
+    expect(after).toMatchObject({ roundTrips: before.roundTrips, rowsWritten: before.rowsWritten });
+  });
+});
+
+describe("what a revoke costs", () => {
+  it("is at most 2 trips, 4 rows written and O(1) read, whatever else the user has; again, it writes nothing", async () => {
+    for (const { userId } of users) {
+      const balanceId = liveOf(userId, 0);
+      const cost = await costOf(() => revoke(ctxOf(), { balanceId, reason: "cost" }));
+      expect(cost.roundTrips).toBeLessThanOrEqual(2);
+      expect(cost.rowsWritten).toBeLessThanOrEqual(4);
+      expect(cost.rowsRead).toBeLessThanOrEqual(15);
+      const again = await costOf(() => revoke(ctxOf(), { balanceId, reason: "cost" }));
+      expect(again.rowsWritten).toBe(0);
+      expect(again.rowsRead).toBeLessThanOrEqual(10);
+    }
+  });
+});
