@@ -2,6 +2,7 @@ import { Hono } from "hono";
 import { adminRoutes } from "./admin/routes.ts";
 import type { World } from "./context.ts";
 import { creditRoutes } from "./credits/routes.ts";
+import { docsRoutes } from "./docs/routes.tsx";
 import { exportRoutes } from "./exports/routes.ts";
 import { browsers } from "./http/cors.ts";
 import { answerError } from "./http/errors.ts";
@@ -10,9 +11,7 @@ import { healthRoutes } from "./http/health.ts";
 import { refuseUnrouted } from "./http/not-found.ts";
 import { randomId } from "./lib/ids.ts";
 import { openApiRoutes } from "./openapi.ts";
-
 import { captureRoutes, consentRoutes } from "./people/routes.ts";
-
 import { usageRoutes } from "./usage/routes.ts";
 
 const realWorld: World = { now: () => Date.now(), newId: randomId };
@@ -36,7 +35,8 @@ export function createApp(world: World = realWorld) {
     .route("/api/v1", exportRoutes)
     .route("/api/v1/admin", adminRoutes)
     .route("/api/v1/usage", usageRoutes)
-    .route("/api/v1", openApiRoutes);
+    .route("/api/v1", openApiRoutes)
+    .route("/docs", docsRoutes);
   return app.notFound(refuseUnrouted(app));
 }
 

@@ -4,9 +4,7 @@ import { creditOperations } from "./credits/openapi.ts";
 import { exportOperations } from "./exports/openapi.ts";
 import { createRoutes } from "./http/factory.ts";
 import { describeApi, type OpenApiDocument, type Operation } from "./http/openapi.ts";
-
 import { peopleOperations } from "./people/openapi.ts";
-
 import { usageOperations } from "./usage/openapi.ts";
 
 const serviceOperations: readonly Operation[] = [

@@ -1,0 +1,43 @@
+import type { Child } from "hono/jsx";
+
+const INLINE = /(`[^`]+`|\*\*[^*]+\*\*)/;
+
+/** One line of the CommonMark that Purser's descriptions use: `code` and **weight**. */
+export function Words({ text }: { text: string }) {
+  return (
+    <>
+      {text.split(INLINE).map((part) => {
+        if (part.startsWith("`")) return <code>{part.slice(1, -1)}</code>;
+        if (part.startsWith("**")) return <strong>{part.slice(2, -2)}</strong>;
+        return part;
+      })}
+    </>
+  );
+}
+
+export function Paragraphs({ text }: { text: string }) {
+  return (
+    <>
+      {text.split("\n\n").map((paragraph) => (
+        <p>
+          <Words text={paragraph} />
+        </p>
+      ))}
+    </>
+  );
+}
+
+const JSON_TOKEN = /("(?:[^"\\]|\\.)*"(?:\s*:)?|\b(?:true|false|null)\b|-?\d+(?:\.\d+)?)/;
+
+const classOf = (token: string): string => {
+  if (token.endsWith(":")) return "key";
+  return token.startsWith('"') ? "string" : "literal";
+};
+
+/** JSON with its parts told apart by colour. */
+export function ColouredJson({ text }: { text: string }) {
+  const parts: Child[] = text
+    .split(JSON_TOKEN)
+    .map((part, index) => (index % 2 === 1 ? <span class={classOf(part)}>{part}</span> : part));
+  return <>{parts}</>;
+}
