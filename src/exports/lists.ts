@@ -36,7 +36,8 @@ const time = (column: string): string => isoSql(`t.${column}`);
 export const amountSql = (column: string, decimals: 3 | 6): string => {
   const scale = 10 ** decimals;
   const digits = `printf('%d.%0${decimals}d', abs(${column}) / ${scale}, abs(${column}) % ${scale})`;
-  return `iif(${column} < 0, '-', '') || rtrim(rtrim(${digits}, '0'), '.')`;
+  // printf reads NULL as 0.
+  return `iif(${column} IS NULL, NULL, iif(${column} < 0, '-', '') || rtrim(rtrim(${digits}, '0'), '.'))`;
 };
 
 const quantity = (unit: "tokens" | "seconds" | "cents"): string =>

@@ -10,7 +10,7 @@ export const tokenLifeMs = DAY_MS;
 const exportClaims = z.strictObject({
   appId: z.string(),
   mode: z.enum(["live", "test"]),
-  distinctId: z.string(),
+  distinctId: z.string().min(1),
   expiresAt: z.string(),
 });
 export type ExportClaims = z.infer<typeof exportClaims>;
