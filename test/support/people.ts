@@ -51,6 +51,20 @@ export async function personEventUuids(app: TestApp, distinctId: string): Promis
   return results.map((row) => row.uuid);
 }
 
+/** The document that a person's link downloads. */
+export async function exportOf(call: Client, app: TestApp, distinctId: string): Promise<ExportedDocument> {
+  const minted = await call("POST", "/api/v1/export-person", { key: app.keys.sk_live, body: { distinctId } });
+  const answer = await call("GET", minted.body.downloadUrl);
+  if (answer.status !== 200) throw new Error(`the download answered ${answer.status}`);
+  return answer.body;
+}
+
+export interface ExportedDocument {
+  readonly person: { readonly isIdentified: boolean; readonly distinctIds: readonly unknown[] } | null;
+  readonly events: { readonly analytics: readonly { readonly uuid: string; readonly properties: unknown }[] };
+  readonly consentLog: readonly { readonly consentId: string }[];
+}
+
 export async function personOf(app: TestApp, distinctId: string) {
   return findPerson(makeCtx(app.environments.live, new Clock()), distinctId);
 }

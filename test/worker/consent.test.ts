@@ -2,6 +2,7 @@ import { env } from "cloudflare:workers";
 import { SignJWT } from "jose";
 import { describe, expect, it } from "vitest";
 import { faultyD1 } from "../support/faulty-d1.ts";
+import { exportOf } from "../support/people.ts";
 import { describeRefusals, expectError } from "../support/refusals.ts";
 import { Clock, makeApp, makeClient, type TestApp } from "../support/world.ts";
 
@@ -67,6 +68,7 @@ describe("consent", () => {
       { seq: 1, id: first.body.consentId, decision: "granted", gpc: 0 },
       { seq: 2, id: second.body.consentId, decision: "withdrawn", gpc: null },
     ]);
+    expect((await exportOf(call, app, "ana")).consentLog).toEqual([first.body, second.body]);
   });
 
   it("may be given in a browser, by the end-user alone", async () => {
