@@ -5,8 +5,9 @@ const alternatives = (schema: Schema): readonly Schema[] => schema.anyOf ?? sche
 const isNull = (schema: Schema): boolean => schema.type === "null";
 
 /** What a field holds, in a few words: "string", "list of CreditBalance", "timestamp or null". */
-export function TypeOf({ schema }: { schema: Schema }) {
+export function TypeOf({ schema, isLinked = true }: { schema: Schema; isLinked?: boolean }) {
   const name = schemaName(schema);
+  if (name !== null && !isLinked) return <>{name}</>;
   if (name !== null) return <a href={`#schema-${name}`}>{name}</a>;
   const forms = alternatives(schema);
   if (forms.length > 0) {
@@ -15,7 +16,7 @@ export function TypeOf({ schema }: { schema: Schema }) {
         {forms.map((form, index) => (
           <>
             {index > 0 && " or "}
-            <TypeOf schema={form} />
+            <TypeOf schema={form} isLinked={isLinked} />
           </>
         ))}
       </>
@@ -25,7 +26,7 @@ export function TypeOf({ schema }: { schema: Schema }) {
     const isPlain = schemaName(schema.items) === null && alternatives(schema.items).length === 0;
     return (
       <>
-        list of <TypeOf schema={schema.items} />
+        list of <TypeOf schema={schema.items} isLinked={isLinked} />
         {isPlain && "s"}
       </>
     );
@@ -153,7 +154,7 @@ function Shape({ schema, isAnswer = false }: Shown) {
           <details open={index === 0}>
             <summary>
               {index === 0 ? "As " : "Or as "}
-              <TypeOf schema={form} />
+              <TypeOf schema={form} isLinked={false} />
             </summary>
             <Fields schema={form} isAnswer={isAnswer} />
           </details>

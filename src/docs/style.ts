@@ -18,7 +18,7 @@ html { scroll-padding-top: 1.5rem; }
 body { margin: 0; background: var(--ground); color: var(--ink); line-height: 1.6;
   font: 16px/1.6 system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; }
 a { color: var(--link); text-decoration: none; }
-a:hover { text-decoration: underline; }
+a:hover, .type a, p a { text-decoration: underline; text-underline-offset: .2em; }
 :focus-visible { outline: 2px solid var(--link); outline-offset: 2px; }
 h1 { font-size: 2.1rem; line-height: 1.2; margin: 0 0 .25rem; letter-spacing: -.02em; }
 h2 { font-size: 1.6rem; margin: 0 0 .25rem; letter-spacing: -.01em; }

@@ -72,19 +72,23 @@ describe.each(guarded)("the order of refusals of $method $path", (operation) => 
     expectError(answer, code ?? "forbidden");
   });
 
-  it.runIf(operation.body !== undefined)("then weighs the body", async () => {
-    expectError(await send(operation, keyFor(operation), tooLarge), "payload_too_large");
-  });
+  if (operation.body !== undefined) {
+    it("then weighs the body", async () => {
+      expectError(await send(operation, keyFor(operation), tooLarge), "payload_too_large");
+    });
 
-  it.runIf(operation.body !== undefined)("then looks at its shape, before anything is looked for", async () => {
-    for (const body of [malformed, "{", "null", "7", '"text"']) {
-      expectError(await send(operation, keyFor(operation), body), "invalid_request");
-    }
-  });
+    it("then looks at its shape, before anything is looked for", async () => {
+      for (const body of [malformed, "{", "null", "7", '"text"']) {
+        expectError(await send(operation, keyFor(operation), body), "invalid_request");
+      }
+    });
+  }
 
-  it.runIf(operation.query?.shape.userId !== undefined)("then looks at its query", async () => {
-    expectError(await send(operation, keyFor(operation)), "invalid_request", "userId");
-  });
+  if (operation.query?.shape.userId !== undefined) {
+    it("then looks at its query", async () => {
+      expectError(await send(operation, keyFor(operation)), "invalid_request", "userId");
+    });
+  }
 });
 
 describe("the last rungs", () => {

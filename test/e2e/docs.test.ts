@@ -1,0 +1,64 @@
+import axe from "axe-core";
+import type { Browser, BrowserContextOptions } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { chromiumPath, launchBrowser, withoutChromium } from "./support/browser.ts";
+import { type Server, startServer } from "./support/server.ts";
+
+const LOOKS: Readonly<Record<string, BrowserContextOptions>> = {
+  "on a light screen": { viewport: { width: 1440, height: 900 }, colorScheme: "light" },
+  "on a dark screen": { viewport: { width: 1440, height: 900 }, colorScheme: "dark" },
+  "on a phone": { viewport: { width: 390, height: 844 } },
+};
+
+describe.skipIf(chromiumPath === null)(`the reference in a browser${withoutChromium}`, () => {
+  let server: Server;
+  let browser: Browser;
+  beforeAll(async () => {
+    [server, browser] = await Promise.all([startServer(), launchBrowser()]);
+  });
+  afterAll(async () => {
+    await browser.close();
+    await server.close();
+  });
+
+  it.each(Object.keys(LOOKS))(
+    "%s asks for nothing else, fits, has no console errors and is accessible",
+    async (look) => {
+      const page = await (await browser.newContext(LOOKS[look])).newPage();
+      const complaints: string[] = [];
+      const requests: string[] = [];
+      page.on("console", (message) => complaints.push(message.text()));
+      page.on("pageerror", (error) => complaints.push(error.message));
+      page.on("request", (request) => requests.push(request.url()));
+
+      await page.goto(`${server.url}/docs`);
+      // A browser asks for the icon of every site by itself.
+      expect(requests.filter((url) => !url.endsWith("/favicon.ico"))).toEqual([`${server.url}/docs`]);
+      expect(await page.evaluate("document.documentElement.scrollWidth <= innerWidth")).toBe(true);
+
+      // What is folded away is looked at too.
+      await page.evaluate("for (const each of document.querySelectorAll('details')) each.open = true");
+      await page.evaluate(axe.source);
+      const flaws = await page.evaluate(
+        "axe.run().then((found) => found.violations.map((one) => [one.id, one.nodes.length, one.nodes[0].html.slice(0, 200)]))",
+      );
+      expect(flaws).toEqual([]);
+      expect(complaints.filter((text) => !text.includes("404"))).toEqual([]);
+      await page.context().close();
+    },
+  );
+
+  it("goes to the operation that its contents name", async () => {
+    const page = await (await browser.newContext(LOOKS["on a light screen"] ?? {})).newPage();
+    await page.goto(`${server.url}/docs`);
+    await page
+      .getByRole("link", { name: /^Revoke a balance/ })
+      .first()
+      .click();
+    expect(page.url()).toBe(`${server.url}/docs#revokeBalance`);
+    const box = await page.locator("#revokeBalance").boundingBox();
+    expect(box?.y ?? -1).toBeGreaterThanOrEqual(0);
+    expect(box?.y ?? 900).toBeLessThan(200);
+    await page.context().close();
+  });
+});
