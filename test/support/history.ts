@@ -167,8 +167,11 @@ export async function compareState(pair: Pair, where: string): Promise<void> {
   const since = JSON.stringify([...compared.seqs]);
   const [balances, ledger] = await env.DB.batch<Row>([
     env.DB.prepare(
-      `SELECT id, unit, remaining_steps AS steps, revoked_at_ms IS NOT NULL AS revoked
-       FROM credit_balances WHERE environment_id = ? ORDER BY id`,
+      `SELECT id, unit, remaining_steps AS steps, revoked_at_ms IS NOT NULL AS revoked, ledger.steps AS sum
+       FROM credit_balances AS b LEFT JOIN (
+         SELECT balance_id, sum(delta_steps) AS steps FROM credit_ledger WHERE environment_id = ?1 GROUP BY balance_id
+       ) AS ledger ON ledger.balance_id = b.id
+       WHERE environment_id = ?1 ORDER BY id`,
     ).bind(environmentId),
     env.DB.prepare(
       `SELECT user_id AS userId, balance_id AS balanceId, pack_id AS packId, unit, delta_steps AS delta, reason,
@@ -178,7 +181,10 @@ export async function compareState(pair: Pair, where: string): Promise<void> {
     ).bind(since, environmentId),
   ]);
   const inUnits = (row: Row, steps: string): number => fromSteps(row.unit as Unit, BigInt(row[steps] ?? 0));
-  const held = (balances?.results ?? []).map((row) => [row.id, inUnits(row, "steps"), row.revoked === 1]);
+  const held = (balances?.results ?? []).map((row) => {
+    if (row.sum !== row.steps) throw new Error(`${row.id} is not the sum of its ledger ${where}`);
+    return [row.id, inUnits(row, "steps"), row.revoked === 1];
+  });
   const own = model.balances.map((b) => [b.id, fromSteps(b.unit, b.remaining), b.revoked] as const);
   expectSame(
     held,

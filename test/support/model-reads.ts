@@ -12,8 +12,20 @@ export function modelList(model: Model, userId: string, includeExpired: boolean)
     .map((b) => ({ balanceId: b.id, remaining: fromSteps(b.unit, b.remaining), status: model.statusOf(b) }));
 }
 
-/** U11: who would pay how much, and why each other would not. */
+/**
+ * U11: who would pay how much, and why each other would not: as if the debit followed now, so holds that are due count as
+ * returned (U8).
+ */
 export function modelPlan(model: Model, use: Use) {
+  const due = [...model.holds.values()].filter((hold) => hold.use.userId === use.userId && model.isDue(hold));
+  const returning = due.flatMap(({ legs }) => legs).filter(([b]) => !b.revoked);
+  for (const [b, steps] of returning) b.remaining += steps;
+  const plan = planAsItStands(model, use);
+  for (const [b, steps] of returning) b.remaining -= steps;
+  return plan;
+}
+
+function planAsItStands(model: Model, use: Use) {
   const { legs, uncovered } = model.burn(use);
   const why = (b: Balance): string => {
     if (model.statusOf(b) !== "active") return model.statusOf(b);

@@ -13,7 +13,6 @@ export type Balance = Born & Grantee & Item & Omit<Pack, "items">;
 type Leg = [balance: Balance, steps: bigint];
 type Hold = { id: string; request: string; use: Use; legs: Leg[]; expiresAt: number; state: string; body: object };
 
-const NEW = { revoked: false, remaining: 0n };
 const SCALE = { count: 1_000, tokens: 1_000, seconds: 1_000, cents: 1_000_000 };
 export const UNITS = Object.keys(SCALE) as Unit[];
 export const toSteps = (unit: Unit, amount: number) => BigInt(Math.round(amount * SCALE[unit]));
@@ -42,8 +41,8 @@ export function createModel(clock: { now: () => number }) {
   const post = (b: Balance, steps: bigint, reason: string, by: object = {}) => {
     b.remaining += steps;
     const causes = { eventId: null, reservationId: null, note: null, ...by };
-    const [delta, occurredAt] = [fromSteps(b.unit, steps), iso(clock.now())];
-    ledger.push({ userId: b.userId, ...names(b), delta, reason, ...causes, occurredAt });
+    const entry = { userId: b.userId, ...names(b), delta: fromSteps(b.unit, steps), reason };
+    ledger.push({ ...entry, ...causes, occurredAt: iso(clock.now()) });
   };
   const statusOf = (b: Balance) =>
     b.revoked ? "revoked" : b.expiresAt <= clock.now() ? "expired" : b.remaining ? "active" : "depleted";
@@ -57,9 +56,10 @@ export function createModel(clock: { now: () => number }) {
     }
   };
   /** U8: at the next write of the user, or for all users when the cron comes. */
+  const isDue = (hold: Hold) => hold.state === "open" && hold.expiresAt <= clock.now();
   const expire = (userId?: string) => {
     for (const hold of holds.values())
-      if (hold.state === "open" && hold.expiresAt <= clock.now() && hold.use.userId === (userId ?? hold.use.userId))
+      if (isDue(hold) && hold.use.userId === (userId ?? hold.use.userId))
         settle(hold, "expired", "reservation_expired");
   };
   /** U2: [left, of] is the part of the event that is still to be paid. The balances of `held` pay first (U6). */
@@ -97,7 +97,7 @@ export function createModel(clock: { now: () => number }) {
   };
 
   return {
-    ...{ balances, ledger, holds, events, burn, statusOf, ordered, expire },
+    ...{ balances, ledger, holds, events, burn, statusOf, ordered, isDue, expire, event: spend },
     grant({ items, ...pack }: Pack, to: Grantee, ids: string[]): Answer {
       const isIt = (b: Balance) =>
         to.ref ? b.userId === to.userId && b.ref === to.ref && b.packId === pack.packId : ids.includes(b.id);
@@ -105,7 +105,8 @@ export function createModel(clock: { now: () => number }) {
       expire(to.userId);
       if (!replayed && to.expiresAt <= clock.now()) return refuse(400, "invalid_request");
       for (const [index, item] of replayed ? [] : items.entries()) {
-        const b = { ...item, ...pack, ...to, ...NEW, id: ids[index] ?? "", grantedAt: clock.now() };
+        const born = { id: ids[index] ?? "", grantedAt: clock.now(), revoked: false, remaining: 0n };
+        const b = { ...item, ...pack, ...to, ...born };
         balances.push(b);
         post(b, toSteps(b.unit, b.initial), "grant");
       }
@@ -125,7 +126,6 @@ export function createModel(clock: { now: () => number }) {
       post(b, steps, "admin_adjust", { note });
       return { status: 200, body: { balanceId: b.id, remaining: left(b) } };
     },
-    event: (use: Use, spent: Spent): Answer => spend(use, spent),
     commit: (hold: Hold, quantities: Quantities, spent: Spent) => spend({ ...hold.use, quantities }, spent, hold),
     reserve(use: Use, seconds: number, id: string): Answer {
       const [known, request] = [holds.get(id), JSON.stringify([use, seconds])];

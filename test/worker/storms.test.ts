@@ -1,11 +1,19 @@
 import { env } from "cloudflare:workers";
-import { afterAll, describe, expect, it } from "vitest";
+import { afterAll, describe, expect, it, vi } from "vitest";
+import { refusalIn } from "../../src/errors.ts";
+import { randomId } from "../../src/lib/ids.ts";
+import { reserve } from "../../src/usage/reserve.ts";
+import { reserveInput } from "../../src/usage/schemas.ts";
 import { expectLedgerInvariants } from "../support/invariants.ts";
-import { type Answer, Clock, makeApp, makeClient, makeLegacyPack, makePack } from "../support/world.ts";
+import { createRandom } from "../support/random.ts";
+import { type Answer, Clock, makeApp, makeClient, makeCtx, makeLegacyPack, makePack } from "../support/world.ts";
 
 afterAll(expectLedgerInvariants);
+// Hundreds of requests each, on whatever machine.
+vi.setConfig({ testTimeout: 240_000 });
 
 const clock = new Clock();
+const SEED = Number(env.PROOF_SEED) || 1;
 
 /** An application with a wallet of cents, a key, and a way to send. */
 async function enter(settings: Partial<Env> = {}) {
@@ -79,6 +87,38 @@ describe("grants at once", () => {
   });
 });
 
+describe("holds at once", () => {
+  const ROUNDS = 200;
+  const ROUNDS_AT_ONCE = 5;
+
+  it("answers 6 of 20 holds of 75 on 500 with 200, and the others with 402", async () => {
+    const { post, grant, remaining } = await enter();
+    await grant("u", 500);
+    const body = { userId: "u", event: "call", quantities: { cents: 75 } };
+    const answers = await all(20, () => post("usage/reservations", body));
+    expect(statuses(answers)).toEqual({ 200: 6, 402: 14 });
+    expect(await remaining("u")).toEqual([50]);
+  });
+
+  it(`lets exactly 6 of 20 holds of 75 stand on 500, ${ROUNDS} times over`, async () => {
+    const { app, grant, motions } = await enter();
+    // The verb itself, as the route calls it: 4,000 requests would spend their time on everything else.
+    const ctx = makeCtx(app.environments.live, clock);
+    const input = reserveInput.parse({ userId: "u", event: "call", quantities: { cents: 75 } });
+    const play = async (round: number): Promise<void> => {
+      const userId = `u${round}`;
+      await grant(userId, 500);
+      const outcomes = await Promise.allSettled(times(20, () => reserve(ctx, { ...input, userId })));
+      const refusals = outcomes.flatMap((outcome) => (outcome.status === "rejected" ? [outcome.reason] : []));
+      expect(refusals.map((error) => refusalIn(error)?.code)).toEqual(Array(14).fill("insufficient_credits"));
+      expect(await motions(userId)).toEqual({ grant: [500], reservation_held: Array(6).fill(-75) });
+    };
+    for (let round = 0; round < ROUNDS; round += ROUNDS_AT_ONCE) {
+      await all(ROUNDS_AT_ONCE, (index) => play(round + index));
+    }
+  });
+});
+
 describe("events at once", () => {
   it("lands 142 of 300 events on one user with money for 142, and refuses 158 with 402", async () => {
     const { post, grant, remaining, motions } = await enter();
@@ -105,5 +145,78 @@ describe("events at once", () => {
     expect(distinct(answers)).toBe(1);
     expect(answers.filter(({ headers }) => headers.get("idempotent-replayed") === null)).toHaveLength(1);
     expect(await motions("u")).toEqual({ grant: [500], event_committed: [-75] });
+  });
+
+  it("settles a hold once when commits and releases of it meet", async () => {
+    const { post, grant, remaining, motions } = await enter();
+    for (let round = 0; round < 10; round++) {
+      const userId = `u${round}`;
+      const reservationId = randomId("res_");
+      await grant(userId, 500);
+      const hold = { reservationId, userId, event: "call", quantities: { cents: 75 } };
+      expect((await post("usage/reservations", hold)).status).toBe(200);
+      const settlement = `usage/reservations/${reservationId}`;
+      const answers = await all(12, (index) =>
+        index % 3 === 2
+          ? post(`${settlement}/release`, {})
+          : post(`${settlement}/commit`, { eventId: `${userId}-${index % 3}`, quantities: { cents: 60 } }),
+      );
+      const { event_committed: debits = [], reservation_released: returns } = await motions(userId);
+      expect(returns).toEqual([75]);
+      expect(statuses(answers)).toEqual({ 200: 4, 409: 8 });
+      expect(await remaining(userId)).toEqual([debits.length === 0 ? 500 : 440]);
+    }
+  });
+});
+
+describe("everything at once", () => {
+  /** What each request may be refused with, besides being done. */
+  const RIGHTFUL: Readonly<Record<string, readonly string[]>> = {
+    grant: [],
+    revoke: [],
+    reserve: ["insufficient_credits"],
+    event: ["insufficient_credits"],
+    commit: ["insufficient_credits", "reservation_closed"],
+    release: ["reservation_closed"],
+  };
+
+  it("keeps every invariant and refuses nothing wrongly in a storm of grants, holds, commits and revokes", async () => {
+    const { post, grant, remaining, motions } = await enter();
+    const random = createRandom(SEED);
+    for (let round = 0; round < 5; round++) {
+      const userId = `u${round}`;
+      const balances = await all(4, () => grant(userId, random.integer(50, 200)));
+      const reservations = times(12, () => random.id("res_"));
+      const held = { userId, event: "call", quantities: { cents: 10 } };
+      for (const reservationId of reservations) {
+        expect((await post("usage/reservations", { ...held, reservationId })).status).toBe(200);
+      }
+      const requests = {
+        grant: () => post("credits/grant", { userId, packId: "Wallet", quantity: random.integer(1, 100) }),
+        revoke: () => post("credits/revoke", { balanceId: random.pick(balances.slice(0, 2)) }),
+        reserve: () => post("usage/reservations", { ...held, quantities: { cents: random.integer(1, 150) } }),
+        event: () =>
+          post("usage/events", { ...held, eventId: random.id("e-"), quantities: { cents: random.integer(1, 90) } }),
+        commit: () =>
+          post(`usage/reservations/${random.pick(reservations)}/commit`, {
+            eventId: random.id("e-"),
+            quantities: { cents: random.integer(1, 30) },
+          }),
+        release: () => post(`usage/reservations/${random.pick(reservations)}/release`, {}),
+      };
+      const weights = { grant: 3, revoke: 1, reserve: 4, event: 4, commit: 4, release: 2 };
+      const answers = await all(80, async () => {
+        const kind = random.weighted(weights);
+        return { kind, answer: await requests[kind]() };
+      });
+      for (const { kind, answer } of answers) {
+        const code = answer.status === 200 ? null : answer.body.error.code;
+        expect([null, ...(RIGHTFUL[kind] ?? [])], `${kind}: ${JSON.stringify(answer.body)}`).toContain(code);
+      }
+      const deltas = Object.values(await motions(userId)).flat();
+      const left = (await remaining(userId)).reduce((sum, amount) => sum + amount, 0);
+      expect(deltas.reduce((sum, delta) => sum + delta, 0)).toBe(left);
+      await expectLedgerInvariants();
+    }
   });
 });

@@ -1,0 +1,218 @@
+import { env } from "cloudflare:workers";
+import { afterAll, describe, expect, it } from "vitest";
+import { NEVER_MS } from "../../src/db/schema.ts";
+import { randomId } from "../../src/lib/ids.ts";
+import { scheduled } from "../../src/scheduled.ts";
+import { compareState, exchange, type Pair } from "../support/history.ts";
+import { expectLedgerInvariants } from "../support/invariants.ts";
+import { createModel, type Pack } from "../support/model.ts";
+import type { Request } from "../support/requests.ts";
+import { Clock, makeApp, makeClient, makePack } from "../support/world.ts";
+
+afterAll(expectLedgerInvariants);
+
+const ACTIONS = ["commit", "release", "expire", "revoke", "balance expires", "adjust"] as const;
+type Action = (typeof ACTIONS)[number];
+
+/** What each action is done to: one of two reservations, or one of three balances. */
+interface Targets {
+  readonly commit: number;
+  readonly release: number;
+  readonly expire: number;
+  readonly revoke: number;
+  readonly "balance expires": number;
+  readonly adjust: number;
+}
+
+/** One order of the six actions, on their targets. */
+interface Interleaving {
+  readonly order: readonly Action[];
+  readonly targets: Targets;
+}
+
+interface User {
+  readonly userId: string;
+  readonly interleaving: Interleaving;
+}
+
+function ordersOf(actions: readonly Action[]): Action[][] {
+  if (actions.length === 0) return [[]];
+  return actions.flatMap((first) =>
+    ordersOf(actions.filter((action) => action !== first)).map((rest) => [first, ...rest]),
+  );
+}
+
+/** Every target that the six actions can have: 2 × 2 × 2 × 3 × 3 × 3. */
+const TARGETS: readonly Targets[] = Array.from({ length: 216 }, (_, index) => ({
+  commit: index % 2,
+  release: (index >> 1) % 2,
+  expire: (index >> 2) % 2,
+  revoke: Math.floor(index / 8) % 3,
+  "balance expires": Math.floor(index / 24) % 3,
+  adjust: Math.floor(index / 72) % 3,
+}));
+
+// Every order; its targets are another of all 216 each time. 89 and 216 have no common divisor. The soak turns the
+// targets 20 times further, so that each order meets 20 of them.
+const TURNS = env.SOAK_OPERATIONS === "" ? 1 : 20;
+const INTERLEAVINGS: readonly Interleaving[] = Array.from({ length: TURNS }, (_, turn) =>
+  ordersOf(ACTIONS).map((order, index) => ({
+    order,
+    targets: TARGETS[((index + turn * 11) * 89) % TARGETS.length] as Targets,
+  })),
+).flat();
+
+const STEP_MS = 60_000;
+const CHUNK = 60;
+
+/** Three balances, the first two in tokens, the last in cents; the second pays after the first. */
+const PACKS = [
+  { name: "First", amountSteps: 100_000, unit: "tokens", matches: [{ event: "chat.*" }], priority: 1 },
+  { name: "Second", amountSteps: 200_000, unit: "tokens", matches: [], priority: 2 },
+  { name: "Third", amountSteps: 9_000_000, unit: "cents", matches: [], priority: 3 },
+] as const;
+
+async function enter(): Promise<{ pair: Pair; clock: Clock }> {
+  const clock = new Clock();
+  const app = await makeApp();
+  const packs: Pack[] = [];
+  for (const { name, ...item } of PACKS) {
+    const packId = await makePack(app.appId, name, [item]);
+    const stored = await env.DB.prepare("SELECT id FROM credit_pack_items WHERE pack_id = ?")
+      .bind(packId)
+      .first<{ id: string }>();
+    const { amountSteps, unit, priority, matches } = item;
+    const initial = amountSteps / (unit === "cents" ? 1_000_000 : 1_000);
+    const packItemId = stored?.id ?? "";
+    packs.push({ packId, packName: name, items: [{ packItemId, unit, initial, priority, matches: [...matches] }] });
+  }
+  const pair: Pair = {
+    call: makeClient(clock),
+    key: app.keys.sk_live,
+    cron: () => scheduled(env, { now: clock.now, newId: randomId }),
+    environmentId: app.environments.live.id,
+    packs,
+    model: createModel(clock),
+    compared: { rows: 0, seqs: new Map() },
+  };
+  return { pair, clock };
+}
+
+/** Brings every user's three balances to life in one statement: what is tried here comes after the grants. */
+async function issueAll(pair: Pair, clock: Clock, users: readonly User[]): Promise<void> {
+  const births = users.flatMap(({ userId, interleaving: { order, targets } }) =>
+    PACKS.map((item, index) => {
+      const isToExpire = targets["balance expires"] === index;
+      const expiresAt = isToExpire ? clock.ms + (order.indexOf("balance expires") + 1) * STEP_MS : Infinity;
+      const pack = pair.packs[index] as Pack;
+      const id = randomId("crb_");
+      pair.model.grant(pack, { userId, ref: null, expiresAt }, [id]);
+      const { packId, packName, items } = pack;
+      const { amountSteps, unit, matches, priority } = item;
+      return {
+        ...{ userId, id, packId, packName, unit, priority, amountSteps, seq: index + 1 },
+        packItemId: items[0]?.packItemId,
+        matches: JSON.stringify(matches),
+        expiresAtMs: Math.min(expiresAt, NEVER_MS),
+      };
+    }),
+  );
+  await env.DB.prepare(
+    `INSERT INTO credit_balances (
+       environment_id, user_id, id, pack_id, pack_name, pack_item_id, unit, matches, priority, initial_steps,
+       remaining_steps, is_live, source, granted_at_ms, expires_at_ms, grant_seq, last_seq
+     )
+     SELECT CAST(?1 AS INTEGER), value ->> 'userId', value ->> 'id', value ->> 'packId', value ->> 'packName',
+       value ->> 'packItemId', value ->> 'unit', value ->> 'matches', value ->> 'priority', value ->> 'amountSteps',
+       value ->> 'amountSteps', 1, 'grant', CAST(?2 AS INTEGER), value ->> 'expiresAtMs', value ->> 'seq', value ->> 'seq'
+     FROM json_each(?3) ORDER BY key`,
+  )
+    .bind(pair.environmentId, clock.ms, JSON.stringify(births))
+    .run();
+}
+
+/** Holds the two reservations; the one that is to expire does so at its place. */
+async function reserveBoth(pair: Pair, { userId, interleaving: { order, targets } }: User): Promise<void> {
+  // The first holds 100 and 60 tokens, the second 140 tokens and 6 cents: they share the second balance.
+  for (const [index, quantities] of [{ tokens: 160 }, { tokens: 200, cents: 20 }].entries()) {
+    const seconds = targets.expire === index ? ((order.indexOf("expire") + 1) * STEP_MS) / 1_000 : 86_400;
+    const use = { userId, event: "chat.completed", quantities: { count: 0, ...quantities } };
+    const reservationId = reservationOf(userId, index);
+    const answer = await exchange(pair, { kind: "reserve", use, seconds, reservationId }, "a hold");
+    expect(answer.status).toBe(200);
+  }
+}
+
+const reservationOf = (userId: string, index: number): string => `res_${userId}_${index}`;
+
+/** What the action asks of Purser; null for what the clock alone does. */
+function requestOf(pair: Pair, userId: string, action: Action, targets: Targets): Request | null {
+  const target = targets[action];
+  const balance = pair.model.balances.filter((b) => b.userId === userId)[target];
+  const balanceId = balance?.id ?? "";
+  switch (action) {
+    case "commit": {
+      const spent = { eventId: `${userId}-commit` };
+      // Less than was held for the first reservation, more for the second.
+      const quantities = target === 0 ? { tokens: 110.5 } : { tokens: 250, cents: 20.000001 };
+      return { kind: "commit", reservationId: reservationOf(userId, target), quantities, spent };
+    }
+    case "release":
+      return { kind: "release", reservationId: reservationOf(userId, target) };
+    case "revoke":
+      return { kind: "revoke", balanceId, reason: "refunded" };
+    case "adjust":
+      return { kind: "adjust", balanceId, delta: -3, note: "by hand" };
+    case "expire":
+    case "balance expires":
+      return null;
+  }
+}
+
+/** Plays a chunk in step, one user each: the clock moves, then every user's next action is done, all at once. */
+async function play(chunk: readonly Interleaving[], withCron: boolean): Promise<void> {
+  const { pair, clock } = await enter();
+  const users = chunk.map((interleaving, index): User => ({ userId: `user${index}`, interleaving }));
+  for (const { userId } of users) pair.compared.seqs.set(userId, 0);
+  await issueAll(pair, clock, users);
+  await Promise.all(users.map((user) => reserveBoth(pair, user)));
+  await compareState(pair, "before the first action");
+  for (let place = 0; place < ACTIONS.length; place++) {
+    clock.advance(STEP_MS);
+    if (withCron) await exchange(pair, { kind: "cron" }, "the cron");
+    await Promise.all(
+      users.map(async ({ userId, interleaving: { order, targets } }) => {
+        const action = order[place];
+        const request = action === undefined ? null : requestOf(pair, userId, action, targets);
+        const where = `action ${place + 1} of ${JSON.stringify({ order, targets })}`;
+        if (request !== null) await exchange(pair, request, where);
+      }),
+    );
+    await compareState(pair, `after action ${place + 1}`);
+  }
+  clock.advance(86_400_000);
+  await exchange(pair, { kind: "cron" }, "the last cron");
+  await compareState(pair, "at the end");
+  expect([...pair.model.holds.values()].map(({ state }) => state)).not.toContain("open");
+}
+
+describe(`${INTERLEAVINGS.length} interleavings of commit, release, expire, revoke, a balance's own expiry and adjust`, () => {
+  const timeout = 240_000 * TURNS;
+
+  it("end as decisions.md says, the ledger right after every step, when the cron expires holds", {
+    timeout,
+  }, async () => {
+    for (let start = 0; start < INTERLEAVINGS.length; start += CHUNK) {
+      // Every other chunk here, the others in the next test.
+      if ((start / CHUNK) % 2 === 0) await play(INTERLEAVINGS.slice(start, start + CHUNK), true);
+    }
+  });
+
+  it("end as decisions.md says, the ledger right after every step, when the user's next write expires holds", {
+    timeout,
+  }, async () => {
+    for (let start = 0; start < INTERLEAVINGS.length; start += CHUNK) {
+      if ((start / CHUNK) % 2 === 1) await play(INTERLEAVINGS.slice(start, start + CHUNK), false);
+    }
+  });
+});
