@@ -69,7 +69,8 @@ function personHead({ person, ids }: Snapshot): string {
   if (person === null) {
     return '{"personId":null,"distinctIds":[],"properties":{},"createdAt":null,"lastSeenAt":null,"isIdentified":false';
   }
-  const distinctIds = ids.map(({ distinctId, via, linkedAtMs }) => ({
+  const asLinked = ids.toSorted((a, b) => (a.linkedAtMs ?? 0) - (b.linkedAtMs ?? 0));
+  const distinctIds = asLinked.map(({ distinctId, via, linkedAtMs }) => ({
     distinctId,
     linkedAt: linkedAtMs === null ? null : iso(linkedAtMs),
     via,

@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { balance, ledgerEntry } from "../credits/schemas.ts";
+import { balance, ledgerEntry, payment, quantitiesOutput } from "../credits/schemas.ts";
 import { identifier } from "../http/fields.ts";
 import { consentEntry } from "../people/schemas.ts";
 
@@ -24,13 +24,6 @@ export const exportDownloadInput = z.object({ token: z.string().describe("As it 
 
 /** What a caller put into an event or said of a person: any JSON object, just as it came. */
 const properties = z.record(z.string(), z.unknown());
-
-const quantities = z.strictObject({
-  count: z.number().optional(),
-  tokens: z.number().optional(),
-  seconds: z.number().optional(),
-  cents: z.number().optional(),
-});
 
 const exportedBalance = balance
   .extend({
@@ -59,7 +52,7 @@ const exportMotion = z
 export const exportedPerson = z
   .strictObject({
     personId: z.string().nullable().describe("Null for somebody of whom only credits, usage or consents are held."),
-    distinctIds: z.array(exportedDistinctId),
+    distinctIds: z.array(exportedDistinctId).describe("In the order in which they were linked."),
     properties,
     createdAt: time.nullable(),
     lastSeenAt: time.nullable(),
@@ -89,19 +82,11 @@ export const meteringEntry = z
     userId: z.string(),
     event: z.string(),
     model: z.string().nullable(),
-    quantities,
+    quantities: quantitiesOutput,
     occurredAt: time,
     receivedAt: time,
-    debits: z.array(
-      z.strictObject({
-        balanceId: z.string(),
-        packId: z.string(),
-        unit: z.enum(["count", "tokens", "seconds", "cents"]),
-        amount: z.number(),
-        remaining: z.number(),
-      }),
-    ),
-    uncovered: quantities.nullable(),
+    debits: z.array(payment),
+    uncovered: quantitiesOutput.nullable(),
     properties: properties.nullable(),
   })
   .meta({ id: "MeteringEvent" });

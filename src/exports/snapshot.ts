@@ -5,8 +5,9 @@ import { rows } from "../db/statement.ts";
 import { assert } from "../lib/assert.ts";
 import { type AuditRow, audited, type Subject } from "./audit.ts";
 import { type BalancePageRow, firstBalances } from "./balances.ts";
-import { type EntryRow, firstEntries } from "./entries.ts";
+import { firstEntries } from "./entries.ts";
 import type { ListName } from "./lists.ts";
+import type { EntryRow } from "./place.ts";
 import { type Bound, columnsOf, type Reading } from "./reading.ts";
 
 export interface IdRow {
@@ -38,12 +39,16 @@ export interface Snapshot {
 /** Of how many ids the first rows are read with the snapshot: each costs a row in every list's statement. */
 export const firstIdsMax = 32;
 
-/** The application, the id that was asked for if it belongs to a person, and that person's ids in their own order. */
+/**
+ * The application, the id that was asked for if it belongs to a person, and that person's ids. The index is named: left
+ * to itself, the planner may read every id of the application.
+ */
 const fromIds = ({ appId, mode, distinctId }: Subject): SQL => sql`
   FROM environments AS e
   LEFT JOIN person_distinct_ids AS asked
     ON asked.environment_id = e.id AND asked.distinct_id = ${distinctId} AND asked.person_id IS NOT NULL
-  LEFT JOIN person_distinct_ids AS d ON d.environment_id = asked.environment_id AND d.person_id = asked.person_id
+  LEFT JOIN person_distinct_ids AS d INDEXED BY person_distinct_ids_person
+    ON d.environment_id = asked.environment_id AND d.person_id = asked.person_id
   WHERE e.app_id = ${appId} AND e.mode = ${mode}`;
 
 function idsStatement(db: Db, subject: Subject) {
@@ -109,10 +114,22 @@ export async function takeSnapshot(db: Db, subject: Subject, opened: AuditRow): 
     person,
     ids: idRows,
     bounds: boundsOf(idRows),
-    first: { ledger, exports, analytics, metering, consent },
+    first: {
+      ledger: ledger.map(asEntry),
+      exports: exports.map(asEntry),
+      analytics: analytics.map(asEntry),
+      metering: metering.map(asEntry),
+      consent: consent.map(asEntry),
+    },
     firstBalances: balances,
   };
 }
+
+const asEntry = (row: { seq: number; text: string | number; position?: number }): EntryRow => [
+  row.seq,
+  row.text,
+  row.position,
+];
 
 function boundsOf(ids: readonly IdRow[]): Snapshot["bounds"] {
   const of = (name: ListName): Bound[] =>

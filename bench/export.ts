@@ -1,0 +1,169 @@
+/**
+ * What an export of a long life costs (README.md, "What it costs"): `npm run bench:export`. A person of 10,000 analytics
+ * events, one of 1,000,000, each exported by Purser and by a bare Worker that streams the same SQL text, in turns.
+ */
+import { type Bench, makeApp, median, type Reading, readAnswer, startBench } from "./support.ts";
+
+const ROUNDS = 3;
+const PEOPLE = [
+  { distinctId: "ten-thousand", events: 10_000 },
+  { distinctId: "million", events: 1_000_000 },
+] as const;
+const SLOW_BYTES_A_SECOND = 4_000_000;
+const SLOW_FOR_MS = 20_000;
+
+const mega = (bytes: number): string => (bytes / 1e6).toFixed(1);
+const whole = (value: number): string => Math.round(value).toLocaleString("en");
+const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
+
+/** About 300 bytes of properties an event, as a page view of posthog-js has them. */
+const PROPERTIES = `'{"$current_url":"https://shop.example.com/products/' || i || '?ref=newsletter","$browser":"Firefox",' ||
+  '"$browser_version":147,"$os":"Linux","$screen_height":1080,"$screen_width":1920,"$referrer":"$direct",' ||
+  '"title":"Product ' || i || ' — Zoë’s shop","$session_id":"0194685f-8a3c-7d11-9f2b-' || printf('%012d', i) || '"}'`;
+
+async function fill(db: D1Database, environmentId: number, distinctId: string, events: number): Promise<void> {
+  await db.batch([
+    db
+      .prepare(
+        `INSERT INTO persons (environment_id, id, properties, is_identified, created_at_ms, last_seen_at_ms)
+         VALUES (CAST(? AS INTEGER), ?, '{}', 1, 1762161300000, 1762161300000)`,
+      )
+      .bind(environmentId, `per_${distinctId}`),
+    db
+      .prepare(
+        `INSERT INTO person_distinct_ids (environment_id, distinct_id, person_id, via, linked_at_ms, event_count)
+         VALUES (CAST(? AS INTEGER), ?, ?, 'identify', 1762161300000, CAST(? AS INTEGER))`,
+      )
+      .bind(environmentId, distinctId, `per_${distinctId}`, events),
+  ]);
+  for (let from = 1; from <= events; from += 50_000) {
+    const to = Math.min(events, from + 49_999);
+    await db
+      .prepare(
+        `INSERT INTO analytics_events (
+           environment_id, distinct_id, seq, uuid, event, timestamp_ms, received_at_ms, properties
+         )
+         WITH RECURSIVE n(i) AS (SELECT ${from} UNION ALL SELECT i + 1 FROM n WHERE i < ${to})
+         SELECT CAST(?1 AS INTEGER), ?2, i, printf('0194685f-8a3c-7d11-%04x-%012x', length(?2), i), '$pageview',
+           1762161300000 + i * 1009, 1762161300200 + i * 1009, ${PROPERTIES}
+         FROM n`,
+      )
+      .bind(environmentId, distinctId)
+      .run();
+  }
+}
+
+async function mint(url: string, key: string, distinctId: string): Promise<string> {
+  const response = await fetch(`${url}/api/v1/export-person`, {
+    method: "POST",
+    headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
+    body: JSON.stringify({ distinctId }),
+  });
+  const { downloadUrl } = (await response.json()) as { downloadUrl: string };
+  return downloadUrl;
+}
+
+/** Memory once nothing happens any more: the least of a few looks. */
+async function idle(bench: Bench): Promise<number> {
+  let least = Number.POSITIVE_INFINITY;
+  for (let look = 0; look < 10; look++) {
+    await pause(200);
+    least = Math.min(least, await bench.residentBytes());
+  }
+  return least;
+}
+
+async function main(): Promise<void> {
+  const bench = await startBench({
+    purser: "src/index.ts",
+    bare: "bench/workers/bare-export.ts",
+    counted: "bench/workers/counted.ts",
+  });
+  try {
+    const app = await makeApp(bench.db);
+    const startedMs = performance.now();
+    for (const { distinctId, events } of PEOPLE) await fill(bench.db, app.environmentId, distinctId, events);
+    console.log(`Filled in ${((performance.now() - startedMs) / 1_000).toFixed(1)} s.`);
+
+    const urlsOf = async (distinctId: string) => ({
+      purser: await mint(bench.urls.purser ?? "", app.key, distinctId),
+      bare: `${bench.urls.bare}/?environment=${app.environmentId}&distinctId=${distinctId}`,
+    });
+    // Both are run in before anything is measured.
+    const small = await urlsOf("ten-thousand");
+    for (const url of [small.purser, small.bare, small.purser, small.bare]) await readAnswer(url, bench.residentBytes);
+
+    console.log(
+      `\n${"events".padStart(9)}  ${"worker".padEnd(7)} ${"first byte".padStart(11)} ${"rows/s".padStart(9)} ${"MB/s".padStart(6)} ${"MB".padStart(6)} ${"peak MB above idle".padStart(19)}`,
+    );
+    for (const { distinctId, events } of PEOPLE) {
+      const readings: Record<"purser" | "bare", { reading: Reading; aboveIdle: number }[]> = { purser: [], bare: [] };
+      for (let round = 0; round < ROUNDS; round++) {
+        const urls = await urlsOf(distinctId);
+        for (const worker of round % 2 === 0 ? (["purser", "bare"] as const) : (["bare", "purser"] as const)) {
+          const before = await idle(bench);
+          const reading = await readAnswer(urls[worker], bench.residentBytes);
+          readings[worker].push({ reading, aboveIdle: reading.peakBytes - before });
+          if (worker === "purser" && !reading.end.endsWith("]}")) throw new Error("the document was cut short");
+        }
+      }
+      const rates = { purser: 0, bare: 0 };
+      for (const worker of ["purser", "bare"] as const) {
+        const of = (pick: (entry: { reading: Reading; aboveIdle: number }) => number) =>
+          median(readings[worker].map(pick));
+        const totalMs = of(({ reading }) => reading.totalMs);
+        const bytes = of(({ reading }) => reading.bytes);
+        rates[worker] = events / totalMs;
+        console.log(
+          `${whole(events).padStart(9)}  ${worker.padEnd(7)} ${`${of(({ reading }) => reading.firstByteMs).toFixed(1)} ms`.padStart(11)} ` +
+            `${whole((events * 1_000) / totalMs).padStart(9)} ${mega((bytes * 1_000) / totalMs).padStart(6)} ${mega(bytes).padStart(6)} ` +
+            `${readings[worker]
+              .map(({ aboveIdle }) => mega(aboveIdle))
+              .join(" / ")
+              .padStart(19)}`,
+        );
+      }
+      console.log(`${"".padStart(9)}  Purser at ${(rates.purser / rates.bare).toFixed(2)} of the bare Worker's rate`);
+    }
+
+    console.log("\nMemory above idle, for as much work in small documents and in one:");
+    for (const { name, distinctId, times } of [
+      { name: "10,000 events, 100 times one after another", distinctId: "ten-thousand", times: 100 },
+      { name: "1,000,000 events, once", distinctId: "million", times: 1 },
+    ]) {
+      const link = (await urlsOf(distinctId)).purser;
+      const before = await idle(bench);
+      let peak = 0;
+      for (let time = 0; time < times; time++) {
+        peak = Math.max(peak, (await readAnswer(link, bench.residentBytes)).peakBytes);
+      }
+      console.log(`${name}: idle ${mega(before)} MB, peak ${mega(peak - before)} MB above`);
+    }
+
+    console.log("\nA slow reader of the million:");
+    const before = await idle(bench);
+    const slow = await readAnswer((await urlsOf("million")).purser, bench.residentBytes, {
+      bytesASecond: SLOW_BYTES_A_SECOND,
+      forMs: SLOW_FOR_MS,
+    });
+    console.log(
+      `${mega(slow.bytes)} MB in ${(slow.totalMs / 1_000).toFixed(1)} s: idle ${mega(before)} MB, peak ${mega(slow.peakBytes - before)} MB above`,
+    );
+
+    console.log("\nD1's own counters:");
+    for (const { distinctId, events } of PEOPLE) {
+      const link = await mint(bench.urls.counted ?? "", app.key, distinctId);
+      await fetch(`${bench.urls.counted}/spent`);
+      await readAnswer(link, bench.residentBytes);
+      const spent = (await (await fetch(`${bench.urls.counted}/spent`)).json()) as Record<string, number>;
+      console.log(
+        `${whole(events).padStart(9)} events: ${spent.roundTrips} trips, ${whole(spent.rowsRead ?? 0)} rows read ` +
+          `(${((spent.rowsRead ?? 0) / events).toFixed(4)} a row exported), ${spent.rowsWritten} written`,
+      );
+    }
+  } finally {
+    await bench.close();
+  }
+}
+
+await main();

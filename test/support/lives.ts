@@ -1,0 +1,172 @@
+import { env } from "cloudflare:workers";
+import type { Environment } from "../../src/context.ts";
+import { randomId } from "../../src/lib/ids.ts";
+
+const AT_MS = Date.UTC(2025, 10, 3, 9, 15);
+
+async function run(sql: string, ...values: unknown[]): Promise<void> {
+  await env.DB.prepare(sql)
+    .bind(...values)
+    .run();
+}
+
+const counter = (from: number, to: number): string =>
+  `WITH RECURSIVE n(i) AS (SELECT ${from} UNION ALL SELECT i + 1 FROM n WHERE i < ${to})`;
+
+export interface SeededPerson {
+  readonly id: string;
+  readonly properties?: string;
+  readonly isIdentified?: boolean;
+}
+
+/** A person with their distinct ids, in the order in which they were linked. */
+export async function seedPerson(
+  { id: environmentId }: Environment,
+  person: SeededPerson,
+  distinctIds: readonly string[],
+): Promise<void> {
+  await run(
+    `INSERT INTO persons (environment_id, id, properties, is_identified, created_at_ms, last_seen_at_ms)
+     VALUES (CAST(? AS INTEGER), ?, ?, ?, ${AT_MS}, ${AT_MS + 1})`,
+    environmentId,
+    person.id,
+    person.properties ?? "{}",
+    person.isIdentified === false ? 0 : 1,
+  );
+  await run(
+    `INSERT INTO person_distinct_ids (environment_id, distinct_id, person_id, via, linked_at_ms)
+     SELECT CAST(? AS INTEGER), value, ?, 'identify', ${AT_MS} + key FROM json_each(?)`,
+    environmentId,
+    person.id,
+    JSON.stringify(distinctIds),
+  );
+}
+
+/** Analytics events of an id, one for each JSON text of properties; the id belongs to nobody unless it is a person's. */
+export async function seedAnalytics(
+  { id: environmentId }: Environment,
+  distinctId: string,
+  properties: readonly string[],
+): Promise<void> {
+  const row = await env.DB.prepare(
+    "SELECT event_count AS count FROM person_distinct_ids WHERE environment_id = ? AND distinct_id = ?",
+  )
+    .bind(environmentId, distinctId)
+    .first<{ count: number }>();
+  if (row === null) {
+    await run(
+      "INSERT INTO person_distinct_ids (environment_id, distinct_id) VALUES (CAST(? AS INTEGER), ?)",
+      environmentId,
+      distinctId,
+    );
+  }
+  // A statement takes 2 MB of one value.
+  for (let index = 0, size = 0, some: string[] = []; index < properties.length; index++) {
+    const text = properties[index] ?? "{}";
+    some.push(text);
+    size += text.length;
+    if (size < 500_000 && index + 1 < properties.length) continue;
+    const before = (row?.count ?? 0) + index + 1 - some.length;
+    await run(
+      `INSERT INTO analytics_events (
+         environment_id, distinct_id, seq, uuid, event, timestamp_ms, received_at_ms, properties
+       )
+       SELECT CAST(? AS INTEGER), ?, CAST(? AS INTEGER) + 1 + key, ? || key, 'seen', ${AT_MS} + key, ${AT_MS} + key, value
+       FROM json_each(?)`,
+      environmentId,
+      distinctId,
+      before,
+      randomId("uuid-"),
+      JSON.stringify(some),
+    );
+    [some, size] = [[], 0];
+  }
+  await run(
+    "UPDATE person_distinct_ids SET event_count = event_count + CAST(? AS INTEGER) WHERE environment_id = ? AND distinct_id = ?",
+    properties.length,
+    environmentId,
+    distinctId,
+  );
+}
+
+/** Usage events that no balance paid for, each later than the one before. */
+export async function seedUsage({ id: environmentId }: Environment, userId: string, count: number): Promise<void> {
+  await run(
+    `INSERT INTO usage_events (
+       environment_id, user_id, occurred_by_ms, seq, event_id, event, count_steps, occurred_at_ms, received_at_ms,
+       request_hash, debits, uncovered
+     )
+     ${counter(1, count)}
+     SELECT CAST(? AS INTEGER), ?, ${AT_MS} + i / 3, i, ? || i, 'chat.completed', 1000, ${AT_MS} + i / 3, ${AT_MS} + i,
+       'hash', '[]', '{"count":1}'
+     FROM n`,
+    environmentId,
+    userId,
+    randomId("evt-"),
+  );
+}
+
+export async function seedConsents({ id: environmentId }: Environment, distinctId: string, count: number) {
+  await run(
+    `INSERT INTO consent_log (
+       environment_id, distinct_id, seq, id, purpose, decision, occurred_at_ms, received_at_ms
+     )
+     ${counter(1, count)} SELECT CAST(? AS INTEGER), ?, i, ? || i, 'analytics', 'granted', ${AT_MS} + i, ${AT_MS} + i FROM n`,
+    environmentId,
+    distinctId,
+    randomId("con_"),
+  );
+}
+
+/** A balance of 1,000,000 steps, drawn down `motions` times by one step. Answers its id. */
+export async function seedBalance({ id: environmentId }: Environment, userId: string, motions = 0): Promise<string> {
+  const balanceId = randomId("crb_");
+  const last = await env.DB.prepare(
+    "SELECT coalesce(max(seq), 0) AS seq FROM credit_ledger WHERE environment_id = ? AND user_id = ?",
+  )
+    .bind(environmentId, userId)
+    .first<{ seq: number }>();
+  const grantSeq = (last?.seq ?? 0) + 1;
+  await run(
+    `INSERT INTO credit_balances (
+       environment_id, user_id, id, pack_id, pack_name, pack_item_id, unit, matches, priority, initial_steps,
+       remaining_steps, is_live, source, granted_at_ms, expires_at_ms, grant_seq, last_seq
+     )
+     VALUES (CAST(? AS INTEGER), ?, ?, 'cpk_1', 'Starter', 'cpi_1', 'cents', '[]', 100, 1000000, 1000000, 1, 'grant',
+       ${AT_MS}, ${Number.MAX_SAFE_INTEGER}, CAST(? AS INTEGER), CAST(? AS INTEGER))`,
+    environmentId,
+    userId,
+    balanceId,
+    grantSeq,
+    grantSeq,
+  );
+  if (motions > 0) await seedMotions({ id: environmentId }, userId, balanceId, motions);
+  return balanceId;
+}
+
+/** Draws a balance down by one step, `motions` times. */
+export async function seedMotions(
+  { id: environmentId }: Pick<Environment, "id">,
+  userId: string,
+  balanceId: string,
+  motions: number,
+): Promise<void> {
+  await run(
+    `INSERT INTO credit_ledger (
+       environment_id, user_id, seq, balance_id, pack_id, unit, delta_steps, balance_after_steps, previous_seq, reason,
+       event_id, occurred_at_ms
+     )
+     ${counter(1, motions)}
+     SELECT b.environment_id, b.user_id, last.seq + i, b.id, b.pack_id, b.unit, -1, b.remaining_steps - i,
+       iif(i = 1, b.last_seq, last.seq + i - 1), 'event_committed', 'evt-' || i, ${AT_MS} + i
+     FROM (
+       SELECT max(seq) AS seq FROM credit_ledger WHERE environment_id = ?1 AND user_id = ?2
+     ) AS last, (
+       SELECT * FROM credit_balances WHERE environment_id = ?1 AND user_id = ?2 AND id = ?3 LIMIT 1
+     ) AS b, n
+     ORDER BY i`,
+    environmentId,
+    userId,
+    balanceId,
+  );
+}
