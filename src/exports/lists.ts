@@ -40,8 +40,9 @@ export const amountSql = (column: string, decimals: 3 | 6): string => {
   return `iif(${column} IS NULL, NULL, iif(${column} < 0, '-', '') || rtrim(rtrim(${digits}, '0'), '.'))`;
 };
 
+/** A unit that the event carries: 0 of it is none. */
 const quantity = (unit: "tokens" | "seconds" | "cents"): string =>
-  `coalesce(',"${unit}":' || ${amountSql(`t.${unit}_steps`, unit === "cents" ? 6 : 3)}, '')`;
+  `coalesce(',"${unit}":' || ${amountSql(`nullif(t.${unit}_steps, 0)`, unit === "cents" ? 6 : 3)}, '')`;
 
 const fields = (pairs: readonly (readonly [name: string, value: string])[]): string =>
   pairs.map(([name, value], index) => `'${index === 0 ? "{" : ","}"${name}":' || ${value}`).join(" || ");

@@ -89,14 +89,19 @@ export async function seedAnalytics(
   );
 }
 
-/** Usage events that no balance paid for, each later than the one before. */
-export async function seedUsage({ id: environmentId }: Environment, userId: string, count: number): Promise<void> {
+/** An id's usage events of seq `from` to `to`, which no balance paid for. */
+export async function seedUsage(
+  { id: environmentId }: Environment,
+  userId: string,
+  to: number,
+  from = 1,
+): Promise<void> {
   await run(
     `INSERT INTO usage_events (
        environment_id, user_id, occurred_by_ms, seq, event_id, event, count_steps, occurred_at_ms, received_at_ms,
        request_hash, debits, uncovered
      )
-     ${counter(1, count)}
+     ${counter(from, to)}
      SELECT CAST(? AS INTEGER), ?, ${AT_MS} + i / 3, i, ? || i, 'chat.completed', 1000, ${AT_MS} + i / 3, ${AT_MS} + i,
        'hash', '[]', '{"count":1}'
      FROM n`,
@@ -106,42 +111,42 @@ export async function seedUsage({ id: environmentId }: Environment, userId: stri
   );
 }
 
-export async function seedConsents({ id: environmentId }: Environment, distinctId: string, count: number) {
+/** An id's consents of seq `from` to `to`. */
+export async function seedConsents({ id: environmentId }: Environment, distinctId: string, to: number, from = 1) {
   await run(
     `INSERT INTO consent_log (
        environment_id, distinct_id, seq, id, purpose, decision, occurred_at_ms, received_at_ms
      )
-     ${counter(1, count)} SELECT CAST(? AS INTEGER), ?, i, ? || i, 'analytics', 'granted', ${AT_MS} + i, ${AT_MS} + i FROM n`,
+     ${counter(from, to)} SELECT CAST(? AS INTEGER), ?, i, ? || i, 'analytics', 'granted', ${AT_MS} + i, ${AT_MS} + i FROM n`,
     environmentId,
     distinctId,
     randomId("con_"),
   );
 }
 
-/** A balance of 1,000,000 steps, drawn down `motions` times by one step. Answers its id. */
-export async function seedBalance({ id: environmentId }: Environment, userId: string, motions = 0): Promise<string> {
-  const balanceId = randomId("crb_");
-  const last = await env.DB.prepare(
-    "SELECT coalesce(max(seq), 0) AS seq FROM credit_ledger WHERE environment_id = ? AND user_id = ?",
-  )
-    .bind(environmentId, userId)
-    .first<{ seq: number }>();
-  const grantSeq = (last?.seq ?? 0) + 1;
+/** Balances of 1,000,000 steps each. Answers their ids. */
+export async function seedBalances(
+  { id: environmentId }: Environment,
+  userId: string,
+  count: number,
+): Promise<string[]> {
+  const balanceIds = Array.from({ length: count }, () => randomId("crb_"));
   await run(
     `INSERT INTO credit_balances (
        environment_id, user_id, id, pack_id, pack_name, pack_item_id, unit, matches, priority, initial_steps,
        remaining_steps, is_live, source, granted_at_ms, expires_at_ms, grant_seq, last_seq
      )
-     VALUES (CAST(? AS INTEGER), ?, ?, 'cpk_1', 'Starter', 'cpi_1', 'cents', '[]', 100, 1000000, 1000000, 1, 'grant',
-       ${AT_MS}, ${Number.MAX_SAFE_INTEGER}, CAST(? AS INTEGER), CAST(? AS INTEGER))`,
+     SELECT CAST(?1 AS INTEGER), ?2, value, 'cpk_1', 'Starter', 'cpi_1', 'cents', '[]', 100, 1000000, 1000000, 1, 'grant',
+       ${AT_MS}, ${Number.MAX_SAFE_INTEGER}, last.seq + 1 + key, last.seq + 1 + key
+     FROM json_each(?3), (
+       SELECT coalesce(max(seq), 0) AS seq FROM credit_ledger WHERE environment_id = ?1 AND user_id = ?2
+     ) AS last
+     ORDER BY key`,
     environmentId,
     userId,
-    balanceId,
-    grantSeq,
-    grantSeq,
+    JSON.stringify(balanceIds),
   );
-  if (motions > 0) await seedMotions({ id: environmentId }, userId, balanceId, motions);
-  return balanceId;
+  return balanceIds;
 }
 
 /** Draws a balance down by one step, `motions` times. */

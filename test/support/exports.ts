@@ -1,0 +1,61 @@
+import { env } from "cloudflare:workers";
+import { type Schema, Validator } from "@cfworker/json-schema";
+import { createApp } from "../../src/app.ts";
+import { type ExportDocument, exportDocumentSchema } from "../../src/exports/schemas.ts";
+import { signToken } from "../../src/exports/token.ts";
+import { randomId } from "../../src/lib/ids.ts";
+import { DAY_MS, iso } from "../../src/lib/time.ts";
+import type { Clock, TestApp } from "./world.ts";
+
+// As a reader gets it: what JSON drops is not there.
+const published = JSON.parse(JSON.stringify(exportDocumentSchema())) as Schema;
+const validator = new Validator(published, "2020-12", false);
+
+/** Parses a document, and holds it against the published JSON Schema. */
+export function readDocument(text: string): ExportDocument {
+  const document: unknown = JSON.parse(text);
+  const { valid, errors } = validator.validate(document);
+  if (!valid) throw new Error(errors.map((error) => `${error.instanceLocation} ${error.error}`).join("\n"));
+  // The schema is made of this very type's.
+  return document as ExportDocument;
+}
+
+/** A link to a person's data, signed as a mint signs it but without its audit row. */
+export async function linkTo(app: TestApp, distinctId: string, clock: Clock, mode: "live" | "test" = "live") {
+  const claims = { appId: app.appId, mode, distinctId, expiresAt: iso(clock.ms + DAY_MS) };
+  return `/api/v1/export-download?token=${await signToken(claims, env.ANALYTICS_EXPORT_SECRET)}`;
+}
+
+/** Opens a link and leaves the answer unread. */
+export async function open(link: string, clock: Clock, d1: D1Database = env.DB, method = "GET"): Promise<Response> {
+  const app = createApp({ now: clock.now, newId: randomId });
+  return app.request(link, { method }, { ...env, DB: d1 });
+}
+
+/** All that came of an answer, whether it was ended or broken off: a client is not told which (workerd #6818). */
+export async function readAll(response: Response): Promise<string> {
+  const decoder = new TextDecoder();
+  let text = "";
+  try {
+    for await (const chunk of response.body ?? []) text += decoder.decode(chunk, { stream: true });
+  } catch {}
+  return text;
+}
+
+/** The person's document at this moment. */
+export async function documentOf(app: TestApp, distinctId: string, clock: Clock, d1?: D1Database) {
+  const response = await open(await linkTo(app, distinctId, clock), clock, d1);
+  const text = await response.text();
+  if (response.status !== 200) throw new Error(`${response.status}: ${text}`);
+  return readDocument(text);
+}
+
+/** What the audit says of an id, in order. */
+export async function auditOf(app: TestApp, distinctId: string): Promise<string[]> {
+  const { results } = await env.DB.prepare(
+    "SELECT action FROM export_audit WHERE environment_id = ? AND distinct_id = ? ORDER BY seq",
+  )
+    .bind(app.environments.live.id, distinctId)
+    .all<{ action: string }>();
+  return results.map((row) => row.action);
+}
