@@ -105,4 +105,16 @@ describe.each([1, 10, 100])("with %i live balances and 10,000 dead ones", (live)
     expect(read).toMatchObject({ roundTrips: 1, rowsWritten: 0 });
     expect(read.rowsRead).toBeLessThanOrEqual(2 * 5 + 2);
   });
+
+  it("an event costs the same beside many open reservations and after many settled ones", async () => {
+    const { spender, cost } = await measured(live);
+    const lone = await cost(() => spender.spend("e0", cents(0.1)));
+    for (let index = 0; index < 20; index++) {
+      await spender.reserve({ reservationId: `res_${index}`, ...cents(0.1), expiresInSeconds: 60 + index });
+      if (index % 2 === 0) await spender.post(`/api/v1/usage/reservations/res_${index}/release`);
+    }
+    const beside = await cost(() => spender.spend("e1", cents(0.1)));
+    expect(beside.rowsRead).toBeLessThanOrEqual(lone.rowsRead + 2);
+    expect(beside.rowsWritten).toBe(lone.rowsWritten);
+  });
 });
