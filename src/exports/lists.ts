@@ -32,7 +32,7 @@ export const isoSql = (column: string): string => {
 };
 const time = (column: string): string => isoSql(`t.${column}`);
 
-/** Steps as the decimal that credits/amount.ts means by them; NULL stays NULL. */
+/** Steps as the decimal that credits/amount.ts means by them. */
 export const amountSql = (column: string, decimals: 3 | 6): string => {
   const scale = 10 ** decimals;
   const digits = `printf('%d.%0${decimals}d', abs(${column}) / ${scale}, abs(${column}) % ${scale})`;
@@ -42,7 +42,7 @@ export const amountSql = (column: string, decimals: 3 | 6): string => {
 
 /** A unit that the event carries: 0 of it is none. */
 const quantity = (unit: "tokens" | "seconds" | "cents"): string =>
-  `coalesce(',"${unit}":' || ${amountSql(`nullif(t.${unit}_steps, 0)`, unit === "cents" ? 6 : 3)}, '')`;
+  `iif(t.${unit}_steps > 0, ',"${unit}":' || ${amountSql(`t.${unit}_steps`, unit === "cents" ? 6 : 3)}, '')`;
 
 const fields = (pairs: readonly (readonly [name: string, value: string])[]): string =>
   pairs.map(([name, value], index) => `'${index === 0 ? "{" : ","}"${name}":' || ${value}`).join(" || ");
