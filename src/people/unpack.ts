@@ -11,7 +11,7 @@ export interface Packing {
 }
 
 const FORM = /^application\/x-www-form-urlencoded(;|$)/i;
-const BASE64 = /^[A-Za-z0-9+/]+={0,2}$/;
+const BASE64 = /^[A-Za-z0-9+/]+$/;
 const ENCODINGS = new Set([undefined, "", "identity", "gzip", "x-gzip"]);
 
 /**
@@ -24,7 +24,7 @@ export async function unpack(body: Uint8Array, packing: Packing): Promise<unknow
     throw invalid("content-encoding", "must be gzip or absent");
   }
   let text = decodeText(await unzipped(body));
-  if (FORM.test(packing.contentType ?? "") && !looksLikeJson(text)) text = new URLSearchParams(text).get("data") ?? "";
+  if (FORM.test(packing.contentType ?? "") && !looksLikeJson(text)) text = formData(text);
   if (!looksLikeJson(text)) text = decodeText(await unzipped(decodeBase64(text)));
   try {
     return parseJson(text);
@@ -44,9 +44,19 @@ function decodeText(bytes: Uint8Array): string {
   }
 }
 
-/** Forms turn `+` into a space. What is not base64 is left to fail as JSON. */
+/** The form's field `data`. Escapes that are not UTF-8 are refused, as bytes are. */
+function formData(text: string): string {
+  try {
+    decodeURIComponent(text);
+  } catch {
+    throw invalid("body", "The body has an escape that is not valid UTF-8.");
+  }
+  return new URLSearchParams(text).get("data") ?? "";
+}
+
+/** Forms turn `+` into a space, and some clients leave out the padding. */
 function decodeBase64(text: string): Uint8Array {
-  const packed = text.trim().replaceAll(" ", "+");
+  const packed = text.trim().replaceAll(" ", "+").replace(/=+$/, "");
   if (packed.length % 4 === 1 || !BASE64.test(packed)) throw invalid("body", "The body is not valid JSON.");
   return Uint8Array.from(atob(packed), (character) => character.charCodeAt(0));
 }

@@ -103,6 +103,10 @@ describe("a request of PostHog's clients", () => {
     ["cut gzip", async () => (await gzip(JSON.stringify({ batch: [] }))).slice(0, 20), TEXT],
     ["no JSON", async () => "event=seen", TEXT],
     ["an empty body", async () => "", TEXT],
+    ["base64 of no JSON, padded wrongly", async () => "ab=", TEXT],
+    ["base64 of no JSON", async () => "data=YWJj", FORM],
+    ["a form with an escape that is no UTF-8", async () => "data={%22batch%22:[%22%FF%22]}", FORM],
+    ["gzip within gzip", async () => gzip(String.fromCharCode(0x1f, 0x8b)), TEXT],
     ["a form without data", async () => "ver=1", FORM],
     ["bytes that are not UTF-8", async () => new Uint8Array([0x7b, 0x22, 0xff, 0x22, 0x7d]), TEXT],
   ])("is refused as invalid_request when it is %s", async (_what, body, headers) => {
