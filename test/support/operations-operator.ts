@@ -1,0 +1,67 @@
+import { env } from "cloudflare:workers";
+import { done, type Operation, type Scene } from "./operation.ts";
+import type { Answer } from "./world.ts";
+
+/** As the operator. What is made is named after the scene's user, by which it is found again. */
+const admin = (scene: Scene, method: string, path: string, body?: object): Promise<Answer> =>
+  scene.send(method, `/api/v1/admin/apps${path}`, body, env.ADMIN_TOKEN);
+
+const items = [{ amount: 2.5, unit: "tokens", matches: [{ event: "chat.*" }] }];
+
+const makePack = async (scene: Scene): Promise<string> => {
+  const answer = await done(admin(scene, "POST", `/${scene.appId}/packs`, { packName: scene.userId, items }));
+  return `/${scene.appId}/packs/${answer.body.packId}`;
+};
+
+const key = (scene: Scene) => ({ kind: "secret", mode: "test", name: scene.userId });
+
+export const operatorOperations: readonly Operation[] = [
+  {
+    name: "creation of an application",
+    isIdempotent: false,
+    prepare: async (scene) => () => admin(scene, "POST", "", { name: scene.userId }),
+  },
+  {
+    name: "creation of a key",
+    isIdempotent: false,
+    prepare: async (scene) => () => admin(scene, "POST", `/${scene.appId}/keys`, key(scene)),
+  },
+  {
+    name: "revocation of a key",
+    isIdempotent: true,
+    prepare: async (scene) => {
+      const { keyId } = (await done(admin(scene, "POST", `/${scene.appId}/keys`, key(scene)))).body;
+      return () => admin(scene, "DELETE", `/${scene.appId}/keys/${keyId}`);
+    },
+  },
+  {
+    name: "setting of end-user tokens",
+    isIdempotent: true,
+    prepare: async (scene) => {
+      const { appId } = (await done(admin(scene, "POST", "", { name: scene.userId }))).body;
+      const setting = { type: "hs256", secret: "a secret of more than thirty-two bytes" };
+      return () => admin(scene, "PUT", `/${appId}/end-user-auth`, { mode: "test", setting });
+    },
+  },
+  {
+    name: "creation of a pack",
+    isIdempotent: false,
+    prepare: async (scene) => () => admin(scene, "POST", `/${scene.appId}/packs`, { packName: scene.userId, items }),
+  },
+  {
+    name: "change of a pack",
+    isIdempotent: false,
+    prepare: async (scene) => {
+      const path = await makePack(scene);
+      return () => admin(scene, "PATCH", path, { defaultExpiryDays: 30, items: [...items, ...items] });
+    },
+  },
+  {
+    name: "archival of a pack",
+    isIdempotent: true,
+    prepare: async (scene) => {
+      const path = await makePack(scene);
+      return () => admin(scene, "POST", `${path}/archive`);
+    },
+  },
+];

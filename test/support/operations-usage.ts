@@ -1,0 +1,134 @@
+import {
+  chat,
+  done,
+  dueHold,
+  event,
+  grant,
+  idOf,
+  type Operation,
+  reservationOf,
+  reserve,
+  settle,
+  USAGE,
+} from "./operation.ts";
+
+export const usageOperations: readonly Operation[] = [
+  {
+    name: "usage event",
+    isIdempotent: true,
+    prepare: async (scene) => {
+      await grant(scene);
+      return event(scene, 500);
+    },
+  },
+  {
+    name: "usage event that is only partly covered",
+    isIdempotent: true,
+    prepare: async (scene) => {
+      await grant(scene);
+      return event(scene, 5_000, { onShortage: "partial" });
+    },
+  },
+  {
+    name: "usage event that brings a due hold back",
+    isIdempotent: true,
+    prepare: async (scene) => {
+      await dueHold(scene);
+      return event(scene, 500);
+    },
+  },
+  {
+    name: "usage event that is refused and brings a due hold back",
+    isIdempotent: true,
+    status: 402,
+    prepare: async (scene) => {
+      await dueHold(scene);
+      return event(scene, 50_000);
+    },
+  },
+  {
+    name: "list of a malformed usage event and a sound one",
+    isIdempotent: true,
+    isList: true,
+    prepare: async (scene) => {
+      await grant(scene);
+      const sound = { ...chat(scene, 500, 5), eventId: idOf(scene, "event") };
+      return () => scene.send("POST", `${USAGE}/events`, [{ ...sound, eventId: "" }, sound]);
+    },
+  },
+  {
+    name: "reserve",
+    isIdempotent: true,
+    prepare: async (scene) => {
+      await grant(scene);
+      const body = { ...chat(scene, 600, 6), reservationId: reservationOf(scene) };
+      return () => scene.send("POST", `${USAGE}/reservations`, body);
+    },
+  },
+  {
+    name: "reserve under an id of Purser's",
+    isIdempotent: false,
+    prepare: async (scene) => {
+      await grant(scene);
+      return () => scene.send("POST", `${USAGE}/reservations`, chat(scene, 600, 6));
+    },
+  },
+  {
+    name: "commit of less than was held",
+    isIdempotent: true,
+    prepare: async (scene) => {
+      await grant(scene);
+      await reserve(scene);
+      return settle(scene, "commit", 200);
+    },
+  },
+  {
+    name: "commit of more than was held",
+    isIdempotent: true,
+    prepare: async (scene) => {
+      await grant(scene);
+      await reserve(scene);
+      return settle(scene, "commit", 700);
+    },
+  },
+  {
+    name: "commit after the hold ran out",
+    isIdempotent: true,
+    prepare: async (scene) => {
+      await dueHold(scene);
+      return settle(scene, "commit", 200);
+    },
+  },
+  {
+    name: "release",
+    isIdempotent: true,
+    prepare: async (scene) => {
+      await grant(scene);
+      await reserve(scene);
+      return settle(scene, "release");
+    },
+  },
+  {
+    name: "cron",
+    isIdempotent: true,
+    hasNoCaller: true,
+    prepare: async (scene) => {
+      scene.clock.advance(2_000);
+      await scene.cron(); // for what other tests left
+      await dueHold(scene);
+      return async () => {
+        await scene.cron();
+        return { status: 200, headers: new Headers(), body: null };
+      };
+    },
+  },
+  {
+    name: "totals",
+    isIdempotent: true,
+    prepare: async (scene) => {
+      await grant(scene);
+      await done(event(scene, 500)());
+      return () => scene.send("GET", `${USAGE}?userId=${scene.userId}`);
+    },
+  },
+];
