@@ -1,0 +1,251 @@
+/**
+ * What Purser is measured against: the same operations on the same tables, by hand, in the fewest statements that still
+ * read what there is before they write. No framework, no validation, no keys, no replays, no races, no expired holds.
+ */
+interface BareEnv {
+  readonly DB: D1Database;
+}
+
+const ENVIRONMENT_ID = 1;
+const NEVER_MS = Number.MAX_SAFE_INTEGER;
+const PER_UNIT = 1_000;
+
+// The rows of these tables, as far as they are used here.
+// biome-ignore lint/suspicious/noExplicitAny: a hand-written Worker that trusts its own tables
+type Row = any;
+
+const newId = (prefix: string) => prefix + crypto.randomUUID().replaceAll("-", "");
+const NEXT_SEQ = `coalesce((SELECT seq FROM credit_ledger WHERE environment_id = ?1 AND user_id = ?2 ORDER BY seq DESC LIMIT 1), 0)`;
+const LIVE = `SELECT * FROM credit_balances WHERE environment_id = ? AND user_id = ? AND is_live = 1 AND expires_at_ms > ?`;
+
+const inOrder = (a: Row, b: Row) =>
+  a.priority - b.priority ||
+  a.expires_at_ms - b.expires_at_ms ||
+  a.granted_at_ms - b.granted_at_ms ||
+  (a.id < b.id ? -1 : 1);
+
+async function list(db: D1Database, url: URL): Promise<Response> {
+  const { results } = await db
+    .prepare(LIVE)
+    .bind(ENVIRONMENT_ID, url.searchParams.get("userId"), Date.now())
+    .all<Row>();
+  const credits = results.sort(inOrder).map((row) => ({
+    balanceId: row.id,
+    packId: row.pack_id,
+    packName: row.pack_name,
+    packItemId: row.pack_item_id,
+    kind: row.matches === "[]" ? "generic" : "per_type",
+    unit: row.unit,
+    remaining: row.remaining_steps / PER_UNIT,
+    initial: row.initial_steps / PER_UNIT,
+    grantedAt: new Date(row.granted_at_ms).toISOString(),
+    expiresAt: row.expires_at_ms === NEVER_MS ? null : new Date(row.expires_at_ms).toISOString(),
+    status: "active",
+    matches: JSON.parse(row.matches),
+    priority: row.priority,
+  }));
+  return Response.json({ credits });
+}
+
+async function history(db: D1Database, url: URL): Promise<Response> {
+  const { results } = await db
+    .prepare("SELECT * FROM credit_ledger WHERE environment_id = ? AND user_id = ? ORDER BY seq DESC LIMIT ?")
+    .bind(ENVIRONMENT_ID, url.searchParams.get("userId"), Number(url.searchParams.get("limit") ?? 50))
+    .all<Row>();
+  const entries = results.map((row) => ({
+    id: `led_${row.balance_id}_${row.seq}`,
+    balanceId: row.balance_id,
+    packId: row.pack_id,
+    delta: row.delta_steps / PER_UNIT,
+    unit: row.unit,
+    reason: row.reason,
+    eventId: row.event_id,
+    reservationId: row.reservation_id,
+    occurredAt: new Date(row.occurred_at_ms).toISOString(),
+    note: row.note,
+  }));
+  return Response.json({ entries, nextCursor: String(results.at(-1)?.seq ?? "") });
+}
+
+async function grant(db: D1Database, input: Row): Promise<Response> {
+  const { results: items } = await db
+    .prepare(
+      `SELECT p.name, i.* FROM credit_packs AS p JOIN credit_pack_items AS i ON i.app_id = p.app_id AND i.pack_id = p.id
+       WHERE p.app_id = 'app_bench' AND p.id = ? ORDER BY i.position`,
+    )
+    .bind(input.packId)
+    .all<Row>();
+  const births = items.map((item) => ({
+    id: newId("crb_"),
+    name: item.name,
+    item: item.id,
+    unit: item.unit,
+    matches: item.matches,
+    priority: item.priority,
+    steps: item.amount_steps,
+  }));
+  await db
+    .prepare(
+      `INSERT INTO credit_balances (environment_id, user_id, id, pack_id, pack_name, pack_item_id, unit, matches, priority,
+         initial_steps, remaining_steps, is_live, source, external_ref, granted_at_ms, expires_at_ms, grant_seq, last_seq)
+       SELECT CAST(?1 AS INTEGER), ?2, value ->> 'id', ?3, value ->> 'name', value ->> 'item', value ->> 'unit',
+         value ->> 'matches', value ->> 'priority', value ->> 'steps', value ->> 'steps', 1, 'purchase', ?4,
+         CAST(?5 AS INTEGER), ${NEVER_MS}, last.seq + 1 + key, last.seq + 1 + key
+       FROM json_each(?6), (SELECT ${NEXT_SEQ} AS seq) AS last ORDER BY key`,
+    )
+    .bind(ENVIRONMENT_ID, input.userId, input.packId, input.externalRef, Date.now(), JSON.stringify(births))
+    .run();
+  const balances = births.map((birth) => ({
+    balanceId: birth.id,
+    packItemId: birth.item,
+    remaining: birth.steps / PER_UNIT,
+    expiresAt: null,
+  }));
+  return Response.json({ balances, ...balances[0] });
+}
+
+/** The first balance in order pays all: the accounts of the benchmark hold enough. */
+async function payer(db: D1Database, userId: string): Promise<Row> {
+  const { results } = await db.prepare(LIVE).bind(ENVIRONMENT_ID, userId, Date.now()).all<Row>();
+  return results.sort(inOrder)[0];
+}
+
+function motion(
+  db: D1Database,
+  userId: string,
+  balanceId: string,
+  steps: number,
+  reason: string,
+  event: string | null,
+  reservation: string | null,
+) {
+  return db
+    .prepare(
+      `INSERT INTO credit_ledger (environment_id, user_id, seq, balance_id, pack_id, unit, delta_steps, balance_after_steps,
+         previous_seq, reason, event_id, reservation_id, occurred_at_ms)
+       SELECT environment_id, user_id, ${NEXT_SEQ} + 1, id, pack_id, unit, CAST(?4 AS INTEGER),
+         remaining_steps + CAST(?4 AS INTEGER), last_seq, ?5, ?6, ?7, CAST(?8 AS INTEGER)
+       FROM credit_balances WHERE environment_id = ?1 AND user_id = ?2 AND id = ?3`,
+    )
+    .bind(ENVIRONMENT_ID, userId, balanceId, steps, reason, event, reservation, Date.now());
+}
+
+function usageRow(
+  db: D1Database,
+  userId: string,
+  eventId: string,
+  event: string,
+  steps: number,
+  reservation: string | null,
+  debits: unknown,
+) {
+  return db
+    .prepare(
+      `INSERT INTO usage_events (environment_id, user_id, occurred_by_ms, seq, event_id, event, count_steps, tokens_steps, occurred_at_ms,
+         received_at_ms, reservation_id, request_hash, debits)
+       SELECT CAST(?1 AS INTEGER), ?2, max(CAST(?6 AS INTEGER), coalesce(last.occurred_by_ms, 0)), coalesce(last.seq, 0) + 1,
+         ?3, ?4, 0, CAST(?5 AS INTEGER), CAST(?6 AS INTEGER), CAST(?6 AS INTEGER), ?7, '', ?8
+       FROM (SELECT 1) LEFT JOIN (SELECT occurred_by_ms, seq FROM usage_events WHERE environment_id = ?1 AND user_id = ?2
+         ORDER BY occurred_by_ms DESC, seq DESC LIMIT 1) AS last`,
+    )
+    .bind(ENVIRONMENT_ID, userId, eventId, event, steps, Date.now(), reservation, JSON.stringify(debits));
+}
+
+async function usageEvent(db: D1Database, input: Row): Promise<Response> {
+  const { userId, eventId } = input;
+  const balance = await payer(db, userId);
+  const steps = Math.round(input.quantities.tokens * PER_UNIT);
+  const remaining = (balance.remaining_steps - steps) / PER_UNIT;
+  const debits = [
+    { balanceId: balance.id, packId: balance.pack_id, unit: balance.unit, amount: steps / PER_UNIT, remaining },
+  ];
+  await db.batch([
+    usageRow(db, userId, eventId, input.event, steps, null, debits),
+    motion(db, userId, balance.id, -steps, "event_committed", eventId, null),
+  ]);
+  return Response.json({ eventId, debits, uncovered: null });
+}
+
+async function reserve(db: D1Database, input: Row): Promise<Response> {
+  const { userId, reservationId } = input;
+  const balance = await payer(db, userId);
+  const steps = Math.round(input.quantities.tokens * PER_UNIT);
+  const nowMs = Date.now();
+  const expiresAtMs = nowMs + 300_000;
+  const remaining = balance.remaining_steps - steps;
+  const legs = [
+    {
+      balanceId: balance.id,
+      packId: balance.pack_id,
+      unit: balance.unit,
+      amountSteps: steps,
+      remainingSteps: remaining,
+    },
+  ];
+  await db.batch([
+    db
+      .prepare(
+        `INSERT INTO reservations (environment_id, id, user_id, event, quantities, legs, state, created_at_ms, expires_at_ms,
+           request_hash) VALUES (CAST(? AS INTEGER), ?, ?, ?, ?, ?, 'open', CAST(? AS INTEGER), CAST(? AS INTEGER), '')`,
+      )
+      .bind(
+        ENVIRONMENT_ID,
+        reservationId,
+        userId,
+        input.event,
+        JSON.stringify(input.quantities),
+        JSON.stringify(legs),
+        nowMs,
+        expiresAtMs,
+      ),
+    motion(db, userId, balance.id, -steps, "reservation_held", null, reservationId),
+  ]);
+  const holds = [
+    {
+      balanceId: balance.id,
+      packId: balance.pack_id,
+      unit: balance.unit,
+      amount: steps / PER_UNIT,
+      remaining: remaining / PER_UNIT,
+    },
+  ];
+  return Response.json({ reservationId, expiresAt: new Date(expiresAtMs).toISOString(), holds });
+}
+
+async function commit(db: D1Database, reservationId: string, input: Row): Promise<Response> {
+  const held = await db
+    .prepare("SELECT * FROM reservations WHERE environment_id = ? AND id = ?")
+    .bind(ENVIRONMENT_ID, reservationId)
+    .first<Row>();
+  const { userId, eventId } = { userId: held.user_id, eventId: input.eventId };
+  const leg = JSON.parse(held.legs)[0];
+  const steps = Math.round(input.quantities.tokens * PER_UNIT);
+  const remaining = (leg.remainingSteps + leg.amountSteps - steps) / PER_UNIT;
+  const debits = [
+    { balanceId: leg.balanceId, packId: leg.packId, unit: leg.unit, amount: steps / PER_UNIT, remaining },
+  ];
+  await db.batch([
+    db
+      .prepare(
+        `UPDATE reservations SET state = 'committed', settled_at_ms = CAST(? AS INTEGER), settled_event_id = ?
+         WHERE environment_id = ? AND id = ?`,
+      )
+      .bind(Date.now(), eventId, ENVIRONMENT_ID, reservationId),
+    motion(db, userId, leg.balanceId, leg.amountSteps, "reservation_released", null, reservationId),
+    usageRow(db, userId, eventId, held.event, steps, reservationId, debits),
+    motion(db, userId, leg.balanceId, -steps, "event_committed", eventId, reservationId),
+  ]);
+  return Response.json({ eventId, debits, uncovered: null });
+}
+
+export default {
+  async fetch(request: Request, env: BareEnv): Promise<Response> {
+    const url = new URL(request.url);
+    if (request.method === "GET") return url.pathname.endsWith("/history") ? history(env.DB, url) : list(env.DB, url);
+    const input: Row = await request.json();
+    if (url.pathname.endsWith("/grant")) return grant(env.DB, input);
+    if (url.pathname.endsWith("/events")) return usageEvent(env.DB, input);
+    if (url.pathname.endsWith("/reservations")) return reserve(env.DB, input);
+    return commit(env.DB, url.pathname.split("/").at(-2) ?? "", input);
+  },
+};

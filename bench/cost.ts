@@ -1,0 +1,149 @@
+import type { Cost } from "../test/support/counting-d1.ts";
+import { deadBalancesSql, liveBalancesSql, motionsSql, seededId } from "../test/support/seed.ts";
+import { ADMIN_TOKEN, runAll, SECRET_KEY, type Served } from "./serve.ts";
+
+export interface CostRow {
+  readonly operation: string;
+  /** Live balances, and dead ones. */
+  readonly live: number;
+  readonly dead: number;
+  readonly cost: Cost;
+  readonly allowed: Cost;
+}
+
+interface Call {
+  readonly operation: string;
+  readonly method?: string;
+  readonly path: string;
+  readonly body?: object;
+  readonly allowed: (live: number) => Cost;
+}
+
+const costs = (roundTrips: number, rowsRead: number, rowsWritten: number): Cost => ({
+  roundTrips,
+  rowsRead,
+  rowsWritten,
+});
+const CREDITS = "/api/v1/credits";
+const USAGE = "/api/v1/usage";
+/** O(p) of design.md for one balance that pays: per motion, what its triggers and the two ends of its batch read. */
+const READS_A_MOTION = 24;
+
+/** Every operation on one user, in an order in which each succeeds. */
+function calls(userId: string, tag: string): Call[] {
+  const balanceId = seededId({ environmentId: 1, userId }, "live", 0);
+  const usage = { userId, event: "chat.done", quantities: { count: 0, tokens: 1 } };
+  const reservation = (name: string) => `res_${tag}_${name}`;
+  const grants = [1, 3, 10].flatMap((n): Call[] => {
+    const body = { userId, packId: `cpk_${n}`, externalRef: `${tag} ${n}` };
+    const path = `${CREDITS}/grant`;
+    return [
+      { operation: `grant, ${n} items`, path, body, allowed: () => costs(2, 13 * n + 16, 6 * n) },
+      { operation: `grant, ${n} items, replayed`, path, body, allowed: () => costs(2, 6 * n + 6, 0) },
+    ];
+  });
+  // A commit makes two motions and settles the hold besides; a release makes one and settles it.
+  const write = (live: number, motions: number, written: number) =>
+    costs(2, 2 * live + READS_A_MOTION * motions, written);
+  return [
+    { operation: "list", path: `${CREDITS}?userId=${userId}`, allowed: (live) => costs(1, live + 1, 0) },
+    { operation: "history, 50", path: `${CREDITS}/history?userId=${userId}`, allowed: () => costs(1, 52, 0) },
+    {
+      operation: "history of a balance, 1",
+      path: `${CREDITS}/history?userId=${userId}&balanceId=${balanceId}&limit=1`,
+      allowed: () => costs(1, 4, 0),
+    },
+    {
+      operation: "usage event",
+      path: `${USAGE}/events`,
+      body: { ...usage, eventId: `${tag} e1` },
+      allowed: (live) => write(live, 1, 4),
+    },
+    {
+      operation: "reserve",
+      path: `${USAGE}/reservations`,
+      body: { ...usage, reservationId: reservation("a") },
+      allowed: (live) => write(live, 1, 4),
+    },
+    {
+      operation: "commit",
+      path: `${USAGE}/reservations/${reservation("a")}/commit`,
+      body: { eventId: `${tag} e2`, quantities: usage.quantities },
+      allowed: (live) => write(live, 3, 8),
+    },
+    {
+      operation: "reserve",
+      path: `${USAGE}/reservations`,
+      body: { ...usage, reservationId: reservation("b") },
+      allowed: (live) => write(live, 1, 4),
+    },
+    {
+      operation: "release",
+      path: `${USAGE}/reservations/${reservation("b")}/release`,
+      body: {},
+      allowed: (live) => write(live, 2, 4),
+    },
+    { operation: "plan", path: `${CREDITS}/plan`, body: usage, allowed: () => costs(1, Number.POSITIVE_INFINITY, 0) },
+    {
+      operation: "revoke",
+      path: `${CREDITS}/revoke`,
+      body: { balanceId: seededId({ environmentId: 1, userId }, "live", 0), reason: "bench" },
+      allowed: () => costs(2, 16, 4),
+    },
+    ...grants,
+  ];
+}
+
+async function call(served: Served, { method, path, body }: Pick<Call, "method" | "path" | "body">): Promise<Response> {
+  const authorization = `Bearer ${path.startsWith("/api/v1/admin") ? ADMIN_TOKEN : SECRET_KEY}`;
+  const response = await fetch(served.url + path, {
+    method: method ?? (body === undefined ? "GET" : "POST"),
+    headers: { authorization, "content-type": "application/json" },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+  });
+  if (response.status !== 200) throw new Error(`${path}: ${response.status} ${await response.text()}`);
+  return response;
+}
+
+const spent = async (served: Served): Promise<Cost> =>
+  (await fetch(`${served.url}/bench/cost`)).json() as Promise<Cost>;
+
+/** Packs of 1, 3 and 10 items. */
+export async function fillPacks(db: D1Database): Promise<void> {
+  for (const n of [1, 3, 10]) {
+    await runAll(db, [
+      `INSERT INTO credit_packs (app_id, id, name, name_key, created_at_ms) VALUES ('app_bench', 'cpk_${n}', 'Pack ${n}', 'pack ${n}', 0)`,
+      ...Array.from(
+        { length: n },
+        (_, i) =>
+          `INSERT INTO credit_pack_items (app_id, pack_id, position, id, amount_steps, unit) VALUES ('app_bench', 'cpk_${n}', ${i}, 'cpi_${n}_${i}', 1000, 'tokens')`,
+      ),
+    ]);
+  }
+}
+
+/** D1's own counters for every operation, on users that differ in what they have. `tag` keeps runs apart. */
+export async function measureCosts(served: Served, tag: string): Promise<CostRow[]> {
+  const rows: CostRow[] = [];
+  await call(served, { path: `${CREDITS}?userId=warm` });
+  for (const live of [1, 10, 100]) {
+    for (const dead of [0, 10_000]) {
+      const userId = `${tag}-live${live}-dead${dead}`;
+      const account = { environmentId: 1, userId };
+      await runAll(served.db, [
+        ...deadBalancesSql(account, dead),
+        ...liveBalancesSql(account, live),
+        ...motionsSql(account, live, Math.ceil(60 / live)),
+      ]);
+      for (const one of calls(userId, `${tag}${live}x${dead}`)) {
+        await spent(served);
+        await (await call(served, one)).arrayBuffer();
+        rows.push({ operation: one.operation, live, dead, cost: await spent(served), allowed: one.allowed(live) });
+      }
+    }
+  }
+  return rows;
+}
+
+export const isWithin = ({ cost, allowed }: CostRow): boolean =>
+  cost.roundTrips <= allowed.roundTrips && cost.rowsRead <= allowed.rowsRead && cost.rowsWritten <= allowed.rowsWritten;

@@ -1,0 +1,121 @@
+import autocannon from "autocannon";
+import { SECRET_KEY, type Served } from "./serve.ts";
+
+const headers = { authorization: `Bearer ${SECRET_KEY}`, "content-type": "application/json" };
+let unique = 0;
+const newName = (prefix: string) => `${prefix}_${process.pid}_${unique++}`;
+const anyUser = () => `u${Math.floor(Math.random() * USERS)}`;
+const post = (path: string, body: () => object) => ({
+  method: "POST",
+  path,
+  headers,
+  setupRequest: (request: object) => ({ ...request, body: JSON.stringify(body()) }),
+});
+
+/** Users `u0` to `u<USERS - 1>` are the accounts under load. */
+export const USERS = 50;
+
+export interface Operation {
+  readonly name: string;
+  /** Share of the bare Worker's throughput that Purser is to reach. */
+  readonly target: number;
+  readonly requests: () => object[];
+}
+
+const get = (path: () => string) => ({
+  method: "GET",
+  headers,
+  setupRequest: (request: object) => ({ ...request, path: path() }),
+});
+
+export const operations: readonly Operation[] = [
+  { name: "list", target: 0.85, requests: () => [get(() => `/api/v1/credits?userId=${anyUser()}`)] },
+  {
+    name: "history",
+    target: 0.75,
+    requests: () => [get(() => `/api/v1/credits/history?userId=${anyUser()}&limit=50`)],
+  },
+  {
+    name: "grant",
+    target: 0.75,
+    requests: () => [
+      // To users of their own, so that the other operations find the accounts as they were.
+      post("/api/v1/credits/grant", () => ({
+        userId: newName("g"),
+        packId: "cpk_bench",
+        externalRef: newName("order"),
+      })),
+    ],
+  },
+  {
+    name: "usage event",
+    target: 0.75,
+    requests: () => [
+      post("/api/v1/usage/events", () => ({
+        eventId: newName("e"),
+        userId: anyUser(),
+        event: "chat.done",
+        quantities: { count: 0, tokens: 0.001 },
+      })),
+    ],
+  },
+  {
+    name: "reserve + commit",
+    target: 0.75,
+    requests: () => [
+      {
+        method: "POST",
+        path: "/api/v1/usage/reservations",
+        headers,
+        setupRequest: (request: object, context: { id?: string }) => {
+          context.id = newName("res").replaceAll(/[^A-Za-z0-9_-]/g, "");
+          const body = {
+            reservationId: context.id,
+            userId: anyUser(),
+            event: "chat.done",
+            quantities: { count: 0, tokens: 0.002 },
+          };
+          return { ...request, body: JSON.stringify(body) };
+        },
+      },
+      {
+        method: "POST",
+        headers,
+        setupRequest: (request: object, context: { id?: string }) => ({
+          ...request,
+          path: `/api/v1/usage/reservations/${context.id}/commit`,
+          body: JSON.stringify({ eventId: newName("e"), quantities: { count: 0, tokens: 0.001 } }),
+        }),
+      },
+    ],
+  },
+];
+
+export interface Slice {
+  readonly requestsPerSecond: number;
+  readonly averageMs: number;
+  /** Of the Worker's own process, for the whole slice; null where it cannot be told. */
+  readonly cpuSeconds: number | null;
+}
+
+/** A short stretch of load on one Worker. Any answer but 200 fails the run: refusals are quick, and would flatter. */
+export async function slice(served: Served, operation: Operation, connections: number, amount: number): Promise<Slice> {
+  const cpuBefore = served.cpuSeconds();
+  const result = await autocannon({ url: served.url, connections, amount, requests: operation.requests() });
+  const cpuAfter = served.cpuSeconds();
+  const failed = result.non2xx + result.errors + result.timeouts;
+  if (failed > 0) throw new Error(`${operation.name}: ${failed} of ${amount} requests failed`);
+  // Of N connections each waits for its answer before it asks again, so N / latency is the throughput.
+  return {
+    requestsPerSecond: (connections * 1_000) / result.latency.average,
+    averageMs: result.latency.average,
+    cpuSeconds: cpuBefore === null || cpuAfter === null ? null : cpuAfter - cpuBefore,
+  };
+}
+
+/** Middle, and the quarters around it. */
+export function spread(values: readonly number[]): { median: number; low: number; high: number } {
+  const sorted = values.toSorted((a, b) => a - b);
+  const at = (share: number) => sorted[Math.round(share * (sorted.length - 1))] ?? Number.NaN;
+  return { median: at(0.5), low: at(0.25), high: at(0.75) };
+}

@@ -1,0 +1,166 @@
+import { execFileSync } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { cpus, loadavg, totalmem } from "node:os";
+import { join } from "node:path";
+import { type CostRow, isWithin } from "./cost.ts";
+import type { Growth } from "./growth.ts";
+import type { Startup } from "./startup.ts";
+import type { Comparison } from "./throughput.ts";
+
+export interface Results {
+  readonly costs: readonly { readonly ledgerRows: number; readonly rows: readonly CostRow[] }[];
+  readonly comparisons: readonly Comparison[];
+  readonly rounds: number;
+  readonly startup: Startup;
+  readonly growth: {
+    readonly smallBytes: number;
+    readonly largeBytes: number;
+    readonly rows: readonly Growth[];
+  } | null;
+}
+
+const GZIP_KIB_MAX = 110;
+const GROWTH_MAX = 1.2;
+
+const table = (head: readonly string[], rows: readonly (readonly string[])[]): string =>
+  [head, head.map(() => "---"), ...rows].map((cells) => `| ${cells.join(" | ")} |`).join("\n");
+
+const version = (name: string): string =>
+  JSON.parse(readFileSync(join(import.meta.dirname, `../node_modules/${name}/package.json`), "utf8")).version;
+
+function machine(): string {
+  const model = cpus()[0]?.model.trim() ?? "unknown CPU";
+  return `${cpus().length} × ${model}, ${Math.round(totalmem() / 2 ** 30)} GiB, ${process.platform}`;
+}
+
+function revision(): string {
+  try {
+    return execFileSync("git", ["rev-parse", "--short", "HEAD"], { cwd: import.meta.dirname })
+      .toString()
+      .trim();
+  } catch {
+    return "unknown";
+  }
+}
+
+/** One line per operation: the most that it cost over all users of a kind. */
+function costTable(rows: readonly CostRow[]): string {
+  const cell = (of: readonly CostRow[], field: "rowsRead" | "rowsWritten" | "roundTrips") =>
+    String(Math.max(...of.map((row) => row.cost[field])));
+  const names = [...new Set(rows.map((row) => row.operation))];
+  return table(
+    [
+      "Operation",
+      "Trips",
+      "Read, 1 live",
+      "10 live",
+      "100 live",
+      "1 live, 10,000 dead",
+      "10 live",
+      "100 live",
+      "Written",
+      "Within the table",
+    ],
+    names.map((name) => {
+      const own = rows.filter((row) => row.operation === name);
+      const read = [0, 10_000].flatMap((dead) =>
+        [1, 10, 100].map((live) =>
+          cell(
+            own.filter((row) => row.dead === dead && row.live === live),
+            "rowsRead",
+          ),
+        ),
+      );
+      return [name, cell(own, "roundTrips"), ...read, cell(own, "rowsWritten"), own.every(isWithin) ? "yes" : "**no**"];
+    }),
+  );
+}
+
+const verdict = (reached: boolean): string => (reached ? "yes" : "**no**");
+
+export function report({ costs, comparisons, rounds, startup, growth }: Results): string {
+  const kib = startup.gzipBytes / 1_024;
+  const lines = [
+    "# What Purser costs",
+    "",
+    "Made by `npm run bench`; do not edit. Ratios hold where absolute figures do not: all of this ran on one machine, with",
+    "its load, on workerd's local D1, whose simulator takes a share of every request on both sides. The hosted D1 adds a",
+    "network between Worker and database, which these figures leave out.",
+    "",
+    `- Date: ${new Date().toISOString().slice(0, 10)}, of commit ${revision()}`,
+    `- Machine: ${machine()}; load average while the report was written ${loadavg()
+      .map((load) => load.toFixed(1))
+      .join(", ")}`,
+    `- Versions: workerd ${version("workerd")}, wrangler ${version("wrangler")}, hono ${version("hono")}, zod ${version("zod")}, drizzle-orm ${version("drizzle-orm")}, Node ${process.versions.node}, autocannon ${version("autocannon")}`,
+    "",
+    "## Against the bare platform",
+    "",
+    "`bench/bare.ts` does the same operations on the same tables and triggers by hand: no framework, no validation, no keys,",
+    "no replays, no races, no expired holds, in the fewest statements that still read what there is before they write. Both",
+    "run in a workerd of their own with D1 on disk, on a socket of their own, and take turns slice by slice",
+    `(${rounds} rounds, after one that is not counted). Throughput is Purser's share of the bare Worker's, median of the slices`,
+    "with its quartiles; CPU is the bare Worker's CPU time a request as a share of Purser's, over all slices, which the",
+    "machine's other work disturbs less.",
+    "",
+    table(
+      ["Operation", "Connections", "Throughput", "Quartiles", "CPU", "To reach", "Reached"],
+      comparisons.map((one) => [
+        one.operation,
+        String(one.connections),
+        one.throughput.median.toFixed(2),
+        `${one.throughput.low.toFixed(2)} to ${one.throughput.high.toFixed(2)}`,
+        one.cpu?.toFixed(2) ?? "not told",
+        one.target.toFixed(2),
+        verdict(one.throughput.median >= one.target),
+      ]),
+    ),
+    "",
+    "## Rows and trips",
+    "",
+    "From D1's own counters, per request, with the key in the isolate's cache. History of one balance walks a chain, and",
+    "SQLite counts each step of the walk as well as each row: 2n + 2. An event, a hold and a commit here are paid by one",
+    "balance.",
+    ...costs.flatMap(({ ledgerRows, rows }) => [
+      "",
+      `### With ${ledgerRows.toLocaleString("en")} ledger rows or more in the database`,
+      "",
+      costTable(rows),
+    ]),
+    "",
+    "## Start",
+    "",
+    table(
+      ["", "Measured", "At most", "Kept"],
+      [
+        ["Bundle, gzip", `${kib.toFixed(1)} KiB`, `${GZIP_KIB_MAX} KiB`, verdict(kib <= GZIP_KIB_MAX)],
+        ["Bundle", `${(startup.bytes / 1_024).toFixed(1)} KiB`, "", ""],
+        [
+          "CPU to start, on this machine",
+          startup.activeMs === null ? "not told" : `${startup.activeMs.toFixed(0)} ms`,
+          "",
+          "",
+        ],
+      ],
+    ),
+    "",
+    "## Growth",
+    "",
+    ...(growth === null
+      ? ["Not measured in this run."]
+      : [
+          `Median time of a request with ${(growth.largeBytes / 1e6).toFixed(0)} MB in the database, as a multiple of that with ${(growth.smallBytes / 1e6).toFixed(0)} MB.`,
+          "",
+          table(
+            ["Operation", "Ratio of medians", "At most", "Kept"],
+            growth.rows.map((row) => [
+              row.operation,
+              row.ratio.toFixed(2),
+              String(GROWTH_MAX),
+              verdict(row.ratio <= GROWTH_MAX),
+            ]),
+          ),
+        ]),
+    "",
+  ];
+  return lines.join("\n");
+}

@@ -1,0 +1,118 @@
+import { createHash } from "node:crypto";
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { build } from "esbuild";
+import { convertV4MiniflareOptions, Miniflare } from "miniflare";
+
+const root = join(import.meta.dirname, "..");
+
+/** One bundle, as wrangler makes it: minified, one module. */
+export async function bundle(entry: string): Promise<string> {
+  const result = await build({
+    entryPoints: [join(root, entry)],
+    bundle: true,
+    minify: true,
+    format: "esm",
+    target: "es2024",
+    mainFields: ["module", "main"],
+    conditions: ["workerd", "worker", "browser"],
+    external: ["cloudflare:*", "node:*"],
+    loader: { ".html": "text", ".txt": "text", ".css": "text" },
+    write: false,
+  });
+  return result.outputFiles[0]?.text ?? "";
+}
+
+export const SECRET_KEY = `sk_live_${"b".repeat(22)}`;
+export const ADMIN_TOKEN = "administrator-token-of-the-benchmark";
+
+export interface Served {
+  readonly url: string;
+  readonly db: D1Database;
+  /** CPU seconds that this Worker's process has used; null where /proc does not tell. */
+  readonly cpuSeconds: () => number | null;
+  readonly close: () => Promise<void>;
+}
+
+function workerds(): number[] {
+  try {
+    return readFileSync(`/proc/${process.pid}/task/${process.pid}/children`, "utf8")
+      .trim()
+      .split(" ")
+      .map(Number)
+      .filter((pid) => readFileSync(`/proc/${pid}/comm`, "utf8").includes("workerd"));
+  } catch {
+    return [];
+  }
+}
+
+function cpuSecondsOf(pid: number | undefined): number | null {
+  if (pid === undefined) return null;
+  const fields = readFileSync(`/proc/${pid}/stat`, "utf8")
+    .replace(/^.*\) /, "")
+    .split(" ");
+  return (Number(fields[11]) + Number(fields[12])) / 100;
+}
+
+/**
+ * A Worker in a workerd of its own, with D1 on disk, answering on a socket of its own: nothing of the development server
+ * stands between the load and the Worker.
+ */
+export async function serve(script: string, directory: string): Promise<Served> {
+  const before = new Set(workerds());
+  const miniflare = new Miniflare(
+    convertV4MiniflareOptions({
+      resourcePersistencePath: directory,
+      workers: [
+        {
+          name: "bench",
+          modules: [{ type: "ESModule", path: "index.mjs", contents: script }],
+          compatibilityDate: "2026-10-01",
+          d1Databases: { DB: "bench" },
+          bindings: {
+            ADMIN_TOKEN,
+            ANALYTICS_EXPORT_SECRET: "export-secret-of-the-benchmark",
+            TEST_BALANCE_QUOTA: "1000000",
+          },
+          unsafeDirectSockets: [{ host: "127.0.0.1", port: 0 }],
+        },
+      ],
+    }),
+  );
+  const url = (await miniflare.unsafeGetDirectURL("bench")).origin;
+  const pid = workerds().find((one) => !before.has(one));
+  return {
+    url,
+    db: await miniflare.getD1Database("DB", "bench"),
+    cpuSeconds: () => cpuSecondsOf(pid),
+    close: () => miniflare.dispose(),
+  };
+}
+
+/** Every migration, an application `app_bench` whose live environment is 1, its secret key, and a pack of three items. */
+export async function prepare(db: D1Database): Promise<void> {
+  const migrations = join(root, "drizzle");
+  for (const file of readdirSync(migrations)
+    .filter((name) => name.endsWith(".sql"))
+    .sort()) {
+    const statements = readFileSync(join(migrations, file), "utf8").split("--> statement-breakpoint");
+    await db.batch(statements.map((statement) => db.prepare(statement)));
+  }
+  const hash = createHash("sha256").update(SECRET_KEY).digest("base64url");
+  await db.batch(
+    [
+      "INSERT INTO apps (id, name, created_at_ms) VALUES ('app_bench', 'Bench', 0)",
+      "INSERT INTO environments (id, app_id, mode) VALUES (1, 'app_bench', 'live')",
+      `INSERT INTO api_keys (hash, id, environment_id, kind, hint, created_at_ms) VALUES ('${hash}', 'key_bench', 1, 'secret', 'sk_live_b', 0)`,
+      "INSERT INTO credit_packs (app_id, id, name, name_key, created_at_ms) VALUES ('app_bench', 'cpk_bench', 'Bench', 'bench', 0)",
+      ...[0, 1, 2].map(
+        (position) =>
+          `INSERT INTO credit_pack_items (app_id, pack_id, position, id, amount_steps, unit) VALUES ('app_bench', 'cpk_bench', ${position}, 'cpi_${position}', 1000000, 'count')`,
+      ),
+    ].map((statement) => db.prepare(statement)),
+  );
+}
+
+export async function runAll(db: D1Database, statements: readonly string[]): Promise<void> {
+  for (const statement of statements) await db.prepare(statement).run();
+}
