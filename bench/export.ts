@@ -89,6 +89,18 @@ async function main(): Promise<void> {
       purser: await mint(bench.urls.purser ?? "", app.key, distinctId),
       bare: `${bench.urls.bare}/?environment=${app.environmentId}&distinctId=${distinctId}`,
     });
+    console.log("D1's own counters:");
+    for (const { distinctId, events } of PEOPLE) {
+      const link = await mint(bench.urls.counted ?? "", app.key, distinctId);
+      await fetch(`${bench.urls.counted}/spent`);
+      await readAnswer(link, bench.residentBytes);
+      const spent = (await (await fetch(`${bench.urls.counted}/spent`)).json()) as Record<string, number>;
+      console.log(
+        `${whole(events).padStart(9)} events: ${spent.roundTrips} trips, ${whole(spent.rowsRead ?? 0)} rows read ` +
+          `(${((spent.rowsRead ?? 0) / events).toFixed(4)} a row exported), ${spent.rowsWritten} written`,
+      );
+    }
+
     // Both are run in before anything is measured.
     const small = await urlsOf("ten-thousand");
     for (const url of [small.purser, small.bare, small.purser, small.bare]) await readAnswer(url, bench.residentBytes);
@@ -149,18 +161,6 @@ async function main(): Promise<void> {
     console.log(
       `${mega(slow.bytes)} MB in ${(slow.totalMs / 1_000).toFixed(1)} s: idle ${mega(before)} MB, peak ${mega(slow.peakBytes - before)} MB above`,
     );
-
-    console.log("\nD1's own counters:");
-    for (const { distinctId, events } of PEOPLE) {
-      const link = await mint(bench.urls.counted ?? "", app.key, distinctId);
-      await fetch(`${bench.urls.counted}/spent`);
-      await readAnswer(link, bench.residentBytes);
-      const spent = (await (await fetch(`${bench.urls.counted}/spent`)).json()) as Record<string, number>;
-      console.log(
-        `${whole(events).padStart(9)} events: ${spent.roundTrips} trips, ${whole(spent.rowsRead ?? 0)} rows read ` +
-          `(${((spent.rowsRead ?? 0) / events).toFixed(4)} a row exported), ${spent.rowsWritten} written`,
-      );
-    }
   } finally {
     await bench.close();
   }

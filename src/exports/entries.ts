@@ -8,7 +8,9 @@ import type { Bound, Reading } from "./reading.ts";
 const PAGE_ROWS_MAX = 2_000;
 const PAGE_BYTES = 1_500_000;
 /** What a page may weigh when its rows are heavier than those before it. */
-const PAGE_BYTES_MAX = 6_000_000;
+const PAGE_BYTES_MAX = 8_000_000;
+/** D1 answers 1,000 queries to one request: a list of more pages than this gets larger ones. */
+const PAGES_MAX = 600;
 
 /** What a list's first rows, read with the snapshot, are limited to. */
 const FIRST_ROWS_MAX = PAGE_ROWS_MAX;
@@ -113,17 +115,21 @@ async function* pageTexts(
   if (texts.length > 0) yield texts.join(",");
 }
 
-/** As many rows as will weigh a page's bytes, if they are like those of the page before. */
-function rowsOfNextPage(page: readonly EntryRow[]): number {
+/** As many rows as will weigh a page's bytes, if they are like those of the page before; more where `total` asks for it. */
+function rowsOfNextPage(page: readonly EntryRow[], total: number): number {
   let bytes = 1;
   for (const [, text] of page) bytes += typeof text === "string" ? text.length : text;
-  return Math.max(1, Math.min(PAGE_ROWS_MAX, Math.floor((PAGE_BYTES * page.length) / bytes) || PAGE_ROWS_MAX));
+  const rowsOf = (weight: number) => Math.floor((weight * Math.max(page.length, 1)) / bytes);
+  const rowsMax = Math.max(PAGE_ROWS_MAX, Math.ceil(total / PAGES_MAX));
+  const fair = Math.min(Math.ceil(total / PAGES_MAX), rowsOf(PAGE_BYTES_MAX / 2));
+  return Math.max(1, fair, Math.min(rowsMax, rowsOf(PAGE_BYTES)));
 }
+
+const totalOf = (bounds: readonly Bound[]): number => bounds.reduce((sum, bound) => sum + bound.last, 0);
 
 /** Whether the first rows are all of the list, none of them left out for its weight. */
 export function isWhole(bounds: readonly Bound[], first: readonly EntryRow[]): boolean {
-  const total = bounds.reduce((sum, bound) => sum + bound.last, 0);
-  return first.length === total && first.every(([, text]) => typeof text === "string");
+  return first.length === totalOf(bounds) && first.every(([, text]) => typeof text === "string");
 }
 
 /** A list's entries as JSON text without its brackets, in pieces of a page or less. Throws when a row is missing. */
@@ -135,10 +141,11 @@ export async function* entryTexts(
 ): AsyncGenerator<string> {
   const list = lists[name];
   const place: Place = start();
+  const total = totalOf(bounds);
   let page = first;
   for (;;) {
     yield* pageTexts(reading, list, page, advance(bounds, place, page));
-    const rowsMax = rowsOfNextPage(page);
+    const rowsMax = rowsOfNextPage(page, total);
     const next = nextSpans(bounds, place, rowsMax);
     if (next.count === 0) return;
     page = await readPage(reading, list, next, Math.floor(PAGE_BYTES_MAX / rowsMax));

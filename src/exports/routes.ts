@@ -40,6 +40,8 @@ export const exportRoutes = createRoutes()
   .get("/export-download", downloadHeaders, openRoot, async (c) => {
     const token = onlyOne(c.req.queries("token"));
     c.header("Content-Type", "application/json");
+    // `no-transform` said once more: wrangler's local server would compress all the same, and drop the length.
+    c.header("Content-Encoding", "identity");
     if (c.req.method === "HEAD") {
       await verifyLink(c.var.root, token);
       return c.body(null);
