@@ -94,9 +94,9 @@ export function errorCodes(operation: Operation): ErrorCode[] {
   if (operation.access === "secret") codes.add(wrongKind);
   if (operation.access === "end-user") codes.add("forbidden").add("invalid_user_token");
   if (operation.access === "operator") codes.add("not_found");
-  // A key's caller may also send a bookmark, and that may be malformed.
-  const hasArguments = operation.body ?? operation.query ?? operation.params;
-  if (hasArguments !== undefined || isKeyed(operation)) codes.add("invalid_request");
+  // A key's caller may also send a bookmark, and that may be malformed. Without a key, what a link carries is a token,
+  // and refused as one; an id in a path that names nothing is not found.
+  if (operation.body !== undefined || isKeyed(operation)) codes.add("invalid_request");
   if (operation.body !== undefined) codes.add("payload_too_large");
   return (Object.keys(errorStatus) as ErrorCode[]).filter((code) => codes.has(code));
 }

@@ -3,6 +3,7 @@ import { errorBody } from "../../src/http/errors.ts";
 import { apiDocument } from "../../src/openapi.ts";
 
 interface Described {
+  readonly requestBody?: { readonly content: Readonly<Record<string, { readonly schema: Schema }>> };
   readonly responses: Readonly<Record<string, DescribedResponse | { readonly $ref: string }>>;
 }
 
@@ -31,6 +32,19 @@ function validatorOf(schema: Schema): Validator {
   return validator;
 }
 
+const withoutFormats = new WeakMap<object, Schema>();
+
+/** Formats aside: `date-time` is the nearest word for a timestamp that may leave its seconds out (W10). */
+function lenientValidatorOf(schema: Schema): Validator {
+  const copy: Schema =
+    withoutFormats.get(schema) ??
+    JSON.parse(
+      JSON.stringify(schema, (key, value) => (key === "format" && typeof value === "string" ? undefined : value)),
+    );
+  withoutFormats.set(schema, copy);
+  return validatorOf(copy);
+}
+
 function responseOf(operation: Described, status: number): DescribedResponse | undefined {
   const found = operation.responses[`${status}`];
   if (found === undefined || !("$ref" in found)) return found;
@@ -46,16 +60,39 @@ function checkUndescribed(where: string, status: number, headers: Headers, body:
   }
 }
 
+const pathOf = (url: string): string => url.replace(/^https?:\/\/[^/]+/, "").replace(/[?#].*$/, "");
+
+function operationAt(method: string, path: string): Described | undefined {
+  const item = paths.find((candidate) => candidate.path === path) ?? paths.find(({ pattern }) => pattern.test(path));
+  return item?.item[(method === "HEAD" ? "GET" : method).toLowerCase()];
+}
+
+/**
+ * Holds a body that Purser took against the document, which must never be the stricter of the two. A list is taken even
+ * when an element fails alone, so lists are left out.
+ */
+export function checkTaken(method: string, url: string, contentType: string, sent: string): void {
+  const content = operationAt(method, pathOf(url))?.requestBody?.content;
+  if (content === undefined) return;
+  const { schema } = content[contentType.replace(/;.*$/, "").trim()] ?? content["application/json"] ?? {};
+  if (schema === undefined) throw new Error(`${method} ${url}: openapi.json describes no JSON body`);
+  const body: unknown = JSON.parse(sent);
+  if (Array.isArray(body)) return;
+  const { valid, errors } = lenientValidatorOf(schema).validate(body);
+  if (valid) return;
+  const told = errors.map((error) => `${error.instanceLocation} ${error.error}`).join("\n");
+  throw new Error(`${method} ${url} took a body that openapi.json refuses:\n${told}`);
+}
+
 /**
  * Holds a response against the OpenAPI document: its status is described, its body is what is said of it, and it has no
  * header of Purser's own that the document keeps to itself. Throws with a word on what differs.
  */
 export function checkDescribed(method: string, url: string, status: number, headers: Headers, body: unknown): void {
-  const path = url.replace(/^https?:\/\/[^/]+/, "").replace(/[?#].*$/, "");
+  const path = pathOf(url);
   const where = `${method} ${path} answered ${status}`;
   checkUndescribed(where, status, headers, body);
-  const item = paths.find((candidate) => candidate.path === path) ?? paths.find(({ pattern }) => pattern.test(path));
-  const operation = item?.item[(method === "HEAD" ? "GET" : method).toLowerCase()];
+  const operation = operationAt(method, path);
   if (operation === undefined) return;
 
   const response = responseOf(operation, status);

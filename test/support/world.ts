@@ -8,7 +8,7 @@ import { sha256 } from "../../src/lib/hash.ts";
 import { randomId } from "../../src/lib/ids.ts";
 import { nameKey } from "../../src/packs/name.ts";
 import { readSettings } from "../../src/settings.ts";
-import { checkDescribed } from "./described.ts";
+import { checkDescribed, checkTaken } from "./described.ts";
 
 /** A clock that a test sets; it starts at a round moment and never moves by itself. */
 export class Clock {
@@ -157,6 +157,9 @@ export function makeClient(clock: Clock, bindings: Partial<Env> = {}, newId: Wor
     const isJson = text !== "" && (response.headers.get("content-type") ?? "").includes("json");
     const answer = { status: response.status, headers: response.headers, body: isJson ? JSON.parse(text) : text };
     checkDescribed(method, path, answer.status, answer.headers, answer.body);
+    if (answer.status === 200 && typeof init.body === "string") {
+      checkTaken(method, path, headers.get("content-type") ?? "", init.body);
+    }
     return answer;
   };
 }
