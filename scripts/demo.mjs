@@ -6,7 +6,7 @@ import { PERSON, readDemo } from "./seed.mjs";
 import { bold, cyan, dim, green, yellow } from "./terminal.mjs";
 import { userToken } from "./user-token.mjs";
 
-const LINE_WIDTH = 118;
+const LINE_WIDTH = 104;
 
 let chapter = 0;
 function tell(title, words) {
@@ -14,16 +14,24 @@ function tell(title, words) {
   console.log(`\n${bold(`${chapter}. ${title}`)}\n${dim(`   ${words}`)}`);
 }
 
-/** JSON for reading: whatever fits on a line stays on one. */
+/** JSON for reading: whatever fits on a line stays on one, and plain fields share lines. */
 function laidOut(value, indent = "") {
   const line = JSON.stringify(value);
   if (typeof value !== "object" || value === null || line.length + indent.length <= LINE_WIDTH) return line;
   const inner = `${indent}  `;
-  const parts = Array.isArray(value)
-    ? value.map((entry) => inner + laidOut(entry, inner))
-    : Object.entries(value).map(([name, entry]) => `${inner}${JSON.stringify(name)}: ${laidOut(entry, inner)}`);
-  const [open, close] = Array.isArray(value) ? "[]" : "{}";
-  return `${open}\n${parts.join(",\n")}\n${indent}${close}`;
+  const isList = Array.isArray(value);
+  const parts = isList
+    ? value.map((entry) => laidOut(entry, inner))
+    : Object.entries(value).map(([name, entry]) => `${JSON.stringify(name)}: ${laidOut(entry, inner)}`);
+  const lines = [];
+  for (const part of parts) {
+    const joined = `${lines.at(-1)}, ${part}`;
+    const fits = !isList && lines.length > 0 && !joined.includes("\n") && joined.length + inner.length <= LINE_WIDTH;
+    if (fits) lines[lines.length - 1] = joined;
+    else lines.push(part);
+  }
+  const [open, close] = isList ? "[]" : "{}";
+  return `${open}\n${lines.map((text) => inner + text).join(",\n")}\n${indent}${close}`;
 }
 
 function show(value) {
@@ -35,7 +43,18 @@ function show(value) {
   );
 }
 
-async function say(url, method, path, { key, body, headers = {}, who = "secret key" } = {}) {
+/** Prints an answer and returns its JSON; a status that the story does not expect stops the walk. */
+async function hear(response, expected = 200) {
+  const replayed = response.headers.get("idempotent-replayed") === "true" ? yellow("  idempotent-replayed: true") : "";
+  console.log(`   ${(response.ok ? green : yellow)(response.status)}${replayed}`);
+  const text = await response.text();
+  if (response.status !== expected) throw new Error(`The story goes on with ${expected}; this was answered: ${text}`);
+  const answer = JSON.parse(text);
+  show(answer);
+  return answer;
+}
+
+async function say(url, method, path, { key, body, headers = {}, who = "secret key", expected = 200 } = {}) {
   console.log(`\n   ${cyan(`${method} ${path}`)}  ${dim(who)}`);
   if (body !== undefined) console.log(dim(`     ${JSON.stringify(body)}`));
   const response = await fetch(url + path, {
@@ -43,12 +62,7 @@ async function say(url, method, path, { key, body, headers = {}, who = "secret k
     headers: { authorization: `Bearer ${key}`, "content-type": "application/json", ...headers },
     ...(body === undefined ? {} : { body: JSON.stringify(body) }),
   });
-  const answer = await response.json();
-  if (!response.ok) process.exitCode = 1;
-  const replayed = response.headers.get("idempotent-replayed") === "true" ? yellow("  idempotent-replayed: true") : "";
-  console.log(`   ${(response.ok ? green : yellow)(response.status)}${replayed}`);
-  show(answer);
-  return answer;
+  return hear(response, expected);
 }
 
 /** Delivers one signed webhook to the integrator's backend, as Stripe would. */
@@ -56,10 +70,7 @@ async function deliver(hookUrl, webhookSecret, payload) {
   const signature = Stripe.webhooks.generateTestHeaderString({ payload, secret: webhookSecret });
   console.log(`\n   ${cyan("POST /webhook")}  ${dim("Stripe → your backend, signed")}`);
   const response = await fetch(hookUrl, { method: "POST", body: payload, headers: { "stripe-signature": signature } });
-  console.log(`   ${(response.ok ? green : yellow)(response.status)}`);
-  const answer = await response.json();
-  show(answer);
-  return answer;
+  return hear(response);
 }
 
 async function pay(url, demo, user) {
@@ -94,6 +105,14 @@ async function spend(ask, user) {
   const event = { eventId: `chat-${randomUUID().slice(0, 8)}`, ...usage };
   await ask("POST", "/api/v1/usage/events", { body: event });
   await ask("POST", "/api/v1/usage/events", { body: event });
+}
+
+async function spendMore(ask, user) {
+  const book = { userId: user, event: "chat.completion", model: "small-2", quantities: { tokens: 120_000, cents: 36 } };
+  await ask("POST", "/api/v1/usage/events", { body: { eventId: `book-${randomUUID().slice(0, 8)}`, ...book } });
+  const library = { userId: user, event: "chat.completion", model: "large-1", quantities: { cents: 900 } };
+  const body = { eventId: `library-${randomUUID().slice(0, 8)}`, ...library };
+  await ask("POST", "/api/v1/usage/events", { body, expected: 402 });
 }
 
 async function reserve(ask, user) {
@@ -132,6 +151,10 @@ async function main() {
   );
   if (demo === null || !isUp)
     throw new Error(`Nothing answers at ${url}. Run \`npm start\` in another terminal first.`);
+  const isKnown = await fetch(`${url}/api/v1/usage?userId=${PERSON}`, {
+    headers: { authorization: `Bearer ${demo.keys.sk_live}` },
+  });
+  if (!isKnown.ok) throw new Error(`What answers at ${url} does not know this demonstration: is it another Purser?`);
   const { sk_live: key, pk_live: publishable } = demo.keys;
   const user = `user_${randomUUID().slice(0, 8)}`;
   const ask = (method, path, options) => say(url, method, path, { key, ...options });
@@ -144,12 +167,18 @@ async function main() {
   await ask("GET", `/api/v1/credits?userId=${user}`, { key: publishable, headers, who });
   tell("Spending", "What would pay; an event; the same event again.");
   await spend(ask, user);
+  tell(
+    "Spending more",
+    "The tokens run out, and the wallet pays the rest of the same event; then it is too much for both.",
+  );
+  await spendMore(ask, user);
   tell("Holding first", "Ten minutes are held, some seven are used; the rest returns.");
   await reserve(ask, user);
-  tell("The ledger", "Every motion, newest first.");
-  await ask("GET", `/api/v1/credits/history?userId=${user}&limit=4`);
-  tell("A refund", "One balance is taken back; what was spent stays spent.");
-  await ask("POST", "/api/v1/credits/revoke", { body: { balanceId: granted.balanceId, reason: "order refunded" } });
+  tell("A refund", "What is left of the wallet is taken back; what was spent stays spent.");
+  const wallet = granted.balances.at(-1).balanceId;
+  await ask("POST", "/api/v1/credits/revoke", { body: { balanceId: wallet, reason: "order refunded" } });
+  tell("The ledger", "Every motion, newest first; here the last six.");
+  await ask("GET", `/api/v1/credits/history?userId=${user}&limit=6`);
   tell("A person's data", `${PERSON} asks what is held: one link, one document, computed when it is opened.`);
   await download(ask);
   console.log("");

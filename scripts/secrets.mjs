@@ -2,22 +2,28 @@ import { randomBytes } from "node:crypto";
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 
 const FILE = ".dev.vars";
-const NEEDED = ["ADMIN_TOKEN", "ANALYTICS_EXPORT_SECRET"];
+/** What the Worker needs, with the fewest characters that it accepts. */
+const NEEDED = { ADMIN_TOKEN: 32, ANALYTICS_EXPORT_SECRET: 16 };
 
-/** Reads `NAME=value` lines; quotes around a value are dropped. */
+/** Reads `NAME=value` lines, the last of a name counting; quotes around a value are dropped. */
 function parse(text) {
-  const pairs = [...text.matchAll(/^\s*([A-Z_]+)\s*=\s*(.*?)\s*$/gm)];
-  return Object.fromEntries(pairs.map(([, name, value]) => [name, value.replace(/^(["'])(.*)\1$/, "$2")]));
+  const pairs = [...text.matchAll(/^[ \t]*(?:export[ \t]+)?(\w+)[ \t]*=[ \t]*(.*?)[ \t\r]*$/gm)];
+  return Object.fromEntries(pairs.map(([, name, value]) => [name, value.replace(/^(["'`])(.*)\1$/, "$2")]));
 }
 
-/** The secrets of this machine's Purser: those that `.dev.vars` has, and random ones for what it lacks. */
+/** The secrets of this machine's Purser: those that `.dev.vars` has, and random ones for what it lacks or leaves empty. */
 export function localSecrets() {
   const text = existsSync(FILE) ? readFileSync(FILE, "utf8") : "";
   const secrets = parse(text);
-  const missing = NEEDED.filter((name) => !(name in secrets));
-  if (missing.length === 0) return secrets;
-  for (const name of missing) secrets[name] = randomBytes(32).toString("hex");
-  const lines = missing.map((name) => `${name}=${secrets[name]}\n`);
-  writeFileSync(FILE, text + (text === "" || text.endsWith("\n") ? "" : "\n") + lines.join(""), { mode: 0o600 });
+  let added = "";
+  for (const [name, charactersMin] of Object.entries(NEEDED)) {
+    const length = secrets[name]?.length ?? 0;
+    if (length >= charactersMin) continue;
+    if (length > 0) throw new Error(`${name} in ${FILE} is shorter than ${charactersMin} characters.`);
+    secrets[name] = randomBytes(32).toString("hex");
+    added += `${name}=${secrets[name]}\n`;
+  }
+  if (added === "") return secrets;
+  writeFileSync(FILE, text + (text === "" || text.endsWith("\n") ? "" : "\n") + added, { mode: 0o600 });
   return secrets;
 }

@@ -1,6 +1,7 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { call } from "./client.mjs";
+import { dim } from "./terminal.mjs";
 
 const FILE = ".purser/demo.json";
 const DAY_MS = 86_400_000;
@@ -112,10 +113,11 @@ export function readDemo() {
 export async function ensureDemo(url, adminToken) {
   const { apps } = await call(url, "GET", "/api/v1/admin/apps", { key: adminToken });
   const kept = readDemo();
-  if (kept !== null && apps.some((app) => app.appId === kept.appId)) return { demo: kept, isNew: false };
+  if (kept !== null && apps.some((app) => app.appId === kept.appId)) return kept;
+  console.log(dim("Seeding a demonstration …"));
   const demo = await makeApp(url, adminToken);
   await seedPerson(url, demo);
   mkdirSync(".purser", { recursive: true });
   writeFileSync(FILE, `${JSON.stringify(demo, null, 2)}\n`, { mode: 0o600 });
-  return { demo, isNew: true };
+  return demo;
 }

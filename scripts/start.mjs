@@ -3,24 +3,48 @@ import { localSecrets } from "./secrets.mjs";
 import { ensureDemo } from "./seed.mjs";
 import { tellStory } from "./story.mjs";
 import { dim } from "./terminal.mjs";
-import { assertPortFree, migrate, serve } from "./worker.mjs";
+import { assertPortFree, migrate, serve, stopAll } from "./worker.mjs";
 
 const MINUTE_MS = 60_000;
 
 function readPort() {
   const text = process.env.PORT ?? "8787";
   const port = Number(text);
-  if (Number.isInteger(port) && port > 0 && port < 65_536) return port;
+  if (/^\d+$/.test(text) && port > 0 && port < 65_536) return port;
   throw new Error(`PORT must be a port number, not "${text}".`);
+}
+
+let isStopping = false;
+
+async function stop(exitCode) {
+  if (isStopping) return;
+  isStopping = true;
+  await stopAll();
+  process.exit(exitCode);
+}
+
+/** Whoever ends npm ends the Worker: npm's shell passes no signal on, so its death is watched for as well. */
+function stopWhenTold() {
+  for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) process.on(signal, () => stop(0));
+  const parent = process.ppid;
+  setInterval(() => process.ppid !== parent && stop(0), 500).unref();
 }
 
 /** Cron triggers do not fire on a local Worker, so their clock ticks here. */
 function tick(url) {
-  const timer = setInterval(() => fetch(`${url}/cdn-cgi/handler/scheduled`).catch(() => {}), MINUTE_MS);
-  timer.unref();
+  const fire = async () => {
+    try {
+      const { ok, status } = await fetch(`${url}/cdn-cgi/handler/scheduled`);
+      if (!ok) console.error(`The cron's minute answered ${status}.`);
+    } catch {
+      // Between two builds nobody listens; the next minute comes.
+    }
+  };
+  setInterval(fire, MINUTE_MS).unref();
 }
 
 async function main() {
+  stopWhenTold();
   const port = readPort();
   await assertPortFree(port);
   const secrets = localSecrets();
@@ -28,26 +52,17 @@ async function main() {
   await migrate();
   console.log(dim("Starting the Worker …"));
   const { url, child, log } = await serve(port);
-  const stop = () => child.kill("SIGINT");
-  process.on("SIGINT", stop);
-  process.on("SIGTERM", stop);
   child.once("exit", (code) => {
-    if (code) console.error(`The Worker stopped with code ${code}; ${log} has what it said.`);
-    process.exit(code ?? 0);
+    if (isStopping) return;
+    console.error(`The Worker stopped with code ${code}; ${log} has what it said.`);
+    stop(1);
   });
-  try {
-    const { demo, isNew } = await ensureDemo(url, secrets.ADMIN_TOKEN);
-    if (isNew) console.log(dim("Seeded the demonstration."));
-    await tellStory(url, demo, secrets.ADMIN_TOKEN);
-  } catch (error) {
-    child.removeAllListeners("exit");
-    stop();
-    throw error;
-  }
+  await tellStory(url, await ensureDemo(url, secrets.ADMIN_TOKEN), secrets.ADMIN_TOKEN);
   tick(url);
 }
 
 main().catch((error) => {
+  if (isStopping) return;
   console.error(error instanceof Error ? error.message : error);
-  process.exitCode = 1;
+  stop(1);
 });

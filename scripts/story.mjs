@@ -1,61 +1,91 @@
+import { randomBytes } from "node:crypto";
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
 import { PERSON, USER } from "./seed.mjs";
 import { bold, cyan, dim, green } from "./terminal.mjs";
 import { userToken } from "./user-token.mjs";
 
-const JSON_HEADER = "-H 'content-type: application/json'";
+const PAGE = pathToFileURL(join(import.meta.dirname, "../examples/balance.html")).href;
+const SECRET = '-H "authorization: Bearer $SK"';
 
-/** The story of README.md as lines that run in a shell, against this very server. */
-async function storyLines(url, demo) {
-  const secret = '-H "authorization: Bearer $SK"';
+/** One curl line; `-w '\n'` keeps the shell's prompt off the answer. */
+const get = (path, headers = SECRET) => `curl -sw '\\n' "$URL${path}" ${headers}`;
+const post = (path, body) => {
+  const json = typeof body === "string" ? body : `'${JSON.stringify(body)}'`;
+  return `curl -sw '\\n' "$URL${path}" ${SECRET} -H 'content-type: application/json' -d ${json}`;
+};
+
+/**
+ * The story of README.md as lines that run in a shell, against this very server; ids are new at every start.
+ * Titles have no quotes or globs: a shell that knows no comments at its prompt (zsh) would trip over them.
+ */
+function storyLines() {
+  const run = randomBytes(3).toString("hex");
+  const chat = { event: "chat.completion", model: "small-2", quantities: { tokens: 1200, cents: 0.36 } };
+  const call = { event: "transcribe", quantities: { seconds: 600 } };
   return [
-    ["Set these first", `URL=${url}`, `SK=${demo.keys.sk_live}`, `PK=${demo.keys.pk_live}`],
-    [null, `USER_TOKEN=${await userToken(demo.endUserSecret, USER)}`],
     [
-      "A payment came in: grant the Starter pack. Send it twice; it lands once",
-      `curl -s $URL/api/v1/credits/grant ${secret} ${JSON_HEADER} -d '{"userId":"${USER}","packId":"starter","externalRef":"order-1001"}'`,
+      "A payment came in: grant the Starter pack. Sent twice, it lands once",
+      post("/api/v1/credits/grant", { userId: USER, packId: "starter", externalRef: `order-${run}` }),
     ],
     [
-      "What a browser shows its user: a publishable key and the user's own token",
-      `curl -s "$URL/api/v1/credits?userId=${USER}" -H "authorization: Bearer $PK" -H "x-user-token: $USER_TOKEN"`,
+      "What a browser shows its user: a publishable key and a sign-in token, no secret",
+      get(`/api/v1/credits?userId=${USER}`, '-H "authorization: Bearer $PK" -H "x-user-token: $USER_TOKEN"'),
     ],
     [
-      "The user chats: 1,200 tokens are drawn down, once",
-      `curl -s $URL/api/v1/usage/events ${secret} ${JSON_HEADER} -d '{"eventId":"chat-1","userId":"${USER}","event":"chat.completion","model":"small-2","quantities":{"tokens":1200,"cents":0.36}}'`,
-    ],
-    ["The ledger tells every motion", `curl -s "$URL/api/v1/credits/history?userId=${USER}" ${secret}`],
-    [
-      "Take one balance back",
-      `BALANCE=$(curl -s "$URL/api/v1/credits?userId=${USER}" ${secret} | grep -o 'crb_[0-9A-Za-z]*' | tail -1)`,
-      `curl -s $URL/api/v1/credits/revoke ${secret} ${JSON_HEADER} -d '{"balanceId":"'$BALANCE'","reason":"order refunded"}'`,
+      "What would pay for a chat, and why nothing else would. Changes nothing",
+      post("/api/v1/credits/plan", { userId: USER, ...chat }),
     ],
     [
-      "A person asks what you hold about them: mint a link, open it",
-      `LINK=$(curl -s $URL/api/v1/export-person ${secret} ${JSON_HEADER} -d '{"distinctId":"${PERSON}"}' | grep -o 'http[^"]*')`,
-      `curl -s "$LINK" -o ${PERSON}.json && head -c 400 ${PERSON}.json`,
+      "The chat happened: 1,200 tokens are drawn down. Sent twice, paid once",
+      post("/api/v1/usage/events", { eventId: `chat-${run}`, userId: USER, ...chat }),
+    ],
+    [
+      "The price is known only afterwards: hold ten minutes, commit what was used, the rest returns",
+      post("/api/v1/usage/reservations", { reservationId: `res_${run}`, userId: USER, ...call }),
+      post(`/api/v1/usage/reservations/res_${run}/commit`, { eventId: `call-${run}`, quantities: { seconds: 431.5 } }),
+    ],
+    ["The ledger tells every motion, newest first", get(`/api/v1/credits/history?userId=${USER}`)],
+    [
+      "A refund: take one balance back. What was spent stays spent",
+      `BALANCE=$(curl -s "$URL/api/v1/credits?userId=${USER}" ${SECRET} | grep -o 'crb_[0-9A-Za-z]*' | tail -1)`,
+      post("/api/v1/credits/revoke", `'{"balanceId":"'$BALANCE'","reason":"order refunded"}'`),
+    ],
+    [
+      "A person asks what you hold about them: mint a link, and open it",
+      `LINK=$(curl -s "$URL/api/v1/export-person" ${SECRET} -H 'content-type: application/json' -d '{"distinctId":"${PERSON}"}' | grep -o 'http[^"]*')`,
+      `curl -sw '\\n' "$LINK" | cut -c 1-600`,
     ],
   ];
 }
 
 /** Prints where Purser is, the demonstration's keys, and the story ready to paste. */
 export async function tellStory(url, demo, adminToken) {
+  const token = await userToken(demo.endUserSecret, USER);
+  const fragment = new URLSearchParams({ url, key: demo.keys.pk_live, user: USER, token });
   const lines = [
     "",
     `${green("●")} ${bold("Purser is up")} at ${cyan(url)}`,
     "",
-    `  reference      ${url}/docs`,
-    `  dashboard      ${url}/admin`,
-    `  admin token    ${adminToken}`,
+    `  reference    ${url}/docs`,
+    `  dashboard    ${url}/admin`,
+    `  admin token  ${adminToken}`,
     "",
-    `  demonstration  ${demo.appId} ${dim("(packs Starter and Top-up)")}`,
-    ...Object.entries(demo.keys).map(([name, key]) => `  ${name.padEnd(13)}  ${key}`),
+    `  ${bold("Lighthouse")}, a demonstration ${dim(`(${demo.appId}, packs Starter and Top-up)`)}`,
+    ...Object.entries(demo.keys).map(([name, key]) => `  ${name.padEnd(11)}  ${key}`),
     "",
-    bold("  The story, ready to paste"),
+    `  ${bold("The story, ready to paste")}`,
+    "",
+    `URL=${url}`,
+    `SK=${demo.keys.sk_live}`,
+    `PK=${demo.keys.pk_live}`,
+    `USER_TOKEN=${token}`,
   ];
-  for (const [title, ...commands] of await storyLines(url, demo)) {
-    if (title !== null) lines.push("", dim(`  # ${title}`));
-    lines.push(...commands.map((command) => `  ${command}`));
-  }
+  for (const [title, ...commands] of storyLines()) lines.push("", dim(`# ${title}`), ...commands);
   lines.push(
+    "",
+    `  ${bold("The same balance in a page")}`,
+    `  ${dim(`${PAGE}#${fragment}`)}`,
     "",
     `  ${bold("npm run demo")} in another terminal walks all of it. ${dim("Ctrl-C stops the server.")}`,
     "",

@@ -1,50 +1,88 @@
 import { spawn } from "node:child_process";
-import { mkdirSync, openSync, readFileSync } from "node:fs";
+import { createWriteStream, mkdirSync, readFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { stripVTControlCharacters } from "node:util";
+import { yellow } from "./terminal.mjs";
 
 const WRANGLER = join(import.meta.dirname, "../node_modules/wrangler/bin/wrangler.js");
 const LOG = ".purser/server.log";
+const START_SECONDS_MAX = 120;
 
-/** Nothing is asked of the network, and nothing of the person at the terminal. */
+/** Nothing is asked of the network or of the person at the terminal, and nothing is written outside this directory. */
 const calm = {
   ...process.env,
   CI: "1",
+  NO_COLOR: "1",
+  FORCE_COLOR: "0",
   WRANGLER_SEND_METRICS: "false",
+  WRANGLER_SEND_ERROR_REPORTS: "false",
   WRANGLER_HIDE_BANNER: "true",
+  WRANGLER_WRITE_LOGS: "false",
+  WRANGLER_REGISTRY_PATH: ".wrangler/registry",
   CLOUDFLARE_CF_FETCH_ENABLED: "false",
 };
 
-function wrangler(args, stdio) {
-  return spawn(process.execPath, [WRANGLER, ...args], { env: calm, stdio });
+const running = new Set();
+
+function wrangler(args) {
+  const child = spawn(process.execPath, [WRANGLER, ...args], { env: calm, stdio: ["ignore", "pipe", "pipe"] });
+  running.add(child);
+  child.once("exit", () => running.delete(child));
+  return child;
 }
 
-function listens(port, host) {
+/** Ends whatever of Wrangler is running, and resolves when it is gone. */
+export async function stopAll() {
+  const gone = [...running].map((child) => new Promise((resolve) => child.once("exit", resolve)));
+  for (const child of running) child.kill("SIGTERM");
+  await Promise.all(gone);
+}
+
+function isFree(port, host) {
   return new Promise((resolve, reject) => {
     const probe = createServer();
-    probe.once("error", (error) => (error.code === "EADDRINUSE" ? resolve(false) : reject(error)));
+    probe.once("error", ({ code, message }) => {
+      if (code === "EADDRINUSE") resolve(false);
+      else if (code === "EAFNOSUPPORT" || code === "EADDRNOTAVAIL") resolve(true);
+      else reject(new Error(`Port ${port} cannot be listened on: ${message}`));
+    });
     probe.listen({ port, host }, () => probe.close(() => resolve(true)));
   });
 }
 
-/** Throws when something listens on the port already. */
+/** Throws when something listens on the port already, on either loopback address: `localhost` may mean both. */
 export async function assertPortFree(port) {
-  if (await listens(port, "127.0.0.1")) return;
-  throw new Error(`Port ${port} is in use. Stop what listens there, or choose another: PORT=8788 npm start`);
+  if ((await isFree(port, "127.0.0.1")) && (await isFree(port, "::1"))) return;
+  const another = port < 65_535 ? port + 1 : port - 1;
+  throw new Error(`Port ${port} is in use. Stop what listens there, or choose another: PORT=${another} npm start`);
 }
 
 /** Brings the local database to the newest migration; keeps what it holds. */
 export function migrate() {
   return new Promise((resolve, reject) => {
-    const child = wrangler(["d1", "migrations", "apply", "purser", "--local"], ["ignore", "pipe", "pipe"]);
+    const child = wrangler(["d1", "migrations", "apply", "DB", "--local"]);
     let said = "";
-    child.stdout.on("data", (chunk) => (said += chunk));
-    child.stderr.on("data", (chunk) => (said += chunk));
+    for (const stream of [child.stdout, child.stderr]) stream.on("data", (chunk) => (said += chunk));
     child.once("error", reject);
     child.once("exit", (code) =>
       code === 0 ? resolve() : reject(new Error(`The local database could not be migrated:\n${said}`)),
     );
   });
+}
+
+/** Keeps what the Worker says in the log; its errors are said here as well. */
+function keepLog(child) {
+  mkdirSync(".purser", { recursive: true });
+  const log = createWriteStream(LOG, { mode: 0o600 });
+  for (const stream of [child.stdout, child.stderr]) {
+    createInterface({ input: stream }).on("line", (coloured) => {
+      const line = stripVTControlCharacters(coloured);
+      log.write(`${line}\n`);
+      if (/\[ERROR\]|"level":"error"|^Uncaught /.test(line)) console.error(yellow(line));
+    });
+  }
 }
 
 const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
@@ -59,20 +97,20 @@ async function answersHealth(url) {
 
 /** Serves the Worker on the port; resolves once it answers. What it says goes to `.purser/server.log`. */
 export async function serve(port) {
-  mkdirSync(".purser", { recursive: true });
-  const log = openSync(LOG, "w");
-  const args = ["dev", "--port", String(port), "--ip", "localhost", "--show-interactive-dev-session=false"];
-  const child = wrangler(args, ["ignore", log, log]);
-  let ended = null;
-  child.once("exit", (code) => {
-    ended = code ?? 1;
+  // Port 0 lets two Pursers run at once; otherwise both would want the inspector's usual port.
+  const args = ["dev", "--ip", "127.0.0.1", "--port", String(port), "--inspector-port", "0"];
+  const child = wrangler([...args, "--show-interactive-dev-session=false"]);
+  keepLog(child);
+  let hasEnded = false;
+  child.once("exit", () => {
+    hasEnded = true;
   });
   const url = `http://localhost:${port}`;
-  for (let tries = 0; tries < 600; tries++) {
-    if (ended !== null) throw new Error(`The Worker did not start:\n${readFileSync(LOG, "utf8")}`);
+  const deadline = Date.now() + START_SECONDS_MAX * 1_000;
+  while (Date.now() < deadline) {
+    if (hasEnded) throw new Error(`The Worker did not start:\n${readFileSync(LOG, "utf8")}`);
     if (await answersHealth(url)) return { url, child, log: LOG };
     await pause(100);
   }
-  child.kill();
-  throw new Error(`The Worker did not answer within a minute; ${LOG} has what it said.`);
+  throw new Error(`The Worker did not answer within ${START_SECONDS_MAX} seconds; ${LOG} has what it said.`);
 }
