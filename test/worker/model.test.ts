@@ -83,6 +83,14 @@ function someFault(random: Random, request: Request): FaultPlan | null {
   return { fault: random.pick(["before", "amid", "after"] as const), at };
 }
 
+/** Often not at all, now and then to the very millisecond at which a balance or a hold expires. */
+function moveClock(random: Random, clock: Clock, model: ReturnType<typeof createModel>): void {
+  const moments = [...model.balances, ...model.holds.values()].map(({ expiresAt }) => expiresAt);
+  const next = Math.min(...moments.filter((ms) => ms > clock.ms));
+  if (Number.isFinite(next) && random.chance(0.08)) clock.advance(next - clock.ms);
+  else if (random.chance(0.25)) clock.advance(random.integer(1, 90_000));
+}
+
 async function play(seed: number): Promise<void> {
   const random = createRandom(seed);
   const clock = new Clock();
@@ -101,7 +109,7 @@ async function play(seed: number): Promise<void> {
   };
   const past: Request[] = [];
   for (let count = 1; count <= OPERATIONS_A_HISTORY; count++) {
-    if (random.chance(0.3)) clock.advance(random.integer(1, 90_000));
+    moveClock(random, clock, model);
     const known = {
       packs: pair.packs,
       users,
