@@ -2,15 +2,10 @@ import { type creditBalances, NEVER_MS } from "../db/schema.ts";
 import { iso } from "../lib/time.ts";
 import { fromSteps } from "./amount.ts";
 import type { Spendable } from "./burn-down.ts";
-import type { MatchRule } from "./match.ts";
+import { readRules } from "./match.ts";
 
 export type BalanceRow = typeof creditBalances.$inferSelect;
 export type BalanceStatus = "active" | "expired" | "depleted" | "revoked";
-
-/** Rules as they are stored: JSON that Purser wrote from a validated list. */
-export function readRules(stored: string): readonly MatchRule[] {
-  return JSON.parse(stored) as MatchRule[];
-}
 
 /** A stored balance as burn-down sees it. */
 export interface SpendableBalance extends Spendable {

@@ -1,9 +1,9 @@
 import { and, eq, gt, type SQL, sql } from "drizzle-orm";
 import type { Ctx } from "../context.ts";
 import { creditBalances } from "../db/schema.ts";
-import { asSpendable, presentBalance, readRules } from "./balance.ts";
+import { asSpendable, presentBalance } from "./balance.ts";
 import { spendingOrder } from "./burn-down.ts";
-import { rulesPassFilter } from "./match.ts";
+import { readRules, rulesPassFilter } from "./match.ts";
 import type { ListInput, ListOutput } from "./schemas.ts";
 
 /** The user's balances that can pay now: one index range, however many are dead. */

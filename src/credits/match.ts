@@ -4,6 +4,11 @@ export interface MatchRule {
   readonly model?: string | undefined;
 }
 
+/** Rules as they are stored: JSON that Purser wrote from a validated list. */
+export function readRules(stored: string): readonly MatchRule[] {
+  return JSON.parse(stored) as MatchRule[];
+}
+
 /** How far a failed comparison may fall back at each place of `part` (Knuth, Morris and Pratt). */
 function fallbacks(part: string): number[] {
   const table = [0];

@@ -1,7 +1,7 @@
 import { and, asc, eq } from "drizzle-orm";
 import type { RootCtx } from "../context.ts";
 import { fromSteps, toSteps } from "../credits/amount.ts";
-import { readRules } from "../credits/balance.ts";
+import { readRules } from "../credits/match.ts";
 import { creditPackItems, creditPacks } from "../db/schema.ts";
 import { PurserError } from "../errors.ts";
 import { assert } from "../lib/assert.ts";

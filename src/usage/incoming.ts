@@ -1,8 +1,8 @@
 /** How events arrive: one or a list, as Purser's own JSON or as CloudEvents (U1). For the route alone. */
 import type * as z from "zod";
 import { invalid, PurserError } from "../errors.ts";
+import { explain } from "../http/explain.ts";
 import { identifier } from "../http/fields.ts";
-import { explain } from "../http/validate.ts";
 import type { Element } from "./event-list.ts";
 import { cloudEvent, type EventInput, eventInput, eventsMax } from "./schemas.ts";
 

@@ -1,0 +1,76 @@
+import { describe, expect, it } from "vitest";
+import * as z from "zod";
+import { explain } from "../../src/http/explain.ts";
+
+/** What a caller reads of the first flaw of `value`. */
+function told(schema: z.ZodType, value: unknown): { param: string | undefined; message: string } {
+  const { error } = schema.safeParse(value);
+  if (error === undefined) throw new Error("the schema takes this value");
+  const { param, message } = explain(error.issues, "body");
+  return { param, message };
+}
+
+describe("a malformed argument is told in plain words", () => {
+  const secret = "alice@example.com";
+
+  it.each<[z.ZodType, unknown, string]>([
+    [z.string(), undefined, "is required"],
+    [z.string(), 7, "must be a string"],
+    [z.number(), secret, "must be a number"],
+    [z.number(), Number.POSITIVE_INFINITY, "must be a number"],
+    [z.int(), 1.5, "must be a whole number"],
+    [z.boolean(), secret, "must be true or false"],
+    [z.array(z.string()), { secret }, "must be a list"],
+    [z.strictObject({}), [secret], "must be an object"],
+    [z.record(z.string(), z.string()), secret, "must be an object"],
+    [z.enum(["a", "b"]), secret, "must be a or b"],
+    [z.literal(0), secret, "must be 0"],
+    [z.enum(["a"]), undefined, "is required"],
+    [z.string().min(1), "", "must not be empty"],
+    [z.string().min(2), "x", "must have at least 2 characters"],
+    [z.string().max(3), secret, "must have at most 3 characters"],
+    [z.array(z.string()).max(1), [secret, secret], "must have at most 1 element"],
+    [z.number().min(1).max(9), 0, "must be at least 1"],
+    [z.number().min(1).max(9), 10, "must be at most 9"],
+    [z.number().positive(), 0, "must be more than 0"],
+    [z.number().multipleOf(5), 6, "must be a multiple of 5"],
+    [z.string().regex(/^x$/), secret, "is malformed"],
+    [z.url(), secret, "is malformed"],
+    [z.string().refine(() => false), secret, "is malformed"],
+    [z.string().refine(() => false, "must be kind"), secret, "must be kind"],
+    [z.union([z.string(), z.number()]), true, "has none of the forms that it may have"],
+  ])("%#: %o", (schema, value, words) => {
+    expect(told(z.object({ field: schema }), { field: value })).toEqual({
+      param: "field",
+      message: `field ${words}.`,
+    });
+  });
+
+  it("names where it is, within lists and objects and unions", () => {
+    const item = z.strictObject({ amount: z.number() });
+    const list = z.strictObject({ items: z.array(item) });
+    expect(told(list, { items: [{ amount: 1 }, { amount: secret }] }).param).toBe("items[1].amount");
+    expect(told(list, { items: [{ amount: 1, [secret]: 1 }] }).param).toBe(`items[0].${secret}`);
+    expect(told(z.union([z.string(), list]), { items: [{}] }).param).toBe("items[0].amount");
+    expect(told(list, 7)).toEqual({ param: "body", message: "body must be an object." });
+  });
+
+  it("names an unknown field by no more of it than a reader needs", () => {
+    const { param, message } = told(z.strictObject({}), { ["x".repeat(100_000)]: 1 });
+    expect(param).toHaveLength(200);
+    expect(message).toBe("This field is not known here.");
+    expect(told(z.strictObject({}), { [`${"x".repeat(199)}🦄`]: 1 }).param?.isWellFormed()).toBe(true);
+  });
+
+  it("never repeats the value", () => {
+    const shapes = [
+      z.number(),
+      z.enum(["a"]),
+      z.string().max(1),
+      z.url(),
+      z.union([z.number(), z.boolean()]),
+      z.literal(1),
+    ];
+    for (const shape of shapes) expect(told(shape, secret).message).not.toContain(secret);
+  });
+});
