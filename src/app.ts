@@ -1,9 +1,11 @@
 import { Hono } from "hono";
+import { dashboardRoutes } from "./admin/dashboard/routes.tsx";
 import { adminRoutes } from "./admin/routes.ts";
 import type { World } from "./context.ts";
 import { creditRoutes } from "./credits/routes.ts";
 import { docsRoutes } from "./docs/routes.tsx";
 import { exportRoutes } from "./exports/routes.ts";
+import { recordActivity } from "./http/activity.ts";
 import { browsers } from "./http/cors.ts";
 import { answerError } from "./http/errors.ts";
 import type { AppEnv } from "./http/factory.ts";
@@ -26,6 +28,7 @@ export function createApp(world: World = realWorld) {
       c.header("x-request-id", c.var.requestId);
       await next();
     })
+    .use(recordActivity)
     .use("/api/v1/credits", browsers)
     .use("/api/v1/consent", browsers)
     .route("/health", healthRoutes)
@@ -34,6 +37,7 @@ export function createApp(world: World = realWorld) {
     .route("/", captureRoutes)
     .route("/api/v1", exportRoutes)
     .route("/api/v1/admin", adminRoutes)
+    .route("/admin", dashboardRoutes)
     .route("/api/v1/usage", usageRoutes)
     .route("/api/v1", openApiRoutes)
     .route("/docs", docsRoutes);

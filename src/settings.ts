@@ -5,6 +5,8 @@ export interface Settings {
   /** Null: exports answer `export_unavailable`. */
   readonly exportSecrets: { readonly current: string; readonly previous: string | null } | null;
   readonly testBalanceQuota: number;
+  /** Cloudflare Access before the dashboard: who it lets in is signed in. Null: the administrator's token signs in. */
+  readonly access: { readonly teamUrl: string; readonly audience: string } | null;
 }
 
 const ADMIN_TOKEN_CHARACTERS_MIN = 32;
@@ -15,6 +17,13 @@ const TEST_BALANCE_QUOTA_DEFAULT = 1_000;
 const given = (value: string | undefined, charactersMin: number): string | null =>
   value !== undefined && value.length >= charactersMin ? value : null;
 
+/** `myteam.cloudflareaccess.com`, with or without `https://`. */
+function readAccess(teamDomain = "", audience = ""): Settings["access"] {
+  if (teamDomain === "" || audience === "") return null;
+  const teamUrl = /^https?:\/\//.test(teamDomain) ? teamDomain : `https://${teamDomain}`;
+  return { teamUrl: teamUrl.replace(/\/+$/, ""), audience };
+}
+
 export function readSettings(env: Partial<Env>): Settings {
   const current = given(env.ANALYTICS_EXPORT_SECRET, EXPORT_SECRET_CHARACTERS_MIN);
   const previous = given(env.ANALYTICS_EXPORT_SECRET_PREVIOUS, EXPORT_SECRET_CHARACTERS_MIN);
@@ -23,5 +32,6 @@ export function readSettings(env: Partial<Env>): Settings {
     adminToken: given(env.ADMIN_TOKEN, ADMIN_TOKEN_CHARACTERS_MIN),
     exportSecrets: current === null ? null : { current, previous },
     testBalanceQuota: quota !== undefined && /^\d{1,9}$/.test(quota) ? Number(quota) : TEST_BALANCE_QUOTA_DEFAULT,
+    access: readAccess(env.ACCESS_TEAM_DOMAIN, env.ACCESS_AUD),
   };
 }

@@ -3,9 +3,10 @@ import { apps } from "../db/schema.ts";
 import { iso } from "../lib/time.ts";
 import type { ListAppsOutput } from "./schemas.ts";
 
-/** Every application, oldest first. */
-export async function listApps(root: RootCtx): Promise<ListAppsOutput> {
-  const rows = await root.db.select().from(apps);
+/** Applications, oldest first: all of them, or no more than `limit`. */
+export async function listApps(root: RootCtx, limit?: number): Promise<ListAppsOutput> {
+  const all = root.db.select().from(apps).$dynamic();
+  const rows = await (limit === undefined ? all : all.limit(limit));
   return {
     apps: rows
       .toSorted((a, b) => a.createdAtMs - b.createdAtMs || (a.id < b.id ? -1 : 1))

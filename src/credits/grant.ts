@@ -1,5 +1,6 @@
 import { and, eq, inArray, type SQL, sql } from "drizzle-orm";
 import type { Ctx } from "../context.ts";
+import { countActivity } from "../db/activity.ts";
 import { constraintOf } from "../db/constraint.ts";
 import { creditBalances, environments, NEVER_MS } from "../db/schema.ts";
 import { batchAround, write } from "../db/statement.ts";
@@ -48,6 +49,7 @@ export async function grant(ctx: Ctx, input: GrantInput): Promise<Granted> {
   try {
     issue = decide(ctx, input, pack);
   } catch (refusal) {
+    countActivity(ctx.environment.id, "failed_grant", ctx.now());
     await settleDue(ctx, input.userId, due);
     throw refusal;
   }
@@ -169,16 +171,25 @@ async function land(ctx: Ctx, issue: Issue, due: readonly Hold[]): Promise<Grant
     const before = [...returnedDue(ctx, issue.userId, due), ...quota, born];
     const rows = await batchAround(ctx.db, before, standing, []);
     const replayed = rows.every((row) => !ids.includes(row.id));
+    if (!replayed) countIssue(ctx, issue);
     return { output: present(rows), replayed };
   } catch (error) {
     // Somebody else returned a hold, or this very batch landed and its answer was lost.
     if (constraintOf(error) === "reservations_settled_once")
       return land(ctx, issue, (await dueHolds(ctx, issue.userId)).map(readHold));
     if (constraintOf(error) !== "environments_test_quota") throw error;
+    countActivity(ctx.environment.id, "failed_grant", ctx.now());
     await settleDue(ctx, issue.userId, due);
     throw new PurserError("test_quota_exceeded", "The application holds as many test-mode balances as it may.", {
       details: { quota: ctx.settings.testBalanceQuota },
     });
+  }
+}
+
+function countIssue(ctx: Ctx, { births, expiresAtMs }: Issue): void {
+  for (const { unit, amountSteps } of births) {
+    countActivity(ctx.environment.id, "granted", ctx.now(), unit, amountSteps);
+    if (expiresAtMs !== NEVER_MS) countActivity(ctx.environment.id, "expiring", expiresAtMs, unit, amountSteps);
   }
 }
 

@@ -12,6 +12,17 @@ import type { HistoryInput, HistoryOutput } from "./schemas.ts";
  * last entry shown, so pages stay put while rows are written. Throws `credit_balance_not_found` (C16, C17).
  */
 export async function history(ctx: Ctx, input: HistoryInput): Promise<HistoryOutput> {
+  const { rows: entries, nextCursor } = await ledgerPage(ctx, input);
+  return { entries: entries.map(presentEntry), nextCursor };
+}
+
+export interface LedgerPage {
+  readonly rows: readonly LedgerRow[];
+  readonly nextCursor: string | null;
+}
+
+/** What `history` presents: the rows themselves, which also say what each motion left. */
+export async function ledgerPage(ctx: Ctx, input: HistoryInput): Promise<LedgerPage> {
   const scope = [ctx.environment.id, input.userId, input.balanceId ?? ""];
   const before = input.cursor === undefined ? null : await openCursor(input.cursor, scope);
   if (input.cursor !== undefined && before === null) {
@@ -25,7 +36,7 @@ export async function history(ctx: Ctx, input: HistoryInput): Promise<HistoryOut
   // Every balance has the row of its grant, and a cursor is given out only where older rows follow.
   if (last === undefined && input.balanceId !== undefined) throw balanceNotFound();
   const isMore = last !== undefined && (input.balanceId === undefined ? last.seq > 1 : last.previousSeq !== null);
-  return { entries: entries.map(presentEntry), nextCursor: isMore ? await sealCursor(last.seq, scope) : null };
+  return { rows: entries, nextCursor: isMore ? await sealCursor(last.seq, scope) : null };
 }
 
 /** Seqs are gapless from 1, so the last row of a page tells by itself whether another follows. */

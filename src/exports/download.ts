@@ -1,4 +1,5 @@
 import type { RootCtx } from "../context.ts";
+import { countActivity } from "../db/activity.ts";
 import { PurserError } from "../errors.ts";
 import { sha256 } from "../lib/hash.ts";
 import { type AuditRow, audited, type Subject } from "./audit.ts";
@@ -38,6 +39,7 @@ export async function download(ctx: RootCtx, token: string | null): Promise<Down
   const snapshot = await takeSnapshot(ctx.db, subject, note.row("opened"));
   // A token that is signed well names an application that was there; it is not any more.
   if (snapshot === null) throw invalidToken();
+  countActivity(snapshot.reading.environmentId, "opened", ctx.now());
   const texts = documentTexts(subject, snapshot, ctx.now());
   if (!isSmall(snapshot)) return streamed(texts, note);
   let text = "";

@@ -1,4 +1,5 @@
 import type { Ctx, RootCtx } from "../context.ts";
+import { countActivity } from "../db/activity.ts";
 import { PurserError } from "../errors.ts";
 import { sha256 } from "../lib/hash.ts";
 import { iso } from "../lib/time.ts";
@@ -30,6 +31,7 @@ export async function mint(
       occurredAtMs: nowMs,
     },
   );
+  countActivity(ctx.environment.id, "minted", nowMs);
   return { downloadUrl: `${origin}/api/v1/export-download?token=${token}`, expiresAt, format: "json" };
 }
 

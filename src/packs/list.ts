@@ -1,17 +1,20 @@
-import { asc, eq } from "drizzle-orm";
+import { and, asc, eq, inArray, sql } from "drizzle-orm";
 import type { RootCtx } from "../context.ts";
 import { creditPackItems, creditPacks } from "../db/schema.ts";
 import { presentPack } from "./pack.ts";
 import type { ListPacksOutput } from "./schemas.ts";
 
-/** Every pack of an application, archived ones too, oldest first. People make packs, so the list is short enough. */
-export async function listPacks(root: RootCtx, appId: string): Promise<ListPacksOutput> {
+const EVERY = -1;
+
+/** The packs of an application, archived ones too, oldest first: all of them, or no more than `limit`. */
+export async function listPacks(root: RootCtx, appId: string, limit: number = EVERY): Promise<ListPacksOutput> {
+  const wanted = sql`(SELECT id FROM credit_packs WHERE app_id = ${appId} ORDER BY id LIMIT ${limit})`;
   const [packs, items] = await root.db.batch([
-    root.db.select().from(creditPacks).where(eq(creditPacks.appId, appId)),
+    root.db.select().from(creditPacks).where(eq(creditPacks.appId, appId)).orderBy(asc(creditPacks.id)).limit(limit),
     root.db
       .select()
       .from(creditPackItems)
-      .where(eq(creditPackItems.appId, appId))
+      .where(and(eq(creditPackItems.appId, appId), inArray(creditPackItems.packId, wanted)))
       .orderBy(asc(creditPackItems.packId), asc(creditPackItems.position)),
   ]);
   const itemsOf = Map.groupBy(items, (item) => item.packId);

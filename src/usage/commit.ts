@@ -58,7 +58,7 @@ export async function commit(ctx: Ctx, reservationId: string, input: CommitInput
     });
     if (payment.uncovered !== null && input.onShortage === "reject") {
       await settleDue(ctx, userId, due);
-      throw insufficient(payment.uncovered);
+      throw insufficient(ctx, payment.uncovered);
     }
     const { quantities, properties, occurredAt } = input;
     const paid = { userId, eventId, event, model, quantities, properties, occurredAt, reservationId, payment };

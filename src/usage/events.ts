@@ -41,7 +41,7 @@ export async function recordEvent(ctx: Ctx, input: EventInput): Promise<Recorded
     const payment = burnDown(spendable(afterReturn([...live, ...ofDue], due), nowMs), input);
     if (payment.uncovered !== null && input.onShortage === "reject") {
       await settleDue(ctx, userId, due);
-      throw insufficient(payment.uncovered);
+      throw insufficient(ctx, payment.uncovered);
     }
     const paid = {
       ...input,

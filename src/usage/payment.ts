@@ -3,10 +3,12 @@ import type { Ctx } from "../context.ts";
 import { fromSteps, presentQuantities, type Quantities } from "../credits/amount.ts";
 import type { SpendableBalance } from "../credits/balance.ts";
 import type { Leg, Payment } from "../credits/burn-down.ts";
+import { countActivity } from "../db/activity.ts";
 import { PurserError } from "../errors.ts";
 
-/** `insufficient_credits` (402), with what nothing paid for (U3). */
-export function insufficient(uncovered: Quantities): PurserError {
+/** `insufficient_credits` (402), with what nothing paid for (U3); counted for the overview. */
+export function insufficient(ctx: Ctx, uncovered: Quantities): PurserError {
+  countActivity(ctx.environment.id, "shortage", ctx.now());
   return new PurserError("insufficient_credits", "The user's credits do not cover this.", {
     details: { uncovered: presentQuantities(uncovered) },
   });

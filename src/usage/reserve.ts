@@ -55,7 +55,7 @@ export async function reserve(ctx: Ctx, input: ReserveInput): Promise<Reserved> 
     const payment = burnDown(spendable(afterReturn([...live, ...ofDue], due), nowMs), body);
     if (payment.uncovered !== null) {
       await settleDue(ctx, userId, due);
-      throw insufficient(payment.uncovered);
+      throw insufficient(ctx, payment.uncovered);
     }
     const held = { reservationId, body, payment, expiresAtMs: nowMs + body.expiresInSeconds * 1_000 };
     return landReservation(ctx, held, stamp, returnedDue(ctx, userId, due));

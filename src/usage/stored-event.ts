@@ -4,6 +4,7 @@ import type { Quantities } from "../credits/amount.ts";
 import { presentQuantities } from "../credits/amount.ts";
 import { appended } from "../credits/ledger.ts";
 import type { PresentedPayment } from "../credits/schemas.ts";
+import { countActivity } from "../db/activity.ts";
 import { usageEvents } from "../db/schema.ts";
 import { batchAround, rows, type Statement } from "../db/statement.ts";
 import { PurserError } from "../errors.ts";
@@ -87,6 +88,9 @@ export async function landEvent(
   if (answer === OVERTAKEN) return OVERTAKEN;
   const row = answer[0];
   assert(row !== undefined, "a recorded event answers its debits");
+  for (const { balance, amountSteps } of paid.payment.legs) {
+    countActivity(ctx.environment.id, "spent", ctx.now(), balance.unit, amountSteps);
+  }
   return { output: presentEvent(paid.eventId, row), replayed: false };
 }
 

@@ -10,6 +10,7 @@ import { Clock, makeClient } from "../support/world.ts";
 /** Routes that are not Purser's own interface: pages for people, and the wire of PostHog's clients. */
 const NOT_DESCRIBED: readonly RegExp[] = [
   /^GET \/docs$/,
+  /^(GET|POST) \/admin(\/|$)/,
   /^POST \/(batch|e|i\/v0\/e|capture|track|i\/v1\/analytics\/events|flags|decide)\/?$/,
   /^GET \/array\/\{token\}\/config(\.js)?$/,
 ];

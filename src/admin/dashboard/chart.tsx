@@ -1,0 +1,116 @@
+import { amount, shortAmount } from "./format.ts";
+
+const WIDTH = 320;
+const HEIGHT = 72;
+
+export interface Day {
+  /** `2026-01-15`. */
+  readonly date: string;
+  readonly value: number;
+}
+
+/** What a chart says, for who cannot see it. */
+function barsInWords(label: string, days: readonly Day[]): string {
+  const total = days.reduce((sum, day) => sum + day.value, 0);
+  const top = days.reduce((best, day) => (day.value > best.value ? day : best), days[0] ?? { date: "", value: 0 });
+  return `${label} by day: ${amount(total)} in all, most on ${top.date} with ${amount(top.value)}.`;
+}
+
+/** A figure by day as bars, with its total, and the numbers themselves for who wants them. */
+export const Bars = (props: { label: string; kind: string; days: readonly Day[] }) => {
+  const { days } = props;
+  const total = days.reduce((sum, day) => sum + day.value, 0);
+  const top = Math.max(...days.map((day) => day.value), 1e-9);
+  const slot = WIDTH / days.length;
+  if (total === 0) {
+    return (
+      <figure class="chart">
+        <figcaption>
+          <span>{props.label}</span> <b>0</b>
+        </figcaption>
+        <p class="axis">
+          None from {days[0]?.date} to {days.at(-1)?.date}.
+        </p>
+      </figure>
+    );
+  }
+  return (
+    <figure class={`chart ${props.kind}`}>
+      <figcaption>
+        <span>{props.label}</span> <b>{shortAmount(total)}</b>
+      </figcaption>
+      <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} role="img" aria-label={barsInWords(props.label, days)}>
+        <line x1="0" x2={WIDTH} y1={HEIGHT - 1} y2={HEIGHT - 1} />
+        {days.map((day, index) => {
+          const height = day.value === 0 ? 0 : Math.max(2, (day.value / top) * (HEIGHT - 6));
+          return (
+            <rect x={index * slot + 1} y={HEIGHT - 1 - height} width={Math.max(1, slot - 2)} height={height} rx="1">
+              <title>{`${day.date}: ${amount(day.value)}`}</title>
+            </rect>
+          );
+        })}
+      </svg>
+      <p class="axis">
+        <span>{days[0]?.date}</span>
+        <span>{days.at(-1)?.date}</span>
+      </p>
+      <details>
+        <summary>Numbers</summary>
+        <ul>
+          {days
+            .filter((day) => day.value !== 0)
+            .map((day) => (
+              <li>
+                {day.date}: {amount(day.value)}
+              </li>
+            ))}
+        </ul>
+      </details>
+    </figure>
+  );
+};
+
+export interface Step {
+  readonly at: string;
+  readonly value: number;
+}
+
+/** An amount over time as steps, oldest first. */
+export const Steps = (props: { label: string; steps: readonly Step[] }) => {
+  const { steps } = props;
+  const [first, last] = [steps[0], steps.at(-1)];
+  if (first === undefined || last === undefined || steps.length < 2) return null;
+  const [from, to] = [Date.parse(first.at), Math.max(Date.parse(last.at), Date.parse(first.at) + 1)];
+  const top = Math.max(...steps.map((step) => step.value), 1e-9);
+  const x = (at: string) => (((Date.parse(at) - from) / (to - from)) * WIDTH).toFixed(1);
+  const y = (value: number) => (HEIGHT - 2 - (value / top) * (HEIGHT - 8)).toFixed(1);
+  const path = steps.map((step, index) => (index === 0 ? `M0 ${y(step.value)}` : `H${x(step.at)}V${y(step.value)}`));
+  const words = `${props.label}: from ${amount(first.value)} on ${first.at.slice(0, 10)} to ${amount(last.value)} on ${last.at.slice(0, 10)}, at most ${amount(top)}.`;
+  return (
+    <figure class="chart balance">
+      <figcaption>
+        <span>{props.label}</span> <b>{amount(last.value)}</b>
+      </figcaption>
+      <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} preserveAspectRatio="none" role="img" aria-label={words}>
+        <path class="area" d={`${path.join("")}V${HEIGHT}H0Z`} />
+        <path class="line" d={path.join("")} />
+      </svg>
+      <p class="axis">
+        <span>{first.at.slice(0, 10)}</span>
+        <span>{last.at.slice(0, 10)}</span>
+      </p>
+    </figure>
+  );
+};
+
+/** How much of a balance remains. */
+export const Meter = (props: { label: string; remaining: number; initial: number }) => {
+  // An adjustment can leave more than there was at first.
+  const share = Math.min(1, props.remaining / Math.max(props.initial, props.remaining, 1e-9));
+  return (
+    <svg class="meter" viewBox="0 0 100 8" preserveAspectRatio="none" role="img" aria-label={props.label}>
+      <rect class="all" width="100" height="8" rx="2" />
+      {share > 0 && <rect class="left" width={(share * 100).toFixed(2)} height="8" rx="2" />}
+    </svg>
+  );
+};

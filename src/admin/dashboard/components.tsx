@@ -1,0 +1,141 @@
+import type { Child } from "hono/jsx";
+
+interface FieldProps {
+  readonly label: string;
+  readonly name: string;
+  readonly value?: string | undefined;
+  readonly hint?: string;
+  readonly type?: "text" | "number" | "password" | "datetime-local";
+  readonly required?: boolean;
+  readonly placeholder?: string;
+  readonly autocomplete?: string;
+  /** The argument that was refused, if it is this one. */
+  readonly isBad?: boolean;
+  readonly list?: string;
+  readonly step?: string;
+}
+
+let ids = 0;
+/** An id for a label and its control; unique in a page is all it need be. */
+const nextId = (name: string): string => {
+  ids = (ids + 1) % 1_000_000;
+  return `${name.replace(/[^a-zA-Z0-9]/g, "-")}-${ids}`;
+};
+
+export const Field = (props: FieldProps) => {
+  const id = nextId(props.name);
+  return (
+    <div class="field">
+      <label for={id}>
+        {props.label}
+        {props.hint !== undefined && <span class="hint"> · {props.hint}</span>}
+      </label>
+      <input
+        id={id}
+        name={props.name}
+        type={props.type ?? "text"}
+        value={props.value ?? ""}
+        required={props.required}
+        placeholder={props.placeholder}
+        autocomplete={props.autocomplete ?? "off"}
+        list={props.list}
+        step={props.step}
+        aria-invalid={props.isBad === true ? "true" : undefined}
+      />
+    </div>
+  );
+};
+
+interface ChoiceProps {
+  readonly label: string;
+  readonly name: string;
+  readonly value?: string | undefined;
+  readonly options: readonly (readonly [value: string, label: string])[];
+}
+
+export const Choice = (props: ChoiceProps) => {
+  const id = nextId(props.name);
+  return (
+    <div class="field">
+      <label for={id}>{props.label}</label>
+      <select id={id} name={props.name}>
+        {props.options.map(([value, label]) => (
+          <option value={value} selected={value === props.value}>
+            {label}
+          </option>
+        ))}
+      </select>
+    </div>
+  );
+};
+
+export const LongText = (props: { label: string; name: string; value?: string | undefined; required?: boolean }) => {
+  const id = nextId(props.name);
+  return (
+    <div class="field wide">
+      <label for={id}>{props.label}</label>
+      <textarea id={id} name={props.name} rows={2} required={props.required}>
+        {props.value ?? ""}
+      </textarea>
+    </div>
+  );
+};
+
+/** A table that scrolls by itself on a narrow screen, by keyboard too. */
+export const Table = (props: {
+  label: string;
+  head: readonly Child[];
+  rows: readonly (readonly Child[])[];
+  empty: string;
+}) =>
+  props.rows.length === 0 ? (
+    <p class="empty">{props.empty}</p>
+  ) : (
+    <section class="scroll" tabindex={0} aria-label={props.label}>
+      <table>
+        <thead>
+          <tr>
+            {props.head.map((cell) => (
+              <th scope="col">{cell}</th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {props.rows.map((row) => (
+            <tr>
+              {row.map((cell) => (
+                <td>{cell}</td>
+              ))}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </section>
+  );
+
+/** A secret or a link that is shown to be taken along. */
+export const CopyBox = (props: { label: string; value: string }) => {
+  const id = nextId("copy");
+  return (
+    <div class="copy">
+      <label for={id}>{props.label}</label>
+      <input id={id} readonly value={props.value} />
+      <button type="button" data-copy={id}>
+        Copy
+      </button>
+      <span role="status" data-copied={id} />
+    </div>
+  );
+};
+
+export const Hidden = (props: { fields: Readonly<Record<string, string>> }) => (
+  <>
+    {Object.entries(props.fields).map(([name, value]) => (
+      <input type="hidden" name={name} value={value} />
+    ))}
+  </>
+);
+
+export const Tag = (props: { kind: string; children: Child }) => (
+  <span class={`tag ${props.kind}`}>{props.children}</span>
+);

@@ -1,0 +1,18 @@
+/** How figures and times are written for people: alike on every page, in UTC. */
+const number = new Intl.NumberFormat("en", { maximumFractionDigits: 6 });
+const compact = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
+
+export const amount = (value: number): string => number.format(value);
+export const shortAmount = (value: number): string => compact.format(value);
+export const signed = (value: number): string => (value > 0 ? `+${amount(value)}` : amount(value));
+
+/** `2026-01-15 12:00:00` for an ISO time. */
+export const time = (iso: string | null, otherwise = "never"): string =>
+  iso === null ? otherwise : iso.slice(0, 19).replace("T", " ");
+
+/** A query string of what is given, with its question mark; empty when nothing is. */
+export function query(fields: Readonly<Record<string, string | undefined>>): string {
+  const search = new URLSearchParams();
+  for (const [name, value] of Object.entries(fields)) if (value !== undefined && value !== "") search.set(name, value);
+  return search.size === 0 ? "" : `?${search}`;
+}

@@ -1,0 +1,56 @@
+/**
+ * What happened by day, for the overview: counted in this isolate as it happens, and written to `daily_activity` behind
+ * the answers, a few seconds later at the latest, so that no request writes or waits for it. What an isolate that ends
+ * has not written yet, or a write that fails, is missing from the overview, never counted twice; the ledger is exact.
+ */
+export type ActivityKind = "granted" | "spent" | "expiring" | "failed_grant" | "shortage" | "minted" | "opened";
+
+const DAY_MS = 86_400_000;
+const FLUSH_AFTER_MS = 2_000;
+/** A flush that was never heard of again, such as one whose request was ended by the platform. */
+const FORGOTTEN_AFTER_MS = 30_000;
+
+let counts = new Map<string, number>();
+let flushDueMs: number | null = null;
+
+/** Counts one occurrence, or `amountSteps` of a unit, on the day of `atMs`. */
+export function countActivity(
+  environmentId: number,
+  kind: ActivityKind,
+  atMs: number,
+  unit = "",
+  amountSteps = 1,
+): void {
+  const key = JSON.stringify([environmentId, kind, Math.floor(atMs / DAY_MS), unit]);
+  counts.set(key, (counts.get(key) ?? 0) + amountSteps);
+}
+
+/** Writes what was counted. Not sent again when it fails: the figures may then lack something, never hold it twice. */
+export async function flushActivity(d1: D1Database): Promise<void> {
+  if (counts.size === 0) return;
+  // JSON.parse of a key that `countActivity` wrote; the amount goes beside it.
+  const rows = [...counts].map(([key, amount]) => [...(JSON.parse(key) as unknown[]), amount]);
+  counts = new Map();
+  await d1
+    .prepare(
+      `INSERT INTO daily_activity (environment_id, kind, day, unit, amount)
+       SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, CAST(value ->> 4 AS INTEGER) FROM json_each(?) WHERE 1
+       ON CONFLICT (environment_id, kind, day, unit)
+       DO UPDATE SET amount = min(amount + excluded.amount, 4000000000000000000)`,
+    )
+    .bind(JSON.stringify(rows))
+    .run();
+}
+
+/** The write that is to follow an answer; null when there is nothing to write, or a write is on its way. */
+export function pendingFlush(d1: D1Database, nowMs: number): Promise<void> | null {
+  if (counts.size === 0 || (flushDueMs !== null && nowMs < flushDueMs + FORGOTTEN_AFTER_MS)) return null;
+  flushDueMs = nowMs + FLUSH_AFTER_MS;
+  return scheduler
+    .wait(FLUSH_AFTER_MS)
+    .then(() => {
+      flushDueMs = null;
+      return flushActivity(d1);
+    })
+    .catch(() => console.warn(JSON.stringify({ level: "warn", message: "daily activity was not written" })));
+}

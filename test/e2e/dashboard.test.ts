@@ -1,0 +1,301 @@
+import { SignJWT } from "jose";
+import type { Browser, Page } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { chromiumPath, launchBrowser, withoutChromium } from "./support/browser.ts";
+import { expectAccessible, openPage, signIn, type Watched } from "./support/dashboard.ts";
+import { type Server, startServer } from "./support/server.ts";
+
+const EVIL = `"><img src=x onerror=alert(1)><script>alert(2)</script>'`;
+const SECRET = "a-secret-of-32-bytes-and-no-less!";
+const USER = `ada ${EVIL}`;
+
+describe.skipIf(chromiumPath === null)(`the dashboard in a real browser${withoutChromium}`, () => {
+  let server: Server;
+  let browser: Browser;
+  let watched: Watched;
+  let page: Page;
+  let secretKey = "";
+  let publishableKey = "";
+
+  beforeAll(async () => {
+    [server, browser] = await Promise.all([startServer(), launchBrowser()]);
+    watched = await openPage(browser);
+    ({ page } = watched);
+  });
+  afterAll(async () => {
+    await browser.close();
+    await server.close();
+  });
+
+  const submit = (name: string) => page.getByRole("button", { name, exact: true }).click();
+  const section = (name: string) => page.getByRole("navigation").getByRole("link", { name }).click();
+  const told = () => page.locator(".word").textContent();
+  const api = (path: string, key: string, init: RequestInit = {}) =>
+    fetch(server.url + path, {
+      ...init,
+      headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
+    });
+
+  it("lets nobody in without the administrator's token", async () => {
+    await page.goto(`${server.url}/admin/apps`);
+    expect(page.url()).toContain("/admin/sign-in");
+    await expectAccessible(page);
+    await page.getByLabel("Administrator's token").fill("not the token");
+    await submit("Sign in");
+    expect(await told()).toContain("not the administrator's token");
+    await signIn(page, server.url);
+    const [cookie] = await watched.context.cookies();
+    expect(cookie).toMatchObject({ httpOnly: true, sameSite: "Strict", path: "/admin" });
+  });
+
+  it("makes an application and its keys, each key shown once, with a button to copy it", async () => {
+    await page.getByLabel("Name").fill(`Desk ${EVIL}`);
+    await submit("Make application");
+    expect(await told()).toContain("The application is made");
+    await page.getByRole("link", { name: "live" }).click();
+    await section("Keys");
+    const make = async (kind: string) => {
+      await page.getByLabel("New key").selectOption(kind);
+      await submit("Make key");
+      const shown = page.getByLabel(`${kind} key, live mode`);
+      await submit("Copy");
+      await page.getByText("Copied").waitFor();
+      expect(await page.evaluate("navigator.clipboard.readText()")).toBe(await shown.inputValue());
+      return shown.inputValue();
+    };
+    secretKey = await make("secret");
+    publishableKey = await make("publishable");
+    await expectAccessible(page);
+    await section("Keys");
+    expect(await page.content()).not.toContain(secretKey);
+    expect((await api("/api/v1/credits?userId=u", secretKey)).status).toBe(200);
+  });
+
+  it("sets how end-user tokens verify, and says of a pasted token whether it does", async () => {
+    await page.getByLabel("Verified by").selectOption("hs256");
+    await page.getByLabel("Shared secret").fill("too short");
+    await submit("Save");
+    expect(await told()).toContain("setting.secret");
+    await page.getByLabel("Verified by").selectOption("hs256");
+    await page.getByLabel("Shared secret").fill(SECRET);
+    await submit("Save");
+    expect(await told()).toContain("in force everywhere within 30 seconds");
+    expect(await page.content()).not.toContain(SECRET);
+
+    const token = (exp: number) =>
+      new SignJWT({ sub: USER, exp }).setProtectedHeader({ alg: "HS256" }).sign(new TextEncoder().encode(SECRET));
+    const test = async (text: string) => {
+      await page.getByLabel(/Paste an end-user token/).fill(text);
+      await submit("Test it");
+      return told();
+    };
+    const now = Math.floor(Date.now() / 1_000);
+    expect(await test(await token(now + 600))).toContain(`proves the user ${USER}`);
+    expect(await test(await token(now - 600))).toContain("It has expired");
+    expect(await test("no token at all")).toContain("It does not verify");
+  });
+
+  it("makes a pack with items and rules, and tries the rules while they are typed", async () => {
+    await section("Packs");
+    await expectAccessible(page);
+    await page.getByRole("link", { name: "New pack" }).click();
+    await page.getByLabel("Name", { exact: true }).fill(`Starter ${EVIL}`);
+    const first = page.getByRole("group", { name: "Item 1" });
+    await first.getByLabel("Amount").fill("100,5");
+    await first.getByLabel("Event").first().fill("chat.*");
+    await page.getByRole("button", { name: "Add an item" }).click();
+    const second = page.getByRole("group", { name: "New item" });
+    await second.getByLabel("Amount").fill("12.5");
+    await second.getByLabel("Unit").selectOption("cents");
+
+    const tester = page.locator("[data-tester]");
+    await tester.getByLabel("Event").fill("chat.done");
+    await tester.getByText("✓ Item 1").waitFor();
+    await tester.getByLabel("Event").fill("image.made");
+    await tester.getByText("the event would need image.made or image.* or *").waitFor();
+    await tester.getByText("No rules: it pays for anything").waitFor();
+    await expectAccessible(page);
+
+    await submit("Make the pack");
+    expect(await told()).toContain("items[0].amount");
+    await page.getByRole("group", { name: "Item 1" }).getByLabel("Amount").fill("1000");
+    await submit("Make the pack");
+    expect(await told()).toContain("The pack is made");
+    await page.getByText(`Starter ${EVIL}`).waitFor();
+  });
+
+  it("edits a pack, keeps its items' identity, and tells that issued balances stay", async () => {
+    await page.getByRole("link", { name: "Starter" }).click();
+    await page.getByText("Balances that were issued from this pack stay as they are").waitFor();
+    const before = await server.db.prepare("SELECT id FROM credit_pack_items ORDER BY position").all();
+    await page.getByRole("group", { name: "Item 1" }).getByLabel("Amount").fill("2000");
+    await submit("Save the pack");
+    expect(await told()).toContain("The pack is saved");
+    const after = await server.db.prepare("SELECT id, amount_steps FROM credit_pack_items ORDER BY position").all();
+    expect(after.results).toMatchObject([{ ...before.results[0], amount_steps: 2_000_000 }, { ...before.results[1] }]);
+  });
+
+  it("grants with a reason, once however often the confirmation is sent, and tells it in the ledger", async () => {
+    await section("Users");
+    await page.getByLabel("User id").fill(USER);
+    await submit("Find");
+    await page.getByRole("link", { name: "Grant credits" }).click();
+    await expectAccessible(page);
+    await page.getByLabel(/Why/).fill(`goodwill ${EVIL}`);
+    await submit("Go on");
+    await page.getByRole("heading", { name: "Grant this?" }).waitFor();
+    await expectAccessible(page);
+    // As an impatient double click does, or a browser that sends a form again.
+    await page.evaluate(`(async () => {
+      const form = document.querySelector("main form");
+      const send = () => fetch(form.action, { method: "POST", body: new URLSearchParams(new FormData(form)) });
+      await Promise.all([send(), send()]);
+    })()`);
+    await submit("Grant it");
+    expect(await told()).toContain("Granted");
+    expect(await page.locator("article").count()).toBe(2);
+    expect(await page.locator("#ledger tbody tr").count()).toBe(2);
+    await page.locator("#ledger").getByText(`goodwill ${EVIL}`).first().waitFor();
+  });
+
+  it("shows what would pay for an event, and what would be uncovered", async () => {
+    const plan = page.locator("#plan");
+    await plan.getByLabel("Event").fill("chat.done");
+    await plan.getByLabel("Tokens").fill("500");
+    await plan.getByRole("button", { name: "Show" }).click();
+    await page.locator("#plan").getByText("500 tokens").waitFor();
+    await page.locator("#plan").getByText("the event carries nothing in its unit").waitFor();
+    await plan.getByLabel("Tokens").fill("5000");
+    await plan.getByRole("button", { name: "Show" }).click();
+    await page.getByText("Not covered: 1 count, 3,000 tokens").or(page.getByText("Not covered:")).first().waitFor();
+    await expectAccessible(page);
+  });
+
+  it("adjusts and revokes with a reason, each confirmed and told; draws the balance; saves the ledger as CSV", async () => {
+    await page.getByRole("link", { name: "Adjust" }).first().click();
+    await page.getByLabel(/Add, or with a minus/).fill("-3000");
+    await page.getByLabel(/Why/).fill("=1+1");
+    await submit("Go on");
+    await submit("Adjust it");
+    expect(await told()).toContain("would leave less than nothing");
+    await page.getByLabel(/Add, or with a minus/).fill("-500.5");
+    await submit("Go on");
+    await page.getByText("-500.5 tokens").waitFor();
+    await submit("Adjust it");
+    expect(await told()).toContain("Adjusted");
+    await page.locator("#ledger").getByText("1,499.5").first().waitFor();
+    await page.getByRole("img", { name: /tokens remaining: from 2,000 on/ }).waitFor();
+
+    await page.getByRole("link", { name: "Revoke" }).nth(1).click();
+    await page.getByLabel(/Why/).fill("refunded");
+    await submit("Revoke it");
+    expect(await told()).toContain("Revoked");
+    await page.locator("#ledger").getByText("refunded").waitFor();
+
+    const downloading = page.waitForEvent("download");
+    await page.getByRole("link", { name: "CSV" }).click();
+    const stream = await (await downloading).createReadStream();
+    const csv = Buffer.concat(await stream.toArray()).toString();
+    const lines = csv.trimEnd().split("\r\n");
+    expect(lines[0]).toBe("occurredAt,balanceId,packId,delta,unit,remaining,reason,eventId,reservationId,note");
+    expect(lines).toHaveLength(5);
+    expect(lines[2]).toContain(`,-500.5,"tokens",1499.5,"admin_adjust",,,"'=1+1"`);
+
+    await page.getByLabel("Reason").selectOption("admin_adjust");
+    await page.getByRole("button", { name: "Filter" }).click();
+    expect(await page.locator("#ledger tbody tr").count()).toBe(2);
+  });
+
+  it("finds a person by any id, shows what is held as text, and mints a link that is told when it is opened", async () => {
+    const event = (name: string, properties: object) => ({ event: name, distinct_id: USER, properties });
+    const batch = [
+      event("$identify", { $anon_distinct_id: `anon ${EVIL}`, $set: { name: EVIL } }),
+      event(EVIL, { at: EVIL }),
+    ];
+    const captured = await api("/batch/", publishableKey, {
+      method: "POST",
+      body: JSON.stringify({ api_key: publishableKey, batch }),
+    });
+    expect(captured.status).toBe(200);
+    const consent = { distinctId: USER, purpose: EVIL, decision: "granted", method: EVIL };
+    await api("/api/v1/consent", secretKey, { method: "POST", body: JSON.stringify(consent) });
+
+    await section("People");
+    await page.getByLabel("Any id of the person").fill(`anon ${EVIL}`);
+    await submit("Find");
+    await page.getByText("identified", { exact: true }).waitFor();
+    await page.getByRole("region", { name: "Ids" }).getByText(USER, { exact: true }).waitFor();
+    await page.getByRole("region", { name: "Consents" }).getByText("granted").waitFor();
+    await page.getByRole("region", { name: "Events" }).getByText("Show").first().click();
+    await expectAccessible(page);
+
+    await submit("Mint a download link");
+    const link = await page.getByLabel(/Download link, valid until/).inputValue();
+    await submit("Copy");
+    await page.getByText("Copied").waitFor();
+    const document = (await (await fetch(link)).json()) as { person: { properties: object }; consentLog: unknown[] };
+    expect(document.person.properties).toEqual({ name: EVIL });
+    expect(document.consentLog).toHaveLength(1);
+    await page.getByLabel("Any id of the person").fill(USER);
+    await submit("Find");
+    const exports = page.getByRole("region", { name: "Exports" });
+    for (const action of ["minted", "opened", "completed"]) await exports.getByText(action, { exact: true }).waitFor();
+    expect(await page.content()).not.toContain(new URL(link).searchParams.get("token"));
+  });
+
+  it("shows the day's figures, soon after they came to be", async () => {
+    await section("Overview");
+    await expect
+      .poll(
+        async () => {
+          await page.reload();
+          return page.locator("main").textContent();
+        },
+        { timeout: 20_000, interval: 1_000 },
+      )
+      .toMatch(/Granted, tokens\s+2K[\s\S]*Export links minted\s+1[\s\S]*Export links opened\s+1/);
+    await expectAccessible(page);
+  });
+
+  it("archives a pack and revokes a key, each confirmed", async () => {
+    await section("Packs");
+    await page.getByRole("link", { name: "Starter" }).click();
+    await submit("Archive this pack");
+    await submit("Archive the pack");
+    expect(await told()).toContain("The pack is archived");
+    await section("Keys");
+    await page.getByRole("button", { name: /Revoke sk_live/ }).click();
+    await submit("Revoke the key");
+    expect(await told()).toContain("The key is revoked");
+    expect((await api("/api/v1/credits?userId=u", secretKey)).status).toBe(401);
+  });
+
+  it("is usable at phone width and in the dark: nothing spills out, and all can be read", async () => {
+    const phone = await openPage(browser, { viewport: { width: 360, height: 740 }, colorScheme: "dark" });
+    await signIn(phone.page, server.url);
+    await phone.page.getByRole("link", { name: "live" }).first().click();
+    const root = phone.page.url().replace(/\/overview$/, "");
+    const query = new URLSearchParams({ userId: USER, distinctId: USER });
+    for (const path of ["overview", "packs", "packs/new", `users?${query}`, `people?${query}`, "keys"]) {
+      await phone.page.goto(`${root}/${path}`);
+      const [wide, room] = (await phone.page.evaluate(
+        "[document.documentElement.scrollWidth, document.documentElement.clientWidth]",
+      )) as [number, number];
+      expect(wide, path).toBeLessThanOrEqual(room);
+      await expectAccessible(phone.page);
+    }
+    expect(phone.complaints).toEqual([]);
+    await phone.context.close();
+  });
+
+  it("signs out, and then opens nothing more", async () => {
+    const inside = page.url();
+    await submit("Sign out");
+    await page.goto(inside);
+    expect(page.url()).toContain("/admin/sign-in");
+  });
+
+  it("ran no foreign script, loaded nothing from outside, and logged no error on all of these pages", () => {
+    expect(watched.complaints).toEqual([]);
+  });
+});

@@ -1,0 +1,58 @@
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import type { Browser, BrowserContext, Page } from "playwright-core";
+import { expect } from "vitest";
+import { ADMIN_TOKEN } from "./server.ts";
+
+const axeSource = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+
+/** A page whose every complaint is kept: errors, what the policy refused, dialogs that a script opened. */
+export interface Watched {
+  readonly page: Page;
+  readonly context: BrowserContext;
+  readonly complaints: string[];
+}
+
+export async function openPage(browser: Browser, options: Parameters<Browser["newContext"]>[0] = {}): Promise<Watched> {
+  const context = await browser.newContext(options);
+  await context.grantPermissions(["clipboard-read", "clipboard-write"]);
+  const page = await context.newPage();
+  page.setDefaultTimeout(10_000);
+  const complaints: string[] = [];
+  page.on("pageerror", (error) => complaints.push(`page error: ${error.message}`));
+  page.on("dialog", async (dialog) => {
+    complaints.push(`dialog: ${dialog.message()}`);
+    await dialog.dismiss();
+  });
+  page.on("console", (message) => {
+    // A form that was refused answers 4xx, which Chromium tells of as an error.
+    if (message.type() !== "error" || /status of 4\d\d/.test(message.text())) return;
+    complaints.push(`console: ${message.text()}`);
+  });
+  return { page, context, complaints };
+}
+
+export async function signIn(page: Page, url: string): Promise<void> {
+  await page.goto(`${url}/admin`);
+  await page.getByLabel("Administrator's token").fill(ADMIN_TOKEN);
+  await page.getByRole("button", { name: "Sign in" }).click();
+  await page.getByRole("heading", { name: "Applications", exact: true }).waitFor();
+}
+
+interface AxeResults {
+  readonly violations: readonly {
+    readonly id: string;
+    readonly impact: string | null;
+    readonly nodes: readonly { readonly html: string }[];
+  }[];
+}
+
+/** That axe finds nothing serious or critical on the page as it stands. */
+export async function expectAccessible(page: Page): Promise<void> {
+  // Evaluated by the debugger, which no content policy binds.
+  await page.evaluate(axeSource);
+  const results = (await page.evaluate("axe.run(document)")) as AxeResults;
+  const serious = results.violations.filter(({ impact }) => impact === "serious" || impact === "critical");
+  const told = serious.map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.html).join(" | ")}`);
+  expect(told, `axe on ${page.url()}`).toEqual([]);
+}
