@@ -1,4 +1,5 @@
 import {
+  CREDITS,
   chat,
   done,
   dueHold,
@@ -35,6 +36,15 @@ export const usageOperations: readonly Operation[] = [
     prepare: async (scene) => {
       await dueHold(scene);
       return event(scene, 500);
+    },
+  },
+  {
+    name: "grant that brings a due hold back",
+    isIdempotent: true,
+    prepare: async (scene) => {
+      await dueHold(scene);
+      const body = { userId: scene.userId, packId: "Two", externalRef: "order-2" };
+      return () => scene.send("POST", `${CREDITS}/grant`, body);
     },
   },
   {
