@@ -1,6 +1,6 @@
 import type * as z from "zod";
 import { type PurserError, refusalIn } from "../../errors.ts";
-import { explain } from "../../http/validate.ts";
+import { explain } from "../../http/explain.ts";
 
 export type Form = Readonly<Record<string, string>>;
 
