@@ -39,7 +39,7 @@ export const dashboardRoutes = createDashboardRoutes()
   })
   .route("/", signInRoutes)
   .get("/", (c) => c.redirect("/admin/apps", 303))
-  .use("/apps", requireSignIn)
+  // Covers /apps itself as well.
   .use("/apps/*", requireSignIn)
   .route("/", appsRoutes)
   .route("/apps/:appId/:mode{live|test}", environmentRoutes);
