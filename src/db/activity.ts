@@ -9,6 +9,8 @@ const DAY_MS = 86_400_000;
 const FLUSH_AFTER_MS = 2_000;
 /** A flush that was never heard of again, such as one whose request was ended by the platform. */
 const FORGOTTEN_AFTER_MS = 30_000;
+/** So that an isolate that never gets to write does not grow. */
+const COUNTS_MAX = 10_000;
 
 let counts = new Map<string, number>();
 let flushDueMs: number | null = null;
@@ -22,7 +24,7 @@ export function countActivity(
   amountSteps = 1,
 ): void {
   const key = JSON.stringify([environmentId, kind, Math.floor(atMs / DAY_MS), unit]);
-  counts.set(key, (counts.get(key) ?? 0) + amountSteps);
+  if (counts.size < COUNTS_MAX || counts.has(key)) counts.set(key, (counts.get(key) ?? 0) + amountSteps);
 }
 
 /** Writes what was counted. Not sent again when it fails: the figures may then lack something, never hold it twice. */

@@ -8,8 +8,14 @@ interface Routed {
   readonly routes: readonly { readonly method: string; readonly path: string; readonly handler: unknown }[];
 }
 
-const matcher = (path: string): RegExp =>
-  new RegExp(`^${path.replace(/[.+?^$()|[\]\\]/g, "\\$&").replace(/:[A-Za-z]+(\{[^}]*\})?/g, "[^/]+")}$`);
+/** `:name` stands for one segment, `:name{pattern}` for what the pattern says, all else for itself. */
+const matcher = (path: string): RegExp => {
+  const pattern = path.replace(/:[A-Za-z]+(?:\{([^}]*)\})?|[.+?^$()|[\]\\]/g, (found: string, within?: string) => {
+    if (!found.startsWith(":")) return `\\${found}`;
+    return within === undefined ? "[^/]+" : `(?:${within})`;
+  });
+  return new RegExp(`^${pattern}$`);
+};
 
 /** For a path that is known with another method 405 and `Allow`; for any other 404. Built once per app. */
 export function refuseUnrouted(app: Routed) {

@@ -1,0 +1,30 @@
+import { describe, expect, it } from "vitest";
+import { globMatches } from "../../src/credits/match.ts";
+import { suggestGlobs } from "../../src/packs/suggest-globs.ts";
+import { tryRules } from "../../src/packs/try-rules.ts";
+
+describe("the globs that are suggested for a name", () => {
+  it("all cover it, narrowest first", () => {
+    expect(suggestGlobs("chat.message.sent")).toEqual(["chat.message.sent", "chat.message.*", "chat.*", "*"]);
+    for (const name of ["a", "*", "a/b:c_d-e", ".", "chat."]) {
+      for (const glob of suggestGlobs(name)) expect(globMatches(glob, name), `${glob} covers ${name}`).toBe(true);
+    }
+  });
+});
+
+describe("trying rules", () => {
+  const rules = [{ event: "chat.*", model: "large-*" }, { event: "image" }];
+
+  it("says which rule covers an event, or which glob would", () => {
+    expect(tryRules(rules, "image", undefined)).toEqual({
+      isCovered: true,
+      why: "The rule for event image covers it.",
+    });
+    expect(tryRules(rules, "chat.a", "large-1").isCovered).toBe(true);
+    expect(tryRules(rules, "chat.a", "small-1").why).toContain("the model would need small-1 or small-* or *");
+    expect(tryRules(rules, "chat.a", undefined).why).toContain("would have to carry a model");
+    expect(tryRules(rules, "video.b", undefined).why).toContain("video.b or video.* or *");
+    expect(tryRules([], "anything", undefined).isCovered).toBe(true);
+    expect(tryRules([{ model: "m" }], "e", undefined)).toMatchObject({ isCovered: false });
+  });
+});
