@@ -7,6 +7,7 @@ import { docsRoutes } from "./docs/routes.tsx";
 import { exportRoutes } from "./exports/routes.ts";
 import { recordActivity } from "./http/activity.ts";
 import { browsers } from "./http/cors.ts";
+import { drainRefused } from "./http/drain.ts";
 import { answerError } from "./http/errors.ts";
 import type { AppEnv } from "./http/factory.ts";
 import { healthRoutes } from "./http/health.ts";
@@ -28,6 +29,7 @@ export function createApp(world: World = realWorld) {
       c.header("x-request-id", c.var.requestId);
       await next();
     })
+    .use(drainRefused)
     .use(recordActivity)
     .use("/api/v1/credits", browsers)
     .use("/api/v1/consent", browsers)

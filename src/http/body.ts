@@ -1,15 +1,46 @@
-import { bodyLimit } from "hono/body-limit";
+import { createMiddleware } from "hono/factory";
 import { invalid, PurserError } from "../errors.ts";
 import { factory } from "./factory.ts";
 
 export const bodyBytesMax = 1024 * 1024;
 
-/** Holds a body to 1 MiB, whatever is in it. */
-export const limitBody = bodyLimit({
-  maxSize: bodyBytesMax,
-  onError: () => {
-    throw new PurserError("payload_too_large", `The body is larger than ${bodyBytesMax} bytes.`);
-  },
+/** The whole body, or null when it is larger. What is left of it is left: drain.ts reads it off. */
+async function readWithin(headers: Headers, body: ReadableStream<Uint8Array>): Promise<Uint8Array | null> {
+  if (Number(headers.get("content-length") ?? 0) > bodyBytesMax) return null;
+  const parts: Uint8Array[] = [];
+  let size = 0;
+  const reader = body.getReader();
+  try {
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) return joined(parts, size);
+      size += value.byteLength;
+      if (size > bodyBytesMax) return null;
+      parts.push(value);
+    }
+  } finally {
+    reader.releaseLock();
+  }
+}
+
+function joined(parts: readonly Uint8Array[], size: number): Uint8Array {
+  const whole = new Uint8Array(size);
+  let at = 0;
+  for (const part of parts) {
+    whole.set(part, at);
+    at += part.byteLength;
+  }
+  return whole;
+}
+
+/** Holds a body to 1 MiB, whatever is in it, and keeps it for whoever reads it behind. */
+export const limitBody = createMiddleware(async (c, next) => {
+  if (c.req.raw.body !== null) {
+    const bytes = await readWithin(c.req.raw.headers, c.req.raw.body);
+    if (bytes === null) throw new PurserError("payload_too_large", `The body is larger than ${bodyBytesMax} bytes.`);
+    c.req.raw = new Request(c.req.raw, { body: bytes });
+  }
+  await next();
 });
 
 const IS_JSON = /^application\/([\w.-]+\+)?json\s*(;|$)/i;
