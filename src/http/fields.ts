@@ -1,6 +1,5 @@
 /** The wire forms that several features share. */
 import * as z from "zod";
-import { isJsonObject, type JsonObject } from "../lib/json.ts";
 import { parseTimestamp } from "../lib/time.ts";
 
 const LONE_SURROGATE = "must be well-formed Unicode";
@@ -60,8 +59,17 @@ export const anyNumber = z
   .custom<number>((value) => typeof value === "number", "must be a number")
   .meta({ type: "number" });
 
+export interface JsonObject {
+  readonly [key: string]: unknown;
+}
+
 /** A JSON object kept just as it came, `__proto__` included. */
-export const jsonObject = z.custom<JsonObject>(isJsonObject, "must be an object").meta({ type: "object" });
+export const jsonObject = z
+  .custom<JsonObject>(
+    (value) => typeof value === "object" && value !== null && !Array.isArray(value),
+    "must be an object",
+  )
+  .meta({ type: "object" });
 
 /** `true` or `false` in a query string. */
 export const queryFlag = z

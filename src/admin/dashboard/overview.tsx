@@ -1,4 +1,5 @@
 import type { Context } from "hono";
+import { UNITS } from "../../credits/amount.ts";
 import { DAY_MS } from "../../lib/time.ts";
 import { type Figure, readActivity } from "../read-activity.ts";
 import { Bars } from "./chart.tsx";
@@ -40,6 +41,9 @@ async function overviewPage(c: Context<DashboardEnv>) {
     readActivity(ctx, "minted", past, DAYS),
     readActivity(ctx, "opened", past, DAYS),
   ]);
+  const all = [granted, spent, expiring].flat();
+  const units = UNITS.filter((unit) => all.some((figure) => figure.unit === unit));
+  const none = all.filter((figure) => figure.unit === null);
   const cards = (figures: readonly Figure[], kind: string) =>
     figures.map((figure) => <Card figure={figure} kind={kind} />);
   return page(
@@ -47,15 +51,18 @@ async function overviewPage(c: Context<DashboardEnv>) {
     { title: `${c.var.appName}, ${ctx.environment.mode}`, section: "overview" },
     <>
       <section aria-label="Credits">
-        <h2>Credits, the last {DAYS} days</h2>
-        <div class="cards">
-          {cards(granted, "granted")}
-          {cards(spent, "spent")}
-        </div>
-      </section>
-      <section aria-label="Expiring">
-        <h2>Expiring, the next {DAYS} days</h2>
-        <div class="cards">{cards(expiring, "warn")}</div>
+        <h2>Credits: the last {DAYS} days, and what expires in the next</h2>
+        {units.map((unit) => {
+          const ofUnit = (figures: readonly Figure[]) => figures.filter((figure) => figure.unit === unit);
+          return (
+            <div class="cards">
+              {cards(ofUnit(granted), "granted")}
+              {cards(ofUnit(spent), "spent")}
+              {cards(ofUnit(expiring), "warn")}
+            </div>
+          );
+        })}
+        {units.length === 0 && <div class="cards">{cards(none, "granted")}</div>}
       </section>
       <section aria-label="Refusals and exports">
         <h2>Refusals and exports, the last {DAYS} days</h2>

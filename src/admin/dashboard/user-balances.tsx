@@ -48,7 +48,10 @@ const Balance = ({ c, userId, balance }: { c: Context<DashboardEnv>; userId: str
       <Meter label={`${left} remain`} remaining={balance.remaining} initial={balance.initial} />
       <p class="soft">
         Pays for <Rules matches={balance.matches} />
-        Priority {balance.priority} · expires {time(balance.expiresAt)} · {balance.source} of {time(balance.grantedAt)}
+        <br />
+        Priority {balance.priority}, expires {time(balance.expiresAt)}
+        <br />
+        {balance.source}, {time(balance.grantedAt)}
       </p>
       {balance.notes !== null && <p class="soft">“{balance.notes}”</p>}
       <p>

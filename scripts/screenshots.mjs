@@ -1,0 +1,132 @@
+/**
+ * Takes the pictures of the dashboard that the README shows, in docs/: of a server of its own, over a database of its
+ * own, filled with a month of an application's life.
+ */
+import { mkdirSync } from "node:fs";
+import { chromium } from "playwright-core";
+import { createTestHarness } from "wrangler";
+
+// The local runtime would ask the network where on earth it is.
+process.env.CLOUDFLARE_CF_FETCH_ENABLED = "false";
+
+const ADMIN_TOKEN = "administrator-token-of-the-pictures-01";
+const DAYS = 30;
+const DAY_MS = 86_400_000;
+
+async function startServer() {
+  const harness = createTestHarness({
+    workers: [
+      {
+        configPath: "wrangler.toml",
+        secrets: { ADMIN_TOKEN, ANALYTICS_EXPORT_SECRET: "export-secret-of-the-pictures" },
+      },
+    ],
+  });
+  const { url } = await harness.listen();
+  const worker = harness.getWorker();
+  await worker.applyD1Migrations("DB");
+  const { DB } = await worker.getEnv();
+  return { url: url.origin, db: DB, close: () => harness.close() };
+}
+
+/** Sends JSON; throws for whatever is not a success. */
+async function send(url, method, path, key, body) {
+  const answer = await fetch(`${url}/api/v1${path}`, {
+    method,
+    headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
+    body: JSON.stringify(body),
+  });
+  if (!answer.ok) throw new Error(`${method} ${path} answered ${answer.status}: ${await answer.text()}`);
+  return answer.json();
+}
+
+/** An application, its packs, and a user who bought and used some. */
+async function fill(url) {
+  const admin = (path, body) => send(url, "POST", `/admin${path}`, ADMIN_TOKEN, body);
+  const { appId } = await admin("/apps", { name: "Lighthouse" });
+  const { key } = await admin(`/apps/${appId}/keys`, { kind: "secret", mode: "live", name: "Backend" });
+  await admin(`/apps/${appId}/packs`, {
+    packName: "Starter",
+    defaultExpiryDays: 365,
+    items: [
+      { amount: 100_000, unit: "tokens", matches: [{ event: "chat.*", model: "small-*" }], priority: 10 },
+      { amount: 3_600, unit: "seconds", matches: [{ event: "transcribe" }], priority: 20 },
+      { amount: 500, unit: "cents" },
+    ],
+  });
+  const post = (path, body) => send(url, "POST", path, key, body);
+  await post("/credits/grant", { userId: "ada", packId: "starter", externalRef: "order-1", notes: "order-1" });
+  for (let index = 0; index < 60; index++) {
+    const isCall = index % 4 === 3;
+    await post("/usage/events", {
+      eventId: `event-${index}`,
+      userId: "ada",
+      event: isCall ? "transcribe" : "chat.completion",
+      ...(isCall ? {} : { model: "small-2" }),
+      quantities: isCall ? { seconds: 20 + ((index * 37) % 90) } : { tokens: 400 + ((index * 733) % 1_900) },
+    });
+  }
+  return appId;
+}
+
+/** The overview is of days, and a day cannot be waited for: its table is filled by hand. */
+async function fillDays(db, appId) {
+  const { id } = await db.prepare("SELECT id FROM environments WHERE app_id = ? AND mode = 'live'").bind(appId).first();
+  const today = Math.floor(Date.now() / DAY_MS);
+  const wave = (day, most) => Math.round(most * (0.4 + 0.35 * Math.sin(day / 2.1) + ((day * 7) % 5) / 16));
+  const rows = Array.from({ length: DAYS }, (_, back) => today - back).flatMap((day) => [
+    ["granted", day, "tokens", wave(day, 900_000_000)],
+    ["granted", day, "cents", wave(day + 2, 6_000_000_000)],
+    ["spent", day, "tokens", wave(day + 1, 700_000_000)],
+    ["spent", day, "cents", wave(day + 3, 4_000_000_000)],
+    ["expiring", day + DAYS - 1, "tokens", wave(day + 4, 200_000_000)],
+    ["expiring", day + DAYS - 1, "cents", day % 6 === 0 ? 500_000_000 : 0],
+    ["shortage", day, "", wave(day + 5, 14)],
+    ["failed_grant", day, "", day % 5 === 0 ? 2 : 0],
+    ["minted", day, "", day % 3],
+    ["opened", day, "", day % 3 === 2 ? 1 : 0],
+  ]);
+  await db.prepare("DELETE FROM daily_activity").run();
+  await db
+    .prepare(
+      `INSERT INTO daily_activity (environment_id, kind, day, unit, amount)
+       SELECT CAST(? AS INTEGER), value ->> 0, value ->> 1, value ->> 2, value ->> 3 FROM json_each(?)`,
+    )
+    .bind(id, JSON.stringify(rows))
+    .run();
+}
+
+async function takePictures(url, appId) {
+  const browser = await chromium.launch({
+    executablePath: process.env.CHROMIUM_PATH ?? "/usr/bin/chromium",
+    args: ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"],
+  });
+  try {
+    const page = await browser.newPage({ viewport: { width: 1_100, height: 820 }, colorScheme: "light" });
+    await page.goto(`${url}/admin`);
+    await page.getByLabel("Administrator's token").fill(ADMIN_TOKEN);
+    await page.getByRole("button", { name: "Sign in" }).click();
+    await page.getByRole("heading", { name: "Applications" }).waitFor();
+    const take = async (path, file) => {
+      await page.goto(`${url}/admin/apps/${appId}/live/${path}`);
+      await page.screenshot({ path: `docs/${file}` });
+      console.log(`docs/${file}`);
+    };
+    await take("overview", "dashboard-overview.png");
+    await take("users?userId=ada&event=chat.completion&model=small-2&tokens=1200", "dashboard-user.png");
+  } finally {
+    await browser.close();
+  }
+}
+
+mkdirSync("docs", { recursive: true });
+const server = await startServer();
+try {
+  const appId = await fill(server.url);
+  // The figures of this filling are written a moment after it, and must not come on top of those made up.
+  await new Promise((resolve) => setTimeout(resolve, 4_000));
+  await fillDays(server.db, appId);
+  await takePictures(server.url, appId);
+} finally {
+  await server.close();
+}

@@ -1,0 +1,76 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { type KeyServer, makeSigningKey, type SigningKey, signToken, startKeyServer } from "./support/key-server.ts";
+import { ADMIN_TOKEN, type Server, startServer } from "./support/server.ts";
+
+const AUDIENCE = "f00dcafe".repeat(8);
+
+describe("the dashboard behind Cloudflare Access", () => {
+  let keys: KeyServer;
+  let signing: SigningKey;
+  let server: Server;
+  let issuer: string;
+
+  beforeAll(async () => {
+    signing = await makeSigningKey("access", "RS256");
+    keys = await startKeyServer([signing.jwk]);
+    issuer = new URL(keys.url).origin;
+    server = await startServer({ vars: { ACCESS_TEAM_DOMAIN: issuer, ACCESS_AUD: AUDIENCE } });
+  });
+  afterAll(async () => {
+    await server.close();
+    await keys.close();
+  });
+
+  const claims = () => ({ iss: issuer, aud: [AUDIENCE], sub: "operator-7", email: "operator@example.com" });
+  const open = (assertion?: string, init: RequestInit = {}) =>
+    fetch(`${server.url}/admin/apps`, {
+      redirect: "manual",
+      ...init,
+      headers: { ...init.headers, ...(assertion === undefined ? {} : { "cf-access-jwt-assertion": assertion }) },
+    });
+
+  it("admits whom Access admitted, without a sign-in of its own", async () => {
+    const answer = await open(await signToken(signing, claims()));
+    expect(answer.status).toBe(200);
+    expect(await answer.text()).toContain("Applications");
+  });
+
+  it("refuses everybody else: no assertion, a stranger's, another audience's, an old one, or none of its issuer", async () => {
+    const stranger = await makeSigningKey("access", "RS256");
+    const old = Math.floor(Date.now() / 1_000) - 3_600;
+    for (const assertion of [
+      undefined,
+      "",
+      "a.b.c",
+      await signToken(stranger, claims()),
+      await signToken(signing, { ...claims(), aud: ["another"] }),
+      await signToken(signing, { ...claims(), iss: "https://other.cloudflareaccess.com" }),
+      await signToken(signing, { ...claims(), exp: old }),
+      await signToken(signing, { ...claims(), sub: "" }),
+    ]) {
+      expect((await open(assertion)).status).toBe(403);
+    }
+  });
+
+  it("takes no sign-in by the administrator's token, which would be a way around Access", async () => {
+    const body = new URLSearchParams({ token: ADMIN_TOKEN });
+    const answer = await fetch(`${server.url}/admin/sign-in`, { method: "POST", body, redirect: "manual" });
+    expect([answer.status, answer.headers.get("set-cookie")]).toEqual([403, null]);
+  });
+
+  it("takes a form with the token of the one whom Access admitted, and of nobody else", async () => {
+    const mine = await signToken(signing, claims());
+    const page = await (await open(mine)).text();
+    const _form = /name="_form" value="([^"]+)"/.exec(page)?.[1] ?? "";
+    const post = (assertion: string, token: string) =>
+      open(assertion, { method: "POST", body: new URLSearchParams({ _form: token, name: "Made" }) });
+    expect((await post(mine, "")).status).toBe(403);
+    expect((await post(await signToken(signing, { ...claims(), sub: "operator-8" }), _form)).status).toBe(403);
+    expect((await post(mine, _form)).status).toBe(303);
+  });
+
+  it("leaves the administration API to the administrator's token", async () => {
+    const headers = { authorization: `Bearer ${ADMIN_TOKEN}` };
+    expect((await fetch(`${server.url}/api/v1/admin/apps`, { headers })).status).toBe(200);
+  });
+});
