@@ -19,6 +19,7 @@ export interface AdjustInput {
   readonly adjustmentId?: string;
 }
 
+/** An attempt fails only when what forbade the adjustment as it landed was gone again when it was asked why. */
 const ATTEMPTS_MAX = 8;
 
 /**
@@ -123,8 +124,8 @@ function decide(balance: BalanceRow, heldSteps: number, delta: number): number {
 }
 
 /**
- * One batch, held back when the balance moved since it was read or the adjustment landed before. Answers what then
- * remains in steps; null when it was held back because others were faster.
+ * One batch, held back by what `decide` refuses, as the balance stands by now, and when the adjustment landed before: so
+ * that any number of adjustments at once all land. Answers what then remains in steps; null when it was held back.
  */
 async function land(
   ctx: Ctx,
@@ -134,7 +135,9 @@ async function land(
   note: string,
 ): Promise<number | null> {
   const environmentId = ctx.environment.id;
-  const { userId, id: balanceId } = balance;
+  const { userId, id: balanceId, unit } = balance;
+  const delta = sql`CAST(${deltaSteps} AS INTEGER)`;
+  const room = sql`CAST(${amountStepsMax[unit]} AS INTEGER) - ${stepsOnHold(ctx, userId, balanceId)}`;
   const [, , landed] = await ctx.db.batch([
     write(
       ctx.db,
@@ -146,7 +149,10 @@ async function land(
         )
       FROM credit_balances
       WHERE environment_id = ${environmentId} AND user_id = ${userId} AND id = ${balanceId}
-        AND last_seq = ${balance.lastSeq} AND revoked_at_ms IS NULL`,
+        AND revoked_at_ms IS NULL AND remaining_steps + ${delta} BETWEEN 0 AND ${room}
+        AND NOT EXISTS (
+          SELECT 1 FROM credit_adjustments WHERE environment_id = ${environmentId} AND id = ${adjustmentId}
+        )`,
     ),
     appended(
       ctx,
