@@ -9,7 +9,7 @@ const USERS_MAX = 250;
 
 export interface Expired {
   readonly users: number;
-  /** Why holds could not be returned, user by user; the next run tries again. */
+  /** Why holds could not be found, or returned, user by user; the next run tries again. */
   readonly failures: readonly unknown[];
 }
 
@@ -29,7 +29,10 @@ export async function expireReservations(root: RootCtx): Promise<Expired> {
   const failures: unknown[] = [];
   let after: SQL = sql`1`;
   while (users < USERS_MAX) {
-    const page = await dueAfter(root, nowMs, after);
+    const page = await dueAfter(root, nowMs, after).catch((error: unknown): readonly DueRow[] => {
+      failures.push(error);
+      return [];
+    });
     for (const { ctx, userId, holds } of groupByUser(root, page)) {
       users++;
       await settleDue(ctx, userId, holds).catch((error: unknown) => failures.push(error));

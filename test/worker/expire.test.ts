@@ -2,6 +2,7 @@ import { env } from "cloudflare:workers";
 import { afterAll, describe, expect, it, vi } from "vitest";
 import { randomId } from "../../src/lib/ids.ts";
 import { scheduled } from "../../src/scheduled.ts";
+import { hookedD1 } from "../support/hooked-d1.ts";
 import { expectLedgerInvariants } from "../support/invariants.ts";
 import { expectError } from "../support/refusals.ts";
 import { makeSpender, type Spender } from "../support/spender.ts";
@@ -82,6 +83,31 @@ describe("the cron", () => {
     await env.DB.prepare("UPDATE reservations SET legs = json_set(legs, '$[0].amountSteps', 4000000) WHERE user_id = ?")
       .bind(stuck.userId)
       .run();
+  });
+});
+
+describe("the cron, when D1 cannot be reached", () => {
+  it("says so by kind alone: the words of a failed query hold its parameters, and they a user's id", async () => {
+    const log = vi.spyOn(console, "error").mockImplementation(() => {});
+    const spender = await makeSpender([wallet]);
+    await tick(
+      spender,
+      hookedD1(env.DB, async () => {
+        throw new Error("D1_ERROR: nothing known");
+      }),
+    );
+    await tick(
+      spender,
+      hookedD1(env.DB, async () => {
+        throw new Error("D1_ERROR: D1 DB is overloaded.");
+      }),
+    );
+    const lines = log.mock.calls.map(([line]) => JSON.parse(String(line)));
+    log.mockRestore();
+    expect(lines).toEqual([
+      { level: "error", code: "holds_not_returned", users: 0, kinds: ["unknown"] },
+      { level: "error", code: "holds_not_returned", users: 0, kinds: ["temporarily_unavailable"] },
+    ]);
   });
 });
 
