@@ -1,3 +1,4 @@
+import type { Ctx } from "../context.ts";
 import { constraintOf } from "../db/constraint.ts";
 import { temporarilyUnavailable } from "../errors.ts";
 
@@ -26,12 +27,18 @@ export async function landed<T>(land: () => Promise<T>): Promise<T | typeof OVER
 }
 
 /**
- * Reads and plans again until an attempt lands or is refused. The first repeats follow at once; later ones after pauses
- * that grow and that `nonce` (random characters) spreads, so that hundreds on one balance do not keep meeting.
+ * Reads and plans again until an attempt lands or is refused. An attempt is made at one moment, whatever its trips take:
+ * what was live when it read is live by what it writes. The first repeats follow at once; later ones after pauses that
+ * grow and that `nonce` (random characters) spreads, so that hundreds on one balance do not keep meeting.
  */
-export async function persevere<T>(nonce: string, attempt: () => Promise<T | typeof OVERTAKEN>): Promise<T> {
+export async function persevere<T>(
+  ctx: Ctx,
+  nonce: string,
+  attempt: (moment: Ctx) => Promise<T | typeof OVERTAKEN>,
+): Promise<T> {
   for (let count = 1; count <= ATTEMPTS_MAX; count++) {
-    const outcome = await attempt();
+    const nowMs = ctx.now();
+    const outcome = await attempt({ ...ctx, now: () => nowMs });
     if (outcome !== OVERTAKEN) return outcome;
     if (count > 2) await scheduler.wait(pauseMs(nonce, count));
   }

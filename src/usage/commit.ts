@@ -37,19 +37,19 @@ import {
  * Throws `reservation_not_found`, `idempotency_conflict`, `reservation_closed` and `insufficient_credits`, which leaves
  * the hold standing.
  */
-export async function commit(ctx: Ctx, reservationId: string, input: CommitInput): Promise<Recorded> {
+export async function commit(request: Ctx, reservationId: string, input: CommitInput): Promise<Recorded> {
   const { eventId } = input;
-  const stamp = await stampRequest(ctx, ["commit", reservationId], input);
-  return persevere(stamp.nonce, async () => {
+  const stamp = await stampRequest(request, ["commit", reservationId], input);
+  return persevere(request, stamp.nonce, async (ctx) => {
     const state = await readState(ctx, reservationId, eventId);
-    const { reservation, userId, due, rows, nowMs } = state;
+    const { reservation, userId, due, rows } = state;
     if (state.stored !== undefined || isClosed(reservation)) await settleDue(ctx, userId, due);
     if (state.stored !== undefined) return replayEvent(eventId, state.stored, stamp);
     if (isClosed(reservation)) throw reservationClosed("The reservation was committed or released already.");
 
     const own = asHold(reservation);
     const isLate = reservation.state === "expired" || due.some((hold) => hold.id === own.id);
-    const able = spendable(afterReturn(rows, isLate ? due : [...due, own]), nowMs);
+    const able = spendable(afterReturn(rows, isLate ? due : [...due, own]), ctx.now());
     const { event, model } = reservation;
     const payment = burnDown(isLate ? able : heldFirst(able, own), {
       event,
@@ -72,19 +72,18 @@ export async function commit(ctx: Ctx, reservationId: string, input: CommitInput
 
 /** All that a commit must know, in one trip: the reservation's owner is found on the way. */
 async function readState(ctx: Ctx, reservationId: string, eventId: string) {
-  const nowMs = ctx.now();
   const owner = ownerOf(ctx, reservationId);
   const [[reservation], [stored], live, ofOwn, dueRows, ofDue] = await ctx.db.batch([
     storedReservation(ctx, reservationId),
     storedEvent(ctx, eventId),
-    liveBalances(ctx, owner, nowMs),
+    liveBalances(ctx, owner),
     balancesOfHolds(ctx, owner, isReservation(ctx, reservationId)),
-    dueHolds(ctx, owner, nowMs),
-    balancesOfDueHolds(ctx, owner, nowMs),
+    dueHolds(ctx, owner),
+    balancesOfDueHolds(ctx, owner),
   ]);
   if (reservation === undefined) throw reservationNotFound();
   const rows = [...live, ...ofOwn, ...ofDue];
-  return { reservation, userId: reservation.userId, stored, rows, due: dueRows.map(readHold), nowMs };
+  return { reservation, userId: reservation.userId, stored, rows, due: dueRows.map(readHold) };
 }
 
 /** The balances that were held, then the others, each group in its order. */

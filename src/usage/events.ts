@@ -22,23 +22,22 @@ import { landEvent, type Recorded, replayEvent, storedEvent } from "./stored-eve
  *
  * Throws `insufficient_credits` (nothing recorded; the same id may be tried again) and `idempotency_conflict`.
  */
-export async function recordEvent(ctx: Ctx, input: EventInput): Promise<Recorded> {
+export async function recordEvent(request: Ctx, input: EventInput): Promise<Recorded> {
   const { userId, eventId } = input;
-  const stamp = await stampRequest(ctx, ["event"], input);
-  return persevere(stamp.nonce, async () => {
-    const nowMs = ctx.now();
+  const stamp = await stampRequest(request, ["event"], input);
+  return persevere(request, stamp.nonce, async (ctx) => {
     const [[stored], live, dueRows, ofDue] = await ctx.db.batch([
       storedEvent(ctx, eventId),
-      liveBalances(ctx, userId, nowMs),
-      dueHolds(ctx, userId, nowMs),
-      balancesOfDueHolds(ctx, userId, nowMs),
+      liveBalances(ctx, userId),
+      dueHolds(ctx, userId),
+      balancesOfDueHolds(ctx, userId),
     ]);
     const due = dueRows.map(readHold);
     if (stored !== undefined) {
       await settleDue(ctx, userId, due);
       return replayEvent(eventId, stored, stamp);
     }
-    const payment = burnDown(spendable(afterReturn([...live, ...ofDue], due), nowMs), input);
+    const payment = burnDown(spendable(afterReturn([...live, ...ofDue], due), ctx.now()), input);
     if (payment.uncovered !== null && input.onShortage === "reject") {
       await settleDue(ctx, userId, due);
       throw insufficient(ctx, payment.uncovered);

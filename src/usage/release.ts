@@ -17,12 +17,11 @@ import {
  * Gives a reservation up: its holds come back (U7). Again, or after it expired: the same answer, and nothing happens
  * twice. Throws `reservation_not_found`, and `reservation_closed` after a commit.
  */
-export async function release(ctx: Ctx, reservationId: string): Promise<ReleaseOutput> {
-  return persevere(ctx.newId(""), async () => {
-    const nowMs = ctx.now();
+export async function release(request: Ctx, reservationId: string): Promise<ReleaseOutput> {
+  return persevere(request, request.newId(""), async (ctx) => {
     const [[reservation], dueRows] = await ctx.db.batch([
       storedReservation(ctx, reservationId),
-      dueHolds(ctx, ownerOf(ctx, reservationId), nowMs),
+      dueHolds(ctx, ownerOf(ctx, reservationId)),
     ]);
     if (reservation === undefined) throw reservationNotFound();
     const { userId, state } = reservation;

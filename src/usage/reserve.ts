@@ -35,23 +35,23 @@ export interface Reserved {
  *
  * Throws `insufficient_credits` and `idempotency_conflict`.
  */
-export async function reserve(ctx: Ctx, input: ReserveInput): Promise<Reserved> {
-  const { reservationId = ctx.newId("res_"), ...body } = input;
+export async function reserve(request: Ctx, input: ReserveInput): Promise<Reserved> {
+  const { reservationId = request.newId("res_"), ...body } = input;
   const { userId } = body;
-  const stamp = await stampRequest(ctx, ["reserve"], body);
-  return persevere(stamp.nonce, async () => {
-    const nowMs = ctx.now();
+  const stamp = await stampRequest(request, ["reserve"], body);
+  return persevere(request, stamp.nonce, async (ctx) => {
     const [[stored], live, dueRows, ofDue] = await ctx.db.batch([
       storedReservation(ctx, reservationId),
-      liveBalances(ctx, userId, nowMs),
-      dueHolds(ctx, userId, nowMs),
-      balancesOfDueHolds(ctx, userId, nowMs),
+      liveBalances(ctx, userId),
+      dueHolds(ctx, userId),
+      balancesOfDueHolds(ctx, userId),
     ]);
     const due = dueRows.map(readHold);
     if (stored !== undefined) {
       await settleDue(ctx, userId, due);
       return replayReservation(reservationId, stored, stamp);
     }
+    const nowMs = ctx.now();
     const payment = burnDown(spendable(afterReturn([...live, ...ofDue], due), nowMs), body);
     if (payment.uncovered !== null) {
       await settleDue(ctx, userId, due);
