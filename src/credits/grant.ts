@@ -11,7 +11,7 @@ import { chooseFound, findPackStatements, type Pack } from "../packs/find.ts";
 import { nameKey } from "../packs/name.ts";
 import { fromSteps, toSteps } from "./amount.ts";
 import { type BalanceRow, presentExpiry } from "./balance.ts";
-import { afterReturn, dueHolds, type Hold, readHold, returnedDue, settleDue } from "./holds.ts";
+import { afterReturn, dueHolds, type Hold, landAfterDue, readHold, settleDue } from "./holds.ts";
 import { type Birth, bornBalances, type Issue } from "./ledger.ts";
 import type { GrantInput, GrantOutput } from "./schemas.ts";
 
@@ -168,15 +168,13 @@ async function land(ctx: Ctx, issue: Issue, due: readonly Hold[]): Promise<Grant
   const born = bornBalances(ctx, issue, thereAlready);
   const quota = ctx.environment.mode === "test" ? [counted] : [];
   try {
-    const before = [...returnedDue(ctx, issue.userId, due), ...quota, born];
-    const rows = await batchAround(ctx.db, before, standing, []);
+    const rows = await landAfterDue(ctx, issue.userId, due, (returns) =>
+      batchAround(ctx.db, [...returns, ...quota, born], standing, []),
+    );
     const replayed = rows.every((row) => !ids.includes(row.id));
     if (!replayed) countIssue(ctx, issue);
     return { output: present(rows), replayed };
   } catch (error) {
-    // Somebody else returned a hold, or this very batch landed and its answer was lost.
-    if (constraintOf(error) === "reservations_settled_once")
-      return land(ctx, issue, (await dueHolds(ctx, issue.userId)).map(readHold));
     if (constraintOf(error) !== "environments_test_quota") throw error;
     countActivity(ctx.environment.id, "failed_grant", ctx.now());
     await settleDue(ctx, issue.userId, due);

@@ -13,8 +13,8 @@ import { broughtBack } from "./ledger.ts";
  * Open reservations, as far as balances are concerned: what they hold, and how it comes back.
  *
  * Every write for a user returns the holds that are due (U8), also one that ends in a refusal. A verb of credits reads
- * `dueHolds` in its first trip and puts `returnedDue` first in the batch that it lands, beginning anew on
- * `reservations_settled_once` (somebody was faster); or it calls `settleDue` where it lands nothing of its own.
+ * `dueHolds` in its first trip and lands its batch by `landAfterDue`, or calls `settleDue` where it lands nothing of its
+ * own. A verb of usage, which plans on what comes back, puts `returnedDue` first and plans anew when somebody was faster.
  * Whatever raises a balance (adjust) must leave room for `stepsOnHold`, or the return would break the balance's bounds.
  */
 export interface HeldLeg {
@@ -64,8 +64,8 @@ export function dueHolds(ctx: Ctx, user: User, nowMs: number = ctx.now()) {
 }
 
 /** The balances that due holds will return to, whether live or not. */
-export function balancesOfDueHolds(ctx: Ctx, user: User, nowMs: number = ctx.now()) {
-  return balancesOfHolds(ctx, user, isDue(ctx, user, nowMs));
+export function balancesOfDueHolds(ctx: Ctx, user: User) {
+  return balancesOfHolds(ctx, user, isDue(ctx, user, ctx.now()));
 }
 
 /** The balances that the legs of some reservations of the user name. */
@@ -141,18 +141,31 @@ export function returnedDue(ctx: Ctx, userId: string, due: readonly Hold[]): Sta
 
 const ATTEMPTS_MAX = 20;
 
-/** Returns due holds by themselves, for a write that lands nothing else. Costs nothing when none are due. */
-export async function settleDue(ctx: Ctx, userId: string, due: readonly Hold[]): Promise<void> {
+/**
+ * Lands a batch that begins with the return of due holds. When somebody else returned one first, or the batch landed
+ * and its answer was lost, it is sent again with what is due by then.
+ */
+export async function landAfterDue<T>(
+  ctx: Ctx,
+  userId: string,
+  due: readonly Hold[],
+  land: (returns: readonly Statement[]) => Promise<T>,
+): Promise<T> {
   let holds = due;
-  for (let attempt = 0; holds.length > 0; attempt++) {
+  for (let attempt = 1; ; attempt++) {
     try {
-      return await batchAll(ctx.db, returnedDue(ctx, userId, holds));
+      return await land(returnedDue(ctx, userId, holds));
     } catch (error) {
       if (constraintOf(error) !== "reservations_settled_once") throw error;
       if (attempt === ATTEMPTS_MAX) throw temporarilyUnavailable("Too many writes for one user at once; try again.");
       holds = (await dueHolds(ctx, userId)).map(readHold);
     }
   }
+}
+
+/** Returns due holds by themselves, for a write that lands nothing else. Costs nothing when none are due. */
+export async function settleDue(ctx: Ctx, userId: string, due: readonly Hold[]): Promise<void> {
+  await landAfterDue(ctx, userId, due, (returns) => batchAll(ctx.db, returns));
 }
 
 /**

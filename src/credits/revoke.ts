@@ -1,10 +1,9 @@
 import { and, eq, isNull, sql } from "drizzle-orm";
 import type { Ctx } from "../context.ts";
-import { constraintOf } from "../db/constraint.ts";
 import { creditBalances } from "../db/schema.ts";
 import { batchAll } from "../db/statement.ts";
 import { PurserError } from "../errors.ts";
-import { dueHolds, type Hold, readHold, returnedDue, settleDue } from "./holds.ts";
+import { dueHolds, landAfterDue, readHold, settleDue } from "./holds.ts";
 import { reversed } from "./ledger.ts";
 import type { RevokeInput, RevokeOutput } from "./schemas.ts";
 
@@ -26,27 +25,19 @@ export async function revoke(ctx: Ctx, input: RevokeInput): Promise<RevokeOutput
   if (found === undefined) throw balanceNotFound();
   const due = dueRows.map(readHold);
   if (found.revokedAtMs !== null) await settleDue(ctx, found.userId, due);
-  else await land(ctx, input, found.userId, due);
-  return { balanceId, remaining: 0 };
-}
-
-/** One batch: the return of due holds, the reversal of what remains, the mark. */
-async function land(ctx: Ctx, input: RevokeInput, userId: string, due: readonly Hold[]): Promise<void> {
-  const isIt = and(eq(creditBalances.environmentId, ctx.environment.id), eq(creditBalances.id, input.balanceId));
-  try {
-    await batchAll(ctx.db, [
-      ...returnedDue(ctx, userId, due),
-      reversed(ctx, input.balanceId, input.reason ?? null),
-      ctx.db
-        .update(creditBalances)
-        .set({ revokedAtMs: sql`CAST(${ctx.now()} AS INTEGER)` })
-        .where(and(isIt, isNull(creditBalances.revokedAtMs))),
-    ]);
-  } catch (error) {
-    // Somebody else returned a hold, or this very batch landed and its answer was lost.
-    if (constraintOf(error) !== "reservations_settled_once") throw error;
-    await land(ctx, input, userId, (await dueHolds(ctx, userId)).map(readHold));
+  else {
+    await landAfterDue(ctx, found.userId, due, (returns) =>
+      batchAll(ctx.db, [
+        ...returns,
+        reversed(ctx, balanceId, input.reason ?? null),
+        ctx.db
+          .update(creditBalances)
+          .set({ revokedAtMs: sql`CAST(${ctx.now()} AS INTEGER)` })
+          .where(and(isIt, isNull(creditBalances.revokedAtMs))),
+      ]),
+    );
   }
+  return { balanceId, remaining: 0 };
 }
 
 export function balanceNotFound(): PurserError {

@@ -1,0 +1,80 @@
+import { env } from "cloudflare:workers";
+import { afterAll, describe, expect, it } from "vitest";
+import { grant } from "../../src/credits/grant.ts";
+import { revoke } from "../../src/credits/revoke.ts";
+import { refusalIn } from "../../src/errors.ts";
+import { commit } from "../../src/usage/commit.ts";
+import { recordEvent } from "../../src/usage/events.ts";
+import { reserve } from "../../src/usage/reserve.ts";
+import { commitInput, eventInput, reserveInput } from "../../src/usage/schemas.ts";
+import { hookedD1 } from "../support/hooked-d1.ts";
+import { expectLedgerInvariants } from "../support/invariants.ts";
+import { makeSpender } from "../support/spender.ts";
+import { makeCtx, makeLegacyPack } from "../support/world.ts";
+
+afterAll(expectLedgerInvariants);
+
+describe("while a request is under way", () => {
+  /** A user with 10 cents that expire in 100 ms, and a clock that moves on by 60 ms with every trip to D1. */
+  async function hurried() {
+    const spender = await makeSpender([]);
+    const { app, clock, userId } = spender;
+    await makeLegacyPack(app.appId, "Brief", "cents");
+    const expiresAt = new Date(clock.ms + 100).toISOString();
+    await spender.post("/api/v1/credits/grant", { userId, packId: "Brief", quantity: 10, expiresAt });
+    const d1 = hookedD1(env.DB, async () => clock.advance(60));
+    const ctx = makeCtx(app.environments.live, clock, d1);
+    const motions = async () =>
+      (await spender.get(`/api/v1/credits/history?userId=${userId}`)).body.entries as {
+        reason: string;
+        occurredAt: string;
+      }[];
+    return { spender, ctx, expiresAt, motions };
+  }
+  const use = { event: "chat", quantities: { cents: 1 } };
+
+  it("an event is debited at the moment at which its balances were read: never, by the ledger, after they expired", async () => {
+    const { spender, ctx, expiresAt, motions } = await hurried();
+    spender.clock.advance(60);
+    await recordEvent(ctx, eventInput.parse({ eventId: "e", userId: spender.userId, ...use }));
+    const [debit] = await motions();
+    expect(debit?.reason).toBe("event_committed");
+    expect((debit?.occurredAt ?? "") < expiresAt).toBe(true);
+  });
+
+  it("a hold, and its commit, are made at such a moment as well", async () => {
+    const { spender, ctx, expiresAt, motions } = await hurried();
+    const { userId } = spender;
+    spender.clock.advance(60);
+    const before = spender.clock.ms;
+    await reserve(ctx, reserveInput.parse({ reservationId: "res_1", userId, ...use }));
+    spender.clock.ms = before;
+    const { eventId } = (await commit(ctx, "res_1", commitInput.parse({ eventId: "e", quantities: use.quantities })))
+      .output;
+    expect(eventId).toBe("e");
+    const moved = (await motions()).slice(0, 3);
+    expect(moved.map(({ reason }) => reason)).toEqual(["event_committed", "reservation_released", "reservation_held"]);
+    for (const { occurredAt } of moved) expect(occurredAt < expiresAt).toBe(true);
+  });
+});
+
+describe("a write that is overtaken again and again", () => {
+  it("gives up with 503 in the end: a grant and a revoke", async () => {
+    const { app, clock, userId, balanceIds } = await makeSpender([{ amountSteps: 1_000, unit: "count" }]);
+    await makeLegacyPack(app.appId, "Loose", "count");
+    // Every other trip is a write, and is told that somebody else settled a reservation first.
+    const overtaken = () =>
+      makeCtx(
+        app.environments.live,
+        clock,
+        hookedD1(env.DB, async (trip) => {
+          if (trip % 2 === 0) throw new Error("D1_ERROR: reservations_settled_once: SQLITE_CONSTRAINT");
+          if (trip > 200) throw new Error("it goes on for ever");
+        }),
+      );
+    const code = (work: Promise<unknown>) => work.then(() => null).catch((error) => refusalIn(error)?.code);
+    const input = { userId, packId: "Loose", quantity: 1, source: "purchase" } as const;
+    expect(await code(grant(overtaken(), input))).toBe("temporarily_unavailable");
+    expect(await code(revoke(overtaken(), { balanceId: balanceIds[0] ?? "" }))).toBe("temporarily_unavailable");
+  });
+});
