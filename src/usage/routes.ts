@@ -1,7 +1,7 @@
 import * as z from "zod";
 import { requireSecretKey } from "../access/require-key.ts";
 import { presentRefusal } from "../errors.ts";
-import { readBody } from "../http/body.ts";
+import { limitBody, readBody } from "../http/body.ts";
 import { createRoutes } from "../http/factory.ts";
 import { validate } from "../http/validate.ts";
 import { commit } from "./commit.ts";
@@ -54,6 +54,7 @@ export const usageRoutes = createRoutes()
   .post(
     "/reservations/:reservationId/release",
     requireSecretKey("forbidden"),
+    limitBody,
     validate("param", reservationParams),
     async (c) => c.json(await release(c.var.ctx, c.req.valid("param").reservationId)),
   );
