@@ -128,7 +128,14 @@ describe("globsMeet", () => {
     );
   });
 
-  it("finishes on hostile globs of the longest length that is let in", () => {
+  it("finishes on hostile globs of 100,000 characters", () => {
+    expect(globsMeet("a*".repeat(50_000), "*a".repeat(50_000))).toBe(true);
+    expect(globsMeet(`${"a*".repeat(50_000)}c`, `${"*a".repeat(50_000)}`)).toBe(false);
+    expect(globsMeet(`${"a".repeat(99_999)}*`, `*${"a".repeat(99_998)}b`)).toBe(true);
+    expect(globsMeet(`${"a".repeat(99_999)}*`, `${"a".repeat(99_998)}b*`)).toBe(false);
+  });
+
+  it("says the same of hostile globs of the longest length that is let in", () => {
     expect(globsMeet(`${"a*".repeat(100)}`, `${"*a".repeat(99)}*b`)).toBe(true);
     expect(globsMeet(`${"a*".repeat(99)}c`, `${"*a".repeat(99)}*b`)).toBe(false);
     expect(globsMeet("*".repeat(200), "*".repeat(200))).toBe(true);
