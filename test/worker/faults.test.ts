@@ -34,7 +34,8 @@ beforeEach(() => {
 
 function enter(): Scene {
   const clock = new Clock();
-  const call = makeClient(clock, { DB: faulty.d1 });
+  // Every scene grants in the one application, in test mode.
+  const call = makeClient(clock, { DB: faulty.d1, TEST_BALANCE_QUOTA: "100000" });
   return {
     userId: randomId("u_"),
     clock,
