@@ -1,7 +1,7 @@
 import { type creditBalances, NEVER_MS } from "../db/schema.ts";
 import { iso } from "../lib/time.ts";
 import { fromSteps } from "./amount.ts";
-import type { Spendable } from "./burn-down.ts";
+import { type Spendable, spendingOrder } from "./burn-down.ts";
 import { readRules } from "./match.ts";
 
 export type BalanceRow = typeof creditBalances.$inferSelect;
@@ -23,6 +23,14 @@ export function asSpendable(row: BalanceRow): SpendableBalance {
     grantedAtMs: row.grantedAtMs,
     expiresAtMs: row.expiresAtMs,
   };
+}
+
+/** Rows in the one order of listing and of spending (C13). */
+export function inSpendingOrder(rows: readonly BalanceRow[]): BalanceRow[] {
+  return rows
+    .map((row) => ({ row, order: asSpendable(row) }))
+    .sort((a, b) => spendingOrder(a.order, b.order))
+    .map(({ row }) => row);
 }
 
 /** Computed when read, to the millisecond (C11). */

@@ -1,8 +1,6 @@
-import { and, eq, gt, sql } from "drizzle-orm";
 import type { Ctx } from "../context.ts";
-import { creditBalances } from "../db/schema.ts";
-import { asSpendable, type BalanceRow, presentBalance } from "./balance.ts";
-import { spendingOrder } from "./burn-down.ts";
+import { type BalanceRow, inSpendingOrder, presentBalance } from "./balance.ts";
+import { everyBalance, liveBalances } from "./list.ts";
 
 export interface Holdings {
   /** In spending order, whatever can pay before whatever cannot; with why it was issued. */
@@ -14,24 +12,12 @@ export interface Holdings {
 /** A user's balances for people to look at, at most `limit` of each kind, so that it costs the same for every user. */
 export async function holdings(ctx: Ctx, userId: string, limit: number): Promise<Holdings> {
   const nowMs = ctx.now();
-  const ofUser = and(eq(creditBalances.environmentId, ctx.environment.id), eq(creditBalances.userId, userId));
   const [live, some] = await ctx.db.batch([
-    ctx.db
-      .select()
-      .from(creditBalances)
-      .where(and(ofUser, sql`is_live = 1`, gt(creditBalances.expiresAtMs, nowMs)))
-      .limit(limit + 1),
-    ctx.db
-      .select()
-      .from(creditBalances)
-      .where(ofUser)
-      .limit(limit + 1),
+    liveBalances(ctx, userId, nowMs).limit(limit + 1),
+    everyBalance(ctx, userId).limit(limit + 1),
   ]);
   const inOrder = (rows: readonly BalanceRow[]) =>
-    rows
-      .map((row) => ({ row, order: asSpendable(row) }))
-      .sort((a, b) => spendingOrder(a.order, b.order))
-      .map(({ row }) => ({ ...presentBalance(row, nowMs), source: row.source, notes: row.notes }));
+    inSpendingOrder(rows).map((row) => ({ ...presentBalance(row, nowMs), source: row.source, notes: row.notes }));
   const shown = new Set(live.map((row) => row.id));
   const others = some.filter((row) => !shown.has(row.id));
   return {

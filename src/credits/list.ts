@@ -1,8 +1,7 @@
 import { and, eq, gt, type SQL, sql } from "drizzle-orm";
 import type { Ctx } from "../context.ts";
 import { creditBalances } from "../db/schema.ts";
-import { asSpendable, presentBalance } from "./balance.ts";
-import { spendingOrder } from "./burn-down.ts";
+import { inSpendingOrder, presentBalance } from "./balance.ts";
 import { readRules, rulesPassFilter } from "./match.ts";
 import type { ListInput, ListOutput } from "./schemas.ts";
 
@@ -38,10 +37,6 @@ export async function list(ctx: Ctx, input: ListInput): Promise<ListOutput> {
   // One moment for the query and for the statuses: what is live in the one is active in the other.
   const nowMs = ctx.now();
   const rows = await (input.includeExpired ? everyBalance(ctx, userId) : liveBalances(ctx, userId, nowMs));
-  const credits = rows
-    .filter((row) => event === undefined || rulesPassFilter(readRules(row.matches), event))
-    .map((row) => ({ row, order: asSpendable(row) }))
-    .sort((a, b) => spendingOrder(a.order, b.order))
-    .map(({ row }) => presentBalance(row, nowMs));
-  return { credits };
+  const covering = rows.filter((row) => event === undefined || rulesPassFilter(readRules(row.matches), event));
+  return { credits: inSpendingOrder(covering).map((row) => presentBalance(row, nowMs)) };
 }

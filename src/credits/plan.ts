@@ -1,10 +1,10 @@
 import type { Ctx } from "../context.ts";
 import { fromSteps, presentQuantities } from "./amount.ts";
-import { asSpendable, type BalanceRow, statusOf } from "./balance.ts";
-import { burnDown, spendingOrder, type Usage } from "./burn-down.ts";
+import { type BalanceRow, inSpendingOrder, statusOf } from "./balance.ts";
+import { burnDown, type Usage } from "./burn-down.ts";
 import { afterReturn, dueHolds, readHold, spendable } from "./holds.ts";
 import { everyBalance } from "./list.ts";
-import { rulesCover } from "./match.ts";
+import { readRules, rulesCover } from "./match.ts";
 import type { PlanInput, PlanOutput } from "./schemas.ts";
 
 /**
@@ -26,23 +26,17 @@ export async function plan(ctx: Ctx, input: PlanInput): Promise<PlanOutput> {
       remaining: fromSteps(balance.unit, balance.remainingSteps - amountSteps),
     })),
     uncovered: uncovered === null ? null : presentQuantities(uncovered),
-    skipped: rows
-      .filter((row) => !paying.has(row.id))
-      .map((row) => ({ row, order: asSpendable(row) }))
-      .sort((a, b) => spendingOrder(a.order, b.order))
-      .map(({ row, order }) => ({ balanceId: row.id, reason: whySkipped(row, order.rules, input, nowMs) })),
+    skipped: inSpendingOrder(rows.filter((row) => !paying.has(row.id))).map((row) => ({
+      balanceId: row.id,
+      reason: whySkipped(row, input, nowMs),
+    })),
   };
 }
 
 /** The first reason that holds. */
-function whySkipped(
-  row: BalanceRow,
-  rules: Parameters<typeof rulesCover>[0],
-  usage: Usage,
-  nowMs: number,
-): PlanOutput["skipped"][number]["reason"] {
+function whySkipped(row: BalanceRow, usage: Usage, nowMs: number): PlanOutput["skipped"][number]["reason"] {
   const status = statusOf(row, nowMs);
   if (status !== "active") return status;
-  if (!rulesCover(rules, usage.event, usage.model)) return "no_match";
+  if (!rulesCover(readRules(row.matches), usage.event, usage.model)) return "no_match";
   return (usage.quantities[row.unit] ?? 0) === 0 ? "wrong_unit" : "not_needed";
 }
