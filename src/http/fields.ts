@@ -1,5 +1,6 @@
 /** The wire forms that several features share. */
 import * as z from "zod";
+import type { JsonObject } from "../lib/json.ts";
 import { parseTimestamp } from "../lib/time.ts";
 
 const LONE_SURROGATE = "must be well-formed Unicode";
@@ -58,10 +59,6 @@ export const timestamp = z
 export const anyNumber = z
   .custom<number>((value) => typeof value === "number", "must be a number")
   .meta({ type: "number" });
-
-export interface JsonObject {
-  readonly [key: string]: unknown;
-}
 
 /** A JSON object kept just as it came, `__proto__` included. */
 export const jsonObject = z
