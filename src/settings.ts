@@ -15,7 +15,7 @@ const TEST_BALANCE_QUOTA_DEFAULT = 1_000;
 
 // wrangler types says `string` of every secret; one that was never set is undefined all the same.
 const given = (value: string | undefined, charactersMin: number): string | null =>
-  value !== undefined && value.length >= charactersMin ? value : null;
+  value !== undefined && [...value].length >= charactersMin ? value : null;
 
 /** `myteam.cloudflareaccess.com`, with or without `https://`. */
 function readAccess(teamDomain = "", audience = ""): Settings["access"] {

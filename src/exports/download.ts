@@ -90,7 +90,11 @@ function streamed(texts: AsyncGenerator<string>, note: Auditor): Download {
   const ending = Promise.withResolvers<unknown>();
   const encoder = new TextEncoder();
   const take = ahead(texts);
+  let isOver = false;
   const fail = async (cause: unknown): Promise<void> => {
+    // A reader may leave while a page is being read: what comes of the page is no second end.
+    if (isOver) return;
+    isOver = true;
     // The audit is on the database that may just have failed: the row is written if it can be.
     await note.write("failed").catch(() => {});
     ending.resolve(cause);
@@ -100,12 +104,14 @@ function streamed(texts: AsyncGenerator<string>, note: Auditor): Download {
       pull: async (controller) => {
         try {
           const { value, done } = await take();
+          if (isOver) return;
           if (done !== true) return controller.enqueue(encoder.encode(value));
         } catch (cause) {
           await fail(cause);
           // Never the cause: its message can hold a person's data.
           return controller.error(new Error("The export was cut short."));
         }
+        isOver = true;
         await note.write("completed").catch((cause) => {
           ending.resolve(cause);
           throw new Error("The export was cut short.");

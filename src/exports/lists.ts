@@ -1,6 +1,6 @@
 /**
  * The document's long lists as SQL that writes their JSON: text that is concatenated takes a third of the processor time
- * of objects that are built and then serialised. Everything here is constant text; values are bound by pages.ts.
+ * of objects that are built and then serialised. Everything here is constant text; values are bound by entries.ts.
  */
 
 export const LISTS = ["ledger", "exports", "analytics", "metering", "consent"] as const;

@@ -1,6 +1,6 @@
 /** The wire forms that several features share. */
 import * as z from "zod";
-import type { JsonObject } from "../lib/json.ts";
+import { isJsonObject, type JsonObject } from "../lib/json.ts";
 import { parseTimestamp } from "../lib/time.ts";
 
 const LONE_SURROGATE = "must be well-formed Unicode";
@@ -61,12 +61,7 @@ export const anyNumber = z
   .meta({ type: "number" });
 
 /** A JSON object kept just as it came, `__proto__` included. */
-export const jsonObject = z
-  .custom<JsonObject>(
-    (value) => typeof value === "object" && value !== null && !Array.isArray(value),
-    "must be an object",
-  )
-  .meta({ type: "object" });
+export const jsonObject = z.custom<JsonObject>(isJsonObject, "must be an object").meta({ type: "object" });
 
 /** `true` or `false` in a query string. */
 export const queryFlag = z

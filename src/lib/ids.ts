@@ -1,4 +1,5 @@
-const ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+/** Digits of base62, by value. */
+export const base62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 const BITS = 128;
 const LENGTH = 22;
 
@@ -8,7 +9,7 @@ export function randomId(prefix: string): string {
   let value = bytes.reduce((sum, byte) => (sum << 8n) | BigInt(byte), 0n);
   let text = "";
   for (let index = 0; index < LENGTH; index++) {
-    text = ALPHABET.charAt(Number(value % 62n)) + text;
+    text = base62.charAt(Number(value % 62n)) + text;
     value /= 62n;
   }
   return prefix + text;

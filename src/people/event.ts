@@ -1,7 +1,7 @@
 import { isJsonObject, isNestedDeeperThan, type JsonObject, numberText, numberValue, own } from "../lib/json.ts";
 import { parseUuid } from "../lib/uuid.ts";
 import { eventTimeMs, parseClientTime } from "./event-time.ts";
-import { nameOrId } from "./schemas.ts";
+import { nameOrId, propertiesBytesMax } from "./schemas.ts";
 
 /** An analytics event, whatever dialect it came in: what Purser stores of it, and what it says of a person. */
 export interface CapturedEvent {
@@ -35,8 +35,6 @@ export interface Arrival {
 
 /** SQLite reads JSON of at most 1,000 levels; an export must be able to hold what was stored. */
 const LEVELS_MAX = 900;
-/** A row of D1 holds 2 MB. */
-const PROPERTIES_BYTES_MAX = 1024 * 1024;
 
 function refuse(param: string, message: string): ReadEvent {
   return { refused: { param, message } };
@@ -71,8 +69,8 @@ export function readEvent(raw: unknown, arrival: Arrival): ReadEvent {
   if (isNestedDeeperThan(properties, LEVELS_MAX))
     return refuse("properties", `is nested deeper than ${LEVELS_MAX} levels`);
   const text = JSON.stringify(properties);
-  if (text.length > PROPERTIES_BYTES_MAX || new TextEncoder().encode(text).length > PROPERTIES_BYTES_MAX) {
-    return refuse("properties", `is larger than ${PROPERTIES_BYTES_MAX} bytes`);
+  if (text.length > propertiesBytesMax || new TextEncoder().encode(text).length > propertiesBytesMax) {
+    return refuse("properties", `is larger than ${propertiesBytesMax} bytes`);
   }
   const isPersonless = own(properties, "$process_person_profile") === false;
   const { link, warning } = isPersonless ? { link: null, warning: null } : readLink(event, properties);

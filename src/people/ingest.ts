@@ -25,20 +25,23 @@ const STALE = new Set([
 export async function ingest(ctx: Ctx, events: readonly CapturedEvent[]): Promise<ReadonlyMap<string, string>> {
   const first = new Map<string, CapturedEvent>();
   for (const event of events) if (!first.has(event.uuid)) first.set(event.uuid, event);
+  let warnings: ReadonlyMap<string, string> = new Map();
   for (let attempt = 1; attempt <= ATTEMPTS_MAX && first.size > 0; attempt++) {
     const { uuids, known } = await readStored(ctx, [...first.values()]);
     const fresh = [...first.values()].filter((event) => !uuids.has(event.uuid));
-    if (fresh.length === 0) return new Map();
+    // After an attempt, they are its own: it landed, and its answer was lost.
+    if (fresh.length === 0) return warnings;
     const change = planIdentity(fresh, known, { nowMs: ctx.now(), newPersonId: () => ctx.newId("per_") });
+    warnings = change.warnings;
     const [statement, ...others] = landing(ctx, fresh, change);
     assert(statement !== undefined, "events make statements");
     try {
       await ctx.db.batch([statement, ...others]);
-      return change.warnings;
+      return warnings;
     } catch (error) {
       if (!STALE.has(constraintOf(error) ?? "")) throw error;
     }
   }
-  if (first.size === 0) return new Map();
+  if (first.size === 0) return warnings;
   throw temporarilyUnavailable("Others write about the same people; try again.");
 }

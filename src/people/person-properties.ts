@@ -1,12 +1,10 @@
 import { type JsonObject, own } from "../lib/json.ts";
 import type { CapturedEvent } from "./event.ts";
-
-/** A row of D1 holds 2 MB, all of a person in one. */
-const PROPERTIES_BYTES_MAX = 1_000_000;
+import { propertiesBytesMax } from "./schemas.ts";
 
 /** Whether a person may hold these properties. */
 export function propertiesFit(properties: JsonObject): boolean {
-  return new TextEncoder().encode(JSON.stringify(properties)).length <= PROPERTIES_BYTES_MAX;
+  return new TextEncoder().encode(JSON.stringify(properties)).length <= propertiesBytesMax;
 }
 
 /**

@@ -37,6 +37,12 @@ export type ConsentEntry = z.infer<typeof consentEntry>;
 /** A distinct id or an event's name, as PostHog's clients send them (W9). */
 export const nameOrId = identifier(200);
 
+/**
+ * What an event or a person may hold. D1 takes values of 2 MB, and a row travels as JSON in which every quote of its
+ * properties takes two bytes.
+ */
+export const propertiesBytesMax = 980_000;
+
 /** What the v0 capture routes answer. `refused` tells of events that are not stored; the others are. */
 export const captureOutput = z.strictObject({
   status: z.literal(1),

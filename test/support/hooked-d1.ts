@@ -1,5 +1,12 @@
-/** A D1 around the real one that does something before each trip, counted from 1: what others do meanwhile. */
-export function hookedD1(d1: D1Database, beforeTrip: (trip: number) => Promise<void>): D1Database {
+/**
+ * A D1 around the real one that does something before each trip, counted from 1: what others do meanwhile. What is bound
+ * to a statement is shown to `onBind` first.
+ */
+export function hookedD1(
+  d1: D1Database,
+  beforeTrip: (trip: number) => Promise<void>,
+  onBind: (values: readonly unknown[]) => void = () => {},
+): D1Database {
   let trips = 0;
   const travel = async <T>(send: () => Promise<T>): Promise<T> => {
     await beforeTrip(++trips);
@@ -8,11 +15,14 @@ export function hookedD1(d1: D1Database, beforeTrip: (trip: number) => Promise<v
   const originals = new WeakMap<D1PreparedStatement, D1PreparedStatement>();
   const wrapStatement = (statement: D1PreparedStatement): D1PreparedStatement => {
     const wrapped = {
-      bind: (...values: unknown[]) => wrapStatement(statement.bind(...values)),
+      bind: (...values: unknown[]) => {
+        onBind(values);
+        return wrapStatement(statement.bind(...values));
+      },
       all: () => travel(() => statement.all()),
       run: () => travel(() => statement.run()),
       raw: () => travel(() => statement.raw()),
-      // D1PreparedStatement is a class with overloads; these are what an export calls.
+      // D1PreparedStatement is a class with overloads; these are what people and exports call.
     } as unknown as D1PreparedStatement;
     originals.set(wrapped, statement);
     return wrapped;

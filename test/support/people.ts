@@ -1,5 +1,5 @@
 import { env } from "cloudflare:workers";
-import { findPerson } from "../../src/people/find-person.ts";
+import { findPerson } from "./find-person.ts";
 import type { Client, TestApp } from "./world.ts";
 import { Clock, makeCtx } from "./world.ts";
 

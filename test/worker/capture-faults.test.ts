@@ -46,3 +46,16 @@ describe("a capture whose trips to D1 fail", () => {
     },
   );
 });
+
+it("an event whose landing's answer was lost is answered with its warning all the same", async () => {
+  const faulty = faultyD1(env.DB);
+  const call = makeClient(new Clock(), { DB: faulty.d1 });
+  const app = await makeApp();
+  const uuid = crypto.randomUUID();
+  const event = { uuid, event: "$identify", distinct_id: "ana", properties: { $anon_distinct_id: "guest" } };
+  faulty.plan({ fault: "after", at: 3 });
+  const answer = await call("POST", "/i/v1/analytics/events", { key: app.keys.pk_live, body: { batch: [event] } });
+  expect(faulty.trips()).toBeGreaterThan(3);
+  expect(answer.body.results).toEqual({ [uuid]: { result: "warning", details: expect.any(String) } });
+  expect(await eventsOf(app, "ana")).toHaveLength(1);
+});

@@ -1,5 +1,6 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
+import { hookedD1 } from "../support/hooked-d1.ts";
 import { eventsOf, exportOf, personOf, send } from "../support/people.ts";
 import { expectError } from "../support/refusals.ts";
 import { type Client, Clock, makeApp, makeClient, type TestApp } from "../support/world.ts";
@@ -261,6 +262,39 @@ describe("an event", () => {
     const answer = await call("POST", "/batch/", { body: await gzip(JSON.stringify({ api_key: key, batch })) });
     expect(answer.body.refused).toEqual([{ index: 0, param: "properties", message: expect.any(String) }]);
     expect(await eventsOf(app, "ana")).toHaveLength(1);
+  });
+
+  it("is stored or refused, never too large to be written, whatever its properties are made of", async () => {
+    const clock = new Clock();
+    const app = await makeApp();
+    // Hosted D1 takes no value above 2 MB; the local one takes any.
+    const hosted = hookedD1(
+      env.DB,
+      async () => {},
+      (values) => {
+        for (const value of values) {
+          if (typeof value === "string" && utf8(value).length > 2_000_000) throw new Error("D1_ERROR: string too big");
+        }
+      },
+    );
+    const call = makeClient(clock, { DB: hosted });
+    // Each of them is escaped, and then escaped again.
+    for (const quotes of [480_000, 489_900, 499_900, 524_000]) {
+      const properties = { $set: { text: '"'.repeat(quotes) } };
+      const batch = [{ event: "seen", distinct_id: `ana-${quotes}`, properties }, good];
+      const body = await gzip(JSON.stringify({ api_key: app.keys.pk_live, batch }));
+      expect((await call("POST", "/batch/", { body })).status, `${quotes}`).toBe(200);
+    }
+    expect(await eventsOf(app, "ana-480000")).toHaveLength(1);
+    for (const [key, quotes] of [
+      ["a", 240_000],
+      ["b", 259_980],
+    ] as const) {
+      const batch = [{ event: "seen", distinct_id: "bob", properties: { $set: { [key]: '"'.repeat(quotes) } } }];
+      const body = await gzip(JSON.stringify({ api_key: app.keys.pk_live, batch }));
+      expect((await call("POST", "/batch/", { body })).status, key).toBe(200);
+    }
+    expect(await eventsOf(app, "bob")).toHaveLength(2);
   });
 
   it("happened when its client says, by this service's clock", async () => {

@@ -127,3 +127,28 @@ it.each([
   expect(() => JSON.parse(text)).toThrow();
   expect(await auditOf(app, "ana")).toEqual(["opened", "failed"]);
 });
+
+it("notes one failure, and no more, when its reader leaves while a page is being read", async () => {
+  const clock = new Clock();
+  const app = await makeApp();
+  await longLife(app);
+  const asked = Promise.withResolvers<void>();
+  const released = Promise.withResolvers<void>();
+  const stalling = hookedD1(env.DB, async (trip) => {
+    if (trip !== 3) return;
+    asked.resolve();
+    await released.promise;
+  });
+  const reader = (await open(await linkTo(app, "ana", clock), clock, stalling)).body?.getReader();
+  const drained = (async () => {
+    while ((await reader?.read())?.done === false);
+  })();
+  await asked.promise;
+  // What was read already is taken by now: the reader waits for the page that stalls.
+  await scheduler.wait(0);
+  await reader?.cancel();
+  released.resolve();
+  await drained;
+  await documentOf(app, "ana", clock);
+  expect(await auditOf(app, "ana")).toEqual(["opened", "failed", "opened", "completed"]);
+});

@@ -64,7 +64,7 @@ describe("minting a link", () => {
   it("fails closed without a secret of 16 characters, and so does a download; the rest works", async () => {
     const app = await makeApp();
     const link = await linkTo(app, "ana", new Clock());
-    for (const secret of ["", "fifteen-charact"]) {
+    for (const secret of ["", "fifteen-charact", "🦊".repeat(15)]) {
       const call = makeClient(new Clock(), { ANALYTICS_EXPORT_SECRET: secret });
       const asked = { key: app.keys.sk_live, body: { distinctId: "ana" } };
       expectError(await call("POST", PERSON, asked), "export_unavailable");
