@@ -1,5 +1,5 @@
 import type { JsonObject } from "../lib/json.ts";
-import { propertiesFit } from "./person-properties.ts";
+import { mergedProperties } from "./person-properties.ts";
 import { isSharedId } from "./shared-ids.ts";
 
 export interface Person {
@@ -125,10 +125,9 @@ export class PersonGraph {
   #merge(person: Person, other: Person): string | null {
     if (person.id === other.id) return null;
     if (other.isIdentified) return "the other id's person is identified already, so the two were not merged";
-    const properties = { ...other.properties, ...person.properties };
     this.#persons.set(person.id, {
       ...person,
-      properties: propertiesFit(properties) ? properties : person.properties,
+      properties: mergedProperties(person.properties, other.properties),
       createdAtMs: Math.min(person.createdAtMs, other.createdAtMs),
       lastSeenAtMs: Math.max(person.lastSeenAtMs, other.lastSeenAtMs),
     });

@@ -2,28 +2,64 @@ import { type JsonObject, own } from "../lib/json.ts";
 import type { CapturedEvent } from "./event.ts";
 import { propertiesBytesMax } from "./schemas.ts";
 
-/** Whether a person may hold these properties. */
-export function propertiesFit(properties: JsonObject): boolean {
-  return new TextEncoder().encode(JSON.stringify(properties)).length <= propertiesBytesMax;
+const encoder = new TextEncoder();
+const bytesOf = (value: unknown): number => encoder.encode(JSON.stringify(value)).length;
+const memberBytes = (key: string, value: unknown): number => bytesOf(key) + bytesOf(value) + 2;
+
+/**
+ * Properties that are this request's own to change in place, and their bytes as JSON: thousands of events then cost by
+ * what they say, not by what their person holds.
+ */
+const drafts = new WeakMap<JsonObject, number>();
+
+/** Without a prototype, so that a key named `__proto__` is a key like any other. */
+function draftOf(properties: JsonObject): { readonly draft: Record<string, unknown>; readonly bytes: number } {
+  const bytes = drafts.get(properties);
+  // Only what is made here is in `drafts`.
+  if (bytes !== undefined) return { draft: properties as Record<string, unknown>, bytes };
+  const draft: Record<string, unknown> = Object.assign(Object.create(null), properties);
+  return { draft, bytes: bytesOf(draft) };
+}
+
+type Changes = Pick<CapturedEvent, "set" | "setOnce" | "unset">;
+
+/** What is put and removed: `$set_once`, `$set` and `$unset` in this order, as PostHog applies them. */
+function differences(properties: JsonObject, { set, setOnce, unset }: Changes) {
+  const puts = new Map(Object.entries(setOnce).filter(([key]) => !Object.hasOwn(properties, key)));
+  for (const [key, value] of Object.entries(set)) {
+    const isSame = Object.hasOwn(properties, key) && JSON.stringify(own(properties, key)) === JSON.stringify(value);
+    if (!isSame) puts.set(key, value);
+  }
+  for (const key of unset) puts.delete(key);
+  return { puts, removed: [...new Set(unset)].filter((key) => Object.hasOwn(properties, key)) };
 }
 
 /**
- * A person's properties after an event's `$set_once`, `$set` and `$unset`, in this order, as PostHog applies them;
- * null when they stay as they are. Spread and `Object.fromEntries` keep a key named `__proto__` the key that it is.
+ * A person's properties after an event; null when they stay as they are. What it answered before is the request's own,
+ * and is changed in place.
  */
-export function changedProperties(
-  properties: JsonObject,
-  { set, setOnce, unset }: Pick<CapturedEvent, "set" | "setOnce" | "unset">,
-): JsonObject | "too large" | null {
-  const isNew = (key: string) => !Object.hasOwn(properties, key);
-  const isOther = ([key, value]: [string, unknown]) =>
-    isNew(key) || JSON.stringify(own(properties, key)) !== JSON.stringify(value);
-  const isChanged =
-    Object.keys(setOnce).some(isNew) || Object.entries(set).some(isOther) || unset.some((key) => !isNew(key));
-  if (!isChanged) return null;
-  const removed = new Set(unset);
-  const changed = Object.fromEntries(
-    Object.entries({ ...setOnce, ...properties, ...set }).filter(([key]) => !removed.has(key)),
-  );
-  return propertiesFit(changed) ? changed : "too large";
+export function changedProperties(properties: JsonObject, changes: Changes): JsonObject | "too large" | null {
+  const { puts, removed } = differences(properties, changes);
+  if (puts.size === 0 && removed.length === 0) return null;
+  const { draft, bytes } = draftOf(properties);
+  const held = (key: string) => (Object.hasOwn(draft, key) ? memberBytes(key, draft[key]) : 0);
+  let growth = 0;
+  for (const [key, value] of puts) growth += memberBytes(key, value) - held(key);
+  for (const key of removed) growth -= held(key);
+  if (growth > 0 && bytes + growth > propertiesBytesMax) return "too large";
+  for (const [key, value] of puts) draft[key] = value;
+  for (const key of removed) delete draft[key];
+  drafts.set(draft, bytes + growth);
+  return draft;
+}
+
+/** The properties of two who become one: the winner's, and what only the other has, where both fit. */
+export function mergedProperties(winner: JsonObject, other: JsonObject): JsonObject {
+  const none = { set: {}, setOnce: {}, unset: [] };
+  // What was read is walked through once, for its person is no more then; a draft that grew is not walked through again.
+  const isOtherLarger = (drafts.get(other) ?? 0) > (drafts.get(winner) ?? 0);
+  const merged = isOtherLarger
+    ? (changedProperties(other, { ...none, set: winner }) ?? other)
+    : (changedProperties(winner, { ...none, setOnce: other }) ?? winner);
+  return merged === "too large" ? winner : merged;
 }

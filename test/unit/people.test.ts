@@ -1,9 +1,18 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { randomId } from "../../src/lib/ids.ts";
-import { isJsonObject, isNestedDeeperThan, jsonChunks, numberText, parseJson } from "../../src/lib/json.ts";
+import {
+  isJsonObject,
+  isNestedDeeperThan,
+  type JsonObject,
+  jsonChunks,
+  numberText,
+  parseJson,
+} from "../../src/lib/json.ts";
 import { parseUuid, uuidOf } from "../../src/lib/uuid.ts";
+import { readEvent } from "../../src/people/event.ts";
 import { eventTimeMs, parseClientTime } from "../../src/people/event-time.ts";
+import { planIdentity } from "../../src/people/identity.ts";
 import { changedProperties } from "../../src/people/person-properties.ts";
 import { isSharedId } from "../../src/people/shared-ids.ts";
 
@@ -149,4 +158,65 @@ it("a person's properties change only where an event changes them, never through
   expect(JSON.stringify(changed)).toBe('{"__proto__":{"admin":true}}');
   expect(changedProperties({}, { ...none, setOnce: { toString: 1 } })).toEqual({ toString: 1 });
   expect(changedProperties({}, { ...none, set: { text: "x".repeat(1_000_001) } })).toBe("too large");
+});
+
+it("properties are written out as often as they are read and merged, not as often as events change them", () => {
+  let written = 0;
+  const counted = { toJSON: () => `${written++}` };
+  const person = { isIdentified: false, createdAtMs: 0, lastSeenAtMs: 0, version: 1 };
+  const known = {
+    persons: [
+      { ...person, id: "per_1", properties: { counted } },
+      { ...person, id: "per_2", properties: { b: 2 } },
+    ],
+    links: [
+      { distinctId: "ana", personId: "per_1" },
+      { distinctId: "bob", personId: "per_2" },
+    ],
+  };
+  const event = (n: number, properties: object, name = "seen", distinctId = "ana") => {
+    const raw = { event: name, distinct_id: distinctId, uuid: crypto.randomUUID(), properties };
+    const read = readEvent(raw, { nowMs: n, sentAtMs: null, newUuid: () => "" });
+    if (!("captured" in read)) throw new Error("it was meant to be read");
+    return read.captured;
+  };
+  const events = Array.from({ length: 1_000 }, (_, n) =>
+    event(n, { $set: { n, [`k${n}`]: n }, $unset: [`k${n - 1}`] }),
+  );
+  // A small person swallows the large one; and somebody new swallows them.
+  events.push(event(0, { alias: "ana" }, "$create_alias", "bob"), event(0, {}, "seen", "eve"));
+  events.push(event(0, { alias: "bob" }, "$create_alias", "eve"), event(0, { $set: { last: true } }));
+  const change = planIdentity(events, known, { nowMs: 0, newPersonId: () => "per_3" });
+  expect(written).toBeLessThanOrEqual(3);
+  expect(change.merged.map(({ from, into }) => [from.id, into])).toEqual([
+    ["per_1", "per_3"],
+    ["per_2", "per_3"],
+  ]);
+  expect(change.persons.map(({ id, properties }) => [id, { ...properties }])).toEqual([
+    ["per_3", { counted, n: 999, k999: 999, b: 2, last: true }],
+  ]);
+  expect(known.persons[0]?.properties).toEqual({ counted });
+});
+
+it("a person's properties after many events are what each event would have made of them alone", () => {
+  const key = fc.constantFrom("a", "b", "c", "1", "__proto__", "constructor");
+  const members = fc.array(fc.tuple(key, fc.jsonValue()), { maxLength: 4 }).map((list) => Object.fromEntries(list));
+  const changes = fc.record({ set: members, setOnce: members, unset: fc.array(key, { maxLength: 2 }) });
+  const asText = (properties: object) =>
+    JSON.stringify(Object.entries(properties).sort(([a], [b]) => (a < b ? -1 : 1)));
+  fc.assert(
+    fc.property(members, fc.array(changes, { maxLength: 8 }), (first, list) => {
+      const before = asText(first);
+      let played: JsonObject = first;
+      let expected: JsonObject = first;
+      for (const { set, setOnce, unset } of list) {
+        const changed = changedProperties(played, { set, setOnce, unset });
+        if (changed !== null && changed !== "too large") played = changed;
+        const whole = Object.entries({ ...setOnce, ...expected, ...set });
+        expected = Object.fromEntries(whole.filter(([name]) => !unset.some((removed) => removed === name)));
+        expect(asText(played)).toBe(asText(expected));
+      }
+      expect(asText(first)).toBe(before);
+    }),
+  );
 });
