@@ -3,7 +3,7 @@ import { toSteps } from "../credits/amount.ts";
 import { matchRule, unit } from "../credits/schemas.ts";
 import { anyNumber, identifier } from "../http/fields.ts";
 
-const ITEMS_MAX = 50;
+const ITEMS_MAX = 100;
 const RULES_MAX = 100;
 const PRIORITY_MAX = 1_000_000;
 const EXPIRY_DAYS_MAX = 36_500;

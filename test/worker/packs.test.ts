@@ -100,22 +100,22 @@ describe("a pack that is made", () => {
       [{ packName: "P", items: [{ ...tokens, matches: [{}] }] }, "items[0].matches[0]"],
       [{ packName: "P", items: [{ ...tokens, matches: [{ event: "" }] }] }, "items[0].matches[0].event"],
       [{ packName: "P", items: [{ ...tokens, packItemId: "cpi_x" }] }, "items[0].packItemId"],
-      [{ packName: "P", items: many(51, tokens) }, "items"],
+      [{ packName: "P", items: many(101, tokens) }, "items"],
     ];
     for (const [body, param] of wrong) expectError(await shop.create(body), "invalid_request", param);
     expect((await shop.list()).body).toEqual({ packs: [] });
   });
 
-  it("takes the largest amounts that a unit holds, and 50 items, and grants them all", async () => {
+  it("takes the largest amounts that a unit holds, and 100 items, and grants them all", async () => {
     const shop = await openShop();
     const items = [
       { amount: 8_589_934_592, unit: "cents" },
       { amount: 8_796_093_022_208, unit: "tokens" },
-      ...Array.from({ length: 48 }, () => tokens),
+      ...Array.from({ length: 98 }, () => tokens),
     ];
     expect((await shop.create({ packName: "Large", items })).status).toBe(200);
     const granted = await shop.grant({ packId: "large" });
-    expect(granted.body.balances).toHaveLength(50);
+    expect(granted.body.balances).toHaveLength(100);
     expect(granted.body.balances[1].remaining).toBe(8_796_093_022_208);
   });
 });
