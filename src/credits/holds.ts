@@ -107,19 +107,27 @@ export function spendable(rows: readonly BalanceRow[], nowMs: number): Spendable
     .sort(spendingOrder);
 }
 
+/** However many are due, a statement's JSON stays far below the 2 MB that D1 takes. */
+const HOLDS_A_STATEMENT_MAX = 200;
+
 /**
  * Statements that settle open reservations of one user and bring their holds back, leg by leg. If one of them was
  * settled already, the batch aborts with `reservations_settled_once`.
  */
 export function returned(ctx: Ctx, userId: string, holds: readonly Hold[], settlement: Settlement): Statement[] {
-  if (holds.length === 0) return [];
   const reason = settlement.state === "expired" ? "reservation_expired" : "reservation_released";
-  const returns = holds.flatMap((hold) =>
-    hold.legs.map(
-      ({ balanceId, amountSteps }) => ({ balanceId, amountSteps, reason, reservationId: hold.id }) as const,
-    ),
-  );
-  return [settled(ctx, holds, settlement), ...(returns.length === 0 ? [] : [broughtBack(ctx, userId, returns)])];
+  const statements: Statement[] = [];
+  for (let at = 0; at < holds.length; at += HOLDS_A_STATEMENT_MAX) {
+    const some = holds.slice(at, at + HOLDS_A_STATEMENT_MAX);
+    const returns = some.flatMap((hold) =>
+      hold.legs.map(
+        ({ balanceId, amountSteps }) => ({ balanceId, amountSteps, reason, reservationId: hold.id }) as const,
+      ),
+    );
+    statements.push(settled(ctx, some, settlement));
+    if (returns.length > 0) statements.push(broughtBack(ctx, userId, returns));
+  }
+  return statements;
 }
 
 function settled(ctx: Ctx, holds: readonly Hold[], settlement: Settlement): Statement {

@@ -159,6 +159,15 @@ describe("a hold that is due comes back with the user's next write", () => {
     expect(await again.remaining()).toEqual([10, 0]);
   });
 
+  it("an event, also when hundreds are due", async () => {
+    const spender = await makeSpender([{ amountSteps: 8_000_000_000, unit: "cents" }]);
+    for (let index = 0; index < 210; index++) await spender.reserve(cents(1));
+    spender.clock.advance(300_000);
+    expect((await spender.spend("e", cents(7_999))).status).toBe(200);
+    expect(await spender.remaining()).toEqual([1]);
+    expect((await spender.ledger()).filter(({ reason }) => reason === "reservation_expired")).toHaveLength(210);
+  }, 120_000);
+
   it("grants and events at once land with it, each once", async () => {
     const { spender, grant } = await overdue();
     const answers = await Promise.all([
