@@ -39,7 +39,7 @@ function calls(userId: string, tag: string): Call[] {
     const path = `${CREDITS}/grant`;
     return [
       { operation: `grant, ${n} items`, path, body, allowed: () => costs(2, 13 * n + 16, 6 * n) },
-      { operation: `grant, ${n} items, replayed`, path, body, allowed: () => costs(2, 6 * n + 6, 0) },
+      { operation: `grant, ${n} items, replayed`, path, body, allowed: () => costs(2, 6 * n + 8, 0) },
     ];
   });
   // A commit makes two motions and settles the hold besides; a release makes one and settles it.

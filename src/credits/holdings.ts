@@ -1,6 +1,6 @@
 import type { Ctx } from "../context.ts";
 import { type BalanceRow, inSpendingOrder, presentBalance } from "./balance.ts";
-import { everyBalance, liveBalances } from "./list.ts";
+import { everyBalance, liveBalancesQuery } from "./list.ts";
 
 export interface Holdings {
   /** In spending order, whatever can pay before whatever cannot; with why it was issued. */
@@ -13,7 +13,7 @@ export interface Holdings {
 export async function holdings(ctx: Ctx, userId: string, limit: number): Promise<Holdings> {
   const nowMs = ctx.now();
   const [live, some] = await ctx.db.batch([
-    liveBalances(ctx, userId, nowMs).limit(limit + 1),
+    liveBalancesQuery(ctx, userId, nowMs).limit(limit + 1),
     everyBalance(ctx, userId).limit(limit + 1),
   ]);
   const inOrder = (rows: readonly BalanceRow[]) =>

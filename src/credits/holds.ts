@@ -1,6 +1,7 @@
-import { and, eq, inArray, lte, type SQL, sql } from "drizzle-orm";
+import { and, eq, getTableColumns, inArray, lte, type Placeholder, type SQL, type SQLWrapper, sql } from "drizzle-orm";
 import type { Ctx } from "../context.ts";
 import { constraintOf } from "../db/constraint.ts";
+import { type Selected, selecting } from "../db/prepared.ts";
 import { creditBalances, reservations } from "../db/schema.ts";
 import { batchAll, type Statement, write } from "../db/statement.ts";
 import { temporarilyUnavailable } from "../errors.ts";
@@ -37,6 +38,8 @@ export interface Settlement {
   readonly eventId?: string;
 }
 
+type ReservationRow = typeof reservations.$inferSelect;
+
 /** A user by id, or by a query that finds it. */
 type User = string | SQL;
 
@@ -45,42 +48,62 @@ export function readLegs(stored: string): readonly HeldLeg[] {
   return JSON.parse(stored) as HeldLeg[];
 }
 
-const isDue = (ctx: Ctx, user: User, nowMs: number) =>
+const isDue = (environmentId: number | Placeholder, user: string | SQLWrapper, nowMs: number | Placeholder) =>
   and(
-    eq(reservations.environmentId, ctx.environment.id),
+    eq(reservations.environmentId, environmentId),
     eq(reservations.userId, user),
     // Written out, so that the planner sees the partial index's own condition.
     sql`${reservations.state} = 'open'`,
     lte(reservations.expiresAtMs, nowMs),
   );
 
+const dueFields = { id: reservations.id, legs: reservations.legs };
+const ofUser = { environmentId: sql.placeholder("environmentId"), user: sql.placeholder("user") };
+const isDueOfUser = isDue(ofUser.environmentId, ofUser.user, sql.placeholder("nowMs"));
+const selectDue = selecting(dueFields, reservations, isDueOfUser);
+const selectBalancesOfDue = selecting(
+  getTableColumns(creditBalances),
+  creditBalances,
+  areHeld(ofUser.environmentId, ofUser.user, isDueOfUser),
+);
+
 /** The user's holds that nobody settled in time. One index range, empty as a rule. */
-export function dueHolds(ctx: Ctx, user: User, nowMs: number = ctx.now()) {
-  const fields = { id: reservations.id, legs: reservations.legs };
+export function dueHolds(
+  ctx: Ctx,
+  user: User,
+  nowMs: number = ctx.now(),
+): Selected<Pick<ReservationRow, "id" | "legs">> {
+  const environmentId = ctx.environment.id;
+  if (typeof user === "string") return selectDue(ctx.db, { environmentId, user, nowMs });
   return ctx.db
-    .select(fields)
+    .select(dueFields)
     .from(reservations)
-    .where(isDue(ctx, user, nowMs));
+    .where(isDue(environmentId, user, nowMs));
 }
 
 /** The balances that due holds will return to, whether live or not. */
-export function balancesOfDueHolds(ctx: Ctx, user: User) {
-  return balancesOfHolds(ctx, user, isDue(ctx, user, ctx.now()));
+export function balancesOfDueHolds(ctx: Ctx, user: User, nowMs: number = ctx.now()): Selected<BalanceRow> {
+  const environmentId = ctx.environment.id;
+  if (typeof user === "string") return selectBalancesOfDue(ctx.db, { environmentId, user, nowMs });
+  return balancesOfHolds(ctx, user, isDue(environmentId, user, nowMs));
+}
+
+/** Whether a balance is named by the legs of some reservations of its user. */
+function areHeld(environmentId: number | Placeholder, user: string | SQLWrapper, which: SQL | undefined) {
+  const named = sql`(SELECT leg.value ->> 'balanceId' FROM ${reservations}, json_each(${reservations.legs}) AS leg WHERE ${which})`;
+  return and(
+    eq(creditBalances.environmentId, environmentId),
+    eq(creditBalances.userId, user),
+    inArray(creditBalances.id, named),
+  );
 }
 
 /** The balances that the legs of some reservations of the user name. */
 export function balancesOfHolds(ctx: Ctx, user: User, which: SQL | undefined) {
-  const named = sql`(SELECT leg.value ->> 'balanceId' FROM ${reservations}, json_each(${reservations.legs}) AS leg WHERE ${which})`;
   return ctx.db
     .select()
     .from(creditBalances)
-    .where(
-      and(
-        eq(creditBalances.environmentId, ctx.environment.id),
-        eq(creditBalances.userId, user),
-        inArray(creditBalances.id, named),
-      ),
-    );
+    .where(areHeld(ctx.environment.id, user, which));
 }
 
 export function readHold(row: { id: string; legs: string }): Hold {

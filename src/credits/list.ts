@@ -1,24 +1,38 @@
-import { and, eq, gt, type SQL, sql } from "drizzle-orm";
+import { and, eq, getTableColumns, gt, type Placeholder, type SQL, type SQLWrapper, sql } from "drizzle-orm";
 import type { Ctx } from "../context.ts";
+import { type Selected, selecting } from "../db/prepared.ts";
 import { creditBalances } from "../db/schema.ts";
-import { inSpendingOrder, presentBalance } from "./balance.ts";
+import { type BalanceRow, inSpendingOrder, presentBalance } from "./balance.ts";
 import { readRules, rulesPassFilter } from "./match.ts";
 import type { ListInput, ListOutput } from "./schemas.ts";
 
-/** The user's balances that can pay now: one index range, however many are dead. */
-export function liveBalances(ctx: Ctx, userId: string | SQL, nowMs: number = ctx.now()) {
+const isLive = (environmentId: number | Placeholder, userId: string | SQLWrapper, nowMs: number | Placeholder) =>
+  and(
+    eq(creditBalances.environmentId, environmentId),
+    eq(creditBalances.userId, userId),
+    // Written out, so that the planner sees the partial index's own condition.
+    sql`is_live = 1`,
+    gt(creditBalances.expiresAtMs, nowMs),
+  );
+
+const selectLive = selecting(
+  getTableColumns(creditBalances),
+  creditBalances,
+  isLive(sql.placeholder("environmentId"), sql.placeholder("userId"), sql.placeholder("nowMs")),
+);
+
+/** The user's balances that can pay now: one index range, however many are dead. The user may be found by a query. */
+export function liveBalances(ctx: Ctx, userId: string | SQL, nowMs: number = ctx.now()): Selected<BalanceRow> {
+  if (typeof userId !== "string") return liveBalancesQuery(ctx, userId, nowMs);
+  return selectLive(ctx.db, { environmentId: ctx.environment.id, userId, nowMs });
+}
+
+/** The same as a query of Drizzle's, which may be narrowed further. */
+export function liveBalancesQuery(ctx: Ctx, userId: string | SQL, nowMs: number = ctx.now()) {
   return ctx.db
     .select()
     .from(creditBalances)
-    .where(
-      and(
-        eq(creditBalances.environmentId, ctx.environment.id),
-        eq(creditBalances.userId, userId),
-        // Written out, so that the planner sees the partial index's own condition.
-        sql`is_live = 1`,
-        gt(creditBalances.expiresAtMs, nowMs),
-      ),
-    );
+    .where(isLive(ctx.environment.id, userId, nowMs));
 }
 
 export function everyBalance(ctx: Ctx, userId: string) {

@@ -1,5 +1,6 @@
 import type { SQL } from "drizzle-orm";
 import type { BatchItem } from "drizzle-orm/batch";
+import type { SQLiteRaw } from "drizzle-orm/sqlite-core/query-builders/raw";
 import type { Db } from "./client.ts";
 
 /**
@@ -7,14 +8,18 @@ import type { Db } from "./client.ts";
  * statement for the batch to bind parameters to; it is given one here. Alias every column to the field of `Row`.
  */
 export function rows<Row>(db: Db, query: SQL) {
-  const raw = db.all<Row>(query);
-  return Object.assign(raw, { stmt: db.$client.prepare(raw.getQuery().sql) });
+  return writtenOnce(db, db.all<Row>(query));
 }
 
 /** A statement of plain SQL that writes, fit for `db.batch`. */
 export function write(db: Db, query: SQL) {
-  const raw = db.run(query);
-  return Object.assign(raw, { stmt: db.$client.prepare(raw.getQuery().sql) });
+  return writtenOnce(db, db.run(query));
+}
+
+/** Drizzle would write the query out again for each time that it is asked for. */
+function writtenOnce<Raw extends SQLiteRaw<unknown>>(db: Db, raw: Raw) {
+  const written = raw.getQuery();
+  return Object.assign(raw, { stmt: db.$client.prepare(written.sql), getQuery: () => written });
 }
 
 /** A statement that a batch takes. */

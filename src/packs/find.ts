@@ -1,5 +1,6 @@
-import { and, asc, eq, inArray, isNull, sql } from "drizzle-orm";
+import { and, eq, getTableColumns, inArray, isNull, sql } from "drizzle-orm";
 import type { Ctx } from "../context.ts";
+import { selecting } from "../db/prepared.ts";
 import { creditPackItems, creditPacks } from "../db/schema.ts";
 import { nameKey } from "./name.ts";
 
@@ -11,31 +12,38 @@ export interface Pack extends PackRow {
   readonly items: readonly PackItemRow[];
 }
 
+const appId = sql.placeholder("appId");
+const hasName = and(
+  eq(creditPacks.appId, appId),
+  eq(creditPacks.nameKey, sql.placeholder("nameKey")),
+  isNull(creditPacks.archivedAtMs),
+);
+// Two searches, each in its own index: SQLite would read every pack of the application for an OR of them.
+const ids = sql`(SELECT ${sql.placeholder("id")} UNION ALL SELECT ${creditPacks.id} FROM ${creditPacks} WHERE ${hasName})`;
+const selectPacks = selecting(
+  getTableColumns(creditPacks),
+  creditPacks,
+  and(eq(creditPacks.appId, appId), inArray(creditPacks.id, ids)),
+);
+const selectItems = selecting(
+  getTableColumns(creditPackItems),
+  creditPackItems,
+  and(eq(creditPackItems.appId, appId), inArray(creditPackItems.packId, ids)),
+);
+
 /**
  * The two statements that find a pack by its id, archived or not, or by the name of one that is not archived: for one
  * batch with whatever else the caller reads. `chooseFound` makes a pack of their answers.
  */
 export function findPackStatements(ctx: Pick<Ctx, "db" | "environment">, idOrName: string) {
-  const { db, environment } = ctx;
-  const hasId = and(eq(creditPacks.appId, environment.appId), eq(creditPacks.id, idOrName));
-  const hasName = and(
-    eq(creditPacks.appId, environment.appId),
-    eq(creditPacks.nameKey, nameKey(idOrName)),
-    isNull(creditPacks.archivedAtMs),
-  );
-  // Two searches, each in its own index: SQLite would read every pack of the application for an OR of them.
-  const packs = db.select().from(creditPacks).where(hasId).unionAll(db.select().from(creditPacks).where(hasName));
-  const packIds = sql`(SELECT ${idOrName} UNION ALL SELECT ${creditPacks.id} FROM ${creditPacks} WHERE ${hasName})`;
-  const items = db
-    .select()
-    .from(creditPackItems)
-    .where(and(eq(creditPackItems.appId, environment.appId), inArray(creditPackItems.packId, packIds)))
-    .orderBy(asc(creditPackItems.packId), asc(creditPackItems.position));
-  return [packs, items] as const;
+  const values = { appId: ctx.environment.appId, id: idOrName, nameKey: nameKey(idOrName) };
+  return [selectPacks(ctx.db, values), selectItems(ctx.db, values)] as const;
 }
 
 /** The pack meant by `idOrName`: an id is tried before a name (C7). Null when there is none. */
 export function chooseFound(idOrName: string, packs: readonly PackRow[], items: readonly PackItemRow[]): Pack | null {
   const pack = packs.find((row) => row.id === idOrName) ?? packs[0];
-  return pack === undefined ? null : { ...pack, items: items.filter((item) => item.packId === pack.id) };
+  if (pack === undefined) return null;
+  const own = items.filter((item) => item.packId === pack.id);
+  return { ...pack, items: own.sort((a, b) => a.position - b.position) };
 }

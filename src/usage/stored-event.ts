@@ -5,6 +5,7 @@ import { presentQuantities } from "../credits/amount.ts";
 import { appended } from "../credits/ledger.ts";
 import type { PresentedPayment } from "../credits/schemas.ts";
 import { countActivity } from "../db/activity.ts";
+import { selecting } from "../db/prepared.ts";
 import { usageEvents } from "../db/schema.ts";
 import { batchAround, rows, type Statement } from "../db/statement.ts";
 import { PurserError } from "../errors.ts";
@@ -21,12 +22,18 @@ export interface Recorded {
   readonly replayed: boolean;
 }
 
+const selectEvent = selecting(
+  { requestHash: usageEvents.requestHash, debits: usageEvents.debits, uncovered: usageEvents.uncovered },
+  usageEvents,
+  and(
+    eq(usageEvents.environmentId, sql.placeholder("environmentId")),
+    eq(usageEvents.eventId, sql.placeholder("eventId")),
+  ),
+);
+
 /** The event under an id, whoever's it is: at most one row. */
 export function storedEvent(ctx: Ctx, eventId: string) {
-  return ctx.db
-    .select({ requestHash: usageEvents.requestHash, debits: usageEvents.debits, uncovered: usageEvents.uncovered })
-    .from(usageEvents)
-    .where(and(eq(usageEvents.environmentId, ctx.environment.id), eq(usageEvents.eventId, eventId)));
+  return selectEvent(ctx.db, { environmentId: ctx.environment.id, eventId });
 }
 
 interface StoredAnswer {

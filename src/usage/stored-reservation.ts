@@ -1,7 +1,8 @@
-import { and, eq, type SQL, sql } from "drizzle-orm";
+import { and, eq, getTableColumns, type SQL, sql } from "drizzle-orm";
 import type { Ctx } from "../context.ts";
 import { fromSteps } from "../credits/amount.ts";
 import { type HeldLeg, type Hold, readLegs } from "../credits/holds.ts";
+import { selecting } from "../db/prepared.ts";
 import { reservations } from "../db/schema.ts";
 import { write } from "../db/statement.ts";
 import { PurserError } from "../errors.ts";
@@ -11,9 +12,15 @@ export type ReservationRow = typeof reservations.$inferSelect;
 export const isReservation = (ctx: Ctx, reservationId: string) =>
   and(eq(reservations.environmentId, ctx.environment.id), eq(reservations.id, reservationId));
 
+const selectReservation = selecting(
+  getTableColumns(reservations),
+  reservations,
+  and(eq(reservations.environmentId, sql.placeholder("environmentId")), eq(reservations.id, sql.placeholder("id"))),
+);
+
 /** The reservation by its id: at most one row. */
 export function storedReservation(ctx: Ctx, reservationId: string) {
-  return ctx.db.select().from(reservations).where(isReservation(ctx, reservationId));
+  return selectReservation(ctx.db, { environmentId: ctx.environment.id, id: reservationId });
 }
 
 /** Whose it is, for what is read in the same trip as the reservation itself. */

@@ -153,7 +153,7 @@ describe("what a grant costs", () => {
           const cost = await costOf(async () => expect((await grant(ctxOf(mode), input)).replayed).toBe(true));
           expect(cost.roundTrips).toBeLessThanOrEqual(2);
           expect(cost.rowsWritten).toBe(0);
-          expect(cost.rowsRead).toBeLessThanOrEqual(6 * n + 6);
+          expect(cost.rowsRead).toBeLessThanOrEqual(6 * n + 8);
         }
       },
     );
