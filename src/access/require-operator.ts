@@ -11,6 +11,8 @@ export const requireOperator = factory.createMiddleware(async (c, next) => {
   if (settings.adminToken === null) throw new PurserError("not_found", "There is nothing at this path.");
   if (!(await equalSecrets(bearerToken(c), settings.adminToken))) throw invalidKey();
   const { db } = openDb(c.env.DB, "first-primary");
+  // A new key is in one of these answers.
+  c.header("Cache-Control", "no-store");
   c.set("root", { ...c.var.world, db, settings });
   await next();
 });

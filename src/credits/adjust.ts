@@ -111,7 +111,6 @@ function decide(balance: BalanceRow, heldSteps: number, delta: number): number {
   if (deltaSteps === null) {
     throw invalid("delta", "has more decimals than the balance's unit, or is larger than it can hold");
   }
-  if (deltaSteps === 0) throw invalid("delta", "must not be 0");
   const remainingSteps = balance.remainingSteps + deltaSteps;
   if (remainingSteps < 0) {
     throw new PurserError("invalid_quantity", "would leave less than nothing", { param: "delta" });

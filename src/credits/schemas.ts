@@ -218,7 +218,9 @@ export const historyOutput = z.strictObject({
 export type HistoryOutput = z.infer<typeof historyOutput>;
 
 export const adjustInput = z.strictObject({
-  delta: anyNumber.describe("In the balance's unit; negative takes away. Not 0."),
+  delta: anyNumber
+    .refine((delta) => delta !== 0, "must not be 0")
+    .describe("In the balance's unit; negative takes away. Not 0."),
   note: freeText()
     .refine((text) => text !== "", "must not be empty")
     .describe("Why: kept on the ledger row."),

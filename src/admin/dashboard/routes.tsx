@@ -1,14 +1,16 @@
 import { PurserError, refusalIn } from "../../errors.ts";
+import { adjustRoutes } from "./adjust.tsx";
 import { appsRoutes } from "./apps.tsx";
 import { assets } from "./assets.ts";
 import { createDashboardRoutes } from "./env.ts";
+import { grantRoutes } from "./grant.tsx";
 import { inEnvironment, openRoot, protect, requireSignIn } from "./guard.ts";
 import { keysRoutes } from "./keys.tsx";
 import { page } from "./layout.tsx";
-import { motionRoutes } from "./motions.tsx";
 import { overviewRoutes } from "./overview.tsx";
 import { packsRoutes } from "./packs.tsx";
 import { peopleRoutes } from "./people.tsx";
+import { revokeRoutes } from "./revoke.tsx";
 import { signInRoutes } from "./sign-in.tsx";
 import { usersRoutes } from "./users.tsx";
 
@@ -18,7 +20,9 @@ const environmentRoutes = createDashboardRoutes()
   .route("/", overviewRoutes)
   .route("/", packsRoutes)
   .route("/", usersRoutes)
-  .route("/", motionRoutes)
+  .route("/", grantRoutes)
+  .route("/", adjustRoutes)
+  .route("/", revokeRoutes)
   .route("/", peopleRoutes)
   .route("/", keysRoutes);
 
