@@ -8,6 +8,8 @@ const worker = {
     cloudflareTest(async () => ({
       wrangler: { configPath: "./wrangler.toml" },
       miniflare: {
+        // For test/support/lagging-d1.ts alone.
+        d1Databases: { REPLICA: "replica" },
         bindings: {
           TEST_MIGRATIONS: await readD1Migrations("drizzle"),
           ADMIN_TOKEN: "administrator-token-of-the-tests-0001",

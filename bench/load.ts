@@ -116,6 +116,10 @@ export async function slice(served: Served, operation: Operation, connections: n
 /** Middle, and the quarters around it. */
 export function spread(values: readonly number[]): { median: number; low: number; high: number } {
   const sorted = values.toSorted((a, b) => a - b);
-  const at = (share: number) => sorted[Math.round(share * (sorted.length - 1))] ?? Number.NaN;
+  const at = (share: number) => {
+    const place = share * (sorted.length - 1);
+    const [below = Number.NaN, above = Number.NaN] = [sorted[Math.floor(place)], sorted[Math.ceil(place)]];
+    return below + (above - below) * (place - Math.floor(place));
+  };
   return { median: at(0.5), low: at(0.25), high: at(0.75) };
 }

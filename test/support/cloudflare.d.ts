@@ -2,6 +2,8 @@
 
 declare namespace Cloudflare {
   interface Env {
+    /** A second database, for what stands in for a lagging replica. */
+    REPLICA: D1Database;
     /** drizzle/*.sql, read by vitest.config.ts. */
     TEST_MIGRATIONS: import("cloudflare:test").D1Migration[];
     /** Of random histories; empty: one that differs from run to run. */

@@ -1,0 +1,72 @@
+import { applyD1Migrations } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { beforeAll, expect, it } from "vitest";
+import { laggingD1 } from "../support/lagging-d1.ts";
+import { Clock, makeApp, makeClient, makePack, type TestApp } from "../support/world.ts";
+
+const CREDITS = "/api/v1/credits";
+
+beforeAll(() => applyD1Migrations(env.REPLICA, env.TEST_MIGRATIONS));
+
+/** The application and its pack were there long before: the replica has them too. */
+async function copied(app: TestApp): Promise<void> {
+  for (const table of ["credit_packs", "credit_pack_items"]) {
+    const { results } = await env.DB.prepare(`SELECT * FROM ${table} WHERE app_id = ?`)
+      .bind(app.appId)
+      .all<Record<string, unknown>>();
+    for (const row of results) {
+      const columns = Object.keys(row).filter((column) => row[column] !== null);
+      await env.REPLICA.prepare(`INSERT INTO ${table} (${columns.join()}) VALUES (${columns.map(() => "?").join()})`)
+        .bind(...columns.map((column) => row[column]))
+        .run();
+    }
+  }
+}
+
+async function world() {
+  const app = await makeApp();
+  await makePack(app.appId, "Starter", [
+    { amountSteps: 5_000, unit: "tokens" },
+    { amountSteps: 9_000, unit: "cents" },
+  ]);
+  await copied(app);
+  const lagging = laggingD1(env.DB, env.REPLICA);
+  const call = makeClient(new Clock(), { DB: lagging.d1 });
+  const send = (method: string, path: string, body?: unknown, headers: Record<string, string> = {}) =>
+    call(method, path, { key: app.keys.sk_live, headers, ...(body === undefined ? {} : { body }) });
+  return { ...lagging, send };
+}
+
+it("a read that carries the bookmark of a grant sees it, however far the replica lags", async () => {
+  const { send } = await world();
+  const granted = await send("POST", `${CREDITS}/grant`, { userId: "bookmarked", packId: "starter" });
+  const bookmark = granted.headers.get("x-d1-bookmark") ?? "";
+  expect((await send("GET", `${CREDITS}?userId=bookmarked`)).body.credits).toEqual([]);
+  const headers = { "x-d1-bookmark": bookmark };
+  const { credits } = (await send("GET", `${CREDITS}?userId=bookmarked`, undefined, headers)).body;
+  expect(credits).toHaveLength(2);
+  const { entries } = (await send("GET", `${CREDITS}/history?userId=bookmarked`, undefined, headers)).body;
+  expect(entries).toHaveLength(2);
+});
+
+it("a read without one sees an older state, and never a torn one: each balance is the sum of its ledger", async () => {
+  const { send, written, catchUpTo } = await world();
+  for (let round = 0; round < 3; round++) {
+    const { balances } = (await send("POST", `${CREDITS}/grant`, { userId: "torn", packId: "starter" })).body;
+    const usage = { userId: "torn", event: "chat", quantities: { count: 0, tokens: 1 } };
+    await send("POST", "/api/v1/usage/events", { ...usage, eventId: `e${round}` });
+    await send("POST", `${CREDITS}/revoke`, { balanceId: balances[1].balanceId });
+  }
+  let states = 0;
+  for (let writes = 0; writes <= written(); writes++) {
+    await catchUpTo(writes);
+    const { credits } = (await send("GET", `${CREDITS}?userId=torn&includeExpired=true`)).body;
+    const { entries } = (await send("GET", `${CREDITS}/history?userId=torn&limit=500`)).body;
+    const sums = new Map<string, number>();
+    for (const { balanceId, delta } of entries) sums.set(balanceId, (sums.get(balanceId) ?? 0) + delta * 1_000);
+    expect(sums.size).toBe(credits.length);
+    for (const credit of credits) expect(sums.get(credit.balanceId)).toBeCloseTo(credit.remaining * 1_000, 6);
+    if (credits.length > 0) states++;
+  }
+  expect(states).toBeGreaterThanOrEqual(9);
+});
