@@ -1,7 +1,8 @@
 import { cloudflareTest, readD1Migrations } from "@cloudflare/vitest-pool-workers";
 import { defineConfig } from "vitest/config";
 
-const unit = { test: { name: "unit", include: ["test/unit/**/*.test.ts"] } };
+// Pure rooms share nothing that a test could leave behind.
+const unit = { test: { name: "unit", include: ["test/unit/**/*.test.ts"], isolate: false } };
 
 const worker = {
   plugins: [
@@ -36,8 +37,8 @@ const e2e = {
     include: ["test/e2e/**/*.test.ts"],
     testTimeout: 60_000,
     hookTimeout: 60_000,
-    fileParallelism: false,
   },
 };
 
-export default defineConfig({ test: { projects: [unit, worker, e2e] } });
+// Vitest leaves a core to itself, which on two cores is half the machine.
+export default defineConfig({ test: { projects: [unit, worker, e2e], maxWorkers: 2 } });

@@ -49,6 +49,8 @@ interface AxeResults {
 
 /** That axe finds nothing serious or critical on the page as it stands. */
 export async function expectAccessible(page: Page): Promise<void> {
+  // A click is over once the next page has begun, which may be before it has a root element.
+  await page.waitForLoadState();
   // Evaluated by the debugger, which no content policy binds.
   await page.evaluate(axeSource);
   const results = (await page.evaluate("axe.run(document)")) as AxeResults;
