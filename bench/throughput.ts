@@ -22,8 +22,8 @@ export async function fillAccounts(db: D1Database): Promise<void> {
 
 /** Requests in one slice: short, so that what else the machine does falls on both sides alike. */
 const AMOUNTS = new Map([
-  [1, 60],
-  [50, 200],
+  [1, 300],
+  [50, 600],
 ]);
 
 const sum = (values: readonly (number | null)[]): number | null =>
