@@ -1,6 +1,7 @@
 import * as z from "zod";
 import { anyNumber, freeText, identifier, jsonObject, queryFlag, queryInteger, timestamp } from "../http/fields.ts";
 import { isFiniteJson } from "../lib/canonical-json.ts";
+import { roundNumbers } from "../lib/exact-json.ts";
 import { isNestedDeeperThan } from "../lib/json.ts";
 import { type Quantities, toSteps, UNITS, type Unit } from "./amount.ts";
 
@@ -55,8 +56,10 @@ export const properties = jsonObject
   .superRefine((value, context) => {
     const refuse = (message: string) => context.addIssue({ code: "custom", message });
     if (isNestedDeeperThan(value, PROPERTIES_LEVELS_MAX)) {
-      refuse(`must nest at most ${PROPERTIES_LEVELS_MAX} levels`);
-    } else if (!isFiniteJson(value)) {
+      return refuse(`must nest at most ${PROPERTIES_LEVELS_MAX} levels`);
+    }
+    roundNumbers(value);
+    if (!isFiniteJson(value)) {
       refuse("must hold numbers within the range of a double");
     } else if (new TextEncoder().encode(JSON.stringify(value)).length > PROPERTIES_BYTES_MAX) {
       refuse(`must be at most ${PROPERTIES_BYTES_MAX} bytes of JSON`);

@@ -1,5 +1,6 @@
 import { createMiddleware } from "hono/factory";
 import { invalid, PurserError } from "../errors.ts";
+import { parseExactJson } from "../lib/exact-json.ts";
 import { factory } from "./factory.ts";
 
 export const bodyBytesMax = 1024 * 1024;
@@ -65,6 +66,8 @@ export const readBody = factory.createMiddleware((c, next) =>
     }
     // Hono declares the settled type but keeps, and awaits, a promise here.
     c.req.bodyCache.text = Promise.resolve(text) as unknown as string;
+    // An amount is judged by its digits, which JSON.parse would round away.
+    c.req.json = async <T>() => parseExactJson(text) as T;
     await next();
   }),
 );

@@ -55,12 +55,21 @@ export const timestamp = z
   })
   .meta({ format: "date-time" });
 
-/** A JSON number of any size; `1e999` reads as infinity, and is the amount's business to refuse. */
-export const anyNumber = z
-  .custom<number>((value) => typeof value === "number", "must be a number")
-  .meta({ type: "number" });
+const isNumber = (value: unknown): boolean => typeof value === "number" || typeof value === "symbol";
 
-/** A JSON object kept just as it came, `__proto__` included. */
+/**
+ * A JSON number of any size, for an amount to judge. What no amount can be is infinite: `1e999`, and a number of more
+ * digits than a double tells, which has more decimals than every unit or is larger than it holds.
+ */
+export const anyNumber = z
+  .custom<number | symbol>(isNumber, "must be a number")
+  .meta({ type: "number" })
+  .transform((value) => {
+    if (typeof value === "number") return value;
+    return value.description?.startsWith("-") ? -Infinity : Infinity;
+  });
+
+/** A JSON object kept just as it came, `__proto__` included; for numbers see `roundNumbers`. */
 export const jsonObject = z.custom<JsonObject>(isJsonObject, "must be an object").meta({ type: "object" });
 
 /** `true` or `false` in a query string. */

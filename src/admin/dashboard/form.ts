@@ -1,6 +1,7 @@
 import type * as z from "zod";
 import { type PurserError, refusalIn } from "../../errors.ts";
 import { explain } from "../../http/explain.ts";
+import { exactNumber } from "../../lib/exact-json.ts";
 
 export type Form = Readonly<Record<string, string>>;
 
@@ -10,10 +11,10 @@ export function filled(form: Form, name: string): string | undefined {
   return text === undefined || text === "" ? undefined : text;
 }
 
-/** A number as a person writes it; NaN, which every schema refuses, for what is none. */
-export function numeric(form: Form, name: string): number | undefined {
+/** A number as a person writes it, for a schema to read; NaN, which every one refuses, for what is none. */
+export function numeric(form: Form, name: string): number | symbol | undefined {
   const text = filled(form, name)?.replaceAll(/\s/g, "");
-  return text === undefined ? undefined : Number(text);
+  return text === undefined ? undefined : exactNumber(text);
 }
 
 /** A moment as `datetime-local` sends it, which is taken as UTC. */

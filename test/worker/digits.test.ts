@@ -1,0 +1,128 @@
+import { env } from "cloudflare:workers";
+import { afterAll, describe, expect, it } from "vitest";
+import { randomId } from "../../src/lib/ids.ts";
+import { expectLedgerInvariants } from "../support/invariants.ts";
+import { expectError } from "../support/refusals.ts";
+import { makeSpender } from "../support/spender.ts";
+import { Clock, makeApp, makeClient, makeLegacyPack, makePack } from "../support/world.ts";
+
+afterAll(expectLedgerInvariants);
+
+const EVENTS = "/api/v1/usage/events";
+
+/** Numbers whose nearest double is an amount that their own digits are not. */
+const ROUNDED = [
+  "1.0000000000000001",
+  "0.1000000000000000055511151231257827",
+  "0.99999999999999999999",
+  "10000000000000000000e-19000000000000000000000000001",
+  "1e-400",
+  "0.30000000000000000000000001e1",
+  "8589934591.99999900000000001",
+];
+
+/** Amounts to the letter, however they are written. */
+const EXACT: readonly (readonly [string, number])[] = [
+  ["1.000000000000000000000", 1],
+  ["0.00000000000000000000100e21", 1],
+  ["1000000000000000000000e-21", 1],
+  ["0000.5", Number.NaN],
+  ["0.1", 0.1],
+  ["123456789.123000000000", 123_456_789.123],
+  ["8589934591.999", 8_589_934_591.999],
+];
+
+async function makeSeller() {
+  const call = makeClient(new Clock());
+  const app = await makeApp();
+  await makeLegacyPack(app.appId, "Legacy", "cents");
+  await makePack(app.appId, "Items", [{ amountSteps: 5_000, unit: "tokens" }]);
+  const key = app.keys.sk_live;
+  const grant = (pack: string, quantity: string) =>
+    call("POST", "/api/v1/credits/grant", { key, body: `{"userId":"u","packId":"${pack}","quantity":${quantity}}` });
+  const admin = (path: string, body: string) => call("POST", `/api/v1/admin${path}`, { key: env.ADMIN_TOKEN, body });
+  return { app, grant, admin };
+}
+
+describe("an amount's own digits", () => {
+  it("refuse a grant of a quantity that only its nearest double would be", async () => {
+    const { grant } = await makeSeller();
+    for (const quantity of ROUNDED) {
+      expectError(await grant("legacy", quantity), "invalid_quantity", "quantity");
+      expectError(await grant("legacy", `-${quantity}`), "invalid_quantity", "quantity");
+    }
+    expectError(await grant("legacy", "-0.00000000000000000000"), "invalid_quantity", "quantity");
+  });
+
+  it("are disregarded with the quantity of a pack with items", async () => {
+    const { grant } = await makeSeller();
+    for (const quantity of [...ROUNDED, "-12345678901234567890", "1e999", "-1e999"]) {
+      expect((await grant("items", quantity)).status, quantity).toBe(200);
+    }
+  });
+
+  it("grant what they say, however it is written", async () => {
+    const { grant } = await makeSeller();
+    for (const [quantity, remaining] of EXACT) {
+      const answer = await grant("legacy", quantity);
+      if (Number.isNaN(remaining)) expectError(answer, "invalid_request", "body");
+      else expect(answer.body.remaining, quantity).toBe(remaining);
+    }
+  });
+
+  it("refuse an event, a plan, a reservation and its commit by the quantity's name", async () => {
+    const { post, userId, remaining } = await makeSpender([{ amountSteps: 10_000_000, unit: "cents" }]);
+    const body = (digits: string, more: string) =>
+      `{"userId":"${userId}","event":"e","quantities":{"cents":${digits}}${more}}`;
+    const held = await post("/api/v1/usage/reservations", body("1", ""));
+    const commit = `/api/v1/usage/reservations/${held.body.reservationId}/commit`;
+    for (const digits of ROUNDED) {
+      expectError(await post(EVENTS, body(digits, ',"eventId":"e1"')), "invalid_request", "quantities.cents");
+      expectError(await post("/api/v1/credits/plan", body(digits, "")), "invalid_request", "quantities.cents");
+      expectError(await post("/api/v1/usage/reservations", body(digits, "")), "invalid_request", "quantities.cents");
+      const settled = await post(commit, `{"eventId":"e1","quantities":{"cents":${digits}}}`);
+      expectError(settled, "invalid_request", "quantities.cents");
+    }
+    const list = await post(EVENTS, `[${body("1.0000000000000001", ',"eventId":"e1"')}]`);
+    expect(list.body.results[0]).toMatchObject({ eventId: "e1", error: { param: "quantities.cents" } });
+    expect(await remaining()).toEqual([9]);
+  });
+
+  it("refuse a pack's item and an adjustment", async () => {
+    const { app, admin, grant } = await makeSeller();
+    const { balanceId } = (await grant("legacy", "5")).body;
+    for (const digits of ROUNDED) {
+      const item = `{"packName":"P","items":[{"amount":${digits},"unit":"cents"}]}`;
+      expectError(await admin(`/apps/${app.appId}/packs`, item), "invalid_request", "items[0].amount");
+      const adjustment = await admin(`/balances/${balanceId}/adjust`, `{"delta":${digits},"note":"n"}`);
+      expectError(adjustment, "invalid_request", "delta");
+    }
+  });
+});
+
+describe("a number of many digits elsewhere", () => {
+  it("is refused as what it is, by the name of where it stands", async () => {
+    const { post, userId } = await makeSpender([]);
+    const long = "12345678901234567890";
+    const wrong: [string, string][] = [
+      ["quantities", `{"eventId":"e","userId":"${userId}","event":"e","quantities":${long}}`],
+      ["userId", `{"eventId":"e","userId":${long},"event":"e"}`],
+      ["properties", `{"eventId":"e","userId":"${userId}","event":"e","properties":${long}}`],
+      ["body", long],
+    ];
+    for (const [param, body] of wrong) expectError(await post(EVENTS, body), "invalid_request", param);
+    const hold = `{"userId":"${userId}","event":"e","quantities":{},"expiresInSeconds":300.00000000000000001}`;
+    expectError(await post("/api/v1/usage/reservations", hold), "invalid_request", "expiresInSeconds");
+  });
+
+  it("is a double among an event's properties, as any other number there", async () => {
+    const { post, userId } = await makeSpender([{ amountSteps: 1_000, unit: "count" }]);
+    const eventId = randomId("e");
+    const properties = '{"a":[{"count":12345678901234567890,"b":1.0000000000000001}],"s":"1.0000000000000001"}';
+    const body = `{"eventId":"${eventId}","userId":"${userId}","event":"e","properties":${properties}}`;
+    expect((await post(EVENTS, body)).status).toBe(200);
+    const row = await env.DB.prepare("SELECT properties FROM usage_events WHERE user_id = ?").bind(userId).first();
+    expect(row).toEqual({ properties: JSON.stringify(JSON.parse(properties)) });
+    expect((await post(EVENTS, body)).headers.get("idempotent-replayed")).toBe("true");
+  });
+});
