@@ -52,6 +52,14 @@ export const errorMeaning: Readonly<Record<ErrorCode, string>> = {
   temporarily_unavailable: "The service is busy; nothing is half done. Try again after `Retry-After` seconds.",
 };
 
+/** Why a 503: told in the log, to whoever runs Purser. */
+export type Fault =
+  | "contention"
+  | "database_overloaded"
+  | "database_unreachable"
+  | "key_server_unreachable"
+  | "not_set_up";
+
 export interface ErrorOptions {
   /** The argument at fault, as the caller wrote it. */
   readonly param?: string;
@@ -59,6 +67,8 @@ export interface ErrorOptions {
   readonly details?: Readonly<Record<string, unknown>>;
   /** Headers that belong to the refusal, such as `Allow` or `Retry-After`. */
   readonly headers?: Readonly<Record<string, string>>;
+  /** Of a 503, for the log alone. */
+  readonly fault?: Fault;
   /** For the log alone; never sent. Must hold no personal data. */
   readonly cause?: unknown;
 }
@@ -77,6 +87,7 @@ export class PurserError extends Error {
   readonly param: string | undefined;
   readonly details: Readonly<Record<string, unknown>> | undefined;
   readonly headers: Readonly<Record<string, string>>;
+  readonly fault: Fault | undefined;
 
   constructor(code: ErrorCode, message: string, options: ErrorOptions = {}) {
     super(sentence(message, options.param), { cause: options.cause });
@@ -85,6 +96,7 @@ export class PurserError extends Error {
     this.param = options.param;
     this.details = options.details;
     this.headers = options.headers ?? {};
+    this.fault = options.fault;
   }
 }
 
@@ -112,6 +124,6 @@ export function invalid(param: string, message: string): PurserError {
 }
 
 /** `temporarily_unavailable` (503): nothing happened, or what happened lands once; the caller may try again. */
-export function temporarilyUnavailable(message: string, cause?: unknown): PurserError {
-  return new PurserError("temporarily_unavailable", message, { headers: { "Retry-After": "1" }, cause });
+export function temporarilyUnavailable(message: string, cause?: unknown, fault: Fault = "contention"): PurserError {
+  return new PurserError("temporarily_unavailable", message, { headers: { "Retry-After": "1" }, fault, cause });
 }

@@ -78,7 +78,8 @@ function keyFinder(url: string, nowMs: number): JWTVerifyGetKey {
       return await keySet.remote(header, token);
     } catch (error) {
       if (isTokenFault(error)) throw error;
-      throw temporarilyUnavailable("The application's key server cannot be reached; try again.", error);
+      const message = "The application's key server cannot be reached; try again.";
+      throw temporarilyUnavailable(message, error, "key_server_unreachable");
     }
   };
 }

@@ -23,9 +23,13 @@ async function persistently<T>(send: () => Promise<T>): Promise<T> {
       return await send();
     } catch (error) {
       if (error instanceof PurserError) throw error;
-      if (says(error, OVERLOADED)) throw temporarilyUnavailable("The database is busy; try again shortly.", error);
+      if (says(error, OVERLOADED)) {
+        throw temporarilyUnavailable("The database is busy; try again shortly.", error, "database_overloaded");
+      }
       if (!says(error, RETRYABLE)) throw error;
-      if (attempt === ATTEMPTS_MAX) throw temporarilyUnavailable("The database cannot be reached; try again.", error);
+      if (attempt === ATTEMPTS_MAX) {
+        throw temporarilyUnavailable("The database cannot be reached; try again.", error, "database_unreachable");
+      }
       await scheduler.wait(PAUSES_MS[attempt - 1] ?? 0);
     }
   }

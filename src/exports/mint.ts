@@ -41,5 +41,6 @@ export function exportSecrets(ctx: Pick<RootCtx, "settings">): ExportSecrets {
   if (secrets !== null) return secrets;
   throw new PurserError("export_unavailable", "Exports are not set up on this server.", {
     headers: { "Retry-After": "60" },
+    fault: "not_set_up",
   });
 }

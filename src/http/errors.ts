@@ -31,6 +31,11 @@ export function logBug(error: unknown, requestId: string): void {
   console.error(JSON.stringify({ level: "error", code: "internal_error", requestId, chain }));
 }
 
+/** Of a 503, its fault; of every other refusal nothing: that is its caller's business. */
+export function logUnavailable({ code, fault }: PurserError, requestId: string): void {
+  if (errorStatus[code] === 503) console.warn(JSON.stringify({ level: "warn", code, fault, requestId }));
+}
+
 function asPurserError(error: unknown, requestId: string): PurserError {
   const refusal = refusalIn(error);
   if (refusal !== null) return refusal;
@@ -46,6 +51,7 @@ function asPurserError(error: unknown, requestId: string): PurserError {
 export function answerError(thrown: unknown, c: Context<AppEnv>): Response {
   const requestId = c.var.requestId;
   const error = asPurserError(thrown, requestId);
+  logUnavailable(error, requestId);
   for (const [name, value] of Object.entries(error.headers)) c.header(name, value);
   const body: ErrorBody = { error: { ...presentRefusal(error), requestId } };
   return c.json(body, errorStatus[error.code] satisfies ContentfulStatusCode);

@@ -6,7 +6,7 @@ export const healthRoutes = createRoutes().get("/", async (c) => {
   try {
     await c.env.DB.prepare("SELECT 1").first();
   } catch (cause) {
-    throw temporarilyUnavailable("The database cannot be reached.", cause);
+    throw temporarilyUnavailable("The database cannot be reached.", cause, "database_unreachable");
   }
   return c.json({ status: "ok" as const });
 });

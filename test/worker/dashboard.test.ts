@@ -1,11 +1,12 @@
 import { env } from "cloudflare:workers";
-import { afterAll, describe, expect, it } from "vitest";
+import { afterAll, describe, expect, it, vi } from "vitest";
 import { sealSession } from "../../src/access/operator-session.ts";
 import { createApp } from "../../src/app.ts";
 import { grant } from "../../src/credits/grant.ts";
 import { grantInput } from "../../src/credits/schemas.ts";
 import { randomId } from "../../src/lib/ids.ts";
 import { countingD1 } from "../support/counting-d1.ts";
+import { faultyD1 } from "../support/faulty-d1.ts";
 import { expectLedgerInvariants } from "../support/invariants.ts";
 import { Clock, makeApp, makeCtx, makeLegacyPack, type TestApp } from "../support/world.ts";
 
@@ -240,6 +241,22 @@ describe("every answer of the dashboard", () => {
       [`/admin/apps/${appId}/other/overview`, 404],
     ];
     for (const [path, status] of cases) expect((await browser.get(path)).status, path).toBe(status);
+  });
+});
+
+describe("a page that the database is too busy for", () => {
+  it("is a 503 that says so, and one line of the log", async () => {
+    const log = vi.spyOn(console, "warn").mockImplementation(() => {});
+    const busy = faultyD1(env.DB);
+    const browser = browse(new Clock(), { DB: busy.d1 });
+    await browser.signIn();
+    const { appId } = await makeApp();
+    busy.plan({ fault: "overloaded", at: 1, persists: true });
+    const answer = await browser.get(`/admin/apps/${appId}/live/overview`);
+    const requestId = answer.headers.get("x-request-id");
+    const line = { level: "warn", code: "temporarily_unavailable", fault: "database_overloaded", requestId };
+    expect([answer.status, log.mock.calls]).toEqual([503, [[JSON.stringify(line)]]]);
+    log.mockRestore();
   });
 });
 

@@ -223,6 +223,53 @@ describe("a bug", () => {
   });
 });
 
+describe("a 503", () => {
+  const USER = "alice@example.com";
+  const failing = (words: string) => {
+    const cause = new Error(`${words} SELECT * FROM people WHERE id = '${USER}'`);
+    const fail = () => Promise.reject(cause);
+    const statement = { first: fail, run: fail, all: fail, raw: fail, bind: () => statement };
+    const session = { prepare: () => statement, batch: fail, getBookmark: () => null };
+    return { ...session, withSession: () => session } as unknown as D1Database;
+  };
+  const faults: [string, string][] = [
+    ["database_overloaded", "D1_ERROR: D1 DB is overloaded. Requests queued for too long."],
+    ["database_unreachable", "D1_ERROR: Network connection lost."],
+  ];
+
+  it.each(faults)(
+    "is one line of the log that names its fault, %s, and nothing of its request",
+    async (fault, words) => {
+      vi.spyOn(scheduler, "wait").mockResolvedValue();
+      const log = vi.spyOn(console, "warn").mockImplementation(() => {});
+      const bug = vi.spyOn(console, "error").mockImplementation(() => {});
+      forgetKeys();
+      const sick = makeClient(new Clock(), { DB: failing(words) });
+      const answer = await sick("GET", `${LIST}?userId=${USER}`, { key: app.keys.sk_live });
+      expectError(answer, "temporarily_unavailable");
+      const { requestId } = answer.body.error;
+      const line = JSON.stringify({ level: "warn", code: "temporarily_unavailable", fault, requestId });
+      expect(log.mock.calls).toEqual([[line]]);
+      expect(bug).not.toHaveBeenCalled();
+    },
+  );
+
+  it("is told of the same way where it is no fault of the database", async () => {
+    const log = vi.spyOn(console, "warn").mockImplementation(() => {});
+    const options = { key: app.keys.sk_live, body: { distinctId: USER } };
+    const unset = makeClient(new Clock(), { ANALYTICS_EXPORT_SECRET: "short" });
+    const answers = [
+      await unset("POST", "/api/v1/export-person", options),
+      await makeClient(new Clock(), { DB: failing("down") })("GET", "/health"),
+    ];
+    const [mint, health] = answers.map((answer) => answer.body.error.requestId);
+    expect(log.mock.calls.map(([line]) => JSON.parse(String(line)))).toEqual([
+      { level: "warn", code: "export_unavailable", fault: "not_set_up", requestId: mint },
+      { level: "warn", code: "temporarily_unavailable", fault: "database_unreachable", requestId: health },
+    ]);
+  });
+});
+
 describe("the request's own id", () => {
   it("is on every answer, another each time, and in every error", async () => {
     const answers = [

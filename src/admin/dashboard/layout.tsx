@@ -1,6 +1,7 @@
 import type { Context } from "hono";
 import type { Child } from "hono/jsx";
 import { errorStatus, type PurserError } from "../../errors.ts";
+import { logUnavailable } from "../../http/errors.ts";
 import { assetPath } from "./assets.ts";
 import type { DashboardEnv } from "./env.ts";
 
@@ -32,6 +33,7 @@ export function pathIn(c: Context<DashboardEnv>, rest: string): string {
 
 /** Answers a page, with the refusal's status if there is one. */
 export function page(c: Context<DashboardEnv>, options: PageOptions, body: Child) {
+  if (options.refusal !== undefined) logUnavailable(options.refusal, c.var.requestId);
   const status = options.refusal === undefined ? 200 : errorStatus[options.refusal.code];
   const document = (
     <html lang="en">
