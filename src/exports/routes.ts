@@ -37,7 +37,9 @@ export const exportRoutes = createRoutes()
     validate("json", exportPersonInput),
     async (c) => c.json(await mint(c.var.ctx, { ...c.req.valid("json"), origin: new URL(c.req.url).origin })),
   )
-  .get("/export-download", downloadHeaders, openRoot, async (c) => {
+  // For every method: the address holds the token also where it is refused as such.
+  .use("/export-download", downloadHeaders)
+  .get("/export-download", openRoot, async (c) => {
     const token = onlyOne(c.req.queries("token"));
     c.header("Content-Type", "application/json");
     // `no-transform` said once more: wrangler's local server would compress all the same, and drop the length.

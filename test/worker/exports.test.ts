@@ -1,7 +1,8 @@
 import { env } from "cloudflare:workers";
-import { afterAll, describe, expect, it } from "vitest";
+import { afterAll, describe, expect, it, vi } from "vitest";
 import { DAY_MS, iso } from "../../src/lib/time.ts";
 import { auditOf, documentOf, linkTo, open, readDocument } from "../support/exports.ts";
+import { faultyD1 } from "../support/faulty-d1.ts";
 import { expectLedgerInvariants } from "../support/invariants.ts";
 import { seedAnalytics, seedBalances, seedConsents, seedPerson, seedUsage } from "../support/lives.ts";
 import { send } from "../support/people.ts";
@@ -169,7 +170,26 @@ describe("a link", () => {
       const answer = await call(method, "/api/v1/export-download?token=x");
       expectError(answer, "method_not_allowed");
       expect(answer.headers.get("allow")).toBe("GET, HEAD");
+      expect(Object.fromEntries(answer.headers), method).toMatchObject(HEADERS);
     }
+  });
+
+  it("keeps to its holder whatever else is answered at its address: no secret, a busy database, a bug", async () => {
+    for (const level of ["warn", "error"] as const) vi.spyOn(console, level).mockImplementation(() => {});
+    const app = await makeApp();
+    const link = await linkTo(app, "ana", new Clock());
+    const busy = faultyD1(env.DB);
+    busy.plan({ fault: "overloaded", at: 1, persists: true });
+    const answers = [
+      await makeClient(new Clock(), { ANALYTICS_EXPORT_SECRET: "" })("GET", link),
+      await makeClient(new Clock(), { ANALYTICS_EXPORT_SECRET: "" })("HEAD", link),
+      await makeClient(new Clock(), { DB: busy.d1 })("GET", link),
+      await makeClient(new Clock(), { DB: {} as unknown as D1Database })("GET", link),
+      await makeClient(new Clock())("HEAD", `${link}x`),
+    ];
+    vi.restoreAllMocks();
+    expect(answers.map(({ status }) => status)).toEqual([503, 503, 503, 500, 401]);
+    for (const { headers } of answers) expect(Object.fromEntries(headers)).toMatchObject(HEADERS);
   });
 
   it("signed with the secret before the present one still opens", async () => {
