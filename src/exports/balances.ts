@@ -43,7 +43,10 @@ const earlier = (bound: string): string => `iif(b.last_seq <= ${bound}, NULL, (
   SELECT json_array(sum(iif(seq <= ${bound}, after_steps, 0)), max(iif(seq > ${bound}, coalesce(is_revoke, 0), 0)))
   FROM back))`;
 
-/** A page of balances that were issued by the time of the snapshot, after `afterId` of the first id. */
+/**
+ * A page of balances that were issued by the time of the snapshot, after `afterId` of the first id. `bounds` are few
+ * enough for one value.
+ */
 async function readPage(reading: Reading, bounds: readonly Bound[], afterId: string) {
   const spans = bounds.map(({ id, last }, index) => [id, last, index === 0 ? afterId : ""]);
   return rows<BalancePageRow>(
@@ -81,13 +84,15 @@ export async function* balanceTexts(
 ): AsyncGenerator<string> {
   let page = first;
   let rest = areAll(first) ? bounds.filter(({ id }) => !idsRead.has(id)) : bounds;
+  let asked: readonly Bound[] = [];
   for (;;) {
     if (page.length > 0) yield page.map((row) => present(row, exportedAtMs)).join(",");
     const last = page.length === PAGE_BALANCES_MAX ? page.at(-1) : undefined;
-    if (last !== undefined) rest = rest.slice(rest.findIndex(({ id }) => id === last.userId));
-    else if (page !== first) return;
+    rest = rest.slice(last === undefined ? asked.length : rest.findIndex(({ id }) => id === last.userId));
     if (rest.length === 0) return;
-    page = await readPage(reading, rest, last?.id ?? "");
+    // Each id has a balance, so that more ids would not be come to. D1 takes 2 MB of one value: these are half of one.
+    asked = rest.slice(0, PAGE_BALANCES_MAX);
+    page = await readPage(reading, asked, last?.id ?? "");
   }
 }
 

@@ -2,6 +2,7 @@ import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { countingD1 } from "../support/counting-d1.ts";
 import { documentOf } from "../support/exports.ts";
+import { hookedD1 } from "../support/hooked-d1.ts";
 import { seedAnalytics, seedBalances, seedConsents, seedPerson, seedUsage } from "../support/lives.ts";
 import { Clock, makeApp, type TestApp } from "../support/world.ts";
 
@@ -62,6 +63,33 @@ describe("an export", () => {
     expect(cost.rowsRead).toBeLessThanOrEqual(1.05 * cost.rows);
     expect(cost.roundTrips).toBeLessThanOrEqual(1 + cost.pages + Math.ceil(2_200 / 500));
     expect(cost.rowsWritten).toBe(2);
+  });
+
+  it("binds no value that D1 would not take, whatever the ids of balances weigh, and misses none", async () => {
+    const app = await makeApp();
+    const { live } = app.environments;
+    // 800 bytes each: a few thousand of them are more than the 2 MB that D1 takes of one value.
+    const ids = Array.from({ length: 1_200 }, (_, index) => `${"🦊".repeat(190)}${index}`);
+    await seedPerson(live, { id: "per_1" }, ids);
+    for (const [index, id] of ids.entries())
+      await seedBalances(live, id, [1, 700][index] ?? (index % 499 === 0 ? 3 : 1));
+    let bytesMax = 0;
+    const measuring = hookedD1(
+      env.DB,
+      async () => {},
+      (values) => {
+        for (const value of values) bytesMax = Math.max(bytesMax, new TextEncoder().encode(String(value)).length);
+      },
+    );
+    const { person } = await documentOf(app, ids[7] ?? "", new Clock(), measuring);
+    const { results } = await env.DB.prepare("SELECT id FROM credit_balances WHERE environment_id = ?")
+      .bind(live.id)
+      .all<{ id: string }>();
+    const exported = person?.credits.balances.map(({ balanceId }) => balanceId) ?? [];
+    expect(exported.toSorted()).toEqual(results.map(({ id }) => id).sort());
+    expect(bytesMax).toBeLessThan(600_000);
+    const cost = await costOf(app, ids[7] ?? "");
+    expect(cost.roundTrips).toBeLessThanOrEqual(1 + cost.pages + Math.ceil(exported.length / 500) + ids.length / 500);
   });
 
   it("takes few trips for a person of 10,000 ids", async () => {
