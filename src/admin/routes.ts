@@ -1,8 +1,9 @@
 import { requireOperator } from "../access/require-operator.ts";
 import { adjust } from "../credits/adjust.ts";
 import { adjustInput } from "../credits/schemas.ts";
-import { limitBody, readBody } from "../http/body.ts";
+import { readBody } from "../http/body.ts";
 import { createRoutes } from "../http/factory.ts";
+import { noFields, readNoFields } from "../http/no-fields.ts";
 import { validate } from "../http/validate.ts";
 import { archivePack } from "../packs/archive.ts";
 import { createPack } from "../packs/create.ts";
@@ -44,7 +45,7 @@ export const adminRoutes = createRoutes()
   .patch("/apps/:appId/packs/:packId", requireOperator, readBody, validate("json", patchPackInput), async (c) =>
     c.json(await patchPack(c.var.root, c.req.param("appId"), c.req.param("packId"), c.req.valid("json"))),
   )
-  .post("/apps/:appId/packs/:packId/archive", requireOperator, limitBody, async (c) =>
+  .post("/apps/:appId/packs/:packId/archive", requireOperator, readNoFields, validate("json", noFields), async (c) =>
     c.json(await archivePack(c.var.root, c.req.param("appId"), c.req.param("packId"))),
   )
   .post("/balances/:balanceId/adjust", requireOperator, readBody, validate("json", adjustInput), async (c) =>

@@ -96,9 +96,10 @@ export function errorCodes(operation: Operation): ErrorCode[] {
   if (operation.access === "operator") codes.add("not_found");
   // A key's caller may also send a bookmark, and that may be malformed. Without a key, what a link carries is a token,
   // and refused as one; an id in a path that names nothing is not found.
-  if (operation.body !== undefined || isKeyed(operation)) codes.add("invalid_request");
-  // A POST that reads no body still weighs what is sent with it.
-  if (operation.body !== undefined || operation.method === "post") codes.add("payload_too_large");
+  // A POST that takes no fields still weighs what is sent with it, and refuses a field.
+  const hasBody = operation.body !== undefined || operation.method === "post";
+  if (hasBody || isKeyed(operation)) codes.add("invalid_request");
+  if (hasBody) codes.add("payload_too_large");
   return (Object.keys(errorStatus) as ErrorCode[]).filter((code) => codes.has(code));
 }
 

@@ -1,8 +1,9 @@
 import * as z from "zod";
 import { requireSecretKey } from "../access/require-key.ts";
 import { presentRefusal } from "../errors.ts";
-import { limitBody, readBody } from "../http/body.ts";
+import { readBody } from "../http/body.ts";
 import { createRoutes } from "../http/factory.ts";
+import { noFields, readNoFields } from "../http/no-fields.ts";
 import { validate } from "../http/validate.ts";
 import { commit } from "./commit.ts";
 import { recordList } from "./event-list.ts";
@@ -54,7 +55,8 @@ export const usageRoutes = createRoutes()
   .post(
     "/reservations/:reservationId/release",
     requireSecretKey("forbidden"),
-    limitBody,
+    readNoFields,
     validate("param", reservationParams),
+    validate("json", noFields),
     async (c) => c.json(await release(c.var.ctx, c.req.valid("param").reservationId)),
   );
