@@ -6,7 +6,7 @@ import { invalid, PurserError, temporarilyUnavailable } from "../errors.ts";
 import { amountStepsMax, fromSteps, toSteps } from "./amount.ts";
 import type { BalanceRow } from "./balance.ts";
 import { dueHolds, type Hold, readHold, settleDue, stepsOnHold } from "./holds.ts";
-import { appended } from "./ledger.ts";
+import { appending } from "./ledger.ts";
 import { balanceNotFound } from "./revoke.ts";
 import type { AdjustOutput } from "./schemas.ts";
 
@@ -122,6 +122,13 @@ function decide(balance: BalanceRow, heldSteps: number, delta: number): number {
   return deltaSteps;
 }
 
+/** Appends the motion of the adjustment whose row stands just before it. */
+const appendedAsAdjusted = appending(sql`EXISTS (
+  SELECT 1 FROM credit_adjustments AS a
+  WHERE a.environment_id = ${sql.placeholder("environmentId")} AND a.id = ${sql.placeholder("adjustmentId")}
+    AND a.seq = last.seq + 1
+)`);
+
 /**
  * One batch, held back by what `decide` refuses, as the balance stands by now, and when the adjustment landed before: so
  * that any number of adjustments at once all land. Answers what then remains in steps; null when it was held back.
@@ -153,15 +160,7 @@ async function land(
           SELECT 1 FROM credit_adjustments WHERE environment_id = ${environmentId} AND id = ${adjustmentId}
         )`,
     ),
-    appended(
-      ctx,
-      userId,
-      [{ balanceId, deltaSteps, reason: "admin_adjust", note }],
-      sql`EXISTS (
-        SELECT 1 FROM credit_adjustments AS a
-        WHERE a.environment_id = ${environmentId} AND a.id = ${adjustmentId} AND a.seq = last.seq + 1
-      )`,
-    ),
+    appendedAsAdjusted(ctx, userId, [{ balanceId, deltaSteps, reason: "admin_adjust", note }], { adjustmentId }),
     whatLanded(ctx, adjustmentId),
   ]);
   return landed[0]?.remainingSteps ?? null;

@@ -1,10 +1,34 @@
-import { type creditBalances, NEVER_MS } from "../db/schema.ts";
+import { creditBalances, NEVER_MS } from "../db/schema.ts";
 import { iso } from "../lib/time.ts";
 import { fromSteps } from "./amount.ts";
 import { type Spendable, spendingOrder } from "./burn-down.ts";
 import { readRules } from "./match.ts";
 
 export type BalanceRow = typeof creditBalances.$inferSelect;
+
+/** The columns that burn-down and a balance's status are made of. */
+export const payingColumns = {
+  id: creditBalances.id,
+  packId: creditBalances.packId,
+  unit: creditBalances.unit,
+  matches: creditBalances.matches,
+  priority: creditBalances.priority,
+  remainingSteps: creditBalances.remainingSteps,
+  grantedAtMs: creditBalances.grantedAtMs,
+  expiresAtMs: creditBalances.expiresAtMs,
+  revokedAtMs: creditBalances.revokedAtMs,
+};
+export type PayingRow = Pick<BalanceRow, keyof typeof payingColumns>;
+
+/** The columns that go out. */
+export const presentedColumns = {
+  ...payingColumns,
+  packName: creditBalances.packName,
+  packItemId: creditBalances.packItemId,
+  initialSteps: creditBalances.initialSteps,
+};
+export type PresentedRow = Pick<BalanceRow, keyof typeof presentedColumns>;
+
 export type BalanceStatus = "active" | "expired" | "depleted" | "revoked";
 
 /** A stored balance as burn-down sees it. */
@@ -12,7 +36,7 @@ export interface SpendableBalance extends Spendable {
   readonly packId: string;
 }
 
-export function asSpendable(row: BalanceRow): SpendableBalance {
+export function asSpendable(row: PayingRow): SpendableBalance {
   return {
     id: row.id,
     packId: row.packId,
@@ -26,7 +50,7 @@ export function asSpendable(row: BalanceRow): SpendableBalance {
 }
 
 /** Rows in the one order of listing and of spending (C13). */
-export function inSpendingOrder(rows: readonly BalanceRow[]): BalanceRow[] {
+export function inSpendingOrder<Row extends PayingRow>(rows: readonly Row[]): Row[] {
   return rows
     .map((row) => ({ row, order: asSpendable(row) }))
     .sort((a, b) => spendingOrder(a.order, b.order))
@@ -49,7 +73,7 @@ export function presentExpiry(expiresAtMs: number): string | null {
 }
 
 /** A balance with exactly the fields of interface.md. */
-export function presentBalance(row: BalanceRow, nowMs: number) {
+export function presentBalance(row: PresentedRow, nowMs: number) {
   const matches = readRules(row.matches);
   return {
     balanceId: row.id,

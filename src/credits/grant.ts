@@ -2,8 +2,9 @@ import { and, eq, inArray, type SQL, sql } from "drizzle-orm";
 import type { Ctx } from "../context.ts";
 import { countActivity } from "../db/activity.ts";
 import { constraintOf } from "../db/constraint.ts";
+import { prepared, selecting } from "../db/prepared.ts";
 import { creditBalances, environments, NEVER_MS } from "../db/schema.ts";
-import { batchAround, write } from "../db/statement.ts";
+import { batchAround } from "../db/statement.ts";
 import { invalid, PurserError } from "../errors.ts";
 import { assert } from "../lib/assert.ts";
 import { DAY_MS } from "../lib/time.ts";
@@ -12,7 +13,7 @@ import { nameKey } from "../packs/name.ts";
 import { fromSteps, toSteps } from "./amount.ts";
 import { type BalanceRow, presentExpiry } from "./balance.ts";
 import { afterReturn, dueHolds, type Hold, landAfterDue, readHold, settleDue } from "./holds.ts";
-import { type Birth, bornBalances, type Issue } from "./ledger.ts";
+import { type Birth, bearing, type Issue } from "./ledger.ts";
 import type { GrantInput, GrantOutput } from "./schemas.ts";
 
 export interface Granted {
@@ -30,14 +31,18 @@ export interface Granted {
 export async function grant(ctx: Ctx, input: GrantInput): Promise<Granted> {
   const [packs, items, earlier, dueRows] = await ctx.db.batch([
     ...findPackStatements(ctx, input.packId),
-    issuedUnder(ctx, input.userId, input.externalRef),
+    selectIssued(ctx.db, {
+      environmentId: ctx.environment.id,
+      userId: input.userId,
+      externalRef: input.externalRef ?? null,
+    }),
     dueHolds(ctx, input.userId),
   ]);
   const due = dueRows.map(readHold);
   const pack = chooseFound(input.packId, packs, items);
   // A replay is looked for first: under this pack, or under the name that it was asked for by when it was issued.
-  const isSamePack = (row: BalanceRow) => row.packId === pack?.id;
-  const isSameName = (row: BalanceRow) => nameKey(row.packName) === nameKey(input.packId);
+  const isSamePack = (row: GrantedRow) => row.packId === pack?.id;
+  const isSameName = (row: GrantedRow) => nameKey(row.packName) === nameKey(input.packId);
   const replayed = earlier.some(isSamePack)
     ? earlier.filter(isSamePack)
     : firstPackOf(pack?.id === input.packId ? [] : earlier.filter(isSameName));
@@ -56,35 +61,41 @@ export async function grant(ctx: Ctx, input: GrantInput): Promise<Granted> {
   return land(ctx, issue, due);
 }
 
+const environmentId = sql.placeholder("environmentId");
+const userId = sql.placeholder("userId");
+
 /**
- * The ids of what this user holds under an `externalRef`, of whatever pack: a handful at the most. The index is named
- * because SQLite, left to choose, takes the first columns of the primary key and reads all that the user ever had.
+ * The ids of what this user holds under an `externalRef`, of whatever pack: a handful at the most, none under NULL. The
+ * index is named because SQLite, left to choose, takes the first columns of the primary key and reads all that the user
+ * ever had.
  */
-function idsUnder(ctx: Ctx, userId: string, externalRef: string): SQL {
-  return sql`SELECT id FROM credit_balances INDEXED BY credit_balances_external_ref
-    WHERE environment_id = ${ctx.environment.id} AND user_id = ${userId} AND external_ref = ${externalRef}`;
-}
+const underRef = sql`SELECT id FROM credit_balances INDEXED BY credit_balances_external_ref
+  WHERE environment_id = ${environmentId} AND user_id = ${userId} AND external_ref = ${sql.placeholder("externalRef")}`;
 
-function balancesOf(ctx: Ctx, userId: string, ids: SQL) {
-  return ctx.db
-    .select()
-    .from(creditBalances)
-    .where(
-      and(
-        eq(creditBalances.environmentId, ctx.environment.id),
-        eq(creditBalances.userId, userId),
-        inArray(creditBalances.id, sql`(${ids})`),
-      ),
-    );
-}
+const isOneOf = (ids: SQL) =>
+  and(
+    eq(creditBalances.environmentId, environmentId),
+    eq(creditBalances.userId, userId),
+    inArray(creditBalances.id, sql`(${ids})`),
+  );
 
-function issuedUnder(ctx: Ctx, userId: string, externalRef: string | undefined) {
-  if (externalRef === undefined) return ctx.db.select().from(creditBalances).where(sql`0`);
-  return balancesOf(ctx, userId, idsUnder(ctx, userId, externalRef));
-}
+const grantedColumns = {
+  id: creditBalances.id,
+  packId: creditBalances.packId,
+  packName: creditBalances.packName,
+  packItemId: creditBalances.packItemId,
+  unit: creditBalances.unit,
+  remainingSteps: creditBalances.remainingSteps,
+  expiresAtMs: creditBalances.expiresAtMs,
+  revokedAtMs: creditBalances.revokedAtMs,
+  grantSeq: creditBalances.grantSeq,
+};
+type GrantedRow = Pick<BalanceRow, keyof typeof grantedColumns>;
+
+const selectIssued = selecting(grantedColumns, creditBalances, isOneOf(underRef));
 
 /** Of rows that two packs of one name may share, those of the pack that came first. */
-function firstPackOf(rows: readonly BalanceRow[]): readonly BalanceRow[] {
+function firstPackOf(rows: readonly GrantedRow[]): readonly GrantedRow[] {
   const first = rows.toSorted((a, b) => a.grantSeq - b.grantSeq)[0];
   return rows.filter((row) => row.packId === first?.packId);
 }
@@ -143,33 +154,47 @@ function legacyBirth(ctx: Ctx, pack: Pack, quantity: number | null | undefined):
 }
 
 /**
- * One batch: the return of due holds, the test quota, the balances with their ledger rows, and what stands under this
- * grant afterwards.
+ * The statements of a grant whose balances are there already if `areThere`, and which answers those that `ids` names: the
+ * test quota, the balances with their ledger rows, and what stands under the grant afterwards.
  */
+const granting = (areThere: SQL, ids: SQL) => ({
+  count: prepared(sql`
+    UPDATE ${environments}
+    SET test_balance_count = test_balance_count + ${sql.placeholder("amount")},
+      test_balance_quota = ${sql.placeholder("quota")}
+    WHERE id = ${environmentId} AND mode = 'test' AND NOT (${areThere})`),
+  bear: bearing(areThere),
+  select: selecting(grantedColumns, creditBalances, isOneOf(ids)),
+});
+
+const idsMade = sql.placeholder("ids");
+const underThisRef = sql`${underRef} AND pack_id = ${sql.placeholder("packId")}`;
+const once = granting(sql`EXISTS (${underThisRef})`, underThisRef);
+// All or none land, so one of them tells of all.
+const anew = granting(
+  sql`EXISTS (SELECT 1 FROM credit_balances WHERE id = ${idsMade} ->> 0)`,
+  sql`SELECT value FROM json_each(${idsMade})`,
+);
+
+/** One batch: the return of due holds, and the statements of the grant. */
 async function land(ctx: Ctx, issue: Issue, due: readonly Hold[]): Promise<Granted> {
   const ids = issue.births.map((birth) => birth.id);
-  const idsThere =
-    issue.externalRef === null
-      ? sql`SELECT value FROM json_each(${JSON.stringify(ids)})`
-      : sql`${idsUnder(ctx, issue.userId, issue.externalRef)} AND pack_id = ${issue.packId}`;
-  // All or none land, so one of them tells of all.
-  const thereAlready =
-    issue.externalRef === null
-      ? sql`EXISTS (SELECT 1 FROM credit_balances WHERE id = ${ids[0]})`
-      : sql`EXISTS (${idsThere})`;
-  const standing = balancesOf(ctx, issue.userId, idsThere);
-  const counted = write(
-    ctx.db,
-    sql`
-    UPDATE ${environments}
-    SET test_balance_count = test_balance_count + ${ids.length}, test_balance_quota = ${ctx.settings.testBalanceQuota}
-    WHERE id = ${ctx.environment.id} AND mode = 'test' AND NOT (${thereAlready})`,
-  );
-  const born = bornBalances(ctx, issue, thereAlready);
-  const quota = ctx.environment.mode === "test" ? [counted] : [];
+  const { count, bear, select } = issue.externalRef === null ? anew : once;
+  const { externalRef, packId } = issue;
+  const values = {
+    environmentId: ctx.environment.id,
+    userId: issue.userId,
+    ids: JSON.stringify(ids),
+    externalRef,
+    packId,
+    amount: ids.length,
+    quota: ctx.settings.testBalanceQuota,
+  };
+  const quota = ctx.environment.mode === "test" ? [count(ctx.db, values)] : [];
+  const born = bear(ctx, issue, values);
   try {
     const rows = await landAfterDue(ctx, issue.userId, due, (returns) =>
-      batchAround(ctx.db, [...returns, ...quota, born], standing, []),
+      batchAround(ctx.db, [...returns, ...quota, born], select(ctx.db, values), []),
     );
     const replayed = rows.every((row) => !ids.includes(row.id));
     if (!replayed) countIssue(ctx, issue);
@@ -191,7 +216,7 @@ function countIssue(ctx: Ctx, { births, expiresAtMs }: Issue): void {
   }
 }
 
-function present(rows: readonly BalanceRow[]): GrantOutput {
+function present(rows: readonly GrantedRow[]): GrantOutput {
   const balances = rows
     .toSorted((a, b) => a.grantSeq - b.grantSeq)
     .map((row) => ({

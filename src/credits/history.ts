@@ -1,6 +1,6 @@
-import { and, desc, eq, lt, sql } from "drizzle-orm";
+import { type SQL, sql } from "drizzle-orm";
 import type { Ctx } from "../context.ts";
-import { creditLedger } from "../db/schema.ts";
+import { prepared } from "../db/prepared.ts";
 import { invalid } from "../errors.ts";
 import { openCursor, sealCursor } from "../lib/cursor.ts";
 import { type LedgerRow, presentEntry } from "./ledger.ts";
@@ -28,10 +28,7 @@ export async function ledgerPage(ctx: Ctx, input: HistoryInput): Promise<LedgerP
   if (input.cursor !== undefined && before === null) {
     throw invalid("cursor", "is not a cursor that this list gave out");
   }
-  const entries =
-    input.balanceId === undefined
-      ? await page(ctx, input.userId, before, input.limit)
-      : await pageOfBalance(ctx, input.userId, input.balanceId, before, input.limit);
+  const entries = await select(ctx, input, before);
   const last = entries.at(-1);
   // Every balance has the row of its grant, and a cursor is given out only where older rows follow.
   if (last === undefined && input.balanceId !== undefined) throw balanceNotFound();
@@ -39,40 +36,43 @@ export async function ledgerPage(ctx: Ctx, input: HistoryInput): Promise<LedgerP
   return { rows: entries, nextCursor: isMore ? await sealCursor(last.seq, scope) : null };
 }
 
-/** Seqs are gapless from 1, so the last row of a page tells by itself whether another follows. */
-async function page(ctx: Ctx, userId: string, before: number | null, limit: number): Promise<LedgerRow[]> {
-  const isIt = and(
-    eq(creditLedger.environmentId, ctx.environment.id),
-    eq(creditLedger.userId, userId),
-    before === null ? undefined : lt(creditLedger.seq, before),
-  );
-  return ctx.db.select().from(creditLedger).where(isIt).orderBy(desc(creditLedger.seq)).limit(limit);
-}
+const columns = sql.raw(`seq, balance_id AS balanceId, pack_id AS packId, unit, delta_steps AS deltaSteps,
+  balance_after_steps AS balanceAfterSteps, previous_seq AS previousSeq, reason, event_id AS eventId,
+  reservation_id AS reservationId, note, occurred_at_ms AS occurredAtMs`);
 
-/** Follows `previous_seq` from the balance's latest motion, or from the last entry shown: no index, no scan. */
-async function pageOfBalance(
-  ctx: Ctx,
-  userId: string,
-  balanceId: string,
-  before: number | null,
-  limit: number,
-): Promise<LedgerRow[]> {
-  const ofUser = sql`environment_id = ${ctx.environment.id} AND user_id = ${userId}`;
-  const start =
-    before === null
-      ? sql`(SELECT last_seq FROM credit_balances WHERE ${ofUser} AND id = ${balanceId})`
-      : sql`(SELECT previous_seq FROM credit_ledger WHERE ${ofUser} AND seq = ${before} AND balance_id = ${balanceId})`;
-  return ctx.db.all<LedgerRow>(sql`
+const ofUser = sql`environment_id = ${sql.placeholder("environmentId")} AND user_id = ${sql.placeholder("userId")}`;
+const before = sql.placeholder("before");
+const balanceId = sql.placeholder("balanceId");
+const limit = sql.placeholder("limit");
+
+/** Seqs are gapless from 1, so the last row of a page tells by itself whether another follows. */
+const selectPage = prepared<LedgerRow>(
+  sql`SELECT ${columns} FROM credit_ledger WHERE ${ofUser} AND seq < ${before} ORDER BY seq DESC LIMIT ${limit}`,
+);
+
+/** Follows `previous_seq` from the motion that `start` is the seq of: no index, no scan. */
+const followingChain = (start: SQL) =>
+  prepared<LedgerRow>(sql`
     WITH RECURSIVE motion AS (
-      SELECT * FROM credit_ledger WHERE ${ofUser} AND seq = ${start}
+      SELECT * FROM credit_ledger WHERE ${ofUser} AND seq = (${start})
       UNION ALL
       SELECT older.* FROM motion CROSS JOIN credit_ledger AS older
       WHERE older.environment_id = motion.environment_id AND older.user_id = motion.user_id
         AND older.seq = motion.previous_seq
       LIMIT ${limit}
     )
-    SELECT environment_id AS environmentId, user_id AS userId, seq, balance_id AS balanceId, pack_id AS packId, unit,
-      delta_steps AS deltaSteps, balance_after_steps AS balanceAfterSteps, previous_seq AS previousSeq, reason,
-      event_id AS eventId, reservation_id AS reservationId, note, occurred_at_ms AS occurredAtMs
-    FROM motion`);
+    SELECT ${columns} FROM motion`);
+
+const selectNewestOfBalance = followingChain(
+  sql`SELECT last_seq FROM credit_balances WHERE ${ofUser} AND id = ${balanceId}`,
+);
+const selectOlderOfBalance = followingChain(
+  sql`SELECT previous_seq FROM credit_ledger WHERE ${ofUser} AND seq = ${before} AND balance_id = ${balanceId}`,
+);
+
+function select(ctx: Ctx, { userId, balanceId, limit }: HistoryInput, before: number | null) {
+  const values = { environmentId: ctx.environment.id, userId, limit };
+  if (balanceId === undefined) return selectPage(ctx.db, { ...values, before: before ?? Number.MAX_SAFE_INTEGER });
+  if (before === null) return selectNewestOfBalance(ctx.db, { ...values, balanceId });
+  return selectOlderOfBalance(ctx.db, { ...values, balanceId, before });
 }

@@ -1,14 +1,15 @@
-import { and, eq, getTableColumns, inArray, lte, type Placeholder, type SQL, type SQLWrapper, sql } from "drizzle-orm";
+import { and, eq, inArray, lte, type SQL, sql } from "drizzle-orm";
 import type { Ctx } from "../context.ts";
 import { constraintOf } from "../db/constraint.ts";
-import { type Selected, selecting } from "../db/prepared.ts";
+import { prepared, selecting } from "../db/prepared.ts";
 import { creditBalances, reservations } from "../db/schema.ts";
-import { batchAll, type Statement, write } from "../db/statement.ts";
+import { batchAll, type Statement } from "../db/statement.ts";
 import { temporarilyUnavailable } from "../errors.ts";
 import type { Unit } from "./amount.ts";
-import { asSpendable, type BalanceRow, type SpendableBalance } from "./balance.ts";
+import { asSpendable, type PayingRow, payingColumns, type SpendableBalance } from "./balance.ts";
 import { spendingOrder } from "./burn-down.ts";
 import { broughtBack } from "./ledger.ts";
+import { aboutUser, type User } from "./user.ts";
 
 /**
  * Open reservations, as far as balances are concerned: what they hold, and how it comes back.
@@ -38,72 +39,55 @@ export interface Settlement {
   readonly eventId?: string;
 }
 
-type ReservationRow = typeof reservations.$inferSelect;
-
-/** A user by id, or by a query that finds it. */
-type User = string | SQL;
-
 /** Legs as they are stored: JSON that Purser wrote. */
 export function readLegs(stored: string): readonly HeldLeg[] {
   return JSON.parse(stored) as HeldLeg[];
 }
 
-const isDue = (environmentId: number | Placeholder, user: string | SQLWrapper, nowMs: number | Placeholder) =>
+const environmentId = sql.placeholder("environmentId");
+
+const isDue = (user: SQL) =>
   and(
     eq(reservations.environmentId, environmentId),
     eq(reservations.userId, user),
     // Written out, so that the planner sees the partial index's own condition.
     sql`${reservations.state} = 'open'`,
-    lte(reservations.expiresAtMs, nowMs),
+    lte(reservations.expiresAtMs, sql.placeholder("nowMs")),
   );
 
-const dueFields = { id: reservations.id, legs: reservations.legs };
-const ofUser = { environmentId: sql.placeholder("environmentId"), user: sql.placeholder("user") };
-const isDueOfUser = isDue(ofUser.environmentId, ofUser.user, sql.placeholder("nowMs"));
-const selectDue = selecting(dueFields, reservations, isDueOfUser);
-const selectBalancesOfDue = selecting(
-  getTableColumns(creditBalances),
-  creditBalances,
-  areHeld(ofUser.environmentId, ofUser.user, isDueOfUser),
-);
-
-/** The user's holds that nobody settled in time. One index range, empty as a rule. */
-export function dueHolds(
-  ctx: Ctx,
-  user: User,
-  nowMs: number = ctx.now(),
-): Selected<Pick<ReservationRow, "id" | "legs">> {
-  const environmentId = ctx.environment.id;
-  if (typeof user === "string") return selectDue(ctx.db, { environmentId, user, nowMs });
-  return ctx.db
-    .select(dueFields)
-    .from(reservations)
-    .where(isDue(environmentId, user, nowMs));
-}
-
-/** The balances that due holds will return to, whether live or not. */
-export function balancesOfDueHolds(ctx: Ctx, user: User, nowMs: number = ctx.now()): Selected<BalanceRow> {
-  const environmentId = ctx.environment.id;
-  if (typeof user === "string") return selectBalancesOfDue(ctx.db, { environmentId, user, nowMs });
-  return balancesOfHolds(ctx, user, isDue(environmentId, user, nowMs));
-}
-
-/** Whether a balance is named by the legs of some reservations of its user. */
-function areHeld(environmentId: number | Placeholder, user: string | SQLWrapper, which: SQL | undefined) {
+/** The balances that the legs of some reservations of their user name, whether live or not. */
+const heldBalances = (user: SQL, which: SQL | undefined) => {
   const named = sql`(SELECT leg.value ->> 'balanceId' FROM ${reservations}, json_each(${reservations.legs}) AS leg WHERE ${which})`;
-  return and(
+  const areNamed = and(
     eq(creditBalances.environmentId, environmentId),
     eq(creditBalances.userId, user),
     inArray(creditBalances.id, named),
   );
+  return selecting(payingColumns, creditBalances, areNamed);
+};
+
+const selectDue = aboutUser((user) =>
+  selecting({ id: reservations.id, legs: reservations.legs }, reservations, isDue(user)),
+);
+const selectBalancesOfDue = aboutUser((user) => heldBalances(user, isDue(user)));
+const reservationId = sql.placeholder("reservationId");
+const selectBalancesOfHold = aboutUser((user) =>
+  heldBalances(user, and(eq(reservations.environmentId, environmentId), eq(reservations.id, reservationId))),
+);
+
+/** The user's holds that nobody settled in time. One index range, empty as a rule. */
+export function dueHolds(ctx: Ctx, user: User) {
+  return selectDue(ctx, user, { nowMs: ctx.now() });
 }
 
-/** The balances that the legs of some reservations of the user name. */
-export function balancesOfHolds(ctx: Ctx, user: User, which: SQL | undefined) {
-  return ctx.db
-    .select()
-    .from(creditBalances)
-    .where(areHeld(ctx.environment.id, user, which));
+/** The balances that due holds will return to, whether live or not. */
+export function balancesOfDueHolds(ctx: Ctx, user: User) {
+  return selectBalancesOfDue(ctx, user, { nowMs: ctx.now() });
+}
+
+/** The balances that one reservation holds of, whether live or not. */
+export function balancesOfHold(ctx: Ctx, id: string) {
+  return selectBalancesOfHold(ctx, { ofReservation: id }, { reservationId: id });
 }
 
 export function readHold(row: { id: string; legs: string }): Hold {
@@ -111,7 +95,10 @@ export function readHold(row: { id: string; legs: string }): Hold {
 }
 
 /** Balances as they stand once `holds` have come back: what is revoked stays at nothing (U9). */
-export function afterReturn(rows: readonly BalanceRow[], holds: readonly Hold[]): BalanceRow[] {
+export function afterReturn<Row extends Pick<PayingRow, "id" | "remainingSteps" | "revokedAtMs">>(
+  rows: readonly Row[],
+  holds: readonly Hold[],
+): Row[] {
   const returning = new Map<string, number>();
   for (const leg of holds.flatMap((hold) => hold.legs)) {
     returning.set(leg.balanceId, (returning.get(leg.balanceId) ?? 0) + leg.amountSteps);
@@ -123,7 +110,7 @@ export function afterReturn(rows: readonly BalanceRow[], holds: readonly Hold[])
 }
 
 /** Of some balances, those that can pay at this moment, in spending order (C13). */
-export function spendable(rows: readonly BalanceRow[], nowMs: number): SpendableBalance[] {
+export function spendable(rows: readonly PayingRow[], nowMs: number): SpendableBalance[] {
   return rows
     .filter((row) => row.revokedAtMs === null && row.expiresAtMs > nowMs && row.remainingSteps > 0)
     .map(asSpendable)
@@ -153,16 +140,15 @@ export function returned(ctx: Ctx, userId: string, holds: readonly Hold[], settl
   return statements;
 }
 
-function settled(ctx: Ctx, holds: readonly Hold[], settlement: Settlement): Statement {
+const settle = prepared(sql`
+  UPDATE reservations
+  SET state = ${sql.placeholder("state")}, settled_at_ms = CAST(${sql.placeholder("nowMs")} AS INTEGER),
+    settled_event_id = ${sql.placeholder("eventId")}
+  WHERE environment_id = ${environmentId} AND id IN (SELECT value FROM json_each(${sql.placeholder("ids")}))`);
+
+function settled(ctx: Ctx, holds: readonly Hold[], { state, eventId }: Settlement): Statement {
   const ids = JSON.stringify(holds.map((hold) => hold.id));
-  return write(
-    ctx.db,
-    sql`
-    UPDATE reservations
-    SET state = ${settlement.state}, settled_at_ms = CAST(${ctx.now()} AS INTEGER),
-      settled_event_id = ${settlement.eventId ?? null}
-    WHERE environment_id = ${ctx.environment.id} AND id IN (SELECT value FROM json_each(${ids}))`,
-  );
+  return settle(ctx.db, { environmentId: ctx.environment.id, nowMs: ctx.now(), state, eventId: eventId ?? null, ids });
 }
 
 /** The statements that return due holds, to stand first in a batch. */

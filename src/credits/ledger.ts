@@ -1,19 +1,31 @@
 import { type SQL, sql } from "drizzle-orm";
 import type { Ctx } from "../context.ts";
+import { prepared, type Values } from "../db/prepared.ts";
 import type { creditLedger } from "../db/schema.ts";
-import { write } from "../db/statement.ts";
 import { iso } from "../lib/time.ts";
 import { fromSteps } from "./amount.ts";
 
 /**
- * The only writer of amounts. Two ways: a balance is born (`bornBalances`, its ledger row written by a trigger), or a
+ * The only writer of amounts. Two ways: a balance is born (`bearing`, its ledger row written by a trigger), or a
  * motion is appended (`appended`, which triggers apply to the balance). Nothing else writes `remaining_steps`.
  */
-export type LedgerRow = typeof creditLedger.$inferSelect;
+export type LedgerRow = Omit<typeof creditLedger.$inferSelect, "environmentId" | "userId">;
+
+const environmentId = sql.placeholder("environmentId");
+const userId = sql.placeholder("userId");
+const nowMs = sql`CAST(${sql.placeholder("nowMs")} AS INTEGER)`;
 
 /** The user's next ledger seq, less one: read inside the statement that writes, so it cannot be stale. */
-const lastSeqOf = (environmentId: number, userId: string): SQL =>
-  sql`coalesce((SELECT seq FROM credit_ledger WHERE environment_id = ${environmentId} AND user_id = ${userId} ORDER BY seq DESC LIMIT 1), 0)`;
+const lastSeq = sql`coalesce((
+  SELECT seq FROM credit_ledger WHERE environment_id = ${environmentId} AND user_id = ${userId} ORDER BY seq DESC LIMIT 1
+), 0)`;
+
+/** The values of every statement here. */
+const common = (ctx: Ctx, user: string): Values => ({
+  environmentId: ctx.environment.id,
+  userId: user,
+  nowMs: ctx.now(),
+});
 
 /** What a grant decides of one balance. Amounts in steps, times in milliseconds. */
 export interface Birth {
@@ -40,28 +52,30 @@ export interface Issue {
 
 /**
  * One statement that brings all of an issue's balances to life, or none: `unless` is the condition under which they are
- * there already. JSON carries the values, since D1 binds JavaScript numbers as REAL.
+ * there already, its placeholders to be given as `values`. JSON carries what is issued, since D1 binds numbers as REAL.
  */
-export function bornBalances(ctx: Ctx, issue: Issue, unless: SQL) {
-  const { births, ...common } = issue;
-  const environmentId = ctx.environment.id;
-  return write(
-    ctx.db,
-    sql`
+export function bearing(unless: SQL) {
+  const statement = prepared(sql`
     INSERT INTO credit_balances (
       environment_id, user_id, id, pack_id, pack_name, pack_item_id, unit, matches, priority, initial_steps,
       remaining_steps, is_live, source, external_ref, notes, granted_at_ms, expires_at_ms, grant_seq, last_seq
     )
-    SELECT CAST(${environmentId} AS INTEGER), ${issue.userId}, birth.value ->> 'id', issue.value ->> 'packId',
+    SELECT CAST(${environmentId} AS INTEGER), ${userId}, birth.value ->> 'id', issue.value ->> 'packId',
       issue.value ->> 'packName', birth.value ->> 'packItemId', birth.value ->> 'unit', birth.value ->> 'matches',
       birth.value ->> 'priority', birth.value ->> 'amountSteps', birth.value ->> 'amountSteps', 1,
       issue.value ->> 'source', issue.value ->> 'externalRef', issue.value ->> 'notes', issue.value ->> 'grantedAtMs',
       issue.value ->> 'expiresAtMs', last.seq + 1 + birth.key, last.seq + 1 + birth.key
-    FROM json_each(${JSON.stringify([common])}) AS issue, json_each(${JSON.stringify(births)}) AS birth,
-      (SELECT ${lastSeqOf(environmentId, issue.userId)} AS seq) AS last
+    FROM json_each(${sql.placeholder("issue")}) AS issue, json_each(${sql.placeholder("births")}) AS birth,
+      (SELECT ${lastSeq} AS seq) AS last
     WHERE NOT (${unless})
-    ORDER BY birth.key`,
-  );
+    ORDER BY birth.key`);
+  return (ctx: Ctx, { births, ...issue }: Issue, values: Values) =>
+    statement(ctx.db, {
+      ...common(ctx, issue.userId),
+      ...values,
+      issue: JSON.stringify([issue]),
+      births: JSON.stringify(births),
+    });
 }
 
 /** One motion of one balance. */
@@ -78,13 +92,10 @@ export interface Motion {
 /**
  * One statement that appends motions to a user's ledger, in their order; no balance may appear twice in one statement,
  * since each row goes on from where its balance stood before it. Each delta is final: a CHECK aborts the whole batch
- * when one would go below zero. `provided` holds the motions back unless it is true.
+ * when one would go below zero. `provided` holds the motions back unless it is true, its placeholders given as `values`.
  */
-export function appended(ctx: Ctx, userId: string, motions: readonly Motion[], provided: SQL = sql`1`) {
-  const environmentId = ctx.environment.id;
-  return write(
-    ctx.db,
-    sql`
+export function appending(provided: SQL) {
+  const statement = prepared(sql`
     INSERT INTO credit_ledger (
       environment_id, user_id, seq, balance_id, pack_id, unit, delta_steps, balance_after_steps, previous_seq, reason,
       event_id, reservation_id, note, occurred_at_ms
@@ -92,14 +103,18 @@ export function appended(ctx: Ctx, userId: string, motions: readonly Motion[], p
     SELECT b.environment_id, b.user_id, last.seq + 1 + motion.key, b.id, b.pack_id, b.unit,
       motion.value ->> 'deltaSteps', b.remaining_steps + (motion.value ->> 'deltaSteps'), b.last_seq,
       motion.value ->> 'reason', motion.value ->> 'eventId', motion.value ->> 'reservationId',
-      motion.value ->> 'note', CAST(${ctx.now()} AS INTEGER)
-    FROM (SELECT ${lastSeqOf(environmentId, userId)} AS seq) AS last, json_each(${JSON.stringify(motions)}) AS motion
+      motion.value ->> 'note', ${nowMs}
+    FROM (SELECT ${lastSeq} AS seq) AS last, json_each(${sql.placeholder("motions")}) AS motion
     CROSS JOIN credit_balances AS b
     WHERE b.environment_id = ${environmentId} AND b.user_id = ${userId} AND b.id = motion.value ->> 'balanceId'
       AND (${provided})
-    ORDER BY motion.key`,
-  );
+    ORDER BY motion.key`);
+  return (ctx: Ctx, user: string, motions: readonly Motion[], values: Values = {}) =>
+    statement(ctx.db, { ...common(ctx, user), ...values, motions: JSON.stringify(motions) });
 }
+
+/** Appends whatever comes. */
+export const appended = appending(sql`1`);
 
 /** What comes back to one balance from one reservation. */
 export interface Return {
@@ -109,56 +124,52 @@ export interface Return {
   readonly reservationId: string;
 }
 
+// Triggers on the ledger make SQLite settle the whole SELECT before the first row goes in, so `b` stands still here.
+const bringBack = prepared(sql`
+  INSERT INTO credit_ledger (
+    environment_id, user_id, seq, balance_id, pack_id, unit, delta_steps, balance_after_steps, previous_seq, reason,
+    reservation_id, occurred_at_ms
+  )
+  SELECT environment_id, user_id, seq, id, pack_id, unit, delta_steps,
+    remaining_steps + sum(delta_steps) OVER one_balance, lag(seq, 1, last_seq) OVER one_balance, reason,
+    reservation_id, ${nowMs}
+  FROM (
+    SELECT b.*, last.seq + row_number() OVER (ORDER BY back.key, way.reverses) AS seq,
+      iif(way.reverses, -1, 1) * (back.value ->> 'amountSteps') AS delta_steps,
+      iif(way.reverses, 'admin_adjust', back.value ->> 'reason') AS reason,
+      back.value ->> 'reservationId' AS reservation_id
+    FROM (SELECT ${lastSeq} AS seq) AS last, json_each(${sql.placeholder("returns")}) AS back
+    CROSS JOIN credit_balances AS b
+    CROSS JOIN (SELECT 0 AS reverses UNION ALL SELECT 1) AS way
+    WHERE b.environment_id = ${environmentId} AND b.user_id = ${userId} AND b.id = back.value ->> 'balanceId'
+      AND (way.reverses = 0 OR b.revoked_at_ms IS NOT NULL)
+  )
+  WINDOW one_balance AS (PARTITION BY id ORDER BY seq)
+  ORDER BY seq`);
+
 /**
  * One statement that brings held amounts back, in their order; a balance may get several. What comes back to a balance
  * that is revoked by then is reversed by the very next row (U9).
  */
-export function broughtBack(ctx: Ctx, userId: string, returns: readonly Return[]) {
-  const environmentId = ctx.environment.id;
-  // Triggers on the ledger make SQLite settle the whole SELECT before the first row goes in, so `b` stands still here.
-  return write(
-    ctx.db,
-    sql`
-    INSERT INTO credit_ledger (
-      environment_id, user_id, seq, balance_id, pack_id, unit, delta_steps, balance_after_steps, previous_seq, reason,
-      reservation_id, occurred_at_ms
-    )
-    SELECT environment_id, user_id, seq, id, pack_id, unit, delta_steps,
-      remaining_steps + sum(delta_steps) OVER one_balance, lag(seq, 1, last_seq) OVER one_balance, reason,
-      reservation_id, CAST(${ctx.now()} AS INTEGER)
-    FROM (
-      SELECT b.*, last.seq + row_number() OVER (ORDER BY back.key, way.reverses) AS seq,
-        iif(way.reverses, -1, 1) * (back.value ->> 'amountSteps') AS delta_steps,
-        iif(way.reverses, 'admin_adjust', back.value ->> 'reason') AS reason,
-        back.value ->> 'reservationId' AS reservation_id
-      FROM (SELECT ${lastSeqOf(environmentId, userId)} AS seq) AS last, json_each(${JSON.stringify(returns)}) AS back
-      CROSS JOIN credit_balances AS b
-      CROSS JOIN (SELECT 0 AS reverses UNION ALL SELECT 1) AS way
-      WHERE b.environment_id = ${environmentId} AND b.user_id = ${userId} AND b.id = back.value ->> 'balanceId'
-        AND (way.reverses = 0 OR b.revoked_at_ms IS NOT NULL)
-    )
-    WINDOW one_balance AS (PARTITION BY id ORDER BY seq)
-    ORDER BY seq`,
-  );
+export function broughtBack(ctx: Ctx, user: string, returns: readonly Return[]) {
+  return bringBack(ctx.db, { ...common(ctx, user), returns: JSON.stringify(returns) });
 }
 
+const reverse = prepared(sql`
+  INSERT INTO credit_ledger (
+    environment_id, user_id, seq, balance_id, pack_id, unit, delta_steps, balance_after_steps, previous_seq, reason,
+    note, occurred_at_ms
+  )
+  SELECT b.environment_id, b.user_id, 1 + (
+      SELECT seq FROM credit_ledger
+      WHERE environment_id = b.environment_id AND user_id = b.user_id ORDER BY seq DESC LIMIT 1
+    ), b.id, b.pack_id, b.unit, -b.remaining_steps, 0, b.last_seq, 'admin_adjust', ${sql.placeholder("note")}, ${nowMs}
+  FROM credit_balances AS b
+  WHERE b.id = ${sql.placeholder("balanceId")} AND b.environment_id = ${environmentId} AND b.revoked_at_ms IS NULL`);
+
 /** The one motion of a revoke: whatever remains is taken back, unless the balance is revoked already. */
-export function reversed(ctx: Ctx, balanceId: string, note: string | null) {
-  return write(
-    ctx.db,
-    sql`
-    INSERT INTO credit_ledger (
-      environment_id, user_id, seq, balance_id, pack_id, unit, delta_steps, balance_after_steps, previous_seq, reason,
-      note, occurred_at_ms
-    )
-    SELECT b.environment_id, b.user_id, 1 + (
-        SELECT seq FROM credit_ledger
-        WHERE environment_id = b.environment_id AND user_id = b.user_id ORDER BY seq DESC LIMIT 1
-      ), b.id, b.pack_id, b.unit, -b.remaining_steps, 0, b.last_seq, 'admin_adjust', ${note},
-      CAST(${ctx.now()} AS INTEGER)
-    FROM credit_balances AS b
-    WHERE b.id = ${balanceId} AND b.environment_id = ${ctx.environment.id} AND b.revoked_at_ms IS NULL`,
-  );
+export function reversed(ctx: Ctx, user: string, balanceId: string, note: string | null) {
+  return reverse(ctx.db, { ...common(ctx, user), balanceId, note });
 }
 
 /** A ledger row with the fields of interface.md, and `note` and `unit` (C16). Its id follows from what is unique. */

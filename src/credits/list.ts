@@ -1,10 +1,11 @@
-import { and, eq, getTableColumns, gt, type Placeholder, type SQL, type SQLWrapper, sql } from "drizzle-orm";
+import { and, eq, gt, type Placeholder, type SQLWrapper, sql } from "drizzle-orm";
 import type { Ctx } from "../context.ts";
-import { type Selected, selecting } from "../db/prepared.ts";
+import { selecting } from "../db/prepared.ts";
 import { creditBalances } from "../db/schema.ts";
-import { type BalanceRow, inSpendingOrder, presentBalance } from "./balance.ts";
+import { inSpendingOrder, payingColumns, presentBalance, presentedColumns } from "./balance.ts";
 import { readRules, rulesPassFilter } from "./match.ts";
 import type { ListInput, ListOutput } from "./schemas.ts";
+import { aboutUser, type User } from "./user.ts";
 
 const isLive = (environmentId: number | Placeholder, userId: string | SQLWrapper, nowMs: number | Placeholder) =>
   and(
@@ -15,20 +16,17 @@ const isLive = (environmentId: number | Placeholder, userId: string | SQLWrapper
     gt(creditBalances.expiresAtMs, nowMs),
   );
 
-const selectLive = selecting(
-  getTableColumns(creditBalances),
-  creditBalances,
-  isLive(sql.placeholder("environmentId"), sql.placeholder("userId"), sql.placeholder("nowMs")),
-);
+const isLiveOf = (user: SQLWrapper) => isLive(sql.placeholder("environmentId"), user, sql.placeholder("nowMs"));
+const selectShown = aboutUser((user) => selecting(presentedColumns, creditBalances, isLiveOf(user)));
+const selectPaying = aboutUser((user) => selecting(payingColumns, creditBalances, isLiveOf(user)));
 
-/** The user's balances that can pay now: one index range, however many are dead. The user may be found by a query. */
-export function liveBalances(ctx: Ctx, userId: string | SQL, nowMs: number = ctx.now()): Selected<BalanceRow> {
-  if (typeof userId !== "string") return liveBalancesQuery(ctx, userId, nowMs);
-  return selectLive(ctx.db, { environmentId: ctx.environment.id, userId, nowMs });
+/** The user's balances that can pay now: one index range, however many are dead. */
+export function liveBalances(ctx: Ctx, user: User) {
+  return selectPaying(ctx, user, { nowMs: ctx.now() });
 }
 
-/** The same as a query of Drizzle's, which may be narrowed further. */
-export function liveBalancesQuery(ctx: Ctx, userId: string | SQL, nowMs: number = ctx.now()) {
+/** The same, all of each, as a query of Drizzle's, which may be narrowed further. */
+export function liveBalancesQuery(ctx: Ctx, userId: string, nowMs: number) {
   return ctx.db
     .select()
     .from(creditBalances)
@@ -50,7 +48,7 @@ export async function list(ctx: Ctx, input: ListInput): Promise<ListOutput> {
   const { userId, event } = input;
   // One moment for the query and for the statuses: what is live in the one is active in the other.
   const nowMs = ctx.now();
-  const rows = await (input.includeExpired ? everyBalance(ctx, userId) : liveBalances(ctx, userId, nowMs));
+  const rows = await (input.includeExpired ? everyBalance(ctx, userId) : selectShown(ctx, userId, { nowMs }));
   const covering = rows.filter((row) => event === undefined || rulesPassFilter(readRules(row.matches), event));
   return { credits: inSpendingOrder(covering).map((row) => presentBalance(row, nowMs)) };
 }

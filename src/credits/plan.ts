@@ -11,9 +11,10 @@ import type { PlanInput, PlanOutput } from "./schemas.ts";
  * What an event would debit if it came now: by the same burn-down, over the same state, due holds counted as returned;
  * and why each other balance would not pay. Changes nothing (U11).
  */
-export async function plan(ctx: Ctx, input: PlanInput): Promise<PlanOutput> {
-  const nowMs = ctx.now();
-  const [stored, due] = await ctx.db.batch([everyBalance(ctx, input.userId), dueHolds(ctx, input.userId, nowMs)]);
+export async function plan(request: Ctx, input: PlanInput): Promise<PlanOutput> {
+  const nowMs = request.now();
+  const ctx = { ...request, now: () => nowMs };
+  const [stored, due] = await ctx.db.batch([everyBalance(ctx, input.userId), dueHolds(ctx, input.userId)]);
   const rows = afterReturn(stored, due.map(readHold));
   const { legs, uncovered } = burnDown(spendable(rows, nowMs), input);
   const paying = new Set(legs.map((leg) => leg.balance.id));

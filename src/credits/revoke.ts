@@ -14,13 +14,12 @@ import type { RevokeInput, RevokeOutput } from "./schemas.ts";
 export async function revoke(ctx: Ctx, input: RevokeInput): Promise<RevokeOutput> {
   const { balanceId } = input;
   const isIt = and(eq(creditBalances.environmentId, ctx.environment.id), eq(creditBalances.id, balanceId));
-  const owner = sql`(SELECT user_id FROM credit_balances WHERE environment_id = ${ctx.environment.id} AND id = ${balanceId})`;
   const [[found], dueRows] = await ctx.db.batch([
     ctx.db
       .select({ userId: creditBalances.userId, revokedAtMs: creditBalances.revokedAtMs })
       .from(creditBalances)
       .where(isIt),
-    dueHolds(ctx, owner),
+    dueHolds(ctx, { ofBalance: balanceId }),
   ]);
   if (found === undefined) throw balanceNotFound();
   const due = dueRows.map(readHold);
@@ -29,7 +28,7 @@ export async function revoke(ctx: Ctx, input: RevokeInput): Promise<RevokeOutput
     await landAfterDue(ctx, found.userId, due, (returns) =>
       batchAll(ctx.db, [
         ...returns,
-        reversed(ctx, balanceId, input.reason ?? null),
+        reversed(ctx, found.userId, balanceId, input.reason ?? null),
         ctx.db
           .update(creditBalances)
           .set({ revokedAtMs: sql`CAST(${ctx.now()} AS INTEGER)` })

@@ -4,7 +4,7 @@ import { burnDown } from "../credits/burn-down.ts";
 import {
   afterReturn,
   balancesOfDueHolds,
-  balancesOfHolds,
+  balancesOfHold,
   dueHolds,
   type Hold,
   readHold,
@@ -23,8 +23,6 @@ import {
   asHold,
   committedLate,
   isClosed,
-  isReservation,
-  ownerOf,
   reservationClosed,
   reservationNotFound,
   storedReservation,
@@ -72,12 +70,12 @@ export async function commit(request: Ctx, reservationId: string, input: CommitI
 
 /** All that a commit must know, in one trip: the reservation's owner is found on the way. */
 async function readState(ctx: Ctx, reservationId: string, eventId: string) {
-  const owner = ownerOf(ctx, reservationId);
+  const owner = { ofReservation: reservationId };
   const [[reservation], [stored], live, ofOwn, dueRows, ofDue] = await ctx.db.batch([
     storedReservation(ctx, reservationId),
     storedEvent(ctx, eventId),
     liveBalances(ctx, owner),
-    balancesOfHolds(ctx, owner, isReservation(ctx, reservationId)),
+    balancesOfHold(ctx, reservationId),
     dueHolds(ctx, owner),
     balancesOfDueHolds(ctx, owner),
   ]);

@@ -1,15 +1,7 @@
 import type { Ctx } from "../context.ts";
 import { burnDown } from "../credits/burn-down.ts";
-import {
-  afterReturn,
-  balancesOfDueHolds,
-  dueHolds,
-  readHold,
-  returnedDue,
-  settleDue,
-  spendable,
-} from "../credits/holds.ts";
-import { liveBalances } from "../credits/list.ts";
+import { returnedDue, settleDue } from "../credits/holds.ts";
+import { readAccount } from "./account.ts";
 import { persevere } from "./attempts.ts";
 import { insufficient } from "./payment.ts";
 import { stampRequest } from "./request-hash.ts";
@@ -26,18 +18,12 @@ export async function recordEvent(request: Ctx, input: EventInput): Promise<Reco
   const { userId, eventId } = input;
   const stamp = await stampRequest(request, ["event"], input);
   return persevere(request, stamp.nonce, async (ctx) => {
-    const [[stored], live, dueRows, ofDue] = await ctx.db.batch([
-      storedEvent(ctx, eventId),
-      liveBalances(ctx, userId),
-      dueHolds(ctx, userId),
-      balancesOfDueHolds(ctx, userId),
-    ]);
-    const due = dueRows.map(readHold);
+    const { stored, due, able } = await readAccount(ctx, userId, storedEvent(ctx, eventId));
     if (stored !== undefined) {
       await settleDue(ctx, userId, due);
       return replayEvent(eventId, stored, stamp);
     }
-    const payment = burnDown(spendable(afterReturn([...live, ...ofDue], due), ctx.now()), input);
+    const payment = burnDown(able, input);
     if (payment.uncovered !== null && input.onShortage === "reject") {
       await settleDue(ctx, userId, due);
       throw insufficient(ctx, payment.uncovered);

@@ -1,8 +1,8 @@
-import { type SQL, sql } from "drizzle-orm";
+import { sql } from "drizzle-orm";
 import type { Ctx } from "../context.ts";
 import { fromSteps, presentQuantities, type Quantities } from "../credits/amount.ts";
 import type { SpendableBalance } from "../credits/balance.ts";
-import type { Leg, Payment } from "../credits/burn-down.ts";
+import type { Payment } from "../credits/burn-down.ts";
 import { countActivity } from "../db/activity.ts";
 import { PurserError } from "../errors.ts";
 
@@ -16,39 +16,44 @@ export function insufficient(ctx: Ctx, uncovered: Quantities): PurserError {
 
 export type PlannedPayment = Payment<SpendableBalance>;
 
-/**
- * The SQL of an answer's debits as JSON. What each balance is left with is read as the batch runs, since a plan may be
- * older; it is written as a decimal, digit by digit, because SQLite prints doubles inexactly.
- */
-export function debitsJson(ctx: Ctx, userId: string, legs: readonly Leg<SpendableBalance>[]): SQL {
-  const planned = legs.map(({ balance, amountSteps }) => ({
-    balanceId: balance.id,
-    amount: fromSteps(balance.unit, amountSteps),
-    amountSteps,
-  }));
-  // Below zero the debit that follows aborts the batch; until then this must be a number.
-  const left = sql`max(0, b.remaining_steps - (leg.value ->> 'amountSteps'))`;
-  return sql`(
-    SELECT json_group_array(json_object(
-      'balanceId', b.id, 'packId', b.pack_id, 'unit', b.unit, 'amount', leg.value -> 'amount',
-      'remaining', json(rtrim(rtrim(iif(b.unit = 'cents',
-        printf('%d.%06d', ${left} / 1000000, ${left} % 1000000), printf('%d.%03d', ${left} / 1000, ${left} % 1000)
-      ), '0'), '.'))
-    ))
-    FROM json_each(${JSON.stringify(planned)}) AS leg CROSS JOIN credit_balances AS b
-    WHERE b.environment_id = ${ctx.environment.id} AND b.user_id = ${userId} AND b.id = leg.value ->> 'balanceId'
-  )`;
+/** What a statement that writes a payment is given as `legs`, for `debitsSql` or `legsSql`. */
+export function plannedLegs({ legs }: PlannedPayment): string {
+  return JSON.stringify(
+    legs.map(({ balance, amountSteps }) => ({
+      balanceId: balance.id,
+      amount: fromSteps(balance.unit, amountSteps),
+      amountSteps,
+    })),
+  );
 }
 
-/** The SQL of a hold's legs as JSON, in steps (credits/holds.ts, HeldLeg). */
-export function legsJson(ctx: Ctx, userId: string, legs: readonly Leg<SpendableBalance>[]): SQL {
-  const planned = legs.map(({ balance, amountSteps }) => ({ balanceId: balance.id, amountSteps }));
-  return sql`(
-    SELECT json_group_array(json_object(
-      'balanceId', b.id, 'packId', b.pack_id, 'unit', b.unit, 'amountSteps', leg.value ->> 'amountSteps',
-      'remainingSteps', b.remaining_steps - (leg.value ->> 'amountSteps')
-    ))
-    FROM json_each(${JSON.stringify(planned)}) AS leg CROSS JOIN credit_balances AS b
-    WHERE b.environment_id = ${ctx.environment.id} AND b.user_id = ${userId} AND b.id = leg.value ->> 'balanceId'
-  )`;
-}
+const fromLegs = sql`
+  FROM json_each(${sql.placeholder("legs")}) AS leg CROSS JOIN credit_balances AS b
+  WHERE b.environment_id = ${sql.placeholder("environmentId")} AND b.user_id = ${sql.placeholder("userId")}
+    AND b.id = leg.value ->> 'balanceId'`;
+
+// Below zero the debit that follows aborts the batch; until then this must be a number.
+const left = sql`max(0, b.remaining_steps - (leg.value ->> 'amountSteps'))`;
+
+/**
+ * An answer's debits as JSON. What each balance is left with is read as the batch runs, since a plan may be older; it is
+ * written as a decimal, digit by digit, because SQLite prints doubles inexactly.
+ */
+export const debitsSql = sql`(
+  SELECT json_group_array(json_object(
+    'balanceId', b.id, 'packId', b.pack_id, 'unit', b.unit, 'amount', leg.value -> 'amount',
+    'remaining', json(rtrim(rtrim(iif(b.unit = 'cents',
+      printf('%d.%06d', ${left} / 1000000, ${left} % 1000000), printf('%d.%03d', ${left} / 1000, ${left} % 1000)
+    ), '0'), '.'))
+  ))
+  ${fromLegs}
+)`;
+
+/** A hold's legs as JSON, in steps (credits/holds.ts, HeldLeg). */
+export const legsSql = sql`(
+  SELECT json_group_array(json_object(
+    'balanceId', b.id, 'packId', b.pack_id, 'unit', b.unit, 'amountSteps', leg.value ->> 'amountSteps',
+    'remainingSteps', b.remaining_steps - (leg.value ->> 'amountSteps')
+  ))
+  ${fromLegs}
+)`;

@@ -5,7 +5,6 @@ import { landed, OVERTAKEN, persevere } from "./attempts.ts";
 import type { ReleaseOutput } from "./schemas.ts";
 import {
   asHold,
-  ownerOf,
   presentLeg,
   type ReservationRow,
   reservationClosed,
@@ -21,7 +20,7 @@ export async function release(request: Ctx, reservationId: string): Promise<Rele
   return persevere(request, request.newId(""), async (ctx) => {
     const [[reservation], dueRows] = await ctx.db.batch([
       storedReservation(ctx, reservationId),
-      dueHolds(ctx, ownerOf(ctx, reservationId)),
+      dueHolds(ctx, { ofReservation: reservationId }),
     ]);
     if (reservation === undefined) throw reservationNotFound();
     const { userId, state } = reservation;

@@ -2,24 +2,16 @@ import { sql } from "drizzle-orm";
 import type { Ctx } from "../context.ts";
 import { fromSteps, presentQuantities } from "../credits/amount.ts";
 import { burnDown } from "../credits/burn-down.ts";
-import {
-  afterReturn,
-  balancesOfDueHolds,
-  dueHolds,
-  readHold,
-  readLegs,
-  returnedDue,
-  settleDue,
-  spendable,
-} from "../credits/holds.ts";
+import { readLegs, returnedDue, settleDue } from "../credits/holds.ts";
 import { appended } from "../credits/ledger.ts";
-import { liveBalances } from "../credits/list.ts";
-import { batchAround, rows, type Statement } from "../db/statement.ts";
+import { prepared } from "../db/prepared.ts";
+import { batchAround, type Statement } from "../db/statement.ts";
 import { PurserError } from "../errors.ts";
 import { assert } from "../lib/assert.ts";
 import { iso } from "../lib/time.ts";
+import { readAccount } from "./account.ts";
 import { landed, OVERTAKEN, persevere } from "./attempts.ts";
-import { insufficient, legsJson, type PlannedPayment } from "./payment.ts";
+import { insufficient, legsSql, type PlannedPayment, plannedLegs } from "./payment.ts";
 import { compareStamp, type Stamp, stampRequest } from "./request-hash.ts";
 import type { ReserveInput, ReserveOutput } from "./schemas.ts";
 import { presentLeg, storedReservation } from "./stored-reservation.ts";
@@ -40,24 +32,17 @@ export async function reserve(request: Ctx, input: ReserveInput): Promise<Reserv
   const { userId } = body;
   const stamp = await stampRequest(request, ["reserve"], body);
   return persevere(request, stamp.nonce, async (ctx) => {
-    const [[stored], live, dueRows, ofDue] = await ctx.db.batch([
-      storedReservation(ctx, reservationId),
-      liveBalances(ctx, userId),
-      dueHolds(ctx, userId),
-      balancesOfDueHolds(ctx, userId),
-    ]);
-    const due = dueRows.map(readHold);
+    const { stored, due, able } = await readAccount(ctx, userId, storedReservation(ctx, reservationId));
     if (stored !== undefined) {
       await settleDue(ctx, userId, due);
       return replayReservation(reservationId, stored, stamp);
     }
-    const nowMs = ctx.now();
-    const payment = burnDown(spendable(afterReturn([...live, ...ofDue], due), nowMs), body);
+    const payment = burnDown(able, body);
     if (payment.uncovered !== null) {
       await settleDue(ctx, userId, due);
       throw insufficient(ctx, payment.uncovered);
     }
-    const held = { reservationId, body, payment, expiresAtMs: nowMs + body.expiresInSeconds * 1_000 };
+    const held = { reservationId, body, payment, expiresAtMs: ctx.now() + body.expiresInSeconds * 1_000 };
     return landReservation(ctx, held, stamp, returnedDue(ctx, userId, due));
   });
 }
@@ -114,20 +99,28 @@ async function landReservation(
   return { output: present(reservationId, row), replayed: false };
 }
 
+const open = prepared<StoredAnswer>(sql`
+  INSERT INTO reservations (
+    environment_id, id, user_id, event, model, quantities, legs, state, created_at_ms, expires_at_ms, request_hash
+  )
+  SELECT CAST(${sql.placeholder("environmentId")} AS INTEGER), ${sql.placeholder("id")}, ${sql.placeholder("userId")},
+    ${sql.placeholder("event")}, ${sql.placeholder("model")}, ${sql.placeholder("quantities")}, ${legsSql}, 'open',
+    CAST(${sql.placeholder("createdAtMs")} AS INTEGER), CAST(${sql.placeholder("expiresAtMs")} AS INTEGER),
+    ${sql.placeholder("requestHash")}
+  RETURNING legs, expires_at_ms AS "expiresAtMs"`);
+
 /** The statement that opens a reservation, and answers its legs. It comes first, so that a replay is noticed first. */
-function opened(ctx: Ctx, held: PlannedReservation, stamp: Stamp) {
-  const { body, payment, expiresAtMs } = held;
-  const times = JSON.stringify({ createdAtMs: ctx.now(), expiresAtMs });
-  return rows<StoredAnswer>(
-    ctx.db,
-    sql`
-    INSERT INTO reservations (
-      environment_id, id, user_id, event, model, quantities, legs, state, created_at_ms, expires_at_ms, request_hash
-    )
-    SELECT CAST(${ctx.environment.id} AS INTEGER), ${held.reservationId}, ${body.userId}, ${body.event},
-      ${body.model ?? null}, ${JSON.stringify(presentQuantities(body.quantities))},
-      ${legsJson(ctx, body.userId, payment.legs)}, 'open', n ->> 'createdAtMs', n ->> 'expiresAtMs', ${stamp.stored}
-    FROM (SELECT ${times} AS n)
-    RETURNING legs, expires_at_ms AS "expiresAtMs"`,
-  );
+function opened(ctx: Ctx, { reservationId, body, payment, expiresAtMs }: PlannedReservation, stamp: Stamp) {
+  return open(ctx.db, {
+    environmentId: ctx.environment.id,
+    id: reservationId,
+    userId: body.userId,
+    event: body.event,
+    model: body.model ?? null,
+    quantities: JSON.stringify(presentQuantities(body.quantities)),
+    legs: plannedLegs(payment),
+    createdAtMs: ctx.now(),
+    expiresAtMs,
+    requestHash: stamp.stored,
+  });
 }

@@ -5,14 +5,14 @@ import { presentQuantities } from "../credits/amount.ts";
 import { appended } from "../credits/ledger.ts";
 import type { PresentedPayment } from "../credits/schemas.ts";
 import { countActivity } from "../db/activity.ts";
-import { selecting } from "../db/prepared.ts";
+import { prepared, selecting } from "../db/prepared.ts";
 import { usageEvents } from "../db/schema.ts";
-import { batchAround, rows, type Statement } from "../db/statement.ts";
+import { batchAround, type Statement } from "../db/statement.ts";
 import { PurserError } from "../errors.ts";
 import { assert } from "../lib/assert.ts";
 import type { JsonObject } from "../lib/json.ts";
 import { landed, OVERTAKEN } from "./attempts.ts";
-import { debitsJson, type PlannedPayment } from "./payment.ts";
+import { debitsSql, type PlannedPayment, plannedLegs } from "./payment.ts";
 import { compareStamp, type Stamp } from "./request-hash.ts";
 import type { EventOutput } from "./schemas.ts";
 
@@ -101,34 +101,41 @@ export async function landEvent(
   return { output: presentEvent(paid.eventId, row), replayed: false };
 }
 
+const record = prepared<StoredAnswer>(sql`
+  INSERT INTO usage_events (
+    environment_id, user_id, occurred_by_ms, seq, event_id, event, model, count_steps, tokens_steps, seconds_steps,
+    cents_steps, properties, occurred_at_ms, received_at_ms, reservation_id, request_hash, debits, uncovered
+  )
+  SELECT n ->> 'environmentId', ${sql.placeholder("userId")},
+    max(n ->> 'occurredAtMs', coalesce(last.occurred_by_ms, n ->> 'occurredAtMs')), coalesce(last.seq, 0) + 1,
+    ${sql.placeholder("eventId")}, ${sql.placeholder("event")}, ${sql.placeholder("model")}, n ->> 'count',
+    n ->> 'tokens', n ->> 'seconds', n ->> 'cents', ${sql.placeholder("properties")}, n ->> 'occurredAtMs',
+    n ->> 'receivedAtMs', ${sql.placeholder("reservationId")}, ${sql.placeholder("requestHash")}, ${debitsSql},
+    ${sql.placeholder("uncovered")}
+  FROM (SELECT ${sql.placeholder("numbers")} AS n) LEFT JOIN (
+    SELECT occurred_by_ms, seq FROM usage_events
+    WHERE environment_id = ${sql.placeholder("environmentId")} AND user_id = ${sql.placeholder("userId")}
+    ORDER BY occurred_by_ms DESC, seq DESC LIMIT 1
+  ) AS last
+  RETURNING debits, uncovered`);
+
 /** The statement that records an event, and answers what goes out. JSON carries the numbers: D1 binds them as REAL. */
 function recorded(ctx: Ctx, paid: PaidEvent, stamp: Stamp) {
-  const { userId, quantities, payment } = paid;
+  const { userId, eventId, event, model, reservationId, quantities, payment } = paid;
+  const environmentId = ctx.environment.id;
   const receivedAtMs = ctx.now();
-  const numbers = JSON.stringify({
-    environmentId: ctx.environment.id,
-    ...quantities,
-    occurredAtMs: paid.occurredAt ?? receivedAtMs,
-    receivedAtMs,
+  const occurredAtMs = paid.occurredAt ?? receivedAtMs;
+  return record(ctx.db, {
+    environmentId,
+    userId,
+    eventId,
+    event,
+    model,
+    reservationId,
+    numbers: JSON.stringify({ environmentId, ...quantities, occurredAtMs, receivedAtMs }),
+    properties: paid.properties === undefined ? null : JSON.stringify(paid.properties),
+    requestHash: stamp.stored,
+    legs: plannedLegs(payment),
+    uncovered: payment.uncovered === null ? null : JSON.stringify(presentQuantities(payment.uncovered)),
   });
-  const properties = paid.properties === undefined ? null : JSON.stringify(paid.properties);
-  const uncovered = payment.uncovered === null ? null : JSON.stringify(presentQuantities(payment.uncovered));
-  return rows<StoredAnswer>(
-    ctx.db,
-    sql`
-    INSERT INTO usage_events (
-      environment_id, user_id, occurred_by_ms, seq, event_id, event, model, count_steps, tokens_steps, seconds_steps,
-      cents_steps, properties, occurred_at_ms, received_at_ms, reservation_id, request_hash, debits, uncovered
-    )
-    SELECT n ->> 'environmentId', ${userId}, max(n ->> 'occurredAtMs', coalesce(last.occurred_by_ms, n ->> 'occurredAtMs')),
-      coalesce(last.seq, 0) + 1, ${paid.eventId}, ${paid.event}, ${paid.model}, n ->> 'count', n ->> 'tokens',
-      n ->> 'seconds', n ->> 'cents', ${properties}, n ->> 'occurredAtMs', n ->> 'receivedAtMs',
-      ${paid.reservationId}, ${stamp.stored}, ${debitsJson(ctx, userId, payment.legs)}, ${uncovered}
-    FROM (SELECT ${numbers} AS n) LEFT JOIN (
-      SELECT occurred_by_ms, seq FROM usage_events
-      WHERE environment_id = ${ctx.environment.id} AND user_id = ${userId}
-      ORDER BY occurred_by_ms DESC, seq DESC LIMIT 1
-    ) AS last
-    RETURNING debits, uncovered`,
-  );
 }

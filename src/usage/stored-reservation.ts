@@ -1,4 +1,4 @@
-import { and, eq, getTableColumns, type SQL, sql } from "drizzle-orm";
+import { and, eq, sql } from "drizzle-orm";
 import type { Ctx } from "../context.ts";
 import { fromSteps } from "../credits/amount.ts";
 import { type HeldLeg, type Hold, readLegs } from "../credits/holds.ts";
@@ -7,13 +7,21 @@ import { reservations } from "../db/schema.ts";
 import { write } from "../db/statement.ts";
 import { PurserError } from "../errors.ts";
 
-export type ReservationRow = typeof reservations.$inferSelect;
-
-export const isReservation = (ctx: Ctx, reservationId: string) =>
-  and(eq(reservations.environmentId, ctx.environment.id), eq(reservations.id, reservationId));
+const columns = {
+  id: reservations.id,
+  userId: reservations.userId,
+  event: reservations.event,
+  model: reservations.model,
+  legs: reservations.legs,
+  state: reservations.state,
+  expiresAtMs: reservations.expiresAtMs,
+  settledEventId: reservations.settledEventId,
+  requestHash: reservations.requestHash,
+};
+export type ReservationRow = Pick<typeof reservations.$inferSelect, keyof typeof columns>;
 
 const selectReservation = selecting(
-  getTableColumns(reservations),
+  columns,
   reservations,
   and(eq(reservations.environmentId, sql.placeholder("environmentId")), eq(reservations.id, sql.placeholder("id"))),
 );
@@ -21,11 +29,6 @@ const selectReservation = selecting(
 /** The reservation by its id: at most one row. */
 export function storedReservation(ctx: Ctx, reservationId: string) {
   return selectReservation(ctx.db, { environmentId: ctx.environment.id, id: reservationId });
-}
-
-/** Whose it is, for what is read in the same trip as the reservation itself. */
-export function ownerOf(ctx: Ctx, reservationId: string): SQL {
-  return sql`(SELECT user_id FROM reservations WHERE environment_id = ${ctx.environment.id} AND id = ${reservationId})`;
 }
 
 export function asHold(row: ReservationRow): Hold {
