@@ -24,7 +24,7 @@ export type Caller =
 export interface World {
   /** Milliseconds since the epoch. */
   readonly now: () => number;
-  /** 128 random bits in base62, behind `prefix`: `newId("crb_")`. */
+  /** 22 random characters of base62, more than 128 bits, behind `prefix`: `newId("crb_")`. */
   readonly newId: (prefix: string) => string;
 }
 

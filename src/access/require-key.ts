@@ -46,7 +46,10 @@ export async function serveKey<Answer>(
   // An error thrown below would pass the header by, so it is set on the response that Hono makes of it.
   const handOut = () => {
     const seen = bookmark() ?? (given !== undefined && isBookmark(given) ? given : key.bookmark);
-    if (seen !== null) c.header("x-d1-bookmark", seen);
+    if (seen === null) return;
+    // Hono makes a response anew to set a header on one that is there.
+    if (c.finalized) c.res.headers.set("x-d1-bookmark", seen);
+    else c.header("x-d1-bookmark", seen);
   };
   try {
     const caller = await identify();

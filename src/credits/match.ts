@@ -4,9 +4,11 @@ export interface MatchRule {
   readonly model?: string | undefined;
 }
 
+const NO_RULES: readonly MatchRule[] = [];
+
 /** Rules as they are stored: JSON that Purser wrote from a validated list. */
 export function readRules(stored: string): readonly MatchRule[] {
-  return JSON.parse(stored) as MatchRule[];
+  return stored === "[]" ? NO_RULES : (JSON.parse(stored) as MatchRule[]);
 }
 
 /** How far a failed comparison may fall back at each place of `part` (Knuth, Morris and Pratt). */

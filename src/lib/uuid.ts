@@ -8,7 +8,7 @@ export function parseUuid(text: string): string | null {
   return UUID.test(lower) ? lower : null;
 }
 
-/** A version 4 UUID of the 128 random bits that `newId("")` gives. */
+/** A version 4 UUID of the random bits that `newId("")` gives. */
 export function uuidOf(randomId: string): string {
   let bits = 0n;
   for (const character of randomId) bits = bits * 62n + BigInt(base62.indexOf(character));
