@@ -105,6 +105,27 @@ async function call(served: Served, { method, path, body }: Pick<Call, "method" 
   return response;
 }
 
+/** What every export reads besides: the person, its ids, the first row of lists that have none. */
+const EXPORT_READS = 60;
+
+/** Opens a link to all that is held about a user. */
+async function measureExport(served: Served, userId: string): Promise<Pick<CostRow, "operation" | "cost" | "allowed">> {
+  const minted = await call(served, { path: "/api/v1/export-person", body: { distinctId: userId } });
+  const { downloadUrl } = (await minted.json()) as { downloadUrl: string };
+  await spent(served);
+  const { person, events } = (await (await fetch(downloadUrl)).json()) as {
+    person: { credits: { balances: unknown[]; ledger: unknown[] }; exports: unknown[] };
+    events: { metering: unknown[] };
+  };
+  const { balances, ledger } = person.credits;
+  const lists = [balances, ledger, person.exports, events.metering];
+  const rows = lists.reduce((sum, list) => sum + list.length, 0);
+  // Balances come 500 to a page, all else 2,000; the two trips besides note the opening and the end.
+  const pages = Math.ceil(balances.length / 500) + Math.ceil((rows - balances.length) / 2_000);
+  const allowed = costs(2 + pages, Math.floor(1.05 * rows) + EXPORT_READS, 2);
+  return { operation: "export", cost: await spent(served), allowed };
+}
+
 const spent = async (served: Served): Promise<Cost> =>
   (await fetch(`${served.url}/bench/cost`)).json() as Promise<Cost>;
 
@@ -142,6 +163,7 @@ export async function measureCosts(served: Served, tag: string): Promise<CostRow
         await (await call(served, one)).arrayBuffer();
         rows.push({ operation: one.operation, live, dead, cost: await spent(served), allowed: one.allowed(live) });
       }
+      rows.push({ live, dead, ...(await measureExport(served, userId)) });
     }
   }
   return rows;

@@ -10,7 +10,10 @@ export default {
   async fetch(request, env, ctx) {
     counting ??= countingD1(env.DB);
     if (new URL(request.url).pathname === "/bench/cost") return Response.json(counting.spent() satisfies Cost);
-    return app.fetch(request, { ...env, DB: counting.d1 }, ctx);
+    // Every request has a session; what is written behind the answers (db/activity.ts) has none, and is no request's.
+    const { withSession } = counting.d1;
+    const DB = { withSession, prepare: env.DB.prepare.bind(env.DB) } as unknown as D1Database;
+    return app.fetch(request, { ...env, DB }, ctx);
   },
   scheduled: (_controller, env, ctx) => ctx.waitUntil(scheduled(env)),
 } satisfies ExportedHandler<Env>;
