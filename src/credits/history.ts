@@ -21,9 +21,11 @@ export interface LedgerPage {
   readonly nextCursor: string | null;
 }
 
+const scopeOf = (ctx: Ctx, input: HistoryInput) => [ctx.environment.id, input.userId, input.balanceId ?? ""];
+
 /** What `history` presents: the rows themselves, which also say what each motion left. */
 export async function ledgerPage(ctx: Ctx, input: HistoryInput): Promise<LedgerPage> {
-  const scope = [ctx.environment.id, input.userId, input.balanceId ?? ""];
+  const scope = scopeOf(ctx, input);
   const before = input.cursor === undefined ? null : await openCursor(input.cursor, scope);
   if (input.cursor !== undefined && before === null) {
     throw invalid("cursor", "is not a cursor that this list gave out");
@@ -34,6 +36,25 @@ export async function ledgerPage(ctx: Ctx, input: HistoryInput): Promise<LedgerP
   if (last === undefined && input.balanceId !== undefined) throw balanceNotFound();
   const isMore = last !== undefined && (input.balanceId === undefined ? last.seq > 1 : last.previousSeq !== null);
   return { rows: entries, nextCursor: isMore ? await sealCursor(last.seq, scope) : null };
+}
+
+/** As many motions are looked at for one page of those of one reason: no index tells which they are. */
+export const lookedAtMax = 1_000;
+
+/**
+ * As `ledgerPage`, of the motions of one reason: those among the next `lookedAtMax`, so that a page may hold fewer than
+ * `limit`, or none, and others follow all the same.
+ */
+export async function ledgerPageOfReason(
+  ctx: Ctx,
+  input: HistoryInput,
+  reason: LedgerRow["reason"],
+): Promise<LedgerPage> {
+  const lookedAt = await ledgerPage(ctx, { ...input, limit: lookedAtMax });
+  const found = lookedAt.rows.filter((row) => row.reason === reason);
+  const last = found[input.limit - 1];
+  if (last === undefined || found.length === input.limit) return { rows: found, nextCursor: lookedAt.nextCursor };
+  return { rows: found.slice(0, input.limit), nextCursor: await sealCursor(last.seq, scopeOf(ctx, input)) };
 }
 
 const columns = sql.raw(`seq, balance_id AS balanceId, pack_id AS packId, unit, delta_steps AS deltaSteps,

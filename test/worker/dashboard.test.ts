@@ -8,6 +8,7 @@ import { randomId } from "../../src/lib/ids.ts";
 import { countingD1 } from "../support/counting-d1.ts";
 import { faultyD1 } from "../support/faulty-d1.ts";
 import { expectLedgerInvariants } from "../support/invariants.ts";
+import { seedBalances, seedMotions } from "../support/lives.ts";
 import { Clock, makeApp, makeCtx, makeLegacyPack, type TestApp } from "../support/world.ts";
 
 afterAll(expectLedgerInvariants);
@@ -257,6 +258,88 @@ describe("a page that the database is too busy for", () => {
     const line = { level: "warn", code: "temporarily_unavailable", fault: "database_overloaded", requestId };
     expect([answer.status, log.mock.calls]).toEqual([503, [[JSON.stringify(line)]]]);
     log.mockRestore();
+  });
+});
+
+describe("a list of the dashboard", () => {
+  /** The rows of one page's table, by what `pattern` finds in them, and where its link of this name leads. */
+  async function read(browser: ReturnType<typeof browse>, path: string, pattern: RegExp, link: string) {
+    const text = (await (await browser.get(path)).text()).replaceAll("&amp;", "&");
+    const next = new RegExp(`href="([^"#]*)[^"]*">${link}<`).exec(text)?.[1];
+    return { found: [...text.matchAll(pattern)].map(([, found = ""]) => found), next, text };
+  }
+
+  it("finds every motion of a reason, page by page, however far apart they are", async () => {
+    const clock = new Clock();
+    const app = await makeApp();
+    const { live } = app.environments;
+    const packId = await makeLegacyPack(app.appId, "Pack", "count");
+    const ctx = makeCtx(live, clock);
+    const give = async (times: number, name: string) => {
+      for (let n = 0; n < times; n++) {
+        await grant(ctx, grantInput.parse({ userId: "u1", packId, quantity: 1, notes: `${name}-${n}.` }));
+      }
+    };
+    await give(3, "old");
+    const [balanceId = ""] = await seedBalances(live, "u1", 1);
+    await seedMotions(live, "u1", balanceId, 2_300);
+    await give(70, "new");
+    const counting = countingD1(env.DB);
+    const browser = browse(clock, { DB: counting.d1 });
+    await browser.signIn();
+    const notes: string[] = [];
+    let path: string | undefined = `/admin/apps/${app.appId}/live/users?userId=u1&reason=grant`;
+    const counts: number[] = [];
+    while (path !== undefined && counts.length < 10) {
+      counting.spent();
+      const page = await read(browser, path, /<td>((?:old|new)-\d+\.)</g, "Older");
+      expect(counting.spent().rowsRead).toBeLessThan(3_000);
+      notes.push(...page.found);
+      counts.push(page.found.length);
+      path = page.next;
+    }
+    expect(notes).toEqual([
+      ...Array.from({ length: 70 }, (_, n) => `new-${69 - n}.`),
+      ...Array.from({ length: 3 }, (_, n) => `old-${2 - n}.`),
+    ]);
+    expect(counts).toEqual([50, 20, 0, 3]);
+    const ofBalance = `/admin/apps/${app.appId}/live/users?userId=u1&reason=grant&balanceId=${balanceId}`;
+    let next: string | undefined = ofBalance;
+    let grants = 0;
+    for (let pages = 0; next !== undefined && pages < 10; pages++) {
+      const page = await read(browser, next, /<td>(grant)</g, "Older");
+      grants += page.found.length;
+      next = page.next;
+    }
+    expect(grants).toBe(1);
+    const wrong = await browser.get(`/admin/apps/${app.appId}/live/users?userId=u1&reason=theft`);
+    expect(wrong.status).toBe(400);
+  });
+
+  it("shows every key of its mode, page by page, for a bounded number of rows", async () => {
+    const clock = new Clock();
+    const app = await makeApp();
+    await env.DB.prepare(
+      `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 600)
+       INSERT INTO api_keys (hash, id, environment_id, kind, hint, created_at_ms)
+       SELECT ?1 || i, 'key_' || ?1 || i, CAST(?2 AS INTEGER), 'secret', 'hint-' || i || '.', i FROM n`,
+    )
+      .bind(app.appId, app.environments.live.id)
+      .run();
+    const counting = countingD1(env.DB);
+    const browser = browse(clock, { DB: counting.d1 });
+    await browser.signIn();
+    const hints: string[] = [];
+    let path: string | undefined = `/admin/apps/${app.appId}/live/keys`;
+    for (let pages = 0; path !== undefined && pages < 10; pages++) {
+      counting.spent();
+      const page = await read(browser, path, /<code>(hint-\d+\.)</g, "More keys");
+      expect(counting.spent().rowsRead).toBeLessThan(300);
+      hints.push(...page.found);
+      path = page.next;
+    }
+    expect(new Set(hints)).toEqual(new Set(Array.from({ length: 600 }, (_, n) => `hint-${n + 1}.`)));
+    expect(hints).toHaveLength(600);
   });
 });
 

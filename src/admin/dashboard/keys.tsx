@@ -2,16 +2,17 @@ import type { Context } from "hono";
 import type { PurserError } from "../../errors.ts";
 import { createKey } from "../create-key.ts";
 import { readEndUserAuth, setEndUserAuth } from "../end-user-auth.ts";
-import { listKeys } from "../list-keys.ts";
+import { keysPage as readKeys } from "../list-keys.ts";
 import { revokeKey } from "../revoke-key.ts";
 import { type CreateKeyOutput, createKeyInput, type KeyOutput, setEndUserAuthInput } from "../schemas.ts";
 import { type TokenTest, testUserToken } from "../test-user-token.ts";
 import { Choice, CopyBox, Field, Hidden, LongText, Table, Tag } from "./components.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
 import { attempt, type Form, filled, parse } from "./form.ts";
-import { time } from "./format.ts";
+import { query, time } from "./format.ts";
 import { FormToken, page, pathIn } from "./layout.tsx";
 
+const SHOWN_MAX = 100;
 const TOLD: Readonly<Record<string, string>> = {
   app: "The application is made. It needs keys to be of use.",
   revoked: "The key is revoked. It works nowhere after 30 seconds at the latest.",
@@ -25,8 +26,8 @@ interface Outcome {
 }
 
 async function keysPage(c: Context<DashboardEnv>, outcome: Outcome = {}) {
-  const { appId, mode } = c.var.ctx.environment;
-  const { keys } = await listKeys(c.var.root, appId);
+  const { id, appId, mode } = c.var.ctx.environment;
+  const listed = await readKeys(c.var.root, id, SHOWN_MAX, c.req.query("after"));
   const told = TOLD[c.req.query("told") ?? ""];
   return page(
     c,
@@ -49,14 +50,20 @@ async function keysPage(c: Context<DashboardEnv>, outcome: Outcome = {}) {
           </dd>
         </dl>
       </section>
-      <Keys c={c} keys={keys.filter((key) => key.mode === mode)} />
+      <Keys c={c} keys={listed.keys} next={listed.next} />
       <TokenSetting c={c} setting={(await readEndUserAuth(c.var.root, appId, mode)).setting} />
       <TokenTester c={c} test={outcome.test} />
     </>,
   );
 }
 
-const Keys = ({ c, keys }: { c: Context<DashboardEnv>; keys: readonly KeyOutput[] }) => (
+interface KeysProps {
+  readonly c: Context<DashboardEnv>;
+  readonly keys: readonly KeyOutput[];
+  readonly next: string | null;
+}
+
+const Keys = ({ c, keys, next }: KeysProps) => (
   <section class="card">
     <h2>Keys of the {c.var.ctx.environment.mode} mode</h2>
     <Table
@@ -81,6 +88,10 @@ const Keys = ({ c, keys }: { c: Context<DashboardEnv>; keys: readonly KeyOutput[
         ),
       ])}
     />
+    <p>
+      {filled(c.req.query(), "after") !== undefined && <a href={pathIn(c, "keys")}>First keys</a>}{" "}
+      {next !== null && <a href={`${pathIn(c, "keys")}${query({ after: next })}`}>More keys</a>}
+    </p>
     <form method="post" action={pathIn(c, "keys")} class="row">
       <FormToken c={c} />
       <Choice

@@ -1,6 +1,6 @@
 import type { Context } from "hono";
 import { fromSteps } from "../../credits/amount.ts";
-import type { LedgerPage } from "../../credits/history.ts";
+import { type LedgerPage, lookedAtMax } from "../../credits/history.ts";
 import type { LedgerRow } from "../../credits/ledger.ts";
 import { ledgerReason } from "../../credits/schemas.ts";
 import { iso } from "../../lib/time.ts";
@@ -23,7 +23,6 @@ interface LedgerProps {
 
 export const Ledger = ({ c, form, balances, page, drawn }: LedgerProps) => {
   const { userId = "", balanceId = "", reason = "" } = form;
-  const rows = page.rows.filter((row) => reason === "" || row.reason === reason);
   const link = (fields: Record<string, string>) =>
     `${pathIn(c, "users")}${query({ userId, balanceId, reason, ...fields })}#ledger`;
   return (
@@ -60,11 +59,9 @@ export const Ledger = ({ c, form, balances, page, drawn }: LedgerProps) => {
           CSV
         </a>
       </form>
-      <Entries balances={balances} rows={rows} />
-      {reason !== "" && page.rows.length > rows.length && (
-        <p class="soft">
-          {rows.length} of the {page.rows.length} motions on this page have this reason.
-        </p>
+      <Entries balances={balances} rows={page.rows} />
+      {reason !== "" && page.nextCursor !== null && (
+        <p class="soft">A page looks at {lookedAtMax} motions at the most: more of this reason may follow.</p>
       )}
       <p>
         {form.cursor !== undefined && form.cursor !== "" && <a href={link({})}>Newest</a>}{" "}

@@ -1,8 +1,8 @@
 import type { Context } from "hono";
-import { ledgerPage } from "../../credits/history.ts";
+import { ledgerPage, ledgerPageOfReason } from "../../credits/history.ts";
 import { type Holdings, holdings } from "../../credits/holdings.ts";
 import { plan } from "../../credits/plan.ts";
-import { historyInput, type PlanOutput, planInput } from "../../credits/schemas.ts";
+import { historyInput, ledgerReason, type PlanOutput, planInput } from "../../credits/schemas.ts";
 import type { PurserError } from "../../errors.ts";
 import { Field } from "./components.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
@@ -62,7 +62,12 @@ async function usersPage(c: Context<DashboardEnv>) {
       cursor: filled(form, "cursor"),
     });
     const held = await holdings(c.var.ctx, input.userId, BALANCES_MAX);
-    return { held, ledger: await ledgerPage(c.var.ctx, input), drawn: await course(c, input.userId, form, held) };
+    const reason = filled(form, "reason");
+    const ledger =
+      reason === undefined
+        ? await ledgerPage(c.var.ctx, input)
+        : await ledgerPageOfReason(c.var.ctx, input, parse(ledgerReason, reason));
+    return { held, ledger, drawn: await course(c, input.userId, form, held) };
   });
   if (found.result === undefined) return notFound(c, userId, found.refusal);
   const answer =
