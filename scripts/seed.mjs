@@ -1,9 +1,11 @@
-import { randomBytes, randomUUID } from "node:crypto";
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { createHash, randomBytes } from "node:crypto";
 import { call } from "./client.mjs";
+import { openJournal, readJson, writeJson } from "./journal.mjs";
 import { dim } from "./terminal.mjs";
 
 const FILE = ".purser/demo.json";
+const JOURNAL = ".purser/seeding.json";
+const NAME = "Lighthouse (demonstration)";
 const DAY_MS = 86_400_000;
 
 /** The person of whom something is held. */
@@ -11,44 +13,65 @@ export const PERSON = "user_ada";
 /** The end-user of the story: has nothing at first. */
 export const USER = "user_grace";
 
-async function makeApp(url, adminToken) {
-  const admin = (method, path, body) => call(url, method, `/api/v1/admin${path}`, { key: adminToken, body });
-  const { appId } = await admin("POST", "/apps", { name: "Lighthouse (demonstration)" });
+const STARTER = {
+  packName: "Starter",
+  defaultExpiryDays: 365,
+  items: [
+    { amount: 100_000, unit: "tokens", matches: [{ event: "chat.*", model: "small-*" }], priority: 10 },
+    { amount: 3_600, unit: "seconds", matches: [{ event: "transcribe" }], priority: 20 },
+    { amount: 500, unit: "cents" },
+  ],
+};
+const TOP_UP = { packName: "Top-up", unit: "cents", items: [] };
+
+async function makeApp(admin, { facts, once }) {
+  const appId = await once("app", async () => {
+    const { apps } = await admin("GET", "/apps");
+    const made = apps.find((app) => app.name === NAME && Date.parse(app.createdAt) >= facts.startedMs);
+    return (made ?? (await admin("POST", "/apps", { name: NAME }))).appId;
+  });
+  const at = `/apps/${appId}`;
   const keys = {};
   for (const mode of ["live", "test"]) {
     for (const kind of ["secret", "publishable"]) {
-      const made = await admin("POST", `/apps/${appId}/keys`, { kind, mode, name: `${kind} ${mode}` });
-      keys[`${kind === "secret" ? "sk" : "pk"}_${mode}`] = made.key;
+      const name = `${kind} ${mode}`;
+      keys[`${kind === "secret" ? "sk" : "pk"}_${mode}`] = await once(`key ${name}`, async () => {
+        // A key that was made but not noted is lost: it is shown only once.
+        const lost = (await admin("GET", `${at}/keys`)).keys.filter((key) => key.name === name && !key.revokedAt);
+        for (const { keyId } of lost) await admin("DELETE", `${at}/keys/${keyId}`);
+        return (await admin("POST", `${at}/keys`, { kind, mode, name })).key;
+      });
     }
   }
-  const endUserSecret = randomBytes(32).toString("hex");
+  const { endUserSecret } = facts;
   for (const mode of ["live", "test"]) {
-    await admin("PUT", `/apps/${appId}/end-user-auth`, { mode, setting: { type: "hs256", secret: endUserSecret } });
+    const setting = { type: "hs256", secret: endUserSecret };
+    await once(`sign-in ${mode}`, () => admin("PUT", `${at}/end-user-auth`, { mode, setting }));
   }
-  const starter = await admin("POST", `/apps/${appId}/packs`, {
-    packName: "Starter",
-    defaultExpiryDays: 365,
-    items: [
-      { amount: 100_000, unit: "tokens", matches: [{ event: "chat.*", model: "small-*" }], priority: 10 },
-      { amount: 3_600, unit: "seconds", matches: [{ event: "transcribe" }], priority: 20 },
-      { amount: 500, unit: "cents" },
-    ],
-  });
-  const topUp = await admin("POST", `/apps/${appId}/packs`, { packName: "Top-up", unit: "cents", items: [] });
-  return { appId, keys, endUserSecret, packs: { starter: starter.packId, topUp: topUp.packId } };
+  const pack = (body) =>
+    once(`pack ${body.packName}`, async () => {
+      const { packs } = await admin("GET", `${at}/packs`);
+      const made = packs.find(({ packName }) => packName === body.packName);
+      return (made ?? (await admin("POST", `${at}/packs`, body))).packId;
+    });
+  return { appId, keys, endUserSecret, packs: { starter: await pack(STARTER), topUp: await pack(TOP_UP) } };
 }
 
-function analyticsEvents(startMs) {
+/** The same id for the same event of the same seeding, so that what is sent again lands once. */
+function uuidOf(run, index) {
+  const hex = createHash("sha256").update(`${run} ${index}`).digest("hex");
+  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-4${hex.slice(13, 16)}-8${hex.slice(17, 20)}-${hex.slice(20, 32)}`;
+}
+
+function analyticsEvents(run, startMs) {
   const pages = ["/", "/pricing", "/docs", "/chat", "/account"];
   const before = Array.from({ length: 40 }, (_, index) => ({
-    uuid: randomUUID(),
     event: "$pageview",
     distinct_id: "anon_7d1f",
     timestamp: new Date(startMs + index * 60_000).toISOString(),
     properties: { $current_url: `https://lighthouse.example${pages[index % pages.length]}`, $browser: "Firefox" },
   }));
   const identify = {
-    uuid: randomUUID(),
     event: "$identify",
     distinct_id: PERSON,
     timestamp: new Date(startMs + 41 * 60_000).toISOString(),
@@ -59,18 +82,17 @@ function analyticsEvents(startMs) {
     },
   };
   const after = Array.from({ length: 260 }, (_, index) => ({
-    uuid: randomUUID(),
     event: index % 4 === 0 ? "message sent" : "$pageview",
     distinct_id: PERSON,
     timestamp: new Date(startMs + 2 * DAY_MS + index * 3_600_000).toISOString(),
     properties: { $current_url: `https://lighthouse.example${pages[index % pages.length]}`, turn: index },
   }));
-  return [...before, identify, ...after];
+  return [...before, identify, ...after].map((event, index) => ({ uuid: uuidOf(run, index), ...event }));
 }
 
-function usageEvents(startMs) {
+function usageEvents(run, startMs) {
   return Array.from({ length: 300 }, (_, index) => ({
-    eventId: `seed-${String(index).padStart(3, "0")}-${randomBytes(4).toString("hex")}`,
+    eventId: `seed-${String(index).padStart(3, "0")}-${run}`,
     userId: PERSON,
     ...(index % 5 === 0
       ? { event: "transcribe", quantities: { seconds: 4 + (index % 7), cents: 0.6 } }
@@ -81,43 +103,63 @@ function usageEvents(startMs) {
   }));
 }
 
-async function seedPerson(url, { keys }) {
-  const startMs = Date.now() - 20 * DAY_MS;
-  const key = keys.sk_live;
+async function seedPerson(url, { keys }, { facts, once }) {
+  const { run, startedMs } = facts;
+  const startMs = startedMs - 20 * DAY_MS;
+  const post = (path, body) => call(url, "POST", path, { key: keys.sk_live, body });
   const grant = { userId: PERSON, packId: "Starter", externalRef: "order-0001", notes: "first order" };
-  await call(url, "POST", "/api/v1/credits/grant", { key, body: grant });
-  const events = usageEvents(startMs);
+  await once("grant", () => post("/api/v1/credits/grant", grant));
+  const events = usageEvents(run, startMs);
   for (let from = 0; from < events.length; from += 100) {
-    const { results } = await call(url, "POST", "/api/v1/usage/events", { key, body: events.slice(from, from + 100) });
-    const refused = results.find((result) => result.error !== undefined);
-    if (refused !== undefined) throw new Error(`A seeded usage event was refused: ${JSON.stringify(refused)}`);
+    await once(`usage from ${from}`, async () => {
+      const { results } = await post("/api/v1/usage/events", events.slice(from, from + 100));
+      const refused = results.find((result) => result.error !== undefined);
+      if (refused !== undefined) throw new Error(`A seeded usage event was refused: ${JSON.stringify(refused)}`);
+    });
   }
-  const batch = { api_key: keys.pk_live, sent_at: new Date().toISOString(), batch: analyticsEvents(startMs) };
-  await call(url, "POST", "/batch/", { body: batch });
+  const batch = { sent_at: new Date().toISOString(), batch: analyticsEvents(run, startMs) };
+  await once("analytics", () => call(url, "POST", "/batch/", { body: { api_key: keys.pk_live, ...batch } }));
   for (const [purpose, decision] of [
     ["analytics", "granted"],
     ["marketing", "granted"],
     ["marketing", "withdrawn"],
   ]) {
     const body = { distinctId: PERSON, purpose, decision, method: "banner", noticeVersion: "2026-01" };
-    await call(url, "POST", "/api/v1/consent", { key, body });
+    await once(`consent ${purpose} ${decision}`, () => post("/api/v1/consent", body));
   }
 }
 
 /** What the demonstration knows of itself, kept beside the local database; null when it was never seeded. */
-export function readDemo() {
-  return existsSync(FILE) ? JSON.parse(readFileSync(FILE, "utf8")) : null;
+export const readDemo = () => readJson(FILE);
+
+/** The journal of a seeding that was cut short in this database, or else of a new one. */
+function journalFor(apps) {
+  const begin = () => ({
+    run: randomBytes(4).toString("hex"),
+    startedMs: Date.now(),
+    endUserSecret: randomBytes(32).toString("hex"),
+  });
+  const journal = openJournal(JOURNAL, begin);
+  const { app } = journal.done;
+  if (app === undefined || apps.some(({ appId }) => appId === app)) return journal;
+  journal.close();
+  return openJournal(JOURNAL, begin);
 }
 
-/** Seeds the demonstration once per database; afterwards answers the same application and keys. */
+/**
+ * Seeds the demonstration once per database, also when it is cut short meanwhile; afterwards answers the same application
+ * and keys.
+ */
 export async function ensureDemo(url, adminToken) {
-  const { apps } = await call(url, "GET", "/api/v1/admin/apps", { key: adminToken });
+  const admin = (method, path, body) => call(url, method, `/api/v1/admin${path}`, { key: adminToken, body });
+  const { apps } = await admin("GET", "/apps");
   const kept = readDemo();
   if (kept !== null && apps.some((app) => app.appId === kept.appId)) return kept;
   console.log(dim("Seeding a demonstration …"));
-  const demo = await makeApp(url, adminToken);
-  await seedPerson(url, demo);
-  mkdirSync(".purser", { recursive: true });
-  writeFileSync(FILE, `${JSON.stringify(demo, null, 2)}\n`, { mode: 0o600 });
+  const journal = journalFor(apps);
+  const demo = await makeApp(admin, journal);
+  await seedPerson(url, demo, journal);
+  writeJson(FILE, demo);
+  journal.close();
   return demo;
 }
