@@ -29,20 +29,23 @@ const CLOCK_TOLERANCE_SECONDS = 60;
 const keySets = new Map<string, KeySet>();
 const KEY_SETS_MAX = 200;
 const RELOADS_A_MINUTE_MAX = 5;
+/** Keys that were fetched this long ago are fetched anew for a signature of none of them. */
+const SIGNATURES_RELOAD_AFTER_MS = 30_000;
 
 interface KeySet {
   readonly remote: ReturnType<typeof createRemoteJWKSet>;
+  fetchedAtMs: number;
   minuteStartMs: number;
   reloads: number;
 }
 
-function keySetOf(url: string): KeySet {
+function keySetOf(url: string, nowMs: number): KeySet {
   const existing = keySets.get(url);
   if (existing !== undefined) return existing;
   if (keySets.size >= KEY_SETS_MAX) keySets.clear();
   // jose's own cool-down would refuse the first token after a rotation: it is never over, and `keyFinder` reloads.
   const remote = createRemoteJWKSet(new URL(url), { timeoutDuration: 5_000, cooldownDuration: Infinity });
-  const created = { remote, minuteStartMs: 0, reloads: 0 };
+  const created = { remote, fetchedAtMs: nowMs, minuteStartMs: 0, reloads: 0 };
   keySets.set(url, created);
   return created;
 }
@@ -64,23 +67,37 @@ function isTokenFault(error: unknown): boolean {
   );
 }
 
-function keyFinder(url: string, nowMs: number): JWTVerifyGetKey {
-  const keySet = keySetOf(url);
-  return async (header, token) => {
+function keyServerFault(error: unknown): PurserError {
+  const message = "The application's key server cannot be reached; try again.";
+  return temporarilyUnavailable(message, error, "key_server_unreachable");
+}
+
+async function reload(keySet: KeySet, nowMs: number): Promise<void> {
+  try {
+    await keySet.remote.reload();
+  } catch (error) {
+    throw keyServerFault(error);
+  }
+  keySet.fetchedAtMs = nowMs;
+}
+
+function keyFinder(keySet: KeySet, nowMs: number): JWTVerifyGetKey {
+  const find: JWTVerifyGetKey = async (header, token) => {
     try {
-      try {
-        return await keySet.remote(header, token);
-      } catch (error) {
-        if (!(error instanceof errors.JWKSNoMatchingKey) || !takeReload(keySet, nowMs)) throw error;
-      }
-      // Keys are rotated at any moment, also right after they were fetched.
-      await keySet.remote.reload();
       return await keySet.remote(header, token);
     } catch (error) {
-      if (isTokenFault(error)) throw error;
-      const message = "The application's key server cannot be reached; try again.";
-      throw temporarilyUnavailable(message, error, "key_server_unreachable");
+      throw isTokenFault(error) ? error : keyServerFault(error);
     }
+  };
+  return async (header, token) => {
+    try {
+      return await find(header, token);
+    } catch (error) {
+      if (!(error instanceof errors.JWKSNoMatchingKey) || !takeReload(keySet, nowMs)) throw error;
+    }
+    // Keys are rotated at any moment, also right after they were fetched.
+    await reload(keySet, nowMs);
+    return find(header, token);
   };
 }
 
@@ -112,8 +129,26 @@ async function verify(setting: EndUserSetting, token: string, nowMs: number): Pr
   if (setting.type === "hs256") {
     return (await jwtVerify(token, new TextEncoder().encode(setting.secret), options)).payload;
   }
+  const keySet = keySetOf(setting.url, nowMs);
   try {
-    return (await jwtVerify(token, keyFinder(setting.url, nowMs), options)).payload;
+    return await verifyBySet(keySet, token, options, nowMs);
+  } catch (error) {
+    if (!(error instanceof errors.JWSSignatureVerificationFailed)) throw error;
+    if (nowMs - keySet.fetchedAtMs < SIGNATURES_RELOAD_AFTER_MS || !takeReload(keySet, nowMs)) throw error;
+  }
+  // The key may have been exchanged under its own kid, or have none to tell it from the one before.
+  await reload(keySet, nowMs);
+  return verifyBySet(keySet, token, options, nowMs);
+}
+
+async function verifyBySet(
+  keySet: KeySet,
+  token: string,
+  options: JWTVerifyOptions,
+  nowMs: number,
+): Promise<JWTPayload> {
+  try {
+    return (await jwtVerify(token, keyFinder(keySet, nowMs), options)).payload;
   } catch (error) {
     if (!(error instanceof errors.JWKSMultipleMatchingKeys)) throw error;
     return verifyWithAny(error, token, options);

@@ -1,5 +1,7 @@
 import { exportSPKI, importJWK, SignJWT } from "jose";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { verifyEndUser } from "../../src/access/end-user.ts";
+import { PurserError } from "../../src/errors.ts";
 import { type KeyServer, makeSigningKey, type SigningKey, signToken, startKeyServer } from "./support/key-server.ts";
 import { type Server, startServer } from "./support/server.ts";
 
@@ -177,6 +179,74 @@ describe("end-user tokens by published keys", () => {
     const key = await open();
     await keys.close();
     expect(await ask(key, await signToken(first))).toBe("503 temporarily_unavailable");
+  });
+});
+
+describe("a key that was exchanged under its own kid, or has none", () => {
+  const SECOND_MS = 1_000;
+  /** By the very function that the Worker calls, at a moment of the test's choice. */
+  const verifying = (url: string) => async (token: string, atMs: number) => {
+    try {
+      return await verifyEndUser({ type: "jwks", url }, token, atMs);
+    } catch (error) {
+      return error instanceof PurserError ? error.code : error;
+    }
+  };
+
+  it("is followed by the first token that it signs, 30 seconds after the keys were fetched", async () => {
+    for (const sign of [signToken, signWithoutKid]) {
+      const [before, after] = [await makeSigningKey("same"), await makeSigningKey("same")];
+      const keys = await startKeyServer([before.jwk]);
+      const verify = verifying(keys.url);
+      const startMs = Date.now();
+      expect(await verify(await sign(before), startMs)).toBe("u1");
+      keys.keys = [after.jwk];
+      expect(await verify(await sign(after), startMs + 29 * SECOND_MS)).toBe("invalid_user_token");
+      expect(keys.requests).toBe(1);
+      expect(await verify(await sign(after), startMs + 30 * SECOND_MS)).toBe("u1");
+      expect(await verify(await sign(before), startMs + 31 * SECOND_MS)).toBe("invalid_user_token");
+      expect(keys.requests).toBe(2);
+      await keys.close();
+    }
+  });
+
+  it("is followed among several that a token without a kid may mean", async () => {
+    const [a, b, c] = [await makeSigningKey("a"), await makeSigningKey("b"), await makeSigningKey("c")];
+    const keys = await startKeyServer([a.jwk, b.jwk]);
+    const verify = verifying(keys.url);
+    const startMs = Date.now();
+    expect(await verify(await signWithoutKid(b), startMs)).toBe("u1");
+    keys.keys = [a.jwk, c.jwk];
+    expect(await verify(await signWithoutKid(c), startMs + 30 * SECOND_MS)).toBe("u1");
+    await keys.close();
+  });
+
+  it("costs the key server a request in 30 seconds, however many forged tokens come", async () => {
+    const [real, forger] = [await makeSigningKey("same"), await makeSigningKey("same")];
+    const keys = await startKeyServer([real.jwk]);
+    const verify = verifying(keys.url);
+    const startMs = Date.now();
+    expect(await verify(await signToken(real), startMs)).toBe("u1");
+    const forged = await signToken(forger);
+    for (let ms = 0; ms < 120 * SECOND_MS; ms += SECOND_MS) {
+      expect(await verify(forged, startMs + ms)).toBe("invalid_user_token");
+    }
+    expect(keys.requests).toBe(4);
+    await Promise.all(Array.from({ length: 50 }, () => verify(forged, startMs + 200 * SECOND_MS)));
+    expect(keys.requests).toBeLessThanOrEqual(9);
+    expect(await verify(await signToken(real), startMs + 200 * SECOND_MS)).toBe("u1");
+    await keys.close();
+  });
+
+  it("leaves the known keys in force while the key server is down", async () => {
+    const [real, other] = [await makeSigningKey("same"), await makeSigningKey("same")];
+    const keys = await startKeyServer([real.jwk]);
+    const verify = verifying(keys.url);
+    const startMs = Date.now();
+    expect(await verify(await signToken(real), startMs)).toBe("u1");
+    await keys.close();
+    expect(await verify(await signToken(other), startMs + 30 * SECOND_MS)).toBe("temporarily_unavailable");
+    expect(await verify(await signToken(real), startMs + 31 * SECOND_MS)).toBe("u1");
   });
 });
 
