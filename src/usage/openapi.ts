@@ -70,6 +70,10 @@ export const usageOperations: readonly Operation[] = [
       schema: z.union([eventOutput, eventListOutput]),
       example: answer,
       replayable: true,
+      headers: {
+        "retry-after":
+          "Of a list in which an event has the error `temporarily_unavailable`: seconds to wait before it is sent again.",
+      },
     },
     errors: ["insufficient_credits", "idempotency_conflict"],
   },

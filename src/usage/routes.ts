@@ -1,7 +1,8 @@
 import * as z from "zod";
 import { requireSecretKey } from "../access/require-key.ts";
-import { presentRefusal } from "../errors.ts";
+import { errorStatus, presentRefusal } from "../errors.ts";
 import { readBody } from "../http/body.ts";
+import { logUnavailable } from "../http/errors.ts";
 import { createRoutes } from "../http/factory.ts";
 import { noFields, readNoFields } from "../http/no-fields.ts";
 import { validate } from "../http/validate.ts";
@@ -26,6 +27,13 @@ export const usageRoutes = createRoutes()
       return c.json(output);
     }
     const results = await recordList(c.var.ctx, incoming.elements);
+    // The list is answered with 200: its caller and the operator are told of a passing fault all the same.
+    const refusals = results.flatMap((result) => ("refusal" in result ? [result.refusal] : []));
+    const unavailable = refusals.find(({ code }) => errorStatus[code] === 503);
+    if (unavailable !== undefined) {
+      logUnavailable(unavailable, c.var.requestId);
+      for (const [name, value] of Object.entries(unavailable.headers)) c.header(name, value);
+    }
     const output: EventListOutput = {
       results: results.map((result) =>
         "refusal" in result

@@ -1,5 +1,5 @@
 import { env } from "cloudflare:workers";
-import { afterAll, describe, expect, it } from "vitest";
+import { afterAll, describe, expect, it, vi } from "vitest";
 import { faultyD1 } from "../support/faulty-d1.ts";
 import { expectLedgerInvariants } from "../support/invariants.ts";
 import { expectError } from "../support/refusals.ts";
@@ -133,6 +133,28 @@ describe("a malformed event", () => {
 });
 
 describe("a list", () => {
+  it("says when to send again what the database was too busy for, and the log says so once", async () => {
+    const log = vi.spyOn(console, "warn").mockImplementation(() => {});
+    const faulty = faultyD1(env.DB);
+    const { post, remaining } = await makeSpender([wallet], { DB: faulty.d1 });
+    const event = (eventId: string) => ({ eventId, userId: `user-of-${eventId}`, event: "e", onShortage: "partial" });
+    faulty.plan({ fault: "overloaded", at: 2, persists: true });
+    const list = [event("a"), event("b"), { ...event("c"), userId: "" }];
+    const { status, headers, body } = await post(EVENTS, list);
+    expect([status, headers.get("retry-after")]).toEqual([200, "1"]);
+    const codes = body.results.map((result: { error?: { code: string } }) => result.error?.code);
+    expect(codes.filter((code: string | undefined) => code === "temporarily_unavailable").length).toBeGreaterThan(0);
+    const { requestId } = body.results.find((result: { error?: object }) => result.error !== undefined).error;
+    const line = { level: "warn", code: "temporarily_unavailable", fault: "database_overloaded", requestId };
+    expect(log.mock.calls).toEqual([[JSON.stringify(line)]]);
+    faulty.plan(null);
+    const again = await post(EVENTS, list);
+    expect([again.status, again.headers.get("retry-after")]).toEqual([200, null]);
+    expect(again.body.results.slice(0, 2)).toMatchObject([{ debits: [] }, { debits: [] }]);
+    expect(await remaining()).toEqual([10]);
+    log.mockRestore();
+  });
+
   it("is answered in order, each event for itself, a malformed one failing alone", async () => {
     const { post, userId, remaining } = await makeSpender([wallet]);
     const event = { userId, event: "chat.completed" };
