@@ -104,9 +104,11 @@ export function afterReturn<Row extends Pick<PayingRow, "id" | "remainingSteps" 
     returning.set(leg.balanceId, (returning.get(leg.balanceId) ?? 0) + leg.amountSteps);
   }
   const unique = new Map(rows.map((row) => [row.id, row]));
-  return [...unique.values()].map((row) =>
-    row.revokedAtMs === null ? { ...row, remainingSteps: row.remainingSteps + (returning.get(row.id) ?? 0) } : row,
-  );
+  return [...unique.values()].map((row) => {
+    const back = returning.get(row.id);
+    if (back === undefined || row.revokedAtMs !== null) return row;
+    return { ...row, remainingSteps: row.remainingSteps + back };
+  });
 }
 
 /** Of some balances, those that can pay at this moment, in spending order (C13). */
