@@ -25,6 +25,8 @@ const worker = {
   ],
   test: {
     name: "worker",
+    // Every test makes its own applications and users, so the files need no workerd each; a start of one takes a second.
+    isolate: false,
     include: ["test/worker/**/*.test.ts"],
     setupFiles: ["test/support/migrate.ts"],
     testTimeout: 30_000,

@@ -5,73 +5,82 @@ import { openDb } from "../../src/db/client.ts";
 import { type Constraint, constraintOf } from "../../src/db/constraint.ts";
 import { creditPacks, NEVER_MS } from "../../src/db/schema.ts";
 
+/** Nobody else's: the files of the suite share one database. */
+const ENVIRONMENT = 4_000_900;
+
 const balance = (id: string, seq: number, ref: string | null = null) => `INSERT INTO credit_balances (
     environment_id, user_id, id, pack_id, pack_name, pack_item_id, unit, matches, priority, initial_steps,
     remaining_steps, is_live, source, external_ref, granted_at_ms, expires_at_ms, grant_seq, last_seq
-  ) VALUES (900, 'u', '${id}', 'cpk_1', 'Pack', '', 'count', '[]', 100, 1000, 1000, 1, 'manual',
+  ) VALUES (${ENVIRONMENT}, 'u', '${id}', 'cpk_1', 'Pack', '', 'count', '[]', 100, 1000, 1000, 1, 'manual',
     ${ref === null ? "NULL" : `'${ref}'`}, 1, ${NEVER_MS}, ${seq}, ${seq})`;
 
 const motion = (seq: number, delta: number, after: number, previous: number) => `INSERT INTO credit_ledger (
     environment_id, user_id, seq, balance_id, pack_id, unit, delta_steps, balance_after_steps, previous_seq, reason,
     occurred_at_ms
-  ) VALUES (900, 'u', ${seq}, 'crb_1', 'cpk_1', 'count', ${delta}, ${after}, ${previous}, 'admin_adjust', 5)`;
+  ) VALUES (${ENVIRONMENT}, 'u', ${seq}, 'crb_c1', 'cpk_1', 'count', ${delta}, ${after}, ${previous}, 'admin_adjust', 5)`;
 
 const usageEvent = (seq: number, eventId: string) => `INSERT INTO usage_events (
     environment_id, user_id, occurred_by_ms, seq, event_id, event, count_steps, occurred_at_ms, received_at_ms,
     request_hash, debits
-  ) VALUES (900, 'u', 1, ${seq}, '${eventId}', 'chat', 1000, 1, 1, 'hash', '[]')`;
+  ) VALUES (${ENVIRONMENT}, 'u', 1, ${seq}, '${eventId}', 'chat', 1000, 1, 1, 'hash', '[]')`;
 
 const analyticsEvent = (seq: number, uuid: string) => `INSERT INTO analytics_events (
     environment_id, distinct_id, seq, uuid, event, timestamp_ms, received_at_ms, properties
-  ) VALUES (900, 'd', ${seq}, '${uuid}', 'seen', 1, 1, '{}')`;
+  ) VALUES (${ENVIRONMENT}, 'd', ${seq}, '${uuid}', 'seen', 1, 1, '{}')`;
 
 const reservation = (state: string) => `INSERT INTO reservations (
     environment_id, id, user_id, event, quantities, legs, state, created_at_ms, expires_at_ms, request_hash
-  ) VALUES (900, 'res_1', 'u', 'chat', '{}', '[]', '${state}', 1, 2, 'hash')`;
+  ) VALUES (${ENVIRONMENT}, 'res_1', 'u', 'chat', '{}', '[]', '${state}', 1, 2, 'hash')`;
 
 const pack = (id: string) =>
-  `INSERT INTO credit_packs (app_id, id, name, name_key, created_at_ms) VALUES ('app_1', '${id}', 'Gold', 'gold', 1)`;
+  `INSERT INTO credit_packs (app_id, id, name, name_key, created_at_ms) VALUES ('app_constraint', '${id}', 'Gold', 'gold', 1)`;
 
 const person = (id: string, version: number) => `INSERT INTO persons (
     environment_id, id, properties, is_identified, created_at_ms, last_seen_at_ms, version
-  ) VALUES (900, '${id}', '{}', 0, 1, 1, ${version})
+  ) VALUES (${ENVIRONMENT}, '${id}', '{}', 0, 1, 1, ${version})
   ON CONFLICT DO UPDATE SET version = excluded.version`;
 
 const link = (personId: string) => `INSERT INTO person_distinct_ids (environment_id, distinct_id, person_id)
-  VALUES (900, 'd', '${personId}') ON CONFLICT DO UPDATE SET person_id = excluded.person_id`;
+  VALUES (${ENVIRONMENT}, 'd', '${personId}') ON CONFLICT DO UPDATE SET person_id = excluded.person_id`;
 
 const consent = `INSERT INTO consent_log (
     environment_id, distinct_id, seq, id, purpose, decision, occurred_at_ms, received_at_ms
-  ) VALUES (900, 'd', 1, 'con_1', 'ads', 'denied', 1, 1)`;
+  ) VALUES (${ENVIRONMENT}, 'd', 1, 'con_1', 'ads', 'denied', 1, 1)`;
 
 const audit = `INSERT INTO export_audit (environment_id, distinct_id, seq, id, action, token_hash, occurred_at_ms)
-  VALUES (900, 'd', 1, 'exp_1', 'minted', 'hash', 1)`;
+  VALUES (${ENVIRONMENT}, 'd', 1, 'exp_1', 'minted', 'hash', 1)`;
 
 const counted = (count: number) =>
-  `INSERT INTO environments (app_id, mode, test_balance_count, test_balance_quota) VALUES ('app_1', 'test', ${count}, 5)`;
+  `INSERT INTO environments (app_id, mode, test_balance_count, test_balance_quota) VALUES ('app_constraint', 'test', ${count}, 5)`;
 
 /** For each name, one batch whose last statement violates it: real violations of the real tables. */
 const violations: Record<Constraint, readonly string[]> = {
-  credit_balances_remaining_not_negative: [balance("crb_1", 1), motion(2, -1_001, -1, 1)],
+  credit_balances_remaining_not_negative: [balance("crb_c1", 1), motion(2, -1_001, -1, 1)],
   credit_balances_remaining_within_bounds: [
-    balance("crb_1", 1),
+    balance("crb_c1", 1),
     motion(2, 8_796_093_022_208_000, 8_796_093_022_209_000, 1),
   ],
-  credit_balances_external_ref: [balance("crb_1", 1, "order"), balance("crb_2", 2, "order")],
+  credit_balances_external_ref: [balance("crb_c1", 1, "order"), balance("crb_c2", 2, "order")],
   credit_balances_revoked_once: [
-    balance("crb_1", 1),
+    balance("crb_c1", 1),
     motion(2, -1_000, 0, 1),
-    "UPDATE credit_balances SET revoked_at_ms = 1",
-    "UPDATE credit_balances SET revoked_at_ms = 2",
+    "UPDATE credit_balances SET revoked_at_ms = 1 WHERE id = 'crb_c1'",
+    "UPDATE credit_balances SET revoked_at_ms = 2 WHERE id = 'crb_c1'",
   ],
-  credit_ledger_seq_gapless: [balance("crb_1", 1), motion(3, -1, 999, 1)],
-  credit_ledger_follows_balance: [balance("crb_1", 1), motion(2, -1, 998, 1)],
-  environments_test_quota: [counted(5), "UPDATE environments SET test_balance_count = 6 WHERE app_id = 'app_1'"],
+  credit_ledger_seq_gapless: [balance("crb_c1", 1), motion(3, -1, 999, 1)],
+  credit_ledger_follows_balance: [balance("crb_c1", 1), motion(2, -1, 998, 1)],
+  environments_test_quota: [
+    counted(5),
+    "UPDATE environments SET test_balance_count = 6 WHERE app_id = 'app_constraint'",
+  ],
   credit_packs_name_key: [pack("cpk_1"), pack("cpk_2")],
   usage_events_event_id: [usageEvent(1, "e1"), usageEvent(2, "e1")],
   usage_events_primary_key: [usageEvent(1, "e1"), usageEvent(1, "e2")],
   reservations_primary_key: [reservation("open"), reservation("open")],
-  reservations_settled_once: [reservation("released"), "UPDATE reservations SET state = 'committed'"],
+  reservations_settled_once: [
+    reservation("released"),
+    `UPDATE reservations SET state = 'committed' WHERE environment_id = ${ENVIRONMENT}`,
+  ],
   persons_version: [person("per_1", 1), person("per_1", 2), person("per_1", 2)],
   person_distinct_ids_stay: [person("per_1", 1), person("per_2", 1), link("per_1"), link("per_1"), link("per_2")],
   analytics_events_uuid: [analyticsEvent(1, "uuid-1"), analyticsEvent(2, "uuid-1")],
@@ -94,7 +103,9 @@ describe("constraintOf", () => {
       const error = await thrownBy(env.DB.batch(batch.map((statement) => env.DB.prepare(statement))));
       expect(constraintOf(error)).toBe(name);
       const left = await env.DB.prepare(
-        "SELECT (SELECT count(*) FROM credit_ledger) + (SELECT count(*) FROM reservations) + (SELECT count(*) FROM usage_events) AS n",
+        `SELECT (SELECT count(*) FROM credit_ledger WHERE environment_id = ${ENVIRONMENT})
+          + (SELECT count(*) FROM reservations WHERE environment_id = ${ENVIRONMENT})
+          + (SELECT count(*) FROM usage_events WHERE environment_id = ${ENVIRONMENT}) AS n`,
       ).first();
       expect(left).toEqual({ n: 0 });
     },
