@@ -1,5 +1,8 @@
+import { execFileSync } from "node:child_process";
 import { cloudflareTest, readD1Migrations } from "@cloudflare/vitest-pool-workers";
 import { defineConfig } from "vitest/config";
+
+execFileSync("npm", ["run", "--silent", "reference"]);
 
 // Pure rooms share nothing that a test could leave behind.
 const unit = { test: { name: "unit", include: ["test/unit/**/*.test.ts"], isolate: false } };

@@ -3,7 +3,7 @@ import { dashboardRoutes } from "./admin/dashboard/routes.tsx";
 import { adminRoutes } from "./admin/routes.ts";
 import type { World } from "./context.ts";
 import { creditRoutes } from "./credits/routes.ts";
-import { docsRoutes } from "./docs/routes.tsx";
+import { docsRoutes, openApiRoutes } from "./docs/routes.ts";
 import { exportRoutes } from "./exports/routes.ts";
 import { recordActivity } from "./http/activity.ts";
 import { browsers } from "./http/cors.ts";
@@ -13,7 +13,6 @@ import type { AppEnv } from "./http/factory.ts";
 import { healthRoutes } from "./http/health.ts";
 import { refuseUnrouted } from "./http/not-found.ts";
 import { randomId } from "./lib/ids.ts";
-import { openApiRoutes } from "./openapi.ts";
 import { captureRoutes, consentRoutes } from "./people/routes.ts";
 import { usageRoutes } from "./usage/routes.ts";
 

@@ -2,7 +2,6 @@ import * as z from "zod";
 import { adminOperations } from "./admin/openapi.ts";
 import { creditOperations } from "./credits/openapi.ts";
 import { exportOperations } from "./exports/openapi.ts";
-import { createRoutes } from "./http/factory.ts";
 import { describeApi, type OpenApiDocument, type Operation } from "./http/openapi.ts";
 import { peopleOperations } from "./people/openapi.ts";
 import { usageOperations } from "./usage/openapi.ts";
@@ -81,10 +80,8 @@ existence, rule.
 
 let document: OpenApiDocument | undefined;
 
-/** The OpenAPI document, made when it is first asked for: an isolate that is never asked spends nothing on it. */
+/** The OpenAPI document. */
 export function apiDocument(): OpenApiDocument {
   document ??= describeApi(about, operations);
   return document;
 }
-
-export const openApiRoutes = createRoutes().get("/openapi.json", (c) => c.json(apiDocument()));

@@ -3,10 +3,11 @@ import { requireSecretKey } from "../access/require-key.ts";
 import { readBody } from "../http/body.ts";
 import { logBug } from "../http/errors.ts";
 import { createRoutes, factory } from "../http/factory.ts";
+import { referenceFile } from "../http/reference-file.ts";
 import { validate } from "../http/validate.ts";
 import { download, verifyLink } from "./download.ts";
 import { mint } from "./mint.ts";
-import { exportDocumentSchema, exportPersonInput } from "./schemas.ts";
+import { exportPersonInput } from "./schemas.ts";
 
 /** Whatever a link answers is for its holder alone: not for caches, other sites, search engines or a browser's page (P12). */
 const DOWNLOAD_HEADERS = {
@@ -56,7 +57,9 @@ export const exportRoutes = createRoutes()
     if (body instanceof Uint8Array) c.header("Content-Length", `${body.byteLength}`);
     return c.body(body);
   })
-  .get("/export-document.schema.json", (c) => c.json(exportDocumentSchema()));
+  .get("/export-document.schema.json", async (c) =>
+    c.body(await referenceFile(c.env, "export-document.schema.json"), 200, { "Content-Type": "application/json" }),
+  );
 
 /** Has the runtime see work through that outlives the answer. Tests that call the app in process have no such runtime. */
 function keepAlive(c: { readonly executionCtx: { waitUntil(work: Promise<unknown>): void } }, work: Promise<unknown>) {

@@ -106,10 +106,7 @@ export const exportDocument = z
   .meta({ title: "Person export document" });
 export type ExportDocument = z.infer<typeof exportDocument>;
 
-let published: object | undefined;
-
-/** The document's JSON Schema, made when it is first asked for. */
+/** The document's JSON Schema. */
 export function exportDocumentSchema(): object {
-  published ??= z.toJSONSchema(exportDocument);
-  return published;
+  return z.toJSONSchema(exportDocument);
 }

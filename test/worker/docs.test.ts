@@ -3,7 +3,7 @@ import { errorStatus } from "../../src/errors.ts";
 import { operations } from "../../src/openapi.ts";
 import { Clock, makeClient } from "../support/world.ts";
 
-const read = () => makeClient(new Clock())("GET", "/docs");
+const read = (address = "/docs") => makeClient(new Clock())("GET", address);
 
 async function readPage() {
   const { body, headers } = await read();
@@ -28,6 +28,15 @@ describe("the reference at /docs", () => {
       expect(section, id).toMatch(/<code>curl /);
     }
     for (const code of Object.keys(errorStatus)) expect(page).toContain(`<code>${code}</code>`);
+  });
+
+  it("sends its examples to where it is read, whatever that host is called", async () => {
+    const { page } = await readPage();
+    expect(page).toContain("<code>http://localhost</code>");
+    expect(page).toContain("curl &quot;http://localhost/health&quot;");
+    const { body } = await read("https://a&b'$&.example/docs");
+    expect(body).toContain("<code>https://a&#38;b&#39;$&#38;.example</code>");
+    expect(body).not.toContain("origin.invalid");
   });
 
   it("links to nothing within itself that is not there", async () => {

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { createApp } from "../../src/app.ts";
 import { errorStatus } from "../../src/errors.ts";
 import { errorCodes } from "../../src/http/openapi.ts";
-import { operations } from "../../src/openapi.ts";
+import { apiDocument, operations } from "../../src/openapi.ts";
 import { checkDescribed } from "../support/described.ts";
 import { Clock, makeClient } from "../support/world.ts";
 
@@ -38,6 +38,24 @@ describe("openapi.json", () => {
     const { headers, body } = await readDocument();
     expect(body.openapi).toMatch(/^3\.1\.\d$/);
     expect(headers.get("content-type")).toMatch(/^application\/json/);
+  });
+
+  it("is served as the schemas of this moment say it", async () => {
+    const { body } = await readDocument();
+    expect(body).toEqual(JSON.parse(JSON.stringify(apiDocument())));
+  });
+
+  it("is answered for like any other path: its HEAD, its other methods, and a fault of its own", async () => {
+    const path = "/api/v1/openapi.json";
+    const send = makeClient(new Clock());
+    const head = await send("HEAD", path);
+    expect([head.status, head.body, head.headers.get("content-type")]).toEqual([200, "", "application/json"]);
+    const post = await send("POST", path);
+    expect([post.status, post.headers.get("allow")]).toEqual([405, "GET, HEAD"]);
+
+    const fetch = async () => new Response(null, { status: 404 });
+    const lost = await makeClient(new Clock(), { REFERENCE: { fetch } as unknown as Fetcher })("GET", path);
+    expect([lost.status, lost.body.error.code]).toEqual([500, "internal_error"]);
   });
 
   it("names each operation once", () => {

@@ -1,0 +1,25 @@
+import { encodeBase64 } from "hono/utils/encode";
+import { createRoutes } from "../http/factory.ts";
+import { referenceFile } from "../http/reference-file.ts";
+import { atOrigin } from "./origin.ts";
+
+/** `GET /api/v1/openapi.json`. */
+export const openApiRoutes = createRoutes().get("/openapi.json", async (c) =>
+  c.body(await referenceFile(c.env, "openapi.json"), 200, { "Content-Type": "application/json" }),
+);
+
+/** Nothing may be loaded, run, framed or sent; the page's one style sheet is let in by its hash. */
+async function contentSecurityPolicy(page: string): Promise<string> {
+  const [, style = ""] = /<style>([^<]*)<\/style>/.exec(page) ?? [];
+  const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(style));
+  return `default-src 'none'; style-src 'sha256-${encodeBase64(digest)}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'`;
+}
+
+/** `GET /docs`: the reference for people, made of openapi.json. */
+export const docsRoutes = createRoutes().get("/", async (c) => {
+  const page = await referenceFile(c.env, "docs.html");
+  c.header("Content-Security-Policy", await contentSecurityPolicy(page));
+  c.header("X-Content-Type-Options", "nosniff");
+  c.header("Referrer-Policy", "no-referrer");
+  return c.html(atOrigin(page, new URL(c.req.url).origin));
+});
