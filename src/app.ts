@@ -1,5 +1,5 @@
 import { Hono } from "hono";
-import { dashboardRoutes } from "./admin/dashboard/routes.tsx";
+import { getPath } from "hono/utils/url";
 import { adminRoutes } from "./admin/routes.ts";
 import type { World } from "./context.ts";
 import { creditRoutes } from "./credits/routes.ts";
@@ -18,7 +18,10 @@ import { usageRoutes } from "./usage/routes.ts";
 
 const realWorld: World = { now: () => Date.now(), newId: randomId };
 
-/** The whole of Purser over HTTP. A test may bring a world of its own. */
+/** Whether a request is for the dashboard, by its path as Hono reads it. */
+export const isForDashboard = (request: Request): boolean => /^\/admin(\/|$)/.test(getPath(request));
+
+/** Purser over HTTP, without the dashboard. A test may bring a world of its own. */
 export function createApp(world: World = realWorld) {
   const app = new Hono<AppEnv>()
     .onError(answerError)
@@ -38,7 +41,6 @@ export function createApp(world: World = realWorld) {
     .route("/", captureRoutes)
     .route("/api/v1", exportRoutes)
     .route("/api/v1/admin", adminRoutes)
-    .route("/admin", dashboardRoutes)
     .route("/api/v1/usage", usageRoutes)
     .route("/api/v1", openApiRoutes)
     .route("/docs", docsRoutes);

@@ -1,9 +1,16 @@
-import { createApp } from "./app.ts";
+import { dashboardRoutes } from "./admin/dashboard/routes.tsx";
+import { createApp, isForDashboard } from "./app.ts";
 import { scheduled } from "./scheduled.ts";
 
 const app = createApp();
+let whole: typeof app | undefined;
+
+function withDashboard() {
+  whole ??= createApp().route("/admin", dashboardRoutes());
+  return whole;
+}
 
 export default {
-  fetch: app.fetch,
+  fetch: (request, env, ctx) => (isForDashboard(request) ? withDashboard() : app).fetch(request, env, ctx),
   scheduled: (_controller, env, ctx) => ctx.waitUntil(scheduled(env)),
 } satisfies ExportedHandler<Env>;

@@ -17,13 +17,22 @@ const matcher = (path: string): RegExp => {
   return new RegExp(`^${pattern}$`);
 };
 
-/** For a path that is known with another method 405 and `Allow`; for any other 404. Built once per app. */
+/** What an app answers: with which methods, and what of it to browsers. */
+function pathsOf({ routes }: Routed) {
+  return {
+    known: routes
+      .filter((route) => route.method !== "ALL" && !route.path.includes("*"))
+      .map((route) => ({ method: route.method, matches: matcher(route.path) })),
+    forBrowsers: routes.filter((route) => route.handler === browsers).map((route) => matcher(route.path)),
+  };
+}
+
+/** For a path that is known with another method 405 and `Allow`; for any other 404. An app's paths are read once, late. */
 export function refuseUnrouted(app: Routed) {
-  const known = app.routes
-    .filter((route) => route.method !== "ALL" && !route.path.includes("*"))
-    .map((route) => ({ method: route.method, matches: matcher(route.path) }));
-  const forBrowsers = app.routes.filter((route) => route.handler === browsers).map((route) => matcher(route.path));
+  let paths: ReturnType<typeof pathsOf> | undefined;
   return (c: Context<AppEnv>): never => {
+    paths ??= pathsOf(app);
+    const { known, forBrowsers } = paths;
     const methods = new Set(known.filter((route) => route.matches.test(c.req.path)).map((route) => route.method));
     if (methods.size === 0) throw new PurserError("not_found", "There is nothing at this path.");
     if (methods.has("GET")) methods.add("HEAD");

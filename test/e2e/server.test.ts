@@ -13,6 +13,20 @@ describe("the built Worker", () => {
     expect([answer.status, await answer.json()]).toEqual([200, { status: "ok" }]);
   });
 
+  it("has its dashboard under each spelling of its path, and nowhere else", async () => {
+    const ask = async (path: string, method = "GET") => {
+      const { status, headers } = await fetch(server.url + path, { method, redirect: "manual" });
+      return [status, headers.get("location") ?? headers.get("allow"), headers.has("x-request-id")];
+    };
+    for (const path of ["/admin", "/%61dmin"]) expect(await ask(path)).toEqual([303, "/admin/apps", true]);
+    for (const path of ["/admin/sign-in", "/%61dmin/sign-in?next=%2F"])
+      expect(await ask(path)).toEqual([200, null, true]);
+    expect(await ask("/admin/apps")).toEqual([303, "/admin/sign-in?next=%2Fadmin%2Fapps", true]);
+    expect(await ask("/admin/sign-in", "PUT")).toEqual([405, "GET, HEAD, POST", true]);
+    for (const path of ["/administration", "/admin/nowhere", "/api/admin"])
+      expect(await ask(path)).toEqual([404, null, true]);
+  });
+
   it("lists what a key may see", async () => {
     const app = await server.makeApp();
     const answer = await fetch(`${server.url}/api/v1/credits?userId=u1`, {

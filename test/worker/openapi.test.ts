@@ -1,5 +1,6 @@
 import { Validator } from "@cfworker/json-schema";
 import { describe, expect, it } from "vitest";
+import { dashboardRoutes } from "../../src/admin/dashboard/routes.tsx";
 import { createApp } from "../../src/app.ts";
 import { errorStatus } from "../../src/errors.ts";
 import { errorCodes } from "../../src/http/openapi.ts";
@@ -17,6 +18,7 @@ const NOT_DESCRIBED: readonly RegExp[] = [
 
 const served = (): string[] =>
   createApp()
+    .route("/admin", dashboardRoutes())
     .routes.filter((route) => route.method !== "ALL")
     .map((route) => `${route.method} ${route.path.replace(/:(\w+)(\{[^}]*\})?/g, "{$1}")}`);
 

@@ -69,16 +69,17 @@ async function confirmAdjust(c: Context<DashboardEnv>) {
   );
 }
 
-export const adjustRoutes = createDashboardRoutes()
-  .get("/users/adjust", (c) => adjustForm(c, c.req.query()))
-  .post("/users/adjust/confirm", confirmAdjust)
-  .post("/users/adjust", (c) => {
-    const { form, root } = c.var;
-    const { balanceId = "", adjustmentId = root.newId("adj_") } = form;
-    return finish(
-      c,
-      "adjusted",
-      async () => adjust(root, { balanceId, adjustmentId, ...readAdjustment(form) }),
-      (refusal) => adjustForm(c, form, refusal),
-    );
-  });
+export const adjustRoutes = () =>
+  createDashboardRoutes()
+    .get("/users/adjust", (c) => adjustForm(c, c.req.query()))
+    .post("/users/adjust/confirm", confirmAdjust)
+    .post("/users/adjust", (c) => {
+      const { form, root } = c.var;
+      const { balanceId = "", adjustmentId = root.newId("adj_") } = form;
+      return finish(
+        c,
+        "adjusted",
+        async () => adjust(root, { balanceId, adjustmentId, ...readAdjustment(form) }),
+        (refusal) => adjustForm(c, form, refusal),
+      );
+    });

@@ -47,11 +47,12 @@ async function appsPage(c: Context<DashboardEnv>, name: string, refusal?: Purser
   );
 }
 
-export const appsRoutes = createDashboardRoutes()
-  .get("/apps", (c) => appsPage(c, ""))
-  .post("/apps", async (c) => {
-    const { form, root } = c.var;
-    const made = await attempt(async () => createApp(root, parse(createAppInput, { name: form.name ?? "" })));
-    if (made.refusal !== undefined) return appsPage(c, form.name ?? "", made.refusal);
-    return c.redirect(`/admin/apps/${made.result.appId}/test/keys?told=app`, 303);
-  });
+export const appsRoutes = () =>
+  createDashboardRoutes()
+    .get("/apps", (c) => appsPage(c, ""))
+    .post("/apps", async (c) => {
+      const { form, root } = c.var;
+      const made = await attempt(async () => createApp(root, parse(createAppInput, { name: form.name ?? "" })));
+      if (made.refusal !== undefined) return appsPage(c, form.name ?? "", made.refusal);
+      return c.redirect(`/admin/apps/${made.result.appId}/test/keys?told=app`, 303);
+    });

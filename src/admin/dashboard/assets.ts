@@ -12,11 +12,22 @@ function versionOf(text: string): string {
 
 const path = (name: string, text: string) => `/admin/assets/${name}?v=${versionOf(text)}`;
 
-export const assetPath = {
-  styles: path("dashboard.css", styles),
-  script: path("dashboard.js", script),
-  icon: path("icon.svg", icon),
-};
+interface AssetPaths {
+  readonly styles: string;
+  readonly script: string;
+  readonly icon: string;
+}
+
+let paths: AssetPaths | undefined;
+
+export function assetPaths(): AssetPaths {
+  paths ??= {
+    styles: path("dashboard.css", styles),
+    script: path("dashboard.js", script),
+    icon: path("icon.svg", icon),
+  };
+  return paths;
+}
 
 /** What the dashboard loads besides its pages; nothing comes from elsewhere. */
 export const assets: ReadonlyMap<string, { readonly type: string; readonly text: string }> = new Map([

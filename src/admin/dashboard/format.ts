@@ -1,9 +1,15 @@
 /** How figures and times are written for people: alike on every page, in UTC. */
-const number = new Intl.NumberFormat("en", { maximumFractionDigits: 6 });
-const compact = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
+let number: Intl.NumberFormat | undefined;
+let compact: Intl.NumberFormat | undefined;
 
-export const amount = (value: number): string => number.format(value);
-export const shortAmount = (value: number): string => compact.format(value);
+export function amount(value: number): string {
+  number ??= new Intl.NumberFormat("en", { maximumFractionDigits: 6 });
+  return number.format(value);
+}
+export function shortAmount(value: number): string {
+  compact ??= new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
+  return compact.format(value);
+}
 export const signed = (value: number): string => (value > 0 ? `+${amount(value)}` : amount(value));
 
 /** `2026-01-15 12:00:00` for an ISO time. */

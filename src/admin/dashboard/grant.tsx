@@ -117,14 +117,15 @@ async function confirmGrant(c: Context<DashboardEnv>) {
   );
 }
 
-export const grantRoutes = createDashboardRoutes()
-  .get("/users/grant", (c) => grantForm(c, c.req.query()))
-  .post("/users/grant/confirm", confirmGrant)
-  .post("/users/grant", (c) =>
-    finish(
-      c,
-      "granted",
-      async () => grant(c.var.ctx, readGrant(c.var.form)),
-      (refusal) => grantForm(c, c.var.form, refusal),
-    ),
-  );
+export const grantRoutes = () =>
+  createDashboardRoutes()
+    .get("/users/grant", (c) => grantForm(c, c.req.query()))
+    .post("/users/grant/confirm", confirmGrant)
+    .post("/users/grant", (c) =>
+      finish(
+        c,
+        "granted",
+        async () => grant(c.var.ctx, readGrant(c.var.form)),
+        (refusal) => grantForm(c, c.var.form, refusal),
+      ),
+    );

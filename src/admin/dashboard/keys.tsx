@@ -167,55 +167,56 @@ function settingOf(form: Form): unknown {
     : { type: "jwks", url: form.url, ...shared };
 }
 
-export const keysRoutes = createDashboardRoutes()
-  .get("/keys", (c) => keysPage(c))
-  .post("/keys", async (c) => {
-    const { form, root } = c.var;
-    const { appId, mode } = c.var.ctx.environment;
-    const made = await attempt(async () =>
-      createKey(root, appId, parse(createKeyInput, { kind: form.kind, mode, name: filled(form, "name") })),
-    );
-    return keysPage(c, { made: made.result, refusal: made.refusal });
-  })
-  .post("/keys/confirm", async (c) =>
-    page(
-      c,
-      { title: "Revoke this key?", section: "keys" },
-      <form method="post" action={pathIn(c, "keys/revoke")} class="card">
-        <FormToken c={c} />
-        <Hidden fields={{ keyId: c.var.form.keyId ?? "" }} />
-        <p>
-          <code>{c.var.form.hint}</code> will work nowhere after 30 seconds at the latest. This cannot be undone.
-        </p>
-        <div class="row">
-          <button type="submit" class="danger">
-            Revoke the key
-          </button>
-          <a class="button quiet" href={pathIn(c, "keys")}>
-            Keep it
-          </a>
-        </div>
-      </form>,
-    ),
-  )
-  .post("/keys/revoke", async (c) => {
-    const { appId } = c.var.ctx.environment;
-    const done = await attempt(() => revokeKey(c.var.root, appId, c.var.form.keyId ?? ""));
-    return done.refusal === undefined
-      ? c.redirect(pathIn(c, "keys?told=revoked"), 303)
-      : keysPage(c, { refusal: done.refusal });
-  })
-  .post("/end-user-auth", async (c) => {
-    const { appId, mode } = c.var.ctx.environment;
-    const done = await attempt(async () =>
-      setEndUserAuth(c.var.root, appId, parse(setEndUserAuthInput, { mode, setting: settingOf(c.var.form) })),
-    );
-    return done.refusal === undefined
-      ? c.redirect(pathIn(c, "keys?told=setting"), 303)
-      : keysPage(c, { refusal: done.refusal });
-  })
-  .post("/test-token", async (c) => {
-    const { appId, mode } = c.var.ctx.environment;
-    const token = (c.var.form.token ?? "").trim();
-    return keysPage(c, { test: await testUserToken(c.var.root, appId, mode, token) });
-  });
+export const keysRoutes = () =>
+  createDashboardRoutes()
+    .get("/keys", (c) => keysPage(c))
+    .post("/keys", async (c) => {
+      const { form, root } = c.var;
+      const { appId, mode } = c.var.ctx.environment;
+      const made = await attempt(async () =>
+        createKey(root, appId, parse(createKeyInput, { kind: form.kind, mode, name: filled(form, "name") })),
+      );
+      return keysPage(c, { made: made.result, refusal: made.refusal });
+    })
+    .post("/keys/confirm", async (c) =>
+      page(
+        c,
+        { title: "Revoke this key?", section: "keys" },
+        <form method="post" action={pathIn(c, "keys/revoke")} class="card">
+          <FormToken c={c} />
+          <Hidden fields={{ keyId: c.var.form.keyId ?? "" }} />
+          <p>
+            <code>{c.var.form.hint}</code> will work nowhere after 30 seconds at the latest. This cannot be undone.
+          </p>
+          <div class="row">
+            <button type="submit" class="danger">
+              Revoke the key
+            </button>
+            <a class="button quiet" href={pathIn(c, "keys")}>
+              Keep it
+            </a>
+          </div>
+        </form>,
+      ),
+    )
+    .post("/keys/revoke", async (c) => {
+      const { appId } = c.var.ctx.environment;
+      const done = await attempt(() => revokeKey(c.var.root, appId, c.var.form.keyId ?? ""));
+      return done.refusal === undefined
+        ? c.redirect(pathIn(c, "keys?told=revoked"), 303)
+        : keysPage(c, { refusal: done.refusal });
+    })
+    .post("/end-user-auth", async (c) => {
+      const { appId, mode } = c.var.ctx.environment;
+      const done = await attempt(async () =>
+        setEndUserAuth(c.var.root, appId, parse(setEndUserAuthInput, { mode, setting: settingOf(c.var.form) })),
+      );
+      return done.refusal === undefined
+        ? c.redirect(pathIn(c, "keys?told=setting"), 303)
+        : keysPage(c, { refusal: done.refusal });
+    })
+    .post("/test-token", async (c) => {
+      const { appId, mode } = c.var.ctx.environment;
+      const token = (c.var.form.token ?? "").trim();
+      return keysPage(c, { test: await testUserToken(c.var.root, appId, mode, token) });
+    });

@@ -2,7 +2,7 @@ import type { Context } from "hono";
 import type { Child } from "hono/jsx";
 import { errorStatus, type PurserError } from "../../errors.ts";
 import { logUnavailable } from "../../http/errors.ts";
-import { assetPath } from "./assets.ts";
+import { assetPaths } from "./assets.ts";
 import type { DashboardEnv } from "./env.ts";
 
 export type Section = "overview" | "packs" | "users" | "people" | "keys";
@@ -35,6 +35,7 @@ export function pathIn(c: Context<DashboardEnv>, rest: string): string {
 export function page(c: Context<DashboardEnv>, options: PageOptions, body: Child) {
   if (options.refusal !== undefined) logUnavailable(options.refusal, c.var.requestId);
   const status = options.refusal === undefined ? 200 : errorStatus[options.refusal.code];
+  const path = assetPaths();
   const document = (
     <html lang="en">
       <head>
@@ -42,9 +43,9 @@ export function page(c: Context<DashboardEnv>, options: PageOptions, body: Child
         <meta name="viewport" content="width=device-width, initial-scale=1" />
         <meta name="color-scheme" content="light dark" />
         <title>{options.title} · Purser</title>
-        <link rel="stylesheet" href={assetPath.styles} />
-        <link rel="icon" href={assetPath.icon} type="image/svg+xml" />
-        <script src={assetPath.script} defer />
+        <link rel="stylesheet" href={path.styles} />
+        <link rel="icon" href={path.icon} type="image/svg+xml" />
+        <script src={path.script} defer />
       </head>
       <body>
         <a class="skip" href="#main">
@@ -79,10 +80,15 @@ const Word = (props: { refusal?: PurserError | undefined; told?: string | undefi
 
 const Header = ({ c, section }: { c: Context<DashboardEnv>; section?: Section | undefined }) => {
   const { operator, ctx } = c.var;
-  if (operator === undefined) return <header class="bar">{Brand}</header>;
+  if (operator === undefined)
+    return (
+      <header class="bar">
+        <Brand />
+      </header>
+    );
   return (
     <header class="bar">
-      {Brand}
+      <Brand />
       {ctx !== undefined && <Place c={c} section={section ?? "overview"} />}
       <form method="post" action="/admin/sign-out" class="out">
         <FormToken c={c} />
@@ -94,7 +100,7 @@ const Header = ({ c, section }: { c: Context<DashboardEnv>; section?: Section | 
   );
 };
 
-const Brand = (
+const Brand = () => (
   <a class="brand" href="/admin/apps">
     Purser
   </a>

@@ -82,4 +82,4 @@ async function overviewPage(c: Context<DashboardEnv>) {
   );
 }
 
-export const overviewRoutes = createDashboardRoutes().get("/overview", overviewPage);
+export const overviewRoutes = () => createDashboardRoutes().get("/overview", overviewPage);

@@ -137,54 +137,56 @@ function answerTrial(c: Context<DashboardEnv>, packId: string | null) {
   return c.req.header("accept") === "application/json" ? c.json(trial) : formPage(c, packId, draft, { trial });
 }
 
-export const packsRoutes = createDashboardRoutes()
-  .get("/packs", packsPage)
-  .get("/packs/new", (c) => formPage(c, null, blankPack))
-  .post("/packs/new/try", (c) => answerTrial(c, null))
-  .post("/packs", async (c) => {
-    const { appId } = c.var.ctx.environment;
-    const draft = readDraft(c.var.form);
-    const made = await attempt(async () => createPack(c.var.root, appId, parse(createPackInput, bodyOf(draft))));
-    return made.refusal === undefined
-      ? c.redirect(pathIn(c, "packs?told=made"), 303)
-      : formPage(c, null, draft, { refusal: made.refusal });
-  })
-  .get("/packs/:packId", async (c) => {
-    const pack = presentPack(await readPack(c.var.root, c.var.ctx.environment.appId, c.req.param("packId")));
-    return formPage(c, pack.packId, draftOf(pack));
-  })
-  .post("/packs/:packId", async (c) => {
-    const packId = c.req.param("packId");
-    const draft = readDraft(c.var.form);
-    const saved = await attempt(async () =>
-      patchPack(c.var.root, c.var.ctx.environment.appId, packId, parse(patchPackInput, bodyOf(draft))),
-    );
-    return saved.refusal === undefined
-      ? c.redirect(pathIn(c, `packs/${packId}?told=saved`), 303)
-      : formPage(c, packId, draft, { refusal: saved.refusal });
-  })
-  .post("/packs/:packId/try", (c) => answerTrial(c, c.req.param("packId")))
-  .post("/packs/:packId/archive/confirm", (c) =>
-    page(
-      c,
-      { title: "Archive this pack?", section: "packs" },
-      <form method="post" action={pathIn(c, `packs/${c.req.param("packId")}/archive`)} class="card">
-        <FormToken c={c} />
-        <p>
-          <b>{c.var.form.packName}</b> can then be granted no more, and its name is free. Balances issued from it stay.
-        </p>
-        <div class="row">
-          <button type="submit" class="danger">
-            Archive the pack
-          </button>
-          <a class="button quiet" href={pathIn(c, `packs/${c.req.param("packId")}`)}>
-            Keep it
-          </a>
-        </div>
-      </form>,
-    ),
-  )
-  .post("/packs/:packId/archive", async (c) => {
-    await archivePack(c.var.root, c.var.ctx.environment.appId, c.req.param("packId"));
-    return c.redirect(pathIn(c, "packs?told=archived"), 303);
-  });
+export const packsRoutes = () =>
+  createDashboardRoutes()
+    .get("/packs", packsPage)
+    .get("/packs/new", (c) => formPage(c, null, blankPack))
+    .post("/packs/new/try", (c) => answerTrial(c, null))
+    .post("/packs", async (c) => {
+      const { appId } = c.var.ctx.environment;
+      const draft = readDraft(c.var.form);
+      const made = await attempt(async () => createPack(c.var.root, appId, parse(createPackInput, bodyOf(draft))));
+      return made.refusal === undefined
+        ? c.redirect(pathIn(c, "packs?told=made"), 303)
+        : formPage(c, null, draft, { refusal: made.refusal });
+    })
+    .get("/packs/:packId", async (c) => {
+      const pack = presentPack(await readPack(c.var.root, c.var.ctx.environment.appId, c.req.param("packId")));
+      return formPage(c, pack.packId, draftOf(pack));
+    })
+    .post("/packs/:packId", async (c) => {
+      const packId = c.req.param("packId");
+      const draft = readDraft(c.var.form);
+      const saved = await attempt(async () =>
+        patchPack(c.var.root, c.var.ctx.environment.appId, packId, parse(patchPackInput, bodyOf(draft))),
+      );
+      return saved.refusal === undefined
+        ? c.redirect(pathIn(c, `packs/${packId}?told=saved`), 303)
+        : formPage(c, packId, draft, { refusal: saved.refusal });
+    })
+    .post("/packs/:packId/try", (c) => answerTrial(c, c.req.param("packId")))
+    .post("/packs/:packId/archive/confirm", (c) =>
+      page(
+        c,
+        { title: "Archive this pack?", section: "packs" },
+        <form method="post" action={pathIn(c, `packs/${c.req.param("packId")}/archive`)} class="card">
+          <FormToken c={c} />
+          <p>
+            <b>{c.var.form.packName}</b> can then be granted no more, and its name is free. Balances issued from it
+            stay.
+          </p>
+          <div class="row">
+            <button type="submit" class="danger">
+              Archive the pack
+            </button>
+            <a class="button quiet" href={pathIn(c, `packs/${c.req.param("packId")}`)}>
+              Keep it
+            </a>
+          </div>
+        </form>,
+      ),
+    )
+    .post("/packs/:packId/archive", async (c) => {
+      await archivePack(c.var.root, c.var.ctx.environment.appId, c.req.param("packId"));
+      return c.redirect(pathIn(c, "packs?told=archived"), 303);
+    });

@@ -168,14 +168,15 @@ const Consents = ({ consents }: { consents: Profile["consents"] }) => (
   </section>
 );
 
-export const peopleRoutes = createDashboardRoutes()
-  .get("/people", (c) => peoplePage(c, c.req.query("distinctId")))
-  .post("/people/mint", async (c) => {
-    const { distinctId } = c.var.form;
-    const minted = await attempt(async () =>
-      mint(c.var.ctx, { ...parse(exportPersonInput, { distinctId }), origin: new URL(c.req.url).origin }),
-    );
-    return minted.refusal === undefined
-      ? peoplePage(c, distinctId, minted.result)
-      : page(c, { title: "People", section: "people", refusal: minted.refusal }, <FindPerson c={c} />);
-  });
+export const peopleRoutes = () =>
+  createDashboardRoutes()
+    .get("/people", (c) => peoplePage(c, c.req.query("distinctId")))
+    .post("/people/mint", async (c) => {
+      const { distinctId } = c.var.form;
+      const minted = await attempt(async () =>
+        mint(c.var.ctx, { ...parse(exportPersonInput, { distinctId }), origin: new URL(c.req.url).origin }),
+      );
+      return minted.refusal === undefined
+        ? peoplePage(c, distinctId, minted.result)
+        : page(c, { title: "People", section: "people", refusal: minted.refusal }, <FindPerson c={c} />);
+    });

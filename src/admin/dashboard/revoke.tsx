@@ -27,15 +27,16 @@ async function revokeForm(c: Context<DashboardEnv>, form: Form, refusal?: Purser
   );
 }
 
-export const revokeRoutes = createDashboardRoutes()
-  .get("/users/revoke", (c) => revokeForm(c, c.req.query()))
-  .post("/users/revoke", (c) => {
-    const { form } = c.var;
-    return finish(
-      c,
-      "revoked",
-      async () =>
-        revoke(c.var.ctx, parse(revokeInput, { balanceId: form.balanceId, reason: reasonOf(form, "reason") })),
-      (refusal) => revokeForm(c, form, refusal),
-    );
-  });
+export const revokeRoutes = () =>
+  createDashboardRoutes()
+    .get("/users/revoke", (c) => revokeForm(c, c.req.query()))
+    .post("/users/revoke", (c) => {
+      const { form } = c.var;
+      return finish(
+        c,
+        "revoked",
+        async () =>
+          revoke(c.var.ctx, parse(revokeInput, { balanceId: form.balanceId, reason: reasonOf(form, "reason") })),
+        (refusal) => revokeForm(c, form, refusal),
+      );
+    });

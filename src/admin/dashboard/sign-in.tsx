@@ -54,32 +54,33 @@ const cookieOptions = (c: Context<DashboardEnv>) => ({
   secure: new URL(c.req.url).protocol === "https:",
 });
 
-export const signInRoutes = createDashboardRoutes()
-  .get("/sign-in", async (c) => {
-    const { settings } = c.var.root;
-    adminTokenOf(settings);
-    // Access has signed in whoever gets here.
-    return settings.access === null ? signInPage(c, c.req.query("next")) : c.redirect("/admin/apps", 303);
-  })
-  .post("/sign-in", limitBody, async (c) => {
-    const { settings } = c.var.root;
-    const adminToken = adminTokenOf(settings);
-    if (settings.access !== null) throw new PurserError("forbidden", "Cloudflare Access signs in to this dashboard.");
-    const { next } = await c.req.parseBody();
-    const wanted = typeof next === "string" ? next : undefined;
-    try {
-      await checkToken(c);
-    } catch (error) {
-      if (!(error instanceof PurserError)) throw error;
-      for (const [name, value] of Object.entries(error.headers)) c.header(name, value);
-      return signInPage(c, wanted, error);
-    }
-    const cookie = await sealSession(adminToken, c.var.world.newId("ses_"), c.var.world.now());
-    setCookie(c, COOKIE, cookie, { ...cookieOptions(c), maxAge: sessionSeconds });
-    return c.redirect(destination(wanted), 303);
-  })
-  .post("/sign-out", requireSignIn, async (c) => {
-    if (c.var.operator.isByAccess) return c.redirect("/cdn-cgi/access/logout", 303);
-    deleteCookie(c, COOKIE, cookieOptions(c));
-    return c.redirect("/admin/sign-in", 303);
-  });
+export const signInRoutes = () =>
+  createDashboardRoutes()
+    .get("/sign-in", async (c) => {
+      const { settings } = c.var.root;
+      adminTokenOf(settings);
+      // Access has signed in whoever gets here.
+      return settings.access === null ? signInPage(c, c.req.query("next")) : c.redirect("/admin/apps", 303);
+    })
+    .post("/sign-in", limitBody, async (c) => {
+      const { settings } = c.var.root;
+      const adminToken = adminTokenOf(settings);
+      if (settings.access !== null) throw new PurserError("forbidden", "Cloudflare Access signs in to this dashboard.");
+      const { next } = await c.req.parseBody();
+      const wanted = typeof next === "string" ? next : undefined;
+      try {
+        await checkToken(c);
+      } catch (error) {
+        if (!(error instanceof PurserError)) throw error;
+        for (const [name, value] of Object.entries(error.headers)) c.header(name, value);
+        return signInPage(c, wanted, error);
+      }
+      const cookie = await sealSession(adminToken, c.var.world.newId("ses_"), c.var.world.now());
+      setCookie(c, COOKIE, cookie, { ...cookieOptions(c), maxAge: sessionSeconds });
+      return c.redirect(destination(wanted), 303);
+    })
+    .post("/sign-out", requireSignIn, async (c) => {
+      if (c.var.operator.isByAccess) return c.redirect("/cdn-cgi/access/logout", 303);
+      deleteCookie(c, COOKIE, cookieOptions(c));
+      return c.redirect("/admin/sign-in", 303);
+    });

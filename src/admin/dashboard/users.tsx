@@ -103,14 +103,15 @@ async function course(c: Context<DashboardEnv>, userId: string, form: Form, held
   return { balance, rows };
 }
 
-export const usersRoutes = createDashboardRoutes()
-  .get("/users", usersPage)
-  .get("/users/ledger.csv", (c) => {
-    const form = c.req.query();
-    const { userId, balanceId } = parse(historyInput, { userId: form.userId, balanceId: filled(form, "balanceId") });
-    const input = balanceId === undefined ? { userId } : { userId, balanceId };
-    return c.body(ledgerCsv(c.var.ctx, input, filled(form, "reason")), 200, {
-      "content-type": "text/csv; charset=utf-8",
-      "content-disposition": 'attachment; filename="ledger.csv"',
+export const usersRoutes = () =>
+  createDashboardRoutes()
+    .get("/users", usersPage)
+    .get("/users/ledger.csv", (c) => {
+      const form = c.req.query();
+      const { userId, balanceId } = parse(historyInput, { userId: form.userId, balanceId: filled(form, "balanceId") });
+      const input = balanceId === undefined ? { userId } : { userId, balanceId };
+      return c.body(ledgerCsv(c.var.ctx, input, filled(form, "reason")), 200, {
+        "content-type": "text/csv; charset=utf-8",
+        "content-disposition": 'attachment; filename="ledger.csv"',
+      });
     });
-  });
