@@ -1,6 +1,6 @@
 import { ORIGIN_WRITTEN } from "./docs/origin.ts";
 import { Page } from "./docs/page.tsx";
-import { exportDocumentSchema } from "./exports/schemas.ts";
+import { exportDocumentSchema } from "./exports/answers.ts";
 import type { ReferenceFile } from "./http/reference-file.ts";
 import { apiDocument } from "./openapi.ts";
 

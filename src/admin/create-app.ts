@@ -1,7 +1,8 @@
 import type { RootCtx } from "../context.ts";
 import { apps, environments } from "../db/schema.ts";
 import { iso } from "../lib/time.ts";
-import type { AppOutput, CreateAppInput } from "./schemas.ts";
+import type { AppOutput } from "./answers.ts";
+import type { CreateAppInput } from "./schemas.ts";
 
 /** Makes an application with its two environments, live and test. It has no keys yet. */
 export async function createApp(root: RootCtx, input: CreateAppInput): Promise<AppOutput> {

@@ -2,8 +2,9 @@ import type { RootCtx } from "../context.ts";
 import { apiKeys } from "../db/schema.ts";
 import { sha256 } from "../lib/hash.ts";
 import { iso } from "../lib/time.ts";
+import type { CreateKeyOutput } from "./answers.ts";
 import { requireEnvironment } from "./apps.ts";
-import type { CreateKeyInput, CreateKeyOutput } from "./schemas.ts";
+import type { CreateKeyInput } from "./schemas.ts";
 
 const HINT_CHARACTERS = 4;
 

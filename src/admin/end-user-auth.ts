@@ -3,8 +3,9 @@ import { readEndUserSetting } from "../access/end-user.ts";
 import { forgetKeys } from "../access/keys.ts";
 import type { Mode, RootCtx } from "../context.ts";
 import { environments } from "../db/schema.ts";
+import type { EndUserAuthOutput } from "./answers.ts";
 import { requireEnvironment } from "./apps.ts";
-import type { EndUserAuthOutput, SetEndUserAuthInput } from "./schemas.ts";
+import type { SetEndUserAuthInput } from "./schemas.ts";
 
 /** The setting without its secret. */
 function present(appId: string, mode: Mode, stored: string | null): EndUserAuthOutput {

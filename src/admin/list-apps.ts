@@ -1,7 +1,7 @@
 import type { RootCtx } from "../context.ts";
 import { apps } from "../db/schema.ts";
 import { iso } from "../lib/time.ts";
-import type { ListAppsOutput } from "./schemas.ts";
+import type { ListAppsOutput } from "./answers.ts";
 
 /** Applications, oldest first: all of them, or no more than `limit`. */
 export async function listApps(root: RootCtx, limit?: number): Promise<ListAppsOutput> {

@@ -2,8 +2,8 @@ import { and, asc, eq, gt, sql } from "drizzle-orm";
 import type { RootCtx } from "../context.ts";
 import { apiKeys, environments } from "../db/schema.ts";
 import { iso } from "../lib/time.ts";
+import type { KeyOutput, ListKeysOutput } from "./answers.ts";
 import { requireApp } from "./apps.ts";
-import type { KeyOutput, ListKeysOutput } from "./schemas.ts";
 
 /** A statement that reads keys with their mode, for `presentKey`. */
 export function selectKeys(root: RootCtx) {

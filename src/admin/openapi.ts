@@ -1,18 +1,11 @@
 import * as z from "zod";
-import { adjustInput, adjustOutput } from "../credits/schemas.ts";
+import { adjustOutput } from "../credits/answers.ts";
+import { adjustInput } from "../credits/schemas.ts";
 import type { Operation } from "../http/openapi.ts";
-import { createPackInput, listPacksOutput, pack, patchPackInput } from "../packs/schemas.ts";
-import {
-  app,
-  createAppInput,
-  createKeyInput,
-  createKeyOutput,
-  endUserAuthOutput,
-  key,
-  listAppsOutput,
-  listKeysOutput,
-  setEndUserAuthInput,
-} from "./schemas.ts";
+import { listPacksOutput, pack } from "../packs/answers.ts";
+import { createPackInput, patchPackInput } from "../packs/schemas.ts";
+import { app, createKeyOutput, endUserAuthOutput, key, listAppsOutput, listKeysOutput } from "./answers.ts";
+import { createAppInput, createKeyInput, setEndUserAuthInput } from "./schemas.ts";
 
 const tag = "Administration";
 const access = "operator";

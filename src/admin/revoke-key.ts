@@ -3,9 +3,9 @@ import { forgetKeys } from "../access/keys.ts";
 import type { RootCtx } from "../context.ts";
 import { apiKeys, environments } from "../db/schema.ts";
 import { PurserError } from "../errors.ts";
+import type { KeyOutput } from "./answers.ts";
 import { requireApp } from "./apps.ts";
 import { presentKey, selectKeys } from "./list-keys.ts";
-import type { KeyOutput } from "./schemas.ts";
 
 /**
  * Revokes a key: here at once, everywhere within 30 seconds, when the last isolate asks again. Again: as it was. Throws

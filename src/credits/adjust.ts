@@ -4,11 +4,11 @@ import { creditAdjustments, creditBalances, creditLedger, environments } from ".
 import { rows, write } from "../db/statement.ts";
 import { invalid, PurserError, temporarilyUnavailable } from "../errors.ts";
 import { amountStepsMax, fromSteps, toSteps } from "./amount.ts";
+import type { AdjustOutput } from "./answers.ts";
 import type { BalanceRow } from "./balance.ts";
 import { dueHolds, type Hold, readHold, settleDue, stepsOnHold } from "./holds.ts";
 import { appending } from "./ledger.ts";
 import { balanceNotFound } from "./revoke.ts";
-import type { AdjustOutput } from "./schemas.ts";
 
 export interface AdjustInput {
   readonly balanceId: string;

@@ -11,10 +11,11 @@ import { DAY_MS } from "../lib/time.ts";
 import { chooseFound, findPackStatements, type Pack } from "../packs/find.ts";
 import { nameKey } from "../packs/name.ts";
 import { fromSteps, toSteps } from "./amount.ts";
+import type { GrantOutput } from "./answers.ts";
 import { type BalanceRow, presentExpiry } from "./balance.ts";
 import { afterReturn, dueHolds, type Hold, landAfterDue, readHold, settleDue } from "./holds.ts";
 import { type Birth, bearing, type Issue } from "./ledger.ts";
-import type { GrantInput, GrantOutput } from "./schemas.ts";
+import type { GrantInput } from "./schemas.ts";
 
 export interface Granted {
   readonly output: GrantOutput;

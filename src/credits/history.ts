@@ -3,9 +3,10 @@ import type { Ctx } from "../context.ts";
 import { prepared } from "../db/prepared.ts";
 import { invalid } from "../errors.ts";
 import { openCursor, sealCursor } from "../lib/cursor.ts";
+import type { HistoryOutput } from "./answers.ts";
 import { type LedgerRow, presentEntry } from "./ledger.ts";
 import { balanceNotFound } from "./revoke.ts";
-import type { HistoryInput, HistoryOutput } from "./schemas.ts";
+import type { HistoryInput } from "./schemas.ts";
 
 /**
  * A page of the user's ledger, newest first, of one balance when `balanceId` is given. The cursor holds the seq of the

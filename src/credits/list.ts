@@ -2,9 +2,10 @@ import { and, eq, gt, type Placeholder, type SQLWrapper, sql } from "drizzle-orm
 import type { Ctx } from "../context.ts";
 import { selecting } from "../db/prepared.ts";
 import { creditBalances } from "../db/schema.ts";
+import type { ListOutput } from "./answers.ts";
 import { inSpendingOrder, payingColumns, presentBalance, presentedColumns } from "./balance.ts";
 import { readRules, rulesPassFilter } from "./match.ts";
-import type { ListInput, ListOutput } from "./schemas.ts";
+import type { ListInput } from "./schemas.ts";
 import { aboutUser, type User } from "./user.ts";
 
 const isLive = (environmentId: number | Placeholder, userId: string | SQLWrapper, nowMs: number | Placeholder) =>

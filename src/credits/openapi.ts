@@ -1,16 +1,6 @@
 import type { Operation } from "../http/openapi.ts";
-import {
-  grantInput,
-  grantOutput,
-  historyInput,
-  historyOutput,
-  listInput,
-  listOutput,
-  planInput,
-  planOutput,
-  revokeInput,
-  revokeOutput,
-} from "./schemas.ts";
+import { grantOutput, historyOutput, listOutput, planOutput, revokeOutput } from "./answers.ts";
+import { grantInput, historyInput, listInput, planInput, revokeInput } from "./schemas.ts";
 
 const balanceId = "crb_5cQx2vN8bT0rKf7yLwZ3Hd";
 const packId = "cpk_1mVt9sD4gE6uXa8oPzJ2Rq";

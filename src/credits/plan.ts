@@ -1,11 +1,12 @@
 import type { Ctx } from "../context.ts";
 import { fromSteps, presentQuantities } from "./amount.ts";
+import type { PlanOutput } from "./answers.ts";
 import { type BalanceRow, inSpendingOrder, statusOf } from "./balance.ts";
 import { burnDown, type Usage } from "./burn-down.ts";
 import { afterReturn, dueHolds, readHold, spendable } from "./holds.ts";
 import { everyBalance } from "./list.ts";
 import { readRules, rulesCover } from "./match.ts";
-import type { PlanInput, PlanOutput } from "./schemas.ts";
+import type { PlanInput } from "./schemas.ts";
 
 /**
  * What an event would debit if it came now: by the same burn-down, over the same state, due holds counted as returned;

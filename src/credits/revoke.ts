@@ -3,9 +3,10 @@ import type { Ctx } from "../context.ts";
 import { creditBalances } from "../db/schema.ts";
 import { batchAll } from "../db/statement.ts";
 import { PurserError } from "../errors.ts";
+import type { RevokeOutput } from "./answers.ts";
 import { dueHolds, landAfterDue, readHold, settleDue } from "./holds.ts";
 import { reversed } from "./ledger.ts";
-import type { RevokeInput, RevokeOutput } from "./schemas.ts";
+import type { RevokeInput } from "./schemas.ts";
 
 /**
  * Zeroes one balance: what remains is reversed in the ledger as `admin_adjust` with the reason as its note, also when

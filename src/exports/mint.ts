@@ -3,8 +3,9 @@ import { countActivity } from "../db/activity.ts";
 import { PurserError } from "../errors.ts";
 import { sha256 } from "../lib/hash.ts";
 import { iso } from "../lib/time.ts";
+import type { ExportPersonOutput } from "./answers.ts";
 import { audited } from "./audit.ts";
-import type { ExportPersonInput, ExportPersonOutput } from "./schemas.ts";
+import type { ExportPersonInput } from "./schemas.ts";
 import { type ExportSecrets, signToken, tokenLifeMs } from "./token.ts";
 
 /**

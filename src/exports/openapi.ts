@@ -1,6 +1,7 @@
 import * as z from "zod";
 import type { Operation } from "../http/openapi.ts";
-import { exportDocument, exportDownloadInput, exportPersonInput, exportPersonOutput } from "./schemas.ts";
+import { exportDocument, exportPersonOutput } from "./answers.ts";
+import { exportPersonInput } from "./schemas.ts";
 
 const distinctId = "user_42";
 const expiresAt = "2026-01-16T12:00:00.000Z";
@@ -57,7 +58,7 @@ export const exportOperations: readonly Operation[] = [
       "Opens a link of `exportPerson`. The document is made while it is sent, and shows one moment, `exportedAt`. A " +
       "download that breaks off ends without its closing braces, so that it does not parse. A link may be opened again.",
     access: "open",
-    query: exportDownloadInput,
+    query: z.object({ token: z.string().describe("As it stands in the `downloadUrl`.") }),
     success: {
       description: "The document. Its JSON Schema is at `/api/v1/export-document.schema.json`.",
       schema: exportDocument,

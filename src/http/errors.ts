@@ -1,23 +1,10 @@
 import type { Context } from "hono";
 import { HTTPException } from "hono/http-exception";
 import type { ContentfulStatusCode } from "hono/utils/http-status";
-import * as z from "zod";
 import { constraintOf } from "../db/constraint.ts";
-import { type ErrorCode, errorStatus, PurserError, presentRefusal, refusalIn } from "../errors.ts";
+import { errorStatus, PurserError, presentRefusal, refusalIn } from "../errors.ts";
+import type { ErrorBody } from "./error-body.ts";
 import type { AppEnv } from "./factory.ts";
-
-/** The body of every refusal (W4). */
-export const errorBody = z.strictObject({
-  error: z.strictObject({
-    // Object.keys forgets that these are the catalogue's own.
-    code: z.enum(Object.keys(errorStatus) as ErrorCode[]),
-    message: z.string().describe("For people; its wording may change."),
-    param: z.string().optional().describe("The argument at fault, such as `items[0].amount`."),
-    details: z.looseObject({}).optional().describe("Particulars for programs, by code."),
-    requestId: z.string().describe("The request's own id, also in `x-request-id`."),
-  }),
-});
-export type ErrorBody = z.infer<typeof errorBody>;
 
 /** What the log may hold of a bug: its kind and place, never its message, which can carry a caller's data. */
 export function logBug(error: unknown, requestId: string): void {

@@ -8,7 +8,7 @@ import {
   type ZodOpenApiResponseObject,
 } from "zod-openapi";
 import { type ErrorCode, errorMeaning, errorStatus } from "../errors.ts";
-import { errorBody } from "./errors.ts";
+import { errorBody } from "./error-body.ts";
 
 /** Who may call an operation. `end-user`: a secret key, or a publishable one beside the end-user's token. */
 export type Access = "open" | "secret" | "end-user" | "operator";

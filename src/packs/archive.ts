@@ -1,9 +1,9 @@
 import { and, isNull, sql } from "drizzle-orm";
 import type { RootCtx } from "../context.ts";
 import { creditPacks } from "../db/schema.ts";
+import type { PackOutput } from "./answers.ts";
 import { chooseFound } from "./find.ts";
 import { isPack, packNotFound, packStatements, presentPack } from "./pack.ts";
-import type { PackOutput } from "./schemas.ts";
 
 /** Takes a pack out of sale and frees its name; balances issued from it stay. Again: as it was. Throws `not_found`. */
 export async function archivePack(root: RootCtx, appId: string, packId: string): Promise<PackOutput> {

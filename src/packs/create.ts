@@ -3,10 +3,11 @@ import type { RootCtx } from "../context.ts";
 import { constraintOf } from "../db/constraint.ts";
 import { write } from "../db/statement.ts";
 import { assert } from "../lib/assert.ts";
+import type { PackOutput } from "./answers.ts";
 import { chooseFound } from "./find.ts";
 import { nameKey } from "./name.ts";
 import { packNameTaken, packStatements, presentPack, storedItem } from "./pack.ts";
-import type { CreatePackInput, PackOutput } from "./schemas.ts";
+import type { CreatePackInput } from "./schemas.ts";
 
 /** Makes a pack of an application that exists, with its items or with a unit of its own. Throws `pack_name_taken`. */
 export async function createPack(root: RootCtx, appId: string, input: CreatePackInput): Promise<PackOutput> {

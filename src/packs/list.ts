@@ -1,8 +1,8 @@
 import { and, asc, eq, inArray, sql } from "drizzle-orm";
 import type { RootCtx } from "../context.ts";
 import { creditPackItems, creditPacks } from "../db/schema.ts";
+import type { ListPacksOutput } from "./answers.ts";
 import { presentPack } from "./pack.ts";
-import type { ListPacksOutput } from "./schemas.ts";
 
 const EVERY = -1;
 

@@ -6,8 +6,9 @@ import { creditPackItems, creditPacks } from "../db/schema.ts";
 import { PurserError } from "../errors.ts";
 import { assert } from "../lib/assert.ts";
 import { iso } from "../lib/time.ts";
+import type { PackOutput } from "./answers.ts";
 import { chooseFound, type Pack } from "./find.ts";
-import type { CreatePackInput, PackOutput } from "./schemas.ts";
+import type { CreatePackInput } from "./schemas.ts";
 
 export const packNotFound = () => new PurserError("not_found", "There is no such pack.", { param: "packId" });
 export const packNameTaken = (cause: unknown) =>

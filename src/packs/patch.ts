@@ -3,10 +3,11 @@ import type { RootCtx } from "../context.ts";
 import { constraintOf } from "../db/constraint.ts";
 import { write } from "../db/statement.ts";
 import { invalid, temporarilyUnavailable } from "../errors.ts";
+import type { PackOutput } from "./answers.ts";
 import { chooseFound, type Pack } from "./find.ts";
 import { nameKey } from "./name.ts";
 import { packNameTaken, packStatements, presentPack, readPack, storedItem } from "./pack.ts";
-import { LEGACY_FIELDS, type PackOutput, type PatchPackInput } from "./schemas.ts";
+import { LEGACY_FIELDS, type PatchPackInput } from "./schemas.ts";
 
 const ATTEMPTS_MAX = 5;
 

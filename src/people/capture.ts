@@ -1,10 +1,10 @@
 import type { Ctx } from "../context.ts";
 import { invalid } from "../errors.ts";
 import { uuidOf } from "../lib/uuid.ts";
+import type { CaptureOutput, CaptureV1Output } from "./answers.ts";
 import type { CaptureRequest } from "./capture-request.ts";
 import { type Arrival, type ReadEvent, readEvent } from "./event.ts";
 import { ingest } from "./ingest.ts";
-import type { CaptureOutput, CaptureV1Output } from "./schemas.ts";
 import type { V1Request } from "./v1-request.ts";
 
 const arrivalOf = (ctx: Ctx, sentAtMs: number | null): Arrival => ({

@@ -4,7 +4,8 @@ import { consentLog } from "../db/schema.ts";
 import { write } from "../db/statement.ts";
 import { assert } from "../lib/assert.ts";
 import { iso } from "../lib/time.ts";
-import type { ConsentEntry, ConsentInput } from "./schemas.ts";
+import type { ConsentEntry } from "./answers.ts";
+import type { ConsentInput } from "./schemas.ts";
 
 export type ConsentRow = typeof consentLog.$inferSelect;
 

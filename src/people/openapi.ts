@@ -1,5 +1,6 @@
 import type { Operation } from "../http/openapi.ts";
-import { consentEntry, consentInput } from "./schemas.ts";
+import { consentEntry } from "./answers.ts";
+import { consentInput } from "./schemas.ts";
 
 const entry = {
   consentId: "con_2gYb6nR1tVj8mXq4sKc0Wd",

@@ -1,7 +1,8 @@
 import type { Ctx } from "../context.ts";
 import { type PurserError, refusalIn } from "../errors.ts";
+import type { EventOutput } from "./answers.ts";
 import { recordEvent } from "./events.ts";
-import type { EventInput, EventOutput } from "./schemas.ts";
+import type { EventInput } from "./schemas.ts";
 
 /** An event that was refused, by its id if that could be read. */
 export interface RefusedEvent {

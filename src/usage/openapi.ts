@@ -1,19 +1,14 @@
 import * as z from "zod";
 import type { Operation } from "../http/openapi.ts";
+import { eventListOutput, eventOutput, releaseOutput, reserveOutput, totalsOutput } from "./answers.ts";
 import {
   cloudEvent,
-  cloudEventBatch,
   commitInput,
   eventInput,
-  eventList,
-  eventListOutput,
-  eventOutput,
-  releaseOutput,
+  eventsMax,
   reservationParams,
   reserveInput,
-  reserveOutput,
   totalsInput,
-  totalsOutput,
 } from "./schemas.ts";
 
 const balanceId = "crb_5cQx2vN8bT0rKf7yLwZ3Hd";
@@ -58,11 +53,11 @@ export const usageOperations: readonly Operation[] = [
       "`subject` as userId, `type` as event, `time` as occurredAt.",
     access: "secret",
     body: {
-      schema: z.union([eventInput, eventList]),
+      schema: z.union([eventInput, z.array(eventInput).max(eventsMax)]),
       example: event,
       alternatives: {
         "application/cloudevents+json": { schema: cloudEvent, example: cloud },
-        "application/cloudevents-batch+json": { schema: cloudEventBatch, example: [cloud] },
+        "application/cloudevents-batch+json": { schema: z.array(cloudEvent).max(eventsMax), example: [cloud] },
       },
     },
     success: {

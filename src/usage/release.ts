@@ -1,8 +1,8 @@
 import type { Ctx } from "../context.ts";
 import { dueHolds, readHold, returned, returnedDue, settleDue } from "../credits/holds.ts";
 import { batchAll } from "../db/statement.ts";
+import type { ReleaseOutput } from "./answers.ts";
 import { landed, OVERTAKEN, persevere } from "./attempts.ts";
-import type { ReleaseOutput } from "./schemas.ts";
 import {
   asHold,
   presentLeg,

@@ -10,10 +10,11 @@ import { PurserError } from "../errors.ts";
 import { assert } from "../lib/assert.ts";
 import { iso } from "../lib/time.ts";
 import { readAccount } from "./account.ts";
+import type { ReserveOutput } from "./answers.ts";
 import { landed, OVERTAKEN, persevere } from "./attempts.ts";
 import { insufficient, legsSql, type PlannedPayment, plannedLegs } from "./payment.ts";
 import { compareStamp, type Stamp, stampRequest } from "./request-hash.ts";
-import type { ReserveInput, ReserveOutput } from "./schemas.ts";
+import type { ReserveInput } from "./schemas.ts";
 import { presentLeg, storedReservation } from "./stored-reservation.ts";
 
 export interface Reserved {

@@ -6,13 +6,14 @@ import { logUnavailable } from "../http/errors.ts";
 import { createRoutes } from "../http/factory.ts";
 import { noFields, readNoFields } from "../http/no-fields.ts";
 import { validate } from "../http/validate.ts";
+import type { EventListOutput } from "./answers.ts";
 import { commit } from "./commit.ts";
 import { recordList } from "./event-list.ts";
 import { recordEvent } from "./events.ts";
 import { readIncoming } from "./incoming.ts";
 import { release } from "./release.ts";
 import { reserve } from "./reserve.ts";
-import { commitInput, type EventListOutput, reservationParams, reserveInput, totalsInput } from "./schemas.ts";
+import { commitInput, reservationParams, reserveInput, totalsInput } from "./schemas.ts";
 import { totals } from "./totals.ts";
 
 export const usageRoutes = createRoutes()

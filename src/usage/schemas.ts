@@ -1,6 +1,5 @@
 import * as z from "zod";
-import { payment, quantitiesOutput, unit, usageFields, userId } from "../credits/schemas.ts";
-import { errorBody } from "../http/errors.ts";
+import { usageFields, userId } from "../credits/schemas.ts";
 import { identifier, timestamp } from "../http/fields.ts";
 
 const { event, model, quantities, occurredAt, properties, onShortage } = usageFields;
@@ -11,7 +10,6 @@ export const eventInput = z.strictObject({ eventId, ...usageFields });
 export type EventInput = z.infer<typeof eventInput>;
 
 export const eventsMax = 100;
-export const eventList = z.array(eventInput).max(eventsMax);
 
 /** The part of a CloudEvent that is Purser's. */
 const cloudEventData = z.strictObject({
@@ -48,30 +46,6 @@ export const cloudEvent = z
     }),
   );
 
-export const cloudEventBatch = z.array(cloudEvent).max(eventsMax);
-
-export const eventOutput = z
-  .strictObject({
-    eventId: z.string(),
-    debits: z.array(payment).describe("Which balances paid, first to be spent first."),
-    uncovered: quantitiesOutput.nullable().describe("What nothing paid for; null when all is covered."),
-  })
-  .meta({ id: "UsageEventAnswer" });
-export type EventOutput = z.infer<typeof eventOutput>;
-
-export const eventListOutput = z.strictObject({
-  results: z.array(
-    z.union([
-      eventOutput,
-      z.strictObject({
-        eventId: z.string().nullable().describe("Null when the element has none that can be read."),
-        error: errorBody.shape.error,
-      }),
-    ]),
-  ),
-});
-export type EventListOutput = z.infer<typeof eventListOutput>;
-
 export const reservationIdPattern = /^res_[A-Za-z0-9_-]{1,60}$/;
 
 const EXPIRES_IN_SECONDS_DEFAULT = 300;
@@ -95,15 +69,6 @@ export const reserveInput = z.strictObject({
 });
 export type ReserveInput = z.infer<typeof reserveInput>;
 
-const time = z.string().meta({ format: "date-time" });
-
-export const reserveOutput = z.strictObject({
-  reservationId: z.string(),
-  expiresAt: time,
-  holds: z.array(payment).describe("What each balance holds, and what it was left with."),
-});
-export type ReserveOutput = z.infer<typeof reserveOutput>;
-
 export const reservationParams = z.object({
   reservationId: z.string().describe("The reservation, `res_…`."),
 });
@@ -117,13 +82,6 @@ export const commitInput = z.strictObject({
 });
 export type CommitInput = z.infer<typeof commitInput>;
 
-export const releaseOutput = z.strictObject({
-  reservationId: z.string(),
-  status: z.enum(["released", "expired"]).describe("How the reservation ended, now or before."),
-  returned: z.array(payment.omit({ remaining: true })).describe("What came back to each balance, now or before."),
-});
-export type ReleaseOutput = z.infer<typeof releaseOutput>;
-
 export const totalsInput = z.object({
   userId,
   event: identifier().optional().describe("A concrete event name, or a glob."),
@@ -131,8 +89,3 @@ export const totalsInput = z.object({
   to: timestamp.optional().describe("Events that occurred before then."),
 });
 export type TotalsInput = z.infer<typeof totalsInput>;
-
-export const totalsOutput = z.strictObject({
-  totals: z.array(z.strictObject({ event: z.string(), unit, amount: z.number() })),
-});
-export type TotalsOutput = z.infer<typeof totalsOutput>;

@@ -2,8 +2,8 @@ import { and, eq, sql } from "drizzle-orm";
 import type { Ctx } from "../context.ts";
 import type { Quantities } from "../credits/amount.ts";
 import { presentQuantities } from "../credits/amount.ts";
+import type { PresentedPayment } from "../credits/answers.ts";
 import { appended } from "../credits/ledger.ts";
-import type { PresentedPayment } from "../credits/schemas.ts";
 import { countActivity } from "../db/activity.ts";
 import { prepared, selecting } from "../db/prepared.ts";
 import { usageEvents } from "../db/schema.ts";
@@ -11,10 +11,10 @@ import { batchAround, type Statement } from "../db/statement.ts";
 import { PurserError } from "../errors.ts";
 import { assert } from "../lib/assert.ts";
 import type { JsonObject } from "../lib/json.ts";
+import type { EventOutput } from "./answers.ts";
 import { landed, OVERTAKEN } from "./attempts.ts";
 import { debitsSql, type PlannedPayment, plannedLegs } from "./payment.ts";
 import { compareStamp, type Stamp } from "./request-hash.ts";
-import type { EventOutput } from "./schemas.ts";
 
 export interface Recorded {
   readonly output: EventOutput;

@@ -3,7 +3,8 @@ import type { Ctx } from "../context.ts";
 import { amountOfSteps, UNITS, type Unit } from "../credits/amount.ts";
 import { filterCovers } from "../credits/match.ts";
 import { rows } from "../db/statement.ts";
-import type { TotalsInput, TotalsOutput } from "./schemas.ts";
+import type { TotalsOutput } from "./answers.ts";
+import type { TotalsInput } from "./schemas.ts";
 
 /** Sums are taken of the upper and the lower bits apart: neither leaves what a double tells apart. */
 const LOW_BITS = 26n;

@@ -1,10 +1,11 @@
 import type { Context } from "hono";
 import type { PurserError } from "../../errors.ts";
+import type { CreateKeyOutput, KeyOutput } from "../answers.ts";
 import { createKey } from "../create-key.ts";
 import { readEndUserAuth, setEndUserAuth } from "../end-user-auth.ts";
 import { keysPage as readKeys } from "../list-keys.ts";
 import { revokeKey } from "../revoke-key.ts";
-import { type CreateKeyOutput, createKeyInput, type KeyOutput, setEndUserAuthInput } from "../schemas.ts";
+import { createKeyInput, setEndUserAuthInput } from "../schemas.ts";
 import { type TokenTest, testUserToken } from "../test-user-token.ts";
 import { Choice, CopyBox, Field, Hidden, LongText, Table, Tag } from "./components.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./env.ts";

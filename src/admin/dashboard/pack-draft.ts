@@ -1,4 +1,4 @@
-import type { PackOutput } from "../../packs/schemas.ts";
+import type { PackOutput } from "../../packs/answers.ts";
 import { type Form, filled, numeric } from "./form.ts";
 
 /** A pack as its form holds it: texts, as somebody typed them, valid or not. */

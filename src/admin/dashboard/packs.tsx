@@ -1,11 +1,12 @@
 import type { Context } from "hono";
 import type { PurserError } from "../../errors.ts";
+import type { PackOutput } from "../../packs/answers.ts";
 import { archivePack } from "../../packs/archive.ts";
 import { createPack } from "../../packs/create.ts";
 import { listPacks } from "../../packs/list.ts";
 import { presentPack, readPack } from "../../packs/pack.ts";
 import { patchPack } from "../../packs/patch.ts";
-import { createPackInput, type PackOutput, patchPackInput } from "../../packs/schemas.ts";
+import { createPackInput, patchPackInput } from "../../packs/schemas.ts";
 import { tryRules } from "../../packs/try-rules.ts";
 import { Hidden, Table } from "./components.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./env.ts";

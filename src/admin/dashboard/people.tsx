@@ -1,8 +1,9 @@
 import type { Context } from "hono";
 import type { Child } from "hono/jsx";
+import type { ExportPersonOutput } from "../../exports/answers.ts";
 import { mint } from "../../exports/mint.ts";
 import { openings } from "../../exports/openings.ts";
-import { type ExportPersonOutput, exportPersonInput } from "../../exports/schemas.ts";
+import { exportPersonInput } from "../../exports/schemas.ts";
 import { type Profile, profile } from "../../people/profile.ts";
 import { CopyBox, Field, Hidden, Table, Tag } from "./components.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./env.ts";

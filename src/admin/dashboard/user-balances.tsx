@@ -1,6 +1,6 @@
 import type { Context } from "hono";
+import type { PlanOutput } from "../../credits/answers.ts";
 import type { Holdings } from "../../credits/holdings.ts";
-import type { PlanOutput } from "../../credits/schemas.ts";
 import { Meter } from "./chart.tsx";
 import { Field, Hidden, Table, Tag } from "./components.tsx";
 import type { DashboardEnv } from "./env.ts";

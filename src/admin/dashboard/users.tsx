@@ -1,8 +1,9 @@
 import type { Context } from "hono";
+import type { PlanOutput } from "../../credits/answers.ts";
 import { ledgerPage, ledgerPageOfReason } from "../../credits/history.ts";
 import { type Holdings, holdings } from "../../credits/holdings.ts";
 import { plan } from "../../credits/plan.ts";
-import { historyInput, ledgerReason, type PlanOutput, planInput } from "../../credits/schemas.ts";
+import { historyInput, ledgerReason, planInput } from "../../credits/schemas.ts";
 import type { PurserError } from "../../errors.ts";
 import { Field } from "./components.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./env.ts";

@@ -1,0 +1,48 @@
+import * as z from "zod";
+import { kind, mode } from "./schemas.ts";
+
+const time = z.string().meta({ format: "date-time" });
+
+export const app = z.strictObject({ appId: z.string(), name: z.string(), createdAt: time }).meta({ id: "App" });
+export type AppOutput = z.infer<typeof app>;
+
+export const listAppsOutput = z.strictObject({ apps: z.array(app) });
+export type ListAppsOutput = z.infer<typeof listAppsOutput>;
+
+export const createKeyOutput = z.strictObject({
+  keyId: z.string(),
+  key: z.string().describe("Shown here alone: only its hash is kept."),
+  hint: z.string(),
+  kind,
+  mode,
+  createdAt: time,
+});
+export type CreateKeyOutput = z.infer<typeof createKeyOutput>;
+
+export const key = z
+  .strictObject({
+    keyId: z.string(),
+    name: z.string().nullable(),
+    hint: z.string().describe("The key's beginning and end, for people to tell it by."),
+    kind,
+    mode,
+    createdAt: time,
+    revokedAt: time.nullable(),
+  })
+  .meta({ id: "ApiKey" });
+export type KeyOutput = z.infer<typeof key>;
+
+export const listKeysOutput = z.strictObject({ keys: z.array(key) });
+export type ListKeysOutput = z.infer<typeof listKeysOutput>;
+
+/** The setting as it may be shown: without the secret. */
+export const shownSetting = z.strictObject({
+  type: z.enum(["jwks", "hs256"]),
+  url: z.string().optional(),
+  issuer: z.string().optional(),
+  audience: z.string().optional(),
+  claim: z.string().optional(),
+});
+
+export const endUserAuthOutput = z.strictObject({ appId: z.string(), mode, setting: shownSetting.nullable() });
+export type EndUserAuthOutput = z.infer<typeof endUserAuthOutput>;

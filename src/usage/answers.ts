@@ -1,0 +1,47 @@
+import * as z from "zod";
+import { payment, quantitiesOutput } from "../credits/answers.ts";
+import { unit } from "../credits/schemas.ts";
+import { errorBody } from "../http/error-body.ts";
+
+export const eventOutput = z
+  .strictObject({
+    eventId: z.string(),
+    debits: z.array(payment).describe("Which balances paid, first to be spent first."),
+    uncovered: quantitiesOutput.nullable().describe("What nothing paid for; null when all is covered."),
+  })
+  .meta({ id: "UsageEventAnswer" });
+export type EventOutput = z.infer<typeof eventOutput>;
+
+export const eventListOutput = z.strictObject({
+  results: z.array(
+    z.union([
+      eventOutput,
+      z.strictObject({
+        eventId: z.string().nullable().describe("Null when the element has none that can be read."),
+        error: errorBody.shape.error,
+      }),
+    ]),
+  ),
+});
+export type EventListOutput = z.infer<typeof eventListOutput>;
+
+const time = z.string().meta({ format: "date-time" });
+
+export const reserveOutput = z.strictObject({
+  reservationId: z.string(),
+  expiresAt: time,
+  holds: z.array(payment).describe("What each balance holds, and what it was left with."),
+});
+export type ReserveOutput = z.infer<typeof reserveOutput>;
+
+export const releaseOutput = z.strictObject({
+  reservationId: z.string(),
+  status: z.enum(["released", "expired"]).describe("How the reservation ended, now or before."),
+  returned: z.array(payment.omit({ remaining: true })).describe("What came back to each balance, now or before."),
+});
+export type ReleaseOutput = z.infer<typeof releaseOutput>;
+
+export const totalsOutput = z.strictObject({
+  totals: z.array(z.strictObject({ event: z.string(), unit, amount: z.number() })),
+});
+export type TotalsOutput = z.infer<typeof totalsOutput>;
