@@ -1,16 +1,17 @@
 import { execFileSync } from "node:child_process";
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { gzipSync } from "node:zlib";
+import { type Bundle, measureBundle } from "./bundle.ts";
+import { median } from "./support.ts";
 
 const root = join(import.meta.dirname, "..");
-const wrangler = join(root, "node_modules/.bin/wrangler");
+const STARTS = 5;
 
 export interface Startup {
-  readonly bytes: number;
-  readonly gzipBytes: number;
-  /** CPU time of the Worker's start on this machine; null when it could not be profiled. */
+  readonly whole: Bundle;
+  readonly withoutDashboard: Bundle;
+  /** CPU time of the Worker's start on this machine, median of several; null when it could not be profiled. */
   readonly activeMs: number | null;
 }
 
@@ -28,32 +29,30 @@ function activeMsOf(profile: Profile): number {
   return active.reduce((sum, delta) => sum + delta, 0) / 1_000;
 }
 
+function profileStart(directory: string): number {
+  const outfile = join(directory, "startup.cpuprofile");
+  execFileSync(join(root, "node_modules/.bin/wrangler"), ["check", "startup", "--outfile", outfile], {
+    cwd: root,
+    stdio: "pipe",
+    timeout: 120_000,
+  });
+  return activeMsOf(JSON.parse(readFileSync(outfile, "utf8")) as Profile);
+}
+
 /** What wrangler would upload, and what it costs to start it. */
 export function measureStartup(): Startup {
   const directory = mkdtempSync(join(tmpdir(), "purser-startup-"));
+  let activeMs: number | null = null;
   try {
-    execFileSync(wrangler, ["deploy", "--dry-run", "--outdir", directory], { cwd: root, stdio: "pipe" });
-    const modules = readdirSync(directory).filter((name) => !/\.map$|^README/.test(name));
-    const files = modules.map((name) => readFileSync(join(directory, name)));
-    const profilePath = join(directory, "startup.cpuprofile");
-    let activeMs: number | null = null;
-    try {
-      execFileSync(wrangler, ["check", "startup", "--outfile", profilePath], {
-        cwd: root,
-        stdio: "pipe",
-        timeout: 120_000,
-      });
-      activeMs = activeMsOf(JSON.parse(readFileSync(profilePath, "utf8")) as Profile);
-    } catch (error) {
-      console.log(`wrangler check startup did not work here: ${error instanceof Error ? error.message : error}`);
-    }
-    const sum = (sizes: readonly number[]) => sizes.reduce((total, size) => total + size, 0);
-    return {
-      bytes: sum(files.map((file) => file.length)),
-      gzipBytes: sum(files.map((file) => gzipSync(file).length)),
-      activeMs,
-    };
+    activeMs = median(Array.from({ length: STARTS }, () => profileStart(directory)));
+  } catch (error) {
+    console.log(`wrangler check startup did not work here: ${error instanceof Error ? error.message : error}`);
   } finally {
     rmSync(directory, { recursive: true, force: true });
   }
+  return {
+    whole: measureBundle("src/index.ts"),
+    withoutDashboard: measureBundle("bench/workers/without-dashboard.ts"),
+    activeMs,
+  };
 }
