@@ -98,7 +98,8 @@ async function answersHealth(url) {
 /** Serves the Worker on the port; resolves once it answers. What it says goes to `.purser/server.log`. */
 export async function serve(port) {
   // Port 0 lets two Pursers run at once; otherwise both would want the inspector's usual port.
-  const args = ["dev", "--ip", "127.0.0.1", "--port", String(port), "--inspector-port", "0"];
+  // Not minified, so that the places in the log have their names.
+  const args = ["dev", "--minify=false", "--ip", "127.0.0.1", "--port", String(port), "--inspector-port", "0"];
   const child = wrangler([...args, "--show-interactive-dev-session=false"]);
   keepLog(child);
   let hasEnded = false;
