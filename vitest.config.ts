@@ -45,5 +45,12 @@ const e2e = {
   },
 };
 
-// Vitest leaves a core to itself, which on two cores is half the machine.
-export default defineConfig({ test: { projects: [unit, worker, e2e], maxWorkers: 2 } });
+export default defineConfig({
+  test: {
+    projects: [unit, worker, e2e],
+    // Vitest leaves a core to itself, which on two cores is half the machine.
+    maxWorkers: 2,
+    // What Purser tells its operator of the faults that the tests plant.
+    onConsoleLog: (log) => !log.startsWith('{"level":"'),
+  },
+});
