@@ -1,3 +1,5 @@
+import { DrizzleQueryError } from "drizzle-orm/errors";
+
 /**
  * The names of what the database itself refuses: CHECKs and triggers say theirs, a UNIQUE index says its columns.
  * Every name that the code acts on stands here.
@@ -29,7 +31,7 @@ export type Constraint = keyof typeof REFUSALS;
 export function constraintOf(error: unknown): Constraint | null {
   for (let cause = error; cause instanceof Error; cause = cause.cause) {
     // DrizzleQueryError's own message holds SQL and parameters; D1's words are in its cause.
-    if (cause.name === "DrizzleQueryError" || !cause.message.includes("SQLITE_CONSTRAINT")) continue;
+    if (cause instanceof DrizzleQueryError || !cause.message.includes("SQLITE_CONSTRAINT")) continue;
     for (const [name, words] of Object.entries(REFUSALS)) {
       if (cause.message.includes(words)) return name as Constraint;
     }

@@ -115,7 +115,7 @@ describe("constraintOf", () => {
     const { db } = openDb(env.DB, "first-primary");
     const gold = { appId: "app_wrapped", id: "cpk_1", name: "Gold", nameKey: "gold", createdAtMs: 1 };
     await db.insert(creditPacks).values({ ...gold, createdAtMs: sql`1` });
-    const again = { ...gold, id: "environments_test_quota", createdAtMs: sql`1` };
+    const again = { ...gold, id: "SQLITE_CONSTRAINT environments_test_quota", createdAtMs: sql`1` };
     expect(constraintOf(await thrownBy(db.insert(creditPacks).values(again)))).toBe("credit_packs_name_key");
   });
 
