@@ -2,12 +2,12 @@
  * What an export of a long life costs (README.md, "Benchmarks"): `npm run bench:export`. A person of 10,000 analytics
  * events, one of 1,000,000, each exported by Purser and by a bare Worker that streams the same SQL text, in turns.
  */
-import { type Bench, makeApp, median, type Reading, readAnswer, startBench } from "./support.ts";
+import type { Cost } from "../test/support/counting-d1.ts";
+import { type Bench, HEAP_MB, makeApp, median, type Reading, readAnswer, startBench } from "./support.ts";
 
-const ROUNDS = 3;
 const PEOPLE = [
-  { distinctId: "ten-thousand", events: 10_000 },
-  { distinctId: "million", events: 1_000_000 },
+  { distinctId: "ten-thousand", events: 10_000, rounds: 9 },
+  { distinctId: "million", events: 1_000_000, rounds: 3 },
 ] as const;
 const SLOW_BYTES_A_SECOND = 4_000_000;
 const SLOW_FOR_MS = 20_000;
@@ -92,12 +92,12 @@ async function main(): Promise<void> {
     console.log("D1's own counters:");
     for (const { distinctId, events } of PEOPLE) {
       const link = await mint(bench.urls.counted ?? "", app.key, distinctId);
-      await fetch(`${bench.urls.counted}/spent`);
+      await fetch(`${bench.urls.counted}/bench/cost`);
       await readAnswer(link, bench.residentBytes);
-      const spent = (await (await fetch(`${bench.urls.counted}/spent`)).json()) as Record<string, number>;
+      const spent = (await (await fetch(`${bench.urls.counted}/bench/cost`)).json()) as Cost;
       console.log(
-        `${whole(events).padStart(9)} events: ${spent.roundTrips} trips, ${whole(spent.rowsRead ?? 0)} rows read ` +
-          `(${((spent.rowsRead ?? 0) / events).toFixed(4)} a row exported), ${spent.rowsWritten} written`,
+        `${whole(events).padStart(9)} events: ${spent.roundTrips} trips, ${whole(spent.rowsRead)} rows read ` +
+          `(${(spent.rowsRead / events).toFixed(4)} a row exported), ${spent.rowsWritten} written`,
       );
     }
 
@@ -105,12 +105,13 @@ async function main(): Promise<void> {
     const small = await urlsOf("ten-thousand");
     for (const url of [small.purser, small.bare, small.purser, small.bare]) await readAnswer(url, bench.residentBytes);
 
+    console.log(`\nEach isolate held to ${HEAP_MB} MB of heap:`);
     console.log(
-      `\n${"events".padStart(9)}  ${"worker".padEnd(7)} ${"first byte".padStart(11)} ${"rows/s".padStart(9)} ${"MB/s".padStart(6)} ${"MB".padStart(6)} ${"peak MB above idle".padStart(19)}`,
+      `${"events".padStart(9)}  ${"worker".padEnd(7)} ${"first byte".padStart(11)} ${"rows/s".padStart(9)} ${"MB/s".padStart(6)} ${"MB".padStart(6)} ${"peak MB above idle".padStart(19)}`,
     );
-    for (const { distinctId, events } of PEOPLE) {
+    for (const { distinctId, events, rounds } of PEOPLE) {
       const readings: Record<"purser" | "bare", { reading: Reading; aboveIdle: number }[]> = { purser: [], bare: [] };
-      for (let round = 0; round < ROUNDS; round++) {
+      for (let round = 0; round < rounds; round++) {
         const urls = await urlsOf(distinctId);
         for (const worker of round % 2 === 0 ? (["purser", "bare"] as const) : (["bare", "purser"] as const)) {
           const before = await idle(bench);

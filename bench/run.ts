@@ -33,7 +33,9 @@ async function withWorker<T>(script: string, work: (served: Served) => Promise<T
 async function main(): Promise<void> {
   console.log("Start-up …");
   const startup = measureStartup();
-  const [bare, purser, counted] = await Promise.all(["bench/bare.ts", "src/index.ts", "bench/counted.ts"].map(bundle));
+  const [bare, purser, counted] = await Promise.all(
+    ["bench/bare.ts", "src/index.ts", "bench/workers/counted.ts"].map(bundle),
+  );
   if (bare === undefined || purser === undefined || counted === undefined) throw new Error("nothing was bundled");
 
   console.log("Rows and trips …");
