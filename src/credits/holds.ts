@@ -9,6 +9,7 @@ import type { Unit } from "./amount.ts";
 import { asSpendable, type PayingRow, payingColumns, type SpendableBalance } from "./balance.ts";
 import { spendingOrder } from "./burn-down.ts";
 import { broughtBack } from "./ledger.ts";
+import { isLiveOf } from "./list.ts";
 import { aboutUser, type User } from "./user.ts";
 
 /**
@@ -55,24 +56,8 @@ const isDue = (user: SQL) =>
     lte(reservations.expiresAtMs, sql.placeholder("nowMs")),
   );
 
-/** The balances that the legs of some reservations of their user name, whether live or not. */
-const heldBalances = (user: SQL, which: SQL | undefined) => {
-  const named = sql`(SELECT leg.value ->> 'balanceId' FROM ${reservations}, json_each(${reservations.legs}) AS leg WHERE ${which})`;
-  const areNamed = and(
-    eq(creditBalances.environmentId, environmentId),
-    eq(creditBalances.userId, user),
-    inArray(creditBalances.id, named),
-  );
-  return selecting(payingColumns, creditBalances, areNamed);
-};
-
 const selectDue = aboutUser((user) =>
   selecting({ id: reservations.id, legs: reservations.legs }, reservations, isDue(user)),
-);
-const selectBalancesOfDue = aboutUser((user) => heldBalances(user, isDue(user)));
-const reservationId = sql.placeholder("reservationId");
-const selectBalancesOfHold = aboutUser((user) =>
-  heldBalances(user, and(eq(reservations.environmentId, environmentId), eq(reservations.id, reservationId))),
 );
 
 /** The user's holds that nobody settled in time. One index range, empty as a rule. */
@@ -80,14 +65,35 @@ export function dueHolds(ctx: Ctx, user: User) {
   return selectDue(ctx, user, { nowMs: ctx.now() });
 }
 
-/** The balances that due holds will return to, whether live or not. */
-export function balancesOfDueHolds(ctx: Ctx, user: User) {
-  return selectBalancesOfDue(ctx, user, { nowMs: ctx.now() });
+/** Whether a balance is named by the legs of some reservations of its user. */
+const isHeld = (user: SQL, which: SQL | undefined) => {
+  const named = sql`(SELECT leg.value ->> 'balanceId' FROM ${reservations}, json_each(${reservations.legs}) AS leg WHERE ${which})`;
+  return and(
+    eq(creditBalances.environmentId, environmentId),
+    eq(creditBalances.userId, user),
+    inArray(creditBalances.id, named),
+  );
+};
+
+const isNamed = and(
+  eq(reservations.environmentId, environmentId),
+  eq(reservations.id, sql.placeholder("reservationId")),
+);
+const selectAble = aboutUser((user) =>
+  selecting(payingColumns, creditBalances, isLiveOf(user), isHeld(user, isDue(user))),
+);
+const selectAbleToCommit = aboutUser((user) =>
+  selecting(payingColumns, creditBalances, isLiveOf(user), isHeld(user, isDue(user)), isHeld(user, isNamed)),
+);
+
+/** The balances that can pay now, and those that due holds will return to, live or not; some come twice. */
+export function ableBalances(ctx: Ctx, userId: string) {
+  return selectAble(ctx, userId, { nowMs: ctx.now() });
 }
 
-/** The balances that one reservation holds of, whether live or not. */
-export function balancesOfHold(ctx: Ctx, id: string) {
-  return selectBalancesOfHold(ctx, { ofReservation: id }, { reservationId: id });
+/** The same for the owner of a reservation, and those that it holds of. */
+export function balancesAbleToCommit(ctx: Ctx, reservationId: string) {
+  return selectAbleToCommit(ctx, { ofReservation: reservationId }, { nowMs: ctx.now(), reservationId });
 }
 
 export function readHold(row: { id: string; legs: string }): Hold {

@@ -3,10 +3,9 @@ import type { Ctx } from "../context.ts";
 import { selecting } from "../db/prepared.ts";
 import { creditBalances } from "../db/schema.ts";
 import type { ListOutput } from "./answers.ts";
-import { inSpendingOrder, payingColumns, presentBalance, presentedColumns } from "./balance.ts";
+import { inSpendingOrder, presentBalance, presentedColumns } from "./balance.ts";
 import { readRules, rulesPassFilter } from "./match.ts";
 import type { ListInput } from "./schemas.ts";
-import { aboutUser, type User } from "./user.ts";
 
 const isLive = (environmentId: number | Placeholder, userId: string | SQLWrapper, nowMs: number | Placeholder) =>
   and(
@@ -17,16 +16,12 @@ const isLive = (environmentId: number | Placeholder, userId: string | SQLWrapper
     gt(creditBalances.expiresAtMs, nowMs),
   );
 
-const isLiveOf = (user: SQLWrapper) => isLive(sql.placeholder("environmentId"), user, sql.placeholder("nowMs"));
-const selectShown = aboutUser((user) => selecting(presentedColumns, creditBalances, isLiveOf(user)));
-const selectPaying = aboutUser((user) => selecting(payingColumns, creditBalances, isLiveOf(user)));
+/** Whether a balance of a user can pay at `nowMs`, for statements that are prepared. */
+export const isLiveOf = (user: SQLWrapper) => isLive(sql.placeholder("environmentId"), user, sql.placeholder("nowMs"));
+// One index range, however many are dead.
+const selectLive = selecting(presentedColumns, creditBalances, isLiveOf(sql`${sql.placeholder("userId")}`));
 
-/** The user's balances that can pay now: one index range, however many are dead. */
-export function liveBalances(ctx: Ctx, user: User) {
-  return selectPaying(ctx, user, { nowMs: ctx.now() });
-}
-
-/** The same, all of each, as a query of Drizzle's, which may be narrowed further. */
+/** The user's balances that can pay now, all of each, as a query of Drizzle's, which may be narrowed further. */
 export function liveBalancesQuery(ctx: Ctx, userId: string, nowMs: number) {
   return ctx.db
     .select()
@@ -49,7 +44,9 @@ export async function list(ctx: Ctx, input: ListInput): Promise<ListOutput> {
   const { userId, event } = input;
   // One moment for the query and for the statuses: what is live in the one is active in the other.
   const nowMs = ctx.now();
-  const rows = await (input.includeExpired ? everyBalance(ctx, userId) : selectShown(ctx, userId, { nowMs }));
+  const rows = await (input.includeExpired
+    ? everyBalance(ctx, userId)
+    : selectLive(ctx.db, { environmentId: ctx.environment.id, userId, nowMs }));
   const covering = rows.filter((row) => event === undefined || rulesPassFilter(readRules(row.matches), event));
   return { credits: inSpendingOrder(covering).map((row) => presentBalance(row, nowMs)) };
 }

@@ -72,10 +72,17 @@ type RowOf<F extends Fields> = {
   [K in keyof F]: F[K]["_"]["notNull"] extends true ? F[K]["_"]["data"] : F[K]["_"]["data"] | null;
 };
 
-/** A select of some columns of one table, written once an isolate. For columns whose values are what SQLite stores. */
-export function selecting<F extends Fields>(fields: F, table: SQLiteTable, where: SQL | undefined) {
+/**
+ * A select of some columns of one table, written once an isolate: the rows of each condition, one condition after another.
+ * For columns whose values are what SQLite stores.
+ */
+export function selecting<F extends Fields>(fields: F, table: SQLiteTable, ...wheres: (SQL | undefined)[]) {
   return sending<RowOf<F>>(() => {
     const aliased = Object.entries(fields).map(([field, column]) => [field, sql`${column}`.as(field)]);
-    return new QueryBuilder().select(Object.fromEntries(aliased)).from(table).where(where).getSQL();
+    const selection = Object.fromEntries(aliased);
+    return sql.join(
+      wheres.map((where) => new QueryBuilder().select(selection).from(table).where(where).getSQL()),
+      sql` UNION ALL `,
+    );
   });
 }

@@ -3,8 +3,7 @@ import type { SpendableBalance } from "../credits/balance.ts";
 import { burnDown } from "../credits/burn-down.ts";
 import {
   afterReturn,
-  balancesOfDueHolds,
-  balancesOfHold,
+  balancesAbleToCommit,
   dueHolds,
   type Hold,
   readHold,
@@ -13,7 +12,6 @@ import {
   settleDue,
   spendable,
 } from "../credits/holds.ts";
-import { liveBalances } from "../credits/list.ts";
 import { persevere } from "./attempts.ts";
 import { insufficient } from "./payment.ts";
 import { stampRequest } from "./request-hash.ts";
@@ -70,17 +68,13 @@ export async function commit(request: Ctx, reservationId: string, input: CommitI
 
 /** All that a commit must know, in one trip: the reservation's owner is found on the way. */
 async function readState(ctx: Ctx, reservationId: string, eventId: string) {
-  const owner = { ofReservation: reservationId };
-  const [[reservation], [stored], live, ofOwn, dueRows, ofDue] = await ctx.db.batch([
+  const [[reservation], [stored], rows, dueRows] = await ctx.db.batch([
     storedReservation(ctx, reservationId),
     storedEvent(ctx, eventId),
-    liveBalances(ctx, owner),
-    balancesOfHold(ctx, reservationId),
-    dueHolds(ctx, owner),
-    balancesOfDueHolds(ctx, owner),
+    balancesAbleToCommit(ctx, reservationId),
+    dueHolds(ctx, { ofReservation: reservationId }),
   ]);
   if (reservation === undefined) throw reservationNotFound();
-  const rows = [...live, ...ofOwn, ...ofDue];
   return { reservation, userId: reservation.userId, stored, rows, due: dueRows.map(readHold) };
 }
 
