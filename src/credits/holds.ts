@@ -100,11 +100,12 @@ export function readHold(row: { id: string; legs: string }): Hold {
   return { id: row.id, legs: readLegs(row.legs) };
 }
 
-/** Balances as they stand once `holds` have come back: what is revoked stays at nothing (U9). */
+/** Balances, each once, as they stand when `holds` have come back: what is revoked stays at nothing (U9). */
 export function afterReturn<Row extends Pick<PayingRow, "id" | "remainingSteps" | "revokedAtMs">>(
   rows: readonly Row[],
   holds: readonly Hold[],
-): Row[] {
+): readonly Row[] {
+  if (holds.length === 0) return rows;
   const returning = new Map<string, number>();
   for (const leg of holds.flatMap((hold) => hold.legs)) {
     returning.set(leg.balanceId, (returning.get(leg.balanceId) ?? 0) + leg.amountSteps);

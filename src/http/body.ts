@@ -6,12 +6,17 @@ import { factory } from "./factory.ts";
 export const bodyBytesMax = 1024 * 1024;
 
 /** The whole body; `payload_too_large` when it is larger than may be. What is left of it is left: drain.ts reads it off. */
-async function readWithin({ headers, body }: Request): Promise<Uint8Array> {
+async function readWithin(request: Request): Promise<Uint8Array> {
   const tooLarge = () => new PurserError("payload_too_large", `The body is larger than ${bodyBytesMax} bytes.`);
-  if (Number(headers.get("content-length") ?? 0) > bodyBytesMax) throw tooLarge();
+  const announced = request.headers.get("content-length");
+  if (announced !== null) {
+    if (Number(announced) > bodyBytesMax) throw tooLarge();
+    // No more comes than was announced, and what comes in chunks announces nothing.
+    return new Uint8Array(await request.arrayBuffer());
+  }
   const parts: Uint8Array[] = [];
   let size = 0;
-  const reader = body?.getReader();
+  const reader = request.body?.getReader();
   try {
     for (;;) {
       const { done, value } = (await reader?.read()) ?? { done: true };
