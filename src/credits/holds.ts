@@ -104,8 +104,7 @@ export function readHold(row: { id: string; legs: string }): Hold {
 export function afterReturn<Row extends Pick<PayingRow, "id" | "remainingSteps" | "revokedAtMs">>(
   rows: readonly Row[],
   holds: readonly Hold[],
-): readonly Row[] {
-  if (holds.length === 0) return rows;
+): Row[] {
   const returning = new Map<string, number>();
   for (const leg of holds.flatMap((hold) => hold.legs)) {
     returning.set(leg.balanceId, (returning.get(leg.balanceId) ?? 0) + leg.amountSteps);
