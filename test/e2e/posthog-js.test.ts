@@ -62,6 +62,8 @@ interface Visit {
   readonly requests: readonly Request[];
   /** What the page's console and network complained of. */
   readonly complaints: readonly string[];
+  /** Settles when the client has its remote configuration. */
+  readonly configured: () => Promise<void>;
 }
 
 /** A visitor with an empty profile opens the shop, whose posthog-js has nothing but Purser's address as its host. */
@@ -71,10 +73,12 @@ async function visit(options: object = {}): Promise<Visit> {
   const page = await context.newPage();
   const requests: Request[] = [];
   const complaints: string[] = [];
+  const answered: string[] = [];
   page.on("request", (request) => {
     if (request.url().startsWith(server.url)) requests.push(request);
   });
   page.on("response", (response) => {
+    answered.push(response.url());
     if (response.status() >= 400 && !response.url().endsWith("/favicon.ico")) {
       complaints.push(`${response.status()} ${response.url()}`);
     }
@@ -85,7 +89,15 @@ async function visit(options: object = {}): Promise<Visit> {
   // posthog-js sends nothing from a browser that a program drives, unless it is told to.
   const given = { api_host: host, persistence: "localStorage", opt_out_useragent_filter: true, ...options };
   await page.evaluate(([key, settings]) => posthog.init(key, settings), [app.keys.pk_live, given] as const);
-  return { app, page, requests, complaints };
+  // The answer may come before or after the page hands back what it was told.
+  const configured = async () => {
+    const urls = await eventually(
+      async () => answered,
+      (all) => all.some((url) => url.includes("/config")),
+    );
+    expect(urls.join()).toContain("/config");
+  };
+  return { app, page, requests, complaints, configured };
 }
 
 const pathsOf = (requests: readonly Request[]) => requests.map((request) => new URL(request.url()).pathname);
@@ -109,9 +121,9 @@ const waitForEvents = (app: ServedApp, ids: readonly string[], count: number) =>
 
 describe.skipIf(chromiumPath === null)(`posthog-js on a page of another origin${withoutChromium}`, () => {
   it("takes its configuration, captures, identifies and aliases, in gzip without a header", async () => {
-    const { app, page, requests, complaints } = await visit({ person_profiles: "identified_only" });
+    const { app, page, requests, complaints, configured } = await visit({ person_profiles: "identified_only" });
     const device = await idOf(page);
-    await page.waitForResponse((response) => response.url().includes("/config"));
+    await configured();
     await page.waitForTimeout(300);
     await page.evaluate(() => {
       posthog.capture("looked", { item: "ünïcode ✓", __nested: { deep: [1, null] } });
@@ -169,8 +181,8 @@ describe.skipIf(chromiumPath === null)(`posthog-js on a page of another origin${
   });
 
   it("sends base64 in a form", async () => {
-    const { app, page, requests, complaints } = await visit({ request_batching: false });
-    await page.waitForResponse((response) => response.url().includes("/config"));
+    const { app, page, requests, complaints, configured } = await visit({ request_batching: false });
+    await configured();
     await page.waitForTimeout(300);
     await page.evaluate(() => {
       posthog.compression = "base64";
@@ -208,8 +220,8 @@ describe.skipIf(chromiumPath === null)(`posthog-js on a page of another origin${
   });
 
   it("finds no flag, starts nothing that was not asked for, and asks for no script of Purser's", async () => {
-    const { page, requests, complaints } = await visit();
-    await page.waitForResponse((response) => response.url().includes("/config"));
+    const { page, requests, complaints, configured } = await visit();
+    await configured();
     await page.waitForTimeout(1_000);
     expect(await page.evaluate(() => posthog.isFeatureEnabled("beta"))).toBeFalsy();
     expect(pathsOf(requests).filter((path) => path.startsWith("/static/"))).toEqual([]);
