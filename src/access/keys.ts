@@ -11,8 +11,8 @@ export interface KnownKey {
   readonly environment: Environment;
   /** The end-user token setting as stored: JSON, or null when there is none. */
   readonly endUserAuth: string | null;
-  /** The state of the database in which the key was found. */
-  readonly bookmark: string | null;
+  /** The latest state of the database that this isolate saw for the key. */
+  bookmark: string | null;
 }
 
 /** `sk_live_…`, `pk_test_…`: what a key looks like before the database is asked. */

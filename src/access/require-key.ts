@@ -45,7 +45,10 @@ export async function serveKey<Answer>(
   const given = c.req.header("x-d1-bookmark");
   // An error thrown below would pass the header by, so it is set on the response that Hono makes of it.
   const handOut = () => {
-    const seen = bookmark() ?? (given !== undefined && isBookmark(given) ? given : key.bookmark);
+    const own = bookmark();
+    // Bookmarks sort as text. A refusal that asked nothing hands out the latest, never one from before the caller's last.
+    if (own !== null && own > (key.bookmark ?? "")) key.bookmark = own;
+    const seen = own ?? (given !== undefined && isBookmark(given) ? given : key.bookmark);
     if (seen === null) return;
     // Hono makes a response anew to set a header on one that is there.
     if (c.finalized) c.res.headers.set("x-d1-bookmark", seen);

@@ -8,11 +8,13 @@ export const bodyBytesMax = 1024 * 1024;
 /** The whole body; `payload_too_large` when it is larger than may be. What is left of it is left: drain.ts reads it off. */
 async function readWithin(request: Request): Promise<Uint8Array> {
   const tooLarge = () => new PurserError("payload_too_large", `The body is larger than ${bodyBytesMax} bytes.`);
-  const announced = request.headers.get("content-length");
-  if (announced !== null) {
-    if (Number(announced) > bodyBytesMax) throw tooLarge();
-    // No more comes than was announced, and what comes in chunks announces nothing.
-    return new Uint8Array(await request.arrayBuffer());
+  const announced = Number(request.headers.get("content-length") ?? Number.NaN);
+  if (announced > bodyBytesMax) throw tooLarge();
+  // Over HTTP no more comes than was announced, and chunks announce nothing; another Worker may announce what it likes.
+  if (announced > 0) {
+    const bytes = new Uint8Array(await request.arrayBuffer());
+    if (bytes.byteLength > bodyBytesMax) throw tooLarge();
+    return bytes;
   }
   const parts: Uint8Array[] = [];
   let size = 0;

@@ -31,12 +31,20 @@ export function exactNumber(decimal: string): number | symbol {
   return Symbol(decimal);
 }
 
-/** Throws what `JSON.parse` throws. */
+/**
+ * Throws what `JSON.parse` throws. Beyond some two thousand levels, where no value of ours goes and the look at digits runs
+ * out of stack, numbers are read as JSON.parse reads them, so that what is nested so deep is refused for that alone.
+ */
 export function parseExactJson(text: string): unknown {
   if (!MAYBE_ROUNDED.test(text)) return JSON.parse(text);
-  return sourceParse(text, (_key, value, { source }) =>
-    typeof value === "number" && source !== undefined ? exactNumber(source) : value,
-  );
+  try {
+    return sourceParse(text, (_key, value, { source }) =>
+      typeof value === "number" && source !== undefined ? exactNumber(source) : value,
+    );
+  } catch (error) {
+    if (!(error instanceof RangeError)) throw error;
+    return JSON.parse(text);
+  }
 }
 
 /** Puts the nearest doubles where symbols stand, in place: `value` must be nobody else's. Recursive. */

@@ -75,6 +75,9 @@ describe("a body", () => {
     }
     expectError(await revoke(exact, { "content-length": `${bodyBytesMax}` }), "credit_balance_not_found");
     expectError(await revoke(`${exact} `, { "content-length": `${bodyBytesMax + 1}` }), "payload_too_large");
+    for (const untrue of ["5", "abc", "", "-1"]) {
+      expectError(await revoke(`${exact} `, { "content-length": untrue }), "payload_too_large");
+    }
   });
 
   it("that is no JSON is refused as a whole", async () => {
@@ -290,6 +293,18 @@ describe("the request's own id", () => {
 });
 
 describe("a bookmark", () => {
+  it("of a refusal is no older than that of the answer before it", async () => {
+    const granted = await call("POST", "/api/v1/credits/grant", {
+      key: app.keys.sk_live,
+      body: { userId: "bookmarked", packId: "none of these" },
+    });
+    const refused = await revoke("{}");
+    expectError(refused, "invalid_request", "balanceId");
+    const [before, after] = [granted, refused].map((answer) => answer.headers.get("x-d1-bookmark") ?? "");
+    expect(before).not.toBe("");
+    expect(after).toBe(before);
+  });
+
   const FORM = /^[0-9a-f]{8}-[0-9a-f]{8}-[0-9a-f]{8}-[0-9a-f]{32}$/;
 
   it("is on every answer to a valid key, whatever the answer is", async () => {

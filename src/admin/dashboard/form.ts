@@ -14,7 +14,8 @@ export function filled(form: Form, name: string): string | undefined {
 /** A number as a person writes it, for a schema to read; NaN, which every one refuses, for what is none. */
 export function numeric(form: Form, name: string): number | symbol | undefined {
   const text = filled(form, name)?.replaceAll(/\s/g, "");
-  return text === undefined ? undefined : exactNumber(text);
+  if (text === undefined) return undefined;
+  return /^[+-]?[\d.]+(e[+-]?\d+)?$/i.test(text) ? exactNumber(text) : Number.NaN;
 }
 
 /** A moment as `datetime-local` sends it, which is taken as UTC. */
