@@ -2,6 +2,7 @@ import { type SQL, sql } from "drizzle-orm";
 import { type BalanceRow, presentBalance } from "../credits/balance.ts";
 import { creditBalances } from "../db/schema.ts";
 import { rows } from "../db/statement.ts";
+import { type Utf8, utf8 } from "../lib/utf8.ts";
 import { type Bound, columnsOf, type Reading } from "./reading.ts";
 
 /** A balance as it stands, and how it stood at the snapshot if it moved since. */
@@ -72,21 +73,21 @@ function present(row: BalancePageRow, atMs: number): string {
 }
 
 /**
- * Balances as JSON text without its brackets, in pieces of a page. `bounds` are those of the ledger: whoever has a balance
+ * Balances as JSON without its brackets, in pieces of a page. `bounds` are those of the ledger: whoever has a balance
  * has its grant there. `idsRead` ids had their first balances read with the snapshot.
  */
-export async function* balanceTexts(
+export async function* balancePieces(
   reading: Reading,
   bounds: readonly Bound[],
   first: readonly BalancePageRow[],
   idsRead: ReadonlySet<string>,
   exportedAtMs: number,
-): AsyncGenerator<string> {
+): AsyncGenerator<Utf8> {
   let page = first;
   let rest = areAll(first) ? bounds.filter(({ id }) => !idsRead.has(id)) : bounds;
   let asked: readonly Bound[] = [];
   for (;;) {
-    if (page.length > 0) yield page.map((row) => present(row, exportedAtMs)).join(",");
+    if (page.length > 0) yield utf8(page.map((row) => present(row, exportedAtMs)).join(","));
     const last = page.length === PAGE_BALANCES_MAX ? page.at(-1) : undefined;
     rest = rest.slice(last === undefined ? asked.length : rest.findIndex(({ id }) => id === last.userId));
     if (rest.length === 0) return;

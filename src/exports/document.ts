@@ -1,7 +1,8 @@
 import { iso } from "../lib/time.ts";
+import { type Utf8, utf8 } from "../lib/utf8.ts";
 import type { Subject } from "./audit.ts";
-import { areAll, balanceTexts } from "./balances.ts";
-import { entryTexts, isWhole } from "./entries.ts";
+import { areAll, balancePieces } from "./balances.ts";
+import { entryPieces, isWhole } from "./entries.ts";
 import { LISTS, type ListName } from "./lists.ts";
 import { firstIdsMax, type Snapshot } from "./snapshot.ts";
 
@@ -10,7 +11,7 @@ function isHeld({ person, bounds }: Snapshot): boolean {
   return person !== null || [bounds.ledger, bounds.metering, bounds.consent].some((list) => list.length > 0);
 }
 
-/** Whether the snapshot's first rows are all rows: then `documentTexts` asks the database nothing more. */
+/** Whether the snapshot's first rows are all rows: then `documentPieces` asks the database nothing more. */
 export function isSmall(snapshot: Snapshot): boolean {
   const { bounds, first, firstBalances, ids } = snapshot;
   return (
@@ -19,48 +20,49 @@ export function isSmall(snapshot: Snapshot): boolean {
 }
 
 /** Joins pieces of a list by the commas between them. */
-async function* separated(pieces: AsyncIterable<string>): AsyncGenerator<string> {
+async function* separated(pieces: AsyncIterable<Utf8>): AsyncGenerator<Utf8> {
   let isFirst = true;
   for await (const piece of pieces) {
-    yield isFirst ? piece : `,${piece}`;
+    if (!isFirst) yield utf8(",");
     isFirst = false;
+    yield piece;
   }
 }
 
-/** What the document ends with: written by whoever sends it, when all before it was sent. */
-export const documentEnd = "]}";
+/** What the document ends with: written by whoever sends it, when all before it was sent. New bytes: a reader may keep them. */
+export const documentEnd = (): Utf8 => utf8("]}");
 
 /**
- * The person export document as JSON text, in pieces of a page or less, all but `documentEnd`. Throws when a row of the
- * snapshot is gone; what was written by then does not parse.
+ * The person export document as JSON, in pieces of a page or less, all but `documentEnd`. Takes the first rows out of the
+ * snapshot. Throws when a row of the snapshot is gone; what was written by then does not parse.
  */
-export async function* documentTexts(
+export async function* documentPieces(
   subject: Subject,
   snapshot: Snapshot,
   exportedAtMs: number,
-): AsyncGenerator<string> {
+): AsyncGenerator<Utf8> {
   const { reading, bounds, first } = snapshot;
-  const list = (name: ListName) => separated(entryTexts(reading, name, bounds[name], first[name]));
+  const list = (name: ListName) => separated(entryPieces(reading, name, bounds[name], first[name]));
   const { appId, mode, distinctId } = subject;
   const head = JSON.stringify({ format: "json", exportedAt: iso(exportedAtMs), appId, mode, distinctId });
-  yield `${head.slice(0, -1)},"person":`;
+  yield utf8(`${head.slice(0, -1)},"person":`);
   if (isHeld(snapshot)) {
-    yield `${personHead(snapshot)},"credits":{"balances":[`;
+    yield utf8(`${personHead(snapshot)},"credits":{"balances":[`);
     const idsRead = new Set(snapshot.ids.slice(0, firstIdsMax).map((row) => row.distinctId));
-    yield* separated(balanceTexts(reading, bounds.ledger, snapshot.firstBalances, idsRead, exportedAtMs));
-    yield '],"ledger":[';
+    yield* separated(balancePieces(reading, bounds.ledger, snapshot.firstBalances, idsRead, exportedAtMs));
+    yield utf8('],"ledger":[');
     yield* list("ledger");
-    yield ']},"exports":[';
+    yield utf8(']},"exports":[');
     yield* list("exports");
-    yield "]}";
+    yield utf8("]}");
   } else {
-    yield "null";
+    yield utf8("null");
   }
-  yield ',"events":{"analytics":[';
+  yield utf8(',"events":{"analytics":[');
   yield* list("analytics");
-  yield '],"metering":[';
+  yield utf8('],"metering":[');
   yield* list("metering");
-  yield ']},"consentLog":[';
+  yield utf8(']},"consentLog":[');
   yield* list("consent");
 }
 

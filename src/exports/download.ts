@@ -2,15 +2,16 @@ import type { RootCtx } from "../context.ts";
 import { countActivity } from "../db/activity.ts";
 import { PurserError } from "../errors.ts";
 import { sha256 } from "../lib/hash.ts";
+import type { Utf8 } from "../lib/utf8.ts";
 import { type AuditRow, audited, type Subject } from "./audit.ts";
-import { documentEnd, documentTexts, isSmall } from "./document.ts";
+import { documentEnd, documentPieces, isSmall } from "./document.ts";
 import { exportSecrets } from "./mint.ts";
 import { takeSnapshot } from "./snapshot.ts";
 import { type ExportClaims, openToken } from "./token.ts";
 
 export interface Download {
   /** The whole document when it is small, else a stream that ends without its closing braces if anything fails. */
-  readonly body: Uint8Array<ArrayBuffer> | ReadableStream<Uint8Array>;
+  readonly body: Utf8 | ReadableStream<Utf8>;
   /** Settles when the last audit row is written: with what cut the document short, or null. */
   readonly ended: Promise<unknown>;
 }
@@ -40,18 +41,17 @@ export async function download(ctx: RootCtx, token: string | null): Promise<Down
   // A token that is signed well names an application that was there; it is not any more.
   if (snapshot === null) throw invalidToken();
   countActivity(snapshot.reading.environmentId, "opened", ctx.now());
-  const texts = documentTexts(subject, snapshot, ctx.now());
-  if (!isSmall(snapshot)) return streamed(texts, note);
-  let text = "";
+  const pieces = documentPieces(subject, snapshot, ctx.now());
+  if (!isSmall(snapshot)) return streamed(pieces, note);
+  const whole: Utf8[] = [];
   try {
-    for await (const piece of texts) text += piece;
+    for await (const piece of pieces) whole.push(piece);
   } catch (cause) {
     await note.write("failed").catch(() => {});
     throw cause;
   }
   await note.write("completed");
-  // An encoder's bytes are never shared memory, which its type allows for.
-  const body = new TextEncoder().encode(text + documentEnd) as Uint8Array<ArrayBuffer>;
+  const body = new Uint8Array(await new Blob([...whole, documentEnd()]).arrayBuffer());
   return { body, ended: Promise.resolve(null) };
 }
 
@@ -71,9 +71,9 @@ async function auditor(ctx: RootCtx, subject: Subject, token: string) {
 }
 
 /** Runs one piece ahead of its reader: while a page is being sent, the next is being read. */
-function ahead(texts: AsyncGenerator<string>): () => Promise<IteratorResult<string, void>> {
+function ahead(pieces: AsyncGenerator<Utf8>): () => Promise<IteratorResult<Utf8, void>> {
   const read = () => {
-    const next = texts.next();
+    const next = pieces.next();
     // Its failure is met when its turn comes.
     next.catch(() => {});
     return next;
@@ -86,10 +86,9 @@ function ahead(texts: AsyncGenerator<string>): () => Promise<IteratorResult<stri
   };
 }
 
-function streamed(texts: AsyncGenerator<string>, note: Auditor): Download {
+function streamed(pieces: AsyncGenerator<Utf8>, note: Auditor): Download {
   const ending = Promise.withResolvers<unknown>();
-  const encoder = new TextEncoder();
-  const take = ahead(texts);
+  const take = ahead(pieces);
   let isOver = false;
   const fail = async (cause: unknown): Promise<void> => {
     // A reader may leave while a page is being read: what comes of the page is no second end.
@@ -99,13 +98,13 @@ function streamed(texts: AsyncGenerator<string>, note: Auditor): Download {
     await note.write("failed").catch(() => {});
     ending.resolve(cause);
   };
-  const body = new ReadableStream<Uint8Array>(
+  const body = new ReadableStream<Utf8>(
     {
       pull: async (controller) => {
         try {
           const { value, done } = await take();
           if (isOver) return;
-          if (done !== true) return controller.enqueue(encoder.encode(value));
+          if (done !== true) return controller.enqueue(value);
         } catch (cause) {
           await fail(cause);
           // Never the cause: its message can hold a person's data.
@@ -116,7 +115,7 @@ function streamed(texts: AsyncGenerator<string>, note: Auditor): Download {
           ending.resolve(cause);
           throw new Error("The export was cut short.");
         });
-        controller.enqueue(encoder.encode(documentEnd));
+        controller.enqueue(documentEnd());
         controller.close();
         ending.resolve(null);
       },

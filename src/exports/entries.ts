@@ -1,6 +1,7 @@
 import { type SQL, sql } from "drizzle-orm";
 import { rows } from "../db/statement.ts";
 import { assert } from "../lib/assert.ts";
+import { type Utf8, utf8 } from "../lib/utf8.ts";
 import { type List, type ListName, lists } from "./lists.ts";
 import { advance, type EntryRow, nextSpans, type Place, type Span, start } from "./place.ts";
 import type { Bound, Reading } from "./reading.ts";
@@ -53,7 +54,7 @@ async function readPage(
   list: List,
   { spans, count }: { readonly spans: readonly Span[]; readonly count: number },
   bodyBytesMax: number,
-): Promise<readonly EntryRow[]> {
+): Promise<EntryRow[]> {
   const seqs =
     list.orderedBy === null
       ? "t.seq > span.value ->> 1 AND t.seq <= span.value ->> 2"
@@ -90,14 +91,17 @@ async function readHeavy(
   return found.map(([head, body]) => `${head}${body}}`);
 }
 
-/** A page's entries; those that were too heavy are read where their turn comes, a few at a time. */
-async function* pageTexts(
+/**
+ * A page's entries; those that were too heavy are read where their turn comes, a few at a time. Empties the page: generators
+ * that stand still while a piece is sent would hold its rows until the next page is there.
+ */
+async function* pagePieces(
   reading: Reading,
   list: List,
-  page: readonly EntryRow[],
+  page: EntryRow[],
   ids: readonly string[],
-): AsyncGenerator<string> {
-  let texts: string[] = [];
+): AsyncGenerator<Utf8> {
+  const texts: string[] = [];
   let heavy: string[] = [];
   for (const [index, [, text]] of page.entries()) {
     if (typeof text === "string") {
@@ -106,13 +110,13 @@ async function* pageTexts(
     }
     assert(typeof text === "number", "an entry has all of its text");
     if (heavy.length === 0) {
-      if (texts.length > 0) yield texts.join(",");
-      texts = [];
+      if (texts.length > 0) yield utf8(texts.splice(0).join(","));
       heavy = await readHeavy(reading, list, page.slice(index), ids.slice(index));
     }
     texts.push(heavy.shift() ?? "");
   }
-  if (texts.length > 0) yield texts.join(",");
+  page.length = 0;
+  if (texts.length > 0) yield utf8(texts.splice(0).join(","));
 }
 
 /** As many rows as will weigh a page's bytes, if they are like those of the page before; more where `total` asks for it. */
@@ -132,20 +136,23 @@ export function isWhole(bounds: readonly Bound[], first: readonly EntryRow[]): b
   return first.length === totalOf(bounds) && first.every(([, text]) => typeof text === "string");
 }
 
-/** A list's entries as JSON text without its brackets, in pieces of a page or less. Throws when a row is missing. */
-export async function* entryTexts(
+/**
+ * A list's entries as JSON without its brackets, in pieces of a page or less; `first` is emptied. Throws when a row is
+ * missing.
+ */
+export async function* entryPieces(
   reading: Reading,
   name: ListName,
   bounds: readonly Bound[],
-  first: readonly EntryRow[],
-): AsyncGenerator<string> {
+  first: EntryRow[],
+): AsyncGenerator<Utf8> {
   const list = lists[name];
   const place: Place = start();
   const total = totalOf(bounds);
   let page = first;
   for (;;) {
-    yield* pageTexts(reading, list, page, advance(bounds, place, page));
     const rowsMax = rowsOfNextPage(page, total);
+    yield* pagePieces(reading, list, page, advance(bounds, place, page));
     const next = nextSpans(bounds, place, rowsMax);
     if (next.count === 0) return;
     page = await readPage(reading, list, next, Math.floor(PAGE_BYTES_MAX / rowsMax));

@@ -32,7 +32,7 @@ export interface Snapshot {
   /** The person's ids in their own order; the id that was asked for alone where no person is known. */
   readonly ids: readonly IdRow[];
   readonly bounds: Readonly<Record<ListName, readonly Bound[]>>;
-  readonly first: Readonly<Record<ListName, readonly EntryRow[]>>;
+  readonly first: Readonly<Record<ListName, EntryRow[]>>;
   readonly firstBalances: readonly BalancePageRow[];
 }
 
