@@ -1,6 +1,7 @@
 import { applyD1Migrations } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { beforeAll, expect, it } from "vitest";
+import { linkTo, open, readAll, readDocument } from "../support/exports.ts";
 import { laggingD1 } from "../support/lagging-d1.ts";
 import { Clock, makeApp, makeClient, makePack, type TestApp } from "../support/world.ts";
 
@@ -31,10 +32,13 @@ async function world() {
   ]);
   await copied(app);
   const lagging = laggingD1(env.DB, env.REPLICA);
-  const call = makeClient(new Clock(), { DB: lagging.d1 });
+  const clock = new Clock();
+  const call = makeClient(clock, { DB: lagging.d1 });
   const send = (method: string, path: string, body?: unknown, headers: Record<string, string> = {}) =>
     call(method, path, { key: app.keys.sk_live, headers, ...(body === undefined ? {} : { body }) });
-  return { ...lagging, send };
+  const exported = async (userId: string) =>
+    readDocument(await readAll(await open(await linkTo(app, userId, clock), clock, lagging.d1)));
+  return { ...lagging, send, exported };
 }
 
 it("a read that carries the bookmark of a grant sees it, however far the replica lags", async () => {
@@ -69,4 +73,23 @@ it("a read without one sees an older state, and never a torn one: each balance i
     if (credits.length > 0) states++;
   }
   expect(states).toBeGreaterThanOrEqual(9);
+});
+
+it("an export sees every write before it, and none by half: it reads where its opening is noted, on the primary", async () => {
+  const { send, exported } = await world();
+  const expectWhole = async (motions: number) => {
+    const credits = (await exported("exported")).person?.credits;
+    expect(credits?.ledger).toHaveLength(motions);
+    for (const { balanceId, remaining } of credits?.balances ?? []) {
+      const own = credits?.ledger.filter((entry) => entry.balanceId === balanceId) ?? [];
+      expect(own.reduce((sum, { delta }) => sum + delta * 1_000, 0)).toBeCloseTo(remaining * 1_000, 6);
+    }
+  };
+  const { balances } = (await send("POST", `${CREDITS}/grant`, { userId: "exported", packId: "starter" })).body;
+  await expectWhole(2);
+  const usage = { userId: "exported", event: "chat", quantities: { count: 0, tokens: 1 } };
+  await send("POST", "/api/v1/usage/events", { ...usage, eventId: "exported-1" });
+  await expectWhole(3);
+  await send("POST", `${CREDITS}/revoke`, { balanceId: balances[1].balanceId });
+  await expectWhole(4);
 });
