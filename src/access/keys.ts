@@ -23,11 +23,11 @@ const BELIEVED_MS = 30_000;
 const KEYS_MAX = 5_000;
 
 /** By the key itself, which this isolate sees with every request anyway: hashing it took longer than looking it up. */
-const known = new Map<string, { readonly key: KnownKey; readonly untilMs: number }>();
+let known = new Map<string, { readonly key: KnownKey; readonly untilMs: number }>();
 
-/** Makes this isolate ask again: called when a key or a token setting changes here. */
+/** Makes this isolate ask again: called when a key or a token setting changes here. What is being asked is forgotten too. */
 export function forgetKeys(): void {
-  known.clear();
+  known = new Map();
 }
 
 /**
@@ -36,7 +36,8 @@ export function forgetKeys(): void {
  */
 export async function findKey(d1: D1Database, key: string, nowMs: number): Promise<KnownKey | null> {
   if (!KEY.test(key)) return null;
-  const remembered = known.get(key);
+  const memory = known;
+  const remembered = memory.get(key);
   if (remembered !== undefined && remembered.untilMs > nowMs) return remembered.key;
 
   const { db, bookmark } = openDb(d1, "first-primary");
@@ -53,7 +54,7 @@ export async function findKey(d1: D1Database, key: string, nowMs: number): Promi
     .innerJoin(environments, eq(environments.id, apiKeys.environmentId))
     .where(and(eq(apiKeys.hash, await sha256(key)), isNull(apiKeys.revokedAtMs)));
   if (row === undefined) {
-    known.delete(key);
+    memory.delete(key);
     return null;
   }
   const found: KnownKey = {
@@ -63,7 +64,7 @@ export async function findKey(d1: D1Database, key: string, nowMs: number): Promi
     endUserAuth: row.endUserAuth,
     bookmark: bookmark(),
   };
-  if (known.size >= KEYS_MAX) known.clear();
-  known.set(key, { key: found, untilMs: nowMs + BELIEVED_MS });
+  if (memory.size >= KEYS_MAX) memory.clear();
+  memory.set(key, { key: found, untilMs: nowMs + BELIEVED_MS });
   return found;
 }

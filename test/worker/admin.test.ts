@@ -1,7 +1,8 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
-import { forgetKeys } from "../../src/access/keys.ts";
+import { findKey, forgetKeys } from "../../src/access/keys.ts";
 import { sha256 } from "../../src/lib/hash.ts";
+import { hookedD1 } from "../support/hooked-d1.ts";
 import { expectError } from "../support/refusals.ts";
 import { type Client, Clock, makeApp, makeClient } from "../support/world.ts";
 
@@ -240,4 +241,16 @@ describe("the end-user token setting", () => {
       expect(answer.body.setting).toEqual({ type: "jwks", url });
     }
   });
+});
+
+it("what an isolate was reading of a key when keys were to be forgotten is not remembered", async () => {
+  const app = await makeApp();
+  let trips = 0;
+  const d1 = hookedD1(env.DB, async () => {
+    trips++;
+    forgetKeys();
+  });
+  expect(await findKey(d1, app.keys.sk_live, 0)).not.toBeNull();
+  await findKey(d1, app.keys.sk_live, 0);
+  expect(trips).toBe(2);
 });
