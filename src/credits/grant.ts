@@ -5,16 +5,16 @@ import { constraintOf } from "../db/constraint.ts";
 import { prepared, selecting } from "../db/prepared.ts";
 import { creditBalances, environments, NEVER_MS } from "../db/schema.ts";
 import { batchAround } from "../db/statement.ts";
-import { invalid, PurserError } from "../errors.ts";
+import { PurserError } from "../errors.ts";
 import { assert } from "../lib/assert.ts";
-import { DAY_MS } from "../lib/time.ts";
-import { chooseFound, findPackStatements, type Pack } from "../packs/find.ts";
+import { chooseFound, findPackStatements } from "../packs/find.ts";
 import { nameKey } from "../packs/name.ts";
-import { fromSteps, toSteps } from "./amount.ts";
+import { fromSteps } from "./amount.ts";
 import type { GrantOutput } from "./answers.ts";
 import { type BalanceRow, presentExpiry } from "./balance.ts";
 import { afterReturn, dueHolds, type Hold, landAfterDue, readHold, settleDue } from "./holds.ts";
-import { type Birth, bearing, type Issue } from "./ledger.ts";
+import { decideIssue } from "./issue.ts";
+import { bearing, type Issue } from "./ledger.ts";
 import type { GrantInput } from "./schemas.ts";
 
 export interface Granted {
@@ -53,7 +53,7 @@ export async function grant(ctx: Ctx, input: GrantInput): Promise<Granted> {
   }
   let issue: Issue;
   try {
-    issue = decide(ctx, input, pack);
+    issue = decideIssue(ctx, input, pack);
   } catch (refusal) {
     countActivity(ctx.environment.id, "failed_grant", ctx.now());
     await settleDue(ctx, input.userId, due);
@@ -99,59 +99,6 @@ const selectIssued = selecting(grantedColumns, creditBalances, isOneOf(underRef)
 function firstPackOf(rows: readonly GrantedRow[]): readonly GrantedRow[] {
   const first = rows.toSorted((a, b) => a.grantSeq - b.grantSeq)[0];
   return rows.filter((row) => row.packId === first?.packId);
-}
-
-function decide(ctx: Ctx, input: GrantInput, pack: Pack | null): Issue {
-  if (pack === null || pack.archivedAtMs !== null) {
-    throw new PurserError("credit_pack_not_found", "There is no such credit pack, or it is archived.", {
-      param: "packId",
-    });
-  }
-  const births = pack.items.length > 0 ? itemBirths(ctx, pack) : [legacyBirth(ctx, pack, input.quantity)];
-  const nowMs = ctx.now();
-  if (typeof input.expiresAt === "number" && input.expiresAt <= nowMs) {
-    throw invalid("expiresAt", "must be in the future");
-  }
-  const defaultMs = pack.defaultExpiryDays === null ? NEVER_MS : nowMs + pack.defaultExpiryDays * DAY_MS;
-  return {
-    userId: input.userId,
-    packId: pack.id,
-    packName: pack.name,
-    source: input.source,
-    externalRef: input.externalRef ?? null,
-    notes: input.notes ?? null,
-    grantedAtMs: nowMs,
-    expiresAtMs: input.expiresAt === undefined ? defaultMs : (input.expiresAt ?? NEVER_MS),
-    births,
-  };
-}
-
-function itemBirths(ctx: Ctx, pack: Pack): Birth[] {
-  return pack.items.map((item) => ({
-    id: ctx.newId("crb_"),
-    packItemId: item.id,
-    unit: item.unit,
-    matches: item.matches,
-    priority: item.priority,
-    amountSteps: item.amountSteps,
-  }));
-}
-
-function legacyBirth(ctx: Ctx, pack: Pack, quantity: number | null | undefined): Birth {
-  assert(pack.unit !== null, "a pack without items has a unit of its own");
-  const refuse = (message: string) => new PurserError("invalid_quantity", message, { param: "quantity" });
-  if (quantity === undefined || quantity === null) throw refuse("A pack without items needs a quantity.");
-  if (!(quantity > 0)) throw refuse("must be positive");
-  const amountSteps = toSteps(pack.unit, quantity);
-  if (amountSteps === null) throw refuse("has more decimals than the pack's unit, or is larger than it can hold");
-  return {
-    id: ctx.newId("crb_"),
-    packItemId: "",
-    unit: pack.unit,
-    matches: pack.matches,
-    priority: pack.priority,
-    amountSteps,
-  };
 }
 
 /**
