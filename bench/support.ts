@@ -49,7 +49,7 @@ export async function startBench(scripts: Readonly<Record<string, string>>): Pro
     });
   }
   process.env.MINIFLARE_WORKERD_V8_FLAGS = `--max-heap-size=${HEAP_MB}`;
-  const miniflare = new Miniflare(convertV4MiniflareOptions({ d1Persist: join(scratch, "d1"), workers }));
+  const miniflare = new Miniflare(convertV4MiniflareOptions({ resourcePersistencePath: scratch, workers }));
   await miniflare.ready;
   const urls: Record<string, string> = {};
   for (const name of Object.keys(scripts)) urls[name] = (await miniflare.unsafeGetDirectURL(name)).origin;
