@@ -5,6 +5,7 @@
 import { mkdirSync } from "node:fs";
 import { chromium } from "playwright-core";
 import { createTestHarness } from "wrangler";
+import { STARTER } from "./seed.mjs";
 
 // The local runtime would ask the network where on earth it is.
 process.env.CLOUDFLARE_CF_FETCH_ENABLED = "false";
@@ -45,15 +46,7 @@ async function fill(url) {
   const admin = (path, body) => send(url, "POST", `/admin${path}`, ADMIN_TOKEN, body);
   const { appId } = await admin("/apps", { name: "Lighthouse" });
   const { key } = await admin(`/apps/${appId}/keys`, { kind: "secret", mode: "live", name: "Backend" });
-  await admin(`/apps/${appId}/packs`, {
-    packName: "Starter",
-    defaultExpiryDays: 365,
-    items: [
-      { amount: 100_000, unit: "tokens", matches: [{ event: "chat.*", model: "small-*" }], priority: 10 },
-      { amount: 3_600, unit: "seconds", matches: [{ event: "transcribe" }], priority: 20 },
-      { amount: 500, unit: "cents" },
-    ],
-  });
+  await admin(`/apps/${appId}/packs`, STARTER);
   const post = (path, body) => send(url, "POST", path, key, body);
   await post("/credits/grant", { userId: "ada", packId: "starter", externalRef: "order-1", notes: "order-1" });
   for (let index = 0; index < 60; index++) {

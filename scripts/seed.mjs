@@ -13,7 +13,8 @@ export const PERSON = "user_ada";
 /** The end-user of the story: has nothing at first. */
 export const USER = "user_grace";
 
-const STARTER = {
+/** The pack of the demonstration and of the dashboard's pictures. */
+export const STARTER = {
   packName: "Starter",
   defaultExpiryDays: 365,
   items: [

@@ -43,6 +43,7 @@ const originals = new WeakMap<D1PreparedStatement, D1PreparedStatement>();
 function wrap(statement: D1PreparedStatement): D1PreparedStatement {
   const wrapped = {
     bind: (...values: unknown[]) => wrap(statement.bind(...values)),
+    // Both have two overloads, with an argument and without; what came is handed on as it came.
     first: (...column: [string] | []) => persistently(() => statement.first(...(column as [string]))),
     run: () => persistently(() => statement.run()),
     all: () => persistently(() => statement.all()),

@@ -69,8 +69,9 @@ interface ApiReference {
   };
 }
 
-/** The document as this page reads it: Purser writes it, so the parts that OpenAPI leaves open are known to be there. */
+/** The document as this page reads it. */
 export function readReference(): ApiReference {
+  // Purser writes it (http/openapi.ts), so the parts that OpenAPI's own types leave open are known to be there.
   return apiDocument() as unknown as ApiReference;
 }
 

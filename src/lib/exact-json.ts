@@ -2,13 +2,7 @@
  * JSON whose numbers can be judged by their own digits. A number that its double does not tell, such as
  * 1.0000000000000001, is read as a symbol that describes itself by those digits; every other value is JSON.parse's.
  */
-
-// TypeScript's library does not know the reviver's context yet; V8 does.
-type SourceParse = (
-  text: string,
-  reviver: (key: string, value: unknown, context: { source?: string }) => unknown,
-) => unknown;
-const sourceParse = JSON.parse as SourceParse;
+import { parseNumbers } from "./json.ts";
 
 /** More than 15 digits, or an exponent of three: a double tells all other numbers. Found in a string it costs time alone. */
 const MAYBE_ROUNDED = /(?:^|[:,[\s])-?(?:\d[\d.]{15}|[\d.]+[eE][+-]?\d{3})/;
@@ -38,9 +32,7 @@ export function exactNumber(decimal: string): number | symbol {
 export function parseExactJson(text: string): unknown {
   if (!MAYBE_ROUNDED.test(text)) return JSON.parse(text);
   try {
-    return sourceParse(text, (_key, value, { source }) =>
-      typeof value === "number" && source !== undefined ? exactNumber(source) : value,
-    );
+    return parseNumbers(text, exactNumber);
   } catch (error) {
     if (!(error instanceof RangeError)) throw error;
     return JSON.parse(text);
@@ -49,6 +41,7 @@ export function parseExactJson(text: string): unknown {
 
 /** Puts the nearest doubles where symbols stand, in place: `value` must be nobody else's. Recursive. */
 export function roundNumbers(value: object): void {
+  // An object's or a list's own members, whatever they are.
   const members = value as Record<string, unknown>;
   for (const key of Object.keys(members)) {
     const member = members[key];

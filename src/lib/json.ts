@@ -11,6 +11,13 @@ interface SourceJson {
 }
 const sourceJson = JSON as unknown as SourceJson;
 
+/** `JSON.parse`, each number read by `read` from its own digits. */
+export function parseNumbers(text: string, read: (digits: string, value: number) => unknown): unknown {
+  return sourceJson.parse(text, (_key, value, { source }) =>
+    typeof value === "number" && source !== undefined ? read(source, value) : value,
+  );
+}
+
 /** A number that a double may not hold: many digits, an exponent, a negative zero. Found in a string it costs time alone. */
 const MAYBE_LOSSY = /\d[\d.]{15,}|\d[eE][+-]?\d|-0\b/;
 
@@ -20,9 +27,7 @@ const MAYBE_LOSSY = /\d[\d.]{15,}|\d[eE][+-]?\d|-0\b/;
  */
 export function parseJson(text: string): unknown {
   if (!MAYBE_LOSSY.test(text)) return JSON.parse(text);
-  return sourceJson.parse(text, (_key, value, { source }) =>
-    typeof value === "number" && source !== undefined && String(value) !== source ? sourceJson.rawJSON(source) : value,
-  );
+  return parseNumbers(text, (digits, value) => (String(value) === digits ? value : sourceJson.rawJSON(digits)));
 }
 
 /** The digits of a number, as they came; null for what is not a number. */

@@ -294,13 +294,13 @@ describe("the request's own id", () => {
 
 describe("a bookmark", () => {
   it("of a refusal is no older than that of the answer before it", async () => {
-    const granted = await call("POST", "/api/v1/credits/grant", {
-      key: app.keys.sk_live,
-      body: { userId: "bookmarked", packId: "none of these" },
-    });
+    await list("?userId=bookmarked");
+    const body = { distinctId: "bookmarked", purpose: "ads", decision: "denied" };
+    const written = await call("POST", "/api/v1/consent", { key: app.keys.sk_live, body });
+    expect(written.status).toBe(200);
     const refused = await revoke("{}");
     expectError(refused, "invalid_request", "balanceId");
-    const [before, after] = [granted, refused].map((answer) => answer.headers.get("x-d1-bookmark") ?? "");
+    const [before, after] = [written, refused].map((answer) => answer.headers.get("x-d1-bookmark") ?? "");
     expect(before).not.toBe("");
     expect(after).toBe(before);
   });
