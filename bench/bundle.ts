@@ -7,7 +7,7 @@ import { gzipSync } from "node:zlib";
 const root = join(import.meta.dirname, "..");
 const wrangler = join(root, "node_modules/.bin/wrangler");
 
-/** The entry of what is deployed, and the same Worker without `src/admin/dashboard` and what that alone needs. */
+/** The entry of what is deployed, and the same Worker without `src/dashboard` and what that alone needs. */
 export type BundleEntry = "src/index.ts" | "bench/workers/without-dashboard.ts";
 
 export interface Bundle {

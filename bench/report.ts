@@ -150,7 +150,7 @@ export function report({ costs, comparisons, rounds, startup, growth }: Results)
       ],
     ),
     "",
-    "The dashboard is `src/admin/dashboard` and what it alone needs: the bundle without it is that of",
+    "The dashboard is `src/dashboard` and what it alone needs: the bundle without it is that of",
     "`bench/workers/without-dashboard.ts`. It is made of, not packed:",
     `${partsOf(withoutDashboard)
       .slice(0, PARTS_SHOWN)

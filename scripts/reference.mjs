@@ -8,7 +8,7 @@ const directory = join(root, ".purser/reference");
 
 const { outputFiles } = await build({
   absWorkingDir: root,
-  entryPoints: ["src/reference.tsx"],
+  entryPoints: ["src/reference/files.tsx"],
   bundle: true,
   format: "esm",
   platform: "node",

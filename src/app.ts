@@ -1,11 +1,10 @@
 import { Hono } from "hono";
 import { getPath } from "hono/utils/url";
+import { recordActivity } from "./activity/record.ts";
 import { adminRoutes } from "./admin/routes.ts";
-import type { World } from "./context.ts";
+import { captureRoutes } from "./capture/routes.ts";
 import { creditRoutes } from "./credits/routes.ts";
-import { docsRoutes, openApiRoutes } from "./docs/routes.ts";
 import { exportRoutes } from "./exports/routes.ts";
-import { recordActivity } from "./http/activity.ts";
 import { browsers } from "./http/cors.ts";
 import { drainRefused } from "./http/drain.ts";
 import { answerError } from "./http/errors.ts";
@@ -13,8 +12,10 @@ import type { AppEnv } from "./http/factory.ts";
 import { healthRoutes } from "./http/health.ts";
 import { refuseUnrouted } from "./http/not-found.ts";
 import { randomId } from "./lib/ids.ts";
-import { captureRoutes, consentRoutes } from "./people/routes.ts";
-import { usageRoutes } from "./usage/routes.ts";
+import { consentRoutes } from "./people/routes.ts";
+import { docsRoutes, openApiRoutes } from "./reference/routes.ts";
+import type { World } from "./runtime.ts";
+import { planRoutes, usageRoutes } from "./usage/routes.ts";
 
 const realWorld: World = { now: () => Date.now(), newId: randomId };
 
@@ -37,6 +38,7 @@ export function createApp(world: World = realWorld) {
     .use("/api/v1/consent", browsers)
     .route("/health", healthRoutes)
     .route("/api/v1/credits", creditRoutes)
+    .route("/api/v1/credits", planRoutes)
     .route("/api/v1/consent", consentRoutes)
     .route("/", captureRoutes)
     .route("/api/v1", exportRoutes)

@@ -1,5 +1,5 @@
-import { dashboardRoutes } from "./admin/dashboard/routes.tsx";
 import { createApp, isForDashboard } from "./app.ts";
+import { dashboardRoutes } from "./dashboard/routes.tsx";
 import { scheduled } from "./scheduled.ts";
 
 const app = createApp();

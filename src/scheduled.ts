@@ -1,8 +1,8 @@
-import type { World } from "./context.ts";
 import { openDb } from "./db/client.ts";
 import { constraintOf } from "./db/constraint.ts";
 import { refusalIn } from "./errors.ts";
 import { randomId } from "./lib/ids.ts";
+import type { World } from "./runtime.ts";
 import { readSettings } from "./settings.ts";
 import { expireReservations } from "./usage/expire.ts";
 

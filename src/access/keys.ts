@@ -1,8 +1,8 @@
 import { and, eq, isNull, sql } from "drizzle-orm";
-import type { Environment } from "../context.ts";
 import { openDb } from "../db/client.ts";
 import { apiKeys, environments } from "../db/schema.ts";
 import { sha256 } from "../lib/hash.ts";
+import type { Environment } from "../runtime.ts";
 
 /** A key in force, with all that a request needs to know of its application. */
 export interface KnownKey {

@@ -1,5 +1,5 @@
-import type { RootCtx, World } from "../context.ts";
 import { openDb } from "../db/client.ts";
+import type { RootCtx, World } from "../runtime.ts";
 import { readSettings } from "../settings.ts";
 
 /** What the administrator's verbs receive: no tenant yet, and the database's own latest state. */

@@ -1,8 +1,8 @@
 import type { Context } from "hono";
-import type { Caller } from "../context.ts";
 import { isBookmark, openDb, type SessionStart } from "../db/client.ts";
 import { invalid, PurserError } from "../errors.ts";
 import { type AppEnv, factory } from "../http/factory.ts";
+import type { Caller } from "../runtime.ts";
 import { readSettings } from "../settings.ts";
 import { readEndUserSetting, verifyEndUser } from "./end-user.ts";
 import { findKey, type KnownKey } from "./keys.ts";

@@ -1,4 +1,12 @@
 import { requireOperator } from "../access/require-operator.ts";
+import { requireApp } from "../apps/app.ts";
+import { createApp } from "../apps/create-app.ts";
+import { createKey } from "../apps/create-key.ts";
+import { setEndUserAuth } from "../apps/end-user-auth.ts";
+import { listApps } from "../apps/list-apps.ts";
+import { listKeys } from "../apps/list-keys.ts";
+import { revokeKey } from "../apps/revoke-key.ts";
+import { createAppInput, createKeyInput, setEndUserAuthInput } from "../apps/schemas.ts";
 import { adjust } from "../credits/adjust.ts";
 import { adjustInput } from "../credits/schemas.ts";
 import { readBody } from "../http/body.ts";
@@ -10,14 +18,6 @@ import { createPack } from "../packs/create.ts";
 import { listPacks } from "../packs/list.ts";
 import { patchPack } from "../packs/patch.ts";
 import { createPackInput, patchPackInput } from "../packs/schemas.ts";
-import { requireApp } from "./apps.ts";
-import { createApp } from "./create-app.ts";
-import { createKey } from "./create-key.ts";
-import { setEndUserAuth } from "./end-user-auth.ts";
-import { listApps } from "./list-apps.ts";
-import { listKeys } from "./list-keys.ts";
-import { revokeKey } from "./revoke-key.ts";
-import { createAppInput, createKeyInput, setEndUserAuthInput } from "./schemas.ts";
 
 export const adminRoutes = createRoutes()
   .post("/apps", requireOperator, readBody, validate("json", createAppInput), async (c) =>

@@ -1,13 +1,13 @@
 import { and, eq, getTableColumns, sql } from "drizzle-orm";
-import type { Ctx, RootCtx } from "../context.ts";
+import { amountStepsMax, fromSteps, toSteps } from "../amounts/amount.ts";
 import { creditAdjustments, creditBalances, creditLedger, environments } from "../db/schema.ts";
 import { rows, write } from "../db/statement.ts";
 import { invalid, PurserError, temporarilyUnavailable } from "../errors.ts";
-import { amountStepsMax, fromSteps, toSteps } from "./amount.ts";
+import type { BalanceRow } from "../ledger/balance.ts";
+import { appending } from "../ledger/entries.ts";
+import { dueHolds, type Hold, readHold, settleDue, stepsOnHold } from "../ledger/holds.ts";
+import type { Ctx, RootCtx } from "../runtime.ts";
 import type { AdjustOutput } from "./answers.ts";
-import type { BalanceRow } from "./balance.ts";
-import { dueHolds, type Hold, readHold, settleDue, stepsOnHold } from "./holds.ts";
-import { appending } from "./ledger.ts";
 import { balanceNotFound } from "./revoke.ts";
 
 export interface AdjustInput {

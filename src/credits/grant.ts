@@ -1,20 +1,20 @@
 import { and, eq, inArray, type SQL, sql } from "drizzle-orm";
-import type { Ctx } from "../context.ts";
-import { countActivity } from "../db/activity.ts";
+import { countActivity } from "../activity/count.ts";
+import { fromSteps } from "../amounts/amount.ts";
 import { constraintOf } from "../db/constraint.ts";
 import { prepared, selecting } from "../db/prepared.ts";
 import { creditBalances, environments, NEVER_MS } from "../db/schema.ts";
 import { batchAround } from "../db/statement.ts";
 import { PurserError } from "../errors.ts";
+import { type BalanceRow, presentExpiry } from "../ledger/balance.ts";
+import { bearing, type Issue } from "../ledger/entries.ts";
+import { afterReturn, dueHolds, type Hold, landAfterDue, readHold, settleDue } from "../ledger/holds.ts";
 import { assert } from "../lib/assert.ts";
 import { chooseFound, findPackStatements } from "../packs/find.ts";
 import { nameKey } from "../packs/name.ts";
-import { fromSteps } from "./amount.ts";
+import type { Ctx } from "../runtime.ts";
 import type { GrantOutput } from "./answers.ts";
-import { type BalanceRow, presentExpiry } from "./balance.ts";
-import { afterReturn, dueHolds, type Hold, landAfterDue, readHold, settleDue } from "./holds.ts";
 import { decideIssue } from "./issue.ts";
-import { bearing, type Issue } from "./ledger.ts";
 import type { GrantInput } from "./schemas.ts";
 
 export interface Granted {

@@ -1,10 +1,10 @@
 import { type SQL, sql } from "drizzle-orm";
-import type { Ctx } from "../context.ts";
 import { prepared } from "../db/prepared.ts";
 import { invalid } from "../errors.ts";
+import { type LedgerRow, presentEntry } from "../ledger/entries.ts";
 import { openCursor, sealCursor } from "../lib/cursor.ts";
+import type { Ctx } from "../runtime.ts";
 import type { HistoryOutput } from "./answers.ts";
-import { type LedgerRow, presentEntry } from "./ledger.ts";
 import { balanceNotFound } from "./revoke.ts";
 import type { HistoryInput } from "./schemas.ts";
 

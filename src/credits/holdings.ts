@@ -1,6 +1,6 @@
-import type { Ctx } from "../context.ts";
-import { type BalanceRow, inSpendingOrder, presentBalance } from "./balance.ts";
-import { everyBalance, liveBalancesQuery } from "./list.ts";
+import { type BalanceRow, inSpendingOrder, presentBalance } from "../ledger/balance.ts";
+import { everyBalance, liveBalancesQuery } from "../ledger/select-balances.ts";
+import type { Ctx } from "../runtime.ts";
 
 export interface Holdings {
   /** In spending order, whatever can pay before whatever cannot; with why it was issued. */

@@ -1,11 +1,11 @@
-import type { Ctx } from "../context.ts";
+import { toSteps } from "../amounts/amount.ts";
 import { NEVER_MS } from "../db/schema.ts";
 import { invalid, PurserError } from "../errors.ts";
+import type { Birth, Issue } from "../ledger/entries.ts";
 import { assert } from "../lib/assert.ts";
 import { DAY_MS } from "../lib/time.ts";
 import type { Pack } from "../packs/find.ts";
-import { toSteps } from "./amount.ts";
-import type { Birth, Issue } from "./ledger.ts";
+import type { Ctx } from "../runtime.ts";
 import type { GrantInput } from "./schemas.ts";
 
 /**

@@ -1,11 +1,11 @@
 import { and, eq, isNull, sql } from "drizzle-orm";
-import type { Ctx } from "../context.ts";
 import { creditBalances } from "../db/schema.ts";
 import { batchAll } from "../db/statement.ts";
 import { PurserError } from "../errors.ts";
+import { reversed } from "../ledger/entries.ts";
+import { dueHolds, landAfterDue, readHold, settleDue } from "../ledger/holds.ts";
+import type { Ctx } from "../runtime.ts";
 import type { RevokeOutput } from "./answers.ts";
-import { dueHolds, landAfterDue, readHold, settleDue } from "./holds.ts";
-import { reversed } from "./ledger.ts";
 import type { RevokeInput } from "./schemas.ts";
 
 /**

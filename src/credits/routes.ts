@@ -5,9 +5,8 @@ import { validate } from "../http/validate.ts";
 import { grant } from "./grant.ts";
 import { history } from "./history.ts";
 import { list } from "./list.ts";
-import { plan } from "./plan.ts";
 import { revoke } from "./revoke.ts";
-import { grantInput, historyInput, listInput, planInput, revokeInput } from "./schemas.ts";
+import { grantInput, historyInput, listInput, revokeInput } from "./schemas.ts";
 
 export const creditRoutes = createRoutes()
   .post("/grant", requireSecretKey("forbidden"), readBody, validate("json", grantInput), async (c) => {
@@ -17,9 +16,6 @@ export const creditRoutes = createRoutes()
   })
   .post("/revoke", requireSecretKey("forbidden"), readBody, validate("json", revokeInput), async (c) =>
     c.json(await revoke(c.var.ctx, c.req.valid("json"))),
-  )
-  .post("/plan", requireSecretKey("forbidden"), readBody, validate("json", planInput), async (c) =>
-    c.json(await plan(c.var.ctx, c.req.valid("json"))),
   )
   .get("/", requireKeyOrEndUser, validate("query", listInput), async (c) => {
     const input = c.req.valid("query");

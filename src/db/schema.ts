@@ -1,5 +1,5 @@
 /**
- * Every table of Purser. Amounts are integer steps (credits/amount.ts), times are integer milliseconds since the epoch.
+ * Every table of Purser. Amounts are integer steps (amounts/amount.ts), times are integer milliseconds since the epoch.
  *
  * This file is what Drizzle types and drizzle-kit compares with; `STRICT`, `WITHOUT ROWID` and the triggers that keep the
  * invariants stand in `drizzle/*.sql`, because drizzle-kit cannot say them. `test/worker/db.test.ts` holds both together.

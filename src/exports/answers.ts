@@ -1,5 +1,6 @@
 import * as z from "zod";
-import { balance, ledgerEntry, payment, quantitiesOutput } from "../credits/answers.ts";
+import { quantitiesOutput } from "../amounts/schemas.ts";
+import { balance, ledgerEntry, payment } from "../ledger/answers.ts";
 import { consentEntry } from "../people/answers.ts";
 
 const time = z.string().meta({ format: "date-time" });

@@ -1,7 +1,7 @@
 import { sql } from "drizzle-orm";
-import type { Mode } from "../context.ts";
 import type { Db } from "../db/client.ts";
 import { write } from "../db/statement.ts";
+import type { Mode } from "../runtime.ts";
 
 /** Whom an audit row is about. */
 export interface Subject {

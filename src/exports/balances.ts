@@ -1,7 +1,7 @@
 import { type SQL, sql } from "drizzle-orm";
-import { type BalanceRow, presentBalance } from "../credits/balance.ts";
 import { creditBalances } from "../db/schema.ts";
 import { rows } from "../db/statement.ts";
+import { type BalanceRow, presentBalance } from "../ledger/balance.ts";
 import { type Utf8, utf8 } from "../lib/utf8.ts";
 import { type Bound, columnsOf, type Reading } from "./reading.ts";
 

@@ -1,8 +1,8 @@
-import type { RootCtx } from "../context.ts";
-import { countActivity } from "../db/activity.ts";
+import { countActivity } from "../activity/count.ts";
 import { PurserError } from "../errors.ts";
 import { sha256 } from "../lib/hash.ts";
 import type { Utf8 } from "../lib/utf8.ts";
+import type { RootCtx } from "../runtime.ts";
 import { type AuditRow, audited, type Subject } from "./audit.ts";
 import { documentEnd, documentPieces, isSmall } from "./document.ts";
 import { exportSecrets } from "./mint.ts";

@@ -32,7 +32,7 @@ export const isoSql = (column: string): string => {
 };
 const time = (column: string): string => isoSql(`t.${column}`);
 
-/** Steps as the decimal that credits/amount.ts means by them. */
+/** Steps as the decimal that amounts/amount.ts means by them. */
 export const amountSql = (column: string, decimals: 3 | 6): string => {
   const scale = 10 ** decimals;
   const digits = `printf('%d.%0${decimals}d', abs(${column}) / ${scale}, abs(${column}) % ${scale})`;

@@ -1,8 +1,8 @@
-import type { Ctx, RootCtx } from "../context.ts";
-import { countActivity } from "../db/activity.ts";
+import { countActivity } from "../activity/count.ts";
 import { PurserError } from "../errors.ts";
 import { sha256 } from "../lib/hash.ts";
 import { iso } from "../lib/time.ts";
+import type { Ctx, RootCtx } from "../runtime.ts";
 import type { ExportPersonOutput } from "./answers.ts";
 import { audited } from "./audit.ts";
 import type { ExportPersonInput } from "./schemas.ts";

@@ -1,8 +1,8 @@
 import { sql } from "drizzle-orm";
-import type { Ctx } from "../context.ts";
 import type { exportAudit } from "../db/schema.ts";
 import { rows } from "../db/statement.ts";
 import { iso } from "../lib/time.ts";
+import type { Ctx } from "../runtime.ts";
 
 const ROWS_MAX = 50;
 

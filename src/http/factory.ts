@@ -1,7 +1,7 @@
 import { Hono } from "hono";
 import { createFactory } from "hono/factory";
-import type { Ctx, RootCtx, World } from "../context.ts";
 import type { PurserError } from "../errors.ts";
+import type { Ctx, RootCtx, World } from "../runtime.ts";
 
 /** What travels with a request. `ctx` and `root` are there behind a middleware of `access/` alone. */
 export interface AppEnv {

@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { matchRule, unit } from "../credits/schemas.ts";
+import { matchRule, unit } from "../amounts/schemas.ts";
 
 const time = z.string().meta({ format: "date-time" });
 

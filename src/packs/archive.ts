@@ -1,6 +1,6 @@
 import { and, isNull, sql } from "drizzle-orm";
-import type { RootCtx } from "../context.ts";
 import { creditPacks } from "../db/schema.ts";
+import type { RootCtx } from "../runtime.ts";
 import type { PackOutput } from "./answers.ts";
 import { chooseFound } from "./find.ts";
 import { isPack, packNotFound, packStatements, presentPack } from "./pack.ts";

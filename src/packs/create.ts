@@ -1,8 +1,8 @@
 import { sql } from "drizzle-orm";
-import type { RootCtx } from "../context.ts";
 import { constraintOf } from "../db/constraint.ts";
 import { write } from "../db/statement.ts";
 import { assert } from "../lib/assert.ts";
+import type { RootCtx } from "../runtime.ts";
 import type { PackOutput } from "./answers.ts";
 import { chooseFound } from "./find.ts";
 import { nameKey } from "./name.ts";

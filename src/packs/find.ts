@@ -1,7 +1,7 @@
 import { and, eq, getTableColumns, inArray, isNull, sql } from "drizzle-orm";
-import type { Ctx } from "../context.ts";
 import { selecting } from "../db/prepared.ts";
 import { creditPackItems, creditPacks } from "../db/schema.ts";
+import type { Ctx } from "../runtime.ts";
 import { nameKey } from "./name.ts";
 
 export type PackRow = typeof creditPacks.$inferSelect;

@@ -1,6 +1,6 @@
 import { and, asc, eq, inArray, sql } from "drizzle-orm";
-import type { RootCtx } from "../context.ts";
 import { creditPackItems, creditPacks } from "../db/schema.ts";
+import type { RootCtx } from "../runtime.ts";
 import type { ListPacksOutput } from "./answers.ts";
 import { presentPack } from "./pack.ts";
 

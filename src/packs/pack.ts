@@ -1,11 +1,11 @@
 import { and, asc, eq } from "drizzle-orm";
-import type { RootCtx } from "../context.ts";
-import { fromSteps, toSteps } from "../credits/amount.ts";
-import { readRules } from "../credits/match.ts";
+import { fromSteps, toSteps } from "../amounts/amount.ts";
+import { readRules } from "../amounts/match.ts";
 import { creditPackItems, creditPacks } from "../db/schema.ts";
 import { PurserError } from "../errors.ts";
 import { assert } from "../lib/assert.ts";
 import { iso } from "../lib/time.ts";
+import type { RootCtx } from "../runtime.ts";
 import type { PackOutput } from "./answers.ts";
 import { chooseFound, type Pack } from "./find.ts";
 import type { CreatePackInput } from "./schemas.ts";

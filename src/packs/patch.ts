@@ -1,8 +1,8 @@
 import { type SQL, sql } from "drizzle-orm";
-import type { RootCtx } from "../context.ts";
 import { constraintOf } from "../db/constraint.ts";
 import { write } from "../db/statement.ts";
 import { invalid, temporarilyUnavailable } from "../errors.ts";
+import type { RootCtx } from "../runtime.ts";
 import type { PackOutput } from "./answers.ts";
 import { chooseFound, type Pack } from "./find.ts";
 import { nameKey } from "./name.ts";

@@ -1,6 +1,6 @@
 import * as z from "zod";
-import { toSteps } from "../credits/amount.ts";
-import { matchRule, unit } from "../credits/schemas.ts";
+import { toSteps } from "../amounts/amount.ts";
+import { matchRule, unit } from "../amounts/schemas.ts";
 import { anyNumber, identifier } from "../http/fields.ts";
 
 const ITEMS_MAX = 100;

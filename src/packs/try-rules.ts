@@ -1,4 +1,4 @@
-import { type MatchRule, rulesCover } from "../credits/match.ts";
+import { type MatchRule, rulesCover } from "../amounts/match.ts";
 import { suggestGlobs } from "./suggest-globs.ts";
 
 export interface Verdict {

@@ -1,9 +1,9 @@
 import { and, eq, sql } from "drizzle-orm";
-import type { Ctx } from "../context.ts";
 import { consentLog } from "../db/schema.ts";
 import { write } from "../db/statement.ts";
 import { assert } from "../lib/assert.ts";
 import { iso } from "../lib/time.ts";
+import type { Ctx } from "../runtime.ts";
 import type { ConsentEntry } from "./answers.ts";
 import type { ConsentInput } from "./schemas.ts";
 

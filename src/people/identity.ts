@@ -1,6 +1,14 @@
-import type { CapturedEvent } from "./event.ts";
 import { type Birth, type Known, type PeopleChange, PersonGraph } from "./person-graph.ts";
-import { changedProperties } from "./person-properties.ts";
+import { type Changes, changedProperties } from "./person-properties.ts";
+
+/** What an event says about who somebody is. */
+export interface IdentityEvent extends Changes {
+  readonly uuid: string;
+  readonly distinctId: string;
+  readonly isPersonless: boolean;
+  readonly isIdentify: boolean;
+  readonly link: { readonly otherId: string; readonly via: "identify" | "alias" } | null;
+}
 
 /** What events change about people. */
 export interface IdentityChange extends PeopleChange {
@@ -9,7 +17,7 @@ export interface IdentityChange extends PeopleChange {
 }
 
 /** Plays events, in their order, over what is known (P2, P3). Pure: nothing is stored here. */
-export function planIdentity(events: readonly CapturedEvent[], known: Known, birth: Birth): IdentityChange {
+export function planIdentity(events: readonly IdentityEvent[], known: Known, birth: Birth): IdentityChange {
   const graph = new PersonGraph(known, birth);
   const warnings = new Map<string, string>();
   for (const event of events) {

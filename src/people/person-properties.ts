@@ -1,5 +1,4 @@
 import { type JsonObject, own } from "../lib/json.ts";
-import type { CapturedEvent } from "./event.ts";
 import { propertiesBytesMax } from "./schemas.ts";
 
 const encoder = new TextEncoder();
@@ -21,7 +20,12 @@ function draftOf(properties: JsonObject): { readonly draft: Record<string, unkno
   return { draft, bytes: bytesOf(draft) };
 }
 
-type Changes = Pick<CapturedEvent, "set" | "setOnce" | "unset">;
+/** What an event says of a person's properties. */
+export interface Changes {
+  readonly set: JsonObject;
+  readonly setOnce: JsonObject;
+  readonly unset: readonly string[];
+}
 
 /** What is put and removed: `$set_once`, `$set` and `$unset` in this order, as PostHog applies them. */
 function differences(properties: JsonObject, { set, setOnce, unset }: Changes) {

@@ -1,8 +1,8 @@
 import { and, asc, eq, sql } from "drizzle-orm";
-import type { Ctx } from "../context.ts";
 import { type analyticsEvents, type consentLog, personDistinctIds, persons } from "../db/schema.ts";
 import { rows } from "../db/statement.ts";
 import { iso } from "../lib/time.ts";
+import type { Ctx } from "../runtime.ts";
 import { presentConsent } from "./consent.ts";
 
 /** How many of a person's ids are looked at, and how many of the newest rows of each id. */

@@ -1,68 +1,9 @@
-import type { Context } from "hono";
-import {
-  assertOwnUser,
-  requireKeyOrEndUser,
-  requirePublishableKey,
-  servePublishableKey,
-} from "../access/require-key.ts";
-import { limitBody, readBody } from "../http/body.ts";
-import { browsers } from "../http/cors.ts";
-import { type AppEnv, createRoutes } from "../http/factory.ts";
+import { assertOwnUser, requireKeyOrEndUser } from "../access/require-key.ts";
+import { readBody } from "../http/body.ts";
+import { createRoutes } from "../http/factory.ts";
 import { validate } from "../http/validate.ts";
-import { capture, captureV1 } from "./capture.ts";
-import { keyOf, keyOfRequest, readCaptureRequest } from "./capture-request.ts";
 import { recordConsent } from "./consent.ts";
-import { noFlags, remoteConfig, remoteConfigScript } from "./nothing-enabled.ts";
 import { consentInput } from "./schemas.ts";
-import { unpack } from "./unpack.ts";
-import { readV1Request } from "./v1-request.ts";
-
-/** Clients differ in whether they end a path with a slash. */
-const withSlash = (...paths: string[]): string[] => paths.flatMap((path) => [path, `${path}/`]);
-
-const CAPTURE_PATHS = withSlash("/batch", "/e", "/i/v0/e", "/capture", "/track");
-const V1_PATHS = withSlash("/i/v1/analytics/events");
-const FLAG_PATHS = withSlash("/flags", "/decide");
-
-async function unpackedBody(c: Context<AppEnv>): Promise<unknown> {
-  return unpack(new Uint8Array(await c.req.arrayBuffer()), {
-    contentType: c.req.header("content-type"),
-    contentEncoding: c.req.header("content-encoding"),
-  });
-}
-
-/** What PostHog's clients send and ask for (P1): their `api_key` is the publishable key, found in the body. */
-export const captureRoutes = createRoutes();
-for (const path of [...CAPTURE_PATHS, ...V1_PATHS, ...FLAG_PATHS, "/array/:token/config", "/array/:token/config.js"]) {
-  captureRoutes.use(path, browsers);
-}
-captureRoutes
-  .on("POST", CAPTURE_PATHS, limitBody, async (c) => {
-    const body = await unpackedBody(c);
-    const answer = () => capture(c.var.ctx, readCaptureRequest(body, c.req.query("_")));
-    return c.json(await servePublishableKey(c, keyOfRequest(body), answer));
-  })
-  .on("POST", V1_PATHS, requirePublishableKey, limitBody, async (c) => {
-    const request = readV1Request(await unpackedBody(c), {
-      sdkInfo: c.req.header("posthog-sdk-info"),
-      requestTimestamp: c.req.header("posthog-request-timestamp"),
-    });
-    return c.json(await captureV1(c.var.ctx, request));
-  })
-  .on("POST", FLAG_PATHS, limitBody, async (c) => {
-    const key = keyOf(await unpackedBody(c));
-    const answer = async () => noFlags(key ?? "", c.var.requestId, c.var.world.now());
-    return c.json(await servePublishableKey(c, key, answer));
-  })
-  .get("/array/:token/config", async (c) => {
-    const token = c.req.param("token");
-    return c.json(await servePublishableKey(c, token, async () => remoteConfig(token)));
-  })
-  .get("/array/:token/config.js", async (c) => {
-    const token = c.req.param("token");
-    const script = await servePublishableKey(c, token, async () => remoteConfigScript(token));
-    return c.body(script, 200, { "content-type": "application/javascript; charset=utf-8" });
-  });
 
 export const consentRoutes = createRoutes().post(
   "/",

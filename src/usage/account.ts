@@ -1,7 +1,7 @@
-import type { Ctx } from "../context.ts";
-import type { SpendableBalance } from "../credits/balance.ts";
-import { ableBalances, afterReturn, dueHolds, type Hold, readHold, spendable } from "../credits/holds.ts";
 import type { Selected } from "../db/prepared.ts";
+import type { SpendableBalance } from "../ledger/balance.ts";
+import { ableBalances, afterReturn, dueHolds, type Hold, readHold, spendable } from "../ledger/holds.ts";
+import type { Ctx } from "../runtime.ts";
 
 /** What a debit or a hold is planned on. */
 export interface Account<Row> {

@@ -1,7 +1,7 @@
 import * as z from "zod";
-import { payment, quantitiesOutput } from "../credits/answers.ts";
-import { unit } from "../credits/schemas.ts";
+import { quantitiesOutput, unit } from "../amounts/schemas.ts";
 import { errorBody } from "../http/error-body.ts";
+import { payment } from "../ledger/answers.ts";
 
 export const eventOutput = z
   .strictObject({
@@ -45,3 +45,12 @@ export const totalsOutput = z.strictObject({
   totals: z.array(z.strictObject({ event: z.string(), unit, amount: z.number() })),
 });
 export type TotalsOutput = z.infer<typeof totalsOutput>;
+
+export const skipReason = z.enum(["revoked", "expired", "depleted", "no_match", "wrong_unit", "not_needed"]);
+
+export const planOutput = z.strictObject({
+  debits: z.array(payment),
+  uncovered: quantitiesOutput.nullable(),
+  skipped: z.array(z.strictObject({ balanceId: z.string(), reason: skipReason })),
+});
+export type PlanOutput = z.infer<typeof planOutput>;

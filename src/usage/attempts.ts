@@ -1,6 +1,6 @@
-import type { Ctx } from "../context.ts";
 import { constraintOf } from "../db/constraint.ts";
 import { temporarilyUnavailable } from "../errors.ts";
+import type { Ctx } from "../runtime.ts";
 
 /** An attempt that came too late: somebody else wrote between its reading and its writing. */
 export const OVERTAKEN = Symbol("overtaken");

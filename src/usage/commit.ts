@@ -1,6 +1,5 @@
-import type { Ctx } from "../context.ts";
-import type { SpendableBalance } from "../credits/balance.ts";
-import { burnDown } from "../credits/burn-down.ts";
+import type { SpendableBalance } from "../ledger/balance.ts";
+import { burnDown } from "../ledger/burn-down.ts";
 import {
   afterReturn,
   balancesAbleToCommit,
@@ -11,7 +10,8 @@ import {
   returnedDue,
   settleDue,
   spendable,
-} from "../credits/holds.ts";
+} from "../ledger/holds.ts";
+import type { Ctx } from "../runtime.ts";
 import { persevere } from "./attempts.ts";
 import { insufficient } from "./payment.ts";
 import { stampRequest } from "./request-hash.ts";

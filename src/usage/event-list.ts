@@ -1,5 +1,5 @@
-import type { Ctx } from "../context.ts";
 import { type PurserError, refusalIn } from "../errors.ts";
+import type { Ctx } from "../runtime.ts";
 import type { EventOutput } from "./answers.ts";
 import { recordEvent } from "./events.ts";
 import type { EventInput } from "./schemas.ts";

@@ -1,6 +1,6 @@
-import type { Ctx } from "../context.ts";
-import { burnDown } from "../credits/burn-down.ts";
-import { returnedDue, settleDue } from "../credits/holds.ts";
+import { burnDown } from "../ledger/burn-down.ts";
+import { returnedDue, settleDue } from "../ledger/holds.ts";
+import type { Ctx } from "../runtime.ts";
 import { readAccount } from "./account.ts";
 import { persevere } from "./attempts.ts";
 import { insufficient } from "./payment.ts";

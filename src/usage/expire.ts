@@ -1,7 +1,7 @@
 import { and, asc, eq, lte, type SQL, sql } from "drizzle-orm";
-import type { Ctx, RootCtx } from "../context.ts";
-import { type Hold, readHold, settleDue } from "../credits/holds.ts";
 import { environments, reservations } from "../db/schema.ts";
+import { type Hold, readHold, settleDue } from "../ledger/holds.ts";
+import type { Ctx, RootCtx } from "../runtime.ts";
 
 const PAGE_RESERVATIONS_MAX = 200;
 /** A Worker may send 1,000 queries in one invocation, and a user's holds take up to three. */

@@ -1,10 +1,10 @@
 import { sql } from "drizzle-orm";
-import type { Ctx } from "../context.ts";
-import { fromSteps, presentQuantities, type Quantities } from "../credits/amount.ts";
-import type { SpendableBalance } from "../credits/balance.ts";
-import type { Payment } from "../credits/burn-down.ts";
-import { countActivity } from "../db/activity.ts";
+import { countActivity } from "../activity/count.ts";
+import { fromSteps, presentQuantities, type Quantities } from "../amounts/amount.ts";
 import { PurserError } from "../errors.ts";
+import type { SpendableBalance } from "../ledger/balance.ts";
+import type { Payment } from "../ledger/burn-down.ts";
+import type { Ctx } from "../runtime.ts";
 
 /** `insufficient_credits` (402), with what nothing paid for (U3); counted for the overview. */
 export function insufficient(ctx: Ctx, uncovered: Quantities): PurserError {

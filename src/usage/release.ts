@@ -1,6 +1,6 @@
-import type { Ctx } from "../context.ts";
-import { dueHolds, readHold, returned, returnedDue, settleDue } from "../credits/holds.ts";
 import { batchAll } from "../db/statement.ts";
+import { dueHolds, readHold, returned, returnedDue, settleDue } from "../ledger/holds.ts";
+import type { Ctx } from "../runtime.ts";
 import type { ReleaseOutput } from "./answers.ts";
 import { landed, OVERTAKEN, persevere } from "./attempts.ts";
 import {

@@ -1,6 +1,6 @@
-import type { Ctx } from "../context.ts";
 import { canonicalJson } from "../lib/canonical-json.ts";
 import { sha256 } from "../lib/hash.ts";
+import type { Ctx } from "../runtime.ts";
 
 /** What is stored beside a write that must land once: the hash of its request, and an id of the write itself. */
 export interface Stamp {

@@ -11,10 +11,20 @@ import { commit } from "./commit.ts";
 import { recordList } from "./event-list.ts";
 import { recordEvent } from "./events.ts";
 import { readIncoming } from "./incoming.ts";
+import { plan } from "./plan.ts";
 import { release } from "./release.ts";
 import { reserve } from "./reserve.ts";
-import { commitInput, reservationParams, reserveInput, totalsInput } from "./schemas.ts";
+import { commitInput, planInput, reservationParams, reserveInput, totalsInput } from "./schemas.ts";
 import { totals } from "./totals.ts";
+
+/** Under /api/v1/credits: which credits would pay. */
+export const planRoutes = createRoutes().post(
+  "/plan",
+  requireSecretKey("forbidden"),
+  readBody,
+  validate("json", planInput),
+  async (c) => c.json(await plan(c.var.ctx, c.req.valid("json"))),
+);
 
 export const usageRoutes = createRoutes()
   .get("/", requireSecretKey("requires_secret_key"), validate("query", totalsInput), async (c) =>

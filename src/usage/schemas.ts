@@ -1,8 +1,49 @@
 import * as z from "zod";
-import { usageFields, userId } from "../credits/schemas.ts";
-import { identifier, timestamp } from "../http/fields.ts";
+import { quantities } from "../amounts/schemas.ts";
+import { identifier, jsonObject, timestamp } from "../http/fields.ts";
+import { userId } from "../ledger/schemas.ts";
+import { isFiniteJson } from "../lib/canonical-json.ts";
+import { roundNumbers } from "../lib/exact-json.ts";
+import { isNestedDeeperThan } from "../lib/json.ts";
 
-const { event, model, quantities, occurredAt, properties, onShortage } = usageFields;
+const PROPERTIES_LEVELS_MAX = 100;
+/** In UTF-8 bytes of JSON: a row of D1 holds 2 MB. */
+const PROPERTIES_BYTES_MAX = 1024 * 1024;
+
+/** Whatever the caller wants kept beside an event. */
+const anyProperties = jsonObject
+  .superRefine((value, context) => {
+    const refuse = (message: string) => context.addIssue({ code: "custom", message });
+    if (isNestedDeeperThan(value, PROPERTIES_LEVELS_MAX)) {
+      return refuse(`must nest at most ${PROPERTIES_LEVELS_MAX} levels`);
+    }
+    roundNumbers(value);
+    if (!isFiniteJson(value)) {
+      refuse("must hold numbers within the range of a double");
+    } else if (new TextEncoder().encode(JSON.stringify(value)).length > PROPERTIES_BYTES_MAX) {
+      refuse(`must be at most ${PROPERTIES_BYTES_MAX} bytes of JSON`);
+    }
+  })
+  .meta({ type: "object" });
+
+/** What a usage event says besides its id (U1). */
+export const usageFields = {
+  userId,
+  event: identifier().describe("What was used, such as `chat.completed`."),
+  model: identifier().optional().describe("Which model served it, for rules that name one."),
+  quantities: quantities.prefault({}).describe("What was used of each unit. `count` is 1 unless it is given."),
+  occurredAt: timestamp.optional().describe("When it was used. Default: when it arrives."),
+  properties: anyProperties.optional().describe("Kept with the event, and shown in the person's export."),
+  onShortage: z
+    .enum(["reject", "partial"])
+    .default("reject")
+    .describe("Short of credits: refuse, or debit what there is and say what is uncovered."),
+};
+
+export const planInput = z.strictObject(usageFields);
+export type PlanInput = z.infer<typeof planInput>;
+
+const { event, model, occurredAt, properties, onShortage } = usageFields;
 
 const eventId = identifier().describe("Your own id of the event: its idempotency key, for ever.");
 
@@ -14,7 +55,7 @@ export const eventsMax = 100;
 /** The part of a CloudEvent that is Purser's. */
 const cloudEventData = z.strictObject({
   model: model.nullish(),
-  quantities,
+  quantities: usageFields.quantities,
   properties: properties.nullish(),
 });
 
@@ -39,7 +80,7 @@ export const cloudEvent = z
       userId: subject,
       event: type,
       model: data?.model ?? undefined,
-      quantities: data?.quantities ?? quantities.parse({}),
+      quantities: data?.quantities ?? usageFields.quantities.parse({}),
       occurredAt: time ?? undefined,
       properties: data?.properties ?? undefined,
       onShortage: "reject",
@@ -60,7 +101,7 @@ export const reserveInput = z.strictObject({
   userId,
   event,
   model,
-  quantities: quantities.unwrap(),
+  quantities,
   expiresInSeconds: z
     .int("must be a whole number")
     .min(1, `must be from 1 to ${EXPIRES_IN_SECONDS_MAX}`)
@@ -75,7 +116,7 @@ export const reservationParams = z.object({
 
 export const commitInput = z.strictObject({
   eventId,
-  quantities: quantities.unwrap(),
+  quantities,
   occurredAt,
   properties,
   onShortage,

@@ -1,11 +1,11 @@
 import { and, eq, sql } from "drizzle-orm";
-import type { Ctx } from "../context.ts";
-import { fromSteps } from "../credits/amount.ts";
-import { type HeldLeg, type Hold, readLegs } from "../credits/holds.ts";
+import { fromSteps } from "../amounts/amount.ts";
 import { selecting } from "../db/prepared.ts";
 import { reservations } from "../db/schema.ts";
 import { write } from "../db/statement.ts";
 import { PurserError } from "../errors.ts";
+import { type HeldLeg, type Hold, readLegs } from "../ledger/holds.ts";
+import type { Ctx } from "../runtime.ts";
 
 const columns = {
   id: reservations.id,

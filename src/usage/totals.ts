@@ -1,8 +1,8 @@
 import { type SQL, sql } from "drizzle-orm";
-import type { Ctx } from "../context.ts";
-import { amountOfSteps, UNITS, type Unit } from "../credits/amount.ts";
-import { filterCovers } from "../credits/match.ts";
+import { amountOfSteps, UNITS, type Unit } from "../amounts/amount.ts";
+import { filterCovers } from "../amounts/match.ts";
 import { rows } from "../db/statement.ts";
+import type { Ctx } from "../runtime.ts";
 import type { TotalsOutput } from "./answers.ts";
 import type { TotalsInput } from "./schemas.ts";
 

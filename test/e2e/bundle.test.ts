@@ -21,7 +21,7 @@ describe("what an isolate loads", () => {
   it("holds nothing of what describes the interface", () => {
     const files = [...whole.files.keys()];
     expect(files).toContain("src/credits/schemas.ts");
-    expect(files).toContain("src/admin/dashboard/routes.tsx");
+    expect(files).toContain("src/dashboard/routes.tsx");
     expect(files.filter((file) => NOT_LOADED.test(file))).toEqual([]);
   });
 });

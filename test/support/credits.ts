@@ -1,5 +1,5 @@
 import { env } from "cloudflare:workers";
-import type { Mode } from "../../src/context.ts";
+import type { Mode } from "../../src/runtime.ts";
 import { type Answer, type Client, Clock, makeApp, makeClient, type TestApp } from "./world.ts";
 
 /** An application of the test's own and the four operations on its credits, with its secret key of one mode. */

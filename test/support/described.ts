@@ -1,6 +1,6 @@
 import { type Schema, Validator } from "@cfworker/json-schema";
 import { errorBody } from "../../src/http/error-body.ts";
-import { apiDocument } from "../../src/openapi.ts";
+import { apiDocument } from "../../src/reference/api-document.ts";
 
 interface Described {
   readonly requestBody?: { readonly content: Readonly<Record<string, { readonly schema: Schema }>> };

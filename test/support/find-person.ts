@@ -1,6 +1,6 @@
 import { and, asc, eq, type SQL, sql } from "drizzle-orm";
-import type { Ctx } from "../../src/context.ts";
 import { personDistinctIds, persons } from "../../src/db/schema.ts";
+import type { Ctx } from "../../src/runtime.ts";
 
 type PersonRow = typeof persons.$inferSelect;
 type DistinctIdRow = typeof personDistinctIds.$inferSelect;

@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
-import type { Environment } from "../../src/context.ts";
 import { randomId } from "../../src/lib/ids.ts";
+import type { Environment } from "../../src/runtime.ts";
 
 const AT_MS = Date.UTC(2025, 10, 3, 9, 15);
 

@@ -1,12 +1,12 @@
 import { env } from "cloudflare:workers";
+import type { Unit } from "../../src/amounts/amount.ts";
+import type { MatchRule } from "../../src/amounts/match.ts";
 import { createApp } from "../../src/app.ts";
-import type { Ctx, Environment, Mode, World } from "../../src/context.ts";
-import type { Unit } from "../../src/credits/amount.ts";
-import type { MatchRule } from "../../src/credits/match.ts";
 import { openDb } from "../../src/db/client.ts";
 import { sha256 } from "../../src/lib/hash.ts";
 import { randomId } from "../../src/lib/ids.ts";
 import { nameKey } from "../../src/packs/name.ts";
+import type { Ctx, Environment, Mode, World } from "../../src/runtime.ts";
 import { readSettings } from "../../src/settings.ts";
 import { checkDescribed, checkTaken } from "./described.ts";
 

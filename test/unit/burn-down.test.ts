@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { amountStepsMax, type Quantities, UNITS, type Unit } from "../../src/credits/amount.ts";
-import { burnDown, type Spendable, spendingOrder } from "../../src/credits/burn-down.ts";
+import { amountStepsMax, type Quantities, UNITS, type Unit } from "../../src/amounts/amount.ts";
 import { NEVER_MS } from "../../src/db/schema.ts";
+import { burnDown, type Spendable, spendingOrder } from "../../src/ledger/burn-down.ts";
 
 const some = <T>(...values: [T, ...T[]]) => fc.constantFrom(...values);
 

@@ -1,5 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { readEvent } from "../../src/capture/event.ts";
+import { eventTimeMs, parseClientTime } from "../../src/capture/event-time.ts";
 import { randomId } from "../../src/lib/ids.ts";
 import {
   isJsonObject,
@@ -10,8 +12,6 @@ import {
   parseJson,
 } from "../../src/lib/json.ts";
 import { parseUuid, uuidOf } from "../../src/lib/uuid.ts";
-import { readEvent } from "../../src/people/event.ts";
-import { eventTimeMs, parseClientTime } from "../../src/people/event-time.ts";
 import { planIdentity } from "../../src/people/identity.ts";
 import { changedProperties } from "../../src/people/person-properties.ts";
 import { isSharedId } from "../../src/people/shared-ids.ts";

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { globMatches } from "../../src/credits/match.ts";
+import { globMatches } from "../../src/amounts/match.ts";
 import { suggestGlobs } from "../../src/packs/suggest-globs.ts";
 import { tryRules } from "../../src/packs/try-rules.ts";
 

@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
-import { readActivity } from "../../src/admin/read-activity.ts";
-import { flushActivity, pendingFlush } from "../../src/db/activity.ts";
+import { flushActivity, pendingFlush } from "../../src/activity/count.ts";
+import { readActivity } from "../../src/activity/read.ts";
 import { countingD1 } from "../support/counting-d1.ts";
 import { Clock, makeApp, makeClient, makeCtx, makeLegacyPack, makePack } from "../support/world.ts";
 

@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { afterAll, describe, expect, it } from "vitest";
+import type { Unit } from "../../src/amounts/amount.ts";
 import { adjust } from "../../src/credits/adjust.ts";
-import type { Unit } from "../../src/credits/amount.ts";
 import { faultyD1 } from "../support/faulty-d1.ts";
 import { expectLedgerInvariants } from "../support/invariants.ts";
 import { expectError } from "../support/refusals.ts";

@@ -1,10 +1,10 @@
 import { env } from "cloudflare:workers";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import type { Ctx } from "../../src/context.ts";
 import { grant } from "../../src/credits/grant.ts";
 import { history } from "../../src/credits/history.ts";
 import { list } from "../../src/credits/list.ts";
 import { revoke } from "../../src/credits/revoke.ts";
+import type { Ctx } from "../../src/runtime.ts";
 import { type Cost, countingD1 } from "../support/counting-d1.ts";
 import { expectLedgerInvariants } from "../support/invariants.ts";
 import { deadBalancesSql, liveBalancesSql, motionsSql, seededId } from "../support/seed.ts";

@@ -1,10 +1,10 @@
 import { env } from "cloudflare:workers";
 import { afterAll, describe, expect, it, vi } from "vitest";
 import { sealSession } from "../../src/access/operator-session.ts";
-import { dashboardRoutes } from "../../src/admin/dashboard/routes.tsx";
 import { createApp } from "../../src/app.ts";
 import { grant } from "../../src/credits/grant.ts";
 import { grantInput } from "../../src/credits/schemas.ts";
+import { dashboardRoutes } from "../../src/dashboard/routes.tsx";
 import { randomId } from "../../src/lib/ids.ts";
 import { countingD1 } from "../support/counting-d1.ts";
 import { faultyD1 } from "../support/faulty-d1.ts";

@@ -2,7 +2,7 @@ import { env } from "cloudflare:workers";
 import { afterEach, beforeAll, describe, expect, it, vi } from "vitest";
 import { forgetKeys } from "../../src/access/keys.ts";
 import { bodyBytesMax } from "../../src/http/body.ts";
-import { operations } from "../../src/openapi.ts";
+import { operations } from "../../src/reference/api-document.ts";
 import { expectError } from "../support/refusals.ts";
 import { Clock, makeApp, makeClient, type TestApp } from "../support/world.ts";
 

@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { afterAll, describe, expect, it } from "vitest";
-import type { Unit } from "../../src/credits/amount.ts";
+import type { Unit } from "../../src/amounts/amount.ts";
 import { nameKey } from "../../src/packs/name.ts";
 import { consume, creditsWorld, storedBalances, storedLedger } from "../support/credits.ts";
 import { expectLedgerInvariants } from "../support/invariants.ts";

@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { afterAll, describe, expect, it } from "vitest";
+import type { MatchRule } from "../../src/amounts/match.ts";
 import { list } from "../../src/credits/list.ts";
-import type { MatchRule } from "../../src/credits/match.ts";
 import { consume, creditsWorld } from "../support/credits.ts";
 import { expectLedgerInvariants } from "../support/invariants.ts";
 import { expectError } from "../support/refusals.ts";

@@ -1,10 +1,10 @@
 import { Validator } from "@cfworker/json-schema";
 import { describe, expect, it } from "vitest";
-import { dashboardRoutes } from "../../src/admin/dashboard/routes.tsx";
 import { createApp } from "../../src/app.ts";
+import { dashboardRoutes } from "../../src/dashboard/routes.tsx";
 import { errorStatus } from "../../src/errors.ts";
-import { errorCodes } from "../../src/http/openapi.ts";
-import { apiDocument, operations } from "../../src/openapi.ts";
+import { apiDocument, operations } from "../../src/reference/api-document.ts";
+import { errorCodes } from "../../src/reference/describe.ts";
 import { checkDescribed } from "../support/described.ts";
 import { Clock, makeClient } from "../support/world.ts";
 

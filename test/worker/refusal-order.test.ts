@@ -1,8 +1,8 @@
 import { env } from "cloudflare:workers";
 import { beforeAll, describe, expect, it } from "vitest";
 import { bodyBytesMax } from "../../src/http/body.ts";
-import { errorCodes, type Operation } from "../../src/http/openapi.ts";
-import { operations } from "../../src/openapi.ts";
+import { operations } from "../../src/reference/api-document.ts";
+import { errorCodes, type Operation } from "../../src/reference/describe.ts";
 import { expectError } from "../support/refusals.ts";
 import { Clock, makeApp, makeClient, type TestApp } from "../support/world.ts";
 

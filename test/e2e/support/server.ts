@@ -1,7 +1,7 @@
 import { createHash, randomBytes } from "node:crypto";
 import { join } from "node:path";
 import { createTestHarness } from "wrangler";
-import type { Mode } from "../../../src/context.ts";
+import type { Mode } from "../../../src/runtime.ts";
 
 /** Secrets of every Worker that these tests start. */
 export const ADMIN_TOKEN = "administrator-token-of-the-tests-0001";

@@ -1,0 +1,83 @@
+// Checks which room of `src` imports which. Anything that is not listed is refused, and so is a cycle of rooms.
+import { globSync, readFileSync } from "node:fs";
+import { dirname, join, relative } from "node:path";
+
+/** A room, and the rooms it may import. Every room but `lib` may import COMMON. docs/architecture.md draws it. */
+const MAY_IMPORT = {
+  lib: [],
+  db: ["lib"],
+  http: ["lib", "db"],
+  amounts: ["lib", "http"],
+  activity: ["lib", "db", "http", "amounts"],
+  access: ["lib", "db", "http"],
+  apps: ["lib", "db", "http", "access"],
+  packs: ["lib", "db", "http", "amounts"],
+  ledger: ["lib", "db", "http", "amounts"],
+  credits: ["lib", "db", "http", "access", "activity", "amounts", "packs", "ledger"],
+  usage: ["lib", "db", "http", "access", "activity", "amounts", "ledger"],
+  people: ["lib", "db", "http", "access"],
+  capture: ["lib", "db", "http", "access", "people"],
+  exports: ["lib", "db", "http", "access", "activity", "amounts", "ledger", "people"],
+  admin: ["http", "access", "apps", "packs", "credits"],
+  dashboard: [
+    "lib",
+    "http",
+    "access",
+    "activity",
+    "amounts",
+    "apps",
+    "packs",
+    "ledger",
+    "credits",
+    "usage",
+    "people",
+    "exports",
+  ],
+  reference: ["http", "amounts", "apps", "packs", "ledger", "credits", "usage", "people", "exports"],
+  "scheduled.ts": ["lib", "db", "usage"],
+  "app.ts": ["lib", "http", "activity", "admin", "credits", "usage", "people", "capture", "exports", "reference"],
+  "index.ts": ["app.ts", "dashboard", "scheduled.ts"],
+  "runtime.ts": ["db", "settings.ts"],
+  "errors.ts": [],
+  "settings.ts": ["lib"],
+};
+const COMMON = ["errors.ts", "settings.ts", "runtime.ts"];
+/** Files of a room that may see Hono; a verb never does. */
+const SEES_HONO = /^(http|access|dashboard|reference|app\.ts)(\/|$)|\/(routes|record)\.tsx?$/;
+/** Schemas of answers are there for types, tests and the reference: no part of the Worker (docs/architecture.md). */
+const MAY_RUN_ANSWERS = /^reference\/|\/answers\.ts$/;
+
+const flaws = [];
+const roomOf = (file) => file.split("/")[0];
+
+for (const path of globSync("src/**/*.{ts,tsx}").sort()) {
+  const file = relative("src", path);
+  const room = roomOf(file);
+  const flaw = (text) => flaws.push(`${path}: ${text}`);
+  const allowed = MAY_IMPORT[room];
+  if (allowed === undefined) flaw(`the room ${room} is not listed in scripts/check-imports.mjs`);
+  for (const [, type, from] of readFileSync(path, "utf8").matchAll(
+    /^(?:import|export)( type)?[^;]*? from "([^"]+)";$/gms,
+  )) {
+    if (/^(@hono\/|hono($|\/))/.test(from) && !type && !SEES_HONO.test(file)) flaw("a verb never sees Hono");
+    if (!from.startsWith(".")) continue;
+    const target = relative("src", join(dirname(path), from));
+    const other = roomOf(target);
+    if (/\/answers\.ts$/.test(target) && !type && !MAY_RUN_ANSWERS.test(file)) flaw(`${from} is for types alone here`);
+    if (other === room) continue;
+    if (room !== "lib" && COMMON.includes(other)) continue;
+    if (!allowed?.includes(other)) flaw(`${room} may not import ${from}`);
+    if (/\/routes\.tsx?$/.test(target) && !["app.ts", "index.ts"].includes(room)) flaw(`${from} is for app.ts alone`);
+  }
+}
+
+// A room may import only rooms that are listed above it, so that no rooms can form a cycle.
+const listed = Object.keys(MAY_IMPORT);
+for (const [index, room] of listed.filter((name) => !name.includes(".")).entries()) {
+  for (const other of MAY_IMPORT[room]) if (listed.indexOf(other) >= index) flaws.push(`${room} stands above ${other}`);
+}
+
+if (flaws.length > 0) {
+  console.error(flaws.join("\n"));
+  process.exitCode = 1;
+}

@@ -1,0 +1,51 @@
+import { and, between, eq } from "drizzle-orm";
+import { fromSteps, UNITS, type Unit } from "../amounts/amount.ts";
+import { dailyActivity } from "../db/schema.ts";
+import { DAY_MS, iso } from "../lib/time.ts";
+import type { Ctx } from "../runtime.ts";
+import type { ActivityKind } from "./count.ts";
+
+/** A figure day by day, in its unit; plain counts have none. */
+export interface Figure {
+  readonly kind: ActivityKind;
+  readonly unit: Unit | null;
+  readonly days: readonly { readonly date: string; readonly value: number }[];
+}
+
+const isUnit = (text: string): text is Unit => UNITS.some((unit) => unit === text);
+
+/**
+ * One kind of figure for `count` days from `firstMs` on, one for each unit that occurs, or a plain count. As counted
+ * behind the answers (db/activity.ts): nearly complete, and seconds late.
+ */
+export async function readActivity(
+  ctx: Ctx,
+  kind: ActivityKind,
+  firstMs: number,
+  count: number,
+): Promise<readonly Figure[]> {
+  const first = Math.floor(firstMs / DAY_MS);
+  const rows = await ctx.db
+    .select()
+    .from(dailyActivity)
+    .where(
+      and(
+        eq(dailyActivity.environmentId, ctx.environment.id),
+        eq(dailyActivity.kind, kind),
+        between(dailyActivity.day, first, first + count - 1),
+      ),
+    );
+  const units = [...new Set(rows.map((row) => row.unit))];
+  return (units.length === 0 ? [""] : units).map((unit) => {
+    const byDay = new Map(rows.filter((row) => row.unit === unit).map((row) => [row.day, row.amount]));
+    return {
+      kind,
+      unit: isUnit(unit) ? unit : null,
+      days: Array.from({ length: count }, (_, index) => {
+        const steps = byDay.get(first + index) ?? 0;
+        const value = isUnit(unit) ? fromSteps(unit, steps) : steps;
+        return { date: iso((first + index) * DAY_MS).slice(0, 10), value };
+      }),
+    };
+  });
+}

@@ -1,0 +1,85 @@
+import type { Context } from "hono";
+import { adjust } from "../credits/adjust.ts";
+import { adjustInput } from "../credits/schemas.ts";
+import type { PurserError } from "../errors.ts";
+import { Field, Hidden, LongText } from "./components.tsx";
+import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
+import { attempt, type Form, numeric, parse } from "./form.ts";
+import { amount, signed } from "./format.ts";
+import { FormToken, page, pathIn } from "./layout.tsx";
+import { Confirm, finish, heldBalance, reasonOf, withoutToken } from "./motion.tsx";
+
+async function adjustForm(c: Context<DashboardEnv>, form: Form, refusal?: PurserError) {
+  const balance = await heldBalance(c, form);
+  return page(
+    c,
+    { title: "Adjust a balance", section: "users", refusal },
+    <form method="post" action={pathIn(c, "users/adjust/confirm")} class="card">
+      <FormToken c={c} />
+      <Hidden fields={{ userId: form.userId ?? "", balanceId: form.balanceId ?? "" }} />
+      {balance !== undefined && (
+        <p>
+          {balance.packName} of {form.userId}: {amount(balance.remaining)} {balance.unit} remain.
+        </p>
+      )}
+      <div class="row">
+        <Field
+          label="Add, or with a minus take away"
+          name="delta"
+          value={form.delta}
+          required
+          placeholder="-10"
+          isBad={refusal?.param === "delta"}
+        />
+      </div>
+      <LongText label="Why? The ledger keeps it." name="note" value={form.note} required />
+      <p>
+        <button type="submit">Go on</button>
+      </p>
+    </form>,
+  );
+}
+
+const readAdjustment = (form: Form) =>
+  parse(adjustInput, { delta: numeric(form, "delta") ?? Number.NaN, note: reasonOf(form, "note") });
+
+async function confirmAdjust(c: Context<DashboardEnv>) {
+  const { form, root } = c.var;
+  const read = await attempt(async () => readAdjustment(form));
+  if (read.result === undefined) return adjustForm(c, form, read.refusal);
+  const balance = await heldBalance(c, form);
+  const fields = { ...withoutToken(form), adjustmentId: root.newId("adj_") };
+  return page(
+    c,
+    { title: "Adjust it so?", section: "users" },
+    <Confirm c={c} action="users/adjust" fields={fields} button="Adjust it">
+      <dl class="facts">
+        <dt>Balance</dt>
+        <dd>{balance?.packName ?? form.balanceId}</dd>
+        <dt>By</dt>
+        <dd>
+          {signed(read.result.delta)} {balance?.unit}
+        </dd>
+        <dt>Now</dt>
+        <dd>{balance === undefined ? "not known" : `${amount(balance.remaining)} ${balance.unit}`}</dd>
+        <dt>Why</dt>
+        <dd>{read.result.note}</dd>
+      </dl>
+    </Confirm>,
+  );
+}
+
+export const adjustRoutes = () =>
+  createDashboardRoutes()
+    .get("/users/adjust", (c) => adjustForm(c, c.req.query()))
+    .post("/users/adjust/confirm", confirmAdjust)
+    .post("/users/adjust", (c) => {
+      const { form, root } = c.var;
+      const { balanceId = "", adjustmentId = root.newId("adj_") } = form;
+      return finish(
+        c,
+        "adjusted",
+        async () => adjust(root, { balanceId, adjustmentId, ...readAdjustment(form) }),
+        (refusal) => adjustForm(c, form, refusal),
+      );
+    });

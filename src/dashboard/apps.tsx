@@ -1,0 +1,58 @@
+import type { Context } from "hono";
+import { createApp } from "../apps/create-app.ts";
+import { listApps } from "../apps/list-apps.ts";
+import { createAppInput } from "../apps/schemas.ts";
+import type { PurserError } from "../errors.ts";
+import { Field, Table } from "./components.tsx";
+import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
+import { attempt, parse } from "./form.ts";
+import { time } from "./format.ts";
+import { FormToken, page } from "./layout.tsx";
+
+const SHOWN_MAX = 200;
+
+async function appsPage(c: Context<DashboardEnv>, name: string, refusal?: PurserError) {
+  const { apps } = await listApps(c.var.root, SHOWN_MAX);
+  return page(
+    c,
+    { title: "Applications", refusal },
+    <>
+      <section class="card">
+        <Table
+          label="Applications"
+          head={["Name", "Application id", "Made (UTC)", "Open"]}
+          empty="None yet. Make the first one below."
+          rows={apps.map((app) => [
+            <a href={`/admin/apps/${app.appId}/live/overview`}>{app.name}</a>,
+            <code>{app.appId}</code>,
+            <span class="num">{time(app.createdAt)}</span>,
+            <>
+              <a href={`/admin/apps/${app.appId}/live/overview`}>live</a>{" "}
+              <a href={`/admin/apps/${app.appId}/test/overview`}>test</a>
+            </>,
+          ])}
+        />
+        {apps.length === SHOWN_MAX && <p class="soft">Only {SHOWN_MAX} are shown.</p>}
+      </section>
+      <form method="post" action="/admin/apps" class="card">
+        <h2>New application</h2>
+        <FormToken c={c} />
+        <div class="row">
+          <Field label="Name" name="name" value={name} required isBad={refusal?.param === "name"} />
+          <button type="submit">Make application</button>
+        </div>
+        <p class="soft">It comes with a live and a test mode. Make its keys next.</p>
+      </form>
+    </>,
+  );
+}
+
+export const appsRoutes = () =>
+  createDashboardRoutes()
+    .get("/apps", (c) => appsPage(c, ""))
+    .post("/apps", async (c) => {
+      const { form, root } = c.var;
+      const made = await attempt(async () => createApp(root, parse(createAppInput, { name: form.name ?? "" })));
+      if (made.refusal !== undefined) return appsPage(c, form.name ?? "", made.refusal);
+      return c.redirect(`/admin/apps/${made.result.appId}/test/keys?told=app`, 303);
+    });

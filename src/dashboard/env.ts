@@ -1,0 +1,28 @@
+import { Hono } from "hono";
+import type { AppEnv } from "../http/factory.ts";
+import type { Ctx } from "../runtime.ts";
+
+/** Who is at work. */
+export interface Operator {
+  /** Of the session, or of whom Cloudflare Access admitted: what form tokens are bound to. */
+  readonly sessionId: string;
+  /** Goes into every form. */
+  readonly formToken: string;
+  readonly isByAccess: boolean;
+}
+
+/** What travels with a request to the dashboard; `operator` behind `requireSignIn`, `ctx` behind `inEnvironment`. */
+export interface DashboardEnv {
+  Bindings: AppEnv["Bindings"];
+  Variables: AppEnv["Variables"] & {
+    operator: Operator;
+    ctx: Ctx;
+    appName: string;
+    /** The form that was sent, behind `requireSignIn`; empty for a GET. */
+    form: Readonly<Record<string, string>>;
+  };
+}
+
+export function createDashboardRoutes() {
+  return new Hono<DashboardEnv>();
+}

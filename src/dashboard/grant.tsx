@@ -1,0 +1,131 @@
+import type { Context } from "hono";
+import { grant } from "../credits/grant.ts";
+import { grantInput } from "../credits/schemas.ts";
+import type { PurserError } from "../errors.ts";
+import type { PackOutput } from "../packs/answers.ts";
+import { listPacks } from "../packs/list.ts";
+import { Choice, Field, LongText } from "./components.tsx";
+import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
+import { attempt, type Form, filled, moment, numeric, parse } from "./form.ts";
+import { amount, time } from "./format.ts";
+import { FormToken, page, pathIn } from "./layout.tsx";
+import { Confirm, finish, reasonOf, SHOWN_MAX, withoutToken } from "./motion.tsx";
+
+async function grantForm(c: Context<DashboardEnv>, form: Form, refusal?: PurserError) {
+  const { packs } = await listPacks(c.var.root, c.var.ctx.environment.appId, SHOWN_MAX);
+  const offered = packs.filter((pack) => pack.archivedAt === null);
+  return page(
+    c,
+    { title: "Grant credits", section: "users", refusal },
+    <form method="post" action={pathIn(c, "users/grant/confirm")} class="card">
+      <FormToken c={c} />
+      <div class="row">
+        <Field label="User id" name="userId" value={form.userId} required isBad={refusal?.param === "userId"} />
+        <Choice
+          label="Pack"
+          name="packId"
+          value={form.packId}
+          options={offered.map((pack) => [pack.packId, pack.packName] as const)}
+        />
+        <Field
+          label="Quantity"
+          name="quantity"
+          value={form.quantity}
+          hint="for packs without items"
+          isBad={refusal?.param === "quantity"}
+        />
+      </div>
+      <div class="row">
+        <Choice
+          label="Expires"
+          name="expiry"
+          value={form.expiry ?? "default"}
+          options={[
+            ["default", "as the pack says"],
+            ["never", "never"],
+            ["at", "at the time beside"],
+          ]}
+        />
+        <Field label="Time (UTC)" name="expiresAt" type="datetime-local" value={form.expiresAt} step="1" />
+        <Choice
+          label="Source"
+          name="source"
+          value={form.source ?? "manual"}
+          options={grantInput.shape.source.unwrap().options.map((each) => [each, each] as const)}
+        />
+      </div>
+      <LongText label="Why? The ledger keeps it." name="notes" value={form.notes} required />
+      <p>
+        <button type="submit">Go on</button>
+      </p>
+    </form>,
+  );
+}
+
+const EXPIRIES: Readonly<Record<string, (form: Form) => string | null | undefined>> = {
+  never: () => null,
+  at: (form) => moment(form, "expiresAt") ?? "",
+};
+
+const EXPIRY_WORDS: Readonly<Record<string, (form: Form) => string>> = {
+  never: () => "never",
+  at: (form) => `${time(form.expiresAt ?? "")} UTC`,
+};
+
+function readGrant(form: Form) {
+  return parse(grantInput, {
+    userId: form.userId,
+    packId: form.packId,
+    quantity: numeric(form, "quantity"),
+    expiresAt: EXPIRIES[form.expiry ?? ""]?.(form),
+    source: form.source,
+    notes: reasonOf(form, "notes"),
+    // Made with the page that confirms, so that sending it twice grants once.
+    externalRef: filled(form, "externalRef"),
+  });
+}
+
+const issued = (pack: PackOutput | undefined, form: Form): string =>
+  pack === undefined || pack.items.length === 0
+    ? `${form.quantity || "no"} ${pack?.unit ?? ""}`
+    : pack.items.map((item) => `${amount(item.amount)} ${item.unit}`).join(", ");
+
+async function confirmGrant(c: Context<DashboardEnv>) {
+  const { form, root } = c.var;
+  const read = await attempt(async () => readGrant(form));
+  if (read.refusal !== undefined) return grantForm(c, form, read.refusal);
+  const { packs } = await listPacks(root, c.var.ctx.environment.appId, SHOWN_MAX);
+  const pack = packs.find((each) => each.packId === form.packId);
+  const fields = { ...withoutToken(form), externalRef: root.newId("dashboard:") };
+  return page(
+    c,
+    { title: "Grant this?", section: "users" },
+    <Confirm c={c} action="users/grant" fields={fields} button="Grant it">
+      <dl class="facts">
+        <dt>To</dt>
+        <dd>{form.userId}</dd>
+        <dt>Pack</dt>
+        <dd>{pack?.packName ?? form.packId}</dd>
+        <dt>Issues</dt>
+        <dd>{issued(pack, form)}</dd>
+        <dt>Expires</dt>
+        <dd>{EXPIRY_WORDS[form.expiry ?? ""]?.(form) ?? "as the pack says"}</dd>
+        <dt>Why</dt>
+        <dd>{form.notes}</dd>
+      </dl>
+    </Confirm>,
+  );
+}
+
+export const grantRoutes = () =>
+  createDashboardRoutes()
+    .get("/users/grant", (c) => grantForm(c, c.req.query()))
+    .post("/users/grant/confirm", confirmGrant)
+    .post("/users/grant", (c) =>
+      finish(
+        c,
+        "granted",
+        async () => grant(c.var.ctx, readGrant(c.var.form)),
+        (refusal) => grantForm(c, c.var.form, refusal),
+      ),
+    );

@@ -1,0 +1,142 @@
+import type { Context } from "hono";
+import type { Child } from "hono/jsx";
+import { errorStatus, type PurserError } from "../errors.ts";
+import { logUnavailable } from "../http/errors.ts";
+import { assetPaths } from "./assets.ts";
+import type { DashboardEnv } from "./env.ts";
+
+export type Section = "overview" | "packs" | "users" | "people" | "keys";
+
+const SECTIONS: readonly (readonly [section: Section, name: string])[] = [
+  ["overview", "Overview"],
+  ["packs", "Packs"],
+  ["users", "Users"],
+  ["people", "People"],
+  ["keys", "Keys"],
+];
+
+interface PageOptions {
+  readonly title: string;
+  /** Where in an application the page is; absent outside of one. */
+  readonly section?: Section;
+  /** What went wrong with the form that led here. */
+  readonly refusal?: PurserError | undefined;
+  /** What the form that led here did. */
+  readonly told?: string | undefined;
+}
+
+/** The path of a page of the application and mode at hand. */
+export function pathIn(c: Context<DashboardEnv>, rest: string): string {
+  const { appId, mode } = c.var.ctx.environment;
+  return `/admin/apps/${encodeURIComponent(appId)}/${mode}/${rest}`;
+}
+
+/** Answers a page, with the refusal's status if there is one. */
+export function page(c: Context<DashboardEnv>, options: PageOptions, body: Child) {
+  if (options.refusal !== undefined) logUnavailable(options.refusal, c.var.requestId);
+  const status = options.refusal === undefined ? 200 : errorStatus[options.refusal.code];
+  const path = assetPaths();
+  const document = (
+    <html lang="en">
+      <head>
+        <meta charset="utf-8" />
+        <meta name="viewport" content="width=device-width, initial-scale=1" />
+        <meta name="color-scheme" content="light dark" />
+        <title>{options.title} · Purser</title>
+        <link rel="stylesheet" href={path.styles} />
+        <link rel="icon" href={path.icon} type="image/svg+xml" />
+        <script src={path.script} defer />
+      </head>
+      <body>
+        <a class="skip" href="#main">
+          Skip to the page
+        </a>
+        <Header c={c} section={options.section} />
+        <main id="main" tabindex={-1}>
+          <h1>{options.title}</h1>
+          <Word refusal={options.refusal} told={options.told} />
+          {body}
+        </main>
+      </body>
+    </html>
+  );
+  return c.html(`<!DOCTYPE html>${document}`, status);
+}
+
+const Word = (props: { refusal?: PurserError | undefined; told?: string | undefined }) => (
+  <>
+    {props.refusal !== undefined && (
+      <p class="word bad" role="alert">
+        {props.refusal.param !== undefined && <code>{props.refusal.param}</code>} {props.refusal.message}
+      </p>
+    )}
+    {props.told !== undefined && (
+      <p class="word good" role="status">
+        {props.told}
+      </p>
+    )}
+  </>
+);
+
+const Header = ({ c, section }: { c: Context<DashboardEnv>; section?: Section | undefined }) => {
+  const { operator, ctx } = c.var;
+  if (operator === undefined)
+    return (
+      <header class="bar">
+        <Brand />
+      </header>
+    );
+  return (
+    <header class="bar">
+      <Brand />
+      {ctx !== undefined && <Place c={c} section={section ?? "overview"} />}
+      <form method="post" action="/admin/sign-out" class="out">
+        <FormToken c={c} />
+        <button type="submit" class="quiet">
+          Sign out
+        </button>
+      </form>
+    </header>
+  );
+};
+
+const Brand = () => (
+  <a class="brand" href="/admin/apps">
+    Purser
+  </a>
+);
+
+/** Which application and mode one is in, the way to the other mode, and the sections. */
+const Place = ({ c, section }: { c: Context<DashboardEnv>; section: Section }) => {
+  const { appId, mode } = c.var.ctx.environment;
+  return (
+    <>
+      <span class="place">
+        <b>{c.var.appName}</b>
+        <span class="modes">
+          {(["live", "test"] as const).map((each) => (
+            <a
+              href={`/admin/apps/${encodeURIComponent(appId)}/${each}/${section}`}
+              class={each}
+              aria-current={each === mode ? "true" : undefined}
+            >
+              {each}
+            </a>
+          ))}
+        </span>
+      </span>
+      <nav aria-label="Sections">
+        {SECTIONS.map(([each, name]) => (
+          <a href={pathIn(c, each)} aria-current={each === section ? "page" : undefined}>
+            {name}
+          </a>
+        ))}
+      </nav>
+    </>
+  );
+};
+
+/** What every form of the dashboard carries. */
+export const FormToken = ({ c }: { c: Context<DashboardEnv> }) => (
+  <input type="hidden" name="_form" value={c.var.operator.formToken} />
+);

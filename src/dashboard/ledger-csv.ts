@@ -1,0 +1,57 @@
+import { fromSteps } from "../amounts/amount.ts";
+import { ledgerPage } from "../credits/history.ts";
+import type { HistoryInput } from "../credits/schemas.ts";
+import type { LedgerRow } from "../ledger/entries.ts";
+import { iso } from "../lib/time.ts";
+import type { Ctx } from "../runtime.ts";
+
+const PAGE_ROWS = 500;
+/** A file's end, so that it costs a bounded number of reads; the newest motions are the ones in it. */
+const ROWS_MAX = 10_000;
+
+const HEAD = "occurredAt,balanceId,packId,delta,unit,remaining,reason,eventId,reservationId,note";
+
+/** A text as a cell: quoted, and never read as a formula by whoever opens the file in a spreadsheet. */
+function cell(value: string | number | null): string {
+  if (value === null) return "";
+  if (typeof value === "number") return String(value);
+  const harmless = /^[=+\-@\t\r]/.test(value) ? `'${value}` : value;
+  return `"${harmless.replaceAll('"', '""')}"`;
+}
+
+const line = (row: LedgerRow): string =>
+  [
+    iso(row.occurredAtMs),
+    row.balanceId,
+    row.packId,
+    fromSteps(row.unit, row.deltaSteps),
+    row.unit,
+    fromSteps(row.unit, row.balanceAfterSteps),
+    row.reason,
+    row.eventId,
+    row.reservationId,
+    row.note,
+  ]
+    .map(cell)
+    .join(",");
+
+/** A user's ledger as CSV, newest first, page by page. */
+export function ledgerCsv(ctx: Ctx, input: Pick<HistoryInput, "userId" | "balanceId">, reason: string | undefined) {
+  const encoder = new TextEncoder();
+  let cursor: string | undefined;
+  let sent = 0;
+  return new ReadableStream<Uint8Array>(
+    {
+      start: (controller) => controller.enqueue(encoder.encode(`${HEAD}\r\n`)),
+      pull: async (controller) => {
+        const page = await ledgerPage(ctx, { ...input, limit: PAGE_ROWS, ...(cursor === undefined ? {} : { cursor }) });
+        const rows = page.rows.filter((row) => reason === undefined || row.reason === reason);
+        controller.enqueue(encoder.encode(rows.map((row) => `${line(row)}\r\n`).join("")));
+        sent += page.rows.length;
+        cursor = page.nextCursor ?? undefined;
+        if (cursor === undefined || sent >= ROWS_MAX) controller.close();
+      },
+    },
+    { highWaterMark: 0 },
+  );
+}

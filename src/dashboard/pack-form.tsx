@@ -1,0 +1,182 @@
+import type { Context } from "hono";
+import type { Child } from "hono/jsx";
+import { UNITS } from "../amounts/amount.ts";
+import type { PurserError } from "../errors.ts";
+import type { Verdict } from "../packs/try-rules.ts";
+import { Choice, Field } from "./components.tsx";
+import type { DashboardEnv } from "./env.ts";
+import { FormToken, pathIn } from "./layout.tsx";
+import { blankItem, type ItemDraft, type PackDraft, type RuleDraft } from "./pack-draft.ts";
+
+export interface Trial {
+  readonly event: string;
+  readonly model: string;
+  readonly verdicts: readonly (Verdict & { readonly name: string })[];
+}
+
+interface PackFormProps {
+  readonly c: Context<DashboardEnv>;
+  /** Null for a pack that is being made. */
+  readonly packId: string | null;
+  readonly draft: PackDraft;
+  readonly refusal?: PurserError | undefined;
+  readonly trial: Trial;
+}
+
+const units = UNITS.map((unit) => [unit, unit] as const);
+/** Stand in templates for the row's number, which the script fills in. */
+const ITEM_MARK = "__item__";
+const RULE_MARK = "__rule__";
+
+export const PackForm = ({ c, packId, draft, refusal, trial }: PackFormProps) => {
+  const isBad = (param: string) => refusal?.param === param;
+  return (
+    <form method="post" action={pathIn(c, packId === null ? "packs" : `packs/${packId}`)}>
+      <FormToken c={c} />
+      <section class="card">
+        <div class="row">
+          <Field label="Name" name="packName" value={draft.packName} required isBad={isBad("packName")} />
+          <Field
+            label="Expires after days"
+            name="defaultExpiryDays"
+            value={draft.defaultExpiryDays}
+            hint="empty: never"
+            isBad={isBad("defaultExpiryDays")}
+          />
+        </div>
+        <Kind kind={draft.kind} />
+        <p class="soft">
+          What is granted pays for the events that one of its rules matches; for all events when it has none. * stands
+          for any run of characters.
+        </p>
+        <div class="items-only" data-scope>
+          <div data-list="item">
+            {/* One row to fill in is always there, for a browser without the script. */}
+            {(draft.items.length === 0 ? [blankItem] : draft.items).map((item, index) => (
+              <Item item={item} index={`${index}`} isBad={(part) => isBad(`items[${index}].${part}`)} />
+            ))}
+            <template data-mark={ITEM_MARK}>
+              <Item item={blankItem} index={ITEM_MARK} isBad={() => false} />
+            </template>
+          </div>
+          <button type="button" class="quiet" data-add="item">
+            Add an item
+          </button>
+        </div>
+        <fieldset class="legacy-only" data-scope>
+          <legend>The pack's own unit and rules</legend>
+          <div class="row">
+            <Choice label="Unit" name="unit" value={draft.unit} options={units} />
+            <Field label="Priority" name="priority" value={draft.priority} placeholder="100" hint="lower pays first" />
+          </div>
+          <Rules prefix="" rules={draft.rules} />
+        </fieldset>
+      </section>
+      <Tester c={c} packId={packId} trial={trial} />
+      <section class="card">
+        {packId !== null && (
+          <p>Balances that were issued from this pack stay as they are. A change counts for grants from now on.</p>
+        )}
+        <div class="row">
+          <button type="submit">{packId === null ? "Make the pack" : "Save the pack"}</button>
+          <a class="button quiet" href={pathIn(c, "packs")}>
+            Back to the packs
+          </a>
+        </div>
+      </section>
+    </form>
+  );
+};
+
+const Kind = ({ kind }: { kind: PackDraft["kind"] }) => (
+  <div class="kinds">
+    <label>
+      <input type="radio" name="kind" value="items" checked={kind === "items"} /> With items: a grant issues each one's
+      amount
+    </label>
+    <label>
+      <input type="radio" name="kind" value="legacy" checked={kind === "legacy"} /> Without items: a grant names a
+      quantity
+    </label>
+  </div>
+);
+
+const Item = (props: { item: ItemDraft; index: string; isBad: (part: string) => boolean }) => {
+  const { item, index, isBad } = props;
+  const prefix = `items.${index}.`;
+  return (
+    <fieldset data-index={index} data-scope>
+      <legend>{index === ITEM_MARK ? "New item" : `Item ${Number(index) + 1}`}</legend>
+      <input type="hidden" name={`${prefix}packItemId`} value={item.packItemId} />
+      <div class="row">
+        <Field label="Amount" name={`${prefix}amount`} value={item.amount} isBad={isBad("amount")} />
+        <Choice label="Unit" name={`${prefix}unit`} value={item.unit} options={units} />
+        <Field
+          label="Priority"
+          name={`${prefix}priority`}
+          value={item.priority}
+          placeholder="100"
+          hint="lower pays first"
+          isBad={isBad("priority")}
+        />
+      </div>
+      <Rules prefix={prefix} rules={item.rules}>
+        <button type="button" class="quiet" data-remove>
+          Remove this item
+        </button>
+      </Rules>
+    </fieldset>
+  );
+};
+
+const Rules = (props: { prefix: string; rules: readonly RuleDraft[]; children?: Child }) => (
+  <div data-scope>
+    <div data-list="rule">
+      {[...props.rules, { event: "", model: "" }].map((rule, index) => (
+        <Rule prefix={props.prefix} rule={rule} index={`${index}`} />
+      ))}
+      <template data-mark={RULE_MARK}>
+        <Rule prefix={props.prefix} rule={{ event: "", model: "" }} index={RULE_MARK} />
+      </template>
+    </div>
+    <div class="row">
+      <button type="button" class="quiet" data-add="rule">
+        Add a rule
+      </button>
+      {props.children}
+    </div>
+  </div>
+);
+
+const Rule = ({ prefix, rule, index }: { prefix: string; rule: RuleDraft; index: string }) => (
+  <div class="row" data-index={index}>
+    <Field label="Event" name={`${prefix}rules.${index}.event`} value={rule.event} placeholder="chat.*" />
+    <Field label="Model" name={`${prefix}rules.${index}.model`} value={rule.model} placeholder="any" />
+    <button type="button" class="quiet" data-remove aria-label="Remove this rule">
+      Remove
+    </button>
+  </div>
+);
+
+const Tester = ({ c, packId, trial }: { c: Context<DashboardEnv>; packId: string | null; trial: Trial }) => {
+  const path = pathIn(c, packId === null ? "packs/new/try" : `packs/${packId}/try`);
+  return (
+    <section class="card" data-tester={path}>
+      <h2>Try the rules</h2>
+      <div class="row">
+        <Field label="Event" name="try.event" value={trial.event} placeholder="chat.completed" />
+        <Field label="Model (optional)" name="try.model" value={trial.model} />
+        <button type="submit" class="quiet" formaction={path} formnovalidate>
+          Try
+        </button>
+      </div>
+      <div data-verdicts aria-live="polite">
+        {trial.verdicts.map((verdict) => (
+          <p class={`verdict ${verdict.isCovered ? "yes" : "no"}`} data-verdict>
+            {verdict.isCovered ? "✓" : "✗"} {verdict.name}: {verdict.why}
+          </p>
+        ))}
+      </div>
+    </section>
+  );
+};

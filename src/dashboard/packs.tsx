@@ -1,0 +1,193 @@
+import type { Context } from "hono";
+import type { PurserError } from "../errors.ts";
+import type { PackOutput } from "../packs/answers.ts";
+import { archivePack } from "../packs/archive.ts";
+import { createPack } from "../packs/create.ts";
+import { listPacks } from "../packs/list.ts";
+import { presentPack, readPack } from "../packs/pack.ts";
+import { patchPack } from "../packs/patch.ts";
+import { createPackInput, patchPackInput } from "../packs/schemas.ts";
+import { tryRules } from "../packs/try-rules.ts";
+import { Hidden, Table } from "./components.tsx";
+import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
+import { attempt, filled, parse } from "./form.ts";
+import { amount, time } from "./format.ts";
+import { FormToken, page, pathIn } from "./layout.tsx";
+import { blankPack, bodyOf, draftOf, type PackDraft, readDraft, ruleLists } from "./pack-draft.ts";
+import { PackForm, type Trial } from "./pack-form.tsx";
+
+const SHOWN_MAX = 200;
+const TOLD: Readonly<Record<string, string>> = {
+  made: "The pack is made, and can be granted.",
+  saved: "The pack is saved. Balances that were issued from it stayed as they were.",
+  archived: "The pack is archived. Its name is free again.",
+};
+
+const Rules = ({ matches }: { matches: PackOutput["items"][number]["matches"] }) => (
+  <span class="rules">
+    {matches.length === 0 && <span class="soft">anything</span>}
+    {matches.map((rule) => (
+      <code>
+        {[rule.event, rule.model]
+          .map((part) => part ?? "")
+          .join(" · ")
+          .replace(/ · $/, "")}
+      </code>
+    ))}
+  </span>
+);
+
+const Contents = ({ pack }: { pack: PackOutput }) =>
+  pack.items.length === 0 ? (
+    <>
+      any quantity of {pack.unit} for <Rules matches={pack.matches ?? []} />
+    </>
+  ) : (
+    pack.items.map((item) => (
+      <div>
+        {amount(item.amount)} {item.unit} for <Rules matches={item.matches} />
+      </div>
+    ))
+  );
+
+async function packsPage(c: Context<DashboardEnv>) {
+  const { packs } = await listPacks(c.var.root, c.var.ctx.environment.appId, SHOWN_MAX);
+  const table = (label: string, some: readonly PackOutput[], empty: string) => (
+    <Table
+      label={label}
+      head={["Name", "Contents", "Expires after", "Pack id", "Made (UTC)"]}
+      empty={empty}
+      rows={some.map((pack) => [
+        <a href={pathIn(c, `packs/${pack.packId}`)}>{pack.packName}</a>,
+        <Contents pack={pack} />,
+        pack.defaultExpiryDays === null ? "never" : `${pack.defaultExpiryDays} days`,
+        <code>{pack.packId}</code>,
+        <span class="num">{time(pack.createdAt)}</span>,
+      ])}
+    />
+  );
+  const archived = packs.filter((pack) => pack.archivedAt !== null);
+  return page(
+    c,
+    { title: "Credit packs", section: "packs", told: TOLD[c.req.query("told") ?? ""] },
+    <>
+      <p>
+        <a class="button" href={pathIn(c, "packs/new")}>
+          New pack
+        </a>{" "}
+        <span class="soft">Packs serve both modes.</span>
+      </p>
+      <section class="card">
+        {table(
+          "Packs",
+          packs.filter((pack) => pack.archivedAt === null),
+          "No packs yet.",
+        )}
+        {packs.length === SHOWN_MAX && <p class="soft">Only {SHOWN_MAX} are shown.</p>}
+      </section>
+      {archived.length > 0 && (
+        <section class="card">
+          <h2>Archived</h2>
+          {table("Archived packs", archived, "")}
+        </section>
+      )}
+    </>,
+  );
+}
+
+const noTrial: Trial = { event: "", model: "", verdicts: [] };
+
+function formPage(
+  c: Context<DashboardEnv>,
+  packId: string | null,
+  draft: PackDraft,
+  outcome: { refusal?: PurserError | undefined; trial?: Trial } = {},
+) {
+  const title = packId === null ? "New pack" : `Pack ${draft.packName}`;
+  return page(
+    c,
+    { title, section: "packs", refusal: outcome.refusal, told: TOLD[c.req.query("told") ?? ""] },
+    <>
+      <PackForm c={c} packId={packId} draft={draft} refusal={outcome.refusal} trial={outcome.trial ?? noTrial} />
+      {packId !== null && (
+        <form method="post" action={pathIn(c, `packs/${packId}/archive/confirm`)} class="card">
+          <FormToken c={c} />
+          <Hidden fields={{ packName: draft.packName }} />
+          <button type="submit" class="quiet">
+            Archive this pack
+          </button>{" "}
+          <span class="soft">It can then be granted no more. Balances issued from it stay.</span>
+        </form>
+      )}
+    </>,
+  );
+}
+
+/** What the form's rules say of the event that is being tried. */
+function runTrial(c: Context<DashboardEnv>, draft: PackDraft): Trial {
+  const { form } = c.var;
+  const event = form["try.event"] ?? "";
+  const model = filled(form, "try.model");
+  const verdicts = ruleLists(draft).map(({ name, rules }) => ({ name, ...tryRules(rules, event, model) }));
+  return { event, model: model ?? "", verdicts: event === "" ? [] : verdicts };
+}
+
+function answerTrial(c: Context<DashboardEnv>, packId: string | null) {
+  const draft = readDraft(c.var.form);
+  const trial = runTrial(c, draft);
+  return c.req.header("accept") === "application/json" ? c.json(trial) : formPage(c, packId, draft, { trial });
+}
+
+export const packsRoutes = () =>
+  createDashboardRoutes()
+    .get("/packs", packsPage)
+    .get("/packs/new", (c) => formPage(c, null, blankPack))
+    .post("/packs/new/try", (c) => answerTrial(c, null))
+    .post("/packs", async (c) => {
+      const { appId } = c.var.ctx.environment;
+      const draft = readDraft(c.var.form);
+      const made = await attempt(async () => createPack(c.var.root, appId, parse(createPackInput, bodyOf(draft))));
+      return made.refusal === undefined
+        ? c.redirect(pathIn(c, "packs?told=made"), 303)
+        : formPage(c, null, draft, { refusal: made.refusal });
+    })
+    .get("/packs/:packId", async (c) => {
+      const pack = presentPack(await readPack(c.var.root, c.var.ctx.environment.appId, c.req.param("packId")));
+      return formPage(c, pack.packId, draftOf(pack));
+    })
+    .post("/packs/:packId", async (c) => {
+      const packId = c.req.param("packId");
+      const draft = readDraft(c.var.form);
+      const saved = await attempt(async () =>
+        patchPack(c.var.root, c.var.ctx.environment.appId, packId, parse(patchPackInput, bodyOf(draft))),
+      );
+      return saved.refusal === undefined
+        ? c.redirect(pathIn(c, `packs/${packId}?told=saved`), 303)
+        : formPage(c, packId, draft, { refusal: saved.refusal });
+    })
+    .post("/packs/:packId/try", (c) => answerTrial(c, c.req.param("packId")))
+    .post("/packs/:packId/archive/confirm", (c) =>
+      page(
+        c,
+        { title: "Archive this pack?", section: "packs" },
+        <form method="post" action={pathIn(c, `packs/${c.req.param("packId")}/archive`)} class="card">
+          <FormToken c={c} />
+          <p>
+            <b>{c.var.form.packName}</b> can then be granted no more, and its name is free. Balances issued from it
+            stay.
+          </p>
+          <div class="row">
+            <button type="submit" class="danger">
+              Archive the pack
+            </button>
+            <a class="button quiet" href={pathIn(c, `packs/${c.req.param("packId")}`)}>
+              Keep it
+            </a>
+          </div>
+        </form>,
+      ),
+    )
+    .post("/packs/:packId/archive", async (c) => {
+      await archivePack(c.var.root, c.var.ctx.environment.appId, c.req.param("packId"));
+      return c.redirect(pathIn(c, "packs?told=archived"), 303);
+    });

@@ -1,0 +1,183 @@
+import type { Context } from "hono";
+import type { Child } from "hono/jsx";
+import type { ExportPersonOutput } from "../exports/answers.ts";
+import { mint } from "../exports/mint.ts";
+import { openings } from "../exports/openings.ts";
+import { exportPersonInput } from "../exports/schemas.ts";
+import { type Profile, profile } from "../people/profile.ts";
+import { CopyBox, Field, Hidden, Table, Tag } from "./components.tsx";
+import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
+import { attempt, parse } from "./form.ts";
+import { query, time } from "./format.ts";
+import { FormToken, page, pathIn } from "./layout.tsx";
+
+const FindPerson = ({ c, distinctId }: { c: Context<DashboardEnv>; distinctId?: string | undefined }) => (
+  <form method="get" action={pathIn(c, "people")} class="card row">
+    <Field label="Any id of the person" name="distinctId" value={distinctId} required />
+    <button type="submit">Find</button>
+    {distinctId !== undefined && (
+      <a class="button quiet" href={`${pathIn(c, "users")}${query({ userId: distinctId })}`}>
+        Their credits
+      </a>
+    )}
+  </form>
+);
+
+async function peoplePage(c: Context<DashboardEnv>, given: string | undefined, minted?: ExportPersonOutput) {
+  if (given === undefined || given === "") {
+    return page(c, { title: "People", section: "people" }, <FindPerson c={c} />);
+  }
+  const found = await attempt(async () => {
+    const { distinctId } = parse(exportPersonInput, { distinctId: given });
+    const who = await profile(c.var.ctx, distinctId);
+    const ids = new Set([distinctId, ...who.distinctIds.map((row) => row.distinctId)]);
+    return { distinctId, who, audit: await openings(c.var.ctx, [...ids]) };
+  });
+  if (found.result === undefined) {
+    const { refusal } = found;
+    return page(c, { title: "People", section: "people", refusal }, <FindPerson c={c} distinctId={given} />);
+  }
+  const { distinctId, who, audit } = found.result;
+  return page(
+    c,
+    { title: `Person ${distinctId}`, section: "people" },
+    <>
+      <FindPerson c={c} distinctId={distinctId} />
+      <Who who={who} />
+      <Export c={c} distinctId={distinctId} minted={minted} audit={audit} />
+      <Events events={who.events} />
+      <Consents consents={who.consents} />
+    </>,
+  );
+}
+
+const Who = ({ who }: { who: Profile }) => (
+  <section class="card">
+    <h2>Who they are</h2>
+    {who.person === null ? (
+      <p class="empty">This id belongs to no person. What is held under the id itself is shown below.</p>
+    ) : (
+      <dl class="facts">
+        <dt>Person id</dt>
+        <dd>
+          <code>{who.person.personId}</code> {who.person.isIdentified ? <Tag kind="active">identified</Tag> : null}
+        </dd>
+        <dt>First and last seen (UTC)</dt>
+        <dd>
+          {time(who.person.createdAt)} to {time(who.person.lastSeenAt)}
+        </dd>
+        <dt>Properties</dt>
+        <dd>
+          <code>{who.person.properties}</code>
+        </dd>
+      </dl>
+    )}
+    {who.distinctIds.length > 0 && (
+      <>
+        <h3>Their ids</h3>
+        <Table
+          label="Ids"
+          head={["Id", "Linked by", "Linked (UTC)", "Events"]}
+          empty=""
+          rows={who.distinctIds.map((row) => [
+            <code>{row.distinctId}</code>,
+            row.via ?? "",
+            <span class="num">{time(row.linkedAt, "")}</span>,
+            <span class="num">{row.eventCount}</span>,
+          ])}
+        />
+        {who.isCut && <p class="soft">They have more ids than are shown.</p>}
+      </>
+    )}
+  </section>
+);
+
+interface ExportProps {
+  readonly c: Context<DashboardEnv>;
+  readonly distinctId: string;
+  readonly minted: ExportPersonOutput | undefined;
+  readonly audit: Awaited<ReturnType<typeof openings>>;
+}
+
+const Export = ({ c, distinctId, minted, audit }: ExportProps) => (
+  <section class="card" id="export">
+    <h2>Their data, to take along</h2>
+    {minted !== undefined && (
+      <>
+        <CopyBox label={`Download link, valid until ${time(minted.expiresAt)} UTC`} value={minted.downloadUrl} />
+        <p class="soft">Whoever holds the link can download. It is shown this once.</p>
+      </>
+    )}
+    <form method="post" action={pathIn(c, "people/mint")}>
+      <FormToken c={c} />
+      <Hidden fields={{ distinctId }} />
+      <p>
+        <button type="submit">Mint a download link</button>{" "}
+        <span class="soft">For everything held about the person, for 24 hours.</span>
+      </p>
+    </form>
+    <h3>Who asked, who opened</h3>
+    <Table
+      label="Exports"
+      head={["When (UTC)", "What", "Link", "By"]}
+      empty="Nobody yet."
+      rows={audit.map((row): Child[] => [
+        <span class="num">{time(row.occurredAt)}</span>,
+        <Tag kind={row.action}>{row.action}</Tag>,
+        <code>{row.tokenHash.slice(0, 8)}</code>,
+        row.action === "minted" ? <code>{row.keyId ?? "the administrator"}</code> : "the link's holder",
+      ])}
+    />
+  </section>
+);
+
+const Events = ({ events }: { events: Profile["events"] }) => (
+  <section class="card">
+    <h2>Last events</h2>
+    <Table
+      label="Events"
+      head={["When (UTC)", "Event", "Id", "Properties"]}
+      empty="No analytics events."
+      rows={events.map((event) => [
+        <span class="num">{time(event.timestamp)}</span>,
+        event.event,
+        <code>{event.distinctId}</code>,
+        <details>
+          <summary>Show</summary>
+          <code>{event.properties}</code>
+        </details>,
+      ])}
+    />
+  </section>
+);
+
+const Consents = ({ consents }: { consents: Profile["consents"] }) => (
+  <section class="card">
+    <h2>Consent log</h2>
+    <Table
+      label="Consents"
+      head={["When (UTC)", "Purpose", "Decision", "How", "Id"]}
+      empty="No consents."
+      rows={consents.map((entry) => [
+        <span class="num">{time(entry.occurredAt)}</span>,
+        entry.purpose,
+        <Tag kind={entry.decision}>{entry.decision}</Tag>,
+        [entry.method, entry.noticeVersion, entry.source].filter((part) => part !== null).join(", "),
+        <code>{entry.distinctId}</code>,
+      ])}
+    />
+  </section>
+);
+
+export const peopleRoutes = () =>
+  createDashboardRoutes()
+    .get("/people", (c) => peoplePage(c, c.req.query("distinctId")))
+    .post("/people/mint", async (c) => {
+      const { distinctId } = c.var.form;
+      const minted = await attempt(async () =>
+        mint(c.var.ctx, { ...parse(exportPersonInput, { distinctId }), origin: new URL(c.req.url).origin }),
+      );
+      return minted.refusal === undefined
+        ? peoplePage(c, distinctId, minted.result)
+        : page(c, { title: "People", section: "people", refusal: minted.refusal }, <FindPerson c={c} />);
+    });

@@ -1,0 +1,42 @@
+import type { Context } from "hono";
+import { revoke } from "../credits/revoke.ts";
+import { revokeInput } from "../credits/schemas.ts";
+import type { PurserError } from "../errors.ts";
+import { LongText } from "./components.tsx";
+import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
+import { type Form, parse } from "./form.ts";
+import { amount, time } from "./format.ts";
+import { page } from "./layout.tsx";
+import { Confirm, finish, heldBalance, reasonOf } from "./motion.tsx";
+
+/** The form says all that there is to confirm. */
+async function revokeForm(c: Context<DashboardEnv>, form: Form, refusal?: PurserError) {
+  const balance = await heldBalance(c, form);
+  const fields = { userId: form.userId ?? "", balanceId: form.balanceId ?? "" };
+  return page(
+    c,
+    { title: "Revoke this balance?", section: "users", refusal },
+    <Confirm c={c} action="users/revoke" fields={fields} button="Revoke it">
+      <p>
+        {balance === undefined
+          ? form.balanceId
+          : `${balance.packName}: the ${amount(balance.remaining)} ${balance.unit} that remain go to 0, for good. What was spent stays spent. It expires ${time(balance.expiresAt)}.`}
+      </p>
+      <LongText label="Why? The ledger keeps it." name="reason" value={form.reason} required />
+    </Confirm>,
+  );
+}
+
+export const revokeRoutes = () =>
+  createDashboardRoutes()
+    .get("/users/revoke", (c) => revokeForm(c, c.req.query()))
+    .post("/users/revoke", (c) => {
+      const { form } = c.var;
+      return finish(
+        c,
+        "revoked",
+        async () =>
+          revoke(c.var.ctx, parse(revokeInput, { balanceId: form.balanceId, reason: reasonOf(form, "reason") })),
+        (refusal) => revokeForm(c, form, refusal),
+      );
+    });

@@ -1,0 +1,54 @@
+import { PurserError, refusalIn } from "../errors.ts";
+import { adjustRoutes } from "./adjust.tsx";
+import { appsRoutes } from "./apps.tsx";
+import { assets } from "./assets.ts";
+import { createDashboardRoutes } from "./env.ts";
+import { grantRoutes } from "./grant.tsx";
+import { inEnvironment, openRoot, protect, requireSignIn } from "./guard.ts";
+import { keysRoutes } from "./keys.tsx";
+import { page } from "./layout.tsx";
+import { overviewRoutes } from "./overview.tsx";
+import { packsRoutes } from "./packs.tsx";
+import { peopleRoutes } from "./people.tsx";
+import { revokeRoutes } from "./revoke.tsx";
+import { signInRoutes } from "./sign-in.tsx";
+import { usersRoutes } from "./users.tsx";
+
+/** All that is about one application in one mode. */
+const environmentRoutes = () =>
+  createDashboardRoutes()
+    .use(inEnvironment)
+    .route("/", overviewRoutes())
+    .route("/", packsRoutes())
+    .route("/", usersRoutes())
+    .route("/", grantRoutes())
+    .route("/", adjustRoutes())
+    .route("/", revokeRoutes())
+    .route("/", peopleRoutes())
+    .route("/", keysRoutes());
+
+/**
+ * The administration dashboard, for /admin. It is made when somebody first opens it, and so is all that its modules need:
+ * an isolate that serves the API alone spends nothing on it.
+ */
+export const dashboardRoutes = () =>
+  createDashboardRoutes()
+    .onError((error, c) => {
+      const refusal = refusalIn(error);
+      // A bug, or who is not signed in: told as the API tells it.
+      if (refusal === null || c.var.operator === undefined) throw error;
+      return page(c, { title: "That did not work", refusal }, <a href="/admin/apps">Back to the applications</a>);
+    })
+    .use(protect, openRoot)
+    .get("/assets/:name", (c) => {
+      const asset = assets.get(c.req.param("name"));
+      if (asset === undefined) throw new PurserError("not_found", "There is nothing at this path.");
+      c.header("cache-control", "public, max-age=31536000, immutable");
+      return c.body(asset.text, 200, { "content-type": asset.type });
+    })
+    .route("/", signInRoutes())
+    .get("/", (c) => c.redirect("/admin/apps", 303))
+    // Covers /apps itself as well.
+    .use("/apps/*", requireSignIn)
+    .route("/", appsRoutes())
+    .route("/apps/:appId/:mode{live|test}", environmentRoutes());

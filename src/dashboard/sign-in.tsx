@@ -1,0 +1,86 @@
+import type { Context } from "hono";
+import { deleteCookie, setCookie } from "hono/cookie";
+import { sealSession, sessionSeconds } from "../access/operator-session.ts";
+import { mayTryToSignIn } from "../access/sign-in-limit.ts";
+import { PurserError } from "../errors.ts";
+import { limitBody } from "../http/body.ts";
+import { equalSecrets } from "../lib/hash.ts";
+import { Field, Hidden } from "./components.tsx";
+import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
+import { adminTokenOf, assertSameOrigin, COOKIE, requireSignIn } from "./guard.ts";
+import { page } from "./layout.tsx";
+
+/** Where a sign-in leads: only ever to a page of the dashboard. */
+const destination = (next: string | undefined): string =>
+  next !== undefined && /^\/admin\/apps[\w/.~%-]*$/.test(next) ? next : "/admin/apps";
+
+const signInPage = (c: Context<DashboardEnv>, next: string | undefined, refusal?: PurserError) =>
+  page(
+    c,
+    { title: "Sign in", refusal },
+    <form method="post" action="/admin/sign-in" class="card signin">
+      <p class="soft">With the administrator's token, as the deployment sets it in ADMIN_TOKEN.</p>
+      <Hidden fields={{ next: destination(next) }} />
+      <div class="row">
+        <Field label="Administrator's token" name="token" type="password" required autocomplete="current-password" />
+        <button type="submit">Sign in</button>
+      </div>
+    </form>,
+  );
+
+async function assertNotTooOften(c: Context<DashboardEnv>): Promise<void> {
+  const address = c.req.header("cf-connecting-ip") ?? "unknown";
+  if (await mayTryToSignIn(c.env.SIGN_INS, address, c.var.world.now())) return;
+  throw new PurserError("rate_limited", "Too many tries to sign in; wait a minute.", {
+    headers: { "Retry-After": "60" },
+  });
+}
+
+async function checkToken(c: Context<DashboardEnv>): Promise<void> {
+  assertSameOrigin(c);
+  await assertNotTooOften(c);
+  const { token } = await c.req.parseBody();
+  const adminToken = adminTokenOf(c.var.root.settings);
+  if (typeof token !== "string" || !(await equalSecrets(token, adminToken))) {
+    throw new PurserError("invalid_key", "This is not the administrator's token.");
+  }
+}
+
+const cookieOptions = (c: Context<DashboardEnv>) => ({
+  path: "/admin",
+  httpOnly: true,
+  sameSite: "Strict" as const,
+  // A browser keeps no secure cookie of a plain http server, such as one's own machine's.
+  secure: new URL(c.req.url).protocol === "https:",
+});
+
+export const signInRoutes = () =>
+  createDashboardRoutes()
+    .get("/sign-in", async (c) => {
+      const { settings } = c.var.root;
+      adminTokenOf(settings);
+      // Access has signed in whoever gets here.
+      return settings.access === null ? signInPage(c, c.req.query("next")) : c.redirect("/admin/apps", 303);
+    })
+    .post("/sign-in", limitBody, async (c) => {
+      const { settings } = c.var.root;
+      const adminToken = adminTokenOf(settings);
+      if (settings.access !== null) throw new PurserError("forbidden", "Cloudflare Access signs in to this dashboard.");
+      const { next } = await c.req.parseBody();
+      const wanted = typeof next === "string" ? next : undefined;
+      try {
+        await checkToken(c);
+      } catch (error) {
+        if (!(error instanceof PurserError)) throw error;
+        for (const [name, value] of Object.entries(error.headers)) c.header(name, value);
+        return signInPage(c, wanted, error);
+      }
+      const cookie = await sealSession(adminToken, c.var.world.newId("ses_"), c.var.world.now());
+      setCookie(c, COOKIE, cookie, { ...cookieOptions(c), maxAge: sessionSeconds });
+      return c.redirect(destination(wanted), 303);
+    })
+    .post("/sign-out", requireSignIn, async (c) => {
+      if (c.var.operator.isByAccess) return c.redirect("/cdn-cgi/access/logout", 303);
+      deleteCookie(c, COOKIE, cookieOptions(c));
+      return c.redirect("/admin/sign-in", 303);
+    });

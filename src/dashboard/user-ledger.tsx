@@ -1,0 +1,105 @@
+import type { Context } from "hono";
+import { fromSteps } from "../amounts/amount.ts";
+import { type LedgerPage, lookedAtMax } from "../credits/history.ts";
+import type { LedgerRow } from "../ledger/entries.ts";
+import { ledgerReason } from "../ledger/schemas.ts";
+import { iso } from "../lib/time.ts";
+import { Steps } from "./chart.tsx";
+import { Choice, Hidden, Table } from "./components.tsx";
+import type { DashboardEnv } from "./env.ts";
+import type { Form } from "./form.ts";
+import { amount, query, signed, time } from "./format.ts";
+import { pathIn } from "./layout.tsx";
+import type { Held } from "./user-balances.tsx";
+
+interface LedgerProps {
+  readonly c: Context<DashboardEnv>;
+  readonly form: Form;
+  readonly balances: readonly Held[];
+  readonly page: LedgerPage;
+  /** The newest motions of the balance whose course is drawn; null for nobody's. */
+  readonly drawn: { readonly balance: Held; readonly rows: readonly LedgerRow[] } | null;
+}
+
+export const Ledger = ({ c, form, balances, page, drawn }: LedgerProps) => {
+  const { userId = "", balanceId = "", reason = "" } = form;
+  const link = (fields: Record<string, string>) =>
+    `${pathIn(c, "users")}${query({ userId, balanceId, reason, ...fields })}#ledger`;
+  return (
+    <section class="card" id="ledger">
+      <h2>Ledger</h2>
+      {drawn !== null && <Course balance={drawn.balance} rows={drawn.rows} />}
+      <form method="get" action={`${pathIn(c, "users")}#ledger`} class="row">
+        <Hidden fields={{ userId }} />
+        <Choice
+          label="Balance"
+          name="balanceId"
+          value={balanceId}
+          options={[
+            ["", "all"],
+            ...balances.map(
+              (balance) =>
+                [
+                  balance.balanceId,
+                  `${balance.packName}, ${amount(balance.initial)} ${balance.unit}, ${time(balance.grantedAt).slice(0, 10)}`,
+                ] as const,
+            ),
+          ]}
+        />
+        <Choice
+          label="Reason"
+          name="reason"
+          value={reason}
+          options={[["", "all"], ...ledgerReason.options.map((each) => [each, each] as const)]}
+        />
+        <button type="submit" class="quiet">
+          Filter
+        </button>
+        <a class="button quiet" href={`${pathIn(c, "users/ledger.csv")}${query({ userId, balanceId, reason })}`}>
+          CSV
+        </a>
+      </form>
+      <Entries balances={balances} rows={page.rows} />
+      {reason !== "" && page.nextCursor !== null && (
+        <p class="soft">A page looks at {lookedAtMax} motions at the most: more of this reason may follow.</p>
+      )}
+      <p>
+        {form.cursor !== undefined && form.cursor !== "" && <a href={link({})}>Newest</a>}{" "}
+        {page.nextCursor !== null && <a href={link({ cursor: page.nextCursor })}>Older</a>}
+      </p>
+    </section>
+  );
+};
+
+const Entries = ({ balances, rows }: { balances: readonly Held[]; rows: readonly LedgerRow[] }) => {
+  const nameOf = (id: string) => balances.find((balance) => balance.balanceId === id)?.packName;
+  return (
+    <Table
+      label="Ledger"
+      head={["When (UTC)", "Balance", "Motion", "Leaves", "Reason", "Caused by", "Note"]}
+      empty="No motions."
+      rows={rows.map((row) => [
+        <span class="num">{time(iso(row.occurredAtMs))}</span>,
+        nameOf(row.balanceId) ?? <code>{row.balanceId}</code>,
+        <span class={row.deltaSteps > 0 ? "num plus" : "num"}>
+          {signed(fromSteps(row.unit, row.deltaSteps))} {row.unit}
+        </span>,
+        <span class="num">{amount(fromSteps(row.unit, row.balanceAfterSteps))}</span>,
+        row.reason,
+        <code>{row.eventId ?? row.reservationId ?? ""}</code>,
+        row.note ?? "",
+      ])}
+    />
+  );
+};
+
+/** How a balance came to where it stands, oldest first. */
+const Course = ({ balance, rows }: { balance: Held; rows: readonly LedgerRow[] }) => (
+  <Steps
+    label={`${balance.packName}: ${balance.unit} remaining`}
+    steps={rows.toReversed().map((row) => ({
+      at: iso(row.occurredAtMs),
+      value: fromSteps(row.unit, row.balanceAfterSteps),
+    }))}
+  />
+);

@@ -1,0 +1,50 @@
+import * as z from "zod";
+import { matchRule, unit } from "../amounts/schemas.ts";
+import { ledgerReason } from "./schemas.ts";
+
+const time = z.string().meta({ format: "date-time" });
+
+export const balance = z
+  .strictObject({
+    balanceId: z.string(),
+    packId: z.string(),
+    packName: z.string(),
+    packItemId: z.string().nullable(),
+    kind: z.enum(["per_type", "generic"]),
+    unit,
+    remaining: z.number(),
+    initial: z.number(),
+    grantedAt: time,
+    expiresAt: time.nullable(),
+    status: z.enum(["active", "expired", "depleted", "revoked"]),
+    matches: z.array(matchRule),
+    priority: z.number(),
+  })
+  .meta({ id: "CreditBalance" });
+
+export const ledgerEntry = z
+  .strictObject({
+    id: z.string(),
+    balanceId: z.string(),
+    packId: z.string(),
+    delta: z.number(),
+    unit,
+    reason: ledgerReason,
+    eventId: z.string().nullable(),
+    reservationId: z.string().nullable(),
+    occurredAt: time,
+    note: z.string().nullable(),
+  })
+  .meta({ id: "LedgerEntry" });
+
+/** A balance's part of a payment. `remaining` is what it was left with. */
+export const payment = z
+  .strictObject({
+    balanceId: z.string(),
+    packId: z.string(),
+    unit,
+    amount: z.number(),
+    remaining: z.number(),
+  })
+  .meta({ id: "Payment" });
+export type PresentedPayment = z.infer<typeof payment>;

@@ -1,0 +1,94 @@
+import { type Quantities, UNITS, type Unit } from "../amounts/amount.ts";
+import { type MatchRule, rulesCover } from "../amounts/match.ts";
+import { assert } from "../lib/assert.ts";
+
+/** What burn-down must know of a balance. */
+export interface Spendable {
+  readonly id: string;
+  readonly unit: Unit;
+  readonly rules: readonly MatchRule[];
+  readonly priority: number;
+  readonly remainingSteps: number;
+  readonly grantedAtMs: number;
+  /** NEVER_MS when it never expires. */
+  readonly expiresAtMs: number;
+}
+
+export interface Usage {
+  readonly event: string;
+  readonly model?: string | undefined;
+  readonly quantities: Quantities;
+}
+
+export interface Leg<B extends Spendable = Spendable> {
+  readonly balance: B;
+  /** At least 1, at most the balance's remaining. */
+  readonly amountSteps: number;
+}
+
+export interface Payment<B extends Spendable = Spendable> {
+  readonly legs: readonly Leg<B>[];
+  /** What nothing paid for, each unit rounded up to its step; null when all is covered. */
+  readonly uncovered: Quantities | null;
+}
+
+const compare = (a: number | string, b: number | string): number => (a < b ? -1 : a > b ? 1 : 0);
+
+/**
+ * The one order of listing and of spending (C13), a strict total order: priority, then narrower first, then what
+ * expires first, then what was granted first, then the id.
+ */
+export function spendingOrder(a: Spendable, b: Spendable): number {
+  return (
+    compare(a.priority, b.priority) ||
+    compare(a.rules.length === 0 ? 1 : 0, b.rules.length === 0 ? 1 : 0) ||
+    compare(a.expiresAtMs, b.expiresAtMs) ||
+    compare(a.grantedAtMs, b.grantedAtMs) ||
+    compare(a.id, b.id)
+  );
+}
+
+function greatestCommonDivisor(a: bigint, b: bigint): bigint {
+  let [large, small] = [a, b];
+  while (small !== 0n) [large, small] = [small, large % small];
+  return large;
+}
+
+const ceilDivide = (dividend: bigint, divisor: bigint): bigint => (dividend + divisor - 1n) / divisor;
+
+/**
+ * Spreads one usage over balances, in the order given (U2). Each balance pays the share of the event that it can, in its
+ * own unit; what is left of the event passes on in proportion, as an exact fraction. Only the balance that pays the last
+ * part rounds up, to its unit's step. Balances that are expired, empty, of another unit or not matching must not pay:
+ * the first is the caller's to leave out, the others are skipped here.
+ */
+export function burnDown<B extends Spendable>(balances: readonly B[], usage: Usage): Payment<B> {
+  const carried = UNITS.filter((unit) => (usage.quantities[unit] ?? 0) > 0);
+  if (carried.length === 0) return { legs: [], uncovered: null };
+
+  const legs: Leg<B>[] = [];
+  let left = { numerator: 1n, denominator: 1n };
+  for (const balance of balances) {
+    const quantity = BigInt(usage.quantities[balance.unit] ?? 0);
+    if (quantity === 0n || balance.remainingSteps === 0) continue;
+    if (!rulesCover(balance.rules, usage.event, usage.model)) continue;
+    const remaining = BigInt(balance.remainingSteps);
+    const needed = ceilDivide(quantity * left.numerator, left.denominator);
+    if (needed <= remaining) {
+      legs.push({ balance, amountSteps: Number(needed) });
+      return { legs, uncovered: null };
+    }
+    legs.push({ balance, amountSteps: balance.remainingSteps });
+    const numerator = left.numerator * quantity - remaining * left.denominator;
+    const denominator = left.denominator * quantity;
+    assert(numerator > 0n, "a balance that does not suffice leaves a part of the event");
+    const divisor = greatestCommonDivisor(numerator, denominator);
+    left = { numerator: numerator / divisor, denominator: denominator / divisor };
+  }
+
+  const uncovered: { [U in Unit]?: number } = {};
+  for (const unit of carried) {
+    uncovered[unit] = Number(ceilDivide(BigInt(usage.quantities[unit] ?? 0) * left.numerator, left.denominator));
+  }
+  return { legs, uncovered };
+}

@@ -1,0 +1,219 @@
+import * as z from "zod";
+import { app, createKeyOutput, endUserAuthOutput, key, listAppsOutput, listKeysOutput } from "../../apps/answers.ts";
+import { createAppInput, createKeyInput, setEndUserAuthInput } from "../../apps/schemas.ts";
+import { adjustOutput } from "../../credits/answers.ts";
+import { adjustInput } from "../../credits/schemas.ts";
+import { listPacksOutput, pack } from "../../packs/answers.ts";
+import { createPackInput, patchPackInput } from "../../packs/schemas.ts";
+import type { Operation } from "../describe.ts";
+
+const tag = "Administration";
+const access = "operator";
+const createdAt = "2026-01-15T12:00:00.000Z";
+const balanceId = "crb_5cQx2vN8bT0rKf7yLwZ3Hd";
+
+const exampleApp = { appId: "app_3kDw9pX1sB6vMn0qTzR7Ge", name: "Writing desk", createdAt };
+
+const exampleKey = {
+  keyId: "key_8tLf2mY4cJ7hWs1xNvQ9Ba",
+  hint: "sk_live_…AbCd",
+  kind: "secret",
+  mode: "live",
+  createdAt,
+};
+
+const newItem = { amount: 400, unit: "tokens", matches: [{ event: "chat.*" }], priority: 50 };
+const item = { packItemId: "cpi_7hWk3yB5nC0eUi9fMvS4Lx", ...newItem };
+
+const examplePack = {
+  packId: "cpk_1mVt9sD4gE6uXa8oPzJ2Rq",
+  packName: "Starter",
+  defaultExpiryDays: 365,
+  items: [item],
+  unit: null,
+  matches: null,
+  priority: null,
+  createdAt,
+  archivedAt: null,
+};
+
+const setting = { type: "jwks", url: "https://auth.example.com/.well-known/jwks.json", audience: "writing-desk" };
+
+const path = (rest: string) => `/api/v1/admin${rest}`;
+const ofApp = z.object({ appId: z.string() });
+
+const apps: readonly Operation[] = [
+  {
+    id: "createApp",
+    method: "post",
+    path: path("/apps"),
+    tag,
+    access,
+    summary: "Make an application",
+    description: "With an environment for each mode, and no keys yet.",
+    body: { schema: createAppInput, example: { name: "Writing desk" } },
+    success: { description: "The application.", schema: app, example: exampleApp },
+    errors: [],
+  },
+  {
+    id: "listApps",
+    method: "get",
+    path: path("/apps"),
+    tag,
+    access,
+    summary: "List applications",
+    description: "All of them, oldest first.",
+    success: { description: "The applications.", schema: listAppsOutput, example: { apps: [exampleApp] } },
+    errors: [],
+  },
+  {
+    id: "setEndUserAuth",
+    method: "put",
+    path: path("/apps/{appId}/end-user-auth"),
+    tag,
+    access,
+    summary: "Say how end-user tokens are verified",
+    description: "For one mode. In force everywhere within 30 seconds. A secret is never shown again.",
+    params: ofApp,
+    body: { schema: setEndUserAuthInput, example: { mode: "live", setting } },
+    success: {
+      description: "The setting, without its secret.",
+      schema: endUserAuthOutput,
+      example: { appId: exampleApp.appId, mode: "live", setting },
+    },
+    errors: [],
+  },
+];
+
+const keys: readonly Operation[] = [
+  {
+    id: "createKey",
+    method: "post",
+    path: path("/apps/{appId}/keys"),
+    tag,
+    access,
+    summary: "Make a key",
+    description: "The key is in this answer and nowhere else: only its hash is kept.",
+    params: ofApp,
+    body: { schema: createKeyInput, example: { kind: "secret", mode: "live", name: "Backend" } },
+    success: {
+      description: "The key.",
+      schema: createKeyOutput,
+      example: { ...exampleKey, key: "sk_live_6nPz0vQ4tH8kXw2yBc5mAbCd" },
+    },
+    errors: [],
+  },
+  {
+    id: "listKeys",
+    method: "get",
+    path: path("/apps/{appId}/keys"),
+    tag,
+    access,
+    summary: "List an application's keys",
+    description: "All of them, revoked ones too, oldest first.",
+    params: ofApp,
+    success: {
+      description: "The keys, each by its hint.",
+      schema: listKeysOutput,
+      example: { keys: [{ ...exampleKey, name: "Backend", revokedAt: null }] },
+    },
+    errors: [],
+  },
+  {
+    id: "revokeKey",
+    method: "delete",
+    path: path("/apps/{appId}/keys/{keyId}"),
+    tag,
+    access,
+    summary: "Revoke a key",
+    description: "Effective everywhere within 30 seconds. Again: as it was.",
+    params: z.object({ appId: z.string(), keyId: z.string() }),
+    success: {
+      description: "The key, revoked.",
+      schema: key,
+      example: { ...exampleKey, name: "Backend", revokedAt: "2026-02-01T09:00:00.000Z" },
+    },
+    errors: [],
+  },
+];
+
+const ofPack = z.object({ appId: z.string(), packId: z.string() });
+
+const packs: readonly Operation[] = [
+  {
+    id: "createPack",
+    method: "post",
+    path: path("/apps/{appId}/packs"),
+    tag,
+    access,
+    summary: "Make a credit pack",
+    description:
+      "With items, or with `items: []` and a `unit` of its own: a legacy pack, whose grants name a quantity.",
+    params: ofApp,
+    body: { schema: createPackInput, example: { packName: "Starter", defaultExpiryDays: 365, items: [newItem] } },
+    success: { description: "The pack.", schema: pack, example: examplePack },
+    errors: ["pack_name_taken"],
+  },
+  {
+    id: "listPacks",
+    method: "get",
+    path: path("/apps/{appId}/packs"),
+    tag,
+    access,
+    summary: "List an application's packs",
+    description: "All of them, archived ones too, oldest first.",
+    params: ofApp,
+    success: { description: "The packs.", schema: listPacksOutput, example: { packs: [examplePack] } },
+    errors: [],
+  },
+  {
+    id: "changePack",
+    method: "patch",
+    path: path("/apps/{appId}/packs/{packId}"),
+    tag,
+    access,
+    summary: "Change a credit pack",
+    description:
+      "Any part of it. `items` is the whole new list; one that names its `packItemId` keeps its identity. Balances " +
+      "already issued stay as they are.",
+    params: ofPack,
+    body: { schema: patchPackInput, example: { packName: "Starter", items: [item] } },
+    success: { description: "The pack as it now is.", schema: pack, example: examplePack },
+    errors: ["pack_name_taken"],
+  },
+  {
+    id: "archivePack",
+    method: "post",
+    path: path("/apps/{appId}/packs/{packId}/archive"),
+    tag,
+    access,
+    summary: "Archive a credit pack",
+    description: "It can be granted no more, and its name is free again. Balances issued from it stay.",
+    params: ofPack,
+    success: {
+      description: "The pack, archived.",
+      schema: pack,
+      example: { ...examplePack, archivedAt: "2026-02-01T09:00:00.000Z" },
+    },
+    errors: [],
+  },
+];
+
+export const adminOperations: readonly Operation[] = [
+  ...apps,
+  ...keys,
+  ...packs,
+  {
+    id: "adjustBalance",
+    method: "post",
+    path: path("/balances/{balanceId}/adjust"),
+    tag,
+    access,
+    summary: "Adjust a balance",
+    description: "Adds to it or takes from it; the ledger tells the note.",
+    params: z.object({ balanceId: z.string() }),
+    body: { schema: adjustInput, example: { delta: 50, note: "Sorry for the outage" } },
+    success: { description: "What then remains.", schema: adjustOutput, example: { balanceId, remaining: 330 } },
+    errors: ["invalid_quantity", "credit_balance_not_found"],
+  },
+];

@@ -1,0 +1,93 @@
+import * as z from "zod";
+import { exportDocument, exportPersonOutput } from "../../exports/answers.ts";
+import { exportPersonInput } from "../../exports/schemas.ts";
+import type { Operation } from "../describe.ts";
+
+const distinctId = "user_42";
+const expiresAt = "2026-01-16T12:00:00.000Z";
+const person = {
+  personId: "per_3nWq8sT1yB6kZc0vLx5MdE",
+  distinctIds: [{ distinctId, linkedAt: "2025-11-03T09:15:00.000Z", via: "identify" }],
+  properties: { email: "ada@example.com", plan: "pro" },
+  createdAt: "2025-11-03T09:15:00.000Z",
+  lastSeenAt: "2026-01-15T11:58:21.407Z",
+  isIdentified: true,
+  credits: { balances: [], ledger: [] },
+  exports: [],
+};
+const pageView = {
+  uuid: "0194685f-8a3c-7d11-9f2b-6c1d2e3f4a5b",
+  event: "$pageview",
+  distinctId,
+  timestamp: "2026-01-15T11:58:20.000Z",
+  receivedAt: "2026-01-15T11:58:21.407Z",
+  properties: { $current_url: "https://example.com/pricing" },
+};
+
+export const exportOperations: readonly Operation[] = [
+  {
+    id: "exportPerson",
+    method: "post",
+    path: "/api/v1/export-person",
+    tag: "People",
+    summary: "Mint a link to a person's data",
+    description:
+      "The link is good for 24 hours and needs no key: hand it to the person whose data it is, and to nobody else. Nothing " +
+      "is looked up yet, so a person of whom nothing is held gets a link too. Asking is noted in the person's own export.",
+    access: "secret",
+    publishableGets: "requires_secret_key",
+    body: { schema: exportPersonInput, example: { distinctId } },
+    success: {
+      description: "The link.",
+      schema: exportPersonOutput,
+      example: {
+        downloadUrl: "https://purser.example.com/api/v1/export-download?token=eyJhcHBJZCI6ImFwcF8x4oCmIn0.c2lnbmF0dXJl",
+        expiresAt,
+        format: "json",
+      },
+    },
+    errors: ["export_unavailable"],
+  },
+  {
+    id: "downloadExport",
+    method: "get",
+    path: "/api/v1/export-download",
+    tag: "People",
+    summary: "Download a person's data",
+    description:
+      "Opens a link of `exportPerson`. The document is made while it is sent, and shows one moment, `exportedAt`. A " +
+      "download that breaks off ends without its closing braces, so that it does not parse. A link may be opened again.",
+    access: "open",
+    query: z.object({ token: z.string().describe("As it stands in the `downloadUrl`.") }),
+    success: {
+      description: "The document. Its JSON Schema is at `/api/v1/export-document.schema.json`.",
+      schema: exportDocument,
+      example: {
+        format: "json",
+        exportedAt: "2026-01-15T12:00:00.000Z",
+        appId: "app_6vYw2rF9cJ4hNe7tUb1KsQ",
+        mode: "live",
+        distinctId,
+        person,
+        events: { analytics: [pageView], metering: [] },
+        consentLog: [],
+      },
+    },
+    errors: ["invalid_or_expired_token", "export_unavailable"],
+  },
+  {
+    id: "describeExportDocument",
+    method: "get",
+    path: "/api/v1/export-document.schema.json",
+    tag: "People",
+    summary: "Read the export document's JSON Schema",
+    description: "What every downloaded document conforms to.",
+    access: "open",
+    success: {
+      description: "The schema, JSON Schema 2020-12.",
+      schema: z.looseObject({ $schema: z.string() }),
+      example: { $schema: "https://json-schema.org/draft/2020-12/schema", type: "object" },
+    },
+    errors: [],
+  },
+];

@@ -1,0 +1,164 @@
+import { type ErrorCode, errorMeaning, errorStatus } from "../errors.ts";
+import { Method, OperationView } from "./operation-view.tsx";
+import { Fields } from "./schema-view.tsx";
+import { operationsOf, readReference } from "./sections.ts";
+import { style } from "./style.ts";
+import { Paragraphs, Words } from "./text.tsx";
+
+const anchorOf = (tag: string): string => `tag-${tag.toLowerCase().replace(/[^a-z]+/g, "-")}`;
+
+function Contents() {
+  const { tags, components } = readReference();
+  return (
+    <ul class="contents">
+      <li>
+        <a href="#top">Introduction</a>
+      </li>
+      {tags.map(({ name }) => (
+        <li>
+          <a class="tag" href={`#${anchorOf(name)}`}>
+            {name}
+          </a>
+          <ul>
+            {operationsOf(name).map(({ method, operation }) => (
+              <li>
+                <a href={`#${operation.operationId}`}>
+                  <span>{operation.summary}</span> <Method method={method} />
+                </a>
+              </li>
+            ))}
+          </ul>
+        </li>
+      ))}
+      <li>
+        <a class="tag" href="#errors">
+          Errors
+        </a>
+      </li>
+      <li>
+        <a class="tag" href="#schemas">
+          Schemas
+        </a>
+        <ul>
+          {Object.keys(components.schemas).map((name) => (
+            <li>
+              <a href={`#schema-${name}`}>{name}</a>
+            </li>
+          ))}
+        </ul>
+      </li>
+    </ul>
+  );
+}
+
+function ErrorCodes() {
+  // Object.entries forgets that these are the catalogue's own.
+  const codes = Object.entries(errorStatus) as [ErrorCode, number][];
+  return (
+    <section id="errors">
+      <h2>
+        <a href="#errors">Errors</a>
+      </h2>
+      <p>Every code that an answer may carry. The list is closed.</p>
+      <table>
+        <tbody>
+          {codes.map(([code, status]) => (
+            <tr>
+              <th scope="row">{status}</th>
+              <td>
+                <code>{code}</code>
+              </td>
+              <td>
+                <Words text={errorMeaning[code]} />
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </section>
+  );
+}
+
+function Schemas() {
+  return (
+    <section id="schemas">
+      <h2>
+        <a href="#schemas">Schemas</a>
+      </h2>
+      {Object.entries(readReference().components.schemas).map(([name, schema]) => (
+        <section id={`schema-${name}`} class="schema">
+          <h3>
+            <a href={`#schema-${name}`}>{name}</a>
+          </h3>
+          {schema.description !== undefined && (
+            <p>
+              <Words text={schema.description} />
+            </p>
+          )}
+          <Fields schema={schema} isAnswer />
+        </section>
+      ))}
+    </section>
+  );
+}
+
+function Introduction({ origin }: { origin: string }) {
+  const { info } = readReference();
+  return (
+    <header id="top">
+      <h1>{info.title}</h1>
+      <p class="address">
+        <code>{origin}</code> <a href="/api/v1/openapi.json">openapi.json</a>
+      </p>
+      <Paragraphs text={info.description} />
+    </header>
+  );
+}
+
+/** The reference, rendered from openapi.json. `origin` is where the examples send their requests. */
+export function Page({ origin }: { origin: string }) {
+  const { info, tags } = readReference();
+  return (
+    <html lang="en">
+      <head>
+        <meta charset="utf-8" />
+        <meta name="viewport" content="width=device-width, initial-scale=1" />
+        <title>{`${info.title} API reference`}</title>
+        {/* The sheet is Purser's own constant, and what the policy's hash is of. */}
+        <style dangerouslySetInnerHTML={{ __html: style }} />
+      </head>
+      <body>
+        <a class="skip" href="#main">
+          Skip to the reference
+        </a>
+        <nav class="side" aria-label="Contents">
+          <Contents />
+        </nav>
+        <details class="top">
+          <summary>Contents</summary>
+          <nav aria-label="Contents">
+            <Contents />
+          </nav>
+        </details>
+        <main id="main">
+          <Introduction origin={origin} />
+          {tags.map(({ name, description }) => (
+            <section id={anchorOf(name)}>
+              <h2>
+                <a href={`#${anchorOf(name)}`}>{name}</a>
+              </h2>
+              <p>
+                <Words text={description} />
+              </p>
+              {operationsOf(name).map((listed) => (
+                <OperationView listed={listed} origin={origin} />
+              ))}
+            </section>
+          ))}
+          <ErrorCodes />
+          <Schemas />
+        </main>
+      </body>
+    </html>
+  );
+}

@@ -1,0 +1,113 @@
+import { apiDocument } from "./api-document.ts";
+
+/** What the page reads of a JSON Schema. */
+export interface Schema {
+  readonly $ref?: string;
+  readonly type?: string | readonly string[];
+  readonly const?: unknown;
+  readonly enum?: readonly unknown[];
+  readonly anyOf?: readonly Schema[];
+  readonly oneOf?: readonly Schema[];
+  readonly properties?: Readonly<Record<string, Schema>>;
+  readonly required?: readonly string[];
+  readonly items?: Schema;
+  readonly additionalProperties?: boolean | Schema;
+  readonly format?: string;
+  readonly default?: unknown;
+  readonly minimum?: number;
+  readonly maximum?: number;
+  readonly minLength?: number;
+  readonly maxLength?: number;
+  readonly minItems?: number;
+  readonly maxItems?: number;
+  readonly description?: string;
+}
+
+export interface Media {
+  readonly schema: Schema;
+  readonly example?: unknown;
+}
+
+export interface Parameter {
+  readonly name: string;
+  readonly in: "query" | "path" | "header";
+  readonly required?: boolean;
+  readonly description?: string;
+  readonly schema: Schema;
+}
+
+export interface Reply {
+  readonly description: string;
+  readonly headers?: Readonly<Record<string, Reference>>;
+  readonly content?: Readonly<Record<string, Media>>;
+}
+
+interface Reference {
+  readonly $ref: string;
+}
+
+export interface DescribedOperation {
+  readonly operationId: string;
+  readonly tags: readonly string[];
+  readonly summary: string;
+  readonly description: string;
+  readonly security: readonly Readonly<Record<string, readonly string[]>>[];
+  readonly parameters?: readonly (Parameter | Reference)[];
+  readonly requestBody?: { readonly content: Readonly<Record<string, Media>> };
+  readonly responses: Readonly<Record<string, Reply | Reference>>;
+}
+
+interface ApiReference {
+  readonly info: { readonly title: string; readonly description: string };
+  readonly tags: readonly { readonly name: string; readonly description: string }[];
+  readonly paths: Readonly<Record<string, Readonly<Record<string, DescribedOperation>>>>;
+  readonly components: {
+    readonly schemas: Readonly<Record<string, Schema>>;
+    readonly responses: Readonly<Record<string, Reply>>;
+    readonly parameters: Readonly<Record<string, Parameter>>;
+    readonly headers: Readonly<Record<string, { readonly description: string }>>;
+  };
+}
+
+/** The document as this page reads it. */
+export function readReference(): ApiReference {
+  // Purser writes it (http/openapi.ts), so the parts that OpenAPI's own types leave open are known to be there.
+  return apiDocument() as unknown as ApiReference;
+}
+
+const lastPart = (reference: Reference): string => reference.$ref.slice(reference.$ref.lastIndexOf("/") + 1);
+
+/** The name of the component that a schema refers to; null for one written in place. */
+export const schemaName = (schema: Schema): string | null =>
+  schema.$ref === undefined ? null : lastPart({ $ref: schema.$ref });
+
+export function parametersOf(operation: DescribedOperation): readonly Parameter[] {
+  const { parameters } = readReference().components;
+  return (operation.parameters ?? []).flatMap((given) =>
+    "$ref" in given ? (parameters[lastPart(given)] ?? []) : given,
+  );
+}
+
+/** Replies by status, in rising order. */
+export function repliesOf(operation: DescribedOperation): readonly (readonly [status: string, reply: Reply])[] {
+  const { responses } = readReference().components;
+  return Object.entries(operation.responses).flatMap(([status, given]) => {
+    const reply = "$ref" in given ? responses[lastPart(given)] : given;
+    return reply === undefined ? [] : [[status, reply] as const];
+  });
+}
+
+export interface Listed {
+  readonly method: string;
+  readonly path: string;
+  readonly operation: DescribedOperation;
+}
+
+/** The operations of a tag, in the document's order. */
+export function operationsOf(tag: string): readonly Listed[] {
+  return Object.entries(readReference().paths).flatMap(([path, item]) =>
+    Object.entries(item)
+      .filter(([, operation]) => operation.tags.includes(tag))
+      .map(([method, operation]) => ({ method: method.toUpperCase(), path, operation })),
+  );
+}
