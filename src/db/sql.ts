@@ -1,0 +1,99 @@
+import { getTableColumns } from "drizzle-orm";
+import type { SQLiteColumn, SQLiteTable } from "drizzle-orm/sqlite-core";
+import type { Db } from "./client.ts";
+
+/** What a named value may be. D1 binds a number as REAL: `CAST(:n AS INTEGER)` before it meets JSON, text or a result. */
+export type Value = string | number | null;
+export type Values = Readonly<Record<string, Value>>;
+
+/** A statement with its values: to be sent alone, or with others as one batch. */
+export interface Statement<Row = unknown> {
+  readonly text: string;
+  readonly params: readonly Value[];
+  /** Never there: tells TypeScript what the rows are. */
+  readonly row?: Row;
+}
+
+/** A quoted text, in which a colon is a colon, or a named value. */
+const QUOTED_OR_NAMED = /'(?:[^']|'')*'|:([a-z][A-Za-z0-9]*)/g;
+
+/** The text as D1 takes it, each name a number, and the names in the order of their numbers. */
+function numbered(text: string): { readonly text: string; readonly names: readonly string[] } {
+  const names: string[] = [];
+  const written = text.replace(QUOTED_OR_NAMED, (found, name?: string) => {
+    if (name === undefined) return found;
+    if (!names.includes(name)) names.push(name);
+    return `?${names.indexOf(name) + 1}`;
+  });
+  return { text: written, names };
+}
+
+/**
+ * A statement of SQL with named values (`:userId`), to be called with them. `Row` is the type of its rows: alias each column
+ * to its field. What is put between the parts is SQL too, never a value.
+ */
+export function statement<Named extends Values, Row = never>(
+  parts: TemplateStringsArray,
+  ...fragments: readonly string[]
+): (values: Named) => Statement<Row> {
+  let once: ReturnType<typeof numbered> | undefined;
+  return (values: Values) => {
+    // Written when it is first sent: an isolate's start need not write them all.
+    once ??= numbered(String.raw({ raw: parts }, ...fragments));
+    const params = once.names.map((name) => {
+      const value = values[name];
+      if (value === undefined) throw new TypeError(`A statement was sent without its ${name}.`);
+      return value;
+    });
+    return { text: once.text, params };
+  };
+}
+
+/** SQL that statements share. It says nothing by itself; its named values are those of the statement around it. */
+export const fragment = String.raw;
+
+type Columns = Readonly<Record<string, SQLiteColumn>>;
+/** A row of some columns, as D1 answers it. */
+export type RowOf<C extends Columns> = {
+  [Field in keyof C]: C[Field]["_"]["notNull"] extends true ? C[Field]["_"]["data"] : C[Field]["_"]["data"] | null;
+};
+
+/** Columns for a SELECT, each under the name of its field: `b.pack_id AS "packId", …`. For values as SQLite stores them. */
+export function select(columns: Columns, alias?: string): string {
+  const from = alias === undefined ? "" : `${alias}.`;
+  return Object.entries(columns)
+    .map(([field, column]) => `${from}${column.name} AS "${field}"`)
+    .join(", ");
+}
+
+/** All columns of a table, for `select`. */
+export function allColumns<Table extends SQLiteTable>(table: Table): Table["_"]["columns"] {
+  return getTableColumns(table);
+}
+
+/** The rows of each statement, in their order. */
+type RowsOf<Statements extends readonly Statement[]> = {
+  -readonly [Index in keyof Statements]: Statements[Index] extends Statement<infer Row> ? Row[] : never;
+};
+
+/** Sends statements as one batch: one trip, all or nothing. Answers the rows of each. None are sent for an empty list. */
+export async function batch<const Statements extends readonly Statement[]>(
+  db: Db,
+  statements: Statements,
+): Promise<RowsOf<Statements>> {
+  if (statements.length === 0) return [] as unknown as RowsOf<Statements>;
+  const results = await db.$client.batch<unknown>(
+    statements.map(({ text, params }) => db.$client.prepare(text).bind(...params)),
+  );
+  // A batch answers in the order of its statements, and each statement's type says what its rows are.
+  return results.map((result) => result.results) as unknown as RowsOf<Statements>;
+}
+
+/** Sends one statement, and answers its rows. */
+export async function all<Row>(db: Db, { text, params }: Statement<Row>): Promise<Row[]> {
+  const { results } = await db.$client
+    .prepare(text)
+    .bind(...params)
+    .all<Row>();
+  return results;
+}
