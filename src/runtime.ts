@@ -14,11 +14,16 @@ export type Caller =
   | { readonly kind: "secret"; readonly keyId: string }
   /** `endUserId` is what the end-user token proved; null where none was asked for. */
   | { readonly kind: "publishable"; readonly keyId: string; readonly endUserId: string | null }
-  /** The administrator, by API or dashboard. */
-  | { readonly kind: "operator" }
+  | AdminCaller
   /** Whoever holds a download link. */
   | { readonly kind: "link" }
   | { readonly kind: "cron" };
+
+/** The administrator. `by` is the name that the audit gives: `api`, or whoever is signed in to the dashboard. */
+export interface AdminCaller {
+  readonly kind: "admin";
+  readonly by: string;
+}
 
 /** Time and chance come through here, so that a test can set both. */
 export interface World {
@@ -28,10 +33,15 @@ export interface World {
   readonly newId: (prefix: string) => string;
 }
 
-/** What a verb without a tenant receives: administration, cron, a link. */
+/** What a verb without a tenant receives: the cron, a link, what only reads for the administrator. */
 export interface RootCtx extends World {
   readonly db: Db;
   readonly settings: Settings;
+}
+
+/** What a verb of administration receives. */
+export interface AdminCtx extends RootCtx {
+  readonly caller: AdminCaller;
 }
 
 /** What every verb receives. */

@@ -1,4 +1,4 @@
-/** What the operator set, read and judged in one place. Every setting fails closed: what is missing or weak is off. */
+/** What the administrator set, read and judged in one place. Every setting fails closed: what is missing or weak is off. */
 export interface Settings {
   /** Null: administration answers 404. */
   readonly adminToken: string | null;

@@ -1,4 +1,4 @@
-import { requireOperator } from "../access/require-operator.ts";
+import { requireAdmin } from "../access/require-admin.ts";
 import { requireApp } from "../apps/app.ts";
 import { createApp } from "../apps/create-app.ts";
 import { createKey } from "../apps/create-key.ts";
@@ -20,34 +20,34 @@ import { patchPack } from "../packs/patch.ts";
 import { createPackInput, patchPackInput } from "../packs/schemas.ts";
 
 export const adminRoutes = createRoutes()
-  .post("/apps", requireOperator, readBody, validate("json", createAppInput), async (c) =>
-    c.json(await createApp(c.var.root, c.req.valid("json"))),
+  .post("/apps", requireAdmin, readBody, validate("json", createAppInput), async (c) =>
+    c.json(await createApp(c.var.admin, c.req.valid("json"))),
   )
-  .get("/apps", requireOperator, async (c) => c.json(await listApps(c.var.root)))
-  .post("/apps/:appId/keys", requireOperator, readBody, validate("json", createKeyInput), async (c) =>
-    c.json(await createKey(c.var.root, c.req.param("appId"), c.req.valid("json"))),
+  .get("/apps", requireAdmin, async (c) => c.json(await listApps(c.var.admin)))
+  .post("/apps/:appId/keys", requireAdmin, readBody, validate("json", createKeyInput), async (c) =>
+    c.json(await createKey(c.var.admin, c.req.param("appId"), c.req.valid("json"))),
   )
-  .get("/apps/:appId/keys", requireOperator, async (c) => c.json(await listKeys(c.var.root, c.req.param("appId"))))
-  .delete("/apps/:appId/keys/:keyId", requireOperator, async (c) =>
-    c.json(await revokeKey(c.var.root, c.req.param("appId"), c.req.param("keyId"))),
+  .get("/apps/:appId/keys", requireAdmin, async (c) => c.json(await listKeys(c.var.admin, c.req.param("appId"))))
+  .delete("/apps/:appId/keys/:keyId", requireAdmin, async (c) =>
+    c.json(await revokeKey(c.var.admin, c.req.param("appId"), c.req.param("keyId"))),
   )
-  .put("/apps/:appId/end-user-auth", requireOperator, readBody, validate("json", setEndUserAuthInput), async (c) =>
-    c.json(await setEndUserAuth(c.var.root, c.req.param("appId"), c.req.valid("json"))),
+  .put("/apps/:appId/end-user-auth", requireAdmin, readBody, validate("json", setEndUserAuthInput), async (c) =>
+    c.json(await setEndUserAuth(c.var.admin, c.req.param("appId"), c.req.valid("json"))),
   )
-  .post("/apps/:appId/packs", requireOperator, readBody, validate("json", createPackInput), async (c) => {
-    const { id } = await requireApp(c.var.root, c.req.param("appId"));
-    return c.json(await createPack(c.var.root, id, c.req.valid("json")));
+  .post("/apps/:appId/packs", requireAdmin, readBody, validate("json", createPackInput), async (c) => {
+    const { id } = await requireApp(c.var.admin, c.req.param("appId"));
+    return c.json(await createPack(c.var.admin, id, c.req.valid("json")));
   })
-  .get("/apps/:appId/packs", requireOperator, async (c) => {
-    const { id } = await requireApp(c.var.root, c.req.param("appId"));
-    return c.json(await listPacks(c.var.root, id));
+  .get("/apps/:appId/packs", requireAdmin, async (c) => {
+    const { id } = await requireApp(c.var.admin, c.req.param("appId"));
+    return c.json(await listPacks(c.var.admin, id));
   })
-  .patch("/apps/:appId/packs/:packId", requireOperator, readBody, validate("json", patchPackInput), async (c) =>
-    c.json(await patchPack(c.var.root, c.req.param("appId"), c.req.param("packId"), c.req.valid("json"))),
+  .patch("/apps/:appId/packs/:packId", requireAdmin, readBody, validate("json", patchPackInput), async (c) =>
+    c.json(await patchPack(c.var.admin, c.req.param("appId"), c.req.param("packId"), c.req.valid("json"))),
   )
-  .post("/apps/:appId/packs/:packId/archive", requireOperator, readNoFields, validate("json", noFields), async (c) =>
-    c.json(await archivePack(c.var.root, c.req.param("appId"), c.req.param("packId"))),
+  .post("/apps/:appId/packs/:packId/archive", requireAdmin, readNoFields, validate("json", noFields), async (c) =>
+    c.json(await archivePack(c.var.admin, c.req.param("appId"), c.req.param("packId"))),
   )
-  .post("/balances/:balanceId/adjust", requireOperator, readBody, validate("json", adjustInput), async (c) =>
-    c.json(await adjust(c.var.root, { balanceId: c.req.param("balanceId"), ...c.req.valid("json") })),
+  .post("/balances/:balanceId/adjust", requireAdmin, readBody, validate("json", adjustInput), async (c) =>
+    c.json(await adjust(c.var.admin, { balanceId: c.req.param("balanceId"), ...c.req.valid("json") })),
   );

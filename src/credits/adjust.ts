@@ -6,7 +6,7 @@ import { invalid, PurserError, temporarilyUnavailable } from "../errors.ts";
 import type { BalanceRow } from "../ledger/balance.ts";
 import { appending } from "../ledger/entries.ts";
 import { dueHolds, type Hold, readHold, settleDue, stepsOnHold } from "../ledger/holds.ts";
-import type { Ctx, RootCtx } from "../runtime.ts";
+import type { AdminCtx, Ctx } from "../runtime.ts";
 import type { AdjustOutput } from "./answers.ts";
 import { balanceNotFound } from "./revoke.ts";
 
@@ -23,13 +23,13 @@ export interface AdjustInput {
 const ATTEMPTS_MAX = 8;
 
 /**
- * Adds to a balance or takes from it by the operator's word: one `admin_adjust` in the ledger, with the note. The
+ * Adds to a balance or takes from it by the administrator's word: one `admin_adjust` in the ledger, with the note. The
  * balance's own environment is worked in. An expired balance may be adjusted and stays expired.
  *
  * Throws `credit_balance_not_found`, `invalid_quantity` (below 0), `invalid_request` (an amount that the unit cannot
  * hold, a revoked balance, more than a balance may hold together with what is reserved of it).
  */
-export async function adjust(root: RootCtx, input: AdjustInput): Promise<AdjustOutput> {
+export async function adjust(root: AdminCtx, input: AdjustInput): Promise<AdjustOutput> {
   const { ctx, userId, due } = await contextOf(root, input.balanceId);
   await settleDue(ctx, userId, due);
   const adjustmentId = input.adjustmentId ?? root.newId("adj_");
@@ -48,9 +48,9 @@ const present = (balance: BalanceRow, remainingSteps: number): AdjustOutput => (
   remaining: fromSteps(balance.unit, remainingSteps),
 });
 
-/** A balance's id is unique among all applications, so it says by itself where the operator is at work. */
+/** A balance's id is unique among all applications, so it says by itself where the administrator is at work. */
 async function contextOf(
-  root: RootCtx,
+  root: AdminCtx,
   balanceId: string,
 ): Promise<{ ctx: Ctx; userId: string; due: readonly Hold[] }> {
   const [found] = await root.db
@@ -65,7 +65,7 @@ async function contextOf(
     .where(eq(creditBalances.id, balanceId));
   if (found === undefined) throw balanceNotFound();
   const { userId, ...environment } = found;
-  const ctx: Ctx = { ...root, environment, caller: { kind: "operator" } };
+  const ctx: Ctx = { ...root, environment, caller: root.caller };
   return { ctx, userId, due: (await dueHolds(ctx, userId)).map(readHold) };
 }
 

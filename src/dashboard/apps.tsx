@@ -51,8 +51,8 @@ export const appsRoutes = () =>
   createDashboardRoutes()
     .get("/apps", (c) => appsPage(c, ""))
     .post("/apps", async (c) => {
-      const { form, root } = c.var;
-      const made = await attempt(async () => createApp(root, parse(createAppInput, { name: form.name ?? "" })));
+      const { form, admin } = c.var;
+      const made = await attempt(async () => createApp(admin, parse(createAppInput, { name: form.name ?? "" })));
       if (made.refusal !== undefined) return appsPage(c, form.name ?? "", made.refusal);
       return c.redirect(`/admin/apps/${made.result.appId}/test/keys?told=app`, 303);
     });

@@ -79,8 +79,8 @@ const Word = (props: { refusal?: PurserError | undefined; told?: string | undefi
 );
 
 const Header = ({ c, section }: { c: Context<DashboardEnv>; section?: Section | undefined }) => {
-  const { operator, ctx } = c.var;
-  if (operator === undefined)
+  const { session, ctx } = c.var;
+  if (session === undefined)
     return (
       <header class="bar">
         <Brand />
@@ -138,5 +138,5 @@ const Place = ({ c, section }: { c: Context<DashboardEnv>; section: Section }) =
 
 /** What every form of the dashboard carries. */
 export const FormToken = ({ c }: { c: Context<DashboardEnv> }) => (
-  <input type="hidden" name="_form" value={c.var.operator.formToken} />
+  <input type="hidden" name="_form" value={c.var.session.formToken} />
 );

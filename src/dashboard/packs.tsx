@@ -15,6 +15,7 @@ import { amount, time } from "./format.ts";
 import { FormToken, page, pathIn } from "./layout.tsx";
 import { blankPack, bodyOf, draftOf, type PackDraft, readDraft, ruleLists } from "./pack-draft.ts";
 import { PackForm, type Trial } from "./pack-form.tsx";
+import { Rules } from "./rules.tsx";
 
 const SHOWN_MAX = 200;
 const TOLD: Readonly<Record<string, string>> = {
@@ -22,20 +23,6 @@ const TOLD: Readonly<Record<string, string>> = {
   saved: "The pack is saved. Balances that were issued from it stayed as they were.",
   archived: "The pack is archived. Its name is free again.",
 };
-
-const Rules = ({ matches }: { matches: PackOutput["items"][number]["matches"] }) => (
-  <span class="rules">
-    {matches.length === 0 && <span class="soft">anything</span>}
-    {matches.map((rule) => (
-      <code>
-        {[rule.event, rule.model]
-          .map((part) => part ?? "")
-          .join(" · ")
-          .replace(/ · $/, "")}
-      </code>
-    ))}
-  </span>
-);
 
 const Contents = ({ pack }: { pack: PackOutput }) =>
   pack.items.length === 0 ? (
@@ -146,7 +133,7 @@ export const packsRoutes = () =>
     .post("/packs", async (c) => {
       const { appId } = c.var.ctx.environment;
       const draft = readDraft(c.var.form);
-      const made = await attempt(async () => createPack(c.var.root, appId, parse(createPackInput, bodyOf(draft))));
+      const made = await attempt(async () => createPack(c.var.admin, appId, parse(createPackInput, bodyOf(draft))));
       return made.refusal === undefined
         ? c.redirect(pathIn(c, "packs?told=made"), 303)
         : formPage(c, null, draft, { refusal: made.refusal });
@@ -159,7 +146,7 @@ export const packsRoutes = () =>
       const packId = c.req.param("packId");
       const draft = readDraft(c.var.form);
       const saved = await attempt(async () =>
-        patchPack(c.var.root, c.var.ctx.environment.appId, packId, parse(patchPackInput, bodyOf(draft))),
+        patchPack(c.var.admin, c.var.ctx.environment.appId, packId, parse(patchPackInput, bodyOf(draft))),
       );
       return saved.refusal === undefined
         ? c.redirect(pathIn(c, `packs/${packId}?told=saved`), 303)
@@ -188,6 +175,6 @@ export const packsRoutes = () =>
       ),
     )
     .post("/packs/:packId/archive", async (c) => {
-      await archivePack(c.var.root, c.var.ctx.environment.appId, c.req.param("packId"));
+      await archivePack(c.var.admin, c.var.ctx.environment.appId, c.req.param("packId"));
       return c.redirect(pathIn(c, "packs?told=archived"), 303);
     });

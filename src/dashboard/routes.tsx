@@ -1,15 +1,18 @@
+import { openRoot } from "../access/open-root.ts";
 import { PurserError, refusalIn } from "../errors.ts";
 import { adjustRoutes } from "./adjust.tsx";
 import { appsRoutes } from "./apps.tsx";
 import { assets } from "./assets.ts";
 import { createDashboardRoutes } from "./env.ts";
 import { grantRoutes } from "./grant.tsx";
-import { inEnvironment, openRoot, protect, requireSignIn } from "./guard.ts";
+import { inEnvironment } from "./in-environment.ts";
 import { keysRoutes } from "./keys.tsx";
 import { page } from "./layout.tsx";
 import { overviewRoutes } from "./overview.tsx";
 import { packsRoutes } from "./packs.tsx";
 import { peopleRoutes } from "./people.tsx";
+import { protect } from "./protect.ts";
+import { requireSignIn } from "./require-sign-in.ts";
 import { revokeRoutes } from "./revoke.tsx";
 import { signInRoutes } from "./sign-in.tsx";
 import { usersRoutes } from "./users.tsx";
@@ -36,7 +39,7 @@ export const dashboardRoutes = () =>
     .onError((error, c) => {
       const refusal = refusalIn(error);
       // A bug, or who is not signed in: told as the API tells it.
-      if (refusal === null || c.var.operator === undefined) throw error;
+      if (refusal === null || c.var.session === undefined) throw error;
       return page(c, { title: "That did not work", refusal }, <a href="/admin/apps">Back to the applications</a>);
     })
     .use(protect, openRoot)

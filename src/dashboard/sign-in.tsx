@@ -1,14 +1,15 @@
 import type { Context } from "hono";
 import { deleteCookie, setCookie } from "hono/cookie";
-import { sealSession, sessionSeconds } from "../access/operator-session.ts";
+import { sealSession, sessionSeconds } from "../access/admin-session.ts";
 import { mayTryToSignIn } from "../access/sign-in-limit.ts";
 import { PurserError } from "../errors.ts";
 import { limitBody } from "../http/body.ts";
 import { equalSecrets } from "../lib/hash.ts";
 import { Field, Hidden } from "./components.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
-import { adminTokenOf, assertSameOrigin, COOKIE, requireSignIn } from "./guard.ts";
 import { page } from "./layout.tsx";
+import { assertSameOrigin, requireSignIn } from "./require-sign-in.ts";
+import { adminTokenOf, COOKIE } from "./session.ts";
 
 /** Where a sign-in leads: only ever to a page of the dashboard. */
 const destination = (next: string | undefined): string =>
@@ -80,7 +81,7 @@ export const signInRoutes = () =>
       return c.redirect(destination(wanted), 303);
     })
     .post("/sign-out", requireSignIn, async (c) => {
-      if (c.var.operator.isByAccess) return c.redirect("/cdn-cgi/access/logout", 303);
+      if (c.var.session.isByAccess) return c.redirect("/cdn-cgi/access/logout", 303);
       deleteCookie(c, COOKIE, cookieOptions(c));
       return c.redirect("/admin/sign-in", 303);
     });

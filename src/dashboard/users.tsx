@@ -13,8 +13,9 @@ import { attempt, type Form, filled, numeric, parse } from "./form.ts";
 import { query } from "./format.ts";
 import { page, pathIn } from "./layout.tsx";
 import { ledgerCsv } from "./ledger-csv.ts";
-import { Balances, Plan } from "./user-balances.tsx";
+import { Balances } from "./user-balances.tsx";
 import { Ledger } from "./user-ledger.tsx";
+import { Plan } from "./user-plan.tsx";
 
 const BALANCES_MAX = 100;
 const LEDGER_ROWS = 50;

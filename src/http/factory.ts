@@ -1,9 +1,9 @@
 import { Hono } from "hono";
 import { createFactory } from "hono/factory";
 import type { PurserError } from "../errors.ts";
-import type { Ctx, RootCtx, World } from "../runtime.ts";
+import type { AdminCtx, Ctx, RootCtx, World } from "../runtime.ts";
 
-/** What travels with a request. `ctx` and `root` are there behind a middleware of `access/` alone. */
+/** What travels with a request. `ctx`, `root` and `admin` are there behind a middleware of `access/` alone. */
 export interface AppEnv {
   Bindings: Env;
   Variables: {
@@ -12,8 +12,10 @@ export interface AppEnv {
     /** A header that is an argument, such as a bookmark, and is malformed: refused when the shape of arguments is (W8). */
     malformedHeader?: PurserError;
     ctx: Ctx;
-    /** For routes without a tenant: administration and download links. */
+    /** For routes without a tenant, such as download links. */
     root: RootCtx;
+    /** For administration. */
+    admin: AdminCtx;
   };
 }
 

@@ -11,7 +11,7 @@ import { type ErrorCode, errorMeaning, errorStatus } from "../errors.ts";
 import { errorBody } from "../http/error-body.ts";
 
 /** Who may call an operation. `end-user`: a secret key, or a publishable one beside the end-user's token. */
-export type Access = "open" | "secret" | "end-user" | "operator";
+export type Access = "open" | "secret" | "end-user" | "admin";
 
 /** One operation as its feature describes it, from the very schemas that its route validates with. */
 export interface Operation {
@@ -51,7 +51,7 @@ const SECURITY: Readonly<Record<Access, Record<string, string[]>[]>> = {
   open: [],
   secret: [{ secretKey: [] }],
   "end-user": [{ secretKey: [] }, { publishableKey: [], endUserToken: [] }],
-  operator: [{ adminToken: [] }],
+  admin: [{ adminToken: [] }],
 };
 
 const bearer = (description: string) => ({ type: "http" as const, scheme: "bearer", description });
@@ -93,7 +93,7 @@ export function errorCodes(operation: Operation): ErrorCode[] {
   if (operation.access !== "open") codes.add("invalid_key");
   if (operation.access === "secret") codes.add(wrongKind);
   if (operation.access === "end-user") codes.add("forbidden").add("invalid_user_token");
-  if (operation.access === "operator") codes.add("not_found");
+  if (operation.access === "admin") codes.add("not_found");
   // A key's caller may also send a bookmark, and that may be malformed. Without a key, what a link carries is a token,
   // and refused as one; an id in a path that names nothing is not found.
   // A POST that takes no fields still weighs what is sent with it, and refuses a field.

@@ -38,7 +38,7 @@ export const usageRoutes = createRoutes()
       return c.json(output);
     }
     const results = await recordList(c.var.ctx, incoming.elements);
-    // The list is answered with 200: its caller and the operator are told of a passing fault all the same.
+    // The list is answered with 200: its caller and the administrator are told of a passing fault all the same.
     const refusals = results.flatMap((result) => ("refusal" in result ? [result.refusal] : []));
     const unavailable = refusals.find(({ code }) => errorStatus[code] === 503);
     if (unavailable !== undefined) {

@@ -21,7 +21,7 @@ describe("the dashboard behind Cloudflare Access", () => {
     await keys.close();
   });
 
-  const claims = () => ({ iss: issuer, aud: [AUDIENCE], sub: "operator-7", email: "operator@example.com" });
+  const claims = () => ({ iss: issuer, aud: [AUDIENCE], sub: "admin-7", email: "admin@example.com" });
   const open = (assertion?: string, init: RequestInit = {}) =>
     fetch(`${server.url}/admin/apps`, {
       redirect: "manual",
@@ -65,7 +65,7 @@ describe("the dashboard behind Cloudflare Access", () => {
     const post = (assertion: string, token: string) =>
       open(assertion, { method: "POST", body: new URLSearchParams({ _form: token, name: "Made" }) });
     expect((await post(mine, "")).status).toBe(403);
-    expect((await post(await signToken(signing, { ...claims(), sub: "operator-8" }), _form)).status).toBe(403);
+    expect((await post(await signToken(signing, { ...claims(), sub: "admin-8" }), _form)).status).toBe(403);
     expect((await post(mine, _form)).status).toBe(303);
   });
 

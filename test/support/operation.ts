@@ -14,7 +14,7 @@ export interface Scene {
   readonly cron: () => Promise<void>;
 }
 
-/** Something that a caller, an operator or the cron does, tried under every fault. */
+/** Something that a caller, an administrator or the cron does, tried under every fault. */
 export interface Operation {
   readonly name: string;
   /** Brings the user to the moment before, and answers what does the operation: once, or again. */

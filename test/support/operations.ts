@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { CREDITS, chat, grant, idOf, type Operation } from "./operation.ts";
-import { operatorOperations } from "./operations-operator.ts";
+import { adminOperations } from "./operations-admin.ts";
 import { usageOperations } from "./operations-usage.ts";
 
 const creditOperations: readonly Operation[] = [
@@ -104,5 +104,5 @@ export const operations: readonly Operation[] = [
   ...creditOperations,
   ...usageOperations,
   ...personOperations,
-  ...operatorOperations,
+  ...adminOperations,
 ];

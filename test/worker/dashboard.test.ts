@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { afterAll, describe, expect, it, vi } from "vitest";
-import { sealSession } from "../../src/access/operator-session.ts";
+import { sealSession } from "../../src/access/admin-session.ts";
 import { createApp } from "../../src/app.ts";
 import { grant } from "../../src/credits/grant.ts";
 import { grantInput } from "../../src/credits/schemas.ts";

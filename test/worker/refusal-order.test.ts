@@ -19,7 +19,7 @@ beforeAll(async () => {
 });
 
 const pathOf = (operation: Operation): string => operation.path.replace(/\{\w+\}/g, "x");
-const keyFor = (operation: Operation): string => (operation.access === "operator" ? env.ADMIN_TOKEN : app.keys.sk_live);
+const keyFor = (operation: Operation): string => (operation.access === "admin" ? env.ADMIN_TOKEN : app.keys.sk_live);
 
 const weighsBody = (operation: Operation): boolean => errorCodes(operation).includes("payload_too_large");
 
@@ -66,9 +66,9 @@ describe.each(guarded)("the order of refusals of $method $path", (operation) => 
   });
 
   it("then for the right kind of key", async () => {
-    const wrong = { secret: app.keys.pk_live, "end-user": app.keys.pk_live, operator: app.keys.sk_live, open: "" };
+    const wrong = { secret: app.keys.pk_live, "end-user": app.keys.pk_live, admin: app.keys.sk_live, open: "" };
     const answer = await send(operation, wrong[operation.access], tooLarge);
-    if (operation.access === "operator") return expectError(answer, "invalid_key");
+    if (operation.access === "admin") return expectError(answer, "invalid_key");
     if (operation.access === "end-user") return expectError(answer, "invalid_user_token");
     const code = errorCodes(operation).find((name) => name === "forbidden" || name === "requires_secret_key");
     expectError(answer, code ?? "forbidden");

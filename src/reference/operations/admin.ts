@@ -8,7 +8,7 @@ import { createPackInput, patchPackInput } from "../../packs/schemas.ts";
 import type { Operation } from "../describe.ts";
 
 const tag = "Administration";
-const access = "operator";
+const access = "admin";
 const createdAt = "2026-01-15T12:00:00.000Z";
 const balanceId = "crb_5cQx2vN8bT0rKf7yLwZ3Hd";
 

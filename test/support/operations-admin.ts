@@ -2,7 +2,7 @@ import { env } from "cloudflare:workers";
 import { done, type Operation, type Scene } from "./operation.ts";
 import type { Answer } from "./world.ts";
 
-/** As the operator. What is made is named after the scene's user, by which it is found again. */
+/** As the administrator. What is made is named after the scene's user, by which it is found again. */
 const admin = (scene: Scene, method: string, path: string, body?: object): Promise<Answer> =>
   scene.send(method, `/api/v1/admin/apps${path}`, body, env.ADMIN_TOKEN);
 
@@ -15,7 +15,7 @@ const makePack = async (scene: Scene): Promise<string> => {
 
 const key = (scene: Scene) => ({ kind: "secret", mode: "test", name: scene.userId });
 
-export const operatorOperations: readonly Operation[] = [
+export const adminOperations: readonly Operation[] = [
   {
     name: "creation of an application",
     isIdempotent: false,

@@ -1,0 +1,59 @@
+import type { Context } from "hono";
+import type { KeyOutput } from "../apps/answers.ts";
+import { Choice, Field, Hidden, Table, Tag } from "./components.tsx";
+import type { DashboardEnv } from "./env.ts";
+import { filled } from "./form.ts";
+import { query, time } from "./format.ts";
+import { FormToken, pathIn } from "./layout.tsx";
+
+interface KeysProps {
+  readonly c: Context<DashboardEnv>;
+  readonly keys: readonly KeyOutput[];
+  readonly next: string | null;
+}
+
+/** A page of the environment's keys, and the form for a new one. */
+export const Keys = ({ c, keys, next }: KeysProps) => (
+  <section class="card">
+    <h2>Keys of the {c.var.ctx.environment.mode} mode</h2>
+    <Table
+      label="Keys"
+      head={["Key", "Kind", "Name", "Made (UTC)", "State"]}
+      empty="None yet."
+      rows={keys.map((key) => [
+        <code>{key.hint}</code>,
+        key.kind,
+        key.name ?? "",
+        <span class="num">{time(key.createdAt)}</span>,
+        key.revokedAt === null ? (
+          <form method="post" action={pathIn(c, "keys/confirm")}>
+            <FormToken c={c} />
+            <Hidden fields={{ keyId: key.keyId, hint: key.hint }} />
+            <button type="submit" class="quiet" aria-label={`Revoke ${key.hint}`}>
+              Revoke
+            </button>
+          </form>
+        ) : (
+          <Tag kind="revoked">revoked {time(key.revokedAt)}</Tag>
+        ),
+      ])}
+    />
+    <p>
+      {filled(c.req.query(), "after") !== undefined && <a href={pathIn(c, "keys")}>First keys</a>}{" "}
+      {next !== null && <a href={`${pathIn(c, "keys")}${query({ after: next })}`}>More keys</a>}
+    </p>
+    <form method="post" action={pathIn(c, "keys")} class="row">
+      <FormToken c={c} />
+      <Choice
+        label="New key"
+        name="kind"
+        options={[
+          ["secret", "secret: for your backend"],
+          ["publishable", "publishable: for browsers"],
+        ]}
+      />
+      <Field label="Name (optional)" name="name" placeholder="Backend" />
+      <button type="submit">Make key</button>
+    </form>
+  </section>
+);

@@ -1,0 +1,49 @@
+import type { Context } from "hono";
+import { createMiddleware } from "hono/factory";
+import { isFormToken } from "../access/admin-session.ts";
+import { PurserError } from "../errors.ts";
+import { limitBody } from "../http/body.ts";
+import type { DashboardEnv } from "./env.ts";
+import { adminTokenOf, findSession } from "./session.ts";
+
+/** Refuses a form that another site sent. Browsers say where it comes from; what says nothing is no browser. */
+export function assertSameOrigin(c: Context<DashboardEnv>): void {
+  const site = c.req.header("sec-fetch-site");
+  const origin = c.req.header("origin");
+  const isForeign =
+    site === undefined
+      ? origin !== undefined && (!URL.canParse(origin) || new URL(origin).host !== c.req.header("host"))
+      : site !== "same-origin" && site !== "none";
+  if (isForeign) throw new PurserError("forbidden", "The form was sent from another site.");
+}
+
+async function readForm(c: Context<DashboardEnv>): Promise<Record<string, string>> {
+  const fields: Record<string, string> = {};
+  for (const [name, value] of Object.entries(await c.req.parseBody())) {
+    // Browsers send a text area's line ends as CR LF.
+    if (typeof value === "string") fields[name] = value.replaceAll("\r\n", "\n");
+  }
+  return fields;
+}
+
+/** Lets in who is signed in, sends others to sign in; a form must come from this site and this session. */
+export const requireSignIn = createMiddleware<DashboardEnv>(async (c, next) => {
+  const session = await findSession(c);
+  if (session === null) {
+    const back = c.req.method === "GET" ? `?next=${encodeURIComponent(c.req.path)}` : "";
+    return c.redirect(`/admin/sign-in${back}`, 303);
+  }
+  c.set("session", session);
+  c.set("admin", { ...c.var.root, caller: { kind: "admin", by: session.by } });
+  c.set("form", {});
+  if (c.req.method !== "POST") return next();
+  assertSameOrigin(c);
+  return limitBody(c, async () => {
+    const form = await readForm(c);
+    if (!(await isFormToken(adminTokenOf(c.var.root.settings), session.sessionId, form._form ?? ""))) {
+      throw new PurserError("forbidden", "The form is not one of this session. Go back, reload the page, try again.");
+    }
+    c.set("form", form);
+    await next();
+  });
+});

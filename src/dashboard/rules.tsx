@@ -1,0 +1,14 @@
+import type { MatchRule } from "../amounts/match.ts";
+
+/** What a balance or pack pays for: `event`, `event · model`, or `* · model` for a rule that names a model alone. */
+export const Rules = ({ matches }: { matches: readonly MatchRule[] }) => (
+  <span class="rules">
+    {matches.length === 0 && <span class="soft">anything</span>}
+    {matches.map((rule) => (
+      <code>
+        {rule.event ?? "*"}
+        {rule.model === undefined ? null : ` · ${rule.model}`}
+      </code>
+    ))}
+  </span>
+);

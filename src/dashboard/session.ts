@@ -1,0 +1,57 @@
+import type { Context } from "hono";
+import { getCookie } from "hono/cookie";
+import { formToken, openSession } from "../access/admin-session.ts";
+import { verifyToken } from "../access/end-user.ts";
+import { endUserSetting } from "../access/end-user-setting.ts";
+import { PurserError } from "../errors.ts";
+import type { Settings } from "../settings.ts";
+import type { DashboardEnv, Session } from "./env.ts";
+
+export const COOKIE = "purser_session";
+
+/** Without an administrator's token in the settings there is no dashboard. */
+export function adminTokenOf(settings: Settings): string {
+  if (settings.adminToken === null) throw new PurserError("not_found", "There is nothing at this path.");
+  return settings.adminToken;
+}
+
+/** Who is signed in; null where a sign-in is needed. Throws `forbidden` where Cloudflare Access admits nobody. */
+export async function findSession(c: Context<DashboardEnv>): Promise<Session | null> {
+  const { settings } = c.var.root;
+  const adminToken = adminTokenOf(settings);
+  if (settings.access !== null) {
+    const { subject, by } = await accessUser(settings.access, c);
+    const sessionId = `access:${subject}`;
+    return { sessionId, formToken: await formToken(adminToken, sessionId), isByAccess: true, by };
+  }
+  const sessionId = await openSession(adminToken, getCookie(c, COOKIE) ?? "", c.var.world.now());
+  if (sessionId === null) return null;
+  return { sessionId, formToken: await formToken(adminToken, sessionId), isByAccess: false, by: "dashboard" };
+}
+
+interface AccessUser {
+  readonly subject: string;
+  /** The e-mail address that Access proved, or the subject of a service that has none. */
+  readonly by: string;
+}
+
+async function accessUser(access: NonNullable<Settings["access"]>, c: Context<DashboardEnv>): Promise<AccessUser> {
+  const setting = endUserSetting.safeParse({
+    type: "jwks",
+    url: `${access.teamUrl}/cdn-cgi/access/certs`,
+    issuer: access.teamUrl,
+    audience: access.audience,
+  });
+  const assertion = c.req.header("cf-access-jwt-assertion");
+  const refuse = (cause?: unknown) =>
+    new PurserError("forbidden", "Cloudflare Access has not admitted this request.", { cause });
+  if (!setting.success || assertion === undefined) throw refuse();
+  try {
+    const { sub, email } = await verifyToken(setting.data, assertion, c.var.world.now());
+    if (typeof sub !== "string" || sub === "") throw refuse();
+    return { subject: sub, by: typeof email === "string" && email !== "" ? email : sub };
+  } catch (error) {
+    if (error instanceof PurserError && error.code === "temporarily_unavailable") throw error;
+    throw refuse(error);
+  }
+}

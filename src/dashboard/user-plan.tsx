@@ -1,0 +1,84 @@
+import type { Context } from "hono";
+import type { Holdings } from "../credits/holdings.ts";
+import type { PlanOutput } from "../usage/answers.ts";
+import { Field, Hidden, Table } from "./components.tsx";
+import type { DashboardEnv } from "./env.ts";
+import type { Form } from "./form.ts";
+import { amount } from "./format.ts";
+import { pathIn } from "./layout.tsx";
+
+const WHY_SKIPPED: Readonly<Record<PlanOutput["skipped"][number]["reason"], string>> = {
+  revoked: "it is revoked",
+  expired: "it has expired",
+  depleted: "nothing remains of it",
+  no_match: "its rules do not cover the event",
+  wrong_unit: "the event carries nothing in its unit",
+  not_needed: "others pay before it",
+};
+
+interface PlanProps {
+  readonly c: Context<DashboardEnv>;
+  readonly form: Form;
+  readonly held: Holdings;
+  readonly plan: PlanOutput | undefined;
+}
+
+/** What would pay for an event: the plan, which changes nothing. */
+export const Plan = ({ c, form, held, plan }: PlanProps) => (
+  <section class="card" id="plan">
+    <h2>What would pay for an event?</h2>
+    <form method="get" action={`${pathIn(c, "users")}#plan`}>
+      <Hidden fields={{ userId: form.userId ?? "" }} />
+      <div class="row">
+        <Field label="Event" name="event" value={form.event} placeholder="chat.completed" required />
+        <Field label="Model (optional)" name="model" value={form.model} />
+      </div>
+      <div class="row">
+        <Field label="Count" name="count" value={form.count} placeholder="1" />
+        <Field label="Tokens" name="tokens" value={form.tokens} />
+        <Field label="Seconds" name="seconds" value={form.seconds} />
+        <Field label="Cents" name="cents" value={form.cents} />
+        <button type="submit" class="quiet">
+          Show
+        </button>
+      </div>
+    </form>
+    {plan !== undefined && <PlanResult held={held} plan={plan} />}
+  </section>
+);
+
+const PlanResult = ({ held, plan }: { held: Holdings; plan: PlanOutput }) => {
+  const nameOf = (balanceId: string) => {
+    const balance = held.balances.find((each) => each.balanceId === balanceId);
+    return balance === undefined ? balanceId : `${balance.packName}, ${balance.unit}`;
+  };
+  const short = Object.entries(plan.uncovered ?? {}).map(([unit, value]) => `${amount(value ?? 0)} ${unit}`);
+  return (
+    <>
+      <p class={`verdict ${plan.uncovered === null ? "yes" : "no"}`}>
+        {plan.uncovered === null ? "✓ All of it is covered." : `✗ Not covered: ${short.join(", ")}.`}
+      </p>
+      <Table
+        label="The plan"
+        head={["Balance", "Would pay", "Would keep"]}
+        empty="No balance would pay."
+        rows={plan.debits.map((debit) => [
+          nameOf(debit.balanceId),
+          <span class="num">
+            {amount(debit.amount)} {debit.unit}
+          </span>,
+          <span class="num">{amount(debit.remaining)}</span>,
+        ])}
+      />
+      {plan.skipped.length > 0 && (
+        <ul class="soft">
+          {plan.skipped.map((skipped) => (
+            <li>
+              {nameOf(skipped.balanceId)} would not pay: {WHY_SKIPPED[skipped.reason]}.
+            </li>
+          ))}
+        </ul>
+      )}
+    </>
+  );
+};
