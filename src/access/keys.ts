@@ -1,6 +1,6 @@
-import { and, eq, isNull, sql } from "drizzle-orm";
 import { openDb } from "../db/client.ts";
 import { apiKeys, environments } from "../db/schema.ts";
+import { all, type RowOf, select, statement } from "../db/sql.ts";
 import { sha256 } from "../lib/hash.ts";
 import type { Environment } from "../runtime.ts";
 
@@ -17,6 +17,18 @@ export interface KnownKey {
 
 /** `sk_live_…`, `pk_test_…`: what a key looks like before the database is asked. */
 const KEY = /^(sk|pk)_(live|test)_[0-9A-Za-z]{20,64}$/;
+
+const ofKey = { keyId: apiKeys.id, kind: apiKeys.kind };
+const ofEnvironment = {
+  environmentId: environments.id,
+  appId: environments.appId,
+  mode: environments.mode,
+  endUserAuth: environments.endUserAuth,
+};
+const selectKey = statement<{ hash: string }, RowOf<typeof ofKey & typeof ofEnvironment>>`
+  SELECT ${select(ofKey, "k")}, ${select(ofEnvironment, "e")}
+  FROM api_keys AS k JOIN environments AS e ON e.id = k.environment_id
+  WHERE k.hash = :hash AND k.revoked_at_ms IS NULL`;
 
 /** How long an isolate may go on believing what it read of a key: the bound on revocation that decisions.md gives. */
 const BELIEVED_MS = 30_000;
@@ -41,18 +53,7 @@ export async function findKey(d1: D1Database, key: string, nowMs: number): Promi
   if (remembered !== undefined && remembered.untilMs > nowMs) return remembered.key;
 
   const { db, bookmark } = openDb(d1, "first-primary");
-  const [row] = await db
-    .select({
-      keyId: sql<string>`${apiKeys.id}`.as("key_id"),
-      kind: apiKeys.kind,
-      environmentId: sql<number>`${environments.id}`.as("environment"),
-      appId: environments.appId,
-      mode: environments.mode,
-      endUserAuth: environments.endUserAuth,
-    })
-    .from(apiKeys)
-    .innerJoin(environments, eq(environments.id, apiKeys.environmentId))
-    .where(and(eq(apiKeys.hash, await sha256(key)), isNull(apiKeys.revokedAtMs)));
+  const [row] = await all(db, selectKey({ hash: await sha256(key) }));
   if (row === undefined) {
     memory.delete(key);
     return null;

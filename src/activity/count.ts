@@ -1,3 +1,6 @@
+import { statement } from "../db/sql.ts";
+import { DAY_MS } from "../lib/time.ts";
+
 /**
  * What happened by day, for the overview: counted in this isolate as it happens, and written to `daily_activity` behind
  * the answers, a few seconds later at the latest, so that no request writes or waits for it. What an isolate that ends
@@ -5,7 +8,6 @@
  */
 export type ActivityKind = "granted" | "spent" | "expiring" | "failed_grant" | "shortage" | "minted" | "opened";
 
-const DAY_MS = 86_400_000;
 const FLUSH_AFTER_MS = 2_000;
 /** A flush that was never heard of again, such as one whose request was ended by the platform. */
 const FORGOTTEN_AFTER_MS = 30_000;
@@ -27,20 +29,22 @@ export function countActivity(
   if (counts.size < COUNTS_MAX || counts.has(key)) counts.set(key, (counts.get(key) ?? 0) + amountSteps);
 }
 
+const addCounts = statement<{ rows: string }>`
+  INSERT INTO daily_activity (environment_id, kind, day, unit, amount)
+  SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, CAST(value ->> 4 AS INTEGER) FROM json_each(:rows) WHERE 1
+  ON CONFLICT (environment_id, kind, day, unit)
+  DO UPDATE SET amount = min(amount + excluded.amount, 4000000000000000000)`;
+
 /** Writes what was counted. Not sent again when it fails: the figures may then lack something, never hold it twice. */
 export async function flushActivity(d1: D1Database): Promise<void> {
   if (counts.size === 0) return;
   // JSON.parse of a key that `countActivity` wrote; the amount goes beside it.
   const rows = [...counts].map(([key, amount]) => [...(JSON.parse(key) as unknown[]), amount]);
   counts = new Map();
+  const { text, params } = addCounts({ rows: JSON.stringify(rows) });
   await d1
-    .prepare(
-      `INSERT INTO daily_activity (environment_id, kind, day, unit, amount)
-       SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, CAST(value ->> 4 AS INTEGER) FROM json_each(?) WHERE 1
-       ON CONFLICT (environment_id, kind, day, unit)
-       DO UPDATE SET amount = min(amount + excluded.amount, 4000000000000000000)`,
-    )
-    .bind(JSON.stringify(rows))
+    .prepare(text)
+    .bind(...params)
     .run();
 }
 

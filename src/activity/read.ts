@@ -1,6 +1,6 @@
-import { and, between, eq } from "drizzle-orm";
 import { fromSteps, UNITS, type Unit } from "../amounts/amount.ts";
 import { dailyActivity } from "../db/schema.ts";
+import { all, type RowOf, select, statement } from "../db/sql.ts";
 import { DAY_MS, iso } from "../lib/time.ts";
 import type { Ctx } from "../runtime.ts";
 import type { ActivityKind } from "./count.ts";
@@ -12,11 +12,19 @@ export interface Figure {
   readonly days: readonly { readonly date: string; readonly value: number }[];
 }
 
+const columns = { unit: dailyActivity.unit, day: dailyActivity.day, amount: dailyActivity.amount };
+const selectDays = statement<
+  { environmentId: number; kind: ActivityKind; firstDay: number; lastDay: number },
+  RowOf<typeof columns>
+>`
+  SELECT ${select(columns)} FROM daily_activity
+  WHERE environment_id = :environmentId AND kind = :kind AND day BETWEEN :firstDay AND :lastDay`;
+
 const isUnit = (text: string): text is Unit => UNITS.some((unit) => unit === text);
 
 /**
  * One kind of figure for `count` days from `firstMs` on, one for each unit that occurs, or a plain count. As counted
- * behind the answers (db/activity.ts): nearly complete, and seconds late.
+ * behind the answers (count.ts): nearly complete, and seconds late.
  */
 export async function readActivity(
   ctx: Ctx,
@@ -25,16 +33,8 @@ export async function readActivity(
   count: number,
 ): Promise<readonly Figure[]> {
   const first = Math.floor(firstMs / DAY_MS);
-  const rows = await ctx.db
-    .select()
-    .from(dailyActivity)
-    .where(
-      and(
-        eq(dailyActivity.environmentId, ctx.environment.id),
-        eq(dailyActivity.kind, kind),
-        between(dailyActivity.day, first, first + count - 1),
-      ),
-    );
+  const environmentId = ctx.environment.id;
+  const rows = await all(ctx.db, selectDays({ environmentId, kind, firstDay: first, lastDay: first + count - 1 }));
   const units = [...new Set(rows.map((row) => row.unit))];
   return (units.length === 0 ? [""] : units).map((unit) => {
     const byDay = new Map(rows.filter((row) => row.unit === unit).map((row) => [row.day, row.amount]));

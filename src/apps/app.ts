@@ -1,12 +1,17 @@
-import { and, asc, eq } from "drizzle-orm";
-import { apps, environments } from "../db/schema.ts";
+import { apps } from "../db/schema.ts";
+import { all, allColumns, select, statement } from "../db/sql.ts";
 import { PurserError } from "../errors.ts";
 import { assert } from "../lib/assert.ts";
 import type { Environment, Mode, RootCtx } from "../runtime.ts";
 
+export type AppRow = typeof apps.$inferSelect;
+
+const selectApp = statement<{ appId: string }, AppRow>`
+  SELECT ${select(allColumns(apps))} FROM apps WHERE id = :appId`;
+
 /** Throws `not_found` for an application that is not there. */
-export async function requireApp(root: RootCtx, appId: string): Promise<typeof apps.$inferSelect> {
-  const [app] = await root.db.select().from(apps).where(eq(apps.id, appId));
+export async function requireApp(root: RootCtx, appId: string): Promise<AppRow> {
+  const [app] = await all(root.db, selectApp({ appId }));
   if (app === undefined) throw new PurserError("not_found", "There is no such application.", { param: "appId" });
   return app;
 }
@@ -16,14 +21,14 @@ export interface StoredEnvironment extends Environment {
   readonly endUserAuth: string | null;
 }
 
+const selectEnvironment = statement<{ appId: string; mode: Mode }, StoredEnvironment>`
+  SELECT id, app_id AS "appId", mode, end_user_auth AS "endUserAuth"
+  FROM environments WHERE app_id = :appId AND mode = :mode`;
+
 /** One application's environment for a mode: both are made with it. Throws `not_found`. */
 export async function requireEnvironment(root: RootCtx, appId: string, mode: Mode): Promise<StoredEnvironment> {
-  const [found] = await root.db
-    .select()
-    .from(environments)
-    .where(and(eq(environments.appId, appId), eq(environments.mode, mode)))
-    .orderBy(asc(environments.id));
-  if (found !== undefined) return { id: found.id, appId, mode, endUserAuth: found.endUserAuth };
+  const [found] = await all(root.db, selectEnvironment({ appId, mode }));
+  if (found !== undefined) return found;
   await requireApp(root, appId);
   assert(false, "an application has both its environments");
 }

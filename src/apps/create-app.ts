@@ -1,22 +1,18 @@
-import { apps, environments } from "../db/schema.ts";
+import { batch, statement } from "../db/sql.ts";
 import { iso } from "../lib/time.ts";
-import type { RootCtx } from "../runtime.ts";
+import type { AdminCtx } from "../runtime.ts";
 import type { AppOutput } from "./answers.ts";
 import type { CreateAppInput } from "./schemas.ts";
 
+const insertApp = statement<{ appId: string; name: string; createdAtMs: number }>`
+  INSERT INTO apps (id, name, created_at_ms) VALUES (:appId, :name, :createdAtMs) ON CONFLICT DO NOTHING`;
+const insertEnvironments = statement<{ appId: string }>`
+  INSERT INTO environments (app_id, mode) VALUES (:appId, 'live'), (:appId, 'test') ON CONFLICT DO NOTHING`;
+
 /** Makes an application with its two environments, live and test. It has no keys yet. */
-export async function createApp(root: RootCtx, input: CreateAppInput): Promise<AppOutput> {
-  const id = root.newId("app_");
-  const createdAtMs = root.now();
-  await root.db.batch([
-    root.db.insert(apps).values({ id, name: input.name, createdAtMs }).onConflictDoNothing(),
-    root.db
-      .insert(environments)
-      .values([
-        { appId: id, mode: "live" },
-        { appId: id, mode: "test" },
-      ])
-      .onConflictDoNothing(),
-  ]);
-  return { appId: id, name: input.name, createdAt: iso(createdAtMs) };
+export async function createApp(admin: AdminCtx, { name }: CreateAppInput): Promise<AppOutput> {
+  const appId = admin.newId("app_");
+  const createdAtMs = admin.now();
+  await batch(admin.db, [insertApp({ appId, name, createdAtMs }), insertEnvironments({ appId })]);
+  return { appId, name, createdAt: iso(createdAtMs) };
 }

@@ -1,30 +1,42 @@
-import { apiKeys } from "../db/schema.ts";
+import { all, statement } from "../db/sql.ts";
 import { sha256 } from "../lib/hash.ts";
 import { iso } from "../lib/time.ts";
-import type { RootCtx } from "../runtime.ts";
+import type { AdminCtx } from "../runtime.ts";
 import type { CreateKeyOutput } from "./answers.ts";
 import { requireEnvironment } from "./app.ts";
 import type { CreateKeyInput } from "./schemas.ts";
 
 const HINT_CHARACTERS = 4;
 
+const insertKey = statement<{
+  hash: string;
+  keyId: string;
+  environmentId: number;
+  kind: CreateKeyInput["kind"];
+  hint: string;
+  name: string | null;
+  createdAtMs: number;
+}>`
+  INSERT INTO api_keys (hash, id, environment_id, kind, hint, name, created_at_ms)
+  VALUES (:hash, :keyId, :environmentId, :kind, :hint, :name, :createdAtMs) ON CONFLICT DO NOTHING`;
+
 /** Makes a key and answers it, for the only time: its SHA-256 is what stays. Throws `not_found`. */
-export async function createKey(root: RootCtx, appId: string, input: CreateKeyInput): Promise<CreateKeyOutput> {
-  const environment = await requireEnvironment(root, appId, input.mode);
+export async function createKey(admin: AdminCtx, appId: string, input: CreateKeyInput): Promise<CreateKeyOutput> {
+  const environment = await requireEnvironment(admin, appId, input.mode);
   const prefix = `${input.kind === "secret" ? "sk" : "pk"}_${input.mode}_`;
-  const key = root.newId(prefix);
+  const key = admin.newId(prefix);
   const row = {
     hash: await sha256(key),
-    id: root.newId("key_"),
+    keyId: admin.newId("key_"),
     environmentId: environment.id,
     kind: input.kind,
     hint: `${prefix}…${key.slice(-HINT_CHARACTERS)}`,
     name: input.name ?? null,
-    createdAtMs: root.now(),
+    createdAtMs: admin.now(),
   };
-  await root.db.insert(apiKeys).values(row).onConflictDoNothing();
+  await all(admin.db, insertKey(row));
   return {
-    keyId: row.id,
+    keyId: row.keyId,
     key,
     hint: row.hint,
     kind: input.kind,

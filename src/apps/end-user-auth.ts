@@ -1,8 +1,7 @@
-import { eq } from "drizzle-orm";
 import { readEndUserSetting } from "../access/end-user.ts";
 import { forgetKeys } from "../access/keys.ts";
-import { environments } from "../db/schema.ts";
-import type { Mode, RootCtx } from "../runtime.ts";
+import { all, statement } from "../db/sql.ts";
+import type { AdminCtx, Mode, RootCtx } from "../runtime.ts";
 import type { EndUserAuthOutput } from "./answers.ts";
 import { requireEnvironment } from "./app.ts";
 import type { SetEndUserAuthInput } from "./schemas.ts";
@@ -15,18 +14,21 @@ function present(appId: string, mode: Mode, stored: string | null): EndUserAuthO
   return { appId, mode, setting: shown };
 }
 
+const updateSetting = statement<{ environmentId: number; stored: string | null }>`
+  UPDATE environments SET end_user_auth = :stored WHERE id = :environmentId`;
+
 /**
  * Sets how end-user tokens are verified, or switches publishable keys' reading off with `setting: null`: here at once,
  * everywhere within 30 seconds. Throws `not_found`.
  */
 export async function setEndUserAuth(
-  root: RootCtx,
+  admin: AdminCtx,
   appId: string,
   input: SetEndUserAuthInput,
 ): Promise<EndUserAuthOutput> {
-  const environment = await requireEnvironment(root, appId, input.mode);
+  const environment = await requireEnvironment(admin, appId, input.mode);
   const stored = input.setting === null ? null : JSON.stringify(input.setting);
-  await root.db.update(environments).set({ endUserAuth: stored }).where(eq(environments.id, environment.id));
+  await all(admin.db, updateSetting({ environmentId: environment.id, stored }));
   forgetKeys();
   return present(appId, input.mode, stored);
 }

@@ -1,27 +1,26 @@
-import { and, eq, inArray, isNull, sql } from "drizzle-orm";
 import { forgetKeys } from "../access/keys.ts";
-import { apiKeys, environments } from "../db/schema.ts";
+import { batch, statement } from "../db/sql.ts";
 import { PurserError } from "../errors.ts";
-import type { RootCtx } from "../runtime.ts";
+import type { AdminCtx } from "../runtime.ts";
 import type { KeyOutput } from "./answers.ts";
 import { requireApp } from "./app.ts";
-import { presentKey, selectKeys } from "./list-keys.ts";
+import { type KeyRow, keyColumns, presentKey } from "./key.ts";
+
+const revoke = statement<{ appId: string; keyId: string; nowMs: number }>`
+  UPDATE api_keys SET revoked_at_ms = :nowMs
+  WHERE environment_id IN (SELECT id FROM environments WHERE app_id = :appId) AND id = :keyId AND revoked_at_ms IS NULL`;
+const selectKey = statement<{ appId: string; keyId: string }, KeyRow>`
+  SELECT ${keyColumns} FROM environments AS e JOIN api_keys AS k ON k.environment_id = e.id
+  WHERE e.app_id = :appId AND k.id = :keyId`;
 
 /**
  * Revokes a key: here at once, everywhere within 30 seconds, when the last isolate asks again. Again: as it was. Throws
  * `not_found`.
  */
-export async function revokeKey(root: RootCtx, appId: string, keyId: string): Promise<KeyOutput> {
-  const ofApp = root.db.select({ id: environments.id }).from(environments).where(eq(environments.appId, appId));
-  const [, [row]] = await root.db.batch([
-    root.db
-      .update(apiKeys)
-      .set({ revokedAtMs: sql`CAST(${root.now()} AS INTEGER)` })
-      .where(and(inArray(apiKeys.environmentId, ofApp), eq(apiKeys.id, keyId), isNull(apiKeys.revokedAtMs))),
-    selectKeys(root).where(and(eq(environments.appId, appId), eq(apiKeys.id, keyId))),
-  ]);
+export async function revokeKey(admin: AdminCtx, appId: string, keyId: string): Promise<KeyOutput> {
+  const [, [row]] = await batch(admin.db, [revoke({ appId, keyId, nowMs: admin.now() }), selectKey({ appId, keyId })]);
   forgetKeys();
   if (row !== undefined) return presentKey(row);
-  await requireApp(root, appId);
+  await requireApp(admin, appId);
   throw new PurserError("not_found", "The application has no such key.", { param: "keyId" });
 }

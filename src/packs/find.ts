@@ -1,6 +1,7 @@
 import { and, eq, getTableColumns, inArray, isNull, sql } from "drizzle-orm";
 import { selecting } from "../db/prepared.ts";
 import { creditPackItems, creditPacks } from "../db/schema.ts";
+import { allColumns, fragment, select, statement } from "../db/sql.ts";
 import type { Ctx } from "../runtime.ts";
 import { nameKey } from "./name.ts";
 
@@ -12,32 +13,31 @@ export interface Pack extends PackRow {
   readonly items: readonly PackItemRow[];
 }
 
-const appId = sql.placeholder("appId");
-const hasName = and(
-  eq(creditPacks.appId, appId),
-  eq(creditPacks.nameKey, sql.placeholder("nameKey")),
-  isNull(creditPacks.archivedAtMs),
-);
+/** A type, for an interface is no record of values. */
+type IdOrName = {
+  readonly appId: string;
+  readonly idOrName: string;
+  readonly nameKey: string;
+};
+
 // Two searches, each in its own index: SQLite would read every pack of the application for an OR of them.
-const ids = sql`(SELECT ${sql.placeholder("id")} UNION ALL SELECT ${creditPacks.id} FROM ${creditPacks} WHERE ${hasName})`;
-const selectPacks = selecting(
-  getTableColumns(creditPacks),
-  creditPacks,
-  and(eq(creditPacks.appId, appId), inArray(creditPacks.id, ids)),
-);
-const selectItems = selecting(
-  getTableColumns(creditPackItems),
-  creditPackItems,
-  and(eq(creditPackItems.appId, appId), inArray(creditPackItems.packId, ids)),
-);
+const ids = fragment`(
+  SELECT :idOrName
+  UNION ALL
+  SELECT id FROM credit_packs WHERE app_id = :appId AND name_key = :nameKey AND archived_at_ms IS NULL
+)`;
+const packsMeant = statement<IdOrName, PackRow>`
+  SELECT ${select(allColumns(creditPacks))} FROM credit_packs WHERE app_id = :appId AND id IN ${ids}`;
+const itemsMeant = statement<IdOrName, PackItemRow>`
+  SELECT ${select(allColumns(creditPackItems))} FROM credit_pack_items WHERE app_id = :appId AND pack_id IN ${ids}`;
 
 /**
  * The two statements that find a pack by its id, archived or not, or by the name of one that is not archived: for one
- * batch with whatever else the caller reads. `chooseFound` makes a pack of their answers.
+ * batch with whatever else the caller reads. `chooseFound` makes a pack of their rows.
  */
-export function findPackStatements(ctx: Pick<Ctx, "db" | "environment">, idOrName: string) {
-  const values = { appId: ctx.environment.appId, id: idOrName, nameKey: nameKey(idOrName) };
-  return [selectPacks(ctx.db, values), selectItems(ctx.db, values)] as const;
+export function selectPack(ctx: Pick<Ctx, "environment">, idOrName: string) {
+  const values = { appId: ctx.environment.appId, idOrName, nameKey: nameKey(idOrName) };
+  return [packsMeant(values), itemsMeant(values)] as const;
 }
 
 /** The pack meant by `idOrName`: an id is tried before a name (C7). Null when there is none. */
@@ -46,4 +46,28 @@ export function chooseFound(idOrName: string, packs: readonly PackRow[], items: 
   if (pack === undefined) return null;
   const own = items.filter((item) => item.packId === pack.id);
   return { ...pack, items: own.sort((a, b) => a.position - b.position) };
+}
+
+const appId = sql.placeholder("appId");
+const hasName = and(
+  eq(creditPacks.appId, appId),
+  eq(creditPacks.nameKey, sql.placeholder("nameKey")),
+  isNull(creditPacks.archivedAtMs),
+);
+const formerIds = sql`(SELECT ${sql.placeholder("id")} UNION ALL SELECT ${creditPacks.id} FROM ${creditPacks} WHERE ${hasName})`;
+const selectPacks = selecting(
+  getTableColumns(creditPacks),
+  creditPacks,
+  and(eq(creditPacks.appId, appId), inArray(creditPacks.id, formerIds)),
+);
+const selectItems = selecting(
+  getTableColumns(creditPackItems),
+  creditPackItems,
+  and(eq(creditPackItems.appId, appId), inArray(creditPackItems.packId, formerIds)),
+);
+
+/** As `selectPack`, for a batch of Drizzle's. It goes when the grant sends statements of ours. */
+export function findPackStatements(ctx: Pick<Ctx, "db" | "environment">, idOrName: string) {
+  const values = { appId: ctx.environment.appId, id: idOrName, nameKey: nameKey(idOrName) };
+  return [selectPacks(ctx.db, values), selectItems(ctx.db, values)] as const;
 }

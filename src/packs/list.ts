@@ -1,22 +1,23 @@
-import { and, asc, eq, inArray, sql } from "drizzle-orm";
 import { creditPackItems, creditPacks } from "../db/schema.ts";
+import { allColumns, batch, select, statement } from "../db/sql.ts";
 import type { RootCtx } from "../runtime.ts";
 import type { ListPacksOutput } from "./answers.ts";
+import type { PackItemRow, PackRow } from "./find.ts";
 import { presentPack } from "./pack.ts";
 
 const EVERY = -1;
 
+const selectPacks = statement<{ appId: string; limit: number }, PackRow>`
+  SELECT ${select(allColumns(creditPacks))} FROM credit_packs WHERE app_id = :appId ORDER BY id LIMIT :limit`;
+const selectItems = statement<{ appId: string; limit: number }, PackItemRow>`
+  SELECT ${select(allColumns(creditPackItems))} FROM credit_pack_items
+  WHERE app_id = :appId
+    AND pack_id IN (SELECT id FROM credit_packs WHERE app_id = :appId ORDER BY id LIMIT :limit)
+  ORDER BY pack_id, position`;
+
 /** The packs of an application, archived ones too, oldest first: all of them, or no more than `limit`. */
 export async function listPacks(root: RootCtx, appId: string, limit: number = EVERY): Promise<ListPacksOutput> {
-  const wanted = sql`(SELECT id FROM credit_packs WHERE app_id = ${appId} ORDER BY id LIMIT ${limit})`;
-  const [packs, items] = await root.db.batch([
-    root.db.select().from(creditPacks).where(eq(creditPacks.appId, appId)).orderBy(asc(creditPacks.id)).limit(limit),
-    root.db
-      .select()
-      .from(creditPackItems)
-      .where(and(eq(creditPackItems.appId, appId), inArray(creditPackItems.packId, wanted)))
-      .orderBy(asc(creditPackItems.packId), asc(creditPackItems.position)),
-  ]);
+  const [packs, items] = await batch(root.db, [selectPacks({ appId, limit }), selectItems({ appId, limit })]);
   const itemsOf = Map.groupBy(items, (item) => item.packId);
   return {
     packs: packs

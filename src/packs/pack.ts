@@ -1,36 +1,33 @@
-import { and, asc, eq } from "drizzle-orm";
 import { fromSteps, toSteps } from "../amounts/amount.ts";
 import { readRules } from "../amounts/match.ts";
 import { creditPackItems, creditPacks } from "../db/schema.ts";
+import { allColumns, batch, select, statement } from "../db/sql.ts";
 import { PurserError } from "../errors.ts";
 import { assert } from "../lib/assert.ts";
 import { iso } from "../lib/time.ts";
 import type { RootCtx } from "../runtime.ts";
 import type { PackOutput } from "./answers.ts";
-import { chooseFound, type Pack } from "./find.ts";
+import { chooseFound, type Pack, type PackItemRow, type PackRow } from "./find.ts";
 import type { CreatePackInput } from "./schemas.ts";
 
 export const packNotFound = () => new PurserError("not_found", "There is no such pack.", { param: "packId" });
 export const packNameTaken = (cause: unknown) =>
   new PurserError("pack_name_taken", "Another pack of the application has this name.", { param: "packName", cause });
 
-export const isPack = (appId: string, packId: string) => and(eq(creditPacks.appId, appId), eq(creditPacks.id, packId));
+const packById = statement<{ appId: string; packId: string }, PackRow>`
+  SELECT ${select(allColumns(creditPacks))} FROM credit_packs WHERE app_id = :appId AND id = :packId`;
+const itemsById = statement<{ appId: string; packId: string }, PackItemRow>`
+  SELECT ${select(allColumns(creditPackItems))} FROM credit_pack_items
+  WHERE app_id = :appId AND pack_id = :packId ORDER BY position`;
 
 /** The two statements that read one pack of an application, archived or not. */
-export function packStatements(root: RootCtx, appId: string, packId: string) {
-  return [
-    root.db.select().from(creditPacks).where(isPack(appId, packId)),
-    root.db
-      .select()
-      .from(creditPackItems)
-      .where(and(eq(creditPackItems.appId, appId), eq(creditPackItems.packId, packId)))
-      .orderBy(asc(creditPackItems.position)),
-  ] as const;
+export function selectPackById(appId: string, packId: string) {
+  return [packById({ appId, packId }), itemsById({ appId, packId })] as const;
 }
 
 /** Throws `not_found`. */
 export async function readPack(root: RootCtx, appId: string, packId: string): Promise<Pack> {
-  const [packs, items] = await root.db.batch(packStatements(root, appId, packId));
+  const [packs, items] = await batch(root.db, selectPackById(appId, packId));
   const pack = chooseFound(packId, packs, items);
   if (pack === null) throw packNotFound();
   return pack;

@@ -1,12 +1,11 @@
-import { type SQL, sql } from "drizzle-orm";
 import { constraintOf } from "../db/constraint.ts";
-import { write } from "../db/statement.ts";
+import { batch, fragment, statement } from "../db/sql.ts";
 import { invalid, temporarilyUnavailable } from "../errors.ts";
-import type { RootCtx } from "../runtime.ts";
+import type { AdminCtx } from "../runtime.ts";
 import type { PackOutput } from "./answers.ts";
 import { chooseFound, type Pack } from "./find.ts";
 import { nameKey } from "./name.ts";
-import { packNameTaken, packStatements, presentPack, readPack, storedItem } from "./pack.ts";
+import { packNameTaken, presentPack, readPack, selectPackById, storedItem } from "./pack.ts";
 import { LEGACY_FIELDS, type PatchPackInput } from "./schemas.ts";
 
 const ATTEMPTS_MAX = 5;
@@ -18,15 +17,15 @@ const ATTEMPTS_MAX = 5;
  * Throws `not_found`, `pack_name_taken`, `invalid_request` for what does not fit the pack as it is.
  */
 export async function patchPack(
-  root: RootCtx,
+  admin: AdminCtx,
   appId: string,
   packId: string,
   input: PatchPackInput,
 ): Promise<PackOutput> {
   for (let attempt = 1; attempt <= ATTEMPTS_MAX; attempt++) {
-    const pack = await readPack(root, appId, packId);
-    const revision = root.newId("rev_");
-    const changed = await land(root, pack, revision, decide(root, pack, input));
+    const pack = await readPack(admin, appId, packId);
+    const revision = admin.newId("rev_");
+    const changed = await land(admin, pack, revision, decide(admin, pack, input));
     if (changed?.revision === revision) return presentPack(changed);
   }
   throw temporarilyUnavailable("The pack is being changed by others; try again.");
@@ -38,8 +37,8 @@ interface Change {
   readonly items: readonly ReturnType<typeof storedItem>[] | null;
 }
 
-function decide(root: RootCtx, pack: Pack, input: PatchPackInput): Change {
-  const items = input.items === undefined ? null : keepIdentities(root, pack, input.items);
+function decide(admin: AdminCtx, pack: Pack, input: PatchPackInput): Change {
+  const items = input.items === undefined ? null : keepIdentities(admin, pack, input.items);
   const willHaveItems = (items ?? pack.items).length > 0;
   const name = input.packName ?? pack.name;
   const common = {
@@ -58,56 +57,56 @@ function decide(root: RootCtx, pack: Pack, input: PatchPackInput): Change {
   return { pack: { ...common, unit, matches, priority: input.priority ?? pack.priority }, items };
 }
 
-function keepIdentities(root: RootCtx, pack: Pack, items: NonNullable<PatchPackInput["items"]>) {
+function keepIdentities(admin: AdminCtx, pack: Pack, items: NonNullable<PatchPackInput["items"]>) {
   const known = new Set(pack.items.map((item) => item.id));
   return items.map((item, index) => {
     // Taken out of the set, so that a second item of the same identity is unknown as well.
     if (item.packItemId !== undefined && !known.delete(item.packItemId)) {
       throw invalid(`items[${index}].packItemId`, "is no item of this pack, or is named twice");
     }
-    return storedItem(item, item.packItemId ?? root.newId("cpi_"));
+    return storedItem(item, item.packItemId ?? admin.newId("cpi_"));
   });
 }
 
+const isAsRead = fragment`app_id = :appId AND id = :packId AND revision = :revisionRead`;
+const wasAsRead = fragment`EXISTS (SELECT 1 FROM credit_packs WHERE ${isAsRead})`;
+
+/** A type, for an interface is no record of values. */
+type PackAsRead = {
+  readonly appId: string;
+  readonly packId: string;
+  readonly revisionRead: string;
+};
+
+/** `items` null: they stay as they are. */
+const deleteItems = statement<PackAsRead & { items: string | null }>`
+  DELETE FROM credit_pack_items
+  WHERE app_id = :appId AND pack_id = :packId AND :items IS NOT NULL AND ${wasAsRead}`;
+const insertItems = statement<PackAsRead & { items: string | null }>`
+  INSERT INTO credit_pack_items (app_id, pack_id, position, id, amount_steps, unit, matches, priority)
+  SELECT :appId, :packId, item.key, item.value ->> 'id', item.value ->> 'amountSteps', item.value ->> 'unit',
+    item.value ->> 'matches', item.value ->> 'priority'
+  FROM json_each(:items) AS item WHERE ${wasAsRead}`;
+const updatePack = statement<PackAsRead & { pack: string; revision: string }>`
+  UPDATE credit_packs
+  SET name = :pack ->> 'name', name_key = :pack ->> 'nameKey', unit = :pack ->> 'unit',
+    default_expiry_days = :pack ->> 'defaultExpiryDays', matches = :pack ->> 'matches',
+    priority = :pack ->> 'priority', revision = :revision
+  WHERE ${isAsRead}`;
+
 /** One batch, held back unless the pack is still as it was read; answers the pack as it stands afterwards. */
-async function land(root: RootCtx, pack: Pack, revision: string, change: Change): Promise<Pack | null> {
-  // Named in full: json_each has an `id` of its own.
-  const isIt = sql`credit_packs.app_id = ${pack.appId} AND credit_packs.id = ${pack.id} AND revision = ${pack.revision}`;
-  const asRead = sql`EXISTS (SELECT 1 FROM credit_packs WHERE ${isIt})`;
+async function land(admin: AdminCtx, read: Pack, revision: string, change: Change): Promise<Pack | null> {
+  const asRead = { appId: read.appId, packId: read.id, revisionRead: read.revision };
+  const items = change.items === null ? null : JSON.stringify(change.items);
   try {
-    const results = await root.db.batch([
-      ...itemStatements(root, pack, change.items, asRead),
-      write(
-        root.db,
-        sql`
-        UPDATE credit_packs
-        SET name = value ->> 'name', name_key = value ->> 'nameKey', unit = value ->> 'unit',
-          default_expiry_days = value ->> 'defaultExpiryDays', matches = value ->> 'matches',
-          priority = value ->> 'priority', revision = ${revision}
-        FROM json_each(${JSON.stringify([change.pack])}) WHERE ${isIt}`,
-      ),
-      ...packStatements(root, pack.appId, pack.id),
+    const [, , , packs, packItems] = await batch(admin.db, [
+      deleteItems({ ...asRead, items }),
+      insertItems({ ...asRead, items }),
+      updatePack({ ...asRead, pack: JSON.stringify(change.pack), revision }),
+      ...selectPackById(read.appId, read.id),
     ]);
-    return chooseFound(pack.id, results[3], results[4]);
+    return chooseFound(read.id, packs, packItems);
   } catch (error) {
     throw constraintOf(error) === "credit_packs_name_key" ? packNameTaken(error) : error;
   }
-}
-
-function itemStatements(root: RootCtx, pack: Pack, items: Change["items"], asRead: SQL) {
-  const replaced = items === null ? sql`0` : asRead;
-  return [
-    write(
-      root.db,
-      sql`DELETE FROM credit_pack_items WHERE app_id = ${pack.appId} AND pack_id = ${pack.id} AND ${replaced}`,
-    ),
-    write(
-      root.db,
-      sql`
-      INSERT INTO credit_pack_items (app_id, pack_id, position, id, amount_steps, unit, matches, priority)
-      SELECT ${pack.appId}, ${pack.id}, key, value ->> 'id', value ->> 'amountSteps', value ->> 'unit',
-        value ->> 'matches', value ->> 'priority'
-      FROM json_each(${JSON.stringify(items ?? [])}) WHERE ${replaced}`,
-    ),
-  ] as const;
 }

@@ -1,0 +1,23 @@
+import { apiKeys, environments } from "../db/schema.ts";
+import { type RowOf, select } from "../db/sql.ts";
+import { iso } from "../lib/time.ts";
+import type { KeyOutput } from "./answers.ts";
+
+const ofKey = {
+  keyId: apiKeys.id,
+  name: apiKeys.name,
+  hint: apiKeys.hint,
+  kind: apiKeys.kind,
+  createdAtMs: apiKeys.createdAtMs,
+  revokedAtMs: apiKeys.revokedAtMs,
+};
+const ofEnvironment = { mode: environments.mode };
+
+/** What is shown of a key, for a SELECT from `api_keys AS k` and `environments AS e`. */
+export const keyColumns = `${select(ofKey, "k")}, ${select(ofEnvironment, "e")}`;
+export type KeyRow = RowOf<typeof ofKey & typeof ofEnvironment>;
+
+/** A key on the wire; never the key itself. */
+export function presentKey({ createdAtMs, revokedAtMs, ...shown }: KeyRow): KeyOutput {
+  return { ...shown, createdAt: iso(createdAtMs), revokedAt: revokedAtMs === null ? null : iso(revokedAtMs) };
+}
