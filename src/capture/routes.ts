@@ -17,7 +17,7 @@ const V1_PATHS = withSlash("/i/v1/analytics/events");
 const FLAG_PATHS = withSlash("/flags", "/decide");
 
 async function unpackedBody(c: Context<AppEnv>): Promise<unknown> {
-  return unpack(new Uint8Array(await c.req.arrayBuffer()), {
+  return unpack(c.var.bodyBytes, {
     contentType: c.req.header("content-type"),
     contentEncoding: c.req.header("content-encoding"),
   });

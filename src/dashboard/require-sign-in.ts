@@ -2,7 +2,7 @@ import type { Context } from "hono";
 import { createMiddleware } from "hono/factory";
 import { isFormToken } from "../access/admin-session.ts";
 import { PurserError } from "../errors.ts";
-import { limitBody } from "../http/body.ts";
+import { readForm } from "../http/body.ts";
 import type { DashboardEnv } from "./env.ts";
 import { adminTokenOf, findSession } from "./session.ts";
 
@@ -17,14 +17,9 @@ export function assertSameOrigin(c: Context<DashboardEnv>): void {
   if (isForeign) throw new PurserError("forbidden", "The form was sent from another site.");
 }
 
-async function readForm(c: Context<DashboardEnv>): Promise<Record<string, string>> {
-  const fields: Record<string, string> = {};
-  for (const [name, value] of Object.entries(await c.req.parseBody())) {
-    // Browsers send a text area's line ends as CR LF.
-    if (typeof value === "string") fields[name] = value.replaceAll("\r\n", "\n");
-  }
-  return fields;
-}
+/** Browsers send a text area's line ends as CR LF. */
+const withPlainLineEnds = (form: Record<string, string>): Record<string, string> =>
+  Object.fromEntries(Object.entries(form).map(([name, text]) => [name, text.replaceAll("\r\n", "\n")]));
 
 /** Lets in who is signed in, sends others to sign in; a form must come from this site and this session. */
 export const requireSignIn = createMiddleware<DashboardEnv>(async (c, next) => {
@@ -38,12 +33,10 @@ export const requireSignIn = createMiddleware<DashboardEnv>(async (c, next) => {
   c.set("form", {});
   if (c.req.method !== "POST") return next();
   assertSameOrigin(c);
-  return limitBody(c, async () => {
-    const form = await readForm(c);
-    if (!(await isFormToken(adminTokenOf(c.var.root.settings), session.sessionId, form._form ?? ""))) {
-      throw new PurserError("forbidden", "The form is not one of this session. Go back, reload the page, try again.");
-    }
-    c.set("form", form);
-    await next();
-  });
+  const form = withPlainLineEnds(await readForm(c.req.raw));
+  if (!(await isFormToken(adminTokenOf(c.var.root.settings), session.sessionId, form._form ?? ""))) {
+    throw new PurserError("forbidden", "The form is not one of this session. Go back, reload the page, try again.");
+  }
+  c.set("form", form);
+  return next();
 });

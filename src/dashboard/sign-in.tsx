@@ -3,7 +3,7 @@ import { deleteCookie, setCookie } from "hono/cookie";
 import { sealSession, sessionSeconds } from "../access/admin-session.ts";
 import { mayTryToSignIn } from "../access/sign-in-limit.ts";
 import { PurserError } from "../errors.ts";
-import { limitBody } from "../http/body.ts";
+import { readForm } from "../http/body.ts";
 import { equalSecrets } from "../lib/hash.ts";
 import { Field, Hidden } from "./components.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
@@ -37,12 +37,11 @@ async function assertNotTooOften(c: Context<DashboardEnv>): Promise<void> {
   });
 }
 
-async function checkToken(c: Context<DashboardEnv>): Promise<void> {
+async function checkToken(c: Context<DashboardEnv>, token: string): Promise<void> {
   assertSameOrigin(c);
   await assertNotTooOften(c);
-  const { token } = await c.req.parseBody();
   const adminToken = adminTokenOf(c.var.root.settings);
-  if (typeof token !== "string" || !(await equalSecrets(token, adminToken))) {
+  if (!(await equalSecrets(token, adminToken))) {
     throw new PurserError("invalid_key", "This is not the administrator's token.");
   }
 }
@@ -63,14 +62,13 @@ export const signInRoutes = () =>
       // Access has signed in whoever gets here.
       return settings.access === null ? signInPage(c, c.req.query("next")) : c.redirect("/admin/apps", 303);
     })
-    .post("/sign-in", limitBody, async (c) => {
+    .post("/sign-in", async (c) => {
       const { settings } = c.var.root;
       const adminToken = adminTokenOf(settings);
       if (settings.access !== null) throw new PurserError("forbidden", "Cloudflare Access signs in to this dashboard.");
-      const { next } = await c.req.parseBody();
-      const wanted = typeof next === "string" ? next : undefined;
+      const { next: wanted, token = "" } = await readForm(c.req.raw);
       try {
-        await checkToken(c);
+        await checkToken(c, token);
       } catch (error) {
         if (!(error instanceof PurserError)) throw error;
         for (const [name, value] of Object.entries(error.headers)) c.header(name, value);

@@ -1,5 +1,4 @@
 import type { Context } from "hono";
-import { HTTPException } from "hono/http-exception";
 import type { ContentfulStatusCode } from "hono/utils/http-status";
 import { constraintOf } from "../db/constraint.ts";
 import { errorStatus, PurserError, presentRefusal, refusalIn } from "../errors.ts";
@@ -26,10 +25,6 @@ export function logUnavailable({ code, fault }: PurserError, requestId: string):
 function asPurserError(error: unknown, requestId: string): PurserError {
   const refusal = refusalIn(error);
   if (refusal !== null) return refusal;
-  if (error instanceof HTTPException && error.status === 400) {
-    // Hono's validator found no JSON in the body.
-    return new PurserError("invalid_request", "The body is not valid JSON.", { param: "body", cause: error });
-  }
   logBug(error, requestId);
   return new PurserError("internal_error", "Something went wrong on our side.", { cause: error });
 }

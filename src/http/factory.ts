@@ -11,6 +11,10 @@ export interface AppEnv {
     world: World;
     /** A header that is an argument, such as a bookmark, and is malformed: refused when the shape of arguments is (W8). */
     malformedHeader?: PurserError;
+    /** Behind `limitBody`. */
+    bodyBytes: Uint8Array<ArrayBuffer>;
+    /** Behind `readBody`. */
+    bodyText: string;
     ctx: Ctx;
     /** For routes without a tenant, such as download links. */
     root: RootCtx;

@@ -1,43 +1,30 @@
-import type { Context } from "hono";
+import type { Context, Hono } from "hono";
 import { PurserError } from "../errors.ts";
 import { browsers } from "./cors.ts";
 import type { AppEnv } from "./factory.ts";
 
-/** What the fallback must know of an app: its routes, as Hono lists them. */
-interface Routed {
-  readonly routes: readonly { readonly method: string; readonly path: string; readonly handler: unknown }[];
+/** What is asked of an app: its router, and the methods that its routes name. */
+type Routed = Pick<Hono<AppEnv>, "router" | "routes">;
+
+/** Hono's name for the method of a middleware, which answers nothing by itself. */
+const ANY = "ALL";
+
+/** The methods that a path answers, in the order of the alphabet. */
+function methodsAt({ router, routes }: Routed, path: string): string[] {
+  const known = new Set(routes.map((route) => route.method).filter((method) => method !== ANY));
+  const matched = [...known].flatMap((method) => router.match(method, path)[0].map(([[, route]]) => route));
+  const methods = new Set(matched.map((route) => route.method).filter((method) => method !== ANY));
+  if (methods.size === 0) return [];
+  if (methods.has("GET")) methods.add("HEAD");
+  if (matched.some((route) => route.handler === browsers)) methods.add("OPTIONS");
+  return [...methods].sort();
 }
 
-/** `:name` stands for one segment, `:name{pattern}` for what the pattern says, all else for itself. */
-const matcher = (path: string): RegExp => {
-  const pattern = path.replace(/:[A-Za-z]+(?:\{([^}]*)\})?|[.+?^$()|[\]\\]/g, (found: string, within?: string) => {
-    if (!found.startsWith(":")) return `\\${found}`;
-    return within === undefined ? "[^/]+" : `(?:${within})`;
-  });
-  return new RegExp(`^${pattern}$`);
-};
-
-/** What an app answers: with which methods, and what of it to browsers. */
-function pathsOf({ routes }: Routed) {
-  return {
-    known: routes
-      .filter((route) => route.method !== "ALL" && !route.path.includes("*"))
-      .map((route) => ({ method: route.method, matches: matcher(route.path) })),
-    forBrowsers: routes.filter((route) => route.handler === browsers).map((route) => matcher(route.path)),
-  };
-}
-
-/** For a path that is known with another method 405 and `Allow`; for any other 404. An app's paths are read once, late. */
+/** For a path that is known with another method 405 and `Allow`; for any other 404. The app's own router is asked. */
 export function refuseUnrouted(app: Routed) {
-  let paths: ReturnType<typeof pathsOf> | undefined;
   return (c: Context<AppEnv>): never => {
-    paths ??= pathsOf(app);
-    const { known, forBrowsers } = paths;
-    const methods = new Set(known.filter((route) => route.matches.test(c.req.path)).map((route) => route.method));
-    if (methods.size === 0) throw new PurserError("not_found", "There is nothing at this path.");
-    if (methods.has("GET")) methods.add("HEAD");
-    if (forBrowsers.some((pattern) => pattern.test(c.req.path))) methods.add("OPTIONS");
-    const allow = [...methods].sort().join(", ");
+    const allow = methodsAt(app, c.req.path).join(", ");
+    if (allow === "") throw new PurserError("not_found", "There is nothing at this path.");
     throw new PurserError("method_not_allowed", `This path answers ${allow}.`, { headers: { Allow: allow } });
   };
 }

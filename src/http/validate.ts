@@ -1,7 +1,9 @@
 import { zValidator } from "@hono/zod-validator";
-import type { Context, ValidationTargets } from "hono";
+import type { Context } from "hono";
+import { createMiddleware } from "hono/factory";
 import type * as z from "zod";
-import { invalid } from "../errors.ts";
+import { invalid, PurserError } from "../errors.ts";
+import { parseExactJson } from "../lib/exact-json.ts";
 import { explain } from "./explain.ts";
 import type { AppEnv } from "./factory.ts";
 
@@ -23,11 +25,34 @@ function assertGivenOnce(values: object, issues: readonly z.core.$ZodIssue[]): v
   if (name !== undefined) throw invalid(String(name), "must be given once");
 }
 
-/** The one validator: what the schema refuses is thrown as `invalid_request` with the argument's name. */
-export function validate<Target extends keyof ValidationTargets, Schema extends z.ZodType>(
-  target: Target,
-  schema: Schema,
-) {
+interface JsonOf<Schema extends z.ZodType> {
+  readonly in: { readonly json: z.input<Schema> };
+  readonly out: { readonly json: z.output<Schema> };
+}
+
+/** Validates the text that `readBody` read. */
+function validateJson<Schema extends z.ZodType>(schema: Schema) {
+  return createMiddleware<AppEnv, string, JsonOf<Schema>>(async (c, next) => {
+    const value = parseBody(c.var.bodyText);
+    if (c.var.malformedHeader !== undefined) throw c.var.malformedHeader;
+    const result = schema.safeParse(value);
+    if (!result.success) throw explain(result.error.issues, "body");
+    // Hono's type of what is validated is `{}`: what a schema lets through is a value all the same.
+    c.req.addValidatedData("json", result.data as object);
+    await next();
+  });
+}
+
+function parseBody(text: string): unknown {
+  try {
+    // An amount is judged by its digits, which JSON.parse would round away.
+    return parseExactJson(text);
+  } catch (cause) {
+    throw new PurserError("invalid_request", "The body is not valid JSON.", { param: "body", cause });
+  }
+}
+
+function validateOther<Target extends "query" | "param", Schema extends z.ZodType>(target: Target, schema: Schema) {
   return zValidator(target, schema, (result, c) => {
     // The validator's types know no app; every route here is of this one.
     const { malformedHeader } = (c as Context<AppEnv>).var;
@@ -35,6 +60,22 @@ export function validate<Target extends keyof ValidationTargets, Schema extends 
     if (target === "query") assertDecodable(c.req.url);
     if (result.success) return;
     if (target === "query") assertGivenOnce(Object(result.data), result.error.issues);
-    throw explain(result.error.issues, target === "json" ? "body" : target);
+    throw explain(result.error.issues, target);
   });
+}
+
+/**
+ * The one validator: what the schema refuses is thrown as `invalid_request` with the argument's name. Of JSON it validates
+ * what `readBody` read.
+ */
+export function validate<Schema extends z.ZodType>(
+  target: "json",
+  schema: Schema,
+): ReturnType<typeof validateJson<Schema>>;
+export function validate<Target extends "query" | "param", Schema extends z.ZodType>(
+  target: Target,
+  schema: Schema,
+): ReturnType<typeof validateOther<Target, Schema>>;
+export function validate(target: "json" | "query" | "param", schema: z.ZodType) {
+  return target === "json" ? validateJson(schema) : validateOther(target, schema);
 }

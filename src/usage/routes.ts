@@ -1,10 +1,10 @@
 import * as z from "zod";
 import { requireSecretKey } from "../access/require-key.ts";
 import { errorStatus, presentRefusal } from "../errors.ts";
-import { readBody } from "../http/body.ts";
+import { readBody, readNoFields } from "../http/body.ts";
 import { logUnavailable } from "../http/errors.ts";
 import { createRoutes } from "../http/factory.ts";
-import { noFields, readNoFields } from "../http/no-fields.ts";
+import { noFields } from "../http/no-fields.ts";
 import { validate } from "../http/validate.ts";
 import type { EventListOutput } from "./answers.ts";
 import { commit } from "./commit.ts";
