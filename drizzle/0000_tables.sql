@@ -25,6 +25,7 @@ CREATE TABLE `api_keys` (
 ) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
 CREATE UNIQUE INDEX `api_keys_id` ON `api_keys` (`environment_id`,`id`);--> statement-breakpoint
+CREATE INDEX `api_keys_created` ON `api_keys` (`environment_id`,`created_at_ms`,`id`);--> statement-breakpoint
 CREATE TABLE `apps` (
 	`id` text PRIMARY KEY NOT NULL,
 	`name` text NOT NULL,
@@ -133,7 +134,7 @@ CREATE TABLE `credit_packs` (
 	`priority` integer DEFAULT 100 NOT NULL,
 	`created_at_ms` integer NOT NULL,
 	`archived_at_ms` integer,
-	`revision` text DEFAULT '' NOT NULL,
+	`version` integer DEFAULT 1 NOT NULL,
 	PRIMARY KEY(`app_id`, `id`)
 ) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
@@ -235,4 +236,17 @@ CREATE TABLE `usage_events` (
 	PRIMARY KEY(`environment_id`, `user_id`, `occurred_by_ms`, `seq`)
 ) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
-CREATE UNIQUE INDEX `usage_events_event_id` ON `usage_events` (`environment_id`,`event_id`);
+CREATE UNIQUE INDEX `usage_events_event_id` ON `usage_events` (`environment_id`,`event_id`);--> statement-breakpoint
+CREATE TABLE `admin_audit` (
+	`app_id` text NOT NULL,
+	`seq` integer NOT NULL,
+	`id` text NOT NULL,
+	`at_ms` integer NOT NULL,
+	`actor` text NOT NULL,
+	`action` text NOT NULL,
+	`target` text NOT NULL,
+	`details` text NOT NULL,
+	PRIMARY KEY(`app_id`, `seq`)
+) STRICT, WITHOUT ROWID;
+--> statement-breakpoint
+CREATE UNIQUE INDEX `admin_audit_id` ON `admin_audit` (`app_id`,`id`);

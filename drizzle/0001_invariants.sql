@@ -203,3 +203,33 @@ CREATE TRIGGER export_audit_no_delete BEFORE DELETE ON export_audit
 BEGIN
   SELECT RAISE(ABORT, 'export_audit_append_only');
 END;
+--> statement-breakpoint
+-- A pack is changed by whoever read its latest version.
+CREATE TRIGGER credit_packs_version BEFORE UPDATE ON credit_packs
+WHEN new.version <> old.version + 1
+BEGIN
+  SELECT RAISE(ABORT, 'credit_packs_version');
+END;
+--> statement-breakpoint
+CREATE TRIGGER admin_audit_seq_gapless BEFORE INSERT ON admin_audit
+WHEN new.seq <> 1 + coalesce((SELECT seq FROM admin_audit WHERE app_id = new.app_id ORDER BY seq DESC LIMIT 1), 0)
+BEGIN
+  SELECT RAISE(ABORT, 'admin_audit_seq_gapless');
+END;
+--> statement-breakpoint
+-- INSERT OR REPLACE fires no delete trigger, so it is stopped here.
+CREATE TRIGGER admin_audit_no_replace BEFORE INSERT ON admin_audit
+WHEN EXISTS (SELECT 1 FROM admin_audit WHERE app_id = new.app_id AND id = new.id)
+BEGIN
+  SELECT RAISE(ABORT, 'admin_audit_id');
+END;
+--> statement-breakpoint
+CREATE TRIGGER admin_audit_no_update BEFORE UPDATE ON admin_audit
+BEGIN
+  SELECT RAISE(ABORT, 'admin_audit_append_only');
+END;
+--> statement-breakpoint
+CREATE TRIGGER admin_audit_no_delete BEFORE DELETE ON admin_audit
+BEGIN
+  SELECT RAISE(ABORT, 'admin_audit_append_only');
+END;

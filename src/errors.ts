@@ -16,6 +16,7 @@ export const errorStatus = {
   idempotency_conflict: 409,
   reservation_closed: 409,
   pack_name_taken: 409,
+  changed_meanwhile: 409,
   payload_too_large: 413,
   rate_limited: 429,
   test_quota_exceeded: 429,
@@ -44,6 +45,7 @@ export const errorMeaning: Readonly<Record<ErrorCode, string>> = {
   idempotency_conflict: "The same id was used before with another body.",
   reservation_closed: "The reservation was settled already, another way.",
   pack_name_taken: "Another pack of the application that is not archived has this name.",
+  changed_meanwhile: "It was changed since the caller read it; `details` says how it stands.",
   payload_too_large: "The body is larger than 1 MiB.",
   rate_limited: "Too many requests; wait for `Retry-After` seconds.",
   test_quota_exceeded: "The application holds as many test-mode balances as it may.",
@@ -121,6 +123,11 @@ export function refusalIn(error: unknown): PurserError | null {
 /** `invalid_request` (400) that names the argument at fault. */
 export function invalid(param: string, message: string): PurserError {
   return new PurserError("invalid_request", message, { param });
+}
+
+/** `invalid_request` (400) for a cursor that is altered, or of another list. */
+export function invalidCursor(): PurserError {
+  return invalid("cursor", "is not a cursor that this list gave out");
 }
 
 /** `temporarily_unavailable` (503): nothing happened, or what happened lands once; the caller may try again. */

@@ -6,7 +6,9 @@ import { setEndUserAuth } from "../apps/end-user-auth.ts";
 import { listApps } from "../apps/list-apps.ts";
 import { listKeys } from "../apps/list-keys.ts";
 import { revokeKey } from "../apps/revoke-key.ts";
-import { createAppInput, createKeyInput, setEndUserAuthInput } from "../apps/schemas.ts";
+import { createAppInput, createKeyInput, listKeysInput, setEndUserAuthInput } from "../apps/schemas.ts";
+import { listAudit } from "../audit/list.ts";
+import { listAuditInput } from "../audit/schemas.ts";
 import { adjust } from "../credits/adjust.ts";
 import { adjustInput } from "../credits/schemas.ts";
 import { readBody, readNoFields } from "../http/body.ts";
@@ -17,6 +19,7 @@ import { archivePack } from "../packs/archive.ts";
 import { createPack } from "../packs/create.ts";
 import { listPacks } from "../packs/list.ts";
 import { patchPack } from "../packs/patch.ts";
+import { restorePack } from "../packs/restore.ts";
 import { createPackInput, patchPackInput } from "../packs/schemas.ts";
 
 export const adminRoutes = createRoutes()
@@ -27,7 +30,9 @@ export const adminRoutes = createRoutes()
   .post("/apps/:appId/keys", requireAdmin, readBody, validate("json", createKeyInput), async (c) =>
     c.json(await createKey(c.var.admin, c.req.param("appId"), c.req.valid("json"))),
   )
-  .get("/apps/:appId/keys", requireAdmin, async (c) => c.json(await listKeys(c.var.admin, c.req.param("appId"))))
+  .get("/apps/:appId/keys", requireAdmin, validate("query", listKeysInput), async (c) =>
+    c.json(await listKeys(c.var.admin, c.req.param("appId"), c.req.valid("query"))),
+  )
   .delete("/apps/:appId/keys/:keyId", requireAdmin, async (c) =>
     c.json(await revokeKey(c.var.admin, c.req.param("appId"), c.req.param("keyId"))),
   )
@@ -48,6 +53,13 @@ export const adminRoutes = createRoutes()
   .post("/apps/:appId/packs/:packId/archive", requireAdmin, readNoFields, validate("json", noFields), async (c) =>
     c.json(await archivePack(c.var.admin, c.req.param("appId"), c.req.param("packId"))),
   )
+  .post("/apps/:appId/packs/:packId/restore", requireAdmin, readNoFields, validate("json", noFields), async (c) =>
+    c.json(await restorePack(c.var.admin, c.req.param("appId"), c.req.param("packId"))),
+  )
+  .get("/apps/:appId/audit", requireAdmin, validate("query", listAuditInput), async (c) => {
+    const { id } = await requireApp(c.var.admin, c.req.param("appId"));
+    return c.json(await listAudit(c.var.admin, id, c.req.valid("query")));
+  })
   .post("/balances/:balanceId/adjust", requireAdmin, readBody, validate("json", adjustInput), async (c) =>
     c.json(await adjust(c.var.admin, { balanceId: c.req.param("balanceId"), ...c.req.valid("json") })),
   );

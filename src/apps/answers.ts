@@ -32,7 +32,10 @@ export const key = z
   .meta({ id: "ApiKey" });
 export type KeyOutput = z.infer<typeof key>;
 
-export const listKeysOutput = z.strictObject({ keys: z.array(key) });
+export const listKeysOutput = z.strictObject({
+  keys: z.array(key),
+  nextCursor: z.string().nullable().describe("Continues the list; null at its end."),
+});
 export type ListKeysOutput = z.infer<typeof listKeysOutput>;
 
 /** The setting as it may be shown: without the secret. */

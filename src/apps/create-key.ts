@@ -1,4 +1,5 @@
-import { all, statement } from "../db/sql.ts";
+import { auditStatement, newAct } from "../audit/audit-statement.ts";
+import { batch, statement } from "../db/sql.ts";
 import { sha256 } from "../lib/hash.ts";
 import { iso } from "../lib/time.ts";
 import type { AdminCtx } from "../runtime.ts";
@@ -8,6 +9,7 @@ import type { CreateKeyInput } from "./schemas.ts";
 
 const HINT_CHARACTERS = 4;
 
+const audit = auditStatement<{ hash: string }>("NOT EXISTS (SELECT 1 FROM api_keys WHERE hash = :hash)");
 const insertKey = statement<{
   hash: string;
   keyId: string;
@@ -34,13 +36,15 @@ export async function createKey(admin: AdminCtx, appId: string, input: CreateKey
     name: input.name ?? null,
     createdAtMs: admin.now(),
   };
-  await all(admin.db, insertKey(row));
+  const { kind, mode } = input;
+  const act = newAct(admin, { appId, action: "key.created", target: row.keyId, details: { kind, mode } });
+  await batch(admin.db, [audit({ ...act, hash: row.hash }), insertKey(row)]);
   return {
     keyId: row.keyId,
     key,
     hint: row.hint,
-    kind: input.kind,
-    mode: input.mode,
+    kind,
+    mode,
     createdAt: iso(row.createdAtMs),
   };
 }

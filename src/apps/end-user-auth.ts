@@ -1,6 +1,7 @@
 import { readEndUserSetting } from "../access/end-user.ts";
 import { forgetKeys } from "../access/keys.ts";
-import { all, statement } from "../db/sql.ts";
+import { auditStatement, isLatest, newAct } from "../audit/audit-statement.ts";
+import { batch, statement } from "../db/sql.ts";
 import type { AdminCtx, Mode, RootCtx } from "../runtime.ts";
 import type { EndUserAuthOutput } from "./answers.ts";
 import { requireEnvironment } from "./app.ts";
@@ -14,8 +15,11 @@ function present(appId: string, mode: Mode, stored: string | null): EndUserAuthO
   return { appId, mode, setting: shown };
 }
 
-const updateSetting = statement<{ environmentId: number; stored: string | null }>`
-  UPDATE environments SET end_user_auth = :stored WHERE id = :environmentId`;
+const audit = auditStatement<{ environmentId: number; stored: string | null }>(
+  "EXISTS (SELECT 1 FROM environments WHERE id = :environmentId AND end_user_auth IS NOT :stored)",
+);
+const updateSetting = statement<{ environmentId: number; stored: string | null; appId: string; actId: string }>`
+  UPDATE environments SET end_user_auth = :stored WHERE id = :environmentId AND ${isLatest}`;
 
 /**
  * Sets how end-user tokens are verified, or switches publishable keys' reading off with `setting: null`: here at once,
@@ -28,7 +32,10 @@ export async function setEndUserAuth(
 ): Promise<EndUserAuthOutput> {
   const environment = await requireEnvironment(admin, appId, input.mode);
   const stored = input.setting === null ? null : JSON.stringify(input.setting);
-  await all(admin.db, updateSetting({ environmentId: environment.id, stored }));
+  const details = { mode: input.mode, type: input.setting?.type ?? null };
+  const act = newAct(admin, { appId, action: "end_user_auth.set", target: appId, details });
+  const values = { ...act, environmentId: environment.id, stored };
+  await batch(admin.db, [audit(values), updateSetting(values)]);
   forgetKeys();
   return present(appId, input.mode, stored);
 }

@@ -1,14 +1,17 @@
 import { forgetKeys } from "../access/keys.ts";
-import { batch, statement } from "../db/sql.ts";
+import { auditStatement, newAct } from "../audit/audit-statement.ts";
+import { batch, fragment, statement } from "../db/sql.ts";
 import { PurserError } from "../errors.ts";
 import type { AdminCtx } from "../runtime.ts";
 import type { KeyOutput } from "./answers.ts";
 import { requireApp } from "./app.ts";
 import { type KeyRow, keyColumns, presentKey } from "./key.ts";
 
+const isInForce = fragment`environment_id IN (SELECT id FROM environments WHERE app_id = :appId) AND id = :keyId
+  AND revoked_at_ms IS NULL`;
+const audit = auditStatement<{ keyId: string }>(`EXISTS (SELECT 1 FROM api_keys WHERE ${isInForce})`);
 const revoke = statement<{ appId: string; keyId: string; nowMs: number }>`
-  UPDATE api_keys SET revoked_at_ms = :nowMs
-  WHERE environment_id IN (SELECT id FROM environments WHERE app_id = :appId) AND id = :keyId AND revoked_at_ms IS NULL`;
+  UPDATE api_keys SET revoked_at_ms = :nowMs WHERE ${isInForce}`;
 const selectKey = statement<{ appId: string; keyId: string }, KeyRow>`
   SELECT ${keyColumns} FROM environments AS e JOIN api_keys AS k ON k.environment_id = e.id
   WHERE e.app_id = :appId AND k.id = :keyId`;
@@ -18,7 +21,11 @@ const selectKey = statement<{ appId: string; keyId: string }, KeyRow>`
  * `not_found`.
  */
 export async function revokeKey(admin: AdminCtx, appId: string, keyId: string): Promise<KeyOutput> {
-  const [, [row]] = await batch(admin.db, [revoke({ appId, keyId, nowMs: admin.now() }), selectKey({ appId, keyId })]);
+  const [, , [row]] = await batch(admin.db, [
+    audit({ ...newAct(admin, { appId, action: "key.revoked", target: keyId }), keyId }),
+    revoke({ appId, keyId, nowMs: admin.now() }),
+    selectKey({ appId, keyId }),
+  ]);
   forgetKeys();
   if (row !== undefined) return presentKey(row);
   await requireApp(admin, appId);

@@ -1,15 +1,18 @@
 import * as z from "zod";
 import { endUserSetting } from "../access/end-user-setting.ts";
-import { identifier } from "../http/fields.ts";
+import { cursor, displayName, queryInteger } from "../http/fields.ts";
 
 export const mode = z.enum(["live", "test"]);
 export const kind = z.enum(["secret", "publishable"]);
 
-export const createAppInput = z.strictObject({ name: identifier() });
+export const createAppInput = z.strictObject({ name: displayName() });
 export type CreateAppInput = z.infer<typeof createAppInput>;
 
-export const createKeyInput = z.strictObject({ kind, mode, name: identifier().optional() });
+export const createKeyInput = z.strictObject({ kind, mode, name: displayName().optional() });
 export type CreateKeyInput = z.infer<typeof createKeyInput>;
+
+export const listKeysInput = z.object({ limit: queryInteger(1, 500).default(100), cursor: cursor.optional() });
+export type ListKeysInput = z.infer<typeof listKeysInput>;
 
 export const setEndUserAuthInput = z.strictObject({
   mode,

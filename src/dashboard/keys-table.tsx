@@ -39,8 +39,8 @@ export const Keys = ({ c, keys, next }: KeysProps) => (
       ])}
     />
     <p>
-      {filled(c.req.query(), "after") !== undefined && <a href={pathIn(c, "keys")}>First keys</a>}{" "}
-      {next !== null && <a href={`${pathIn(c, "keys")}${query({ after: next })}`}>More keys</a>}
+      {filled(c.req.query(), "cursor") !== undefined && <a href={pathIn(c, "keys")}>First keys</a>}{" "}
+      {next !== null && <a href={`${pathIn(c, "keys")}${query({ cursor: next })}`}>More keys</a>}
     </p>
     <form method="post" action={pathIn(c, "keys")} class="row">
       <FormToken c={c} />

@@ -2,7 +2,7 @@ import type { Context } from "hono";
 import type { CreateKeyOutput } from "../apps/answers.ts";
 import { createKey } from "../apps/create-key.ts";
 import { readEndUserAuth, setEndUserAuth } from "../apps/end-user-auth.ts";
-import { keysPage as readKeys } from "../apps/list-keys.ts";
+import { listKeys } from "../apps/list-keys.ts";
 import { revokeKey } from "../apps/revoke-key.ts";
 import { createKeyInput, setEndUserAuthInput } from "../apps/schemas.ts";
 import { type TokenTest, testUserToken } from "../apps/test-user-token.ts";
@@ -28,8 +28,9 @@ interface Outcome {
 }
 
 async function keysPage(c: Context<DashboardEnv>, outcome: Outcome = {}) {
-  const { id, appId, mode } = c.var.ctx.environment;
-  const listed = await readKeys(c.var.root, id, SHOWN_MAX, c.req.query("after"));
+  const { appId, mode } = c.var.ctx.environment;
+  const wanted = { limit: SHOWN_MAX, cursor: filled(c.req.query(), "cursor") };
+  const listed = await listKeys(c.var.root, appId, wanted, mode);
   const told = TOLD[c.req.query("told") ?? ""];
   return page(
     c,
@@ -52,7 +53,7 @@ async function keysPage(c: Context<DashboardEnv>, outcome: Outcome = {}) {
           </dd>
         </dl>
       </section>
-      <Keys c={c} keys={listed.keys} next={listed.next} />
+      <Keys c={c} keys={listed.keys} next={listed.nextCursor} />
       <TokenSetting c={c} setting={(await readEndUserAuth(c.var.root, appId, mode)).setting} />
       <TokenTester c={c} test={outcome.test} />
     </>,

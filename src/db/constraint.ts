@@ -12,6 +12,7 @@ const REFUSALS = {
   credit_ledger_seq_gapless: "credit_ledger_seq_gapless",
   credit_ledger_follows_balance: "credit_ledger_follows_balance",
   environments_test_quota: "environments_test_quota",
+  credit_packs_version: "credit_packs_version",
   credit_packs_name_key: "credit_packs.app_id, credit_packs.name_key",
   usage_events_event_id: "usage_events.environment_id, usage_events.event_id",
   usage_events_primary_key: "usage_events.environment_id, usage_events.user_id, usage_events.occurred_by_ms",

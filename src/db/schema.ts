@@ -50,6 +50,7 @@ export const apiKeys = sqliteTable(
   },
   (t) => [
     uniqueIndex("api_keys_id").on(t.environmentId, t.id),
+    index("api_keys_created").on(t.environmentId, t.createdAtMs, t.id),
     check("api_keys_kind", sql`${t.kind} IN ('secret', 'publishable')`),
   ],
 );
@@ -69,8 +70,8 @@ export const creditPacks = sqliteTable(
     priority: integer("priority").notNull().default(100),
     createdAtMs: integer("created_at_ms").notNull(),
     archivedAtMs: integer("archived_at_ms"),
-    /** Made anew with every change: what a change compares, and what it knows itself by when it is sent again. */
-    revision: text("revision").notNull().default(""),
+    /** One more with each change, archiving and restoring: what a change compares. */
+    version: integer("version").notNull().default(1),
   },
   (t) => [
     primaryKey({ columns: [t.appId, t.id] }),
@@ -377,4 +378,24 @@ export const dailyActivity = sqliteTable(
     amount: integer("amount").notNull(),
   },
   (t) => [primaryKey({ columns: [t.environmentId, t.kind, t.day, t.unit] })],
+);
+
+/** Append-only: every act of administration, one row in the batch of its effect. */
+export const adminAudit = sqliteTable(
+  "admin_audit",
+  {
+    appId: text("app_id").notNull(),
+    /** Gapless per application, from 1. */
+    seq: integer("seq").notNull(),
+    /** Made before the write: what an act that is sent twice is known by. */
+    id: text("id").notNull(),
+    atMs: integer("at_ms").notNull(),
+    /** Who acted: an e-mail address or subject, a name given at sign-in, or `api`. */
+    by: text("actor").notNull(),
+    action: text("action").notNull(),
+    target: text("target").notNull(),
+    /** JSON object: no secret, no user id, no free text. */
+    details: text("details").notNull(),
+  },
+  (t) => [primaryKey({ columns: [t.appId, t.seq] }), uniqueIndex("admin_audit_id").on(t.appId, t.id)],
 );

@@ -27,6 +27,14 @@ export function identifier(codePointsMax = 200) {
     .meta({ minLength: 1, maxLength: codePointsMax });
 }
 
+/** A name that the administrator gives to something: neither blank, nor with white space at its beginning or end. */
+export function displayName() {
+  return identifier().refine((text) => text.trim() === text, "must not begin or end with white space");
+}
+
+/** Where a list goes on, as the page before it said. */
+export const cursor = z.string().min(1, "must not be empty").describe("The `nextCursor` of the page before.");
+
 /** Free text for people: up to `codePointsMax` code points, well-formed, no NUL (SQLite's text functions end there). */
 export function freeText(codePointsMax = 2_000) {
   return z

@@ -22,6 +22,7 @@ export const pack = z
     priority: z.number().nullable(),
     createdAt: time,
     archivedAt: time.nullable(),
+    version: z.int().describe("One more with each change, archiving and restoring."),
   })
   .meta({ id: "CreditPack" });
 export type PackOutput = z.infer<typeof pack>;

@@ -1,3 +1,4 @@
+import { auditStatement, newAct } from "../audit/audit-statement.ts";
 import { constraintOf } from "../db/constraint.ts";
 import { batch, fragment, statement } from "../db/sql.ts";
 import { assert } from "../lib/assert.ts";
@@ -11,17 +12,18 @@ import type { CreatePackInput } from "./schemas.ts";
 /** Sent again after a lost answer, each statement finds the pack there and leaves it. */
 const isNew = fragment`NOT EXISTS (SELECT 1 FROM credit_packs WHERE app_id = :appId AND id = :packId)`;
 
+const audit = auditStatement<{ packId: string }>(isNew);
 const insertItems = statement<{ appId: string; packId: string; items: string }>`
   INSERT INTO credit_pack_items (app_id, pack_id, position, id, amount_steps, unit, matches, priority)
   SELECT :appId, :packId, key, value ->> 'id', value ->> 'amountSteps', value ->> 'unit', value ->> 'matches',
     value ->> 'priority'
   FROM json_each(:items) WHERE ${isNew}`;
 
-const insertPack = statement<{ appId: string; packId: string; pack: string; revision: string }>`
+const insertPack = statement<{ appId: string; packId: string; pack: string }>`
   INSERT INTO credit_packs
-    (app_id, id, name, name_key, default_expiry_days, unit, matches, priority, created_at_ms, revision)
+    (app_id, id, name, name_key, default_expiry_days, unit, matches, priority, created_at_ms)
   SELECT :appId, :packId, :pack ->> 'name', :pack ->> 'nameKey', :pack ->> 'defaultExpiryDays', :pack ->> 'unit',
-    :pack ->> 'matches', :pack ->> 'priority', :pack ->> 'createdAtMs', :revision
+    :pack ->> 'matches', :pack ->> 'priority', :pack ->> 'createdAtMs'
   WHERE ${isNew}`;
 
 /** Makes a pack of an application that exists, with its items or with a unit of its own. Throws `pack_name_taken`. */
@@ -37,10 +39,12 @@ export async function createPack(admin: AdminCtx, appId: string, input: CreatePa
     createdAtMs: admin.now(),
   });
   const items = JSON.stringify(input.items.map((item) => storedItem(item, admin.newId("cpi_"))));
+  const act = newAct(admin, { appId, action: "pack.created", target: packId, details: { version: 1 } });
   try {
-    const [, , packs, packItems] = await batch(admin.db, [
+    const [, , , packs, packItems] = await batch(admin.db, [
+      audit({ ...act, packId }),
       insertItems({ appId, packId, items }),
-      insertPack({ appId, packId, pack, revision: admin.newId("rev_") }),
+      insertPack({ appId, packId, pack }),
       ...selectPackById(appId, packId),
     ]);
     const created = chooseFound(packId, packs, packItems);

@@ -59,5 +59,6 @@ export function presentPack(pack: Pack): PackOutput {
     priority: isLegacy ? pack.priority : null,
     createdAt: iso(pack.createdAtMs),
     archivedAt: pack.archivedAtMs === null ? null : iso(pack.archivedAtMs),
+    version: pack.version,
   };
 }

@@ -1,14 +1,14 @@
 import * as z from "zod";
 import { toSteps } from "../amounts/amount.ts";
 import { matchRule, unit } from "../amounts/schemas.ts";
-import { anyNumber, identifier } from "../http/fields.ts";
+import { anyNumber, displayName, identifier } from "../http/fields.ts";
 
 const ITEMS_MAX = 100;
 const RULES_MAX = 100;
 const PRIORITY_MAX = 1_000_000;
 const EXPIRY_DAYS_MAX = 36_500;
 
-const packName = identifier().describe("Unique among the application's packs that are not archived, in any case.");
+const packName = displayName().describe("Unique among the application's packs that are not archived, in any case.");
 const matches = z.array(matchRule).max(RULES_MAX, `must have at most ${RULES_MAX} rules`);
 const priority = z
   .int("must be a whole number")
@@ -68,6 +68,11 @@ export const createPackInput = z
 export type CreatePackInput = z.infer<typeof createPackInput>;
 
 export const patchPackInput = z.strictObject({
+  version: z
+    .int("must be a whole number")
+    .min(1, "must be at least 1")
+    .optional()
+    .describe("As the caller read it: if the pack has changed since, nothing is changed."),
   packName: packName.optional(),
   defaultExpiryDays,
   items: listOf(keptItem).optional().describe("The whole new list."),

@@ -98,7 +98,7 @@ export function errorCodes(operation: Operation): ErrorCode[] {
   // and refused as one; an id in a path that names nothing is not found.
   // A POST that takes no fields still weighs what is sent with it, and refuses a field.
   const hasBody = operation.body !== undefined || operation.method === "post";
-  if (hasBody || isKeyed(operation)) codes.add("invalid_request");
+  if (hasBody || operation.query !== undefined || isKeyed(operation)) codes.add("invalid_request");
   if (hasBody) codes.add("payload_too_large");
   return (Object.keys(errorStatus) as ErrorCode[]).filter((code) => codes.has(code));
 }

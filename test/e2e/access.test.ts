@@ -69,6 +69,24 @@ describe("the dashboard behind Cloudflare Access", () => {
     expect((await post(mine, _form)).status).toBe(303);
   });
 
+  it("names in the audit the e-mail address that Access proved, or the subject of who has none", async () => {
+    const madeBy = async (who: object) => {
+      const assertion = await signToken(signing, { iss: issuer, aud: [AUDIENCE], sub: "admin-7", ...who });
+      const _form = /name="_form" value="([^"]+)"/.exec(await (await open(assertion)).text())?.[1] ?? "";
+      const made = await open(assertion, { method: "POST", body: new URLSearchParams({ _form, name: "Audited" }) });
+      const appId = /app_\w+/.exec(made.headers.get("location") ?? "")?.[0];
+      const headers = { authorization: `Bearer ${ADMIN_TOKEN}` };
+      return (await (await fetch(`${server.url}/api/v1/admin/apps/${appId}/audit`, { headers })).json()) as object;
+    };
+    for (const [who, by] of [
+      [{ email: "admin@example.com" }, "admin@example.com"],
+      [{ email: "" }, "admin-7"],
+      [{}, "admin-7"],
+    ] as const) {
+      expect(await madeBy(who)).toMatchObject({ entries: [{ by, action: "app.created" }], nextCursor: null });
+    }
+  });
+
   it("leaves the administration API to the administrator's token", async () => {
     const headers = { authorization: `Bearer ${ADMIN_TOKEN}` };
     expect((await fetch(`${server.url}/api/v1/admin/apps`, { headers })).status).toBe(200);

@@ -64,4 +64,13 @@ export const adminOperations: readonly Operation[] = [
       return () => admin(scene, "POST", `${path}/archive`);
     },
   },
+  {
+    name: "restoring of a pack",
+    isIdempotent: true,
+    prepare: async (scene) => {
+      const path = await makePack(scene);
+      await done(admin(scene, "POST", `${path}/archive`));
+      return () => admin(scene, "POST", `${path}/restore`);
+    },
+  },
 ];

@@ -27,6 +27,8 @@ const ROUTES: readonly Route[] = [
   { method: "GET", path: "/apps/app_none/packs" },
   { method: "PATCH", path: "/apps/app_none/packs/cpk_none", body: {} },
   { method: "POST", path: "/apps/app_none/packs/cpk_none/archive" },
+  { method: "POST", path: "/apps/app_none/packs/cpk_none/restore" },
+  { method: "GET", path: "/apps/app_none/audit" },
   { method: "POST", path: "/balances/crb_none/adjust", body: { delta: 1, note: "why" } },
 ];
 
@@ -94,7 +96,7 @@ describe("applications", () => {
 
   it("have a name of 1 to 200 code points, well-formed and without control characters", async () => {
     const call = makeClient(new Clock());
-    for (const name of ["", "x".repeat(201), "a\u0000b", "\ud800", 7, null]) {
+    for (const name of ["", " ", "Desk ", "\u2003Desk", "x".repeat(201), "a\u0000b", "\ud800", 7, null]) {
       expectError(await call("POST", `${ADMIN}/apps`, { key, body: { name } }), "invalid_request", "name");
     }
     expect((await call("POST", `${ADMIN}/apps`, { key, body: { name: "🪑".repeat(200) } })).status).toBe(200);
@@ -135,6 +137,41 @@ describe("keys", () => {
       createdAt: "2026-01-15T12:00:00.000Z",
       revokedAt: null,
     });
+  });
+
+  it("are listed oldest first, a hundred at a time unless asked otherwise, each once", async () => {
+    const clock = new Clock();
+    const call = makeClient(clock);
+    const appId = await madeApp(call);
+    const path = `${ADMIN}/apps/${appId}/keys`;
+    const made: string[] = [];
+    for (let i = 0; i < 103; i++) {
+      const body = { kind: "publishable", mode: i % 3 === 0 ? "live" : "test" };
+      made.push((await call("POST", path, { key, body })).body.keyId);
+      if (i % 10 === 0) clock.advance(1);
+    }
+    const ids = (page: { keys: { keyId: string }[] }) => page.keys.map((each) => each.keyId);
+    const first = (await call("GET", path, { key })).body;
+    expect(first.keys).toHaveLength(100);
+    const times = first.keys.map((each: { createdAt: string }) => each.createdAt);
+    expect(times).toEqual(times.toSorted());
+
+    const shown: string[] = [];
+    let cursor = "";
+    do {
+      const page = (await call("GET", `${path}?limit=7${cursor === "" ? "" : `&cursor=${cursor}`}`, { key })).body;
+      shown.push(...ids(page));
+      cursor = page.nextCursor ?? "";
+    } while (cursor !== "");
+    expect(shown.slice(0, 100)).toEqual(ids(first));
+    expect(shown.toSorted()).toEqual(made.toSorted());
+
+    const other = `${ADMIN}/apps/${await madeApp(call)}/keys?cursor=${first.nextCursor}`;
+    expectError(await call("GET", other, { key }), "invalid_request", "cursor");
+    expectError(await call("GET", `${path}?cursor=x${first.nextCursor}`, { key }), "invalid_request", "cursor");
+    for (const limit of ["0", "501", "x"]) {
+      expectError(await call("GET", `${path}?limit=${limit}`, { key }), "invalid_request", "limit");
+    }
   });
 
   it("need a kind and a mode that are known", async () => {

@@ -73,6 +73,7 @@ const violations: Record<Constraint, readonly string[]> = {
     counted(5),
     "UPDATE environments SET test_balance_count = 6 WHERE app_id = 'app_constraint'",
   ],
+  credit_packs_version: [pack("cpk_1"), "UPDATE credit_packs SET version = 3 WHERE app_id = 'app_constraint'"],
   credit_packs_name_key: [pack("cpk_1"), pack("cpk_2")],
   usage_events_event_id: [usageEvent(1, "e1"), usageEvent(2, "e1")],
   usage_events_primary_key: [usageEvent(1, "e1"), usageEvent(1, "e2")],

@@ -344,6 +344,21 @@ describe("a list of the dashboard", () => {
   });
 });
 
+it("names the dashboard in the audit of what is done there", async () => {
+  const app = await makeApp();
+  const browser = browse();
+  await browser.signIn();
+  const _form = await browser.formToken();
+  const keys = `/admin/apps/${app.appId}/test/keys`;
+  expect((await browser.post(keys, { _form, kind: "secret" })).status).toBe(200);
+  expect((await browser.post(keys, { _form, kind: "root" })).status).toBe(400);
+  const { results } = await env.DB.prepare("SELECT actor, action, details FROM admin_audit WHERE app_id = ?")
+    .bind(app.appId)
+    .all();
+  const details = JSON.stringify({ kind: "secret", mode: "test" });
+  expect(results).toEqual([{ actor: "dashboard", action: "key.created", details }]);
+});
+
 describe("a page's cost", () => {
   async function readsOf(app: TestApp, clock: Clock, page: string): Promise<number> {
     const counting = countingD1(env.DB);

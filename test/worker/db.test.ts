@@ -14,7 +14,7 @@ const run = (sql: string) => db.prepare(sql).run();
 
 /** All that an attack must leave as it was. */
 async function everything(): Promise<unknown> {
-  const tables = ["credit_balances", "credit_ledger", "consent_log", "export_audit", "environments"];
+  const tables = ["credit_balances", "credit_ledger", "consent_log", "export_audit", "environments", "admin_audit"];
   const answers = await db.batch(tables.map((table) => db.prepare(`SELECT * FROM ${table}`)));
   return answers.map((answer) => answer.results);
 }
@@ -309,11 +309,54 @@ describe.each([
   });
 });
 
+describe("admin_audit", () => {
+  const insert = (verb: string, seq: number, id: string, app = "app_audited") =>
+    `${verb} INTO admin_audit (app_id, seq, id, at_ms, actor, action, target, details)
+     VALUES ('${app}', ${seq}, '${id}', 1, 'api', 'key.created', 'key_1', '{}')`;
+
+  beforeAll(async () => {
+    for (const seq of [1, 2]) await run(insert("INSERT", seq, `aud_${seq}`));
+  });
+
+  it("is never updated or deleted from", async () => {
+    for (const sql of [
+      "UPDATE admin_audit SET actor = 'nobody'",
+      "UPDATE OR REPLACE admin_audit SET seq = 1 WHERE seq = 2",
+      "UPDATE OR IGNORE admin_audit SET app_id = 'app_other'",
+      "DELETE FROM admin_audit",
+      "DELETE FROM admin_audit WHERE seq = 2",
+    ]) {
+      expect((await refused(sql)).message).toContain("admin_audit_append_only");
+    }
+  });
+
+  it("takes the next row of its application alone, by whatever clause", async () => {
+    for (const verb of WAYS) {
+      for (const seq of [0, 1, 2, 4, -1]) {
+        expect((await refused(insert(verb, seq, "aud_3"))).message).toContain("admin_audit_seq_gapless");
+      }
+      await refused(insert(verb, 2, "aud_3", "app_nobody_yet"));
+    }
+    await refused(`${insert("INSERT", 2, "aud_3")} ON CONFLICT DO UPDATE SET at_ms = 9`);
+  });
+
+  it("takes no second row of one act", async () => {
+    for (const verb of WAYS) {
+      expect((await refused(insert(verb, 3, "aud_1"))).message).toContain("admin_audit_id");
+    }
+    await refused(`${insert("INSERT", 3, "aud_1")} ON CONFLICT (app_id, id) DO UPDATE SET at_ms = 9`);
+  });
+});
+
 it("lists every trigger that must exist", async () => {
   const { results } = await db
     .prepare("SELECT name FROM sqlite_schema WHERE type = 'trigger' ORDER BY name")
     .all<{ name: string }>();
   expect(results.map((row) => row.name)).toEqual([
+    "admin_audit_no_delete",
+    "admin_audit_no_replace",
+    "admin_audit_no_update",
+    "admin_audit_seq_gapless",
     "consent_log_no_delete",
     "consent_log_no_update",
     "consent_log_seq_gapless",
@@ -334,6 +377,7 @@ it("lists every trigger that must exist", async () => {
     "credit_ledger_not_below_zero",
     "credit_ledger_seq_gapless",
     "credit_ledger_within_bounds",
+    "credit_packs_version",
     "export_audit_no_delete",
     "export_audit_no_update",
     "export_audit_seq_gapless",

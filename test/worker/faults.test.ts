@@ -66,6 +66,15 @@ const TABLES = [
   ["environments", "app_id IN (SELECT id FROM apps WHERE name = ?)", "mode"],
   ["api_keys", "name = ?", "id"],
   ["credit_packs", "name = ?", "id"],
+  [
+    // The scenes share an application, whose rows are numbered.
+    "(SELECT app_id, id, at_ms, actor, action, target, details FROM admin_audit)",
+    `target IN (
+      SELECT id FROM apps WHERE name = ?1 UNION ALL SELECT id FROM api_keys WHERE name = ?1
+      UNION ALL SELECT id FROM credit_packs WHERE name = ?1
+    )`,
+    "action",
+  ],
   ["credit_pack_items", "pack_id IN (SELECT id FROM credit_packs WHERE name = ?)", "position"],
 ] as const;
 

@@ -17,11 +17,13 @@ const items = [
 ] as const;
 
 const archive = (packId: string) =>
-  env.DB.prepare("UPDATE credit_packs SET archived_at_ms = 1 WHERE id = ?").bind(packId).run();
+  env.DB.prepare("UPDATE credit_packs SET archived_at_ms = 1, version = version + 1 WHERE id = ?").bind(packId).run();
 const rename = (packId: string, name: string) =>
-  env.DB.prepare("UPDATE credit_packs SET name = ?, name_key = ? WHERE id = ?").bind(name, nameKey(name), packId).run();
+  env.DB.prepare("UPDATE credit_packs SET name = ?, name_key = ?, version = version + 1 WHERE id = ?")
+    .bind(name, nameKey(name), packId)
+    .run();
 const setDefaultExpiry = (packId: string, days: number) =>
-  env.DB.prepare("UPDATE credit_packs SET default_expiry_days = CAST(? AS INTEGER) WHERE id = ?")
+  env.DB.prepare("UPDATE credit_packs SET default_expiry_days = CAST(? AS INTEGER), version = version + 1 WHERE id = ?")
     .bind(days, packId)
     .run();
 

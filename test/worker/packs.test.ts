@@ -12,6 +12,7 @@ interface Shop {
   readonly create: (body: unknown) => Promise<Answer>;
   readonly patch: (packId: string, body: unknown) => Promise<Answer>;
   readonly archive: (packId: string) => Promise<Answer>;
+  readonly restore: (packId: string) => Promise<Answer>;
   readonly list: () => Promise<Answer>;
   readonly grant: (body: object) => Promise<Answer>;
 }
@@ -27,6 +28,7 @@ async function openShop(bindings: Partial<Env> = {}): Promise<Shop> {
     create: (body) => call("POST", packs, { key, body }),
     patch: (packId, body) => call("PATCH", `${packs}/${packId}`, { key, body }),
     archive: (packId) => call("POST", `${packs}/${packId}/archive`, { key }),
+    restore: (packId) => call("POST", `${packs}/${packId}/restore`, { key }),
     list: () => call("GET", packs, { key }),
     grant: (body) => call("POST", "/api/v1/credits/grant", { key: app.keys.sk_live, body: { userId: "u1", ...body } }),
   };
@@ -52,6 +54,7 @@ describe("a pack that is made", () => {
       priority: null,
       createdAt: "2026-01-15T12:00:00.000Z",
       archivedAt: null,
+      version: 1,
     });
     const granted = await shop.grant({ packId: "STARTER" });
     expect(granted.body.balances).toMatchObject([
@@ -81,6 +84,10 @@ describe("a pack that is made", () => {
       [{ ...pack, packName: "" }, "packName"],
       [{ ...pack, packName: "x".repeat(201) }, "packName"],
       [{ ...pack, packName: "a\nb" }, "packName"],
+      [{ ...pack, packName: " " }, "packName"],
+      [{ ...pack, packName: "\u3000" }, "packName"],
+      [{ ...pack, packName: " Starter" }, "packName"],
+      [{ ...pack, packName: "Starter\u00a0" }, "packName"],
       [{ packName: "P" }, "items"],
       [{ ...pack, defaultExpiryDays: 0 }, "defaultExpiryDays"],
       [{ ...pack, defaultExpiryDays: 36_501 }, "defaultExpiryDays"],
@@ -129,7 +136,7 @@ describe("a pack's name", () => {
     expectError(await shop.patch(first.packId, { packName: "Strasse" }), "pack_name_taken", "packName");
 
     const archived = await shop.archive(first.packId);
-    expect(archived.body).toEqual({ ...first, archivedAt: "2026-01-15T12:00:00.000Z" });
+    expect(archived.body).toEqual({ ...first, archivedAt: "2026-01-15T12:00:00.000Z", version: 2 });
     expect((await shop.create({ packName: "straße", items: [cents] })).status).toBe(200);
     expectError(await shop.grant({ packId: first.packId }), "credit_pack_not_found");
   });
@@ -156,9 +163,10 @@ describe("a pack that is changed", () => {
     const shop = await openShop();
     const made = (await shop.create({ packName: "Starter", defaultExpiryDays: 30, items: [tokens, cents] })).body;
     expect((await shop.patch(made.packId, {})).body).toEqual(made);
-    expect((await shop.patch(made.packId, { packName: "Begin" })).body).toEqual({ ...made, packName: "Begin" });
+    const renamed = { ...made, packName: "Begin", version: 2 };
+    expect((await shop.patch(made.packId, { packName: "Begin" })).body).toEqual(renamed);
     const never = (await shop.patch(made.packId, { defaultExpiryDays: null })).body;
-    expect(never).toEqual({ ...made, packName: "Begin", defaultExpiryDays: null });
+    expect(never).toEqual({ ...renamed, defaultExpiryDays: null, version: 3 });
   });
 
   it("keeps the identity of items that are named, and gives new ones their own", async () => {
@@ -236,8 +244,88 @@ describe("a pack that is changed", () => {
   });
 });
 
+describe("a pack's version", () => {
+  it("is one more with each change, archiving and restoring, and stays where nothing is changed", async () => {
+    const shop = await openShop();
+    const made = (await shop.create({ packName: "Starter", items: [tokens, cents] })).body;
+    const { packId } = made;
+    const steps: readonly (readonly [() => Promise<Answer>, number])[] = [
+      [() => shop.patch(packId, {}), 1],
+      [() => shop.patch(packId, { packName: "Starter", defaultExpiryDays: null, items: made.items }), 1],
+      [() => shop.patch(packId, { packName: "starter" }), 2],
+      [() => shop.patch(packId, { items: [made.items[1], made.items[0]] }), 3],
+      [() => shop.patch(packId, { items: [tokens] }), 4],
+      [() => shop.restore(packId), 4],
+      [() => shop.archive(packId), 5],
+      [() => shop.archive(packId), 5],
+      [() => shop.patch(packId, { defaultExpiryDays: 3 }), 6],
+      [() => shop.restore(packId), 7],
+    ];
+    for (const [step, version] of steps) expect((await step()).body.version).toBe(version);
+  });
+
+  it("that is no longer the pack's is refused, and told which one is", async () => {
+    const shop = await openShop();
+    const { packId } = (await shop.create({ packName: "Starter", items: [tokens] })).body;
+    expect((await shop.patch(packId, { version: 1, defaultExpiryDays: 1 })).body.version).toBe(2);
+    for (const version of [1, 3]) {
+      const refused = await shop.patch(packId, { version, defaultExpiryDays: 2 });
+      expectError(refused, "changed_meanwhile", "version");
+      expect(refused.body.error.details).toEqual({ version: 2 });
+    }
+    expect((await shop.patch(packId, { version: 2, defaultExpiryDays: 2 })).body.version).toBe(3);
+    for (const version of [0, -1, 1.5, "3", null]) {
+      expectError(await shop.patch(packId, { version }), "invalid_request", "version");
+    }
+  });
+
+  it("lets one of many pass that read the same, and tells the others", async () => {
+    const shop = await openShop();
+    const { packId } = (await shop.create({ packName: "Starter", items: [tokens] })).body;
+    const answers = await Promise.all(
+      Array.from({ length: 10 }, (_, i) => shop.patch(packId, { version: 1, defaultExpiryDays: i + 1 })),
+    );
+    const [passed, ...others] = answers.filter((answer) => answer.status === 200);
+    expect(others).toEqual([]);
+    for (const answer of answers) if (answer !== passed) expectError(answer, "changed_meanwhile");
+    expect((await shop.list()).body.packs).toEqual([passed?.body]);
+  });
+
+  it("counts every one of many changes that race", async () => {
+    const shop = await openShop();
+    const { packId } = (await shop.create({ packName: "Starter", items: [tokens] })).body;
+    const answers = await Promise.all(
+      Array.from({ length: 20 }, (_, i) => shop.patch(packId, { defaultExpiryDays: i + 1 })),
+    );
+    expect(answers.map((answer) => answer.status)).toEqual(Array(20).fill(200));
+    const versions = answers.map((answer) => answer.body.version).sort((a, b) => a - b);
+    expect(versions).toEqual(Array.from({ length: 20 }, (_, i) => i + 2));
+  });
+});
+
+describe("a pack that is restored", () => {
+  it("is what it was before it was archived, and can be granted by its name again", async () => {
+    const shop = await openShop();
+    const made = (await shop.create({ packName: "Starter", items: [tokens] })).body;
+    await shop.archive(made.packId);
+    expectError(await shop.grant({ packId: "starter" }), "credit_pack_not_found");
+    expect((await shop.restore(made.packId)).body).toEqual({ ...made, version: 3 });
+    expect((await shop.grant({ packId: "starter" })).status).toBe(200);
+  });
+
+  it("stays archived while another pack has its name", async () => {
+    const shop = await openShop();
+    const first = (await shop.create({ packName: "Starter", items: [tokens] })).body;
+    await shop.archive(first.packId);
+    const second = (await shop.create({ packName: "STARTER", items: [cents] })).body;
+    expectError(await shop.restore(first.packId), "pack_name_taken", "packName");
+    await shop.archive(second.packId);
+    expect((await shop.restore(first.packId)).body.archivedAt).toBeNull();
+  });
+});
+
 describe("a pack's write whose answer is lost", () => {
-  it("lands once: made, changed and archived", async () => {
+  it("lands once: made, changed, archived and restored", async () => {
     const faulty = faultyD1(env.DB);
     const shop = await openShop({ DB: faulty.d1 });
     const lose = (at: number) => faulty.plan({ fault: "after", at });
@@ -248,9 +336,12 @@ describe("a pack's write whose answer is lost", () => {
     lose(2);
     const changed = await shop.patch(made.body.packId, { packName: "Begin", items: [tokens, made.body.items[1]] });
     expect(changed.body.items[1]).toEqual(made.body.items[1]);
-    lose(1);
-    expect((await shop.archive(made.body.packId)).body).toMatchObject({ archivedAt: "2026-01-15T12:00:00.000Z" });
+    lose(2);
+    const archived = { ...changed.body, archivedAt: "2026-01-15T12:00:00.000Z", version: 3 };
+    expect((await shop.archive(made.body.packId)).body).toEqual(archived);
+    lose(2);
+    expect((await shop.restore(made.body.packId)).body).toEqual({ ...changed.body, version: 4 });
     faulty.plan(null);
-    expect((await shop.list()).body.packs).toEqual([{ ...changed.body, archivedAt: "2026-01-15T12:00:00.000Z" }]);
+    expect((await shop.list()).body.packs).toEqual([{ ...changed.body, version: 4 }]);
   });
 });

@@ -1,6 +1,8 @@
 import * as z from "zod";
 import { app, createKeyOutput, endUserAuthOutput, key, listAppsOutput, listKeysOutput } from "../../apps/answers.ts";
-import { createAppInput, createKeyInput, setEndUserAuthInput } from "../../apps/schemas.ts";
+import { createAppInput, createKeyInput, listKeysInput, setEndUserAuthInput } from "../../apps/schemas.ts";
+import { listAuditOutput } from "../../audit/answers.ts";
+import { listAuditInput } from "../../audit/schemas.ts";
 import { adjustOutput } from "../../credits/answers.ts";
 import { adjustInput } from "../../credits/schemas.ts";
 import { listPacksOutput, pack } from "../../packs/answers.ts";
@@ -35,6 +37,7 @@ const examplePack = {
   priority: null,
   createdAt,
   archivedAt: null,
+  version: 1,
 };
 
 const setting = { type: "jwks", url: "https://auth.example.com/.well-known/jwks.json", audience: "writing-desk" };
@@ -110,12 +113,13 @@ const keys: readonly Operation[] = [
     tag,
     access,
     summary: "List an application's keys",
-    description: "All of them, revoked ones too, oldest first.",
+    description: "In pages, revoked ones too, oldest first.",
     params: ofApp,
+    query: listKeysInput,
     success: {
       description: "The keys, each by its hint.",
       schema: listKeysOutput,
-      example: { keys: [{ ...exampleKey, name: "Backend", revokedAt: null }] },
+      example: { keys: [{ ...exampleKey, name: "Backend", revokedAt: null }], nextCursor: null },
     },
     errors: [],
   },
@@ -175,11 +179,12 @@ const packs: readonly Operation[] = [
     summary: "Change a credit pack",
     description:
       "Any part of it. `items` is the whole new list; one that names its `packItemId` keeps its identity. Balances " +
-      "already issued stay as they are.",
+      "already issued stay as they are. With the `version` that was read, a change that somebody made since is not " +
+      "overwritten: `details.version` says which one stands.",
     params: ofPack,
-    body: { schema: patchPackInput, example: { packName: "Starter", items: [item] } },
-    success: { description: "The pack as it now is.", schema: pack, example: examplePack },
-    errors: ["pack_name_taken"],
+    body: { schema: patchPackInput, example: { version: 1, packName: "Starter", items: [item] } },
+    success: { description: "The pack as it now is.", schema: pack, example: { ...examplePack, version: 2 } },
+    errors: ["pack_name_taken", "changed_meanwhile"],
   },
   {
     id: "archivePack",
@@ -193,7 +198,52 @@ const packs: readonly Operation[] = [
     success: {
       description: "The pack, archived.",
       schema: pack,
-      example: { ...examplePack, archivedAt: "2026-02-01T09:00:00.000Z" },
+      example: { ...examplePack, archivedAt: "2026-02-01T09:00:00.000Z", version: 2 },
+    },
+    errors: [],
+  },
+  {
+    id: "restorePack",
+    method: "post",
+    path: path("/apps/{appId}/packs/{packId}/restore"),
+    tag,
+    access,
+    summary: "Restore an archived credit pack",
+    description: "It can be granted again, under its name. A pack that is not archived stays as it is.",
+    params: ofPack,
+    success: { description: "The pack.", schema: pack, example: { ...examplePack, version: 3 } },
+    errors: ["pack_name_taken"],
+  },
+];
+
+const audit: readonly Operation[] = [
+  {
+    id: "listAudit",
+    method: "get",
+    path: path("/apps/{appId}/audit"),
+    tag,
+    access,
+    summary: "List what was done to an application",
+    description:
+      "Every act of administration, by API or dashboard, newest first; the application's making is the last. What was " +
+      "refused, repeated or without effect is not in it.",
+    params: ofApp,
+    query: listAuditInput,
+    success: {
+      description: "A page of the audit.",
+      schema: listAuditOutput,
+      example: {
+        entries: [
+          {
+            at: createdAt,
+            by: "ann@example.com",
+            action: "pack.changed",
+            target: examplePack.packId,
+            details: { version: 2, fields: ["packName"] },
+          },
+        ],
+        nextCursor: null,
+      },
     },
     errors: [],
   },
@@ -203,6 +253,7 @@ export const adminOperations: readonly Operation[] = [
   ...apps,
   ...keys,
   ...packs,
+  ...audit,
   {
     id: "adjustBalance",
     method: "post",

@@ -1,0 +1,68 @@
+import { fragment, type Statement, statement } from "../db/sql.ts";
+import type { AdminCtx } from "../runtime.ts";
+
+/** What the administrator does, as the audit names it. */
+export const ACTIONS = [
+  "app.created",
+  "key.created",
+  "key.revoked",
+  "end_user_auth.set",
+  "pack.created",
+  "pack.changed",
+  "pack.archived",
+  "pack.restored",
+  // The administrator's grants, adjustments, revocations and refunds: named here when their batches write their rows.
+] as const;
+export type Action = (typeof ACTIONS)[number];
+
+/** One act of administration. */
+interface Act {
+  readonly appId: string;
+  readonly action: Action;
+  /** The id of what is acted on. */
+  readonly target: string;
+  /** No secret, no user id and no free text. */
+  readonly details?: Readonly<Record<string, string | number | null | readonly string[]>>;
+}
+
+/** A type, for an interface is no record of values. */
+type ActValues = {
+  appId: string;
+  actId: string;
+  atMs: number;
+  by: string;
+  action: Action;
+  target: string;
+  details: string;
+};
+
+/** An act's values. Its id is made before the write, so that an act that is sent again finds its own row. */
+export function newAct(admin: AdminCtx, { appId, action, target, details = {} }: Act): ActValues {
+  const { by } = admin.caller;
+  return { appId, actId: admin.newId("aud_"), atMs: admin.now(), by, action, target, details: JSON.stringify(details) };
+}
+
+/** Holds until the act's row is written: for effects that stand before it in their batch. */
+export const isNotDone = fragment`NOT EXISTS (SELECT 1 FROM admin_audit WHERE app_id = :appId AND id = :actId)`;
+
+/**
+ * Holds while the act is the application's latest: for effects that stand behind its row in their batch, and may be done
+ * twice in a row. It no longer holds when the batch is sent again after another act.
+ */
+export const isLatest = fragment`(
+  SELECT id FROM admin_audit WHERE app_id = :appId ORDER BY seq DESC LIMIT 1
+) = :actId`;
+
+/**
+ * The statement that writes an act's row, once, if `when` holds where it stands. It belongs into the batch of the act's
+ * effect, and `when` says that the effect takes place: what is without effect leaves no row.
+ */
+export function auditStatement<Named extends Readonly<Record<string, string | number | null>> = Record<never, never>>(
+  when = "1",
+): (values: ActValues & Named) => Statement<never> {
+  return statement<ActValues & Named>`
+    INSERT INTO admin_audit (app_id, seq, id, at_ms, actor, action, target, details)
+    SELECT :appId, 1 + coalesce((SELECT seq FROM admin_audit WHERE app_id = :appId ORDER BY seq DESC LIMIT 1), 0), :actId,
+      :atMs, :by, :action, :target, :details
+    WHERE ${isNotDone} AND ${when}`;
+}

@@ -1,0 +1,43 @@
+import { adminAudit } from "../db/schema.ts";
+import { all, type RowOf, select, statement } from "../db/sql.ts";
+import { invalidCursor } from "../errors.ts";
+import { openCursor, sealCursor } from "../lib/cursor.ts";
+import { iso } from "../lib/time.ts";
+import type { RootCtx } from "../runtime.ts";
+import type { ListAuditOutput } from "./answers.ts";
+import type { Action } from "./audit-statement.ts";
+import type { ListAuditInput } from "./schemas.ts";
+
+const columns = {
+  seq: adminAudit.seq,
+  atMs: adminAudit.atMs,
+  by: adminAudit.by,
+  action: adminAudit.action,
+  target: adminAudit.target,
+  details: adminAudit.details,
+};
+
+const selectEntries = statement<{ appId: string; beforeSeq: number; limit: number }, RowOf<typeof columns>>`
+  SELECT ${select(columns)} FROM admin_audit
+  WHERE app_id = :appId AND seq < :beforeSeq ORDER BY seq DESC LIMIT :limit`;
+
+/** What was done to an application that exists, newest first. Throws `invalid_request` for a cursor of another list. */
+export async function listAudit(root: RootCtx, appId: string, input: ListAuditInput): Promise<ListAuditOutput> {
+  const scope = ["admin_audit", appId];
+  const beforeSeq = input.cursor === undefined ? Number.MAX_SAFE_INTEGER : await openCursor(input.cursor, scope);
+  if (beforeSeq === null) throw invalidCursor();
+  const rows = await all(root.db, selectEntries({ appId, beforeSeq, limit: input.limit }));
+  const last = rows.at(-1);
+  return {
+    entries: rows.map((row) => ({
+      at: iso(row.atMs),
+      by: row.by,
+      // Only `auditStatement` writes rows, from values of these types.
+      action: row.action as Action,
+      target: row.target,
+      details: JSON.parse(row.details) as Record<string, unknown>,
+    })),
+    // seq is gapless from 1.
+    nextCursor: last === undefined || last.seq === 1 ? null : await sealCursor(last.seq, scope),
+  };
+}

@@ -1,0 +1,5 @@
+import * as z from "zod";
+import { cursor, queryInteger } from "../http/fields.ts";
+
+export const listAuditInput = z.object({ limit: queryInteger(1, 500).default(50), cursor: cursor.optional() });
+export type ListAuditInput = z.infer<typeof listAuditInput>;

@@ -1,0 +1,89 @@
+import { type Action, auditStatement, isNotDone, newAct } from "../audit/audit-statement.ts";
+import { type Constraint, constraintOf } from "../db/constraint.ts";
+import { retryOnConflict } from "../db/retry-on-conflict.ts";
+import { batch, statement } from "../db/sql.ts";
+import { assert } from "../lib/assert.ts";
+import type { AdminCtx } from "../runtime.ts";
+import type { PackOutput } from "./answers.ts";
+import { chooseFound, type Pack } from "./find.ts";
+import { packNameTaken, presentPack, readPack, selectPackById, type storedItem } from "./pack.ts";
+
+/** What a change may change of a pack itself. */
+const CHANGEABLE = ["name", "nameKey", "defaultExpiryDays", "unit", "matches", "priority", "archivedAtMs"] as const;
+
+/** A pack as a change leaves it. */
+export interface ChangedPack {
+  readonly pack: Pick<Pack, (typeof CHANGEABLE)[number]>;
+  /** The whole new list, or null to leave the items alone. */
+  readonly items: readonly ReturnType<typeof storedItem>[] | null;
+  /** What is changed, for the audit: names of fields. */
+  readonly fields?: readonly string[];
+}
+
+/** The change of a pack as it stands; null when it is as wanted already. May throw a refusal. */
+export type Decide = (pack: Pack) => ChangedPack | null;
+
+const CONFLICTS: ReadonlySet<Constraint> = new Set(["credit_packs_version"]);
+
+/**
+ * Changes a pack: reads it, decides, and writes one batch that the database refuses when somebody else changed the pack
+ * meanwhile; then all begins anew. Throws `not_found` and `pack_name_taken`.
+ */
+export async function changePack(
+  admin: AdminCtx,
+  appId: string,
+  packId: string,
+  action: Action,
+  decide: Decide,
+): Promise<PackOutput> {
+  const act = newAct(admin, { appId, action, target: packId });
+  return retryOnConflict(CONFLICTS, act.actId, async () => {
+    const read = await readPack(admin, appId, packId);
+    const changed = decide(read);
+    if (changed === null) return presentPack(read);
+    const { fields } = changed;
+    const version = read.version + 1;
+    const details = JSON.stringify({ version, ...(fields === undefined ? {} : { fields }) });
+    return presentPack(await land(admin, { ...act, details }, read, changed));
+  });
+}
+
+/** A type, for an interface is no record of values. */
+type Keyed = { appId: string; packId: string; actId: string };
+
+/** `items` null: they stay as they are. */
+const deleteItems = statement<Keyed & { items: string | null }>`
+  DELETE FROM credit_pack_items
+  WHERE app_id = :appId AND pack_id = :packId AND :items IS NOT NULL AND ${isNotDone}`;
+const insertItems = statement<Keyed & { items: string | null }>`
+  INSERT INTO credit_pack_items (app_id, pack_id, position, id, amount_steps, unit, matches, priority)
+  SELECT :appId, :packId, item.key, item.value ->> 'id', item.value ->> 'amountSteps', item.value ->> 'unit',
+    item.value ->> 'matches', item.value ->> 'priority'
+  FROM json_each(:items) AS item WHERE ${isNotDone}`;
+const updatePack = statement<Keyed & { pack: string; version: number }>`
+  UPDATE credit_packs
+  SET name = :pack ->> 'name', name_key = :pack ->> 'nameKey', unit = :pack ->> 'unit',
+    default_expiry_days = :pack ->> 'defaultExpiryDays', matches = :pack ->> 'matches',
+    priority = :pack ->> 'priority', archived_at_ms = :pack ->> 'archivedAtMs', version = :version
+  WHERE app_id = :appId AND id = :packId AND ${isNotDone}`;
+const audit = auditStatement();
+
+/** One batch, refused unless the pack is still as it was read; sent again, it leaves the pack as it stands. */
+async function land(admin: AdminCtx, act: ReturnType<typeof newAct>, read: Pack, changed: ChangedPack): Promise<Pack> {
+  const keyed = { appId: read.appId, packId: read.id, actId: act.actId };
+  const items = changed.items === null ? null : JSON.stringify(changed.items);
+  try {
+    const [, , , , packs, packItems] = await batch(admin.db, [
+      deleteItems({ ...keyed, items }),
+      insertItems({ ...keyed, items }),
+      updatePack({ ...keyed, pack: JSON.stringify(changed.pack, [...CHANGEABLE]), version: read.version + 1 }),
+      audit(act),
+      ...selectPackById(read.appId, read.id),
+    ]);
+    const pack = chooseFound(read.id, packs, packItems);
+    assert(pack !== null, "a pack is never deleted");
+    return pack;
+  } catch (error) {
+    throw constraintOf(error) === "credit_packs_name_key" ? packNameTaken(error) : error;
+  }
+}
