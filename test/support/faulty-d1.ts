@@ -1,3 +1,5 @@
+import { type Travel, wrappedD1 } from "./wrapped-d1.ts";
+
 /**
  * What may go wrong with one trip to D1: it fails before anything is done; it breaks off when all but the commit is done;
  * its answer is lost after it landed; or D1's queue is full.
@@ -31,56 +33,24 @@ export function faultyD1(d1: D1Database): FaultyD1 {
   let planned: FaultPlan | null = null;
   let trips = 0;
 
-  const travel = async <T>(send: () => Promise<T>, breakOff: () => Promise<unknown>): Promise<T> => {
+  const travel: Travel = async (send, statements) => {
     trips++;
     const hit = planned !== null && (planned.persists === true ? trips >= planned.at : trips === planned.at);
-    if (planned === null || !hit) return send();
+    if (planned === null || !hit) return send(statements);
     if (planned.fault === "overloaded") throw new Error(OVERLOADED);
     if (planned.fault === "amid") {
-      const survived = await breakOff().then(
+      const survived = await send([...statements, { text: POISON, values: [] }]).then(
         () => true,
         () => false,
       );
       if (survived) throw new Error("the poisoned batch was meant to fail");
     }
-    if (planned.fault === "after") await send();
+    if (planned.fault === "after") await send(statements);
     throw new Error(LOST);
   };
 
-  const originals = new WeakMap<D1PreparedStatement, D1PreparedStatement>();
-  const wrapSession = (session: D1DatabaseSession) => {
-    const inPart = (statements: D1PreparedStatement[]) => () => session.batch([...statements, session.prepare(POISON)]);
-    const wrapStatement = (statement: D1PreparedStatement): D1PreparedStatement => {
-      const trip = <T>(send: () => Promise<T>) => travel(send, inPart([statement]));
-      const wrapped = {
-        bind: (...values: unknown[]) => wrapStatement(statement.bind(...values)),
-        first: (...column: [string] | []) => trip(() => statement.first(...(column as [string]))),
-        run: () => trip(() => statement.run()),
-        all: () => trip(() => statement.all()),
-        raw: (...options: [{ columnNames: true }] | []) =>
-          trip(() => statement.raw(...(options as [{ columnNames: true }]))),
-        // D1PreparedStatement is a class with overloads; these five methods are all of it.
-      } as unknown as D1PreparedStatement;
-      originals.set(wrapped, statement);
-      return wrapped;
-    };
-    return {
-      prepare: (query: string) => wrapStatement(session.prepare(query)),
-      batch: <T>(wrapped: D1PreparedStatement[]) => {
-        const statements = wrapped.map((statement) => originals.get(statement) ?? statement);
-        return travel(() => session.batch<T>(statements), inPart(statements));
-      },
-      getBookmark: () => session.getBookmark(),
-    };
-  };
-
-  const faulty = {
-    withSession: (start?: string) => wrapSession(d1.withSession(start)),
-    ...wrapSession(d1.withSession("first-primary")),
-    // The parts of D1Database that Purser calls.
-  } as unknown as D1Database;
   return {
-    d1: faulty,
+    d1: wrappedD1(d1, travel),
     plan: (plan) => {
       planned = plan;
       trips = 0;

@@ -1,0 +1,89 @@
+/** A statement as a double of D1 sees it: to be looked at, changed, added to, or sent on as it is. */
+export interface Sent {
+  readonly text: string;
+  readonly values: readonly unknown[];
+  /** Whether its rows are asked for as lists of values, by `raw`. */
+  readonly isRaw?: true;
+}
+
+/** One trip: a batch, or a statement alone. */
+export type Send = (statements: readonly Sent[]) => Promise<D1Result[]>;
+
+interface Session {
+  readonly send: Send;
+  readonly getBookmark: () => string | null;
+}
+
+/** What happens to each trip. `start` is where its session starts: `first-primary`, `first-unconstrained` or a bookmark. */
+export type Travel = (send: Send, statements: readonly Sent[], start: string) => Promise<D1Result[]>;
+
+/** `statements` as D1's own, for `batch`. */
+export const bound = (d1: Pick<D1Database, "prepare">, statements: readonly Sent[]): D1PreparedStatement[] =>
+  statements.map(({ text, values }) => d1.prepare(text).bind(...values));
+
+/** D1's own `raw` does not tell what it cost. */
+const UNMEASURED = {} as D1Result["meta"];
+
+/**
+ * A D1 around the real one, every trip of which goes through `travel`. If it is measured, every result tells what it cost;
+ * `raw` then goes by `all`, where columns of the same name are one, as they are in a batch.
+ */
+export function wrappedD1(d1: D1Database, travel: Travel, { isMeasured = false } = {}): D1Database {
+  return d1Of((start) => {
+    const session = d1.withSession(start);
+    const send: Send = async (statements) => {
+      const own = bound(session, statements);
+      const [only] = own;
+      if (isMeasured || own.length > 1 || only === undefined || statements[0]?.isRaw !== true)
+        return session.batch(own);
+      return [{ success: true, meta: UNMEASURED, results: await only.raw() }];
+    };
+    return {
+      send: (statements) => travel(send, statements, start),
+      getBookmark: () => session.getBookmark(),
+    };
+  });
+}
+
+/** A D1 whose sessions are what `openSession` makes of their starts. What is sent without a session starts at the primary. */
+export function d1Of(openSession: (start: string) => Session): D1Database {
+  const sents = new WeakMap<D1PreparedStatement, Sent>();
+  const sessionAt = (start: string) => {
+    const { send, getBookmark } = openSession(start);
+    const statement = (sent: Sent): D1PreparedStatement => {
+      const all = async () => (await send([sent]))[0] as D1Result<Record<string, unknown>>;
+      const raw = async () => {
+        const results = (await send([{ ...sent, isRaw: true }]))[0]?.results ?? [];
+        return results.map((row) => (Array.isArray(row) ? row : Object.values(row as object)));
+      };
+      const made = {
+        bind: (...values: unknown[]) => statement({ ...sent, values }),
+        all,
+        run: all,
+        first: async (column?: string) => {
+          const row = (await all()).results[0] ?? null;
+          return row === null || column === undefined ? row : row[column];
+        },
+        raw,
+        // D1PreparedStatement is a class with overloads; these five methods are all of it.
+      } as unknown as D1PreparedStatement;
+      sents.set(made, sent);
+      return made;
+    };
+    const sentOf = (one: D1PreparedStatement): Sent => {
+      const sent = sents.get(one);
+      if (sent === undefined) throw new Error("the batch holds a statement of another database");
+      return sent;
+    };
+    return {
+      prepare: (text: string) => statement({ text, values: [] }),
+      batch: async (statements: D1PreparedStatement[]) => send(statements.map(sentOf)),
+      getBookmark,
+    };
+  };
+  // The parts of D1Database that Purser calls.
+  return {
+    withSession: (start = "first-unconstrained") => sessionAt(start),
+    ...sessionAt("first-primary"),
+  } as unknown as D1Database;
+}
