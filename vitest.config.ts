@@ -30,7 +30,8 @@ const worker = {
     name: "worker",
     // Every test makes its own applications and users, so the files need no workerd each; a start of one takes a second.
     isolate: false,
-    include: ["test/worker/**/*.test.ts"],
+    restoreMocks: true,
+    include: ["test/worker/**/*.test.ts", "test/cross/**/*.test.ts"],
     setupFiles: ["test/support/migrate.ts"],
     testTimeout: 30_000,
   },
