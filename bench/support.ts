@@ -16,7 +16,7 @@ const run = promisify(execFile);
  */
 export const HEAP_MB = 64;
 
-export const EXPORT_SECRET = randomBytes(16).toString("hex");
+const EXPORT_SECRET = randomBytes(16).toString("hex");
 
 /** A Worker's module, bundled as for a deployment. */
 async function bundle(script: string, outdir: string): Promise<string> {

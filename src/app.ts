@@ -48,5 +48,3 @@ export function createApp(world: World = realWorld) {
     .route("/docs", docsRoutes);
   return app.notFound(refuseUnrouted(app));
 }
-
-export type AppType = ReturnType<typeof createApp>;

@@ -35,7 +35,7 @@ function sessionStart(c: Context<AppEnv>): SessionStart {
 }
 
 /** Sets `ctx` for a key in force, runs the rest, and hands out the bookmark, whatever the answer (W12). */
-export async function serveKey<Answer>(
+async function serveKey<Answer>(
   c: Context<AppEnv>,
   key: KnownKey,
   identify: () => Promise<Caller>,

@@ -39,7 +39,7 @@ export const listKeysOutput = z.strictObject({
 export type ListKeysOutput = z.infer<typeof listKeysOutput>;
 
 /** The setting as it may be shown: without the secret. */
-export const shownSetting = z.strictObject({
+const shownSetting = z.strictObject({
   type: z.enum(["jwks", "hs256"]),
   url: z.string().optional(),
   issuer: z.string().optional(),

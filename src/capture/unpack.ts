@@ -2,7 +2,7 @@ import { invalid, PurserError } from "../errors.ts";
 import { parseJson } from "../lib/json.ts";
 
 /** What a body may grow to when it is unpacked. Before that it is held to 1 MiB as every body (W4). */
-export const unpackedBytesMax = 10 * 1024 * 1024;
+const unpackedBytesMax = 10 * 1024 * 1024;
 
 /** How a client says that it packed its body; not every client says it. */
 export interface Packing {

@@ -9,7 +9,7 @@ export interface CaptureRequest {
 }
 
 /** So many events are one batch; more are refused with 413, on which clients halve what they send. */
-export const eventsMax = 10_000;
+const eventsMax = 10_000;
 
 /**
  * The key of a request, wherever its client put it: beside the events, or in each of them. Null when none was sent.

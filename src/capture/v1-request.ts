@@ -12,7 +12,7 @@ export interface V1Headers {
   readonly requestTimestamp: string | undefined;
 }
 
-export interface V1Event {
+interface V1Event {
   /** As it was sent: the answer names it so. */
   readonly uuid: string;
   /** The event as v0 would have sent it. */

@@ -5,7 +5,7 @@ import { logUnavailable } from "../http/errors.ts";
 import { assetPaths } from "./assets.ts";
 import type { DashboardEnv } from "./env.ts";
 
-export type Section = "overview" | "packs" | "users" | "people" | "keys";
+type Section = "overview" | "packs" | "users" | "people" | "keys";
 
 const SECTIONS: readonly (readonly [section: Section, name: string])[] = [
   ["overview", "Overview"],

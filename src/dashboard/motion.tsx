@@ -11,7 +11,7 @@ import { FormToken, pathIn } from "./layout.tsx";
 /** How many packs are offered, and how many balances are looked through. */
 export const SHOWN_MAX = 200;
 
-export const userPath = (c: Context<DashboardEnv>, userId: string, told?: string) =>
+const userPath = (c: Context<DashboardEnv>, userId: string, told?: string) =>
   `${pathIn(c, "users")}${query({ userId, told })}`;
 
 /** Sends back with what it did, or shows the form again with what was refused. */

@@ -27,7 +27,7 @@ const TOLD: Readonly<Record<string, string>> = {
   revoked: "Revoked. The ledger below tells it.",
 };
 
-export const FindUser = ({ c, userId }: { c: Context<DashboardEnv>; userId?: string | undefined }) => (
+const FindUser = ({ c, userId }: { c: Context<DashboardEnv>; userId?: string | undefined }) => (
   <form method="get" action={pathIn(c, "users")} class="card row">
     <Field label="User id" name="userId" value={userId} required placeholder="Your own id of the user" />
     <button type="submit">Find</button>

@@ -40,7 +40,7 @@ const exportMotion = z
   })
   .meta({ id: "ExportMotion" });
 
-export const exportedPerson = z
+const exportedPerson = z
   .strictObject({
     personId: z.string().nullable().describe("Null for somebody of whom only credits, usage or consents are held."),
     distinctIds: z.array(exportedDistinctId).describe("In the order in which they were linked."),
@@ -56,7 +56,7 @@ export const exportedPerson = z
   })
   .meta({ id: "ExportedPerson" });
 
-export const analyticsEntry = z
+const analyticsEntry = z
   .strictObject({
     uuid: z.string(),
     event: z.string(),
@@ -67,7 +67,7 @@ export const analyticsEntry = z
   })
   .meta({ id: "AnalyticsEvent" });
 
-export const meteringEntry = z
+const meteringEntry = z
   .strictObject({
     eventId: z.string(),
     userId: z.string(),

@@ -12,7 +12,7 @@ export interface BalancePageRow extends BalanceRow {
 }
 
 const PAGE_BALANCES_MAX = 500;
-export const firstBalancesMax = PAGE_BALANCES_MAX;
+const firstBalancesMax = PAGE_BALANCES_MAX;
 
 /** The first balances of the ids that `ids` (environment_id, distinct_id) yields, in its order. */
 export function firstBalances(db: Reading["db"], ids: SQL) {

@@ -10,7 +10,7 @@ import type { ListName } from "./lists.ts";
 import type { EntryRow } from "./place.ts";
 import { type Bound, columnsOf, type Reading } from "./reading.ts";
 
-export interface IdRow {
+interface IdRow {
   readonly distinctId: string;
   readonly via: string | null;
   readonly linkedAtMs: number | null;
@@ -22,7 +22,7 @@ export interface IdRow {
   readonly exports: number | null;
 }
 
-export type PersonRow = typeof persons.$inferSelect;
+type PersonRow = typeof persons.$inferSelect;
 
 /** One moment of a person: all that can change, how far each append-only list reached, and the first rows of each. */
 export interface Snapshot {

@@ -20,7 +20,7 @@ export interface Usage {
   readonly quantities: Quantities;
 }
 
-export interface Leg<B extends Spendable = Spendable> {
+interface Leg<B extends Spendable = Spendable> {
   readonly balance: B;
   /** At least 1, at most the balance's remaining. */
   readonly amountSteps: number;

@@ -20,7 +20,7 @@ export const consentEntry = z
 export type ConsentEntry = z.infer<typeof consentEntry>;
 
 /** What the v0 capture routes answer. `refused` tells of events that are not stored; the others are. */
-export const captureOutput = z.strictObject({
+const captureOutput = z.strictObject({
   status: z.literal(1),
   refused: z
     .array(z.strictObject({ index: z.int(), param: z.string(), message: z.string() }))
@@ -30,7 +30,7 @@ export const captureOutput = z.strictObject({
 export type CaptureOutput = z.infer<typeof captureOutput>;
 
 /** What the v1 capture route answers: a result for each event, by its UUID as it was sent. */
-export const captureV1Output = z.strictObject({
+const captureV1Output = z.strictObject({
   results: z.record(
     z.string(),
     z.strictObject({ result: z.enum(["ok", "warning", "drop"]), details: z.string().optional() }),

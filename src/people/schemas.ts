@@ -1,7 +1,7 @@
 import * as z from "zod";
 import { identifier, timestamp } from "../http/fields.ts";
 
-export const distinctId = identifier().describe("The person, by any of their ids.");
+const distinctId = identifier().describe("The person, by any of their ids.");
 export const decision = z.enum(["granted", "denied", "withdrawn"]);
 
 export const consentInput = z.strictObject({

@@ -11,7 +11,7 @@ import { type ErrorCode, errorMeaning, errorStatus } from "../errors.ts";
 import { errorBody } from "../http/error-body.ts";
 
 /** Who may call an operation. `end-user`: a secret key, or a publishable one beside the end-user's token. */
-export type Access = "open" | "secret" | "end-user" | "admin";
+type Access = "open" | "secret" | "end-user" | "admin";
 
 /** One operation as its feature describes it, from the very schemas that its route validates with. */
 export interface Operation {

@@ -5,7 +5,7 @@ const alternatives = (schema: Schema): readonly Schema[] => schema.anyOf ?? sche
 const isNull = (schema: Schema): boolean => schema.type === "null";
 
 /** What a field holds, in a few words: "string", "list of CreditBalance", "timestamp or null". */
-export function TypeOf({ schema, isLinked = true }: { schema: Schema; isLinked?: boolean }) {
+function TypeOf({ schema, isLinked = true }: { schema: Schema; isLinked?: boolean }) {
   const name = schemaName(schema);
   if (name !== null && !isLinked) return <>{name}</>;
   if (name !== null) return <a href={`#schema-${name}`}>{name}</a>;

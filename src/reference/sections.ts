@@ -23,7 +23,7 @@ export interface Schema {
   readonly description?: string;
 }
 
-export interface Media {
+interface Media {
   readonly schema: Schema;
   readonly example?: unknown;
 }

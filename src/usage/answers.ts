@@ -46,7 +46,7 @@ export const totalsOutput = z.strictObject({
 });
 export type TotalsOutput = z.infer<typeof totalsOutput>;
 
-export const skipReason = z.enum(["revoked", "expired", "depleted", "no_match", "wrong_unit", "not_needed"]);
+const skipReason = z.enum(["revoked", "expired", "depleted", "no_match", "wrong_unit", "not_needed"]);
 
 export const planOutput = z.strictObject({
   debits: z.array(payment),

@@ -27,7 +27,7 @@ const anyProperties = jsonObject
   .meta({ type: "object" });
 
 /** What a usage event says besides its id (U1). */
-export const usageFields = {
+const usageFields = {
   userId,
   event: identifier().describe("What was used, such as `chat.completed`."),
   model: identifier().optional().describe("Which model served it, for rules that name one."),
@@ -87,7 +87,7 @@ export const cloudEvent = z
     }),
   );
 
-export const reservationIdPattern = /^res_[A-Za-z0-9_-]{1,60}$/;
+const reservationIdPattern = /^res_[A-Za-z0-9_-]{1,60}$/;
 
 const EXPIRES_IN_SECONDS_DEFAULT = 300;
 const EXPIRES_IN_SECONDS_MAX = 86_400;

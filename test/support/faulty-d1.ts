@@ -5,7 +5,7 @@ import { type Travel, wrappedD1 } from "./wrapped-d1.ts";
  * its answer is lost after it landed; or D1's queue is full.
  */
 export const FAULTS = ["before", "amid", "after", "overloaded"] as const;
-export type Fault = (typeof FAULTS)[number];
+type Fault = (typeof FAULTS)[number];
 
 export interface FaultPlan {
   readonly fault: Fault;

@@ -18,7 +18,7 @@ export function expectError(answer: Answer, code: ErrorCode, param?: string): vo
   if (answer.status === 503 || code === "rate_limited") expect(answer.headers.get("retry-after")).not.toBeNull();
 }
 
-export interface Attempt {
+interface Attempt {
   readonly method: string;
   readonly path: string;
   readonly body?: unknown;

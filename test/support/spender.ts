@@ -20,7 +20,7 @@ export interface Spender {
   readonly ledger: () => Promise<LedgerLine[]>;
 }
 
-export interface LedgerLine {
+interface LedgerLine {
   readonly balanceId: string;
   readonly delta: number;
   readonly reason: string;

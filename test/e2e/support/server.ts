@@ -5,7 +5,7 @@ import type { Mode } from "../../../src/runtime.ts";
 
 /** Secrets of every Worker that these tests start. */
 export const ADMIN_TOKEN = "administrator-token-of-the-tests-0001";
-export const EXPORT_SECRET = "export-secret-of-the-tests";
+const EXPORT_SECRET = "export-secret-of-the-tests";
 
 /** An application of a test's own, with a key of each kind in each mode. */
 export interface ServedApp {
