@@ -26,7 +26,7 @@ const costs = (roundTrips: number, rowsRead: number, rowsWritten: number): Cost 
 });
 const CREDITS = "/api/v1/credits";
 const USAGE = "/api/v1/usage";
-/** O(p) of design.md for one balance that pays: per motion, what its triggers and the two ends of its batch read. */
+/** Rows that one balance that pays may cost to read: for each motion, what its triggers and the two ends of its batch read. */
 const READS_A_MOTION = 24;
 
 /** Every operation on one user, in an order in which each succeeds. */

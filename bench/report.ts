@@ -4,12 +4,16 @@ import { cpus, loadavg, totalmem } from "node:os";
 import { join } from "node:path";
 import { partsOf } from "./bundle.ts";
 import { type CostRow, isWithin } from "./cost.ts";
+import { DISTANCES } from "./distances.ts";
+import { type FarRow, farTable } from "./far.ts";
 import type { Growth } from "./growth.ts";
 import type { Startup } from "./startup.ts";
+import { table, verdict } from "./table.ts";
 import type { Comparison } from "./throughput.ts";
 
 export interface Results {
   readonly costs: readonly { readonly ledgerRows: number; readonly rows: readonly CostRow[] }[];
+  readonly far: readonly FarRow[];
   readonly comparisons: readonly Comparison[];
   readonly rounds: number;
   readonly startup: Startup;
@@ -25,9 +29,6 @@ const GROWTH_MAX = 1.2;
 const PARTS_SHOWN = 12;
 
 const inKib = (bytes: number): string => `${(bytes / 1_024).toFixed(1)} KiB`;
-
-const table = (head: readonly string[], rows: readonly (readonly string[])[]): string =>
-  [head, head.map(() => "---"), ...rows].map((cells) => `| ${cells.join(" | ")} |`).join("\n");
 
 const version = (name: string): string =>
   JSON.parse(readFileSync(join(import.meta.dirname, `../node_modules/${name}/package.json`), "utf8")).version;
@@ -80,9 +81,7 @@ function costTable(rows: readonly CostRow[]): string {
   );
 }
 
-const verdict = (reached: boolean): string => (reached ? "yes" : "**no**");
-
-export function report({ costs, comparisons, rounds, startup, growth }: Results): string {
+export function report({ costs, far, comparisons, rounds, startup, growth }: Results): string {
   const { whole, withoutDashboard, activeMs } = startup;
   const gzipKib = withoutDashboard.gzipBytes / 1_024;
   const lines = [
@@ -131,6 +130,15 @@ export function report({ costs, comparisons, rounds, startup, growth }: Results)
       "",
       costTable(rows),
     ]),
+    "",
+    "## Far away",
+    "",
+    `One call after another, with the database ${DISTANCES.primaryMs} ms away and its replica ${DISTANCES.replicaMs} ms, there and back. Cold is the first request of`,
+    "an isolate that has served nobody; warm is one after a write for the same user in that isolate. Trips are those one after",
+    "another, and in brackets how many went to the primary (far) and to the replica (near). What distance asks is the time of",
+    "the trips that the call may take, cold and warm, with nothing for the work itself.",
+    "",
+    farTable(far),
     "",
     "## Start",
     "",

@@ -8,6 +8,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fillPacks, measureCosts } from "./cost.ts";
+import { measureFar } from "./far.ts";
 import { compareGrowth, growTo, sizeOf } from "./growth.ts";
 import { type Results, report } from "./report.ts";
 import { bundle, prepare, type Served, serve } from "./serve.ts";
@@ -45,6 +46,9 @@ async function main(): Promise<void> {
     await fillPacks(served.db);
     costs.push({ ledgerRows: 1_000, rows: await measureCosts(served, "small") });
   });
+
+  console.log("Far away …");
+  const far = await measureFar(join(directory, String(opened++)));
 
   console.log("Throughput …");
   const comparisons = await withWorker(bare, (one) =>
@@ -87,7 +91,7 @@ async function main(): Promise<void> {
     );
   }
 
-  const text = report({ costs, comparisons, rounds, startup, growth });
+  const text = report({ costs, far, comparisons, rounds, startup, growth });
   writeFileSync(join(import.meta.dirname, "RESULTS.md"), text);
   console.log(`\n${text}`);
 }

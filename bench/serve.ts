@@ -54,43 +54,53 @@ function cpuSecondsOf(pid: number | undefined): number | null {
   return (Number(fields[11]) + Number(fields[12])) / 100;
 }
 
-/**
- * A Worker in a workerd of its own, with D1 on disk, answering on a socket of its own: nothing of the development server
- * stands between the load and the Worker.
- */
+/** A workerd with D1 on disk, a Worker for each script, each with a socket of its own: no development server stands between. */
+function start(scripts: readonly string[], directory: string): Miniflare {
+  const workers = scripts.map((contents, index) => ({
+    name: nameOf(index),
+    modules: [{ type: "ESModule" as const, path: "index.mjs", contents }],
+    compatibilityDate: "2026-10-01",
+    d1Databases: { DB: "bench" },
+    bindings: {
+      ADMIN_TOKEN,
+      ANALYTICS_EXPORT_SECRET: "export-secret-of-the-benchmark",
+      TEST_BALANCE_QUOTA: "1000000",
+    },
+    unsafeDirectSockets: [{ host: "127.0.0.1", port: 0 }],
+  }));
+  return new Miniflare(convertV4MiniflareOptions({ resourcePersistencePath: directory, workers }));
+}
+
+const nameOf = (index: number): string => `bench-${index}`;
+
+/** A Worker in a workerd of its own. */
 export async function serve(script: string, directory: string): Promise<Served> {
   const before = new Set(workerds());
-  const miniflare = new Miniflare(
-    convertV4MiniflareOptions({
-      resourcePersistencePath: directory,
-      workers: [
-        {
-          name: "bench",
-          modules: [{ type: "ESModule", path: "index.mjs", contents: script }],
-          compatibilityDate: "2026-10-01",
-          d1Databases: { DB: "bench" },
-          bindings: {
-            ADMIN_TOKEN,
-            ANALYTICS_EXPORT_SECRET: "export-secret-of-the-benchmark",
-            TEST_BALANCE_QUOTA: "1000000",
-          },
-          unsafeDirectSockets: [{ host: "127.0.0.1", port: 0 }],
-        },
-      ],
-    }),
-  );
-  const url = (await miniflare.unsafeGetDirectURL("bench")).origin;
+  const miniflare = start([script], directory);
+  const url = (await miniflare.unsafeGetDirectURL(nameOf(0))).origin;
   const pid = workerds().find((one) => !before.has(one));
   return {
     url,
-    db: await miniflare.getD1Database("DB", "bench"),
+    db: await miniflare.getD1Database("DB", nameOf(0)),
     cpuSeconds: () => cpuSecondsOf(pid),
     close: () => miniflare.dispose(),
   };
 }
 
-/** Every migration, an application `app_bench` whose live environment is 1, its secret key, and a pack of three items. */
-export async function prepare(db: D1Database): Promise<void> {
+/** Workers in one workerd, each an isolate that has served nobody, over one database. */
+export async function serveIsolates(
+  scripts: readonly string[],
+  directory: string,
+): Promise<Pick<Served, "db" | "close"> & { readonly urls: readonly string[] }> {
+  const miniflare = start(scripts, directory);
+  const urls = await Promise.all(
+    scripts.map(async (_, index) => (await miniflare.unsafeGetDirectURL(nameOf(index))).origin),
+  );
+  return { urls, db: await miniflare.getD1Database("DB", nameOf(0)), close: () => miniflare.dispose() };
+}
+
+/** Every migration. */
+export async function migrate(db: D1Database): Promise<void> {
   const migrations = join(root, "drizzle");
   for (const file of readdirSync(migrations)
     .filter((name) => name.endsWith(".sql"))
@@ -98,6 +108,11 @@ export async function prepare(db: D1Database): Promise<void> {
     const statements = readFileSync(join(migrations, file), "utf8").split("--> statement-breakpoint");
     await db.batch(statements.map((statement) => db.prepare(statement)));
   }
+}
+
+/** Every migration, an application `app_bench` whose live environment is 1, its secret key, and a pack of three items. */
+export async function prepare(db: D1Database): Promise<void> {
+  await migrate(db);
   const hash = createHash("sha256").update(SECRET_KEY).digest("base64url");
   await db.batch(
     [
