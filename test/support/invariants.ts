@@ -1,7 +1,10 @@
 import { env } from "cloudflare:workers";
 import { expect } from "vitest";
 
-/** What must hold of every ledger at every moment (design.md, invariants 2 and 4). For `afterAll` of each test file. */
+/**
+ * What must hold of every ledger at every moment: each balance is the sum of its entries and never below zero, and each
+ * user's entries are numbered without a gap. For `afterAll` of each test file.
+ */
 export async function expectLedgerInvariants(): Promise<void> {
   const broken = await env.DB.prepare(
     `SELECT b.id FROM credit_balances AS b
