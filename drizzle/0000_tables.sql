@@ -1,4 +1,24 @@
 -- Made by drizzle-kit from src/db/schema.ts; STRICT and WITHOUT ROWID added by hand.
+CREATE TABLE `accounts` (
+	`id` integer PRIMARY KEY NOT NULL,
+	`environment_id` integer NOT NULL,
+	`user_id` text NOT NULL
+) STRICT;
+--> statement-breakpoint
+CREATE UNIQUE INDEX `accounts_user` ON `accounts` (`environment_id`,`user_id`);--> statement-breakpoint
+CREATE TABLE `admin_audit` (
+	`app_id` text NOT NULL,
+	`seq` integer NOT NULL,
+	`id` text NOT NULL,
+	`at_ms` integer NOT NULL,
+	`actor` text NOT NULL,
+	`action` text NOT NULL,
+	`target` text NOT NULL,
+	`details` text NOT NULL,
+	PRIMARY KEY(`app_id`, `seq`)
+) STRICT;
+--> statement-breakpoint
+CREATE UNIQUE INDEX `admin_audit_id` ON `admin_audit` (`app_id`,`id`);--> statement-breakpoint
 CREATE TABLE `analytics_events` (
 	`environment_id` integer NOT NULL,
 	`distinct_id` text NOT NULL,
@@ -52,15 +72,15 @@ CREATE TABLE `consent_log` (
 CREATE TABLE `credit_adjustments` (
 	`environment_id` integer NOT NULL,
 	`id` text NOT NULL,
+	`account_id` integer NOT NULL,
 	`balance_id` text NOT NULL,
-	`user_id` text NOT NULL,
 	`seq` integer NOT NULL,
+	`request_hash` text NOT NULL,
 	PRIMARY KEY(`environment_id`, `id`)
 ) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
 CREATE TABLE `credit_balances` (
-	`environment_id` integer NOT NULL,
-	`user_id` text NOT NULL,
+	`account_id` integer NOT NULL,
 	`id` text NOT NULL,
 	`pack_id` text NOT NULL,
 	`pack_name` text NOT NULL,
@@ -70,7 +90,7 @@ CREATE TABLE `credit_balances` (
 	`priority` integer NOT NULL,
 	`initial_steps` integer NOT NULL,
 	`remaining_steps` integer NOT NULL,
-	`is_live` integer NOT NULL,
+	`has_remaining` integer NOT NULL,
 	`source` text NOT NULL,
 	`external_ref` text,
 	`notes` text,
@@ -79,21 +99,20 @@ CREATE TABLE `credit_balances` (
 	`revoked_at_ms` integer,
 	`grant_seq` integer NOT NULL,
 	`last_seq` integer NOT NULL,
-	PRIMARY KEY(`environment_id`, `user_id`, `id`),
+	PRIMARY KEY(`account_id`, `id`),
 	CONSTRAINT "credit_balances_unit" CHECK("credit_balances"."unit" IN ('count', 'tokens', 'seconds', 'cents')),
 	CONSTRAINT "credit_balances_source" CHECK("credit_balances"."source" IN ('purchase', 'grant', 'refund', 'manual')),
 	CONSTRAINT "credit_balances_initial_positive" CHECK("credit_balances"."initial_steps" > 0),
 	CONSTRAINT "credit_balances_remaining_not_negative" CHECK("credit_balances"."remaining_steps" >= 0),
 	CONSTRAINT "credit_balances_remaining_within_bounds" CHECK("credit_balances"."remaining_steps" <= iif("credit_balances"."unit" = 'cents', 8589934592000000, 8796093022208000)),
-	CONSTRAINT "credit_balances_live_while_remaining" CHECK("credit_balances"."is_live" = ("credit_balances"."remaining_steps" > 0))
+	CONSTRAINT "credit_balances_has_remaining" CHECK("credit_balances"."has_remaining" = ("credit_balances"."remaining_steps" > 0))
 ) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
 CREATE UNIQUE INDEX `credit_balances_id` ON `credit_balances` (`id`);--> statement-breakpoint
-CREATE INDEX `credit_balances_live` ON `credit_balances` (`environment_id`,`user_id`,`expires_at_ms`) WHERE is_live = 1;--> statement-breakpoint
-CREATE UNIQUE INDEX `credit_balances_external_ref` ON `credit_balances` (`environment_id`,`user_id`,`external_ref`,`pack_id`,`pack_item_id`) WHERE external_ref IS NOT NULL;--> statement-breakpoint
+CREATE INDEX `credit_balances_remaining` ON `credit_balances` (`account_id`,`expires_at_ms`) WHERE has_remaining = 1;--> statement-breakpoint
+CREATE UNIQUE INDEX `credit_balances_external_ref` ON `credit_balances` (`account_id`,`external_ref`,`pack_id`,`pack_item_id`) WHERE external_ref IS NOT NULL;--> statement-breakpoint
 CREATE TABLE `credit_ledger` (
-	`environment_id` integer NOT NULL,
-	`user_id` text NOT NULL,
+	`account_id` integer NOT NULL,
 	`seq` integer NOT NULL,
 	`balance_id` text NOT NULL,
 	`pack_id` text NOT NULL,
@@ -106,7 +125,7 @@ CREATE TABLE `credit_ledger` (
 	`reservation_id` text,
 	`note` text,
 	`occurred_at_ms` integer NOT NULL,
-	PRIMARY KEY(`environment_id`, `user_id`, `seq`),
+	PRIMARY KEY(`account_id`, `seq`),
 	CONSTRAINT "credit_ledger_reason" CHECK("credit_ledger"."reason" IN ('event_committed', 'reservation_held', 'reservation_released', 'reservation_expired', 'grant', 'admin_adjust'))
 ) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
@@ -198,7 +217,7 @@ CREATE TABLE `persons` (
 CREATE TABLE `reservations` (
 	`environment_id` integer NOT NULL,
 	`id` text NOT NULL,
-	`user_id` text NOT NULL,
+	`account_id` integer NOT NULL,
 	`event` text NOT NULL,
 	`model` text,
 	`quantities` text NOT NULL,
@@ -213,12 +232,12 @@ CREATE TABLE `reservations` (
 	CONSTRAINT "reservations_state" CHECK("reservations"."state" IN ('open', 'committed', 'released', 'expired'))
 ) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
-CREATE INDEX `reservations_open` ON `reservations` (`environment_id`,`user_id`,`expires_at_ms`) WHERE state = 'open';--> statement-breakpoint
+CREATE INDEX `reservations_open` ON `reservations` (`account_id`,`expires_at_ms`) WHERE state = 'open';--> statement-breakpoint
 CREATE TABLE `usage_events` (
-	`environment_id` integer NOT NULL,
-	`user_id` text NOT NULL,
+	`account_id` integer NOT NULL,
 	`occurred_by_ms` integer NOT NULL,
 	`seq` integer NOT NULL,
+	`environment_id` integer NOT NULL,
 	`event_id` text NOT NULL,
 	`event` text NOT NULL,
 	`model` text,
@@ -233,20 +252,7 @@ CREATE TABLE `usage_events` (
 	`request_hash` text NOT NULL,
 	`debits` text NOT NULL,
 	`uncovered` text,
-	PRIMARY KEY(`environment_id`, `user_id`, `occurred_by_ms`, `seq`)
+	PRIMARY KEY(`account_id`, `occurred_by_ms`, `seq`)
 ) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
-CREATE UNIQUE INDEX `usage_events_event_id` ON `usage_events` (`environment_id`,`event_id`);--> statement-breakpoint
-CREATE TABLE `admin_audit` (
-	`app_id` text NOT NULL,
-	`seq` integer NOT NULL,
-	`id` text NOT NULL,
-	`at_ms` integer NOT NULL,
-	`actor` text NOT NULL,
-	`action` text NOT NULL,
-	`target` text NOT NULL,
-	`details` text NOT NULL,
-	PRIMARY KEY(`app_id`, `seq`)
-) STRICT, WITHOUT ROWID;
---> statement-breakpoint
-CREATE UNIQUE INDEX `admin_audit_id` ON `admin_audit` (`app_id`,`id`);
+CREATE UNIQUE INDEX `usage_events_event_id` ON `usage_events` (`environment_id`,`event_id`);

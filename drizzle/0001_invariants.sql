@@ -1,20 +1,20 @@
 -- The invariants that the database itself keeps. Each RAISE says the name that src/db/constraint.ts reads.
 
--- A ledger row is the next of its user: no gap, no second row under one seq, no INSERT OR REPLACE.
+-- A ledger row is the next of its account: no gap, no second row under one seq, no INSERT OR REPLACE.
 CREATE TRIGGER credit_ledger_seq_gapless BEFORE INSERT ON credit_ledger
 WHEN new.seq <> 1 + coalesce((
   SELECT seq FROM credit_ledger
-  WHERE environment_id = new.environment_id AND user_id = new.user_id ORDER BY seq DESC LIMIT 1
+  WHERE account_id = new.account_id ORDER BY seq DESC LIMIT 1
 ), 0)
 BEGIN
   SELECT RAISE(ABORT, 'credit_ledger_seq_gapless');
 END;
 --> statement-breakpoint
--- A motion goes on from where its balance stands, and says truly where it leaves it.
+-- An entry goes on from where its balance stands, and says truly where it leaves it.
 CREATE TRIGGER credit_ledger_follows_balance BEFORE INSERT ON credit_ledger
 WHEN new.reason <> 'grant' AND NOT EXISTS (
   SELECT 1 FROM credit_balances
-  WHERE environment_id = new.environment_id AND user_id = new.user_id AND id = new.balance_id
+  WHERE account_id = new.account_id AND id = new.balance_id
     AND pack_id = new.pack_id AND unit = new.unit AND last_seq = new.previous_seq
     AND remaining_steps + new.delta_steps = new.balance_after_steps
 )
@@ -22,16 +22,16 @@ BEGIN
   SELECT RAISE(ABORT, 'credit_ledger_follows_balance');
 END;
 --> statement-breakpoint
--- The row of a grant is written by the birth of its balance, never by hand.
-CREATE TRIGGER credit_ledger_grant_is_a_birth BEFORE INSERT ON credit_ledger
+-- The row of a grant is written by the trigger of its balance, never by hand.
+CREATE TRIGGER credit_ledger_grant_with_balance BEFORE INSERT ON credit_ledger
 WHEN new.reason = 'grant' AND NOT EXISTS (
   SELECT 1 FROM credit_balances
-  WHERE environment_id = new.environment_id AND user_id = new.user_id AND id = new.balance_id
+  WHERE account_id = new.account_id AND id = new.balance_id
     AND pack_id = new.pack_id AND unit = new.unit AND grant_seq = new.seq AND last_seq = new.seq
     AND initial_steps = new.delta_steps AND initial_steps = new.balance_after_steps AND new.previous_seq IS NULL
 )
 BEGIN
-  SELECT RAISE(ABORT, 'credit_ledger_grant_is_a_birth');
+  SELECT RAISE(ABORT, 'credit_ledger_grant_with_balance');
 END;
 --> statement-breakpoint
 -- What the CHECKs of credit_balances refuse is refused here first, under their names: INSERT OR IGNORE would let the
@@ -48,21 +48,41 @@ BEGIN
   SELECT RAISE(ABORT, 'credit_balances_remaining_within_bounds');
 END;
 --> statement-breakpoint
--- The ledger moves the balance. Two triggers, so that the partial index on what is live is touched only when a
+-- What open reservations hold of a balance may come back, and must find room.
+CREATE TRIGGER credit_ledger_leaves_room BEFORE INSERT ON credit_ledger
+WHEN new.reason = 'admin_adjust' AND new.delta_steps > 0 AND new.balance_after_steps + coalesce((
+  SELECT sum(leg.value ->> 'amountSteps') FROM reservations AS r, json_each(r.legs) AS leg
+  WHERE r.account_id = new.account_id AND r.state = 'open' AND leg.value ->> 'balanceId' = new.balance_id
+), 0) > iif(new.unit = 'cents', 8589934592000000, 8796093022208000)
+BEGIN
+  SELECT RAISE(ABORT, 'credit_balances_remaining_within_bounds');
+END;
+--> statement-breakpoint
+-- Nothing adds to a revoked balance but what was held of it, which is taken back at once.
+CREATE TRIGGER credit_ledger_spares_revoked BEFORE INSERT ON credit_ledger
+WHEN new.reason = 'admin_adjust' AND new.delta_steps >= 0 AND EXISTS (
+  SELECT 1 FROM credit_balances
+  WHERE account_id = new.account_id AND id = new.balance_id AND revoked_at_ms IS NOT NULL
+)
+BEGIN
+  SELECT RAISE(ABORT, 'credit_balances_revoked');
+END;
+--> statement-breakpoint
+-- The ledger moves the balance. Two triggers, so that the partial index on what remains is touched only when a
 -- balance is emptied or filled again.
 CREATE TRIGGER credit_ledger_moves_balance AFTER INSERT ON credit_ledger
 WHEN new.reason <> 'grant' AND (new.balance_after_steps > 0) = (new.balance_after_steps - new.delta_steps > 0)
 BEGIN
   UPDATE credit_balances SET remaining_steps = new.balance_after_steps, last_seq = new.seq
-  WHERE environment_id = new.environment_id AND user_id = new.user_id AND id = new.balance_id;
+  WHERE account_id = new.account_id AND id = new.balance_id;
 END;
 --> statement-breakpoint
 CREATE TRIGGER credit_ledger_empties_or_fills_balance AFTER INSERT ON credit_ledger
 WHEN new.reason <> 'grant' AND (new.balance_after_steps > 0) <> (new.balance_after_steps - new.delta_steps > 0)
 BEGIN
   UPDATE credit_balances
-  SET remaining_steps = new.balance_after_steps, last_seq = new.seq, is_live = (new.balance_after_steps > 0)
-  WHERE environment_id = new.environment_id AND user_id = new.user_id AND id = new.balance_id;
+  SET remaining_steps = new.balance_after_steps, last_seq = new.seq, has_remaining = (new.balance_after_steps > 0)
+  WHERE account_id = new.account_id AND id = new.balance_id;
 END;
 --> statement-breakpoint
 CREATE TRIGGER credit_ledger_no_update BEFORE UPDATE ON credit_ledger
@@ -75,11 +95,11 @@ BEGIN
   SELECT RAISE(ABORT, 'credit_ledger_append_only');
 END;
 --> statement-breakpoint
--- A balance is born whole. INSERT OR REPLACE fires no delete trigger, so it is stopped here.
-CREATE TRIGGER credit_balances_born_whole BEFORE INSERT ON credit_balances
+-- A balance begins whole. INSERT OR REPLACE fires no delete trigger, so it is stopped here.
+CREATE TRIGGER credit_balances_begin_whole BEFORE INSERT ON credit_balances
 WHEN new.remaining_steps <> new.initial_steps OR new.last_seq <> new.grant_seq OR new.revoked_at_ms IS NOT NULL
 BEGIN
-  SELECT RAISE(ABORT, 'credit_balances_born_whole');
+  SELECT RAISE(ABORT, 'credit_balances_begin_whole');
 END;
 --> statement-breakpoint
 CREATE TRIGGER credit_balances_no_replace BEFORE INSERT ON credit_balances
@@ -91,29 +111,29 @@ END;
 CREATE TRIGGER credit_balances_no_replace_by_external_ref BEFORE INSERT ON credit_balances
 WHEN new.external_ref IS NOT NULL AND EXISTS (
   SELECT 1 FROM credit_balances
-  WHERE environment_id = new.environment_id AND user_id = new.user_id AND external_ref = new.external_ref
+  WHERE account_id = new.account_id AND external_ref = new.external_ref
     AND pack_id = new.pack_id AND pack_item_id = new.pack_item_id
 )
 BEGIN
   SELECT RAISE(ABORT, 'credit_balances_external_ref');
 END;
 --> statement-breakpoint
-CREATE TRIGGER credit_balances_birth AFTER INSERT ON credit_balances
+CREATE TRIGGER credit_balances_write_grant AFTER INSERT ON credit_balances
 BEGIN
   INSERT INTO credit_ledger (
-    environment_id, user_id, seq, balance_id, pack_id, unit, delta_steps, balance_after_steps, previous_seq, reason,
+    account_id, seq, balance_id, pack_id, unit, delta_steps, balance_after_steps, previous_seq, reason,
     event_id, reservation_id, note, occurred_at_ms
   )
   VALUES (
-    new.environment_id, new.user_id, new.grant_seq, new.id, new.pack_id, new.unit, new.initial_steps,
+    new.account_id, new.grant_seq, new.id, new.pack_id, new.unit, new.initial_steps,
     new.initial_steps, NULL, 'grant', NULL, NULL, new.notes, new.granted_at_ms
   );
 END;
 --> statement-breakpoint
-CREATE TRIGGER credit_balances_moved_by_ledger BEFORE UPDATE OF remaining_steps, last_seq, is_live ON credit_balances
+CREATE TRIGGER credit_balances_moved_by_ledger BEFORE UPDATE OF remaining_steps, last_seq, has_remaining ON credit_balances
 WHEN NOT EXISTS (
   SELECT 1 FROM credit_ledger
-  WHERE environment_id = new.environment_id AND user_id = new.user_id AND seq = new.last_seq
+  WHERE account_id = new.account_id AND seq = new.last_seq
     AND balance_id = new.id AND previous_seq = old.last_seq AND balance_after_steps = new.remaining_steps
 )
 BEGIN
@@ -121,7 +141,7 @@ BEGIN
 END;
 --> statement-breakpoint
 CREATE TRIGGER credit_balances_frozen BEFORE UPDATE OF
-  environment_id, user_id, id, pack_id, pack_name, pack_item_id, unit, matches, priority, initial_steps, source,
+  account_id, id, pack_id, pack_name, pack_item_id, unit, matches, priority, initial_steps, source,
   external_ref, notes, granted_at_ms, expires_at_ms, grant_seq ON credit_balances
 BEGIN
   SELECT RAISE(ABORT, 'credit_balances_frozen');

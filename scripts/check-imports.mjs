@@ -7,7 +7,7 @@ const MAY_IMPORT = {
   lib: [],
   db: ["lib"],
   http: ["lib", "db"],
-  amounts: ["lib", "http"],
+  amounts: ["lib", "db", "http"],
   audit: ["lib", "db", "http"],
   activity: ["lib", "db", "http", "amounts"],
   access: ["lib", "db", "http"],

@@ -1,5 +1,5 @@
 import { fromSteps, UNITS, type Unit } from "../amounts/amount.ts";
-import { dailyActivity } from "../db/schema.ts";
+import { dailyActivity, type Steps } from "../db/schema.ts";
 import { all, type RowOf, select, statement } from "../db/sql.ts";
 import { DAY_MS, iso } from "../lib/time.ts";
 import type { Ctx } from "../runtime.ts";
@@ -43,7 +43,7 @@ export async function readActivity(
       unit: isUnit(unit) ? unit : null,
       days: Array.from({ length: count }, (_, index) => {
         const steps = byDay.get(first + index) ?? 0;
-        const value = isUnit(unit) ? fromSteps(unit, steps) : steps;
+        const value = isUnit(unit) ? fromSteps(unit, steps as Steps) : steps;
         return { date: iso((first + index) * DAY_MS).slice(0, 10), value };
       }),
     };

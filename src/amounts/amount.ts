@@ -1,3 +1,5 @@
+import type { Steps } from "../db/schema.ts";
+
 /**
  * Amounts are integers of a unit's smallest step, from the wire to the database and back: no float is ever added,
  * multiplied or compared. On the wire they are JSON numbers in units (decisions.md, C1).
@@ -21,22 +23,22 @@ const NUMBER = /^(-?)(\d+)(?:\.(\d+))?(?:e([+-]\d+))?$/;
  * The amount in steps of its unit, exactly as the number's shortest decimal says. Null when the number has more
  * decimals than the unit, or is beyond `amountStepsMax` on either side.
  */
-export function toSteps(unit: Unit, amount: number): number | null {
+export function toSteps(unit: Unit, amount: number): Steps | null {
   const parts = NUMBER.exec(String(amount));
   if (parts === null) return null; // NaN and the infinities
   const [, sign = "", whole = "", fraction = "", exponent = "0"] = parts;
   const shift = DECIMALS[unit] + Number(exponent) - fraction.length;
   const digits = BigInt(whole + fraction);
-  if (digits === 0n) return 0;
+  if (digits === 0n) return 0 as Steps;
   if (shift > 20 || shift < -400) return null;
   if (shift < 0 && digits % 10n ** BigInt(-shift) !== 0n) return null;
   const steps = shift < 0 ? digits / 10n ** BigInt(-shift) : digits * 10n ** BigInt(shift);
   if (steps > BigInt(amountStepsMax[unit])) return null;
-  return sign === "-" ? -Number(steps) : Number(steps);
+  return (sign === "-" ? -Number(steps) : Number(steps)) as Steps;
 }
 
 /** The amount in its unit: the double nearest to steps / 10^decimals, which prints as that very decimal. */
-export function fromSteps(unit: Unit, steps: number): number {
+export function fromSteps(unit: Unit, steps: Steps): number {
   return steps / 10 ** DECIMALS[unit];
 }
 
@@ -47,7 +49,7 @@ export function amountOfSteps(unit: Unit, steps: bigint): number {
 }
 
 /** Amounts in steps, by unit. A unit that is absent or 0 is not carried. */
-export type Quantities = { readonly [U in Unit]?: number };
+export type Quantities = { readonly [U in Unit]?: Steps };
 
 /** The wire form of quantities: units that are absent stay absent. */
 export function presentQuantities(quantities: Quantities): { [U in Unit]?: number } {

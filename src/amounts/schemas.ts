@@ -1,4 +1,5 @@
 import * as z from "zod";
+import type { Steps } from "../db/schema.ts";
 import { anyNumber, identifier } from "../http/fields.ts";
 import { type Quantities, toSteps, UNITS, type Unit } from "./amount.ts";
 
@@ -23,7 +24,7 @@ function amountOf(of: Unit) {
     .meta({ type: "number", minimum: 0 });
 }
 
-const COUNT_STEPS_DEFAULT = 1_000;
+const COUNT_STEPS_DEFAULT = 1_000 as Steps;
 
 /** Amounts by unit, read as steps; `count` is 1 when absent, so it is always there (U1). */
 export const quantities = z
@@ -33,8 +34,8 @@ export const quantities = z
     seconds: amountOf("seconds").optional(),
     cents: amountOf("cents").optional(),
   })
-  .transform((given): Quantities & { readonly count: number } => {
-    const read: { [U in Unit]?: number } & { count: number } = { count: COUNT_STEPS_DEFAULT };
+  .transform((given): Quantities & { readonly count: Steps } => {
+    const read: { [U in Unit]?: Steps } & { count: Steps } = { count: COUNT_STEPS_DEFAULT };
     for (const each of UNITS) {
       const steps = given[each];
       if (steps !== undefined) read[each] = steps;

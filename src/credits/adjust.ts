@@ -1,12 +1,15 @@
-import { and, eq, getTableColumns, sql } from "drizzle-orm";
 import { amountStepsMax, fromSteps, toSteps } from "../amounts/amount.ts";
-import { creditAdjustments, creditBalances, creditLedger, environments } from "../db/schema.ts";
-import { rows, write } from "../db/statement.ts";
-import { invalid, PurserError, temporarilyUnavailable } from "../errors.ts";
-import type { BalanceRow } from "../ledger/balance.ts";
-import { appending } from "../ledger/entries.ts";
-import { dueHolds, type Hold, readHold, settleDue, stepsOnHold } from "../ledger/holds.ts";
-import type { AdminCtx, Ctx } from "../runtime.ts";
+import type { Steps } from "../db/schema.ts";
+import { all, type RowOf, select, statement } from "../db/sql.ts";
+import { invalid, PurserError } from "../errors.ts";
+import { aboutAccount, account, type Writing } from "../ledger/account.ts";
+import { adjustedColumns } from "../ledger/balance.ts";
+import { insertEntries } from "../ledger/insert-entries.ts";
+import { compareStamp, stampRequest } from "../ledger/request-hash.ts";
+import { afterReturn } from "../ledger/spendable.ts";
+import { replay, writeAround, writeForUser } from "../ledger/write.ts";
+import { assert } from "../lib/assert.ts";
+import type { AdminCtx, Ctx, Mode } from "../runtime.ts";
 import type { AdjustOutput } from "./answers.ts";
 import { balanceNotFound } from "./revoke.ts";
 
@@ -15,97 +18,110 @@ export interface AdjustInput {
   /** In the balance's unit. */
   readonly delta: number;
   readonly note: string;
-  /** Made before the form was shown, so that sending the form twice adjusts once; a new one each time unless given. */
-  readonly adjustmentId?: string;
+  /** The idempotency key: the same again is the first answer. A new one each time unless given. */
+  readonly adjustmentId?: string | undefined;
 }
 
-/** An attempt fails only when what forbade the adjustment as it landed was gone again when it was asked why. */
-const ATTEMPTS_MAX = 8;
+export interface Adjusted {
+  readonly output: AdjustOutput;
+  /** Whether it was made before, by an equal request under the same id. */
+  readonly replayed: boolean;
+}
+
+/** The tenant of a balance, whose id is unique among all applications. Throws `credit_balance_not_found`. */
+export async function findTenant(root: AdminCtx, balanceId: string): Promise<Ctx> {
+  const [environment] = await all(root.db, selectEnvironment({ balanceId }));
+  if (environment === undefined) throw balanceNotFound();
+  return { ...root, environment, caller: root.caller };
+}
+
+const selectEnvironment = statement<{ balanceId: string }, { id: number; appId: string; mode: Mode }>`
+  SELECT e.id AS id, e.app_id AS appId, e.mode AS mode
+  FROM credit_balances AS b
+  CROSS JOIN accounts AS a ON a.id = b.account_id
+  CROSS JOIN environments AS e ON e.id = a.environment_id
+  WHERE b.id = :balanceId`;
 
 /**
- * Adds to a balance or takes from it by the administrator's word: one `admin_adjust` in the ledger, with the note. The
- * balance's own environment is worked in. An expired balance may be adjusted and stays expired.
+ * Adds to a balance or takes from it by the administrator's word: one `admin_adjust` in the ledger, with the note. An
+ * expired balance may be adjusted and stays expired.
  *
- * Throws `credit_balance_not_found`, `invalid_quantity` (below 0), `invalid_request` (an amount that the unit cannot
- * hold, a revoked balance, more than a balance may hold together with what is reserved of it).
+ * Throws `credit_balance_not_found`, `invalid_quantity` (below 0), `invalid_request` (an amount that the unit cannot hold, a
+ * revoked balance, more than a balance may hold together with what is reserved of it), `idempotency_conflict`.
  */
-export async function adjust(root: AdminCtx, input: AdjustInput): Promise<AdjustOutput> {
-  const { ctx, userId, due } = await contextOf(root, input.balanceId);
-  await settleDue(ctx, userId, due);
-  const adjustmentId = input.adjustmentId ?? root.newId("adj_");
-  for (let attempt = 1; attempt <= ATTEMPTS_MAX; attempt++) {
-    const { balance, landed, heldSteps } = await read(ctx, userId, input.balanceId, adjustmentId);
-    if (landed !== null) return present(balance, landed);
-    const deltaSteps = decide(balance, heldSteps, input.delta);
-    const remainingSteps = await land(ctx, balance, adjustmentId, deltaSteps, input.note);
-    if (remainingSteps !== null) return present(balance, remainingSteps);
-  }
-  throw temporarilyUnavailable("The balance is being changed by others; try again.");
+export async function adjust(ctx: Ctx, input: AdjustInput): Promise<Adjusted> {
+  const { adjustmentId = ctx.newId("adj_"), ...request } = input;
+  const { balanceId, note } = request;
+  const stamp = await stampRequest(ctx, ["adjust"], request);
+  const adjusted = await writeForUser(ctx, {
+    user: { balanceId },
+    nonce: stamp.nonce,
+    read: () => [
+      selectAdjusted(ctx, { balanceId }, { balanceId }),
+      selectAdjustment({ environmentId: ctx.environment.id, adjustmentId }),
+    ],
+    decide: ([[balance], [earlier]], writing) => {
+      assert(balance !== undefined, "the account was found by this balance");
+      if (earlier !== undefined) {
+        const whose = compareStamp(earlier.requestHash, stamp);
+        if (whose === "other") {
+          throw new PurserError("idempotency_conflict", "Another adjustment was made under this id.", {
+            param: "adjustmentId",
+          });
+        }
+        return replay({ output: present(balance, earlier.remainingSteps), replayed: whose === "replay" });
+      }
+      const [returned = balance] = afterReturn([balance], writing.due);
+      const heldSteps = balance.heldSteps - (returned.remainingSteps - balance.remainingSteps);
+      const deltaSteps = planAdjustment({ ...returned, heldSteps }, input.delta);
+      const recorded = recordAdjustment({ ...writing, adjustmentId, balanceId, requestHash: stamp.stored });
+      return writeAround(
+        [recorded, ...insertEntries(writing, [{ balanceId, deltaSteps, reason: "admin_adjust", note }])],
+        selectAdjustment({ environmentId: writing.environmentId, adjustmentId }),
+        [],
+        ([made]) => {
+          assert(made !== undefined, "an adjustment that was written is there");
+          return { output: present(balance, made.remainingSteps), replayed: false };
+        },
+      );
+    },
+  });
+  if (adjusted === null) throw balanceNotFound();
+  return adjusted;
 }
 
-const present = (balance: BalanceRow, remainingSteps: number): AdjustOutput => ({
-  balanceId: balance.id,
-  remaining: fromSteps(balance.unit, remainingSteps),
-});
+type AdjustedRow = RowOf<typeof adjustedColumns> & { readonly heldSteps: number };
 
-/** A balance's id is unique among all applications, so it says by itself where the administrator is at work. */
-async function contextOf(
-  root: AdminCtx,
-  balanceId: string,
-): Promise<{ ctx: Ctx; userId: string; due: readonly Hold[] }> {
-  const [found] = await root.db
-    .select({
-      userId: creditBalances.userId,
-      id: environments.id,
-      appId: environments.appId,
-      mode: environments.mode,
-    })
-    .from(creditBalances)
-    .innerJoin(environments, eq(environments.id, creditBalances.environmentId))
-    .where(eq(creditBalances.id, balanceId));
-  if (found === undefined) throw balanceNotFound();
-  const { userId, ...environment } = found;
-  const ctx: Ctx = { ...root, environment, caller: root.caller };
-  return { ctx, userId, due: (await dueHolds(ctx, userId)).map(readHold) };
+/** The balance, and what open reservations hold of it. */
+const selectAdjusted = aboutAccount<{ balanceId: string }, AdjustedRow>(
+  (of) => statement`
+    SELECT ${select(adjustedColumns)}, coalesce((
+        SELECT sum(leg.value ->> 'amountSteps') FROM reservations AS r, json_each(r.legs) AS leg
+        WHERE r.account_id = ${of} AND r.state = 'open' AND leg.value ->> 'balanceId' = :balanceId
+      ), 0) AS heldSteps
+    FROM credit_balances WHERE account_id = ${of} AND id = :balanceId`,
+);
+
+const selectAdjustment = statement<
+  { environmentId: number; adjustmentId: string },
+  { requestHash: string; remainingSteps: Steps }
+>`
+  SELECT a.request_hash AS requestHash, l.balance_after_steps AS remainingSteps
+  FROM credit_adjustments AS a CROSS JOIN credit_ledger AS l ON l.account_id = a.account_id AND l.seq = a.seq
+  WHERE a.environment_id = :environmentId AND a.id = :adjustmentId`;
+
+/** The adjustment's own row. Its ledger entry, the next of the account, must follow in the same batch. */
+const recordAdjustment = statement<Writing & { adjustmentId: string; balanceId: string; requestHash: string }>`
+  INSERT INTO credit_adjustments (environment_id, id, account_id, balance_id, seq, request_hash)
+  SELECT CAST(:environmentId AS INTEGER), :adjustmentId, ${account}, :balanceId, 1 + (
+    SELECT seq FROM credit_ledger WHERE account_id = ${account} ORDER BY seq DESC LIMIT 1
+  ), :requestHash`;
+
+function present({ id, unit }: AdjustedRow, remainingSteps: Steps): AdjustOutput {
+  return { balanceId: id, remaining: fromSteps(unit, remainingSteps) };
 }
 
-/** The balance as it stands, what open reservations hold of it, and what this adjustment left if it landed before. */
-async function read(ctx: Ctx, userId: string, balanceId: string, adjustmentId: string) {
-  const environmentId = ctx.environment.id;
-  const [[balance], landed, held] = await ctx.db.batch([
-    ctx.db
-      .select(getTableColumns(creditBalances))
-      .from(creditBalances)
-      .where(
-        and(
-          eq(creditBalances.environmentId, environmentId),
-          eq(creditBalances.userId, userId),
-          eq(creditBalances.id, balanceId),
-        ),
-      ),
-    whatLanded(ctx, adjustmentId),
-    rows<{ steps: number }>(ctx.db, sql`SELECT ${stepsOnHold(ctx, userId, balanceId)} AS steps`),
-  ]);
-  if (balance === undefined) throw balanceNotFound();
-  return { balance, landed: landed[0]?.remainingSteps ?? null, heldSteps: held[0]?.steps ?? 0 };
-}
-
-function whatLanded(ctx: Ctx, adjustmentId: string) {
-  return ctx.db
-    .select({ remainingSteps: creditLedger.balanceAfterSteps })
-    .from(creditAdjustments)
-    .innerJoin(
-      creditLedger,
-      and(
-        eq(creditLedger.environmentId, creditAdjustments.environmentId),
-        eq(creditLedger.userId, creditAdjustments.userId),
-        eq(creditLedger.seq, creditAdjustments.seq),
-      ),
-    )
-    .where(and(eq(creditAdjustments.environmentId, ctx.environment.id), eq(creditAdjustments.id, adjustmentId)));
-}
-
-function decide(balance: BalanceRow, heldSteps: number, delta: number): number {
+function planAdjustment(balance: AdjustedRow, delta: number): Steps {
   if (balance.revokedAtMs !== null) throw invalid("balanceId", "The balance is revoked.");
   const deltaSteps = toSteps(balance.unit, delta);
   if (deltaSteps === null) {
@@ -116,52 +132,8 @@ function decide(balance: BalanceRow, heldSteps: number, delta: number): number {
     throw new PurserError("invalid_quantity", "would leave less than nothing", { param: "delta" });
   }
   // What is reserved may come back, and must find room.
-  if (remainingSteps + heldSteps > amountStepsMax[balance.unit]) {
+  if (remainingSteps + balance.heldSteps > amountStepsMax[balance.unit]) {
     throw invalid("delta", "would leave more than a balance can hold");
   }
   return deltaSteps;
-}
-
-/** Appends the motion of the adjustment whose row stands just before it. */
-const appendedAsAdjusted = appending(sql`EXISTS (
-  SELECT 1 FROM credit_adjustments AS a
-  WHERE a.environment_id = ${sql.placeholder("environmentId")} AND a.id = ${sql.placeholder("adjustmentId")}
-    AND a.seq = last.seq + 1
-)`);
-
-/**
- * One batch, held back by what `decide` refuses, as the balance stands by now, and when the adjustment landed before: so
- * that any number of adjustments at once all land. Answers what then remains in steps; null when it was held back.
- */
-async function land(
-  ctx: Ctx,
-  balance: BalanceRow,
-  adjustmentId: string,
-  deltaSteps: number,
-  note: string,
-): Promise<number | null> {
-  const environmentId = ctx.environment.id;
-  const { userId, id: balanceId, unit } = balance;
-  const delta = sql`CAST(${deltaSteps} AS INTEGER)`;
-  const room = sql`CAST(${amountStepsMax[unit]} AS INTEGER) - ${stepsOnHold(ctx, userId, balanceId)}`;
-  const [, , landed] = await ctx.db.batch([
-    write(
-      ctx.db,
-      sql`
-      INSERT INTO credit_adjustments (environment_id, id, balance_id, user_id, seq)
-      SELECT environment_id, ${adjustmentId}, id, user_id, 1 + (
-          SELECT seq FROM credit_ledger
-          WHERE environment_id = ${environmentId} AND user_id = ${userId} ORDER BY seq DESC LIMIT 1
-        )
-      FROM credit_balances
-      WHERE environment_id = ${environmentId} AND user_id = ${userId} AND id = ${balanceId}
-        AND revoked_at_ms IS NULL AND remaining_steps + ${delta} BETWEEN 0 AND ${room}
-        AND NOT EXISTS (
-          SELECT 1 FROM credit_adjustments WHERE environment_id = ${environmentId} AND id = ${adjustmentId}
-        )`,
-    ),
-    appendedAsAdjusted(ctx, userId, [{ balanceId, deltaSteps, reason: "admin_adjust", note }], { adjustmentId }),
-    whatLanded(ctx, adjustmentId),
-  ]);
-  return landed[0]?.remainingSteps ?? null;
 }

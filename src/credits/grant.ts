@@ -1,20 +1,19 @@
-import { and, eq, inArray, type SQL, sql } from "drizzle-orm";
 import { countActivity } from "../activity/count.ts";
 import { fromSteps } from "../amounts/amount.ts";
-import { constraintOf } from "../db/constraint.ts";
-import { prepared, selecting } from "../db/prepared.ts";
-import { creditBalances, environments, NEVER_MS } from "../db/schema.ts";
-import { batchAround } from "../db/statement.ts";
+import { creditBalances, NEVER_MS } from "../db/schema.ts";
+import { type RowOf, select, statement } from "../db/sql.ts";
 import { PurserError } from "../errors.ts";
-import { type BalanceRow, presentExpiry } from "../ledger/balance.ts";
-import { bearing, type Issue } from "../ledger/entries.ts";
-import { afterReturn, dueHolds, type Hold, landAfterDue, readHold, settleDue } from "../ledger/holds.ts";
+import { aboutAccount, type Writing } from "../ledger/account.ts";
+import { presentExpiry } from "../ledger/balance.ts";
+import { insertBalances, type NewBalances } from "../ledger/insert-entries.ts";
+import { afterReturn } from "../ledger/spendable.ts";
+import { type Account, type Decision, replay, write, writeForUser } from "../ledger/write.ts";
 import { assert } from "../lib/assert.ts";
-import { chooseFound, findPackStatements } from "../packs/find.ts";
+import { chooseFound, type PackItemRow, type PackRow, selectPack } from "../packs/find.ts";
 import { nameKey } from "../packs/name.ts";
 import type { Ctx } from "../runtime.ts";
 import type { GrantOutput } from "./answers.ts";
-import { decideIssue } from "./issue.ts";
+import { type BalanceIds, planGrant } from "./new-balances.ts";
 import type { GrantInput } from "./schemas.ts";
 
 export interface Granted {
@@ -25,60 +24,38 @@ export interface Granted {
 
 /**
  * Issues a pack's balances to a user: one per item, or one of `quantity` for a legacy pack; all or none. With an
- * `externalRef` it lands once (interface.md, grant; decisions.md, C5 to C10, C19).
+ * `externalRef` it is done once (C5 to C10, C19).
  *
  * Throws `credit_pack_not_found`, `invalid_quantity`, `invalid_request` (expiry in the past), `test_quota_exceeded`.
  */
 export async function grant(ctx: Ctx, input: GrantInput): Promise<Granted> {
-  const [packs, items, earlier, dueRows] = await ctx.db.batch([
-    ...findPackStatements(ctx, input.packId),
-    selectIssued(ctx.db, {
-      environmentId: ctx.environment.id,
-      userId: input.userId,
-      externalRef: input.externalRef ?? null,
-    }),
-    dueHolds(ctx, input.userId),
-  ]);
-  const due = dueRows.map(readHold);
-  const pack = chooseFound(input.packId, packs, items);
-  // A replay is looked for first: under this pack, or under the name that it was asked for by when it was issued.
-  const isSamePack = (row: GrantedRow) => row.packId === pack?.id;
-  const isSameName = (row: GrantedRow) => nameKey(row.packName) === nameKey(input.packId);
-  const replayed = earlier.some(isSamePack)
-    ? earlier.filter(isSamePack)
-    : firstPackOf(pack?.id === input.packId ? [] : earlier.filter(isSameName));
-  if (replayed.length > 0) {
-    await settleDue(ctx, input.userId, due);
-    return { output: present(afterReturn(replayed, due)), replayed: true };
-  }
-  let issue: Issue;
+  const { userId, externalRef = null } = input;
+  const ids: string[] = [];
+  const idOf: BalanceIds = (index) => {
+    ids[index] ??= ctx.newId("crb_");
+    return ids[index];
+  };
   try {
-    issue = decideIssue(ctx, input, pack);
-  } catch (refusal) {
-    countActivity(ctx.environment.id, "failed_grant", ctx.now());
-    await settleDue(ctx, input.userId, due);
-    throw refusal;
+    const granted = await writeForUser(ctx, {
+      user: { userId },
+      nonce: ctx.newId(""),
+      read: () => [
+        ...selectPack(ctx, input.packId),
+        selectGranted(ctx, { userId }, { externalRef, ids: JSON.stringify(ids) }),
+      ],
+      decide: ([packs, items, earlier], account) =>
+        decide(ctx, { input, packs, items, earlier, isOwn: (row) => ids.includes(row.id), idOf }, account),
+      refusals: { environments_test_quota: () => quotaExceeded(ctx.settings.testBalanceQuota) },
+    });
+    assert(granted !== null, "a user named by id is never unknown");
+    return granted;
+  } catch (error) {
+    if (error instanceof PurserError && error.fault === undefined) {
+      countActivity(ctx.environment.id, "failed_grant", ctx.now());
+    }
+    throw error;
   }
-  return land(ctx, issue, due);
 }
-
-const environmentId = sql.placeholder("environmentId");
-const userId = sql.placeholder("userId");
-
-/**
- * The ids of what this user holds under an `externalRef`, of whatever pack: a handful at the most, none under NULL. The
- * index is named because SQLite, left to choose, takes the first columns of the primary key and reads all that the user
- * ever had.
- */
-const underRef = sql`SELECT id FROM credit_balances INDEXED BY credit_balances_external_ref
-  WHERE environment_id = ${environmentId} AND user_id = ${userId} AND external_ref = ${sql.placeholder("externalRef")}`;
-
-const isOneOf = (ids: SQL) =>
-  and(
-    eq(creditBalances.environmentId, environmentId),
-    eq(creditBalances.userId, userId),
-    inArray(creditBalances.id, sql`(${ids})`),
-  );
 
 const grantedColumns = {
   id: creditBalances.id,
@@ -91,9 +68,56 @@ const grantedColumns = {
   revokedAtMs: creditBalances.revokedAtMs,
   grantSeq: creditBalances.grantSeq,
 };
-type GrantedRow = Pick<BalanceRow, keyof typeof grantedColumns>;
+type GrantedRow = RowOf<typeof grantedColumns>;
 
-const selectIssued = selecting(grantedColumns, creditBalances, isOneOf(underRef));
+/**
+ * What this user holds under an `externalRef`, of whatever pack, none under null; and what an attempt whose answer was lost
+ * has issued. The index is named: SQLite, left to choose, may read all that the user ever had.
+ */
+const selectGranted = aboutAccount<{ externalRef: string | null; ids: string }, GrantedRow>(
+  (account) => statement`
+    SELECT ${select(grantedColumns)} FROM credit_balances WHERE account_id = ${account} AND id IN (
+      SELECT id FROM credit_balances INDEXED BY credit_balances_external_ref
+      WHERE account_id = ${account} AND external_ref = :externalRef
+      UNION ALL SELECT value FROM json_each(:ids)
+    )`,
+);
+
+interface Grant {
+  readonly input: GrantInput;
+  readonly packs: readonly PackRow[];
+  readonly items: readonly PackItemRow[];
+  readonly earlier: readonly GrantedRow[];
+  /** Whether a row is of this very grant, whose answer was lost. */
+  readonly isOwn: (row: GrantedRow) => boolean;
+  readonly idOf: BalanceIds;
+}
+
+function decide(ctx: Ctx, grant: Grant, account: Account): Decision<Granted> {
+  const { input, earlier, isOwn, idOf } = grant;
+  const own = earlier.filter(isOwn);
+  if (own.length > 0) return replay({ output: present(own), replayed: false });
+  const pack = chooseFound(input.packId, grant.packs, grant.items);
+  // A replay is looked for first: under this pack, or under the name that it was asked for by when it was issued (C10).
+  const isSamePack = (row: GrantedRow) => row.packId === pack?.id;
+  const isSameName = (row: GrantedRow) => nameKey(row.packName) === nameKey(input.packId);
+  const replayed = earlier.some(isSamePack)
+    ? earlier.filter(isSamePack)
+    : firstPackOf(pack?.id === input.packId ? [] : earlier.filter(isSameName));
+  if (replayed.length > 0) return replay({ output: present(afterReturn(replayed, account.due)), replayed: true });
+
+  const issued = planGrant(input, pack, account.nowMs, idOf);
+  const amount = issued.balances.length;
+  const quota =
+    ctx.environment.mode === "test"
+      ? [countTestBalances({ ...account, amount, quota: ctx.settings.testBalanceQuota })]
+      : [];
+  // The balances first: a replay is then known as one before the quota refuses it.
+  return write([insertBalances(account, issued), ...quota], () => {
+    countIssued(ctx, issued, account.nowMs);
+    return { output: presentIssued(issued), replayed: false };
+  });
+}
 
 /** Of rows that two packs of one name may share, those of the pack that came first. */
 function firstPackOf(rows: readonly GrantedRow[]): readonly GrantedRow[] {
@@ -101,78 +125,40 @@ function firstPackOf(rows: readonly GrantedRow[]): readonly GrantedRow[] {
   return rows.filter((row) => row.packId === first?.packId);
 }
 
-/**
- * The statements of a grant whose balances are there already if `areThere`, and which answers those that `ids` names: the
- * test quota, the balances with their ledger rows, and what stands under the grant afterwards.
- */
-const granting = (areThere: SQL, ids: SQL) => ({
-  count: prepared(sql`
-    UPDATE ${environments}
-    SET test_balance_count = test_balance_count + ${sql.placeholder("amount")},
-      test_balance_quota = ${sql.placeholder("quota")}
-    WHERE id = ${environmentId} AND mode = 'test' AND NOT (${areThere})`),
-  bear: bearing(areThere),
-  select: selecting(grantedColumns, creditBalances, isOneOf(ids)),
-});
+const countTestBalances = statement<Writing & { amount: number; quota: number }>`
+  UPDATE environments SET test_balance_count = test_balance_count + :amount, test_balance_quota = :quota
+  WHERE id = :environmentId`;
 
-const idsMade = sql.placeholder("ids");
-const underThisRef = sql`${underRef} AND pack_id = ${sql.placeholder("packId")}`;
-const once = granting(sql`EXISTS (${underThisRef})`, underThisRef);
-// All or none land, so one of them tells of all.
-const anew = granting(
-  sql`EXISTS (SELECT 1 FROM credit_balances WHERE id = ${idsMade} ->> 0)`,
-  sql`SELECT value FROM json_each(${idsMade})`,
-);
-
-/** One batch: the return of due holds, and the statements of the grant. */
-async function land(ctx: Ctx, issue: Issue, due: readonly Hold[]): Promise<Granted> {
-  const ids = issue.births.map((birth) => birth.id);
-  const { count, bear, select } = issue.externalRef === null ? anew : once;
-  const { externalRef, packId } = issue;
-  const values = {
-    environmentId: ctx.environment.id,
-    userId: issue.userId,
-    ids: JSON.stringify(ids),
-    externalRef,
-    packId,
-    amount: ids.length,
-    quota: ctx.settings.testBalanceQuota,
-  };
-  const quota = ctx.environment.mode === "test" ? [count(ctx.db, values)] : [];
-  const born = bear(ctx, issue, values);
-  try {
-    const rows = await landAfterDue(ctx, issue.userId, due, (returns) =>
-      batchAround(ctx.db, [...returns, ...quota, born], select(ctx.db, values), []),
-    );
-    const replayed = rows.every((row) => !ids.includes(row.id));
-    if (!replayed) countIssue(ctx, issue);
-    return { output: present(rows), replayed };
-  } catch (error) {
-    if (constraintOf(error) !== "environments_test_quota") throw error;
-    countActivity(ctx.environment.id, "failed_grant", ctx.now());
-    await settleDue(ctx, issue.userId, due);
-    throw new PurserError("test_quota_exceeded", "The application holds as many test-mode balances as it may.", {
-      details: { quota: ctx.settings.testBalanceQuota },
-    });
-  }
+function quotaExceeded(quota: number): PurserError {
+  return new PurserError("test_quota_exceeded", "The application holds as many test-mode balances as it may.", {
+    details: { quota },
+  });
 }
 
-function countIssue(ctx: Ctx, { births, expiresAtMs }: Issue): void {
-  for (const { unit, amountSteps } of births) {
-    countActivity(ctx.environment.id, "granted", ctx.now(), unit, amountSteps);
+function countIssued(ctx: Ctx, { balances, expiresAtMs }: NewBalances, nowMs: number): void {
+  for (const { unit, amountSteps } of balances) {
+    countActivity(ctx.environment.id, "granted", nowMs, unit, amountSteps);
     if (expiresAtMs !== NEVER_MS) countActivity(ctx.environment.id, "expiring", expiresAtMs, unit, amountSteps);
   }
 }
 
 function present(rows: readonly GrantedRow[]): GrantOutput {
-  const balances = rows
-    .toSorted((a, b) => a.grantSeq - b.grantSeq)
-    .map((row) => ({
-      balanceId: row.id,
-      packItemId: row.packItemId === "" ? null : row.packItemId,
-      remaining: fromSteps(row.unit, row.remainingSteps),
-      expiresAt: presentExpiry(row.expiresAtMs),
-    }));
+  return answerOf(rows.toSorted((a, b) => a.grantSeq - b.grantSeq));
+}
+
+function presentIssued({ balances, expiresAtMs }: NewBalances): GrantOutput {
+  return answerOf(balances.map((balance) => ({ ...balance, remainingSteps: balance.amountSteps, expiresAtMs })));
+}
+
+function answerOf(
+  rows: readonly Pick<GrantedRow, "id" | "packItemId" | "unit" | "remainingSteps" | "expiresAtMs">[],
+): GrantOutput {
+  const balances = rows.map((row) => ({
+    balanceId: row.id,
+    packItemId: row.packItemId === "" ? null : row.packItemId,
+    remaining: fromSteps(row.unit, row.remainingSteps),
+    expiresAt: presentExpiry(row.expiresAtMs),
+  }));
   const first = balances[0];
   assert(first !== undefined, "a grant leaves at least one balance");
   const { balanceId, remaining, expiresAt } = first;

@@ -1,7 +1,9 @@
-import { type SQL, sql } from "drizzle-orm";
-import { prepared } from "../db/prepared.ts";
+import { creditLedger } from "../db/schema.ts";
+import { all, fragment, select, statement, type Values } from "../db/sql.ts";
 import { invalid } from "../errors.ts";
-import { type LedgerRow, presentEntry } from "../ledger/entries.ts";
+import { aboutAccount } from "../ledger/account.ts";
+import { presentEntry } from "../ledger/entry.ts";
+import type { LedgerRow } from "../ledger/insert-entries.ts";
 import { openCursor, sealCursor } from "../lib/cursor.ts";
 import type { Ctx } from "../runtime.ts";
 import type { HistoryOutput } from "./answers.ts";
@@ -31,7 +33,7 @@ export async function ledgerPage(ctx: Ctx, input: HistoryInput): Promise<LedgerP
   if (input.cursor !== undefined && before === null) {
     throw invalid("cursor", "is not a cursor that this list gave out");
   }
-  const entries = await select(ctx, input, before);
+  const entries = await all(ctx.db, pageStatement(ctx, input, before));
   const last = entries.at(-1);
   // Every balance has the row of its grant, and a cursor is given out only where older rows follow.
   if (last === undefined && input.balanceId !== undefined) throw balanceNotFound();
@@ -58,43 +60,55 @@ export async function ledgerPageOfReason(
   return { rows: found.slice(0, input.limit), nextCursor: await sealCursor(last.seq, scopeOf(ctx, input)) };
 }
 
-const columns = sql.raw(`seq, balance_id AS balanceId, pack_id AS packId, unit, delta_steps AS deltaSteps,
-  balance_after_steps AS balanceAfterSteps, previous_seq AS previousSeq, reason, event_id AS eventId,
-  reservation_id AS reservationId, note, occurred_at_ms AS occurredAtMs`);
-
-const ofUser = sql`environment_id = ${sql.placeholder("environmentId")} AND user_id = ${sql.placeholder("userId")}`;
-const before = sql.placeholder("before");
-const balanceId = sql.placeholder("balanceId");
-const limit = sql.placeholder("limit");
+const columns = {
+  seq: creditLedger.seq,
+  balanceId: creditLedger.balanceId,
+  packId: creditLedger.packId,
+  unit: creditLedger.unit,
+  deltaSteps: creditLedger.deltaSteps,
+  balanceAfterSteps: creditLedger.balanceAfterSteps,
+  previousSeq: creditLedger.previousSeq,
+  reason: creditLedger.reason,
+  eventId: creditLedger.eventId,
+  reservationId: creditLedger.reservationId,
+  note: creditLedger.note,
+  occurredAtMs: creditLedger.occurredAtMs,
+};
 
 /** Seqs are gapless from 1, so the last row of a page tells by itself whether another follows. */
-const selectPage = prepared<LedgerRow>(
-  sql`SELECT ${columns} FROM credit_ledger WHERE ${ofUser} AND seq < ${before} ORDER BY seq DESC LIMIT ${limit}`,
+const selectPage = aboutAccount<{ before: number; limit: number }, LedgerRow>(
+  (account) => statement`
+    SELECT ${select(columns)} FROM credit_ledger WHERE account_id = ${account} AND seq < :before
+    ORDER BY seq DESC LIMIT :limit`,
 );
 
-/** Follows `previous_seq` from the motion that `start` is the seq of: no index, no scan. */
-const followingChain = (start: SQL) =>
-  prepared<LedgerRow>(sql`
-    WITH RECURSIVE motion AS (
-      SELECT * FROM credit_ledger WHERE ${ofUser} AND seq = (${start})
-      UNION ALL
-      SELECT older.* FROM motion CROSS JOIN credit_ledger AS older
-      WHERE older.environment_id = motion.environment_id AND older.user_id = motion.user_id
-        AND older.seq = motion.previous_seq
-      LIMIT ${limit}
-    )
-    SELECT ${columns} FROM motion`);
+/** Follows `previous_seq` from the entry that `start` is the seq of: no index, no scan. */
+const followChain = (account: string, start: string) => statement<Values, LedgerRow>`
+  WITH RECURSIVE entry AS (
+    SELECT * FROM credit_ledger WHERE account_id = ${account} AND seq = (${start})
+    UNION ALL
+    SELECT older.* FROM entry CROSS JOIN credit_ledger AS older
+    WHERE older.account_id = entry.account_id AND older.seq = entry.previous_seq
+    LIMIT :limit
+  )
+  SELECT ${select(columns)} FROM entry`;
 
-const selectNewestOfBalance = followingChain(
-  sql`SELECT last_seq FROM credit_balances WHERE ${ofUser} AND id = ${balanceId}`,
+const selectNewestOfBalance = aboutAccount<{ balanceId: string; limit: number }, LedgerRow>((account) =>
+  followChain(
+    account,
+    fragment`SELECT last_seq FROM credit_balances WHERE account_id = ${account} AND id = :balanceId`,
+  ),
 );
-const selectOlderOfBalance = followingChain(
-  sql`SELECT previous_seq FROM credit_ledger WHERE ${ofUser} AND seq = ${before} AND balance_id = ${balanceId}`,
+const selectOlderOfBalance = aboutAccount<{ balanceId: string; limit: number; before: number }, LedgerRow>((account) =>
+  followChain(
+    account,
+    fragment`SELECT previous_seq FROM credit_ledger
+      WHERE account_id = ${account} AND seq = :before AND balance_id = :balanceId`,
+  ),
 );
 
-function select(ctx: Ctx, { userId, balanceId, limit }: HistoryInput, before: number | null) {
-  const values = { environmentId: ctx.environment.id, userId, limit };
-  if (balanceId === undefined) return selectPage(ctx.db, { ...values, before: before ?? Number.MAX_SAFE_INTEGER });
-  if (before === null) return selectNewestOfBalance(ctx.db, { ...values, balanceId });
-  return selectOlderOfBalance(ctx.db, { ...values, balanceId, before });
+function pageStatement(ctx: Ctx, { userId, balanceId, limit }: HistoryInput, before: number | null) {
+  if (balanceId === undefined) return selectPage(ctx, { userId }, { limit, before: before ?? Number.MAX_SAFE_INTEGER });
+  if (before === null) return selectNewestOfBalance(ctx, { userId }, { limit, balanceId });
+  return selectOlderOfBalance(ctx, { userId }, { limit, balanceId, before });
 }

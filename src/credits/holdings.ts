@@ -1,5 +1,6 @@
+import { batch } from "../db/sql.ts";
 import { type BalanceRow, inSpendingOrder, presentBalance } from "../ledger/balance.ts";
-import { everyBalance, liveBalancesQuery } from "../ledger/select-balances.ts";
+import { selectSome, selectSomeActive } from "../ledger/select-balances.ts";
 import type { Ctx } from "../runtime.ts";
 
 export interface Holdings {
@@ -12,9 +13,9 @@ export interface Holdings {
 /** A user's balances for people to look at, at most `limit` of each kind, so that it costs the same for every user. */
 export async function holdings(ctx: Ctx, userId: string, limit: number): Promise<Holdings> {
   const nowMs = ctx.now();
-  const [live, some] = await ctx.db.batch([
-    liveBalancesQuery(ctx, userId, nowMs).limit(limit + 1),
-    everyBalance(ctx, userId).limit(limit + 1),
+  const [live, some] = await batch(ctx.db, [
+    selectSomeActive(ctx, { userId }, { nowMs, limit: limit + 1 }),
+    selectSome(ctx, { userId }, { limit: limit + 1 }),
   ]);
   const inOrder = (rows: readonly BalanceRow[]) =>
     inSpendingOrder(rows).map((row) => ({ ...presentBalance(row, nowMs), source: row.source, notes: row.notes }));

@@ -4,7 +4,7 @@ import { createRoutes } from "../http/factory.ts";
 import { validate } from "../http/validate.ts";
 import { grant } from "./grant.ts";
 import { history } from "./history.ts";
-import { list } from "./list.ts";
+import { listBalances } from "./list.ts";
 import { revoke } from "./revoke.ts";
 import { grantInput, historyInput, listInput, revokeInput } from "./schemas.ts";
 
@@ -20,7 +20,7 @@ export const creditRoutes = createRoutes()
   .get("/", requireKeyOrEndUser, validate("query", listInput), async (c) => {
     const input = c.req.valid("query");
     assertOwnUser(c.var.ctx.caller, "userId", input.userId);
-    return c.json(await list(c.var.ctx, input));
+    return c.json(await listBalances(c.var.ctx, input));
   })
   .get("/history", requireSecretKey("requires_secret_key"), validate("query", historyInput), async (c) =>
     c.json(await history(c.var.ctx, c.req.valid("query"))),

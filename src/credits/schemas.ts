@@ -43,4 +43,5 @@ export const adjustInput = z.strictObject({
   note: freeText()
     .refine((text) => text !== "", "must not be empty")
     .describe("Why: kept on the ledger row."),
+  adjustmentId: identifier().optional().describe("Idempotency key: the same again answers the same."),
 });

@@ -79,7 +79,7 @@ export const adjustRoutes = () =>
       return finish(
         c,
         "adjusted",
-        async () => adjust(c.var.admin, { balanceId, adjustmentId, ...readAdjustment(form) }),
+        async () => adjust(c.var.ctx, { balanceId, adjustmentId, ...readAdjustment(form) }),
         (refusal) => adjustForm(c, form, refusal),
       );
     });

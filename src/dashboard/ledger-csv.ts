@@ -1,7 +1,7 @@
 import { fromSteps } from "../amounts/amount.ts";
 import { ledgerPage } from "../credits/history.ts";
 import type { HistoryInput } from "../credits/schemas.ts";
-import type { LedgerRow } from "../ledger/entries.ts";
+import type { LedgerRow } from "../ledger/insert-entries.ts";
 import { iso } from "../lib/time.ts";
 import type { Ctx } from "../runtime.ts";
 

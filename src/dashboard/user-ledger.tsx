@@ -1,7 +1,7 @@
 import type { Context } from "hono";
 import { fromSteps } from "../amounts/amount.ts";
 import { type LedgerPage, lookedAtMax } from "../credits/history.ts";
-import type { LedgerRow } from "../ledger/entries.ts";
+import type { LedgerRow } from "../ledger/insert-entries.ts";
 import { ledgerReason } from "../ledger/schemas.ts";
 import { iso } from "../lib/time.ts";
 import { Steps } from "./chart.tsx";

@@ -7,6 +7,10 @@
 import { sql } from "drizzle-orm";
 import { check, index, integer, primaryKey, sqliteTable, text, uniqueIndex } from "drizzle-orm/sqlite-core";
 
+declare const inSteps: unique symbol;
+/** An amount in its unit's smallest step: an integer that an amount in units cannot pass for (amounts/amount.ts). */
+export type Steps = number & { readonly [inSteps]: true };
+
 /** `expires_at_ms` of what never expires: sorts after every date, so "live" is one index range. */
 export const NEVER_MS = Number.MAX_SAFE_INTEGER;
 
@@ -86,7 +90,7 @@ export const creditPackItems = sqliteTable(
     packId: text("pack_id").notNull(),
     position: integer("position").notNull(),
     id: text("id").notNull(),
-    amountSteps: integer("amount_steps").notNull(),
+    amountSteps: integer("amount_steps").$type<Steps>().notNull(),
     unit: text("unit", { enum: ["count", "tokens", "seconds", "cents"] }).notNull(),
     matches: text("matches").notNull().default("[]"),
     priority: integer("priority").notNull().default(100),
@@ -97,12 +101,25 @@ export const creditPackItems = sqliteTable(
   ],
 );
 
+/**
+ * A user of an environment, by an integer of its own: it keys the books, so that their rows stay small, and no other table
+ * of them holds a user's id.
+ */
+export const accounts = sqliteTable(
+  "accounts",
+  {
+    id: integer("id").primaryKey(),
+    environmentId: integer("environment_id").notNull(),
+    userId: text("user_id").notNull(),
+  },
+  (t) => [uniqueIndex("accounts_user").on(t.environmentId, t.userId)],
+);
+
 /** One row issued by a grant. Unit, rules, priority and name are frozen at issue. */
 export const creditBalances = sqliteTable(
   "credit_balances",
   {
-    environmentId: integer("environment_id").notNull(),
-    userId: text("user_id").notNull(),
+    accountId: integer("account_id").notNull(),
     id: text("id").notNull(),
     packId: text("pack_id").notNull(),
     packName: text("pack_name").notNull(),
@@ -111,10 +128,10 @@ export const creditBalances = sqliteTable(
     unit: text("unit", { enum: ["count", "tokens", "seconds", "cents"] }).notNull(),
     matches: text("matches").notNull(),
     priority: integer("priority").notNull(),
-    initialSteps: integer("initial_steps").notNull(),
-    remainingSteps: integer("remaining_steps").notNull(),
+    initialSteps: integer("initial_steps").$type<Steps>().notNull(),
+    remainingSteps: integer("remaining_steps").$type<Steps>().notNull(),
     /** 1 while something remains: the condition of the partial index, kept by the ledger's triggers. */
-    isLive: integer("is_live").notNull(),
+    hasRemaining: integer("has_remaining").notNull(),
     source: text("source", { enum: ["purchase", "grant", "refund", "manual"] }).notNull(),
     externalRef: text("external_ref"),
     notes: text("notes"),
@@ -123,15 +140,15 @@ export const creditBalances = sqliteTable(
     revokedAtMs: integer("revoked_at_ms"),
     /** Ledger seq of the grant: the order in which balances were issued. */
     grantSeq: integer("grant_seq").notNull(),
-    /** Ledger seq of the latest motion: head of the chain that `previous_seq` goes on with. */
+    /** Ledger seq of the latest entry: head of the chain that `previous_seq` goes on with. */
     lastSeq: integer("last_seq").notNull(),
   },
   (t) => [
-    primaryKey({ columns: [t.environmentId, t.userId, t.id] }),
+    primaryKey({ columns: [t.accountId, t.id] }),
     uniqueIndex("credit_balances_id").on(t.id),
-    index("credit_balances_live").on(t.environmentId, t.userId, t.expiresAtMs).where(sql`is_live = 1`),
+    index("credit_balances_remaining").on(t.accountId, t.expiresAtMs).where(sql`has_remaining = 1`),
     uniqueIndex("credit_balances_external_ref")
-      .on(t.environmentId, t.userId, t.externalRef, t.packId, t.packItemId)
+      .on(t.accountId, t.externalRef, t.packId, t.packItemId)
       .where(sql`external_ref IS NOT NULL`),
     check("credit_balances_unit", sql`${t.unit} IN ('count', 'tokens', 'seconds', 'cents')`),
     check("credit_balances_source", sql`${t.source} IN ('purchase', 'grant', 'refund', 'manual')`),
@@ -141,7 +158,7 @@ export const creditBalances = sqliteTable(
       "credit_balances_remaining_within_bounds",
       sql`${t.remainingSteps} <= iif(${t.unit} = 'cents', 8589934592000000, 8796093022208000)`,
     ),
-    check("credit_balances_live_while_remaining", sql`${t.isLive} = (${t.remainingSteps} > 0)`),
+    check("credit_balances_has_remaining", sql`${t.hasRemaining} = (${t.remainingSteps} > 0)`),
   ],
 );
 
@@ -149,16 +166,15 @@ export const creditBalances = sqliteTable(
 export const creditLedger = sqliteTable(
   "credit_ledger",
   {
-    environmentId: integer("environment_id").notNull(),
-    userId: text("user_id").notNull(),
-    /** Gapless per user, from 1. */
+    accountId: integer("account_id").notNull(),
+    /** Gapless per account, from 1. */
     seq: integer("seq").notNull(),
     balanceId: text("balance_id").notNull(),
     packId: text("pack_id").notNull(),
     unit: text("unit", { enum: ["count", "tokens", "seconds", "cents"] }).notNull(),
-    deltaSteps: integer("delta_steps").notNull(),
-    balanceAfterSteps: integer("balance_after_steps").notNull(),
-    /** Seq of this balance's motion before this one; null for its grant. */
+    deltaSteps: integer("delta_steps").$type<Steps>().notNull(),
+    balanceAfterSteps: integer("balance_after_steps").$type<Steps>().notNull(),
+    /** Seq of this balance's entry before this one; null for its grant. */
     previousSeq: integer("previous_seq"),
     reason: text("reason", {
       enum: [
@@ -176,7 +192,7 @@ export const creditLedger = sqliteTable(
     occurredAtMs: integer("occurred_at_ms").notNull(),
   },
   (t) => [
-    primaryKey({ columns: [t.environmentId, t.userId, t.seq] }),
+    primaryKey({ columns: [t.accountId, t.seq] }),
     check(
       "credit_ledger_reason",
       sql`${t.reason} IN ('event_committed', 'reservation_held', 'reservation_released', 'reservation_expired', 'grant', 'admin_adjust')`,
@@ -184,16 +200,18 @@ export const creditLedger = sqliteTable(
   ],
 );
 
-/** Adjustments that landed, by ids made before them: one that is sent again finds itself here. */
+/** Adjustments that were made, by their idempotency keys: one that is sent again finds itself here. */
 export const creditAdjustments = sqliteTable(
   "credit_adjustments",
   {
     environmentId: integer("environment_id").notNull(),
     id: text("id").notNull(),
+    accountId: integer("account_id").notNull(),
     balanceId: text("balance_id").notNull(),
-    userId: text("user_id").notNull(),
     /** Of the ledger row that it wrote. */
     seq: integer("seq").notNull(),
+    /** As that of `usage_events`. */
+    requestHash: text("request_hash").notNull(),
   },
   (t) => [primaryKey({ columns: [t.environmentId, t.id] })],
 );
@@ -202,25 +220,25 @@ export const creditAdjustments = sqliteTable(
 export const usageEvents = sqliteTable(
   "usage_events",
   {
-    environmentId: integer("environment_id").notNull(),
-    userId: text("user_id").notNull(),
+    accountId: integer("account_id").notNull(),
     /** The latest `occurred_at_ms` among this user's events up to this one: never falls as seq grows. */
     occurredByMs: integer("occurred_by_ms").notNull(),
-    /** Order of arrival, gapless per user, from 1. */
+    /** Order of arrival, gapless per account, from 1. */
     seq: integer("seq").notNull(),
+    environmentId: integer("environment_id").notNull(),
     eventId: text("event_id").notNull(),
     event: text("event").notNull(),
     model: text("model"),
-    countSteps: integer("count_steps").notNull(),
-    tokensSteps: integer("tokens_steps"),
-    secondsSteps: integer("seconds_steps"),
-    centsSteps: integer("cents_steps"),
+    countSteps: integer("count_steps").$type<Steps>().notNull(),
+    tokensSteps: integer("tokens_steps").$type<Steps>(),
+    secondsSteps: integer("seconds_steps").$type<Steps>(),
+    centsSteps: integer("cents_steps").$type<Steps>(),
     /** JSON object, as it came; null when none was sent. */
     properties: text("properties"),
     occurredAtMs: integer("occurred_at_ms").notNull(),
     receivedAtMs: integer("received_at_ms").notNull(),
     reservationId: text("reservation_id"),
-    /** Hash of the request, a dot, and the id of the write that landed it (usage/request-hash.ts). */
+    /** Hash of the request, a dot, and the id of the write that recorded it (ledger/request-hash.ts). */
     requestHash: text("request_hash").notNull(),
     /** JSON list of the answer's debits, as they went out: for replays and the export. */
     debits: text("debits").notNull(),
@@ -228,7 +246,7 @@ export const usageEvents = sqliteTable(
     uncovered: text("uncovered"),
   },
   (t) => [
-    primaryKey({ columns: [t.environmentId, t.userId, t.occurredByMs, t.seq] }),
+    primaryKey({ columns: [t.accountId, t.occurredByMs, t.seq] }),
     uniqueIndex("usage_events_event_id").on(t.environmentId, t.eventId),
   ],
 );
@@ -238,7 +256,7 @@ export const reservations = sqliteTable(
   {
     environmentId: integer("environment_id").notNull(),
     id: text("id").notNull(),
-    userId: text("user_id").notNull(),
+    accountId: integer("account_id").notNull(),
     event: text("event").notNull(),
     model: text("model"),
     /** JSON quantities, as they came. */
@@ -255,7 +273,7 @@ export const reservations = sqliteTable(
   },
   (t) => [
     primaryKey({ columns: [t.environmentId, t.id] }),
-    index("reservations_open").on(t.environmentId, t.userId, t.expiresAtMs).where(sql`state = 'open'`),
+    index("reservations_open").on(t.accountId, t.expiresAtMs).where(sql`state = 'open'`),
     check("reservations_state", sql`${t.state} IN ('open', 'committed', 'released', 'expired')`),
   ],
 );

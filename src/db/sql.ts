@@ -72,7 +72,7 @@ export function allColumns<Table extends SQLiteTable>(table: Table): Table["_"][
 }
 
 /** The rows of each statement, in their order. */
-type RowsOf<Statements extends readonly Statement[]> = {
+export type RowsOf<Statements extends readonly Statement[]> = {
   -readonly [Index in keyof Statements]: Statements[Index] extends Statement<infer Row> ? Row[] : never;
 };
 

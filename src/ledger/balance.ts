@@ -29,6 +29,14 @@ export const presentedColumns = {
 };
 export type PresentedRow = Pick<BalanceRow, keyof typeof presentedColumns>;
 
+/** The columns by which an adjustment is decided. */
+export const adjustedColumns = {
+  id: creditBalances.id,
+  unit: creditBalances.unit,
+  remainingSteps: creditBalances.remainingSteps,
+  revokedAtMs: creditBalances.revokedAtMs,
+};
+
 export type BalanceStatus = "active" | "expired" | "depleted" | "revoked";
 
 /** A stored balance as burn-down sees it. */

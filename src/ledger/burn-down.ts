@@ -1,5 +1,6 @@
 import { type Quantities, UNITS, type Unit } from "../amounts/amount.ts";
 import { type MatchRule, rulesCover } from "../amounts/match.ts";
+import type { Steps } from "../db/schema.ts";
 import { assert } from "../lib/assert.ts";
 
 /** What burn-down must know of a balance. */
@@ -8,7 +9,7 @@ export interface Spendable {
   readonly unit: Unit;
   readonly rules: readonly MatchRule[];
   readonly priority: number;
-  readonly remainingSteps: number;
+  readonly remainingSteps: Steps;
   readonly grantedAtMs: number;
   /** NEVER_MS when it never expires. */
   readonly expiresAtMs: number;
@@ -23,7 +24,7 @@ export interface Usage {
 interface Leg<B extends Spendable = Spendable> {
   readonly balance: B;
   /** At least 1, at most the balance's remaining. */
-  readonly amountSteps: number;
+  readonly amountSteps: Steps;
 }
 
 export interface Payment<B extends Spendable = Spendable> {
@@ -75,7 +76,7 @@ export function burnDown<B extends Spendable>(balances: readonly B[], usage: Usa
     const remaining = BigInt(balance.remainingSteps);
     const needed = ceilDivide(quantity * left.numerator, left.denominator);
     if (needed <= remaining) {
-      legs.push({ balance, amountSteps: Number(needed) });
+      legs.push({ balance, amountSteps: Number(needed) as Steps });
       return { legs, uncovered: null };
     }
     legs.push({ balance, amountSteps: balance.remainingSteps });
@@ -86,9 +87,10 @@ export function burnDown<B extends Spendable>(balances: readonly B[], usage: Usa
     left = { numerator: numerator / divisor, denominator: denominator / divisor };
   }
 
-  const uncovered: { [U in Unit]?: number } = {};
+  const uncovered: { [U in Unit]?: Steps } = {};
   for (const unit of carried) {
-    uncovered[unit] = Number(ceilDivide(BigInt(usage.quantities[unit] ?? 0) * left.numerator, left.denominator));
+    const part = ceilDivide(BigInt(usage.quantities[unit] ?? 0) * left.numerator, left.denominator);
+    uncovered[unit] = Number(part) as Steps;
   }
   return { legs, uncovered };
 }

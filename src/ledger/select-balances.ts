@@ -1,30 +1,30 @@
-import { and, eq, gt, type Placeholder, type SQLWrapper, sql } from "drizzle-orm";
 import { creditBalances } from "../db/schema.ts";
-import type { Ctx } from "../runtime.ts";
+import { allColumns, fragment, select, statement } from "../db/sql.ts";
+import { aboutAccount, nowMs } from "./account.ts";
+import { type BalanceRow, type PresentedRow, presentedColumns } from "./balance.ts";
 
-const isLive = (environmentId: number | Placeholder, userId: string | SQLWrapper, nowMs: number | Placeholder) =>
-  and(
-    eq(creditBalances.environmentId, environmentId),
-    eq(creditBalances.userId, userId),
-    // Written out, so that the planner sees the partial index's own condition.
-    sql`is_live = 1`,
-    gt(creditBalances.expiresAtMs, nowMs),
-  );
+/** Whether a balance can pay now. Names the partial index's condition, so that one range is read however many are dead. */
+export const canPay = (account: string): string =>
+  fragment`account_id = ${account} AND has_remaining = 1 AND expires_at_ms > ${nowMs}`;
 
-/** Whether a balance of a user can pay at `nowMs`, for statements that are prepared. */
-export const isLiveOf = (user: SQLWrapper) => isLive(sql.placeholder("environmentId"), user, sql.placeholder("nowMs"));
+/** The user's balances that can pay now. */
+export const selectActive = aboutAccount<{ nowMs: number }, PresentedRow>(
+  (account) => statement`SELECT ${select(presentedColumns)} FROM credit_balances WHERE ${canPay(account)}`,
+);
 
-/** The user's balances that can pay now, all of each, as a query of Drizzle's, which may be narrowed further. */
-export function liveBalancesQuery(ctx: Ctx, userId: string, nowMs: number) {
-  return ctx.db
-    .select()
-    .from(creditBalances)
-    .where(isLive(ctx.environment.id, userId, nowMs));
-}
+/** All balances that the user ever had. */
+export const selectEvery = aboutAccount<Record<never, never>, PresentedRow>(
+  (account) => statement`SELECT ${select(presentedColumns)} FROM credit_balances WHERE account_id = ${account}`,
+);
 
-export function everyBalance(ctx: Ctx, userId: string) {
-  return ctx.db
-    .select()
-    .from(creditBalances)
-    .where(and(eq(creditBalances.environmentId, ctx.environment.id), eq(creditBalances.userId, userId)));
-}
+const everyColumn = select(allColumns(creditBalances));
+
+/** Up to `limit` of the balances that can pay now, whole. */
+export const selectSomeActive = aboutAccount<{ nowMs: number; limit: number }, BalanceRow>(
+  (account) => statement`SELECT ${everyColumn} FROM credit_balances WHERE ${canPay(account)} LIMIT :limit`,
+);
+
+/** Up to `limit` of all balances that the user ever had, whole. */
+export const selectSome = aboutAccount<{ limit: number }, BalanceRow>(
+  (account) => statement`SELECT ${everyColumn} FROM credit_balances WHERE account_id = ${account} LIMIT :limit`,
+);

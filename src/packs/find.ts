@@ -1,5 +1,3 @@
-import { and, eq, getTableColumns, inArray, isNull, sql } from "drizzle-orm";
-import { selecting } from "../db/prepared.ts";
 import { creditPackItems, creditPacks } from "../db/schema.ts";
 import { allColumns, fragment, select, statement } from "../db/sql.ts";
 import type { Ctx } from "../runtime.ts";
@@ -46,28 +44,4 @@ export function chooseFound(idOrName: string, packs: readonly PackRow[], items: 
   if (pack === undefined) return null;
   const own = items.filter((item) => item.packId === pack.id);
   return { ...pack, items: own.sort((a, b) => a.position - b.position) };
-}
-
-const appId = sql.placeholder("appId");
-const hasName = and(
-  eq(creditPacks.appId, appId),
-  eq(creditPacks.nameKey, sql.placeholder("nameKey")),
-  isNull(creditPacks.archivedAtMs),
-);
-const formerIds = sql`(SELECT ${sql.placeholder("id")} UNION ALL SELECT ${creditPacks.id} FROM ${creditPacks} WHERE ${hasName})`;
-const selectPacks = selecting(
-  getTableColumns(creditPacks),
-  creditPacks,
-  and(eq(creditPacks.appId, appId), inArray(creditPacks.id, formerIds)),
-);
-const selectItems = selecting(
-  getTableColumns(creditPackItems),
-  creditPackItems,
-  and(eq(creditPackItems.appId, appId), inArray(creditPackItems.packId, formerIds)),
-);
-
-/** As `selectPack`, for a batch of Drizzle's. It goes when the grant sends statements of ours. */
-export function findPackStatements(ctx: Pick<Ctx, "db" | "environment">, idOrName: string) {
-  const values = { appId: ctx.environment.appId, id: idOrName, nameKey: nameKey(idOrName) };
-  return [selectPacks(ctx.db, values), selectItems(ctx.db, values)] as const;
 }

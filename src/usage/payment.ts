@@ -1,17 +1,29 @@
-import { sql } from "drizzle-orm";
 import { countActivity } from "../activity/count.ts";
 import { fromSteps, presentQuantities, type Quantities } from "../amounts/amount.ts";
+import { fragment } from "../db/sql.ts";
 import { PurserError } from "../errors.ts";
+import { account } from "../ledger/account.ts";
 import type { SpendableBalance } from "../ledger/balance.ts";
 import type { Payment } from "../ledger/burn-down.ts";
 import type { Ctx } from "../runtime.ts";
 
-/** `insufficient_credits` (402), with what nothing paid for (U3); counted for the overview. */
-export function insufficient(ctx: Ctx, uncovered: Quantities): PurserError {
-  countActivity(ctx.environment.id, "shortage", ctx.now());
+/** `insufficient_credits` (402), with what nothing paid for (U3). */
+export function insufficientCredits(uncovered: Quantities): PurserError {
   return new PurserError("insufficient_credits", "The user's credits do not cover this.", {
     details: { uncovered: presentQuantities(uncovered) },
   });
+}
+
+/** Counts a refusal for want of credits, for the overview. */
+export async function countShortage<Answer>(ctx: Ctx, verb: () => Promise<Answer>): Promise<Answer> {
+  try {
+    return await verb();
+  } catch (error) {
+    if (error instanceof PurserError && error.code === "insufficient_credits") {
+      countActivity(ctx.environment.id, "shortage", ctx.now());
+    }
+    throw error;
+  }
 }
 
 export type PlannedPayment = Payment<SpendableBalance>;
@@ -27,19 +39,18 @@ export function plannedLegs({ legs }: PlannedPayment): string {
   );
 }
 
-const fromLegs = sql`
-  FROM json_each(${sql.placeholder("legs")}) AS leg CROSS JOIN credit_balances AS b
-  WHERE b.environment_id = ${sql.placeholder("environmentId")} AND b.user_id = ${sql.placeholder("userId")}
-    AND b.id = leg.value ->> 'balanceId'`;
+const fromLegs = fragment`
+  FROM json_each(:legs) AS leg CROSS JOIN credit_balances AS b
+  WHERE b.account_id = ${account} AND b.id = leg.value ->> 'balanceId'`;
 
 // Below zero the debit that follows aborts the batch; until then this must be a number.
-const left = sql`max(0, b.remaining_steps - (leg.value ->> 'amountSteps'))`;
+const left = fragment`max(0, b.remaining_steps - (leg.value ->> 'amountSteps'))`;
 
 /**
  * An answer's debits as JSON. What each balance is left with is read as the batch runs, since a plan may be older; it is
  * written as a decimal, digit by digit, because SQLite prints doubles inexactly.
  */
-export const debitsSql = sql`(
+export const debitsSql = fragment`(
   SELECT json_group_array(json_object(
     'balanceId', b.id, 'packId', b.pack_id, 'unit', b.unit, 'amount', leg.value -> 'amount',
     'remaining', json(rtrim(rtrim(iif(b.unit = 'cents',
@@ -49,8 +60,8 @@ export const debitsSql = sql`(
   ${fromLegs}
 )`;
 
-/** A hold's legs as JSON, in steps (credits/holds.ts, HeldLeg). */
-export const legsSql = sql`(
+/** A hold's legs as JSON, in steps (`HeldLeg`). */
+export const legsSql = fragment`(
   SELECT json_group_array(json_object(
     'balanceId', b.id, 'packId', b.pack_id, 'unit', b.unit, 'amountSteps', leg.value ->> 'amountSteps',
     'remainingSteps', b.remaining_steps - (leg.value ->> 'amountSteps')

@@ -1,9 +1,12 @@
 import { fromSteps, presentQuantities } from "../amounts/amount.ts";
 import { readRules, rulesCover } from "../amounts/match.ts";
-import { type BalanceRow, inSpendingOrder, statusOf } from "../ledger/balance.ts";
+import type { Steps } from "../db/schema.ts";
+import { batch } from "../db/sql.ts";
+import { inSpendingOrder, type PayingRow, statusOf } from "../ledger/balance.ts";
 import { burnDown, type Usage } from "../ledger/burn-down.ts";
-import { afterReturn, dueHolds, readHold, spendable } from "../ledger/holds.ts";
-import { everyBalance } from "../ledger/select-balances.ts";
+import { readHold, selectDueHolds } from "../ledger/hold.ts";
+import { selectEvery } from "../ledger/select-balances.ts";
+import { afterReturn, spendable } from "../ledger/spendable.ts";
 import type { Ctx } from "../runtime.ts";
 import type { PlanOutput } from "./answers.ts";
 import type { PlanInput } from "./schemas.ts";
@@ -12,10 +15,10 @@ import type { PlanInput } from "./schemas.ts";
  * What an event would debit if it came now: by the same burn-down, over the same state, due holds counted as returned;
  * and why each other balance would not pay. Changes nothing (U11).
  */
-export async function plan(request: Ctx, input: PlanInput): Promise<PlanOutput> {
-  const nowMs = request.now();
-  const ctx = { ...request, now: () => nowMs };
-  const [stored, due] = await ctx.db.batch([everyBalance(ctx, input.userId), dueHolds(ctx, input.userId)]);
+export async function plan(ctx: Ctx, input: PlanInput): Promise<PlanOutput> {
+  const nowMs = ctx.now();
+  const user = { userId: input.userId };
+  const [stored, due] = await batch(ctx.db, [selectEvery(ctx, user, {}), selectDueHolds(ctx, user, { nowMs })]);
   const rows = afterReturn(stored, due.map(readHold));
   const { legs, uncovered } = burnDown(spendable(rows, nowMs), input);
   const paying = new Set(legs.map((leg) => leg.balance.id));
@@ -25,7 +28,7 @@ export async function plan(request: Ctx, input: PlanInput): Promise<PlanOutput> 
       packId: balance.packId,
       unit: balance.unit,
       amount: fromSteps(balance.unit, amountSteps),
-      remaining: fromSteps(balance.unit, balance.remainingSteps - amountSteps),
+      remaining: fromSteps(balance.unit, (balance.remainingSteps - amountSteps) as Steps),
     })),
     uncovered: uncovered === null ? null : presentQuantities(uncovered),
     skipped: inSpendingOrder(rows.filter((row) => !paying.has(row.id))).map((row) => ({
@@ -36,7 +39,7 @@ export async function plan(request: Ctx, input: PlanInput): Promise<PlanOutput> 
 }
 
 /** The first reason that holds. */
-function whySkipped(row: BalanceRow, usage: Usage, nowMs: number): PlanOutput["skipped"][number]["reason"] {
+function whySkipped(row: PayingRow, usage: Usage, nowMs: number): PlanOutput["skipped"][number]["reason"] {
   const status = statusOf(row, nowMs);
   if (status !== "active") return status;
   if (!rulesCover(readRules(row.matches), usage.event, usage.model)) return "no_match";

@@ -1,20 +1,18 @@
-import { and, eq, sql } from "drizzle-orm";
 import { countActivity } from "../activity/count.ts";
-import type { Quantities } from "../amounts/amount.ts";
-import { presentQuantities } from "../amounts/amount.ts";
-import { prepared, selecting } from "../db/prepared.ts";
-import { usageEvents } from "../db/schema.ts";
-import { batchAround, type Statement } from "../db/statement.ts";
+import { presentQuantities, type Quantities } from "../amounts/amount.ts";
+import type { Steps } from "../db/schema.ts";
+import { type Statement, statement } from "../db/sql.ts";
 import { PurserError } from "../errors.ts";
+import { account, type Writing } from "../ledger/account.ts";
 import type { PresentedPayment } from "../ledger/answers.ts";
-import { appended } from "../ledger/entries.ts";
+import { insertEntries } from "../ledger/insert-entries.ts";
+import { compareStamp, type Stamp } from "../ledger/request-hash.ts";
+import { type Account, type Decision, writeAround } from "../ledger/write.ts";
 import { assert } from "../lib/assert.ts";
 import type { JsonObject } from "../lib/json.ts";
 import type { Ctx } from "../runtime.ts";
 import type { EventOutput } from "./answers.ts";
-import { landed, OVERTAKEN } from "./attempts.ts";
 import { debitsSql, type PlannedPayment, plannedLegs } from "./payment.ts";
-import { compareStamp, type Stamp } from "./request-hash.ts";
 
 export interface Recorded {
   readonly output: EventOutput;
@@ -22,23 +20,15 @@ export interface Recorded {
   readonly replayed: boolean;
 }
 
-const selectEvent = selecting(
-  { requestHash: usageEvents.requestHash, debits: usageEvents.debits, uncovered: usageEvents.uncovered },
-  usageEvents,
-  and(
-    eq(usageEvents.environmentId, sql.placeholder("environmentId")),
-    eq(usageEvents.eventId, sql.placeholder("eventId")),
-  ),
-);
+type StoredAnswer = { readonly debits: string; readonly uncovered: string | null };
+
+const select = statement<{ environmentId: number; eventId: string }, StoredAnswer & { requestHash: string }>`
+  SELECT request_hash AS requestHash, debits, uncovered FROM usage_events
+  WHERE environment_id = :environmentId AND event_id = :eventId`;
 
 /** The event under an id, whoever's it is: at most one row. */
-export function storedEvent(ctx: Ctx, eventId: string) {
-  return selectEvent(ctx.db, { environmentId: ctx.environment.id, eventId });
-}
-
-interface StoredAnswer {
-  readonly debits: string;
-  readonly uncovered: string | null;
+export function selectEvent(ctx: Ctx, eventId: string): ReturnType<typeof select> {
+  return select({ environmentId: ctx.environment.id, eventId });
 }
 
 /** JSON that Purser wrote, in the form in which it goes out. */
@@ -51,7 +41,11 @@ function presentEvent(eventId: string, stored: StoredAnswer): EventOutput {
 }
 
 /** The first answer again; `idempotency_conflict` when another request used the id (U4). */
-export function replayEvent(eventId: string, stored: StoredAnswer & { requestHash: string }, stamp: Stamp): Recorded {
+export function presentRepeated(
+  eventId: string,
+  stored: StoredAnswer & { requestHash: string },
+  stamp: Stamp,
+): Recorded {
   const whose = compareStamp(stored.requestHash, stamp);
   if (whose === "other") {
     throw new PurserError("idempotency_conflict", "Another event was recorded under this id.", { param: "eventId" });
@@ -61,81 +55,84 @@ export function replayEvent(eventId: string, stored: StoredAnswer & { requestHas
 
 /** An event that is paid for, as far as it is, and is to be recorded. */
 export interface PaidEvent {
-  readonly userId: string;
   readonly eventId: string;
   readonly event: string;
   readonly model: string | null;
-  readonly quantities: Quantities & { readonly count: number };
-  readonly properties: JsonObject | undefined;
+  readonly quantities: Quantities & { readonly count: Steps };
+  readonly properties?: JsonObject | undefined;
   /** Undefined: when it arrives. */
-  readonly occurredAt: number | undefined;
+  readonly occurredAt?: number | undefined;
   readonly reservationId: string | null;
   readonly payment: PlannedPayment;
 }
 
 /**
- * One batch: `before`, the event's row, its debits. The row comes before the debits, so that a replay is noticed before
- * a shortage, and says what each balance is left with. OVERTAKEN when the plan was made on a state that is gone.
+ * The event's row, then its debits: a replay is noticed before a shortage, and the row says what each balance is left with.
+ * `before` goes first.
  */
-export async function landEvent(
+export function writeEvent(
   ctx: Ctx,
+  writing: Account,
   paid: PaidEvent,
   stamp: Stamp,
-  before: readonly Statement[],
-): Promise<Recorded | typeof OVERTAKEN> {
-  const motions = paid.payment.legs.map(({ balance, amountSteps }) => ({
+  before: readonly Statement[] = [],
+): Decision<Recorded> {
+  const entries = paid.payment.legs.map(({ balance, amountSteps }) => ({
     balanceId: balance.id,
     deltaSteps: -amountSteps,
     reason: "event_committed" as const,
     eventId: paid.eventId,
     ...(paid.reservationId === null ? {} : { reservationId: paid.reservationId }),
   }));
-  const debits = motions.length === 0 ? [] : [appended(ctx, paid.userId, motions)];
-  const answer = await landed(() => batchAround(ctx.db, before, recorded(ctx, paid, stamp), debits));
-  if (answer === OVERTAKEN) return OVERTAKEN;
-  const row = answer[0];
-  assert(row !== undefined, "a recorded event answers its debits");
-  for (const { balance, amountSteps } of paid.payment.legs) {
-    countActivity(ctx.environment.id, "spent", ctx.now(), balance.unit, amountSteps);
-  }
-  return { output: presentEvent(paid.eventId, row), replayed: false };
+  return writeAround(before, recordEvent(writing, paid, stamp), insertEntries(writing, entries), ([row]) => {
+    assert(row !== undefined, "a recorded event answers its debits");
+    for (const { balance, amountSteps } of paid.payment.legs) {
+      countActivity(ctx.environment.id, "spent", writing.nowMs, balance.unit, amountSteps);
+    }
+    return { output: presentEvent(paid.eventId, row), replayed: false };
+  });
 }
 
-const record = prepared<StoredAnswer>(sql`
+const record = statement<Writing & ReturnType<typeof eventValues>, StoredAnswer>`
   INSERT INTO usage_events (
-    environment_id, user_id, occurred_by_ms, seq, event_id, event, model, count_steps, tokens_steps, seconds_steps,
+    account_id, occurred_by_ms, seq, environment_id, event_id, event, model, count_steps, tokens_steps, seconds_steps,
     cents_steps, properties, occurred_at_ms, received_at_ms, reservation_id, request_hash, debits, uncovered
   )
-  SELECT n ->> 'environmentId', ${sql.placeholder("userId")},
-    max(n ->> 'occurredAtMs', coalesce(last.occurred_by_ms, n ->> 'occurredAtMs')), coalesce(last.seq, 0) + 1,
-    ${sql.placeholder("eventId")}, ${sql.placeholder("event")}, ${sql.placeholder("model")}, n ->> 'count',
-    n ->> 'tokens', n ->> 'seconds', n ->> 'cents', ${sql.placeholder("properties")}, n ->> 'occurredAtMs',
-    n ->> 'receivedAtMs', ${sql.placeholder("reservationId")}, ${sql.placeholder("requestHash")}, ${debitsSql},
-    ${sql.placeholder("uncovered")}
-  FROM (SELECT ${sql.placeholder("numbers")} AS n) LEFT JOIN (
-    SELECT occurred_by_ms, seq FROM usage_events
-    WHERE environment_id = ${sql.placeholder("environmentId")} AND user_id = ${sql.placeholder("userId")}
+  SELECT ${account}, max(n ->> 'occurredAtMs', coalesce(last.occurred_by_ms, n ->> 'occurredAtMs')),
+    coalesce(last.seq, 0) + 1, CAST(:environmentId AS INTEGER), :eventId, :event, :model, n ->> 'count', n ->> 'tokens',
+    n ->> 'seconds', n ->> 'cents', :properties, n ->> 'occurredAtMs', n ->> 'receivedAtMs', :reservationId,
+    :requestHash, ${debitsSql}, :uncovered
+  FROM (SELECT :numbers AS n) LEFT JOIN (
+    SELECT occurred_by_ms, seq FROM usage_events WHERE account_id = ${account}
     ORDER BY occurred_by_ms DESC, seq DESC LIMIT 1
   ) AS last
-  RETURNING debits, uncovered`);
+  RETURNING debits, uncovered`;
 
-/** The statement that records an event, and answers what goes out. JSON carries the numbers: D1 binds them as REAL. */
-function recorded(ctx: Ctx, paid: PaidEvent, stamp: Stamp) {
-  const { userId, eventId, event, model, reservationId, quantities, payment } = paid;
-  const environmentId = ctx.environment.id;
-  const receivedAtMs = ctx.now();
+/** JSON carries the numbers: D1 binds them as REAL. */
+function eventValues(paid: PaidEvent, stamp: Stamp, receivedAtMs: number) {
+  const { eventId, event, model, reservationId, quantities, payment } = paid;
   const occurredAtMs = paid.occurredAt ?? receivedAtMs;
-  return record(ctx.db, {
-    environmentId,
-    userId,
+  return {
     eventId,
     event,
     model,
     reservationId,
-    numbers: JSON.stringify({ environmentId, ...quantities, occurredAtMs, receivedAtMs }),
+    numbers: JSON.stringify({ ...quantities, occurredAtMs, receivedAtMs }),
     properties: paid.properties === undefined ? null : JSON.stringify(paid.properties),
     requestHash: stamp.stored,
     legs: plannedLegs(payment),
     uncovered: payment.uncovered === null ? null : JSON.stringify(presentQuantities(payment.uncovered)),
-  });
+  };
 }
+
+/** The statement that records an event, and answers what goes out. */
+function recordEvent(writing: Account, paid: PaidEvent, stamp: Stamp): Statement<StoredAnswer> {
+  return record({ ...valuesOf(writing), ...eventValues(paid, stamp, writing.nowMs) });
+}
+
+const valuesOf = ({ environmentId, userId, accountId, nowMs }: Account): Writing => ({
+  environmentId,
+  userId,
+  accountId,
+  nowMs,
+});

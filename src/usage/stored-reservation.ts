@@ -1,15 +1,13 @@
-import { and, eq, sql } from "drizzle-orm";
 import { fromSteps } from "../amounts/amount.ts";
-import { selecting } from "../db/prepared.ts";
 import { reservations } from "../db/schema.ts";
-import { write } from "../db/statement.ts";
+import { type RowOf, type Statement, select, statement } from "../db/sql.ts";
 import { PurserError } from "../errors.ts";
-import { type HeldLeg, type Hold, readLegs } from "../ledger/holds.ts";
+import type { Writing } from "../ledger/account.ts";
+import { type HeldLeg, type Hold, readLegs } from "../ledger/hold.ts";
 import type { Ctx } from "../runtime.ts";
 
 const columns = {
   id: reservations.id,
-  userId: reservations.userId,
   event: reservations.event,
   model: reservations.model,
   legs: reservations.legs,
@@ -18,17 +16,14 @@ const columns = {
   settledEventId: reservations.settledEventId,
   requestHash: reservations.requestHash,
 };
-export type ReservationRow = Pick<typeof reservations.$inferSelect, keyof typeof columns>;
+export type ReservationRow = RowOf<typeof columns>;
 
-const selectReservation = selecting(
-  columns,
-  reservations,
-  and(eq(reservations.environmentId, sql.placeholder("environmentId")), eq(reservations.id, sql.placeholder("id"))),
-);
+const selectById = statement<{ environmentId: number; id: string }, ReservationRow>`
+  SELECT ${select(columns)} FROM reservations WHERE environment_id = :environmentId AND id = :id`;
 
 /** The reservation by its id: at most one row. */
-export function storedReservation(ctx: Ctx, reservationId: string) {
-  return selectReservation(ctx.db, { environmentId: ctx.environment.id, id: reservationId });
+export function selectReservation(ctx: Ctx, reservationId: string): Statement<ReservationRow> {
+  return selectById({ environmentId: ctx.environment.id, id: reservationId });
 }
 
 export function asHold(row: ReservationRow): Hold {
@@ -45,15 +40,9 @@ export function isClosed(row: ReservationRow): boolean {
   return row.state === "committed" || row.state === "released" || row.settledEventId !== null;
 }
 
-/** The statement of a late commit: the reservation stays expired, and no second event may commit it. */
-export function committedLate(ctx: Ctx, reservationId: string, eventId: string) {
-  return write(
-    ctx.db,
-    sql`
-    UPDATE reservations SET settled_event_id = ${eventId}
-    WHERE environment_id = ${ctx.environment.id} AND id = ${reservationId}`,
-  );
-}
+/** A late commit: the reservation stays expired, and no second event may commit it. */
+export const commitLate = statement<Writing & { reservationId: string; eventId: string }>`
+  UPDATE reservations SET settled_event_id = :eventId WHERE environment_id = :environmentId AND id = :reservationId`;
 
 export function reservationNotFound(): PurserError {
   return new PurserError("reservation_not_found", "There is no such reservation.", { param: "reservationId" });

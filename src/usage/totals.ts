@@ -1,7 +1,7 @@
-import { type SQL, sql } from "drizzle-orm";
 import { amountOfSteps, UNITS, type Unit } from "../amounts/amount.ts";
 import { filterCovers } from "../amounts/match.ts";
-import { rows } from "../db/statement.ts";
+import { all, statement } from "../db/sql.ts";
+import { aboutAccount } from "../ledger/account.ts";
 import type { Ctx } from "../runtime.ts";
 import type { TotalsOutput } from "./answers.ts";
 import type { TotalsInput } from "./schemas.ts";
@@ -12,24 +12,36 @@ const LOW_MASK = (1n << LOW_BITS) - 1n;
 
 type Row = { readonly event: string } & { readonly [Sum in `${Unit}${"High" | "Low"}`]: number | null };
 
+const sums = UNITS.map(
+  (unit) => `sum(${unit}_steps >> ${LOW_BITS}) AS ${unit}High, sum(${unit}_steps & ${LOW_MASK}) AS ${unit}Low`,
+).join(", ");
+
+/** An event that occurred at `from` or later stands where the latest so far is at `from` or later: one index range. */
+const selectSums = aboutAccount<{ from: number; to: number; event: string | null }, Row>(
+  (account) => statement`
+    SELECT event, ${sums} FROM usage_events
+    WHERE account_id = ${account} AND occurred_by_ms >= :from AND occurred_at_ms >= :from AND occurred_at_ms < :to
+      AND (:event IS NULL OR event = :event)
+    GROUP BY event ORDER BY event`,
+);
+
 /**
  * What the user used, by event and unit: quantities, not debits, of events that occurred in [from, to) (U10). Exact,
  * however large. Reads the index from the first event by which `from` was reached.
  */
 export async function totals(ctx: Ctx, input: TotalsInput): Promise<TotalsOutput> {
-  const { event, from, to } = input;
-  const bounds: SQL[] = [];
-  // An event that occurred at `from` or later stands where the latest so far is at `from` or later.
-  if (from !== undefined) bounds.push(sql` AND occurred_by_ms >= ${from} AND occurred_at_ms >= ${from}`);
-  if (to !== undefined) bounds.push(sql` AND occurred_at_ms < ${to}`);
-  if (event !== undefined && !event.includes("*")) bounds.push(sql` AND event = ${event}`);
-  const sums = UNITS.flatMap((unit) => [sumOf(unit, "High"), sumOf(unit, "Low")]);
-  const found = await rows<Row>(
+  const { userId, event, from, to } = input;
+  const found = await all(
     ctx.db,
-    sql`
-    SELECT event, ${sql.join(sums, sql`, `)} FROM usage_events
-    WHERE environment_id = ${ctx.environment.id} AND user_id = ${input.userId}${sql.join(bounds)}
-    GROUP BY event ORDER BY event`,
+    selectSums(
+      ctx,
+      { userId },
+      {
+        from: from ?? Number.MIN_SAFE_INTEGER,
+        to: to ?? Number.MAX_SAFE_INTEGER,
+        event: event === undefined || event.includes("*") ? null : event,
+      },
+    ),
   );
   return {
     totals: found
@@ -38,13 +50,6 @@ export async function totals(ctx: Ctx, input: TotalsInput): Promise<TotalsOutput
       .filter(({ steps }) => steps > 0n)
       .map(({ event: name, unit, steps }) => ({ event: name, unit, amount: amountOfSteps(unit, steps) })),
   };
-}
-
-function sumOf(unit: Unit, part: "High" | "Low"): SQL {
-  const column = sql.identifier(`${unit}_steps`);
-  const bits =
-    part === "High" ? sql`${column} >> ${sql.raw(`${LOW_BITS}`)}` : sql`${column} & ${sql.raw(`${LOW_MASK}`)}`;
-  return sql`sum(${bits}) AS ${sql.identifier(`${unit}${part}`)}`;
 }
 
 function stepsOf(row: Row, unit: Unit): bigint {

@@ -1,45 +1,44 @@
 import { toSteps } from "../amounts/amount.ts";
 import { NEVER_MS } from "../db/schema.ts";
 import { invalid, PurserError } from "../errors.ts";
-import type { Birth, Issue } from "../ledger/entries.ts";
+import type { NewBalance, NewBalances } from "../ledger/insert-entries.ts";
 import { assert } from "../lib/assert.ts";
 import { DAY_MS } from "../lib/time.ts";
 import type { Pack } from "../packs/find.ts";
-import type { Ctx } from "../runtime.ts";
 import type { GrantInput } from "./schemas.ts";
+
+/** Where the ids of new balances come from: the same ids however often a grant is attempted. */
+export type BalanceIds = (index: number) => string;
 
 /**
  * What a grant of a pack issues: a balance for each item, or one of `quantity` for a legacy pack, with what is frozen at
  * issue (C8). Throws `credit_pack_not_found`, `invalid_quantity`, `invalid_request` (expiry in the past).
  */
-export function decideIssue(ctx: Ctx, input: GrantInput, pack: Pack | null): Issue {
+export function planGrant(input: GrantInput, pack: Pack | null, nowMs: number, idOf: BalanceIds): NewBalances {
   if (pack === null || pack.archivedAtMs !== null) {
     throw new PurserError("credit_pack_not_found", "There is no such credit pack, or it is archived.", {
       param: "packId",
     });
   }
-  const births = pack.items.length > 0 ? itemBirths(ctx, pack) : [legacyBirth(ctx, pack, input.quantity)];
-  const nowMs = ctx.now();
+  const balances = pack.items.length > 0 ? ofItems(pack, idOf) : [ofLegacyPack(pack, input.quantity, idOf)];
   if (typeof input.expiresAt === "number" && input.expiresAt <= nowMs) {
     throw invalid("expiresAt", "must be in the future");
   }
   const defaultMs = pack.defaultExpiryDays === null ? NEVER_MS : nowMs + pack.defaultExpiryDays * DAY_MS;
   return {
-    userId: input.userId,
     packId: pack.id,
     packName: pack.name,
     source: input.source,
     externalRef: input.externalRef ?? null,
     notes: input.notes ?? null,
-    grantedAtMs: nowMs,
     expiresAtMs: input.expiresAt === undefined ? defaultMs : (input.expiresAt ?? NEVER_MS),
-    births,
+    balances,
   };
 }
 
-function itemBirths(ctx: Ctx, pack: Pack): Birth[] {
-  return pack.items.map((item) => ({
-    id: ctx.newId("crb_"),
+function ofItems(pack: Pack, idOf: BalanceIds): NewBalance[] {
+  return pack.items.map((item, index) => ({
+    id: idOf(index),
     packItemId: item.id,
     unit: item.unit,
     matches: item.matches,
@@ -48,7 +47,7 @@ function itemBirths(ctx: Ctx, pack: Pack): Birth[] {
   }));
 }
 
-function legacyBirth(ctx: Ctx, pack: Pack, quantity: number | null | undefined): Birth {
+function ofLegacyPack(pack: Pack, quantity: number | null | undefined, idOf: BalanceIds): NewBalance {
   assert(pack.unit !== null, "a pack without items has a unit of its own");
   const refuse = (message: string) => new PurserError("invalid_quantity", message, { param: "quantity" });
   if (quantity === undefined || quantity === null) throw refuse("A pack without items needs a quantity.");
@@ -56,7 +55,7 @@ function legacyBirth(ctx: Ctx, pack: Pack, quantity: number | null | undefined):
   const amountSteps = toSteps(pack.unit, quantity);
   if (amountSteps === null) throw refuse("has more decimals than the pack's unit, or is larger than it can hold");
   return {
-    id: ctx.newId("crb_"),
+    id: idOf(0),
     packItemId: "",
     unit: pack.unit,
     matches: pack.matches,

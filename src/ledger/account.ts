@@ -1,0 +1,67 @@
+import { fragment, type Statement, statement, type Values } from "../db/sql.ts";
+import type { Ctx } from "../runtime.ts";
+
+/** A user by id, or as the owner of a reservation or of a balance, or by the account's own integer. */
+export type User =
+  | { readonly userId: string }
+  | { readonly reservationId: string }
+  | { readonly balanceId: string }
+  | { readonly accountId: number };
+
+/** The account's integer as SQL, for each way to name its user; always within the environment of the request. */
+const accountOf = {
+  userId: fragment`(SELECT id FROM accounts WHERE environment_id = :environmentId AND user_id = :user)`,
+  reservationId: fragment`(SELECT account_id FROM reservations WHERE environment_id = :environmentId AND id = :user)`,
+  balanceId: fragment`(
+    SELECT a.id FROM credit_balances AS b CROSS JOIN accounts AS a ON a.id = b.account_id
+    WHERE b.id = :user AND a.environment_id = :environmentId
+  )`,
+  accountId: fragment`(SELECT id FROM accounts WHERE id = :user AND environment_id = :environmentId)`,
+};
+
+/** A statement about one user's account, however the user is named. `write` is given the account's integer as SQL. */
+export function aboutAccount<Named extends Values, Row>(
+  write: (account: string) => (values: Values) => Statement<Row>,
+) {
+  const statements = {
+    userId: write(accountOf.userId),
+    reservationId: write(accountOf.reservationId),
+    balanceId: write(accountOf.balanceId),
+    accountId: write(accountOf.accountId),
+  };
+  return (ctx: Pick<Ctx, "environment">, user: User, values: Named): Statement<Row> => {
+    const all = { ...values, environmentId: ctx.environment.id };
+    if ("userId" in user) return statements.userId({ ...all, user: user.userId });
+    if ("reservationId" in user) return statements.reservationId({ ...all, user: user.reservationId });
+    if ("balanceId" in user) return statements.balanceId({ ...all, user: user.balanceId });
+    return statements.accountId({ ...all, user: user.accountId });
+  };
+}
+
+/** The account's integer and its user's id; no row for a user who has none yet. */
+export const selectAccount = aboutAccount<Values, { accountId: number; userId: string }>(
+  (account) => statement`SELECT id AS accountId, user_id AS userId FROM accounts WHERE id = ${account}`,
+);
+
+/** Whose books a statement writes, and when: the values of every statement of a write. */
+export type Writing = {
+  readonly environmentId: number;
+  readonly userId: string;
+  /** Null for a user who has no account yet: the write makes one first. */
+  readonly accountId: number | null;
+  readonly nowMs: number;
+};
+
+/** The account of a write, as SQL, with the values of `Writing`. */
+export const account = fragment`coalesce(
+  CAST(:accountId AS INTEGER), (SELECT id FROM accounts WHERE environment_id = :environmentId AND user_id = :userId)
+)`;
+
+/** The moment of a write or of a reading, as SQL. Each statement takes its time from here. */
+export const nowMs = fragment`CAST(:nowMs AS INTEGER)`;
+
+/** Makes the account of a user who has none. Sent again, or by two at once, it makes one. */
+export const createAccount = statement<Writing>`
+  INSERT INTO accounts (environment_id, user_id)
+  SELECT CAST(:environmentId AS INTEGER), :userId
+  WHERE NOT EXISTS (SELECT 1 FROM accounts WHERE environment_id = :environmentId AND user_id = :userId)`;

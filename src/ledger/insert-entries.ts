@@ -1,0 +1,136 @@
+import type { Unit } from "../amounts/amount.ts";
+import type { creditLedger, Steps } from "../db/schema.ts";
+import { fragment, type Statement, statement } from "../db/sql.ts";
+import { account, nowMs, type Writing } from "./account.ts";
+
+/**
+ * The only writers of amounts. Two ways: balances are issued (`insertBalances`; a trigger writes their ledger rows), or
+ * entries are appended (`insertEntries` and what follows it; triggers apply them). Nothing else writes `remaining_steps`.
+ */
+export type LedgerRow = Omit<typeof creditLedger.$inferSelect, "accountId">;
+
+/** The account's last ledger seq: read inside the statement that writes, so that it is never stale. */
+const lastSeq = fragment`coalesce((SELECT seq FROM credit_ledger WHERE account_id = ${account} ORDER BY seq DESC LIMIT 1), 0)`;
+
+/** What a grant decides of one balance. */
+export interface NewBalance {
+  readonly id: string;
+  readonly packItemId: string;
+  readonly unit: Unit;
+  /** JSON list of match rules. */
+  readonly matches: string;
+  readonly priority: number;
+  readonly amountSteps: Steps;
+}
+
+/** What all balances of one grant have in common. */
+export interface NewBalances {
+  readonly packId: string;
+  readonly packName: string;
+  readonly source: string;
+  readonly externalRef: string | null;
+  readonly notes: string | null;
+  readonly expiresAtMs: number;
+  readonly balances: readonly NewBalance[];
+}
+
+const issue = statement<Writing & { grant: string; balances: string }>`
+  INSERT INTO credit_balances (
+    account_id, id, pack_id, pack_name, pack_item_id, unit, matches, priority, initial_steps, remaining_steps,
+    has_remaining, source, external_ref, notes, granted_at_ms, expires_at_ms, grant_seq, last_seq
+  )
+  SELECT ${account}, new.value ->> 'id', common.value ->> 'packId', common.value ->> 'packName',
+    new.value ->> 'packItemId', new.value ->> 'unit', new.value ->> 'matches', new.value ->> 'priority',
+    new.value ->> 'amountSteps', new.value ->> 'amountSteps', 1, common.value ->> 'source',
+    common.value ->> 'externalRef', common.value ->> 'notes', ${nowMs}, common.value ->> 'expiresAtMs',
+    last.seq + 1 + new.key, last.seq + 1 + new.key
+  FROM json_each(:grant) AS common, json_each(:balances) AS new, (SELECT ${lastSeq} AS seq) AS last
+  WHERE 1
+  ORDER BY new.key`;
+
+/** One statement that issues all balances of a grant. Fails with `credit_balances_external_ref` or `…_id` when they are there. */
+export function insertBalances(writing: Writing, { balances, ...grant }: NewBalances): Statement {
+  // JSON carries the numbers: D1 binds them as REAL.
+  return issue({ ...writing, grant: JSON.stringify([grant]), balances: JSON.stringify(balances) });
+}
+
+/** One entry of one balance. */
+export interface NewEntry {
+  readonly balanceId: string;
+  /** Negative when credits are consumed. */
+  readonly deltaSteps: number;
+  readonly reason: Exclude<LedgerRow["reason"], "grant">;
+  readonly eventId?: string;
+  readonly reservationId?: string;
+  readonly note?: string;
+}
+
+const append = statement<Writing & { entries: string }>`
+  INSERT INTO credit_ledger (
+    account_id, seq, balance_id, pack_id, unit, delta_steps, balance_after_steps, previous_seq, reason, event_id,
+    reservation_id, note, occurred_at_ms
+  )
+  SELECT b.account_id, last.seq + 1 + entry.key, b.id, b.pack_id, b.unit, entry.value ->> 'deltaSteps',
+    b.remaining_steps + (entry.value ->> 'deltaSteps'), b.last_seq, entry.value ->> 'reason',
+    entry.value ->> 'eventId', entry.value ->> 'reservationId', entry.value ->> 'note', ${nowMs}
+  FROM (SELECT ${lastSeq} AS seq) AS last, json_each(:entries) AS entry
+  CROSS JOIN credit_balances AS b
+  WHERE b.account_id = ${account} AND b.id = entry.value ->> 'balanceId'
+  ORDER BY entry.key`;
+
+/**
+ * One statement that appends entries in their order, none for an empty list. No balance may appear twice, since each entry
+ * goes on from where its balance stood before the statement. A CHECK aborts the whole batch when one would go below zero.
+ */
+export function insertEntries(writing: Writing, entries: readonly NewEntry[]): Statement[] {
+  return entries.length === 0 ? [] : [append({ ...writing, entries: JSON.stringify(entries) })];
+}
+
+/** What comes back to one balance from one reservation. */
+export interface Return {
+  readonly balanceId: string;
+  readonly amountSteps: Steps;
+  readonly reason: "reservation_released" | "reservation_expired";
+  readonly reservationId: string;
+}
+
+// Triggers on the ledger make SQLite settle the whole SELECT before the first row goes in, so `b` stands still here.
+const bringBack = statement<Writing & { returns: string }>`
+  INSERT INTO credit_ledger (
+    account_id, seq, balance_id, pack_id, unit, delta_steps, balance_after_steps, previous_seq, reason, reservation_id,
+    occurred_at_ms
+  )
+  SELECT account_id, seq, id, pack_id, unit, delta_steps, remaining_steps + sum(delta_steps) OVER one_balance,
+    lag(seq, 1, last_seq) OVER one_balance, reason, reservation_id, ${nowMs}
+  FROM (
+    SELECT b.*, last.seq + row_number() OVER (ORDER BY back.key, way.reverses) AS seq,
+      iif(way.reverses, -1, 1) * (back.value ->> 'amountSteps') AS delta_steps,
+      iif(way.reverses, 'admin_adjust', back.value ->> 'reason') AS reason,
+      back.value ->> 'reservationId' AS reservation_id
+    FROM (SELECT ${lastSeq} AS seq) AS last, json_each(:returns) AS back
+    CROSS JOIN credit_balances AS b
+    CROSS JOIN (SELECT 0 AS reverses UNION ALL SELECT 1) AS way
+    WHERE b.account_id = ${account} AND b.id = back.value ->> 'balanceId'
+      AND (way.reverses = 0 OR b.revoked_at_ms IS NOT NULL)
+  )
+  WINDOW one_balance AS (PARTITION BY id ORDER BY seq)
+  ORDER BY seq`;
+
+/**
+ * One statement that brings held amounts back, in their order; a balance may get several. What comes back to a balance that
+ * is revoked by then is reversed by the very next entry (U9).
+ */
+export function insertReturns(writing: Writing, returns: readonly Return[]): Statement[] {
+  return returns.length === 0 ? [] : [bringBack({ ...writing, returns: JSON.stringify(returns) })];
+}
+
+/** The one entry of a revoke: whatever remains is taken back, nothing included. */
+export const insertReversal = statement<Writing & { balanceId: string; note: string | null }>`
+  INSERT INTO credit_ledger (
+    account_id, seq, balance_id, pack_id, unit, delta_steps, balance_after_steps, previous_seq, reason, note,
+    occurred_at_ms
+  )
+  SELECT b.account_id, 1 + ${lastSeq}, b.id, b.pack_id, b.unit, -b.remaining_steps, 0, b.last_seq, 'admin_adjust', :note,
+    ${nowMs}
+  FROM credit_balances AS b
+  WHERE b.account_id = ${account} AND b.id = :balanceId`;
