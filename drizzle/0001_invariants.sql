@@ -168,6 +168,15 @@ BEGIN
   SELECT RAISE(ABORT, 'reservations_settled_once');
 END;
 --> statement-breakpoint
+-- What a batch rests on, said by its first statements: where it does not hold, the whole batch aborts. Nothing is stored.
+CREATE VIEW guards (name, holds) AS SELECT '', 1;
+--> statement-breakpoint
+CREATE TRIGGER guards_account INSTEAD OF INSERT ON guards
+WHEN new.name = 'account' AND NOT new.holds
+BEGIN
+  SELECT RAISE(ABORT, 'guard_account');
+END;
+--> statement-breakpoint
 -- A person is written by whoever read the latest version; so is one who is about to be merged into another.
 CREATE TRIGGER persons_version BEFORE INSERT ON persons
 WHEN new.version <> 1 + coalesce((

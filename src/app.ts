@@ -17,7 +17,7 @@ import { docsRoutes, openApiRoutes } from "./reference/routes.ts";
 import type { World } from "./runtime.ts";
 import { planRoutes, usageRoutes } from "./usage/routes.ts";
 
-const realWorld: World = { now: () => Date.now(), newId: randomId };
+const realWorld: World = { isolate: {}, now: () => Date.now(), newId: randomId };
 
 /** Whether a request is for the dashboard, by its path as Hono reads it. */
 export const isForDashboard = (request: Request): boolean => /^\/admin(\/|$)/.test(getPath(request));

@@ -27,6 +27,8 @@ export interface AdminCaller {
 
 /** Time and chance come through here, so that a test can set both. */
 export interface World {
+  /** Stands for this isolate: what it remembers between requests hangs on it. */
+  readonly isolate: object;
   /** Milliseconds since the epoch. */
   readonly now: () => number;
   /** 22 random characters of base62, more than 128 bits, behind `prefix`: `newId("crb_")`. */

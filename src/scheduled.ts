@@ -6,7 +6,7 @@ import type { World } from "./runtime.ts";
 import { readSettings } from "./settings.ts";
 import { expireReservations } from "./usage/expire.ts";
 
-const realWorld: World = { now: () => Date.now(), newId: randomId };
+const realWorld: World = { isolate: {}, now: () => Date.now(), newId: randomId };
 
 /** The cron's work, once a minute: holds that nobody settled in time go back. */
 export async function scheduled(env: Env, world: World = realWorld): Promise<void> {

@@ -2,7 +2,7 @@ import { amountStepsMax, fromSteps, toSteps } from "../amounts/amount.ts";
 import type { Steps } from "../db/schema.ts";
 import { all, type RowOf, select, statement } from "../db/sql.ts";
 import { invalid, PurserError } from "../errors.ts";
-import { aboutAccount, account, type Writing } from "../ledger/account.ts";
+import { aboutAccount, account, valuesOf, type Writing } from "../ledger/account.ts";
 import { adjustedColumns } from "../ledger/balance.ts";
 import { insertEntries } from "../ledger/insert-entries.ts";
 import { compareStamp, stampRequest } from "../ledger/request-hash.ts";
@@ -74,11 +74,13 @@ export async function adjust(ctx: Ctx, input: AdjustInput): Promise<Adjusted> {
       const [returned = balance] = afterReturn([balance], writing.due);
       const heldSteps = balance.heldSteps - (returned.remainingSteps - balance.remainingSteps);
       const deltaSteps = planAdjustment({ ...returned, heldSteps }, input.delta);
-      const recorded = recordAdjustment({ ...writing, adjustmentId, balanceId, requestHash: stamp.stored });
+      const recorded = recordAdjustment({ ...valuesOf(writing), adjustmentId, balanceId, requestHash: stamp.stored });
+      const entry = { balanceId, deltaSteps, reason: "admin_adjust", note } as const;
       return writeAround(
-        [recorded, ...insertEntries(writing, [{ balanceId, deltaSteps, reason: "admin_adjust", note }])],
-        selectAdjustment({ environmentId: writing.environmentId, adjustmentId }),
-        [],
+        {
+          before: [recorded, ...insertEntries(writing, [entry])],
+          answering: selectAdjustment({ environmentId: writing.environmentId, adjustmentId }),
+        },
         ([made]) => {
           assert(made !== undefined, "an adjustment that was written is there");
           return { output: present(balance, made.remainingSteps), replayed: false };

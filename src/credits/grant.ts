@@ -3,8 +3,8 @@ import { fromSteps } from "../amounts/amount.ts";
 import { creditBalances, NEVER_MS } from "../db/schema.ts";
 import { type RowOf, select, statement } from "../db/sql.ts";
 import { PurserError } from "../errors.ts";
-import { aboutAccount, type Writing } from "../ledger/account.ts";
-import { presentExpiry } from "../ledger/balance.ts";
+import { aboutAccount, valuesOf, type Writing } from "../ledger/account.ts";
+import { type PayingRow, presentExpiry } from "../ledger/balance.ts";
 import { insertBalances, type NewBalances } from "../ledger/insert-entries.ts";
 import { afterReturn } from "../ledger/spendable.ts";
 import { type Account, type Decision, replay, write, writeForUser } from "../ledger/write.ts";
@@ -110,13 +110,18 @@ function decide(ctx: Ctx, grant: Grant, account: Account): Decision<Granted> {
   const amount = issued.balances.length;
   const quota =
     ctx.environment.mode === "test"
-      ? [countTestBalances({ ...account, amount, quota: ctx.settings.testBalanceQuota })]
+      ? [countTestBalances({ ...valuesOf(account), amount, quota: ctx.settings.testBalanceQuota })]
       : [];
   // The balances first: a replay is then known as one before the quota refuses it.
-  return write([insertBalances(account, issued), ...quota], () => {
-    countIssued(ctx, issued, account.nowMs);
-    return { output: presentIssued(issued), replayed: false };
-  });
+  const changes = { entries: [], issued: issuedRows(issued, account.nowMs) };
+  return write(
+    [insertBalances(valuesOf(account), issued), ...quota],
+    () => {
+      countIssued(ctx, issued, account.nowMs);
+      return { output: presentIssued(issued), replayed: false };
+    },
+    changes,
+  );
 }
 
 /** Of rows that two packs of one name may share, those of the pack that came first. */
@@ -140,6 +145,15 @@ function countIssued(ctx: Ctx, { balances, expiresAtMs }: NewBalances, nowMs: nu
     countActivity(ctx.environment.id, "granted", nowMs, unit, amountSteps);
     if (expiresAtMs !== NEVER_MS) countActivity(ctx.environment.id, "expiring", expiresAtMs, unit, amountSteps);
   }
+}
+
+/** The new balances as this isolate remembers them. */
+function issuedRows({ packId, expiresAtMs, balances }: NewBalances, grantedAtMs: number): PayingRow[] {
+  return balances.map(({ id, unit, matches, priority, amountSteps }) => ({
+    ...{ id, packId, unit, matches, priority, grantedAtMs, expiresAtMs },
+    remainingSteps: amountSteps,
+    revokedAtMs: null,
+  }));
 }
 
 function present(rows: readonly GrantedRow[]): GrantOutput {

@@ -1,6 +1,6 @@
 import { statement } from "../db/sql.ts";
 import { PurserError } from "../errors.ts";
-import { aboutAccount, account, nowMs, type Writing } from "../ledger/account.ts";
+import { aboutAccount, account, nowMs, valuesOf, type Writing } from "../ledger/account.ts";
 import { insertReversal } from "../ledger/insert-entries.ts";
 import { replay, write, writeForUser } from "../ledger/write.ts";
 import { assert } from "../lib/assert.ts";
@@ -22,7 +22,10 @@ export async function revoke(ctx: Ctx, { balanceId, reason }: RevokeInput): Prom
       assert(balance !== undefined, "the account was found by this balance");
       if (balance.revokedAtMs !== null) return replay(answer);
       return write(
-        [insertReversal({ ...writing, balanceId, note: reason ?? null }), markRevoked({ ...writing, balanceId })],
+        [
+          insertReversal({ ...valuesOf(writing), balanceId, note: reason ?? null }),
+          markRevoked({ ...valuesOf(writing), balanceId }),
+        ],
         () => answer,
       );
     },

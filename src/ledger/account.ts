@@ -38,9 +38,13 @@ export function aboutAccount<Named extends Values, Row>(
   };
 }
 
-/** The account's integer and its user's id; no row for a user who has none yet. */
-export const selectAccount = aboutAccount<Values, { accountId: number; userId: string }>(
-  (account) => statement`SELECT id AS accountId, user_id AS userId FROM accounts WHERE id = ${account}`,
+/** The account's integer, its user's id and its ledger's last seq; no row for a user who has none yet. */
+export const selectAccount = aboutAccount<Values, { accountId: number; userId: string; lastSeq: number }>(
+  (account) => statement`
+    SELECT id AS accountId, user_id AS userId, coalesce((
+      SELECT seq FROM credit_ledger WHERE account_id = accounts.id ORDER BY seq DESC LIMIT 1
+    ), 0) AS lastSeq
+    FROM accounts WHERE id = ${account}`,
 );
 
 /** Whose books a statement writes, and when: the values of every statement of a write. */
@@ -51,6 +55,11 @@ export type Writing = {
   readonly accountId: number | null;
   readonly nowMs: number;
 };
+
+/** Those values, of an object that may have others. */
+export function valuesOf({ environmentId, userId, accountId, nowMs }: Writing): Writing {
+  return { environmentId, userId, accountId, nowMs };
+}
 
 /** The account of a write, as SQL, with the values of `Writing`. */
 export const account = fragment`coalesce(

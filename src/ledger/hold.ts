@@ -1,7 +1,7 @@
 import type { Unit } from "../amounts/amount.ts";
-import type { Steps } from "../db/schema.ts";
+import type { reservations, Steps } from "../db/schema.ts";
 import { fragment, type Statement, statement } from "../db/sql.ts";
-import { aboutAccount, nowMs, type Writing } from "./account.ts";
+import { aboutAccount, nowMs, valuesOf, type Writing } from "./account.ts";
 import { insertReturns } from "./insert-entries.ts";
 
 /** What a reservation holds of one balance. */
@@ -19,6 +19,13 @@ export interface Hold {
   readonly id: string;
   readonly legs: readonly HeldLeg[];
 }
+
+/** A reservation's row, without what never changes its meaning for the books. */
+export type ReservationRow = Pick<
+  typeof reservations.$inferSelect,
+  "id" | "event" | "model" | "legs" | "state" | "expiresAtMs" | "settledEventId" | "requestHash"
+>;
+export type OpenReservation = ReservationRow & { readonly state: "open" };
 
 /** How a hold ends: the state of its reservation, and the reason of its ledger entries. */
 export interface Settlement {
@@ -44,6 +51,11 @@ export const selectDueHolds = aboutAccount<{ nowMs: number }, { id: string; legs
   (account) => statement`SELECT id, legs FROM reservations WHERE ${isDue(account)} ORDER BY expires_at_ms, id`,
 );
 
+/** What a hold's return does to its balances, for what is remembered. */
+export function returnedEntries({ legs }: Hold): { readonly balanceId: string; readonly deltaSteps: number }[] {
+  return legs.map(({ balanceId, amountSteps }) => ({ balanceId, deltaSteps: amountSteps }));
+}
+
 /** However many are due, a statement's JSON stays far below the 2 MB that D1 takes. */
 const HOLDS_A_STATEMENT_MAX = 200;
 
@@ -59,7 +71,10 @@ export function settleHolds(writing: Writing, holds: readonly Hold[], settlement
     const returns = some.flatMap(({ id, legs }) =>
       legs.map(({ balanceId, amountSteps }) => ({ balanceId, amountSteps, reason, reservationId: id }) as const),
     );
-    statements.push(settle({ ...writing, ...settlementValues(some, settlement) }), ...insertReturns(writing, returns));
+    statements.push(
+      settle({ ...valuesOf(writing), ...settlementValues(some, settlement) }),
+      ...insertReturns(writing, returns),
+    );
   }
   return statements;
 }

@@ -1,7 +1,7 @@
 import type { Unit } from "../amounts/amount.ts";
 import type { creditLedger, Steps } from "../db/schema.ts";
 import { fragment, type Statement, statement } from "../db/sql.ts";
-import { account, nowMs, type Writing } from "./account.ts";
+import { account, nowMs, valuesOf, type Writing } from "./account.ts";
 
 /**
  * The only writers of amounts. Two ways: balances are issued (`insertBalances`; a trigger writes their ledger rows), or
@@ -51,7 +51,7 @@ const issue = statement<Writing & { grant: string; balances: string }>`
 /** One statement that issues all balances of a grant. Fails with `credit_balances_external_ref` or `…_id` when they are there. */
 export function insertBalances(writing: Writing, { balances, ...grant }: NewBalances): Statement {
   // JSON carries the numbers: D1 binds them as REAL.
-  return issue({ ...writing, grant: JSON.stringify([grant]), balances: JSON.stringify(balances) });
+  return issue({ ...valuesOf(writing), grant: JSON.stringify([grant]), balances: JSON.stringify(balances) });
 }
 
 /** One entry of one balance. */
@@ -83,7 +83,7 @@ const append = statement<Writing & { entries: string }>`
  * goes on from where its balance stood before the statement. A CHECK aborts the whole batch when one would go below zero.
  */
 export function insertEntries(writing: Writing, entries: readonly NewEntry[]): Statement[] {
-  return entries.length === 0 ? [] : [append({ ...writing, entries: JSON.stringify(entries) })];
+  return entries.length === 0 ? [] : [append({ ...valuesOf(writing), entries: JSON.stringify(entries) })];
 }
 
 /** What comes back to one balance from one reservation. */
@@ -121,7 +121,7 @@ const bringBack = statement<Writing & { returns: string }>`
  * is revoked by then is reversed by the very next entry (U9).
  */
 export function insertReturns(writing: Writing, returns: readonly Return[]): Statement[] {
-  return returns.length === 0 ? [] : [bringBack({ ...writing, returns: JSON.stringify(returns) })];
+  return returns.length === 0 ? [] : [bringBack({ ...valuesOf(writing), returns: JSON.stringify(returns) })];
 }
 
 /** The one entry of a revoke: whatever remains is taken back, nothing included. */

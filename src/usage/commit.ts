@@ -1,6 +1,7 @@
+import { valuesOf } from "../ledger/account.ts";
 import type { SpendableBalance } from "../ledger/balance.ts";
 import { burnDown } from "../ledger/burn-down.ts";
-import { type Hold, settleHolds } from "../ledger/hold.ts";
+import { type Hold, returnedEntries, settleHolds } from "../ledger/hold.ts";
 import { stampRequest } from "../ledger/request-hash.ts";
 import { afterReturn, selectBalancesForCommit, spendable } from "../ledger/spendable.ts";
 import { replay, writeForUser } from "../ledger/write.ts";
@@ -37,6 +38,11 @@ export async function commit(ctx: Ctx, reservationId: string, input: CommitInput
         selectEvent(ctx, eventId),
         selectBalancesForCommit(ctx, reservationId, nowMs),
       ],
+      recall: ({ balances, reservations }) => {
+        const known = reservations.get(reservationId);
+        return known === undefined ? null : [[known], [], [...balances.values()]];
+      },
+      balances: ([, , rows]) => rows,
       decide: ([[reservation], [stored], rows], account) => {
         assert(reservation !== undefined, "the account was found by this reservation");
         if (stored !== undefined) return replay(presentRepeated(eventId, stored, stamp));
@@ -53,10 +59,16 @@ export async function commit(ctx: Ctx, reservationId: string, input: CommitInput
         if (payment.uncovered !== null && input.onShortage === "reject") throw insufficientCredits(payment.uncovered);
         const { quantities, properties, occurredAt } = input;
         const paid = { eventId, event, model, quantities, properties, occurredAt, reservationId, payment };
-        const settled = isLate
-          ? [commitLate({ ...account, reservationId, eventId })]
-          : settleHolds(account, [own], { state: "committed", eventId });
-        return writeEvent(ctx, account, paid, stamp, settled);
+        if (isLate) {
+          return writeEvent(ctx, account, paid, stamp, {
+            before: [commitLate({ ...valuesOf(account), reservationId, eventId })],
+          });
+        }
+        return writeEvent(ctx, account, paid, stamp, {
+          before: settleHolds(account, [own], { state: "committed", eventId }),
+          returned: returnedEntries(own),
+          settled: reservationId,
+        });
       },
     }),
   );

@@ -21,6 +21,8 @@ export async function recordEvent(ctx: Ctx, input: EventInput): Promise<Recorded
       user: { userId },
       nonce: stamp.nonce,
       read: (nowMs) => [selectEvent(ctx, eventId), selectPayingBalances(ctx, { userId }, nowMs)],
+      recall: ({ balances }) => [[], [...balances.values()]],
+      balances: ([, rows]) => rows,
       decide: ([[stored], rows], account) => {
         if (stored !== undefined) return replay(presentRepeated(eventId, stored, stamp));
         const payment = burnDown(spendable(afterReturn(rows, account.due), account.nowMs), input);

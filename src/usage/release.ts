@@ -1,16 +1,9 @@
-import { settleHolds } from "../ledger/hold.ts";
+import { type ReservationRow, returnedEntries, settleHolds } from "../ledger/hold.ts";
 import { replay, write, writeForUser } from "../ledger/write.ts";
 import { assert } from "../lib/assert.ts";
 import type { Ctx } from "../runtime.ts";
 import type { ReleaseOutput } from "./answers.ts";
-import {
-  asHold,
-  presentLeg,
-  type ReservationRow,
-  reservationClosed,
-  reservationNotFound,
-  selectReservation,
-} from "./stored-reservation.ts";
+import { asHold, presentLeg, reservationClosed, reservationNotFound, selectReservation } from "./stored-reservation.ts";
 
 /**
  * Gives a reservation up: its holds come back (U7). Again, or after it expired: the same answer, and nothing happens
@@ -21,6 +14,7 @@ export async function release(ctx: Ctx, reservationId: string): Promise<ReleaseO
     user: { reservationId },
     nonce: ctx.newId(""),
     read: () => [selectReservation(ctx, reservationId)],
+    recall: ({ reservations }) => recallReservation(reservations.get(reservationId)),
     decide: ([[reservation]], account) => {
       assert(reservation !== undefined, "the account was found by this reservation");
       const isDue = account.due.some((hold) => hold.id === reservationId);
@@ -28,13 +22,19 @@ export async function release(ctx: Ctx, reservationId: string): Promise<ReleaseO
       if (reservation.state !== "open" || isDue) {
         return replay(present(reservation, reservation.state === "released" ? "released" : "expired"));
       }
-      return write(settleHolds(account, [asHold(reservation)], { state: "released" }), () =>
-        present(reservation, "released"),
-      );
+      const hold = asHold(reservation);
+      return write(settleHolds(account, [hold], { state: "released" }), () => present(reservation, "released"), {
+        entries: returnedEntries(hold),
+        settled: reservationId,
+      });
     },
   });
   if (released === null) throw reservationNotFound();
   return released;
+}
+
+function recallReservation(known: ReservationRow | undefined): [ReservationRow[]] | null {
+  return known === undefined ? null : [[known]];
 }
 
 function present(reservation: ReservationRow, status: ReleaseOutput["status"]): ReleaseOutput {

@@ -1,9 +1,9 @@
 import { fromSteps, presentQuantities } from "../amounts/amount.ts";
 import { statement } from "../db/sql.ts";
 import { PurserError } from "../errors.ts";
-import { account, nowMs, type Writing } from "../ledger/account.ts";
+import { account, nowMs, valuesOf, type Writing } from "../ledger/account.ts";
 import { burnDown } from "../ledger/burn-down.ts";
-import { readLegs } from "../ledger/hold.ts";
+import { type OpenReservation, readLegs } from "../ledger/hold.ts";
 import { insertEntries } from "../ledger/insert-entries.ts";
 import { compareStamp, type Stamp, stampRequest } from "../ledger/request-hash.ts";
 import { afterReturn, selectPayingBalances, spendable } from "../ledger/spendable.ts";
@@ -36,6 +36,8 @@ export async function reserve(ctx: Ctx, input: ReserveInput): Promise<Reserved> 
       user: { userId },
       nonce: stamp.nonce,
       read: (atMs) => [selectReservation(ctx, reservationId), selectPayingBalances(ctx, { userId }, atMs)],
+      recall: ({ balances }) => [[], [...balances.values()]],
+      balances: ([, rows]) => rows,
       decide: ([[stored], rows], writing) => {
         if (stored !== undefined) return replay(presentRepeated(reservationId, stored, stamp));
         const payment = burnDown(spendable(afterReturn(rows, writing.due), writing.nowMs), body);
@@ -46,13 +48,12 @@ export async function reserve(ctx: Ctx, input: ReserveInput): Promise<Reserved> 
           reason: "reservation_held" as const,
           reservationId,
         }));
-        const { environmentId, accountId, nowMs } = writing;
-        const opened = open({
-          ...{ environmentId, userId, accountId, nowMs },
-          ...reservationValues(reservationId, body, payment, stamp, nowMs),
-        });
+        const values = reservationValues(reservationId, body, payment, stamp, writing.nowMs);
+        const opened = open({ ...valuesOf(writing), ...values });
         // The reservation first, so that a replay is noticed before a shortage.
-        return writeAround([], opened, insertEntries(writing, entries), ([row]) => {
+        const after = insertEntries(writing, entries);
+        const changes = { entries, opened: asRemembered(reservationId, values, payment) };
+        return writeAround({ answering: opened, after, changes, isShort: entries.length === 0 }, ([row]) => {
           assert(row !== undefined, "a reservation answers its holds");
           return { output: present(reservationId, row), replayed: false };
         });
@@ -106,5 +107,29 @@ function reservationValues(
     legs: plannedLegs(payment),
     expiresAtMs: atMs + body.expiresInSeconds * 1_000,
     requestHash: stamp.stored,
+  };
+}
+
+/** The reservation for this isolate's memory: what its balances were left with is nobody's business there. */
+function asRemembered(
+  id: string,
+  { event, model, expiresAtMs, requestHash }: ReturnType<typeof reservationValues>,
+  { legs }: PlannedPayment,
+): OpenReservation {
+  const held = legs.map(({ balance, amountSteps }) => ({
+    balanceId: balance.id,
+    packId: balance.packId,
+    unit: balance.unit,
+    amountSteps,
+  }));
+  return {
+    id,
+    event,
+    model,
+    legs: JSON.stringify(held),
+    state: "open",
+    expiresAtMs,
+    settledEventId: null,
+    requestHash,
   };
 }

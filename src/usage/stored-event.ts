@@ -3,9 +3,10 @@ import { presentQuantities, type Quantities } from "../amounts/amount.ts";
 import type { Steps } from "../db/schema.ts";
 import { type Statement, statement } from "../db/sql.ts";
 import { PurserError } from "../errors.ts";
-import { account, type Writing } from "../ledger/account.ts";
+import { account, valuesOf, type Writing } from "../ledger/account.ts";
 import type { PresentedPayment } from "../ledger/answers.ts";
 import { insertEntries } from "../ledger/insert-entries.ts";
+import type { Changes } from "../ledger/memory.ts";
 import { compareStamp, type Stamp } from "../ledger/request-hash.ts";
 import { type Account, type Decision, writeAround } from "../ledger/write.ts";
 import { assert } from "../lib/assert.ts";
@@ -66,16 +67,24 @@ export interface PaidEvent {
   readonly payment: PlannedPayment;
 }
 
+/** What a commit does before its event is recorded. */
+interface Settlement {
+  readonly before?: readonly Statement[];
+  /** What comes back to which balance. */
+  readonly returned?: Changes["entries"];
+  /** The reservation that is open no more. */
+  readonly settled?: string;
+}
+
 /**
  * The event's row, then its debits: a replay is noticed before a shortage, and the row says what each balance is left with.
- * `before` goes first.
  */
 export function writeEvent(
   ctx: Ctx,
   writing: Account,
   paid: PaidEvent,
   stamp: Stamp,
-  before: readonly Statement[] = [],
+  settlement: Settlement = {},
 ): Decision<Recorded> {
   const entries = paid.payment.legs.map(({ balance, amountSteps }) => ({
     balanceId: balance.id,
@@ -84,7 +93,15 @@ export function writeEvent(
     eventId: paid.eventId,
     ...(paid.reservationId === null ? {} : { reservationId: paid.reservationId }),
   }));
-  return writeAround(before, recordEvent(writing, paid, stamp), insertEntries(writing, entries), ([row]) => {
+  const { before = [], returned = [], settled } = settlement;
+  const parts = {
+    before,
+    answering: recordEvent(writing, paid, stamp),
+    after: insertEntries(writing, entries),
+    changes: { entries: [...returned, ...entries], ...(settled === undefined ? {} : { settled }) },
+    isShort: entries.length === 0 || paid.payment.uncovered !== null,
+  };
+  return writeAround(parts, ([row]) => {
     assert(row !== undefined, "a recorded event answers its debits");
     for (const { balance, amountSteps } of paid.payment.legs) {
       countActivity(ctx.environment.id, "spent", writing.nowMs, balance.unit, amountSteps);
@@ -129,10 +146,3 @@ function eventValues(paid: PaidEvent, stamp: Stamp, receivedAtMs: number) {
 function recordEvent(writing: Account, paid: PaidEvent, stamp: Stamp): Statement<StoredAnswer> {
   return record({ ...valuesOf(writing), ...eventValues(paid, stamp, writing.nowMs) });
 }
-
-const valuesOf = ({ environmentId, userId, accountId, nowMs }: Account): Writing => ({
-  environmentId,
-  userId,
-  accountId,
-  nowMs,
-});

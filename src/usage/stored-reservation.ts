@@ -1,9 +1,9 @@
 import { fromSteps } from "../amounts/amount.ts";
 import { reservations } from "../db/schema.ts";
-import { type RowOf, type Statement, select, statement } from "../db/sql.ts";
+import { type Statement, select, statement } from "../db/sql.ts";
 import { PurserError } from "../errors.ts";
 import type { Writing } from "../ledger/account.ts";
-import { type HeldLeg, type Hold, readLegs } from "../ledger/hold.ts";
+import { type HeldLeg, type Hold, type ReservationRow, readLegs } from "../ledger/hold.ts";
 import type { Ctx } from "../runtime.ts";
 
 const columns = {
@@ -16,7 +16,6 @@ const columns = {
   settledEventId: reservations.settledEventId,
   requestHash: reservations.requestHash,
 };
-export type ReservationRow = RowOf<typeof columns>;
 
 const selectById = statement<{ environmentId: number; id: string }, ReservationRow>`
   SELECT ${select(columns)} FROM reservations WHERE environment_id = :environmentId AND id = :id`;

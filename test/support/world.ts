@@ -112,6 +112,7 @@ export async function makeLegacyPack(
 /** What a verb receives, on real D1 or on a stand-in around it. */
 export function makeCtx(environment: Environment, clock: Clock, d1: D1Database = env.DB): Ctx {
   return {
+    isolate: {},
     now: clock.now,
     newId: randomId,
     db: openDb(d1, "first-primary").db,
@@ -154,7 +155,7 @@ const isRaw = (body: unknown): body is string | Uint8Array | ReadableStream =>
  * openapi.json: one that it does not describe fails the test.
  */
 export function makeClient(clock: Clock, bindings: Partial<Env> = {}, newId: World["newId"] = randomId): Client {
-  const world: World = { now: clock.now, newId };
+  const world: World = { isolate: {}, now: clock.now, newId };
   const app = createApp(world);
   return async (method, path, options = {}) => {
     const headers = new Headers(options.headers);

@@ -1,0 +1,141 @@
+import type { Steps } from "../db/schema.ts";
+import { statement } from "../db/sql.ts";
+import type { Environment, World } from "../runtime.ts";
+import { nowMs, type User, type Writing } from "./account.ts";
+import type { PayingRow } from "./balance.ts";
+import type { OpenReservation } from "./hold.ts";
+
+/**
+ * What an isolate remembers of an account that it has just written for: enough to plan the next debit without a trip. Other
+ * isolates may have lowered a balance since, unseen; that none was raised is what `guardAccount` makes sure of.
+ */
+export interface Remembered {
+  readonly accountId: number;
+  readonly userId: string;
+  /** Every ledger entry up to this seq that raised a balance is accounted for. */
+  readonly seq: number;
+  /** All balances that may be able to pay, by id. */
+  readonly balances: ReadonlyMap<string, PayingRow>;
+  /** Open reservations that this isolate made, by id. */
+  readonly reservations: ReadonlyMap<string, OpenReservation>;
+}
+
+/** What a write does to what is remembered. */
+export interface Changes {
+  readonly entries: readonly { readonly balanceId: string; readonly deltaSteps: number }[];
+  readonly issued?: readonly PayingRow[];
+  readonly opened?: OpenReservation;
+  /** The id of a reservation that is open no more. */
+  readonly settled?: string;
+}
+
+const ACCOUNTS_MAX = 1_000;
+const BALANCES_MAX = 100;
+const RESERVATIONS_MAX = 100;
+/** After a guard failed somebody else writes for this user too: reading first is then faster than failing first. */
+const READ_FIRST_MS = 1_000;
+
+const keyOf = ({ id }: Environment, kind: "user" | "reservation", name: string): string => `${id} ${kind} ${name}`;
+
+/** The accounts that one isolate remembers, the latest last. An environment's id is part of every key. */
+class AccountMemory {
+  readonly #accounts = new Map<string, { readonly environment: Environment; readonly known: Remembered }>();
+  /** The account's key by the keys of its reservations. */
+  readonly #owners = new Map<string, string>();
+  readonly #readFirstUntilMs = new Map<string, number>();
+
+  /** Null when the account is not known well enough to plan on. */
+  find(environment: Environment, user: User, nowMs: number): Remembered | null {
+    let key: string | undefined;
+    if ("userId" in user) key = keyOf(environment, "user", user.userId);
+    if ("reservationId" in user) key = this.#owners.get(keyOf(environment, "reservation", user.reservationId));
+    if (key === undefined || (this.#readFirstUntilMs.get(key) ?? 0) > nowMs) return null;
+    return this.#accounts.get(key)?.known ?? null;
+  }
+
+  remember(environment: Environment, known: Remembered): void {
+    this.forget(environment, known.userId);
+    if (known.balances.size > BALANCES_MAX || known.reservations.size > RESERVATIONS_MAX) return;
+    const key = keyOf(environment, "user", known.userId);
+    this.#accounts.set(key, { environment, known });
+    for (const id of known.reservations.keys()) this.#owners.set(keyOf(environment, "reservation", id), key);
+    const [oldest] = this.#accounts.keys();
+    if (this.#accounts.size > ACCOUNTS_MAX && oldest !== undefined) this.#drop(oldest);
+  }
+
+  forget(environment: Environment, userId: string): void {
+    this.#drop(keyOf(environment, "user", userId));
+  }
+
+  /** Somebody else writes for this user: for a while it is read first. */
+  distrust(environment: Environment, userId: string, nowMs: number): void {
+    this.forget(environment, userId);
+    if (this.#readFirstUntilMs.size >= ACCOUNTS_MAX) this.#readFirstUntilMs.clear();
+    this.#readFirstUntilMs.set(keyOf(environment, "user", userId), nowMs + READ_FIRST_MS);
+  }
+
+  #drop(key: string): void {
+    const entry = this.#accounts.get(key);
+    if (entry === undefined) return;
+    this.#accounts.delete(key);
+    for (const id of entry.known.reservations.keys()) this.#owners.delete(keyOf(entry.environment, "reservation", id));
+  }
+}
+
+const memories = new WeakMap<object, AccountMemory>();
+
+/** The memory of the isolate that a verb runs in. */
+export function memoryOf({ isolate }: Pick<World, "isolate">): AccountMemory {
+  const memory = memories.get(isolate) ?? new AccountMemory();
+  memories.set(isolate, memory);
+  return memory;
+}
+
+/** What is known after a write: what was known before it, and what it did. */
+export function afterWrite(
+  before: Pick<Remembered, "balances" | "reservations">,
+  { entries, issued = [], opened, settled }: Changes,
+): Pick<Remembered, "balances" | "reservations"> {
+  const balances = new Map(before.balances);
+  for (const row of issued) balances.set(row.id, row);
+  for (const { balanceId, deltaSteps } of entries) {
+    const row = balances.get(balanceId);
+    if (row !== undefined)
+      balances.set(balanceId, { ...row, remainingSteps: (row.remainingSteps + deltaSteps) as Steps });
+  }
+  const reservations = new Map(before.reservations);
+  if (opened !== undefined) reservations.set(opened.id, opened);
+  if (settled !== undefined) reservations.delete(settled);
+  return { balances, reservations };
+}
+
+const ENTRIES_SINCE_MAX = "100";
+
+/**
+ * Aborts the batch with `guard_account` when something was added to a balance since the account was remembered, or a hold is
+ * due: only then might another plan be right. What lowers a balance needs no guard, for `remaining >= 0` is one. Looks
+ * through a hundred entries at the most.
+ */
+export const guardAccount = statement<Writing & { seq: number }>`
+  INSERT INTO guards (name, holds) SELECT 'account', NOT EXISTS (
+    SELECT 1 FROM credit_ledger
+    WHERE account_id = :accountId AND seq > :seq AND (delta_steps > 0 OR seq > :seq + ${ENTRIES_SINCE_MAX})
+  ) AND NOT EXISTS (
+    SELECT 1 FROM reservations WHERE account_id = :accountId AND state = 'open' AND expires_at_ms <= ${nowMs}
+  )`;
+
+/**
+ * The last statement of a write that is to be remembered: the account's seq by now, and whether anything was added since
+ * `sinceSeq` but by this write itself, so that what was known then is not all that there is.
+ */
+export const selectStanding = statement<
+  Writing & { sinceSeq: number; settled: string; issued: string },
+  { accountId: number; seq: number; isRaised: 0 | 1 }
+>`
+  SELECT a.id AS accountId,
+    coalesce((SELECT seq FROM credit_ledger WHERE account_id = a.id ORDER BY seq DESC LIMIT 1), 0) AS seq,
+    EXISTS (
+      SELECT 1 FROM credit_ledger WHERE account_id = a.id AND seq > :sinceSeq AND delta_steps > 0
+        AND reservation_id IS NOT :settled AND balance_id NOT IN (SELECT value FROM json_each(:issued))
+    ) AS isRaised
+  FROM accounts AS a WHERE a.environment_id = :environmentId AND a.user_id = :userId`;
