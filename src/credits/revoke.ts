@@ -1,8 +1,9 @@
 import { statement } from "../db/sql.ts";
 import { PurserError } from "../errors.ts";
 import { aboutAccount, account, nowMs, valuesOf, type Writing } from "../ledger/account.ts";
+import { replay, write } from "../ledger/decision.ts";
 import { insertReversal } from "../ledger/insert-entries.ts";
-import { replay, write, writeForUser } from "../ledger/write.ts";
+import { writeForUser } from "../ledger/write.ts";
 import { assert } from "../lib/assert.ts";
 import type { Ctx } from "../runtime.ts";
 import type { RevokeOutput } from "./answers.ts";

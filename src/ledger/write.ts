@@ -3,10 +3,12 @@ import { retryOnConflict } from "../db/retry-on-conflict.ts";
 import { batch, type RowsOf, type Statement } from "../db/sql.ts";
 import { PurserError } from "../errors.ts";
 import type { Ctx } from "../runtime.ts";
-import { createAccount, selectAccount, type User, valuesOf, type Writing } from "./account.ts";
+import { selectAccount, type User, valuesOf } from "./account.ts";
 import type { PayingRow } from "./balance.ts";
-import { type Hold, readHold, selectDueHolds, settleHolds } from "./hold.ts";
-import { afterWrite, type Changes, guardAccount, memoryOf, type Remembered, selectStanding } from "./memory.ts";
+import { type Decision, replay } from "./decision.ts";
+import { readHold, selectDueHolds } from "./hold.ts";
+import { guardAccount, memoryOf, type Remembered } from "./memory.ts";
+import { type Account, type Base, returnDue, send } from "./send.ts";
 
 /**
  * The one way to write for a user: read what there is, decide, send one batch; and all of it again when somebody else was
@@ -27,67 +29,6 @@ export interface UserWrite<Reads extends readonly Statement[], Answer> {
   readonly balances?: (found: RowsOf<Reads>) => readonly PayingRow[];
   /** The refusal that a constraint means, where it does not mean that somebody was faster. */
   readonly refusals?: Readonly<Partial<Record<Constraint, () => PurserError>>>;
-}
-
-/** A user's account at the one moment of an attempt. */
-export interface Account extends Writing {
-  /** Of the ledger; 0 where it is empty. */
-  readonly lastSeq: number;
-  /** Holds that nobody settled in time. They are returned whatever is decided, so plan as if they had come back. */
-  readonly due: readonly Hold[];
-}
-
-export type Decision<Answer> = Replay<Answer> | Write<Answer>;
-
-/** Nothing is written: it was done before. */
-interface Replay<Answer> {
-  readonly kind: "replay";
-  readonly answer: Answer;
-}
-
-interface Write<Answer> {
-  readonly kind: "write";
-  readonly statements: readonly Statement[];
-  readonly answer: (rows: readonly unknown[][]) => Answer;
-  /** What it does to what this isolate remembers of the account; absent: the account is forgotten. */
-  readonly changes?: Changes | undefined;
-  /** Whether it says that credits are missing, which is never said without reading what there is. */
-  readonly isShort?: boolean | undefined;
-}
-
-export function replay<Answer>(answer: Answer): Decision<Answer> {
-  return { kind: "replay", answer };
-}
-
-/** A write whose rows nobody asks for. */
-export function write<Answer>(
-  statements: readonly Statement[],
-  answer: () => Answer,
-  changes?: Changes,
-): Decision<Answer> {
-  return { kind: "write", statements, answer, changes };
-}
-
-/** A write that is answered by the rows of one of its statements. */
-export function writeAround<Row, Answer>(
-  parts: {
-    readonly before?: readonly Statement[];
-    readonly answering: Statement<Row>;
-    readonly after?: readonly Statement[];
-    readonly changes?: Changes;
-    readonly isShort?: boolean;
-  },
-  answer: (rows: readonly Row[]) => Answer,
-): Decision<Answer> {
-  const { before = [], answering, after = [], changes, isShort } = parts;
-  return {
-    kind: "write",
-    statements: [...before, answering, ...after],
-    // The rows of a batch come in the order of its statements, and this statement's type says what its are.
-    answer: (rows) => answer((rows[before.length] ?? []) as Row[]),
-    changes,
-    isShort,
-  };
 }
 
 /** What the database refuses when it has changed since it was read. */
@@ -211,8 +152,6 @@ function baseOf<const Reads extends readonly Statement[]>(
   return memoryOf(ctx).find(ctx.environment, verb.user, account.nowMs);
 }
 
-type Base = Pick<Remembered, "balances" | "reservations" | "seq">;
-
 /** In one trip, on what this isolate remembers; null when that is not enough, or was overtaken. Refuses and repeats nothing. */
 async function writeOnMemory<const Reads extends readonly Statement[], Answer>(
   ctx: Ctx,
@@ -235,46 +174,4 @@ async function writeOnMemory<const Reads extends readonly Statement[], Answer>(
     memory.distrust(ctx.environment, userId, atMs);
     return null;
   }
-}
-
-/** The only place where a batch for a user is put together: what every write must carry joins it here. */
-async function send<Answer>(
-  ctx: Ctx,
-  account: Account,
-  decision: Write<Answer>,
-  base: Base | null,
-  guards: readonly Statement[],
-): Promise<Outcome<Answer>> {
-  const { statements, answer, changes } = decision;
-  const before = [
-    ...guards,
-    ...(account.accountId === null ? [createAccount(valuesOf(account))] : []),
-    ...settleHolds(account, account.due, { state: "expired" }),
-  ];
-  const isKept = base !== null && changes !== undefined;
-  const standing = isKept ? [standingAfter(account, base, changes)] : [];
-  const rows: unknown[][] = await batch(ctx.db, [...before, ...statements, ...standing]);
-  if (isKept) remember(ctx, account, base, changes, rows.at(-1));
-  else memoryOf(ctx).forget(ctx.environment, account.userId);
-  return { answer: answer(rows.slice(before.length)) };
-}
-
-function standingAfter(account: Account, base: Base, { issued = [], settled = "" }: Changes) {
-  const ids = JSON.stringify(issued.map((row) => row.id));
-  return selectStanding({ ...valuesOf(account), sinceSeq: base.seq, settled, issued: ids });
-}
-
-function remember(ctx: Ctx, { userId }: Account, base: Base, changes: Changes, rows: unknown[] | undefined): void {
-  // The rows of `selectStanding`, which was sent last.
-  const [standing] = (rows ?? []) as RowsOf<[ReturnType<typeof standingAfter>]>[0];
-  const memory = memoryOf(ctx);
-  memory.forget(ctx.environment, userId);
-  if (standing === undefined || standing.isRaised === 1) return;
-  const { accountId, seq } = standing;
-  memory.remember(ctx.environment, { accountId, userId, seq, ...afterWrite(base, changes) });
-}
-
-/** Costs nothing when none are due. */
-async function returnDue(ctx: Ctx, account: Account): Promise<void> {
-  await batch(ctx.db, settleHolds(account, account.due, { state: "expired" }));
 }

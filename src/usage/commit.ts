@@ -1,10 +1,11 @@
 import { valuesOf } from "../ledger/account.ts";
 import type { SpendableBalance } from "../ledger/balance.ts";
 import { burnDown } from "../ledger/burn-down.ts";
+import { replay } from "../ledger/decision.ts";
 import { type Hold, returnedEntries, settleHolds } from "../ledger/hold.ts";
 import { stampRequest } from "../ledger/request-hash.ts";
 import { afterReturn, selectBalancesForCommit, spendable } from "../ledger/spendable.ts";
-import { replay, writeForUser } from "../ledger/write.ts";
+import { writeForUser } from "../ledger/write.ts";
 import { assert } from "../lib/assert.ts";
 import type { Ctx } from "../runtime.ts";
 import { countShortage, insufficientCredits } from "./payment.ts";

@@ -1,7 +1,8 @@
 import { burnDown } from "../ledger/burn-down.ts";
+import { replay } from "../ledger/decision.ts";
 import { stampRequest } from "../ledger/request-hash.ts";
 import { afterReturn, selectPayingBalances, spendable } from "../ledger/spendable.ts";
-import { replay, writeForUser } from "../ledger/write.ts";
+import { writeForUser } from "../ledger/write.ts";
 import { assert } from "../lib/assert.ts";
 import type { Ctx } from "../runtime.ts";
 import { countShortage, insufficientCredits } from "./payment.ts";

@@ -1,5 +1,6 @@
+import { replay, write } from "../ledger/decision.ts";
 import { type ReservationRow, returnedEntries, settleHolds } from "../ledger/hold.ts";
-import { replay, write, writeForUser } from "../ledger/write.ts";
+import { writeForUser } from "../ledger/write.ts";
 import { assert } from "../lib/assert.ts";
 import type { Ctx } from "../runtime.ts";
 import type { ReleaseOutput } from "./answers.ts";

@@ -1,0 +1,56 @@
+import type { Statement } from "../db/sql.ts";
+import type { Changes } from "./memory.ts";
+
+/** What a verb decided, on what was read. A refusal is thrown instead. */
+export type Decision<Answer> = Replay<Answer> | Write<Answer>;
+
+/** Nothing is written: it was done before. */
+interface Replay<Answer> {
+  readonly kind: "replay";
+  readonly answer: Answer;
+}
+
+export interface Write<Answer> {
+  readonly kind: "write";
+  readonly statements: readonly Statement[];
+  readonly answer: (rows: readonly unknown[][]) => Answer;
+  /** What it does to what this isolate remembers of the account; absent: the account is forgotten. */
+  readonly changes?: Changes | undefined;
+  /** Whether it says that credits are missing, which is never said without reading what there is. */
+  readonly isShort?: boolean | undefined;
+}
+
+export function replay<Answer>(answer: Answer): Decision<Answer> {
+  return { kind: "replay", answer };
+}
+
+/** A write whose rows nobody asks for. */
+export function write<Answer>(
+  statements: readonly Statement[],
+  answer: () => Answer,
+  changes?: Changes,
+): Decision<Answer> {
+  return { kind: "write", statements, answer, changes };
+}
+
+/** A write that is answered by the rows of one of its statements. */
+export function writeAround<Row, Answer>(
+  parts: {
+    readonly before?: readonly Statement[];
+    readonly answering: Statement<Row>;
+    readonly after?: readonly Statement[];
+    readonly changes?: Changes;
+    readonly isShort?: boolean;
+  },
+  answer: (rows: readonly Row[]) => Answer,
+): Decision<Answer> {
+  const { before = [], answering, after = [], changes, isShort } = parts;
+  return {
+    kind: "write",
+    statements: [...before, answering, ...after],
+    // The rows of a batch come in the order of its statements, and this statement's type says what its are.
+    answer: (rows) => answer((rows[before.length] ?? []) as Row[]),
+    changes,
+    isShort,
+  };
+}
