@@ -1,5 +1,5 @@
-/** Digits of base62, by value. */
-export const base62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+import { DIGITS } from "./base62.ts";
+
 const LENGTH = 22;
 /** The largest multiple of 62 in a byte: bytes from here on are thrown away, so that every digit is as likely. */
 const FAIR = 248;
@@ -21,7 +21,7 @@ export function randomId(prefix: string): string {
   let text = "";
   while (text.length < LENGTH) {
     const byte = randomByte();
-    if (byte < FAIR) text += base62.charAt(byte % base62.length);
+    if (byte < FAIR) text += DIGITS.charAt(byte % DIGITS.length);
   }
   return prefix + text;
 }

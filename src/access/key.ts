@@ -1,0 +1,42 @@
+import { fromBase62, toBase62 } from "../lib/base62.ts";
+import { crc32 } from "../lib/crc32.ts";
+import type { Environment, Mode } from "../runtime.ts";
+
+/** A key as it is written (W3). Whether it is in force, the database alone knows. */
+export interface Key {
+  readonly kind: "secret" | "publishable";
+  readonly environment: Environment;
+}
+
+const PREFIXES = { secret: "sk", publishable: "pk" } as const;
+const CHECKSUM_CHARACTERS = 6;
+
+/**
+ * `sk_live_`, the 22 random characters of the key, those of the application's id, the environment's integer in base62, and a
+ * checksum of all that. So a key names its environment and, by the application's id, its database; whatever was mistyped or
+ * made up without this form is known without a query.
+ */
+const KEY = /^(sk|pk)_(live|test)_([0-9A-Za-z]{22})([0-9A-Za-z]{23})([0-9A-Za-z]{1,8})([0-9A-Za-z]{6})$/;
+
+const checksum = (text: string): string => toBase62(crc32(text)).padStart(CHECKSUM_CHARACTERS, "0");
+
+/** A new key of an environment; `random` is 22 random characters of base62, more than 128 bits. */
+export function writeKey(kind: Key["kind"], { id, appId, mode }: Environment, random: string): string {
+  const text = `${PREFIXES[kind]}_${mode}_${random}${appId.slice("app_".length)}${toBase62(id)}`;
+  return `${text}${checksum(text)}`;
+}
+
+/** Null for what is no key. */
+export function readKey(text: string): Key | null {
+  const parts = KEY.exec(text);
+  if (parts === null) return null;
+  const [, prefix, mode, , app, environment = "", sum] = parts;
+  if (checksum(text.slice(0, -CHECKSUM_CHARACTERS)) !== sum) return null;
+  const id = fromBase62(environment);
+  if (Number.isNaN(id) || toBase62(id) !== environment) return null;
+  // The pattern admits these two modes alone.
+  return {
+    kind: prefix === "sk" ? "secret" : "publishable",
+    environment: { id, appId: `app_${app}`, mode: mode as Mode },
+  };
+}

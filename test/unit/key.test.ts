@@ -1,0 +1,62 @@
+import * as fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { readKey, writeKey } from "../../src/access/key.ts";
+import { DIGITS, fromBase62, toBase62 } from "../../src/lib/base62.ts";
+import { crc32 } from "../../src/lib/crc32.ts";
+import { randomId } from "../../src/lib/ids.ts";
+
+const keys = fc
+  .record({
+    kind: fc.constantFrom("secret", "publishable"),
+    mode: fc.constantFrom("live", "test"),
+    id: fc.integer({ min: 1, max: 2 ** 40 }),
+    database: fc.integer({ min: 0, max: 9 }),
+  })
+  .map(({ kind, mode, id, database }) => {
+    const environment = { id, appId: `${randomId("app_")}${database}`, mode } as const;
+    return { kind, environment, text: writeKey(kind, environment, randomId("")) } as const;
+  });
+
+describe("a key", () => {
+  it("says its kind and its environment, whatever they are", () => {
+    fc.assert(
+      fc.property(keys, ({ kind, environment, text }) => {
+        expect(readKey(text)).toEqual({ kind, environment });
+      }),
+    );
+  });
+
+  it("is none with any one character mistyped, left out, doubled or exchanged with its neighbour", () => {
+    fc.assert(
+      fc.property(keys, fc.nat(), fc.nat(), ({ text }, place, digit) => {
+        const at = 8 + (place % (text.length - 8));
+        const other = DIGITS.charAt(digit % DIGITS.length);
+        const swapped = `${text.slice(0, at)}${text.charAt(at + 1)}${text.charAt(at)}${text.slice(at + 2)}`;
+        const flawed = [
+          `${text.slice(0, at)}${other}${text.slice(at + 1)}`,
+          `${text.slice(0, at)}${text.slice(at + 1)}`,
+          `${text.slice(0, at)}${text.charAt(at)}${text.slice(at)}`,
+          swapped,
+        ];
+        for (const each of flawed) if (each !== text) expect(readKey(each)).toBeNull();
+      }),
+    );
+  });
+
+  it("is none when it is made up without knowing the form", () => {
+    for (const made of ["", "sk_live_", randomId("sk_live_"), `sk_live_${"0".repeat(52)}`, "sk_prod_x", "Bearer"]) {
+      expect(readKey(made)).toBeNull();
+    }
+  });
+});
+
+describe("base62 and CRC-32", () => {
+  it("give back every number", () => {
+    fc.assert(fc.property(fc.maxSafeNat(), (value) => fromBase62(toBase62(value)) === value));
+    expect([fromBase62(""), fromBase62("a-b"), fromBase62("z".repeat(20))]).toEqual([NaN, NaN, NaN]);
+  });
+
+  it("is the checksum that everybody computes", () => {
+    expect(crc32("123456789")).toBe(0xcbf43926);
+  });
+});
