@@ -1,0 +1,220 @@
+import { env } from "cloudflare:workers";
+import { afterAll, describe, expect, it } from "vitest";
+import { countingD1 } from "../support/counting-d1.ts";
+import { expectLedgerInvariants } from "../support/invariants.ts";
+import { createRandom } from "../support/random.ts";
+import { expectError } from "../support/refusals.ts";
+import { Clock, makeApp, makeClient, makePack, type TestItem } from "../support/world.ts";
+
+afterAll(expectLedgerInvariants);
+
+const wallet = { amountSteps: 10_000_000, unit: "cents" } as const;
+const chat = { amountSteps: 5_000_000, unit: "cents", matches: [{ event: "chat.*" }], priority: 1 } as const;
+const cents = (amount: number) => ({ quantities: { count: 0, cents: amount } });
+const pause = 2_000;
+
+/** A user of an application whose requests reach several isolates, each with a memory of its own. */
+async function makeIsolates(items: readonly TestItem[], count = 2) {
+  const clock = new Clock();
+  const app = await makeApp();
+  const packId = await makePack(app.appId, "Pack", items);
+  const isolates = Array.from({ length: count }, () => {
+    const counting = countingD1(env.DB);
+    const call = makeClient(clock, { DB: counting.d1 });
+    const post = (path: string, body: object, key = app.keys.sk_live) => call("POST", `/api/v1${path}`, { key, body });
+    return {
+      post,
+      spend: (eventId: string, amount: number) =>
+        post("/usage/events", { eventId, userId: "u", event: "chat.completed", ...cents(amount) }),
+      reserve: (reservationId: string, amount: number, more: object = {}) =>
+        post("/usage/reservations", { reservationId, userId: "u", event: "chat.completed", ...cents(amount), ...more }),
+      commit: (id: string, eventId: string, amount: number) =>
+        post(`/usage/reservations/${id}/commit`, { eventId, ...cents(amount) }),
+      release: (id: string) => post(`/usage/reservations/${id}/release`, {}),
+      grant: () => post("/credits/grant", { userId: "u", packId }),
+      /** The trips of one call, beside the look-up of the key. */
+      trips: async (send: () => Promise<{ status: number }>) => {
+        counting.spent();
+        const { status } = await send();
+        expect(status).toBe(200);
+        return counting.spent().roundTrips;
+      },
+      list: async () =>
+        (await call("GET", "/api/v1/credits?userId=u&includeExpired=true", { key: app.keys.sk_live })).body,
+    };
+  });
+  const [one, two] = isolates;
+  if (one === undefined || two === undefined) throw new Error("there are two isolates at least");
+  return { app, clock, isolates, one, two };
+}
+
+describe("an isolate that has just written for a user", () => {
+  it("records, holds, commits and releases in one trip", async () => {
+    const { one } = await makeIsolates([wallet]);
+    await one.grant();
+    expect(await one.trips(() => one.spend("e1", 1))).toBe(1);
+    expect(await one.trips(() => one.reserve("res_a", 2))).toBe(1);
+    expect(await one.trips(() => one.reserve("res_b", 2))).toBe(1);
+    expect(await one.trips(() => one.commit("res_a", "e2", 1.5))).toBe(1);
+    expect(await one.trips(() => one.release("res_b"))).toBe(1);
+    expect((await one.list()).credits[0].remaining).toBe(7.5);
+  });
+
+  it("takes two trips for what it has not seen, and one for the next", async () => {
+    const { one, two } = await makeIsolates([wallet]);
+    await one.grant();
+    await two.post("/credits/plan", { userId: "u", event: "x" });
+    expect(await two.trips(() => two.spend("e1", 1))).toBe(2);
+    expect(await two.trips(() => two.spend("e2", 1))).toBe(1);
+  });
+
+  it("goes on in one trip while others only lower what is there", async () => {
+    const { one, two } = await makeIsolates([wallet]);
+    await one.grant();
+    await two.spend("e1", 1);
+    for (let turn = 0; turn < 5; turn++) {
+      expect(await two.trips(() => two.spend(`two${turn}`, 0.5))).toBe(1);
+      expect(await one.trips(() => one.spend(`one${turn}`, 0.5))).toBe(1);
+    }
+    expect((await one.list()).credits[0].remaining).toBe(4);
+  });
+
+  it("refuses and repeats nothing without reading: a 402, a replay and a conflict are as ever", async () => {
+    const { one, two } = await makeIsolates([wallet]);
+    await one.grant();
+    const first = await one.spend("e1", 4);
+    expect((await one.spend("e1", 4)).body).toEqual(first.body);
+    expectError(await one.spend("e1", 5), "idempotency_conflict", "eventId");
+    expectError(await one.spend("e2", 6.5), "insufficient_credits");
+    await two.grant();
+    expect((await one.spend("e2", 6.5)).status).toBe(200);
+  });
+});
+
+describe("what happened in another isolate", () => {
+  it("a grant that pays first is planned with, at once", async () => {
+    const { app, one, two } = await makeIsolates([wallet]);
+    await one.grant();
+    await one.spend("e1", 1);
+    const packId = await makePack(app.appId, "First", [chat]);
+    await two.post("/credits/grant", { userId: "u", packId });
+    const { body } = await one.spend("e2", 1);
+    expect(body.debits).toMatchObject([{ packId, remaining: 4 }]);
+  });
+
+  it("a revoke leaves nothing to debit", async () => {
+    const { one, two } = await makeIsolates([wallet]);
+    const granted = await one.grant();
+    await one.spend("e1", 1);
+    await two.post("/credits/revoke", { balanceId: granted.body.balanceId });
+    expectError(await one.spend("e2", 1), "insufficient_credits");
+  });
+
+  it("an adjustment up is planned with; one down refuses what it took", async () => {
+    const { one, two } = await makeIsolates([wallet]);
+    const { balanceId } = (await one.grant()).body;
+    const adjust = (delta: number) =>
+      two.post(`/admin/balances/${balanceId}/adjust`, { delta, note: "test" }, env.ADMIN_TOKEN);
+    await one.spend("e1", 1);
+    await adjust(5);
+    expect((await one.spend("e2", 12)).status).toBe(200);
+    await adjust(-1.5);
+    expectError(await one.spend("e3", 1), "insufficient_credits");
+  });
+
+  it("a hold that is due is returned before the next debit", async () => {
+    const { one, two, clock } = await makeIsolates([wallet]);
+    await one.grant();
+    await one.spend("e1", 1);
+    await two.reserve("res_a", 9, { expiresInSeconds: 1 });
+    clock.advance(1_000);
+    expect((await one.spend("e2", 9)).status).toBe(200);
+  });
+
+  it("a reservation that was settled there is not settled again", async () => {
+    const { one, two } = await makeIsolates([wallet]);
+    await one.grant();
+    await one.reserve("res_a", 3);
+    await one.reserve("res_b", 3);
+    await two.release("res_a");
+    await two.commit("res_b", "e1", 1);
+    expectError(await one.commit("res_a", "e2", 1), "reservation_closed");
+    expectError(await one.release("res_b"), "reservation_closed");
+  });
+
+  it("an expiry is judged at the moment of the plan", async () => {
+    const { app, one, clock } = await makeIsolates([wallet]);
+    const packId = await makePack(app.appId, "Short", [chat]);
+    const expiresAt = new Date(clock.ms + 1_000).toISOString();
+    await one.post("/credits/grant", { userId: "u", packId, expiresAt });
+    await one.grant();
+    expect((await one.spend("e1", 1)).body.debits).toMatchObject([{ packId }]);
+    clock.advance(1_000);
+    expect((await one.spend("e2", 1)).body.debits).toMatchObject([{ remaining: 9 }]);
+  });
+
+  it("is never another environment's: the same user in test mode has nothing", async () => {
+    const { app, one } = await makeIsolates([wallet]);
+    await one.grant();
+    await one.spend("e1", 1);
+    const event = { eventId: "e2", userId: "u", event: "chat.completed", ...cents(1) };
+    expectError(await one.post("/usage/events", event, app.keys.sk_test), "insufficient_credits");
+  });
+});
+
+describe("a user with more balances than are remembered", () => {
+  it("is read each time", async () => {
+    const { one } = await makeIsolates(Array.from({ length: 101 }, () => wallet));
+    await one.grant();
+    await one.spend("e1", 1);
+    expect(await one.trips(() => one.spend("e2", 1))).toBe(2);
+  });
+});
+
+describe("three isolates at random", () => {
+  it("end as one without memory would: every credit is spent once, and none is refused while credits last", async () => {
+    const random = createRandom(20_260_115);
+    for (let round = 0; round < 5; round++) {
+      const { isolates, one, clock } = await makeIsolates([chat, wallet], 3);
+      await one.grant();
+      let left = 15;
+      for (let step = 0; step < 30; step++) {
+        const at = random.pick(isolates);
+        const amount = random.integer(1, 8) / 4;
+        const act = random.weighted({ spend: 6, hold: 3, grant: 1, wait: 1 });
+        if (act === "wait") clock.advance(pause);
+        else if (act === "grant") {
+          await at.grant();
+          left += 15;
+        } else if (act === "spend") {
+          const { status } = await at.spend(`e${step}`, amount);
+          expect(status, `${amount} of ${left}`).toBe(amount <= left ? 200 : 402);
+          if (status === 200) left -= amount;
+        } else {
+          const { status } = await at.reserve(`res_${step}`, amount);
+          expect(status, `${amount} of ${left}`).toBe(amount <= left ? 200 : 402);
+          if (status !== 200) continue;
+          const used = random.integer(0, 4) / 4;
+          const settled = random.chance(0.5)
+            ? await at.release(`res_${step}`)
+            : await random.pick(isolates).commit(`res_${step}`, `c${step}`, used);
+          expect(settled.status).toBe(200);
+          if ("debits" in settled.body) left -= used;
+        }
+      }
+      const { credits } = await one.list();
+      expect(credits.reduce((sum: number, credit: { remaining: number }) => sum + credit.remaining, 0)).toBe(left);
+    }
+  });
+
+  it("debit one user at once, and refuse nothing while credits last", async () => {
+    const { isolates, one } = await makeIsolates([wallet], 3);
+    await one.grant();
+    await Promise.all(isolates.map((isolate, index) => isolate.spend(`warm${index}`, 0.25)));
+    const answers = await Promise.all(
+      Array.from({ length: 60 }, (_, index) => isolates[index % 3]?.spend(`e${index}`, 0.25)),
+    );
+    expect(answers.filter((answer) => answer?.status === 200)).toHaveLength(37);
+    expect(answers.filter((answer) => answer?.status === 402)).toHaveLength(23);
+  });
+});
