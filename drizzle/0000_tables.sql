@@ -16,7 +16,7 @@ CREATE TABLE `admin_audit` (
 	`target` text NOT NULL,
 	`details` text NOT NULL,
 	PRIMARY KEY(`app_id`, `seq`)
-) STRICT;
+) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
 CREATE UNIQUE INDEX `admin_audit_id` ON `admin_audit` (`app_id`,`id`);--> statement-breakpoint
 CREATE TABLE `analytics_events` (
