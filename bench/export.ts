@@ -1,5 +1,5 @@
 /**
- * What an export of a long life costs (README.md, "Benchmarks"): `npm run bench:export`. A person of 10,000 analytics
+ * What an export of a long life costs (docs/benchmarks.md): `npm run bench:export`. A person of 10,000 analytics
  * events, one of 1,000,000, each exported by Purser and by a bare Worker that streams the same SQL text, in turns.
  */
 import type { Cost } from "../test/support/counting-d1.ts";

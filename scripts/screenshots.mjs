@@ -1,5 +1,5 @@
 /**
- * Takes the pictures of the dashboard that the README shows, in docs/: of a server of its own, over a database of its
+ * Takes the pictures of docs/dashboard.md: of a server of its own, over a database of its
  * own, filled with a month of an application's life.
  */
 import { mkdirSync } from "node:fs";

@@ -11,7 +11,7 @@ import { deadBalancesSql, liveBalancesSql, motionsSql, seededId } from "../suppo
 import { Clock, makeApp, makeCtx, makePack, type TestApp } from "../support/world.ts";
 
 /**
- * The cost table of the README, held by D1's own counters: what an operation costs depends on what is live and asked
+ * The cost table of docs/architecture.md, held by D1's own counters: what an operation costs depends on what is live and asked
  * for, never on history.
  */
 afterAll(expectLedgerInvariants);
