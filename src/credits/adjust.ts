@@ -88,6 +88,7 @@ export async function adjust(ctx: Ctx, input: AdjustInput): Promise<Adjusted> {
         },
       );
     },
+    refusals: { credit_balances_remaining_within_bounds: tooMuch },
   });
   if (adjusted === null) throw balanceNotFound();
   return adjusted;
@@ -136,7 +137,11 @@ function planAdjustment(balance: AdjustedRow, delta: number): Steps {
   }
   // What is reserved may come back, and must find room.
   if (remainingSteps + balance.heldSteps > amountStepsMax[balance.unit]) {
-    throw invalid("delta", "would leave more than a balance can hold");
+    throw tooMuch();
   }
   return deltaSteps;
+}
+
+function tooMuch(): PurserError {
+  return invalid("delta", "would leave more than a balance can hold");
 }

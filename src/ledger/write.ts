@@ -34,7 +34,6 @@ export interface UserWrite<Reads extends readonly Statement[], Answer> {
 /** What the database refuses when it has changed since it was read. */
 const CONFLICTS: ReadonlySet<Constraint> = new Set([
   "credit_balances_remaining_not_negative",
-  "credit_balances_remaining_within_bounds",
   "credit_balances_external_ref",
   "credit_balances_id",
   "credit_balances_revoked",
