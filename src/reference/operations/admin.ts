@@ -264,7 +264,12 @@ export const adminOperations: readonly Operation[] = [
     description: "Adds to it or takes from it; the ledger tells the note.",
     params: z.object({ balanceId: z.string() }),
     body: { schema: adjustInput, example: { delta: 50, note: "Sorry for the outage" } },
-    success: { description: "What then remains.", schema: adjustOutput, example: { balanceId, remaining: 330 } },
-    errors: ["invalid_quantity", "credit_balance_not_found"],
+    success: {
+      description: "What then remains.",
+      schema: adjustOutput,
+      example: { balanceId, remaining: 330 },
+      replayable: true,
+    },
+    errors: ["invalid_quantity", "idempotency_conflict", "credit_balance_not_found"],
   },
 ];
