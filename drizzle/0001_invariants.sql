@@ -1,5 +1,28 @@
 -- The invariants that the database itself keeps. Each RAISE says the name that src/db/constraint.ts reads.
 
+-- The books are keyed by an account's integer. It stays that user's: an account that left, or was replaced, would leave its
+-- books to nobody, and its integer to the next user.
+CREATE TRIGGER accounts_no_replace BEFORE INSERT ON accounts
+WHEN EXISTS (SELECT 1 FROM accounts WHERE id = new.id)
+  OR EXISTS (SELECT 1 FROM accounts WHERE environment_id = new.environment_id AND user_id = new.user_id)
+BEGIN
+  SELECT RAISE(ABORT, 'accounts_kept');
+END;
+--> statement-breakpoint
+CREATE TRIGGER accounts_keep_id BEFORE UPDATE ON accounts
+WHEN new.id <> old.id OR new.environment_id <> old.environment_id OR EXISTS (
+  SELECT 1 FROM accounts
+  WHERE environment_id = new.environment_id AND user_id = new.user_id AND id <> old.id
+)
+BEGIN
+  SELECT RAISE(ABORT, 'accounts_kept');
+END;
+--> statement-breakpoint
+CREATE TRIGGER accounts_no_delete BEFORE DELETE ON accounts
+BEGIN
+  SELECT RAISE(ABORT, 'accounts_kept');
+END;
+--> statement-breakpoint
 -- A ledger row is the next of its account: no gap, no second row under one seq, no INSERT OR REPLACE.
 CREATE TRIGGER credit_ledger_seq_gapless BEFORE INSERT ON credit_ledger
 WHEN new.seq <> 1 + coalesce((
