@@ -15,8 +15,10 @@ const PER_UNIT = 1_000;
 type Row = any;
 
 const newId = (prefix: string) => prefix + crypto.randomUUID().replaceAll("-", "");
-const NEXT_SEQ = `coalesce((SELECT seq FROM credit_ledger WHERE environment_id = ?1 AND user_id = ?2 ORDER BY seq DESC LIMIT 1), 0)`;
-const LIVE = `SELECT * FROM credit_balances WHERE environment_id = ? AND user_id = ? AND is_live = 1 AND expires_at_ms > ?`;
+const ACCOUNT = "(SELECT id FROM accounts WHERE environment_id = ?1 AND user_id = ?2)";
+const lastSeqOf = (account: string) =>
+  `coalesce((SELECT seq FROM credit_ledger WHERE account_id = ${account} ORDER BY seq DESC LIMIT 1), 0)`;
+const ACTIVE = `SELECT * FROM credit_balances WHERE account_id = ${ACCOUNT} AND has_remaining = 1 AND expires_at_ms > ?3`;
 
 const inOrder = (a: Row, b: Row) =>
   a.priority - b.priority ||
@@ -26,7 +28,7 @@ const inOrder = (a: Row, b: Row) =>
 
 async function list(db: D1Database, url: URL): Promise<Response> {
   const { results } = await db
-    .prepare(LIVE)
+    .prepare(ACTIVE)
     .bind(ENVIRONMENT_ID, url.searchParams.get("userId"), Date.now())
     .all<Row>();
   const credits = results.sort(inOrder).map((row) => ({
@@ -49,7 +51,7 @@ async function list(db: D1Database, url: URL): Promise<Response> {
 
 async function history(db: D1Database, url: URL): Promise<Response> {
   const { results } = await db
-    .prepare("SELECT * FROM credit_ledger WHERE environment_id = ? AND user_id = ? ORDER BY seq DESC LIMIT ?")
+    .prepare(`SELECT * FROM credit_ledger WHERE account_id = ${ACCOUNT} ORDER BY seq DESC LIMIT ?3`)
     .bind(ENVIRONMENT_ID, url.searchParams.get("userId"), Number(url.searchParams.get("limit") ?? 50))
     .all<Row>();
   const entries = results.map((row) => ({
@@ -75,7 +77,7 @@ async function grant(db: D1Database, input: Row): Promise<Response> {
     )
     .bind(input.packId)
     .all<Row>();
-  const births = items.map((item) => ({
+  const issued = items.map((item) => ({
     id: newId("crb_"),
     name: item.name,
     item: item.id,
@@ -84,21 +86,24 @@ async function grant(db: D1Database, input: Row): Promise<Response> {
     priority: item.priority,
     steps: item.amount_steps,
   }));
-  await db
+  const account = db
+    .prepare(`INSERT INTO accounts (environment_id, user_id) SELECT CAST(?1 AS INTEGER), ?2 WHERE ${ACCOUNT} IS NULL`)
+    .bind(ENVIRONMENT_ID, input.userId);
+  const issue = db
     .prepare(
-      `INSERT INTO credit_balances (environment_id, user_id, id, pack_id, pack_name, pack_item_id, unit, matches, priority,
-         initial_steps, remaining_steps, is_live, source, external_ref, granted_at_ms, expires_at_ms, grant_seq, last_seq)
-       SELECT CAST(?1 AS INTEGER), ?2, value ->> 'id', ?3, value ->> 'name', value ->> 'item', value ->> 'unit',
+      `INSERT INTO credit_balances (account_id, id, pack_id, pack_name, pack_item_id, unit, matches, priority,
+         initial_steps, remaining_steps, has_remaining, source, external_ref, granted_at_ms, expires_at_ms, grant_seq, last_seq)
+       SELECT ${ACCOUNT}, value ->> 'id', ?3, value ->> 'name', value ->> 'item', value ->> 'unit',
          value ->> 'matches', value ->> 'priority', value ->> 'steps', value ->> 'steps', 1, 'purchase', ?4,
          CAST(?5 AS INTEGER), ${NEVER_MS}, last.seq + 1 + key, last.seq + 1 + key
-       FROM json_each(?6), (SELECT ${NEXT_SEQ} AS seq) AS last ORDER BY key`,
+       FROM json_each(?6), (SELECT ${lastSeqOf(ACCOUNT)} AS seq) AS last ORDER BY key`,
     )
-    .bind(ENVIRONMENT_ID, input.userId, input.packId, input.externalRef, Date.now(), JSON.stringify(births))
-    .run();
-  const balances = births.map((birth) => ({
-    balanceId: birth.id,
-    packItemId: birth.item,
-    remaining: birth.steps / PER_UNIT,
+    .bind(ENVIRONMENT_ID, input.userId, input.packId, input.externalRef, Date.now(), JSON.stringify(issued));
+  await db.batch([account, issue]);
+  const balances = issued.map((one) => ({
+    balanceId: one.id,
+    packItemId: one.item,
+    remaining: one.steps / PER_UNIT,
     expiresAt: null,
   }));
   return Response.json({ balances, ...balances[0] });
@@ -106,13 +111,13 @@ async function grant(db: D1Database, input: Row): Promise<Response> {
 
 /** The first balance in order pays all: the accounts of the benchmark hold enough. */
 async function payer(db: D1Database, userId: string): Promise<Row> {
-  const { results } = await db.prepare(LIVE).bind(ENVIRONMENT_ID, userId, Date.now()).all<Row>();
+  const { results } = await db.prepare(ACTIVE).bind(ENVIRONMENT_ID, userId, Date.now()).all<Row>();
   return results.sort(inOrder)[0];
 }
 
-function motion(
+function entry(
   db: D1Database,
-  userId: string,
+  accountId: number,
   balanceId: string,
   steps: number,
   reason: string,
@@ -121,18 +126,18 @@ function motion(
 ) {
   return db
     .prepare(
-      `INSERT INTO credit_ledger (environment_id, user_id, seq, balance_id, pack_id, unit, delta_steps, balance_after_steps,
+      `INSERT INTO credit_ledger (account_id, seq, balance_id, pack_id, unit, delta_steps, balance_after_steps,
          previous_seq, reason, event_id, reservation_id, occurred_at_ms)
-       SELECT environment_id, user_id, ${NEXT_SEQ} + 1, id, pack_id, unit, CAST(?4 AS INTEGER),
-         remaining_steps + CAST(?4 AS INTEGER), last_seq, ?5, ?6, ?7, CAST(?8 AS INTEGER)
-       FROM credit_balances WHERE environment_id = ?1 AND user_id = ?2 AND id = ?3`,
+       SELECT account_id, ${lastSeqOf("?1")} + 1, id, pack_id, unit, CAST(?3 AS INTEGER),
+         remaining_steps + CAST(?3 AS INTEGER), last_seq, ?4, ?5, ?6, CAST(?7 AS INTEGER)
+       FROM credit_balances WHERE account_id = ?1 AND id = ?2`,
     )
-    .bind(ENVIRONMENT_ID, userId, balanceId, steps, reason, event, reservation, Date.now());
+    .bind(accountId, balanceId, steps, reason, event, reservation, Date.now());
 }
 
 function usageRow(
   db: D1Database,
-  userId: string,
+  accountId: number,
   eventId: string,
   event: string,
   steps: number,
@@ -141,14 +146,14 @@ function usageRow(
 ) {
   return db
     .prepare(
-      `INSERT INTO usage_events (environment_id, user_id, occurred_by_ms, seq, event_id, event, count_steps, tokens_steps, occurred_at_ms,
-         received_at_ms, reservation_id, request_hash, debits)
-       SELECT CAST(?1 AS INTEGER), ?2, max(CAST(?6 AS INTEGER), coalesce(last.occurred_by_ms, 0)), coalesce(last.seq, 0) + 1,
-         ?3, ?4, 0, CAST(?5 AS INTEGER), CAST(?6 AS INTEGER), CAST(?6 AS INTEGER), ?7, '', ?8
-       FROM (SELECT 1) LEFT JOIN (SELECT occurred_by_ms, seq FROM usage_events WHERE environment_id = ?1 AND user_id = ?2
+      `INSERT INTO usage_events (account_id, occurred_by_ms, seq, environment_id, event_id, event, count_steps, tokens_steps,
+         occurred_at_ms, received_at_ms, reservation_id, request_hash, debits)
+       SELECT CAST(?2 AS INTEGER), max(CAST(?6 AS INTEGER), coalesce(last.occurred_by_ms, 0)), coalesce(last.seq, 0) + 1,
+         CAST(?1 AS INTEGER), ?3, ?4, 0, CAST(?5 AS INTEGER), CAST(?6 AS INTEGER), CAST(?6 AS INTEGER), ?7, '', ?8
+       FROM (SELECT 1) LEFT JOIN (SELECT occurred_by_ms, seq FROM usage_events WHERE account_id = ?2
          ORDER BY occurred_by_ms DESC, seq DESC LIMIT 1) AS last`,
     )
-    .bind(ENVIRONMENT_ID, userId, eventId, event, steps, Date.now(), reservation, JSON.stringify(debits));
+    .bind(ENVIRONMENT_ID, accountId, eventId, event, steps, Date.now(), reservation, JSON.stringify(debits));
 }
 
 async function usageEvent(db: D1Database, input: Row): Promise<Response> {
@@ -160,8 +165,8 @@ async function usageEvent(db: D1Database, input: Row): Promise<Response> {
     { balanceId: balance.id, packId: balance.pack_id, unit: balance.unit, amount: steps / PER_UNIT, remaining },
   ];
   await db.batch([
-    usageRow(db, userId, eventId, input.event, steps, null, debits),
-    motion(db, userId, balance.id, -steps, "event_committed", eventId, null),
+    usageRow(db, balance.account_id, eventId, input.event, steps, null, debits),
+    entry(db, balance.account_id, balance.id, -steps, "event_committed", eventId, null),
   ]);
   return Response.json({ eventId, debits, uncovered: null });
 }
@@ -185,20 +190,20 @@ async function reserve(db: D1Database, input: Row): Promise<Response> {
   await db.batch([
     db
       .prepare(
-        `INSERT INTO reservations (environment_id, id, user_id, event, quantities, legs, state, created_at_ms, expires_at_ms,
-           request_hash) VALUES (CAST(? AS INTEGER), ?, ?, ?, ?, ?, 'open', CAST(? AS INTEGER), CAST(? AS INTEGER), '')`,
+        `INSERT INTO reservations (environment_id, id, account_id, event, quantities, legs, state, created_at_ms, expires_at_ms,
+           request_hash) VALUES (CAST(? AS INTEGER), ?, CAST(? AS INTEGER), ?, ?, ?, 'open', CAST(? AS INTEGER), CAST(? AS INTEGER), '')`,
       )
       .bind(
         ENVIRONMENT_ID,
         reservationId,
-        userId,
+        balance.account_id,
         input.event,
         JSON.stringify(input.quantities),
         JSON.stringify(legs),
         nowMs,
         expiresAtMs,
       ),
-    motion(db, userId, balance.id, -steps, "reservation_held", null, reservationId),
+    entry(db, balance.account_id, balance.id, -steps, "reservation_held", null, reservationId),
   ]);
   const holds = [
     {
@@ -217,7 +222,8 @@ async function commit(db: D1Database, reservationId: string, input: Row): Promis
     .prepare("SELECT * FROM reservations WHERE environment_id = ? AND id = ?")
     .bind(ENVIRONMENT_ID, reservationId)
     .first<Row>();
-  const { userId, eventId } = { userId: held.user_id, eventId: input.eventId };
+  const { account_id: accountId } = held;
+  const { eventId } = input;
   const leg = JSON.parse(held.legs)[0];
   const steps = Math.round(input.quantities.tokens * PER_UNIT);
   const remaining = (leg.remainingSteps + leg.amountSteps - steps) / PER_UNIT;
@@ -231,9 +237,9 @@ async function commit(db: D1Database, reservationId: string, input: Row): Promis
          WHERE environment_id = ? AND id = ?`,
       )
       .bind(Date.now(), eventId, ENVIRONMENT_ID, reservationId),
-    motion(db, userId, leg.balanceId, leg.amountSteps, "reservation_released", null, reservationId),
-    usageRow(db, userId, eventId, held.event, steps, reservationId, debits),
-    motion(db, userId, leg.balanceId, -steps, "event_committed", eventId, reservationId),
+    entry(db, accountId, leg.balanceId, leg.amountSteps, "reservation_released", null, reservationId),
+    usageRow(db, accountId, eventId, held.event, steps, reservationId, debits),
+    entry(db, accountId, leg.balanceId, -steps, "event_committed", eventId, reservationId),
   ]);
   return Response.json({ eventId, debits, uncovered: null });
 }

@@ -39,19 +39,19 @@ function calls(userId: string, tag: string): Call[] {
     const path = `${CREDITS}/grant`;
     return [
       { operation: `grant, ${n} items`, path, body, allowed: () => costs(2, 13 * n + 16, 6 * n) },
-      { operation: `grant, ${n} items, replayed`, path, body, allowed: () => costs(2, 6 * n + 8, 0) },
+      { operation: `grant, ${n} items, replayed`, path, body, allowed: () => costs(1, 6 * n + 14, 0) },
     ];
   });
   // A commit makes two motions and settles the hold besides; a release makes one and settles it.
   const write = (live: number, motions: number, written: number) =>
     costs(2, 2 * live + READS_A_MOTION * motions, written);
   return [
-    { operation: "list", path: `${CREDITS}?userId=${userId}`, allowed: (live) => costs(1, live + 1, 0) },
-    { operation: "history, 50", path: `${CREDITS}/history?userId=${userId}`, allowed: () => costs(1, 52, 0) },
+    { operation: "list", path: `${CREDITS}?userId=${userId}`, allowed: (live) => costs(1, live + 5, 0) },
+    { operation: "history, 50", path: `${CREDITS}/history?userId=${userId}`, allowed: () => costs(1, 55, 0) },
     {
       operation: "history of a balance, 1",
       path: `${CREDITS}/history?userId=${userId}&balanceId=${balanceId}&limit=1`,
-      allowed: () => costs(1, 4, 0),
+      allowed: () => costs(1, 7, 0),
     },
     {
       operation: "usage event",
@@ -88,7 +88,7 @@ function calls(userId: string, tag: string): Call[] {
       operation: "revoke",
       path: `${CREDITS}/revoke`,
       body: { balanceId: seededId({ environmentId: 1, userId }, "live", 0), reason: "bench" },
-      allowed: () => costs(2, 16, 4),
+      allowed: () => costs(2, 22, 4),
     },
     ...grants,
   ];
