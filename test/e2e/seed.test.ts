@@ -58,18 +58,16 @@ async function expectWhole(): Promise<void> {
   expect(made.filter(({ revokedAt }) => revokedAt === null)).toHaveLength(4);
   const { packs: sold = [] } = await get(`/api/v1/admin/apps/${appId}/packs`, ADMIN_TOKEN);
   expect(sold.map(({ packId }) => packId).sort()).toEqual(Object.values(packs).sort());
-  const count = async (table: string): Promise<number> => {
+  const own = "environment_id IN (SELECT id FROM environments WHERE app_id = ?)";
+  const count = async (table: string, where = own): Promise<number> => {
     const row = await server.db
-      .prepare(
-        `SELECT count(*) AS n FROM ${table} WHERE environment_id IN (SELECT id FROM environments WHERE app_id = ?)`,
-      )
+      .prepare(`SELECT count(*) AS n FROM ${table} WHERE ${where}`)
       .bind(appId)
       .first<{ n: number }>();
     return row?.n ?? 0;
   };
-  expect([await count("usage_events"), await count("analytics_events"), await count("credit_balances")]).toEqual([
-    300, 301, 3,
-  ]);
+  const balances = await count("credit_balances", `account_id IN (SELECT id FROM accounts WHERE ${own})`);
+  expect([await count("usage_events"), await count("analytics_events"), balances]).toEqual([300, 301, 3]);
   expect(readdirSync(join(directory, ".purser"))).toEqual(["demo.json"]);
 }
 

@@ -45,7 +45,8 @@ export interface StoredBalance {
 /** What is stored of an application's balances, in the order of their issue. */
 export async function storedBalances(app: TestApp, userId: string): Promise<StoredBalance[]> {
   const { results } = await env.DB.prepare(
-    "SELECT * FROM credit_balances WHERE environment_id IN (?, ?) AND user_id = ? ORDER BY environment_id, grant_seq",
+    `SELECT a.environment_id, b.* FROM accounts AS a CROSS JOIN credit_balances AS b ON b.account_id = a.id
+     WHERE a.environment_id IN (?, ?) AND a.user_id = ? ORDER BY a.environment_id, b.grant_seq`,
   )
     .bind(app.environments.live.id, app.environments.test.id, userId)
     .all<StoredBalance>();
@@ -55,7 +56,8 @@ export async function storedBalances(app: TestApp, userId: string): Promise<Stor
 /** What is stored of an application's ledger of one user, in its order, in steps. */
 export async function storedLedger(app: TestApp, userId: string): Promise<[string, number, string, string | null][]> {
   const rows = await env.DB.prepare(
-    "SELECT balance_id, delta_steps, reason, note FROM credit_ledger WHERE environment_id IN (?, ?) AND user_id = ? ORDER BY environment_id, seq",
+    `SELECT l.balance_id, l.delta_steps, l.reason, l.note FROM accounts AS a CROSS JOIN credit_ledger AS l ON l.account_id = a.id
+     WHERE a.environment_id IN (?, ?) AND a.user_id = ? ORDER BY a.environment_id, l.seq`,
   )
     .bind(app.environments.live.id, app.environments.test.id, userId)
     .raw<[string, number, string, string | null]>();
@@ -65,11 +67,9 @@ export async function storedLedger(app: TestApp, userId: string): Promise<[strin
 /** Consumes from a balance, as a usage event of another part would: a ledger row that goes on from where it stands. */
 export async function consume(balanceId: string, steps: number): Promise<void> {
   await env.DB.prepare(
-    `INSERT INTO credit_ledger (environment_id, user_id, seq, balance_id, pack_id, unit, delta_steps,
-       balance_after_steps, previous_seq, reason, event_id, occurred_at_ms)
-     SELECT b.environment_id, b.user_id,
-       1 + (SELECT max(seq) FROM credit_ledger WHERE environment_id = b.environment_id AND user_id = b.user_id),
-       b.id, b.pack_id, b.unit, -CAST(?2 AS INTEGER), b.remaining_steps - CAST(?2 AS INTEGER), b.last_seq,
+    `INSERT INTO credit_ledger (account_id, seq, balance_id, pack_id, unit, delta_steps, balance_after_steps,
+       previous_seq, reason, event_id, occurred_at_ms)
+     SELECT b.account_id, 1 + (SELECT max(seq) FROM credit_ledger WHERE account_id = b.account_id), b.id, b.pack_id, b.unit, -CAST(?2 AS INTEGER), b.remaining_steps - CAST(?2 AS INTEGER), b.last_seq,
        'event_committed', 'event', 0
      FROM credit_balances AS b WHERE b.id = ?1`,
   )

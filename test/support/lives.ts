@@ -1,6 +1,7 @@
 import { env } from "cloudflare:workers";
 import { randomId } from "../../src/lib/ids.ts";
 import type { Environment } from "../../src/runtime.ts";
+import { makeAccount } from "./account.ts";
 
 const AT_MS = Date.UTC(2025, 10, 3, 9, 15);
 
@@ -98,15 +99,15 @@ export async function seedUsage(
 ): Promise<void> {
   await run(
     `INSERT INTO usage_events (
-       environment_id, user_id, occurred_by_ms, seq, event_id, event, count_steps, occurred_at_ms, received_at_ms,
+       account_id, occurred_by_ms, seq, environment_id, event_id, event, count_steps, occurred_at_ms, received_at_ms,
        request_hash, debits, uncovered
      )
      ${counter(from, to)}
-     SELECT CAST(? AS INTEGER), ?, ${AT_MS} + i / 3, i, ? || i, 'chat.completed', 1000, ${AT_MS} + i / 3, ${AT_MS} + i,
+     SELECT CAST(? AS INTEGER), ${AT_MS} + i / 3, i, CAST(? AS INTEGER), ? || i, 'chat.completed', 1000, ${AT_MS} + i / 3, ${AT_MS} + i,
        'hash', '[]', '{"count":1}'
      FROM n`,
+    await makeAccount(environmentId, userId),
     environmentId,
-    userId,
     randomId("evt-"),
   );
 }
@@ -133,17 +134,14 @@ export async function seedBalances(
   const balanceIds = Array.from({ length: count }, () => randomId("crb_"));
   await run(
     `INSERT INTO credit_balances (
-       environment_id, user_id, id, pack_id, pack_name, pack_item_id, unit, matches, priority, initial_steps,
-       remaining_steps, is_live, source, granted_at_ms, expires_at_ms, grant_seq, last_seq
+       account_id, id, pack_id, pack_name, pack_item_id, unit, matches, priority, initial_steps, remaining_steps,
+       has_remaining, source, granted_at_ms, expires_at_ms, grant_seq, last_seq
      )
-     SELECT CAST(?1 AS INTEGER), ?2, value, 'cpk_1', 'Starter', 'cpi_1', 'cents', '[]', 100, 1000000, 1000000, 1, 'grant',
+     SELECT CAST(?1 AS INTEGER), value, 'cpk_1', 'Starter', 'cpi_1', 'cents', '[]', 100, 1000000, 1000000, 1, 'grant',
        ${AT_MS}, ${Number.MAX_SAFE_INTEGER}, last.seq + 1 + key, last.seq + 1 + key
-     FROM json_each(?3), (
-       SELECT coalesce(max(seq), 0) AS seq FROM credit_ledger WHERE environment_id = ?1 AND user_id = ?2
-     ) AS last
+     FROM json_each(?2), (SELECT coalesce(max(seq), 0) AS seq FROM credit_ledger WHERE account_id = ?1) AS last
      ORDER BY key`,
-    environmentId,
-    userId,
+    await makeAccount(environmentId, userId),
     JSON.stringify(balanceIds),
   );
   return balanceIds;
@@ -158,20 +156,19 @@ export async function seedMotions(
 ): Promise<void> {
   await run(
     `INSERT INTO credit_ledger (
-       environment_id, user_id, seq, balance_id, pack_id, unit, delta_steps, balance_after_steps, previous_seq, reason,
-       event_id, occurred_at_ms
+       account_id, seq, balance_id, pack_id, unit, delta_steps, balance_after_steps, previous_seq, reason, event_id,
+       occurred_at_ms
      )
      ${counter(1, motions)}
-     SELECT b.environment_id, b.user_id, last.seq + i, b.id, b.pack_id, b.unit, -1, b.remaining_steps - i,
+     SELECT b.account_id, last.seq + i, b.id, b.pack_id, b.unit, -1, b.remaining_steps - i,
        iif(i = 1, b.last_seq, last.seq + i - 1), 'event_committed', 'evt-' || i, ${AT_MS} + i
      FROM (
-       SELECT max(seq) AS seq FROM credit_ledger WHERE environment_id = ?1 AND user_id = ?2
+       SELECT max(seq) AS seq FROM credit_ledger WHERE account_id = ?1
      ) AS last, (
-       SELECT * FROM credit_balances WHERE environment_id = ?1 AND user_id = ?2 AND id = ?3 LIMIT 1
+       SELECT * FROM credit_balances WHERE account_id = ?1 AND id = ?2 LIMIT 1
      ) AS b, n
      ORDER BY i`,
-    environmentId,
-    userId,
+    await makeAccount(environmentId, userId),
     balanceId,
   );
 }

@@ -59,11 +59,12 @@ export const reserve = (scene: Scene, seconds = 60): Promise<Answer> =>
     }),
   );
 
-/** A hold that is due: the next write has to bring it back. */
-export async function dueHold(scene: Scene): Promise<void> {
-  await grant(scene);
+/** A hold that is due: the next write has to bring it back. Answers the grant. */
+export async function dueHold(scene: Scene): Promise<Answer> {
+  const granted = await grant(scene);
   await reserve(scene, 1);
   scene.clock.advance(2_000);
+  return granted;
 }
 
 export const event = (scene: Scene, tokens: number, more: object = {}) => {

@@ -119,6 +119,18 @@ export const usageOperations: readonly Operation[] = [
     },
   },
   {
+    name: "release that brings another hold back, which is due",
+    isIdempotent: true,
+    prepare: async (scene) => {
+      await grant(scene);
+      await reserve(scene, 1);
+      const other = { ...chat(scene, 100, 1), reservationId: `${reservationOf(scene)}_other` };
+      await done(scene.send("POST", `${USAGE}/reservations`, other));
+      scene.clock.advance(2_000);
+      return () => scene.send("POST", `${USAGE}/reservations/${other.reservationId}/release`, {});
+    },
+  },
+  {
     name: "cron",
     isIdempotent: true,
     hasNoCaller: true,

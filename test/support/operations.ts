@@ -1,5 +1,5 @@
 import { env } from "cloudflare:workers";
-import { CREDITS, chat, grant, idOf, type Operation } from "./operation.ts";
+import { CREDITS, chat, dueHold, grant, idOf, type Operation } from "./operation.ts";
 import { adminOperations } from "./operations-admin.ts";
 import { usageOperations } from "./operations-usage.ts";
 
@@ -30,6 +30,34 @@ const creditOperations: readonly Operation[] = [
       const { balanceId } = (await grant(scene)).body;
       const path = `/api/v1/admin/balances/${balanceId}/adjust`;
       return () => scene.send("POST", path, { delta: -2.5, note: "by hand" }, env.ADMIN_TOKEN);
+    },
+  },
+  {
+    name: "adjust under an id of the caller's",
+    isIdempotent: true,
+    prepare: async (scene) => {
+      const { balanceId } = (await grant(scene)).body;
+      const path = `/api/v1/admin/balances/${balanceId}/adjust`;
+      const body = { delta: 2.5, note: "by hand", adjustmentId: idOf(scene, "adjustment") };
+      return () => scene.send("POST", path, body, env.ADMIN_TOKEN);
+    },
+  },
+  {
+    name: "adjust that brings a due hold back",
+    isIdempotent: true,
+    prepare: async (scene) => {
+      const { balanceId } = (await dueHold(scene)).body;
+      const path = `/api/v1/admin/balances/${balanceId}/adjust`;
+      const body = { delta: -400, note: "all that came back", adjustmentId: idOf(scene, "adjustment") };
+      return () => scene.send("POST", path, body, env.ADMIN_TOKEN);
+    },
+  },
+  {
+    name: "revoke that brings a due hold back",
+    isIdempotent: true,
+    prepare: async (scene) => {
+      const { balanceId } = (await dueHold(scene)).body;
+      return () => scene.send("POST", `${CREDITS}/revoke`, { balanceId });
     },
   },
   {

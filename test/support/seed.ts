@@ -10,39 +10,46 @@ export interface Account {
 const NEVER_MS = 9_007_199_254_740_991;
 const UNTIL = (count: number) =>
   `(WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i + 1 < ${count}) SELECT i FROM n)`;
-const of = ({ environmentId, userId }: Account) => `environment_id = ${environmentId} AND user_id = '${userId}'`;
-const lastSeq = (account: Account) => `(SELECT coalesce(max(seq), 0) AS seq FROM credit_ledger WHERE ${of(account)})`;
+const idOf = ({ environmentId, userId }: Account) =>
+  `(SELECT id FROM accounts WHERE environment_id = ${environmentId} AND user_id = '${userId}')`;
+const lastSeq = (account: Account) =>
+  `(SELECT coalesce(max(seq), 0) AS seq FROM credit_ledger WHERE account_id = ${idOf(account)})`;
+
+/** Makes the account, unless there is one. */
+function accountSql({ environmentId, userId }: Account): string {
+  return `INSERT INTO accounts (environment_id, user_id) SELECT ${environmentId}, '${userId}'
+    WHERE ${idOf({ environmentId, userId })} IS NULL`;
+}
 
 /** The id of a seeded balance: the i-th with a label ("live", "expired", "depleted", "revoked"). */
 export const seededId = ({ environmentId, userId }: Account, label: string, i: number | "") =>
   `crb_${environmentId}_${userId}_${label}_${i}`;
 
 /** Balances of 1,000 units each. */
-function births(account: Account, label: string, count: number, expiresAtMs: number): string {
-  return `INSERT INTO credit_balances (environment_id, user_id, id, pack_id, pack_name, pack_item_id, unit, matches,
-      priority, initial_steps, remaining_steps, is_live, source, external_ref, granted_at_ms, expires_at_ms, grant_seq,
+function balances(account: Account, label: string, count: number, expiresAtMs: number): string {
+  return `INSERT INTO credit_balances (account_id, id, pack_id, pack_name, pack_item_id, unit, matches, priority,
+      initial_steps, remaining_steps, has_remaining, source, external_ref, granted_at_ms, expires_at_ms, grant_seq,
       last_seq)
-    SELECT ${account.environmentId}, '${account.userId}', '${seededId(account, label, "")}' || i, 'cpk_seed', 'Seed', 'cpi_seed',
+    SELECT ${idOf(account)}, '${seededId(account, label, "")}' || i, 'cpk_seed', 'Seed', 'cpi_seed',
       'tokens', '[{"event":"chat.*"}]', 100, 1000000, 1000000, 1, 'purchase', '${label} ' || i, 1, ${expiresAtMs},
       last.seq + 1 + i, last.seq + 1 + i
     FROM ${UNTIL(count)}, ${lastSeq(account)} AS last ORDER BY i`;
 }
 
 /** Takes `steps` from each balance of a label, or all that it has. */
-function motions(account: Account, label: string, count: number, steps: string, reason: string): string {
-  return `INSERT INTO credit_ledger (environment_id, user_id, seq, balance_id, pack_id, unit, delta_steps,
-      balance_after_steps, previous_seq, reason, occurred_at_ms)
-    SELECT b.environment_id, b.user_id, last.seq + 1 + i, b.id, b.pack_id, b.unit, -(${steps}), b.remaining_steps - (${steps}),
+function entries(account: Account, label: string, count: number, steps: string, reason: string): string {
+  return `INSERT INTO credit_ledger (account_id, seq, balance_id, pack_id, unit, delta_steps, balance_after_steps,
+      previous_seq, reason, occurred_at_ms)
+    SELECT b.account_id, last.seq + 1 + i, b.id, b.pack_id, b.unit, -(${steps}), b.remaining_steps - (${steps}),
       b.last_seq, '${reason}', 2
     FROM ${UNTIL(count)}, ${lastSeq(account)} AS last CROSS JOIN credit_balances AS b
-    WHERE b.environment_id = ${account.environmentId} AND b.user_id = '${account.userId}'
-      AND b.id = '${seededId(account, label, "")}' || i
+    WHERE b.account_id = ${idOf(account)} AND b.id = '${seededId(account, label, "")}' || i
     ORDER BY i`;
 }
 
 /** Balances that can pay. */
 export function liveBalancesSql(account: Account, count: number): string[] {
-  return count === 0 ? [] : [births(account, "live", count, NEVER_MS)];
+  return count === 0 ? [] : [accountSql(account), balances(account, "live", count, NEVER_MS)];
 }
 
 /** Balances that can pay no more: a third each expired with credits left, depleted, and revoked. */
@@ -50,16 +57,17 @@ export function deadBalancesSql(account: Account, count: number): string[] {
   const third = Math.floor(count / 3);
   if (third === 0) return [];
   return [
-    births(account, "expired", count - 2 * third, 3),
-    births(account, "depleted", third, NEVER_MS),
-    motions(account, "depleted", third, "b.remaining_steps", "event_committed"),
-    births(account, "revoked", third, NEVER_MS),
-    motions(account, "revoked", third, "b.remaining_steps", "admin_adjust"),
-    `UPDATE credit_balances SET revoked_at_ms = 2 WHERE ${of(account)} AND id LIKE '${seededId(account, "revoked", "")}%'`,
+    accountSql(account),
+    balances(account, "expired", count - 2 * third, 3),
+    balances(account, "depleted", third, NEVER_MS),
+    entries(account, "depleted", third, "b.remaining_steps", "event_committed"),
+    balances(account, "revoked", third, NEVER_MS),
+    entries(account, "revoked", third, "b.remaining_steps", "admin_adjust"),
+    `UPDATE credit_balances SET revoked_at_ms = 2 WHERE account_id = ${idOf(account)} AND id LIKE '${seededId(account, "revoked", "")}%'`,
   ];
 }
 
 /** One more ledger row for each of the user's first `count` live balances, `rounds` times. */
 export function motionsSql(account: Account, count: number, rounds: number): string[] {
-  return Array.from({ length: rounds }, () => motions(account, "live", count, "1", "event_committed"));
+  return Array.from({ length: rounds }, () => entries(account, "live", count, "1", "event_committed"));
 }

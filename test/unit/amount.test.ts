@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { amountStepsMax, fromSteps, presentQuantities, toSteps, UNITS, type Unit } from "../../src/amounts/amount.ts";
+import { steps as inSteps } from "../support/steps.ts";
 
 const decimalsOf: Record<Unit, number> = { count: 3, tokens: 3, seconds: 3, cents: 6 };
 const unit = fc.constantFrom(...UNITS);
@@ -16,11 +17,13 @@ function written(of: Unit, steps: number): string {
 const unitAndSteps = unit.chain((of) =>
   fc.tuple(
     fc.constant(of),
-    fc.oneof(
-      fc.integer({ min: -amountStepsMax[of], max: amountStepsMax[of] }),
-      fc.integer({ min: 0, max: 2_000_000 }),
-      fc.integer({ min: amountStepsMax[of] - 2_000_000, max: amountStepsMax[of] }),
-    ),
+    fc
+      .oneof(
+        fc.integer({ min: -amountStepsMax[of], max: amountStepsMax[of] }),
+        fc.integer({ min: 0, max: 2_000_000 }),
+        fc.integer({ min: amountStepsMax[of] - 2_000_000, max: amountStepsMax[of] }),
+      )
+      .map(inSteps),
   ),
 );
 
@@ -50,7 +53,7 @@ describe("an amount", () => {
   it("tells every two steps apart, up to the largest of the unit", () => {
     fc.assert(
       fc.property(unitAndSteps, ([of, steps]) => {
-        if (steps < amountStepsMax[of]) expect(fromSteps(of, steps + 1)).toBeGreaterThan(fromSteps(of, steps));
+        if (steps < amountStepsMax[of]) expect(fromSteps(of, inSteps(steps + 1))).toBeGreaterThan(fromSteps(of, steps));
       }),
       { numRuns: 5_000 },
     );
@@ -68,7 +71,7 @@ describe("an amount", () => {
 
   it("is refused beyond the largest of the unit, on either side, by one step or by far", () => {
     for (const of of UNITS) {
-      const max = fromSteps(of, amountStepsMax[of]);
+      const max = fromSteps(of, inSteps(amountStepsMax[of]));
       expect(toSteps(of, max)).toBe(amountStepsMax[of]);
       expect(toSteps(of, -max)).toBe(-amountStepsMax[of]);
       for (const beyond of [
@@ -87,8 +90,8 @@ describe("an amount", () => {
         expect(toSteps(of, -beyond)).toBeNull();
       }
     }
-    expect(fromSteps("cents", amountStepsMax.cents)).toBe(8_589_934_592);
-    expect(fromSteps("tokens", amountStepsMax.tokens)).toBe(8_796_093_022_208);
+    expect(fromSteps("cents", inSteps(amountStepsMax.cents))).toBe(8_589_934_592);
+    expect(fromSteps("tokens", inSteps(amountStepsMax.tokens))).toBe(8_796_093_022_208);
   });
 
   it("is refused when it is no number at all", () => {
@@ -145,13 +148,14 @@ describe("an amount", () => {
 
   it("adds up exactly: 0.1 + 0.2 is 0.3", () => {
     for (const of of UNITS) {
-      expect(fromSteps(of, (toSteps(of, 0.1) ?? 0) + (toSteps(of, 0.2) ?? 0))).toBe(0.3);
+      expect(fromSteps(of, inSteps((toSteps(of, 0.1) ?? 0) + (toSteps(of, 0.2) ?? 0)))).toBe(0.3);
     }
   });
 });
 
 it("presents the quantities that are there, zero included, and leaves absent units absent", () => {
   expect(presentQuantities({})).toEqual({});
-  expect(presentQuantities({ cents: 1_500_000, count: 0 })).toEqual({ count: 0, cents: 1.5 });
-  expect(Object.keys(presentQuantities({ tokens: 1, seconds: 2, cents: 3, count: 4 }))).toEqual([...UNITS]);
+  expect(presentQuantities({ cents: inSteps(1_500_000), count: inSteps(0) })).toEqual({ count: 0, cents: 1.5 });
+  const one = inSteps(1);
+  expect(Object.keys(presentQuantities({ tokens: one, seconds: one, cents: one, count: one }))).toEqual([...UNITS]);
 });

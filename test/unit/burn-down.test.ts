@@ -3,6 +3,7 @@ import { describe, expect, it } from "vitest";
 import { amountStepsMax, type Quantities, UNITS, type Unit } from "../../src/amounts/amount.ts";
 import { NEVER_MS } from "../../src/db/schema.ts";
 import { burnDown, type Spendable, spendingOrder } from "../../src/ledger/burn-down.ts";
+import { steps } from "../support/steps.ts";
 
 const some = <T>(...values: [T, ...T[]]) => fc.constantFrom(...values);
 
@@ -12,7 +13,7 @@ const spendable = (remaining: fc.Arbitrary<number>): fc.Arbitrary<Spendable> =>
     unit: fc.constantFrom(...UNITS),
     rules: some<Spendable["rules"]>([], [{ event: "chat" }], [{ event: "image" }], [{ model: "m" }]),
     priority: some(1, 100, 200),
-    remainingSteps: remaining,
+    remainingSteps: remaining.map(steps),
     grantedAtMs: some(1, 2, 3),
     expiresAtMs: some(5, 6, NEVER_MS),
   });
@@ -58,7 +59,7 @@ describe("spendingOrder", () => {
       unit: "count",
       rules: [{ event: "chat" }],
       priority: 100,
-      remainingSteps: 1,
+      remainingSteps: steps(1),
       grantedAtMs: 10,
       expiresAtMs: 1_000,
     };
@@ -79,12 +80,13 @@ describe("spendingOrder", () => {
   });
 });
 
+const upTo = (max: number) => fc.integer({ min: 0, max }).map(steps);
 const quantities: fc.Arbitrary<Quantities> = fc.record(
   {
-    count: fc.integer({ min: 0, max: 50 }),
-    tokens: fc.oneof(fc.integer({ min: 0, max: 50 }), fc.integer({ min: 0, max: amountStepsMax.tokens })),
-    seconds: fc.integer({ min: 0, max: 50 }),
-    cents: fc.oneof(fc.integer({ min: 0, max: 50 }), fc.integer({ min: 0, max: amountStepsMax.cents })),
+    count: upTo(50),
+    tokens: fc.oneof(upTo(50), upTo(amountStepsMax.tokens)),
+    seconds: upTo(50),
+    cents: fc.oneof(upTo(50), upTo(amountStepsMax.cents)),
   },
   { requiredKeys: [] },
 );
@@ -166,12 +168,16 @@ describe("burnDown", () => {
 
   it("gives one unit's exact amount when one unit is carried: nothing is rounded", () => {
     fc.assert(
-      fc.property(balancesOf(remaining), fc.integer({ min: 1, max: amountStepsMax.cents }), (balances, cents) => {
-        const all = balances.map((balance) => ({ ...balance, unit: "cents" as const, rules: [] }));
-        const { legs, uncovered } = burnDown(all, { event: "chat", quantities: { cents } });
-        const paid = legs.reduce((sum, leg) => sum + BigInt(leg.amountSteps), 0n);
-        expect(paid + BigInt(uncovered?.cents ?? 0)).toBe(BigInt(cents));
-      }),
+      fc.property(
+        balancesOf(remaining),
+        fc.integer({ min: 1, max: amountStepsMax.cents }).map(steps),
+        (balances, cents) => {
+          const all = balances.map((balance) => ({ ...balance, unit: "cents" as const, rules: [] }));
+          const { legs, uncovered } = burnDown(all, { event: "chat", quantities: { cents } });
+          const paid = legs.reduce((sum, leg) => sum + BigInt(leg.amountSteps), 0n);
+          expect(paid + BigInt(uncovered?.cents ?? 0)).toBe(BigInt(cents));
+        },
+      ),
     );
   });
 
@@ -180,7 +186,7 @@ describe("burnDown", () => {
     unit,
     rules: [],
     priority: 100,
-    remainingSteps,
+    remainingSteps: steps(remainingSteps),
     grantedAtMs: 1,
     expiresAtMs: NEVER_MS,
   });
@@ -188,7 +194,10 @@ describe("burnDown", () => {
   it("passes on what is left in proportion, across units", () => {
     // Half of the tokens are paid, so half of the cents are left: 5 of 10.
     const balances = [balance("a", "tokens", 500), balance("b", "cents", 1_000)];
-    const { legs, uncovered } = burnDown(balances, { event: "chat", quantities: { tokens: 1_000, cents: 10 } });
+    const { legs, uncovered } = burnDown(balances, {
+      event: "chat",
+      quantities: { tokens: steps(1_000), cents: steps(10) },
+    });
     expect(legs.map((leg) => leg.amountSteps)).toEqual([500, 5]);
     expect(uncovered).toBeNull();
   });
@@ -196,18 +205,29 @@ describe("burnDown", () => {
   it("keeps thirds exactly until the last payer, who alone rounds up", () => {
     // 1 of 3 tokens, then 1 of 3 seconds: a third of 100 cents is left, 33 1/3.
     const balances = [balance("a", "tokens", 1), balance("b", "seconds", 1), balance("c", "cents", 1_000)];
-    const { legs } = burnDown(balances, { event: "chat", quantities: { tokens: 3, seconds: 3, cents: 100 } });
+    const { legs } = burnDown(balances, {
+      event: "chat",
+      quantities: { tokens: steps(3), seconds: steps(3), cents: steps(100) },
+    });
     expect(legs.map((leg) => leg.amountSteps)).toEqual([1, 1, 34]);
-    const short = burnDown(balances.slice(0, 2), { event: "chat", quantities: { tokens: 3, seconds: 3, cents: 100 } });
+    const short = burnDown(balances.slice(0, 2), {
+      event: "chat",
+      quantities: { tokens: steps(3), seconds: steps(3), cents: steps(100) },
+    });
     expect(short.uncovered).toEqual({ tokens: 1, seconds: 1, cents: 34 });
   });
 
   it("skips the empty, the unmatched and those whose unit is absent or 0, and pays nothing for an event of nothing", () => {
     const unmatched = { ...balance("b", "count", 9), rules: [{ event: "image" }] };
     const balances = [balance("a", "count", 0), unmatched, balance("c", "seconds", 9), balance("d", "count", 9)];
-    const { legs } = burnDown(balances, { event: "chat", quantities: { count: 2, seconds: 0 } });
+    const { legs } = burnDown(balances, { event: "chat", quantities: { count: steps(2), seconds: steps(0) } });
     expect(legs).toEqual([{ balance: balances[3], amountSteps: 2 }]);
-    expect(burnDown(balances, { event: "chat", quantities: { count: 0 } })).toEqual({ legs: [], uncovered: null });
-    expect(burnDown([], { event: "chat", quantities: { count: 2, cents: 0 } }).uncovered).toEqual({ count: 2 });
+    expect(burnDown(balances, { event: "chat", quantities: { count: steps(0) } })).toEqual({
+      legs: [],
+      uncovered: null,
+    });
+    expect(burnDown([], { event: "chat", quantities: { count: steps(2), cents: steps(0) } }).uncovered).toEqual({
+      count: 2,
+    });
   });
 });

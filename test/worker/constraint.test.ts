@@ -7,30 +7,34 @@ import { creditPacks, NEVER_MS } from "../../src/db/schema.ts";
 
 /** Nobody else's: the files of the suite share one database. */
 const ENVIRONMENT = 4_000_900;
+const ACCOUNT = 4_000_901;
 
 const balance = (id: string, seq: number, ref: string | null = null) => `INSERT INTO credit_balances (
-    environment_id, user_id, id, pack_id, pack_name, pack_item_id, unit, matches, priority, initial_steps,
-    remaining_steps, is_live, source, external_ref, granted_at_ms, expires_at_ms, grant_seq, last_seq
-  ) VALUES (${ENVIRONMENT}, 'u', '${id}', 'cpk_1', 'Pack', '', 'count', '[]', 100, 1000, 1000, 1, 'manual',
+    account_id, id, pack_id, pack_name, pack_item_id, unit, matches, priority, initial_steps, remaining_steps,
+    has_remaining, source, external_ref, granted_at_ms, expires_at_ms, grant_seq, last_seq
+  ) VALUES (${ACCOUNT}, '${id}', 'cpk_1', 'Pack', '', 'count', '[]', 100, 1000, 1000, 1, 'manual',
     ${ref === null ? "NULL" : `'${ref}'`}, 1, ${NEVER_MS}, ${seq}, ${seq})`;
 
-const motion = (seq: number, delta: number, after: number, previous: number) => `INSERT INTO credit_ledger (
-    environment_id, user_id, seq, balance_id, pack_id, unit, delta_steps, balance_after_steps, previous_seq, reason,
-    occurred_at_ms
-  ) VALUES (${ENVIRONMENT}, 'u', ${seq}, 'crb_c1', 'cpk_1', 'count', ${delta}, ${after}, ${previous}, 'admin_adjust', 5)`;
+const entry = (seq: number, delta: number, after: number, previous: number) => `INSERT INTO credit_ledger (
+    account_id, seq, balance_id, pack_id, unit, delta_steps, balance_after_steps, previous_seq, reason, occurred_at_ms
+  ) VALUES (${ACCOUNT}, ${seq}, 'crb_c1', 'cpk_1', 'count', ${delta}, ${after}, ${previous}, 'admin_adjust', 5)`;
 
 const usageEvent = (seq: number, eventId: string) => `INSERT INTO usage_events (
-    environment_id, user_id, occurred_by_ms, seq, event_id, event, count_steps, occurred_at_ms, received_at_ms,
+    account_id, occurred_by_ms, seq, environment_id, event_id, event, count_steps, occurred_at_ms, received_at_ms,
     request_hash, debits
-  ) VALUES (${ENVIRONMENT}, 'u', 1, ${seq}, '${eventId}', 'chat', 1000, 1, 1, 'hash', '[]')`;
+  ) VALUES (${ACCOUNT}, 1, ${seq}, ${ENVIRONMENT}, '${eventId}', 'chat', 1000, 1, 1, 'hash', '[]')`;
 
 const analyticsEvent = (seq: number, uuid: string) => `INSERT INTO analytics_events (
     environment_id, distinct_id, seq, uuid, event, timestamp_ms, received_at_ms, properties
   ) VALUES (${ENVIRONMENT}, 'd', ${seq}, '${uuid}', 'seen', 1, 1, '{}')`;
 
 const reservation = (state: string) => `INSERT INTO reservations (
-    environment_id, id, user_id, event, quantities, legs, state, created_at_ms, expires_at_ms, request_hash
-  ) VALUES (${ENVIRONMENT}, 'res_1', 'u', 'chat', '{}', '[]', '${state}', 1, 2, 'hash')`;
+    environment_id, id, account_id, event, quantities, legs, state, created_at_ms, expires_at_ms, request_hash
+  ) VALUES (${ENVIRONMENT}, 'res_1', ${ACCOUNT}, 'chat', '{}', '[]', '${state}', 1, 2, 'hash')`;
+
+const adjustment = (id: string) => `INSERT INTO credit_adjustments (
+    environment_id, id, account_id, balance_id, seq, request_hash
+  ) VALUES (${ENVIRONMENT}, '${id}', ${ACCOUNT}, 'crb_c1', 2, 'hash')`;
 
 const pack = (id: string) =>
   `INSERT INTO credit_packs (app_id, id, name, name_key, created_at_ms) VALUES ('app_constraint', '${id}', 'Gold', 'gold', 1)`;
@@ -55,20 +59,28 @@ const counted = (count: number) =>
 
 /** For each name, one batch whose last statement violates it: real violations of the real tables. */
 const violations: Record<Constraint, readonly string[]> = {
-  credit_balances_remaining_not_negative: [balance("crb_c1", 1), motion(2, -1_001, -1, 1)],
+  credit_balances_remaining_not_negative: [balance("crb_c1", 1), entry(2, -1_001, -1, 1)],
   credit_balances_remaining_within_bounds: [
     balance("crb_c1", 1),
-    motion(2, 8_796_093_022_208_000, 8_796_093_022_209_000, 1),
+    entry(2, 8_796_093_022_208_000, 8_796_093_022_209_000, 1),
   ],
   credit_balances_external_ref: [balance("crb_c1", 1, "order"), balance("crb_c2", 2, "order")],
+  credit_balances_id: [balance("crb_c1", 1), balance("crb_c1", 2)],
+  credit_balances_revoked: [
+    balance("crb_c1", 1),
+    entry(2, -1_000, 0, 1),
+    "UPDATE credit_balances SET revoked_at_ms = 1 WHERE id = 'crb_c1'",
+    entry(3, 5, 5, 2),
+  ],
+  credit_adjustments_primary_key: [adjustment("adj_1"), adjustment("adj_2"), adjustment("adj_1")],
   credit_balances_revoked_once: [
     balance("crb_c1", 1),
-    motion(2, -1_000, 0, 1),
+    entry(2, -1_000, 0, 1),
     "UPDATE credit_balances SET revoked_at_ms = 1 WHERE id = 'crb_c1'",
     "UPDATE credit_balances SET revoked_at_ms = 2 WHERE id = 'crb_c1'",
   ],
-  credit_ledger_seq_gapless: [balance("crb_c1", 1), motion(3, -1, 999, 1)],
-  credit_ledger_follows_balance: [balance("crb_c1", 1), motion(2, -1, 998, 1)],
+  credit_ledger_seq_gapless: [balance("crb_c1", 1), entry(3, -1, 999, 1)],
+  credit_ledger_follows_balance: [balance("crb_c1", 1), entry(2, -1, 998, 1)],
   environments_test_quota: [
     counted(5),
     "UPDATE environments SET test_balance_count = 6 WHERE app_id = 'app_constraint'",
@@ -104,7 +116,8 @@ describe("constraintOf", () => {
       const error = await thrownBy(env.DB.batch(batch.map((statement) => env.DB.prepare(statement))));
       expect(constraintOf(error)).toBe(name);
       const left = await env.DB.prepare(
-        `SELECT (SELECT count(*) FROM credit_ledger WHERE environment_id = ${ENVIRONMENT})
+        `SELECT (SELECT count(*) FROM credit_ledger WHERE account_id = ${ACCOUNT})
+          + (SELECT count(*) FROM credit_adjustments WHERE environment_id = ${ENVIRONMENT})
           + (SELECT count(*) FROM reservations WHERE environment_id = ${ENVIRONMENT})
           + (SELECT count(*) FROM usage_events WHERE environment_id = ${ENVIRONMENT}) AS n`,
       ).first();

@@ -121,7 +121,7 @@ describe("a number of many digits elsewhere", () => {
     const properties = '{"a":[{"count":12345678901234567890,"b":1.0000000000000001}],"s":"1.0000000000000001"}';
     const body = `{"eventId":"${eventId}","userId":"${userId}","event":"e","properties":${properties}}`;
     expect((await post(EVENTS, body)).status).toBe(200);
-    const row = await env.DB.prepare("SELECT properties FROM usage_events WHERE user_id = ?").bind(userId).first();
+    const row = await env.DB.prepare("SELECT properties FROM usage_events WHERE event_id = ?").bind(eventId).first();
     expect(row).toEqual({ properties: JSON.stringify(JSON.parse(properties)) });
     expect((await post(EVENTS, body)).headers.get("idempotent-replayed")).toBe("true");
   });

@@ -47,12 +47,15 @@ function enter(): Scene {
   };
 }
 
+const OF_ACCOUNT = "account_id IN (SELECT id FROM accounts WHERE user_id = ?)";
 /** Each table, where a user's rows are in it, and their order. */
 const TABLES = [
-  ["credit_balances", "user_id = ?", "grant_seq"],
-  ["credit_ledger", "user_id = ?", "seq"],
-  ["usage_events", "user_id = ?", "seq"],
-  ["reservations", "user_id = ?", "created_at_ms"],
+  ["accounts", "user_id = ?", "id"],
+  ["credit_balances", OF_ACCOUNT, "grant_seq"],
+  ["credit_ledger", OF_ACCOUNT, "seq"],
+  ["credit_adjustments", OF_ACCOUNT, "seq"],
+  ["usage_events", OF_ACCOUNT, "seq"],
+  ["reservations", OF_ACCOUNT, "created_at_ms"],
   ["persons", "id IN (SELECT person_id FROM person_distinct_ids WHERE distinct_id = ?)", "id"],
   [
     "person_distinct_ids",
@@ -93,7 +96,7 @@ function named(scene: Scene, held: unknown, answer: unknown = null): string {
   const ordinals = new Map<string, number>();
   const text = JSON.stringify([held, answer])
     .replaceAll(scene.userId, "the user")
-    .replace(/"hint":"[^"]*"|"id":\d+/g, "");
+    .replace(/"hint":"[^"]*"|"(account_)?id":\d+/g, "");
   return text.replace(/[0-9A-Za-z_-]{43,}|[0-9a-f]{8}-[0-9a-f-]{27}|[0-9A-Za-z]{20,}/g, (id) => {
     const ordinal = ordinals.get(id) ?? ordinals.size;
     ordinals.set(id, ordinal);
@@ -174,7 +177,10 @@ describe.each(operations)("$name", (operation) => {
 
 it("counts a test-mode balance once, however its grant's answers were lost", async () => {
   const counted = await env.DB.prepare(
-    `SELECT test_balance_count AS counted, (SELECT count(*) FROM credit_balances WHERE environment_id = e.id) AS there
+    `SELECT test_balance_count AS counted, (
+       SELECT count(*) FROM accounts AS a CROSS JOIN credit_balances AS b ON b.account_id = a.id
+       WHERE a.environment_id = e.id
+     ) AS there
      FROM environments AS e WHERE e.id = ?`,
   )
     .bind(app.environments.test.id)

@@ -100,7 +100,7 @@ async function enter(): Promise<{ pair: Pair; clock: Clock }> {
 
 /** Brings every user's three balances to life in one statement: what is tried here comes after the grants. */
 async function issueAll(pair: Pair, clock: Clock, users: readonly User[]): Promise<void> {
-  const births = users.flatMap(({ userId, interleaving: { order, targets } }) =>
+  const issued = users.flatMap(({ userId, interleaving: { order, targets } }) =>
     PACKS.map((item, index) => {
       const isToExpire = targets["balance expires"] === index;
       const expiresAt = isToExpire ? clock.ms + (order.indexOf("balance expires") + 1) * STEP_MS : Infinity;
@@ -118,16 +118,22 @@ async function issueAll(pair: Pair, clock: Clock, users: readonly User[]): Promi
     }),
   );
   await env.DB.prepare(
+    "INSERT INTO accounts (environment_id, user_id) SELECT CAST(?1 AS INTEGER), value FROM json_each(?2)",
+  )
+    .bind(pair.environmentId, JSON.stringify(users.map(({ userId }) => userId)))
+    .run();
+  await env.DB.prepare(
     `INSERT INTO credit_balances (
-       environment_id, user_id, id, pack_id, pack_name, pack_item_id, unit, matches, priority, initial_steps,
-       remaining_steps, is_live, source, granted_at_ms, expires_at_ms, grant_seq, last_seq
+       account_id, id, pack_id, pack_name, pack_item_id, unit, matches, priority, initial_steps, remaining_steps,
+       has_remaining, source, granted_at_ms, expires_at_ms, grant_seq, last_seq
      )
-     SELECT CAST(?1 AS INTEGER), value ->> 'userId', value ->> 'id', value ->> 'packId', value ->> 'packName',
+     SELECT a.id, value ->> 'id', value ->> 'packId', value ->> 'packName',
        value ->> 'packItemId', value ->> 'unit', value ->> 'matches', value ->> 'priority', value ->> 'amountSteps',
        value ->> 'amountSteps', 1, 'grant', CAST(?2 AS INTEGER), value ->> 'expiresAtMs', value ->> 'seq', value ->> 'seq'
-     FROM json_each(?3) ORDER BY key`,
+     FROM json_each(?3) CROSS JOIN accounts AS a ON a.environment_id = ?1 AND a.user_id = value ->> 'userId'
+     ORDER BY key`,
   )
-    .bind(pair.environmentId, clock.ms, JSON.stringify(births))
+    .bind(pair.environmentId, clock.ms, JSON.stringify(issued))
     .run();
 }
 

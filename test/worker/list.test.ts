@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { afterAll, describe, expect, it } from "vitest";
 import type { MatchRule } from "../../src/amounts/match.ts";
-import { list } from "../../src/credits/list.ts";
+import { listBalances } from "../../src/credits/list.ts";
 import { consume, creditsWorld } from "../support/credits.ts";
 import { expectLedgerInvariants } from "../support/invariants.ts";
 import { expectError } from "../support/refusals.ts";
@@ -113,7 +113,7 @@ describe("the status", () => {
       return w.clock.ms - 10;
     };
     const ticking = { ...ctx, now: tick };
-    const { credits } = await list(ticking, { userId: "u", includeExpired: false });
+    const { credits } = await listBalances(ticking, { userId: "u", includeExpired: false });
     expect(credits.map((credit) => credit.status)).toEqual(["active"]);
   });
 
@@ -289,8 +289,8 @@ it("list shows one user's balances alone, of one application and mode", async ()
     (credit: Listed) => credit.initial,
   );
   expect(initials).toEqual([1]);
-  const count = await env.DB.prepare("SELECT count(*) AS n FROM credit_balances WHERE user_id = 'u'").first<{
-    n: number;
-  }>();
+  const count = await env.DB.prepare(
+    "SELECT count(*) AS n FROM credit_balances WHERE account_id IN (SELECT id FROM accounts WHERE user_id = 'u')",
+  ).first<{ n: number }>();
   expect(count?.n).toBeGreaterThanOrEqual(3);
 });

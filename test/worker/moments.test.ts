@@ -1,5 +1,5 @@
 import { env } from "cloudflare:workers";
-import { afterAll, describe, expect, it } from "vitest";
+import { afterAll, describe, expect, it, vi } from "vitest";
 import { grant } from "../../src/credits/grant.ts";
 import { revoke } from "../../src/credits/revoke.ts";
 import { refusalIn } from "../../src/errors.ts";
@@ -60,6 +60,7 @@ describe("while a request is under way", () => {
 
 describe("a write that is overtaken again and again", () => {
   it("gives up with 503 in the end: a grant and a revoke", async () => {
+    const pauses = vi.spyOn(scheduler, "wait").mockResolvedValue();
     const { app, clock, userId, balanceIds } = await makeSpender([{ amountSteps: 1_000, unit: "count" }]);
     await makeLegacyPack(app.appId, "Loose", "count");
     // Every other trip is a write, and is told that somebody else settled a reservation first.
@@ -76,5 +77,6 @@ describe("a write that is overtaken again and again", () => {
     const input = { userId, packId: "Loose", quantity: 1, source: "purchase" } as const;
     expect(await code(grant(overtaken(), input))).toBe("temporarily_unavailable");
     expect(await code(revoke(overtaken(), { balanceId: balanceIds[0] ?? "" }))).toBe("temporarily_unavailable");
+    pauses.mockRestore();
   });
 });

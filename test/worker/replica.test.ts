@@ -22,6 +22,14 @@ async function copied(app: TestApp): Promise<void> {
         .run();
     }
   }
+  // And the latest of the accounts there are, so that the next one gets the same integer on both.
+  const latest = await env.DB.prepare("SELECT coalesce(max(id), 0) AS id FROM accounts").first<{ id: number }>();
+  await env.REPLICA.prepare(
+    `INSERT INTO accounts (id, environment_id, user_id) SELECT CAST(?1 AS INTEGER), 0, 'before ' || ?1
+     WHERE NOT EXISTS (SELECT 1 FROM accounts WHERE id = ?1)`,
+  )
+    .bind(latest?.id ?? 0)
+    .run();
 }
 
 async function world() {

@@ -1,0 +1,16 @@
+import { env } from "cloudflare:workers";
+
+/** Makes a user's account, straight into the table, unless there is one. Answers its integer. */
+export async function makeAccount(environmentId: number, userId: string): Promise<number> {
+  const of = "environment_id = CAST(?1 AS INTEGER) AND user_id = ?2";
+  const [, found] = await env.DB.batch<{ id: number }>([
+    env.DB.prepare(
+      `INSERT INTO accounts (environment_id, user_id)
+       SELECT CAST(?1 AS INTEGER), ?2 WHERE NOT EXISTS (SELECT 1 FROM accounts WHERE ${of})`,
+    ).bind(environmentId, userId),
+    env.DB.prepare(`SELECT id FROM accounts WHERE ${of}`).bind(environmentId, userId),
+  ]);
+  const id = found?.results[0]?.id;
+  if (id === undefined) throw new Error("an account that was made is there");
+  return id;
+}
