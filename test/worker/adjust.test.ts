@@ -2,6 +2,7 @@ import { env } from "cloudflare:workers";
 import { afterAll, describe, expect, it } from "vitest";
 import type { Unit } from "../../src/amounts/amount.ts";
 import { adjust } from "../../src/credits/adjust.ts";
+import { refusalIn } from "../../src/errors.ts";
 import { faultyD1 } from "../support/faulty-d1.ts";
 import { expectLedgerInvariants } from "../support/invariants.ts";
 import { expectError } from "../support/refusals.ts";
@@ -25,8 +26,8 @@ async function issue(unit: Unit, quantity: number, bindings: Partial<Env> = {}, 
     clock,
     call,
     balanceId: balanceId as string,
-    adjust: (delta: unknown, note: unknown = "why"): Promise<Answer> =>
-      call("POST", `/api/v1/admin/balances/${balanceId}/adjust`, { key, body: { delta, note } }),
+    adjust: (delta: unknown, note: unknown = "why", more: object = {}): Promise<Answer> =>
+      call("POST", `/api/v1/admin/balances/${balanceId}/adjust`, { key, body: { delta, note, ...more } }),
     entries: async () =>
       (await call("GET", "/api/v1/credits/history?userId=u1", { key: secret })).body.entries as {
         delta: number;
@@ -97,9 +98,9 @@ describe("an adjustment", () => {
     await adjust(ctx, { balanceId, delta: -10, note: "as if reserved" });
     const legs = JSON.stringify([{ balanceId, packId: "p", unit: "count", amountSteps: 10_000, remainingSteps: 0 }]);
     await env.DB.prepare(
-      `INSERT INTO reservations (environment_id, id, user_id, event, quantities, legs, state, created_at_ms,
+      `INSERT INTO reservations (environment_id, id, account_id, event, quantities, legs, state, created_at_ms,
          expires_at_ms, request_hash)
-       VALUES (CAST(? AS INTEGER), 'res_1', 'u1', 'e', '{}', ?, 'open', 0, 9000000000000, '')`,
+       VALUES (CAST(?1 AS INTEGER), 'res_1', (SELECT id FROM accounts WHERE environment_id = ?1), 'e', '{}', ?2, 'open', 0, 9000000000000, '')`,
     )
       .bind(app.environments.test.id, legs)
       .run();
@@ -133,14 +134,97 @@ describe("an adjustment", () => {
     expect(await balance.entries()).toHaveLength(2 + trips);
   });
 
+  it("under an id is made once: the same again gets the first answer, whatever came in between", async () => {
+    const balance = await issue("count", 10);
+    const id = { adjustmentId: "adj_1" };
+    const first = await balance.adjust(-4, "once", id);
+    expect(first.headers.get("idempotent-replayed")).toBeNull();
+    await balance.adjust(1);
+    for (const isRevoked of [false, true]) {
+      if (isRevoked) await balance.revoke();
+      const again = await balance.adjust(-4, "once", id);
+      expect(again.headers.get("idempotent-replayed")).toBe("true");
+      expect(again.body).toEqual(first.body);
+    }
+    expect(first.body).toEqual({ balanceId: balance.balanceId, remaining: 6 });
+    expect((await balance.entries()).map(({ delta }) => delta)).toEqual([-7, 1, -4, 10]);
+  });
+
+  it("under an id that another request has used is a conflict, of the same balance or of another", async () => {
+    const balance = await issue("count", 10);
+    const { app, call } = balance;
+    const body = { userId: "u2", packId: "pack", quantity: 10 };
+    const other = (await call("POST", "/api/v1/credits/grant", { key: app.keys.sk_test, body })).body.balanceId;
+    const id = { adjustmentId: "adj_1" };
+    expect((await balance.adjust(-4, "once", id)).status).toBe(200);
+    expectError(await balance.adjust(-5, "once", id), "idempotency_conflict", "adjustmentId");
+    expectError(await balance.adjust(-4, "twice", id), "idempotency_conflict", "adjustmentId");
+    const path = (balanceId: string) => `/api/v1/admin/balances/${balanceId}/adjust`;
+    const same = { delta: -4, note: "once", ...id };
+    expectError(await call("POST", path(other), { key, body: same }), "idempotency_conflict", "adjustmentId");
+    expect(await balance.entries()).toHaveLength(2);
+    // An id is one application's, in one mode.
+    const inLive = await call("POST", "/api/v1/credits/grant", { key: app.keys.sk_live, body });
+    const answer = await call("POST", path(inLive.body.balanceId), { key, body: same });
+    expect([answer.status, answer.headers.get("idempotent-replayed"), answer.body.remaining]).toEqual([200, null, 6]);
+  });
+
+  it("under an id may be tried again after a refusal, which keeps nothing", async () => {
+    const balance = await issue("count", 3);
+    const id = { adjustmentId: "adj_1" };
+    expectError(await balance.adjust(-4, "once", id), "invalid_quantity", "delta");
+    await balance.adjust(1);
+    const again = await balance.adjust(-4, "once", id);
+    expect([again.headers.get("idempotent-replayed"), again.body.remaining]).toEqual([null, 0]);
+    for (const adjustmentId of ["", "a\u0000b", "x".repeat(201), 5, null]) {
+      expectError(await balance.adjust(1, "why", { adjustmentId }), "invalid_request", "adjustmentId");
+    }
+  });
+
+  it("under one id lands once of thirty that race, and is told to one of them as its own", async () => {
+    const balance = await issue("count", 20);
+    const answers = await Promise.all(
+      Array.from({ length: 30 }, () => balance.adjust(-1, "same", { adjustmentId: "adj_race" })),
+    );
+    for (const { status, body } of answers) {
+      expect([status, body]).toEqual([200, { balanceId: balance.balanceId, remaining: 19 }]);
+    }
+    expect(answers.filter(({ headers }) => headers.get("idempotent-replayed") === null)).toHaveLength(1);
+    expect(await balance.entries()).toHaveLength(2);
+  });
+
+  it("under one id lands once of thirty that race with as many others", async () => {
+    const balance = await issue("count", 100);
+    const answers = await Promise.all(
+      Array.from({ length: 60 }, (_, index) =>
+        balance.adjust(-1, "same", index % 2 === 0 ? { adjustmentId: "adj_race" } : {}),
+      ),
+    );
+    expect(answers.map(({ status }) => status)).toEqual(Array(60).fill(200));
+    const raced = answers.filter((_, index) => index % 2 === 0);
+    expect(new Set(raced.map(({ body }) => body.remaining)).size).toBe(1);
+    expect((await balance.listed()).remaining).toBe(100 - 31);
+  });
+
+  it("is of no balance that is not the tenant's: of another application or mode it is not found", async () => {
+    const balance = await issue("count", 10);
+    const strangers = [(await makeApp()).environments.test, balance.app.environments.live];
+    for (const environment of strangers) {
+      const ctx = makeCtx(environment, balance.clock);
+      const refusal = await adjust(ctx, { balanceId: balance.balanceId, delta: -1, note: "n" }).catch(refusalIn);
+      expect(refusal).toMatchObject({ code: "credit_balance_not_found" });
+    }
+    expect(await balance.entries()).toHaveLength(1);
+  });
+
   it("lands once for one adjustment id, however often the form is sent", async () => {
     const balance = await issue("count", 10);
     const ctx = makeAdminCtx(balance.clock);
     const input = { balanceId: balance.balanceId, delta: -4, note: "once", adjustmentId: "adj_form" };
     const sent = await Promise.all([adjust(ctx, input), adjust(ctx, input), adjust(ctx, input)]);
-    expect(sent.map((answer) => answer.remaining)).toEqual([6, 6, 6]);
+    expect(sent.map(({ output }) => output.remaining)).toEqual([6, 6, 6]);
     await adjust(ctx, { ...input, delta: 1, adjustmentId: "adj_other" });
-    expect((await adjust(ctx, input)).remaining).toBe(6);
+    expect((await adjust(ctx, input)).output.remaining).toBe(6);
     expect(await balance.entries()).toHaveLength(3);
   });
 });

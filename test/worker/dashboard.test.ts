@@ -246,6 +246,43 @@ describe("every answer of the dashboard", () => {
   });
 });
 
+describe("the form that adjusts a balance", () => {
+  it("adjusts a balance of the page's own application and mode, once, and none of another", async () => {
+    const clock = new Clock();
+    const browser = browse(clock);
+    await browser.signIn();
+    const _form = await browser.formToken();
+    const [own, other] = [await makeApp(), await makeApp()];
+    const steps = async (balanceId: string) =>
+      (
+        await env.DB.prepare("SELECT remaining_steps AS steps FROM credit_balances WHERE id = ?")
+          .bind(balanceId)
+          .first<{ steps: number }>()
+      )?.steps;
+    const [ownId = "", ...others] = [
+      ...(await seedBalances(own.environments.live, "u1", 1)),
+      ...(await seedBalances(own.environments.test, "u1", 1)),
+      ...(await seedBalances(other.environments.live, "u1", 1)),
+    ];
+    const send = (balanceId: string, adjustmentId: string) =>
+      browser.post(`/admin/apps/${own.appId}/live/users/adjust`, {
+        _form,
+        userId: "u1",
+        balanceId,
+        delta: "-0.5",
+        note: "by hand",
+        adjustmentId,
+      });
+    for (const balanceId of others) {
+      const page = await send(balanceId, `adj_${balanceId}`);
+      expect([page.status, await steps(balanceId)]).toEqual([404, 1_000_000]);
+    }
+    // The same form sent twice adjusts once.
+    for (const _ of [1, 2]) expect((await send(ownId, "adj_own")).headers.get("location")).toContain("told=adjusted");
+    expect(await steps(ownId)).toBe(500_000);
+  });
+});
+
 describe("a page that the database is too busy for", () => {
   it("is a 503 that says so, and one line of the log", async () => {
     const log = vi.spyOn(console, "warn").mockImplementation(() => {});

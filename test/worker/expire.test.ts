@@ -1,11 +1,16 @@
 import { env } from "cloudflare:workers";
 import { afterAll, describe, expect, it, vi } from "vitest";
+import { grant } from "../../src/credits/grant.ts";
 import { randomId } from "../../src/lib/ids.ts";
 import { scheduled } from "../../src/scheduled.ts";
+import { expireReservations } from "../../src/usage/expire.ts";
+import { reserve } from "../../src/usage/reserve.ts";
+import { reserveInput } from "../../src/usage/schemas.ts";
 import { hookedD1 } from "../support/hooked-d1.ts";
 import { expectLedgerInvariants } from "../support/invariants.ts";
 import { expectError } from "../support/refusals.ts";
 import { makeSpender, type Spender } from "../support/spender.ts";
+import { makeCtx, makePack } from "../support/world.ts";
 
 afterAll(expectLedgerInvariants);
 
@@ -13,6 +18,7 @@ const wallet = { amountSteps: 10_000_000, unit: "cents" } as const;
 /** Pays last. */
 const spare = { ...wallet, priority: 200 };
 const cents = (amount: number) => ({ quantities: { cents: amount } });
+const OF_USER = "account_id IN (SELECT id FROM accounts WHERE user_id = ?)";
 const tick = (spender: Spender, d1: D1Database = env.DB) =>
   scheduled({ ...env, DB: d1 }, { now: spender.clock.now, newId: randomId });
 
@@ -46,6 +52,47 @@ describe("the cron", () => {
     for (const other of others) expect(await other.remaining()).toEqual([10]);
   }, 120_000);
 
+  it("returns the holds of at most 150 users a run, with fewer than the 1,000 queries that a Worker may send", async () => {
+    const spender = await makeSpender([wallet]);
+    const { app, clock } = spender;
+    clock.advance(400_000_000);
+    const counted = async () => {
+      let queries = 0;
+      const hooked = hookedD1(env.DB, async (_, statements) => {
+        queries += statements;
+      });
+      const expired = await expireReservations(makeCtx(app.environments.live, clock, hooked));
+      return { ...expired, queries };
+    };
+    // What other tests left to this moment.
+    while ((await counted()).users > 0);
+    const packId = await makePack(app.appId, "Wallet", [wallet]);
+    const ctx = makeCtx(app.environments.live, clock);
+    const users = Array.from({ length: 250 }, (_, index) => `${spender.userId}-${index}`);
+    for (const [index, userId] of users.entries()) {
+      await grant(ctx, { userId, packId, source: "grant" });
+      const input = reserveInput.parse({ userId, event: "e", quantities: { count: 0, cents: 0.01 } });
+      // Some have many holds, more than one statement takes.
+      const holds = index === 0 ? 210 : (index % 2) + 1;
+      for (let count = 0; count < holds; count++) await reserve(ctx, input);
+    }
+    clock.advance(300_000);
+    const runs = [await counted(), await counted(), await counted()];
+    expect(runs.map(({ users }) => users)).toEqual([150, 100, 0]);
+    for (const { queries, failures } of runs) {
+      expect(failures).toEqual([]);
+      expect(queries).toBeLessThanOrEqual(1_000);
+    }
+    const { results } = await env.DB.prepare(
+      `SELECT b.remaining_steps AS steps, count(*) AS users FROM accounts AS a
+       CROSS JOIN credit_balances AS b ON b.account_id = a.id
+       WHERE a.environment_id = ? AND a.user_id LIKE ? GROUP BY 1`,
+    )
+      .bind(app.environments.live.id, `${spender.userId}-%`)
+      .all();
+    expect(results).toEqual([{ steps: 10_000_000, users: 250 }]);
+  }, 120_000);
+
   it("and the user's own writes, at once, return a hold once", async () => {
     const spender = await makeSpender([wallet]);
     await spender.reserve({ reservationId: "res_1", ...cents(4) });
@@ -67,7 +114,7 @@ describe("the cron", () => {
     await other.reserve(cents(4));
     // Legs that no write of Purser's makes: more than the balance can hold.
     await env.DB.prepare(
-      "UPDATE reservations SET legs = json_set(legs, '$[0].amountSteps', 8589934592000000) WHERE user_id = ?",
+      `UPDATE reservations SET legs = json_set(legs, '$[0].amountSteps', 8589934592000000) WHERE ${OF_USER}`,
     )
       .bind(stuck.userId)
       .run();
@@ -80,7 +127,7 @@ describe("the cron", () => {
     expect(String(log.mock.calls[0]?.[0])).toContain("credit_balances_remaining_within_bounds");
     expect(String(log.mock.calls[0]?.[0])).not.toContain(stuck.userId);
     log.mockRestore();
-    await env.DB.prepare("UPDATE reservations SET legs = json_set(legs, '$[0].amountSteps', 4000000) WHERE user_id = ?")
+    await env.DB.prepare(`UPDATE reservations SET legs = json_set(legs, '$[0].amountSteps', 4000000) WHERE ${OF_USER}`)
       .bind(stuck.userId)
       .run();
   });
