@@ -28,7 +28,7 @@ export async function linkTo(app: TestApp, distinctId: string, clock: Clock, mod
 
 /** Opens a link and leaves the answer unread. */
 export async function open(link: string, clock: Clock, d1: D1Database = env.DB, method = "GET"): Promise<Response> {
-  const app = createApp({ now: clock.now, newId: randomId });
+  const app = createApp({ isolate: {}, now: clock.now, newId: randomId });
   return app.request(link, { method }, { ...env, DB: d1 });
 }
 

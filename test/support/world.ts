@@ -125,6 +125,7 @@ export function makeCtx(environment: Environment, clock: Clock, d1: D1Database =
 /** What a verb of administration receives. */
 export function makeAdminCtx(clock: Clock, d1: D1Database = env.DB): AdminCtx {
   return {
+    isolate: {},
     now: clock.now,
     newId: randomId,
     db: openDb(d1, "first-primary").db,

@@ -6,7 +6,7 @@ import { refusalIn } from "../../src/errors.ts";
 import { faultyD1 } from "../support/faulty-d1.ts";
 import { expectLedgerInvariants } from "../support/invariants.ts";
 import { expectError } from "../support/refusals.ts";
-import { type Answer, Clock, makeAdminCtx, makeApp, makeClient, makeLegacyPack } from "../support/world.ts";
+import { type Answer, Clock, makeApp, makeClient, makeCtx, makeLegacyPack } from "../support/world.ts";
 
 afterAll(expectLedgerInvariants);
 
@@ -94,7 +94,7 @@ describe("an adjustment", () => {
     expect((await balance.adjust(1)).body.remaining).toBe(8_796_093_022_208);
     expectError(await balance.adjust(0.001), "invalid_request", "delta");
     const { app, balanceId } = balance;
-    const ctx = makeAdminCtx(balance.clock);
+    const ctx = makeCtx(balance.app.environments.test, balance.clock);
     await adjust(ctx, { balanceId, delta: -10, note: "as if reserved" });
     const legs = JSON.stringify([{ balanceId, packId: "p", unit: "count", amountSteps: 10_000, remainingSteps: 0 }]);
     await env.DB.prepare(
@@ -219,7 +219,7 @@ describe("an adjustment", () => {
 
   it("lands once for one adjustment id, however often the form is sent", async () => {
     const balance = await issue("count", 10);
-    const ctx = makeAdminCtx(balance.clock);
+    const ctx = makeCtx(balance.app.environments.test, balance.clock);
     const input = { balanceId: balance.balanceId, delta: -4, note: "once", adjustmentId: "adj_form" };
     const sent = await Promise.all([adjust(ctx, input), adjust(ctx, input), adjust(ctx, input)]);
     expect(sent.map(({ output }) => output.remaining)).toEqual([6, 6, 6]);

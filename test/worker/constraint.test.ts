@@ -72,6 +72,7 @@ const violations: Record<Constraint, readonly string[]> = {
     "UPDATE credit_balances SET revoked_at_ms = 1 WHERE id = 'crb_c1'",
     entry(3, 5, 5, 2),
   ],
+  guard_account: ["INSERT INTO guards (name, holds) VALUES ('account', 0)"],
   credit_adjustments_primary_key: [adjustment("adj_1"), adjustment("adj_2"), adjustment("adj_1")],
   credit_balances_revoked_once: [
     balance("crb_c1", 1),

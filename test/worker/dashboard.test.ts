@@ -21,7 +21,7 @@ const SIGN_INS: RateLimit = { limit: async () => ({ success: true }) };
 
 /** A browser of one's own: it keeps a cookie, and sends forms from the pages that it read. */
 function browse(clock = new Clock(), bindings: Partial<Env> = {}) {
-  const app = createApp({ now: clock.now, newId: randomId }).route("/admin", dashboardRoutes());
+  const app = createApp({ isolate: {}, now: clock.now, newId: randomId }).route("/admin", dashboardRoutes());
   let cookie = "";
   const send = async (path: string, init: RequestInit = {}) => {
     const headers = new Headers(init.headers);
@@ -80,14 +80,14 @@ describe("signing in", () => {
     const plain = (await browse().signIn()).headers.get("set-cookie") ?? "";
     for (const part of ["HttpOnly", "SameSite=Strict", "Path=/admin", "Max-Age=28800"]) expect(plain).toContain(part);
     expect(plain).not.toContain("Secure");
-    const app = createApp({ now: new Clock().now, newId: randomId }).route("/admin", dashboardRoutes());
+    const app = createApp({ isolate: {}, now: new Clock().now, newId: randomId }).route("/admin", dashboardRoutes());
     const init = { method: "POST", body: new URLSearchParams({ token: env.ADMIN_TOKEN }) };
     const answer = await app.request("https://purser.test/admin/sign-in", init, { ...env, SIGN_INS });
     expect(answer.headers.get("set-cookie")).toContain("Secure");
   });
 
   it("may be tried ten times a minute from one address, and then not with the right token either", async () => {
-    const app = createApp({ now: new Clock().now, newId: randomId }).route("/admin", dashboardRoutes());
+    const app = createApp({ isolate: {}, now: new Clock().now, newId: randomId }).route("/admin", dashboardRoutes());
     const attempt = (token: string, address: string) =>
       app.request(
         `${HOST}/admin/sign-in`,

@@ -20,7 +20,7 @@ const spare = { ...wallet, priority: 200 };
 const cents = (amount: number) => ({ quantities: { cents: amount } });
 const OF_USER = "account_id IN (SELECT id FROM accounts WHERE user_id = ?)";
 const tick = (spender: Spender, d1: D1Database = env.DB) =>
-  scheduled({ ...env, DB: d1 }, { now: spender.clock.now, newId: randomId });
+  scheduled({ ...env, DB: d1 }, { isolate: {}, now: spender.clock.now, newId: randomId });
 
 describe("the cron", () => {
   it("returns every hold that is due, of every application, once, and none that is not", async () => {

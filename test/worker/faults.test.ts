@@ -43,7 +43,7 @@ function enter(): Scene {
       call(method, path, { key, ...(body === undefined ? {} : { body }) }),
     appId: app.appId,
     publishableKey: app.keys.pk_test,
-    cron: () => scheduled({ ...env, DB: faulty.d1 }, { now: clock.now, newId: randomId }),
+    cron: () => scheduled({ ...env, DB: faulty.d1 }, { isolate: {}, now: clock.now, newId: randomId }),
   };
 }
 

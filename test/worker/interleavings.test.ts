@@ -89,7 +89,7 @@ async function enter(): Promise<{ pair: Pair; clock: Clock }> {
   const pair: Pair = {
     call: makeClient(clock),
     key: app.keys.sk_live,
-    cron: () => scheduled(env, { now: clock.now, newId: randomId }),
+    cron: () => scheduled(env, { isolate: {}, now: clock.now, newId: randomId }),
     environmentId: app.environments.live.id,
     packs,
     model: createModel(clock),

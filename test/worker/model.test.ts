@@ -101,7 +101,7 @@ async function play(seed: number): Promise<void> {
   const pair: Pair = {
     call: makeClient(clock, { DB: faulty.d1 }, random.id),
     key: app.keys.sk_live,
-    cron: () => scheduled({ ...env, DB: faulty.d1 }, { now: clock.now, newId: random.id }),
+    cron: () => scheduled({ ...env, DB: faulty.d1 }, { isolate: {}, now: clock.now, newId: random.id }),
     environmentId: app.environments.live.id,
     packs: await makePacks(app.appId),
     model,
