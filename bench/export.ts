@@ -22,20 +22,14 @@ const PROPERTIES = `'{"$current_url":"https://shop.example.com/products/' || i |
   '"title":"Product ' || i || ' — Zoë’s shop","$session_id":"0194685f-8a3c-7d11-9f2b-' || printf('%012d', i) || '"}'`;
 
 async function fill(db: D1Database, environmentId: number, distinctId: string, events: number): Promise<void> {
-  await db.batch([
-    db
-      .prepare(
-        `INSERT INTO persons (environment_id, id, properties, is_identified, created_at_ms, last_seen_at_ms)
-         VALUES (CAST(? AS INTEGER), ?, '{}', 1, 1762161300000, 1762161300000)`,
-      )
-      .bind(environmentId, `per_${distinctId}`),
-    db
-      .prepare(
-        `INSERT INTO person_distinct_ids (environment_id, distinct_id, person_id, via, linked_at_ms, event_count)
-         VALUES (CAST(? AS INTEGER), ?, ?, 'identify', 1762161300000, CAST(? AS INTEGER))`,
-      )
-      .bind(environmentId, distinctId, `per_${distinctId}`, events),
-  ]);
+  await db
+    .prepare(
+      `INSERT INTO distinct_ids (environment_id, distinct_id, is_device_form, is_sender, is_identified, first_seen_at_ms,
+         last_seen_at_ms, event_count, event_bytes)
+       VALUES (CAST(? AS INTEGER), ?, 0, 1, 1, 1762161300000, 1762161300000, CAST(? AS INTEGER), CAST(? AS INTEGER))`,
+    )
+    .bind(environmentId, distinctId, events, events * 300)
+    .run();
   for (let from = 1; from <= events; from += 50_000) {
     const to = Math.min(events, from + 49_999);
     await db

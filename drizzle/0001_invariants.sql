@@ -200,22 +200,48 @@ BEGIN
   SELECT RAISE(ABORT, 'guard_account');
 END;
 --> statement-breakpoint
--- A person is written by whoever read the latest version; so is one who is about to be merged into another.
-CREATE TRIGGER persons_version BEFORE INSERT ON persons
-WHEN new.version <> 1 + coalesce((
-  SELECT version FROM persons WHERE environment_id = new.environment_id AND id = new.id
-), 0)
+-- A claim is changed by whoever read its latest version.
+CREATE TRIGGER distinct_ids_claim_version BEFORE UPDATE OF
+  claimed_by, claimed_via, claimed_at_ms, claim_is_verified, claim_version ON distinct_ids
+WHEN new.claim_version <> old.claim_version + 1
 BEGIN
-  SELECT RAISE(ABORT, 'persons_version');
+  SELECT RAISE(ABORT, 'distinct_ids_claim_version');
 END;
 --> statement-breakpoint
--- A distinct id leaves its person only when that person is gone.
-CREATE TRIGGER person_distinct_ids_stay BEFORE UPDATE OF person_id ON person_distinct_ids
-WHEN old.person_id IS NOT NULL AND new.person_id IS NOT old.person_id AND EXISTS (
-  SELECT 1 FROM persons WHERE environment_id = old.environment_id AND id = old.person_id
+-- A verified claim stays; another ends, or makes way for a verified one.
+CREATE TRIGGER distinct_ids_claim_stays BEFORE UPDATE OF claimed_by, claim_is_verified ON distinct_ids
+WHEN old.claimed_by IS NOT NULL AND new.claim_version = old.claim_version + 1
+  AND (new.claimed_by IS NOT old.claimed_by OR new.claim_is_verified <> old.claim_is_verified)
+  AND (old.claim_is_verified = 1 OR (new.claimed_by IS NOT NULL AND new.claim_is_verified = 0))
+BEGIN
+  SELECT RAISE(ABORT, 'distinct_ids_claim_stays');
+END;
+--> statement-breakpoint
+-- Claims make no circle: who reads them would never come to an end. An id that claims none cannot close one.
+CREATE TRIGGER distinct_ids_no_circle BEFORE UPDATE OF claimed_by ON distinct_ids
+WHEN new.claimed_by IS NOT NULL AND new.claimed_by IS NOT old.claimed_by AND EXISTS (
+  SELECT 1 FROM distinct_ids INDEXED BY distinct_ids_claimed_by
+  WHERE environment_id = new.environment_id AND claimed_by = new.distinct_id AND claimed_by IS NOT NULL
+) AND EXISTS (
+  WITH RECURSIVE above (distinct_id) AS (
+    SELECT new.claimed_by
+    UNION
+    SELECT d.claimed_by FROM above CROSS JOIN distinct_ids AS d
+    WHERE d.environment_id = new.environment_id AND d.distinct_id = above.distinct_id AND d.claimed_by IS NOT NULL
+  )
+  SELECT 1 FROM above WHERE distinct_id = new.distinct_id
 )
 BEGIN
-  SELECT RAISE(ABORT, 'person_distinct_ids_stay');
+  SELECT RAISE(ABORT, 'distinct_ids_no_circle');
+END;
+--> statement-breakpoint
+-- Properties are written by whoever read their latest version.
+CREATE TRIGGER id_properties_version BEFORE INSERT ON id_properties
+WHEN new.version <> 1 + coalesce((
+  SELECT version FROM id_properties WHERE environment_id = new.environment_id AND distinct_id = new.distinct_id
+), 0)
+BEGIN
+  SELECT RAISE(ABORT, 'id_properties_version');
 END;
 --> statement-breakpoint
 CREATE TRIGGER consent_log_seq_gapless BEFORE INSERT ON consent_log

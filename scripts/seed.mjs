@@ -58,6 +58,9 @@ async function makeApp(admin, { facts, once }) {
   return { appId, keys, endUserSecret, packs: { starter: await pack(STARTER), topUp: await pack(TOP_UP) } };
 }
 
+/** In the form that SDKs give a device: so a publishable key may link it to its user. */
+const DEVICE = "0194685f-8a3c-7d11-9f2b-6c1d2e3f7d1f";
+
 /** The same id for the same event of the same seeding, so that what is sent again lands once. */
 function uuidOf(run, index) {
   const hex = createHash("sha256").update(`${run} ${index}`).digest("hex");
@@ -68,7 +71,7 @@ function analyticsEvents(run, startMs) {
   const pages = ["/", "/pricing", "/docs", "/chat", "/account"];
   const before = Array.from({ length: 40 }, (_, index) => ({
     event: "$pageview",
-    distinct_id: "anon_7d1f",
+    distinct_id: DEVICE,
     timestamp: new Date(startMs + index * 60_000).toISOString(),
     properties: { $current_url: `https://lighthouse.example${pages[index % pages.length]}`, $browser: "Firefox" },
   }));
@@ -77,7 +80,7 @@ function analyticsEvents(run, startMs) {
     distinct_id: PERSON,
     timestamp: new Date(startMs + 41 * 60_000).toISOString(),
     properties: {
-      $anon_distinct_id: "anon_7d1f",
+      $anon_distinct_id: DEVICE,
       $set: { name: "Ada", plan: "starter" },
       $set_once: { first_seen_on: "/" },
     },

@@ -50,7 +50,8 @@ export const errorMeaning: Readonly<Record<ErrorCode, string>> = {
   rate_limited: "Too many requests; wait for `Retry-After` seconds.",
   test_quota_exceeded: "The application holds as many test-mode balances as it may.",
   internal_error: "A fault of the service; `requestId` finds it in the log.",
-  export_unavailable: "Exports are not set up on this deployment.",
+  export_unavailable:
+    "Exports are not set up on this deployment, or more is held than one download can carry (`details.reason`: `too_large`).",
   temporarily_unavailable: "The service is busy; nothing is half done. Try again after `Retry-After` seconds.",
 };
 
@@ -59,6 +60,7 @@ export type Fault =
   | "contention"
   | "database_overloaded"
   | "database_unreachable"
+  | "export_too_large"
   | "key_server_unreachable"
   | "not_set_up";
 

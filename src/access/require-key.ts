@@ -88,27 +88,47 @@ export function requireSecretKey(refusal: "forbidden" | "requires_secret_key") {
 }
 
 /**
- * Serves a request whose publishable key is not in the header, as PostHog's clients send it: in the body, or in the
- * path. A secret key has no place in a client, and is refused with `forbidden`.
+ * Serves a request of PostHog's clients, whose key stands in the body or in the header. A secret key says that a server
+ * sends (P1), so it is `forbidden` where an `Origin` says that a browser does.
  */
+export async function serveCaptureKey<Answer>(
+  c: Context<AppEnv>,
+  sent: string | null,
+  next: () => Promise<Answer>,
+): Promise<Answer> {
+  const key = await findSentKey(c, sent);
+  const identify = async (): Promise<Caller> => {
+    if (key.kind === "publishable") return { kind: "publishable", keyId: key.keyId, endUserId: null };
+    if (c.req.header("origin") === undefined) return { kind: "secret", keyId: key.keyId };
+    throw new PurserError("forbidden", "A secret key has no place in a browser: send the publishable one from there.");
+  };
+  return serveKey(c, key, identify, next);
+}
+
+/** Serves a request whose publishable key stands in its path. A secret one is refused with `forbidden`. */
 export async function servePublishableKey<Answer>(
   c: Context<AppEnv>,
   sent: string | null,
   next: () => Promise<Answer>,
 ): Promise<Answer> {
-  if (sent === null) throw invalidKey("Send the publishable key as `api_key`.");
-  const key = await findKey(c.env.DB, sent, c.var.world.now());
-  if (key === null) throw invalidKey();
+  const key = await findSentKey(c, sent);
   const identify = async (): Promise<Caller> => {
     if (key.kind === "publishable") return { kind: "publishable", keyId: key.keyId, endUserId: null };
-    throw new PurserError("forbidden", "This takes a publishable key: keep the secret one on your server.");
+    throw new PurserError("forbidden", "This takes a publishable key: a secret one must stand in no address.");
   };
   return serveKey(c, key, identify, next);
 }
 
-/** Requires a publishable key alone, which lets its holder send events and read nothing. */
-export const requirePublishableKey = factory.createMiddleware(async (c, next) => {
-  await servePublishableKey(c, bearerToken(c), next);
+async function findSentKey(c: Context<AppEnv>, sent: string | null): Promise<KnownKey> {
+  if (sent === null) throw invalidKey("Send the key as `api_key`.");
+  const key = await findKey(c.env.DB, sent, c.var.world.now());
+  if (key === null) throw invalidKey();
+  return key;
+}
+
+/** Requires a key that may send analytics events, in the header. */
+export const requireCaptureKey = factory.createMiddleware(async (c, next) => {
+  await serveCaptureKey(c, bearerToken(c), next);
 });
 
 async function identifyEndUser(c: Context<AppEnv>, key: KnownKey): Promise<Caller> {

@@ -3,7 +3,7 @@ import { uuidOf } from "../lib/uuid.ts";
 import type { CaptureOutput, CaptureV1Output } from "../people/answers.ts";
 import type { Ctx } from "../runtime.ts";
 import { type Arrival, type ReadEvent, readEvent } from "./event.ts";
-import { ingest } from "./store-events.ts";
+import { storeEvents } from "./store-events.ts";
 import type { CaptureRequest } from "./v0-request.ts";
 import type { V1Request } from "./v1-request.ts";
 
@@ -30,7 +30,7 @@ export async function capture(ctx: Ctx, { events, sentAtMs }: CaptureRequest): P
       first.message,
     );
   }
-  await ingest(ctx, capturedOf(read));
+  await storeEvents(ctx, capturedOf(read));
   return { status: 1, ...(refused.length === 0 ? {} : { refused }) };
 }
 
@@ -38,7 +38,7 @@ export async function capture(ctx: Ctx, { events, sentAtMs }: CaptureRequest): P
 export async function captureV1(ctx: Ctx, { events, sentAtMs }: V1Request): Promise<CaptureV1Output> {
   const arrival = arrivalOf(ctx, sentAtMs);
   const read = events.map(({ event }) => readEvent(event, arrival));
-  const warnings = await ingest(ctx, capturedOf(read));
+  const warnings = await storeEvents(ctx, capturedOf(read));
   const results = events.map(({ uuid }, index) => [uuid, resultOf(read[index], warnings)] as const);
   // Of two under one UUID the first was stored, and the first answers.
   return { results: Object.fromEntries(results.toReversed()) };

@@ -1,5 +1,5 @@
 import type { Context } from "hono";
-import { requirePublishableKey, servePublishableKey } from "../access/require-key.ts";
+import { requireCaptureKey, serveCaptureKey, servePublishableKey } from "../access/require-key.ts";
 import { limitBody } from "../http/body.ts";
 import { browsers } from "../http/cors.ts";
 import { type AppEnv, createRoutes } from "../http/factory.ts";
@@ -23,7 +23,7 @@ async function unpackedBody(c: Context<AppEnv>): Promise<unknown> {
   });
 }
 
-/** What PostHog's clients send and ask for (P1): their `api_key` is the publishable key, found in the body. */
+/** What PostHog's clients send and ask for (P1): their `api_key`, found in the body, is a key of Purser's. */
 export const captureRoutes = createRoutes();
 for (const path of [...CAPTURE_PATHS, ...V1_PATHS, ...FLAG_PATHS, "/array/:token/config", "/array/:token/config.js"]) {
   captureRoutes.use(path, browsers);
@@ -32,9 +32,9 @@ captureRoutes
   .on("POST", CAPTURE_PATHS, limitBody, async (c) => {
     const body = await unpackedBody(c);
     const answer = () => capture(c.var.ctx, readCaptureRequest(body, c.req.query("_")));
-    return c.json(await servePublishableKey(c, keyOfRequest(body), answer));
+    return c.json(await serveCaptureKey(c, keyOfRequest(body), answer));
   })
-  .on("POST", V1_PATHS, requirePublishableKey, limitBody, async (c) => {
+  .on("POST", V1_PATHS, requireCaptureKey, limitBody, async (c) => {
     const request = readV1Request(await unpackedBody(c), {
       sdkInfo: c.req.header("posthog-sdk-info"),
       requestTimestamp: c.req.header("posthog-request-timestamp"),
@@ -43,8 +43,10 @@ captureRoutes
   })
   .on("POST", FLAG_PATHS, limitBody, async (c) => {
     const key = keyOf(await unpackedBody(c));
-    const answer = async () => noFlags(key ?? "", c.var.requestId, c.var.world.now());
-    return c.json(await servePublishableKey(c, key, answer));
+    // A secret key is not repeated in an answer.
+    const answer = async () =>
+      noFlags(c.var.ctx.caller.kind === "secret" ? "" : (key ?? ""), c.var.requestId, c.var.world.now());
+    return c.json(await serveCaptureKey(c, key, answer));
   })
   .get("/array/:token/config", async (c) => {
     const token = c.req.param("token");

@@ -1,47 +1,80 @@
-import { constraintOf } from "../db/constraint.ts";
-import { temporarilyUnavailable } from "../errors.ts";
-import { assert } from "../lib/assert.ts";
-import { planIdentity } from "../people/identity.ts";
+import { retryOnConflict } from "../db/retry-on-conflict.ts";
+import { batch, type Statement, statement } from "../db/sql.ts";
+import { jsonChunks } from "../lib/json.ts";
+import { asksWhoSomebodyIs, nothingKnown, planPeople } from "../people/plan-people.ts";
+import { knownPeople, type PeopleRow, peopleReads } from "../people/read-people.ts";
+import { peopleConflicts, peopleWrites } from "../people/write-people.ts";
 import type { Ctx } from "../runtime.ts";
 import type { CapturedEvent } from "./event.ts";
-import { landing } from "./landing.ts";
-import { readStored } from "./read-stored.ts";
 
-/** Each attempt that fails means that somebody else's write about the same people landed. */
-const ATTEMPTS_MAX = 50;
+type UuidRow = { readonly uuid: string };
 
-/** What fails a batch when something it builds on has changed since it was read. */
-const STALE = new Set([
-  "persons_version",
-  "person_distinct_ids_stay",
-  "analytics_events_uuid",
-  "analytics_events_primary_key",
-]);
+const storedUuids = statement<{ environmentId: number; uuids: string }, UuidRow>`
+  SELECT e.uuid AS uuid FROM json_each(:uuids) AS i CROSS JOIN analytics_events AS e
+  WHERE e.environment_id = :environmentId AND e.uuid = i.value`;
+
+/** Events go on from the id's last seq, read as they are written; one whose UUID is stored already is passed over. */
+const insertEvents = statement<{ environmentId: number; events: string; nowMs: number; isVerified: number }>`
+  INSERT INTO analytics_events (
+    environment_id, distinct_id, seq, uuid, event, timestamp_ms, received_at_ms, is_verified, properties
+  )
+  SELECT CAST(:environmentId AS INTEGER), distinct_id, coalesce((
+      SELECT seq FROM analytics_events AS last
+      WHERE last.environment_id = :environmentId AND last.distinct_id = fresh.distinct_id
+      ORDER BY seq DESC LIMIT 1
+    ), 0) + row_number() OVER (PARTITION BY distinct_id ORDER BY position),
+    value ->> 0, value ->> 1, value ->> 3, CAST(:nowMs AS INTEGER), CAST(:isVerified AS INTEGER), value ->> 4
+  FROM (
+    SELECT key AS position, value, value ->> 2 AS distinct_id FROM json_each(:events)
+    WHERE NOT EXISTS (
+      SELECT 1 FROM analytics_events WHERE environment_id = :environmentId AND uuid = value ->> 0
+    )
+  ) AS fresh
+  ORDER BY position`;
 
 /**
  * Stores events, each UUID once, and what they say about people (P2, P3): one batch for all of them. Sent again, it
- * finds its UUIDs stored and changes nothing. Answers the warnings, by UUID.
+ * finds its UUIDs stored and changes nothing. Events that say nothing about people are written without a read. Answers the
+ * warnings, by UUID.
  */
-export async function ingest(ctx: Ctx, events: readonly CapturedEvent[]): Promise<ReadonlyMap<string, string>> {
+export async function storeEvents(ctx: Ctx, events: readonly CapturedEvent[]): Promise<ReadonlyMap<string, string>> {
   const first = new Map<string, CapturedEvent>();
   for (const event of events) if (!first.has(event.uuid)) first.set(event.uuid, event);
+  const sent = [...first.values()];
+  const isVerified = ctx.caller.kind === "secret";
   let warnings: ReadonlyMap<string, string> = new Map();
-  for (let attempt = 1; attempt <= ATTEMPTS_MAX && first.size > 0; attempt++) {
-    const { uuids, known } = await readStored(ctx, [...first.values()]);
-    const fresh = [...first.values()].filter((event) => !uuids.has(event.uuid));
-    // After an attempt, they are its own: it landed, and its answer was lost.
-    if (fresh.length === 0) return warnings;
-    const change = planIdentity(fresh, known, { nowMs: ctx.now(), newPersonId: () => ctx.newId("per_") });
+  await retryOnConflict(peopleConflicts, ctx.newId(""), async () => {
+    const { fresh, known } = sent.some(asksWhoSomebodyIs)
+      ? await readKnown(ctx, sent)
+      : { fresh: sent, known: nothingKnown };
+    // After an attempt, what is stored is its own: it landed, and its answer was lost.
+    if (fresh.length === 0) return;
+    const change = planPeople(fresh, known, isVerified);
     warnings = change.warnings;
-    const [statement, ...others] = landing(ctx, fresh, change);
-    assert(statement !== undefined, "events make statements");
-    try {
-      await ctx.db.batch([statement, ...others]);
-      return warnings;
-    } catch (error) {
-      if (!STALE.has(constraintOf(error) ?? "")) throw error;
-    }
+    const nowMs = ctx.now();
+    await batch(ctx.db, [...eventWrites(ctx, fresh, nowMs, isVerified), ...peopleWrites(ctx, change, nowMs)]);
+  });
+  return warnings;
+}
+
+/** Which events are not stored yet, and all that is planned on: one moment, one trip. */
+async function readKnown(ctx: Ctx, sent: readonly CapturedEvent[]) {
+  const environmentId = ctx.environment.id;
+  const uuids = jsonChunks(sent.map(({ uuid }) => uuid));
+  const reads: Statement<UuidRow | PeopleRow>[] = uuids.map((chunk) => storedUuids({ environmentId, uuids: chunk }));
+  const results = await batch(ctx.db, [...reads, ...peopleReads(ctx, sent)]);
+  const stored = new Set<string>();
+  const rows: PeopleRow[] = [];
+  for (const row of results.flat()) {
+    if ("uuid" in row) stored.add(row.uuid);
+    else rows.push(row);
   }
-  if (first.size === 0) return warnings;
-  throw temporarilyUnavailable("Others write about the same people; try again.");
+  return { fresh: sent.filter(({ uuid }) => !stored.has(uuid)), known: knownPeople(rows) };
+}
+
+function eventWrites(ctx: Ctx, events: readonly CapturedEvent[], nowMs: number, isVerified: boolean): Statement[] {
+  const rows = events.map((event) => [event.uuid, event.event, event.distinctId, event.timestampMs, event.properties]);
+  return jsonChunks(rows).map((chunk) =>
+    insertEvents({ environmentId: ctx.environment.id, events: chunk, nowMs, isVerified: Number(isVerified) }),
+  );
 }

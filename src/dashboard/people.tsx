@@ -30,7 +30,8 @@ async function peoplePage(c: Context<DashboardEnv>, given: string | undefined, m
   const found = await attempt(async () => {
     const { distinctId } = parse(exportPersonInput, { distinctId: given });
     const who = await profile(c.var.ctx, distinctId);
-    const ids = new Set([distinctId, ...who.distinctIds.map((row) => row.distinctId)]);
+    const counting = who.claims.filter((claim) => claim.counts).map((claim) => claim.distinctId);
+    const ids = new Set([distinctId, ...counting]);
     return { distinctId, who, audit: await openings(c.var.ctx, [...ids]) };
   });
   if (found.result === undefined) {
@@ -44,6 +45,7 @@ async function peoplePage(c: Context<DashboardEnv>, given: string | undefined, m
     <>
       <FindPerson c={c} distinctId={distinctId} />
       <Who who={who} />
+      <Claims c={c} who={who} />
       <Export c={c} distinctId={distinctId} minted={minted} audit={audit} />
       <Events events={who.events} />
       <Consents consents={who.consents} />
@@ -72,23 +74,62 @@ const Who = ({ who }: { who: Profile }) => (
         </dd>
       </dl>
     )}
-    {who.distinctIds.length > 0 && (
-      <>
-        <h3>Their ids</h3>
-        <Table
-          label="Ids"
-          head={["Id", "Linked by", "Linked (UTC)", "Events"]}
-          empty=""
-          rows={who.distinctIds.map((row) => [
-            <code>{row.distinctId}</code>,
-            row.via ?? "",
-            <span class="num">{time(row.linkedAt, "")}</span>,
-            <span class="num">{row.eventCount}</span>,
-          ])}
-        />
-        {who.isCut && <p class="soft">They have more ids than are shown.</p>}
-      </>
+  </section>
+);
+
+type Claim = Profile["claims"][number];
+
+const FLAWS: Readonly<Record<Claim["flaws"][number], string>> = {
+  identified: "it was identified itself",
+  credits: "it has credits",
+  usage: "it has usage",
+  consent: "it gave a consent itself",
+};
+
+/** Whether a claim counts now, and why it does not: an id that became a user belongs to itself again (P2). */
+const Standing = ({ claim }: { claim: Claim }) => {
+  if (claim.isVerified) return <Tag kind="active">verified</Tag>;
+  if (claim.counts) return <Tag kind="granted">counts</Tag>;
+  return (
+    <>
+      <Tag kind="expired">does not count</Tag> {claim.flaws.map((flaw) => FLAWS[flaw]).join(", ")}
+    </>
+  );
+};
+
+const PersonLink = ({ c, distinctId }: { c: Context<DashboardEnv>; distinctId: string }) => (
+  <a href={`${pathIn(c, "people")}${query({ distinctId })}`}>
+    <code>{distinctId}</code>
+  </a>
+);
+
+const Claims = ({ c, who }: { c: Context<DashboardEnv>; who: Profile }) => (
+  <section class="card" id="claims">
+    <h2>Linked ids</h2>
+    <p class="soft">
+      The person is this id and the ids that it claims, by claims that count. What a publishable key claims is no proof;
+      a claim sent with a secret key is verified.
+    </p>
+    {who.claimed !== null && (
+      <p>
+        Claimed by <PersonLink c={c} distinctId={who.claimed.claimedBy ?? ""} /> <Standing claim={who.claimed} /> The
+        data of that id are not part of this person.
+      </p>
     )}
+    <Table
+      label="Claims"
+      head={["Id", "Claimed by", "Linked by", "Linked (UTC)", "Standing", "Events"]}
+      empty="It claims no other id."
+      rows={who.claims.map((claim) => [
+        <PersonLink c={c} distinctId={claim.distinctId} />,
+        <PersonLink c={c} distinctId={claim.claimedBy ?? ""} />,
+        claim.via ?? "",
+        <span class="num">{time(claim.linkedAt, "")}</span>,
+        <Standing claim={claim} />,
+        <span class="num">{claim.eventCount}</span>,
+      ])}
+    />
+    {who.isCut && <p class="soft">It claims more ids than are shown.</p>}
   </section>
 );
 
@@ -136,12 +177,13 @@ const Events = ({ events }: { events: Profile["events"] }) => (
     <h2>Last events</h2>
     <Table
       label="Events"
-      head={["When (UTC)", "Event", "Id", "Properties"]}
+      head={["When (UTC)", "Event", "Id", "Sent with", "Properties"]}
       empty="No analytics events."
       rows={events.map((event) => [
         <span class="num">{time(event.timestamp)}</span>,
         event.event,
         <code>{event.distinctId}</code>,
+        event.isVerified ? <Tag kind="active">secret key</Tag> : "publishable key",
         <details>
           <summary>Show</summary>
           <code>{event.properties}</code>

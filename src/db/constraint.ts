@@ -22,10 +22,9 @@ const REFUSALS = {
   usage_events_primary_key: "usage_events.account_id, usage_events.occurred_by_ms",
   reservations_primary_key: "reservations.environment_id, reservations.id",
   reservations_settled_once: "reservations_settled_once",
-  persons_version: "persons_version",
-  person_distinct_ids_stay: "person_distinct_ids_stay",
-  analytics_events_uuid: "analytics_events.environment_id, analytics_events.uuid",
-  analytics_events_primary_key: "analytics_events.environment_id, analytics_events.distinct_id",
+  distinct_ids_claim_version: "distinct_ids_claim_version",
+  distinct_ids_no_circle: "distinct_ids_no_circle",
+  id_properties_version: "id_properties_version",
   consent_log_seq_gapless: "consent_log_seq_gapless",
   export_audit_seq_gapless: "export_audit_seq_gapless",
 } as const;

@@ -278,39 +278,58 @@ export const reservations = sqliteTable(
   ],
 );
 
-export const persons = sqliteTable(
-  "persons",
-  {
-    environmentId: integer("environment_id").notNull(),
-    id: text("id").notNull(),
-    /** JSON object. */
-    properties: text("properties").notNull(),
-    isIdentified: integer("is_identified", { mode: "boolean" }).notNull(),
-    createdAtMs: integer("created_at_ms").notNull(),
-    lastSeenAtMs: integer("last_seen_at_ms").notNull(),
-    /** Grows with every change but that of `last_seen_at_ms`: what an optimistic write compares. */
-    version: integer("version").notNull().default(1),
-  },
-  (t) => [primaryKey({ columns: [t.environmentId, t.id] })],
-);
-
-/** Every distinct id that sent an analytics event or was linked. `person_id` null: it belongs to nobody. */
-export const personDistinctIds = sqliteTable(
-  "person_distinct_ids",
+/**
+ * Every distinct id that sent an analytics event or takes part in a claim (P2). Whose person an id is stands nowhere: it is
+ * found when it is read, from the claims (people/person-walk.ts).
+ */
+export const distinctIds = sqliteTable(
+  "distinct_ids",
   {
     environmentId: integer("environment_id").notNull(),
     distinctId: text("distinct_id").notNull(),
-    personId: text("person_id"),
-    /** How it came to its person: "capture", "identify", "alias", "merge". */
-    via: text("via"),
-    linkedAtMs: integer("linked_at_ms"),
-    /** How many analytics events are stored under this id: their seq runs from 1 to this. */
+    firstSeenAtMs: integer("first_seen_at_ms").notNull(),
+    lastSeenAtMs: integer("last_seen_at_ms").notNull(),
+    /** How many analytics events are stored under this id, whose seq run from 1 to this, and the bytes of their properties. */
     eventCount: integer("event_count").notNull().default(0),
+    eventBytes: integer("event_bytes").notNull().default(0),
+    /** Whether it has the form that SDKs give a device (people/device-id.ts). */
+    isDeviceForm: integer("is_device_form", { mode: "boolean" }).notNull(),
+    /** Whether it sent an event that was not personless: then it is a person's (P3). */
+    isSender: integer("is_sender", { mode: "boolean" }).notNull().default(false),
+    /** Whether it was the `distinct_id` of an `$identify`. */
+    isIdentified: integer("is_identified", { mode: "boolean" }).notNull().default(false),
+    /** The id that claims this one; null while none does. */
+    claimedBy: text("claimed_by"),
+    claimedVia: text("claimed_via", { enum: ["identify", "alias"] }),
+    claimedAtMs: integer("claimed_at_ms"),
+    /** Whether the claim was sent with a secret key. */
+    claimIsVerified: integer("claim_is_verified", { mode: "boolean" }).notNull().default(false),
+    /** Grows by one with every change of the claim: what a write compares that was planned on it. */
+    claimVersion: integer("claim_version").notNull().default(0),
   },
   (t) => [
     primaryKey({ columns: [t.environmentId, t.distinctId] }),
-    index("person_distinct_ids_person").on(t.environmentId, t.personId).where(sql`person_id IS NOT NULL`),
+    index("distinct_ids_claimed_by").on(t.environmentId, t.claimedBy).where(sql`claimed_by IS NOT NULL`),
+    check("distinct_ids_claimed_by_another", sql`${t.claimedBy} <> ${t.distinctId}`),
+    check(
+      "distinct_ids_claim_whole",
+      sql`iif(${t.claimedBy} IS NULL, ${t.claimedVia} IS NULL AND ${t.claimedAtMs} IS NULL AND ${t.claimIsVerified} = 0, ${t.claimedVia} IN ('identify', 'alias') AND ${t.claimedAtMs} IS NOT NULL)`,
+    ),
   ],
+);
+
+/** What events `$set` of a distinct id. A table of its own, so that an event that sets nothing rewrites nothing large. */
+export const idProperties = sqliteTable(
+  "id_properties",
+  {
+    environmentId: integer("environment_id").notNull(),
+    distinctId: text("distinct_id").notNull(),
+    /** JSON object. */
+    properties: text("properties").notNull(),
+    /** Grows by one with every change: what a write compares that was planned on it. */
+    version: integer("version").notNull().default(1),
+  },
+  (t) => [primaryKey({ columns: [t.environmentId, t.distinctId] })],
 );
 
 export const analyticsEvents = sqliteTable(
@@ -324,6 +343,8 @@ export const analyticsEvents = sqliteTable(
     event: text("event").notNull(),
     timestampMs: integer("timestamp_ms").notNull(),
     receivedAtMs: integer("received_at_ms").notNull(),
+    /** Whether it was sent with a secret key. */
+    isVerified: integer("is_verified", { mode: "boolean" }).notNull().default(false),
     /** JSON object, as it came. */
     properties: text("properties").notNull(),
   },
@@ -348,11 +369,14 @@ export const consentLog = sqliteTable(
     noticeVersion: text("notice_version"),
     source: text("source"),
     gpc: integer("gpc", { mode: "boolean" }),
+    /** Whether it was given with a user token: then its id is a user (P2). */
+    isByUser: integer("is_by_user", { mode: "boolean" }).notNull().default(false),
     occurredAtMs: integer("occurred_at_ms").notNull(),
     receivedAtMs: integer("received_at_ms").notNull(),
   },
   (t) => [
     primaryKey({ columns: [t.environmentId, t.distinctId, t.seq] }),
+    index("consent_log_by_user").on(t.environmentId, t.distinctId).where(sql`is_by_user = 1`),
     check("consent_log_decision", sql`${t.decision} IN ('granted', 'denied', 'withdrawn')`),
   ],
 );

@@ -24,11 +24,18 @@ const exportedBalance = balance
   })
   .meta({ id: "ExportedBalance" });
 
-const exportedDistinctId = z.strictObject({
-  distinctId: z.string(),
-  linkedAt: time.nullable(),
-  via: z.string().nullable().describe("What linked it: `capture`, `identify`, `alias` or `merge`."),
-});
+const exportedDistinctId = z
+  .strictObject({
+    distinctId: z.string(),
+    linkedAt: time.describe("When it was linked; of the id that was asked for, when it was first seen."),
+    via: z.enum(["identify", "alias"]).nullable().describe("What linked it; null for the id that was asked for."),
+    claimedBy: z
+      .string()
+      .nullable()
+      .describe("Which of the person's ids it was linked to; null for the one asked for."),
+    isVerified: z.boolean().describe("Whether it was linked with a secret key. A publishable key's word is no proof."),
+  })
+  .meta({ id: "ExportedDistinctId" });
 
 const exportMotion = z
   .strictObject({
@@ -42,9 +49,16 @@ const exportMotion = z
 
 const exportedPerson = z
   .strictObject({
-    personId: z.string().nullable().describe("Null for somebody of whom only credits, usage or consents are held."),
-    distinctIds: z.array(exportedDistinctId).describe("In the order in which they were linked."),
-    properties,
+    personId: z
+      .string()
+      .nullable()
+      .describe(
+        "The same for the same id, always. Null for somebody of whom only credits, usage or consents are held.",
+      ),
+    distinctIds: z
+      .array(exportedDistinctId)
+      .describe("The id that was asked for, then those that were linked to it, and to those: the nearest first."),
+    properties: properties.describe("The asked id's own; what it has none of by a name, from the nearest linked id."),
     createdAt: time.nullable(),
     lastSeenAt: time.nullable(),
     isIdentified: z.boolean(),
@@ -63,6 +77,9 @@ const analyticsEntry = z
     distinctId: z.string(),
     timestamp: time,
     receivedAt: time,
+    isVerified: z
+      .boolean()
+      .describe("Whether it was sent with a secret key. A publishable key may say anything of anybody."),
     properties,
   })
   .meta({ id: "AnalyticsEvent" });

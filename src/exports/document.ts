@@ -4,19 +4,18 @@ import type { Subject } from "./audit.ts";
 import { areAll, balancePieces } from "./balances.ts";
 import { entryPieces, isWhole } from "./entries.ts";
 import { LISTS, type ListName } from "./lists.ts";
-import { firstIdsMax, type Snapshot } from "./snapshot.ts";
+import { personHead } from "./person-head.ts";
+import type { Snapshot } from "./snapshot.ts";
 
 /** Whether anything is held about the person. That somebody asked before is nothing (P8). */
-function isHeld({ person, bounds }: Snapshot): boolean {
-  return person !== null || [bounds.ledger, bounds.metering, bounds.consent].some((list) => list.length > 0);
+function isHeld({ isPerson, bounds }: Snapshot): boolean {
+  return isPerson || [bounds.ledger, bounds.metering, bounds.consent].some((list) => list.length > 0);
 }
 
 /** Whether the snapshot's first rows are all rows: then `documentPieces` asks the database nothing more. */
 export function isSmall(snapshot: Snapshot): boolean {
-  const { bounds, first, firstBalances, ids } = snapshot;
-  return (
-    ids.length <= firstIdsMax && areAll(firstBalances) && LISTS.every((name) => isWhole(bounds[name], first[name]))
-  );
+  const { bounds, first, firstBalances, firstIds, ids } = snapshot;
+  return ids.length === firstIds && areAll(firstBalances) && LISTS.every((name) => isWhole(bounds[name], first[name]));
 }
 
 /** Joins pieces of a list by the commas between them. */
@@ -47,8 +46,9 @@ export async function* documentPieces(
   const head = JSON.stringify({ format: "json", exportedAt: iso(exportedAtMs), appId, mode, distinctId });
   yield utf8(`${head.slice(0, -1)},"person":`);
   if (isHeld(snapshot)) {
-    yield utf8(`${personHead(snapshot)},"credits":{"balances":[`);
-    const idsRead = new Set(snapshot.ids.slice(0, firstIdsMax).map((row) => row.distinctId));
+    yield* personHead(snapshot);
+    yield utf8(',"credits":{"balances":[');
+    const idsRead = new Set(snapshot.ids.slice(0, snapshot.firstIds).map((row) => row.distinctId));
     yield* separated(balancePieces(reading, bounds.ledger, snapshot.firstBalances, idsRead, exportedAtMs));
     yield utf8('],"ledger":[');
     yield* list("ledger");
@@ -64,24 +64,4 @@ export async function* documentPieces(
   yield* list("metering");
   yield utf8(']},"consentLog":[');
   yield* list("consent");
-}
-
-/** The person up to its credits. Properties go in as they are stored: parsing them could lose what they say. */
-function personHead({ person, ids }: Snapshot): string {
-  if (person === null) {
-    return '{"personId":null,"distinctIds":[],"properties":{},"createdAt":null,"lastSeenAt":null,"isIdentified":false';
-  }
-  const asLinked = ids.toSorted((a, b) => (a.linkedAtMs ?? 0) - (b.linkedAtMs ?? 0));
-  const distinctIds = asLinked.map(({ distinctId, via, linkedAtMs }) => ({
-    distinctId,
-    linkedAt: linkedAtMs === null ? null : iso(linkedAtMs),
-    via,
-  }));
-  const before = JSON.stringify({ personId: person.id, distinctIds });
-  const after = JSON.stringify({
-    createdAt: iso(person.createdAtMs),
-    lastSeenAt: iso(person.lastSeenAtMs),
-    isIdentified: person.isIdentified,
-  });
-  return `${before.slice(0, -1)},"properties":${person.properties},${after.slice(1, -1)}`;
 }

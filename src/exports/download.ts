@@ -1,4 +1,5 @@
 import { countActivity } from "../activity/count.ts";
+import { all } from "../db/sql.ts";
 import { PurserError } from "../errors.ts";
 import { sha256 } from "../lib/hash.ts";
 import type { Utf8 } from "../lib/utf8.ts";
@@ -21,6 +22,15 @@ function invalidToken(): PurserError {
   return new PurserError("invalid_or_expired_token", "The link is not valid, or no longer; ask for a new one.");
 }
 
+/** What cannot be exported whole is refused before its first byte. Trying again does not help. */
+function tooLarge(): PurserError {
+  const message = "More is held about this person than one download can carry; README.md says how much that is.";
+  return new PurserError("export_unavailable", message, {
+    details: { reason: "too_large" },
+    fault: "export_too_large",
+  });
+}
+
 /** What a link's token says. Reads nothing. Throws `export_unavailable`, `invalid_or_expired_token`. */
 export async function verifyLink(ctx: RootCtx, token: string | null): Promise<ExportClaims> {
   const secrets = exportSecrets(ctx);
@@ -40,6 +50,10 @@ export async function download(ctx: RootCtx, token: string | null): Promise<Down
   const snapshot = await takeSnapshot(ctx.db, subject, note.row("opened"));
   // A token that is signed well names an application that was there; it is not any more.
   if (snapshot === null) throw invalidToken();
+  if (snapshot === "too large") {
+    await note.write("failed");
+    throw tooLarge();
+  }
   countActivity(snapshot.reading.environmentId, "opened", ctx.now());
   const pieces = documentPieces(subject, snapshot, ctx.now());
   if (!isSmall(snapshot)) return streamed(pieces, note);
@@ -67,7 +81,7 @@ async function auditor(ctx: RootCtx, subject: Subject, token: string) {
     keyId: null,
     occurredAtMs: ctx.now(),
   });
-  return { row, write: async (action: AuditRow["action"]) => void (await audited(ctx.db, subject, row(action))) };
+  return { row, write: async (action: AuditRow["action"]) => void (await all(ctx.db, audited(subject, row(action)))) };
 }
 
 /** Runs one piece ahead of its reader: while a page is being sent, the next is being read. */

@@ -1,17 +1,15 @@
-import { type SQL, sql } from "drizzle-orm";
-import { rows } from "../db/statement.ts";
+import { arrays, fragment, type Statement, statement } from "../db/sql.ts";
 import { assert } from "../lib/assert.ts";
 import { type Utf8, utf8 } from "../lib/utf8.ts";
-import { type List, type ListName, lists } from "./lists.ts";
+import type { Asked } from "../people/person-walk.ts";
+import { isOwnedSql, LISTS, type List, type ListName, lists, ownersOfSpans } from "./lists.ts";
 import { advance, type EntryRow, nextSpans, type Place, type Span, start } from "./place.ts";
-import type { Bound, Reading } from "./reading.ts";
+import { type Bound, isStillThere, type Reading, type StillThere, stillThere } from "./reading.ts";
 
 const PAGE_ROWS_MAX = 2_000;
 const PAGE_BYTES = 1_500_000;
 /** What a page may weigh when its rows are heavier than those before it. */
 const PAGE_BYTES_MAX = 8_000_000;
-/** D1 answers 1,000 queries to one request: a list of more pages than this gets larger ones. */
-const PAGES_MAX = 600;
 
 /** What a list's first rows, read with the snapshot, are limited to. */
 const FIRST_ROWS_MAX = PAGE_ROWS_MAX;
@@ -19,50 +17,64 @@ const FIRST_BODY_BYTES_MAX = 4_096;
 
 const isReadWhole = "every row that the snapshot counted is there";
 
-/** A row's seq, its JSON (or the weight of what is too heavy to come along), and its place in `orderedBy`. */
-function selection({ orderedBy, head, body, bodyBytes }: List, bodyBytesMax: number): SQL {
-  const position = orderedBy === null ? "" : `, t.${orderedBy} AS position`;
-  const text = `iif(${bodyBytes} > ${bodyBytesMax}, ${bodyBytes}, ${head} || ${body} || '}')`;
-  return sql.raw(`SELECT t.seq AS seq, ${text} AS text${position}`);
-}
+export type FirstRow = { readonly seq: number; readonly text: string | number; readonly position?: number };
+type PageRow = [seq: number, text: string | number, position: number];
+type HeavyRow = [head: string, body: string];
+type Spans = StillThere & { spans: string };
 
-/** The first rows of a list for the ids that `ids` (environment_id, distinct_id) yields, in its order. */
-export function firstEntries(db: Reading["db"], name: ListName, ids: SQL) {
-  const list = lists[name];
-  return rows<{ seq: number; text: string | number; position?: number }>(
-    db,
-    sql`${selection(list, FIRST_BODY_BYTES_MAX)}
-    FROM (${ids}) AS i CROSS JOIN ${sql.raw(list.table)} AS t
-    WHERE t.environment_id = i.environment_id AND t.${sql.raw(list.idColumn)} = i.distinct_id
-    LIMIT ${sql.raw(`${FIRST_ROWS_MAX}`)}`,
-  );
+/** A row's seq, its JSON (or the weight of what is too heavy to come along), and its place in `orderedBy`. */
+function selection({ orderedBy, head, body, bodyBytes }: List, bodyBytesMax: string): string {
+  const position = orderedBy === null ? "" : `, t.${orderedBy} AS position`;
+  return `SELECT t.seq AS seq, iif(${bodyBytes} > ${bodyBytesMax}, ${bodyBytes}, ${head} || ${body} || '}') AS text${position}`;
 }
 
 /**
- * The rows of spans, in their order: nested loops over clustered keys need no sort. Nothing comes when the person is gone,
- * since the ids that were theirs may be somebody else's by now.
+ * The rows of spans, in their order: nested loops over clustered keys need no sort. Nothing comes when the person is gone.
  */
-function ofSpans({ environmentId, isStillThere }: Reading, list: List, spans: readonly Span[], seqs: string): SQL {
-  return sql`
-    FROM json_each(${JSON.stringify(spans)}) AS span CROSS JOIN ${sql.raw(list.table)} AS t
-    WHERE t.environment_id = ${environmentId} AND t.${sql.raw(list.idColumn)} = span.value ->> 0
-      AND ${sql.raw(seqs)} AND ${isStillThere}`;
+const ofSpans = (list: List, seqs: string): string => fragment`
+  FROM ${ownersOfSpans} CROSS JOIN ${list.table} AS t
+  WHERE ${isOwnedSql(list, ":environmentId")} AND ${seqs} AND ${isStillThere}`;
+
+function pageStatement(list: List) {
+  const seqs =
+    list.orderedBy === null
+      ? "t.seq > owner.value ->> 1 AND t.seq <= owner.value ->> 2"
+      : `(t.${list.orderedBy}, t.seq) > (owner.value ->> 3, owner.value ->> 1) AND t.seq <= owner.value ->> 2`;
+  return statement<Spans & { bodyBytesMax: number; count: number }, PageRow>`
+    ${selection(list, ":bodyBytesMax")} ${ofSpans(list, seqs)} LIMIT CAST(:count AS INTEGER)`;
+}
+
+function heavyStatement(list: List) {
+  const seqs = `t.seq = owner.value ->> 2${list.orderedBy === null ? "" : ` AND t.${list.orderedBy} = owner.value ->> 3`}`;
+  // Two columns: D1 holds 2 MB in one value, and a body may come near to that by itself.
+  return statement<Spans, HeavyRow>`SELECT ${list.head} AS head, ${list.body} AS body ${ofSpans(list, seqs)}`;
+}
+
+const ofEach = <Made>(make: (list: List) => Made) =>
+  // Made of all of LISTS, so that it has every name.
+  Object.fromEntries(LISTS.map((name) => [name, make(lists[name])])) as Record<ListName, Made>;
+
+const pageStatements = ofEach(pageStatement);
+const heavyStatements = ofEach(heavyStatement);
+
+/** The first rows of a list for the ids of the walk, in its order. */
+export function firstEntries(name: ListName, walk: string, asked: Asked): Statement<FirstRow> {
+  const list = lists[name];
+  return statement<Asked, FirstRow>`${walk} ${selection(list, `${FIRST_BODY_BYTES_MAX}`)}
+    FROM person AS owner CROSS JOIN ${list.table} AS t
+    WHERE ${isOwnedSql(list, "owner.environment_id")}
+    LIMIT ${`${FIRST_ROWS_MAX}`}`(asked);
 }
 
 async function readPage(
   reading: Reading,
-  list: List,
+  name: ListName,
   { spans, count }: { readonly spans: readonly Span[]; readonly count: number },
   bodyBytesMax: number,
 ): Promise<EntryRow[]> {
-  const seqs =
-    list.orderedBy === null
-      ? "t.seq > span.value ->> 1 AND t.seq <= span.value ->> 2"
-      : `(t.${list.orderedBy}, t.seq) > (span.value ->> 3, span.value ->> 1) AND t.seq <= span.value ->> 2`;
+  const values = { ...stillThere(reading), spans: JSON.stringify(spans), bodyBytesMax, count };
   // Arrays: an object for each row, its keys repeated in D1's answer, costs a quarter of the whole export.
-  const page = await reading.db.values<[number, string | number, number]>(
-    sql`${selection(list, bodyBytesMax)} ${ofSpans(reading, list, spans, seqs)} LIMIT ${count}`,
-  );
+  const page = await arrays(reading.db, pageStatements[name](values));
   assert(page.length === count, isReadWhole);
   return page;
 }
@@ -70,7 +82,7 @@ async function readPage(
 /** The next of these rows that were too heavy to come along, as many as make a page. */
 async function readHeavy(
   reading: Reading,
-  list: List,
+  name: ListName,
   page: readonly EntryRow[],
   ids: readonly string[],
 ): Promise<string[]> {
@@ -82,10 +94,9 @@ async function readHeavy(
     if (spans.length > 0 && bytes > PAGE_BYTES) break;
     spans.push([ids[index] ?? "", seq - 1, seq, position]);
   }
-  const seqs = `t.seq = span.value ->> 2${list.orderedBy === null ? "" : ` AND t.${list.orderedBy} = span.value ->> 3`}`;
-  // Two columns: D1 holds 2 MB in one value, and a body may come near to that by itself.
-  const found = await reading.db.values<[string, string]>(
-    sql`SELECT ${sql.raw(list.head)} AS head, ${sql.raw(list.body)} AS body ${ofSpans(reading, list, spans, seqs)}`,
+  const found = await arrays(
+    reading.db,
+    heavyStatements[name]({ ...stillThere(reading), spans: JSON.stringify(spans) }),
   );
   assert(found.length === spans.length, isReadWhole);
   return found.map(([head, body]) => `${head}${body}}`);
@@ -97,7 +108,7 @@ async function readHeavy(
  */
 async function* pagePieces(
   reading: Reading,
-  list: List,
+  name: ListName,
   page: EntryRow[],
   ids: readonly string[],
 ): AsyncGenerator<Utf8> {
@@ -111,7 +122,7 @@ async function* pagePieces(
     assert(typeof text === "number", "an entry has all of its text");
     if (heavy.length === 0) {
       if (texts.length > 0) yield utf8(texts.splice(0).join(","));
-      heavy = await readHeavy(reading, list, page.slice(index), ids.slice(index));
+      heavy = await readHeavy(reading, name, page.slice(index), ids.slice(index));
     }
     texts.push(heavy.shift() ?? "");
   }
@@ -119,14 +130,13 @@ async function* pagePieces(
   if (texts.length > 0) yield utf8(texts.splice(0).join(","));
 }
 
-/** As many rows as will weigh a page's bytes, if they are like those of the page before; more where `total` asks for it. */
-function rowsOfNextPage(page: readonly EntryRow[], total: number): number {
+/** As many rows as will weigh a page's bytes, if they are like those of the page before; more where the budget asks for it. */
+function rowsOfNextPage(page: readonly EntryRow[], pageRowsMin: number): number {
   let bytes = 1;
   for (const [, text] of page) bytes += typeof text === "string" ? text.length : text;
   const rowsOf = (weight: number) => Math.floor((weight * Math.max(page.length, 1)) / bytes);
-  const rowsMax = Math.max(PAGE_ROWS_MAX, Math.ceil(total / PAGES_MAX));
-  const fair = Math.min(Math.ceil(total / PAGES_MAX), rowsOf(PAGE_BYTES_MAX / 2));
-  return Math.max(1, fair, Math.min(rowsMax, rowsOf(PAGE_BYTES)));
+  const fair = Math.min(pageRowsMin, rowsOf(PAGE_BYTES_MAX / 2));
+  return Math.max(1, fair, Math.min(Math.max(PAGE_ROWS_MAX, pageRowsMin), rowsOf(PAGE_BYTES)));
 }
 
 const totalOf = (bounds: readonly Bound[]): number => bounds.reduce((sum, bound) => sum + bound.last, 0);
@@ -146,15 +156,13 @@ export async function* entryPieces(
   bounds: readonly Bound[],
   first: EntryRow[],
 ): AsyncGenerator<Utf8> {
-  const list = lists[name];
   const place: Place = start();
-  const total = totalOf(bounds);
   let page = first;
   for (;;) {
-    const rowsMax = rowsOfNextPage(page, total);
-    yield* pagePieces(reading, list, page, advance(bounds, place, page));
+    const rowsMax = rowsOfNextPage(page, reading.pageRowsMin);
+    yield* pagePieces(reading, name, page, advance(bounds, place, page));
     const next = nextSpans(bounds, place, rowsMax);
     if (next.count === 0) return;
-    page = await readPage(reading, list, next, Math.floor(PAGE_BYTES_MAX / rowsMax));
+    page = await readPage(reading, name, next, Math.floor(PAGE_BYTES_MAX / rowsMax));
   }
 }

@@ -8,8 +8,8 @@ export type ListName = (typeof LISTS)[number];
 
 export interface List {
   readonly table: string;
-  /** The column that holds the distinct id. */
-  readonly idColumn: "distinct_id" | "user_id";
+  /** Whether its rows are the distinct id's own, or those of the account of that name. */
+  readonly keyedBy: "distinct_id" | "account";
   /** The column that orders an id's rows before `seq` does, where there is one. */
   readonly orderedBy: "occurred_by_ms" | null;
   /** An entry's JSON up to its last value. */
@@ -19,6 +19,19 @@ export interface List {
   /** How long it is, told without reading it. */
   readonly bodyBytes: string;
 }
+
+/** SQL: the account of an id, where it has one. */
+export const accountSql = (environmentId: string): string =>
+  `(SELECT a.id FROM accounts AS a WHERE a.environment_id = ${environmentId} AND a.user_id = owner.distinct_id)`;
+
+/** SQL: whether a row `t` is of the id `owner.distinct_id`. */
+export function isOwnedSql({ keyedBy }: Pick<List, "keyedBy">, environmentId: string): string {
+  if (keyedBy === "account") return `t.account_id = ${accountSql(environmentId)}`;
+  return `t.environment_id = ${environmentId} AND t.distinct_id = owner.distinct_id`;
+}
+
+/** SQL: the ids that `:spans` asks for, as `owner`, each with its span as `value`. */
+export const ownersOfSpans = "(SELECT value, value ->> 0 AS distinct_id FROM json_each(:spans)) AS owner";
 
 const text = (column: string): string => `json_quote(t.${column})`;
 
@@ -52,7 +65,7 @@ const endingIn = (head: string, name: string): string => `${head} || ',"${name}"
 export const lists: Readonly<Record<ListName, List>> = {
   analytics: {
     table: "analytics_events",
-    idColumn: "distinct_id",
+    keyedBy: "distinct_id",
     orderedBy: null,
     head: endingIn(
       fields([
@@ -61,6 +74,7 @@ export const lists: Readonly<Record<ListName, List>> = {
         ["distinctId", text("distinct_id")],
         ["timestamp", time("timestamp_ms")],
         ["receivedAt", time("received_at_ms")],
+        ["isVerified", "iif(t.is_verified = 1, 'true', 'false')"],
       ]),
       "properties",
     ),
@@ -69,12 +83,12 @@ export const lists: Readonly<Record<ListName, List>> = {
   },
   metering: {
     table: "usage_events",
-    idColumn: "user_id",
+    keyedBy: "account",
     orderedBy: "occurred_by_ms",
     head: endingIn(
       fields([
         ["eventId", text("event_id")],
-        ["userId", text("user_id")],
+        ["userId", "json_quote(owner.distinct_id)"],
         ["event", text("event")],
         ["model", text("model")],
         [
@@ -91,7 +105,7 @@ export const lists: Readonly<Record<ListName, List>> = {
   },
   ledger: {
     table: "credit_ledger",
-    idColumn: "user_id",
+    keyedBy: "account",
     orderedBy: null,
     head: endingIn(
       fields([
@@ -115,7 +129,7 @@ export const lists: Readonly<Record<ListName, List>> = {
   },
   consent: {
     table: "consent_log",
-    idColumn: "distinct_id",
+    keyedBy: "distinct_id",
     orderedBy: null,
     head: endingIn(
       fields([
@@ -136,7 +150,7 @@ export const lists: Readonly<Record<ListName, List>> = {
   },
   exports: {
     table: "export_audit",
-    idColumn: "distinct_id",
+    keyedBy: "distinct_id",
     orderedBy: null,
     head: endingIn(
       fields([

@@ -1,10 +1,11 @@
 import { countActivity } from "../activity/count.ts";
+import { all } from "../db/sql.ts";
 import { PurserError } from "../errors.ts";
 import { sha256 } from "../lib/hash.ts";
 import { iso } from "../lib/time.ts";
 import type { Ctx, RootCtx } from "../runtime.ts";
 import type { ExportPersonOutput } from "./answers.ts";
-import { audited } from "./audit.ts";
+import { type AuditRow, audited } from "./audit.ts";
 import type { ExportPersonInput } from "./schemas.ts";
 import { type ExportSecrets, signToken, tokenLifeMs } from "./token.ts";
 
@@ -21,17 +22,14 @@ export async function mint(
   const nowMs = ctx.now();
   const expiresAt = iso(nowMs + tokenLifeMs);
   const token = await signToken({ appId, mode, distinctId, expiresAt }, secrets.current);
-  await audited(
-    ctx.db,
-    { appId, mode, distinctId },
-    {
-      id: ctx.newId("exp_"),
-      action: "minted",
-      tokenHash: await sha256(token),
-      keyId: ctx.caller.kind === "secret" ? ctx.caller.keyId : null,
-      occurredAtMs: nowMs,
-    },
-  );
+  const row: AuditRow = {
+    id: ctx.newId("exp_"),
+    action: "minted",
+    tokenHash: await sha256(token),
+    keyId: ctx.caller.kind === "secret" ? ctx.caller.keyId : null,
+    occurredAtMs: nowMs,
+  };
+  await all(ctx.db, audited({ appId, mode, distinctId }, row));
   countActivity(ctx.environment.id, "minted", nowMs);
   return { downloadUrl: `${origin}/api/v1/export-download?token=${token}`, expiresAt, format: "json" };
 }

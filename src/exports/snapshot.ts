@@ -1,137 +1,151 @@
-import { type SQL, sql } from "drizzle-orm";
 import type { Db } from "../db/client.ts";
-import { persons } from "../db/schema.ts";
-import { rows } from "../db/statement.ts";
-import { assert } from "../lib/assert.ts";
+import { batch, fragment, statement } from "../db/sql.ts";
+import { type Asked, claimCountsSql, personWalk } from "../people/person-walk.ts";
 import { type AuditRow, audited, type Subject } from "./audit.ts";
 import { type BalancePageRow, firstBalances } from "./balances.ts";
-import { firstEntries } from "./entries.ts";
+import { pageRowsMin } from "./budget.ts";
+import { type FirstRow, firstEntries } from "./entries.ts";
 import type { ListName } from "./lists.ts";
 import type { EntryRow } from "./place.ts";
-import { type Bound, columnsOf, type Reading } from "./reading.ts";
+import type { Bound, Reading } from "./reading.ts";
 
-interface IdRow {
+/** An id of the person, and how far each of its lists reached; null where it has no row. */
+export interface IdRow {
   readonly distinctId: string;
-  readonly via: string | null;
-  readonly linkedAtMs: number | null;
-  /** How far each of its lists reached; null where it has no row. */
+  /** Null where the id has no record: it never sent an event, nor is it linked. */
+  readonly firstSeenAtMs: number | null;
+  readonly lastSeenAtMs: number;
+  readonly isSender: 0 | 1;
+  readonly isIdentified: 0 | 1;
+  readonly claimedBy: string | null;
+  readonly via: "identify" | "alias" | null;
+  readonly claimedAtMs: number | null;
+  readonly isVerified: 0 | 1;
+  readonly analyticsBytes: number | null;
   readonly analytics: number | null;
   readonly metering: number | null;
   readonly ledger: number | null;
   readonly consent: number | null;
   readonly exports: number | null;
 }
-
-type PersonRow = typeof persons.$inferSelect;
+/** `isClaimed` is told of the id that was asked for alone: whether somebody claims it, and the claim counts. */
+type IdAnswer = IdRow & { readonly environmentId: number; readonly isClaimed: 0 | 1 };
 
 /** One moment of a person: all that can change, how far each append-only list reached, and the first rows of each. */
 export interface Snapshot {
   readonly reading: Reading;
-  /** Null when the id that was asked for belongs to nobody. */
-  readonly person: PersonRow | null;
-  /** The person's ids in their own order; the id that was asked for alone where no person is known. */
+  /** Whether the id that was asked for is a person's (P3); else its events are anonymous, and are left out. */
+  readonly isPerson: boolean;
+  /** The id that was asked for, then what it claims, the nearest first. */
   readonly ids: readonly IdRow[];
+  /** The properties of those ids that have some, in the same order, as JSON objects. */
+  readonly properties: readonly string[];
   readonly bounds: Readonly<Record<ListName, readonly Bound[]>>;
   readonly first: Readonly<Record<ListName, EntryRow[]>>;
   readonly firstBalances: readonly BalancePageRow[];
+  /** How many of the ids had their first rows read. */
+  readonly firstIds: number;
 }
 
 /** Of how many ids the first rows are read with the snapshot: each costs a row in every list's statement. */
-export const firstIdsMax = 32;
+const FIRST_IDS_MAX = 32;
+/** What an isolate's memory holds beside a page. */
+const IDS_MAX = 50_000;
+const PROPERTIES_BYTES_MAX = 16_000_000;
 
-/**
- * The application, the id that was asked for if it belongs to a person, and that person's ids. The index is named: left
- * to itself, the planner may read every id of the application.
- */
-const fromIds = ({ appId, mode, distinctId }: Subject): SQL => sql`
-  FROM environments AS e
-  LEFT JOIN person_distinct_ids AS asked
-    ON asked.environment_id = e.id AND asked.distinct_id = ${distinctId} AND asked.person_id IS NOT NULL
-  LEFT JOIN person_distinct_ids AS d INDEXED BY person_distinct_ids_person
-    ON d.environment_id = asked.environment_id AND d.person_id = asked.person_id
-  WHERE e.app_id = ${appId} AND e.mode = ${mode}`;
+const firstWalk = personWalk(FIRST_IDS_MAX + 1, FIRST_IDS_MAX);
+const walk = personWalk(IDS_MAX + 1);
 
-function idsStatement(db: Db, subject: Subject) {
-  const last = (table: string, idColumn: string, order = "seq DESC"): SQL => sql`(
-    SELECT seq FROM ${sql.raw(table)}
-    WHERE environment_id = e.id AND ${sql.raw(idColumn)} = coalesce(d.distinct_id, ${subject.distinctId})
-    ORDER BY ${sql.raw(order)} LIMIT 1)`;
-  return rows<IdRow>(
-    db,
-    sql`SELECT coalesce(d.distinct_id, ${subject.distinctId}) AS distinctId, d.via AS via, d.linked_at_ms AS linkedAtMs,
-      d.event_count AS analytics,
-      ${last("usage_events", "user_id", "occurred_by_ms DESC, seq DESC")} AS metering,
-      ${last("credit_ledger", "user_id")} AS ledger,
-      ${last("consent_log", "distinct_id")} AS consent,
-      ${last("export_audit", "distinct_id")} AS exports
-    ${fromIds(subject)}
-    ORDER BY d.distinct_id`,
-  );
-}
+const findFirstIds = statement<
+  Asked,
+  { distinctId: string }
+>`${firstWalk} SELECT distinct_id AS distinctId FROM person`;
 
-function headStatement(db: Db, { appId, mode, distinctId }: Subject) {
-  return rows<{ environment: number; personId: string | null } & PersonRow>(
-    db,
-    sql`SELECT e.id AS environment, asked.person_id AS personId, ${columnsOf(persons, "p")}
-    FROM environments AS e
-    LEFT JOIN person_distinct_ids AS asked ON asked.environment_id = e.id AND asked.distinct_id = ${distinctId}
-    LEFT JOIN persons AS p ON p.environment_id = asked.environment_id AND p.id = asked.person_id
-    WHERE e.app_id = ${appId} AND e.mode = ${mode}`,
-  );
-}
+const last = (table: string): string => fragment`(
+    SELECT seq FROM ${table} WHERE environment_id = i.environment_id AND distinct_id = i.distinct_id
+    ORDER BY seq DESC LIMIT 1)`;
+const lastOfAccount = (table: string, order = "seq DESC"): string => fragment`(
+    SELECT seq FROM ${table} WHERE account_id = a.id ORDER BY ${order} LIMIT 1)`;
+
+const findIds = statement<Asked, IdAnswer>`${walk}
+  SELECT i.environment_id AS environmentId, i.distinct_id AS distinctId, d.first_seen_at_ms AS firstSeenAtMs,
+    d.last_seen_at_ms AS lastSeenAtMs, d.is_sender AS isSender, d.is_identified AS isIdentified,
+    d.claimed_by AS claimedBy, d.claimed_via AS via, d.claimed_at_ms AS claimedAtMs, d.claim_is_verified AS isVerified,
+    iif(i.distinct_id = :distinctId AND d.claimed_by IS NOT NULL, ${claimCountsSql("d")}, 0) AS isClaimed,
+    d.event_bytes AS analyticsBytes, d.event_count AS analytics,
+    ${lastOfAccount("usage_events", "occurred_by_ms DESC, seq DESC")} AS metering,
+    ${lastOfAccount("credit_ledger")} AS ledger,
+    ${last("consent_log")} AS consent,
+    ${last("export_audit")} AS exports
+  FROM person AS i
+  LEFT JOIN distinct_ids AS d ON d.environment_id = i.environment_id AND d.distinct_id = i.distinct_id
+  LEFT JOIN accounts AS a ON a.environment_id = i.environment_id AND a.user_id = i.distinct_id`;
+
+/** What would not fit comes as null. */
+const findProperties = statement<Asked, { properties: string | null }>`${walk}
+  SELECT iif(s.bytes <= ${`${PROPERTIES_BYTES_MAX}`}, (SELECT properties FROM id_properties WHERE rowid = s.id), NULL)
+    AS properties
+  FROM (
+    SELECT p.rowid AS id, sum(octet_length(p.properties)) OVER (ROWS UNBOUNDED PRECEDING) AS bytes
+    FROM person AS i CROSS JOIN id_properties AS p
+    WHERE p.environment_id = i.environment_id AND p.distinct_id = i.distinct_id
+  ) AS s`;
 
 /**
  * Notes the opening in the audit and takes the snapshot: one batch, which D1 runs alone. Null when there is no such
- * application, in which case nothing is noted.
+ * application, in which case nothing is noted; "too large" when no download could carry the person's data.
  */
-export async function takeSnapshot(db: Db, subject: Subject, opened: AuditRow): Promise<Snapshot | null> {
-  const ids = sql`SELECT e.id AS environment_id, coalesce(d.distinct_id, ${subject.distinctId}) AS distinct_id
-    ${fromIds(subject)} ORDER BY d.distinct_id LIMIT ${sql.raw(`${firstIdsMax}`)}`;
-  // Analytics of an id that belongs to nobody are anonymous: never exported.
-  const linkedIds = sql`SELECT e.id AS environment_id, d.distinct_id AS distinct_id
-    ${fromIds(subject)} AND d.distinct_id IS NOT NULL ORDER BY d.distinct_id LIMIT ${sql.raw(`${firstIdsMax}`)}`;
-  const [, [head], idRows, ledger, exports, analytics, metering, consent, balances] = await db.batch([
-    audited(db, subject, opened),
-    headStatement(db, subject),
-    idsStatement(db, subject),
-    firstEntries(db, "ledger", ids),
-    firstEntries(db, "exports", ids),
-    firstEntries(db, "analytics", linkedIds),
-    firstEntries(db, "metering", ids),
-    firstEntries(db, "consent", ids),
-    firstBalances(db, ids),
+export async function takeSnapshot(db: Db, subject: Subject, opened: AuditRow): Promise<Snapshot | "too large" | null> {
+  const { appId, mode, distinctId } = subject;
+  const asked = { appId, mode, distinctId };
+  const [, firstIds, ids, properties, ledger, exports, analytics, metering, consent, balances] = await batch(db, [
+    audited(subject, opened),
+    findFirstIds(asked),
+    findIds(asked),
+    findProperties(asked),
+    firstEntries("ledger", firstWalk, asked),
+    firstEntries("exports", firstWalk, asked),
+    firstEntries("analytics", firstWalk, asked),
+    firstEntries("metering", firstWalk, asked),
+    firstEntries("consent", firstWalk, asked),
+    firstBalances(firstWalk, asked),
   ]);
-  if (head === undefined) return null;
-  assert(head.personId === null || head.id !== null, "an id is linked to a person that is there");
-  const person = head.personId === null ? null : { ...head, isIdentified: Boolean(head.isIdentified) };
-  const isStillThere =
-    person === null
-      ? sql`1`
-      : sql`EXISTS (SELECT 1 FROM person_distinct_ids WHERE environment_id = ${head.environment}
-          AND distinct_id = ${subject.distinctId} AND person_id IS NOT NULL)`;
+  const [own] = ids;
+  if (own === undefined) return null;
+  const texts = properties.flatMap((row) => row.properties ?? []);
+  if (ids.length > IDS_MAX || texts.length < properties.length) return "too large";
+  const isPerson = own.isSender === 1 || own.isClaimed === 1 || ids.length > 1;
+  const bounds = boundsOf(ids, isPerson);
+  const bytes = ids.reduce((sum, row) => sum + (row.analyticsBytes ?? 0), 0);
+  const rowsMin = pageRowsMin(bounds, bytes);
+  if (rowsMin === null) return "too large";
+  // Past an id that claims many, the first rows are other ids' than the lists go on with.
+  const areFirst = firstIds.every((row, index) => row.distinctId === ids[index]?.distinctId);
+  const firstOf = (name: ListName, rows: readonly FirstRow[]): EntryRow[] => {
+    const isOf = areFirst && bounds[name].length > 0;
+    return isOf ? rows.map((row) => [row.seq, row.text, row.position]) : [];
+  };
+  const { environmentId, firstSeenAtMs } = own;
   return {
-    reading: { db, environmentId: head.environment, isStillThere },
-    person,
-    ids: idRows,
-    bounds: boundsOf(idRows),
+    reading: { db, environmentId, distinctId, firstSeenAtMs, pageRowsMin: rowsMin },
+    isPerson,
+    ids,
+    properties: texts,
+    bounds,
     first: {
-      ledger: ledger.map(asEntry),
-      exports: exports.map(asEntry),
-      analytics: analytics.map(asEntry),
-      metering: metering.map(asEntry),
-      consent: consent.map(asEntry),
+      ledger: firstOf("ledger", ledger),
+      exports: firstOf("exports", exports),
+      analytics: firstOf("analytics", analytics),
+      metering: firstOf("metering", metering),
+      consent: firstOf("consent", consent),
     },
-    firstBalances: balances,
+    firstBalances: areFirst ? balances : [],
+    firstIds: areFirst ? firstIds.length : 0,
   };
 }
 
-const asEntry = (row: { seq: number; text: string | number; position?: number }): EntryRow => [
-  row.seq,
-  row.text,
-  row.position,
-];
-
-function boundsOf(ids: readonly IdRow[]): Snapshot["bounds"] {
+/** Analytics of an id that is nobody's are anonymous: never exported (P3). */
+function boundsOf(ids: readonly IdRow[], isPerson: boolean): Snapshot["bounds"] {
   const of = (name: ListName): Bound[] =>
     ids.flatMap((row) => {
       const last = row[name] ?? 0;
@@ -140,7 +154,7 @@ function boundsOf(ids: readonly IdRow[]): Snapshot["bounds"] {
   return {
     ledger: of("ledger"),
     exports: of("exports"),
-    analytics: of("analytics"),
+    analytics: isPerson ? of("analytics") : [],
     metering: of("metering"),
     consent: of("consent"),
   };

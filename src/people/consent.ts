@@ -1,44 +1,66 @@
-import { and, eq, sql } from "drizzle-orm";
 import { consentLog } from "../db/schema.ts";
-import { write } from "../db/statement.ts";
+import { allColumns, batch, select, statement } from "../db/sql.ts";
 import { assert } from "../lib/assert.ts";
 import { iso } from "../lib/time.ts";
 import type { Ctx } from "../runtime.ts";
 import type { ConsentEntry } from "./answers.ts";
 import type { ConsentInput } from "./schemas.ts";
 
-export type ConsentRow = typeof consentLog.$inferSelect;
+/** A row as SQLite stores it. */
+export type ConsentRow = Omit<typeof consentLog.$inferSelect, "gpc" | "isByUser"> & { readonly gpc: 0 | 1 | null };
+
+/** The columns of a `ConsentRow`. */
+export const consentColumns = (alias?: string): string => select(allColumns(consentLog), alias);
+
+type NewConsent = {
+  environmentId: number;
+  distinctId: string;
+  consentId: string;
+  purpose: string;
+  decision: string;
+  method: string | null;
+  noticeVersion: string | null;
+  source: string | null;
+  gpc: number | null;
+  isByUser: number;
+  occurredAtMs: number;
+  receivedAtMs: number;
+};
+
+const ofId = "environment_id = :environmentId AND distinct_id = :distinctId";
+
+const insertConsent = statement<NewConsent>`
+  INSERT INTO consent_log (
+    environment_id, distinct_id, seq, id, purpose, decision, method, notice_version, source, gpc, is_by_user,
+    occurred_at_ms, received_at_ms
+  )
+  SELECT CAST(:environmentId AS INTEGER), :distinctId,
+    1 + coalesce((SELECT seq FROM consent_log WHERE ${ofId} ORDER BY seq DESC LIMIT 1), 0), :consentId, :purpose,
+    :decision, :method, :noticeVersion, :source, CAST(:gpc AS INTEGER), CAST(:isByUser AS INTEGER),
+    CAST(:occurredAtMs AS INTEGER), CAST(:receivedAtMs AS INTEGER)
+  WHERE NOT EXISTS (SELECT 1 FROM consent_log WHERE ${ofId} AND id = :consentId)`;
+
+const findConsent = statement<{ environmentId: number; distinctId: string; consentId: string }, ConsentRow>`
+  SELECT ${consentColumns()} FROM consent_log WHERE ${ofId} AND id = :consentId`;
 
 /** Appends one decision to the consent log of a distinct id, known or not (P5). Nothing ever changes or removes it. */
 export async function recordConsent(ctx: Ctx, input: ConsentInput): Promise<ConsentEntry> {
-  const consentId = ctx.newId("con_");
   const receivedAtMs = ctx.now();
-  const entry = { ...input, consentId, receivedAtMs, occurredAtMs: input.occurredAt ?? receivedAtMs };
-  const ofId = and(
-    eq(consentLog.environmentId, ctx.environment.id),
-    eq(consentLog.distinctId, input.distinctId),
-    eq(consentLog.id, consentId),
-  );
-  const [, found] = await ctx.db.batch([
-    write(
-      ctx.db,
-      sql`
-      INSERT INTO consent_log (
-        environment_id, distinct_id, seq, id, purpose, decision, method, notice_version, source, gpc, occurred_at_ms,
-        received_at_ms
-      )
-      SELECT CAST(${ctx.environment.id} AS INTEGER), value ->> 'distinctId', 1 + coalesce((
-          SELECT seq FROM consent_log
-          WHERE environment_id = ${ctx.environment.id} AND distinct_id = ${input.distinctId} ORDER BY seq DESC LIMIT 1
-        ), 0), value ->> 'consentId', value ->> 'purpose', value ->> 'decision', value ->> 'method',
-        value ->> 'noticeVersion', value ->> 'source', value ->> 'gpc', value ->> 'occurredAtMs',
-        value ->> 'receivedAtMs'
-      FROM json_each(${JSON.stringify([entry])})
-      WHERE NOT EXISTS (SELECT 1 FROM consent_log WHERE ${ofId})`,
-    ),
-    ctx.db.select().from(consentLog).where(ofId),
-  ]);
-  const [row] = found;
+  const key = { environmentId: ctx.environment.id, distinctId: input.distinctId, consentId: ctx.newId("con_") };
+  const entry: NewConsent = {
+    ...key,
+    purpose: input.purpose,
+    decision: input.decision,
+    method: input.method ?? null,
+    noticeVersion: input.noticeVersion ?? null,
+    source: input.source ?? null,
+    gpc: input.gpc === undefined ? null : Number(input.gpc),
+    // The caller's token was asked to name the same id.
+    isByUser: Number(ctx.caller.kind === "publishable"),
+    occurredAtMs: input.occurredAt ?? receivedAtMs,
+    receivedAtMs,
+  };
+  const [, [row]] = await batch(ctx.db, [insertConsent(entry), findConsent(key)]);
   assert(row !== undefined, "a consent that was written is there");
   return presentConsent(row);
 }
@@ -52,7 +74,7 @@ export function presentConsent(row: ConsentRow): ConsentEntry {
     method: row.method,
     noticeVersion: row.noticeVersion,
     source: row.source,
-    gpc: row.gpc,
+    gpc: row.gpc === null ? null : row.gpc === 1,
     occurredAt: iso(row.occurredAtMs),
     receivedAt: iso(row.receivedAtMs),
   };

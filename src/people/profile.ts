@@ -1,89 +1,123 @@
-import { and, asc, eq, sql } from "drizzle-orm";
-import { type analyticsEvents, type consentLog, personDistinctIds, persons } from "../db/schema.ts";
-import { rows } from "../db/statement.ts";
+import type { analyticsEvents } from "../db/schema.ts";
+import { batch, fragment, statement } from "../db/sql.ts";
 import { iso } from "../lib/time.ts";
 import type { Ctx } from "../runtime.ts";
-import { presentConsent } from "./consent.ts";
+import { type ConsentRow, consentColumns, presentConsent } from "./consent.ts";
+import { personIdOf } from "./person-id.ts";
+import { type Asked, claimCountsSql, claimFlawsSql, personWalk } from "./person-walk.ts";
 
 /** How many of a person's ids are looked at, and how many of the newest rows of each id. */
 const IDS_MAX = 50;
 const ROWS_OF_ID = 20;
 
+/** An id whose record is stored. `flaws`: why a publishable key's claim on it does not count. */
+interface IdRow {
+  readonly distinctId: string;
+  readonly claimedBy: string | null;
+  readonly via: "identify" | "alias" | null;
+  readonly claimedAtMs: number | null;
+  readonly isVerified: 0 | 1;
+  readonly counts: 0 | 1;
+  readonly flaws: string;
+  readonly eventCount: number;
+  readonly firstSeenAtMs: number;
+  readonly lastSeenAtMs: number;
+  readonly isSender: 0 | 1;
+  readonly isIdentified: 0 | 1;
+}
 type EventRow = Pick<
   typeof analyticsEvents.$inferSelect,
   "uuid" | "event" | "distinctId" | "timestampMs" | "receivedAtMs" | "properties"
->;
+> & { readonly isVerified: 0 | 1 };
+
+const columns = fragment`d.distinct_id AS distinctId, d.claimed_by AS claimedBy, d.claimed_via AS via,
+  d.claimed_at_ms AS claimedAtMs, d.claim_is_verified AS isVerified, ${claimCountsSql("d")} AS counts,
+  ${claimFlawsSql("d")} AS flaws, d.event_count AS eventCount, d.first_seen_at_ms AS firstSeenAtMs,
+  d.last_seen_at_ms AS lastSeenAtMs, d.is_sender AS isSender, d.is_identified AS isIdentified`;
+const ofPerson = fragment`d.environment_id = i.environment_id AND d.distinct_id = i.distinct_id`;
+
+// An id that claims more than are shown is walked no further: what a page costs is bounded.
+const walk = personWalk(IDS_MAX, IDS_MAX);
+
+const idsOfPerson = statement<Asked, IdRow>`${walk}
+  SELECT ${columns} FROM person AS i CROSS JOIN distinct_ids AS d ON ${ofPerson}`;
+
+/** What the id itself claims, counting or not. */
+const claimsOfId = statement<{ environmentId: number; distinctId: string }, IdRow>`
+  SELECT ${columns} FROM distinct_ids AS d INDEXED BY distinct_ids_claimed_by
+  WHERE d.environment_id = :environmentId AND d.claimed_by = :distinctId AND d.claimed_by IS NOT NULL
+  LIMIT ${`${IDS_MAX + 1}`}`;
+
+const propertiesOfId = statement<{ environmentId: number; distinctId: string }, { properties: string }>`
+  SELECT properties FROM id_properties WHERE environment_id = :environmentId AND distinct_id = :distinctId`;
+
+const lastEvents = statement<Asked, EventRow>`${walk}
+  SELECT e.uuid AS uuid, e.event AS event, e.distinct_id AS distinctId, e.timestamp_ms AS timestampMs,
+    e.received_at_ms AS receivedAtMs, e.is_verified AS isVerified, e.properties AS properties
+  FROM person AS i CROSS JOIN distinct_ids AS d ON ${ofPerson}
+  CROSS JOIN analytics_events AS e ON e.environment_id = d.environment_id AND e.distinct_id = d.distinct_id
+    AND e.seq > d.event_count - ${`${ROWS_OF_ID}`}
+  ORDER BY e.received_at_ms DESC, e.seq DESC LIMIT ${`${ROWS_OF_ID}`}`;
+
+const lastConsents = statement<Asked, ConsentRow>`${walk}
+  SELECT ${consentColumns("c")}
+  FROM person AS i CROSS JOIN consent_log AS c
+    ON c.environment_id = i.environment_id AND c.distinct_id = i.distinct_id AND c.seq > (
+      SELECT seq FROM consent_log WHERE environment_id = i.environment_id AND distinct_id = i.distinct_id
+      ORDER BY seq DESC LIMIT 1
+    ) - ${`${ROWS_OF_ID}`}
+  ORDER BY c.received_at_ms DESC, c.seq DESC LIMIT ${`${ROWS_OF_ID}`}`;
+
+const presentClaim = (row: IdRow) => ({
+  distinctId: row.distinctId,
+  claimedBy: row.claimedBy,
+  via: row.via,
+  linkedAt: row.claimedAtMs === null ? null : iso(row.claimedAtMs),
+  isVerified: row.isVerified === 1,
+  counts: row.counts === 1,
+  // The statement above wrote it.
+  flaws: JSON.parse(row.flaws) as ("identified" | "credits" | "usage" | "consent")[],
+  eventCount: row.eventCount,
+});
 
 /**
  * A person for people to look at: who they are, and the newest of what they did and said. Whatever is held, it costs at
- * most `IDS_MAX` ids and `ROWS_OF_ID` rows of each.
+ * most some `IDS_MAX` ids and `ROWS_OF_ID` rows of each.
  */
 export async function profile(ctx: Ctx, distinctId: string) {
-  const environmentId = ctx.environment.id;
-  const personId = sql`(
-    SELECT person_id FROM person_distinct_ids WHERE environment_id = ${environmentId} AND distinct_id = ${distinctId})`;
-  const ofPerson = sql`environment_id = ${environmentId} AND person_id IS NOT NULL AND person_id = ${personId}`;
-  // The id asked for is looked at too where it belongs to nobody.
-  const ids = sql`
-    SELECT ${distinctId} AS id UNION SELECT id FROM (
-      SELECT distinct_id AS id FROM person_distinct_ids WHERE ${ofPerson} LIMIT ${IDS_MAX})`;
-  const [[person], distinctIds, events, consents] = await ctx.db.batch([
-    ctx.db
-      .select()
-      .from(persons)
-      .where(and(eq(persons.environmentId, environmentId), eq(persons.id, personId))),
-    ctx.db
-      .select()
-      .from(personDistinctIds)
-      .where(ofPerson)
-      .orderBy(asc(personDistinctIds.personId))
-      .limit(IDS_MAX + 1),
-    rows<EventRow>(
-      ctx.db,
-      sql`
-      SELECT e.uuid AS uuid, e.event AS event, e.distinct_id AS distinctId, e.timestamp_ms AS timestampMs,
-        e.received_at_ms AS receivedAtMs, e.properties AS properties
-      FROM (${ids}) AS i
-      CROSS JOIN person_distinct_ids AS d ON d.environment_id = ${environmentId} AND d.distinct_id = i.id
-      CROSS JOIN analytics_events AS e
-        ON e.environment_id = ${environmentId} AND e.distinct_id = i.id AND e.seq > d.event_count - ${ROWS_OF_ID}
-      ORDER BY e.received_at_ms DESC, e.seq DESC LIMIT ${ROWS_OF_ID}`,
-    ),
-    rows<typeof consentLog.$inferSelect>(
-      ctx.db,
-      sql`
-      SELECT c.environment_id AS environmentId, c.distinct_id AS distinctId, c.seq AS seq, c.id AS id,
-        c.purpose AS purpose, c.decision AS decision, c.method AS method, c.notice_version AS noticeVersion,
-        c.source AS source, c.gpc AS gpc, c.occurred_at_ms AS occurredAtMs, c.received_at_ms AS receivedAtMs
-      FROM (${ids}) AS i
-      CROSS JOIN consent_log AS c
-        ON c.environment_id = ${environmentId} AND c.distinct_id = i.id AND c.seq > (
-          SELECT seq FROM consent_log
-          WHERE environment_id = ${environmentId} AND distinct_id = i.id ORDER BY seq DESC LIMIT 1
-        ) - ${ROWS_OF_ID}
-      ORDER BY c.received_at_ms DESC, c.seq DESC LIMIT ${ROWS_OF_ID}`,
-    ),
+  const { id: environmentId, appId, mode } = ctx.environment;
+  const asked = { appId, mode, distinctId };
+  const one = { environmentId, distinctId };
+  const [ids, claims, [properties], events, consents] = await batch(ctx.db, [
+    idsOfPerson(asked),
+    claimsOfId(one),
+    propertiesOfId(one),
+    lastEvents(asked),
+    lastConsents(asked),
   ]);
+  const own = ids.find((row) => row.distinctId === distinctId);
+  const others = ids.filter((row) => row !== own);
+  const isClaimed = own?.claimedBy !== null && own?.counts === 1;
+  const isPerson = own !== undefined && (own.isSender === 1 || isClaimed || claims.some((row) => row.counts === 1));
+  const direct = new Set(claims.map((row) => row.distinctId));
   return {
-    person:
-      person === undefined
-        ? null
-        : {
-            personId: person.id,
-            properties: person.properties,
-            isIdentified: person.isIdentified,
-            createdAt: iso(person.createdAtMs),
-            lastSeenAt: iso(person.lastSeenAtMs),
-          },
-    distinctIds: distinctIds.slice(0, IDS_MAX).map(({ distinctId: id, via, linkedAtMs, eventCount }) => ({
-      distinctId: id,
-      via,
-      linkedAt: linkedAtMs === null ? null : iso(linkedAtMs),
-      eventCount,
-    })),
-    isCut: distinctIds.length > IDS_MAX,
-    events: events.map(({ timestampMs, receivedAtMs, ...event }) => ({
+    person: !isPerson
+      ? null
+      : {
+          personId: await personIdOf(environmentId, distinctId),
+          properties: properties?.properties ?? "{}",
+          isIdentified: own.isIdentified === 1,
+          createdAt: iso(Math.min(...ids.map((row) => row.firstSeenAtMs))),
+          lastSeenAt: iso(Math.max(...ids.map((row) => row.lastSeenAtMs))),
+        },
+    /** The claim on the id itself; null where none is kept. */
+    claimed: own === undefined || own.claimedBy === null ? null : presentClaim(own),
+    /** What the id claims, then what those claim in turn. */
+    claims: [...claims.slice(0, IDS_MAX), ...others.filter((row) => !direct.has(row.distinctId))].map(presentClaim),
+    isCut: claims.length > IDS_MAX || ids.length >= IDS_MAX,
+    events: events.map(({ timestampMs, receivedAtMs, isVerified, ...event }) => ({
       ...event,
+      isVerified: isVerified === 1,
       timestamp: iso(timestampMs),
       receivedAt: iso(receivedAtMs),
     })),

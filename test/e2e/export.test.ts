@@ -13,10 +13,9 @@ afterAll(() => server?.close());
 async function makePerson(distinctId: string, events: number): Promise<void> {
   const environmentId = app.environmentIds.live;
   const statements = [
-    `INSERT INTO persons (environment_id, id, properties, is_identified, created_at_ms, last_seen_at_ms)
-     VALUES (${environmentId}, 'per_${distinctId}', '{}', 1, 1, 1)`,
-    `INSERT INTO person_distinct_ids (environment_id, distinct_id, person_id, via, linked_at_ms, event_count)
-     VALUES (${environmentId}, '${distinctId}', 'per_${distinctId}', 'identify', 1, ${events})`,
+    `INSERT INTO distinct_ids (environment_id, distinct_id, is_device_form, is_sender, is_identified, first_seen_at_ms,
+       last_seen_at_ms, event_count, event_bytes)
+     VALUES (${environmentId}, '${distinctId}', 0, 1, 1, 1, 1, ${events}, ${events * 14})`,
     `INSERT INTO analytics_events (environment_id, distinct_id, seq, uuid, event, timestamp_ms, received_at_ms, properties)
      WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ${events})
      SELECT ${environmentId}, '${distinctId}', i, '${distinctId}-' || i, 'seen', i, i, '{"text":"Zoë"}' FROM n`,

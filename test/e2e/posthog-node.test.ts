@@ -18,12 +18,12 @@ afterEach(() => {
 });
 
 /** A client that only its host sets apart from one of PostHog's own. `failed` collects what it reports. */
-async function connect(mode: "v0" | "v1", options: PostHogOptions = {}) {
+async function connect(mode: "v0" | "v1", options: PostHogOptions = {}, kind: "pk_live" | "sk_live" = "pk_live") {
   const app = await server.makeApp();
   process.env.POSTHOG_CAPTURE_MODE = mode;
   const failed: unknown[] = [];
   const paths: string[] = [];
-  const client = new PostHog(app.keys.pk_live, {
+  const client = new PostHog(app.keys[kind], {
     host: server.url,
     fetchRetryDelay: 50,
     fetch: (url, init) => {
@@ -36,16 +36,19 @@ async function connect(mode: "v0" | "v1", options: PostHogOptions = {}) {
   return { app, client, failed, paths };
 }
 
+/** As posthog-js names a device. */
+const device = "0194685f-8a3c-7d11-9f2b-6c1d2e3f4a5b";
 const at = (app: ServedApp) => app.environmentIds.live;
 
 describe.each(["v0", "v1"] as const)("posthog-node in %s mode", (mode) => {
   it("is led through capture, identify, alias, groups and personless capture, and shuts down with nothing lost", async () => {
     const { app, client, failed, paths } = await connect(mode);
     const timestamp = new Date(Date.now() - 3_600_000);
-    client.capture({ distinctId: "device", event: "seen", properties: { page: "/", n: 1.5 }, timestamp });
+    client.capture({ distinctId: device, event: "seen", properties: { page: "/", n: 1.5 }, timestamp });
     client.capture({ distinctId: "ghost", event: "seen", properties: { $process_person_profile: false } });
     client.identify({ distinctId: "ana", properties: { plan: "gold", $set_once: { first: "a" } } });
-    client.alias({ distinctId: "ana", alias: "device" });
+    client.alias({ distinctId: "ana", alias: device });
+    client.alias({ distinctId: "ana", alias: "crm-7" });
     client.alias({ distinctId: "ana", alias: "anonymous" });
     client.groupIdentify({ groupType: "company", groupKey: "acme", properties: { size: 3 } });
     client.capture({ distinctId: "ana", event: "bought", groups: { company: "acme" }, properties: { $set: { n: 1 } } });
@@ -54,13 +57,13 @@ describe.each(["v0", "v1"] as const)("posthog-node in %s mode", (mode) => {
 
     expect(failed).toEqual([]);
     expect(new Set(paths)).toEqual(new Set([mode === "v0" ? "/batch/" : "/i/v1/analytics/events"]));
-    const ana = await personIn(server.db, at(app), "device");
+    const ana = await personIn(server.db, at(app), "ana");
     expect(ana?.isIdentified).toBe(true);
     expect(ana?.properties).toEqual({ plan: "gold", first: "a", n: 1 });
-    expect(ana?.distinctIds).toEqual(["ana", "device"]);
-    const events = await eventsIn(server.db, at(app), ["ana", "device"]);
+    expect(ana?.distinctIds).toEqual([device, "ana"]);
+    const events = await eventsIn(server.db, at(app), ["ana", device]);
     expect(events.map((event) => event.event).sort()).toEqual(
-      ["$create_alias", "$create_alias", "$identify", "at once", "bought", "seen"].sort(),
+      ["$create_alias", "$create_alias", "$create_alias", "$identify", "at once", "bought", "seen"].sort(),
     );
     const seen = events.find((event) => event.event === "seen");
     expect(seen?.properties).toMatchObject({ page: "/", n: 1.5, $lib: "posthog-node" });
@@ -70,6 +73,19 @@ describe.each(["v0", "v1"] as const)("posthog-node in %s mode", (mode) => {
     expect(await personIn(server.db, at(app), "ghost")).toBeNull();
     expect(await eventsIn(server.db, at(app), ["ghost"])).toHaveLength(1);
     expect(await eventsIn(server.db, at(app), ["$company_acme"])).toHaveLength(1);
+  });
+
+  it("links users and ids of any form with the secret key, by claims that are verified", async () => {
+    const { app, client, failed } = await connect(mode, {}, "sk_live");
+    client.identify({ distinctId: "ana", properties: { plan: "gold" } });
+    client.identify({ distinctId: "ana-2" });
+    client.alias({ distinctId: "ana", alias: "ana-2" });
+    client.alias({ distinctId: "ana", alias: "crm-7" });
+    expect(await client.getAllFlags("ana")).toEqual({});
+    await client.shutdown();
+    expect(failed).toEqual([]);
+    expect((await personIn(server.db, at(app), "ana"))?.distinctIds).toEqual(["ana", "ana-2", "crm-7"]);
+    expect((await personIn(server.db, at(app), "ana-2"))?.claimedBy).toBe("ana!");
   });
 
   it("hears of a key that is not known, and gives up at once", async () => {

@@ -15,48 +15,51 @@ const counter = (from: number, to: number): string =>
   `WITH RECURSIVE n(i) AS (SELECT ${from} UNION ALL SELECT i + 1 FROM n WHERE i < ${to})`;
 
 export interface SeededPerson {
-  readonly id: string;
   readonly properties?: string;
   readonly isIdentified?: boolean;
 }
 
-/** A person with their distinct ids, in the order in which they were linked. */
+/** A person asked for by the first id, which claims the others by verified claims, in their order. */
 export async function seedPerson(
   { id: environmentId }: Environment,
-  person: SeededPerson,
+  { properties, isIdentified = true }: SeededPerson,
   distinctIds: readonly string[],
 ): Promise<void> {
   await run(
-    `INSERT INTO persons (environment_id, id, properties, is_identified, created_at_ms, last_seen_at_ms)
-     VALUES (CAST(? AS INTEGER), ?, ?, ?, ${AT_MS}, ${AT_MS + 1})`,
+    `INSERT INTO distinct_ids (environment_id, distinct_id, is_device_form, is_sender, is_identified, first_seen_at_ms,
+       last_seen_at_ms, claimed_by, claimed_via, claimed_at_ms, claim_is_verified, claim_version)
+     SELECT CAST(?1 AS INTEGER), value, 0, 1, iif(key = 0, CAST(?2 AS INTEGER), 0), ${AT_MS} + key, ${AT_MS} + 1 + key,
+       iif(key = 0, NULL, ?3), iif(key = 0, NULL, 'identify'), iif(key = 0, NULL, ${AT_MS} + key), key > 0, key > 0
+     FROM json_each(?4)`,
     environmentId,
-    person.id,
-    person.properties ?? "{}",
-    person.isIdentified === false ? 0 : 1,
-  );
-  await run(
-    `INSERT INTO person_distinct_ids (environment_id, distinct_id, person_id, via, linked_at_ms)
-     SELECT CAST(? AS INTEGER), value, ?, 'identify', ${AT_MS} + key FROM json_each(?)`,
-    environmentId,
-    person.id,
+    isIdentified ? 1 : 0,
+    distinctIds[0] ?? "",
     JSON.stringify(distinctIds),
+  );
+  if (properties === undefined) return;
+  await run(
+    "INSERT INTO id_properties (environment_id, distinct_id, properties) VALUES (CAST(? AS INTEGER), ?, ?)",
+    environmentId,
+    distinctIds[0] ?? "",
+    properties,
   );
 }
 
-/** Analytics events of an id, one for each JSON text of properties; the id belongs to nobody unless it is a person's. */
+/** Analytics events of an id, one for each JSON text of properties; anonymous, unless the id is a person's. */
 export async function seedAnalytics(
   { id: environmentId }: Environment,
   distinctId: string,
   properties: readonly string[],
 ): Promise<void> {
   const row = await env.DB.prepare(
-    "SELECT event_count AS count FROM person_distinct_ids WHERE environment_id = ? AND distinct_id = ?",
+    "SELECT event_count AS count FROM distinct_ids WHERE environment_id = ? AND distinct_id = ?",
   )
     .bind(environmentId, distinctId)
     .first<{ count: number }>();
   if (row === null) {
     await run(
-      "INSERT INTO person_distinct_ids (environment_id, distinct_id) VALUES (CAST(? AS INTEGER), ?)",
+      `INSERT INTO distinct_ids (environment_id, distinct_id, is_device_form, first_seen_at_ms, last_seen_at_ms)
+       VALUES (CAST(? AS INTEGER), ?, 0, ${AT_MS}, ${AT_MS})`,
       environmentId,
       distinctId,
     );
@@ -83,8 +86,10 @@ export async function seedAnalytics(
     [some, size] = [[], 0];
   }
   await run(
-    "UPDATE person_distinct_ids SET event_count = event_count + CAST(? AS INTEGER) WHERE environment_id = ? AND distinct_id = ?",
+    `UPDATE distinct_ids SET event_count = event_count + CAST(? AS INTEGER), event_bytes = event_bytes + CAST(? AS INTEGER)
+     WHERE environment_id = ? AND distinct_id = ?`,
     properties.length,
+    properties.reduce((sum, text) => sum + text.length, 0),
     environmentId,
     distinctId,
   );

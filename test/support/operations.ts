@@ -1,5 +1,5 @@
 import { env } from "cloudflare:workers";
-import { CREDITS, chat, dueHold, grant, idOf, type Operation } from "./operation.ts";
+import { CREDITS, chat, dueHold, grant, type Operation } from "./operation.ts";
 import { adminOperations } from "./operations-admin.ts";
 import { usageOperations } from "./operations-usage.ts";
 
@@ -111,7 +111,7 @@ const personOperations: readonly Operation[] = [
     isIdempotent: true,
     prepare: async (scene) => {
       const { userId: distinct_id } = scene;
-      const [seen, identified] = [crypto.randomUUID(), crypto.randomUUID()];
+      const [seen, identified, device] = [crypto.randomUUID(), crypto.randomUUID(), crypto.randomUUID()];
       const timestamp = new Date(scene.clock.ms).toISOString();
       const batch = [
         { uuid: seen, event: "seen", distinct_id, timestamp, properties: {} },
@@ -120,7 +120,7 @@ const personOperations: readonly Operation[] = [
           event: "$identify",
           distinct_id,
           timestamp,
-          properties: { $set: { plan: "pro" }, $anon_distinct_id: idOf(scene, "device") },
+          properties: { $set: { plan: "pro" }, $anon_distinct_id: device },
         },
       ];
       return () => scene.send("POST", "/batch/", { api_key: scene.publishableKey, batch });

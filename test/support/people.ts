@@ -1,7 +1,6 @@
 import { env } from "cloudflare:workers";
-import { findPerson } from "./find-person.ts";
+import type { ExportDocument } from "../../src/exports/answers.ts";
 import type { Client, TestApp } from "./world.ts";
-import { Clock, makeCtx } from "./world.ts";
 
 export interface SentEvent {
   readonly event: string;
@@ -39,32 +38,62 @@ export async function eventsOf(app: TestApp, distinctId: string): Promise<Stored
   return results;
 }
 
-/** The UUIDs of all events that belong to whoever owns a distinct id; none where nobody does (P3). */
-export async function personEventUuids(app: TestApp, distinctId: string): Promise<string[]> {
-  const { distinctIds } = await findPerson(makeCtx(app.environments.live, new Clock()), distinctId);
+/** What is stored of a distinct id; null where nothing is. */
+export interface StoredId {
+  readonly distinctId: string;
+  readonly firstSeenAtMs: number;
+  readonly lastSeenAtMs: number;
+  readonly eventCount: number;
+  readonly eventBytes: number;
+  readonly isDeviceForm: 0 | 1;
+  readonly isSender: 0 | 1;
+  readonly isIdentified: 0 | 1;
+  readonly claimedBy: string | null;
+  readonly via: string | null;
+  readonly claimedAtMs: number | null;
+  readonly isVerified: 0 | 1;
+  readonly version: number;
+  /** JSON; null where none was ever set. */
+  readonly properties: string | null;
+}
+
+/** Everything stored of an environment's ids, by id. */
+export async function idsOf(app: TestApp, mode: "live" | "test" = "live"): Promise<StoredId[]> {
   const { results } = await env.DB.prepare(
-    `SELECT uuid FROM analytics_events
-     WHERE environment_id = ? AND distinct_id IN (SELECT value FROM json_each(?)) ORDER BY uuid`,
+    `SELECT d.distinct_id AS distinctId, first_seen_at_ms AS firstSeenAtMs, last_seen_at_ms AS lastSeenAtMs,
+       event_count AS eventCount, event_bytes AS eventBytes, is_device_form AS isDeviceForm, is_sender AS isSender,
+       is_identified AS isIdentified, claimed_by AS claimedBy, claimed_via AS via, claimed_at_ms AS claimedAtMs,
+       claim_is_verified AS isVerified, claim_version AS version, p.properties AS properties
+     FROM distinct_ids AS d LEFT JOIN id_properties AS p USING (environment_id, distinct_id)
+     WHERE environment_id = ? ORDER BY d.distinct_id`,
   )
-    .bind(app.environments.live.id, JSON.stringify(distinctIds.map((row) => row.distinctId)))
-    .all<{ uuid: string }>();
-  return results.map((row) => row.uuid);
+    .bind(app.environments[mode].id)
+    .all<StoredId>();
+  return results;
+}
+
+/** What is stored of one id. */
+export async function idOf(app: TestApp, distinctId: string): Promise<StoredId | null> {
+  return (await idsOf(app)).find((row) => row.distinctId === distinctId) ?? null;
+}
+
+/** Who claims whom, as `claimed < claimer`, with `!` where the claim is verified. */
+export async function claimsOf(app: TestApp): Promise<string[]> {
+  return (await idsOf(app)).flatMap(({ distinctId, claimedBy, isVerified }) =>
+    claimedBy === null ? [] : [`${distinctId} < ${claimedBy}${isVerified === 1 ? "!" : ""}`],
+  );
 }
 
 /** The document that a person's link downloads. */
-export async function exportOf(call: Client, app: TestApp, distinctId: string): Promise<ExportedDocument> {
+export async function exportOf(call: Client, app: TestApp, distinctId: string): Promise<ExportDocument> {
   const minted = await call("POST", "/api/v1/export-person", { key: app.keys.sk_live, body: { distinctId } });
   const answer = await call("GET", minted.body.downloadUrl);
   if (answer.status !== 200) throw new Error(`the download answered ${answer.status}`);
   return answer.body;
 }
 
-export interface ExportedDocument {
-  readonly person: { readonly isIdentified: boolean; readonly distinctIds: readonly unknown[] } | null;
-  readonly events: { readonly analytics: readonly { readonly uuid: string; readonly properties: unknown }[] };
-  readonly consentLog: readonly { readonly consentId: string }[];
-}
-
-export async function personOf(app: TestApp, distinctId: string) {
-  return findPerson(makeCtx(app.environments.live, new Clock()), distinctId);
+/** The ids of a person, as an export tells them. */
+export async function personIds(call: Client, app: TestApp, distinctId: string): Promise<string[]> {
+  const { person } = await exportOf(call, app, distinctId);
+  return person?.distinctIds.map((row) => row.distinctId) ?? [];
 }

@@ -12,8 +12,9 @@ import {
   parseJson,
 } from "../../src/lib/json.ts";
 import { parseUuid, uuidOf } from "../../src/lib/uuid.ts";
-import { planIdentity } from "../../src/people/identity.ts";
-import { changedProperties } from "../../src/people/person-properties.ts";
+import { isDeviceForm } from "../../src/people/device-id.ts";
+import { changedProperties } from "../../src/people/id-properties.ts";
+import { planPeople } from "../../src/people/plan-people.ts";
 import { isSharedId } from "../../src/people/shared-ids.ts";
 
 describe("parseJson", () => {
@@ -148,7 +149,7 @@ describe("an event's time", () => {
   });
 });
 
-it("a person's properties change only where an event changes them, never through a prototype", () => {
+it("an id's properties change only where an event changes them, never through a prototype", () => {
   const none = { set: {}, setOnce: {}, unset: [] };
   expect(changedProperties({ a: 1 }, none)).toBeNull();
   expect(changedProperties({ a: 1 }, { ...none, set: { a: 1 }, setOnce: { a: 2 }, unset: ["b"] })).toBeNull();
@@ -160,22 +161,35 @@ it("a person's properties change only where an event changes them, never through
   expect(changedProperties({}, { ...none, set: { text: "x".repeat(1_000_001) } })).toBe("too large");
 });
 
-it("properties are written out as often as they are read and merged, not as often as events change them", () => {
+it("isDeviceForm knows what SDKs make for a device, and nothing that a person may be called", () => {
+  const devices = [
+    "0194685f-8a3c-7d11-9f2b-6c1d2e3f4a5b",
+    "0194685F-8A3C-7D11-9F2B-6C1D2E3F4A5B",
+    "17d2a5a5d8e6e4-0ff8e2b8d9c6b6-1f396452-13c680-17d2a5a5d8fc34",
+    `${"a".repeat(28)}-b-c-d-e`,
+  ];
+  const others = [
+    "ana",
+    "",
+    "0194685f8a3c7d119f2b6c1d2e3f4a5b",
+    "0194685f-8a3c-7d11-9f2b-6c1d2e3f4a5",
+    "0194685f-8a3c-7d11-9f2b-6c1d2e3f4a5g",
+    " 0194685f-8a3c-7d11-9f2b-6c1d2e3f4a5b",
+    "0194685f-8a3c-7d11-9f2b-6c1d2e3f4a5b\n",
+    "0194685f-8a3c-7d11-9f2b-6c1d-2e3f4a5b",
+    `${"a".repeat(29)}--c-d-e`,
+    `${"a".repeat(27)}-b-c-d-e`,
+  ];
+  expect(devices.filter(isDeviceForm)).toEqual(devices);
+  expect(others.filter(isDeviceForm)).toEqual([]);
+});
+
+it("properties are written out as often as they are read, not as often as events change them", () => {
   let written = 0;
   const counted = { toJSON: () => `${written++}` };
-  const person = { isIdentified: false, createdAtMs: 0, lastSeenAtMs: 0, version: 1 };
-  const known = {
-    persons: [
-      { ...person, id: "per_1", properties: { counted } },
-      { ...person, id: "per_2", properties: { b: 2 } },
-    ],
-    links: [
-      { distinctId: "ana", personId: "per_1" },
-      { distinctId: "bob", personId: "per_2" },
-    ],
-  };
-  const event = (n: number, properties: object, name = "seen", distinctId = "ana") => {
-    const raw = { event: name, distinct_id: distinctId, uuid: crypto.randomUUID(), properties };
+  const known = { claims: [], properties: [{ distinctId: "ana", properties: { counted }, version: 4 }] };
+  const event = (n: number, properties: object) => {
+    const raw = { event: "seen", distinct_id: "ana", uuid: crypto.randomUUID(), properties };
     const read = readEvent(raw, { nowMs: n, sentAtMs: null, newUuid: () => "" });
     if (!("captured" in read)) throw new Error("it was meant to be read");
     return read.captured;
@@ -183,22 +197,16 @@ it("properties are written out as often as they are read and merged, not as ofte
   const events = Array.from({ length: 1_000 }, (_, n) =>
     event(n, { $set: { n, [`k${n}`]: n }, $unset: [`k${n - 1}`] }),
   );
-  // A small person swallows the large one; and somebody new swallows them.
-  events.push(event(0, { alias: "ana" }, "$create_alias", "bob"), event(0, {}, "seen", "eve"));
-  events.push(event(0, { alias: "bob" }, "$create_alias", "eve"), event(0, { $set: { last: true } }));
-  const change = planIdentity(events, known, { nowMs: 0, newPersonId: () => "per_3" });
-  expect(written).toBeLessThanOrEqual(3);
-  expect(change.merged.map(({ from, into }) => [from.id, into])).toEqual([
-    ["per_1", "per_3"],
-    ["per_2", "per_3"],
-  ]);
-  expect(change.persons.map(({ id, properties }) => [id, { ...properties }])).toEqual([
-    ["per_3", { counted, n: 999, k999: 999, b: 2, last: true }],
-  ]);
-  expect(known.persons[0]?.properties).toEqual({ counted });
+  const change = planPeople(events, known, false);
+  expect(written).toBeLessThanOrEqual(2);
+  const [changed, ...others] = change.properties;
+  expect(others).toEqual([]);
+  expect({ ...changed?.properties }).toEqual({ counted, n: 999, k999: 999 });
+  expect(changed).toMatchObject({ distinctId: "ana", version: 4 });
+  expect(known.properties[0]?.properties).toEqual({ counted });
 });
 
-it("a person's properties after many events are what each event would have made of them alone", () => {
+it("an id's properties after many events are what each event would have made of them alone", () => {
   const key = fc.constantFrom("a", "b", "c", "1", "__proto__", "constructor");
   const members = fc.array(fc.tuple(key, fc.jsonValue()), { maxLength: 4 }).map((list) => Object.fromEntries(list));
   const changes = fc.record({ set: members, setOnce: members, unset: fc.array(key, { maxLength: 2 }) });

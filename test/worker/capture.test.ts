@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { hookedD1 } from "../support/hooked-d1.ts";
-import { eventsOf, exportOf, personOf, send } from "../support/people.ts";
+import { claimsOf, eventsOf, exportOf, idOf, idsOf, personIds, send } from "../support/people.ts";
 import { expectError } from "../support/refusals.ts";
 import { type Client, Clock, makeApp, makeClient, type TestApp } from "../support/world.ts";
 
@@ -128,14 +128,18 @@ describe("a request of PostHog's clients", () => {
     }
   });
 
-  it("is refused without a known publishable key, and nothing of it is stored", async () => {
+  it("is refused without a known key, and with a secret one from a browser, and nothing of it is stored", async () => {
     const { call, app, key } = await world();
     const sending = (api_key: unknown) =>
       call("POST", "/batch/", { body: { api_key, batch: [{ event: "seen", distinct_id: "ana" }] } });
     for (const other of [undefined, null, "", 7, "phc_1", `${key}x`, `${key.slice(0, -1)}!`]) {
       expectError(await sending(other), "invalid_key");
     }
-    expectError(await sending(app.keys.sk_live), "forbidden");
+    const batch = [{ event: "seen", distinct_id: "ana" }];
+    for (const origin of ["https://shop.example", "null", ""]) {
+      const sent = { body: { api_key: app.keys.sk_live, batch }, headers: { origin } };
+      expectError(await call("POST", "/batch/", sent), "forbidden");
+    }
     const two = [
       { event: "seen", properties: { token: key, distinct_id: "ana" } },
       { event: "seen", properties: { token: app.keys.pk_test, distinct_id: "ana" } },
@@ -207,8 +211,7 @@ describe("an event", () => {
     expect((await call("POST", "/batch/", { body })).status).toBe(200);
     const stored = (await eventsOf(app, "ana"))[0]?.properties;
     expect(stored).toBe('{"$set":{"b":1,"__proto__":{"admin":true}},"$set_once":{"n":9007199254740993}}');
-    const { person } = await personOf(app, "ana");
-    expect(person?.properties).toBe('{"n":9007199254740993,"b":1,"__proto__":{"admin":true}}');
+    expect((await idOf(app, "ana"))?.properties).toBe('{"n":9007199254740993,"b":1,"__proto__":{"admin":true}}');
   });
 
   it("may have a number for its distinct id, which is read by its digits", async () => {
@@ -322,23 +325,18 @@ describe("an event", () => {
     }
   });
 
-  it("sent as personless has a row for its id, which belongs to nobody until it is linked", async () => {
+  it("sent as personless has a record of its id, which is nobody's until it is linked", async () => {
     const { call, app, key } = await world();
-    const personless = { event: "seen", distinct_id: "device", properties: { $process_person_profile: false } };
-    await send(call, key, [personless]);
-    expect(await personOf(app, "device")).toEqual({ person: null, distinctIds: [] });
-    const row = await env.DB.prepare(
-      "SELECT person_id, event_count FROM person_distinct_ids WHERE environment_id = ? AND distinct_id = 'device'",
-    )
-      .bind(app.environments.live.id)
-      .first();
-    expect(row).toEqual({ person_id: null, event_count: 1 });
-    await send(call, key, [{ event: "$identify", distinct_id: "ana", properties: { $anon_distinct_id: "device" } }]);
-    const { distinctIds } = await personOf(app, "device");
-    expect(distinctIds.map((id) => [id.distinctId, id.eventCount])).toEqual([
-      ["ana", 1],
-      ["device", 1],
+    const device = "0194685f-8a3c-7d11-9f2b-6c1d2e3f4a5b";
+    const properties = { $process_person_profile: false, $set: { a: 1 }, $anon_distinct_id: "other" };
+    await send(call, key, [{ event: "$identify", distinct_id: device, properties }]);
+    expect(await idsOf(app)).toMatchObject([
+      { distinctId: device, eventCount: 1, isSender: 0, isIdentified: 0, claimedBy: null, properties: null },
     ]);
+    expect((await exportOf(call, app, device)).person).toBeNull();
+    await send(call, key, [{ event: "$identify", distinct_id: "ana", properties: { $anon_distinct_id: device } }]);
+    expect(await personIds(call, app, "ana")).toEqual(["ana", device]);
+    expect(await personIds(call, app, device)).toEqual([device]);
   });
 
   it("is never seen from another application or mode, under the same ids and UUIDs", async () => {
@@ -348,11 +346,10 @@ describe("an event", () => {
       uuid: crypto.randomUUID(),
       event: "$identify",
       distinct_id: "ana",
-      properties: { $anon_distinct_id: "d" },
+      properties: { $anon_distinct_id: "0194685f-8a3c-7d11-9f2b-6c1d2e3f4a5b" },
     };
     for (const each of [key, app.keys.pk_test, other.keys.pk_live]) await send(call, each, [event]);
-    const people = await Promise.all([app, other].map(async (each) => (await personOf(each, "d")).person?.id));
-    expect(new Set(people).size).toBe(2);
+    for (const each of [app, other]) expect(await claimsOf(each)).toHaveLength(1);
     for (const each of [app, other]) expect(await eventsOf(each, "ana")).toHaveLength(1);
   });
 });
@@ -413,14 +410,16 @@ describe("a request of v1", () => {
       $process_person_profile: false,
       $cookieless_mode: true,
     });
-    expect((await personOf(app, "ana")).person).toBeNull();
+    expect((await idOf(app, "ana"))?.isSender).toBe(0);
   });
 
-  it("is refused before its body is read when its key is not a publishable one", async () => {
+  it("is refused before its body is read when its key is not known, or a secret one in a browser", async () => {
     const { call, app } = await world();
     expectError(await call("POST", PATH, { body: "no JSON" }), "invalid_key");
     expectError(await call("POST", PATH, { key: "pk_live_0000000000000000000000", body: "no JSON" }), "invalid_key");
-    expectError(await call("POST", PATH, { key: app.keys.sk_live, body: "no JSON" }), "forbidden");
+    const headers = { origin: "https://shop.example" };
+    expectError(await call("POST", PATH, { key: app.keys.sk_live, body: "no JSON", headers }), "forbidden");
+    expectError(await call("POST", PATH, { key: app.keys.sk_live, body: "no JSON" }), "invalid_request", "body");
     expectError(await call("POST", PATH, { key: app.keys.pk_live, body: "no JSON" }), "invalid_request", "body");
     expectError(await call("POST", PATH, { key: app.keys.pk_live, body: {} }), "invalid_request", "batch");
     expectError(
@@ -432,6 +431,13 @@ describe("a request of v1", () => {
 });
 
 describe("what PostHog's clients ask for besides", () => {
+  it("is answered to a server's secret key too, which no answer repeats", async () => {
+    const { call, app } = await world();
+    const answer = await call("POST", "/flags/?v=2", { body: { token: app.keys.sk_live, distinct_id: "ana" } });
+    expect(answer).toMatchObject({ status: 200, body: { flags: {} } });
+    expect(JSON.stringify(answer.body)).not.toContain(app.keys.sk_live);
+  });
+
   it("is answered with nothing enabled", async () => {
     const { call, key } = await world();
     for (const path of ["/flags/?v=2", "/flags", "/decide/?v=3"]) {
@@ -455,7 +461,8 @@ describe("what PostHog's clients ask for besides", () => {
   it("is refused without a known publishable key, and scripts are not served", async () => {
     const { call, app } = await world();
     expectError(await call("POST", "/flags/?v=2", { body: { token: "phc_1" } }), "invalid_key");
-    expectError(await call("POST", "/decide/", { body: { api_key: app.keys.sk_live } }), "forbidden");
+    const headers = { origin: "https://shop.example" };
+    expectError(await call("POST", "/decide/", { body: { api_key: app.keys.sk_live }, headers }), "forbidden");
     expectError(await call("GET", "/array/phc_1/config"), "invalid_key");
     expectError(await call("GET", `/array/${app.keys.sk_live}/config.js`), "forbidden");
     expectError(await call("GET", "/static/recorder.js"), "not_found");

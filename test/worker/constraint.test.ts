@@ -24,9 +24,16 @@ const usageEvent = (seq: number, eventId: string) => `INSERT INTO usage_events (
     request_hash, debits
   ) VALUES (${ACCOUNT}, 1, ${seq}, ${ENVIRONMENT}, '${eventId}', 'chat', 1000, 1, 1, 'hash', '[]')`;
 
-const analyticsEvent = (seq: number, uuid: string) => `INSERT INTO analytics_events (
-    environment_id, distinct_id, seq, uuid, event, timestamp_ms, received_at_ms, properties
-  ) VALUES (${ENVIRONMENT}, 'd', ${seq}, '${uuid}', 'seen', 1, 1, '{}')`;
+const id = (distinctId: string) => `INSERT INTO distinct_ids (
+    environment_id, distinct_id, is_device_form, first_seen_at_ms, last_seen_at_ms
+  ) VALUES (${ENVIRONMENT}, '${distinctId}', 0, 1, 1)`;
+
+const claim = (distinctId: string, by: string, version: number) => `UPDATE distinct_ids
+  SET claimed_by = '${by}', claimed_via = 'alias', claimed_at_ms = 1, claim_version = ${version}
+  WHERE environment_id = ${ENVIRONMENT} AND distinct_id = '${distinctId}'`;
+
+const idProperties = (version: number) => `INSERT INTO id_properties (environment_id, distinct_id, properties, version)
+  VALUES (${ENVIRONMENT}, 'd', '{}', ${version}) ON CONFLICT DO UPDATE SET version = excluded.version`;
 
 const reservation = (state: string) => `INSERT INTO reservations (
     environment_id, id, account_id, event, quantities, legs, state, created_at_ms, expires_at_ms, request_hash
@@ -38,14 +45,6 @@ const adjustment = (id: string) => `INSERT INTO credit_adjustments (
 
 const pack = (id: string) =>
   `INSERT INTO credit_packs (app_id, id, name, name_key, created_at_ms) VALUES ('app_constraint', '${id}', 'Gold', 'gold', 1)`;
-
-const person = (id: string, version: number) => `INSERT INTO persons (
-    environment_id, id, properties, is_identified, created_at_ms, last_seen_at_ms, version
-  ) VALUES (${ENVIRONMENT}, '${id}', '{}', 0, 1, 1, ${version})
-  ON CONFLICT DO UPDATE SET version = excluded.version`;
-
-const link = (personId: string) => `INSERT INTO person_distinct_ids (environment_id, distinct_id, person_id)
-  VALUES (${ENVIRONMENT}, 'd', '${personId}') ON CONFLICT DO UPDATE SET person_id = excluded.person_id`;
 
 const consent = `INSERT INTO consent_log (
     environment_id, distinct_id, seq, id, purpose, decision, occurred_at_ms, received_at_ms
@@ -95,10 +94,9 @@ const violations: Record<Constraint, readonly string[]> = {
     reservation("released"),
     `UPDATE reservations SET state = 'committed' WHERE environment_id = ${ENVIRONMENT}`,
   ],
-  persons_version: [person("per_1", 1), person("per_1", 2), person("per_1", 2)],
-  person_distinct_ids_stay: [person("per_1", 1), person("per_2", 1), link("per_1"), link("per_1"), link("per_2")],
-  analytics_events_uuid: [analyticsEvent(1, "uuid-1"), analyticsEvent(2, "uuid-1")],
-  analytics_events_primary_key: [analyticsEvent(1, "uuid-1"), analyticsEvent(1, "uuid-2")],
+  distinct_ids_claim_version: [id("a"), id("b"), claim("a", "b", 1), claim("a", "b", 1)],
+  distinct_ids_no_circle: [id("a"), id("b"), id("c"), claim("a", "b", 1), claim("b", "c", 1), claim("c", "a", 1)],
+  id_properties_version: [idProperties(1), idProperties(2), idProperties(2)],
   consent_log_seq_gapless: [consent, consent],
   export_audit_seq_gapless: [audit, audit],
 };

@@ -512,19 +512,83 @@ it("lists every trigger that must exist", async () => {
     "credit_ledger_spares_revoked",
     "credit_ledger_within_bounds",
     "credit_packs_version",
+    "distinct_ids_claim_stays",
+    "distinct_ids_claim_version",
+    "distinct_ids_no_circle",
     "export_audit_no_delete",
     "export_audit_no_update",
     "export_audit_seq_gapless",
-    "person_distinct_ids_stay",
-    "persons_version",
+    "id_properties_version",
+    "guards_account",
+    "id_properties_version",
     "reservations_settled_once",
   ]);
+});
+
+describe("a claim", () => {
+  const set = (by: string | null, isVerified: 0 | 1, version: number, verb = "UPDATE") => `${verb} distinct_ids
+    SET claimed_by = ${by === null ? "NULL" : `'${by}'`}, claimed_via = ${by === null ? "NULL" : "'alias'"},
+      claimed_at_ms = ${by === null ? "NULL" : 1}, claim_is_verified = ${isVerified}, claim_version = ${version}
+    WHERE environment_id = 900 AND distinct_id = 'claimed'`;
+  const stand = () =>
+    db
+      .prepare(
+        "SELECT claimed_by AS by, claim_is_verified AS isVerified FROM distinct_ids WHERE distinct_id = 'claimed'",
+      )
+      .first();
+
+  it("ends, or makes way for a verified one, which stays; each change knows the version before it", async () => {
+    for (const id of ["claimed", "one", "other"]) {
+      await run(`INSERT INTO distinct_ids (environment_id, distinct_id, is_device_form, first_seen_at_ms, last_seen_at_ms)
+        VALUES (900, '${id}', 1, 1, 1)`);
+    }
+    await run(set("one", 0, 1));
+    for (const verb of ["UPDATE", "UPDATE OR REPLACE", "UPDATE OR IGNORE"]) {
+      for (const [by, isVerified, version] of [
+        ["other", 0, 2],
+        ["other", 1, 1],
+        ["other", 1, 3],
+        [null, 0, 1],
+      ] as const) {
+        await refused(set(by, isVerified, version, verb));
+      }
+    }
+    await run(set(null, 0, 2));
+    await run(set("one", 0, 3));
+    await run(set("other", 1, 4));
+    for (const [by, isVerified] of [
+      ["one", 1],
+      ["other", 0],
+      [null, 0],
+    ] as const) {
+      await refused(set(by, isVerified, 5));
+    }
+    expect(await stand()).toEqual({ by: "other", isVerified: 1 });
+  });
+});
+
+it("refuses in words to migrate a database of 0.1.0, as often as it is tried", async () => {
+  const words = "This database was made by Purser 0.1.0, which nobody runs";
+  const [first] = env.TEST_MIGRATIONS;
+  const statements = first?.queries ?? [];
+  const check = statements.findIndex((query) => query.includes("CREATE TABLE `analytics_events`"));
+  expect(check).toBeGreaterThan(0);
+  const tryIt = async () => {
+    for (const query of statements.slice(0, check)) await run(query);
+  };
+  for (const table of ["persons", "person_distinct_ids"]) {
+    await run(`CREATE TABLE ${table} (id TEXT) STRICT`);
+    for (let time = 0; time < 2; time++) await expect(tryIt()).rejects.toThrow(words);
+    await run(`DROP TABLE ${table}`);
+  }
+  await tryIt();
+  await expect(run("SELECT * FROM release_check")).rejects.toThrow("no such table");
 });
 
 describe("the tables", () => {
   const tables = Object.values<unknown>(schema).filter((value): value is SQLiteTable => is(value, Table));
 
-  it("are STRICT, and WITHOUT ROWID save for those whose integers SQLite makes", async () => {
+  it("are STRICT, and WITHOUT ROWID save for those whose integers SQLite makes and what has large rows", async () => {
     const { results } = await db
       .prepare(
         "SELECT name, wr AS withoutRowid, strict FROM pragma_table_list WHERE schema = 'main' AND type = 'table'",
@@ -532,11 +596,10 @@ describe("the tables", () => {
       .all<{ name: string; withoutRowid: number; strict: number }>();
     const own = results.filter((row) => !/^(sqlite_|_cf_|d1_)/.test(row.name));
     expect(own.map((row) => row.name).sort()).toEqual(tables.map((table) => getTableConfig(table).name).sort());
+    // A tree without rowids holds whole rows in its inner pages.
+    const withRowids = ["accounts", "environments", "analytics_events", "id_properties"];
     for (const row of own) {
-      expect(row, row.name).toMatchObject({
-        strict: 1,
-        withoutRowid: ["accounts", "environments"].includes(row.name) ? 0 : 1,
-      });
+      expect(row, row.name).toMatchObject({ strict: 1, withoutRowid: withRowids.includes(row.name) ? 0 : 1 });
     }
   });
 

@@ -17,7 +17,7 @@ beforeEach(() => {
 
 async function seed(app: TestApp, events: number): Promise<void> {
   const { live } = app.environments;
-  await seedPerson(live, { id: "per_1", properties: '{"plan":"pro"}' }, ["ana", "device"]);
+  await seedPerson(live, { properties: '{"plan":"pro"}' }, ["ana", "device"]);
   for (const id of ["ana", "device"]) {
     const texts = Array.from({ length: events }, (_, index) => `{"index":${index}}`);
     await seedAnalytics(live, id, [...texts, `{"heavy":"${"x".repeat(5_000)}"}`]);

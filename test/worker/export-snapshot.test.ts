@@ -16,7 +16,7 @@ const plain = (count: number): string[] => Array.from({ length: count }, (_, ind
 /** Somebody with two ids, each of whose lists takes several pages; and 700 balances, of which one was drawn down. */
 async function longLife(app: TestApp): Promise<{ balanceIds: string[] }> {
   const { live } = app.environments;
-  await seedPerson(live, { id: "per_1" }, ["ana", "device"]);
+  await seedPerson(live, {}, ["ana", "device"]);
   for (const id of ["ana", "device"]) {
     await seedAnalytics(live, id, plain(EVENTS));
     await seedUsage(live, id, EVENTS);
@@ -62,7 +62,7 @@ it("shows one moment, however much is written while it streams", async () => {
     }
     if (isMerged) return;
     // Somebody else becomes a part of them.
-    await send(call, app.keys.pk_live, [
+    await send(call, app.keys.sk_live, [
       { event: "seen", distinct_id: "other", properties: {} },
       { event: "$identify", distinct_id: "ana", properties: { $anon_distinct_id: "other", $set: { plan: "pro" } } },
     ]);
@@ -78,7 +78,7 @@ it("keeps the moment also of a balance that was revoked before it, and refilled 
   const call = makeClient(clock);
   const app = await makeApp();
   const { live } = app.environments;
-  await seedPerson(live, { id: "per_1" }, ["ana"]);
+  await seedPerson(live, {}, ["ana"]);
   const balanceIds = await seedBalances(live, "ana", 510);
   const last = balanceIds.toSorted().at(-1) ?? "";
   await call("POST", "/api/v1/credits/revoke", { key: app.keys.sk_live, body: { balanceId: last } });
@@ -115,7 +115,7 @@ it.each([
     sql: "DELETE FROM analytics_events WHERE environment_id = ?1 AND distinct_id = 'device' AND seq = 4400",
   },
   { name: "usage", sql: "DELETE FROM usage_events WHERE environment_id = ?1 AND user_id = 'device' AND seq > 4000" },
-  { name: "ids", sql: "DELETE FROM person_distinct_ids WHERE environment_id = ?1 AND distinct_id = 'ana'" },
+  { name: "ids", sql: "DELETE FROM distinct_ids WHERE environment_id = ?1 AND distinct_id = 'ana'" },
 ])("never ends a document whose person lost $name while it streamed, and notes the failure", async ({ sql }) => {
   const clock = new Clock();
   const app = await makeApp();

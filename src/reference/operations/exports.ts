@@ -7,7 +7,16 @@ const distinctId = "user_42";
 const expiresAt = "2026-01-16T12:00:00.000Z";
 const person = {
   personId: "per_3nWq8sT1yB6kZc0vLx5MdE",
-  distinctIds: [{ distinctId, linkedAt: "2025-11-03T09:15:00.000Z", via: "identify" }],
+  distinctIds: [
+    { distinctId, linkedAt: "2025-11-03T09:15:00.000Z", via: null, claimedBy: null, isVerified: false },
+    {
+      distinctId: "0194685f-1b2c-7d3e-8f40-5a6b7c8d9e0f",
+      linkedAt: "2025-11-03T09:15:00.000Z",
+      via: "identify",
+      claimedBy: distinctId,
+      isVerified: false,
+    },
+  ],
   properties: { email: "ada@example.com", plan: "pro" },
   createdAt: "2025-11-03T09:15:00.000Z",
   lastSeenAt: "2026-01-15T11:58:21.407Z",
@@ -21,6 +30,7 @@ const pageView = {
   distinctId,
   timestamp: "2026-01-15T11:58:20.000Z",
   receivedAt: "2026-01-15T11:58:21.407Z",
+  isVerified: false,
   properties: { $current_url: "https://example.com/pricing" },
 };
 
@@ -56,7 +66,8 @@ export const exportOperations: readonly Operation[] = [
     summary: "Download a person's data",
     description:
       "Opens a link of `exportPerson`. The document is made while it is sent, and shows one moment, `exportedAt`. A " +
-      "download that breaks off ends without its closing braces, so that it does not parse. A link may be opened again.",
+      "download that breaks off ends without its closing braces, so that it does not parse. A link may be opened again. The " +
+      "person is the id that was asked for, and the ids that it was linked to; never an id that it was linked to by another.",
     access: "open",
     query: z.object({ token: z.string().describe("As it stands in the `downloadUrl`.") }),
     success: {

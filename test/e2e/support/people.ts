@@ -23,11 +23,13 @@ export async function eventsIn(db: D1Database, environmentId: number, ids: reado
 export interface StoredPerson {
   readonly isIdentified: boolean;
   readonly properties: Record<string, unknown>;
-  /** Sorted. */
+  /** The id itself, and what it claims directly. Sorted. */
   readonly distinctIds: readonly string[];
+  /** Who claims the id: `ana`, or `ana!` where the claim is verified. */
+  readonly claimedBy: string | null;
 }
 
-/** The person whom a distinct id belongs to; null where it belongs to nobody. */
+/** What is stored of a distinct id; null while it sent nothing but personless events. */
 export async function personIn(
   db: D1Database,
   environmentId: number,
@@ -35,18 +37,20 @@ export async function personIn(
 ): Promise<StoredPerson | null> {
   const row = await db
     .prepare(
-      `SELECT p.is_identified AS isIdentified, p.properties, json_group_array(d.distinct_id) AS ids
-       FROM persons AS p JOIN person_distinct_ids AS d ON d.environment_id = p.environment_id AND d.person_id = p.id
-       WHERE p.environment_id = ?1 AND p.id = (
-         SELECT person_id FROM person_distinct_ids WHERE environment_id = ?1 AND distinct_id = ?2)
-       GROUP BY p.id`,
+      `SELECT d.is_identified AS isIdentified, coalesce(p.properties, '{}') AS properties,
+         d.claimed_by || iif(d.claim_is_verified = 1, '!', '') AS claimedBy, (
+           SELECT json_group_array(c.distinct_id) FROM distinct_ids AS c
+           WHERE c.environment_id = ?1 AND ?2 IN (c.distinct_id, c.claimed_by)) AS ids
+       FROM distinct_ids AS d LEFT JOIN id_properties AS p USING (environment_id, distinct_id)
+       WHERE d.environment_id = ?1 AND d.distinct_id = ?2 AND (d.is_sender = 1 OR d.claimed_by IS NOT NULL)`,
     )
     .bind(environmentId, distinctId)
-    .first<{ isIdentified: number; properties: string; ids: string }>();
+    .first<{ isIdentified: number; properties: string; ids: string; claimedBy: string | null }>();
   if (row === null) return null;
   return {
     isIdentified: row.isIdentified === 1,
     properties: JSON.parse(row.properties),
     distinctIds: JSON.parse(row.ids).sort(),
+    claimedBy: row.claimedBy,
   };
 }

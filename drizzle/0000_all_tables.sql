@@ -1,4 +1,14 @@
--- Made by drizzle-kit from src/db/schema.ts; STRICT and WITHOUT ROWID added by hand.
+-- Made by drizzle-kit from src/db/schema.ts; STRICT, WITHOUT ROWID and the check for 0.1.0 added by hand.
+-- A database of 0.1.0 is refused in words: the name of the constraint is what whoever migrates it is told.
+CREATE TABLE IF NOT EXISTS `release_check` (
+	`tables_of_0_1_0` integer NOT NULL,
+	CONSTRAINT "This database was made by Purser 0.1.0, which nobody runs and which is not migrated. Start with an empty one: locally remove .wrangler/ and .purser/, on Cloudflare make a new D1 database" CHECK(`tables_of_0_1_0` = 0)
+) STRICT;
+--> statement-breakpoint
+INSERT INTO `release_check` SELECT count(*) FROM sqlite_schema WHERE name IN ('persons', 'person_distinct_ids');
+--> statement-breakpoint
+DROP TABLE `release_check`;
+--> statement-breakpoint
 CREATE TABLE `accounts` (
 	`id` integer PRIMARY KEY NOT NULL,
 	`environment_id` integer NOT NULL,
@@ -27,9 +37,10 @@ CREATE TABLE `analytics_events` (
 	`event` text NOT NULL,
 	`timestamp_ms` integer NOT NULL,
 	`received_at_ms` integer NOT NULL,
+	`is_verified` integer DEFAULT false NOT NULL,
 	`properties` text NOT NULL,
 	PRIMARY KEY(`environment_id`, `distinct_id`, `seq`)
-) STRICT, WITHOUT ROWID;
+) STRICT;
 --> statement-breakpoint
 CREATE UNIQUE INDEX `analytics_events_uuid` ON `analytics_events` (`environment_id`,`uuid`);--> statement-breakpoint
 CREATE TABLE `api_keys` (
@@ -63,12 +74,14 @@ CREATE TABLE `consent_log` (
 	`notice_version` text,
 	`source` text,
 	`gpc` integer,
+	`is_by_user` integer DEFAULT false NOT NULL,
 	`occurred_at_ms` integer NOT NULL,
 	`received_at_ms` integer NOT NULL,
 	PRIMARY KEY(`environment_id`, `distinct_id`, `seq`),
 	CONSTRAINT "consent_log_decision" CHECK("consent_log"."decision" IN ('granted', 'denied', 'withdrawn'))
 ) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
+CREATE INDEX `consent_log_by_user` ON `consent_log` (`environment_id`,`distinct_id`) WHERE is_by_user = 1;--> statement-breakpoint
 CREATE TABLE `credit_adjustments` (
 	`environment_id` integer NOT NULL,
 	`id` text NOT NULL,
@@ -167,6 +180,27 @@ CREATE TABLE `daily_activity` (
 	PRIMARY KEY(`environment_id`, `kind`, `day`, `unit`)
 ) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
+CREATE TABLE `distinct_ids` (
+	`environment_id` integer NOT NULL,
+	`distinct_id` text NOT NULL,
+	`first_seen_at_ms` integer NOT NULL,
+	`last_seen_at_ms` integer NOT NULL,
+	`event_count` integer DEFAULT 0 NOT NULL,
+	`event_bytes` integer DEFAULT 0 NOT NULL,
+	`is_device_form` integer NOT NULL,
+	`is_sender` integer DEFAULT false NOT NULL,
+	`is_identified` integer DEFAULT false NOT NULL,
+	`claimed_by` text,
+	`claimed_via` text,
+	`claimed_at_ms` integer,
+	`claim_is_verified` integer DEFAULT false NOT NULL,
+	`claim_version` integer DEFAULT 0 NOT NULL,
+	PRIMARY KEY(`environment_id`, `distinct_id`),
+	CONSTRAINT "distinct_ids_claimed_by_another" CHECK("distinct_ids"."claimed_by" <> "distinct_ids"."distinct_id"),
+	CONSTRAINT "distinct_ids_claim_whole" CHECK(iif("distinct_ids"."claimed_by" IS NULL, "distinct_ids"."claimed_via" IS NULL AND "distinct_ids"."claimed_at_ms" IS NULL AND "distinct_ids"."claim_is_verified" = 0, "distinct_ids"."claimed_via" IN ('identify', 'alias') AND "distinct_ids"."claimed_at_ms" IS NOT NULL))
+) STRICT, WITHOUT ROWID;
+--> statement-breakpoint
+CREATE INDEX `distinct_ids_claimed_by` ON `distinct_ids` (`environment_id`,`claimed_by`) WHERE claimed_by IS NOT NULL;--> statement-breakpoint
 CREATE TABLE `environments` (
 	`id` integer PRIMARY KEY NOT NULL,
 	`app_id` text NOT NULL,
@@ -192,27 +226,13 @@ CREATE TABLE `export_audit` (
 	CONSTRAINT "export_audit_action" CHECK("export_audit"."action" IN ('minted', 'opened', 'completed', 'failed'))
 ) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
-CREATE TABLE `person_distinct_ids` (
+CREATE TABLE `id_properties` (
 	`environment_id` integer NOT NULL,
 	`distinct_id` text NOT NULL,
-	`person_id` text,
-	`via` text,
-	`linked_at_ms` integer,
-	`event_count` integer DEFAULT 0 NOT NULL,
-	PRIMARY KEY(`environment_id`, `distinct_id`)
-) STRICT, WITHOUT ROWID;
---> statement-breakpoint
-CREATE INDEX `person_distinct_ids_person` ON `person_distinct_ids` (`environment_id`,`person_id`) WHERE person_id IS NOT NULL;--> statement-breakpoint
-CREATE TABLE `persons` (
-	`environment_id` integer NOT NULL,
-	`id` text NOT NULL,
 	`properties` text NOT NULL,
-	`is_identified` integer NOT NULL,
-	`created_at_ms` integer NOT NULL,
-	`last_seen_at_ms` integer NOT NULL,
 	`version` integer DEFAULT 1 NOT NULL,
-	PRIMARY KEY(`environment_id`, `id`)
-) STRICT, WITHOUT ROWID;
+	PRIMARY KEY(`environment_id`, `distinct_id`)
+) STRICT;
 --> statement-breakpoint
 CREATE TABLE `reservations` (
 	`environment_id` integer NOT NULL,

@@ -7,7 +7,7 @@ const memberBytes = (key: string, value: unknown): number => bytesOf(key) + byte
 
 /**
  * Properties that are this request's own to change in place, and their bytes as JSON: thousands of events then cost by
- * what they say, not by what their person holds.
+ * what they say, not by what their id holds.
  */
 const drafts = new WeakMap<JsonObject, number>();
 
@@ -20,7 +20,7 @@ function draftOf(properties: JsonObject): { readonly draft: Record<string, unkno
   return { draft, bytes: bytesOf(draft) };
 }
 
-/** What an event says of a person's properties. */
+/** What an event says of its id's properties. */
 export interface Changes {
   readonly set: JsonObject;
   readonly setOnce: JsonObject;
@@ -39,7 +39,7 @@ function differences(properties: JsonObject, { set, setOnce, unset }: Changes) {
 }
 
 /**
- * A person's properties after an event; null when they stay as they are. What it answered before is the request's own,
+ * An id's properties after an event; null when they stay as they are. What it answered before is the request's own,
  * and is changed in place.
  */
 export function changedProperties(properties: JsonObject, changes: Changes): JsonObject | "too large" | null {
@@ -55,15 +55,4 @@ export function changedProperties(properties: JsonObject, changes: Changes): Jso
   for (const key of removed) delete draft[key];
   drafts.set(draft, bytes + growth);
   return draft;
-}
-
-/** The properties of two who become one: the winner's, and what only the other has, where both fit. */
-export function mergedProperties(winner: JsonObject, other: JsonObject): JsonObject {
-  const none = { set: {}, setOnce: {}, unset: [] };
-  // What was read is walked through once, for its person is no more then; a draft that grew is not walked through again.
-  const isOtherLarger = (drafts.get(other) ?? 0) > (drafts.get(winner) ?? 0);
-  const merged = isOtherLarger
-    ? (changedProperties(other, { ...none, set: winner }) ?? other)
-    : (changedProperties(winner, { ...none, setOnce: other }) ?? winner);
-  return merged === "too large" ? winner : merged;
 }

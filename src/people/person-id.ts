@@ -1,0 +1,16 @@
+import { DIGITS } from "../lib/base62.ts";
+
+const LENGTH = 22;
+
+/** The stable name of a person (P9): derived from the environment and the id that is asked for, so that nothing stores it. */
+export async function personIdOf(environmentId: number, distinctId: string): Promise<string> {
+  const bytes = new TextEncoder().encode(`person ${environmentId} ${distinctId}`);
+  const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", bytes));
+  let bits = digest.reduce((sum, byte) => sum * 256n + BigInt(byte), 0n);
+  let text = "";
+  while (text.length < LENGTH) {
+    text += DIGITS.charAt(Number(bits % 62n));
+    bits /= 62n;
+  }
+  return `per_${text}`;
+}

@@ -1,0 +1,46 @@
+import { fragment } from "../db/sql.ts";
+import { hasCreditsSql, hasOwnConsentSql, hasUsageSql, isUserSql } from "./is-user.ts";
+
+/** The values that the walk's text names. */
+export type Asked = { appId: string; mode: string; distinctId: string };
+
+/** SQL: whether the claim on the id at `alias` counts now (P2): it is verified, or its id is a device's and no user. */
+export function claimCountsSql(alias: string): string {
+  return fragment`(${alias}.claim_is_verified = 1 OR (
+    ${alias}.is_device_form = 1 AND ${alias}.is_identified = 0
+    AND NOT ${isUserSql(`${alias}.environment_id`, `${alias}.distinct_id`)}))`;
+}
+
+/** SQL: why a claim that is not verified does not count: a JSON list; empty where it does. */
+export function claimFlawsSql(alias: string): string {
+  const [environmentId, distinctId] = [`${alias}.environment_id`, `${alias}.distinct_id`];
+  const flaws: readonly (readonly [string, string])[] = [
+    ["identified", `${alias}.is_identified = 1`],
+    ["credits", hasCreditsSql(environmentId, distinctId)],
+    ["usage", hasUsageSql(environmentId, distinctId)],
+    ["consent", hasOwnConsentSql(environmentId, distinctId)],
+  ];
+  const list = flaws.map(([name, condition]) => `iif(${condition}, '"${name}",', '')`).join(" || ");
+  return `json('[' || rtrim(${list}, ',') || ']')`;
+}
+
+/**
+ * SQL: a recursive table `person` (environment_id, distinct_id) of a person's ids, of at most `idsMax` of them: the id that was
+ * asked for, if its application is there, then what it claims by claims that count, nearest first (P3). Each id is claimed by
+ * one and no claims make a circle, so each is met once, in two rows read. `fanMax` stops at ids that claim more than so many.
+ */
+export function personWalk(idsMax: number, fanMax?: number): string {
+  const isFew = fragment`(
+    SELECT count(*) FROM (
+      SELECT 1 FROM distinct_ids AS f INDEXED BY distinct_ids_claimed_by
+      WHERE f.environment_id = person.environment_id AND f.claimed_by = person.distinct_id LIMIT ${`${fanMax}`} + 1
+    )) <= ${`${fanMax}`}`;
+  return fragment`WITH RECURSIVE person (environment_id, distinct_id) AS (
+    SELECT e.id, :distinctId FROM environments AS e WHERE e.app_id = :appId AND e.mode = :mode
+    UNION ALL
+    SELECT d.environment_id, d.distinct_id
+    FROM person CROSS JOIN distinct_ids AS d INDEXED BY distinct_ids_claimed_by
+    WHERE d.environment_id = person.environment_id AND d.claimed_by = person.distinct_id
+      AND d.claimed_by IS NOT NULL AND ${claimCountsSql("d")}${fanMax === undefined ? "" : ` AND ${isFew}`}
+    LIMIT ${`${idsMax}`})`;
+}

@@ -1,0 +1,97 @@
+import type { JsonObject } from "../lib/json.ts";
+import { type ClaimChanges, type ClaimRecord, Claims, type Via } from "./claims.ts";
+import { isDeviceForm } from "./device-id.ts";
+import { type Changes, changedProperties } from "./id-properties.ts";
+
+/** What an event says about who somebody is. */
+export interface PersonEvent extends Changes {
+  readonly uuid: string;
+  readonly distinctId: string;
+  readonly isPersonless: boolean;
+  readonly isIdentify: boolean;
+  readonly link: { readonly otherId: string; readonly via: Via } | null;
+}
+
+export interface StoredProperties {
+  readonly distinctId: string;
+  readonly properties: JsonObject;
+  readonly version: number;
+}
+
+/** What is stored of the ids that some events speak of. */
+export interface KnownPeople {
+  readonly claims: readonly ClaimRecord[];
+  readonly properties: readonly StoredProperties[];
+}
+
+export const nothingKnown: KnownPeople = { claims: [], properties: [] };
+
+/** An id whose record must be there, and what is known of it from now on. */
+export interface SeenId {
+  readonly distinctId: string;
+  readonly isDeviceForm: boolean;
+  readonly isSender: boolean;
+  readonly isIdentified: boolean;
+}
+
+/** What events change about people. */
+export interface PeopleChange extends ClaimChanges {
+  readonly ids: readonly SeenId[];
+  /** As they are from now on; `version` is the one that was read, 0 where nothing was stored. */
+  readonly properties: readonly StoredProperties[];
+  /** By the event's UUID: why it linked or set nothing. */
+  readonly warnings: ReadonlyMap<string, string>;
+}
+
+/** Whether what the event changes depends on what is stored of people. */
+export function asksWhoSomebodyIs({ isPersonless, link, set, setOnce, unset }: PersonEvent): boolean {
+  if (isPersonless) return false;
+  return link !== null || unset.length > 0 || Object.keys(set).length > 0 || Object.keys(setOnce).length > 0;
+}
+
+/**
+ * Plays events, in their order, over what is known (P2, P3). `isVerified`: they were sent with a secret key. Pure: nothing
+ * is stored here.
+ */
+export function planPeople(events: readonly PersonEvent[], known: KnownPeople, isVerified: boolean): PeopleChange {
+  const claims = new Claims(known.claims, isVerified);
+  const properties = new Map(known.properties.map((entry) => [entry.distinctId, entry]));
+  const changed = new Set<string>();
+  const ids = new Map<string, SeenId>();
+  const warnings = new Map<string, string>();
+  const see = (distinctId: string, isSender: boolean, isIdentified: boolean) => {
+    const before = ids.get(distinctId);
+    ids.set(distinctId, {
+      distinctId,
+      isDeviceForm: before?.isDeviceForm ?? isDeviceForm(distinctId),
+      isSender: isSender || before?.isSender === true,
+      isIdentified: isIdentified || before?.isIdentified === true,
+    });
+  };
+  for (const event of events) {
+    const { uuid, distinctId, link, isIdentify, isPersonless } = event;
+    see(distinctId, !isPersonless, !isPersonless && isIdentify);
+    if (isPersonless) continue;
+    const refusal = link === null ? null : claims.link(distinctId, link.otherId, link.via);
+    if (refusal !== null) warnings.set(uuid, refusal);
+    if (isIdentify) claims.identify(distinctId);
+    const before = properties.get(distinctId) ?? { distinctId, properties: {}, version: 0 };
+    const after = changedProperties(before.properties, event);
+    if (after === "too large") warnings.set(uuid, "the id's properties would grow too large");
+    else if (after !== null) {
+      properties.set(distinctId, { ...before, properties: after });
+      changed.add(distinctId);
+    }
+  }
+  const { changes, unchanged } = claims.changes();
+  for (const { distinctId, claim } of changes) {
+    for (const id of claim === null ? [] : [distinctId, claim.by]) see(id, false, false);
+  }
+  return {
+    ids: [...ids.values()],
+    changes,
+    unchanged,
+    properties: [...properties.values()].filter(({ distinctId }) => changed.has(distinctId)),
+    warnings,
+  };
+}

@@ -1,0 +1,96 @@
+import { fragment, type Statement, statement } from "../db/sql.ts";
+import { jsonChunks } from "../lib/json.ts";
+import type { Ctx } from "../runtime.ts";
+import type { PeopleChange } from "./plan-people.ts";
+
+/** A list of rows travels as JSON: D1 binds 100 values at most, and JavaScript's numbers as REAL. */
+type Rows = { environmentId: number; rows: string };
+type RowsAt = Rows & { nowMs: number };
+
+/** What refuses the batch when something that was planned on has changed since it was read. */
+export const peopleConflicts = new Set([
+  "distinct_ids_claim_version",
+  "distinct_ids_no_circle",
+  "id_properties_version",
+] as const);
+
+const writeProperties = statement<Rows>`
+  INSERT INTO id_properties (environment_id, distinct_id, properties, version)
+  SELECT CAST(:environmentId AS INTEGER), value ->> 0, value ->> 1, value ->> 2 FROM json_each(:rows) WHERE true
+  ON CONFLICT (environment_id, distinct_id) DO UPDATE SET properties = excluded.properties, version = excluded.version`;
+
+const lastSeq = fragment`SELECT seq FROM analytics_events AS e
+  WHERE e.environment_id = :environmentId AND e.distinct_id = value ->> 0 ORDER BY seq DESC LIMIT 1`;
+const uncountedBytes = fragment`SELECT sum(octet_length(e.properties)) FROM analytics_events AS e
+  WHERE e.environment_id = :environmentId AND e.distinct_id = value ->> 0 AND e.seq > coalesce((
+    SELECT event_count FROM distinct_ids AS d
+    WHERE d.environment_id = :environmentId AND d.distinct_id = value ->> 0
+  ), 0)`;
+
+/**
+ * After the events: counts those that are new. No guard: what is known of an id only grows, whoever writes first. Sent again,
+ * it finds nothing new.
+ */
+const seeIds = statement<RowsAt>`
+  INSERT INTO distinct_ids (
+    environment_id, distinct_id, is_device_form, is_sender, is_identified, first_seen_at_ms, last_seen_at_ms,
+    event_count, event_bytes
+  )
+  SELECT CAST(:environmentId AS INTEGER), value ->> 0, value ->> 1, value ->> 2, value ->> 3, CAST(:nowMs AS INTEGER),
+    CAST(:nowMs AS INTEGER), coalesce((${lastSeq}), 0), coalesce((${uncountedBytes}), 0)
+  FROM json_each(:rows) WHERE true
+  ON CONFLICT (environment_id, distinct_id) DO UPDATE SET is_sender = max(is_sender, excluded.is_sender),
+    is_identified = max(is_identified, excluded.is_identified),
+    last_seen_at_ms = max(last_seen_at_ms, iif(excluded.event_count > event_count, excluded.last_seen_at_ms, 0)),
+    event_count = excluded.event_count, event_bytes = event_bytes + excluded.event_bytes
+  WHERE excluded.event_count > event_count OR excluded.is_sender > is_sender OR excluded.is_identified > is_identified`;
+
+/**
+ * A row is [id, version, claimer, via, isVerified]. Its record is there: an upsert, because an UPDATE that joins a list may read
+ * the list anew for each record.
+ */
+const changeClaims = statement<RowsAt>`
+  INSERT INTO distinct_ids (
+    environment_id, distinct_id, is_device_form, first_seen_at_ms, last_seen_at_ms, claimed_by, claimed_via,
+    claimed_at_ms, claim_is_verified, claim_version
+  )
+  SELECT CAST(:environmentId AS INTEGER), value ->> 0, 0, CAST(:nowMs AS INTEGER), CAST(:nowMs AS INTEGER),
+    value ->> 2, value ->> 3, iif(value ->> 2 IS NULL, NULL, CAST(:nowMs AS INTEGER)), value ->> 4, value ->> 1
+  FROM json_each(:rows) WHERE true
+  ON CONFLICT (environment_id, distinct_id) DO UPDATE SET claimed_by = excluded.claimed_by,
+    claimed_via = excluded.claimed_via, claimed_at_ms = excluded.claimed_at_ms,
+    claim_is_verified = excluded.claim_is_verified, claim_version = excluded.claim_version`;
+
+/** Refuses the batch where the claim on an id is not as it was read. */
+const guardClaims = statement<Rows>`
+  INSERT INTO distinct_ids (environment_id, distinct_id, is_device_form, first_seen_at_ms, last_seen_at_ms, claim_version)
+  SELECT CAST(:environmentId AS INTEGER), value ->> 0, 0, 0, 0, value ->> 1 FROM json_each(:rows) WHERE true
+  ON CONFLICT (environment_id, distinct_id) DO UPDATE SET claim_version = excluded.claim_version`;
+
+/**
+ * The statements that store what events change about people. They follow the events' own, in the same batch. Claims that
+ * end or are replaced end first: what is made after them then closes no circle on the way, in whatever order.
+ */
+export function peopleWrites(ctx: Ctx, change: PeopleChange, nowMs: number): Statement[] {
+  const environmentId = ctx.environment.id;
+  const properties = change.properties.map((row) => [row.distinctId, JSON.stringify(row.properties), row.version + 1]);
+  const ids = change.ids.map((id) => [
+    id.distinctId,
+    Number(id.isDeviceForm),
+    Number(id.isSender),
+    Number(id.isIdentified),
+  ]);
+  const unchanged = change.unchanged.map(({ distinctId, version }) => [distinctId, version + 1]);
+  const ended = change.changes.flatMap(({ distinctId, version, wasClaimed }) =>
+    wasClaimed ? [[distinctId, version + 1, null, null, 0]] : [],
+  );
+  const made = change.changes.flatMap(({ distinctId, claim, version, wasClaimed }) =>
+    claim === null ? [] : [[distinctId, version + (wasClaimed ? 2 : 1), claim.by, claim.via, Number(claim.isVerified)]],
+  );
+  return [
+    ...jsonChunks(properties).map((rows) => writeProperties({ environmentId, rows })),
+    ...jsonChunks(ids).map((rows) => seeIds({ environmentId, rows, nowMs })),
+    ...jsonChunks(unchanged).map((rows) => guardClaims({ environmentId, rows })),
+    ...[...jsonChunks(ended), ...jsonChunks(made)].map((rows) => changeClaims({ environmentId, rows, nowMs })),
+  ];
+}

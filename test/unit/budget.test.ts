@@ -1,0 +1,43 @@
+import fc from "fast-check";
+import { expect, it } from "vitest";
+import { pageRowsMin, queriesMax } from "../../src/exports/budget.ts";
+import type { ListName } from "../../src/exports/lists.ts";
+
+const none = { ledger: [], exports: [], analytics: [], metering: [], consent: [] };
+const one = (last: number) => [{ id: "ana", last }];
+
+it("gives all lists one budget: a million of each of two fit, and pages of small documents stay as they are", () => {
+  const million = one(1_000_000);
+  const rows = pageRowsMin({ ...none, analytics: million, metering: million }, 300_000_000) ?? 0;
+  expect(rows).toBeGreaterThan(2_000);
+  expect(2 * Math.ceil(1_000_000 / rows)).toBeLessThan(queriesMax / 2);
+  expect(pageRowsMin({ ...none, analytics: one(4_000) }, 1_000_000)).toBeLessThan(2_000);
+});
+
+it("keeps the pages of all lists, and as many of heavy rows and of balances, within the queries", () => {
+  const bound = fc.array(fc.record({ id: fc.constantFrom("ana", "x".repeat(200)), last: fc.nat(300_000) }), {
+    maxLength: 40,
+  });
+  fc.assert(
+    fc.property(bound, bound, bound, bound, bound, fc.nat(2_000_000_000), (...args) => {
+      const [ledger, exports, analytics, metering, consent, bytes] = args;
+      const bounds = { ledger, exports, analytics, metering, consent };
+      const rowsMin = pageRowsMin(bounds, bytes);
+      if (rowsMin === null) return;
+      const pages = (name: ListName) => {
+        const rows = bounds[name].reduce((sum, { last }) => sum + last, 0);
+        return rows === 0 ? 0 : Math.ceil(rows / Math.max(rowsMin, 2_000));
+      };
+      const heavy = pages("analytics") + pages("metering") + pages("ledger") + Math.ceil(bytes / 4_000_000);
+      const ledgerRows = ledger.reduce((sum, { last }) => sum + last, 0);
+      const balances = Math.ceil(ledgerRows / Math.max(500, rowsMin / 4));
+      const all = (["ledger", "exports", "analytics", "metering", "consent"] as const).map(pages);
+      expect(all.reduce((sum, count) => sum + count, 0) + heavy + balances + 12).toBeLessThanOrEqual(queriesMax);
+    }),
+  );
+});
+
+it("refuses what no page that fits into memory would carry", () => {
+  expect(pageRowsMin({ ...none, analytics: one(10_000_000) }, 0)).toBeNull();
+  expect(pageRowsMin({ ...none, analytics: one(10) }, 3_000_000_000)).toBeNull();
+});
