@@ -1,5 +1,5 @@
 import { env } from "cloudflare:workers";
-import { CREDITS, chat, dueHold, grant, type Operation } from "./operation.ts";
+import { CREDITS, chat, dueHold, grant, idOf, type Operation } from "./operation.ts";
 import { adminOperations } from "./operations-admin.ts";
 import { usageOperations } from "./operations-usage.ts";
 

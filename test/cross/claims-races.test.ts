@@ -1,0 +1,126 @@
+import { env } from "cloudflare:workers";
+import { describe, expect, it } from "vitest";
+import {
+  alias,
+  type ClaimsEvent,
+  type ClaimsWorld,
+  identify,
+  makeClaimsWorld,
+  newDevice,
+  SECRETLY,
+  seen,
+} from "../support/claims-world.ts";
+import { createRandom } from "../support/random.ts";
+
+const SEED = Number(env.PROOF_SEED) || 1;
+
+const devices = (count: number): string[] => Array.from({ length: count }, newDevice);
+
+/** The claims as exports of all the ids show them, by the id that is claimed. Throws where they contradict each other. */
+async function claimsShown(world: ClaimsWorld, ids: readonly string[]): Promise<Map<string, string>> {
+  const shown = new Map<string, string>();
+  for (const id of ids) {
+    const entries = (await world.exportOf(id)).person?.distinctIds ?? [];
+    expect(new Set(entries.map((entry) => entry.distinctId)).size, "each id once").toBe(entries.length);
+    for (const { distinctId, claimedBy } of entries) {
+      if (claimedBy === null) continue;
+      if ((shown.get(distinctId) ?? claimedBy) !== claimedBy) throw new Error(`${distinctId} is claimed twice`);
+      shown.set(distinctId, claimedBy);
+    }
+  }
+  for (const id of ids) {
+    const above = new Set<string>();
+    for (let at = shown.get(id); at !== undefined; at = shown.get(at)) {
+      if (at === id || above.has(at)) throw new Error(`${id} claims itself`);
+      above.add(at);
+    }
+  }
+  return shown;
+}
+
+const ringOf = (ids: readonly string[], rest: Partial<ClaimsEvent>): ClaimsEvent[] =>
+  ids.map((id, index) => alias(id, ids[(index + 1) % ids.length] ?? "", rest));
+
+describe("a circle of claims", () => {
+  it.each([
+    ["publishable", {}],
+    ["secret", SECRETLY],
+  ])("cannot be closed in one batch by a %s key, forwards, backwards or by an id itself", async (_, rest) => {
+    const world = await makeClaimsWorld();
+    const ids = devices(12);
+    const forwards = ringOf(ids, rest);
+    await world.send([...ids.map((id) => alias(id, id, rest)), ...forwards, ...ringOf(ids.toReversed(), rest)]);
+    const shown = await claimsShown(world, ids);
+    expect(shown.size).toBe(ids.length - 1);
+    expect(await world.idsOf(ids[0] ?? "")).toEqual(ids.toSorted());
+  });
+
+  it.each([
+    ["publishable", {}],
+    ["secret", SECRETLY],
+  ])(
+    "of which each claim comes in a request of its own, all at once, by a %s key lacks exactly one",
+    async (_, rest) => {
+      const world = await makeClaimsWorld();
+      for (const size of [2, 3, 9]) {
+        const ids = devices(size);
+        await Promise.all(ringOf(ids, rest).map((link, index) => world.send([link], index % 2 === 0 ? "v0" : "v1")));
+        expect((await claimsShown(world, ids)).size, `a ring of ${size}`).toBe(size - 1);
+      }
+    },
+  );
+
+  it("never stands, whatever is claimed at once with keys of both kinds, and an id is never claimed twice", async () => {
+    const world = await makeClaimsWorld();
+    const random = createRandom(SEED);
+    for (let round = 0; round < 5; round++) {
+      const ids = devices(6);
+      const links = Array.from({ length: 24 }, () => {
+        const [id, other] = [random.pick(ids), random.pick(ids)];
+        return random.chance(0.5) ? alias(id, other) : alias(id, other, SECRETLY);
+      });
+      await Promise.all(links.map((link) => world.send([link])));
+      await claimsShown(world, ids);
+      for (const id of ids) {
+        const { events } = await world.exportOf(id);
+        const own = new Set(events.analytics.map(({ uuid }) => uuid));
+        for (const link of links) if (link.id === id) expect(own).toContain(link.uuid);
+      }
+    }
+  });
+});
+
+describe("a device that two claim at once", () => {
+  it("is one's, and the other's export holds nothing of it", async () => {
+    const world = await makeClaimsWorld();
+    for (let round = 0; round < 10; round++) {
+      const device = newDevice();
+      await world.send([seen(device)]);
+      const claimers = Array.from({ length: 4 }, (_, index) => `user-${round}-${index}`);
+      await Promise.all(claimers.map((claimer) => world.send([identify(claimer, device)])));
+      const found = await Promise.all(claimers.map((claimer) => world.idsOf(claimer)));
+      expect(found.filter((ids) => ids.includes(device))).toHaveLength(1);
+    }
+  });
+
+  it("is its own when it becomes a user while it is claimed", async () => {
+    const world = await makeClaimsWorld();
+    const becoming = [
+      (id: string) => world.grant(id, "marker"),
+      (id: string) => world.use(id, "marker"),
+      (id: string) => world.consent(id, "user token", "marker"),
+      (id: string) => world.send([identify(id, undefined, { set: { name: "marker" } })]),
+    ];
+    for (const [index, become] of becoming.entries()) {
+      for (let round = 0; round < 4; round++) {
+        const [device, mallory] = [newDevice(), `mallory-${index}-${round}`];
+        const attack = () => world.send([identify(mallory, device), alias(mallory, device)]);
+        await Promise.all(round % 2 === 0 ? [attack(), become(device)] : [become(device), attack()]);
+        const stolen = await world.exportOf(mallory);
+        expect(stolen.person?.distinctIds.map(({ distinctId }) => distinctId)).toEqual([mallory]);
+        expect(JSON.stringify(stolen)).not.toContain("marker");
+        expect(JSON.stringify(await world.exportOf(device))).toContain("marker");
+      }
+    }
+  });
+});

@@ -1,0 +1,119 @@
+import { env } from "cloudflare:workers";
+import { describe, expect, it, vi } from "vitest";
+import { ClaimsModel } from "../support/claims-model.ts";
+import { alias, type ClaimsWorld, makeClaimsWorld, newDevice, SECRETLY, seen } from "../support/claims-world.ts";
+import { countingD1 } from "../support/counting-d1.ts";
+import { createRandom } from "../support/random.ts";
+
+// Thousands of ids each, on whatever machine.
+vi.setConfig({ testTimeout: 240_000 });
+
+const SEED = Number(env.PROOF_SEED) || 1;
+const IS_SOAK = env.SOAK_OPERATIONS !== "";
+/** What an export reads at most beside its ids and events, and its trips beside those of its pages. */
+const ROWS_FIXED = 100;
+const ROWS_AN_ID = 8;
+const TRIPS_FIXED = 6;
+
+const devices = (count: number): string[] => Array.from({ length: count }, newDevice);
+
+/** What one export costs, once it is minted. */
+async function costOfExport(counting: ReturnType<typeof countingD1>, world: ClaimsWorld, distinctId: string) {
+  counting.spent();
+  const document = await world.exportOf(distinctId);
+  return { ...counting.spent(), document };
+}
+
+/** Of a person of so many ids, each with about one event. */
+function expectBounded({ roundTrips, rowsRead }: { roundTrips: number; rowsRead: number }, ids: number): void {
+  expect(roundTrips).toBeLessThanOrEqual(TRIPS_FIXED + Math.ceil(ids / 400));
+  expect(rowsRead).toBeLessThanOrEqual((1.05 * 2 + ROWS_AN_ID) * ids + ROWS_FIXED);
+}
+
+describe("a chain of two thousand verified claims", () => {
+  const LENGTH = 2_000;
+
+  it.each(["from the top", "from the bottom", "in any order"])(
+    "sent %s is read whole from its top, by half from its middle, in rows and trips that its length bounds",
+    async (order) => {
+      const counting = countingD1(env.DB);
+      const world = await makeClaimsWorld({ DB: counting.d1 });
+      const ids = Array.from({ length: LENGTH }, (_, index) => `link-${index}`);
+      const links = ids.slice(1).map((id, index) => alias(ids[index] ?? "", id, SECRETLY));
+      const random = createRandom(SEED);
+      if (order === "from the bottom") links.reverse();
+      if (order === "in any order") {
+        for (const [at, link] of links.entries()) {
+          const swapped = random.integer(at, links.length - 1);
+          [links[at], links[swapped]] = [links[swapped] ?? link, link];
+        }
+      }
+      for (let start = 0; start < links.length; start += 500) await world.send(links.slice(start, start + 500));
+      for (const from of [0, LENGTH / 2]) {
+        const { document, roundTrips, rowsRead } = await costOfExport(counting, world, ids[from] ?? "");
+        const length = LENGTH - from;
+        expect(document.person?.distinctIds.map(({ distinctId }) => distinctId).sort()).toEqual(ids.slice(from).sort());
+        expect(document.events.analytics).toHaveLength(length - 1);
+        expectBounded({ roundTrips, rowsRead }, length);
+      }
+    },
+  );
+
+  it("takes the nearest value of a property, however far below others are", async () => {
+    const world = await makeClaimsWorld();
+    const ids = Array.from({ length: 300 }, (_, index) => `link-${index}`);
+    const links = ids.slice(1).map((id, index) => alias(ids[index] ?? "", id, SECRETLY));
+    const set = (at: number, value: string) =>
+      seen(ids[at] ?? "", { ...SECRETLY, set: { [value]: value, name: value } });
+    await world.send([...links, set(299, "last"), set(150, "middle"), set(10, "near")]);
+    expect((await world.exportOf(ids[0] ?? "")).person?.properties).toEqual({
+      ...{ last: "last", middle: "middle", near: "near", name: "near" },
+    });
+    expect((await world.exportOf(ids[11] ?? "")).person?.properties).toMatchObject({ name: "middle" });
+  });
+});
+
+describe("a person of many claimed ids", () => {
+  async function expectWhole(count: number): Promise<void> {
+    const counting = countingD1(env.DB);
+    const world = await makeClaimsWorld({ DB: counting.d1 });
+    const ids = Array.from({ length: count }, (_, index) => `alias-${index}`);
+    for (let start = 0; start < count; start += 2_500) {
+      await world.send(ids.slice(start, start + 2_500).map((id) => alias("many", id, SECRETLY)));
+    }
+    await world.send([seen(ids[count - 1] ?? "", { set: { name: "Ana" } })]);
+    const balanceId = await world.grant(ids[7] ?? "");
+    const { document, roundTrips, rowsRead } = await costOfExport(counting, world, "many");
+    const { person, events } = document;
+    expect(person?.distinctIds.map(({ distinctId }) => distinctId).sort()).toEqual([...ids, "many"].sort());
+    expect(person?.distinctIds.filter(({ claimedBy, isVerified }) => claimedBy === "many" && isVerified)).toHaveLength(
+      count,
+    );
+    expect(person?.properties).toEqual({ name: "Ana" });
+    expect(person?.credits.balances.map((balance) => balance.balanceId)).toEqual([balanceId]);
+    expect(events.analytics).toHaveLength(count + 1);
+    expectBounded({ roundTrips, rowsRead }, count);
+    expect(await world.idsOf(ids[0] ?? "")).toEqual([ids[0]]);
+  }
+
+  it("is exported whole, in bounded queries, with ten thousand of them", async () => {
+    await expectWhole(10_000);
+  });
+
+  it("is read by every id as the model of claims says, whatever tree the claims make", async () => {
+    const random = createRandom(SEED);
+    const world = await makeClaimsWorld();
+    const model = new ClaimsModel();
+    const ids = devices(IS_SOAK ? 400 : 60);
+    const links = Array.from({ length: ids.length * 3 }, () => {
+      const [id, other] = [random.pick(ids), random.pick(ids)];
+      return alias(id, other);
+    });
+    for (let start = 0; start < links.length; start += 50) await world.send(links.slice(start, start + 50));
+    for (const link of links) model.play(link);
+    for (const id of ids) {
+      const expected = model.personOf(id)?.distinctIds ?? [];
+      expect(await world.idsOf(id)).toEqual(expected.map(({ distinctId }) => distinctId).sort());
+    }
+  });
+});

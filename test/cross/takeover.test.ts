@@ -1,0 +1,204 @@
+import { env } from "cloudflare:workers";
+import { describe, expect, it, vi } from "vitest";
+import {
+  alias,
+  type ClaimsEvent,
+  type ClaimsWorld,
+  type Dialect,
+  identify,
+  makeClaimsWorld,
+  newDevice,
+  seen,
+} from "../support/claims-world.ts";
+
+// Hundreds of attacks a test, on whatever machine.
+vi.setConfig({ testTimeout: 120_000 });
+
+/** Each cell of the table in one way of sending, in turn; with `npm run soak` in all of them. */
+const IS_SOAK = env.SOAK_OPERATIONS !== "";
+
+const WAYS_OF_SENDING: readonly { readonly dialect: Dialect; readonly isOneBatch: boolean }[] = [
+  { dialect: "v0", isOneBatch: true },
+  { dialect: "v1", isOneBatch: false },
+  { dialect: "v1", isOneBatch: true },
+  { dialect: "v0", isOneBatch: false },
+];
+
+/** Everything that is the victim's own carries the marker, which nobody else knows. */
+interface Victim {
+  readonly id: string;
+  readonly marker: string;
+}
+
+interface Cell {
+  readonly name: string;
+  readonly victim: Victim;
+  readonly attacker: string;
+  readonly attackerState: State;
+  readonly links: readonly ClaimsEvent[];
+  readonly dialect: Dialect;
+  readonly isOneBatch: boolean;
+}
+
+type State = "nothing yet" | "unidentified" | "identified" | "credits alone" | "usage alone" | "consent alone";
+
+const marked = ({ marker }: Victim) => ({ properties: { note: marker }, set: { name: marker } });
+
+/** The events that put somebody into a state, and what else must be done. */
+function eventsFor(state: State, victim: Victim): ClaimsEvent[] {
+  if (state === "unidentified") return [seen(victim.id, marked(victim))];
+  if (state === "identified") return [identify(victim.id, undefined, marked(victim)), seen(victim.id, marked(victim))];
+  return [];
+}
+
+async function putInState(world: ClaimsWorld, state: State, { id, marker }: Victim): Promise<void> {
+  if (state === "credits alone") await world.grant(id, marker);
+  if (state === "usage alone") await world.use(id, marker);
+  if (state === "consent alone") await world.consent(id, "user token", marker);
+}
+
+/** What an attacker's page may send; events under the victim's own id are the victim's, so they carry the marker. */
+const ATTACKS: Readonly<Record<string, (attacker: string, victim: Victim, device: string) => ClaimsEvent[]>> = {
+  "identify the attacker, who was the victim": (a, v) => [identify(a, v.id)],
+  "identify the victim, who was the attacker": (a, v) => [identify(v.id, a, marked(v))],
+  "alias the victim to the attacker": (a, v) => [alias(a, v.id)],
+  "alias the attacker to the victim": (a, v) => [alias(v.id, a, marked(v))],
+  "all four": (a, v) => [alias(v.id, a, marked(v)), alias(a, v.id), identify(v.id, a, marked(v)), identify(a, v.id)],
+  "identify a device, alias the victim to it": (a, v, d) => [identify(a, d), alias(d, v.id)],
+  "alias the victim to a device, identify it": (a, v, d) => [alias(d, v.id), identify(a, d)],
+  "alias the attacker to a device that the victim identifies": (a, v, d) => [alias(d, a), identify(v.id, d, marked(v))],
+  "identify a device after the victim": (a, v, d) => [identify(v.id, d, marked(v)), identify(a, d)],
+  "identify a device before the victim": (a, v, d) => [identify(a, d), identify(v.id, d, marked(v))],
+  "alias a device to both": (a, v, d) => [alias(a, d), alias(v.id, d, marked(v))],
+  "alias both to a device": (a, v, d) => [alias(d, a), alias(d, v.id), identify(a, d)],
+};
+
+const ATTACKER_STATES = ["nothing yet", "unidentified", "identified", "credits alone"] as const;
+
+const isDevice = (id: string): boolean => /^[0-9a-f]{8}-/.test(id);
+
+/** Every attacker, every attack and its ways of sending, each against a victim of its own. */
+function cellsAgainst(newVictimId: () => string, turn: number): Cell[] {
+  const cells: Cell[] = [];
+  for (const [index, attackerState] of [...ATTACKER_STATES, ...ATTACKER_STATES].entries()) {
+    for (const [at, [attack, links]] of Object.entries(ATTACKS).entries()) {
+      const inTurn = WAYS_OF_SENDING.filter(
+        (_, way) => IS_SOAK || way === (index + at + turn) % WAYS_OF_SENDING.length,
+      );
+      for (const way of inTurn) {
+        const victim = { id: newVictimId(), marker: `marker-${crypto.randomUUID()}` };
+        const attacker = index < ATTACKER_STATES.length ? `mallory_${crypto.randomUUID()}` : newDevice();
+        const kind = isDevice(attacker) ? "a UUID" : "a name";
+        const name = `${kind}, ${attackerState}: ${attack} (${way.dialect}${way.isOneBatch ? ", one batch" : ""})`;
+        cells.push({ name, victim, attacker, attackerState, links: links(attacker, victim, newDevice()), ...way });
+      }
+    }
+  }
+  return cells;
+}
+
+async function sendInTwo(world: ClaimsWorld, events: readonly ClaimsEvent[]): Promise<void> {
+  const half = Math.ceil(events.length / 2);
+  if (half > 0) await world.send(events.slice(0, half), "v0");
+  if (events.length > half) await world.send(events.slice(half), "v1");
+}
+
+async function attackAll(world: ClaimsWorld, cells: readonly Cell[]): Promise<void> {
+  for (const dialect of ["v0", "v1"] as const) {
+    const own = cells.filter((cell) => cell.dialect === dialect);
+    await world.send(
+      own.filter((cell) => cell.isOneBatch).flatMap((cell) => cell.links),
+      dialect,
+    );
+    for (let step = 0; ; step++) {
+      const links = own.filter((cell) => !cell.isOneBatch).flatMap((cell) => cell.links.slice(step, step + 1));
+      if (links.length === 0) break;
+      await world.send(links, dialect);
+    }
+  }
+}
+
+/** What is wrong after an attack: what the attacker's export holds of the victim's, and what the victim's own lacks. */
+async function flawsOf(world: ClaimsWorld, cell: Cell, state: State, events: readonly ClaimsEvent[]) {
+  const { name, victim, attacker } = cell;
+  const flaws: string[] = [];
+  const stolen = await world.exportOf(attacker);
+  if (JSON.stringify(stolen).includes(victim.marker)) flaws.push(`leaks: ${name}`);
+  if (stolen.person?.distinctIds.some((entry) => entry.distinctId === victim.id)) flaws.push(`joins: ${name}`);
+  const kept = await world.exportOf(victim.id);
+  const uuids = new Set(kept.events.analytics.map(({ uuid }) => uuid));
+  const sent = [...events, ...cell.links].filter((event) => event.id === victim.id);
+  if (!sent.every(({ uuid }) => uuids.has(uuid))) flaws.push(`victim lacks events: ${name}`);
+  if (sent.some(({ set }) => set !== undefined) && kept.person?.properties.name !== victim.marker) {
+    flaws.push(`victim lacks properties: ${name}`);
+  }
+  const parts = {
+    "credits alone": kept.person?.credits.balances,
+    "usage alone": kept.events.metering,
+    "consent alone": kept.consentLog,
+  };
+  const part = state in parts ? parts[state as keyof typeof parts] : undefined;
+  if (state in parts && !JSON.stringify(part ?? []).includes(victim.marker))
+    flaws.push(`victim lacks ${state}: ${name}`);
+  return flaws;
+}
+
+async function flawsAgainst(state: State, moment: "before" | "after", newVictimId: () => string, turn: number) {
+  const world = await makeClaimsWorld();
+  const cells = cellsAgainst(newVictimId, turn);
+  const becoming = new Map(cells.map((cell) => [cell, eventsFor(state, cell.victim)]));
+  const becomeVictims = async () => {
+    await sendInTwo(world, [...becoming.values()].flat());
+    for (const { victim } of cells) await putInState(world, state, victim);
+  };
+  const attackers = cells.map(({ attacker, attackerState }) => ({
+    id: attacker,
+    marker: "the attacker's",
+    attackerState,
+  }));
+  await sendInTwo(
+    world,
+    attackers.flatMap((attacker) => eventsFor(attacker.attackerState, attacker)),
+  );
+  for (const attacker of attackers) await putInState(world, attacker.attackerState, attacker);
+  if (moment === "before") await becomeVictims();
+  await attackAll(world, cells);
+  if (moment === "after") await becomeVictims();
+  const flaws: string[] = [];
+  for (const cell of cells) flaws.push(...(await flawsOf(world, cell, state, becoming.get(cell) ?? [])));
+  return flaws;
+}
+
+const BECOMING = ["unidentified", "identified", "credits alone", "usage alone", "consent alone"] as const;
+
+describe("with a publishable key nobody's data reach another's export, and one's own stay complete", () => {
+  const newUserId = () => `user_${crypto.randomUUID()}`;
+
+  it("of a user of whom nothing is known yet but what is sent in the attack", async () => {
+    expect(await flawsAgainst("nothing yet", "before", newUserId, 0)).toEqual([]);
+  });
+
+  it.each(BECOMING.map((state, turn) => [state, turn] as const))("of a user who is or has %s", async (state, turn) => {
+    expect(await flawsAgainst(state, "before", newUserId, turn)).toEqual([]);
+  });
+
+  it.each(BECOMING.map((state, turn) => [state, turn] as const))(
+    "of a user who is or has %s only later",
+    async (state, turn) => {
+      expect(await flawsAgainst(state, "after", newUserId, turn)).toEqual([]);
+    },
+  );
+});
+
+describe("with a publishable key nobody reaches the data of a device's id that is a user's", () => {
+  // A device's id that is no user's may be claimed by whoever knows it: the exception of P2.
+  const users = BECOMING.filter((state) => state !== "unidentified").map((state, turn) => [state, turn] as const);
+
+  it.each(users)("because it is or has %s", async (state, turn) => {
+    expect(await flawsAgainst(state, "before", newDevice, turn)).toEqual([]);
+  });
+
+  it.each(users)("because it is or has %s later, although it was claimed before", async (state, turn) => {
+    expect(await flawsAgainst(state, "after", newDevice, turn)).toEqual([]);
+  });
+});

@@ -1,0 +1,155 @@
+import { describe, expect, it } from "vitest";
+import { alias, identify, makeClaimsWorld, newDevice, SECRETLY, seen } from "../support/claims-world.ts";
+import { expectError } from "../support/refusals.ts";
+
+const DIALECTS = ["v0", "v1"] as const;
+
+describe("a secret key in analytics", () => {
+  it.each(DIALECTS)(
+    "is forbidden in %s in a request that carries an origin, and nothing of it is stored",
+    async (dialect) => {
+      const world = await makeClaimsWorld();
+      for (const origin of ["https://shop.example", "null"]) {
+        const answer = await world.post([alias("ana", "bob", SECRETLY)], dialect, { origin });
+        expectError(answer, "forbidden");
+      }
+      expect((await world.exportOf("ana")).person).toBeNull();
+    },
+  );
+
+  it.each(DIALECTS)("is taken in %s from a server, which sends no origin", async (dialect) => {
+    const world = await makeClaimsWorld();
+    await world.send([alias("ana", "crm-7", SECRETLY)], dialect);
+    const { person, events } = await world.exportOf("ana");
+    expect(person?.distinctIds).toContainEqual(
+      expect.objectContaining({ distinctId: "crm-7", via: "alias", claimedBy: "ana", isVerified: true }),
+    );
+    expect(events.analytics).toMatchObject([{ isVerified: true }]);
+  });
+
+  it.each(DIALECTS)("changes nothing for pages: a publishable key is taken in %s with an origin", async (dialect) => {
+    const world = await makeClaimsWorld();
+    const answer = await world.post([seen("ana")], dialect, { origin: "https://shop.example" });
+    expect(answer.status).toBe(200);
+  });
+});
+
+describe("a verified claim", () => {
+  it("joins users: events, properties, credits, usage and consents come together, in the claimer's export alone", async () => {
+    const world = await makeClaimsWorld();
+    const event = identify("old-ana", undefined, { set: { city: "Ghent" } });
+    await world.send([event]);
+    const held = [
+      await world.grant("old-ana"),
+      await world.use("old-ana"),
+      await world.consent("old-ana", "user token"),
+    ];
+    await world.send([identify("ana", "old-ana", SECRETLY)], "v1");
+    const { person, events, consentLog } = await world.exportOf("ana");
+    expect(person?.properties).toEqual({ city: "Ghent" });
+    expect(events.analytics.map(({ uuid }) => uuid)).toContain(event.uuid);
+    expect([person?.credits.balances[0]?.balanceId, events.metering[0]?.eventId, consentLog[0]?.consentId]).toEqual(
+      held,
+    );
+    expect(await world.idsOf("old-ana")).toEqual(["old-ana"]);
+  });
+
+  it("still counts when the claimed id becomes a user, where one by a publishable key does not", async () => {
+    const world = await makeClaimsWorld();
+    const [verified, unverified] = [newDevice(), newDevice()];
+    await world.send([alias("ana", verified, SECRETLY)]);
+    await world.send([alias("ana", unverified)]);
+    await world.grant(verified);
+    await world.grant(unverified);
+    expect(await world.idsOf("ana")).toEqual([verified, "ana"].sort());
+  });
+
+  it("replaces one by a publishable key, and so repairs a device that a stranger claimed", async () => {
+    const world = await makeClaimsWorld();
+    const device = newDevice();
+    await world.send([seen(device), identify("mallory", device)]);
+    await world.send([identify("ana", device, SECRETLY)]);
+    expect(await world.idsOf("mallory")).toEqual(["mallory"]);
+    expect(await world.idsOf("ana")).toEqual([device, "ana"].sort());
+    await world.send([identify("mallory", device), alias("mallory", device)]);
+    expect(await world.idsOf("mallory")).toEqual(["mallory"]);
+    expect(await world.idsOf("ana")).toEqual([device, "ana"].sort());
+  });
+
+  it("makes its own claimer's unverified claim of the id a verified one", async () => {
+    const world = await makeClaimsWorld();
+    const device = newDevice();
+    await world.send([alias("ana", device)]);
+    await world.send([identify("ana", device, SECRETLY)]);
+    await world.grant(device);
+    expect((await world.exportOf("ana")).person?.distinctIds).toContainEqual(
+      expect.objectContaining({ distinctId: device, via: "identify", claimedBy: "ana", isVerified: true }),
+    );
+  });
+
+  it("repairs a device that a stranger set apart by identifying it", async () => {
+    const world = await makeClaimsWorld();
+    const device = newDevice();
+    const visit = seen(device);
+    await world.send([visit, identify(device), identify("ana", device)]);
+    expect(await world.idsOf("ana")).toEqual(["ana"]);
+    await world.send([identify("ana", device, SECRETLY)]);
+    expect(await world.idsOf("ana")).toEqual([device, "ana"].sort());
+    expect((await world.exportOf("ana")).events.analytics.map(({ uuid }) => uuid)).toContain(visit.uuid);
+  });
+
+  it("is not replaced by another verified one: the first keeps the id", async () => {
+    const world = await makeClaimsWorld();
+    await world.send([alias("ana", "crm-7", SECRETLY), alias("bob", "crm-7", SECRETLY)]);
+    expect(await world.idsOf("ana")).toEqual(["ana", "crm-7"]);
+    expect(await world.idsOf("bob")).toEqual(["bob"]);
+  });
+
+  it("that would close a circle of verified ones links nothing", async () => {
+    const world = await makeClaimsWorld();
+    await world.send([alias("a", "b", SECRETLY), alias("b", "c", SECRETLY), alias("c", "a", SECRETLY)]);
+    expect(await world.idsOf("a")).toEqual(["a", "b", "c"]);
+    expect(await world.idsOf("b")).toEqual(["b", "c"]);
+    expect(await world.idsOf("c")).toEqual(["c"]);
+  });
+
+  it("that would close a circle ends the unverified claim nearest above its claimer, and no other", async () => {
+    const world = await makeClaimsWorld();
+    const [top, second, third, bottom] = [newDevice(), newDevice(), newDevice(), newDevice()];
+    await world.send([alias(top, second), alias(second, third)]);
+    await world.send([alias(third, bottom, SECRETLY)]);
+    await world.send([alias(bottom, top, SECRETLY)]);
+    // What was top, second, third, bottom in a line is now third, bottom, top, second.
+    expect(await world.idsOf(third)).toEqual([third, bottom, top, second].sort());
+    expect(await world.idsOf(top)).toEqual([top, second].sort());
+    expect(await world.idsOf(second)).toEqual([second]);
+  });
+
+  it("that links nothing ends no other claim", async () => {
+    const world = await makeClaimsWorld();
+    const [top, bottom] = [newDevice(), newDevice()];
+    await world.send([alias("ana", top, SECRETLY)]);
+    await world.send([alias(top, bottom)]);
+    // Top is verified already, so bottom may not have it, and top keeps bottom.
+    await world.send([alias(bottom, top, SECRETLY)]);
+    expect(await world.idsOf("ana")).toEqual(["ana", top, bottom].sort());
+  });
+
+  it("turns an unverified claim between the same two ids round", async () => {
+    const world = await makeClaimsWorld();
+    const [one, other] = [newDevice(), newDevice()];
+    await world.send([alias(one, other)]);
+    await world.send([alias(other, one, SECRETLY)]);
+    expect(await world.idsOf(other)).toEqual([one, other].sort());
+    expect(await world.idsOf(one)).toEqual([one]);
+  });
+
+  it("is kept by a circle that a publishable key tries: that one links nothing", async () => {
+    const world = await makeClaimsWorld();
+    const device = newDevice();
+    await world.send([alias(device, "crm-7", SECRETLY)]);
+    await world.send([alias("crm-7", device), identify("crm-7", device)]);
+    expect(await world.idsOf(device)).toEqual([device, "crm-7"].sort());
+    expect(await world.idsOf("crm-7")).toEqual(["crm-7"]);
+  });
+});

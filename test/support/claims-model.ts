@@ -1,0 +1,211 @@
+/**
+ * Who a person is, as decisions P2, P3 and P9 say it: the specification that src/people and src/exports are held
+ * against. It is written apart from them, imports nothing of theirs, and prefers plain words to speed.
+ */
+export interface ModelEvent {
+  readonly uuid: string;
+  /** The event's `distinct_id`. */
+  readonly id: string;
+  readonly key: "publishable" | "secret";
+  readonly kind: "capture" | "identify" | "alias";
+  /** The id that `$identify` names as `$anon_distinct_id`, or `$create_alias` as `alias`. */
+  readonly other?: string;
+  readonly isPersonless?: boolean;
+  readonly setOnce?: Readonly<Record<string, string>>;
+  readonly set?: Readonly<Record<string, string>>;
+  readonly unset?: readonly string[];
+}
+
+/** What is held under an id beside its events: a balance, a usage event or a consent, by its own id. */
+export interface ModelHolding {
+  readonly kind: "balance" | "usage" | "consent";
+  readonly id: string;
+  readonly holdingId: string;
+  /** Of a consent: given with a user token rather than with a secret key. */
+  readonly isWithUserToken?: boolean;
+}
+
+interface Claim {
+  readonly claimer: string;
+  readonly via: "identify" | "alias";
+  readonly isVerified: boolean;
+}
+
+export interface ModelDistinctId {
+  readonly distinctId: string;
+  readonly via: "identify" | "alias" | null;
+  readonly claimedBy: string | null;
+  readonly isVerified: boolean;
+}
+
+export interface ModelPerson {
+  /** Null as P9 has it: credits, usage or consent alone. Otherwise each of the person's ids once, nearest first. */
+  readonly distinctIds: readonly ModelDistinctId[] | null;
+  readonly isIdentified: boolean;
+  /** By name, each value that P9 admits: of two claimed ids at the same distance it prefers neither. */
+  readonly properties: ReadonlyMap<string, readonly string[]>;
+  readonly eventUuids: readonly string[];
+  readonly holdingIds: Readonly<Record<ModelHolding["kind"], readonly string[]>>;
+}
+
+const DEPTH_MAX = 32;
+
+/** Some of PostHog's ids that stand for nobody; the histories use no others of them. */
+const NIL_UUID = "00000000-0000-0000-0000-000000000000";
+const SHARED_IDS = ["anonymous", "guest", "none", "null", "undefined", "0", "[object object]", NIL_UUID];
+
+const isShared = (id: string): boolean => SHARED_IDS.includes(id.trim().replaceAll('"', "").toLowerCase());
+
+/** A UUID, or five groups of hex digits with 32 or more in all. */
+function hasDeviceForm(id: string): boolean {
+  const groups = id.split("-");
+  const areHex = groups.every((group) => /^[0-9a-f]+$/i.test(group));
+  return groups.length === 5 && areHex && groups.join("").length >= 32;
+}
+
+export class ClaimsModel {
+  readonly #events: ModelEvent[] = [];
+  readonly #holdings: ModelHolding[] = [];
+  readonly #properties = new Map<string, Map<string, string>>();
+  /** The kept claims, by the id that is claimed: an id has one at most. */
+  readonly #claims = new Map<string, Claim>();
+
+  hold(holding: ModelHolding): void {
+    this.#holdings.push(holding);
+  }
+
+  play(event: ModelEvent): void {
+    if (event.isPersonless !== true) {
+      this.#setProperties(event);
+      if (event.other !== undefined) this.#link(event, event.other);
+    }
+    this.#events.push(event);
+  }
+
+  /** The person, asked for by an id; null where nothing is held. */
+  personOf(id: string): ModelPerson | null {
+    const levels = this.#levelsFrom(id);
+    const ids = levels.flat();
+    const hasEvents = this.#isPersons(id);
+    const holdingsOf = (kind: ModelHolding["kind"]) =>
+      this.#holdings.filter((held) => held.kind === kind && ids.includes(held.id)).map(({ holdingId }) => holdingId);
+    const holdingIds = {
+      balance: holdingsOf("balance"),
+      usage: holdingsOf("usage"),
+      consent: holdingsOf("consent"),
+    };
+    if (!hasEvents && Object.values(holdingIds).every((list) => list.length === 0)) return null;
+    return {
+      distinctIds: hasEvents ? ids.map((each) => this.#entryOf(each, id)) : null,
+      isIdentified: this.#isIdentified(id),
+      properties: this.#mergedProperties(levels),
+      eventUuids: hasEvents ? this.#events.filter((event) => ids.includes(event.id)).map(({ uuid }) => uuid) : [],
+      holdingIds,
+    };
+  }
+
+  // What an event says of another id.
+
+  #link({ id, kind, key }: ModelEvent, other: string): void {
+    const via = kind === "identify" ? "identify" : "alias";
+    const isReadTheOtherWay = via === "alias" && this.#isUser(other) && this.#isDevice(id);
+    const [claimer, claimed] = isReadTheOtherWay ? [other, id] : [id, other];
+    if (claimer === claimed || isShared(claimer) || isShared(claimed)) return;
+    if (key === "secret") this.#claimVerified(claimer, claimed, via);
+    else this.#claimUnverified(claimer, claimed, via);
+  }
+
+  #claimUnverified(claimer: string, claimed: string, via: Claim["via"]): void {
+    if (!this.#isDevice(claimed) || this.#claims.has(claimed)) return;
+    const above = this.#claimersAbove(claimer);
+    if (above.includes(claimed) || above.length >= DEPTH_MAX) return;
+    this.#claims.set(claimed, { claimer, via, isVerified: false });
+  }
+
+  #claimVerified(claimer: string, claimed: string, via: Claim["via"]): void {
+    if (this.#claims.get(claimed)?.isVerified) return;
+    const above = this.#claimersAbove(claimer);
+    if (above.includes(claimed)) {
+      const circle = [claimer, ...above.slice(0, above.indexOf(claimed))];
+      const ending = circle.find((id) => !this.#claims.get(id)?.isVerified);
+      if (ending === undefined) return;
+      this.#claims.delete(ending);
+    }
+    this.#claims.set(claimed, { claimer, via, isVerified: true });
+  }
+
+  /** Who claims the id, who claims that one, and so on: by kept claims, whether they count now or not. */
+  #claimersAbove(id: string): string[] {
+    const claim = this.#claims.get(id);
+    return claim === undefined ? [] : [claim.claimer, ...this.#claimersAbove(claim.claimer)];
+  }
+
+  // What an id is, at this moment.
+
+  #isIdentified(id: string): boolean {
+    return this.#events.some((event) => event.kind === "identify" && event.id === id && !event.isPersonless);
+  }
+
+  #isUser(id: string): boolean {
+    const proves = (held: ModelHolding) => held.kind !== "consent" || held.isWithUserToken === true;
+    return this.#isIdentified(id) || this.#holdings.some((held) => held.id === id && proves(held));
+  }
+
+  #isDevice(id: string): boolean {
+    return hasDeviceForm(id) && !this.#isUser(id);
+  }
+
+  /** The claim of an id, as long as it counts. */
+  #countingClaimOf(id: string): Claim | undefined {
+    const claim = this.#claims.get(id);
+    return claim?.isVerified || this.#isDevice(id) ? claim : undefined;
+  }
+
+  #claimedBy(id: string): string[] {
+    return [...this.#claims.keys()].filter((claimed) => this.#countingClaimOf(claimed)?.claimer === id);
+  }
+
+  /** Whether the id is a person's: then all its events are, however they were sent. */
+  #isPersons(id: string): boolean {
+    const sentProfiled = this.#events.some((event) => event.id === id && !event.isPersonless);
+    return sentProfiled || this.#countingClaimOf(id) !== undefined || this.#claimedBy(id).length > 0;
+  }
+
+  // The person.
+
+  /** The id, then what it claims, then what those claim, and so on. */
+  #levelsFrom(id: string): string[][] {
+    const levels = [[id]];
+    for (let level = levels[0]; level !== undefined && level.length > 0; ) {
+      level = level.flatMap((claimer) => this.#claimedBy(claimer));
+      levels.push(level);
+    }
+    return levels;
+  }
+
+  #entryOf(distinctId: string, asked: string): ModelDistinctId {
+    const claim = distinctId === asked ? undefined : this.#claims.get(distinctId);
+    if (claim === undefined) return { distinctId, via: null, claimedBy: null, isVerified: false };
+    return { distinctId, via: claim.via, claimedBy: claim.claimer, isVerified: claim.isVerified };
+  }
+
+  #mergedProperties(levels: readonly (readonly string[])[]): Map<string, string[]> {
+    const merged = new Map<string, string[]>();
+    for (const level of levels) {
+      const ofLevel = level.flatMap((id) => [...(this.#properties.get(id) ?? [])]);
+      const isNew = new Set(ofLevel.map(([name]) => name).filter((name) => !merged.has(name)));
+      for (const [name, value] of ofLevel) {
+        if (isNew.has(name)) merged.set(name, [...(merged.get(name) ?? []), value]);
+      }
+    }
+    return merged;
+  }
+
+  #setProperties({ id, setOnce = {}, set = {}, unset = [] }: ModelEvent): void {
+    const properties = this.#properties.get(id) ?? new Map<string, string>();
+    for (const [name, value] of Object.entries(setOnce)) if (!properties.has(name)) properties.set(name, value);
+    for (const [name, value] of Object.entries(set)) properties.set(name, value);
+    for (const name of unset) properties.delete(name);
+    this.#properties.set(id, properties);
+  }
+}

@@ -1,0 +1,157 @@
+import { SignJWT } from "jose";
+import type { ModelEvent } from "./claims-model.ts";
+import { type Answer, type Client, Clock, makeApp, makeClient, makeLegacyPack, type TestApp } from "./world.ts";
+
+export type Dialect = "v0" | "v1";
+
+/** An event of the model, and what else it carries. */
+export interface ClaimsEvent extends ModelEvent {
+  readonly properties?: Readonly<Record<string, unknown>>;
+}
+
+/** The person export document, as far as claims are read from it. */
+export interface ClaimsDocument {
+  readonly person: {
+    readonly personId: string | null;
+    readonly distinctIds: readonly {
+      readonly distinctId: string;
+      readonly linkedAt: string;
+      readonly via: "identify" | "alias" | null;
+      readonly claimedBy: string | null;
+      readonly isVerified: boolean;
+    }[];
+    readonly properties: Readonly<Record<string, string>>;
+    readonly createdAt: string | null;
+    readonly lastSeenAt: string | null;
+    readonly isIdentified: boolean;
+    readonly credits: { readonly balances: readonly { readonly balanceId: string }[] };
+  } | null;
+  readonly events: {
+    readonly analytics: readonly {
+      readonly uuid: string;
+      readonly event: string;
+      readonly distinctId: string;
+      readonly isVerified: boolean;
+    }[];
+    readonly metering: readonly { readonly eventId: string }[];
+  };
+  readonly consentLog: readonly { readonly consentId: string }[];
+}
+
+const SECRET = "a-secret-of-32-bytes-and-no-less!";
+const NAMES = { capture: "seen", identify: "$identify", alias: "$create_alias" } as const;
+
+function wired(event: ClaimsEvent, dialect: Dialect, clock: Clock) {
+  const { uuid, id, kind, other, isPersonless = false, set, setOnce, unset } = event;
+  const properties = {
+    ...event.properties,
+    ...(kind === "alias" ? { distinct_id: id, alias: other } : {}),
+    ...(kind === "identify" && other !== undefined ? { $anon_distinct_id: other } : {}),
+    ...(set === undefined ? {} : { $set: set }),
+    ...(setOnce === undefined ? {} : { $set_once: setOnce }),
+    ...(unset === undefined ? {} : { $unset: unset }),
+  };
+  const common = { uuid, event: NAMES[kind], distinct_id: id, timestamp: new Date(clock.ms).toISOString() };
+  if (dialect === "v1") {
+    return { ...common, properties, options: isPersonless ? { process_person_profile: false } : {} };
+  }
+  return { ...common, properties: isPersonless ? { ...properties, $process_person_profile: false } : properties };
+}
+
+/** An application whose people send events, hold credits, use them, consent and ask for their data: all over HTTP. */
+export class ClaimsWorld {
+  readonly #pack: string;
+
+  constructor(
+    readonly app: TestApp,
+    readonly clock: Clock,
+    readonly call: Client,
+    pack: string,
+  ) {
+    this.#pack = pack;
+  }
+
+  /** Sends one request of events that share a key, whatever is answered. */
+  post(events: readonly ClaimsEvent[], dialect: Dialect = "v0", headers: Record<string, string> = {}): Promise<Answer> {
+    const key = this.app.keys[events[0]?.key === "secret" ? "sk_live" : "pk_live"];
+    const batch = events.map((event) => wired(event, dialect, this.clock));
+    if (dialect === "v1") return this.call("POST", "/i/v1/analytics/events", { key, body: { batch }, headers });
+    return this.call("POST", "/batch/", { body: { api_key: key, batch }, headers });
+  }
+
+  async send(events: readonly ClaimsEvent[], dialect: Dialect = "v0"): Promise<Answer> {
+    const answer = await this.post(events, dialect);
+    if (answer.status !== 200) throw new Error(`${answer.status}: ${JSON.stringify(answer.body)}`);
+    return answer;
+  }
+
+  async #ask(path: string, body: object, headers: Record<string, string> = {}, key = this.app.keys.sk_live) {
+    const answer = await this.call("POST", `/api/v1/${path}`, { key, body, headers });
+    if (answer.status !== 200) throw new Error(`${path} answered ${answer.status}: ${JSON.stringify(answer.body)}`);
+    return answer.body;
+  }
+
+  /** Grants one credit; answers the balance's id. */
+  async grant(userId: string, notes = "a gift"): Promise<string> {
+    const granted = await this.#ask("credits/grant", { userId, packId: this.#pack, quantity: 1, notes });
+    return granted.balances?.[0]?.balanceId ?? granted.balanceId;
+  }
+
+  /** Records usage that nothing pays for; answers its event's id. */
+  async use(userId: string, note = "a note"): Promise<string> {
+    const body = { eventId: crypto.randomUUID(), userId, event: "chat", onShortage: "partial", properties: { note } };
+    await this.#ask("usage/events", body);
+    return body.eventId;
+  }
+
+  /** Records a consent, with a user token or a secret key; answers its id. */
+  async consent(distinctId: string, by: "user token" | "secret key", purpose = "ads"): Promise<string> {
+    const body = { distinctId, purpose, decision: "granted" };
+    if (by === "secret key") return (await this.#ask("consent", body)).consentId;
+    const token = await new SignJWT({ sub: distinctId })
+      .setProtectedHeader({ alg: "HS256" })
+      .setExpirationTime(Math.floor(this.clock.ms / 1_000) + 600)
+      .sign(new TextEncoder().encode(SECRET));
+    return (await this.#ask("consent", body, { "x-user-token": token }, this.app.keys.pk_live)).consentId;
+  }
+
+  /** The document that the backend downloads for whoever it knows by this id. */
+  async exportOf(distinctId: string): Promise<ClaimsDocument> {
+    const { downloadUrl } = await this.#ask("export-person", { distinctId });
+    const answer = await this.call("GET", downloadUrl);
+    if (answer.status !== 200) throw new Error(`the download answered ${answer.status}`);
+    return answer.body;
+  }
+
+  /** The ids of the person who is asked for by this one. */
+  async idsOf(distinctId: string): Promise<string[]> {
+    const { person } = await this.exportOf(distinctId);
+    return (person?.distinctIds ?? []).map((entry) => entry.distinctId).sort();
+  }
+}
+
+export async function makeClaimsWorld(bindings: Partial<Env> = {}): Promise<ClaimsWorld> {
+  const clock = new Clock();
+  const app = await makeApp({ type: "hs256", secret: SECRET });
+  const pack = await makeLegacyPack(app.appId, "Wallet", "cents");
+  return new ClaimsWorld(app, clock, makeClient(clock, bindings), pack);
+}
+
+type Rest = Partial<Omit<ClaimsEvent, "id" | "other" | "kind">>;
+
+const asEvent = (kind: ModelEvent["kind"], id: string, other: string | undefined, rest: Rest): ClaimsEvent => ({
+  ...{ uuid: crypto.randomUUID(), key: "publishable", kind, id },
+  ...(other === undefined ? {} : { other }),
+  ...rest,
+});
+
+/** Events of a publishable key unless `rest` says otherwise. */
+export const seen = (id: string, rest: Rest = {}): ClaimsEvent => asEvent("capture", id, undefined, rest);
+export const identify = (id: string, other?: string, rest: Rest = {}): ClaimsEvent =>
+  asEvent("identify", id, other, rest);
+export const alias = (id: string, other: string, rest: Rest = {}): ClaimsEvent => asEvent("alias", id, other, rest);
+
+export const SECRETLY = { key: "secret" } as const;
+
+/** An id as a device is given one. */
+export const newDevice = (): string => crypto.randomUUID();
