@@ -1,0 +1,436 @@
+import { env } from "cloudflare:workers";
+import { afterAll, describe, expect, it, vi } from "vitest";
+import { sealSession } from "../../../src/access/admin-session.ts";
+import { createApp } from "../../../src/app.ts";
+import { grant } from "../../../src/credits/grant.ts";
+import { grantInput } from "../../../src/credits/schemas.ts";
+import { dashboardRoutes } from "../../../src/dashboard/routes.tsx";
+import { randomId } from "../../../src/lib/ids.ts";
+import { countingD1 } from "../../support/counting-d1.ts";
+import { faultyD1 } from "../../support/faulty-d1.ts";
+import { expectLedgerInvariants } from "../../support/invariants.ts";
+import { seedBalances, seedMotions } from "../../support/lives.ts";
+import { Clock, makeApp, makeCtx, makeLegacyPack, type TestApp } from "../../support/world.ts";
+
+afterAll(expectLedgerInvariants);
+
+const HOST = "http://purser.test";
+const HOUR_MS = 3_600_000;
+/** A limiter that never refuses: what it counts is shared by all tests. */
+const SIGN_INS: RateLimit = { limit: async () => ({ success: true }) };
+
+/** A browser of one's own: it keeps a cookie, and sends forms from the pages that it read. */
+function browse(clock = new Clock(), bindings: Partial<Env> = {}) {
+  const app = createApp({ isolate: {}, now: clock.now, newId: randomId }).route("/admin", dashboardRoutes());
+  let cookie = "";
+  const send = async (path: string, init: RequestInit = {}) => {
+    const headers = new Headers(init.headers);
+    if (cookie !== "") headers.set("cookie", cookie);
+    const answer = await app.request(HOST + path, { ...init, headers }, { ...env, SIGN_INS, ...bindings });
+    const set = answer.headers.get("set-cookie");
+    if (set !== null) cookie = set.split(";")[0] ?? "";
+    return answer;
+  };
+  const post = (path: string, fields: Record<string, string>, headers: Record<string, string> = {}) =>
+    send(path, { method: "POST", body: new URLSearchParams(fields), headers });
+  return {
+    get: send,
+    post,
+    signIn: (token = env.ADMIN_TOKEN, headers: Record<string, string> = {}) =>
+      post("/admin/sign-in", { token, next: "/admin/apps" }, headers),
+    /** The token that the forms of this session carry. */
+    formToken: async () => /name="_form" value="([^"]+)"/.exec(await (await send("/admin/apps")).text())?.[1] ?? "",
+    cookie: () => cookie,
+    setCookie: (value: string) => {
+      cookie = value;
+    },
+  };
+}
+
+const isSignedOut = (answer: Response): boolean =>
+  answer.status === 303 && (answer.headers.get("location") ?? "").startsWith("/admin/sign-in");
+
+describe("signing in", () => {
+  it("is not there without an administrator's token of 32 characters", async () => {
+    const browser = browse(new Clock(), { ADMIN_TOKEN: "x".repeat(31) });
+    for (const path of ["/admin/apps", "/admin/sign-in", "/admin/apps/app_1/live/overview"]) {
+      expect((await browser.get(path)).status, path).toBe(404);
+    }
+    expect((await browser.signIn("x".repeat(31))).status).toBe(404);
+  });
+
+  it("takes the administrator's token and no other, and leads to a page of the dashboard alone", async () => {
+    const browser = browse();
+    for (const wrong of ["", `${env.ADMIN_TOKEN}x`, env.ADMIN_TOKEN.slice(1), env.ADMIN_TOKEN.toUpperCase()]) {
+      expect((await browser.signIn(wrong)).status).toBe(401);
+      expect(browser.cookie()).toBe("");
+    }
+    for (const next of ["https://evil.example/", "//evil.example/admin/apps", "/admin/apps/..//evil?x", "/api/v1"]) {
+      const answer = await browser.post("/admin/sign-in", { token: env.ADMIN_TOKEN, next });
+      expect([answer.status, answer.headers.get("location")]).toEqual([303, "/admin/apps"]);
+    }
+    const answer = await browser.post("/admin/sign-in", {
+      token: env.ADMIN_TOKEN,
+      next: "/admin/apps/app_1/live/keys",
+    });
+    expect(answer.headers.get("location")).toBe("/admin/apps/app_1/live/keys");
+  });
+
+  it("gives a cookie that scripts and other sites cannot use, secure wherever the site is", async () => {
+    const plain = (await browse().signIn()).headers.get("set-cookie") ?? "";
+    for (const part of ["HttpOnly", "SameSite=Strict", "Path=/admin", "Max-Age=28800"]) expect(plain).toContain(part);
+    expect(plain).not.toContain("Secure");
+    const app = createApp({ isolate: {}, now: new Clock().now, newId: randomId }).route("/admin", dashboardRoutes());
+    const init = { method: "POST", body: new URLSearchParams({ token: env.ADMIN_TOKEN }) };
+    const answer = await app.request("https://purser.test/admin/sign-in", init, { ...env, SIGN_INS });
+    expect(answer.headers.get("set-cookie")).toContain("Secure");
+  });
+
+  it("may be tried ten times a minute from one address, and then not with the right token either", async () => {
+    const app = createApp({ isolate: {}, now: new Clock().now, newId: randomId }).route("/admin", dashboardRoutes());
+    const attempt = (token: string, address: string) =>
+      app.request(
+        `${HOST}/admin/sign-in`,
+        { method: "POST", body: new URLSearchParams({ token }), headers: { "cf-connecting-ip": address } },
+        { ...env },
+      );
+    const statuses: number[] = [];
+    for (let tries = 0; tries < 10; tries++) statuses.push((await attempt("wrong", "192.0.2.1")).status);
+    expect(new Set(statuses)).toEqual(new Set([401]));
+    const refused = await attempt(env.ADMIN_TOKEN, "192.0.2.1");
+    expect([refused.status, refused.headers.get("retry-after")]).toEqual([429, "60"]);
+    expect((await attempt(env.ADMIN_TOKEN, "192.0.2.2")).status).toBe(303);
+  });
+
+  it("is limited in each isolate where the platform's limiter is not bound", async () => {
+    const clock = new Clock();
+    const browser = browse(clock, { SIGN_INS: undefined as unknown as RateLimit });
+    const headers = { "cf-connecting-ip": "192.0.2.9" };
+    for (let tries = 0; tries < 10; tries++) expect((await browser.signIn("wrong", headers)).status).toBe(401);
+    expect((await browser.signIn(env.ADMIN_TOKEN, headers)).status).toBe(429);
+    clock.advance(60_000);
+    expect((await browser.signIn(env.ADMIN_TOKEN, headers)).status).toBe(303);
+  });
+
+  it("is refused to a form of another site", async () => {
+    for (const headers of [
+      { origin: "https://evil.example" },
+      { "sec-fetch-site": "cross-site" },
+      { origin: "null" },
+    ]) {
+      const browser = browse();
+      const answer = await browser.signIn(env.ADMIN_TOKEN, { host: "purser.test", ...headers });
+      expect([answer.status, browser.cookie()]).toEqual([403, ""]);
+    }
+  });
+});
+
+describe("a session", () => {
+  it("ends after eight hours, and with the token that it was signed with", async () => {
+    const clock = new Clock();
+    const browser = browse(clock);
+    await browser.signIn();
+    clock.advance(8 * HOUR_MS - 1);
+    expect((await browser.get("/admin/apps")).status).toBe(200);
+    clock.advance(1);
+    expect(isSignedOut(await browser.get("/admin/apps"))).toBe(true);
+
+    const other = browse();
+    other.setCookie(
+      `purser_session=${await sealSession("another-token-of-32-characters-000", "ses_1", new Clock().ms)}`,
+    );
+    expect(isSignedOut(await other.get("/admin/apps"))).toBe(true);
+  });
+
+  it("is refused with any character of its cookie changed, cut or added", async () => {
+    const browser = browse();
+    await browser.signIn();
+    const good = browser.cookie();
+    for (let at = "purser_session=".length; at < good.length; at++) {
+      browser.setCookie(`${good.slice(0, at)}${good[at] === "A" ? "B" : "A"}${good.slice(at + 1)}`);
+      expect(isSignedOut(await browser.get("/admin/apps")), `character ${at}`).toBe(true);
+    }
+    for (const bad of [good.slice(0, -1), `${good}A`, `${good}.`, `${good}=`, "purser_session=", "purser_session=."]) {
+      browser.setCookie(bad);
+      expect(isSignedOut(await browser.get("/admin/apps")), bad.slice(-4)).toBe(true);
+    }
+    browser.setCookie(good);
+    expect((await browser.get("/admin/apps")).status).toBe(200);
+  });
+
+  it("takes no form without its own token, from another session, or from another site", async () => {
+    const [mine, other] = [browse(), browse()];
+    await mine.signIn();
+    await other.signIn();
+    const token = await mine.formToken();
+    const make = (_form: string, headers: Record<string, string> = {}) =>
+      mine.post("/admin/apps", { _form, name: "Made" }, { host: "purser.test", ...headers });
+    const before = await env.DB.prepare("SELECT count(*) AS n FROM apps").first();
+    for (const bad of ["", `${token}A`, await other.formToken(), mine.cookie().replace("purser_session=", "")]) {
+      expect((await make(bad)).status).toBe(403);
+    }
+    for (const headers of [{ origin: "https://evil.example" }, { "sec-fetch-site": "same-site" }, { origin: "null" }]) {
+      expect((await make(token, headers)).status).toBe(403);
+    }
+    expect(await env.DB.prepare("SELECT count(*) AS n FROM apps").first()).toEqual(before);
+    expect((await make(token, { origin: HOST })).status).toBe(303);
+    expect((await make(token, { origin: HOST, "sec-fetch-site": "same-origin" })).status).toBe(303);
+  });
+
+  it("is over in this browser after signing out", async () => {
+    const browser = browse();
+    await browser.signIn();
+    const answer = await browser.post("/admin/sign-out", { _form: await browser.formToken() });
+    expect(answer.headers.get("set-cookie")).toContain("Max-Age=0");
+    expect(isSignedOut(await browser.get("/admin/apps"))).toBe(true);
+  });
+});
+
+describe("every answer of the dashboard", () => {
+  it("lets nothing run, load, frame or keep what is not its own, whoever asks and whatever it answers", async () => {
+    const browser = browse();
+    const { appId } = await makeApp();
+    const paths = [
+      "/admin",
+      "/admin/sign-in",
+      "/admin/apps",
+      "/admin/apps/app_none/live/overview",
+      "/admin/assets/none",
+    ];
+    const check = async () => {
+      for (const path of [...paths, `/admin/apps/${appId}/live/keys`]) {
+        const { headers } = await browser.get(path);
+        const policy = headers.get("content-security-policy") ?? "";
+        for (const part of ["default-src 'none'", "script-src 'self'", "style-src 'self'", "frame-ancestors 'none'"]) {
+          expect(policy, path).toContain(part);
+        }
+        expect(policy).not.toMatch(/unsafe|\*|https?:/);
+        expect(headers.get("x-frame-options")).toBe("DENY");
+        expect(headers.get("cache-control")).toBe("no-store");
+        expect(headers.get("x-content-type-options")).toBe("nosniff");
+      }
+    };
+    await check();
+    await browser.signIn();
+    await check();
+  });
+
+  it("holds no script or style but those that it loads from itself", async () => {
+    const browser = browse();
+    await browser.signIn();
+    const { appId } = await makeApp();
+    for (const page of ["overview", "packs", "packs/new", "users?userId=u1", "people?distinctId=u1", "keys"]) {
+      const text = await (await browser.get(`/admin/apps/${appId}/live/${page}`)).text();
+      expect(text).not.toMatch(/<script(?![^>]*\ssrc="\/admin\/assets\/)|<style|\sstyle="|\son\w+="|javascript:/);
+      expect(text.match(/(?:src|href|action)="(?!\/admin\/|#)[^"]*"/g)).toBeNull();
+    }
+    const asset = await browser.get("/admin/assets/dashboard.js");
+    expect(asset.headers.get("cache-control")).toContain("immutable");
+    expect(asset.headers.get("content-type")).toContain("text/javascript");
+  });
+
+  it("is a page that tells what was wrong, for an application, pack or user that is not there", async () => {
+    const browser = browse();
+    await browser.signIn();
+    const { appId } = await makeApp();
+    const cases: readonly (readonly [string, number])[] = [
+      ["/admin/apps/app_none/live/overview", 404],
+      [`/admin/apps/${appId}/live/packs/cpk_none`, 404],
+      [`/admin/apps/${appId}/live/users?userId=u1&balanceId=crb_none`, 404],
+      [`/admin/apps/${appId}/live/users?userId=${"x".repeat(201)}`, 400],
+      [`/admin/apps/${appId}/live/users?userId=u1&cursor=made-up`, 400],
+      [`/admin/apps/${appId}/live/people?distinctId=${"x".repeat(201)}`, 400],
+      [`/admin/apps/${appId}/other/overview`, 404],
+    ];
+    for (const [path, status] of cases) expect((await browser.get(path)).status, path).toBe(status);
+  });
+});
+
+describe("the form that adjusts a balance", () => {
+  it("adjusts a balance of the page's own application and mode, once, and none of another", async () => {
+    const clock = new Clock();
+    const browser = browse(clock);
+    await browser.signIn();
+    const _form = await browser.formToken();
+    const [own, other] = [await makeApp(), await makeApp()];
+    const steps = async (balanceId: string) =>
+      (
+        await env.DB.prepare("SELECT remaining_steps AS steps FROM credit_balances WHERE id = ?")
+          .bind(balanceId)
+          .first<{ steps: number }>()
+      )?.steps;
+    const [ownId = "", ...others] = [
+      ...(await seedBalances(own.environments.live, "u1", 1)),
+      ...(await seedBalances(own.environments.test, "u1", 1)),
+      ...(await seedBalances(other.environments.live, "u1", 1)),
+    ];
+    const send = (balanceId: string, adjustmentId: string) =>
+      browser.post(`/admin/apps/${own.appId}/live/users/adjust`, {
+        _form,
+        userId: "u1",
+        balanceId,
+        delta: "-0.5",
+        note: "by hand",
+        adjustmentId,
+      });
+    for (const balanceId of others) {
+      const page = await send(balanceId, `adj_${balanceId}`);
+      expect([page.status, await steps(balanceId)]).toEqual([404, 1_000_000]);
+    }
+    // The same form sent twice adjusts once.
+    for (const _ of [1, 2]) expect((await send(ownId, "adj_own")).headers.get("location")).toContain("told=adjusted");
+    expect(await steps(ownId)).toBe(500_000);
+  });
+});
+
+describe("a page that the database is too busy for", () => {
+  it("is a 503 that says so, and one line of the log", async () => {
+    const log = vi.spyOn(console, "warn").mockImplementation(() => {});
+    const busy = faultyD1(env.DB);
+    const browser = browse(new Clock(), { DB: busy.d1 });
+    await browser.signIn();
+    const { appId } = await makeApp();
+    busy.plan({ fault: "overloaded", at: 1, persists: true });
+    const answer = await browser.get(`/admin/apps/${appId}/live/overview`);
+    const requestId = answer.headers.get("x-request-id");
+    const line = { level: "warn", code: "temporarily_unavailable", fault: "database_overloaded", requestId };
+    expect([answer.status, log.mock.calls]).toEqual([503, [[JSON.stringify(line)]]]);
+    log.mockRestore();
+  });
+});
+
+describe("a list of the dashboard", () => {
+  /** The rows of one page's table, by what `pattern` finds in them, and where its link of this name leads. */
+  async function read(browser: ReturnType<typeof browse>, path: string, pattern: RegExp, link: string) {
+    const text = (await (await browser.get(path)).text()).replaceAll("&amp;", "&");
+    const next = new RegExp(`href="([^"#]*)[^"]*">${link}<`).exec(text)?.[1];
+    return { found: [...text.matchAll(pattern)].map(([, found = ""]) => found), next, text };
+  }
+
+  it("finds every motion of a reason, page by page, however far apart they are", async () => {
+    const clock = new Clock();
+    const app = await makeApp();
+    const { live } = app.environments;
+    const packId = await makeLegacyPack(app.appId, "Pack", "count");
+    const ctx = makeCtx(live, clock);
+    const give = async (times: number, name: string) => {
+      for (let n = 0; n < times; n++) {
+        await grant(ctx, grantInput.parse({ userId: "u1", packId, quantity: 1, notes: `${name}-${n}.` }));
+      }
+    };
+    await give(3, "old");
+    const [balanceId = ""] = await seedBalances(live, "u1", 1);
+    await seedMotions(live, "u1", balanceId, 2_300);
+    await give(70, "new");
+    const counting = countingD1(env.DB);
+    const browser = browse(clock, { DB: counting.d1 });
+    await browser.signIn();
+    const notes: string[] = [];
+    let path: string | undefined = `/admin/apps/${app.appId}/live/users?userId=u1&reason=grant`;
+    const counts: number[] = [];
+    while (path !== undefined && counts.length < 10) {
+      counting.spent();
+      const page = await read(browser, path, /<td>((?:old|new)-\d+\.)</g, "Older");
+      expect(counting.spent().rowsRead).toBeLessThan(3_000);
+      notes.push(...page.found);
+      counts.push(page.found.length);
+      path = page.next;
+    }
+    expect(notes).toEqual([
+      ...Array.from({ length: 70 }, (_, n) => `new-${69 - n}.`),
+      ...Array.from({ length: 3 }, (_, n) => `old-${2 - n}.`),
+    ]);
+    expect(counts).toEqual([50, 20, 0, 3]);
+    const ofBalance = `/admin/apps/${app.appId}/live/users?userId=u1&reason=grant&balanceId=${balanceId}`;
+    let next: string | undefined = ofBalance;
+    let grants = 0;
+    for (let pages = 0; next !== undefined && pages < 10; pages++) {
+      const page = await read(browser, next, /<td>(grant)</g, "Older");
+      grants += page.found.length;
+      next = page.next;
+    }
+    expect(grants).toBe(1);
+    const wrong = await browser.get(`/admin/apps/${app.appId}/live/users?userId=u1&reason=theft`);
+    expect(wrong.status).toBe(400);
+  });
+
+  it("shows every key of its mode, page by page, for a bounded number of rows", async () => {
+    const clock = new Clock();
+    const app = await makeApp();
+    await env.DB.prepare(
+      `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 600)
+       INSERT INTO api_keys (hash, id, environment_id, kind, hint, created_at_ms)
+       SELECT ?1 || i, 'key_' || ?1 || i, CAST(?2 AS INTEGER), 'secret', 'hint-' || i || '.', i FROM n`,
+    )
+      .bind(app.appId, app.environments.live.id)
+      .run();
+    const counting = countingD1(env.DB);
+    const browser = browse(clock, { DB: counting.d1 });
+    await browser.signIn();
+    const hints: string[] = [];
+    let path: string | undefined = `/admin/apps/${app.appId}/live/keys`;
+    for (let pages = 0; path !== undefined && pages < 10; pages++) {
+      counting.spent();
+      const page = await read(browser, path, /<code>(hint-\d+\.)</g, "More keys");
+      expect(counting.spent().rowsRead).toBeLessThan(300);
+      hints.push(...page.found);
+      path = page.next;
+    }
+    expect(new Set(hints)).toEqual(new Set(Array.from({ length: 600 }, (_, n) => `hint-${n + 1}.`)));
+    expect(hints).toHaveLength(600);
+  });
+});
+
+it("names the dashboard in the audit of what is done there", async () => {
+  const app = await makeApp();
+  const browser = browse();
+  await browser.signIn();
+  const _form = await browser.formToken();
+  const keys = `/admin/apps/${app.appId}/test/keys`;
+  expect((await browser.post(keys, { _form, kind: "secret" })).status).toBe(200);
+  expect((await browser.post(keys, { _form, kind: "root" })).status).toBe(400);
+  const { results } = await env.DB.prepare("SELECT actor, action, details FROM admin_audit WHERE app_id = ?")
+    .bind(app.appId)
+    .all();
+  const details = JSON.stringify({ kind: "secret", mode: "test" });
+  expect(results).toEqual([{ actor: "dashboard", action: "key.created", details }]);
+});
+
+describe("a page's cost", () => {
+  async function readsOf(app: TestApp, clock: Clock, page: string): Promise<number> {
+    const counting = countingD1(env.DB);
+    const browser = browse(clock, { DB: counting.d1 });
+    await browser.signIn();
+    counting.spent();
+    expect((await browser.get(`/admin/apps/${app.appId}/live/${page}`)).status).toBe(200);
+    return counting.spent().rowsRead;
+  }
+
+  it("is bounded, however much a user holds and a person did", async () => {
+    const clock = new Clock();
+    const app = await makeApp();
+    const environmentId = app.environments.live.id;
+    const packId = await makeLegacyPack(app.appId, "Pack", "count");
+    const ctx = makeCtx(app.environments.live, clock);
+    for (let n = 0; n < 600; n++) await grant(ctx, grantInput.parse({ userId: "u1", packId, quantity: 1 }));
+    await env.DB.batch([
+      env.DB.prepare(
+        `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2000)
+         INSERT INTO distinct_ids (environment_id, distinct_id, is_device_form, is_sender, first_seen_at_ms,
+           last_seen_at_ms, event_count, claimed_by, claimed_via, claimed_at_ms, claim_is_verified)
+         SELECT CAST(? AS INTEGER), 'id' || i, 0, 1, i, i, 2, iif(i = 1, NULL, iif(i < 50, 'id1', 'id2')),
+           iif(i = 1, NULL, 'alias'), iif(i = 1, NULL, i), i > 1 FROM n`,
+      ).bind(environmentId),
+      env.DB.prepare(
+        `WITH RECURSIVE n (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 3999)
+         INSERT INTO analytics_events (environment_id, distinct_id, seq, uuid, event, timestamp_ms, received_at_ms, properties)
+         SELECT CAST(? AS INTEGER), 'id' || (i / 2 + 1), i % 2 + 1, 'uuid' || i, 'e', i, i, '{}' FROM n`,
+      ).bind(environmentId),
+    ]);
+    expect(await readsOf(app, clock, "users?userId=u1")).toBeLessThan(1_000);
+    for (const id of ["id1", "id2", "id7"]) {
+      expect(await readsOf(app, clock, `people?distinctId=${id}`), id).toBeLessThan(1_500);
+    }
+    expect(await readsOf(app, clock, "overview")).toBeLessThan(100);
+  });
+});

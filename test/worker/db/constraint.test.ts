@@ -1,0 +1,145 @@
+import { env } from "cloudflare:workers";
+import { sql } from "drizzle-orm";
+import { describe, expect, it } from "vitest";
+import { openDb } from "../../../src/db/client.ts";
+import { type Constraint, constraintOf } from "../../../src/db/constraint.ts";
+import { creditPacks, NEVER_MS } from "../../../src/db/schema.ts";
+
+/** Nobody else's: the files of the suite share one database. */
+const ENVIRONMENT = 4_000_900;
+const ACCOUNT = 4_000_901;
+
+const balance = (id: string, seq: number, ref: string | null = null) => `INSERT INTO credit_balances (
+    account_id, id, pack_id, pack_name, pack_item_id, unit, matches, priority, initial_steps, remaining_steps,
+    has_remaining, source, external_ref, granted_at_ms, expires_at_ms, grant_seq, last_seq
+  ) VALUES (${ACCOUNT}, '${id}', 'cpk_1', 'Pack', '', 'count', '[]', 100, 1000, 1000, 1, 'manual',
+    ${ref === null ? "NULL" : `'${ref}'`}, 1, ${NEVER_MS}, ${seq}, ${seq})`;
+
+const entry = (seq: number, delta: number, after: number, previous: number) => `INSERT INTO credit_ledger (
+    account_id, seq, balance_id, pack_id, unit, delta_steps, balance_after_steps, previous_seq, reason, occurred_at_ms
+  ) VALUES (${ACCOUNT}, ${seq}, 'crb_c1', 'cpk_1', 'count', ${delta}, ${after}, ${previous}, 'admin_adjust', 5)`;
+
+const usageEvent = (seq: number, eventId: string) => `INSERT INTO usage_events (
+    account_id, occurred_by_ms, seq, environment_id, event_id, event, count_steps, occurred_at_ms, received_at_ms,
+    request_hash, debits
+  ) VALUES (${ACCOUNT}, 1, ${seq}, ${ENVIRONMENT}, '${eventId}', 'chat', 1000, 1, 1, 'hash', '[]')`;
+
+const id = (distinctId: string) => `INSERT INTO distinct_ids (
+    environment_id, distinct_id, is_device_form, first_seen_at_ms, last_seen_at_ms
+  ) VALUES (${ENVIRONMENT}, '${distinctId}', 0, 1, 1)`;
+
+const claim = (distinctId: string, by: string, version: number) => `UPDATE distinct_ids
+  SET claimed_by = '${by}', claimed_via = 'alias', claimed_at_ms = 1, claim_version = ${version}
+  WHERE environment_id = ${ENVIRONMENT} AND distinct_id = '${distinctId}'`;
+
+const idProperties = (version: number) => `INSERT INTO id_properties (environment_id, distinct_id, properties, version)
+  VALUES (${ENVIRONMENT}, 'd', '{}', ${version}) ON CONFLICT DO UPDATE SET version = excluded.version`;
+
+const reservation = (state: string) => `INSERT INTO reservations (
+    environment_id, id, account_id, event, quantities, legs, state, created_at_ms, expires_at_ms, request_hash
+  ) VALUES (${ENVIRONMENT}, 'res_1', ${ACCOUNT}, 'chat', '{}', '[]', '${state}', 1, 2, 'hash')`;
+
+const adjustment = (id: string) => `INSERT INTO credit_adjustments (
+    environment_id, id, account_id, balance_id, seq, request_hash
+  ) VALUES (${ENVIRONMENT}, '${id}', ${ACCOUNT}, 'crb_c1', 2, 'hash')`;
+
+const pack = (id: string) =>
+  `INSERT INTO credit_packs (app_id, id, name, name_key, created_at_ms) VALUES ('app_constraint', '${id}', 'Gold', 'gold', 1)`;
+
+const consent = `INSERT INTO consent_log (
+    environment_id, distinct_id, seq, id, purpose, decision, occurred_at_ms, received_at_ms
+  ) VALUES (${ENVIRONMENT}, 'd', 1, 'con_1', 'ads', 'denied', 1, 1)`;
+
+const audit = `INSERT INTO export_audit (environment_id, distinct_id, seq, id, action, token_hash, occurred_at_ms)
+  VALUES (${ENVIRONMENT}, 'd', 1, 'exp_1', 'minted', 'hash', 1)`;
+
+const counted = (count: number) =>
+  `INSERT INTO environments (app_id, mode, test_balance_count, test_balance_quota) VALUES ('app_constraint', 'test', ${count}, 5)`;
+
+/** For each name, one batch whose last statement violates it: real violations of the real tables. */
+const violations: Record<Constraint, readonly string[]> = {
+  credit_balances_remaining_not_negative: [balance("crb_c1", 1), entry(2, -1_001, -1, 1)],
+  credit_balances_remaining_within_bounds: [
+    balance("crb_c1", 1),
+    entry(2, 8_796_093_022_208_000, 8_796_093_022_209_000, 1),
+  ],
+  credit_balances_external_ref: [balance("crb_c1", 1, "order"), balance("crb_c2", 2, "order")],
+  credit_balances_id: [balance("crb_c1", 1), balance("crb_c1", 2)],
+  credit_balances_revoked: [
+    balance("crb_c1", 1),
+    entry(2, -1_000, 0, 1),
+    "UPDATE credit_balances SET revoked_at_ms = 1 WHERE id = 'crb_c1'",
+    entry(3, 5, 5, 2),
+  ],
+  guard_account: ["INSERT INTO guards (name, holds) VALUES ('account', 0)"],
+  credit_adjustments_primary_key: [adjustment("adj_1"), adjustment("adj_2"), adjustment("adj_1")],
+  credit_balances_revoked_once: [
+    balance("crb_c1", 1),
+    entry(2, -1_000, 0, 1),
+    "UPDATE credit_balances SET revoked_at_ms = 1 WHERE id = 'crb_c1'",
+    "UPDATE credit_balances SET revoked_at_ms = 2 WHERE id = 'crb_c1'",
+  ],
+  credit_ledger_seq_gapless: [balance("crb_c1", 1), entry(3, -1, 999, 1)],
+  credit_ledger_follows_balance: [balance("crb_c1", 1), entry(2, -1, 998, 1)],
+  environments_test_quota: [
+    counted(5),
+    "UPDATE environments SET test_balance_count = 6 WHERE app_id = 'app_constraint'",
+  ],
+  credit_packs_version: [pack("cpk_1"), "UPDATE credit_packs SET version = 3 WHERE app_id = 'app_constraint'"],
+  credit_packs_name_key: [pack("cpk_1"), pack("cpk_2")],
+  usage_events_event_id: [usageEvent(1, "e1"), usageEvent(2, "e1")],
+  usage_events_primary_key: [usageEvent(1, "e1"), usageEvent(1, "e2")],
+  reservations_primary_key: [reservation("open"), reservation("open")],
+  reservations_settled_once: [
+    reservation("released"),
+    `UPDATE reservations SET state = 'committed' WHERE environment_id = ${ENVIRONMENT}`,
+  ],
+  distinct_ids_claim_version: [id("a"), id("b"), claim("a", "b", 1), claim("a", "b", 1)],
+  distinct_ids_no_circle: [id("a"), id("b"), id("c"), claim("a", "b", 1), claim("b", "c", 1), claim("c", "a", 1)],
+  id_properties_version: [idProperties(1), idProperties(2), idProperties(2)],
+  consent_log_seq_gapless: [consent, consent],
+  export_audit_seq_gapless: [audit, audit],
+};
+
+async function thrownBy(work: Promise<unknown>): Promise<unknown> {
+  return work.then(
+    () => expect.unreachable("the database took it"),
+    (error: unknown) => error,
+  );
+}
+
+describe("constraintOf", () => {
+  it.each(Object.entries(violations))(
+    "knows a violation of %s, in a batch that then leaves nothing",
+    async (name, batch) => {
+      const error = await thrownBy(env.DB.batch(batch.map((statement) => env.DB.prepare(statement))));
+      expect(constraintOf(error)).toBe(name);
+      const left = await env.DB.prepare(
+        `SELECT (SELECT count(*) FROM credit_ledger WHERE account_id = ${ACCOUNT})
+          + (SELECT count(*) FROM credit_adjustments WHERE environment_id = ${ENVIRONMENT})
+          + (SELECT count(*) FROM reservations WHERE environment_id = ${ENVIRONMENT})
+          + (SELECT count(*) FROM usage_events WHERE environment_id = ${ENVIRONMENT}) AS n`,
+      ).first();
+      expect(left).toEqual({ n: 0 });
+    },
+  );
+
+  it("knows it beneath what Drizzle wraps around a single statement, and never by the text of its parameters", async () => {
+    const { db } = openDb(env.DB, "first-primary");
+    const gold = { appId: "app_wrapped", id: "cpk_1", name: "Gold", nameKey: "gold", createdAtMs: 1 };
+    await db.insert(creditPacks).values({ ...gold, createdAtMs: sql`1` });
+    const again = { ...gold, id: "SQLITE_CONSTRAINT environments_test_quota", createdAtMs: sql`1` };
+    expect(constraintOf(await thrownBy(db.insert(creditPacks).values(again)))).toBe("credit_packs_name_key");
+  });
+
+  it("is null for what is no violation of ours", async () => {
+    const misspelt = await thrownBy(env.DB.prepare("SELECT environments_test_quota FROM apps").run());
+    expect(constraintOf(misspelt)).toBeNull();
+    const unnamed = await thrownBy(env.DB.batch([env.DB.prepare(counted(0)), env.DB.prepare(counted(0))]));
+    expect(String(unnamed)).toContain("SQLITE_CONSTRAINT");
+    expect(constraintOf(unnamed)).toBeNull();
+    for (const other of [null, undefined, "SQLITE_CONSTRAINT credit_ledger_seq_gapless", new Error("boom")]) {
+      expect(constraintOf(other)).toBeNull();
+    }
+  });
+});

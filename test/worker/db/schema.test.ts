@@ -1,0 +1,640 @@
+import { env } from "cloudflare:workers";
+import { is, Table } from "drizzle-orm";
+import { getTableConfig, type SQLiteTable } from "drizzle-orm/sqlite-core";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { constraintOf } from "../../../src/db/constraint.ts";
+import * as schema from "../../../src/db/schema.ts";
+import { NEVER_MS } from "../../../src/db/schema.ts";
+import { expectLedgerInvariants } from "../../support/invariants.ts";
+
+afterAll(expectLedgerInvariants);
+
+const db = env.DB;
+const run = (sql: string) => db.prepare(sql).run();
+
+/** All that an attack must leave as it was. */
+async function everything(): Promise<unknown> {
+  const tables = [
+    "accounts",
+    "credit_balances",
+    "credit_ledger",
+    "consent_log",
+    "export_audit",
+    "environments",
+    "admin_audit",
+  ];
+  const answers = await db.batch(tables.map((table) => db.prepare(`SELECT * FROM ${table}`)));
+  return answers.map((answer) => answer.results);
+}
+
+/** Runs a statement that must be refused, and leave no trace; answers D1's words. */
+async function refused(sql: string): Promise<Error> {
+  const before = await everything();
+  const error: unknown = await run(sql).then(
+    () => null,
+    (thrown: unknown) => thrown,
+  );
+  expect(await everything(), sql).toEqual(before);
+  if (!(error instanceof Error)) throw new Error(`The database took: ${sql}`);
+  expect(error.message).toContain("SQLITE_CONSTRAINT");
+  return error;
+}
+
+/** Accounts by the names of their users; nobody else's: the files of the suite share one database. */
+const ACCOUNTS: Readonly<Record<string, number>> = Object.fromEntries(
+  [
+    "u",
+    "other",
+    "elsewhere",
+    "moved",
+    "revoked",
+    "held",
+    "spared",
+    ...Array.from({ length: 6 }, (_, index) => `way ${index}`),
+  ].map((user, index) => [user, 9_000_001 + index]),
+);
+const idOf = (user: string): number => ACCOUNTS[user] ?? Number.NaN;
+
+const balanceColumns = `account_id, id, pack_id, pack_name, pack_item_id, unit, matches, priority,
+  initial_steps, remaining_steps, has_remaining, source, external_ref, notes, granted_at_ms, expires_at_ms, revoked_at_ms,
+  grant_seq, last_seq`;
+
+interface NewBalance {
+  readonly user?: string;
+  readonly id: string;
+  readonly seq: number;
+  readonly steps?: number;
+  readonly remaining?: number;
+  readonly lastSeq?: number;
+  readonly revoked?: string;
+  readonly ref?: string;
+  readonly unit?: string;
+  readonly source?: string;
+  readonly hasRemaining?: number;
+}
+
+function balance(verb: string, b: NewBalance): string {
+  const { user = "u", steps = 1_000, unit = "count" } = b;
+  return `${verb} INTO credit_balances (${balanceColumns}) VALUES (${idOf(user)}, '${b.id}', 'cpk_1', 'Pack', '', '${unit}', '[]',
+    100, ${steps}, ${b.remaining ?? steps}, ${b.hasRemaining ?? 1}, '${b.source ?? "manual"}',
+    ${b.ref === undefined ? "NULL" : `'${b.ref}'`}, NULL, 1, ${NEVER_MS}, ${b.revoked ?? "NULL"}, ${b.seq},
+    ${b.lastSeq ?? b.seq})`;
+}
+
+interface NewEntry {
+  readonly user?: string;
+  readonly id: string;
+  readonly seq: number;
+  readonly delta: number;
+  readonly after: number;
+  readonly previous: number | "NULL";
+  readonly reason?: string;
+  readonly pack?: string;
+  readonly unit?: string;
+}
+
+function entry(verb: string, m: NewEntry): string {
+  const { user = "u", pack = "cpk_1", unit = "count", reason = "admin_adjust" } = m;
+  return `${verb} INTO credit_ledger (account_id, seq, balance_id, pack_id, unit, delta_steps,
+    balance_after_steps, previous_seq, reason, occurred_at_ms) VALUES (${idOf(user)}, ${m.seq}, '${m.id}', '${pack}',
+    '${unit}', ${m.delta}, ${m.after}, ${m.previous}, '${reason}', 5)`;
+}
+
+const WAYS = ["INSERT", "INSERT OR REPLACE", "INSERT OR IGNORE", "INSERT OR FAIL", "INSERT OR ABORT", "REPLACE"];
+
+beforeAll(async () => {
+  for (const [user, id] of Object.entries(ACCOUNTS)) {
+    // The user of another environment has the name of the first.
+    const [environmentId, userId] = user === "elsewhere" ? [901, "u"] : [900, user];
+    await run(`INSERT INTO accounts (id, environment_id, user_id) VALUES (${id}, ${environmentId}, '${userId}')`);
+  }
+  // Three balances of one user: whole, partly consumed, emptied.
+  await run(balance("INSERT", { id: "crb_whole", seq: 1, ref: "order-1" }));
+  await run(balance("INSERT", { id: "crb_part", seq: 2 }));
+  await run(balance("INSERT", { id: "crb_empty", seq: 3 }));
+  await run(entry("INSERT", { id: "crb_part", seq: 4, delta: -400, after: 600, previous: 2 }));
+  await run(entry("INSERT", { id: "crb_empty", seq: 5, delta: -1_000, after: 0, previous: 3 }));
+  for (const seq of [1, 2]) {
+    await run(`INSERT INTO consent_log (environment_id, distinct_id, seq, id, purpose, decision, occurred_at_ms, received_at_ms)
+      VALUES (900, 'd', ${seq}, 'con_${seq}', 'analytics', 'granted', 1, 1)`);
+    await run(`INSERT INTO export_audit (environment_id, distinct_id, seq, id, action, token_hash, occurred_at_ms)
+      VALUES (900, 'd', ${seq}, 'exp_${seq}', 'minted', 'hash', 1)`);
+  }
+});
+
+describe("a balance", () => {
+  it("is moved by its ledger rows, emptied and filled again with its place among those with credits left", async () => {
+    await run(balance("INSERT", { user: "moved", id: "crb_moved", seq: 1 }));
+    const stands = () =>
+      db
+        .prepare(
+          "SELECT remaining_steps AS remaining, has_remaining AS hasRemaining, last_seq AS lastSeq FROM credit_balances WHERE id = 'crb_moved'",
+        )
+        .first();
+    expect(await stands()).toEqual({ remaining: 1_000, hasRemaining: 1, lastSeq: 1 });
+    const of = { user: "moved", id: "crb_moved" };
+    await run(entry("INSERT", { ...of, seq: 2, delta: -1, after: 999, previous: 1 }));
+    expect(await stands()).toEqual({ remaining: 999, hasRemaining: 1, lastSeq: 2 });
+    await run(entry("INSERT", { ...of, seq: 3, delta: -999, after: 0, previous: 2 }));
+    expect(await stands()).toEqual({ remaining: 0, hasRemaining: 0, lastSeq: 3 });
+    await run(entry("INSERT", { ...of, seq: 4, delta: 0, after: 0, previous: 3 }));
+    expect(await stands()).toEqual({ remaining: 0, hasRemaining: 0, lastSeq: 4 });
+    await run(entry("INSERT", { ...of, seq: 5, delta: 7, after: 7, previous: 4 }));
+    expect(await stands()).toEqual({ remaining: 7, hasRemaining: 1, lastSeq: 5 });
+  });
+
+  it.each([
+    "remaining_steps = 5",
+    "remaining_steps = remaining_steps - 1",
+    "remaining_steps = remaining_steps",
+    "remaining_steps = 0, has_remaining = 0",
+    "has_remaining = 0",
+    "last_seq = 1",
+    "last_seq = 4",
+    "last_seq = 6",
+    "remaining_steps = 600, last_seq = 4",
+    "remaining_steps = 1000, last_seq = 2",
+  ])("is changed by nothing but the ledger: UPDATE … SET %s", async (set) => {
+    for (const verb of ["UPDATE", "UPDATE OR REPLACE", "UPDATE OR IGNORE", "UPDATE OR FAIL"]) {
+      for (const id of ["crb_whole", "crb_part", "crb_empty"]) {
+        await refused(`${verb} credit_balances SET ${set} WHERE id = '${id}'`);
+      }
+    }
+  });
+
+  it("keeps frozen all that it was issued with", async () => {
+    const movable = ["remaining_steps", "has_remaining", "last_seq", "revoked_at_ms"];
+    const frozen = getTableConfig(schema.creditBalances)
+      .columns.map((column) => column.name)
+      .filter((name) => !movable.includes(name));
+    expect(frozen).toHaveLength(15);
+    for (const column of frozen) {
+      for (const verb of ["UPDATE", "UPDATE OR REPLACE", "UPDATE OR IGNORE"]) {
+        const error = await refused(`${verb} credit_balances SET ${column} = ${column} WHERE id = 'crb_whole'`);
+        expect(error.message).toContain("credit_balances_frozen");
+      }
+    }
+  });
+
+  it("is never deleted", async () => {
+    for (const where of ["", " WHERE id = 'crb_empty'", " WHERE remaining_steps = 0"]) {
+      expect((await refused(`DELETE FROM credit_balances${where}`)).message).toContain("credit_balances_kept");
+    }
+  });
+
+  it("is never replaced, by its id, its key or its externalRef", async () => {
+    for (const verb of WAYS) {
+      for (const user of ["u", "other"]) {
+        const error = await refused(balance(verb, { user, id: "crb_whole", seq: user === "u" ? 6 : 1 }));
+        expect(error.message).toContain("credit_balances_id");
+      }
+      const error = await refused(balance(verb, { id: "crb_new", seq: 6, ref: "order-1" }));
+      expect(constraintOf(error)).toBe("credit_balances_external_ref");
+    }
+    await refused(
+      `${balance("INSERT", { id: "crb_whole", seq: 6 })} ON CONFLICT (id) DO UPDATE SET remaining_steps = 5`,
+    );
+  });
+
+  it("begins whole, with credits left, positive and next in its user's ledger", async () => {
+    const wrong: Omit<NewBalance, "id">[] = [
+      { seq: 6, remaining: 999 },
+      { seq: 6, remaining: 1_001 },
+      { seq: 6, remaining: 0, hasRemaining: 0 },
+      { seq: 6, lastSeq: 5 },
+      { seq: 6, revoked: "1" },
+      { seq: 6, hasRemaining: 0 },
+      { seq: 6, steps: 0, hasRemaining: 0 },
+      { seq: 6, steps: -1, hasRemaining: 0 },
+      { seq: 6, steps: 8_796_093_022_208_001 },
+      { seq: 6, steps: 8_589_934_592_000_001, unit: "cents" },
+      { seq: 6, unit: "minutes" },
+      { seq: 6, source: "stolen" },
+      { seq: 7 },
+      { seq: 5 },
+      { seq: 0 },
+    ];
+    for (const begun of wrong) {
+      for (const verb of WAYS.filter((way) => way !== "INSERT OR IGNORE")) {
+        await refused(balance(verb, { id: "crb_new", ...begun }));
+      }
+      // OR IGNORE may pass over it in silence, but must not let it in.
+      const before = await everything();
+      await run(balance("INSERT OR IGNORE", { id: "crb_new", ...begun })).catch(() => null);
+      expect(await everything()).toEqual(before);
+    }
+  });
+
+  it("is revoked once, and only when nothing remains", async () => {
+    await run(balance("INSERT", { user: "revoked", id: "crb_revoked", seq: 1 }));
+    await refused("UPDATE credit_balances SET revoked_at_ms = 5 WHERE id = 'crb_revoked'");
+    await run(entry("INSERT", { user: "revoked", id: "crb_revoked", seq: 2, delta: -1_000, after: 0, previous: 1 }));
+    await run("UPDATE credit_balances SET revoked_at_ms = 5 WHERE id = 'crb_revoked'");
+    for (const value of ["6", "NULL", "5"]) {
+      const error = await refused(`UPDATE credit_balances SET revoked_at_ms = ${value} WHERE id = 'crb_revoked'`);
+      expect(constraintOf(error)).toBe("credit_balances_revoked_once");
+    }
+  });
+});
+
+describe("the ledger", () => {
+  it("is never updated", async () => {
+    for (const verb of ["UPDATE", "UPDATE OR REPLACE", "UPDATE OR IGNORE", "UPDATE OR FAIL"]) {
+      for (const set of ["note = 'x'", "delta_steps = delta_steps", "seq = seq + 10", "account_id = account_id + 1"]) {
+        expect((await refused(`${verb} credit_ledger SET ${set}`)).message).toContain("credit_ledger_append_only");
+      }
+    }
+  });
+
+  it("is never deleted from, in part or whole", async () => {
+    for (const where of ["", " WHERE seq = 5", ` WHERE account_id = ${idOf("u")}`]) {
+      expect((await refused(`DELETE FROM credit_ledger${where}`)).message).toContain("credit_ledger_append_only");
+    }
+  });
+
+  it.each(WAYS)("takes no row out of its place or untrue by %s", async (verb) => {
+    const good: NewEntry = { id: "crb_part", seq: 6, delta: -100, after: 500, previous: 4 };
+    const wrong: Partial<NewEntry>[] = [
+      { seq: 1 },
+      { seq: 4 },
+      { seq: 5 },
+      { seq: 7 },
+      { seq: 0 },
+      { seq: -1 },
+      { after: 501 },
+      { after: 600 },
+      { delta: 100 },
+      { delta: 0 },
+      { previous: 2 },
+      { previous: 5 },
+      { previous: "NULL" },
+      { id: "crb_whole" },
+      { id: "crb_nobody" },
+      { pack: "cpk_2" },
+      { unit: "cents" },
+      { user: "other", seq: 1 },
+      { user: "elsewhere", seq: 1 },
+      // A grant by hand, for a balance that is there, and for none.
+      { reason: "grant" },
+      { reason: "grant", delta: 600, after: 600, previous: "NULL" },
+      { reason: "grant", id: "crb_whole", delta: 1_000, after: 1_000, previous: "NULL" },
+      { reason: "grant", id: "crb_whole", seq: 1, delta: 1_000, after: 1_000, previous: "NULL" },
+      { reason: "grant", id: "crb_nobody", delta: 1_000, after: 1_000, previous: "NULL" },
+    ];
+    for (const change of wrong) await refused(entry(verb, { ...good, ...change }));
+  });
+
+  it.each(WAYS)("takes no row that would bring a balance below zero or beyond its bounds by %s", async (verb) => {
+    const below = entry(verb, { id: "crb_part", seq: 6, delta: -601, after: -1, previous: 4 });
+    expect(constraintOf(await refused(below))).toBe("credit_balances_remaining_not_negative");
+    const far = entry(verb, { id: "crb_empty", seq: 6, delta: -1, after: -1, previous: 5 });
+    expect(constraintOf(await refused(far))).toBe("credit_balances_remaining_not_negative");
+    const top = 8_796_093_022_208_000;
+    const above = entry(verb, { id: "crb_part", seq: 6, delta: top - 599, after: top + 1, previous: 4 });
+    expect(constraintOf(await refused(above))).toBe("credit_balances_remaining_within_bounds");
+  });
+
+  it("takes no reason that is not in the interface's list", async () => {
+    await refused(entry("INSERT", { id: "crb_part", seq: 6, delta: -1, after: 599, previous: 4, reason: "whim" }));
+  });
+
+  it("moves the balance also when the row comes by a conflict clause", async () => {
+    for (const [index, verb] of WAYS.entries()) {
+      const of = { user: `way ${index}`, id: `crb_way_${index}` };
+      await run(balance("INSERT", { ...of, seq: 1 }));
+      await run(entry(verb, { ...of, seq: 2, delta: -1_000, after: 0, previous: 1 }));
+    }
+    await expectLedgerInvariants();
+  });
+});
+
+describe("what is held of a balance", () => {
+  const TOP = 8_796_093_022_208_000;
+  const hold = (account: string, id: string, state: string, legs: readonly [string, number][]) =>
+    run(`INSERT INTO reservations (environment_id, id, account_id, event, quantities, legs, state, created_at_ms,
+      expires_at_ms, request_hash) VALUES (900, '${id}', ${idOf(account)}, 'e', '{}',
+      '${JSON.stringify(legs.map(([balanceId, amountSteps]) => ({ balanceId, amountSteps })))}', '${state}', 1, 2, '')`);
+
+  it("finds room when it comes back: no adjustment takes it, by any clause", async () => {
+    const of = { user: "held", id: "crb_held" };
+    await run(balance("INSERT", { ...of, seq: 1, steps: TOP }));
+    await run(balance("INSERT", { ...of, id: "crb_beside", seq: 2 }));
+    await run(entry("INSERT", { ...of, seq: 3, delta: -50, after: TOP - 50, previous: 1, reason: "reservation_held" }));
+    await hold("held", "res_a", "open", [
+      ["crb_beside", 900],
+      ["crb_held", 10],
+    ]);
+    await hold("held", "res_b", "open", [["crb_held", 20]]);
+    // These are over, and the last is another user's: they hold nothing of it.
+    await hold("held", "res_c", "released", [["crb_held", 7]]);
+    await hold("other", "res_d", "open", [["crb_held", 7]]);
+    for (const verb of WAYS) {
+      for (const delta of [21, 22, 50]) {
+        const error = await refused(entry(verb, { ...of, seq: 4, delta, after: TOP - 50 + delta, previous: 3 }));
+        expect(constraintOf(error)).toBe("credit_balances_remaining_within_bounds");
+      }
+    }
+    await run(entry("INSERT", { ...of, seq: 4, delta: 20, after: TOP - 30, previous: 3 }));
+    await refused(entry("INSERT", { ...of, seq: 5, delta: 1, after: TOP - 29, previous: 4 }));
+    // What is held comes back to the last step, and a balance may be lowered at any time.
+    await run("UPDATE reservations SET state = 'expired' WHERE environment_id = 900 AND id IN ('res_a', 'res_b')");
+    const reason = "reservation_expired";
+    await run(entry("INSERT", { ...of, seq: 5, delta: 10, after: TOP - 20, previous: 4, reason }));
+    await run(entry("INSERT", { ...of, seq: 6, delta: 20, after: TOP, previous: 5, reason }));
+    await run(entry("INSERT", { ...of, seq: 7, delta: -1, after: TOP - 1, previous: 6 }));
+  });
+
+  it("and nothing else comes back to a revoked balance: no adjustment raises it, by any clause", async () => {
+    const of = { user: "spared", id: "crb_spared" };
+    await run(balance("INSERT", { ...of, seq: 1 }));
+    await run(entry("INSERT", { ...of, seq: 2, delta: -300, after: 700, previous: 1, reason: "reservation_held" }));
+    await run(entry("INSERT", { ...of, seq: 3, delta: -700, after: 0, previous: 2 }));
+    await run("UPDATE credit_balances SET revoked_at_ms = 5 WHERE id = 'crb_spared'");
+    for (const verb of WAYS) {
+      for (const delta of [0, 1, 300]) {
+        const error = await refused(entry(verb, { ...of, seq: 4, delta, after: delta, previous: 3 }));
+        expect(constraintOf(error)).toBe("credit_balances_revoked");
+      }
+    }
+    // A hold comes back, and is taken away by the very next entry: in between nothing is added either.
+    await run(entry("INSERT", { ...of, seq: 4, delta: 300, after: 300, previous: 3, reason: "reservation_expired" }));
+    for (const verb of WAYS) {
+      const error = await refused(entry(verb, { ...of, seq: 5, delta: 1, after: 301, previous: 4 }));
+      expect(constraintOf(error)).toBe("credit_balances_revoked");
+    }
+    await run(entry("INSERT", { ...of, seq: 5, delta: -300, after: 0, previous: 4 }));
+  });
+});
+
+describe("an account", () => {
+  const insert = (verb: string, id: number | null, environmentId: number, user: string) =>
+    `${verb} INTO accounts (id, environment_id, user_id) VALUES (${id ?? "NULL"}, ${environmentId}, '${user}')`;
+
+  it("is one for each user of an environment, and is never replaced: its integer stays its own", async () => {
+    for (const verb of WAYS) {
+      // Another integer for a user that has one; another user for an integer that is taken.
+      for (const id of [null, 9_100_000, idOf("other")]) await refused(insert(verb, id, 900, "u"));
+      await refused(insert(verb, idOf("u"), 900, "newcomer"));
+      await refused(insert(verb, idOf("u"), 902, "u"));
+    }
+    await refused(`${insert("INSERT", null, 900, "u")} ON CONFLICT DO UPDATE SET id = 9100000`);
+  });
+
+  it("keeps its integer and its environment, and takes nobody else's name", async () => {
+    for (const verb of ["UPDATE", "UPDATE OR REPLACE", "UPDATE OR IGNORE", "UPDATE OR FAIL"]) {
+      for (const set of [
+        "id = 9100000",
+        "rowid = 9100000",
+        `id = ${idOf("other")}`,
+        "environment_id = 901",
+        "user_id = 'other'",
+      ]) {
+        await refused(`${verb} accounts SET ${set} WHERE id = ${idOf("u")}`);
+      }
+      await refused(`${verb} accounts SET environment_id = 902`);
+    }
+  });
+
+  it("is never deleted: the next user would get its integer, and the books with it", async () => {
+    for (const where of ["", ` WHERE id = ${idOf("u")}`, ` WHERE id = ${idOf("elsewhere")}`]) {
+      await refused(`DELETE FROM accounts${where}`);
+    }
+  });
+
+  it("is asked for by the books: none take a row of no account", async () => {
+    const nobody = { user: "nobody", id: "crb_nobody", seq: 1 };
+    await refused(balance("INSERT", nobody).replace("NaN", "NULL"));
+    await refused(entry("INSERT", { ...nobody, delta: 1, after: 1, previous: "NULL" }).replace("NaN", "NULL"));
+  });
+});
+
+describe.each([
+  { table: "consent_log", columns: "id, purpose, decision, received_at_ms", values: "'con_3', 'ads', 'denied', 1" },
+  { table: "export_audit", columns: "id, action, token_hash", values: "'exp_3', 'opened', 'hash'" },
+])("$table", ({ table, columns, values }) => {
+  const insert = (verb: string, seq: number, id = "d") =>
+    `${verb} INTO ${table} (environment_id, distinct_id, seq, occurred_at_ms, ${columns}) VALUES (900, '${id}', ${seq}, 1, ${values})`;
+
+  it("is never updated or deleted from", async () => {
+    for (const sql of [
+      `UPDATE ${table} SET occurred_at_ms = 2`,
+      `UPDATE OR REPLACE ${table} SET seq = 1 WHERE seq = 2`,
+      `UPDATE OR IGNORE ${table} SET distinct_id = 'other'`,
+      `DELETE FROM ${table}`,
+      `DELETE FROM ${table} WHERE seq = 2`,
+    ]) {
+      expect((await refused(sql)).message).toContain(`${table}_append_only`);
+    }
+  });
+
+  it("takes the next row of its person alone, by whatever clause", async () => {
+    for (const verb of WAYS) {
+      for (const seq of [0, 1, 2, 4, -1]) {
+        expect(constraintOf(await refused(insert(verb, seq)))).toBe(`${table}_seq_gapless`);
+      }
+      await refused(insert(verb, 2, "nobody yet"));
+    }
+    await refused(`${insert("INSERT", 2)} ON CONFLICT DO UPDATE SET occurred_at_ms = 9`);
+  });
+});
+
+describe("admin_audit", () => {
+  const insert = (verb: string, seq: number, id: string, app = "app_audited") =>
+    `${verb} INTO admin_audit (app_id, seq, id, at_ms, actor, action, target, details)
+     VALUES ('${app}', ${seq}, '${id}', 1, 'api', 'key.created', 'key_1', '{}')`;
+
+  beforeAll(async () => {
+    for (const seq of [1, 2]) await run(insert("INSERT", seq, `aud_${seq}`));
+  });
+
+  it("is never updated or deleted from", async () => {
+    for (const sql of [
+      "UPDATE admin_audit SET actor = 'nobody'",
+      "UPDATE OR REPLACE admin_audit SET seq = 1 WHERE seq = 2",
+      "UPDATE OR IGNORE admin_audit SET app_id = 'app_other'",
+      "DELETE FROM admin_audit",
+      "DELETE FROM admin_audit WHERE seq = 2",
+    ]) {
+      expect((await refused(sql)).message).toContain("admin_audit_append_only");
+    }
+  });
+
+  it("takes the next row of its application alone, by whatever clause", async () => {
+    for (const verb of WAYS) {
+      for (const seq of [0, 1, 2, 4, -1]) {
+        expect((await refused(insert(verb, seq, "aud_3"))).message).toContain("admin_audit_seq_gapless");
+      }
+      await refused(insert(verb, 2, "aud_3", "app_nobody_yet"));
+    }
+    await refused(`${insert("INSERT", 2, "aud_3")} ON CONFLICT DO UPDATE SET at_ms = 9`);
+  });
+
+  it("takes no second row of one act", async () => {
+    for (const verb of WAYS) {
+      expect((await refused(insert(verb, 3, "aud_1"))).message).toContain("admin_audit_id");
+    }
+    await refused(`${insert("INSERT", 3, "aud_1")} ON CONFLICT (app_id, id) DO UPDATE SET at_ms = 9`);
+  });
+});
+
+it("lists every trigger that must exist", async () => {
+  const { results } = await db
+    .prepare("SELECT name FROM sqlite_schema WHERE type = 'trigger' ORDER BY name")
+    .all<{ name: string }>();
+  expect(results.map((row) => row.name)).toEqual([
+    "accounts_keep_id",
+    "accounts_no_delete",
+    "accounts_no_replace",
+    "admin_audit_no_delete",
+    "admin_audit_no_replace",
+    "admin_audit_no_update",
+    "admin_audit_seq_gapless",
+    "consent_log_no_delete",
+    "consent_log_no_update",
+    "consent_log_seq_gapless",
+    "credit_balances_begin_whole",
+    "credit_balances_frozen",
+    "credit_balances_moved_by_ledger",
+    "credit_balances_no_delete",
+    "credit_balances_no_replace",
+    "credit_balances_no_replace_by_external_ref",
+    "credit_balances_revoked_once",
+    "credit_balances_write_grant",
+    "credit_ledger_empties_or_fills_balance",
+    "credit_ledger_follows_balance",
+    "credit_ledger_grant_with_balance",
+    "credit_ledger_leaves_room",
+    "credit_ledger_moves_balance",
+    "credit_ledger_no_delete",
+    "credit_ledger_no_update",
+    "credit_ledger_not_below_zero",
+    "credit_ledger_seq_gapless",
+    "credit_ledger_spares_revoked",
+    "credit_ledger_within_bounds",
+    "credit_packs_version",
+    "distinct_ids_claim_stays",
+    "distinct_ids_claim_version",
+    "distinct_ids_no_circle",
+    "export_audit_no_delete",
+    "export_audit_no_update",
+    "export_audit_seq_gapless",
+    "id_properties_version",
+    "guards_account",
+    "id_properties_version",
+    "reservations_settled_once",
+  ]);
+});
+
+describe("a claim", () => {
+  const set = (by: string | null, isVerified: 0 | 1, version: number, verb = "UPDATE") => `${verb} distinct_ids
+    SET claimed_by = ${by === null ? "NULL" : `'${by}'`}, claimed_via = ${by === null ? "NULL" : "'alias'"},
+      claimed_at_ms = ${by === null ? "NULL" : 1}, claim_is_verified = ${isVerified}, claim_version = ${version}
+    WHERE environment_id = 900 AND distinct_id = 'claimed'`;
+  const stand = () =>
+    db
+      .prepare(
+        "SELECT claimed_by AS by, claim_is_verified AS isVerified FROM distinct_ids WHERE distinct_id = 'claimed'",
+      )
+      .first();
+
+  it("ends, or makes way for a verified one, which stays; each change knows the version before it", async () => {
+    for (const id of ["claimed", "one", "other"]) {
+      await run(`INSERT INTO distinct_ids (environment_id, distinct_id, is_device_form, first_seen_at_ms, last_seen_at_ms)
+        VALUES (900, '${id}', 1, 1, 1)`);
+    }
+    await run(set("one", 0, 1));
+    for (const verb of ["UPDATE", "UPDATE OR REPLACE", "UPDATE OR IGNORE"]) {
+      for (const [by, isVerified, version] of [
+        ["other", 0, 2],
+        ["other", 1, 1],
+        ["other", 1, 3],
+        [null, 0, 1],
+      ] as const) {
+        await refused(set(by, isVerified, version, verb));
+      }
+    }
+    await run(set(null, 0, 2));
+    await run(set("one", 0, 3));
+    await run(set("other", 1, 4));
+    for (const [by, isVerified] of [
+      ["one", 1],
+      ["other", 0],
+      [null, 0],
+    ] as const) {
+      await refused(set(by, isVerified, 5));
+    }
+    expect(await stand()).toEqual({ by: "other", isVerified: 1 });
+  });
+});
+
+it("refuses in words to migrate a database of 0.1.0, as often as it is tried", async () => {
+  const words = "This database was made by Purser 0.1.0, which nobody runs";
+  const [first] = env.TEST_MIGRATIONS;
+  const statements = first?.queries ?? [];
+  const check = statements.findIndex((query) => query.includes("CREATE TABLE `analytics_events`"));
+  expect(check).toBeGreaterThan(0);
+  const tryIt = async () => {
+    for (const query of statements.slice(0, check)) await run(query);
+  };
+  for (const table of ["persons", "person_distinct_ids"]) {
+    await run(`CREATE TABLE ${table} (id TEXT) STRICT`);
+    for (let time = 0; time < 2; time++) await expect(tryIt()).rejects.toThrow(words);
+    await run(`DROP TABLE ${table}`);
+  }
+  await tryIt();
+  await expect(run("SELECT * FROM release_check")).rejects.toThrow("no such table");
+});
+
+describe("the tables", () => {
+  const tables = Object.values<unknown>(schema).filter((value): value is SQLiteTable => is(value, Table));
+
+  it("are STRICT, and WITHOUT ROWID save for those whose integers SQLite makes and what has large rows", async () => {
+    const { results } = await db
+      .prepare(
+        "SELECT name, wr AS withoutRowid, strict FROM pragma_table_list WHERE schema = 'main' AND type = 'table'",
+      )
+      .all<{ name: string; withoutRowid: number; strict: number }>();
+    const own = results.filter((row) => !/^(sqlite_|_cf_|d1_)/.test(row.name));
+    expect(own.map((row) => row.name).sort()).toEqual(tables.map((table) => getTableConfig(table).name).sort());
+    // A tree without rowids holds whole rows in its inner pages.
+    const withRowids = ["accounts", "environments", "analytics_events", "id_properties"];
+    for (const row of own) {
+      expect(row, row.name).toMatchObject({ strict: 1, withoutRowid: withRowids.includes(row.name) ? 0 : 1 });
+    }
+  });
+
+  it("have the columns, keys and indexes that src/db/schema.ts says", async () => {
+    for (const table of tables) {
+      const config = getTableConfig(table);
+      const { results: columns } = await db
+        .prepare(
+          `SELECT name, lower(type) AS type, "notnull" AS isNotNull, pk FROM pragma_table_info('${config.name}')`,
+        )
+        .all<{ name: string; type: string; isNotNull: number; pk: number }>();
+      expect(
+        columns.map(({ name, type, isNotNull }) => ({ name, type, isNotNull: isNotNull === 1 })),
+        config.name,
+      ).toEqual(
+        config.columns.map((column) => ({ name: column.name, type: column.getSQLType(), isNotNull: column.notNull })),
+      );
+      const key = columns.filter((column) => column.pk > 0).sort((a, b) => a.pk - b.pk);
+      const meant = config.primaryKeys[0]?.columns ?? config.columns.filter((column) => column.primary);
+      expect(key.map((column) => column.name)).toEqual(meant.map((column) => column.name));
+
+      const { results: indexes } = await db
+        .prepare(
+          `SELECT name, "unique" AS isUnique, partial FROM pragma_index_list('${config.name}') WHERE origin = 'c' ORDER BY name`,
+        )
+        .all<{ name: string; isUnique: number; partial: number }>();
+      expect(indexes).toEqual(
+        config.indexes
+          .map(({ config: index }) => ({
+            name: index.name,
+            isUnique: index.unique ? 1 : 0,
+            partial: index.where === undefined ? 0 : 1,
+          }))
+          .sort((a, b) => (a.name < b.name ? -1 : 1)),
+      );
+    }
+  });
+});

@@ -1,0 +1,113 @@
+import { env } from "cloudflare:workers";
+import { describe, expect, it } from "vitest";
+import { countingD1 } from "../../support/counting-d1.ts";
+import { documentOf } from "../../support/exports.ts";
+import { hookedD1 } from "../../support/hooked-d1.ts";
+import { seedAnalytics, seedBalances, seedConsents, seedPerson, seedUsage } from "../../support/lives.ts";
+import { Clock, makeApp, type TestApp } from "../../support/world.ts";
+
+/** What the fixed part of an export reads: the application, the person, the bounds, the audit's own look-ups. */
+const FIXED_ROWS = 60;
+
+async function costOf(app: TestApp, distinctId: string) {
+  const counting = countingD1(env.DB);
+  const { person, events, consentLog } = await documentOf(app, distinctId, new Clock(), counting.d1);
+  const lists = [
+    events.analytics,
+    events.metering,
+    consentLog,
+    person?.credits.ledger,
+    person?.credits.balances,
+    person?.exports,
+    person?.distinctIds,
+  ].map((list) => list?.length ?? 0);
+  const pages = lists.reduce((sum, length) => sum + Math.ceil(length / 2_000), 0);
+  return { ...counting.spent(), rows: lists.reduce((sum, length) => sum + length, 0), pages };
+}
+
+async function crowd(app: TestApp): Promise<void> {
+  const { live } = app.environments;
+  const others = Array.from({ length: 500 }, (_, index) => `other-${index}`);
+  await seedPerson(live, {}, others);
+  await seedUsage(live, "other-1", 3_000);
+  await seedBalances(live, "other-1", 300);
+}
+
+describe("an export", () => {
+  it("costs two trips and two written rows while it is small, however many others there are", async () => {
+    const app = await makeApp();
+    await crowd(app);
+    await seedPerson(app.environments.live, {}, ["ana"]);
+    await seedAnalytics(app.environments.live, "ana", ["{}", "{}"]);
+    const cost = await costOf(app, "ana");
+    expect(cost).toMatchObject({ roundTrips: 2, rowsWritten: 2 });
+    expect(cost.rowsRead).toBeLessThanOrEqual(cost.rows + FIXED_ROWS);
+  });
+
+  it("costs a trip a page and one more, and reads each row once", async () => {
+    const app = await makeApp();
+    const { live } = app.environments;
+    await crowd(app);
+    await seedPerson(live, {}, ["ana", "device"]);
+    for (const id of ["ana", "device"]) {
+      await seedAnalytics(
+        live,
+        id,
+        Array.from({ length: 7_000 }, () => "{}"),
+      );
+      await seedUsage(live, id, 3_000);
+      await seedConsents(live, id, 100);
+      await seedBalances(live, id, 1_100);
+    }
+    const cost = await costOf(app, "ana");
+    expect(cost.rowsRead).toBeLessThanOrEqual(1.05 * cost.rows);
+    expect(cost.roundTrips).toBeLessThanOrEqual(1 + cost.pages + Math.ceil(2_200 / 500));
+    expect(cost.rowsWritten).toBe(2);
+  });
+
+  it("binds no value that D1 would not take, whatever the ids of balances weigh, and misses none", async () => {
+    const app = await makeApp();
+    const { live } = app.environments;
+    // 800 bytes each: a few thousand of them are more than the 2 MB that D1 takes of one value.
+    const ids = Array.from({ length: 1_200 }, (_, index) => `${"🦊".repeat(190)}${index}`);
+    await seedPerson(live, {}, ids);
+    for (const [index, id] of ids.entries())
+      await seedBalances(live, id, [1, 700][index] ?? (index % 499 === 0 ? 3 : 1));
+    let bytesMax = 0;
+    const measuring = hookedD1(
+      env.DB,
+      async () => {},
+      (values) => {
+        for (const value of values) bytesMax = Math.max(bytesMax, new TextEncoder().encode(String(value)).length);
+      },
+    );
+    const { person } = await documentOf(app, ids[0] ?? "", new Clock(), measuring);
+    const { results } = await env.DB.prepare("SELECT id FROM credit_balances WHERE environment_id = ?")
+      .bind(live.id)
+      .all<{ id: string }>();
+    const exported = person?.credits.balances.map(({ balanceId }) => balanceId) ?? [];
+    expect(exported.toSorted()).toEqual(results.map(({ id }) => id).sort());
+    expect(bytesMax).toBeLessThan(600_000);
+    const cost = await costOf(app, ids[0] ?? "");
+    expect(cost.roundTrips).toBeLessThanOrEqual(1 + cost.pages + Math.ceil(exported.length / 500) + ids.length / 500);
+  });
+
+  it("takes few trips for a person of 10,000 ids", async () => {
+    const app = await makeApp();
+    const { live } = app.environments;
+    const ids = Array.from({ length: 10_000 }, (_, index) => `id-${index}`);
+    await seedPerson(live, {}, ids);
+    await env.DB.prepare(
+      `INSERT INTO analytics_events (environment_id, distinct_id, seq, uuid, event, timestamp_ms, received_at_ms, properties)
+       SELECT environment_id, distinct_id, 1, 'of-' || distinct_id, 'seen', 1, 1, '{}' FROM distinct_ids
+       WHERE environment_id = ?`,
+    )
+      .bind(live.id)
+      .run();
+    await env.DB.prepare("UPDATE distinct_ids SET event_count = 1 WHERE environment_id = ?").bind(live.id).run();
+    const cost = await costOf(app, "id-0");
+    expect(cost.rows).toBe(20_001);
+    expect(cost.roundTrips).toBeLessThanOrEqual(1 + cost.pages);
+    expect(cost.rowsRead).toBeLessThanOrEqual(1.05 * cost.rows + 8 * ids.length);
+  });
+});

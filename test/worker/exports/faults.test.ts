@@ -1,0 +1,80 @@
+import { env } from "cloudflare:workers";
+import { afterAll, beforeEach, describe, expect, it, vi } from "vitest";
+import type { ExportDocument } from "../../../src/exports/answers.ts";
+import { auditOf, linkTo, open, readAll, readDocument } from "../../support/exports.ts";
+import { FAULTS, type FaultPlan, faultyD1 } from "../../support/faulty-d1.ts";
+import { expectLedgerInvariants } from "../../support/invariants.ts";
+import { seedAnalytics, seedBalances, seedConsents, seedMotions, seedPerson, seedUsage } from "../../support/lives.ts";
+import { Clock, makeApp, type TestApp } from "../../support/world.ts";
+
+afterAll(expectLedgerInvariants);
+
+// The pauses between attempts are not what is tested.
+beforeEach(() => {
+  vi.spyOn(scheduler, "wait").mockResolvedValue();
+  vi.spyOn(console, "error").mockImplementation(() => {});
+});
+
+async function seed(app: TestApp, events: number): Promise<void> {
+  const { live } = app.environments;
+  await seedPerson(live, { properties: '{"plan":"pro"}' }, ["ana", "device"]);
+  for (const id of ["ana", "device"]) {
+    const texts = Array.from({ length: events }, (_, index) => `{"index":${index}}`);
+    await seedAnalytics(live, id, [...texts, `{"heavy":"${"x".repeat(5_000)}"}`]);
+    await seedUsage(live, id, events);
+    await seedConsents(live, id, 3);
+  }
+  const [balanceId = ""] = await seedBalances(live, "ana", events > 1_000 ? 501 : 2);
+  await seedMotions(live, "ana", balanceId, 5);
+}
+
+const held = (text: string): unknown => {
+  const document: ExportDocument = readDocument(text);
+  return { ...document, exportedAt: "", person: { ...document.person, exports: [] } };
+};
+
+async function attempt(app: TestApp, plan: FaultPlan | null) {
+  const clock = new Clock();
+  const link = await linkTo(app, "ana", clock);
+  const faulty = faultyD1(env.DB);
+  faulty.plan(plan);
+  const auditedBefore = (await auditOf(app, "ana")).length;
+  const response = await open(link, clock, faulty.d1);
+  const text = await readAll(response);
+  const trips = faulty.trips();
+  return { status: response.status, text, trips, audit: (await auditOf(app, "ana")).slice(auditedBefore) };
+}
+
+function isWhole(status: number, text: string): boolean {
+  if (status !== 200) return false;
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+describe.each([
+  { name: "a document with a few heavy rows", events: 40 },
+  { name: "a document of many pages", events: 2_300 },
+])("$name", ({ events }) => {
+  it.each(FAULTS)("is whole, or is 5xx or does not parse, whichever trip to D1 fails: %s", async (fault) => {
+    const app = await makeApp();
+    await seed(app, events);
+    const flawless = await attempt(app, null);
+    const expected = held(flawless.text);
+    for (let at = 1; at <= flawless.trips; at++) {
+      for (const persists of [false, true]) {
+        const { status, text, audit } = await attempt(app, { fault, at, persists });
+        const mended = fault !== "overloaded" && !persists;
+        const word = `${fault} at ${at} of ${flawless.trips}, ${persists ? "for good" : "once"}`;
+        expect(isWhole(status, text), word).toBe(mended);
+        if (mended) expect(held(text), word).toEqual(expected);
+        else expect([200, 503], word).toContain(status);
+        if (mended) expect(audit, word).toEqual(["opened", "completed"]);
+        expect(audit.length, word).toBeLessThanOrEqual(2);
+      }
+    }
+  });
+});

@@ -1,0 +1,113 @@
+import { env } from "cloudflare:workers";
+import { afterEach, expect, it, vi } from "vitest";
+import { countingD1 } from "../../support/counting-d1.ts";
+import { auditOf, linkTo, open, readAll } from "../../support/exports.ts";
+import { seedAnalytics, seedPerson, seedUsage } from "../../support/lives.ts";
+import { Clock, makeApp, type TestApp } from "../../support/world.ts";
+
+afterEach(() => {
+  vi.restoreAllMocks();
+});
+
+async function countedExport(app: TestApp, distinctId: string) {
+  const clock = new Clock();
+  const counting = countingD1(env.DB);
+  const response = await open(await linkTo(app, distinctId, clock), clock, counting.d1);
+  let bytes = 0;
+  let end = "";
+  const decoder = new TextDecoder();
+  for await (const chunk of response.body ?? []) {
+    bytes += chunk.byteLength;
+    end = (end + decoder.decode(chunk, { stream: true })).slice(-20);
+  }
+  return { ...counting.spent(), bytes, end };
+}
+
+/** An id's analytics events, in a few statements. */
+async function seedMany(app: TestApp, distinctId: string, events: number): Promise<void> {
+  const { id } = app.environments.live;
+  for (let from = 1; from <= events; from += 100_000) {
+    await env.DB.prepare(
+      `INSERT INTO analytics_events (environment_id, distinct_id, seq, uuid, event, timestamp_ms, received_at_ms, properties)
+       WITH RECURSIVE n (i) AS (SELECT CAST(?2 AS INTEGER) UNION ALL SELECT i + 1 FROM n WHERE i < ?3)
+       SELECT CAST(?1 AS INTEGER), ?4, i, 'u-' || ?4 || i, 'e', i, i, '{}' FROM n`,
+    )
+      .bind(id, from, Math.min(events, from + 99_999), distinctId)
+      .run();
+  }
+  await env.DB.prepare(
+    "UPDATE distinct_ids SET event_count = CAST(? AS INTEGER), event_bytes = 2 * CAST(? AS INTEGER) WHERE environment_id = ? AND distinct_id = ?",
+  )
+    .bind(events, events, id, distinctId)
+    .run();
+}
+
+it("takes at most 900 queries for a million analytics and a million usage events", async () => {
+  const app = await makeApp();
+  await seedPerson(app.environments.live, {}, ["ana"]);
+  await seedMany(app, "ana", 1_000_000);
+  for (let from = 1; from <= 1_000_000; from += 100_000) {
+    await seedUsage(app.environments.live, "ana", from + 99_999, from);
+  }
+  const { roundTrips, rowsRead, end, bytes } = await countedExport(app, "ana");
+  expect(end.endsWith("]}")).toBe(true);
+  expect(bytes).toBeGreaterThan(200_000_000);
+  // The snapshot is one trip of ten queries.
+  expect(roundTrips + 10).toBeLessThanOrEqual(900);
+  expect(rowsRead).toBeLessThanOrEqual(1.05 * 2_000_000);
+}, 240_000);
+
+it.each([
+  {
+    name: "analytics of more bytes than its queries bring",
+    make: async (app: TestApp) => {
+      await seedAnalytics(app.environments.live, "ana", ["{}"]);
+      await env.DB.prepare("UPDATE distinct_ids SET event_bytes = 3000000000 WHERE environment_id = ?")
+        .bind(app.environments.live.id)
+        .run();
+    },
+  },
+  {
+    name: "more ids than fit into memory",
+    make: async (app: TestApp) => {
+      await env.DB.prepare(
+        `INSERT INTO distinct_ids (environment_id, distinct_id, is_device_form, first_seen_at_ms, last_seen_at_ms,
+           claimed_by, claimed_via, claimed_at_ms, claim_is_verified)
+         WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i <= 50000)
+         SELECT CAST(? AS INTEGER), 'id' || i, 0, 1, 1, 'ana', 'alias', 1, 1 FROM n`,
+      )
+        .bind(app.environments.live.id)
+        .run();
+    },
+  },
+  {
+    name: "more properties than fit into memory",
+    make: async (app: TestApp) => {
+      const text = JSON.stringify({ text: "x".repeat(900_000) });
+      for (let n = 0; n < 18; n++) {
+        await env.DB.batch([
+          env.DB.prepare(
+            `INSERT INTO distinct_ids (environment_id, distinct_id, is_device_form, first_seen_at_ms, last_seen_at_ms,
+               claimed_by, claimed_via, claimed_at_ms, claim_is_verified)
+             VALUES (CAST(?1 AS INTEGER), ?2, 0, 1, 1, 'ana', 'alias', 1, 1)`,
+          ).bind(app.environments.live.id, `id${n}`),
+          env.DB.prepare(
+            "INSERT INTO id_properties (environment_id, distinct_id, properties) VALUES (CAST(? AS INTEGER), ?, ?)",
+          ).bind(app.environments.live.id, `id${n}`, text),
+        ]);
+      }
+    },
+  },
+])("refuses $name before the first byte, and notes it", async ({ make }) => {
+  const warn = vi.spyOn(console, "warn").mockImplementation(() => {});
+  const clock = new Clock();
+  const app = await makeApp();
+  await seedPerson(app.environments.live, {}, ["ana"]);
+  await make(app);
+  const response = await open(await linkTo(app, "ana", clock), clock);
+  const { error } = JSON.parse(await readAll(response));
+  expect([response.status, error.code, error.details]).toEqual([503, "export_unavailable", { reason: "too_large" }]);
+  expect(response.headers.get("retry-after")).toBeNull();
+  expect(JSON.parse(String(warn.mock.calls[0]?.[0]))).toMatchObject({ fault: "export_too_large" });
+  expect(await auditOf(app, "ana")).toEqual(["opened", "failed"]);
+});

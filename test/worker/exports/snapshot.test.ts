@@ -1,0 +1,154 @@
+import { env } from "cloudflare:workers";
+import { afterAll, expect, it } from "vitest";
+import type { ExportDocument } from "../../../src/exports/answers.ts";
+import { auditOf, documentOf, linkTo, open, readAll, readDocument } from "../../support/exports.ts";
+import { hookedD1 } from "../../support/hooked-d1.ts";
+import { expectLedgerInvariants } from "../../support/invariants.ts";
+import { seedAnalytics, seedBalances, seedConsents, seedMotions, seedPerson, seedUsage } from "../../support/lives.ts";
+import { send } from "../../support/people.ts";
+import { Clock, makeApp, makeClient, type TestApp } from "../../support/world.ts";
+
+afterAll(expectLedgerInvariants);
+
+const EVENTS = 4_500;
+const plain = (count: number): string[] => Array.from({ length: count }, (_, index) => `{"index":${index}}`);
+
+/** Somebody with two ids, each of whose lists takes several pages; and 700 balances, of which one was drawn down. */
+async function longLife(app: TestApp): Promise<{ balanceIds: string[] }> {
+  const { live } = app.environments;
+  await seedPerson(live, {}, ["ana", "device"]);
+  for (const id of ["ana", "device"]) {
+    await seedAnalytics(live, id, plain(EVENTS));
+    await seedUsage(live, id, EVENTS);
+    await seedConsents(live, id, 2_100);
+  }
+  const balanceIds = await seedBalances(live, "ana", 700);
+  await seedMotions(live, "ana", balanceIds[0] ?? "", 2_000);
+  return { balanceIds };
+}
+
+/** The document without what every opening adds to it. */
+const held = (document: ExportDocument): unknown => ({
+  ...document,
+  exportedAt: "",
+  person: document.person === null ? null : { ...document.person, exports: [] },
+});
+
+async function readWhile(app: TestApp, clock: Clock, meanwhile: (trip: number) => Promise<void>) {
+  const response = await open(await linkTo(app, "ana", clock), clock, hookedD1(env.DB, meanwhile));
+  return { status: response.status, text: await readAll(response) };
+}
+
+it("shows one moment, however much is written while it streams", async () => {
+  const clock = new Clock();
+  const call = makeClient(clock);
+  const app = await makeApp();
+  const { live } = app.environments;
+  const { balanceIds } = await longLife(app);
+  const before = held(await documentOf(app, "ana", clock));
+  let isMerged = false;
+  const { text } = await readWhile(app, clock, async (trip) => {
+    if (trip === 1) return;
+    for (const id of ["ana", "device"]) {
+      await seedAnalytics(live, id, plain(3));
+      await seedUsage(live, id, EVENTS + trip * 3 - 3, EVENTS + trip * 3 - 5);
+      await seedConsents(live, id, 2_099 + trip, 2_099 + trip);
+    }
+    await seedBalances(live, "ana", 2);
+    for (const balanceId of balanceIds.slice(trip * 20, trip * 20 + 4)) await seedMotions(live, "ana", balanceId, 2);
+    clock.advance(1_000);
+    for (const balanceId of balanceIds.slice(trip * 20 + 2, trip * 20 + 6)) {
+      await call("POST", "/api/v1/credits/revoke", { key: app.keys.sk_live, body: { balanceId } });
+    }
+    if (isMerged) return;
+    // Somebody else becomes a part of them.
+    await send(call, app.keys.sk_live, [
+      { event: "seen", distinct_id: "other", properties: {} },
+      { event: "$identify", distinct_id: "ana", properties: { $anon_distinct_id: "other", $set: { plan: "pro" } } },
+    ]);
+    isMerged = true;
+  });
+  expect(held(readDocument(text))).toEqual(before);
+  expect(isMerged).toBe(true);
+  expect((await documentOf(app, "ana", clock)).person?.distinctIds).toHaveLength(3);
+});
+
+it("keeps the moment also of a balance that was revoked before it, and refilled and emptied since", async () => {
+  const clock = new Clock();
+  const call = makeClient(clock);
+  const app = await makeApp();
+  const { live } = app.environments;
+  await seedPerson(live, {}, ["ana"]);
+  const balanceIds = await seedBalances(live, "ana", 510);
+  const last = balanceIds.toSorted().at(-1) ?? "";
+  await call("POST", "/api/v1/credits/revoke", { key: app.keys.sk_live, body: { balanceId: last } });
+  const before = await documentOf(app, "ana", clock);
+  expect(before.person?.credits.balances.at(-1)).toMatchObject({ balanceId: last, status: "revoked", remaining: 0 });
+  let isDone = false;
+  const { text } = await readWhile(app, clock, async (trip) => {
+    if (trip === 1 || isDone) return;
+    isDone = true;
+    clock.advance(1_000);
+    const seq = 512;
+    // A hold comes back to the revoked balance, and is taken back (U9).
+    for (const [at, delta, reason] of [
+      [0, 5, "reservation_released"],
+      [1, -5, "admin_adjust"],
+    ] as const) {
+      await env.DB.prepare(
+        `INSERT INTO credit_ledger (environment_id, user_id, seq, balance_id, pack_id, unit, delta_steps,
+           balance_after_steps, previous_seq, reason, occurred_at_ms)
+         SELECT environment_id, user_id, CAST(? AS INTEGER), id, pack_id, unit, CAST(? AS INTEGER),
+           remaining_steps + CAST(? AS INTEGER), last_seq, ?, CAST(? AS INTEGER) FROM credit_balances WHERE id = ?`,
+      )
+        .bind(seq + at, delta, delta, reason, clock.ms, last)
+        .run();
+    }
+  });
+  expect(isDone).toBe(true);
+  expect(held(readDocument(text))).toEqual(held(before));
+});
+
+it.each([
+  {
+    name: "events",
+    sql: "DELETE FROM analytics_events WHERE environment_id = ?1 AND distinct_id = 'device' AND seq = 4400",
+  },
+  { name: "usage", sql: "DELETE FROM usage_events WHERE environment_id = ?1 AND user_id = 'device' AND seq > 4000" },
+  { name: "ids", sql: "DELETE FROM distinct_ids WHERE environment_id = ?1 AND distinct_id = 'ana'" },
+])("never ends a document whose person lost $name while it streamed, and notes the failure", async ({ sql }) => {
+  const clock = new Clock();
+  const app = await makeApp();
+  await longLife(app);
+  const { status, text } = await readWhile(app, clock, async (trip) => {
+    if (trip === 3) await env.DB.prepare(sql).bind(app.environments.live.id).run();
+  });
+  expect(status).toBe(200);
+  expect(() => JSON.parse(text)).toThrow();
+  expect(await auditOf(app, "ana")).toEqual(["opened", "failed"]);
+});
+
+it("notes one failure, and no more, when its reader leaves while a page is being read", async () => {
+  const clock = new Clock();
+  const app = await makeApp();
+  await longLife(app);
+  const asked = Promise.withResolvers<void>();
+  const released = Promise.withResolvers<void>();
+  const stalling = hookedD1(env.DB, async (trip) => {
+    if (trip !== 3) return;
+    asked.resolve();
+    await released.promise;
+  });
+  const reader = (await open(await linkTo(app, "ana", clock), clock, stalling)).body?.getReader();
+  const drained = (async () => {
+    while ((await reader?.read())?.done === false);
+  })();
+  await asked.promise;
+  // What was read already is taken by now: the reader waits for the page that stalls.
+  await scheduler.wait(0);
+  await reader?.cancel();
+  released.resolve();
+  await drained;
+  await documentOf(app, "ana", clock);
+  expect(await auditOf(app, "ana")).toEqual(["opened", "failed", "opened", "completed"]);
+});

@@ -1,0 +1,412 @@
+import { env } from "cloudflare:workers";
+import { afterEach, beforeAll, describe, expect, it, vi } from "vitest";
+import { forgetKeys } from "../../../src/access/keys.ts";
+import { bodyBytesMax } from "../../../src/http/body.ts";
+import { operations } from "../../../src/reference/api-document.ts";
+import { expectError } from "../../support/refusals.ts";
+import { Clock, makeApp, makeClient, type TestApp } from "../../support/world.ts";
+
+const REVOKE = "/api/v1/credits/revoke";
+const LIST = "/api/v1/credits";
+
+const call = makeClient(new Clock());
+let app: TestApp;
+beforeAll(async () => {
+  app = await makeApp();
+});
+afterEach(() => {
+  vi.restoreAllMocks();
+});
+
+const revoke = (body: unknown, headers: Record<string, string> = {}) =>
+  call("POST", REVOKE, { key: app.keys.sk_live, body, headers });
+const list = (query: string, headers: Record<string, string> = {}) =>
+  call("GET", `${LIST}${query}`, { key: app.keys.sk_live, headers });
+
+describe("a path that is not there", () => {
+  it.each([
+    "/",
+    "/api",
+    "/api/v1",
+    "/api/v1/",
+    "/api/v2/credits",
+    "/API/v1/credits",
+    "/api/v1/credits/",
+    "//api/v1/credits",
+  ])("%s is not_found, by any method", async (path) => {
+    for (const method of ["GET", "POST", "DELETE", "OPTIONS"]) expectError(await call(method, path), "not_found");
+    expect((await call("HEAD", path)).status).toBe(404);
+  });
+
+  it("is not_found when its percent-escapes are not UTF-8, or no escapes at all", async () => {
+    for (const path of ["/api/v1/credits%FF", "/api/v1/%", "/api/v1/%zz", "/%E0%A4%A", "/api/v1/credits%2Fgrant"]) {
+      expectError(await call("GET", path), "not_found");
+    }
+  });
+});
+
+describe("a method that a path does not know", () => {
+  it("is told which it does, in Allow", async () => {
+    const answer = await call("GET", REVOKE);
+    expectError(answer, "method_not_allowed");
+    expect(answer.headers.get("allow")).toBe("POST");
+    expect((await call("POST", "/health")).headers.get("allow")).toBe("GET, HEAD");
+    expect((await call("DELETE", LIST)).headers.get("allow")).toBe("GET, HEAD, OPTIONS");
+  });
+
+  it("is refused without a body for HEAD, which answers as GET does", async () => {
+    expect(await call("HEAD", REVOKE)).toMatchObject({ status: 405, body: "" });
+    expect(await call("HEAD", "/health")).toMatchObject({ status: 200, body: "" });
+    const head = await call("HEAD", `${LIST}?userId=u`, { key: app.keys.sk_live });
+    expect(head).toMatchObject({ status: 200, body: "" });
+  });
+});
+
+describe("a body", () => {
+  const found = { balanceId: "crb_none" };
+
+  it("is weighed in bytes: 1 MiB passes, one byte more does not, however it is sent", async () => {
+    const text = JSON.stringify(found);
+    const exact = text + " ".repeat(bodyBytesMax - text.length);
+    const asStream = (body: string) => new Response(body).body;
+    for (const pack of [(body: string) => body, asStream]) {
+      expectError(await revoke(pack(exact)), "credit_balance_not_found");
+      expectError(await revoke(pack(`${exact} `)), "payload_too_large");
+    }
+    expectError(await revoke(exact, { "content-length": `${bodyBytesMax}` }), "credit_balance_not_found");
+    expectError(await revoke(`${exact} `, { "content-length": `${bodyBytesMax + 1}` }), "payload_too_large");
+    for (const untrue of ["5", "abc", "", "-1"]) {
+      expectError(await revoke(`${exact} `, { "content-length": untrue }), "payload_too_large");
+    }
+  });
+
+  it("that is no JSON is refused as a whole", async () => {
+    for (const body of ["", " ", "{", "{'a':1}", '{"balanceId":"x"} x', "NaN", "undefined", '{"balanceId":"x",}']) {
+      expectError(await revoke(body), "invalid_request", "body");
+    }
+    expectError(await call("POST", REVOKE, { key: app.keys.sk_live }), "invalid_request", "body");
+  });
+
+  it("that is no object is refused as a whole", async () => {
+    for (const body of ["null", "[]", "[{}]", "1", "true", '"text"']) {
+      expectError(await revoke(body), "invalid_request", "body");
+    }
+  });
+
+  it("that is not UTF-8 is refused, never repaired", async () => {
+    const bytes = (...middle: number[]) =>
+      new Uint8Array([...new TextEncoder().encode('{"balanceId":"'), ...middle, ...new TextEncoder().encode('"}')]);
+    for (const middle of [[0xff], [0xc0, 0xaf], [0xed, 0xa0, 0x80], [0xe2, 0x82]]) {
+      expectError(await revoke(bytes(...middle)), "invalid_request", "body");
+    }
+    expectError(await revoke('{"balanceId":"\\ud800"}'), "invalid_request", "balanceId");
+    expectError(await revoke(bytes(0xe2, 0x82, 0xac)), "credit_balance_not_found");
+  });
+
+  it("is read as JSON whatever its declared type, and with a byte order mark", async () => {
+    for (const type of ["text/plain", "application/json; charset=utf-8", "application/x-www-form-urlencoded", "junk"]) {
+      expectError(await revoke(JSON.stringify(found), { "content-type": type }), "credit_balance_not_found");
+    }
+    expectError(await revoke(`\u{feff}${JSON.stringify(found)}`), "credit_balance_not_found");
+  });
+
+  it("with a field that is not known names it, `__proto__` and the like included", async () => {
+    for (const name of ["externalref", "__proto__", "constructor", "toString", "", " balanceId", "balanceid"]) {
+      const answer = await revoke(`{"balanceId":"crb_none",${JSON.stringify(name)}:{"isAdmin":true}}`);
+      expectError(answer, "invalid_request", name === "" ? "body" : name);
+    }
+  });
+
+  it("with a value of the wrong type names its field and never repeats the value", async () => {
+    for (const value of [null, 1, true, [], {}, ["secret-value"], { "secret-value": 1 }]) {
+      const answer = await revoke({ balanceId: value });
+      expectError(answer, "invalid_request", "balanceId");
+      expect(answer.body.error.message).toBe("balanceId must be a string.");
+    }
+    const grant = { userId: "u", packId: "p", source: "secret-value" };
+    const answer = await call("POST", "/api/v1/credits/grant", { key: app.keys.sk_live, body: grant });
+    expectError(answer, "invalid_request", "source");
+    expect(answer.body.error.message).toBe("source must be purchase or grant or refund or manual.");
+  });
+
+  it("without a field that it must have says so", async () => {
+    expect((await revoke({})).body.error).toMatchObject({ param: "balanceId", message: "balanceId is required." });
+  });
+
+  it("that nests as deep as it may is refused, not fallen over", async () => {
+    expectError(
+      await revoke(`{"balanceId":${"[".repeat(200_000)}${"]".repeat(200_000)}}`),
+      "invalid_request",
+      "balanceId",
+    );
+    expectError(await revoke("[".repeat(bodyBytesMax)), "invalid_request", "body");
+  });
+});
+
+describe("a query", () => {
+  it("with a known parameter given twice is refused, even with the same value", async () => {
+    for (const query of [
+      "?userId=u&userId=u",
+      "?userId=u&event=a&event=b",
+      "?userId=u&includeExpired=true&includeExpired=true",
+    ]) {
+      const answer = await list(query);
+      expectError(answer, "invalid_request");
+      expect(answer.body.error.message).toBe(`${answer.body.error.param} must be given once.`);
+    }
+  });
+
+  it("may carry parameters that nobody knows, once or often", async () => {
+    const answer = await list("?userId=u&utm_source=mail&x=1&x=2&__proto__=1&__proto__=2&constructor=1");
+    expect(answer.status).toBe(200);
+  });
+
+  it.each([
+    ["", "userId"],
+    ["?userId=", "userId"],
+    ["?userId=%00", "userId"],
+    [`?userId=${"a".repeat(201)}`, "userId"],
+    ["?userId=u&includeExpired=", "includeExpired"],
+    ["?userId=u&includeExpired=TRUE", "includeExpired"],
+    ["?userId=u&includeExpired=1", "includeExpired"],
+    ["?userId=u&event=", "event"],
+    ["?userId=%FF", "query"],
+    ["?userId=%", "query"],
+    ["?userId=%ED%A0%80", "query"],
+  ])("list%s is refused for %s", async (query, param) => {
+    expectError(await list(query), "invalid_request", param);
+  });
+
+  it.each(["0", "501", "-1", "1.5", "1e2", "+5", " 5", "0x10", "", "５"])(
+    "history's limit is not %j",
+    async (limit) => {
+      const path = `/api/v1/credits/history?userId=u&limit=${encodeURIComponent(limit)}`;
+      expectError(await call("GET", path, { key: app.keys.sk_live }), "invalid_request", "limit");
+    },
+  );
+
+  it("tells users apart that differ in one code unit, or in white space", async () => {
+    for (const userId of ["u", " u", "u ", "U", "u\u0301", "ú", "🦄".repeat(200)]) {
+      expect((await list(`?userId=${encodeURIComponent(userId)}`)).status).toBe(200);
+    }
+  });
+});
+
+describe("a bug", () => {
+  const secrets = ["alice@example.com", "TypeError", "SELECT", "sk_live_"];
+
+  it("is a 500 that tells nothing of its cause, and a log line without personal data", async () => {
+    const log = vi.spyOn(console, "error").mockImplementation(() => {});
+    const cause = new TypeError(`no such row for alice@example.com\n    at alice@example.com`);
+    const broken = {
+      withSession: () => {
+        throw new Error("SELECT * FROM people WHERE id = 'alice@example.com'", { cause });
+      },
+    };
+    forgetKeys();
+    const breaking = makeClient(new Clock(), { DB: broken as unknown as D1Database });
+    const answer = await breaking("GET", `${LIST}?userId=alice@example.com`, { key: app.keys.sk_live });
+    expectError(answer, "internal_error");
+    expect(Object.keys(answer.body.error).sort()).toEqual(["code", "message", "requestId"]);
+
+    expect(log).toHaveBeenCalledTimes(1);
+    const line = String(log.mock.calls[0]?.[0]);
+    expect(JSON.parse(line)).toMatchObject({ level: "error", requestId: answer.body.error.requestId });
+    expect(JSON.parse(line).chain).toHaveLength(2);
+    for (const secret of secrets.filter((word) => word !== "TypeError")) {
+      expect(line).not.toContain(secret);
+      expect(JSON.stringify(answer.body)).not.toContain(secret);
+    }
+  });
+
+  it("is not what a refusal is: nothing is logged for one", async () => {
+    const log = vi.spyOn(console, "error");
+    expectError(await revoke({ balanceId: "crb_none" }), "credit_balance_not_found");
+    expect(log).not.toHaveBeenCalled();
+  });
+});
+
+describe("a 503", () => {
+  const USER = "alice@example.com";
+  const failing = (words: string) => {
+    const cause = new Error(`${words} SELECT * FROM people WHERE id = '${USER}'`);
+    const fail = () => Promise.reject(cause);
+    const statement = { first: fail, run: fail, all: fail, raw: fail, bind: () => statement };
+    const session = { prepare: () => statement, batch: fail, getBookmark: () => null };
+    return { ...session, withSession: () => session } as unknown as D1Database;
+  };
+  const faults: [string, string][] = [
+    ["database_overloaded", "D1_ERROR: D1 DB is overloaded. Requests queued for too long."],
+    ["database_unreachable", "D1_ERROR: Network connection lost."],
+  ];
+
+  it.each(faults)(
+    "is one line of the log that names its fault, %s, and nothing of its request",
+    async (fault, words) => {
+      vi.spyOn(scheduler, "wait").mockResolvedValue();
+      const log = vi.spyOn(console, "warn").mockImplementation(() => {});
+      const bug = vi.spyOn(console, "error").mockImplementation(() => {});
+      forgetKeys();
+      const sick = makeClient(new Clock(), { DB: failing(words) });
+      const answer = await sick("GET", `${LIST}?userId=${USER}`, { key: app.keys.sk_live });
+      expectError(answer, "temporarily_unavailable");
+      const { requestId } = answer.body.error;
+      const line = JSON.stringify({ level: "warn", code: "temporarily_unavailable", fault, requestId });
+      expect(log.mock.calls).toEqual([[line]]);
+      expect(bug).not.toHaveBeenCalled();
+    },
+  );
+
+  it("is told of the same way where it is no fault of the database", async () => {
+    const log = vi.spyOn(console, "warn").mockImplementation(() => {});
+    const options = { key: app.keys.sk_live, body: { distinctId: USER } };
+    const unset = makeClient(new Clock(), { ANALYTICS_EXPORT_SECRET: "short" });
+    const answers = [
+      await unset("POST", "/api/v1/export-person", options),
+      await makeClient(new Clock(), { DB: failing("down") })("GET", "/health"),
+    ];
+    const [mint, health] = answers.map((answer) => answer.body.error.requestId);
+    expect(log.mock.calls.map(([line]) => JSON.parse(String(line)))).toEqual([
+      { level: "warn", code: "export_unavailable", fault: "not_set_up", requestId: mint },
+      { level: "warn", code: "temporarily_unavailable", fault: "database_unreachable", requestId: health },
+    ]);
+  });
+});
+
+describe("the request's own id", () => {
+  it("is on every answer, another each time, and in every error", async () => {
+    const answers = [
+      await call("GET", "/health"),
+      await call("GET", "/nowhere"),
+      await list("?userId=u"),
+      await list(""),
+    ];
+    const ids = answers.map((answer) => answer.headers.get("x-request-id"));
+    expect(new Set(ids).size).toBe(4);
+    for (const id of ids) expect(id).toMatch(/^req_[0-9A-Za-z]{22}$/);
+  });
+
+  it("is never taken from the caller", async () => {
+    const answer = await list("?userId=u", { "x-request-id": "forged" });
+    expect(answer.headers.get("x-request-id")).not.toBe("forged");
+  });
+});
+
+describe("a bookmark", () => {
+  it("of a refusal is no older than that of the answer before it", async () => {
+    await list("?userId=bookmarked");
+    const body = { distinctId: "bookmarked", purpose: "ads", decision: "denied" };
+    const written = await call("POST", "/api/v1/consent", { key: app.keys.sk_live, body });
+    expect(written.status).toBe(200);
+    const refused = await revoke("{}");
+    expectError(refused, "invalid_request", "balanceId");
+    const [before, after] = [written, refused].map((answer) => answer.headers.get("x-d1-bookmark") ?? "");
+    expect(before).not.toBe("");
+    expect(after).toBe(before);
+  });
+
+  const FORM = /^[0-9a-f]{8}-[0-9a-f]{8}-[0-9a-f]{8}-[0-9a-f]{32}$/;
+
+  it("is on every answer to a valid key, whatever the answer is", async () => {
+    const large = "x".repeat(bodyBytesMax + 1);
+    const history = (key: string) => call("GET", "/api/v1/credits/history?userId=u", { key });
+    const answers = {
+      200: await list("?userId=u"),
+      400: await list(""),
+      403: await history(app.keys.pk_live),
+      404: await revoke({ balanceId: "crb_none" }),
+      413: await revoke(large),
+    };
+    for (const [status, answer] of Object.entries(answers)) {
+      expect(answer.status).toBe(Number(status));
+      expect(answer.headers.get("x-d1-bookmark"), status).toMatch(FORM);
+    }
+  });
+
+  it("is on no answer to anybody else", async () => {
+    const answers = [await call("GET", LIST), await call("GET", "/nowhere"), await call("GET", "/health")];
+    for (const answer of answers) expect(answer.headers.get("x-d1-bookmark")).toBeNull();
+  });
+
+  it("may be sent back, and is refused when it is malformed", async () => {
+    const given = (await list("?userId=u")).headers.get("x-d1-bookmark") ?? "";
+    const answer = await list("?userId=u", { "x-d1-bookmark": given });
+    expect(answer.status).toBe(200);
+    expect((answer.headers.get("x-d1-bookmark") ?? "") >= given).toBe(true);
+    for (const bookmark of [
+      "garbage",
+      "first-primary",
+      `${given}0`,
+      given.toUpperCase().replace(/\d/g, "G"),
+      "'; --",
+    ]) {
+      const refused = await list("?userId=u", { "x-d1-bookmark": bookmark });
+      expectError(refused, "invalid_request", "x-d1-bookmark");
+      expect(refused.headers.get("x-d1-bookmark")).toMatch(FORM);
+    }
+  });
+});
+
+describe("browsers", () => {
+  const pathOf = (path: string) => path.replace(/\{\w+\}/g, "x");
+  const forBrowsers = operations.filter((operation) => operation.access === "end-user");
+  const others = operations.filter(({ path }) => !forBrowsers.some((operation) => operation.path === path));
+  const preflight = (path: string) =>
+    call("OPTIONS", path, {
+      headers: {
+        origin: "https://shop.example",
+        "access-control-request-method": "GET",
+        "access-control-request-headers": "authorization,x-user-token",
+      },
+    });
+  const corsOf = (headers: Headers) => [...headers.keys()].filter((name) => name.startsWith("access-control-"));
+
+  it.each(forBrowsers)("may call $method $path: a preflight is cached for a day", async ({ path }) => {
+    const { status, headers, body } = await preflight(pathOf(path));
+    expect({ status, body }).toEqual({ status: 204, body: "" });
+    expect(headers.get("access-control-allow-origin")).toBe("*");
+    expect(headers.get("access-control-max-age")).toBe("86400");
+    expect(headers.get("access-control-allow-headers")?.split(",").sort()).toEqual(
+      ["authorization", "content-type", "x-d1-bookmark", "x-user-token"].sort(),
+    );
+    expect(headers.get("access-control-allow-credentials")).toBeNull();
+  });
+
+  it.each(forBrowsers)("may read what $method $path answers, errors included", async ({ method, path }) => {
+    const headers = { origin: "https://shop.example" };
+    const answers = [
+      await call(method.toUpperCase(), pathOf(path), { headers }),
+      await call(method.toUpperCase(), pathOf(path), { headers, key: app.keys.sk_live }),
+      await call("DELETE", pathOf(path), { headers }),
+    ];
+    for (const answer of answers) {
+      expect(answer.status).toBeGreaterThanOrEqual(400);
+      expect(answer.headers.get("access-control-allow-origin")).toBe("*");
+      expect(answer.headers.get("access-control-expose-headers")?.split(",").sort()).toEqual(
+        ["idempotent-replayed", "retry-after", "x-d1-bookmark"].sort(),
+      );
+    }
+  });
+
+  it.each(others)("may not call $method $path", async ({ method, path }) => {
+    const refused = await preflight(pathOf(path));
+    expectError(refused, "method_not_allowed");
+    const answer = await call(method.toUpperCase(), pathOf(path), { headers: { origin: "https://shop.example" } });
+    expect([...corsOf(refused.headers), ...corsOf(answer.headers)]).toEqual([]);
+  });
+
+  it("may not call a path that is not there", async () => {
+    const refused = await preflight("/api/v1/nowhere");
+    expectError(refused, "not_found");
+    expect(corsOf(refused.headers)).toEqual([]);
+  });
+});
+
+describe("the service's health", () => {
+  it("is ok while the database answers, and 503 with Retry-After when it does not", async () => {
+    expect((await call("GET", "/health")).body).toEqual({ status: "ok" });
+    const broken = { ...env.DB, prepare: () => ({ first: () => Promise.reject(new Error("down")) }) };
+    const sick = makeClient(new Clock(), { DB: broken as unknown as D1Database });
+    expectError(await sick("GET", "/health"), "temporarily_unavailable");
+  });
+});

@@ -1,0 +1,144 @@
+import { env } from "cloudflare:workers";
+import { SignJWT } from "jose";
+import { describe, expect, it } from "vitest";
+import { faultyD1 } from "../../support/faulty-d1.ts";
+import { exportOf } from "../../support/people.ts";
+import { describeRefusals, expectError } from "../../support/refusals.ts";
+import { Clock, makeApp, makeClient, type TestApp } from "../../support/world.ts";
+
+const PATH = "/api/v1/consent";
+const SECRET = "a-secret-of-32-bytes-and-no-less!";
+const SETTING = { type: "hs256", secret: SECRET };
+
+const tokenOf = (sub: string, clock: Clock): Promise<string> =>
+  new SignJWT({ sub })
+    .setProtectedHeader({ alg: "HS256" })
+    .setExpirationTime(Math.floor(clock.ms / 1_000) + 600)
+    .sign(new TextEncoder().encode(SECRET));
+
+async function logOf(app: TestApp, distinctId: string) {
+  const { results } = await env.DB.prepare(
+    "SELECT seq, id, purpose, decision, gpc FROM consent_log WHERE environment_id = ? AND distinct_id = ? ORDER BY seq",
+  )
+    .bind(app.environments.live.id, distinctId)
+    .all();
+  return results;
+}
+
+describeRefusals(`POST ${PATH}`, {
+  prepare: () => ({ method: "POST", path: PATH, body: { distinctId: "ana", purpose: "ads", decision: "granted" } }),
+  publishable: "end-user",
+  // Any application may say what its own people decided, whatever their ids.
+  stranger: (answer) => expect(answer.body.distinctId).toBe("ana"),
+});
+
+describe("consent", () => {
+  it("is appended with all that was said of it, and answered as it is kept", async () => {
+    const clock = new Clock();
+    const call = makeClient(clock);
+    const app = await makeApp();
+    const key = app.keys.sk_live;
+    const body = {
+      distinctId: "ana",
+      purpose: "analytics",
+      decision: "granted",
+      method: "banner",
+      noticeVersion: "7",
+      source: "/shop",
+      gpc: false,
+      occurredAt: "2026-01-15T12:30:00+01:00",
+    };
+    const first = await call("POST", PATH, { key, body });
+    expect(first.status).toBe(200);
+    expect(first.body).toEqual({
+      ...body,
+      consentId: expect.stringMatching(/^con_[0-9A-Za-z]{22}$/),
+      occurredAt: "2026-01-15T11:30:00.000Z",
+      receivedAt: "2026-01-15T12:00:00.000Z",
+    });
+    clock.advance(1_000);
+    const second = await call("POST", PATH, {
+      key,
+      body: { distinctId: "ana", purpose: "ads", decision: "withdrawn" },
+    });
+    const none = { method: null, noticeVersion: null, source: null, gpc: null };
+    const now = "2026-01-15T12:00:01.000Z";
+    expect(second.body).toMatchObject({ ...none, occurredAt: now, receivedAt: now });
+    expect(await logOf(app, "ana")).toMatchObject([
+      { seq: 1, id: first.body.consentId, decision: "granted", gpc: 0 },
+      { seq: 2, id: second.body.consentId, decision: "withdrawn", gpc: null },
+    ]);
+    expect((await exportOf(call, app, "ana")).consentLog).toEqual([first.body, second.body]);
+  });
+
+  it("may be given in a browser, by the end-user alone", async () => {
+    const clock = new Clock();
+    const call = makeClient(clock);
+    const app = await makeApp(SETTING);
+    const key = app.keys.pk_live;
+    const say = async (distinctId: string, user?: string) =>
+      call("POST", PATH, {
+        key,
+        body: { distinctId, purpose: "ads", decision: "denied", gpc: true },
+        headers: {
+          origin: "https://shop.example",
+          ...(user === undefined ? {} : { "x-user-token": await tokenOf(user, clock) }),
+        },
+      });
+    const said = await say("ana", "ana");
+    expect(said.status).toBe(200);
+    expect(said.headers.get("access-control-allow-origin")).toBe("*");
+    expect(said.headers.get("x-d1-bookmark")).not.toBeNull();
+    expectError(await say("bob", "ana"), "forbidden", "distinctId");
+    expectError(await say("ana"), "invalid_user_token");
+    expect(await logOf(app, "ana")).toHaveLength(1);
+    expect(await logOf(app, "bob")).toHaveLength(0);
+
+    const unset = await makeApp();
+    const body = { distinctId: "ana", purpose: "ads", decision: "denied" };
+    expectError(await call("POST", PATH, { key: unset.keys.pk_live, body }), "forbidden");
+  });
+
+  it("loses none of thirty decisions made at once", async () => {
+    const call = makeClient(new Clock());
+    const app = await makeApp();
+    const body = { distinctId: "ana", purpose: "ads", decision: "granted" };
+    const answers = await Promise.all(
+      Array.from({ length: 30 }, () => call("POST", PATH, { key: app.keys.sk_live, body })),
+    );
+    expect(new Set(answers.map((answer) => answer.body.consentId)).size).toBe(30);
+    expect(await logOf(app, "ana")).toHaveLength(30);
+  });
+
+  it("lands once when its answer is lost", async () => {
+    const faulty = faultyD1(env.DB);
+    const call = makeClient(new Clock(), { DB: faulty.d1 });
+    const app = await makeApp();
+    const body = { distinctId: "ana", purpose: "ads", decision: "granted" };
+    const key = app.keys.sk_live;
+    await call("POST", PATH, { key, body });
+    faulty.plan({ fault: "after", at: 1 });
+    expect((await call("POST", PATH, { key, body })).status).toBe(200);
+    expect(faulty.trips()).toBe(2);
+    expect(await logOf(app, "ana")).toHaveLength(2);
+  });
+
+  it.each([
+    ["distinctId", ""],
+    ["distinctId", undefined],
+    ["distinctId", "x".repeat(201)],
+    ["purpose", ""],
+    ["decision", "maybe"],
+    ["method", ""],
+    ["noticeVersion", 7],
+    ["source", null],
+    ["gpc", "yes"],
+    ["occurredAt", "yesterday"],
+    ["purposes", []],
+  ])("refuses a %s of %j by its name", async (param, value) => {
+    const call = makeClient(new Clock());
+    const app = await makeApp();
+    const body = { distinctId: "ana", purpose: "ads", decision: "granted", [param]: value };
+    expectError(await call("POST", PATH, { key: app.keys.sk_live, body }), "invalid_request", param);
+  });
+});

@@ -1,0 +1,360 @@
+import { env } from "cloudflare:workers";
+import { describe, expect, it } from "vitest";
+import { claimsOf, eventsOf, exportOf, idOf, idsOf, personIds, type SentEvent, send } from "../../support/people.ts";
+import { type Client, Clock, makeApp, makeClient, makeLegacyPack, type TestApp } from "../../support/world.ts";
+
+const device = (n: number | string): string => `0194685f-8a3c-7d11-9f2b-${`${n}`.padStart(12, "0")}`;
+const identify = (id: string, other?: string, properties = {}): SentEvent => ({
+  event: "$identify",
+  distinct_id: id,
+  properties: { ...properties, ...(other === undefined ? {} : { $anon_distinct_id: other }) },
+});
+const alias = (id: string, other: string): SentEvent => ({
+  event: "$create_alias",
+  distinct_id: id,
+  properties: { alias: other },
+});
+const seen = (id: string, properties = {}): SentEvent => ({ event: "seen", distinct_id: id, properties });
+
+async function world() {
+  const clock = new Clock();
+  const app = await makeApp();
+  return { clock, app, call: makeClient(clock), page: app.keys.pk_live, server: app.keys.sk_live };
+}
+
+/** Gives an id credits: it is a user from then on. */
+async function grantTo(call: Client, app: TestApp, userId: string): Promise<void> {
+  const packId = await makeLegacyPack(app.appId, `Pack ${crypto.randomUUID()}`, "count");
+  const body = { userId, packId, quantity: 1 };
+  expect((await call("POST", "/api/v1/credits/grant", { key: app.keys.sk_live, body })).status).toBe(200);
+}
+
+describe("a publishable key", () => {
+  it("links a device to whom it is identified as, also when the device sends later, and tells how and when", async () => {
+    const { call, app, clock, page } = await world();
+    const atMs = clock.ms;
+    await send(call, page, [identify("ana", device(1))]);
+    clock.advance(1_000);
+    await send(call, page, [seen(device(1)), alias("ana", device(2))]);
+    const { person, events } = await exportOf(call, app, "ana");
+    const at = (ms: number) => new Date(ms).toISOString();
+    expect(person?.distinctIds).toEqual([
+      { distinctId: "ana", linkedAt: at(atMs), via: null, claimedBy: null, isVerified: false },
+      { distinctId: device(1), linkedAt: at(atMs), via: "identify", claimedBy: "ana", isVerified: false },
+      { distinctId: device(2), linkedAt: at(atMs + 1_000), via: "alias", claimedBy: "ana", isVerified: false },
+    ]);
+    expect(person).toMatchObject({ createdAt: at(atMs), lastSeenAt: at(atMs + 1_000), isIdentified: true });
+    expect(events.analytics.map((event) => [event.event, event.distinctId])).toEqual([
+      ["$identify", "ana"],
+      ["$create_alias", "ana"],
+      ["seen", device(1)],
+    ]);
+  });
+
+  it("never brings the claimer's data to who is claimed", async () => {
+    const { call, app, page } = await world();
+    await send(call, page, [identify("ana", device(1), { $set: { name: "Ana" } }), seen(device(1))]);
+    const { person, events } = await exportOf(call, app, device(1));
+    expect(person).toMatchObject({ properties: {}, isIdentified: false });
+    expect(person?.distinctIds).toEqual([
+      expect.objectContaining({ distinctId: device(1), claimedBy: null, via: null }),
+    ]);
+    expect(events.analytics.map((event) => event.distinctId)).toEqual([device(1)]);
+    expect(JSON.stringify([person, events])).not.toMatch(/"ana"|Ana/);
+  });
+
+  it.each(["crm-7", "bob", "anonymous", ' "NULL" ', `${device(1)}0-1`, `{${device(1)}}`, "0-0-0-0-0"])(
+    "links nobody to %s, which is no device's, and writes nothing of it",
+    async (other) => {
+      const { call, app, page } = await world();
+      await send(call, page, [identify("ana", other), alias("ana", other)]);
+      expect(await claimsOf(app)).toEqual([]);
+      expect(await idOf(app, other)).toBeNull();
+      expect(await eventsOf(app, "ana")).toHaveLength(2);
+    },
+  );
+
+  it.each([device("a"), device("B").toUpperCase(), "17d2a5a5d8e6e4-0ff8e2b8d9c6b6-1f396452-13c680-17d2a5a5d8fc34"])(
+    "links the device %s",
+    async (other) => {
+      const { call, app, page } = await world();
+      await send(call, page, [identify("ana", other)]);
+      expect(await claimsOf(app)).toEqual([`${other} < ana`]);
+    },
+  );
+
+  it("links no device that is a user: identified, with credits, usage or a consent of its own", async () => {
+    const clock = new Clock();
+    const secret = "a-secret-of-32-bytes-and-no-less!";
+    const app = await makeApp({ type: "hs256", secret });
+    const call = makeClient(clock);
+    const { pk_live: page, sk_live: key } = app.keys;
+    await send(call, page, [identify(device(1))]);
+    await grantTo(call, app, device(2));
+    const usage = { eventId: "e", userId: device(3), event: "mail", onShortage: "partial" };
+    await call("POST", "/api/v1/usage/events", { key, body: usage });
+    const { SignJWT } = await import("jose");
+    const token = await new SignJWT({ sub: device(4) })
+      .setProtectedHeader({ alg: "HS256" })
+      .setExpirationTime(Math.floor(clock.ms / 1_000) + 600)
+      .sign(new TextEncoder().encode(secret));
+    const consent = (distinctId: string) => ({ distinctId, purpose: "ads", decision: "granted" });
+    const given = { key: page, body: consent(device(4)), headers: { "x-user-token": token } };
+    expect((await call("POST", "/api/v1/consent", given)).status).toBe(200);
+    // A server may say so of a device that is nobody's.
+    await call("POST", "/api/v1/consent", { key, body: consent(device(5)) });
+    await send(
+      call,
+      page,
+      [1, 2, 3, 4, 5].map((n) => identify("ana", device(n))),
+    );
+    expect(await claimsOf(app)).toEqual([`${device(5)} < ana`]);
+  });
+
+  it("is heard first: whoever claims a device later gets nothing", async () => {
+    const { call, app, page } = await world();
+    await send(call, page, [identify("ana", device(1)), identify("bob", device(1))]);
+    await send(call, page, [alias("bob", device(1)), alias("ana", device(1))]);
+    expect(await claimsOf(app)).toEqual([`${device(1)} < ana`]);
+  });
+
+  it("closes no circle, in one request or in several", async () => {
+    const { call, app, page } = await world();
+    await send(call, page, [alias(device(1), device(2)), alias(device(2), device(3)), alias(device(3), device(1))]);
+    await send(call, page, [alias(device(3), device(1)), alias(device(2), device(1))]);
+    expect(await claimsOf(app)).toEqual([`${device(2)} < ${device(1)}`, `${device(3)} < ${device(2)}`]);
+  });
+
+  it("claims nothing 32 ids below the topmost claimer, in one request or in several", async () => {
+    for (const size of [1, 40]) {
+      const { call, app, page } = await world();
+      const links = Array.from({ length: 40 }, (_, n) => alias(device(n), device(n + 1)));
+      for (let start = 0; start < links.length; start += size) {
+        await send(call, page, links.slice(start, start + size));
+      }
+      expect(await claimsOf(app)).toHaveLength(33 - 1 + 7);
+      expect(await personIds(call, app, device(0))).toHaveLength(33);
+      expect((await idOf(app, device(33)))?.claimedBy).toBeNull();
+    }
+  });
+
+  it("reads an alias the other way round when its other id is a user and its own is a device", async () => {
+    const { call, app, page } = await world();
+    await send(call, page, [identify("ana"), alias(device(1), "ana")]);
+    await send(call, page, [alias(device(2), "bob"), identify("bob"), identify(device(3), "ana")]);
+    expect(await claimsOf(app)).toEqual([`${device(1)} < ana`]);
+  });
+
+  it("loses its claim when the device becomes a user, and then keeps nothing of it", async () => {
+    const { call, app, page } = await world();
+    await send(call, page, [
+      identify("ana", device(1)),
+      seen(device(1), { $set: { secret: 1 } }),
+      alias(device(1), device(2)),
+    ]);
+    expect(await personIds(call, app, "ana")).toEqual(["ana", device(1), device(2)]);
+    await grantTo(call, app, device(1));
+    const { person, events } = await exportOf(call, app, "ana");
+    expect(person?.distinctIds).toHaveLength(1);
+    expect(person?.properties).toEqual({});
+    expect(events.analytics).toHaveLength(1);
+    expect(await personIds(call, app, device(1))).toEqual([device(1), device(2)]);
+    // The claim is kept, so nobody else makes it, and it closes a circle.
+    await send(call, page, [alias("bob", device(1)), alias(device(1), "ana")]);
+    expect(await claimsOf(app)).toEqual([`${device(1)} < ana`, `${device(2)} < ${device(1)}`]);
+  });
+});
+
+describe("a secret key", () => {
+  it("joins users, and ids of any form, by claims that are verified", async () => {
+    const { call, app, server } = await world();
+    await send(call, server, [identify("ana"), identify("bob"), alias("ana", "bob"), alias("bob", "crm-7")]);
+    await grantTo(call, app, "bob");
+    const { person } = await exportOf(call, app, "ana");
+    expect(person?.distinctIds.map((row) => [row.distinctId, row.claimedBy, row.isVerified])).toEqual([
+      ["ana", null, false],
+      ["bob", "ana", true],
+      ["crm-7", "bob", true],
+    ]);
+    expect(person?.credits.balances).toHaveLength(1);
+  });
+
+  it("marks its events as verified, and those of a publishable key as not", async () => {
+    const { call, app, server, page } = await world();
+    await send(call, server, [seen("ana")]);
+    await send(call, page, [seen("ana")]);
+    const { events } = await exportOf(call, app, "ana");
+    expect(events.analytics.map((event) => event.isVerified)).toEqual([true, false]);
+  });
+
+  it("replaces a claim that is not verified, and makes one of its own verified; verified ones stay", async () => {
+    const { call, app, server, page } = await world();
+    await send(call, page, [identify("mallory", device(1)), identify("ana", device(2))]);
+    await send(call, server, [identify("ana", device(1)), identify("ana", device(2))]);
+    expect(await claimsOf(app)).toEqual([`${device(1)} < ana!`, `${device(2)} < ana!`]);
+    for (const key of [server, page])
+      await send(call, key, [identify("mallory", device(1)), identify("ana", device(1))]);
+    expect(await claimsOf(app)).toEqual([`${device(1)} < ana!`, `${device(2)} < ana!`]);
+  });
+
+  it("ends the unverified claim nearest above the claimer where it would close a circle", async () => {
+    for (const isOneRequest of [true, false]) {
+      const { call, app, server, page } = await world();
+      // 1 < 2 < 3 < 4, of which 2 < 3 is verified.
+      await send(call, page, [alias(device(4), device(3)), alias(device(2), device(1))]);
+      await send(call, server, [alias(device(3), device(2))]);
+      const links = [alias(device(1), device(4)), alias(device(2), device(1))];
+      for (const batch of isOneRequest ? [links] : links.map((link) => [link])) await send(call, server, batch);
+      expect(await claimsOf(app)).toEqual([
+        `${device(1)} < ${device(2)}!`,
+        `${device(2)} < ${device(3)}!`,
+        `${device(4)} < ${device(1)}!`,
+      ]);
+    }
+  });
+
+  it("links nothing where all claims of the circle are verified, nor ids that many share", async () => {
+    const { call, app, server } = await world();
+    await send(call, server, [
+      alias("a", "b"),
+      alias("b", "c"),
+      alias("c", "a"),
+      alias("a", "guest"),
+      alias("null", "d"),
+    ]);
+    expect(await claimsOf(app)).toEqual(["b < a!", "c < b!"]);
+  });
+
+  it("makes a chain of ten thousand ids in a few requests, which an export reads in order", async () => {
+    const { call, app, server } = await world();
+    const links = Array.from({ length: 10_000 }, (_, n) => alias(`id-${n}`, `id-${n + 1}`));
+    for (let start = 0; start < links.length; start += 2_500) {
+      // Backwards within a request, forwards from one to the next.
+      await send(call, server, links.slice(start, start + 2_500).toReversed());
+    }
+    const ids = await personIds(call, app, "id-0");
+    expect(ids).toHaveLength(10_001);
+    expect(ids.slice(0, 3)).toEqual(["id-0", "id-1", "id-2"]);
+    expect(await personIds(call, app, "id-9990")).toHaveLength(11);
+    await send(call, server, [alias("id-10000", "id-0")]);
+    expect((await idOf(app, "id-0"))?.claimedBy).toBeNull();
+  }, 60_000);
+});
+
+describe("a person", () => {
+  it("is whoever sent an event that was not personless, or claims, or is claimed", async () => {
+    const { call, app, page, server } = await world();
+    const personless = (id: string) => seen(id, { $process_person_profile: false, $set: { never: 1 } });
+    await send(call, page, [personless("ghost"), personless("crm"), personless(device(1))]);
+    for (const id of ["ghost", "crm", device(1)]) expect((await exportOf(call, app, id)).person).toBeNull();
+    await send(call, page, [identify("ana", device(1))]);
+    const claimed = await exportOf(call, app, device(1));
+    expect(claimed.person).toMatchObject({ properties: {}, isIdentified: false });
+    expect(claimed.events.analytics).toHaveLength(1);
+    await send(call, server, [alias("ana", "crm")]);
+    expect((await exportOf(call, app, "crm")).events.analytics).toHaveLength(1);
+    await grantTo(call, app, "ghost");
+    const { person, events } = await exportOf(call, app, "ghost");
+    expect(person).toMatchObject({ personId: null, distinctIds: [], createdAt: null });
+    expect(events.analytics).toEqual([]);
+    // A device that becomes a user is claimed no more; its personless events are nobody's again.
+    await grantTo(call, app, device(1));
+    expect((await exportOf(call, app, device(1))).person?.personId).toBeNull();
+  });
+
+  it("has a name that stays the same, and differs from id to id and from application to application", async () => {
+    const [one, other] = [await world(), await world()];
+    for (const { call, page } of [one, other]) await send(call, page, [seen("ana"), seen("bob")]);
+    const nameOf = async ({ call, app }: typeof one, id: string) => (await exportOf(call, app, id)).person?.personId;
+    const names = [await nameOf(one, "ana"), await nameOf(one, "bob"), await nameOf(other, "ana")];
+    expect(new Set(names).size).toBe(3);
+    for (const name of names) expect(name).toMatch(/^per_[0-9A-Za-z]{22}$/);
+    await send(one.call, one.page, [identify("ana", device(1))]);
+    expect(await nameOf(one, "ana")).toBe(names[0]);
+  });
+
+  it("has its own properties, then those of the ids that it claims, nearest first; each stays with its id", async () => {
+    const { call, app, page } = await world();
+    await send(call, page, [
+      seen(device(1), { $set: { plan: "free", city: "Ghent", far: 1 } }),
+      seen(device(2), { $set: { plan: "none", city: "Rome", far: 2, farther: 3 } }),
+      identify("ana", device(1), { $set: { plan: "gold" }, $set_once: { first: "a" } }),
+      alias(device(1), device(2)),
+      seen("ana", { $set_once: { first: "b", last: "c" } }),
+      seen("ana", { $unset: ["last"] }),
+      seen("ana", { $process_person_profile: false, $set: { plan: "lost" } }),
+    ]);
+    const { person } = await exportOf(call, app, "ana");
+    expect(person?.properties).toEqual({ plan: "gold", first: "a", city: "Ghent", far: 1, farther: 3 });
+    expect(JSON.parse((await idOf(app, device(2)))?.properties ?? "")).toMatchObject({ city: "Rome" });
+    expect((await exportOf(call, app, device(1))).person?.properties).toMatchObject({ plan: "free", far: 1 });
+  });
+
+  it("of ten thousand claimed ids is exported whole", async () => {
+    const { call, app, page } = await world();
+    for (let start = 0; start < 10_000; start += 2_500) {
+      await send(
+        call,
+        page,
+        Array.from({ length: 2_500 }, (_, index) => alias("many", device(start + index))),
+      );
+    }
+    await send(call, page, [seen(device(9_999))]);
+    const { person, events } = await exportOf(call, app, "many");
+    expect(person?.distinctIds).toHaveLength(10_001);
+    expect(events.analytics).toHaveLength(10_001);
+  }, 60_000);
+});
+
+describe("requests at once", () => {
+  it("keep seq gapless, counts true and every property, however they interleave", async () => {
+    const { call, app, page } = await world();
+    const events = Array.from({ length: 40 }, (_, index): SentEvent => {
+      const other = device(index % 3);
+      if (index % 10 === 9) return identify("ana", other, { $set: { index } });
+      return seen(index % 2 === 0 ? other : "ana", { $set_once: { [index]: 1 } });
+    });
+    await Promise.all(events.map((event) => send(call, page, [event])));
+    const { results } = await env.DB.prepare(
+      `SELECT d.event_count AS counted, d.event_bytes AS bytes, count(*) AS n, max(e.seq) AS last,
+         sum(octet_length(e.properties)) AS size
+       FROM distinct_ids AS d JOIN analytics_events AS e USING (environment_id, distinct_id)
+       WHERE d.environment_id = ? GROUP BY d.distinct_id`,
+    )
+      .bind(app.environments.live.id)
+      .all<{ counted: number; n: number; last: number; bytes: number; size: number }>();
+    expect(results.reduce((sum, row) => sum + row.n, 0)).toBe(40);
+    for (const row of results) expect(row).toMatchObject({ counted: row.n, last: row.n, bytes: row.size });
+    const { person } = await exportOf(call, app, "ana");
+    expect(person?.distinctIds.map((row) => row.distinctId).sort()).toEqual([device(0), device(1), device(2), "ana"]);
+    const once = events.flatMap((_, index) => (index % 10 === 9 ? [] : [`${index}`]));
+    expect(Object.keys(person?.properties ?? {}).sort()).toEqual([...once, "index"].sort());
+  });
+
+  it("close no circle together, and one of them claims", async () => {
+    const { call, app, page, server } = await world();
+    for (const [key, links] of [
+      [page, [alias(device(1), device(2)), alias(device(2), device(3)), alias(device(3), device(1))]],
+      [server, [alias("a", "b"), alias("b", "c"), alias("c", "a")]],
+    ] as const) {
+      await Promise.all(links.map((link) => send(call, key, [link])));
+    }
+    expect(await claimsOf(app)).toHaveLength(4);
+    for (const { distinctId } of await idsOf(app))
+      expect((await personIds(call, app, distinctId)).length).toBeLessThan(4);
+  });
+
+  it("claim a device once: the first, whose claim nobody else overwrites", async () => {
+    const { call, app, page } = await world();
+    await Promise.all(Array.from({ length: 20 }, (_, n) => send(call, page, [identify(`user-${n}`, device(1))])));
+    expect((await idOf(app, device(1)))?.version).toBe(1);
+    expect(await claimsOf(app)).toHaveLength(1);
+  });
+});
+
+it("takes $merge_dangerously as a plain event", async () => {
+  const { call, app, server } = await world();
+  await send(call, server, [{ event: "$merge_dangerously", distinct_id: "ana", properties: { alias: "bob" } }]);
+  expect(await idOf(app, "bob")).toBeNull();
+  expect(await eventsOf(app, "ana")).toHaveLength(1);
+});
