@@ -24,7 +24,7 @@ function invalidToken(): PurserError {
 
 /** What cannot be exported whole is refused before its first byte. Trying again does not help. */
 function tooLarge(): PurserError {
-  const message = "More is held about this person than one download can carry; README.md says how much that is.";
+  const message = "More is held about this person than one download can carry; docs/limits.md says how much that is.";
   return new PurserError("export_unavailable", message, {
     details: { reason: "too_large" },
     fault: "export_too_large",

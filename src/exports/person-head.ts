@@ -40,7 +40,7 @@ function presentId(row: IdRow, isOwn: boolean) {
 }
 
 /** Properties as one JSON object: of one name, those of the first that have it. As they are stored, digit by digit. */
-export function mergedProperties(texts: readonly string[]): string {
+function mergedProperties(texts: readonly string[]): string {
   const [first = "{}", ...others] = texts;
   if (others.length === 0) return first;
   const members = new Map<string, string>();

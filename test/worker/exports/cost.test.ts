@@ -82,7 +82,9 @@ describe("an export", () => {
       },
     );
     const { person } = await documentOf(app, ids[0] ?? "", new Clock(), measuring);
-    const { results } = await env.DB.prepare("SELECT id FROM credit_balances WHERE environment_id = ?")
+    const { results } = await env.DB.prepare(
+      "SELECT b.id FROM credit_balances AS b JOIN accounts AS a ON a.id = b.account_id WHERE a.environment_id = ?",
+    )
       .bind(live.id)
       .all<{ id: string }>();
     const exported = person?.credits.balances.map(({ balanceId }) => balanceId) ?? [];

@@ -349,7 +349,8 @@ describe("the document", () => {
     const ids = JSON.stringify([events, consentLog, person?.credits]);
     for (const [index, environment] of environments.entries()) {
       const { results } = await env.DB.prepare(
-        `SELECT id FROM credit_balances WHERE environment_id = ?1 UNION ALL SELECT id FROM consent_log WHERE environment_id = ?1
+        `SELECT b.id FROM credit_balances AS b JOIN accounts AS a ON a.id = b.account_id WHERE a.environment_id = ?1
+         UNION ALL SELECT id FROM consent_log WHERE environment_id = ?1
          UNION ALL SELECT event_id FROM usage_events WHERE environment_id = ?1
          UNION ALL SELECT uuid FROM analytics_events WHERE environment_id = ?1`,
       )

@@ -96,9 +96,9 @@ it("keeps the moment also of a balance that was revoked before it, and refilled 
       [1, -5, "admin_adjust"],
     ] as const) {
       await env.DB.prepare(
-        `INSERT INTO credit_ledger (environment_id, user_id, seq, balance_id, pack_id, unit, delta_steps,
+        `INSERT INTO credit_ledger (account_id, seq, balance_id, pack_id, unit, delta_steps,
            balance_after_steps, previous_seq, reason, occurred_at_ms)
-         SELECT environment_id, user_id, CAST(? AS INTEGER), id, pack_id, unit, CAST(? AS INTEGER),
+         SELECT account_id, CAST(? AS INTEGER), id, pack_id, unit, CAST(? AS INTEGER),
            remaining_steps + CAST(? AS INTEGER), last_seq, ?, CAST(? AS INTEGER) FROM credit_balances WHERE id = ?`,
       )
         .bind(seq + at, delta, delta, reason, clock.ms, last)
@@ -114,7 +114,11 @@ it.each([
     name: "events",
     sql: "DELETE FROM analytics_events WHERE environment_id = ?1 AND distinct_id = 'device' AND seq = 4400",
   },
-  { name: "usage", sql: "DELETE FROM usage_events WHERE environment_id = ?1 AND user_id = 'device' AND seq > 4000" },
+  {
+    name: "usage",
+    sql: `DELETE FROM usage_events WHERE seq > 4000 AND account_id = (
+      SELECT id FROM accounts WHERE environment_id = ?1 AND user_id = 'device')`,
+  },
   { name: "ids", sql: "DELETE FROM distinct_ids WHERE environment_id = ?1 AND distinct_id = 'ana'" },
 ])("never ends a document whose person lost $name while it streamed, and notes the failure", async ({ sql }) => {
   const clock = new Clock();
