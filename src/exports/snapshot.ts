@@ -53,8 +53,15 @@ const FIRST_IDS_MAX = 32;
 const IDS_MAX = 50_000;
 const PROPERTIES_BYTES_MAX = 16_000_000;
 
-const firstWalk = personWalk(FIRST_IDS_MAX + 1, FIRST_IDS_MAX);
-const walk = personWalk(IDS_MAX + 1);
+const firstWalk = personWalk({ idsMax: FIRST_IDS_MAX + 1, fanMax: FIRST_IDS_MAX });
+const walk = personWalk({ idsMax: IDS_MAX + 1 });
+const walkOfRecords = personWalk({
+  idsMax: IDS_MAX + 1,
+  columns: [
+    ...["first_seen_at_ms", "last_seen_at_ms", "is_sender", "is_identified", "is_device_form", "claimed_by"],
+    ...["claimed_via", "claimed_at_ms", "claim_is_verified", "event_bytes", "event_count"],
+  ],
+});
 
 const findFirstIds = statement<
   Asked,
@@ -67,18 +74,17 @@ const last = (table: string): string => fragment`(
 const lastOfAccount = (table: string, order = "seq DESC"): string => fragment`(
     SELECT seq FROM ${table} WHERE account_id = a.id ORDER BY ${order} LIMIT 1)`;
 
-const findIds = statement<Asked, IdAnswer>`${walk}
-  SELECT i.environment_id AS environmentId, i.distinct_id AS distinctId, d.first_seen_at_ms AS firstSeenAtMs,
-    d.last_seen_at_ms AS lastSeenAtMs, d.is_sender AS isSender, d.is_identified AS isIdentified,
-    d.claimed_by AS claimedBy, d.claimed_via AS via, d.claimed_at_ms AS claimedAtMs, d.claim_is_verified AS isVerified,
-    iif(i.distinct_id = :distinctId AND d.claimed_by IS NOT NULL, ${claimCountsSql("d")}, 0) AS isClaimed,
-    d.event_bytes AS analyticsBytes, d.event_count AS analytics,
+const findIds = statement<Asked, IdAnswer>`${walkOfRecords}
+  SELECT i.environment_id AS environmentId, i.distinct_id AS distinctId, i.first_seen_at_ms AS firstSeenAtMs,
+    i.last_seen_at_ms AS lastSeenAtMs, i.is_sender AS isSender, i.is_identified AS isIdentified,
+    i.claimed_by AS claimedBy, i.claimed_via AS via, i.claimed_at_ms AS claimedAtMs, i.claim_is_verified AS isVerified,
+    iif(i.distinct_id = :distinctId AND i.claimed_by IS NOT NULL, ${claimCountsSql("i")}, 0) AS isClaimed,
+    i.event_bytes AS analyticsBytes, i.event_count AS analytics,
     ${lastOfAccount("usage_events", "occurred_by_ms DESC, seq DESC")} AS metering,
     ${lastOfAccount("credit_ledger")} AS ledger,
     ${last("consent_log")} AS consent,
     ${last("export_audit")} AS exports
   FROM person AS i
-  LEFT JOIN distinct_ids AS d ON d.environment_id = i.environment_id AND d.distinct_id = i.distinct_id
   LEFT JOIN accounts AS a ON a.environment_id = i.environment_id AND a.user_id = i.distinct_id`;
 
 /** What would not fit comes as null. */

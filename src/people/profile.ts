@@ -37,7 +37,7 @@ const columns = fragment`d.distinct_id AS distinctId, d.claimed_by AS claimedBy,
 const ofPerson = fragment`d.environment_id = i.environment_id AND d.distinct_id = i.distinct_id`;
 
 // An id that claims more than are shown is walked no further: what a page costs is bounded.
-const walk = personWalk(IDS_MAX, IDS_MAX);
+const walk = personWalk({ idsMax: IDS_MAX, fanMax: IDS_MAX });
 
 const idsOfPerson = statement<Asked, IdRow>`${walk}
   SELECT ${columns} FROM person AS i CROSS JOIN distinct_ids AS d ON ${ofPerson}`;
