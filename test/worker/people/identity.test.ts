@@ -1,5 +1,6 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
+import { hookedD1 } from "../../support/hooked-d1.ts";
 import { claimsOf, eventsOf, exportOf, idOf, idsOf, personIds, type SentEvent, send } from "../../support/people.ts";
 import { type Client, Clock, makeApp, makeClient, makeLegacyPack, type TestApp } from "../../support/world.ts";
 
@@ -290,6 +291,36 @@ describe("a person", () => {
     expect((await exportOf(call, app, device(1))).person?.properties).toMatchObject({ plan: "free", far: 1 });
   });
 
+  it("is whole whatever the shape of its claims: wide below narrow, and narrow beside wide", async () => {
+    const { call, app, page } = await world();
+    const links = [
+      ...[1, 2, 3].map((n) => identify("ana", device(n))),
+      ...Array.from({ length: 40 }, (_, n) => alias(device(2), device(100 + n))),
+      ...Array.from({ length: 5 }, (_, n) => alias(device(3), device(200 + n))),
+      alias(device(139), device(300)),
+    ];
+    await send(call, page, links);
+    const devices = [1, 2, 3, 300].concat(
+      Array.from({ length: 40 }, (_, n) => 100 + n),
+      Array.from({ length: 5 }, (_, n) => 200 + n),
+    );
+    await send(
+      call,
+      page,
+      devices.map((n) => seen(device(n))),
+    );
+    const { person, events } = await exportOf(call, app, "ana");
+    expect(person?.distinctIds.map((row) => row.distinctId)).toEqual([
+      "ana",
+      ...[1, 2, 3].map(device),
+      ...Array.from({ length: 40 }, (_, n) => device(100 + n)),
+      ...Array.from({ length: 5 }, (_, n) => device(200 + n)),
+      device(300),
+    ]);
+    expect(events.analytics).toHaveLength(2 * links.length);
+    expect(new Set(events.analytics.map((event) => event.uuid)).size).toBe(2 * links.length);
+  });
+
   it("of ten thousand claimed ids is exported whole", async () => {
     const { call, app, page } = await world();
     for (let start = 0; start < 10_000; start += 2_500) {
@@ -342,6 +373,35 @@ describe("requests at once", () => {
     expect(await claimsOf(app)).toHaveLength(4);
     for (const { distinctId } of await idsOf(app))
       expect((await personIds(call, app, distinctId)).length).toBeLessThan(4);
+  });
+
+  // 1 claims 2, and 2 claims 3, when 3 is about to claim 1.
+  it.each([
+    {
+      meanwhile: "the claim that would end is verified",
+      link: alias(device(2), device(3)),
+      claims: [`${device(1)} < ${device(3)}!`, `${device(3)} < ${device(2)}!`],
+    },
+    {
+      meanwhile: "the circle is opened elsewhere",
+      link: alias("x", device(2)),
+      claims: [`${device(1)} < ${device(3)}!`, `${device(2)} < x!`, `${device(3)} < ${device(2)}`],
+    },
+  ])("end no claim but the one that stands in the way when the write comes: $meanwhile", async ({ link, claims }) => {
+    const clock = new Clock();
+    const app = await makeApp();
+    const call = makeClient(clock);
+    const { pk_live: page, sk_live: server } = app.keys;
+    await send(call, page, [alias(device(1), device(2)), alias(device(2), device(3))]);
+    let isDone = false;
+    const hooked = hookedD1(env.DB, async (trip) => {
+      if (trip !== 3 || isDone) return;
+      isDone = true;
+      await send(call, server, [link]);
+    });
+    await send(makeClient(clock, { DB: hooked }), server, [alias(device(3), device(1))]);
+    expect(isDone).toBe(true);
+    expect(await claimsOf(app)).toEqual(claims);
   });
 
   it("claim a device once: the first, whose claim nobody else overwrites", async () => {

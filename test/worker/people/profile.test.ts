@@ -1,0 +1,89 @@
+import { env } from "cloudflare:workers";
+import { expect, it } from "vitest";
+import { createApp } from "../../../src/app.ts";
+import { dashboardRoutes } from "../../../src/dashboard/routes.tsx";
+import { randomId } from "../../../src/lib/ids.ts";
+import { profile } from "../../../src/people/profile.ts";
+import { exportOf, type SentEvent, send } from "../../support/people.ts";
+import { Clock, makeApp, makeClient, makeCtx, makeLegacyPack } from "../../support/world.ts";
+
+const device = (n: number): string => `0194685f-8a3c-7d11-9f2b-${`${n}`.padStart(12, "0")}`;
+const identify = (id: string, other?: string): SentEvent => ({
+  event: "$identify",
+  distinct_id: id,
+  properties: other === undefined ? {} : { $anon_distinct_id: other },
+});
+
+/** Ana claims four devices: one verified, one plain, two that became users. Her devices claim one more each. */
+async function ana() {
+  const clock = new Clock();
+  const call = makeClient(clock);
+  const app = await makeApp();
+  await send(call, app.keys.pk_live, [
+    identify("ana", device(1)),
+    identify("ana", device(2)),
+    identify("ana", device(3)),
+    { event: "$create_alias", distinct_id: device(1), properties: { alias: device(4) } },
+    { event: "$create_alias", distinct_id: device(3), properties: { alias: device(5) } },
+  ]);
+  await send(call, app.keys.sk_live, [identify("ana", device(6))]);
+  await send(call, app.keys.pk_live, [identify(device(2)), identify(device(6))]);
+  const packId = await makeLegacyPack(app.appId, "Wallet", "count");
+  for (const userId of [device(2), device(3)]) {
+    const body = { userId, packId, quantity: 1 };
+    expect((await call("POST", "/api/v1/credits/grant", { key: app.keys.sk_live, body })).status).toBe(200);
+  }
+  return { clock, call, app };
+}
+
+it("shows what an id claims, which claims do not count and why, and what those that count claim in turn", async () => {
+  const { app, clock, call } = await ana();
+  const who = await profile(makeCtx(app.environments.live, clock), "ana");
+  expect(
+    who.claims.map((claim) => [claim.distinctId, claim.claimedBy, claim.isVerified, claim.counts, claim.flaws]),
+  ).toEqual([
+    [device(1), "ana", false, true, []],
+    [device(2), "ana", false, false, ["identified", "credits"]],
+    [device(3), "ana", false, false, ["credits"]],
+    [device(6), "ana", true, true, ["identified"]],
+    [device(4), device(1), false, true, []],
+  ]);
+  expect(who.claimed).toBeNull();
+  expect(who.person?.personId).toBe((await exportOf(call, app, "ana")).person?.personId);
+  expect(who.events.every((event) => event.distinctId !== device(2))).toBe(true);
+});
+
+it("shows who claims an id, and none of the claimer's data", async () => {
+  const { app, clock } = await ana();
+  const ctx = makeCtx(app.environments.live, clock);
+  expect((await profile(ctx, device(1))).claimed).toMatchObject({ claimedBy: "ana", counts: true });
+  const apart = await profile(ctx, device(3));
+  expect(apart.claimed).toMatchObject({ claimedBy: "ana", counts: false, flaws: ["credits"] });
+  expect(apart.claims.map((claim) => claim.distinctId)).toEqual([device(5)]);
+  expect(apart.events.map((event) => event.distinctId)).toEqual([device(3)]);
+  expect((await profile(ctx, "nobody")).person).toBeNull();
+});
+
+it("is a page on which every id is a link, and each reason is said in words", async () => {
+  const { app, clock } = await ana();
+  const site = createApp({ isolate: {}, now: clock.now, newId: randomId }).route("/admin", dashboardRoutes());
+  const limiter: RateLimit = { limit: async () => ({ success: true }) };
+  const ask = (path: string, init: RequestInit = {}) =>
+    site.request(`https://purser.example${path}`, init, { ...env, SIGN_INS: limiter });
+  const body = new URLSearchParams({ token: env.ADMIN_TOKEN, next: "/admin/apps" });
+  const signedIn = await ask("/admin/sign-in", { method: "POST", body });
+  const cookie = (signedIn.headers.get("set-cookie") ?? "").split(";")[0] ?? "";
+  const pageOf = async (id: string) => {
+    const path = `/admin/apps/${app.appId}/live/people?distinctId=${id}`;
+    const answer = await ask(path, { headers: { cookie } });
+    expect(answer.status).toBe(200);
+    return answer.text();
+  };
+  const page = await pageOf("ana");
+  for (const n of [1, 2, 3, 4, 6]) expect(page).toContain(`people?distinctId=${device(n)}"`);
+  expect(page).toContain("it was identified itself, it has credits");
+  expect(page).toContain("verified");
+  const claimed = await pageOf(device(3));
+  expect(claimed).toContain("Claimed by");
+  expect(claimed).toContain('people?distinctId=ana"');
+});
