@@ -10,7 +10,7 @@ import type { PackOutput } from "./answers.ts";
 import { chooseFound, type Pack, type PackItemRow, type PackRow } from "./find.ts";
 import type { CreatePackInput } from "./schemas.ts";
 
-export const packNotFound = () => new PurserError("not_found", "There is no such pack.", { param: "packId" });
+const packNotFound = () => new PurserError("not_found", "There is no such pack.", { param: "packId" });
 export const packNameTaken = (cause: unknown) =>
   new PurserError("pack_name_taken", "Another pack of the application has this name.", { param: "packName", cause });
 

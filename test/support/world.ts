@@ -6,7 +6,7 @@ import { openDb } from "../../src/db/client.ts";
 import { sha256 } from "../../src/lib/hash.ts";
 import { randomId } from "../../src/lib/ids.ts";
 import { nameKey } from "../../src/packs/name.ts";
-import type { AdminCtx, Ctx, Environment, Mode, World } from "../../src/runtime.ts";
+import type { Ctx, Environment, Mode, World } from "../../src/runtime.ts";
 import { readSettings } from "../../src/settings.ts";
 import { checkDescribed, checkTaken } from "./described.ts";
 
@@ -119,18 +119,6 @@ export function makeCtx(environment: Environment, clock: Clock, d1: D1Database =
     settings: readSettings(env),
     environment,
     caller: { kind: "secret", keyId: "key_test" },
-  };
-}
-
-/** What a verb of administration receives. */
-export function makeAdminCtx(clock: Clock, d1: D1Database = env.DB): AdminCtx {
-  return {
-    isolate: {},
-    now: clock.now,
-    newId: randomId,
-    db: openDb(d1, "first-primary").db,
-    settings: readSettings(env),
-    caller: { kind: "admin", by: "test" },
   };
 }
 
