@@ -1,6 +1,15 @@
 import { expect } from "vitest";
 import { randomId } from "../../src/lib/ids.ts";
-import { type Answer, Clock, makeApp, makeClient, makePack, type TestApp, type TestItem } from "./world.ts";
+import {
+  type Answer,
+  type Client,
+  Clock,
+  makeApp,
+  makeClient,
+  makePack,
+  type TestApp,
+  type TestItem,
+} from "./world.ts";
 
 /** A user with credits of its own, and short ways to spend them with the application's secret key. */
 export interface Spender {
@@ -16,6 +25,8 @@ export interface Spender {
   readonly reserve: (body: object) => Promise<Answer>;
   /** What each balance has left, in the order of the items granted, dead ones included. */
   readonly remaining: () => Promise<number[]>;
+  /** The same user, whose requests reach an isolate that remembers nothing yet. */
+  readonly inNewIsolate: () => Spender;
   /** The user's ledger, newest first. */
   readonly ledger: () => Promise<LedgerLine[]>;
 }
@@ -29,26 +40,31 @@ interface LedgerLine {
 }
 
 export async function makeSpender(items: readonly TestItem[], bindings: Partial<Env> = {}): Promise<Spender> {
-  const clock = new Clock();
   const app = await makeApp();
-  const call = makeClient(clock, bindings);
+  const user = { app, clock: new Clock(), userId: randomId("user_"), balanceIds: [] };
+  const call = makeClient(user.clock, bindings);
+  const poor = spenderOf(user, bindings, call);
+  if (items.length === 0) return poor;
+  const packId = await makePack(app.appId, randomId("Pack "), items);
+  const granted = await poor.post("/api/v1/credits/grant", { userId: user.userId, packId });
+  expect(granted.status).toBe(200);
+  const balanceIds = granted.body.balances.map((balance: { balanceId: string }) => balance.balanceId);
+  return spenderOf({ ...user, balanceIds }, bindings, call);
+}
+
+function spenderOf(
+  user: Pick<Spender, "app" | "clock" | "userId" | "balanceIds">,
+  bindings: Partial<Env>,
+  call: Client,
+): Spender {
+  const { app, clock, userId, balanceIds } = user;
   const key = app.keys.sk_live;
-  const userId = randomId("user_");
   const post: Spender["post"] = (path, body, headers = {}) =>
     call("POST", path, { key, headers, ...(body === undefined ? {} : { body }) });
   const get: Spender["get"] = (path) => call("GET", path, { key });
-  let balanceIds: string[] = [];
-  if (items.length > 0) {
-    const packId = await makePack(app.appId, randomId("Pack "), items);
-    const granted = await post("/api/v1/credits/grant", { userId, packId });
-    expect(granted.status).toBe(200);
-    balanceIds = granted.body.balances.map((balance: { balanceId: string }) => balance.balanceId);
-  }
   return {
-    app,
-    clock,
-    userId,
-    balanceIds,
+    ...user,
+    inNewIsolate: () => spenderOf(user, bindings, makeClient(clock, bindings)),
     post,
     get,
     spend: (eventId, body = {}) => post("/api/v1/usage/events", { eventId, userId, event: "chat.completed", ...body }),
