@@ -13,7 +13,7 @@ const worker = {
       wrangler: { configPath: "./wrangler.toml" },
       miniflare: {
         // For test/support/lagging-d1.ts alone.
-        d1Databases: { REPLICA: "replica" },
+        d1Databases: { REPLICA: "replica", SPARE: "spare" },
         bindings: {
           TEST_MIGRATIONS: await readD1Migrations("drizzle"),
           ADMIN_TOKEN: "administrator-token-of-the-tests-0001",

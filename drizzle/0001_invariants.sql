@@ -194,6 +194,12 @@ END;
 -- What a batch rests on, said by its first statements: where it does not hold, the whole batch aborts. Nothing is stored.
 CREATE VIEW guards (name, holds) AS SELECT '', 1;
 --> statement-breakpoint
+CREATE TRIGGER guards_key INSTEAD OF INSERT ON guards
+WHEN new.name = 'key' AND NOT new.holds
+BEGIN
+  SELECT RAISE(ABORT, 'guard_key');
+END;
+--> statement-breakpoint
 CREATE TRIGGER guards_account INSTEAD OF INSERT ON guards
 WHEN new.name = 'account' AND NOT new.holds
 BEGIN

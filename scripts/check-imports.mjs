@@ -35,7 +35,7 @@ const MAY_IMPORT = {
     "exports",
   ],
   reference: ["http", "amounts", "audit", "apps", "packs", "ledger", "credits", "usage", "people", "exports"],
-  "scheduled.ts": ["lib", "db", "usage"],
+  "scheduled.ts": ["lib", "db", "access", "usage"],
   "app.ts": ["lib", "http", "activity", "admin", "credits", "usage", "people", "capture", "exports", "reference"],
   "index.ts": ["app.ts", "dashboard", "scheduled.ts"],
   "runtime.ts": ["db", "settings.ts"],

@@ -1,4 +1,4 @@
-import type { Db } from "./db/client.ts";
+import type { Db } from "./db/sql.ts";
 import type { Settings } from "./settings.ts";
 
 export type Mode = "live" | "test";
@@ -8,12 +8,13 @@ export interface Environment {
   readonly id: number;
   readonly appId: string;
   readonly mode: Mode;
+  /** The index of the database that it lives in, by which and by `id` it is told from every other. */
+  readonly database: number;
 }
 
 export type Caller =
-  | { readonly kind: "secret"; readonly keyId: string }
-  /** `endUserId` is what the end-user token proved; null where none was asked for. */
-  | { readonly kind: "publishable"; readonly keyId: string; readonly endUserId: string | null }
+  /** Whoever holds a key. */
+  | { readonly kind: "secret" | "publishable"; readonly keyId: string }
   | AdminCaller
   /** Whoever holds a download link. */
   | { readonly kind: "link" }
@@ -35,10 +36,22 @@ export interface World {
   readonly newId: (prefix: string) => string;
 }
 
-/** What a verb without a tenant receives: the cron, a link, what only reads for the administrator. */
-export interface RootCtx extends World {
+interface DatabaseCtx extends World {
   readonly db: Db;
   readonly settings: Settings;
+}
+
+/** A database of the deployment, open for one request. */
+export interface OpenDatabase {
+  readonly index: number;
+  readonly name: string;
+  readonly db: Db;
+}
+
+/** What a verb without a tenant receives: the cron, a link, what only reads for the administrator. */
+export interface RootCtx extends DatabaseCtx {
+  /** All of the deployment's; `db` is one of them. */
+  readonly databases: readonly OpenDatabase[];
 }
 
 /** What a verb of administration receives. */
@@ -47,7 +60,7 @@ export interface AdminCtx extends RootCtx {
 }
 
 /** What every verb receives. */
-export interface Ctx extends RootCtx {
+export interface Ctx extends DatabaseCtx {
   readonly environment: Environment;
   readonly caller: Caller;
 }

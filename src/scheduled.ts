@@ -1,17 +1,15 @@
-import { openDb } from "./db/client.ts";
+import { rootCtx } from "./access/open-root.ts";
 import { constraintOf } from "./db/constraint.ts";
 import { refusalIn } from "./errors.ts";
 import { randomId } from "./lib/ids.ts";
 import type { World } from "./runtime.ts";
-import { readSettings } from "./settings.ts";
 import { expireReservations } from "./usage/expire.ts";
 
 const realWorld: World = { isolate: {}, now: () => Date.now(), newId: randomId };
 
-/** The cron's work, once a minute: holds that nobody settled in time go back. */
+/** The cron's work, once a minute, in every database: holds that nobody settled in time go back. */
 export async function scheduled(env: Env, world: World = realWorld): Promise<void> {
-  const { db } = openDb(env.DB, "first-primary");
-  const { users, failures } = await expireReservations({ ...world, db, settings: readSettings(env) });
+  const { users, failures } = await expireReservations(rootCtx(env, world));
   if (failures.length === 0) return;
   // Kinds alone: a message can carry a user's id.
   const kinds = failures.map((error) => refusalIn(error)?.code ?? constraintOf(error) ?? "unknown");

@@ -5,6 +5,8 @@ export interface Settings {
   /** Null: exports answer `export_unavailable`. */
   readonly exportSecrets: { readonly current: string; readonly previous: string | null } | null;
   readonly testBalanceQuota: number;
+  /** The binding of the database that new applications are made in. */
+  readonly newAppsDatabase: string;
   /** Cloudflare Access before the dashboard: who it lets in is signed in. Null: the administrator's token signs in. */
   readonly access: { readonly teamUrl: string; readonly audience: string } | null;
 }
@@ -32,6 +34,7 @@ export function readSettings(env: Partial<Env>): Settings {
     adminToken: given(env.ADMIN_TOKEN, ADMIN_TOKEN_CHARACTERS_MIN),
     exportSecrets: current === null ? null : { current, previous },
     testBalanceQuota: quota !== undefined && /^\d{1,9}$/.test(quota) ? Number(quota) : TEST_BALANCE_QUOTA_DEFAULT,
+    newAppsDatabase: env.NEW_APPS_DATABASE || "DB",
     access: readAccess(env.ACCESS_TEAM_DOMAIN, env.ACCESS_AUD),
   };
 }

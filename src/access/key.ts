@@ -1,3 +1,4 @@
+import { databaseIndexOf } from "../db/databases.ts";
 import { fromBase62, toBase62 } from "../lib/base62.ts";
 import { crc32 } from "../lib/crc32.ts";
 import type { Environment, Mode } from "../runtime.ts";
@@ -21,7 +22,11 @@ const KEY = /^(sk|pk)_(live|test)_([0-9A-Za-z]{22})([0-9A-Za-z]{23})([0-9A-Za-z]
 const checksum = (text: string): string => toBase62(crc32(text)).padStart(CHECKSUM_CHARACTERS, "0");
 
 /** A new key of an environment; `random` is 22 random characters of base62, more than 128 bits. */
-export function writeKey(kind: Key["kind"], { id, appId, mode }: Environment, random: string): string {
+export function writeKey(
+  kind: Key["kind"],
+  { id, appId, mode }: Pick<Environment, "id" | "appId" | "mode">,
+  random: string,
+): string {
   const text = `${PREFIXES[kind]}_${mode}_${random}${appId.slice("app_".length)}${toBase62(id)}`;
   return `${text}${checksum(text)}`;
 }
@@ -33,10 +38,9 @@ export function readKey(text: string): Key | null {
   const [, prefix, mode, , app, environment = "", sum] = parts;
   if (checksum(text.slice(0, -CHECKSUM_CHARACTERS)) !== sum) return null;
   const id = fromBase62(environment);
-  if (Number.isNaN(id) || toBase62(id) !== environment) return null;
+  const appId = `app_${app}`;
+  const database = databaseIndexOf(appId);
+  if (Number.isNaN(id) || toBase62(id) !== environment || database === null) return null;
   // The pattern admits these two modes alone.
-  return {
-    kind: prefix === "sk" ? "secret" : "publishable",
-    environment: { id, appId: `app_${app}`, mode: mode as Mode },
-  };
+  return { kind: prefix === "sk" ? "secret" : "publishable", environment: { id, appId, mode: mode as Mode, database } };
 }

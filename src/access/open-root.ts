@@ -1,11 +1,27 @@
-import { openDb } from "../db/client.ts";
+import { allDatabases, databaseIndexOf } from "../db/databases.ts";
+import { openSession } from "../db/session.ts";
 import { factory } from "../http/factory.ts";
+import { assert } from "../lib/assert.ts";
 import type { RootCtx, World } from "../runtime.ts";
 import { readSettings } from "../settings.ts";
 
-/** What a verb without a tenant receives: the database's own latest state. */
+/** What a verb without a tenant receives: the latest state of each database, `DB` before all. */
 export function rootCtx(env: Env, world: World): RootCtx {
-  return { ...world, db: openDb(env.DB, "first-primary").db, settings: readSettings(env) };
+  const databases = allDatabases(env).map(({ index, name, d1 }) => ({
+    index,
+    name,
+    db: openSession(d1, "first-primary"),
+  }));
+  const [first] = databases;
+  assert(first !== undefined, "a database is bound as DB");
+  return { ...world, db: first.db, databases, settings: readSettings(env) };
+}
+
+/** The same in the database that an id names; as it was for an id that names none, which is then found nowhere. */
+export function inDatabaseOf<Ctx extends RootCtx>(ctx: Ctx, id: string): Ctx {
+  const index = databaseIndexOf(id);
+  const named = ctx.databases.find((database) => database.index === index);
+  return named === undefined ? ctx : { ...ctx, db: named.db };
 }
 
 /** Sets `root` for a route that no key opens, such as a download link: what it may see, its verb finds out. */

@@ -1,8 +1,8 @@
 import { PurserError } from "../errors.ts";
 import { factory } from "../http/factory.ts";
 import { equalSecrets } from "../lib/hash.ts";
-import { rootCtx } from "./open-root.ts";
-import { bearerToken, invalidKey } from "./require-key.ts";
+import { bearerToken, invalidKey } from "./bearer.ts";
+import { inDatabaseOf, rootCtx } from "./open-root.ts";
 
 /** Requires the administrator's token, and sets `admin`. Without a token in the settings there is no administration: 404. */
 export const requireAdmin = factory.createMiddleware(async (c, next) => {
@@ -12,6 +12,7 @@ export const requireAdmin = factory.createMiddleware(async (c, next) => {
   if (!(await equalSecrets(bearerToken(c), adminToken))) throw invalidKey();
   // A new key is in one of these answers.
   c.header("Cache-Control", "no-store");
-  c.set("admin", { ...root, caller: { kind: "admin", by: "api" } });
+  const id = c.req.param("appId") ?? c.req.param("balanceId") ?? "";
+  c.set("admin", { ...inDatabaseOf(root, id), caller: { kind: "admin", by: "api" } });
   await next();
 });

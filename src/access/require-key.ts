@@ -1,24 +1,13 @@
 import type { Context } from "hono";
-import { isBookmark, openDb, type SessionStart } from "../db/client.ts";
+import { databaseAt } from "../db/databases.ts";
+import { isBookmark, type SessionStart } from "../db/session.ts";
 import { invalid, PurserError } from "../errors.ts";
 import { type AppEnv, factory } from "../http/factory.ts";
-import type { Caller } from "../runtime.ts";
 import { readSettings } from "../settings.ts";
-import { readEndUserSetting, verifyEndUser } from "./end-user.ts";
-import { findKey, type KnownKey } from "./keys.ts";
-
-const BEARER = /^Bearer +([^\s]+) *$/i;
-
-/** The bearer token of the request; `invalid_key` when there is none. */
-export function bearerToken(c: Context<AppEnv>): string {
-  const token = BEARER.exec(c.req.header("authorization") ?? "")?.[1];
-  if (token === undefined) throw invalidKey("Send a key as `Authorization: Bearer <key>`.");
-  return token;
-}
-
-export function invalidKey(message = "The key is not valid."): PurserError {
-  return new PurserError("invalid_key", message, { headers: { "WWW-Authenticate": "Bearer" } });
-}
+import { admitEndUser } from "./admit-end-user.ts";
+import { bearerToken, invalidKey } from "./bearer.ts";
+import { type Key, readKey } from "./key.ts";
+import { openKeySession } from "./key-session.ts";
 
 /**
  * Reads begin wherever the caller's bookmark allows, writes at the primary. A malformed bookmark is left to the
@@ -34,41 +23,68 @@ function sessionStart(c: Context<AppEnv>): SessionStart {
   return bookmark === undefined ? "first-unconstrained" : { bookmark };
 }
 
-/** Sets `ctx` for a key in force, runs the rest, and hands out the bookmark, whatever the answer (W12). */
+/** What a route asks of a key besides being in force. */
+interface Demand {
+  /** What speaks against the key itself, known without a query; told only when the key is in force. */
+  readonly refuse?: (key: Key) => PurserError | null;
+  /** Whether a publishable key must come with the token of the end-user that is asked about. */
+  readonly needsUser?: boolean;
+}
+
+/**
+ * Sets `ctx` for a key, whose check travels with the first trip of what follows (W3a), and hands out the bookmark, whatever
+ * the answer (W12). Throws `invalid_key`. A refusal that needed no database asks for the key alone before it is told (W8).
+ */
 async function serveKey<Answer>(
   c: Context<AppEnv>,
-  key: KnownKey,
-  identify: () => Promise<Caller>,
+  text: string,
+  { refuse = () => null, needsUser = false }: Demand,
   next: () => Promise<Answer>,
 ): Promise<Answer> {
-  let bookmark = (): string | null => null;
-  const given = c.req.header("x-d1-bookmark");
-  // An error thrown below would pass the header by, so it is set on the response that Hono makes of it.
-  const handOut = () => {
-    const own = bookmark();
-    // Bookmarks sort as text. A refusal that asked nothing hands out the latest, never one from before the caller's last.
-    if (own !== null && own > (key.bookmark ?? "")) key.bookmark = own;
-    const seen = own ?? (given !== undefined && isBookmark(given) ? given : key.bookmark);
-    if (seen === null) return;
-    // Hono makes a response anew to set a header on one that is there.
-    if (c.finalized) c.res.headers.set("x-d1-bookmark", seen);
-    else c.header("x-d1-bookmark", seen);
-  };
+  const key = readKey(text);
+  const database = key === null ? null : databaseAt(c.env, key.environment.database);
+  if (key === null || database === null) throw invalidKey();
+  const isUserNeeded = needsUser && key.kind === "publishable";
+  const session = await openKeySession({
+    d1: database.d1,
+    start: sessionStart(c),
+    key,
+    text,
+    needsUser: isUserNeeded,
+    admit: async (row) => {
+      if (isUserNeeded) await admitEndUser(c, row.endUserAuth);
+    },
+  });
+  const { environment, kind } = key;
+  const caller = { kind, keyId: session.keyId };
+  c.set("ctx", { ...c.var.world, db: session, settings: readSettings(c.env), environment, caller });
   try {
-    const caller = await identify();
-    const open = openDb(c.env.DB, sessionStart(c));
-    bookmark = open.bookmark;
-    c.set("ctx", {
-      ...c.var.world,
-      db: open.db,
-      settings: readSettings(c.env),
-      environment: key.environment,
-      caller,
-    });
-    return await next();
+    const refusal = refuse(key);
+    // Whoever writes for a user first proves who that is: the token is verified by a setting that the database has.
+    if (refusal !== null || (isUserNeeded && c.req.method !== "GET")) await session.check();
+    if (refusal !== null) throw refusal;
+    const answer = await next();
+    // Hono has made an answer of what was thrown below by now.
+    if (mayBeHidden(c.error)) await session.check();
+    return answer;
+  } catch (error) {
+    if (mayBeHidden(error)) await session.check();
+    throw error;
   } finally {
-    handOut();
+    handOutBookmark(c, session.bookmark());
   }
+}
+
+/** Whether something is told to the holder of a key alone: all but a fault of ours or of the database, which asks no more. */
+function mayBeHidden(error: unknown): boolean {
+  return error === undefined || (error instanceof PurserError && error.fault === undefined);
+}
+
+function handOutBookmark(c: Context<AppEnv>, bookmark: string | null): void {
+  if (bookmark === null) return;
+  // Hono makes a response anew to set a header on one that is there.
+  if (c.finalized) c.res.headers.set("x-d1-bookmark", bookmark);
+  else c.header("x-d1-bookmark", bookmark);
 }
 
 /**
@@ -76,16 +92,17 @@ async function serveKey<Answer>(
  * export-person and on reads (W13).
  */
 export function requireSecretKey(refusal: "forbidden" | "requires_secret_key") {
+  const refuse = ({ kind }: Key) =>
+    kind === "secret" ? null : new PurserError(refusal, "This operation needs a secret key.");
   return factory.createMiddleware(async (c, next) => {
-    const key = await findKey(c.env.DB, bearerToken(c), c.var.world.now());
-    if (key === null) throw invalidKey();
-    const identify = async (): Promise<Caller> => {
-      if (key.kind === "secret") return { kind: "secret", keyId: key.keyId };
-      throw new PurserError(refusal, "This operation needs a secret key.");
-    };
-    await serveKey(c, key, identify, next);
+    await serveKey(c, bearerToken(c), { refuse }, next);
   });
 }
+
+/** Requires a secret key, or a publishable one beside an end-user token that verifies. */
+export const requireKeyOrEndUser = factory.createMiddleware(async (c, next) => {
+  await serveKey(c, bearerToken(c), { needsUser: true }, next);
+});
 
 /**
  * Serves a request of PostHog's clients, whose key stands in the body or in the header. A secret key says that a server
@@ -96,13 +113,12 @@ export async function serveCaptureKey<Answer>(
   sent: string | null,
   next: () => Promise<Answer>,
 ): Promise<Answer> {
-  const key = await findSentKey(c, sent);
-  const identify = async (): Promise<Caller> => {
-    if (key.kind === "publishable") return { kind: "publishable", keyId: key.keyId, endUserId: null };
-    if (c.req.header("origin") === undefined) return { kind: "secret", keyId: key.keyId };
-    throw new PurserError("forbidden", "A secret key has no place in a browser: send the publishable one from there.");
-  };
-  return serveKey(c, key, identify, next);
+  const isFromBrowser = c.req.header("origin") !== undefined;
+  const refuse = ({ kind }: Key) =>
+    kind === "secret" && isFromBrowser
+      ? new PurserError("forbidden", "A secret key has no place in a browser: send the publishable one from there.")
+      : null;
+  return serveKey(c, sentKey(sent), { refuse }, next);
 }
 
 /** Serves a request whose publishable key stands in its path. A secret one is refused with `forbidden`. */
@@ -111,56 +127,19 @@ export async function servePublishableKey<Answer>(
   sent: string | null,
   next: () => Promise<Answer>,
 ): Promise<Answer> {
-  const key = await findSentKey(c, sent);
-  const identify = async (): Promise<Caller> => {
-    if (key.kind === "publishable") return { kind: "publishable", keyId: key.keyId, endUserId: null };
-    throw new PurserError("forbidden", "This takes a publishable key: a secret one must stand in no address.");
-  };
-  return serveKey(c, key, identify, next);
+  const refuse = ({ kind }: Key) =>
+    kind === "secret"
+      ? new PurserError("forbidden", "This takes a publishable key: a secret one must stand in no address.")
+      : null;
+  return serveKey(c, sentKey(sent), { refuse }, next);
 }
 
-async function findSentKey(c: Context<AppEnv>, sent: string | null): Promise<KnownKey> {
+function sentKey(sent: string | null): string {
   if (sent === null) throw invalidKey("Send the key as `api_key`.");
-  const key = await findKey(c.env.DB, sent, c.var.world.now());
-  if (key === null) throw invalidKey();
-  return key;
+  return sent;
 }
 
 /** Requires a key that may send analytics events, in the header. */
 export const requireCaptureKey = factory.createMiddleware(async (c, next) => {
   await serveCaptureKey(c, bearerToken(c), next);
 });
-
-async function identifyEndUser(c: Context<AppEnv>, key: KnownKey): Promise<Caller> {
-  if (key.kind === "secret") return { kind: "secret", keyId: key.keyId };
-  const setting = readEndUserSetting(key.endUserAuth);
-  if (setting === null) {
-    throw new PurserError(
-      "forbidden",
-      "The application has no end-user token setting, so publishable keys read nothing.",
-    );
-  }
-  const token = c.req.header("x-user-token");
-  if (token === undefined || token === "") {
-    throw new PurserError("invalid_user_token", "Send the end-user's token as `X-User-Token`.");
-  }
-  return {
-    kind: "publishable",
-    keyId: key.keyId,
-    endUserId: await verifyEndUser(setting, token, c.var.world.now()),
-  };
-}
-
-/** Requires a secret key, or a publishable one beside an end-user token that verifies. */
-export const requireKeyOrEndUser = factory.createMiddleware(async (c, next) => {
-  const key = await findKey(c.env.DB, bearerToken(c), c.var.world.now());
-  if (key === null) throw invalidKey();
-  await serveKey(c, key, () => identifyEndUser(c, key), next);
-});
-
-/** Refuses a publishable caller that asks about anybody but the end-user whom the token proved (C20). */
-export function assertOwnUser(caller: Caller, param: string, userId: string): void {
-  if (caller.kind === "publishable" && caller.endUserId !== userId) {
-    throw new PurserError("forbidden", "A publishable key may ask about the requesting end-user alone.", { param });
-  }
-}

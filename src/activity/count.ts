@@ -1,5 +1,7 @@
+import { databaseAt } from "../db/databases.ts";
 import { statement } from "../db/sql.ts";
 import { DAY_MS } from "../lib/time.ts";
+import type { Environment } from "../runtime.ts";
 
 /**
  * What happened by day, for the overview: counted in this isolate as it happens, and written to `daily_activity` behind
@@ -19,13 +21,13 @@ let flushDueMs: number | null = null;
 
 /** Counts one occurrence, or `amountSteps` of a unit, on the day of `atMs`. */
 export function countActivity(
-  environmentId: number,
+  environment: Pick<Environment, "id" | "database">,
   kind: ActivityKind,
   atMs: number,
   unit = "",
   amountSteps = 1,
 ): void {
-  const key = JSON.stringify([environmentId, kind, Math.floor(atMs / DAY_MS), unit]);
+  const key = JSON.stringify([environment.database, environment.id, kind, Math.floor(atMs / DAY_MS), unit]);
   if (counts.size < COUNTS_MAX || counts.has(key)) counts.set(key, (counts.get(key) ?? 0) + amountSteps);
 }
 
@@ -36,27 +38,29 @@ const addCounts = statement<{ rows: string }>`
   DO UPDATE SET amount = min(amount + excluded.amount, 4000000000000000000)`;
 
 /** Writes what was counted. Not sent again when it fails: the figures may then lack something, never hold it twice. */
-export async function flushActivity(d1: D1Database): Promise<void> {
-  if (counts.size === 0) return;
+export async function flushActivity(env: object): Promise<void> {
   // JSON.parse of a key that `countActivity` wrote; the amount goes beside it.
-  const rows = [...counts].map(([key, amount]) => [...(JSON.parse(key) as unknown[]), amount]);
+  const rows = [...counts].map(([key, amount]) => [...(JSON.parse(key) as [number, ...unknown[]]), amount] as const);
   counts = new Map();
-  const { text, params } = addCounts({ rows: JSON.stringify(rows) });
-  await d1
-    .prepare(text)
-    .bind(...params)
-    .run();
+  const writes = [...Map.groupBy(rows, ([index]) => index)].map(async ([index, ofDatabase]) => {
+    const { text, params } = addCounts({ rows: JSON.stringify(ofDatabase.map(([, ...row]) => row)) });
+    await databaseAt(env, index)
+      ?.d1.prepare(text)
+      .bind(...params)
+      .run();
+  });
+  await Promise.all(writes);
 }
 
 /** The write that is to follow an answer; null when there is nothing to write, or a write is on its way. */
-export function pendingFlush(d1: D1Database, nowMs: number): Promise<void> | null {
+export function pendingFlush(env: object, nowMs: number): Promise<void> | null {
   if (counts.size === 0 || (flushDueMs !== null && nowMs < flushDueMs + FORGOTTEN_AFTER_MS)) return null;
   flushDueMs = nowMs + FLUSH_AFTER_MS;
   return scheduler
     .wait(FLUSH_AFTER_MS)
     .then(() => {
       flushDueMs = null;
-      return flushActivity(d1);
+      return flushActivity(env);
     })
     .catch(() => console.warn(JSON.stringify({ level: "warn", message: "daily activity was not written" })));
 }

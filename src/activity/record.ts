@@ -6,7 +6,7 @@ export const recordActivity = factory.createMiddleware(async (c, next) => {
   await next();
   try {
     const { executionCtx } = c;
-    const writing = pendingFlush(c.env.DB, c.var.world.now());
+    const writing = pendingFlush(c.env, c.var.world.now());
     if (writing !== null) executionCtx.waitUntil(writing);
   } catch {}
 });

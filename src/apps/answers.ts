@@ -3,10 +3,23 @@ import { kind, mode } from "./schemas.ts";
 
 const time = z.string().meta({ format: "date-time" });
 
-export const app = z.strictObject({ appId: z.string(), name: z.string(), createdAt: time }).meta({ id: "App" });
+export const app = z
+  .strictObject({
+    appId: z.string(),
+    name: z.string(),
+    database: z.string().describe("The database that it lives in."),
+    createdAt: time,
+  })
+  .meta({ id: "App" });
 export type AppOutput = z.infer<typeof app>;
 
-export const listAppsOutput = z.strictObject({ apps: z.array(app) });
+export const listAppsOutput = z.strictObject({
+  apps: z.array(app),
+  unreachable: z
+    .array(z.string())
+    .optional()
+    .describe("Databases that did not answer: their applications are missing."),
+});
 export type ListAppsOutput = z.infer<typeof listAppsOutput>;
 
 export const createKeyOutput = z.strictObject({

@@ -1,3 +1,4 @@
+import { databaseIndexOf } from "../db/databases.ts";
 import { apps } from "../db/schema.ts";
 import { all, allColumns, select, statement } from "../db/sql.ts";
 import { PurserError } from "../errors.ts";
@@ -21,14 +22,14 @@ export interface StoredEnvironment extends Environment {
   readonly endUserAuth: string | null;
 }
 
-const selectEnvironment = statement<{ appId: string; mode: Mode }, StoredEnvironment>`
+const selectEnvironment = statement<{ appId: string; mode: Mode }, Omit<StoredEnvironment, "database">>`
   SELECT id, app_id AS "appId", mode, end_user_auth AS "endUserAuth"
   FROM environments WHERE app_id = :appId AND mode = :mode`;
 
 /** One application's environment for a mode: both are made with it. Throws `not_found`. */
 export async function requireEnvironment(root: RootCtx, appId: string, mode: Mode): Promise<StoredEnvironment> {
   const [found] = await all(root.db, selectEnvironment({ appId, mode }));
-  if (found !== undefined) return found;
+  if (found !== undefined) return { ...found, database: databaseIndexOf(appId) ?? 0 };
   await requireApp(root, appId);
   assert(false, "an application has both its environments");
 }

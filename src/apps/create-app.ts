@@ -1,5 +1,7 @@
 import { auditStatement, newAct } from "../audit/audit-statement.ts";
+import { idIn } from "../db/databases.ts";
 import { batch, statement } from "../db/sql.ts";
+import { invalid } from "../errors.ts";
 import { iso } from "../lib/time.ts";
 import type { AdminCtx } from "../runtime.ts";
 import type { AppOutput } from "./answers.ts";
@@ -11,14 +13,22 @@ const insertApp = statement<{ appId: string; name: string; createdAtMs: number }
 const insertEnvironments = statement<{ appId: string }>`
   INSERT INTO environments (app_id, mode) VALUES (:appId, 'live'), (:appId, 'test') ON CONFLICT DO NOTHING`;
 
-/** Makes an application with its two environments, live and test. It has no keys yet. */
-export async function createApp(admin: AdminCtx, { name }: CreateAppInput): Promise<AppOutput> {
-  const appId = admin.newId("app_");
+/**
+ * Makes an application with its two environments, live and test, in the database named or where new ones go (D1). It has no
+ * keys yet. Throws `invalid_request` for a database that is not bound.
+ */
+export async function createApp(admin: AdminCtx, { name, database }: CreateAppInput): Promise<AppOutput> {
+  const wanted = database ?? admin.settings.newAppsDatabase;
+  const home = admin.databases.find((each) => each.name === wanted);
+  if (home === undefined) {
+    throw invalid("database", `must be one of ${admin.databases.map((each) => each.name).join(", ")}`);
+  }
+  const appId = idIn(home.index, admin.newId("app_"));
   const createdAtMs = admin.now();
-  await batch(admin.db, [
+  await batch(home.db, [
     audit(newAct(admin, { appId, action: "app.created", target: appId })),
     insertApp({ appId, name, createdAtMs }),
     insertEnvironments({ appId }),
   ]);
-  return { appId, name, createdAt: iso(createdAtMs) };
+  return { appId, name, database: home.name, createdAt: iso(createdAtMs) };
 }

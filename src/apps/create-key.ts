@@ -1,3 +1,5 @@
+import { writeKey } from "../access/key.ts";
+import { keyIdOf } from "../access/key-session.ts";
 import { auditStatement, newAct } from "../audit/audit-statement.ts";
 import { batch, statement } from "../db/sql.ts";
 import { sha256 } from "../lib/hash.ts";
@@ -25,14 +27,14 @@ const insertKey = statement<{
 /** Makes a key and answers it, for the only time: its SHA-256 is what stays. Throws `not_found`. */
 export async function createKey(admin: AdminCtx, appId: string, input: CreateKeyInput): Promise<CreateKeyOutput> {
   const environment = await requireEnvironment(admin, appId, input.mode);
-  const prefix = `${input.kind === "secret" ? "sk" : "pk"}_${input.mode}_`;
-  const key = admin.newId(prefix);
+  const key = writeKey(input.kind, environment, admin.newId(""));
+  const hash = await sha256(key);
   const row = {
-    hash: await sha256(key),
-    keyId: admin.newId("key_"),
+    hash,
+    keyId: keyIdOf(hash),
     environmentId: environment.id,
     kind: input.kind,
-    hint: `${prefix}…${key.slice(-HINT_CHARACTERS)}`,
+    hint: `${key.slice(0, key.lastIndexOf("_") + 1)}…${key.slice(-HINT_CHARACTERS)}`,
     name: input.name ?? null,
     createdAtMs: admin.now(),
   };

@@ -1,5 +1,4 @@
 import { readEndUserSetting } from "../access/end-user.ts";
-import { forgetKeys } from "../access/keys.ts";
 import { auditStatement, isLatest, newAct } from "../audit/audit-statement.ts";
 import { batch, statement } from "../db/sql.ts";
 import type { AdminCtx, Mode, RootCtx } from "../runtime.ts";
@@ -22,8 +21,8 @@ const updateSetting = statement<{ environmentId: number; stored: string | null; 
   UPDATE environments SET end_user_auth = :stored WHERE id = :environmentId AND ${isLatest}`;
 
 /**
- * Sets how end-user tokens are verified, or switches publishable keys' reading off with `setting: null`: here at once,
- * everywhere within 30 seconds. Throws `not_found`.
+ * Sets how end-user tokens are verified, or switches publishable keys' reading off with `setting: null`: in force as
+ * W3a says. Throws `not_found`.
  */
 export async function setEndUserAuth(
   admin: AdminCtx,
@@ -36,7 +35,6 @@ export async function setEndUserAuth(
   const act = newAct(admin, { appId, action: "end_user_auth.set", target: appId, details });
   const values = { ...act, environmentId: environment.id, stored };
   await batch(admin.db, [audit(values), updateSetting(values)]);
-  forgetKeys();
   return present(appId, input.mode, stored);
 }
 

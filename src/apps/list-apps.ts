@@ -9,12 +9,25 @@ const EVERY = -1;
 
 const selectApps = statement<{ limit: number }, AppRow>`SELECT ${select(allColumns(apps))} FROM apps LIMIT :limit`;
 
-/** Applications, oldest first: all of them, or no more than `limit`. */
+/**
+ * Applications of every database, oldest first: all of them, or no more than `limit` of each. A database that fails takes
+ * only its own away, and is named (D2).
+ */
 export async function listApps(root: RootCtx, limit: number = EVERY): Promise<ListAppsOutput> {
-  const rows = await all(root.db, selectApps({ limit }));
+  const answers = await Promise.allSettled(root.databases.map(({ db }) => all(db, selectApps({ limit }))));
+  const unreachable = root.databases.filter((_, index) => answers[index]?.status === "rejected");
+  if (unreachable.length === root.databases.length) throw noDatabase(answers[0]);
+  const apps = root.databases.flatMap(({ name }, index) => {
+    const answer = answers[index];
+    return answer?.status === "fulfilled" ? answer.value.map((row) => ({ ...row, database: name })) : [];
+  });
   return {
-    apps: rows
+    apps: apps
       .toSorted((a, b) => a.createdAtMs - b.createdAtMs || (a.id < b.id ? -1 : 1))
-      .map((row) => ({ appId: row.id, name: row.name, createdAt: iso(row.createdAtMs) })),
+      .map(({ id, name, database, createdAtMs }) => ({ appId: id, name, database, createdAt: iso(createdAtMs) })),
+    ...(unreachable.length === 0 ? {} : { unreachable: unreachable.map(({ name }) => name) }),
   };
 }
+
+const noDatabase = (answer: PromiseSettledResult<unknown> | undefined): unknown =>
+  answer?.status === "rejected" ? answer.reason : new Error("There is no database.");

@@ -1,4 +1,3 @@
-import { forgetKeys } from "../access/keys.ts";
 import { auditStatement, newAct } from "../audit/audit-statement.ts";
 import { batch, fragment, statement } from "../db/sql.ts";
 import { PurserError } from "../errors.ts";
@@ -17,8 +16,8 @@ const selectKey = statement<{ appId: string; keyId: string }, KeyRow>`
   WHERE e.app_id = :appId AND k.id = :keyId`;
 
 /**
- * Revokes a key: here at once, everywhere within 30 seconds, when the last isolate asks again. Again: as it was. Throws
- * `not_found`.
+ * Revokes a key: in force at once wherever the primary is asked, and on a replica as soon as it knows (W3a). Again: as it
+ * was. Throws `not_found`.
  */
 export async function revokeKey(admin: AdminCtx, appId: string, keyId: string): Promise<KeyOutput> {
   const [, , [row]] = await batch(admin.db, [
@@ -26,7 +25,6 @@ export async function revokeKey(admin: AdminCtx, appId: string, keyId: string): 
     revoke({ appId, keyId, nowMs: admin.now() }),
     selectKey({ appId, keyId }),
   ]);
-  forgetKeys();
   if (row !== undefined) return presentKey(row);
   await requireApp(admin, appId);
   throw new PurserError("not_found", "The application has no such key.", { param: "keyId" });

@@ -1,4 +1,5 @@
 import { amountStepsMax, fromSteps, toSteps } from "../amounts/amount.ts";
+import { databaseIndexOf } from "../db/databases.ts";
 import type { Steps } from "../db/schema.ts";
 import { all, type RowOf, select, statement } from "../db/sql.ts";
 import { invalid, PurserError } from "../errors.ts";
@@ -10,7 +11,7 @@ import { compareStamp, stampRequest } from "../ledger/request-hash.ts";
 import { afterReturn } from "../ledger/spendable.ts";
 import { writeForUser } from "../ledger/write.ts";
 import { assert } from "../lib/assert.ts";
-import type { AdminCtx, Ctx, Mode } from "../runtime.ts";
+import type { AdminCtx, Ctx, Environment } from "../runtime.ts";
 import type { AdjustOutput } from "./answers.ts";
 import { balanceNotFound } from "./revoke.ts";
 
@@ -33,10 +34,10 @@ export interface Adjusted {
 export async function findTenant(root: AdminCtx, balanceId: string): Promise<Ctx> {
   const [environment] = await all(root.db, selectEnvironment({ balanceId }));
   if (environment === undefined) throw balanceNotFound();
-  return { ...root, environment, caller: root.caller };
+  return { ...root, environment: { ...environment, database: databaseIndexOf(balanceId) ?? 0 }, caller: root.caller };
 }
 
-const selectEnvironment = statement<{ balanceId: string }, { id: number; appId: string; mode: Mode }>`
+const selectEnvironment = statement<{ balanceId: string }, Omit<Environment, "database">>`
   SELECT e.id AS id, e.app_id AS appId, e.mode AS mode
   FROM credit_balances AS b
   CROSS JOIN accounts AS a ON a.id = b.account_id

@@ -1,5 +1,6 @@
 import { countActivity } from "../activity/count.ts";
 import { fromSteps } from "../amounts/amount.ts";
+import { idIn } from "../db/databases.ts";
 import { creditBalances, NEVER_MS } from "../db/schema.ts";
 import { type RowOf, select, statement } from "../db/sql.ts";
 import { PurserError } from "../errors.ts";
@@ -34,7 +35,7 @@ export async function grant(ctx: Ctx, input: GrantInput): Promise<Granted> {
   const { userId, externalRef = null } = input;
   const ids: string[] = [];
   const idOf: BalanceIds = (index) => {
-    ids[index] ??= ctx.newId("crb_");
+    ids[index] ??= idIn(ctx.environment.database, ctx.newId("crb_"));
     return ids[index];
   };
   try {
@@ -53,7 +54,7 @@ export async function grant(ctx: Ctx, input: GrantInput): Promise<Granted> {
     return granted;
   } catch (error) {
     if (error instanceof PurserError && error.fault === undefined) {
-      countActivity(ctx.environment.id, "failed_grant", ctx.now());
+      countActivity(ctx.environment, "failed_grant", ctx.now());
     }
     throw error;
   }
@@ -144,8 +145,8 @@ function quotaExceeded(quota: number): PurserError {
 
 function countIssued(ctx: Ctx, { balances, expiresAtMs }: NewBalances, nowMs: number): void {
   for (const { unit, amountSteps } of balances) {
-    countActivity(ctx.environment.id, "granted", nowMs, unit, amountSteps);
-    if (expiresAtMs !== NEVER_MS) countActivity(ctx.environment.id, "expiring", expiresAtMs, unit, amountSteps);
+    countActivity(ctx.environment, "granted", nowMs, unit, amountSteps);
+    if (expiresAtMs !== NEVER_MS) countActivity(ctx.environment, "expiring", expiresAtMs, unit, amountSteps);
   }
 }
 

@@ -1,4 +1,5 @@
-import { assertOwnUser, requireKeyOrEndUser, requireSecretKey } from "../access/require-key.ts";
+import { askAbout } from "../access/admit-end-user.ts";
+import { requireKeyOrEndUser, requireSecretKey } from "../access/require-key.ts";
 import { readBody } from "../http/body.ts";
 import { createRoutes } from "../http/factory.ts";
 import { validate } from "../http/validate.ts";
@@ -19,7 +20,7 @@ export const creditRoutes = createRoutes()
   )
   .get("/", requireKeyOrEndUser, validate("query", listInput), async (c) => {
     const input = c.req.valid("query");
-    assertOwnUser(c.var.ctx.caller, "userId", input.userId);
+    askAbout(c, "userId", input.userId);
     return c.json(await listBalances(c.var.ctx, input));
   })
   .get("/history", requireSecretKey("requires_secret_key"), validate("query", historyInput), async (c) =>

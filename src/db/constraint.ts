@@ -1,5 +1,3 @@
-import { DrizzleQueryError } from "drizzle-orm/errors";
-
 /**
  * The names of what the database itself refuses: CHECKs and triggers say theirs, a UNIQUE index says its columns.
  * Every name that the code acts on stands here.
@@ -12,6 +10,7 @@ const REFUSALS = {
   credit_balances_revoked_once: "credit_balances_revoked_once",
   credit_balances_revoked: "credit_balances_revoked",
   guard_account: "guard_account",
+  guard_key: "guard_key",
   credit_adjustments_primary_key: "credit_adjustments.environment_id, credit_adjustments.id",
   credit_ledger_seq_gapless: "credit_ledger_seq_gapless",
   credit_ledger_follows_balance: "credit_ledger_follows_balance",
@@ -34,8 +33,7 @@ export type Constraint = keyof typeof REFUSALS;
 /** Which constraint of ours an error of D1 speaks of; null when it is another kind of error. */
 export function constraintOf(error: unknown): Constraint | null {
   for (let cause = error; cause instanceof Error; cause = cause.cause) {
-    // DrizzleQueryError's own message holds SQL and parameters; D1's words are in its cause.
-    if (cause instanceof DrizzleQueryError || !cause.message.includes("SQLITE_CONSTRAINT")) continue;
+    if (!cause.message.includes("SQLITE_CONSTRAINT")) continue;
     for (const [name, words] of Object.entries(REFUSALS)) {
       if (cause.message.includes(words)) return name as Constraint;
     }

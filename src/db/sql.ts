@@ -1,6 +1,5 @@
 import { getTableColumns } from "drizzle-orm";
 import type { SQLiteColumn, SQLiteTable } from "drizzle-orm/sqlite-core";
-import type { Db } from "./client.ts";
 
 /** What a named value may be. D1 binds a number as REAL: `CAST(:n AS INTEGER)` before it meets JSON, text or a result. */
 export type Value = string | number | null;
@@ -12,6 +11,14 @@ export interface Statement<Row = unknown> {
   readonly params: readonly Value[];
   /** Never there: tells TypeScript what the rows are. */
   readonly row?: Row;
+}
+
+/** What a verb asks the database with. */
+export interface Db {
+  /** Sends statements as one batch: one trip, all or nothing. Answers the rows of each, in their order. */
+  readonly send: (statements: readonly Statement[]) => Promise<unknown[][]>;
+  /** Sends one statement, and answers its rows as arrays. */
+  readonly sendForArrays: (statement: Statement) => Promise<unknown[][]>;
 }
 
 /** A quoted text, in which a colon is a colon, or a named value. */
@@ -81,27 +88,18 @@ export async function batch<const Statements extends readonly Statement[]>(
   db: Db,
   statements: Statements,
 ): Promise<RowsOf<Statements>> {
-  if (statements.length === 0) return [] as unknown as RowsOf<Statements>;
-  const results = await db.$client.batch<unknown>(
-    statements.map(({ text, params }) => db.$client.prepare(text).bind(...params)),
-  );
   // A batch answers in the order of its statements, and each statement's type says what its rows are.
-  return results.map((result) => result.results) as unknown as RowsOf<Statements>;
+  return (await db.send(statements)) as unknown as RowsOf<Statements>;
 }
 
 /** Sends one statement, and answers its rows. */
-export async function all<Row>(db: Db, { text, params }: Statement<Row>): Promise<Row[]> {
-  const { results } = await db.$client
-    .prepare(text)
-    .bind(...params)
-    .all<Row>();
-  return results;
+export async function all<Row>(db: Db, statement: Statement<Row>): Promise<Row[]> {
+  const [rows] = await batch(db, [statement]);
+  return rows;
 }
 
 /** Sends one statement, and answers its rows as arrays: for pages of thousands of rows, whose keys would cost as much. */
-export async function arrays<Row extends unknown[]>(db: Db, { text, params }: Statement<Row>): Promise<Row[]> {
-  return db.$client
-    .prepare(text)
-    .bind(...params)
-    .raw<Row>();
+export async function arrays<Row extends unknown[]>(db: Db, statement: Statement<Row>): Promise<Row[]> {
+  // The statement's type says what its rows are.
+  return (await db.sendForArrays(statement)) as Row[];
 }

@@ -1,4 +1,6 @@
+import { inDatabaseOf } from "../access/open-root.ts";
 import { countActivity } from "../activity/count.ts";
+import { databaseIndexOf } from "../db/databases.ts";
 import { all } from "../db/sql.ts";
 import { PurserError } from "../errors.ts";
 import { sha256 } from "../lib/hash.ts";
@@ -43,8 +45,9 @@ export async function verifyLink(ctx: RootCtx, token: string | null): Promise<Ex
  * The person's data as they are at this moment, for whoever holds the link (P8 to P13). What fits into one read comes
  * whole; all else is streamed page by page, the first being there already. Throws as `verifyLink` does.
  */
-export async function download(ctx: RootCtx, token: string | null): Promise<Download> {
-  const { appId, mode, distinctId } = await verifyLink(ctx, token);
+export async function download(root: RootCtx, token: string | null): Promise<Download> {
+  const { appId, mode, distinctId } = await verifyLink(root, token);
+  const ctx = inDatabaseOf(root, appId);
   const subject = { appId, mode, distinctId };
   const note = await auditor(ctx, subject, token ?? "");
   const snapshot = await takeSnapshot(ctx.db, subject, note.row("opened"));
@@ -54,7 +57,8 @@ export async function download(ctx: RootCtx, token: string | null): Promise<Down
     await note.write("failed");
     throw tooLarge();
   }
-  countActivity(snapshot.reading.environmentId, "opened", ctx.now());
+  const environment = { id: snapshot.reading.environmentId, database: databaseIndexOf(appId) ?? 0 };
+  countActivity(environment, "opened", ctx.now());
   const pieces = documentPieces(subject, snapshot, ctx.now());
   if (!isSmall(snapshot)) return streamed(pieces, note);
   const whole: Utf8[] = [];

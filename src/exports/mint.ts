@@ -30,7 +30,7 @@ export async function mint(
     occurredAtMs: nowMs,
   };
   await all(ctx.db, audited({ appId, mode, distinctId }, row));
-  countActivity(ctx.environment.id, "minted", nowMs);
+  countActivity(ctx.environment, "minted", nowMs);
   return { downloadUrl: `${origin}/api/v1/export-download?token=${token}`, expiresAt, format: "json" };
 }
 

@@ -1,4 +1,4 @@
-import type { Db } from "../db/client.ts";
+import type { Db } from "../db/sql.ts";
 
 /** What every page is read with. */
 export interface Reading {

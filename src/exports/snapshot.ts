@@ -1,5 +1,4 @@
-import type { Db } from "../db/client.ts";
-import { batch, fragment, statement } from "../db/sql.ts";
+import { batch, type Db, fragment, statement } from "../db/sql.ts";
 import { type Asked, claimCountsSql, personWalk } from "../people/person-walk.ts";
 import { type AuditRow, audited, type Subject } from "./audit.ts";
 import { type BalancePageRow, firstBalances } from "./balances.ts";

@@ -16,6 +16,9 @@ export interface AppEnv {
     /** Behind `readBody`. */
     bodyText: string;
     ctx: Ctx;
+    /** Whom the request asks about, and who the end-user's token proved that it is (access/admit-end-user.ts). */
+    askedUser?: { readonly param: string; readonly userId: string };
+    endUserId?: string;
     /** For routes without a tenant, such as download links. */
     root: RootCtx;
     /** For administration. */

@@ -35,7 +35,8 @@ const RESERVATIONS_MAX = 100;
 /** After a guard failed somebody else writes for this user too: reading first is then faster than failing first. */
 const READ_FIRST_MS = 1_000;
 
-const keyOf = ({ id }: Environment, kind: "user" | "reservation", name: string): string => `${id} ${kind} ${name}`;
+const keyOf = ({ database, id }: Environment, kind: "user" | "reservation", name: string): string =>
+  `${database} ${id} ${kind} ${name}`;
 
 /** The accounts that one isolate remembers, the latest last. An environment's id is part of every key. */
 class AccountMemory {

@@ -1,4 +1,5 @@
-import { assertOwnUser, requireKeyOrEndUser } from "../access/require-key.ts";
+import { askAbout } from "../access/admit-end-user.ts";
+import { requireKeyOrEndUser } from "../access/require-key.ts";
 import { readBody } from "../http/body.ts";
 import { createRoutes } from "../http/factory.ts";
 import { validate } from "../http/validate.ts";
@@ -12,7 +13,7 @@ export const consentRoutes = createRoutes().post(
   validate("json", consentInput),
   async (c) => {
     const input = c.req.valid("json");
-    assertOwnUser(c.var.ctx.caller, "distinctId", input.distinctId);
+    askAbout(c, "distinctId", input.distinctId);
     return c.json(await recordConsent(c.var.ctx, input));
   },
 );

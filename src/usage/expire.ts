@@ -13,28 +13,32 @@ export interface Expired {
 
 /**
  * Returns the holds that are due, of every application, user by user: each is one write. A user whose own write was faster
- * has returned them already. What one run does not reach, the next does (U8).
+ * has returned them already. The databases share a run's queries evenly, and one that fails takes only its own down (D2).
+ * What one run does not reach, the next does (U8).
  */
 export async function expireReservations(root: RootCtx): Promise<Expired> {
+  const limit = Math.floor(USERS_A_RUN_MAX / root.databases.length);
   const failures: unknown[] = [];
-  const users = await all(root.db, selectUsersDue({ nowMs: root.now(), limit: USERS_A_RUN_MAX })).catch(
-    (error: unknown) => {
+  let users = 0;
+  for (const { index, db } of root.databases) {
+    const due = await all(db, selectUsersDue({ nowMs: root.now(), limit })).catch((error: unknown) => {
       failures.push(error);
       return [];
-    },
-  );
-  for (const { accountId, environmentId, appId, mode } of users) {
-    const ctx: Ctx = { ...root, environment: { id: environmentId, appId, mode }, caller: { kind: "cron" } };
-    await returnDueHolds(ctx, { accountId }, root.newId("")).catch((error: unknown) => failures.push(error));
+    });
+    users += due.length;
+    for (const { accountId, ...environment } of due) {
+      const ctx: Ctx = { ...root, db, environment: { ...environment, database: index }, caller: { kind: "cron" } };
+      await returnDueHolds(ctx, { accountId }, root.newId("")).catch((error: unknown) => failures.push(error));
+    }
   }
-  return { users: users.length, failures };
+  return { users, failures };
 }
 
-type UserDue = { accountId: number; environmentId: number; appId: string; mode: Mode };
+type UserDue = { accountId: number; id: number; appId: string; mode: Mode };
 
 /** Users with a hold that is due, in the order of the index of open reservations, which is all that is read of them. */
 const selectUsersDue = statement<{ nowMs: number; limit: number }, UserDue>`
-  SELECT due.account_id AS accountId, e.id AS environmentId, e.app_id AS appId, e.mode AS mode
+  SELECT due.account_id AS accountId, e.id AS id, e.app_id AS appId, e.mode AS mode
   FROM (
     SELECT DISTINCT account_id FROM reservations INDEXED BY reservations_open
     WHERE state = 'open' AND expires_at_ms <= CAST(:nowMs AS INTEGER)

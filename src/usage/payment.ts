@@ -20,7 +20,7 @@ export async function countShortage<Answer>(ctx: Ctx, verb: () => Promise<Answer
     return await verb();
   } catch (error) {
     if (error instanceof PurserError && error.code === "insufficient_credits") {
-      countActivity(ctx.environment.id, "shortage", ctx.now());
+      countActivity(ctx.environment, "shortage", ctx.now());
     }
     throw error;
   }

@@ -105,7 +105,7 @@ export function writeEvent(
   return writeAround(parts, ([row]) => {
     assert(row !== undefined, "a recorded event answers its debits");
     for (const { balance, amountSteps } of paid.payment.legs) {
-      countActivity(ctx.environment.id, "spent", writing.nowMs, balance.unit, amountSteps);
+      countActivity(ctx.environment, "spent", writing.nowMs, balance.unit, amountSteps);
     }
     return { output: presentEvent(paid.eventId, row), replayed: false };
   });

@@ -1,6 +1,5 @@
 import { env } from "cloudflare:workers";
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
-import { forgetKeys } from "../../src/access/keys.ts";
 import { refusalIn } from "../../src/errors.ts";
 import { randomId } from "../../src/lib/ids.ts";
 import { scheduled } from "../../src/scheduled.ts";
@@ -8,7 +7,7 @@ import { FAULTS, type FaultPlan, type FaultyD1, faultyD1 } from "../support/faul
 import { expectLedgerInvariants } from "../support/invariants.ts";
 import type { Operation, Scene } from "../support/operation.ts";
 import { operations } from "../support/operations.ts";
-import { type Answer, Clock, makeApp, makeClient, makePack, type TestApp } from "../support/world.ts";
+import { type Answer, bound, Clock, makeApp, makeClient, makePack, type TestApp } from "../support/world.ts";
 
 afterAll(expectLedgerInvariants);
 vi.setConfig({ testTimeout: 120_000 });
@@ -43,7 +42,7 @@ function enter(): Scene {
       call(method, path, { key, ...(body === undefined ? {} : { body }) }),
     appId: app.appId,
     publishableKey: app.keys.pk_test,
-    cron: () => scheduled({ ...env, DB: faulty.d1 }, { isolate: {}, now: clock.now, newId: randomId }),
+    cron: () => scheduled(bound({ DB: faulty.d1 }), { isolate: {}, now: clock.now, newId: randomId }),
   };
 }
 
@@ -102,7 +101,6 @@ function named(scene: Scene, held: unknown, answer: unknown = null): string {
 
 /** Forgets the key, so that its look-up is the first trip, and does the operation under the plan. */
 async function attempt(run: () => Promise<Answer>, plan: FaultPlan | null): Promise<Answer> {
-  forgetKeys();
   faulty.plan(plan);
   const answer = await run().catch((error): Answer => {
     // The cron alone throws: requests are answered, whatever happens.

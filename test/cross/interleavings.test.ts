@@ -7,7 +7,7 @@ import { compareState, exchange, type Pair } from "../support/history.ts";
 import { expectLedgerInvariants } from "../support/invariants.ts";
 import { createModel, type Pack } from "../support/model.ts";
 import type { Request } from "../support/requests.ts";
-import { Clock, makeApp, makeClient, makePack } from "../support/world.ts";
+import { bound, Clock, makeApp, makeClient, makePack } from "../support/world.ts";
 
 afterAll(expectLedgerInvariants);
 
@@ -89,7 +89,7 @@ async function enter(): Promise<{ pair: Pair; clock: Clock }> {
   const pair: Pair = {
     call: makeClient(clock),
     key: app.keys.sk_live,
-    cron: () => scheduled(env, { isolate: {}, now: clock.now, newId: randomId }),
+    cron: () => scheduled(bound(), { isolate: {}, now: clock.now, newId: randomId }),
     environmentId: app.environments.live.id,
     packs,
     model: createModel(clock),

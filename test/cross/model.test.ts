@@ -7,7 +7,7 @@ import { expectLedgerInvariants } from "../support/invariants.ts";
 import { createModel, type Pack, type Unit } from "../support/model.ts";
 import { createRandom, type Random } from "../support/random.ts";
 import { type Request, someRequest } from "../support/requests.ts";
-import { Clock, makeApp, makeClient, makeLegacyPack, makePack, type TestItem } from "../support/world.ts";
+import { bound, Clock, makeApp, makeClient, makeLegacyPack, makePack, type TestItem } from "../support/world.ts";
 
 const OPERATIONS = Number(env.SOAK_OPERATIONS) || 2_040;
 const OPERATIONS_A_HISTORY = 120;
@@ -101,7 +101,7 @@ async function play(seed: number): Promise<void> {
   const pair: Pair = {
     call: makeClient(clock, { DB: faulty.d1 }, random.id),
     key: app.keys.sk_live,
-    cron: () => scheduled({ ...env, DB: faulty.d1 }, { isolate: {}, now: clock.now, newId: random.id }),
+    cron: () => scheduled(bound({ DB: faulty.d1 }), { isolate: {}, now: clock.now, newId: random.id }),
     environmentId: app.environments.live.id,
     packs: await makePacks(app.appId),
     model,

@@ -4,6 +4,8 @@ declare namespace Cloudflare {
   interface Env {
     /** A second database, for what stands in for a lagging replica. */
     REPLICA: D1Database;
+    /** Another database of the deployment: `DB` where a file's applications live in `DB_1`, and the other way round. */
+    SPARE: D1Database;
     /** drizzle/*.sql, read by vitest.config.ts. */
     TEST_MIGRATIONS: import("cloudflare:test").D1Migration[];
     /** Of random histories; empty: one that differs from run to run. */

@@ -5,7 +5,7 @@ import { type ExportDocument, exportDocumentSchema } from "../../src/exports/ans
 import { signToken } from "../../src/exports/token.ts";
 import { randomId } from "../../src/lib/ids.ts";
 import { DAY_MS, iso } from "../../src/lib/time.ts";
-import type { Clock, TestApp } from "./world.ts";
+import { bound, type Clock, type TestApp } from "./world.ts";
 
 // As a reader gets it: what JSON drops is not there.
 const published = JSON.parse(JSON.stringify(exportDocumentSchema())) as Schema;
@@ -29,7 +29,7 @@ export async function linkTo(app: TestApp, distinctId: string, clock: Clock, mod
 /** Opens a link and leaves the answer unread. */
 export async function open(link: string, clock: Clock, d1: D1Database = env.DB, method = "GET"): Promise<Response> {
   const app = createApp({ isolate: {}, now: clock.now, newId: randomId });
-  return app.request(link, { method }, { ...env, DB: d1 });
+  return app.request(link, { method }, bound({ DB: d1 }));
 }
 
 /** All that came of an answer, whether it was ended or broken off: a client is not told which (workerd #6818). */

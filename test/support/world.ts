@@ -1,8 +1,13 @@
 import { env } from "cloudflare:workers";
+import { expect } from "vitest";
+import { writeKey } from "../../src/access/key.ts";
+import { keyIdOf } from "../../src/access/key-session.ts";
+import { rootCtx } from "../../src/access/open-root.ts";
 import type { Unit } from "../../src/amounts/amount.ts";
 import type { MatchRule } from "../../src/amounts/match.ts";
 import { createApp } from "../../src/app.ts";
-import { openDb } from "../../src/db/client.ts";
+import { idIn } from "../../src/db/databases.ts";
+import { openSession } from "../../src/db/session.ts";
 import { sha256 } from "../../src/lib/hash.ts";
 import { randomId } from "../../src/lib/ids.ts";
 import { nameKey } from "../../src/packs/name.ts";
@@ -33,18 +38,20 @@ export interface TestItem {
   readonly priority?: number;
 }
 
-async function insertKey(environmentId: number, kind: "secret" | "publishable", mode: Mode): Promise<string> {
-  const key = randomId(`${kind === "secret" ? "sk" : "pk"}_${mode}_`);
+async function insertKey(environment: Environment, kind: "secret" | "publishable"): Promise<string> {
+  const key = writeKey(kind, environment, randomId(""));
+  const hash = await sha256(key);
   await env.DB.prepare(
     "INSERT INTO api_keys (hash, id, environment_id, kind, hint, created_at_ms) VALUES (?, ?, CAST(? AS INTEGER), ?, ?, 0)",
   )
-    .bind(await sha256(key), randomId("key_"), environmentId, kind, key.slice(0, 12))
+    .bind(hash, keyIdOf(hash), environment.id, kind, key.slice(0, 12))
     .run();
   return key;
 }
 
 export async function makeApp(endUserAuth: object | null = null): Promise<TestApp> {
-  const appId = randomId("app_");
+  const database = home();
+  const appId = idIn(database, randomId("app_"));
   await env.DB.prepare("INSERT INTO apps (id, name, created_at_ms) VALUES (?, 'Test', 0)").bind(appId).run();
   const environmentOf = async (mode: Mode): Promise<Environment> => {
     const row = await env.DB.prepare(
@@ -52,19 +59,36 @@ export async function makeApp(endUserAuth: object | null = null): Promise<TestAp
     )
       .bind(appId, mode, endUserAuth === null ? null : JSON.stringify(endUserAuth))
       .first<{ id: number }>();
-    return { id: row?.id ?? 0, appId, mode };
+    return { id: row?.id ?? 0, appId, mode, database };
   };
   const environments = { live: await environmentOf("live"), test: await environmentOf("test") };
   return {
     appId,
     environments,
     keys: {
-      sk_live: await insertKey(environments.live.id, "secret", "live"),
-      pk_live: await insertKey(environments.live.id, "publishable", "live"),
-      sk_test: await insertKey(environments.test.id, "secret", "test"),
-      pk_test: await insertKey(environments.test.id, "publishable", "test"),
+      sk_live: await insertKey(environments.live, "secret"),
+      pk_live: await insertKey(environments.live, "publishable"),
+      sk_test: await insertKey(environments.test, "secret"),
+      pk_test: await insertKey(environments.test, "publishable"),
     },
   };
+}
+
+/**
+ * Which of a deployment's databases the applications of this test file live in: half of the files have theirs in `DB_1`, all
+ * of them in the soak. Tests look into it as `env.DB` all the same.
+ */
+export function home(): 0 | 1 {
+  if (env.SOAK_OPERATIONS !== "") return 1;
+  const path = expect.getState().testPath ?? "";
+  return [...path].reduce((sum, character) => sum + character.charCodeAt(0), 0) % 2 === 0 ? 0 : 1;
+}
+
+/** What Purser is given as its bindings: `env.DB`, or the stand-in that a test brings for it, bound as the file's home. */
+export function bound(bindings: Partial<Env> = {}): Env {
+  const { DB: d1 = env.DB, ...others } = bindings;
+  const databases = home() === 0 ? { DB: d1, DB_1: env.SPARE } : { DB: env.SPARE, DB_1: d1 };
+  return { ...env, NEW_APPS_DATABASE: home() === 0 ? "DB" : "DB_1", ...others, ...databases };
 }
 
 /** A pack with items, straight into the tables. */
@@ -115,11 +139,18 @@ export function makeCtx(environment: Environment, clock: Clock, d1: D1Database =
     isolate: {},
     now: clock.now,
     newId: randomId,
-    db: openDb(d1, "first-primary").db,
+    db: openSession(d1, "first-primary"),
     settings: readSettings(env),
     environment,
     caller: { kind: "secret", keyId: "key_test" },
   };
+}
+
+/** What a verb of administration receives. */
+export function makeAdminCtx(clock: Clock, d1: D1Database = env.DB): AdminCtx {
+  const root = rootCtx(bound({ DB: d1 }), { isolate: {}, now: clock.now, newId: randomId });
+  const own = root.databases.find(({ index }) => index === home());
+  return { ...root, db: own?.db ?? root.db, caller: { kind: "admin", by: "test" } };
 }
 
 export interface Answer {
@@ -153,7 +184,7 @@ export function makeClient(clock: Clock, bindings: Partial<Env> = {}, newId: Wor
     if (body !== undefined && !headers.has("content-type")) headers.set("content-type", "application/json");
     const init: RequestInit = { method, headers };
     if (body !== undefined) init.body = isRaw(body) ? body : JSON.stringify(body);
-    const response = await app.request(path, init, { ...env, ...bindings });
+    const response = await app.request(path, init, bound(bindings));
     const text = await response.text();
     const isJson = text !== "" && (response.headers.get("content-type") ?? "").includes("json");
     const answer = { status: response.status, headers: response.headers, body: isJson ? JSON.parse(text) : text };

@@ -14,7 +14,7 @@ const access = "admin";
 const createdAt = "2026-01-15T12:00:00.000Z";
 const balanceId = "crb_5cQx2vN8bT0rKf7yLwZ3Hd";
 
-const exampleApp = { appId: "app_3kDw9pX1sB6vMn0qTzR7Ge", name: "Writing desk", createdAt };
+const exampleApp = { appId: "app_3kDw9pX1sB6vMn0qTzR7Ge", name: "Writing desk", database: "DB", createdAt };
 
 const exampleKey = {
   keyId: "key_8tLf2mY4cJ7hWs1xNvQ9Ba",

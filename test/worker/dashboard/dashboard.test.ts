@@ -10,7 +10,7 @@ import { countingD1 } from "../../support/counting-d1.ts";
 import { faultyD1 } from "../../support/faulty-d1.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
 import { seedBalances, seedMotions } from "../../support/lives.ts";
-import { Clock, makeApp, makeCtx, makeLegacyPack, type TestApp } from "../../support/world.ts";
+import { bound, Clock, makeApp, makeCtx, makeLegacyPack, type TestApp } from "../../support/world.ts";
 
 afterAll(expectLedgerInvariants);
 
@@ -26,7 +26,7 @@ function browse(clock = new Clock(), bindings: Partial<Env> = {}) {
   const send = async (path: string, init: RequestInit = {}) => {
     const headers = new Headers(init.headers);
     if (cookie !== "") headers.set("cookie", cookie);
-    const answer = await app.request(HOST + path, { ...init, headers }, { ...env, SIGN_INS, ...bindings });
+    const answer = await app.request(HOST + path, { ...init, headers }, bound({ SIGN_INS, ...bindings }));
     const set = answer.headers.get("set-cookie");
     if (set !== null) cookie = set.split(";")[0] ?? "";
     return answer;
@@ -82,7 +82,7 @@ describe("signing in", () => {
     expect(plain).not.toContain("Secure");
     const app = createApp({ isolate: {}, now: new Clock().now, newId: randomId }).route("/admin", dashboardRoutes());
     const init = { method: "POST", body: new URLSearchParams({ token: env.ADMIN_TOKEN }) };
-    const answer = await app.request("https://purser.test/admin/sign-in", init, { ...env, SIGN_INS });
+    const answer = await app.request("https://purser.test/admin/sign-in", init, bound({ SIGN_INS }));
     expect(answer.headers.get("set-cookie")).toContain("Secure");
   });
 
@@ -92,7 +92,7 @@ describe("signing in", () => {
       app.request(
         `${HOST}/admin/sign-in`,
         { method: "POST", body: new URLSearchParams({ token }), headers: { "cf-connecting-ip": address } },
-        { ...env },
+        bound(),
       );
     const statuses: number[] = [];
     for (let tries = 0; tries < 10; tries++) statuses.push((await attempt("wrong", "192.0.2.1")).status);

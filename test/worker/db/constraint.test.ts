@@ -1,7 +1,6 @@
 import { env } from "cloudflare:workers";
 import { sql } from "drizzle-orm";
 import { describe, expect, it } from "vitest";
-import { openDb } from "../../../src/db/client.ts";
 import { type Constraint, constraintOf } from "../../../src/db/constraint.ts";
 import { creditPacks, NEVER_MS } from "../../../src/db/schema.ts";
 
@@ -72,6 +71,7 @@ const violations: Record<Constraint, readonly string[]> = {
     "UPDATE credit_balances SET revoked_at_ms = 1 WHERE id = 'crb_c1'",
     entry(3, 5, 5, 2),
   ],
+  guard_key: ["INSERT INTO guards (name, holds) VALUES ('key', 0)"],
   guard_account: ["INSERT INTO guards (name, holds) VALUES ('account', 0)"],
   credit_adjustments_primary_key: [adjustment("adj_1"), adjustment("adj_2"), adjustment("adj_1")],
   credit_balances_revoked_once: [
@@ -124,14 +124,6 @@ describe("constraintOf", () => {
       expect(left).toEqual({ n: 0 });
     },
   );
-
-  it("knows it beneath what Drizzle wraps around a single statement, and never by the text of its parameters", async () => {
-    const { db } = openDb(env.DB, "first-primary");
-    const gold = { appId: "app_wrapped", id: "cpk_1", name: "Gold", nameKey: "gold", createdAtMs: 1 };
-    await db.insert(creditPacks).values({ ...gold, createdAtMs: sql`1` });
-    const again = { ...gold, id: "SQLITE_CONSTRAINT environments_test_quota", createdAtMs: sql`1` };
-    expect(constraintOf(await thrownBy(db.insert(creditPacks).values(again)))).toBe("credit_packs_name_key");
-  });
 
   it("is null for what is no violation of ours", async () => {
     const misspelt = await thrownBy(env.DB.prepare("SELECT environments_test_quota FROM apps").run());

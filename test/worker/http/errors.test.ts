@@ -1,6 +1,5 @@
 import { env } from "cloudflare:workers";
 import { afterEach, beforeAll, describe, expect, it, vi } from "vitest";
-import { forgetKeys } from "../../../src/access/keys.ts";
 import { bodyBytesMax } from "../../../src/http/body.ts";
 import { operations } from "../../../src/reference/api-document.ts";
 import { expectError } from "../../support/refusals.ts";
@@ -203,7 +202,6 @@ describe("a bug", () => {
         throw new Error("SELECT * FROM people WHERE id = 'alice@example.com'", { cause });
       },
     };
-    forgetKeys();
     const breaking = makeClient(new Clock(), { DB: broken as unknown as D1Database });
     const answer = await breaking("GET", `${LIST}?userId=alice@example.com`, { key: app.keys.sk_live });
     expectError(answer, "internal_error");
@@ -246,7 +244,6 @@ describe("a 503", () => {
       vi.spyOn(scheduler, "wait").mockResolvedValue();
       const log = vi.spyOn(console, "warn").mockImplementation(() => {});
       const bug = vi.spyOn(console, "error").mockImplementation(() => {});
-      forgetKeys();
       const sick = makeClient(new Clock(), { DB: failing(words) });
       const answer = await sick("GET", `${LIST}?userId=${USER}`, { key: app.keys.sk_live });
       expectError(answer, "temporarily_unavailable");

@@ -1,6 +1,5 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
-import { findKey } from "../../../src/access/keys.ts";
 import { randomId } from "../../../src/lib/ids.ts";
 import { makeAccount } from "../../support/account.ts";
 import { type Cost, countingD1 } from "../../support/counting-d1.ts";
@@ -40,7 +39,6 @@ async function measured(live: number): Promise<Measured> {
   // The balances were changed behind the isolate that granted them.
   const spender = granted.inNewIsolate();
   const costOf = async (at: Spender, send: Parameters<Measure>[0]) => {
-    await findKey(env.DB, spender.app.keys.sk_live, spender.clock.now());
     counting.spent();
     expect((await send(at)).status).toBe(200);
     return counting.spent();

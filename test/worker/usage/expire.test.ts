@@ -2,6 +2,7 @@ import { env } from "cloudflare:workers";
 import { afterAll, describe, expect, it, vi } from "vitest";
 import { grant } from "../../../src/credits/grant.ts";
 import { randomId } from "../../../src/lib/ids.ts";
+import type { RootCtx } from "../../../src/runtime.ts";
 import { scheduled } from "../../../src/scheduled.ts";
 import { expireReservations } from "../../../src/usage/expire.ts";
 import { reserve } from "../../../src/usage/reserve.ts";
@@ -10,9 +11,15 @@ import { hookedD1 } from "../../support/hooked-d1.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
 import { expectError } from "../../support/refusals.ts";
 import { makeSpender, type Spender } from "../../support/spender.ts";
-import { makeCtx, makePack } from "../../support/world.ts";
+import { bound, home, makeAdminCtx, makeCtx, makePack } from "../../support/world.ts";
 
 afterAll(expectLedgerInvariants);
+
+/** A deployment of one database, whose cron need not share. */
+const oneDatabase = <Ctx extends RootCtx>(ctx: Ctx): Ctx => ({
+  ...ctx,
+  databases: ctx.databases.filter(({ index }) => index === home()),
+});
 
 const wallet = { amountSteps: 10_000_000, unit: "cents" } as const;
 /** Pays last. */
@@ -20,7 +27,7 @@ const spare = { ...wallet, priority: 200 };
 const cents = (amount: number) => ({ quantities: { cents: amount } });
 const OF_USER = "account_id IN (SELECT id FROM accounts WHERE user_id = ?)";
 const tick = (spender: Spender, d1: D1Database = env.DB) =>
-  scheduled({ ...env, DB: d1 }, { isolate: {}, now: spender.clock.now, newId: randomId });
+  scheduled(bound({ DB: d1 }), { isolate: {}, now: spender.clock.now, newId: randomId });
 
 describe("the cron", () => {
   it("returns every hold that is due, of every application, once, and none that is not", async () => {
@@ -61,7 +68,7 @@ describe("the cron", () => {
       const hooked = hookedD1(env.DB, async (_, statements) => {
         queries += statements;
       });
-      const expired = await expireReservations(makeCtx(app.environments.live, clock, hooked));
+      const expired = await expireReservations(oneDatabase(makeAdminCtx(clock, hooked)));
       return { ...expired, queries };
     };
     // What other tests left to this moment.

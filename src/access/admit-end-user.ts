@@ -1,0 +1,38 @@
+import type { Context } from "hono";
+import { PurserError } from "../errors.ts";
+import type { AppEnv } from "../http/factory.ts";
+import { readEndUserSetting, verifyEndUser } from "./end-user.ts";
+
+/** Verifies the end-user's token by the setting that came with the key, and that the request asks about nobody else. */
+export async function admitEndUser(c: Context<AppEnv>, endUserAuth: string | null): Promise<void> {
+  const setting = readEndUserSetting(endUserAuth);
+  if (setting === null) {
+    throw new PurserError(
+      "forbidden",
+      "The application has no end-user token setting, so publishable keys read nothing.",
+    );
+  }
+  const token = c.req.header("x-user-token");
+  if (token === undefined || token === "") {
+    throw new PurserError("invalid_user_token", "Send the end-user's token as `X-User-Token`.");
+  }
+  c.set("endUserId", await verifyEndUser(setting, token, c.var.world.now()));
+  assertOwnUser(c);
+}
+
+/**
+ * Says whom a request asks about, before anything is asked: a publishable caller may ask about the end-user whom the token
+ * proves, and about nobody else (C20). Throws `forbidden`, now or when the token was verified.
+ */
+export function askAbout(c: Context<AppEnv>, param: string, userId: string): void {
+  c.set("askedUser", { param, userId });
+  assertOwnUser(c);
+}
+
+function assertOwnUser(c: Context<AppEnv>): void {
+  const { askedUser, endUserId } = c.var;
+  if (askedUser === undefined || endUserId === undefined || endUserId === askedUser.userId) return;
+  throw new PurserError("forbidden", "A publishable key may ask about the requesting end-user alone.", {
+    param: askedUser.param,
+  });
+}

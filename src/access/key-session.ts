@@ -1,0 +1,104 @@
+import { constraintOf } from "../db/constraint.ts";
+import { openSession, type Session, type SessionStart } from "../db/session.ts";
+import { type Db, type Statement, statement } from "../db/sql.ts";
+import { sha256 } from "../lib/hash.ts";
+import { invalidKey } from "./bearer.ts";
+import type { Key } from "./key.ts";
+
+/** What is stored of a key's environment. */
+export interface KeyRow {
+  /** The end-user token setting as JSON; null: there is none. */
+  readonly endUserAuth: string | null;
+}
+
+/**
+ * The session of a request that a key opens. Its first trip carries the key's check beside what the verb asks for (W3a):
+ * nothing of an answer is handed on, and nothing is written, unless the key is in force.
+ */
+export interface KeySession extends Db {
+  readonly keyId: string;
+  readonly bookmark: () => string | null;
+  /** Asks for the key alone, unless it was asked for already. Throws what the check refuses. */
+  readonly check: () => Promise<void>;
+}
+
+interface Opening {
+  readonly d1: D1Database;
+  readonly start: SessionStart;
+  readonly key: Key;
+  /** The key as it was sent. */
+  readonly text: string;
+  /** Whether the end-user's token is asked for, and so the setting by which it is verified. */
+  readonly needsUser: boolean;
+  /** What else must hold before anything is handed on, such as the end-user's token. Throws to refuse. */
+  readonly admit: (row: KeyRow) => Promise<void>;
+}
+
+type KeyValues = { hash: string; environmentId: number; kind: Key["kind"] };
+
+const selectKey = statement<KeyValues, KeyRow>`
+  SELECT e.end_user_auth AS endUserAuth
+  FROM api_keys AS k CROSS JOIN environments AS e ON e.id = k.environment_id
+  WHERE k.hash = :hash AND k.environment_id = :environmentId AND k.kind = :kind AND k.revoked_at_ms IS NULL`;
+
+/** Aborts the batch with `guard_key` where the key is not in force. */
+const guardKey = statement<KeyValues>`
+  INSERT INTO guards (name, holds) SELECT 'key', EXISTS (
+    SELECT 1 FROM api_keys
+    WHERE hash = :hash AND environment_id = :environmentId AND kind = :kind AND revoked_at_ms IS NULL
+  )`;
+
+/** The id of a key, by its hash: so that it is known without asking. */
+export function keyIdOf(hash: string): string {
+  return `key_${hash.slice(0, 22)}`;
+}
+
+export async function openKeySession({ d1, start, key, text, needsUser, admit }: Opening): Promise<KeySession> {
+  const values = { hash: await sha256(text), environmentId: key.environment.id, kind: key.kind };
+  let session = openSession(d1, start);
+  let isChecked = false;
+
+  /** The rows of the key, and of the statements that travel with it. */
+  const ask = async (statements: readonly Statement[]): Promise<{ row: KeyRow | undefined; rows: unknown[][] }> => {
+    // At the primary the verb may be writing already; what begins at a replica writes nothing.
+    const guards = start === "first-primary" && statements.length > 0 ? [guardKey(values)] : [];
+    const answers = await sendGuarded(session, [...guards, selectKey(values), ...statements]);
+    const [keys = [], ...rows] = answers.slice(guards.length);
+    // The rows of `selectKey`.
+    return { row: keys[0] as KeyRow | undefined, rows };
+  };
+
+  const checked = async (statements: readonly Statement[]): Promise<unknown[][]> => {
+    let { row, rows } = await ask(statements);
+    if (start !== "first-primary" && (row === undefined || (needsUser && row.endUserAuth === null))) {
+      // The replica may not have heard of the key, or of the setting, yet.
+      session = openSession(d1, "first-primary");
+      ({ row, rows } = await ask(statements));
+    }
+    if (row === undefined) throw invalidKey();
+    await admit(row);
+    isChecked = true;
+    return rows;
+  };
+
+  return {
+    keyId: keyIdOf(values.hash),
+    send: (statements) => (isChecked ? session.send(statements) : checked(statements)),
+    sendForArrays: async (statement) => {
+      if (!isChecked) await checked([]);
+      return session.sendForArrays(statement);
+    },
+    check: async () => {
+      if (!isChecked) await checked([]);
+    },
+    bookmark: () => session.bookmark(),
+  };
+}
+
+async function sendGuarded(session: Session, statements: readonly Statement[]): Promise<unknown[][]> {
+  try {
+    return await session.send(statements);
+  } catch (error) {
+    throw constraintOf(error) === "guard_key" ? invalidKey() : error;
+  }
+}

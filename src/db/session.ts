@@ -1,0 +1,74 @@
+import { PurserError, temporarilyUnavailable } from "../errors.ts";
+import type { Db, Statement } from "./sql.ts";
+
+/** A session of one request with one database: it sees every state that it saw before, and what it wrote itself. */
+export interface Session extends Db {
+  /** The state that it has seen; null before its first trip. */
+  readonly bookmark: () => string | null;
+}
+
+/** Where a session starts: at the primary, at the nearest replica, or at a replica that has seen a bookmark. */
+export type SessionStart = "first-primary" | "first-unconstrained" | { readonly bookmark: string };
+
+const BOOKMARK = /^[0-9a-f]{8}-[0-9a-f]{8}-[0-9a-f]{8}-[0-9a-f]{32}$/;
+
+/** D1 keeps whatever it is given as a bookmark, so its form is checked first. */
+export function isBookmark(text: string): boolean {
+  return BOOKMARK.test(text);
+}
+
+export function openSession(d1: D1Database, start: SessionStart): Session {
+  const session = d1.withSession(typeof start === "string" ? start : start.bookmark);
+  const prepare = ({ text, params }: Statement) => session.prepare(text).bind(...params);
+  const send = async (statements: readonly Statement[]): Promise<unknown[][]> => {
+    const [first, ...others] = statements;
+    if (first === undefined) return [];
+    if (others.length === 0) return [(await prepare(first).all()).results];
+    return (await session.batch(statements.map(prepare))).map(({ results }) => results);
+  };
+  return {
+    send: (statements) => resend(() => send(statements)),
+    sendForArrays: (statement) => resend(() => prepare(statement).raw()),
+    bookmark: () => session.getBookmark(),
+  };
+}
+
+const ATTEMPTS_MAX = 4;
+const PAUSES_MS = [10, 50, 200] as const;
+
+/** D1's words for a fault after which the same statement may be sent again; a write may have happened. */
+const RETRYABLE = [
+  "Network connection lost",
+  "storage caused object to be reset",
+  "reset because its code was updated",
+];
+/** D1's words for a queue that is full: sending again at once makes it worse. */
+const OVERLOADED = ["overloaded", "Too many requests queued"];
+
+const says = (error: unknown, words: readonly string[]): boolean => {
+  const message = error instanceof Error ? error.message : String(error);
+  return words.some((word) => message.includes(word));
+};
+
+/**
+ * Sends again after a passing fault, and turns a full queue into `temporarily_unavailable`. A write whose answer was lost is
+ * sent again as well, so every write must be done once however often it is sent: its ids are made before it, and a
+ * constraint or a guard refuses the second time.
+ */
+async function resend<Answer>(send: () => Promise<Answer>): Promise<Answer> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await send();
+    } catch (error) {
+      if (error instanceof PurserError) throw error;
+      if (says(error, OVERLOADED)) {
+        throw temporarilyUnavailable("The database is busy; try again shortly.", error, "database_overloaded");
+      }
+      if (!says(error, RETRYABLE)) throw error;
+      if (attempt === ATTEMPTS_MAX) {
+        throw temporarilyUnavailable("The database cannot be reached; try again.", error, "database_unreachable");
+      }
+      await scheduler.wait(PAUSES_MS[attempt - 1] ?? 0);
+    }
+  }
+}
