@@ -1,0 +1,23 @@
+import { is } from "drizzle-orm";
+import { getTableConfig, SQLiteTable } from "drizzle-orm/sqlite-core";
+import { describe, expect, it } from "vitest";
+import { columnClasses } from "../../src/db/column-classes.ts";
+import * as schema from "../../src/db/schema.ts";
+
+const tables = Object.values<unknown>(schema)
+  .filter((value): value is SQLiteTable => is(value, SQLiteTable))
+  .map((table) => getTableConfig(table));
+
+describe("the classes of columns", () => {
+  it.each(tables.map(({ name, columns }) => [name, columns.map((column) => column.name)] as const))(
+    "name every column of %s once, and none that it has not",
+    (name, columns) => {
+      const classed = Object.values(columnClasses[name] ?? {}).flat();
+      expect(classed.toSorted()).toEqual(columns.toSorted());
+    },
+  );
+
+  it("know no table that is not there", () => {
+    expect(Object.keys(columnClasses).sort()).toEqual(tables.map(({ name }) => name).sort());
+  });
+});
