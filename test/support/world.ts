@@ -11,7 +11,7 @@ import { openSession } from "../../src/db/session.ts";
 import { sha256 } from "../../src/lib/hash.ts";
 import { randomId } from "../../src/lib/ids.ts";
 import { nameKey } from "../../src/packs/name.ts";
-import type { Ctx, Environment, Mode, World } from "../../src/runtime.ts";
+import type { AdminCtx, Ctx, Environment, Mode, World } from "../../src/runtime.ts";
 import { readSettings } from "../../src/settings.ts";
 import { checkDescribed, checkTaken } from "./described.ts";
 
