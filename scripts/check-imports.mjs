@@ -36,15 +36,15 @@ const MAY_IMPORT = {
   ],
   reference: ["http", "amounts", "audit", "apps", "packs", "ledger", "credits", "usage", "people", "exports"],
   "scheduled.ts": ["lib", "db", "access", "usage"],
-  "app.ts": ["lib", "http", "activity", "admin", "credits", "usage", "people", "capture", "exports", "reference"],
-  "index.ts": ["app.ts", "dashboard", "scheduled.ts"],
+  "app.ts": ["lib", "http", "admin", "credits", "usage", "people", "capture", "exports", "reference"],
+  "index.ts": ["activity", "app.ts", "dashboard", "scheduled.ts"],
   "runtime.ts": ["db", "settings.ts"],
   "errors.ts": [],
   "settings.ts": ["lib"],
 };
 const COMMON = ["errors.ts", "settings.ts", "runtime.ts"];
 /** Files of a room that may see Hono; a verb never does. */
-const SEES_HONO = /^(http|access|dashboard|reference|app\.ts)(\/|$)|\/(routes|record)\.tsx?$/;
+const SEES_HONO = /^(http|access|dashboard|reference|app\.ts)(\/|$)|\/routes\.tsx?$/;
 /** Schemas of answers are there for types, tests and the reference: no part of the Worker (docs/architecture.md). */
 const MAY_RUN_ANSWERS = /^reference\/|\/answers\.ts$/;
 

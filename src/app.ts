@@ -1,6 +1,5 @@
 import { Hono } from "hono";
 import { getPath } from "hono/utils/url";
-import { recordActivity } from "./activity/record.ts";
 import { adminRoutes } from "./admin/routes.ts";
 import { captureRoutes } from "./capture/routes.ts";
 import { creditRoutes } from "./credits/routes.ts";
@@ -33,7 +32,6 @@ export function createApp(world: World = realWorld) {
       await next();
     })
     .use(drainRefused)
-    .use(recordActivity)
     .use("/api/v1/credits", browsers)
     .use("/api/v1/consent", browsers)
     .route("/health", healthRoutes)

@@ -1,3 +1,4 @@
+import { createExecutionContext } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { type Schema, Validator } from "@cfworker/json-schema";
 import { createApp } from "../../src/app.ts";
@@ -29,7 +30,7 @@ export async function linkTo(app: TestApp, distinctId: string, clock: Clock, mod
 /** Opens a link and leaves the answer unread. */
 export async function open(link: string, clock: Clock, d1: D1Database = env.DB, method = "GET"): Promise<Response> {
   const app = createApp({ isolate: {}, now: clock.now, newId: randomId });
-  return app.request(link, { method }, bound({ DB: d1 }));
+  return app.request(link, { method }, bound({ DB: d1 }), createExecutionContext());
 }
 
 /** All that came of an answer, whether it was ended or broken off: a client is not told which (workerd #6818). */

@@ -1,3 +1,4 @@
+import { createExecutionContext } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { expect } from "vitest";
 import { writeKey } from "../../src/access/key.ts";
@@ -184,7 +185,7 @@ export function makeClient(clock: Clock, bindings: Partial<Env> = {}, newId: Wor
     if (body !== undefined && !headers.has("content-type")) headers.set("content-type", "application/json");
     const init: RequestInit = { method, headers };
     if (body !== undefined) init.body = isRaw(body) ? body : JSON.stringify(body);
-    const response = await app.request(path, init, bound(bindings));
+    const response = await app.request(path, init, bound(bindings), createExecutionContext());
     const text = await response.text();
     const isJson = text !== "" && (response.headers.get("content-type") ?? "").includes("json");
     const answer = { status: response.status, headers: response.headers, body: isJson ? JSON.parse(text) : text };
