@@ -11,12 +11,14 @@ export const ACTIONS = [
   "pack.changed",
   "pack.archived",
   "pack.restored",
-  // The administrator's grants, adjustments, revocations and refunds: named here when their batches write their rows.
+  "credits.granted",
+  "credits.adjusted",
+  "credits.revoked",
 ] as const;
 export type Action = (typeof ACTIONS)[number];
 
 /** One act of administration. */
-interface Act {
+export interface Act {
   readonly appId: string;
   readonly action: Action;
   /** The id of what is acted on. */

@@ -82,6 +82,7 @@ export async function adjust(ctx: Ctx, input: AdjustInput): Promise<Adjusted> {
         {
           before: [recorded, ...insertEntries(writing, [entry])],
           answering: selectAdjustment({ environmentId: writing.environmentId, adjustmentId }),
+          act: { action: "credits.adjusted", target: balanceId, details: { delta: input.delta, unit: balance.unit } },
         },
         ([made]) => {
           assert(made !== undefined, "an adjustment that was written is there");

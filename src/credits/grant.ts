@@ -116,6 +116,7 @@ function decide(ctx: Ctx, grant: Grant, account: Account): Decision<Granted> {
       ? [countTestBalances({ ...valuesOf(account), amount, quota: ctx.settings.testBalanceQuota })]
       : [];
   // The balances first: a replay is then known as one before the quota refuses it.
+  const balanceIds = issued.balances.map(({ id }) => id);
   const changes = { entries: [], issued: issuedRows(issued, account.nowMs) };
   return write(
     [insertBalances(valuesOf(account), issued), ...quota],
@@ -123,7 +124,7 @@ function decide(ctx: Ctx, grant: Grant, account: Account): Decision<Granted> {
       countIssued(ctx, issued, account.nowMs);
       return { output: presentIssued(issued), replayed: false };
     },
-    changes,
+    { act: { action: "credits.granted", target: issued.packId, details: { balanceIds } }, changes },
   );
 }
 

@@ -28,6 +28,7 @@ export async function revoke(ctx: Ctx, { balanceId, reason }: RevokeInput): Prom
           markRevoked({ ...valuesOf(writing), balanceId }),
         ],
         () => answer,
+        { act: { action: "credits.revoked", target: balanceId } },
       );
     },
   });

@@ -1,3 +1,4 @@
+import type { Act } from "../audit/audit-statement.ts";
 import type { Statement } from "../db/sql.ts";
 import type { Changes } from "./memory.ts";
 
@@ -14,6 +15,8 @@ export interface Write<Answer> {
   readonly kind: "write";
   readonly statements: readonly Statement[];
   readonly answer: (rows: readonly unknown[][]) => Answer;
+  /** What the audit says of it when the administrator does it: then it may not be missing. */
+  readonly act?: Omit<Act, "appId"> | undefined;
   /** What it does to what this isolate remembers of the account; absent: the account is forgotten. */
   readonly changes?: Changes | undefined;
   /** Whether it says that credits are missing, which is never said without reading what there is. */
@@ -28,9 +31,9 @@ export function replay<Answer>(answer: Answer): Decision<Answer> {
 export function write<Answer>(
   statements: readonly Statement[],
   answer: () => Answer,
-  changes?: Changes,
+  { act, changes }: Pick<Write<Answer>, "act" | "changes"> = {},
 ): Decision<Answer> {
-  return { kind: "write", statements, answer, changes };
+  return { kind: "write", statements, answer, act, changes };
 }
 
 /** A write that is answered by the rows of one of its statements. */
@@ -39,17 +42,16 @@ export function writeAround<Row, Answer>(
     readonly before?: readonly Statement[];
     readonly answering: Statement<Row>;
     readonly after?: readonly Statement[];
-    readonly changes?: Changes;
-    readonly isShort?: boolean;
-  },
+  } & Pick<Write<Answer>, "act" | "changes" | "isShort">,
   answer: (rows: readonly Row[]) => Answer,
 ): Decision<Answer> {
-  const { before = [], answering, after = [], changes, isShort } = parts;
+  const { before = [], answering, after = [], act, changes, isShort } = parts;
   return {
     kind: "write",
     statements: [...before, answering, ...after],
     // The rows of a batch come in the order of its statements, and this statement's type says what its are.
     answer: (rows) => answer((rows[before.length] ?? []) as Row[]),
+    act,
     changes,
     isShort,
   };

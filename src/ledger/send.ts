@@ -1,4 +1,6 @@
+import { auditStatement, newAct } from "../audit/audit-statement.ts";
 import { batch, type RowsOf, type Statement } from "../db/sql.ts";
+import { assert } from "../lib/assert.ts";
 import type { Ctx } from "../runtime.ts";
 import { createAccount, valuesOf, type Writing } from "./account.ts";
 import type { Write } from "./decision.ts";
@@ -24,7 +26,7 @@ export async function send<Answer>(
   base: Base | null,
   guards: readonly Statement[],
 ): Promise<{ readonly answer: Answer }> {
-  const { statements, answer, changes } = decision;
+  const { statements, answer, act, changes } = decision;
   const before = [
     ...guards,
     ...(account.accountId === null ? [createAccount(valuesOf(account))] : []),
@@ -32,10 +34,22 @@ export async function send<Answer>(
   ];
   const isKept = base !== null && changes !== undefined;
   const standing = isKept ? [standingAfter(account, base, changes)] : [];
-  const rows: unknown[][] = await batch(ctx.db, [...before, ...statements, ...standing]);
+  const rows: unknown[][] = await batch(ctx.db, [...before, ...statements, ...audited(ctx, account, act), ...standing]);
   if (isKept) remember(ctx, account, base, changes, rows.at(-1));
   else memoryOf(ctx).forget(ctx.environment, account.userId);
   return { answer: answer(rows.slice(before.length)) };
+}
+
+const audit = auditStatement();
+
+/** The row of the audit, where the administrator writes. A write that is refused or repeated takes its row with it. */
+function audited(ctx: Ctx, { nowMs }: Account, act: Write<unknown>["act"]): Statement[] {
+  const { caller, environment } = ctx;
+  if (caller.kind !== "admin") return [];
+  assert(act !== undefined, "a write that the administrator may do says what the audit calls it");
+  const { appId, mode } = environment;
+  const values = newAct({ ...ctx, caller }, { ...act, appId, details: { mode, ...act.details } });
+  return [audit({ ...values, atMs: nowMs })];
 }
 
 function standingAfter(account: Account, base: Base, { issued = [], settled = "" }: Changes) {

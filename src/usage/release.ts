@@ -25,8 +25,7 @@ export async function release(ctx: Ctx, reservationId: string): Promise<ReleaseO
       }
       const hold = asHold(reservation);
       return write(settleHolds(account, [hold], { state: "released" }), () => present(reservation, "released"), {
-        entries: returnedEntries(hold),
-        settled: reservationId,
+        changes: { entries: returnedEntries(hold), settled: reservationId },
       });
     },
   });

@@ -10,7 +10,7 @@ import { countingD1 } from "../../support/counting-d1.ts";
 import { faultyD1 } from "../../support/faulty-d1.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
 import { seedBalances, seedMotions } from "../../support/lives.ts";
-import { bound, Clock, makeApp, makeCtx, makeLegacyPack, type TestApp } from "../../support/world.ts";
+import { bound, Clock, makeApp, makeCtx, makeLegacyPack, makePack, type TestApp } from "../../support/world.ts";
 
 afterAll(expectLedgerInvariants);
 
@@ -281,6 +281,36 @@ describe("the form that adjusts a balance", () => {
     for (const _ of [1, 2]) expect((await send(ownId, "adj_own")).headers.get("location")).toContain("told=adjusted");
     expect(await steps(ownId)).toBe(500_000);
   });
+});
+
+it("leaves a row of the audit for each grant, adjustment and revoke of its forms, though each is sent twice", async () => {
+  const browser = browse(new Clock());
+  await browser.signIn();
+  const _form = await browser.formToken();
+  const { appId, environments } = await makeApp();
+  const packId = await makePack(appId, "Pack", [{ amountSteps: 1_000_000, unit: "cents" }]);
+  const [balanceId = ""] = await seedBalances(environments.live, "u1", 1);
+  const reason = "Because u1 wrote to us";
+  const forms = [
+    ["grant", { packId, expiry: "default", source: "manual", notes: reason, externalRef: "dashboard:1" }],
+    ["adjust", { balanceId, delta: "-0.5", note: reason, adjustmentId: "adj_1" }],
+    ["revoke", { balanceId, reason }],
+  ] as const;
+  for (const [path, fields] of [...forms, ...forms]) {
+    const answer = await browser.post(`/admin/apps/${appId}/live/users/${path}`, { _form, userId: "u1", ...fields });
+    expect(answer.status, path).toBe(303);
+  }
+  const { results } = await env.DB.prepare(
+    `SELECT actor AS "by", action, target, details FROM admin_audit WHERE app_id = ? ORDER BY seq`,
+  )
+    .bind(appId)
+    .all();
+  expect(results).toMatchObject([
+    { by: "dashboard", action: "credits.granted", target: packId },
+    { by: "dashboard", action: "credits.adjusted", target: balanceId },
+    { by: "dashboard", action: "credits.revoked", target: balanceId },
+  ]);
+  for (const word of ["u1", reason, "adj_1"]) expect(JSON.stringify(results)).not.toContain(word);
 });
 
 describe("a page that the database is too busy for", () => {
