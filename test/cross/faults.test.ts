@@ -70,6 +70,7 @@ const TABLES = [
     `target IN (
       SELECT id FROM apps WHERE name = ?1 UNION ALL SELECT id FROM api_keys WHERE name = ?1
       UNION ALL SELECT id FROM credit_packs WHERE name = ?1
+      UNION ALL SELECT b.id FROM accounts AS a CROSS JOIN credit_balances AS b ON b.account_id = a.id WHERE a.user_id = ?1
     )`,
     "action",
   ],

@@ -152,6 +152,38 @@ export async function seedBalances(
   return balanceIds;
 }
 
+/** So many balances of each of many users who have none yet. */
+export async function seedBalancesOfMany(
+  { id: environmentId }: Environment,
+  counts: ReadonlyMap<string, number>,
+): Promise<void> {
+  // A statement takes 2 MB of one value.
+  const users = [...counts];
+  for (let start = 0; start < users.length; start += 500) {
+    const some = JSON.stringify(users.slice(start, start + 500));
+    await run(
+      "INSERT INTO accounts (environment_id, user_id) SELECT CAST(? AS INTEGER), value ->> 0 FROM json_each(?)",
+      environmentId,
+      some,
+    );
+    await run(
+      `INSERT INTO credit_balances (
+         account_id, id, pack_id, pack_name, pack_item_id, unit, matches, priority, initial_steps, remaining_steps,
+         has_remaining, source, granted_at_ms, expires_at_ms, grant_seq, last_seq
+       )
+       ${counter(1, Math.max(...counts.values()))}
+       SELECT a.id, 'crb_' || a.id || '_' || n.i, 'cpk_1', 'Starter', 'cpi_1', 'cents', '[]', 100, 1000000, 1000000, 1,
+         'grant', ${AT_MS}, ${Number.MAX_SAFE_INTEGER}, n.i, n.i
+       FROM json_each(?2) AS user
+       CROSS JOIN accounts AS a ON a.environment_id = ?1 AND a.user_id = user.value ->> 0
+       CROSS JOIN n ON n.i <= user.value ->> 1
+       ORDER BY a.id, n.i`,
+      environmentId,
+      some,
+    );
+  }
+}
+
 /** Draws a balance down by one step, `motions` times. */
 export async function seedMotions(
   { id: environmentId }: Pick<Environment, "id">,

@@ -3,7 +3,14 @@ import { describe, expect, it } from "vitest";
 import { countingD1 } from "../../support/counting-d1.ts";
 import { documentOf } from "../../support/exports.ts";
 import { hookedD1 } from "../../support/hooked-d1.ts";
-import { seedAnalytics, seedBalances, seedConsents, seedPerson, seedUsage } from "../../support/lives.ts";
+import {
+  seedAnalytics,
+  seedBalances,
+  seedBalancesOfMany,
+  seedConsents,
+  seedPerson,
+  seedUsage,
+} from "../../support/lives.ts";
 import { Clock, makeApp, type TestApp } from "../../support/world.ts";
 
 /** What the fixed part of an export reads: the application, the person, the bounds, the audit's own look-ups. */
@@ -71,8 +78,8 @@ describe("an export", () => {
     // 800 bytes each: a few thousand of them are more than the 2 MB that D1 takes of one value.
     const ids = Array.from({ length: 1_200 }, (_, index) => `${"🦊".repeat(190)}${index}`);
     await seedPerson(live, {}, ids);
-    for (const [index, id] of ids.entries())
-      await seedBalances(live, id, [1, 700][index] ?? (index % 499 === 0 ? 3 : 1));
+    const some = new Map(ids.map((id, index) => [id, [1, 700][index] ?? (index % 499 === 0 ? 3 : 1)]));
+    await seedBalancesOfMany(live, some);
     let bytesMax = 0;
     const measuring = hookedD1(
       env.DB,
