@@ -60,12 +60,16 @@ export async function openKeySession({ d1, start, key, text, needsUser, admit }:
 
   /** The rows of the key, and of the statements that travel with it. */
   const ask = async (statements: readonly Statement[]): Promise<{ row: KeyRow | undefined; rows: unknown[][] }> => {
-    // At the primary the verb may be writing already; what begins at a replica writes nothing.
-    const guards = start === "first-primary" && statements.length > 0 ? [guardKey(values)] : [];
-    const answers = await sendGuarded(session, [...guards, selectKey(values), ...statements]);
-    const [keys = [], ...rows] = answers.slice(guards.length);
+    const [keys = [], ...rows] = await session.send([selectKey(values), ...statements]);
     // The rows of `selectKey`.
     return { row: keys[0] as KeyRow | undefined, rows };
+  };
+
+  /** At the primary the verb may be writing already: its batch aborts where the key is not in force. */
+  const guarded = async (statements: readonly Statement[]): Promise<unknown[][]> => {
+    const [, ...rows] = await sendGuarded(session, [guardKey(values), ...statements]);
+    isChecked = true;
+    return rows;
   };
 
   const checked = async (statements: readonly Statement[]): Promise<unknown[][]> => {
@@ -81,16 +85,23 @@ export async function openKeySession({ d1, start, key, text, needsUser, admit }:
     return rows;
   };
 
+  const check = async (): Promise<void> => {
+    if (!isChecked) await checked([]);
+  };
+
   return {
     keyId: keyIdOf(values.hash),
-    send: (statements) => (isChecked ? session.send(statements) : checked(statements)),
+    send: async (statements) => {
+      if (!isChecked && start !== "first-primary") return checked(statements);
+      // Whoever may write for an end-user first proves who that is, by a setting that the database has.
+      if (needsUser) await check();
+      return isChecked || statements.length === 0 ? session.send(statements) : guarded(statements);
+    },
     sendForArrays: async (statement) => {
-      if (!isChecked) await checked([]);
+      await check();
       return session.sendForArrays(statement);
     },
-    check: async () => {
-      if (!isChecked) await checked([]);
-    },
+    check,
     bookmark: () => session.bookmark(),
   };
 }

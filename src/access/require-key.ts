@@ -60,8 +60,6 @@ async function serveKey<Answer>(
   c.set("ctx", { ...c.var.world, db: session, settings: readSettings(c.env), environment, caller });
   try {
     const refusal = refuse(key);
-    // Whoever writes for a user first proves who that is: the token is verified by a setting that the database has.
-    if (refusal !== null || (isUserNeeded && c.req.method !== "GET")) await session.check();
     if (refusal !== null) throw refusal;
     const answer = await next();
     // Hono has made an answer of what was thrown below by now.

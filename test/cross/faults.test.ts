@@ -93,14 +93,14 @@ function named(scene: Scene, held: unknown, answer: unknown = null): string {
   const text = JSON.stringify([held, answer])
     .replaceAll(scene.userId, "the user")
     .replace(/"hint":"[^"]*"|"(account_)?id":\d+/g, "");
-  return text.replace(/[0-9A-Za-z_-]{43,}|[0-9a-f]{8}-[0-9a-f-]{27}|[0-9A-Za-z]{20,}/g, (id) => {
+  return text.replace(/key_[\w-]{22}|[0-9A-Za-z_-]{43,}|[0-9a-f]{8}-[0-9a-f-]{27}|[0-9A-Za-z]{20,}/g, (id) => {
     const ordinal = ordinals.get(id) ?? ordinals.size;
     ordinals.set(id, ordinal);
     return `#${ordinal}`;
   });
 }
 
-/** Forgets the key, so that its look-up is the first trip, and does the operation under the plan. */
+/** Does the operation under the plan. */
 async function attempt(run: () => Promise<Answer>, plan: FaultPlan | null): Promise<Answer> {
   faulty.plan(plan);
   const answer = await run().catch((error): Answer => {

@@ -9,10 +9,19 @@ const CREDITS = "/api/v1/credits";
 
 beforeAll(() => applyD1Migrations(env.REPLICA, env.TEST_MIGRATIONS));
 
-/** The application and its pack were there long before: the replica has them too. */
+const ENVIRONMENTS = "SELECT id FROM environments WHERE app_id = ?";
+/** Each table that an application is in, and where. */
+const TABLES = {
+  environments: "app_id = ?",
+  api_keys: `environment_id IN (${ENVIRONMENTS})`,
+  credit_packs: "app_id = ?",
+  credit_pack_items: "app_id = ?",
+};
+
+/** The application, its keys and its pack were there long before: the replica has them too. */
 async function copied(app: TestApp): Promise<void> {
-  for (const table of ["credit_packs", "credit_pack_items"]) {
-    const { results } = await env.DB.prepare(`SELECT * FROM ${table} WHERE app_id = ?`)
+  for (const [table, where] of Object.entries(TABLES)) {
+    const { results } = await env.DB.prepare(`SELECT * FROM ${table} WHERE ${where}`)
       .bind(app.appId)
       .all<Record<string, unknown>>();
     for (const row of results) {

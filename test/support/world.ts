@@ -85,10 +85,16 @@ export function home(): 0 | 1 {
   return [...path].reduce((sum, character) => sum + character.charCodeAt(0), 0) % 2 === 0 ? 0 : 1;
 }
 
-/** What Purser is given as its bindings: `env.DB`, or the stand-in that a test brings for it, bound as the file's home. */
-export function bound(bindings: Partial<Env> = {}): Env {
-  const { DB: d1 = env.DB, ...others } = bindings;
-  const databases = home() === 0 ? { DB: d1, DB_1: env.SPARE } : { DB: env.SPARE, DB_1: d1 };
+/** What a test binds instead of what is there: `DB` for its own applications, `SPARE` for the other database. */
+export type Bindings = Partial<Env> & { readonly SPARE?: D1Database };
+
+/**
+ * What Purser is given as its bindings: `env.DB`, or the stand-in that a test brings for it, bound as the file's home, and
+ * `env.SPARE`, or its stand-in, as the other.
+ */
+export function bound(bindings: Bindings = {}): Env {
+  const { DB: d1 = env.DB, SPARE: spare = env.SPARE, ...others } = bindings;
+  const databases = home() === 0 ? { DB: d1, DB_1: spare } : { DB: spare, DB_1: d1 };
   return { ...env, NEW_APPS_DATABASE: home() === 0 ? "DB" : "DB_1", ...others, ...databases };
 }
 
@@ -175,7 +181,7 @@ const isRaw = (body: unknown): body is string | Uint8Array | ReadableStream =>
  * Calls the app in process, over real D1 or a stand-in around it, at the clock's time. Every answer is held against
  * openapi.json: one that it does not describe fails the test.
  */
-export function makeClient(clock: Clock, bindings: Partial<Env> = {}, newId: World["newId"] = randomId): Client {
+export function makeClient(clock: Clock, bindings: Bindings = {}, newId: World["newId"] = randomId): Client {
   const world: World = { isolate: {}, now: clock.now, newId };
   const app = createApp(world);
   return async (method, path, options = {}) => {

@@ -13,7 +13,7 @@ const keys = fc
     database: fc.integer({ min: 0, max: 9 }),
   })
   .map(({ kind, mode, id, database }) => {
-    const environment = { id, appId: `${randomId("app_")}${database}`, mode } as const;
+    const environment = { id, appId: `${randomId("app_")}${database}`, mode, database } as const;
     return { kind, environment, text: writeKey(kind, environment, randomId("")) } as const;
   });
 

@@ -3,7 +3,7 @@ import { describe, expect, it, vi } from "vitest";
 import { flushActivity, pendingFlush } from "../../../src/activity/count.ts";
 import { readActivity } from "../../../src/activity/read.ts";
 import { countingD1 } from "../../support/counting-d1.ts";
-import { Clock, makeApp, makeClient, makeCtx, makeLegacyPack, makePack } from "../../support/world.ts";
+import { bound, Clock, makeApp, makeClient, makeCtx, makeLegacyPack, makePack } from "../../support/world.ts";
 
 const DAY_MS = 86_400_000;
 
@@ -37,7 +37,7 @@ async function busy() {
 describe("the figures by day", () => {
   it("tell what was granted, spent, expiring, refused, short, minted and opened, replays left out", async () => {
     const { app, clock } = await busy();
-    await flushActivity(env.DB);
+    await flushActivity(bound());
     const ctx = makeCtx(app.environments.live, clock);
     const figure = async (kind: Parameters<typeof readActivity>[1], firstMs = clock.ms - DAY_MS, days = 2) =>
       (await readActivity(ctx, kind, firstMs, days)).map(({ unit, days: each }) => [
@@ -59,17 +59,17 @@ describe("the figures by day", () => {
   it("add up over many writes, and cost a row for each kind, day and unit that a write brings", async () => {
     const { app, clock } = await busy();
     const counting = countingD1(env.DB);
-    await flushActivity(counting.d1);
+    await flushActivity(bound({ DB: counting.d1 }));
     expect(counting.spent()).toMatchObject({ roundTrips: 1, rowsWritten: 8 });
-    await flushActivity(counting.d1);
+    await flushActivity(bound({ DB: counting.d1 }));
     expect(counting.spent().roundTrips).toBe(0);
 
     const call = makeClient(clock);
     const body = { userId: "u2", packId: "pack" };
     await call("POST", "/api/v1/credits/grant", { key: app.keys.sk_live, body });
-    await flushActivity(env.DB);
+    await flushActivity(bound());
     await call("POST", "/api/v1/credits/grant", { key: app.keys.sk_live, body });
-    await flushActivity(env.DB);
+    await flushActivity(bound());
     const ctx = makeCtx(app.environments.live, clock);
     expect(await readActivity(ctx, "granted", clock.ms, 1)).toMatchObject([{ unit: "tokens", days: [{ value: 10 }] }]);
   });
@@ -78,13 +78,13 @@ describe("the figures by day", () => {
     // How long a writer waits for more to write is not what is tested.
     vi.spyOn(scheduler, "wait").mockResolvedValue();
     const { clock } = await busy();
-    const first = pendingFlush(env.DB, clock.ms);
+    const first = pendingFlush(bound(), clock.ms);
     expect(first).not.toBeNull();
-    expect(pendingFlush(env.DB, clock.ms)).toBeNull();
-    const second = pendingFlush(env.DB, clock.ms + 60_000);
+    expect(pendingFlush(bound(), clock.ms)).toBeNull();
+    const second = pendingFlush(bound(), clock.ms + 60_000);
     expect(second).not.toBeNull();
     await Promise.all([first, second]);
-    expect(pendingFlush(env.DB, clock.ms)).toBeNull();
+    expect(pendingFlush(bound(), clock.ms)).toBeNull();
   });
 
   it("fail without failing anybody, and without being counted twice", async () => {
@@ -94,8 +94,8 @@ describe("the figures by day", () => {
         throw new Error("Network connection lost.");
       },
     } as unknown as D1Database;
-    await expect(flushActivity(broken)).rejects.toThrow();
-    await flushActivity(env.DB);
+    await expect(flushActivity(bound({ DB: broken }))).rejects.toThrow();
+    await flushActivity(bound());
     const ctx = makeCtx(app.environments.live, clock);
     expect(await readActivity(ctx, "minted", clock.ms, 1)).toMatchObject([{ days: [{ value: 0 }] }]);
   });

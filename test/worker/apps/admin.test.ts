@@ -1,9 +1,8 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { sha256 } from "../../../src/lib/hash.ts";
-import { hookedD1 } from "../../support/hooked-d1.ts";
 import { expectError } from "../../support/refusals.ts";
-import { type Client, Clock, makeApp, makeClient } from "../../support/world.ts";
+import { type Client, Clock, home, makeApp, makeClient } from "../../support/world.ts";
 
 const ADMIN = "/api/v1/admin";
 const key = "administrator-token-of-the-tests-0001";
@@ -77,7 +76,8 @@ describe("applications", () => {
     const call = makeClient(clock);
     const first = await call("POST", `${ADMIN}/apps`, { key, body: { name: "Desk 🪑" } });
     expect(first.body).toEqual({
-      appId: expect.stringMatching(/^app_[0-9A-Za-z]{22}$/),
+      appId: expect.stringMatching(/^app_[0-9A-Za-z]{22}[0-9]$/),
+      database: home() === 0 ? "DB" : "DB_1",
       name: "Desk 🪑",
       createdAt: "2026-01-15T12:00:00.000Z",
     });
@@ -111,8 +111,8 @@ describe("keys", () => {
         const prefix = `${kind === "secret" ? "sk" : "pk"}_${mode}_`;
         const made = await call("POST", `${ADMIN}/apps/${appId}/keys`, { key, body: { kind, mode, name: "n" } });
         expect(made.body).toEqual({
-          keyId: expect.stringMatching(/^key_[0-9A-Za-z]{22}$/),
-          key: expect.stringMatching(new RegExp(`^${prefix}[0-9A-Za-z]{22}$`)),
+          keyId: expect.stringMatching(/^key_[\w-]{22}$/),
+          key: expect.stringMatching(new RegExp(`^${prefix}[0-9A-Za-z]{52,59}$`)),
           hint: `${prefix}…${made.body.key.slice(-4)}`,
           kind,
           mode,

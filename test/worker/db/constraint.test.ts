@@ -1,8 +1,7 @@
 import { env } from "cloudflare:workers";
-import { sql } from "drizzle-orm";
 import { describe, expect, it } from "vitest";
 import { type Constraint, constraintOf } from "../../../src/db/constraint.ts";
-import { creditPacks, NEVER_MS } from "../../../src/db/schema.ts";
+import { NEVER_MS } from "../../../src/db/schema.ts";
 
 /** Nobody else's: the files of the suite share one database. */
 const ENVIRONMENT = 4_000_900;
