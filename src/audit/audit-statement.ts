@@ -39,7 +39,10 @@ type ActValues = {
 };
 
 /** An act's values. Its id is made before the write, so that an act that is sent again finds its own row. */
-export function newAct(admin: AdminCtx, { appId, action, target, details = {} }: Act): ActValues {
+export function newAct(
+  admin: Pick<AdminCtx, "caller" | "newId" | "now">,
+  { appId, action, target, details = {} }: Act,
+): ActValues {
   const { by } = admin.caller;
   return { appId, actId: admin.newId("aud_"), atMs: admin.now(), by, action, target, details: JSON.stringify(details) };
 }
