@@ -54,6 +54,15 @@ describe("a verified claim", () => {
     expect(await world.idsOf("old-ana")).toEqual(["old-ana"]);
   });
 
+  // Why docs/privacy.md has servers send them under the user's id.
+  it("that was sent under a device's id leads whoever claims that device to the user", async () => {
+    const world = await makeClaimsWorld();
+    const [right, wrong] = [newDevice(), newDevice()];
+    await world.send([alias("ana", right, SECRETLY), alias(wrong, "bob", SECRETLY), seen("ana"), seen("bob")]);
+    await world.send([identify("mallory", right), identify("mallory", wrong)]);
+    expect(await world.idsOf("mallory")).toEqual(["bob", "mallory", wrong].sort());
+  });
+
   it("still counts when the claimed id becomes a user, where one by a publishable key does not", async () => {
     const world = await makeClaimsWorld();
     const [verified, unverified] = [newDevice(), newDevice()];

@@ -10,7 +10,17 @@ import { countingD1 } from "../../support/counting-d1.ts";
 import { faultyD1 } from "../../support/faulty-d1.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
 import { seedBalances, seedMotions } from "../../support/lives.ts";
-import { bound, Clock, makeApp, makeCtx, makeLegacyPack, makePack, type TestApp } from "../../support/world.ts";
+import { send } from "../../support/people.ts";
+import {
+  bound,
+  Clock,
+  makeApp,
+  makeClient,
+  makeCtx,
+  makeLegacyPack,
+  makePack,
+  type TestApp,
+} from "../../support/world.ts";
 
 afterAll(expectLedgerInvariants);
 
@@ -281,6 +291,50 @@ describe("the form that adjusts a balance", () => {
     for (const _ of [1, 2]) expect((await send(ownId, "adj_own")).headers.get("location")).toContain("told=adjusted");
     expect(await steps(ownId)).toBe(500_000);
   });
+});
+
+it("shows whom a person's id claims and who claims it, which claims do not count and why, and links each", async () => {
+  const clock = new Clock();
+  const browser = browse(clock);
+  await browser.signIn();
+  const app = await makeApp();
+  const call = makeClient(clock);
+  const [own, user, buyer] = [1, 2, 3].map((n) => `0194685f-8a3c-7d11-9f2b-00000000000${n}`);
+  const identify = (other: string | undefined) => ({
+    event: "$identify",
+    distinct_id: "ana",
+    properties: { $anon_distinct_id: other },
+  });
+  await send(call, app.keys.pk_live, [identify(own), identify(user), identify(buyer)]);
+  await send(call, app.keys.pk_live, [{ event: "$identify", distinct_id: user, properties: {} }]);
+  await seedBalances(app.environments.live, buyer ?? "", 1);
+  await send(call, app.keys.sk_live, [
+    { event: "$create_alias", distinct_id: "ana", properties: { alias: "crm-7" } },
+    { event: "seen", distinct_id: own },
+  ]);
+  const linked = async (distinctId: string) => {
+    const path = `/admin/apps/${app.appId}/live/people?distinctId=${encodeURIComponent(distinctId)}`;
+    const html = await (await browser.get(path)).text();
+    const section = html.slice(html.indexOf('id="claims"'), html.indexOf('id="export"'));
+    return { section, rows: section.split("<tr>").map((row) => row.replace(/<[^>]+>/g, " ")) };
+  };
+  const page = await linked("ana");
+  const rowOf = (id: string | undefined) => page.rows.find((row) => row.includes(` ${id} `));
+  expect(rowOf(own)).toMatch(/ counts /);
+  expect(rowOf(user)).toMatch(/does not count .*it was identified itself/);
+  expect(rowOf(buyer)).toMatch(/does not count .*it has credits/);
+  expect(rowOf("crm-7")).toMatch(/alias.* verified /);
+  for (const id of [own, user, buyer, "crm-7"]) expect(page.section).toContain(`people?distinctId=${id}"`);
+  expect(page.section).not.toMatch(/Claimed by <a/);
+  for (const [id, standing] of [
+    [own, "counts"],
+    [user, "it was identified itself"],
+    ["crm-7", "verified"],
+  ]) {
+    const { section } = await linked(id ?? "");
+    expect(section).toMatch(/Claimed by <a href="[^"]*people\?distinctId=ana"/);
+    expect(section).toContain(standing);
+  }
 });
 
 it("leaves a row of the audit for each grant, adjustment and revoke of its forms, though each is sent twice", async () => {
