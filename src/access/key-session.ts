@@ -1,6 +1,7 @@
 import { constraintOf } from "../db/constraint.ts";
 import { openSession, type Session, type SessionStart } from "../db/session.ts";
 import { type Db, type Statement, statement } from "../db/sql.ts";
+import { PurserError } from "../errors.ts";
 import { sha256 } from "../lib/hash.ts";
 import { invalidKey } from "./bearer.ts";
 import type { Key } from "./key.ts";
@@ -17,6 +18,7 @@ export interface KeyRow {
  */
 export interface KeySession extends Db {
   readonly keyId: string;
+  /** Null for a key that is not known to be in force. */
   readonly bookmark: () => string | null;
   /** Asks for the key alone, unless it was asked for already. Throws what the check refuses. */
   readonly check: () => Promise<void>;
@@ -57,6 +59,9 @@ export async function openKeySession({ d1, start, key, text, needsUser, admit }:
   const values = { hash: await sha256(text), environmentId: key.environment.id, kind: key.kind };
   let session = openSession(d1, start);
   let isChecked = false;
+  let isInForce = false;
+  /** What was found against the key, or its holder: not asked again. */
+  let refusal: PurserError | null = null;
 
   /** The rows of the key, and of the statements that travel with it. */
   const ask = async (statements: readonly Statement[]): Promise<{ row: KeyRow | undefined; rows: unknown[][] }> => {
@@ -68,7 +73,7 @@ export async function openKeySession({ d1, start, key, text, needsUser, admit }:
   /** At the primary the verb may be writing already: its batch aborts where the key is not in force. */
   const guarded = async (statements: readonly Statement[]): Promise<unknown[][]> => {
     const [, ...rows] = await sendGuarded(session, [guardKey(values), ...statements]);
-    isChecked = true;
+    isInForce = true;
     return rows;
   };
 
@@ -80,29 +85,42 @@ export async function openKeySession({ d1, start, key, text, needsUser, admit }:
       ({ row, rows } = await ask(statements));
     }
     if (row === undefined) throw invalidKey();
+    isInForce = true;
     await admit(row);
-    isChecked = true;
     return rows;
   };
 
+  const judged = async (ask: () => Promise<unknown[][]>): Promise<unknown[][]> => {
+    if (refusal !== null) throw refusal;
+    try {
+      const rows = await ask();
+      isChecked = true;
+      return rows;
+    } catch (error) {
+      if (error instanceof PurserError && error.fault === undefined) refusal = error;
+      throw error;
+    }
+  };
+
   const check = async (): Promise<void> => {
-    if (!isChecked) await checked([]);
+    if (!isChecked) await judged(() => checked([]));
   };
 
   return {
     keyId: keyIdOf(values.hash),
     send: async (statements) => {
-      if (!isChecked && start !== "first-primary") return checked(statements);
+      if (!isChecked && start !== "first-primary") return judged(() => checked(statements));
       // Whoever may write for an end-user first proves who that is, by a setting that the database has.
       if (needsUser) await check();
-      return isChecked || statements.length === 0 ? session.send(statements) : guarded(statements);
+      if (isChecked || statements.length === 0) return session.send(statements);
+      return judged(() => guarded(statements));
     },
     sendForArrays: async (statement) => {
       await check();
       return session.sendForArrays(statement);
     },
     check,
-    bookmark: () => session.bookmark(),
+    bookmark: () => (isInForce ? session.bookmark() : null),
   };
 }
 

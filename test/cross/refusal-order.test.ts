@@ -1,6 +1,8 @@
 import { env } from "cloudflare:workers";
 import { beforeAll, describe, expect, it } from "vitest";
+import { writeKey } from "../../src/access/key.ts";
 import { bodyBytesMax } from "../../src/http/body.ts";
+import { randomId } from "../../src/lib/ids.ts";
 import { operations } from "../../src/reference/api-document.ts";
 import { errorCodes, type Operation } from "../../src/reference/describe.ts";
 import { expectError } from "../support/refusals.ts";
@@ -63,6 +65,15 @@ describe.each(guarded)("the order of refusals of $method $path", (operation) => 
   it("then asks for a key", async () => {
     expectError(await send(operation, undefined, tooLarge), "invalid_key");
     expectError(await send(operation, "sk_live_0000000000000000000000", tooLarge), "invalid_key");
+    // Of the right form, and nobody's: what needs no database is known before the key is, and is not told.
+    for (const kind of ["secret", "publishable"] as const) {
+      const unknown = writeKey(kind, app.environments.live, randomId(""));
+      for (const body of [tooLarge, malformed, "{", undefined]) {
+        const answer = await send(operation, unknown, body);
+        expectError(answer, "invalid_key");
+        expect(answer.headers.get("x-d1-bookmark")).toBeNull();
+      }
+    }
   });
 
   it("then for the right kind of key", async () => {

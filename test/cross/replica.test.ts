@@ -2,44 +2,12 @@ import { applyD1Migrations } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { beforeAll, expect, it } from "vitest";
 import { linkTo, open, readAll, readDocument } from "../support/exports.ts";
-import { laggingD1 } from "../support/lagging-d1.ts";
-import { Clock, makeApp, makeClient, makePack, type TestApp } from "../support/world.ts";
+import { copyApp, laggingD1 } from "../support/lagging-d1.ts";
+import { Clock, makeApp, makeClient, makePack } from "../support/world.ts";
 
 const CREDITS = "/api/v1/credits";
 
 beforeAll(() => applyD1Migrations(env.REPLICA, env.TEST_MIGRATIONS));
-
-const ENVIRONMENTS = "SELECT id FROM environments WHERE app_id = ?";
-/** Each table that an application is in, and where. */
-const TABLES = {
-  environments: "app_id = ?",
-  api_keys: `environment_id IN (${ENVIRONMENTS})`,
-  credit_packs: "app_id = ?",
-  credit_pack_items: "app_id = ?",
-};
-
-/** The application, its keys and its pack were there long before: the replica has them too. */
-async function copied(app: TestApp): Promise<void> {
-  for (const [table, where] of Object.entries(TABLES)) {
-    const { results } = await env.DB.prepare(`SELECT * FROM ${table} WHERE ${where}`)
-      .bind(app.appId)
-      .all<Record<string, unknown>>();
-    for (const row of results) {
-      const columns = Object.keys(row).filter((column) => row[column] !== null);
-      await env.REPLICA.prepare(`INSERT INTO ${table} (${columns.join()}) VALUES (${columns.map(() => "?").join()})`)
-        .bind(...columns.map((column) => row[column]))
-        .run();
-    }
-  }
-  // And the latest of the accounts there are, so that the next one gets the same integer on both.
-  const latest = await env.DB.prepare("SELECT coalesce(max(id), 0) AS id FROM accounts").first<{ id: number }>();
-  await env.REPLICA.prepare(
-    `INSERT INTO accounts (id, environment_id, user_id) SELECT CAST(?1 AS INTEGER), 0, 'before ' || ?1
-     WHERE NOT EXISTS (SELECT 1 FROM accounts WHERE id = ?1)`,
-  )
-    .bind(latest?.id ?? 0)
-    .run();
-}
 
 async function world() {
   const app = await makeApp();
@@ -47,7 +15,7 @@ async function world() {
     { amountSteps: 5_000, unit: "tokens" },
     { amountSteps: 9_000, unit: "cents" },
   ]);
-  await copied(app);
+  await copyApp(app);
   const lagging = laggingD1(env.DB, env.REPLICA);
   const clock = new Clock();
   const call = makeClient(clock, { DB: lagging.d1 });

@@ -1,3 +1,5 @@
+import { env } from "cloudflare:workers";
+import type { TestApp } from "./world.ts";
 import { bound, d1Of, type Send, type Sent } from "./wrapped-d1.ts";
 
 /**
@@ -42,4 +44,36 @@ export function laggingD1(primary: D1Database, replica: D1Database): LaggingD1 {
     return { send, getBookmark: () => bookmarkOf(seen) };
   });
   return { d1: lagging, written: () => log.length, catchUpTo };
+}
+
+const ENVIRONMENTS = "SELECT id FROM environments WHERE app_id = ?";
+/** Each table that an application is in, and where. */
+const TABLES = {
+  environments: "app_id = ?",
+  api_keys: `environment_id IN (${ENVIRONMENTS})`,
+  credit_packs: "app_id = ?",
+  credit_pack_items: "app_id = ?",
+};
+
+/** The application, its keys and its pack were there long before: the replica has them too. */
+export async function copyApp(app: Pick<TestApp, "appId">): Promise<void> {
+  for (const [table, where] of Object.entries(TABLES)) {
+    const { results } = await env.DB.prepare(`SELECT * FROM ${table} WHERE ${where}`)
+      .bind(app.appId)
+      .all<Record<string, unknown>>();
+    for (const row of results) {
+      const columns = Object.keys(row).filter((column) => row[column] !== null);
+      await env.REPLICA.prepare(`INSERT INTO ${table} (${columns.join()}) VALUES (${columns.map(() => "?").join()})`)
+        .bind(...columns.map((column) => row[column]))
+        .run();
+    }
+  }
+  // And the latest of the accounts there are, so that the next one gets the same integer on both.
+  const latest = await env.DB.prepare("SELECT coalesce(max(id), 0) AS id FROM accounts").first<{ id: number }>();
+  await env.REPLICA.prepare(
+    `INSERT INTO accounts (id, environment_id, user_id) SELECT CAST(?1 AS INTEGER), 0, 'before ' || ?1
+     WHERE NOT EXISTS (SELECT 1 FROM accounts WHERE id = ?1)`,
+  )
+    .bind(latest?.id ?? 0)
+    .run();
 }

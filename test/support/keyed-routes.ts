@@ -1,0 +1,160 @@
+import { SignJWT } from "jose";
+import type { Answer, Client, Clock, TestApp } from "./world.ts";
+
+const SECRET = "a-secret-of-32-bytes-and-no-less!";
+
+/** The end-user setting of an application whose routes are called here. */
+export const END_USER_SETTING = { type: "hs256", secret: SECRET } as const;
+
+/** A token of an end-user that verifies for ten minutes from the clock's moment. */
+export const userToken = (sub: string, clock: Clock, secret: string = SECRET): Promise<string> =>
+  new SignJWT({ sub })
+    .setProtectedHeader({ alg: "HS256" })
+    .setExpirationTime(Math.floor(clock.ms / 1_000) + 600)
+    .sign(new TextEncoder().encode(secret));
+
+interface Request {
+  readonly method?: "GET";
+  readonly path: string;
+  readonly body?: object;
+  readonly headers?: Record<string, string>;
+}
+
+/** A way to call Purser with a key. */
+export interface KeyedRoute {
+  readonly name: string;
+  readonly kind: "sk_live" | "pk_live";
+  /** Where the key goes; the header unless said otherwise. */
+  readonly keyIn?: "body" | "path";
+  readonly writes: boolean;
+  /** What has to be there before each call, by the secret key. */
+  readonly before?: (tag: string) => Request;
+  /** `tag` tells calls apart, so that each of them has something to write. */
+  readonly request: (tag: string, token: string) => Request;
+}
+
+const USAGE = "/api/v1/usage";
+const use = { event: "chat.done", quantities: { count: 0, tokens: 0.001 } };
+const body = (path: string, fields: object): Request => ({ path, body: { userId: "u", ...fields } });
+const reserve = (tag: string) => body(`${USAGE}/reservations`, { ...use, reservationId: `res_${tag}` });
+const consent = (tag: string) => ({
+  path: "/api/v1/consent",
+  body: { distinctId: "u", purpose: tag, decision: "granted" },
+});
+const seen = (tag: string) => ({ uuid: uuidOf(tag), event: "seen", distinct_id: "u", properties: {} });
+const v1 = (tag: string) => ({ path: "/i/v1/analytics/events", body: { batch: [seen(tag)] } });
+
+/** The same UUID for the same tag. */
+function uuidOf(tag: string): string {
+  const hex = [...tag].reduce((sum, character) => (sum * 31 + character.charCodeAt(0)) % 2 ** 40, 7);
+  return `00000000-0000-4000-8000-${hex.toString(16).padStart(12, "0")}`;
+}
+
+/** Every kind of route that a key opens. The application has the pack "Pack"; the user "u" has credits. */
+export const keyedRoutes: readonly KeyedRoute[] = [
+  { name: "list", kind: "sk_live", writes: false, request: () => ({ path: "/api/v1/credits?userId=u" }) },
+  {
+    name: "list of an end-user",
+    kind: "pk_live",
+    writes: false,
+    request: (_, token) => ({ path: "/api/v1/credits?userId=u", headers: { "x-user-token": token } }),
+  },
+  { name: "history", kind: "sk_live", writes: false, request: () => ({ path: "/api/v1/credits/history?userId=u" }) },
+  { name: "totals", kind: "sk_live", writes: false, request: () => ({ path: `${USAGE}?userId=u` }) },
+  { name: "plan", kind: "sk_live", writes: false, request: () => body("/api/v1/credits/plan", use) },
+  { name: "grant", kind: "sk_live", writes: true, request: () => body("/api/v1/credits/grant", { packId: "Pack" }) },
+  {
+    name: "usage event",
+    kind: "sk_live",
+    writes: true,
+    request: (tag) => body(`${USAGE}/events`, { ...use, eventId: tag }),
+  },
+  {
+    name: "list of usage events",
+    kind: "sk_live",
+    writes: true,
+    request: (tag) => ({
+      path: `${USAGE}/events`,
+      body: ["a", "b", "c"].map((part) => ({ userId: "u", ...use, eventId: `${tag} ${part}` })),
+    }),
+  },
+  { name: "reserve", kind: "sk_live", writes: true, request: reserve },
+  {
+    name: "commit",
+    kind: "sk_live",
+    writes: true,
+    before: reserve,
+    request: (tag) => ({
+      path: `${USAGE}/reservations/res_${tag}/commit`,
+      body: { eventId: tag, quantities: use.quantities },
+    }),
+  },
+  {
+    name: "release",
+    kind: "sk_live",
+    writes: true,
+    before: reserve,
+    request: (tag) => ({ path: `${USAGE}/reservations/res_${tag}/release`, body: {} }),
+  },
+  { name: "consent", kind: "sk_live", writes: true, request: consent },
+  {
+    name: "consent of an end-user",
+    kind: "pk_live",
+    writes: true,
+    request: (tag, token) => ({ ...consent(tag), headers: { "x-user-token": token } }),
+  },
+  { name: "capture", kind: "sk_live", writes: true, request: v1 },
+  { name: "capture from a browser", kind: "pk_live", writes: true, request: v1 },
+  {
+    name: "capture, key in the body",
+    kind: "pk_live",
+    keyIn: "body",
+    writes: true,
+    request: (tag) => ({ path: "/batch/", body: { batch: [seen(tag)] } }),
+  },
+  {
+    name: "flags",
+    kind: "pk_live",
+    keyIn: "body",
+    writes: false,
+    request: () => ({ path: "/flags/", body: { distinct_id: "u" } }),
+  },
+  {
+    name: "remote configuration",
+    kind: "pk_live",
+    keyIn: "path",
+    writes: false,
+    request: () => ({ path: "/array/KEY/config" }),
+  },
+  {
+    name: "mint",
+    kind: "sk_live",
+    writes: true,
+    request: () => ({ path: "/api/v1/export-person", body: { distinctId: "u" } }),
+  },
+];
+
+/** Calls such a route with a key. */
+export async function callKeyed(
+  call: Client,
+  clock: Clock,
+  route: KeyedRoute,
+  key: string,
+  tag: string,
+): Promise<Answer> {
+  const { path, body, headers = {} } = route.request(tag, await userToken("u", clock));
+  const sent = route.keyIn === "body" ? { ...body, api_key: key } : body;
+  return call(body === undefined ? "GET" : "POST", path.replace("KEY", key), {
+    headers,
+    ...(route.keyIn === undefined ? { key } : {}),
+    ...(sent === undefined ? {} : { body: sent }),
+  });
+}
+
+/** Does what has to be there before such a call. */
+export async function prepareKeyed(call: Client, route: KeyedRoute, app: TestApp, tag: string): Promise<void> {
+  const made = route.before?.(tag);
+  if (made === undefined) return;
+  const { status } = await call("POST", made.path, { key: app.keys.sk_live, body: made.body });
+  if (status !== 200) throw new Error(`${route.name}: what has to be there was answered ${status}`);
+}
