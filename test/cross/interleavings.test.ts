@@ -1,5 +1,6 @@
 import { env } from "cloudflare:workers";
 import { afterAll, describe, expect, it } from "vitest";
+import { idIn } from "../../src/db/databases.ts";
 import { NEVER_MS } from "../../src/db/schema.ts";
 import { randomId } from "../../src/lib/ids.ts";
 import { scheduled } from "../../src/scheduled.ts";
@@ -7,7 +8,7 @@ import { compareState, exchange, type Pair } from "../support/history.ts";
 import { expectLedgerInvariants } from "../support/invariants.ts";
 import { createModel, type Pack } from "../support/model.ts";
 import type { Request } from "../support/requests.ts";
-import { bound, Clock, makeApp, makeClient, makePack } from "../support/world.ts";
+import { bound, Clock, home, makeApp, makeClient, makePack } from "../support/world.ts";
 
 afterAll(expectLedgerInvariants);
 
@@ -105,7 +106,7 @@ async function issueAll(pair: Pair, clock: Clock, users: readonly User[]): Promi
       const isToExpire = targets["balance expires"] === index;
       const expiresAt = isToExpire ? clock.ms + (order.indexOf("balance expires") + 1) * STEP_MS : Infinity;
       const pack = pair.packs[index] as Pack;
-      const id = randomId("crb_");
+      const id = idIn(home(), randomId("crb_"));
       pair.model.grant(pack, { userId, ref: null, expiresAt }, [id]);
       const { packId, packName, items } = pack;
       const { amountSteps, unit, matches, priority } = item;

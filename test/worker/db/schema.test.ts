@@ -521,6 +521,7 @@ it("lists every trigger that must exist", async () => {
     "export_audit_no_update",
     "export_audit_seq_gapless",
     "guards_account",
+    "guards_key",
     "id_properties_version",
     "reservations_settled_once",
   ]);

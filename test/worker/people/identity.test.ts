@@ -395,7 +395,7 @@ describe("requests at once", () => {
     await send(call, page, [alias(device(1), device(2)), alias(device(2), device(3))]);
     let isDone = false;
     const hooked = hookedD1(env.DB, async (trip) => {
-      if (trip !== 3 || isDone) return;
+      if (trip !== 2 || isDone) return;
       isDone = true;
       await send(call, server, [link]);
     });
