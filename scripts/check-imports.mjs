@@ -64,7 +64,7 @@ for (const path of globSync("src/**/*.{ts,tsx}").sort()) {
     if (!from.startsWith(".")) continue;
     const target = relative("src", join(dirname(path), from));
     const other = roomOf(target);
-    if (/\/answers\.ts$/.test(target) && !type && !MAY_RUN_ANSWERS.test(file)) flaw(`${from} is for types alone here`);
+    if (IS_RESPONSES.test(target) && !type && !MAY_RUN_RESPONSES.test(file)) flaw(`${from} is for types alone here`);
     if (other === room) continue;
     if (room !== "lib" && COMMON.includes(other)) continue;
     if (!allowed?.includes(other)) flaw(`${room} may not import ${from}`);

@@ -4,12 +4,12 @@ import { adminRoutes } from "./admin/routes.ts";
 import { captureRoutes } from "./capture/routes.ts";
 import { creditRoutes } from "./credits/routes.ts";
 import { exportRoutes } from "./exports/routes.ts";
-import { browsers } from "./http/cors.ts";
-import { drainRefused } from "./http/drain.ts";
+import { allowBrowsers } from "./http/cors.ts";
+import { drainBody } from "./http/drain-body.ts";
 import { answerError } from "./http/errors.ts";
 import type { AppEnv } from "./http/factory.ts";
 import { healthRoutes } from "./http/health.ts";
-import { refuseUnrouted } from "./http/not-found.ts";
+import { answerUnknownPath } from "./http/not-found.ts";
 import { randomId } from "./lib/ids.ts";
 import { consentRoutes } from "./people/routes.ts";
 import { docsRoutes, openApiRoutes } from "./reference/routes.ts";
@@ -44,5 +44,5 @@ export function createApp(world: World = realWorld) {
     .route("/api/v1/usage", usageRoutes)
     .route("/api/v1", openApiRoutes)
     .route("/docs", docsRoutes);
-  return app.notFound(refuseUnrouted(app));
+  return app.notFound(answerUnknownPath(app));
 }

@@ -4,11 +4,11 @@ import { dashboardRoutes } from "./dashboard/routes.tsx";
 import { scheduled } from "./scheduled.ts";
 
 const app = createApp();
-let whole: typeof app | undefined;
+let appWithDashboard: typeof app | undefined;
 
-function withDashboard() {
-  whole ??= createApp().route("/admin", dashboardRoutes());
-  return whole;
+function getAppWithDashboard() {
+  appWithDashboard ??= createApp().route("/admin", dashboardRoutes());
+  return appWithDashboard;
 }
 
 export default {

@@ -16,7 +16,7 @@ const EXPORT_SECRET_CHARACTERS_MIN = 16;
 const TEST_BALANCE_QUOTA_DEFAULT = 1_000;
 
 // wrangler types says `string` of every secret; one that was never set is undefined all the same.
-const given = (value: string | undefined, charactersMin: number): string | null =>
+const secretOf = (value: string | undefined, charactersMin: number): string | null =>
   value !== undefined && [...value].length >= charactersMin ? value : null;
 
 /** `myteam.cloudflareaccess.com`, with or without `https://`. */
@@ -27,11 +27,11 @@ function readAccess(teamDomain = "", audience = ""): Settings["access"] {
 }
 
 export function readSettings(env: Partial<Env>): Settings {
-  const current = given(env.ANALYTICS_EXPORT_SECRET, EXPORT_SECRET_CHARACTERS_MIN);
-  const previous = given(env.ANALYTICS_EXPORT_SECRET_PREVIOUS, EXPORT_SECRET_CHARACTERS_MIN);
+  const current = secretOf(env.ANALYTICS_EXPORT_SECRET, EXPORT_SECRET_CHARACTERS_MIN);
+  const previous = secretOf(env.ANALYTICS_EXPORT_SECRET_PREVIOUS, EXPORT_SECRET_CHARACTERS_MIN);
   const quota = env.TEST_BALANCE_QUOTA;
   return {
-    adminToken: given(env.ADMIN_TOKEN, ADMIN_TOKEN_CHARACTERS_MIN),
+    adminToken: secretOf(env.ADMIN_TOKEN, ADMIN_TOKEN_CHARACTERS_MIN),
     exportSecrets: current === null ? null : { current, previous },
     testBalanceQuota: quota !== undefined && /^\d{1,9}$/.test(quota) ? Number(quota) : TEST_BALANCE_QUOTA_DEFAULT,
     newAppsDatabase: env.NEW_APPS_DATABASE || "DB",

@@ -9,7 +9,7 @@ import { revokeKey } from "../apps/revoke-key.ts";
 import { createAppInput, createKeyInput, listKeysInput, setEndUserAuthInput } from "../apps/schemas.ts";
 import { listAudit } from "../audit/list.ts";
 import { listAuditInput } from "../audit/schemas.ts";
-import { adjust, findTenant } from "../credits/adjust.ts";
+import { adjustBalance, findTenant } from "../credits/adjust.ts";
 import { adjustInput } from "../credits/schemas.ts";
 import { readBody, readNoFields } from "../http/body.ts";
 import { createRoutes } from "../http/factory.ts";
@@ -63,7 +63,7 @@ export const adminRoutes = createRoutes()
   .post("/balances/:balanceId/adjust", requireAdmin, readBody, validate("json", adjustInput), async (c) => {
     const balanceId = c.req.param("balanceId");
     const tenant = await findTenant(c.var.admin, balanceId);
-    const { output, replayed } = await adjust(tenant, { balanceId, ...c.req.valid("json") });
+    const { output, replayed } = await adjustBalance(tenant, { balanceId, ...c.req.valid("json") });
     if (replayed) c.header("idempotent-replayed", "true");
     return c.json(output);
   });

@@ -1,6 +1,6 @@
 import { all, fragment, statement } from "../db/sql.ts";
 import { invalidCursor } from "../errors.ts";
-import { openTextCursor, sealTextCursor } from "../lib/cursor.ts";
+import { decodeTextCursor, encodeTextCursor } from "../lib/cursor.ts";
 import type { Mode, RootCtx } from "../runtime.ts";
 import type { ListKeysOutput } from "./answers.ts";
 import { requireApp } from "./app.ts";
@@ -28,7 +28,7 @@ const START: Position = { afterMs: -1, afterId: "" };
 
 async function openPosition(cursor: string | undefined, scope: readonly string[]): Promise<Position> {
   if (cursor === undefined) return START;
-  const text = await openTextCursor(cursor, scope);
+  const text = await decodeTextCursor(cursor, scope);
   if (text === null) throw invalidCursor();
   // Sealed, so it is what `listKeys` wrote.
   const [afterMs, afterId] = JSON.parse(text) as [number, string];
@@ -54,6 +54,6 @@ export async function listKeys(
   const isMore = last !== undefined && rows.length > limit;
   return {
     keys: shown.map(presentKey),
-    nextCursor: isMore ? await sealTextCursor(JSON.stringify([last.createdAtMs, last.keyId]), scope) : null,
+    nextCursor: isMore ? await encodeTextCursor(JSON.stringify([last.createdAtMs, last.keyId]), scope) : null,
   };
 }

@@ -1,11 +1,11 @@
 import { adminAudit } from "../db/schema.ts";
 import { all, type RowOf, select, statement } from "../db/sql.ts";
 import { invalidCursor } from "../errors.ts";
-import { openCursor, sealCursor } from "../lib/cursor.ts";
+import { decodeCursor, encodeCursor } from "../lib/cursor.ts";
 import { iso } from "../lib/time.ts";
 import type { RootCtx } from "../runtime.ts";
-import type { ListAuditOutput } from "./answers.ts";
 import type { Action } from "./audit-statement.ts";
+import type { ListAuditOutput } from "./responses.ts";
 import type { ListAuditInput } from "./schemas.ts";
 
 const columns = {
@@ -24,7 +24,7 @@ const selectEntries = statement<{ appId: string; beforeSeq: number; limit: numbe
 /** What was done to an application that exists, newest first. Throws `invalid_request` for a cursor of another list. */
 export async function listAudit(root: RootCtx, appId: string, input: ListAuditInput): Promise<ListAuditOutput> {
   const scope = ["admin_audit", appId];
-  const beforeSeq = input.cursor === undefined ? Number.MAX_SAFE_INTEGER : await openCursor(input.cursor, scope);
+  const beforeSeq = input.cursor === undefined ? Number.MAX_SAFE_INTEGER : await decodeCursor(input.cursor, scope);
   if (beforeSeq === null) throw invalidCursor();
   const rows = await all(root.db, selectEntries({ appId, beforeSeq, limit: input.limit }));
   const last = rows.at(-1);
@@ -38,6 +38,6 @@ export async function listAudit(root: RootCtx, appId: string, input: ListAuditIn
       details: JSON.parse(row.details) as Record<string, unknown>,
     })),
     // seq is gapless from 1.
-    nextCursor: last === undefined || last.seq === 1 ? null : await sealCursor(last.seq, scope),
+    nextCursor: last === undefined || last.seq === 1 ? null : await encodeCursor(last.seq, scope),
   };
 }

@@ -1,6 +1,6 @@
 import { invalid } from "../errors.ts";
 import { uuidOf } from "../lib/uuid.ts";
-import type { CaptureOutput, CaptureV1Output } from "../people/answers.ts";
+import type { CaptureOutput, CaptureV1Output } from "../people/responses.ts";
 import type { Ctx } from "../runtime.ts";
 import { type Arrival, type ReadEvent, readEvent } from "./event.ts";
 import { storeEvents } from "./store-events.ts";

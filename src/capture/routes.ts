@@ -1,10 +1,10 @@
 import type { Context } from "hono";
 import { requireCaptureKey, serveCaptureKey, servePublishableKey } from "../access/require-key.ts";
 import { limitBody } from "../http/body.ts";
-import { browsers } from "../http/cors.ts";
+import { allowBrowsers } from "../http/cors.ts";
 import { type AppEnv, createRoutes } from "../http/factory.ts";
 import { capture, captureV1 } from "./capture.ts";
-import { noFlags, remoteConfig, remoteConfigScript } from "./nothing-enabled.ts";
+import { emptyFlags, remoteConfig, remoteConfigScript } from "./feature-flags.ts";
 import { unpack } from "./unpack.ts";
 import { keyOf, keyOfRequest, readCaptureRequest } from "./v0-request.ts";
 import { readV1Request } from "./v1-request.ts";
@@ -16,7 +16,7 @@ const CAPTURE_PATHS = withSlash("/batch", "/e", "/i/v0/e", "/capture", "/track")
 const V1_PATHS = withSlash("/i/v1/analytics/events");
 const FLAG_PATHS = withSlash("/flags", "/decide");
 
-async function unpackedBody(c: Context<AppEnv>): Promise<unknown> {
+async function unpackBody(c: Context<AppEnv>): Promise<unknown> {
   return unpack(c.var.bodyBytes, {
     contentType: c.req.header("content-type"),
     contentEncoding: c.req.header("content-encoding"),
@@ -26,26 +26,26 @@ async function unpackedBody(c: Context<AppEnv>): Promise<unknown> {
 /** What PostHog's clients send and ask for (P1): their `api_key`, found in the body, is a key of Purser's. */
 export const captureRoutes = createRoutes();
 for (const path of [...CAPTURE_PATHS, ...V1_PATHS, ...FLAG_PATHS, "/array/:token/config", "/array/:token/config.js"]) {
-  captureRoutes.use(path, browsers);
+  captureRoutes.use(path, allowBrowsers);
 }
 captureRoutes
   .on("POST", CAPTURE_PATHS, limitBody, async (c) => {
-    const body = await unpackedBody(c);
+    const body = await unpackBody(c);
     const answer = () => capture(c.var.ctx, readCaptureRequest(body, c.req.query("_")));
     return c.json(await serveCaptureKey(c, keyOfRequest(body), answer));
   })
   .on("POST", V1_PATHS, requireCaptureKey, limitBody, async (c) => {
-    const request = readV1Request(await unpackedBody(c), {
+    const request = readV1Request(await unpackBody(c), {
       sdkInfo: c.req.header("posthog-sdk-info"),
       requestTimestamp: c.req.header("posthog-request-timestamp"),
     });
     return c.json(await captureV1(c.var.ctx, request));
   })
   .on("POST", FLAG_PATHS, limitBody, async (c) => {
-    const key = keyOf(await unpackedBody(c));
+    const key = keyOf(await unpackBody(c));
     // A secret key is not repeated in an answer.
     const answer = async () =>
-      noFlags(c.var.ctx.caller.kind === "secret" ? "" : (key ?? ""), c.var.requestId, c.var.world.now());
+      emptyFlags(c.var.ctx.caller.kind === "secret" ? "" : (key ?? ""), c.var.requestId, c.var.world.now());
     return c.json(await serveCaptureKey(c, key, answer));
   })
   .get("/array/:token/config", async (c) => {

@@ -1,15 +1,15 @@
 import { retryOnConflict } from "../db/retry-on-conflict.ts";
 import { batch, type Statement, statement } from "../db/sql.ts";
 import { jsonChunks } from "../lib/json.ts";
-import { asksWhoSomebodyIs, nothingKnown, planPeople } from "../people/plan-people.ts";
-import { knownPeople, type PeopleRow, peopleReads } from "../people/read-people.ts";
+import { needsStoredPeople, noStoredPeople, planPeople } from "../people/plan-people.ts";
+import { type PeopleRow, peopleReads, storedPeople } from "../people/read-people.ts";
 import { peopleConflicts, peopleWrites } from "../people/write-people.ts";
 import type { Ctx } from "../runtime.ts";
 import type { CapturedEvent } from "./event.ts";
 
 type UuidRow = { readonly uuid: string };
 
-const storedUuids = statement<{ environmentId: number; uuids: string }, UuidRow>`
+const selectUuids = statement<{ environmentId: number; uuids: string }, UuidRow>`
   SELECT e.uuid AS uuid FROM json_each(:uuids) AS i CROSS JOIN analytics_events AS e
   WHERE e.environment_id = :environmentId AND e.uuid = i.value`;
 
@@ -20,7 +20,7 @@ const insertEvents = statement<{ environmentId: number; events: string; nowMs: n
   )
   SELECT CAST(:environmentId AS INTEGER), distinct_id, coalesce((
       SELECT seq FROM analytics_events AS last
-      WHERE last.environment_id = :environmentId AND last.distinct_id = fresh.distinct_id
+      WHERE last.environment_id = :environmentId AND last.distinct_id = new_events.distinct_id
       ORDER BY seq DESC LIMIT 1
     ), 0) + row_number() OVER (PARTITION BY distinct_id ORDER BY position),
     value ->> 0, value ->> 1, value ->> 3, CAST(:nowMs AS INTEGER), CAST(:isVerified AS INTEGER), value ->> 4
@@ -29,7 +29,7 @@ const insertEvents = statement<{ environmentId: number; events: string; nowMs: n
     WHERE NOT EXISTS (
       SELECT 1 FROM analytics_events WHERE environment_id = :environmentId AND uuid = value ->> 0
     )
-  ) AS fresh
+  ) AS new_events
   ORDER BY position`;
 
 /**
@@ -44,32 +44,32 @@ export async function storeEvents(ctx: Ctx, events: readonly CapturedEvent[]): P
   const isVerified = ctx.caller.kind === "secret";
   let warnings: ReadonlyMap<string, string> = new Map();
   await retryOnConflict(peopleConflicts, ctx.newId(""), async () => {
-    const { fresh, known } = sent.some(asksWhoSomebodyIs)
-      ? await readKnown(ctx, sent)
-      : { fresh: sent, known: nothingKnown };
+    const { newEvents, stored } = sent.some(needsStoredPeople)
+      ? await readStored(ctx, sent)
+      : { newEvents: sent, stored: noStoredPeople };
     // After an attempt, what is stored is its own: it landed, and its answer was lost.
-    if (fresh.length === 0) return;
-    const change = planPeople(fresh, known, isVerified);
+    if (newEvents.length === 0) return;
+    const change = planPeople(newEvents, stored, isVerified);
     warnings = change.warnings;
     const nowMs = ctx.now();
-    await batch(ctx.db, [...eventWrites(ctx, fresh, nowMs, isVerified), ...peopleWrites(ctx, change, nowMs)]);
+    await batch(ctx.db, [...eventWrites(ctx, newEvents, nowMs, isVerified), ...peopleWrites(ctx, change, nowMs)]);
   });
   return warnings;
 }
 
 /** Which events are not stored yet, and all that is planned on: one moment, one trip. */
-async function readKnown(ctx: Ctx, sent: readonly CapturedEvent[]) {
+async function readStored(ctx: Ctx, sent: readonly CapturedEvent[]) {
   const environmentId = ctx.environment.id;
   const uuids = jsonChunks(sent.map(({ uuid }) => uuid));
-  const reads: Statement<UuidRow | PeopleRow>[] = uuids.map((chunk) => storedUuids({ environmentId, uuids: chunk }));
+  const reads: Statement<UuidRow | PeopleRow>[] = uuids.map((chunk) => selectUuids({ environmentId, uuids: chunk }));
   const results = await batch(ctx.db, [...reads, ...peopleReads(ctx, sent)]);
-  const stored = new Set<string>();
+  const storedUuids = new Set<string>();
   const rows: PeopleRow[] = [];
   for (const row of results.flat()) {
-    if ("uuid" in row) stored.add(row.uuid);
+    if ("uuid" in row) storedUuids.add(row.uuid);
     else rows.push(row);
   }
-  return { fresh: sent.filter(({ uuid }) => !stored.has(uuid)), known: knownPeople(rows) };
+  return { newEvents: sent.filter(({ uuid }) => !storedUuids.has(uuid)), stored: storedPeople(rows) };
 }
 
 function eventWrites(ctx: Ctx, events: readonly CapturedEvent[], nowMs: number, isVerified: boolean): Statement[] {

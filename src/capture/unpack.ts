@@ -23,9 +23,9 @@ export async function unpack(body: Uint8Array, packing: Packing): Promise<unknow
   if (!ENCODINGS.has(packing.contentEncoding?.trim().toLowerCase())) {
     throw invalid("content-encoding", "must be gzip or absent");
   }
-  let text = decodeText(await unzipped(body));
+  let text = decodeText(await unzip(body));
   if (FORM.test(packing.contentType ?? "") && !looksLikeJson(text)) text = formData(text);
-  if (!looksLikeJson(text)) text = decodeText(await unzipped(decodeBase64(text)));
+  if (!looksLikeJson(text)) text = decodeText(await unzip(decodeBase64(text)));
   try {
     return parseJson(text);
   } catch {
@@ -61,7 +61,7 @@ function decodeBase64(text: string): Uint8Array {
   return Uint8Array.from(atob(packed), (character) => character.charCodeAt(0));
 }
 
-async function unzipped(bytes: Uint8Array): Promise<Uint8Array> {
+async function unzip(bytes: Uint8Array): Promise<Uint8Array> {
   if (bytes[0] !== 0x1f || bytes[1] !== 0x8b) return bytes;
   const reader = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip")).getReader();
   const parts: Uint8Array[] = [];

@@ -3,12 +3,12 @@ import { databaseIndexOf } from "../db/databases.ts";
 import type { Steps } from "../db/schema.ts";
 import { all, type RowOf, select, statement } from "../db/sql.ts";
 import { invalid, PurserError } from "../errors.ts";
-import { aboutAccount, account, valuesOf, type Writing } from "../ledger/account.ts";
-import { adjustedColumns } from "../ledger/balance.ts";
-import { replay, writeAround } from "../ledger/decision.ts";
+import { aboutAccount, accountSql, type WriteContext, writingValues } from "../ledger/account.ts";
+import { adjustmentColumns } from "../ledger/balance.ts";
+import { type Outcome, replay, writeReturning } from "../ledger/decision.ts";
 import { insertEntries } from "../ledger/insert-entries.ts";
 import { compareStamp, stampRequest } from "../ledger/request-hash.ts";
-import { afterReturn } from "../ledger/spendable.ts";
+import { withReturns } from "../ledger/spendable-balances.ts";
 import { writeForUser } from "../ledger/write.ts";
 import { assert } from "../lib/assert.ts";
 import type { AdminCtx, Ctx, Environment } from "../runtime.ts";
@@ -22,12 +22,6 @@ export interface AdjustInput {
   readonly note: string;
   /** The idempotency key: the same again is the first answer. A new one each time unless given. */
   readonly adjustmentId?: string | undefined;
-}
-
-export interface Adjusted {
-  readonly output: AdjustOutput;
-  /** Whether it was made before, by an equal request under the same id. */
-  readonly replayed: boolean;
 }
 
 /** The tenant of a balance, whose id is unique among all applications. Throws `credit_balance_not_found`. */
@@ -51,7 +45,7 @@ const selectEnvironment = statement<{ balanceId: string }, Omit<Environment, "da
  * Throws `credit_balance_not_found`, `invalid_quantity` (below 0), `invalid_request` (an amount that the unit cannot hold, a
  * revoked balance, more than a balance may hold together with what is reserved of it), `idempotency_conflict`.
  */
-export async function adjust(ctx: Ctx, input: AdjustInput): Promise<Adjusted> {
+export async function adjustBalance(ctx: Ctx, input: AdjustInput): Promise<Outcome<AdjustOutput>> {
   const { adjustmentId = ctx.newId("adj_"), ...request } = input;
   const { balanceId, note } = request;
   const stamp = await stampRequest(ctx, ["adjust"], request);
@@ -59,7 +53,7 @@ export async function adjust(ctx: Ctx, input: AdjustInput): Promise<Adjusted> {
     user: { balanceId },
     nonce: stamp.nonce,
     read: () => [
-      selectAdjusted(ctx, { balanceId }, { balanceId }),
+      selectBalance(ctx, { balanceId }, { balanceId }),
       selectAdjustment({ environmentId: ctx.environment.id, adjustmentId }),
     ],
     decide: ([[balance], [earlier]], writing) => {
@@ -71,22 +65,27 @@ export async function adjust(ctx: Ctx, input: AdjustInput): Promise<Adjusted> {
             param: "adjustmentId",
           });
         }
-        return replay({ output: present(balance, earlier.remainingSteps), replayed: whose === "replay" });
+        return replay({ output: adjustOutput(balance, earlier.remainingSteps), replayed: whose === "replay" });
       }
-      const [returned = balance] = afterReturn([balance], writing.due);
+      const [returned = balance] = withReturns([balance], writing.due);
       const heldSteps = balance.heldSteps - (returned.remainingSteps - balance.remainingSteps);
       const deltaSteps = planAdjustment({ ...returned, heldSteps }, input.delta);
-      const recorded = recordAdjustment({ ...valuesOf(writing), adjustmentId, balanceId, requestHash: stamp.stored });
+      const adjustment = insertAdjustment({
+        ...writingValues(writing),
+        adjustmentId,
+        balanceId,
+        requestHash: stamp.stored,
+      });
       const entry = { balanceId, deltaSteps, reason: "admin_adjust", note } as const;
-      return writeAround(
+      return writeReturning(
         {
           before: [recorded, ...insertEntries(writing, [entry])],
           answering: selectAdjustment({ environmentId: writing.environmentId, adjustmentId }),
           act: { action: "credits.adjusted", target: balanceId, details: { delta: input.delta, unit: balance.unit } },
         },
-        ([made]) => {
-          assert(made !== undefined, "an adjustment that was written is there");
-          return { output: present(balance, made.remainingSteps), replayed: false };
+        ([written]) => {
+          assert(written !== undefined, "an adjustment that was written is there");
+          return { output: adjustOutput(balance, written.remainingSteps), replayed: false };
         },
       );
     },
@@ -96,12 +95,12 @@ export async function adjust(ctx: Ctx, input: AdjustInput): Promise<Adjusted> {
   return adjusted;
 }
 
-type AdjustedRow = RowOf<typeof adjustedColumns> & { readonly heldSteps: number };
+type BalanceToAdjust = RowOf<typeof adjustmentColumns> & { readonly heldSteps: number };
 
 /** The balance, and what open reservations hold of it. */
-const selectAdjusted = aboutAccount<{ balanceId: string }, AdjustedRow>(
+const selectBalance = aboutAccount<{ balanceId: string }, BalanceToAdjust>(
   (of) => statement`
-    SELECT ${select(adjustedColumns)}, coalesce((
+    SELECT ${select(adjustmentColumns)}, coalesce((
         SELECT sum(leg.value ->> 'amountSteps') FROM reservations AS r, json_each(r.legs) AS leg
         WHERE r.account_id = ${of} AND r.state = 'open' AND leg.value ->> 'balanceId' = :balanceId
       ), 0) AS heldSteps
@@ -117,17 +116,17 @@ const selectAdjustment = statement<
   WHERE a.environment_id = :environmentId AND a.id = :adjustmentId`;
 
 /** The adjustment's own row. Its ledger entry, the next of the account, must follow in the same batch. */
-const recordAdjustment = statement<Writing & { adjustmentId: string; balanceId: string; requestHash: string }>`
+const insertAdjustment = statement<WriteContext & { adjustmentId: string; balanceId: string; requestHash: string }>`
   INSERT INTO credit_adjustments (environment_id, id, account_id, balance_id, seq, request_hash)
-  SELECT CAST(:environmentId AS INTEGER), :adjustmentId, ${account}, :balanceId, 1 + (
-    SELECT seq FROM credit_ledger WHERE account_id = ${account} ORDER BY seq DESC LIMIT 1
+  SELECT CAST(:environmentId AS INTEGER), :adjustmentId, ${accountSql}, :balanceId, 1 + (
+    SELECT seq FROM credit_ledger WHERE account_id = ${accountSql} ORDER BY seq DESC LIMIT 1
   ), :requestHash`;
 
-function present({ id, unit }: AdjustedRow, remainingSteps: Steps): AdjustOutput {
+function adjustOutput({ id, unit }: BalanceToAdjust, remainingSteps: Steps): AdjustOutput {
   return { balanceId: id, remaining: fromSteps(unit, remainingSteps) };
 }
 
-function planAdjustment(balance: AdjustedRow, delta: number): Steps {
+function planAdjustment(balance: BalanceToAdjust, delta: number): Steps {
   if (balance.revokedAtMs !== null) throw invalid("balanceId", "The balance is revoked.");
   const deltaSteps = toSteps(balance.unit, delta);
   if (deltaSteps === null) {

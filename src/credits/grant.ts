@@ -4,26 +4,20 @@ import { idIn } from "../db/databases.ts";
 import { creditBalances, NEVER_MS } from "../db/schema.ts";
 import { type RowOf, select, statement } from "../db/sql.ts";
 import { PurserError } from "../errors.ts";
-import { aboutAccount, valuesOf, type Writing } from "../ledger/account.ts";
+import { aboutAccount, type WriteContext, writingValues } from "../ledger/account.ts";
 import { type PayingRow, presentExpiry } from "../ledger/balance.ts";
-import { type Decision, replay, write } from "../ledger/decision.ts";
+import { type Decision, type Outcome, replay, write } from "../ledger/decision.ts";
 import { insertBalances, type NewBalances } from "../ledger/insert-entries.ts";
-import type { Account } from "../ledger/send.ts";
-import { afterReturn } from "../ledger/spendable.ts";
+import type { AccountAtRead } from "../ledger/send.ts";
+import { withReturns } from "../ledger/spendable-balances.ts";
 import { writeForUser } from "../ledger/write.ts";
 import { assert } from "../lib/assert.ts";
-import { chooseFound, type PackItemRow, type PackRow, selectPack } from "../packs/find.ts";
+import { choosePack, type PackItemRow, type PackRow, selectPack } from "../packs/find.ts";
 import { nameKey } from "../packs/name.ts";
 import type { Ctx } from "../runtime.ts";
-import type { GrantOutput } from "./answers.ts";
 import { type BalanceIds, planGrant } from "./new-balances.ts";
+import type { GrantOutput } from "./responses.ts";
 import type { GrantInput } from "./schemas.ts";
-
-export interface Granted {
-  readonly output: GrantOutput;
-  /** Whether the balances were there already, for the same `externalRef`. */
-  readonly replayed: boolean;
-}
 
 /**
  * Issues a pack's balances to a user: one per item, or one of `quantity` for a legacy pack; all or none. With an
@@ -31,7 +25,7 @@ export interface Granted {
  *
  * Throws `credit_pack_not_found`, `invalid_quantity`, `invalid_request` (expiry in the past), `test_quota_exceeded`.
  */
-export async function grant(ctx: Ctx, input: GrantInput): Promise<Granted> {
+export async function grantPack(ctx: Ctx, input: GrantInput): Promise<Outcome<GrantOutput>> {
   const { userId, externalRef = null } = input;
   const ids: string[] = [];
   const idOf: BalanceIds = (index) => {
@@ -47,7 +41,7 @@ export async function grant(ctx: Ctx, input: GrantInput): Promise<Granted> {
         selectGranted(ctx, { userId }, { externalRef, ids: JSON.stringify(ids) }),
       ],
       decide: ([packs, items, earlier], account) =>
-        decide(ctx, { input, packs, items, earlier, isOwn: (row) => ids.includes(row.id), idOf }, account),
+        decideGrant(ctx, { input, packs, items, earlier, isOwn: (row) => ids.includes(row.id), idOf }, account),
       refusals: { environments_test_quota: () => quotaExceeded(ctx.settings.testBalanceQuota) },
     });
     assert(granted !== null, "a user named by id is never unknown");
@@ -96,33 +90,33 @@ interface Grant {
   readonly idOf: BalanceIds;
 }
 
-function decide(ctx: Ctx, grant: Grant, account: Account): Decision<Granted> {
+function decideGrant(ctx: Ctx, grant: Grant, account: AccountAtRead): Decision<Outcome<GrantOutput>> {
   const { input, earlier, isOwn, idOf } = grant;
   const own = earlier.filter(isOwn);
-  if (own.length > 0) return replay({ output: present(own), replayed: false });
-  const pack = chooseFound(input.packId, grant.packs, grant.items);
+  if (own.length > 0) return replay({ output: storedOutput(own), replayed: false });
+  const pack = choosePack(input.packId, grant.packs, grant.items);
   // A replay is looked for first: under this pack, or under the name that it was asked for by when it was issued (C10).
   const isSamePack = (row: GrantedRow) => row.packId === pack?.id;
   const isSameName = (row: GrantedRow) => nameKey(row.packName) === nameKey(input.packId);
   const replayed = earlier.some(isSamePack)
     ? earlier.filter(isSamePack)
     : firstPackOf(pack?.id === input.packId ? [] : earlier.filter(isSameName));
-  if (replayed.length > 0) return replay({ output: present(afterReturn(replayed, account.due)), replayed: true });
+  if (replayed.length > 0) return replay({ output: storedOutput(withReturns(replayed, account.due)), replayed: true });
 
-  const issued = planGrant(input, pack, account.nowMs, idOf);
-  const amount = issued.balances.length;
+  const newBalances = planGrant(input, pack, account.nowMs, idOf);
+  const amount = newBalances.balances.length;
   const quota =
     ctx.environment.mode === "test"
-      ? [countTestBalances({ ...valuesOf(account), amount, quota: ctx.settings.testBalanceQuota })]
+      ? [countTestBalances({ ...writingValues(account), amount, quota: ctx.settings.testBalanceQuota })]
       : [];
   // The balances first: a replay is then known as one before the quota refuses it.
   const balanceIds = issued.balances.map(({ id }) => id);
   const changes = { entries: [], issued: issuedRows(issued, account.nowMs) };
   return write(
-    [insertBalances(valuesOf(account), issued), ...quota],
+    [insertBalances(writingValues(account), newBalances), ...quota],
     () => {
-      countIssued(ctx, issued, account.nowMs);
-      return { output: presentIssued(issued), replayed: false };
+      countGranted(ctx, newBalances, account.nowMs);
+      return { output: newOutput(newBalances), replayed: false };
     },
     { act: { action: "credits.granted", target: issued.packId, details: { balanceIds } }, changes },
   );
@@ -134,7 +128,7 @@ function firstPackOf(rows: readonly GrantedRow[]): readonly GrantedRow[] {
   return rows.filter((row) => row.packId === first?.packId);
 }
 
-const countTestBalances = statement<Writing & { amount: number; quota: number }>`
+const countTestBalances = statement<WriteContext & { amount: number; quota: number }>`
   UPDATE environments SET test_balance_count = test_balance_count + :amount, test_balance_quota = :quota
   WHERE id = :environmentId`;
 
@@ -144,7 +138,7 @@ function quotaExceeded(quota: number): PurserError {
   });
 }
 
-function countIssued(ctx: Ctx, { balances, expiresAtMs }: NewBalances, nowMs: number): void {
+function countGranted(ctx: Ctx, { balances, expiresAtMs }: NewBalances, nowMs: number): void {
   for (const { unit, amountSteps } of balances) {
     countActivity(ctx.environment, "granted", nowMs, unit, amountSteps);
     if (expiresAtMs !== NEVER_MS) countActivity(ctx.environment, "expiring", expiresAtMs, unit, amountSteps);
@@ -152,7 +146,7 @@ function countIssued(ctx: Ctx, { balances, expiresAtMs }: NewBalances, nowMs: nu
 }
 
 /** The new balances as this isolate remembers them. */
-function issuedRows({ packId, expiresAtMs, balances }: NewBalances, grantedAtMs: number): PayingRow[] {
+function newRows({ packId, expiresAtMs, balances }: NewBalances, grantedAtMs: number): PayingRow[] {
   return balances.map(({ id, unit, matches, priority, amountSteps }) => ({
     ...{ id, packId, unit, matches, priority, grantedAtMs, expiresAtMs },
     remainingSteps: amountSteps,
@@ -160,15 +154,15 @@ function issuedRows({ packId, expiresAtMs, balances }: NewBalances, grantedAtMs:
   }));
 }
 
-function present(rows: readonly GrantedRow[]): GrantOutput {
-  return answerOf(rows.toSorted((a, b) => a.grantSeq - b.grantSeq));
+function storedOutput(rows: readonly GrantedRow[]): GrantOutput {
+  return grantOutput(rows.toSorted((a, b) => a.grantSeq - b.grantSeq));
 }
 
-function presentIssued({ balances, expiresAtMs }: NewBalances): GrantOutput {
-  return answerOf(balances.map((balance) => ({ ...balance, remainingSteps: balance.amountSteps, expiresAtMs })));
+function newOutput({ balances, expiresAtMs }: NewBalances): GrantOutput {
+  return grantOutput(balances.map((balance) => ({ ...balance, remainingSteps: balance.amountSteps, expiresAtMs })));
 }
 
-function answerOf(
+function grantOutput(
   rows: readonly Pick<GrantedRow, "id" | "packItemId" | "unit" | "remainingSteps" | "expiresAtMs">[],
 ): GrantOutput {
   const balances = rows.map((row) => ({

@@ -4,9 +4,9 @@ import { invalid } from "../errors.ts";
 import { aboutAccount } from "../ledger/account.ts";
 import { presentEntry } from "../ledger/entry.ts";
 import type { LedgerRow } from "../ledger/insert-entries.ts";
-import { openCursor, sealCursor } from "../lib/cursor.ts";
+import { decodeCursor, encodeCursor } from "../lib/cursor.ts";
 import type { Ctx } from "../runtime.ts";
-import type { HistoryOutput } from "./answers.ts";
+import type { HistoryOutput } from "./responses.ts";
 import { balanceNotFound } from "./revoke.ts";
 import type { HistoryInput } from "./schemas.ts";
 
@@ -14,7 +14,7 @@ import type { HistoryInput } from "./schemas.ts";
  * A page of the user's ledger, newest first, of one balance when `balanceId` is given. The cursor holds the seq of the
  * last entry shown, so pages stay put while rows are written. Throws `credit_balance_not_found` (C16, C17).
  */
-export async function history(ctx: Ctx, input: HistoryInput): Promise<HistoryOutput> {
+export async function listEntries(ctx: Ctx, input: HistoryInput): Promise<HistoryOutput> {
   const { rows: entries, nextCursor } = await ledgerPage(ctx, input);
   return { entries: entries.map(presentEntry), nextCursor };
 }
@@ -29,7 +29,7 @@ const scopeOf = (ctx: Ctx, input: HistoryInput) => [ctx.environment.id, input.us
 /** What `history` presents: the rows themselves, which also say what each motion left. */
 export async function ledgerPage(ctx: Ctx, input: HistoryInput): Promise<LedgerPage> {
   const scope = scopeOf(ctx, input);
-  const before = input.cursor === undefined ? null : await openCursor(input.cursor, scope);
+  const before = input.cursor === undefined ? null : await decodeCursor(input.cursor, scope);
   if (input.cursor !== undefined && before === null) {
     throw invalid("cursor", "is not a cursor that this list gave out");
   }
@@ -38,11 +38,11 @@ export async function ledgerPage(ctx: Ctx, input: HistoryInput): Promise<LedgerP
   // Every balance has the row of its grant, and a cursor is given out only where older rows follow.
   if (last === undefined && input.balanceId !== undefined) throw balanceNotFound();
   const isMore = last !== undefined && (input.balanceId === undefined ? last.seq > 1 : last.previousSeq !== null);
-  return { rows: entries, nextCursor: isMore ? await sealCursor(last.seq, scope) : null };
+  return { rows: entries, nextCursor: isMore ? await encodeCursor(last.seq, scope) : null };
 }
 
 /** As many motions are looked at for one page of those of one reason: no index tells which they are. */
-export const lookedAtMax = 1_000;
+export const searchedEntriesMax = 1_000;
 
 /**
  * As `ledgerPage`, of the motions of one reason: those among the next `lookedAtMax`, so that a page may hold fewer than
@@ -53,11 +53,11 @@ export async function ledgerPageOfReason(
   input: HistoryInput,
   reason: LedgerRow["reason"],
 ): Promise<LedgerPage> {
-  const lookedAt = await ledgerPage(ctx, { ...input, limit: lookedAtMax });
-  const found = lookedAt.rows.filter((row) => row.reason === reason);
+  const searched = await ledgerPage(ctx, { ...input, limit: searchedEntriesMax });
+  const found = searched.rows.filter((row) => row.reason === reason);
   const last = found[input.limit - 1];
-  if (last === undefined || found.length === input.limit) return { rows: found, nextCursor: lookedAt.nextCursor };
-  return { rows: found.slice(0, input.limit), nextCursor: await sealCursor(last.seq, scopeOf(ctx, input)) };
+  if (last === undefined || found.length === input.limit) return { rows: found, nextCursor: searched.nextCursor };
+  return { rows: found.slice(0, input.limit), nextCursor: await encodeCursor(last.seq, scopeOf(ctx, input)) };
 }
 
 const columns = {

@@ -1,9 +1,9 @@
 import { readRules, rulesPassFilter } from "../amounts/match.ts";
 import { all } from "../db/sql.ts";
 import { inSpendingOrder, presentBalance } from "../ledger/balance.ts";
-import { selectActive, selectEvery } from "../ledger/select-balances.ts";
+import { selectActive, selectAllBalances } from "../ledger/select-balances.ts";
 import type { Ctx } from "../runtime.ts";
-import type { ListOutput } from "./answers.ts";
+import type { ListOutput } from "./responses.ts";
 import type { ListInput } from "./schemas.ts";
 
 /**
@@ -14,7 +14,9 @@ export async function listBalances(ctx: Ctx, input: ListInput): Promise<ListOutp
   const { userId, event } = input;
   // One moment for the query and for the statuses: what is live in the one is active in the other.
   const nowMs = ctx.now();
-  const statement = input.includeExpired ? selectEvery(ctx, { userId }, {}) : selectActive(ctx, { userId }, { nowMs });
+  const statement = input.includeExpired
+    ? selectAllBalances(ctx, { userId }, {})
+    : selectActive(ctx, { userId }, { nowMs });
   const rows = await all(ctx.db, statement);
   const covering = rows.filter((row) => event === undefined || rulesPassFilter(readRules(row.matches), event));
   return { credits: inSpendingOrder(covering).map((row) => presentBalance(row, nowMs)) };

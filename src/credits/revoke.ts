@@ -1,31 +1,31 @@
 import { statement } from "../db/sql.ts";
 import { PurserError } from "../errors.ts";
-import { aboutAccount, account, nowMs, valuesOf, type Writing } from "../ledger/account.ts";
+import { aboutAccount, accountSql, nowMsSql, type WriteContext, writingValues } from "../ledger/account.ts";
 import { replay, write } from "../ledger/decision.ts";
 import { insertReversal } from "../ledger/insert-entries.ts";
 import { writeForUser } from "../ledger/write.ts";
 import { assert } from "../lib/assert.ts";
 import type { Ctx } from "../runtime.ts";
-import type { RevokeOutput } from "./answers.ts";
+import type { RevokeOutput } from "./responses.ts";
 import type { RevokeInput } from "./schemas.ts";
 
 /**
  * Zeroes one balance: what remains is reversed in the ledger as `admin_adjust` with the reason as its note, also when
  * nothing remains; what was spent stays spent. Again: 200, no second row (C15). Throws `credit_balance_not_found`.
  */
-export async function revoke(ctx: Ctx, { balanceId, reason }: RevokeInput): Promise<RevokeOutput> {
+export async function revokeBalance(ctx: Ctx, { balanceId, reason }: RevokeInput): Promise<RevokeOutput> {
   const answer = { balanceId, remaining: 0 } as const;
   const revoked = await writeForUser(ctx, {
     user: { balanceId },
     nonce: ctx.newId(""),
-    read: () => [selectRevoked(ctx, { balanceId }, { balanceId })],
+    read: () => [selectRevocation(ctx, { balanceId }, { balanceId })],
     decide: ([[balance]], writing) => {
       assert(balance !== undefined, "the account was found by this balance");
       if (balance.revokedAtMs !== null) return replay(answer);
       return write(
         [
-          insertReversal({ ...valuesOf(writing), balanceId, note: reason ?? null }),
-          markRevoked({ ...valuesOf(writing), balanceId }),
+          insertReversal({ ...writingValues(writing), balanceId, note: reason ?? null }),
+          markRevoked({ ...writingValues(writing), balanceId }),
         ],
         () => answer,
         { act: { action: "credits.revoked", target: balanceId } },
@@ -36,13 +36,13 @@ export async function revoke(ctx: Ctx, { balanceId, reason }: RevokeInput): Prom
   return revoked;
 }
 
-const selectRevoked = aboutAccount<{ balanceId: string }, { revokedAtMs: number | null }>(
+const selectRevocation = aboutAccount<{ balanceId: string }, { revokedAtMs: number | null }>(
   (of) => statement`
     SELECT revoked_at_ms AS revokedAtMs FROM credit_balances WHERE account_id = ${of} AND id = :balanceId`,
 );
 
-const markRevoked = statement<Writing & { balanceId: string }>`
-  UPDATE credit_balances SET revoked_at_ms = ${nowMs} WHERE account_id = ${account} AND id = :balanceId`;
+const markRevoked = statement<WriteContext & { balanceId: string }>`
+  UPDATE credit_balances SET revoked_at_ms = ${nowMsSql} WHERE account_id = ${accountSql} AND id = :balanceId`;
 
 export function balanceNotFound(): PurserError {
   return new PurserError("credit_balance_not_found", "There is no such credit balance.", { param: "balanceId" });

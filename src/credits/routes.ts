@@ -3,20 +3,20 @@ import { requireKeyOrEndUser, requireSecretKey } from "../access/require-key.ts"
 import { readBody } from "../http/body.ts";
 import { createRoutes } from "../http/factory.ts";
 import { validate } from "../http/validate.ts";
-import { grant } from "./grant.ts";
-import { history } from "./history.ts";
+import { grantPack } from "./grant.ts";
+import { listEntries } from "./history.ts";
 import { listBalances } from "./list.ts";
-import { revoke } from "./revoke.ts";
+import { revokeBalance } from "./revoke.ts";
 import { grantInput, historyInput, listInput, revokeInput } from "./schemas.ts";
 
 export const creditRoutes = createRoutes()
   .post("/grant", requireSecretKey("forbidden"), readBody, validate("json", grantInput), async (c) => {
-    const { output, replayed } = await grant(c.var.ctx, c.req.valid("json"));
+    const { output, replayed } = await grantPack(c.var.ctx, c.req.valid("json"));
     if (replayed) c.header("idempotent-replayed", "true");
     return c.json(output);
   })
   .post("/revoke", requireSecretKey("forbidden"), readBody, validate("json", revokeInput), async (c) =>
-    c.json(await revoke(c.var.ctx, c.req.valid("json"))),
+    c.json(await revokeBalance(c.var.ctx, c.req.valid("json"))),
   )
   .get("/", requireKeyOrEndUser, validate("query", listInput), async (c) => {
     const input = c.req.valid("query");
@@ -24,5 +24,5 @@ export const creditRoutes = createRoutes()
     return c.json(await listBalances(c.var.ctx, input));
   })
   .get("/history", requireSecretKey("requires_secret_key"), validate("query", historyInput), async (c) =>
-    c.json(await history(c.var.ctx, c.req.valid("query"))),
+    c.json(await listEntries(c.var.ctx, c.req.valid("query"))),
   );

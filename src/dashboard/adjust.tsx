@@ -1,16 +1,16 @@
 import type { Context } from "hono";
-import { adjust } from "../credits/adjust.ts";
+import { adjustBalance } from "../credits/adjust.ts";
 import { adjustInput } from "../credits/schemas.ts";
 import type { PurserError } from "../errors.ts";
 import { Field, Hidden, LongText } from "./components.tsx";
+import { Confirm, findBalance, formFields, redirectAfter, requireReason } from "./confirm.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
-import { attempt, type Form, numeric, parse } from "./form.ts";
+import { catchRefusal, type Form, numberField, parseForm } from "./form.ts";
 import { amount, signed } from "./format.ts";
 import { FormToken, page, pathIn } from "./layout.tsx";
-import { Confirm, finish, heldBalance, reasonOf, withoutToken } from "./motion.tsx";
 
 async function adjustForm(c: Context<DashboardEnv>, form: Form, refusal?: PurserError) {
-  const balance = await heldBalance(c, form);
+  const balance = await findBalance(c, form);
   return page(
     c,
     { title: "Adjust a balance", section: "users", refusal },
@@ -41,14 +41,14 @@ async function adjustForm(c: Context<DashboardEnv>, form: Form, refusal?: Purser
 }
 
 const readAdjustment = (form: Form) =>
-  parse(adjustInput, { delta: numeric(form, "delta") ?? Number.NaN, note: reasonOf(form, "note") });
+  parseForm(adjustInput, { delta: numberField(form, "delta") ?? Number.NaN, note: requireReason(form, "note") });
 
 async function confirmAdjust(c: Context<DashboardEnv>) {
   const { form, root } = c.var;
-  const read = await attempt(async () => readAdjustment(form));
+  const read = await catchRefusal(async () => readAdjustment(form));
   if (read.result === undefined) return adjustForm(c, form, read.refusal);
-  const balance = await heldBalance(c, form);
-  const fields = { ...withoutToken(form), adjustmentId: root.newId("adj_") };
+  const balance = await findBalance(c, form);
+  const fields = { ...formFields(form), adjustmentId: root.newId("adj_") };
   return page(
     c,
     { title: "Adjust it so?", section: "users" },
@@ -76,10 +76,10 @@ export const adjustRoutes = () =>
     .post("/users/adjust", (c) => {
       const { form, root } = c.var;
       const { balanceId = "", adjustmentId = root.newId("adj_") } = form;
-      return finish(
+      return redirectAfter(
         c,
         "adjusted",
-        async () => adjust(c.var.ctx, { balanceId, adjustmentId, ...readAdjustment(form) }),
+        async () => adjustBalance(c.var.ctx, { balanceId, adjustmentId, ...readAdjustment(form) }),
         (refusal) => adjustForm(c, form, refusal),
       );
     });

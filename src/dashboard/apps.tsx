@@ -5,7 +5,7 @@ import { createAppInput } from "../apps/schemas.ts";
 import type { PurserError } from "../errors.ts";
 import { Field, Table } from "./components.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
-import { attempt, parse } from "./form.ts";
+import { catchRefusal, parseForm } from "./form.ts";
 import { time } from "./format.ts";
 import { FormToken, page } from "./layout.tsx";
 
@@ -52,7 +52,9 @@ export const appsRoutes = () =>
     .get("/apps", (c) => appsPage(c, ""))
     .post("/apps", async (c) => {
       const { form, admin } = c.var;
-      const made = await attempt(async () => createApp(admin, parse(createAppInput, { name: form.name ?? "" })));
-      if (made.refusal !== undefined) return appsPage(c, form.name ?? "", made.refusal);
-      return c.redirect(`/admin/apps/${made.result.appId}/test/keys?told=app`, 303);
+      const created = await catchRefusal(async () =>
+        createApp(admin, parseForm(createAppInput, { name: form.name ?? "" })),
+      );
+      if (created.refusal !== undefined) return appsPage(c, form.name ?? "", created.refusal);
+      return c.redirect(`/admin/apps/${created.result.appId}/test/keys?notice=app`, 303);
     });

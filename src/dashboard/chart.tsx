@@ -76,7 +76,7 @@ export interface Step {
 }
 
 /** An amount over time as steps, oldest first. */
-export const Steps = (props: { label: string; steps: readonly Step[] }) => {
+export const StepChart = (props: { label: string; steps: readonly Step[] }) => {
   const { steps } = props;
   const [first, last] = [steps[0], steps.at(-1)];
   if (first === undefined || last === undefined || steps.length < 2) return null;

@@ -1,15 +1,15 @@
 import type { Context } from "hono";
-import { grant } from "../credits/grant.ts";
+import { grantPack } from "../credits/grant.ts";
 import { grantInput } from "../credits/schemas.ts";
 import type { PurserError } from "../errors.ts";
-import type { PackOutput } from "../packs/answers.ts";
 import { listPacks } from "../packs/list.ts";
+import type { PackOutput } from "../packs/responses.ts";
 import { Choice, Field, LongText } from "./components.tsx";
+import { Confirm, formFields, redirectAfter, requireReason, SHOWN_MAX } from "./confirm.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
-import { attempt, type Form, filled, moment, numeric, parse } from "./form.ts";
+import { catchRefusal, type Form, numberField, parseForm, textField, timeField } from "./form.ts";
 import { amount, time } from "./format.ts";
 import { FormToken, page, pathIn } from "./layout.tsx";
-import { Confirm, finish, reasonOf, SHOWN_MAX, withoutToken } from "./motion.tsx";
 
 async function grantForm(c: Context<DashboardEnv>, form: Form, refusal?: PurserError) {
   const { packs } = await listPacks(c.var.root, c.var.ctx.environment.appId, SHOWN_MAX);
@@ -64,7 +64,7 @@ async function grantForm(c: Context<DashboardEnv>, form: Form, refusal?: PurserE
 
 const EXPIRIES: Readonly<Record<string, (form: Form) => string | null | undefined>> = {
   never: () => null,
-  at: (form) => moment(form, "expiresAt") ?? "",
+  at: (form) => timeField(form, "expiresAt") ?? "",
 };
 
 const EXPIRY_WORDS: Readonly<Record<string, (form: Form) => string>> = {
@@ -73,30 +73,30 @@ const EXPIRY_WORDS: Readonly<Record<string, (form: Form) => string>> = {
 };
 
 function readGrant(form: Form) {
-  return parse(grantInput, {
+  return parseForm(grantInput, {
     userId: form.userId,
     packId: form.packId,
-    quantity: numeric(form, "quantity"),
+    quantity: numberField(form, "quantity"),
     expiresAt: EXPIRIES[form.expiry ?? ""]?.(form),
     source: form.source,
-    notes: reasonOf(form, "notes"),
+    notes: requireReason(form, "notes"),
     // Made with the page that confirms, so that sending it twice grants once.
-    externalRef: filled(form, "externalRef"),
+    externalRef: textField(form, "externalRef"),
   });
 }
 
-const issued = (pack: PackOutput | undefined, form: Form): string =>
+const creditsOf = (pack: PackOutput | undefined, form: Form): string =>
   pack === undefined || pack.items.length === 0
     ? `${form.quantity || "no"} ${pack?.unit ?? ""}`
     : pack.items.map((item) => `${amount(item.amount)} ${item.unit}`).join(", ");
 
 async function confirmGrant(c: Context<DashboardEnv>) {
   const { form, root } = c.var;
-  const read = await attempt(async () => readGrant(form));
+  const read = await catchRefusal(async () => readGrant(form));
   if (read.refusal !== undefined) return grantForm(c, form, read.refusal);
   const { packs } = await listPacks(root, c.var.ctx.environment.appId, SHOWN_MAX);
   const pack = packs.find((each) => each.packId === form.packId);
-  const fields = { ...withoutToken(form), externalRef: root.newId("dashboard:") };
+  const fields = { ...formFields(form), externalRef: root.newId("dashboard:") };
   return page(
     c,
     { title: "Grant this?", section: "users" },
@@ -107,7 +107,7 @@ async function confirmGrant(c: Context<DashboardEnv>) {
         <dt>Pack</dt>
         <dd>{pack?.packName ?? form.packId}</dd>
         <dt>Issues</dt>
-        <dd>{issued(pack, form)}</dd>
+        <dd>{creditsOf(pack, form)}</dd>
         <dt>Expires</dt>
         <dd>{EXPIRY_WORDS[form.expiry ?? ""]?.(form) ?? "as the pack says"}</dd>
         <dt>Why</dt>
@@ -122,10 +122,10 @@ export const grantRoutes = () =>
     .get("/users/grant", (c) => grantForm(c, c.req.query()))
     .post("/users/grant/confirm", confirmGrant)
     .post("/users/grant", (c) =>
-      finish(
+      redirectAfter(
         c,
         "granted",
-        async () => grant(c.var.ctx, readGrant(c.var.form)),
+        async () => grantPack(c.var.ctx, readGrant(c.var.form)),
         (refusal) => grantForm(c, c.var.form, refusal),
       ),
     );

@@ -2,7 +2,7 @@ import type { Context } from "hono";
 import type { KeyOutput } from "../apps/answers.ts";
 import { Choice, Field, Hidden, Table, Tag } from "./components.tsx";
 import type { DashboardEnv } from "./env.ts";
-import { filled } from "./form.ts";
+import { textField } from "./form.ts";
 import { query, time } from "./format.ts";
 import { FormToken, pathIn } from "./layout.tsx";
 
@@ -39,7 +39,7 @@ export const Keys = ({ c, keys, next }: KeysProps) => (
       ])}
     />
     <p>
-      {filled(c.req.query(), "cursor") !== undefined && <a href={pathIn(c, "keys")}>First keys</a>}{" "}
+      {textField(c.req.query(), "cursor") !== undefined && <a href={pathIn(c, "keys")}>First keys</a>}{" "}
       {next !== null && <a href={`${pathIn(c, "keys")}${query({ cursor: next })}`}>More keys</a>}
     </p>
     <form method="post" action={pathIn(c, "keys")} class="row">

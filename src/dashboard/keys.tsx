@@ -9,38 +9,38 @@ import { type TokenTest, testUserToken } from "../apps/test-user-token.ts";
 import type { PurserError } from "../errors.ts";
 import { CopyBox, Hidden } from "./components.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
-import { attempt, filled, parse } from "./form.ts";
+import { catchRefusal, parseForm, textField } from "./form.ts";
 import { Keys } from "./keys-table.tsx";
 import { FormToken, page, pathIn } from "./layout.tsx";
 import { settingOf, TokenSetting, TokenTester } from "./token-setting.tsx";
 
 const SHOWN_MAX = 100;
-const TOLD: Readonly<Record<string, string>> = {
+const NOTICES: Readonly<Record<string, string>> = {
   app: "The application is made. It needs keys to be of use.",
   revoked: "The key is revoked. It works nowhere after 30 seconds at the latest.",
   setting: "The setting is saved, and in force everywhere within 30 seconds.",
 };
 
 interface Outcome {
-  readonly made?: CreateKeyOutput | undefined;
+  readonly created?: CreateKeyOutput | undefined;
   readonly test?: TokenTest | undefined;
   readonly refusal?: PurserError | undefined;
 }
 
 async function keysPage(c: Context<DashboardEnv>, outcome: Outcome = {}) {
   const { appId, mode } = c.var.ctx.environment;
-  const wanted = { limit: SHOWN_MAX, cursor: filled(c.req.query(), "cursor") };
+  const wanted = { limit: SHOWN_MAX, cursor: textField(c.req.query(), "cursor") };
   const listed = await listKeys(c.var.root, appId, wanted, mode);
-  const told = TOLD[c.req.query("told") ?? ""];
+  const notice = NOTICES[c.req.query("notice") ?? ""];
   return page(
     c,
-    { title: "Application and keys", section: "keys", refusal: outcome.refusal, told },
+    { title: "Application and keys", section: "keys", refusal: outcome.refusal, notice },
     <>
-      {outcome.made !== undefined && (
+      {outcome.created !== undefined && (
         <section class="card">
           <h2>The new key</h2>
           <p>It is shown this once. Only its hash is kept.</p>
-          <CopyBox label={`${outcome.made.kind} key, ${outcome.made.mode} mode`} value={outcome.made.key} />
+          <CopyBox label={`${outcome.created.kind} key, ${outcome.created.mode} mode`} value={outcome.created.key} />
         </section>
       )}
       <section class="card">
@@ -66,10 +66,10 @@ export const keysRoutes = () =>
     .post("/keys", async (c) => {
       const { form, admin } = c.var;
       const { appId, mode } = c.var.ctx.environment;
-      const made = await attempt(async () =>
-        createKey(admin, appId, parse(createKeyInput, { kind: form.kind, mode, name: filled(form, "name") })),
+      const created = await catchRefusal(async () =>
+        createKey(admin, appId, parseForm(createKeyInput, { kind: form.kind, mode, name: textField(form, "name") })),
       );
-      return keysPage(c, { made: made.result, refusal: made.refusal });
+      return keysPage(c, { created: created.result, refusal: created.refusal });
     })
     .post("/keys/confirm", async (c) =>
       page(
@@ -94,18 +94,18 @@ export const keysRoutes = () =>
     )
     .post("/keys/revoke", async (c) => {
       const { appId } = c.var.ctx.environment;
-      const done = await attempt(() => revokeKey(c.var.admin, appId, c.var.form.keyId ?? ""));
+      const done = await catchRefusal(() => revokeKey(c.var.admin, appId, c.var.form.keyId ?? ""));
       return done.refusal === undefined
-        ? c.redirect(pathIn(c, "keys?told=revoked"), 303)
+        ? c.redirect(pathIn(c, "keys?notice=revoked"), 303)
         : keysPage(c, { refusal: done.refusal });
     })
     .post("/end-user-auth", async (c) => {
       const { appId, mode } = c.var.ctx.environment;
-      const done = await attempt(async () =>
-        setEndUserAuth(c.var.admin, appId, parse(setEndUserAuthInput, { mode, setting: settingOf(c.var.form) })),
+      const done = await catchRefusal(async () =>
+        setEndUserAuth(c.var.admin, appId, parseForm(setEndUserAuthInput, { mode, setting: settingOf(c.var.form) })),
       );
       return done.refusal === undefined
-        ? c.redirect(pathIn(c, "keys?told=setting"), 303)
+        ? c.redirect(pathIn(c, "keys?notice=setting"), 303)
         : keysPage(c, { refusal: done.refusal });
     })
     .post("/test-token", async (c) => {

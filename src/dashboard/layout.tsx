@@ -22,7 +22,7 @@ interface PageOptions {
   /** What went wrong with the form that led here. */
   readonly refusal?: PurserError | undefined;
   /** What the form that led here did. */
-  readonly told?: string | undefined;
+  readonly notice?: string | undefined;
 }
 
 /** The path of a page of the application and mode at hand. */
@@ -54,7 +54,7 @@ export function page(c: Context<DashboardEnv>, options: PageOptions, body: Child
         <Header c={c} section={options.section} />
         <main id="main" tabindex={-1}>
           <h1>{options.title}</h1>
-          <Word refusal={options.refusal} told={options.told} />
+          <Notice refusal={options.refusal} notice={options.notice} />
           {body}
         </main>
       </body>
@@ -63,16 +63,16 @@ export function page(c: Context<DashboardEnv>, options: PageOptions, body: Child
   return c.html(`<!DOCTYPE html>${document}`, status);
 }
 
-const Word = (props: { refusal?: PurserError | undefined; told?: string | undefined }) => (
+const Notice = (props: { refusal?: PurserError | undefined; notice?: string | undefined }) => (
   <>
     {props.refusal !== undefined && (
-      <p class="word bad" role="alert">
+      <p class="notice bad" role="alert">
         {props.refusal.param !== undefined && <code>{props.refusal.param}</code>} {props.refusal.message}
       </p>
     )}
-    {props.told !== undefined && (
-      <p class="word good" role="status">
-        {props.told}
+    {props.notice !== undefined && (
+      <p class="notice good" role="status">
+        {props.notice}
       </p>
     )}
   </>
@@ -89,7 +89,7 @@ const Header = ({ c, section }: { c: Context<DashboardEnv>; section?: Section | 
   return (
     <header class="bar">
       <Brand />
-      {ctx !== undefined && <Place c={c} section={section ?? "overview"} />}
+      {ctx !== undefined && <Breadcrumb c={c} section={section ?? "overview"} />}
       <form method="post" action="/admin/sign-out" class="out">
         <FormToken c={c} />
         <button type="submit" class="quiet">
@@ -107,7 +107,7 @@ const Brand = () => (
 );
 
 /** Which application and mode one is in, the way to the other mode, and the sections. */
-const Place = ({ c, section }: { c: Context<DashboardEnv>; section: Section }) => {
+const Breadcrumb = ({ c, section }: { c: Context<DashboardEnv>; section: Section }) => {
   const { appId, mode } = c.var.ctx.environment;
   return (
     <>

@@ -1,5 +1,5 @@
-import type { PackOutput } from "../packs/answers.ts";
-import { type Form, filled, numeric } from "./form.ts";
+import type { PackOutput } from "../packs/responses.ts";
+import { type Form, numberField, textField } from "./form.ts";
 
 /** A pack as its form holds it: texts, as somebody typed them, valid or not. */
 export interface PackDraft {
@@ -99,25 +99,25 @@ export function readDraft(form: Form): PackDraft {
 }
 
 const matchesOf = (rules: readonly RuleDraft[]) =>
-  rules.map((rule) => ({ event: filled({ ...rule }, "event"), model: filled({ ...rule }, "model") }));
+  rules.map((rule) => ({ event: textField({ ...rule }, "event"), model: textField({ ...rule }, "model") }));
 
 /** The body that the API would be sent for the draft, to be judged by its schema. */
 export function bodyOf(draft: PackDraft): unknown {
   const common = {
     packName: draft.packName,
-    defaultExpiryDays: numeric({ days: draft.defaultExpiryDays }, "days") ?? null,
+    defaultExpiryDays: numberField({ days: draft.defaultExpiryDays }, "days") ?? null,
   };
   if (draft.kind === "legacy") {
-    const priority = numeric({ ...draft, items: "", rules: "" }, "priority");
+    const priority = numberField({ ...draft, items: "", rules: "" }, "priority");
     return { ...common, items: [], unit: draft.unit, matches: matchesOf(draft.rules), priority: priority ?? 100 };
   }
   return {
     ...common,
     items: draft.items.map((item) => ({
       ...(item.packItemId === "" ? {} : { packItemId: item.packItemId }),
-      amount: numeric({ amount: item.amount }, "amount") ?? Number.NaN,
+      amount: numberField({ amount: item.amount }, "amount") ?? Number.NaN,
       unit: item.unit,
-      priority: numeric({ priority: item.priority }, "priority") ?? 100,
+      priority: numberField({ priority: item.priority }, "priority") ?? 100,
       matches: matchesOf(item.rules),
     })),
   };

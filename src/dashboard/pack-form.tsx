@@ -2,13 +2,13 @@ import type { Context } from "hono";
 import type { Child } from "hono/jsx";
 import { UNITS } from "../amounts/amount.ts";
 import type { PurserError } from "../errors.ts";
-import type { Verdict } from "../packs/try-rules.ts";
+import type { Verdict } from "../packs/test-rules.ts";
 import { Choice, Field } from "./components.tsx";
 import type { DashboardEnv } from "./env.ts";
 import { FormToken, pathIn } from "./layout.tsx";
 import { blankItem, type ItemDraft, type PackDraft, type RuleDraft } from "./pack-draft.ts";
 
-export interface Trial {
+export interface RuleTest {
   readonly event: string;
   readonly model: string;
   readonly verdicts: readonly (Verdict & { readonly name: string })[];
@@ -20,7 +20,7 @@ interface PackFormProps {
   readonly packId: string | null;
   readonly draft: PackDraft;
   readonly refusal?: PurserError | undefined;
-  readonly trial: Trial;
+  readonly ruleTest: RuleTest;
 }
 
 const units = UNITS.map((unit) => [unit, unit] as const);
@@ -28,7 +28,7 @@ const units = UNITS.map((unit) => [unit, unit] as const);
 const ITEM_MARK = "__item__";
 const RULE_MARK = "__rule__";
 
-export const PackForm = ({ c, packId, draft, refusal, trial }: PackFormProps) => {
+export const PackForm = ({ c, packId, draft, refusal, ruleTest }: PackFormProps) => {
   const isBad = (param: string) => refusal?.param === param;
   return (
     <form method="post" action={pathIn(c, packId === null ? "packs" : `packs/${packId}`)}>
@@ -72,7 +72,7 @@ export const PackForm = ({ c, packId, draft, refusal, trial }: PackFormProps) =>
           <Rules prefix="" rules={draft.rules} />
         </fieldset>
       </section>
-      <Tester c={c} packId={packId} trial={trial} />
+      <Tester c={c} packId={packId} ruleTest={ruleTest} />
       <section class="card">
         {packId !== null && (
           <p>Balances that were issued from this pack stay as they are. A change counts for grants from now on.</p>
@@ -158,20 +158,20 @@ const Rule = ({ prefix, rule, index }: { prefix: string; rule: RuleDraft; index:
   </div>
 );
 
-const Tester = ({ c, packId, trial }: { c: Context<DashboardEnv>; packId: string | null; trial: Trial }) => {
+const Tester = ({ c, packId, ruleTest }: { c: Context<DashboardEnv>; packId: string | null; ruleTest: RuleTest }) => {
   const path = pathIn(c, packId === null ? "packs/new/try" : `packs/${packId}/try`);
   return (
     <section class="card" data-tester={path}>
       <h2>Try the rules</h2>
       <div class="row">
-        <Field label="Event" name="try.event" value={trial.event} placeholder="chat.completed" />
-        <Field label="Model (optional)" name="try.model" value={trial.model} />
+        <Field label="Event" name="try.event" value={ruleTest.event} placeholder="chat.completed" />
+        <Field label="Model (optional)" name="try.model" value={ruleTest.model} />
         <button type="submit" class="quiet" formaction={path} formnovalidate>
           Try
         </button>
       </div>
       <div data-verdicts aria-live="polite">
-        {trial.verdicts.map((verdict) => (
+        {ruleTest.verdicts.map((verdict) => (
           <p class={`verdict ${verdict.isCovered ? "yes" : "no"}`} data-verdict>
             {verdict.isCovered ? "✓" : "✗"} {verdict.name}: {verdict.why}
           </p>

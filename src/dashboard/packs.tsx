@@ -1,25 +1,25 @@
 import type { Context } from "hono";
 import type { PurserError } from "../errors.ts";
-import type { PackOutput } from "../packs/answers.ts";
 import { archivePack } from "../packs/archive.ts";
 import { createPack } from "../packs/create.ts";
 import { listPacks } from "../packs/list.ts";
 import { presentPack, readPack } from "../packs/pack.ts";
 import { patchPack } from "../packs/patch.ts";
+import type { PackOutput } from "../packs/responses.ts";
 import { createPackInput, patchPackInput } from "../packs/schemas.ts";
-import { tryRules } from "../packs/try-rules.ts";
+import { testRules } from "../packs/test-rules.ts";
 import { Hidden, Table } from "./components.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
-import { attempt, filled, parse } from "./form.ts";
+import { catchRefusal, parseForm, textField } from "./form.ts";
 import { amount, time } from "./format.ts";
 import { FormToken, page, pathIn } from "./layout.tsx";
 import { blankPack, bodyOf, draftOf, type PackDraft, readDraft, ruleLists } from "./pack-draft.ts";
-import { PackForm, type Trial } from "./pack-form.tsx";
+import { PackForm, type RuleTest } from "./pack-form.tsx";
 import { Rules } from "./rules.tsx";
 
 const SHOWN_MAX = 200;
-const TOLD: Readonly<Record<string, string>> = {
-  made: "The pack is made, and can be granted.",
+const NOTICES: Readonly<Record<string, string>> = {
+  created: "The pack is made, and can be granted.",
   saved: "The pack is saved. Balances that were issued from it stayed as they were.",
   archived: "The pack is archived. Its name is free again.",
 };
@@ -56,7 +56,7 @@ async function packsPage(c: Context<DashboardEnv>) {
   const archived = packs.filter((pack) => pack.archivedAt !== null);
   return page(
     c,
-    { title: "Credit packs", section: "packs", told: TOLD[c.req.query("told") ?? ""] },
+    { title: "Credit packs", section: "packs", notice: NOTICES[c.req.query("notice") ?? ""] },
     <>
       <p>
         <a class="button" href={pathIn(c, "packs/new")}>
@@ -82,20 +82,26 @@ async function packsPage(c: Context<DashboardEnv>) {
   );
 }
 
-const noTrial: Trial = { event: "", model: "", verdicts: [] };
+const noRuleTest: RuleTest = { event: "", model: "", verdicts: [] };
 
 function formPage(
   c: Context<DashboardEnv>,
   packId: string | null,
   draft: PackDraft,
-  outcome: { refusal?: PurserError | undefined; trial?: Trial } = {},
+  outcome: { refusal?: PurserError | undefined; ruleTest?: RuleTest } = {},
 ) {
   const title = packId === null ? "New pack" : `Pack ${draft.packName}`;
   return page(
     c,
-    { title, section: "packs", refusal: outcome.refusal, told: TOLD[c.req.query("told") ?? ""] },
+    { title, section: "packs", refusal: outcome.refusal, notice: NOTICES[c.req.query("notice") ?? ""] },
     <>
-      <PackForm c={c} packId={packId} draft={draft} refusal={outcome.refusal} trial={outcome.trial ?? noTrial} />
+      <PackForm
+        c={c}
+        packId={packId}
+        draft={draft}
+        refusal={outcome.refusal}
+        ruleTest={outcome.ruleTest ?? noRuleTest}
+      />
       {packId !== null && (
         <form method="post" action={pathIn(c, `packs/${packId}/archive/confirm`)} class="card">
           <FormToken c={c} />
@@ -111,32 +117,36 @@ function formPage(
 }
 
 /** What the form's rules say of the event that is being tried. */
-function runTrial(c: Context<DashboardEnv>, draft: PackDraft): Trial {
+function runRuleTest(c: Context<DashboardEnv>, draft: PackDraft): RuleTest {
   const { form } = c.var;
   const event = form["try.event"] ?? "";
-  const model = filled(form, "try.model");
-  const verdicts = ruleLists(draft).map(({ name, rules }) => ({ name, ...tryRules(rules, event, model) }));
+  const model = textField(form, "try.model");
+  const verdicts = ruleLists(draft).map(({ name, rules }) => ({ name, ...testRules(rules, event, model) }));
   return { event, model: model ?? "", verdicts: event === "" ? [] : verdicts };
 }
 
-function answerTrial(c: Context<DashboardEnv>, packId: string | null) {
+function answerRuleTest(c: Context<DashboardEnv>, packId: string | null) {
   const draft = readDraft(c.var.form);
-  const trial = runTrial(c, draft);
-  return c.req.header("accept") === "application/json" ? c.json(trial) : formPage(c, packId, draft, { trial });
+  const ruleTest = runRuleTest(c, draft);
+  return c.req.header("accept") === "application/json"
+    ? c.json(ruleTest)
+    : formPage(c, packId, draft, { ruleTest: ruleTest });
 }
 
 export const packsRoutes = () =>
   createDashboardRoutes()
     .get("/packs", packsPage)
     .get("/packs/new", (c) => formPage(c, null, blankPack))
-    .post("/packs/new/try", (c) => answerTrial(c, null))
+    .post("/packs/new/try", (c) => answerRuleTest(c, null))
     .post("/packs", async (c) => {
       const { appId } = c.var.ctx.environment;
       const draft = readDraft(c.var.form);
-      const made = await attempt(async () => createPack(c.var.admin, appId, parse(createPackInput, bodyOf(draft))));
-      return made.refusal === undefined
-        ? c.redirect(pathIn(c, "packs?told=made"), 303)
-        : formPage(c, null, draft, { refusal: made.refusal });
+      const created = await catchRefusal(async () =>
+        createPack(c.var.admin, appId, parseForm(createPackInput, bodyOf(draft))),
+      );
+      return created.refusal === undefined
+        ? c.redirect(pathIn(c, "packs?notice=created"), 303)
+        : formPage(c, null, draft, { refusal: created.refusal });
     })
     .get("/packs/:packId", async (c) => {
       const pack = presentPack(await readPack(c.var.root, c.var.ctx.environment.appId, c.req.param("packId")));
@@ -145,14 +155,14 @@ export const packsRoutes = () =>
     .post("/packs/:packId", async (c) => {
       const packId = c.req.param("packId");
       const draft = readDraft(c.var.form);
-      const saved = await attempt(async () =>
-        patchPack(c.var.admin, c.var.ctx.environment.appId, packId, parse(patchPackInput, bodyOf(draft))),
+      const saved = await catchRefusal(async () =>
+        patchPack(c.var.admin, c.var.ctx.environment.appId, packId, parseForm(patchPackInput, bodyOf(draft))),
       );
       return saved.refusal === undefined
-        ? c.redirect(pathIn(c, `packs/${packId}?told=saved`), 303)
+        ? c.redirect(pathIn(c, `packs/${packId}?notice=saved`), 303)
         : formPage(c, packId, draft, { refusal: saved.refusal });
     })
-    .post("/packs/:packId/try", (c) => answerTrial(c, c.req.param("packId")))
+    .post("/packs/:packId/try", (c) => answerRuleTest(c, c.req.param("packId")))
     .post("/packs/:packId/archive/confirm", (c) =>
       page(
         c,
@@ -176,5 +186,5 @@ export const packsRoutes = () =>
     )
     .post("/packs/:packId/archive", async (c) => {
       await archivePack(c.var.admin, c.var.ctx.environment.appId, c.req.param("packId"));
-      return c.redirect(pathIn(c, "packs?told=archived"), 303);
+      return c.redirect(pathIn(c, "packs?notice=archived"), 303);
     });

@@ -1,13 +1,13 @@
 import type { Context } from "hono";
 import type { Child } from "hono/jsx";
-import type { ExportPersonOutput } from "../exports/answers.ts";
-import { mint } from "../exports/mint.ts";
-import { openings } from "../exports/openings.ts";
+import { createLink } from "../exports/create-link.ts";
+import { listExportEvents } from "../exports/list-events.ts";
+import type { ExportPersonOutput } from "../exports/responses.ts";
 import { exportPersonInput } from "../exports/schemas.ts";
-import { type Profile, profile } from "../people/profile.ts";
+import { type Profile, readProfile } from "../people/profile.ts";
 import { CopyBox, Field, Hidden, Table, Tag } from "./components.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
-import { attempt, parse } from "./form.ts";
+import { catchRefusal, parseForm } from "./form.ts";
 import { query, time } from "./format.ts";
 import { FormToken, page, pathIn } from "./layout.tsx";
 
@@ -23,54 +23,55 @@ const FindPerson = ({ c, distinctId }: { c: Context<DashboardEnv>; distinctId?: 
   </form>
 );
 
-async function peoplePage(c: Context<DashboardEnv>, given: string | undefined, minted?: ExportPersonOutput) {
+async function peoplePage(c: Context<DashboardEnv>, given: string | undefined, link?: ExportPersonOutput) {
   if (given === undefined || given === "") {
     return page(c, { title: "People", section: "people" }, <FindPerson c={c} />);
   }
-  const found = await attempt(async () => {
-    const { distinctId } = parse(exportPersonInput, { distinctId: given });
-    const who = await profile(c.var.ctx, distinctId);
-    const counting = who.claims.filter((claim) => claim.counts).map((claim) => claim.distinctId);
+  const found = await catchRefusal(async () => {
+    const { distinctId } = parseForm(exportPersonInput, { distinctId: given });
+    const profile = await readProfile(c.var.ctx, distinctId);
+    const counting = profile.claims.filter((claim) => claim.counts).map((claim) => claim.distinctId);
     const ids = new Set([distinctId, ...counting]);
-    return { distinctId, who, audit: await openings(c.var.ctx, [...ids]) };
+    return { distinctId, profile, audit: await listExportEvents(c.var.ctx, [...ids]) };
   });
   if (found.result === undefined) {
     const { refusal } = found;
     return page(c, { title: "People", section: "people", refusal }, <FindPerson c={c} distinctId={given} />);
   }
-  const { distinctId, who, audit } = found.result;
+  const { distinctId, profile, audit } = found.result;
   return page(
     c,
     { title: `Person ${distinctId}`, section: "people" },
     <>
       <FindPerson c={c} distinctId={distinctId} />
-      <Who who={who} />
-      <Claims c={c} who={who} />
-      <Export c={c} distinctId={distinctId} minted={minted} audit={audit} />
-      <Events events={who.events} />
-      <Consents consents={who.consents} />
+      <PersonFacts profile={profile} />
+      <Claims c={c} profile={profile} />
+      <Export c={c} distinctId={distinctId} link={link} audit={audit} />
+      <Events events={profile.events} />
+      <Consents consents={profile.consents} />
     </>,
   );
 }
 
-const Who = ({ who }: { who: Profile }) => (
+const PersonFacts = ({ profile }: { profile: Profile }) => (
   <section class="card">
     <h2>Who they are</h2>
-    {who.person === null ? (
+    {profile.person === null ? (
       <p class="empty">This id belongs to no person. What is held under the id itself is shown below.</p>
     ) : (
       <dl class="facts">
         <dt>Person id</dt>
         <dd>
-          <code>{who.person.personId}</code> {who.person.isIdentified ? <Tag kind="active">identified</Tag> : null}
+          <code>{profile.person.personId}</code>{" "}
+          {profile.person.isIdentified ? <Tag kind="active">identified</Tag> : null}
         </dd>
         <dt>First and last seen (UTC)</dt>
         <dd>
-          {time(who.person.createdAt)} to {time(who.person.lastSeenAt)}
+          {time(profile.person.createdAt)} to {time(profile.person.lastSeenAt)}
         </dd>
         <dt>Properties</dt>
         <dd>
-          <code>{who.person.properties}</code>
+          <code>{profile.person.properties}</code>
         </dd>
       </dl>
     )}
@@ -87,7 +88,7 @@ const FLAWS: Readonly<Record<Claim["flaws"][number], string>> = {
 };
 
 /** Whether a claim counts now, and why it does not: an id that became a user belongs to itself again (P2). */
-const Standing = ({ claim }: { claim: Claim }) => {
+const ClaimState = ({ claim }: { claim: Claim }) => {
   if (claim.isVerified) return <Tag kind="active">verified</Tag>;
   if (claim.counts) return <Tag kind="granted">counts</Tag>;
   return (
@@ -103,49 +104,49 @@ const PersonLink = ({ c, distinctId }: { c: Context<DashboardEnv>; distinctId: s
   </a>
 );
 
-const Claims = ({ c, who }: { c: Context<DashboardEnv>; who: Profile }) => (
+const Claims = ({ c, profile }: { c: Context<DashboardEnv>; profile: Profile }) => (
   <section class="card" id="claims">
     <h2>Linked ids</h2>
     <p class="soft">
       The person is this id and the ids that it claims, by claims that count. What a publishable key claims is no proof;
       a claim sent with a secret key is verified.
     </p>
-    {who.claimed !== null && (
+    {profile.claimed !== null && (
       <p>
-        Claimed by <PersonLink c={c} distinctId={who.claimed.claimedBy ?? ""} /> <Standing claim={who.claimed} /> The
-        data of that id are not part of this person.
+        Claimed by <PersonLink c={c} distinctId={profile.claimed.claimedBy ?? ""} />{" "}
+        <ClaimState claim={profile.claimed} /> The data of that id are not part of this person.
       </p>
     )}
     <Table
       label="Claims"
       head={["Id", "Claimed by", "Linked by", "Linked (UTC)", "Standing", "Events"]}
       empty="It claims no other id."
-      rows={who.claims.map((claim) => [
+      rows={profile.claims.map((claim) => [
         <PersonLink c={c} distinctId={claim.distinctId} />,
         <PersonLink c={c} distinctId={claim.claimedBy ?? ""} />,
         claim.via ?? "",
         <span class="num">{time(claim.linkedAt, "")}</span>,
-        <Standing claim={claim} />,
+        <ClaimState claim={claim} />,
         <span class="num">{claim.eventCount}</span>,
       ])}
     />
-    {who.isCut && <p class="soft">It claims more ids than are shown.</p>}
+    {profile.isTruncated && <p class="soft">It claims more ids than are shown.</p>}
   </section>
 );
 
 interface ExportProps {
   readonly c: Context<DashboardEnv>;
   readonly distinctId: string;
-  readonly minted: ExportPersonOutput | undefined;
-  readonly audit: Awaited<ReturnType<typeof openings>>;
+  readonly link: ExportPersonOutput | undefined;
+  readonly audit: Awaited<ReturnType<typeof listExportEvents>>;
 }
 
-const Export = ({ c, distinctId, minted, audit }: ExportProps) => (
+const Export = ({ c, distinctId, link, audit }: ExportProps) => (
   <section class="card" id="export">
     <h2>Their data, to take along</h2>
-    {minted !== undefined && (
+    {link !== undefined && (
       <>
-        <CopyBox label={`Download link, valid until ${time(minted.expiresAt)} UTC`} value={minted.downloadUrl} />
+        <CopyBox label={`Download link, valid until ${time(link.expiresAt)} UTC`} value={link.downloadUrl} />
         <p class="soft">Whoever holds the link can download. It is shown this once.</p>
       </>
     )}
@@ -157,7 +158,7 @@ const Export = ({ c, distinctId, minted, audit }: ExportProps) => (
         <span class="soft">For everything held about the person, for 24 hours.</span>
       </p>
     </form>
-    <h3>Who asked, who opened</h3>
+    <h3>Who asked, profile opened</h3>
     <Table
       label="Exports"
       head={["When (UTC)", "What", "Link", "By"]}
@@ -216,10 +217,10 @@ export const peopleRoutes = () =>
     .get("/people", (c) => peoplePage(c, c.req.query("distinctId")))
     .post("/people/mint", async (c) => {
       const { distinctId } = c.var.form;
-      const minted = await attempt(async () =>
-        mint(c.var.ctx, { ...parse(exportPersonInput, { distinctId }), origin: new URL(c.req.url).origin }),
+      const link = await catchRefusal(async () =>
+        createLink(c.var.ctx, { ...parseForm(exportPersonInput, { distinctId }), origin: new URL(c.req.url).origin }),
       );
-      return minted.refusal === undefined
-        ? peoplePage(c, distinctId, minted.result)
-        : page(c, { title: "People", section: "people", refusal: minted.refusal }, <FindPerson c={c} />);
+      return link.refusal === undefined
+        ? peoplePage(c, distinctId, link.result)
+        : page(c, { title: "People", section: "people", refusal: link.refusal }, <FindPerson c={c} />);
     });

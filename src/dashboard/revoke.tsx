@@ -1,17 +1,17 @@
 import type { Context } from "hono";
-import { revoke } from "../credits/revoke.ts";
+import { revokeBalance } from "../credits/revoke.ts";
 import { revokeInput } from "../credits/schemas.ts";
 import type { PurserError } from "../errors.ts";
 import { LongText } from "./components.tsx";
+import { Confirm, findBalance, redirectAfter, requireReason } from "./confirm.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
-import { type Form, parse } from "./form.ts";
+import { type Form, parseForm } from "./form.ts";
 import { amount, time } from "./format.ts";
 import { page } from "./layout.tsx";
-import { Confirm, finish, heldBalance, reasonOf } from "./motion.tsx";
 
 /** The form says all that there is to confirm. */
 async function revokeForm(c: Context<DashboardEnv>, form: Form, refusal?: PurserError) {
-  const balance = await heldBalance(c, form);
+  const balance = await findBalance(c, form);
   const fields = { userId: form.userId ?? "", balanceId: form.balanceId ?? "" };
   return page(
     c,
@@ -32,11 +32,14 @@ export const revokeRoutes = () =>
     .get("/users/revoke", (c) => revokeForm(c, c.req.query()))
     .post("/users/revoke", (c) => {
       const { form } = c.var;
-      return finish(
+      return redirectAfter(
         c,
         "revoked",
         async () =>
-          revoke(c.var.ctx, parse(revokeInput, { balanceId: form.balanceId, reason: reasonOf(form, "reason") })),
+          revokeBalance(
+            c.var.ctx,
+            parseForm(revokeInput, { balanceId: form.balanceId, reason: requireReason(form, "reason") }),
+          ),
         (refusal) => revokeForm(c, form, refusal),
       );
     });

@@ -5,13 +5,13 @@ addEventListener("click", async (event) => {
   if (!button) return;
   if (button.dataset.copy) {
     const field = document.getElementById(button.dataset.copy);
-    const word = document.querySelector('[data-copied="' + button.dataset.copy + '"]');
+    const status = document.querySelector('[data-copied="' + button.dataset.copy + '"]');
     try {
       await navigator.clipboard.writeText(field.value);
-      word.textContent = "Copied";
+      status.textContent = "Copied";
     } catch {
       field.select();
-      word.textContent = "Press Ctrl+C to copy";
+      status.textContent = "Press Ctrl+C to copy";
     }
   }
   if (button.dataset.add) {
@@ -31,12 +31,12 @@ addEventListener("click", async (event) => {
     const scope = row.parentElement.closest("[data-scope]");
     row.remove();
     scope?.querySelector("[data-add]")?.focus();
-    if (form) tryRules(form);
+    if (form) testRules(form);
   }
 });
 
 let latest = 0;
-async function tryRules(form) {
+async function testRules(form) {
   const tester = form.querySelector("[data-tester]");
   if (!tester) return;
   const turn = ++latest;
@@ -63,6 +63,6 @@ addEventListener("input", (event) => {
   const form = event.target.closest("form");
   if (!form || !form.querySelector("[data-tester]")) return;
   clearTimeout(waiting);
-  waiting = setTimeout(() => tryRules(form), 200);
+  waiting = setTimeout(() => testRules(form), 200);
 });
 `;

@@ -55,9 +55,9 @@ button.danger { background: var(--bad); color: var(--card); }
 p { margin: 0 0 10px; }
 h3:not(:first-child) { margin-top: 14px; }
 .hint, .soft { color: var(--soft); font-size: 13px; }
-.word { padding: 10px 14px; border-radius: 8px; overflow-wrap: anywhere; }
-.word.good { background: var(--good-ground); color: var(--good); }
-.word.bad { background: var(--bad-ground); color: var(--bad); }
+.notice { padding: 10px 14px; border-radius: 8px; overflow-wrap: anywhere; }
+.notice.good { background: var(--good-ground); color: var(--good); }
+.notice.bad { background: var(--bad-ground); color: var(--bad); }
 .empty { color: var(--soft); margin: 0; }
 .scroll { overflow-x: auto; }
 .scroll + .row, .scroll + form { margin-top: 14px; }

@@ -3,7 +3,7 @@ import type { EndUserAuthOutput } from "../apps/answers.ts";
 import type { TokenTest } from "../apps/test-user-token.ts";
 import { Choice, Field, LongText } from "./components.tsx";
 import type { DashboardEnv } from "./env.ts";
-import { type Form, filled } from "./form.ts";
+import { type Form, textField } from "./form.ts";
 import { FormToken, pathIn } from "./layout.tsx";
 
 interface TokenSettingProps {
@@ -52,7 +52,7 @@ export const TokenTester = ({ c, test }: { c: Context<DashboardEnv>; test: Token
     <LongText label="Paste an end-user token (JWT). It is not kept." name="token" required />
     <button type="submit">Test it</button>
     {test !== undefined && (
-      <p class={`word ${"userId" in test ? "good" : "bad"}`} role="status">
+      <p class={`notice ${"userId" in test ? "good" : "bad"}`} role="status">
         {"userId" in test ? `It verifies, and proves the user ${test.userId}.` : `It does not verify. ${test.flaw}`}
       </p>
     )}
@@ -63,7 +63,7 @@ export const TokenTester = ({ c, test }: { c: Context<DashboardEnv>; test: Token
 export function settingOf(form: Form): unknown {
   if (form.type === "none") return null;
   const shared = Object.fromEntries(
-    ["issuer", "audience", "claim"].map((name) => [name, filled(form, name)]).filter(([, value]) => value),
+    ["issuer", "audience", "claim"].map((name) => [name, textField(form, name)]).filter(([, value]) => value),
   );
   return form.type === "hs256"
     ? { type: "hs256", secret: form.secret, ...shared }

@@ -1,5 +1,5 @@
 import type { Context } from "hono";
-import type { Holdings } from "../credits/holdings.ts";
+import type { BalanceList } from "../credits/list-all.ts";
 import { Meter } from "./chart.tsx";
 import { Tag } from "./components.tsx";
 import type { DashboardEnv } from "./env.ts";
@@ -7,23 +7,23 @@ import { amount, query, time } from "./format.ts";
 import { pathIn } from "./layout.tsx";
 import { Rules } from "./rules.tsx";
 
-export type Held = Holdings["balances"][number];
+export type ShownBalance = BalanceList["balances"][number];
 
 /** The user's balances, first to be spent first, each with a bar for what remains. */
-export const Balances = ({ c, userId, held }: { c: Context<DashboardEnv>; userId: string; held: Holdings }) => (
+export const Balances = ({ c, userId, list }: { c: Context<DashboardEnv>; userId: string; list: BalanceList }) => (
   <section aria-label="Balances">
     <h2>Balances, in the order in which they are spent</h2>
-    {held.balances.length === 0 && <p class="card empty">None. Whoever has used nothing has nothing here.</p>}
+    {list.balances.length === 0 && <p class="card empty">None. Whoever has used nothing has nothing here.</p>}
     <div class="cards">
-      {held.balances.map((balance) => (
+      {list.balances.map((balance) => (
         <Balance c={c} userId={userId} balance={balance} />
       ))}
     </div>
-    {held.isCut && <p class="soft">There are more balances than are shown.</p>}
+    {list.isTruncated && <p class="soft">There are more balances than are shown.</p>}
   </section>
 );
 
-const Balance = ({ c, userId, balance }: { c: Context<DashboardEnv>; userId: string; balance: Held }) => {
+const Balance = ({ c, userId, balance }: { c: Context<DashboardEnv>; userId: string; balance: ShownBalance }) => {
   const { balanceId } = balance;
   const left = `${amount(balance.remaining)} of ${amount(balance.initial)} ${balance.unit}`;
   return (

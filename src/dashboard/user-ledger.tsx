@@ -1,34 +1,34 @@
 import type { Context } from "hono";
 import { fromSteps } from "../amounts/amount.ts";
-import { type LedgerPage, lookedAtMax } from "../credits/history.ts";
+import { type LedgerPage, searchedEntriesMax } from "../credits/history.ts";
 import type { LedgerRow } from "../ledger/insert-entries.ts";
 import { ledgerReason } from "../ledger/schemas.ts";
 import { iso } from "../lib/time.ts";
-import { Steps } from "./chart.tsx";
+import { StepChart } from "./chart.tsx";
 import { Choice, Hidden, Table } from "./components.tsx";
 import type { DashboardEnv } from "./env.ts";
 import type { Form } from "./form.ts";
 import { amount, query, signed, time } from "./format.ts";
 import { pathIn } from "./layout.tsx";
-import type { Held } from "./user-balances.tsx";
+import type { ShownBalance } from "./user-balances.tsx";
 
 interface LedgerProps {
   readonly c: Context<DashboardEnv>;
   readonly form: Form;
-  readonly balances: readonly Held[];
+  readonly balances: readonly ShownBalance[];
   readonly page: LedgerPage;
-  /** The newest motions of the balance whose course is drawn; null for nobody's. */
-  readonly drawn: { readonly balance: Held; readonly rows: readonly LedgerRow[] } | null;
+  /** The newest motions of the balance whose course is chart; null for nobody's. */
+  readonly chart: { readonly balance: ShownBalance; readonly rows: readonly LedgerRow[] } | null;
 }
 
-export const Ledger = ({ c, form, balances, page, drawn }: LedgerProps) => {
+export const Ledger = ({ c, form, balances, page, chart }: LedgerProps) => {
   const { userId = "", balanceId = "", reason = "" } = form;
   const link = (fields: Record<string, string>) =>
     `${pathIn(c, "users")}${query({ userId, balanceId, reason, ...fields })}#ledger`;
   return (
     <section class="card" id="ledger">
       <h2>Ledger</h2>
-      {drawn !== null && <Course balance={drawn.balance} rows={drawn.rows} />}
+      {chart !== null && <BalanceChart balance={chart.balance} rows={chart.rows} />}
       <form method="get" action={`${pathIn(c, "users")}#ledger`} class="row">
         <Hidden fields={{ userId }} />
         <Choice
@@ -61,7 +61,7 @@ export const Ledger = ({ c, form, balances, page, drawn }: LedgerProps) => {
       </form>
       <Entries balances={balances} rows={page.rows} />
       {reason !== "" && page.nextCursor !== null && (
-        <p class="soft">A page looks at {lookedAtMax} motions at the most: more of this reason may follow.</p>
+        <p class="soft">A page looks at {searchedEntriesMax} motions at the most: more of this reason may follow.</p>
       )}
       <p>
         {form.cursor !== undefined && form.cursor !== "" && <a href={link({})}>Newest</a>}{" "}
@@ -71,7 +71,7 @@ export const Ledger = ({ c, form, balances, page, drawn }: LedgerProps) => {
   );
 };
 
-const Entries = ({ balances, rows }: { balances: readonly Held[]; rows: readonly LedgerRow[] }) => {
+const Entries = ({ balances, rows }: { balances: readonly ShownBalance[]; rows: readonly LedgerRow[] }) => {
   const nameOf = (id: string) => balances.find((balance) => balance.balanceId === id)?.packName;
   return (
     <Table
@@ -94,8 +94,8 @@ const Entries = ({ balances, rows }: { balances: readonly Held[]; rows: readonly
 };
 
 /** How a balance came to where it stands, oldest first. */
-const Course = ({ balance, rows }: { balance: Held; rows: readonly LedgerRow[] }) => (
-  <Steps
+const BalanceChart = ({ balance, rows }: { balance: ShownBalance; rows: readonly LedgerRow[] }) => (
+  <StepChart
     label={`${balance.packName}: ${balance.unit} remaining`}
     steps={rows.toReversed().map((row) => ({
       at: iso(row.occurredAtMs),

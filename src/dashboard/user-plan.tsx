@@ -1,6 +1,6 @@
 import type { Context } from "hono";
-import type { Holdings } from "../credits/holdings.ts";
-import type { PlanOutput } from "../usage/answers.ts";
+import type { BalanceList } from "../credits/list-all.ts";
+import type { PlanOutput } from "../usage/responses.ts";
 import { Field, Hidden, Table } from "./components.tsx";
 import type { DashboardEnv } from "./env.ts";
 import type { Form } from "./form.ts";
@@ -19,12 +19,12 @@ const WHY_SKIPPED: Readonly<Record<PlanOutput["skipped"][number]["reason"], stri
 interface PlanProps {
   readonly c: Context<DashboardEnv>;
   readonly form: Form;
-  readonly held: Holdings;
+  readonly list: BalanceList;
   readonly plan: PlanOutput | undefined;
 }
 
 /** What would pay for an event: the plan, which changes nothing. */
-export const Plan = ({ c, form, held, plan }: PlanProps) => (
+export const Plan = ({ c, form, list, plan }: PlanProps) => (
   <section class="card" id="plan">
     <h2>What would pay for an event?</h2>
     <form method="get" action={`${pathIn(c, "users")}#plan`}>
@@ -43,13 +43,13 @@ export const Plan = ({ c, form, held, plan }: PlanProps) => (
         </button>
       </div>
     </form>
-    {plan !== undefined && <PlanResult held={held} plan={plan} />}
+    {plan !== undefined && <PlanResult list={list} plan={plan} />}
   </section>
 );
 
-const PlanResult = ({ held, plan }: { held: Holdings; plan: PlanOutput }) => {
+const PlanResult = ({ list, plan }: { list: BalanceList; plan: PlanOutput }) => {
   const nameOf = (balanceId: string) => {
-    const balance = held.balances.find((each) => each.balanceId === balanceId);
+    const balance = list.balances.find((each) => each.balanceId === balanceId);
     return balance === undefined ? balanceId : `${balance.packName}, ${balance.unit}`;
   };
   const short = Object.entries(plan.uncovered ?? {}).map(([unit, value]) => `${amount(value ?? 0)} ${unit}`);

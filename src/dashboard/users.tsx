@@ -1,15 +1,15 @@
 import type { Context } from "hono";
 import { ledgerPage, ledgerPageOfReason } from "../credits/history.ts";
-import { type Holdings, holdings } from "../credits/holdings.ts";
+import { type BalanceList, listAllBalances } from "../credits/list-all.ts";
 import { historyInput } from "../credits/schemas.ts";
 import type { PurserError } from "../errors.ts";
 import { ledgerReason } from "../ledger/schemas.ts";
-import type { PlanOutput } from "../usage/answers.ts";
-import { plan } from "../usage/plan.ts";
+import { planUsage } from "../usage/plan.ts";
+import type { PlanOutput } from "../usage/responses.ts";
 import { planInput } from "../usage/schemas.ts";
 import { Field } from "./components.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
-import { attempt, type Form, filled, numeric, parse } from "./form.ts";
+import { catchRefusal, type Form, numberField, parseForm, textField } from "./form.ts";
 import { query } from "./format.ts";
 import { page, pathIn } from "./layout.tsx";
 import { ledgerCsv } from "./ledger-csv.ts";
@@ -21,7 +21,7 @@ const BALANCES_MAX = 100;
 const LEDGER_ROWS = 50;
 const COURSE_ROWS = 200;
 
-const TOLD: Readonly<Record<string, string>> = {
+const NOTICES: Readonly<Record<string, string>> = {
   granted: "Granted. The ledger below tells it.",
   adjusted: "Adjusted. The ledger below tells it.",
   revoked: "Revoked. The ledger below tells it.",
@@ -45,53 +45,55 @@ const FindUser = ({ c, userId }: { c: Context<DashboardEnv>; userId?: string | u
 );
 
 /** The event that is asked about, as the API takes it. */
-function planned(form: Form): unknown {
+function eventFields(form: Form): unknown {
   const quantities = Object.fromEntries(
     (["count", "tokens", "seconds", "cents"] as const)
-      .map((unit) => [unit, numeric(form, unit)] as const)
+      .map((unit) => [unit, numberField(form, unit)] as const)
       .filter(([, value]) => value !== undefined),
   );
-  return { userId: form.userId, event: form.event, model: filled(form, "model"), quantities };
+  return { userId: form.userId, event: form.event, model: textField(form, "model"), quantities };
 }
 
 async function usersPage(c: Context<DashboardEnv>) {
   const form = c.req.query();
-  const userId = filled(form, "userId");
+  const userId = textField(form, "userId");
   if (userId === undefined) return page(c, { title: "Users", section: "users" }, <FindUser c={c} />);
-  const found = await attempt(async () => {
-    const input = parse(historyInput, {
+  const found = await catchRefusal(async () => {
+    const input = parseForm(historyInput, {
       userId,
       limit: `${LEDGER_ROWS}`,
-      balanceId: filled(form, "balanceId"),
-      cursor: filled(form, "cursor"),
+      balanceId: textField(form, "balanceId"),
+      cursor: textField(form, "cursor"),
     });
-    const held = await holdings(c.var.ctx, input.userId, BALANCES_MAX);
-    const reason = filled(form, "reason");
+    const list = await listAllBalances(c.var.ctx, input.userId, BALANCES_MAX);
+    const reason = textField(form, "reason");
     const ledger =
       reason === undefined
         ? await ledgerPage(c.var.ctx, input)
-        : await ledgerPageOfReason(c.var.ctx, input, parse(ledgerReason, reason));
-    return { held, ledger, drawn: await course(c, input.userId, form, held) };
+        : await ledgerPageOfReason(c.var.ctx, input, parseForm(ledgerReason, reason));
+    return { list, ledger, chart: await recentEntries(c, input.userId, form, list) };
   });
   if (found.result === undefined) return notFound(c, userId, found.refusal);
   const answer =
-    filled(form, "event") === undefined
+    textField(form, "event") === undefined
       ? undefined
-      : await attempt(async (): Promise<PlanOutput> => plan(c.var.ctx, parse(planInput, planned(form))));
-  const { held, ledger, drawn } = found.result;
+      : await catchRefusal(
+          async (): Promise<PlanOutput> => planUsage(c.var.ctx, parseForm(planInput, eventFields(form))),
+        );
+  const { list, ledger, chart } = found.result;
   return page(
     c,
     {
       title: `User ${userId}`,
       section: "users",
-      told: TOLD[form.told ?? ""],
+      notice: NOTICES[form.notice ?? ""],
       refusal: answer?.refusal,
     },
     <>
       <FindUser c={c} userId={userId} />
-      <Balances c={c} userId={userId} held={held} />
-      <Plan c={c} form={form} held={held} plan={answer?.result} />
-      <Ledger c={c} form={form} balances={held.balances} page={ledger} drawn={drawn} />
+      <Balances c={c} userId={userId} list={list} />
+      <Plan c={c} form={form} list={list} plan={answer?.result} />
+      <Ledger c={c} form={form} balances={list.balances} page={ledger} chart={chart} />
     </>,
   );
 }
@@ -100,8 +102,8 @@ const notFound = (c: Context<DashboardEnv>, userId: string, refusal: PurserError
   page(c, { title: "Users", section: "users", refusal }, <FindUser c={c} userId={userId} />);
 
 /** The newest motions of the balance that is looked at, or of the first to be spent. */
-async function course(c: Context<DashboardEnv>, userId: string, form: Form, held: Holdings) {
-  const balance = held.balances.find((each) => each.balanceId === form.balanceId) ?? held.balances[0];
+async function recentEntries(c: Context<DashboardEnv>, userId: string, form: Form, list: BalanceList) {
+  const balance = list.balances.find((each) => each.balanceId === form.balanceId) ?? list.balances[0];
   if (balance === undefined) return null;
   const { rows } = await ledgerPage(c.var.ctx, { userId, balanceId: balance.balanceId, limit: COURSE_ROWS });
   return { balance, rows };
@@ -112,9 +114,12 @@ export const usersRoutes = () =>
     .get("/users", usersPage)
     .get("/users/ledger.csv", (c) => {
       const form = c.req.query();
-      const { userId, balanceId } = parse(historyInput, { userId: form.userId, balanceId: filled(form, "balanceId") });
+      const { userId, balanceId } = parseForm(historyInput, {
+        userId: form.userId,
+        balanceId: textField(form, "balanceId"),
+      });
       const input = balanceId === undefined ? { userId } : { userId, balanceId };
-      return c.body(ledgerCsv(c.var.ctx, input, filled(form, "reason")), 200, {
+      return c.body(ledgerCsv(c.var.ctx, input, textField(form, "reason")), 200, {
         "content-type": "text/csv; charset=utf-8",
         "content-disposition": 'attachment; filename="ledger.csv"',
       });

@@ -25,7 +25,7 @@ export interface Db {
 const QUOTED_OR_NAMED = /'(?:[^']|'')*'|:([a-z][A-Za-z0-9]*)/g;
 
 /** The text as D1 takes it, each name a number, and the names in the order of their numbers. */
-function numbered(text: string): { readonly text: string; readonly names: readonly string[] } {
+function numberNames(text: string): { readonly text: string; readonly names: readonly string[] } {
   const names: string[] = [];
   const written = text.replace(QUOTED_OR_NAMED, (found, name?: string) => {
     if (name === undefined) return found;
@@ -43,16 +43,16 @@ export function statement<Named extends Values, Row = never>(
   parts: TemplateStringsArray,
   ...fragments: readonly string[]
 ): (values: Named) => Statement<Row> {
-  let once: ReturnType<typeof numbered> | undefined;
+  let prepared: ReturnType<typeof numberNames> | undefined;
   return (values: Values) => {
     // Written when it is first sent: an isolate's start need not write them all.
-    once ??= numbered(String.raw({ raw: parts }, ...fragments));
-    const params = once.names.map((name) => {
+    prepared ??= numberNames(String.raw({ raw: parts }, ...fragments));
+    const params = prepared.names.map((name) => {
       const value = values[name];
       if (value === undefined) throw new TypeError(`A statement was sent without its ${name}.`);
       return value;
     });
-    return { text: once.text, params };
+    return { text: prepared.text, params };
   };
 }
 

@@ -45,6 +45,6 @@ const appendRow = statement<{
  * One statement that appends a row to the audit of exports (P13). An application that is not there gets none, and a row
  * that landed already is not written again.
  */
-export function audited({ appId, mode, distinctId }: Subject, row: AuditRow): Statement<never> {
+export function insertAuditRow({ appId, mode, distinctId }: Subject, row: AuditRow): Statement<never> {
   return appendRow({ ...row, appId, mode, distinctId });
 }

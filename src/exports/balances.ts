@@ -2,7 +2,7 @@ import { creditBalances, type Steps } from "../db/schema.ts";
 import { all, allColumns, fragment, type Statement, select, statement } from "../db/sql.ts";
 import { type BalanceRow, presentBalance } from "../ledger/balance.ts";
 import { type Utf8, utf8 } from "../lib/utf8.ts";
-import type { Asked } from "../people/person-walk.ts";
+import type { PersonKey } from "../people/person-walk.ts";
 import { balanceShare } from "./budget.ts";
 import { accountSql, ownersOfSpans } from "./lists.ts";
 import { type Bound, isStillThere, type Reading, type StillThere, stillThere } from "./reading.ts";
@@ -12,18 +12,21 @@ export interface BalancePageRow extends BalanceRow {
   /** The distinct id whose balance it is. */
   readonly ownerId: string;
   /** JSON [remaining steps, whether it was revoked since]; null when it did not move. */
-  readonly earlier: string | null;
+  readonly stateAtSnapshot: string | null;
 }
 
 const PAGE_BALANCES = 500;
 const columns = select(allColumns(creditBalances), "b");
 
 /** The first balances of the ids of the walk, in its order. */
-export function firstBalances(walk: string, asked: Asked): Statement<BalancePageRow> {
-  return statement<Asked, BalancePageRow>`${walk} SELECT ${columns}, owner.distinct_id AS ownerId, NULL AS earlier
+export function firstBalances(walk: string, key: PersonKey): Statement<BalancePageRow> {
+  return statement<
+    PersonKey,
+    BalancePageRow
+  >`${walk} SELECT ${columns}, owner.distinct_id AS ownerId, NULL AS stateAtSnapshot
     FROM person AS owner CROSS JOIN credit_balances AS b
     WHERE b.account_id = ${accountSql("owner.environment_id")}
-    LIMIT ${`${PAGE_BALANCES}`}`(asked);
+    LIMIT ${`${PAGE_BALANCES}`}`(key);
 }
 
 /**
@@ -31,7 +34,7 @@ export function firstBalances(walk: string, asked: Asked): Statement<BalancePage
  * motion that it wrote at its own moment. All else of a balance is frozen.
  */
 const bound = "(owner.value ->> 1)";
-const earlier = fragment`iif(b.last_seq <= ${bound}, NULL, (
+const stateAtSnapshotSql = fragment`iif(b.last_seq <= ${bound}, NULL, (
   WITH RECURSIVE back (seq, previous_seq, after_steps, is_revoke) AS (
     SELECT seq, previous_seq, balance_after_steps,
       reason = 'admin_adjust' AND balance_after_steps = 0 AND occurred_at_ms = b.revoked_at_ms
@@ -48,7 +51,7 @@ const earlier = fragment`iif(b.last_seq <= ${bound}, NULL, (
 
 /** Balances that were issued by the time of the snapshot, after one of the first id. */
 const balancesOfSpans = statement<StillThere & { spans: string; count: number }, BalancePageRow>`
-  SELECT ${columns}, owner.distinct_id AS ownerId, ${earlier} AS earlier
+  SELECT ${columns}, owner.distinct_id AS ownerId, ${stateAtSnapshotSql} AS stateAtSnapshot
   FROM ${ownersOfSpans} CROSS JOIN credit_balances AS b
   WHERE b.account_id = ${accountSql(":environmentId")} AND b.id > owner.value ->> 2
     AND b.grant_seq <= owner.value ->> 1 AND ${isStillThere}
@@ -62,9 +65,9 @@ function readPage(reading: Reading, bounds: readonly Bound[], afterId: string, c
 }
 
 function asOfSnapshot(row: BalancePageRow): BalanceRow {
-  if (row.earlier === null) return row;
+  if (row.stateAtSnapshot === null) return row;
   // The statement above wrote it.
-  const [remainingSteps, isRevokedSince] = JSON.parse(row.earlier) as [Steps, 0 | 1];
+  const [remainingSteps, isRevokedSince] = JSON.parse(row.stateAtSnapshot) as [Steps, 0 | 1];
   return { ...row, remainingSteps, revokedAtMs: isRevokedSince === 1 ? null : row.revokedAtMs };
 }
 
@@ -88,21 +91,21 @@ export async function* balancePieces(
   const count = Math.max(PAGE_BALANCES, Math.ceil(reading.pageRowsMin / balanceShare));
   let pageMax = PAGE_BALANCES;
   let page = first;
-  let rest = areAll(first) ? bounds.filter(({ id }) => !idsRead.has(id)) : bounds;
-  let asked: readonly Bound[] = [];
+  let rest = hasAllBalances(first) ? bounds.filter(({ id }) => !idsRead.has(id)) : bounds;
+  let wanted: readonly Bound[] = [];
   for (;;) {
     if (page.length > 0) yield utf8(page.map((row) => present(row, exportedAtMs)).join(","));
     const last = page.length === pageMax ? page.at(-1) : undefined;
-    rest = rest.slice(last === undefined ? asked.length : rest.findIndex(({ id }) => id === last.ownerId));
+    rest = rest.slice(last === undefined ? wanted.length : rest.findIndex(({ id }) => id === last.ownerId));
     if (rest.length === 0) return;
     // Each id has a balance, so that more ids would not be come to. D1 takes 2 MB of one value: these are half of one.
-    asked = rest.slice(0, PAGE_BALANCES);
+    wanted = rest.slice(0, PAGE_BALANCES);
     pageMax = count;
-    page = await readPage(reading, asked, last?.id ?? "", count);
+    page = await readPage(reading, wanted, last?.id ?? "", count);
   }
 }
 
 /** Whether there are no more balances of the ids whose first ones these are. */
-export function areAll(first: readonly BalancePageRow[]): boolean {
+export function hasAllBalances(first: readonly BalancePageRow[]): boolean {
   return first.length < PAGE_BALANCES;
 }

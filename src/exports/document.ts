@@ -1,8 +1,8 @@
 import { iso } from "../lib/time.ts";
 import { type Utf8, utf8 } from "../lib/utf8.ts";
 import type { Subject } from "./audit.ts";
-import { areAll, balancePieces } from "./balances.ts";
-import { entryPieces, isWhole } from "./entries.ts";
+import { balancePieces, hasAllBalances } from "./balances.ts";
+import { entryPieces, hasAllEntries } from "./entries.ts";
 import { LISTS, type ListName } from "./lists.ts";
 import { personHead } from "./person-head.ts";
 import type { Snapshot } from "./snapshot.ts";
@@ -13,13 +13,17 @@ function isHeld({ isPerson, bounds }: Snapshot): boolean {
 }
 
 /** Whether the snapshot's first rows are all rows: then `documentPieces` asks the database nothing more. */
-export function isSmall(snapshot: Snapshot): boolean {
+export function fitsInSnapshot(snapshot: Snapshot): boolean {
   const { bounds, first, firstBalances, firstIds, ids } = snapshot;
-  return ids.length === firstIds && areAll(firstBalances) && LISTS.every((name) => isWhole(bounds[name], first[name]));
+  return (
+    ids.length === firstIds &&
+    hasAllBalances(firstBalances) &&
+    LISTS.every((name) => hasAllEntries(bounds[name], first[name]))
+  );
 }
 
 /** Joins pieces of a list by the commas between them. */
-async function* separated(pieces: AsyncIterable<Utf8>): AsyncGenerator<Utf8> {
+async function* withCommas(pieces: AsyncIterable<Utf8>): AsyncGenerator<Utf8> {
   let isFirst = true;
   for await (const piece of pieces) {
     if (!isFirst) yield utf8(",");
@@ -41,7 +45,7 @@ export async function* documentPieces(
   exportedAtMs: number,
 ): AsyncGenerator<Utf8> {
   const { reading, bounds, first } = snapshot;
-  const list = (name: ListName) => separated(entryPieces(reading, name, bounds[name], first[name]));
+  const list = (name: ListName) => withCommas(entryPieces(reading, name, bounds[name], first[name]));
   const { appId, mode, distinctId } = subject;
   const head = JSON.stringify({ format: "json", exportedAt: iso(exportedAtMs), appId, mode, distinctId });
   yield utf8(`${head.slice(0, -1)},"person":`);
@@ -49,7 +53,7 @@ export async function* documentPieces(
     yield* personHead(snapshot);
     yield utf8(',"credits":{"balances":[');
     const idsRead = new Set(snapshot.ids.slice(0, snapshot.firstIds).map((row) => row.distinctId));
-    yield* separated(balancePieces(reading, bounds.ledger, snapshot.firstBalances, idsRead, exportedAtMs));
+    yield* withCommas(balancePieces(reading, bounds.ledger, snapshot.firstBalances, idsRead, exportedAtMs));
     yield utf8('],"ledger":[');
     yield* list("ledger");
     yield utf8(']},"exports":[');

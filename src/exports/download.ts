@@ -6,9 +6,9 @@ import { PurserError } from "../errors.ts";
 import { sha256 } from "../lib/hash.ts";
 import type { Utf8 } from "../lib/utf8.ts";
 import type { RootCtx } from "../runtime.ts";
-import { type AuditRow, audited, type Subject } from "./audit.ts";
-import { documentEnd, documentPieces, isSmall } from "./document.ts";
-import { exportSecrets } from "./mint.ts";
+import { type AuditRow, insertAuditRow, type Subject } from "./audit.ts";
+import { exportSecrets } from "./create-link.ts";
+import { documentEnd, documentPieces, fitsInSnapshot } from "./document.ts";
 import { takeSnapshot } from "./snapshot.ts";
 import { type ExportClaims, openToken } from "./token.ts";
 
@@ -49,34 +49,34 @@ export async function download(root: RootCtx, token: string | null): Promise<Dow
   const { appId, mode, distinctId } = await verifyLink(root, token);
   const ctx = inDatabaseOf(root, appId);
   const subject = { appId, mode, distinctId };
-  const note = await auditor(ctx, subject, token ?? "");
-  const snapshot = await takeSnapshot(ctx.db, subject, note.row("opened"));
+  const audit = await auditOf(ctx, subject, token ?? "");
+  const snapshot = await takeSnapshot(ctx.db, subject, audit.row("opened"));
   // A token that is signed well names an application that was there; it is not any more.
   if (snapshot === null) throw invalidToken();
   if (snapshot === "too large") {
-    await note.write("failed");
+    await audit.write("failed");
     throw tooLarge();
   }
   const environment = { id: snapshot.reading.environmentId, database: databaseIndexOf(appId) ?? 0 };
   countActivity(environment, "opened", ctx.now());
   const pieces = documentPieces(subject, snapshot, ctx.now());
-  if (!isSmall(snapshot)) return streamed(pieces, note);
+  if (!fitsInSnapshot(snapshot)) return streamDocument(pieces, audit);
   const whole: Utf8[] = [];
   try {
     for await (const piece of pieces) whole.push(piece);
   } catch (cause) {
-    await note.write("failed").catch(() => {});
+    await audit.write("failed").catch(() => {});
     throw cause;
   }
-  await note.write("completed");
+  await audit.write("completed");
   const body = new Uint8Array(await new Blob([...whole, documentEnd()]).arrayBuffer());
   return { body, ended: Promise.resolve(null) };
 }
 
-type Auditor = Awaited<ReturnType<typeof auditor>>;
+type Audit = Awaited<ReturnType<typeof auditOf>>;
 
 /** Writes the audit rows of one opening. */
-async function auditor(ctx: RootCtx, subject: Subject, token: string) {
+async function auditOf(ctx: RootCtx, subject: Subject, token: string) {
   const tokenHash = await sha256(token);
   const row = (action: AuditRow["action"]): AuditRow => ({
     id: ctx.newId("exp_"),
@@ -85,11 +85,14 @@ async function auditor(ctx: RootCtx, subject: Subject, token: string) {
     keyId: null,
     occurredAtMs: ctx.now(),
   });
-  return { row, write: async (action: AuditRow["action"]) => void (await all(ctx.db, audited(subject, row(action)))) };
+  return {
+    row,
+    write: async (action: AuditRow["action"]) => void (await all(ctx.db, insertAuditRow(subject, row(action)))),
+  };
 }
 
 /** Runs one piece ahead of its reader: while a page is being sent, the next is being read. */
-function ahead(pieces: AsyncGenerator<Utf8>): () => Promise<IteratorResult<Utf8, void>> {
+function readAhead(pieces: AsyncGenerator<Utf8>): () => Promise<IteratorResult<Utf8, void>> {
   const read = () => {
     const next = pieces.next();
     // Its failure is met when its turn comes.
@@ -104,16 +107,16 @@ function ahead(pieces: AsyncGenerator<Utf8>): () => Promise<IteratorResult<Utf8,
   };
 }
 
-function streamed(pieces: AsyncGenerator<Utf8>, note: Auditor): Download {
+function streamDocument(pieces: AsyncGenerator<Utf8>, audit: Audit): Download {
   const ending = Promise.withResolvers<unknown>();
-  const take = ahead(pieces);
+  const take = readAhead(pieces);
   let isOver = false;
   const fail = async (cause: unknown): Promise<void> => {
     // A reader may leave while a page is being read: what comes of the page is no second end.
     if (isOver) return;
     isOver = true;
     // The audit is on the database that may just have failed: the row is written if it can be.
-    await note.write("failed").catch(() => {});
+    await audit.write("failed").catch(() => {});
     ending.resolve(cause);
   };
   const body = new ReadableStream<Utf8>(
@@ -129,7 +132,7 @@ function streamed(pieces: AsyncGenerator<Utf8>, note: Auditor): Download {
           return controller.error(new Error("The export was cut short."));
         }
         isOver = true;
-        await note.write("completed").catch((cause) => {
+        await audit.write("completed").catch((cause) => {
           ending.resolve(cause);
           throw new Error("The export was cut short.");
         });

@@ -1,9 +1,9 @@
 import { arrays, fragment, type Statement, statement } from "../db/sql.ts";
 import { assert } from "../lib/assert.ts";
 import { type Utf8, utf8 } from "../lib/utf8.ts";
-import type { Asked } from "../people/person-walk.ts";
+import type { PersonKey } from "../people/person-walk.ts";
 import { isOwnedSql, LISTS, type List, type ListName, lists, ownersOfSpans } from "./lists.ts";
-import { advance, type EntryRow, nextSpans, type Place, type Span, start } from "./place.ts";
+import { type EntryRow, firstPosition, moveOver, nextSpans, type Position, type Span } from "./position.ts";
 import { type Bound, isStillThere, type Reading, type StillThere, stillThere } from "./reading.ts";
 
 const PAGE_ROWS_MAX = 2_000;
@@ -58,12 +58,12 @@ const pageStatements = ofEach(pageStatement);
 const heavyStatements = ofEach(heavyStatement);
 
 /** The first rows of a list for the ids of the walk, in its order. */
-export function firstEntries(name: ListName, walk: string, asked: Asked): Statement<FirstRow> {
+export function firstEntries(name: ListName, walk: string, key: PersonKey): Statement<FirstRow> {
   const list = lists[name];
-  return statement<Asked, FirstRow>`${walk} ${selection(list, `${FIRST_BODY_BYTES_MAX}`)}
+  return statement<PersonKey, FirstRow>`${walk} ${selection(list, `${FIRST_BODY_BYTES_MAX}`)}
     FROM person AS owner CROSS JOIN ${list.table} AS t
     WHERE ${isOwnedSql(list, "owner.environment_id")}
-    LIMIT ${`${FIRST_ROWS_MAX}`}`(asked);
+    LIMIT ${`${FIRST_ROWS_MAX}`}`(key);
 }
 
 async function readPage(
@@ -142,7 +142,7 @@ function rowsOfNextPage(page: readonly EntryRow[], pageRowsMin: number): number 
 const totalOf = (bounds: readonly Bound[]): number => bounds.reduce((sum, bound) => sum + bound.last, 0);
 
 /** Whether the first rows are all of the list, none of them left out for its weight. */
-export function isWhole(bounds: readonly Bound[], first: readonly EntryRow[]): boolean {
+export function hasAllEntries(bounds: readonly Bound[], first: readonly EntryRow[]): boolean {
   return first.length === totalOf(bounds) && first.every(([, text]) => typeof text === "string");
 }
 
@@ -156,11 +156,11 @@ export async function* entryPieces(
   bounds: readonly Bound[],
   first: EntryRow[],
 ): AsyncGenerator<Utf8> {
-  const place: Place = start();
+  const place: Position = firstPosition();
   let page = first;
   for (;;) {
     const rowsMax = rowsOfNextPage(page, reading.pageRowsMin);
-    yield* pagePieces(reading, name, page, advance(bounds, place, page));
+    yield* pagePieces(reading, name, page, moveOver(bounds, place, page));
     const next = nextSpans(bounds, place, rowsMax);
     if (next.count === 0) return;
     page = await readPage(reading, name, next, Math.floor(PAGE_BYTES_MAX / rowsMax));

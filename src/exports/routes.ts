@@ -5,8 +5,8 @@ import { logBug } from "../http/errors.ts";
 import { createRoutes, factory } from "../http/factory.ts";
 import { referenceFile } from "../http/reference-file.ts";
 import { validate } from "../http/validate.ts";
-import { download, verifyLink } from "./download.ts";
-import { mint } from "./mint.ts";
+import { createLink } from "./create-link.ts";
+import { downloadExport, verifyLink } from "./download.ts";
 import { exportPersonInput } from "./schemas.ts";
 
 /** Whatever a link answers is for its holder alone: not for caches, other sites, search engines or a browser's page (P12). */
@@ -36,7 +36,7 @@ export const exportRoutes = createRoutes()
     requireSecretKey("requires_secret_key"),
     readBody,
     validate("json", exportPersonInput),
-    async (c) => c.json(await mint(c.var.ctx, { ...c.req.valid("json"), origin: new URL(c.req.url).origin })),
+    async (c) => c.json(await createLink(c.var.ctx, { ...c.req.valid("json"), origin: new URL(c.req.url).origin })),
   )
   // For every method: the address holds the token also where it is refused as such.
   .use("/export-download", downloadHeaders)

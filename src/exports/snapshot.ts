@@ -5,7 +5,7 @@ import { type BalancePageRow, firstBalances } from "./balances.ts";
 import { pageRowsMin } from "./budget.ts";
 import { type FirstRow, firstEntries } from "./entries.ts";
 import type { ListName } from "./lists.ts";
-import type { EntryRow } from "./place.ts";
+import type { EntryRow } from "./position.ts";
 import type { Bound, Reading } from "./reading.ts";
 
 /** An id of the person, and how far each of its lists reached; null where it has no row. */
@@ -63,7 +63,7 @@ const walkOfRecords = personWalk({
 });
 
 const findFirstIds = statement<
-  Asked,
+  PersonKey,
   { distinctId: string }
 >`${firstWalk} SELECT distinct_id AS distinctId FROM person`;
 
@@ -87,7 +87,7 @@ const findIds = statement<Asked, IdAnswer>`${walkOfRecords}
   LEFT JOIN accounts AS a ON a.environment_id = i.environment_id AND a.user_id = i.distinct_id`;
 
 /** What would not fit comes as null. */
-const findProperties = statement<Asked, { properties: string | null }>`${walk}
+const findProperties = statement<PersonKey, { properties: string | null }>`${walk}
   SELECT iif(s.bytes <= ${`${PROPERTIES_BYTES_MAX}`}, (SELECT properties FROM id_properties WHERE rowid = s.id), NULL)
     AS properties
   FROM (
@@ -102,18 +102,18 @@ const findProperties = statement<Asked, { properties: string | null }>`${walk}
  */
 export async function takeSnapshot(db: Db, subject: Subject, opened: AuditRow): Promise<Snapshot | "too large" | null> {
   const { appId, mode, distinctId } = subject;
-  const asked = { appId, mode, distinctId };
+  const key = { appId, mode, distinctId };
   const [, firstIds, ids, properties, ledger, exports, analytics, metering, consent, balances] = await batch(db, [
-    audited(subject, opened),
-    findFirstIds(asked),
-    findIds(asked),
-    findProperties(asked),
-    firstEntries("ledger", firstWalk, asked),
-    firstEntries("exports", firstWalk, asked),
-    firstEntries("analytics", firstWalk, asked),
-    firstEntries("metering", firstWalk, asked),
-    firstEntries("consent", firstWalk, asked),
-    firstBalances(firstWalk, asked),
+    insertAuditRow(subject, opened),
+    findFirstIds(key),
+    findIds(key),
+    findProperties(key),
+    firstEntries("ledger", firstWalk, key),
+    firstEntries("exports", firstWalk, key),
+    firstEntries("analytics", firstWalk, key),
+    firstEntries("metering", firstWalk, key),
+    firstEntries("consent", firstWalk, key),
+    firstBalances(firstWalk, key),
   ]);
   const [own] = ids;
   if (own === undefined) return null;

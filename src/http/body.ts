@@ -28,10 +28,10 @@ async function readWithin(request: Request): Promise<Uint8Array<ArrayBuffer>> {
   } finally {
     reader?.releaseLock();
   }
-  return parts.length === 1 && parts[0] !== undefined ? parts[0] : joined(parts, size);
+  return parts.length === 1 && parts[0] !== undefined ? parts[0] : joinParts(parts, size);
 }
 
-function joined(parts: readonly Uint8Array[], size: number): Uint8Array<ArrayBuffer> {
+function joinParts(parts: readonly Uint8Array[], size: number): Uint8Array<ArrayBuffer> {
   const whole = new Uint8Array(size);
   let at = 0;
   for (const part of parts) {

@@ -12,7 +12,7 @@ const preflight = cors({
 });
 
 /** For what a browser may call with a publishable key, and nothing else (W11). */
-export const browsers = createMiddleware(async (c, next) => {
+export const allowBrowsers = createMiddleware(async (c, next) => {
   if (c.req.method === "OPTIONS") return preflight(c, next);
   // Set ahead of the answer, these go out with it; Hono's own would make two responses more for each request.
   c.header("access-control-allow-origin", "*");

@@ -4,8 +4,8 @@ import { createMiddleware } from "hono/factory";
 import type * as z from "zod";
 import { invalid, PurserError } from "../errors.ts";
 import { parseExactJson } from "../lib/exact-json.ts";
-import { explain } from "./explain.ts";
 import type { AppEnv } from "./factory.ts";
+import { refusalOfIssues } from "./refusal-of-issues.ts";
 
 /** Percent-escapes that are not UTF-8 are kept raw by lenient readers, and two ids could become one. */
 function assertDecodable(url: string): void {
@@ -36,7 +36,7 @@ function validateJson<Schema extends z.ZodType>(schema: Schema) {
     const value = parseBody(c.var.bodyText);
     if (c.var.malformedHeader !== undefined) throw c.var.malformedHeader;
     const result = schema.safeParse(value);
-    if (!result.success) throw explain(result.error.issues, "body");
+    if (!result.success) throw refusalOfIssues(result.error.issues, "body");
     // Hono's type of what is validated is `{}`: what a schema lets through is a value all the same.
     c.req.addValidatedData("json", result.data as object);
     await next();
@@ -60,7 +60,7 @@ function validateOther<Target extends "query" | "param", Schema extends z.ZodTyp
     if (target === "query") assertDecodable(c.req.url);
     if (result.success) return;
     if (target === "query") assertGivenOnce(Object(result.data), result.error.issues);
-    throw explain(result.error.issues, target);
+    throw refusalOfIssues(result.error.issues, target);
   });
 }
 

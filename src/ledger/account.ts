@@ -48,7 +48,7 @@ export const selectAccount = aboutAccount<Values, { accountId: number; userId: s
 );
 
 /** Whose books a statement writes, and when: the values of every statement of a write. */
-export type Writing = {
+export type WriteContext = {
   readonly environmentId: number;
   readonly userId: string;
   /** Null for a user who has no account yet: the write makes one first. */
@@ -57,20 +57,20 @@ export type Writing = {
 };
 
 /** Those values, of an object that may have others. */
-export function valuesOf({ environmentId, userId, accountId, nowMs }: Writing): Writing {
+export function writingValues({ environmentId, userId, accountId, nowMs }: WriteContext): WriteContext {
   return { environmentId, userId, accountId, nowMs };
 }
 
 /** The account of a write, as SQL, with the values of `Writing`. */
-export const account = fragment`coalesce(
+export const accountSql = fragment`coalesce(
   CAST(:accountId AS INTEGER), (SELECT id FROM accounts WHERE environment_id = :environmentId AND user_id = :userId)
 )`;
 
 /** The moment of a write or of a reading, as SQL. Each statement takes its time from here. */
-export const nowMs = fragment`CAST(:nowMs AS INTEGER)`;
+export const nowMsSql = fragment`CAST(:nowMs AS INTEGER)`;
 
 /** Makes the account of a user who has none. Sent again, or by two at once, it makes one. */
-export const createAccount = statement<Writing>`
+export const createAccount = statement<WriteContext>`
   INSERT INTO accounts (environment_id, user_id)
   SELECT CAST(:environmentId AS INTEGER), :userId
   WHERE NOT EXISTS (SELECT 1 FROM accounts WHERE environment_id = :environmentId AND user_id = :userId)`;

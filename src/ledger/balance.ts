@@ -30,7 +30,7 @@ export const presentedColumns = {
 export type PresentedRow = Pick<BalanceRow, keyof typeof presentedColumns>;
 
 /** The columns by which an adjustment is decided. */
-export const adjustedColumns = {
+export const adjustmentColumns = {
   id: creditBalances.id,
   unit: creditBalances.unit,
   remainingSteps: creditBalances.remainingSteps,

@@ -1,9 +1,16 @@
 import type { Act } from "../audit/audit-statement.ts";
 import type { Statement } from "../db/sql.ts";
-import type { Changes } from "./memory.ts";
+import type { StateChanges } from "./memory.ts";
 
 /** What a verb decided, on what was read. A refusal is thrown instead. */
 export type Decision<Answer> = Replay<Answer> | Write<Answer>;
+
+/** What a verb answers that may be sent again under the same id. */
+export interface Outcome<Output> {
+  readonly output: Output;
+  /** Whether an equal request did it before, so that nothing was done now. */
+  readonly replayed: boolean;
+}
 
 /** Nothing is written: it was done before. */
 interface Replay<Answer> {
@@ -18,7 +25,7 @@ export interface Write<Answer> {
   /** What the audit says of it when the administrator does it: then it may not be missing. */
   readonly act?: Omit<Act, "appId"> | undefined;
   /** What it does to what this isolate remembers of the account; absent: the account is forgotten. */
-  readonly changes?: Changes | undefined;
+  readonly changes?: StateChanges | undefined;
   /** Whether it says that credits are missing, which is never said without reading what there is. */
   readonly isShort?: boolean | undefined;
 }
@@ -37,10 +44,10 @@ export function write<Answer>(
 }
 
 /** A write that is answered by the rows of one of its statements. */
-export function writeAround<Row, Answer>(
+export function writeReturning<Row, Answer>(
   parts: {
     readonly before?: readonly Statement[];
-    readonly answering: Statement<Row>;
+    readonly returning: Statement<Row>;
     readonly after?: readonly Statement[];
   } & Pick<Write<Answer>, "act" | "changes" | "isShort">,
   answer: (rows: readonly Row[]) => Answer,
@@ -48,7 +55,7 @@ export function writeAround<Row, Answer>(
   const { before = [], answering, after = [], act, changes, isShort } = parts;
   return {
     kind: "write",
-    statements: [...before, answering, ...after],
+    statements: [...before, returning, ...after],
     // The rows of a batch come in the order of its statements, and this statement's type says what its are.
     answer: (rows) => answer((rows[before.length] ?? []) as Row[]),
     act,

@@ -1,11 +1,11 @@
 import type { Unit } from "../amounts/amount.ts";
 import type { reservations, Steps } from "../db/schema.ts";
 import { fragment, type Statement, statement } from "../db/sql.ts";
-import { aboutAccount, nowMs, valuesOf, type Writing } from "./account.ts";
+import { aboutAccount, nowMsSql, type WriteContext, writingValues } from "./account.ts";
 import { insertReturns } from "./insert-entries.ts";
 
 /** What a reservation holds of one balance. */
-export interface HeldLeg {
+export interface HoldLeg {
   readonly balanceId: string;
   readonly packId: string;
   readonly unit: Unit;
@@ -17,7 +17,7 @@ export interface HeldLeg {
 /** An open reservation, as far as balances are concerned. */
 export interface Hold {
   readonly id: string;
-  readonly legs: readonly HeldLeg[];
+  readonly legs: readonly HoldLeg[];
 }
 
 /** A reservation's row, without what never changes its meaning for the books. */
@@ -34,8 +34,8 @@ export interface Settlement {
 }
 
 /** Legs as they are stored: JSON that Purser wrote. */
-export function readLegs(stored: string): readonly HeldLeg[] {
-  return JSON.parse(stored) as HeldLeg[];
+export function readLegs(stored: string): readonly HoldLeg[] {
+  return JSON.parse(stored) as HoldLeg[];
 }
 
 export function readHold(row: { readonly id: string; readonly legs: string }): Hold {
@@ -44,7 +44,7 @@ export function readHold(row: { readonly id: string; readonly legs: string }): H
 
 /** Whether a reservation of the account was to be settled by now. Names the partial index's condition, so that it serves. */
 export const isDue = (account: string): string =>
-  fragment`account_id = ${account} AND state = 'open' AND expires_at_ms <= ${nowMs}`;
+  fragment`account_id = ${account} AND state = 'open' AND expires_at_ms <= ${nowMsSql}`;
 
 /** The user's holds that nobody settled in time. One index range, empty as a rule. */
 export const selectDueHolds = aboutAccount<{ nowMs: number }, { id: string; legs: string }>(
@@ -52,7 +52,7 @@ export const selectDueHolds = aboutAccount<{ nowMs: number }, { id: string; legs
 );
 
 /** What a hold's return does to its balances, for what is remembered. */
-export function returnedEntries({ legs }: Hold): { readonly balanceId: string; readonly deltaSteps: number }[] {
+export function returnEntries({ legs }: Hold): { readonly balanceId: string; readonly deltaSteps: number }[] {
   return legs.map(({ balanceId, amountSteps }) => ({ balanceId, deltaSteps: amountSteps }));
 }
 
@@ -63,7 +63,7 @@ const HOLDS_A_STATEMENT_MAX = 200;
  * Statements that settle open reservations of one user and bring their holds back, leg by leg. If one of them was settled
  * already, the batch aborts with `reservations_settled_once`.
  */
-export function settleHolds(writing: Writing, holds: readonly Hold[], settlement: Settlement): Statement[] {
+export function settleHolds(writing: WriteContext, holds: readonly Hold[], settlement: Settlement): Statement[] {
   const reason = settlement.state === "expired" ? "reservation_expired" : "reservation_released";
   const statements: Statement[] = [];
   for (let at = 0; at < holds.length; at += HOLDS_A_STATEMENT_MAX) {
@@ -72,7 +72,7 @@ export function settleHolds(writing: Writing, holds: readonly Hold[], settlement
       legs.map(({ balanceId, amountSteps }) => ({ balanceId, amountSteps, reason, reservationId: id }) as const),
     );
     statements.push(
-      settle({ ...valuesOf(writing), ...settlementValues(some, settlement) }),
+      settleSql({ ...writingValues(writing), ...settlementValues(some, settlement) }),
       ...insertReturns(writing, returns),
     );
   }
@@ -85,6 +85,6 @@ const settlementValues = (holds: readonly Hold[], { state, eventId }: Settlement
   ids: JSON.stringify(holds.map((hold) => hold.id)),
 });
 
-const settle = statement<Writing & ReturnType<typeof settlementValues>>`
-  UPDATE reservations SET state = :state, settled_at_ms = ${nowMs}, settled_event_id = :eventId
+const settleSql = statement<WriteContext & ReturnType<typeof settlementValues>>`
+  UPDATE reservations SET state = :state, settled_at_ms = ${nowMsSql}, settled_event_id = :eventId
   WHERE environment_id = :environmentId AND id IN (SELECT value FROM json_each(:ids))`;

@@ -1,7 +1,7 @@
 import type { Unit } from "../amounts/amount.ts";
 import type { creditLedger, Steps } from "../db/schema.ts";
 import { fragment, type Statement, statement } from "../db/sql.ts";
-import { account, nowMs, valuesOf, type Writing } from "./account.ts";
+import { accountSql, nowMsSql, type WriteContext, writingValues } from "./account.ts";
 
 /**
  * The only writers of amounts. Two ways: balances are issued (`insertBalances`; a trigger writes their ledger rows), or
@@ -10,7 +10,7 @@ import { account, nowMs, valuesOf, type Writing } from "./account.ts";
 export type LedgerRow = Omit<typeof creditLedger.$inferSelect, "accountId">;
 
 /** The account's last ledger seq: read inside the statement that writes, so that it is never stale. */
-const lastSeq = fragment`coalesce((SELECT seq FROM credit_ledger WHERE account_id = ${account} ORDER BY seq DESC LIMIT 1), 0)`;
+const lastSeq = fragment`coalesce((SELECT seq FROM credit_ledger WHERE account_id = ${accountSql} ORDER BY seq DESC LIMIT 1), 0)`;
 
 /** What a grant decides of one balance. */
 export interface NewBalance {
@@ -34,24 +34,28 @@ export interface NewBalances {
   readonly balances: readonly NewBalance[];
 }
 
-const issue = statement<Writing & { grant: string; balances: string }>`
+const insertBalancesSql = statement<WriteContext & { grant: string; balances: string }>`
   INSERT INTO credit_balances (
     account_id, id, pack_id, pack_name, pack_item_id, unit, matches, priority, initial_steps, remaining_steps,
     has_remaining, source, external_ref, notes, granted_at_ms, expires_at_ms, grant_seq, last_seq
   )
-  SELECT ${account}, new.value ->> 'id', common.value ->> 'packId', common.value ->> 'packName',
+  SELECT ${accountSql}, new.value ->> 'id', common.value ->> 'packId', common.value ->> 'packName',
     new.value ->> 'packItemId', new.value ->> 'unit', new.value ->> 'matches', new.value ->> 'priority',
     new.value ->> 'amountSteps', new.value ->> 'amountSteps', 1, common.value ->> 'source',
-    common.value ->> 'externalRef', common.value ->> 'notes', ${nowMs}, common.value ->> 'expiresAtMs',
+    common.value ->> 'externalRef', common.value ->> 'notes', ${nowMsSql}, common.value ->> 'expiresAtMs',
     last.seq + 1 + new.key, last.seq + 1 + new.key
   FROM json_each(:grant) AS common, json_each(:balances) AS new, (SELECT ${lastSeq} AS seq) AS last
   WHERE 1
   ORDER BY new.key`;
 
 /** One statement that issues all balances of a grant. Fails with `credit_balances_external_ref` or `…_id` when they are there. */
-export function insertBalances(writing: Writing, { balances, ...grant }: NewBalances): Statement {
+export function insertBalances(writing: WriteContext, { balances, ...grant }: NewBalances): Statement {
   // JSON carries the numbers: D1 binds them as REAL.
-  return issue({ ...valuesOf(writing), grant: JSON.stringify([grant]), balances: JSON.stringify(balances) });
+  return insertBalancesSql({
+    ...writingValues(writing),
+    grant: JSON.stringify([grant]),
+    balances: JSON.stringify(balances),
+  });
 }
 
 /** One entry of one balance. */
@@ -65,29 +69,31 @@ export interface NewEntry {
   readonly note?: string;
 }
 
-const append = statement<Writing & { entries: string }>`
+const insertEntriesSql = statement<WriteContext & { entries: string }>`
   INSERT INTO credit_ledger (
     account_id, seq, balance_id, pack_id, unit, delta_steps, balance_after_steps, previous_seq, reason, event_id,
     reservation_id, note, occurred_at_ms
   )
   SELECT b.account_id, last.seq + 1 + entry.key, b.id, b.pack_id, b.unit, entry.value ->> 'deltaSteps',
     b.remaining_steps + (entry.value ->> 'deltaSteps'), b.last_seq, entry.value ->> 'reason',
-    entry.value ->> 'eventId', entry.value ->> 'reservationId', entry.value ->> 'note', ${nowMs}
+    entry.value ->> 'eventId', entry.value ->> 'reservationId', entry.value ->> 'note', ${nowMsSql}
   FROM (SELECT ${lastSeq} AS seq) AS last, json_each(:entries) AS entry
   CROSS JOIN credit_balances AS b
-  WHERE b.account_id = ${account} AND b.id = entry.value ->> 'balanceId'
+  WHERE b.account_id = ${accountSql} AND b.id = entry.value ->> 'balanceId'
   ORDER BY entry.key`;
 
 /**
  * One statement that appends entries in their order, none for an empty list. No balance may appear twice, since each entry
  * goes on from where its balance stood before the statement. A CHECK aborts the whole batch when one would go below zero.
  */
-export function insertEntries(writing: Writing, entries: readonly NewEntry[]): Statement[] {
-  return entries.length === 0 ? [] : [append({ ...valuesOf(writing), entries: JSON.stringify(entries) })];
+export function insertEntries(writing: WriteContext, entries: readonly NewEntry[]): Statement[] {
+  return entries.length === 0
+    ? []
+    : [insertEntriesSql({ ...writingValues(writing), entries: JSON.stringify(entries) })];
 }
 
 /** What comes back to one balance from one reservation. */
-export interface Return {
+export interface HoldReturn {
   readonly balanceId: string;
   readonly amountSteps: Steps;
   readonly reason: "reservation_released" | "reservation_expired";
@@ -95,13 +101,13 @@ export interface Return {
 }
 
 // Triggers on the ledger make SQLite settle the whole SELECT before the first row goes in, so `b` stands still here.
-const bringBack = statement<Writing & { returns: string }>`
+const insertReturnsSql = statement<WriteContext & { returns: string }>`
   INSERT INTO credit_ledger (
     account_id, seq, balance_id, pack_id, unit, delta_steps, balance_after_steps, previous_seq, reason, reservation_id,
     occurred_at_ms
   )
   SELECT account_id, seq, id, pack_id, unit, delta_steps, remaining_steps + sum(delta_steps) OVER one_balance,
-    lag(seq, 1, last_seq) OVER one_balance, reason, reservation_id, ${nowMs}
+    lag(seq, 1, last_seq) OVER one_balance, reason, reservation_id, ${nowMsSql}
   FROM (
     SELECT b.*, last.seq + row_number() OVER (ORDER BY back.key, way.reverses) AS seq,
       iif(way.reverses, -1, 1) * (back.value ->> 'amountSteps') AS delta_steps,
@@ -110,7 +116,7 @@ const bringBack = statement<Writing & { returns: string }>`
     FROM (SELECT ${lastSeq} AS seq) AS last, json_each(:returns) AS back
     CROSS JOIN credit_balances AS b
     CROSS JOIN (SELECT 0 AS reverses UNION ALL SELECT 1) AS way
-    WHERE b.account_id = ${account} AND b.id = back.value ->> 'balanceId'
+    WHERE b.account_id = ${accountSql} AND b.id = back.value ->> 'balanceId'
       AND (way.reverses = 0 OR b.revoked_at_ms IS NOT NULL)
   )
   WINDOW one_balance AS (PARTITION BY id ORDER BY seq)
@@ -120,17 +126,19 @@ const bringBack = statement<Writing & { returns: string }>`
  * One statement that brings held amounts back, in their order; a balance may get several. What comes back to a balance that
  * is revoked by then is reversed by the very next entry (U9).
  */
-export function insertReturns(writing: Writing, returns: readonly Return[]): Statement[] {
-  return returns.length === 0 ? [] : [bringBack({ ...valuesOf(writing), returns: JSON.stringify(returns) })];
+export function insertReturns(writing: WriteContext, returns: readonly HoldReturn[]): Statement[] {
+  return returns.length === 0
+    ? []
+    : [insertReturnsSql({ ...writingValues(writing), returns: JSON.stringify(returns) })];
 }
 
 /** The one entry of a revoke: whatever remains is taken back, nothing included. */
-export const insertReversal = statement<Writing & { balanceId: string; note: string | null }>`
+export const insertReversal = statement<WriteContext & { balanceId: string; note: string | null }>`
   INSERT INTO credit_ledger (
     account_id, seq, balance_id, pack_id, unit, delta_steps, balance_after_steps, previous_seq, reason, note,
     occurred_at_ms
   )
   SELECT b.account_id, 1 + ${lastSeq}, b.id, b.pack_id, b.unit, -b.remaining_steps, 0, b.last_seq, 'admin_adjust', :note,
-    ${nowMs}
+    ${nowMsSql}
   FROM credit_balances AS b
-  WHERE b.account_id = ${account} AND b.id = :balanceId`;
+  WHERE b.account_id = ${accountSql} AND b.id = :balanceId`;

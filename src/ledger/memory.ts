@@ -1,7 +1,7 @@
 import type { Steps } from "../db/schema.ts";
 import { statement } from "../db/sql.ts";
 import type { Environment, World } from "../runtime.ts";
-import { nowMs, type User, type Writing } from "./account.ts";
+import { nowMsSql, type User, type WriteContext } from "./account.ts";
 import type { PayingRow } from "./balance.ts";
 import type { OpenReservation } from "./hold.ts";
 
@@ -9,7 +9,7 @@ import type { OpenReservation } from "./hold.ts";
  * What an isolate remembers of an account that it has just written for: enough to plan the next debit without a trip. Other
  * isolates may have lowered a balance since, unseen; that none was raised is what `guardAccount` makes sure of.
  */
-export interface Remembered {
+export interface AccountState {
   readonly accountId: number;
   readonly userId: string;
   /** Every ledger entry up to this seq that raised a balance is accounted for. */
@@ -21,12 +21,12 @@ export interface Remembered {
 }
 
 /** What a write does to what is remembered. */
-export interface Changes {
+export interface StateChanges {
   readonly entries: readonly { readonly balanceId: string; readonly deltaSteps: number }[];
-  readonly issued?: readonly PayingRow[];
-  readonly opened?: OpenReservation;
+  readonly newBalances?: readonly PayingRow[];
+  readonly newReservation?: OpenReservation;
   /** The id of a reservation that is open no more. */
-  readonly settled?: string;
+  readonly settledReservationId?: string;
 }
 
 const ACCOUNTS_MAX = 1_000;
@@ -40,26 +40,26 @@ const keyOf = ({ database, id }: Environment, kind: "user" | "reservation", name
 
 /** The accounts that one isolate remembers, the latest last. An environment's id is part of every key. */
 class AccountMemory {
-  readonly #accounts = new Map<string, { readonly environment: Environment; readonly known: Remembered }>();
+  readonly #accounts = new Map<string, { readonly environment: Environment; readonly state: AccountState }>();
   /** The account's key by the keys of its reservations. */
   readonly #owners = new Map<string, string>();
   readonly #readFirstUntilMs = new Map<string, number>();
 
-  /** Null when the account is not known well enough to plan on. */
-  find(environment: Environment, user: User, nowMs: number): Remembered | null {
+  /** Null when the account is not state well enough to plan on. */
+  find(environment: Environment, user: User, nowMs: number): AccountState | null {
     let key: string | undefined;
     if ("userId" in user) key = keyOf(environment, "user", user.userId);
     if ("reservationId" in user) key = this.#owners.get(keyOf(environment, "reservation", user.reservationId));
     if (key === undefined || (this.#readFirstUntilMs.get(key) ?? 0) > nowMs) return null;
-    return this.#accounts.get(key)?.known ?? null;
+    return this.#accounts.get(key)?.state ?? null;
   }
 
-  remember(environment: Environment, known: Remembered): void {
-    this.forget(environment, known.userId);
-    if (known.balances.size > BALANCES_MAX || known.reservations.size > RESERVATIONS_MAX) return;
-    const key = keyOf(environment, "user", known.userId);
-    this.#accounts.set(key, { environment, known });
-    for (const id of known.reservations.keys()) this.#owners.set(keyOf(environment, "reservation", id), key);
+  remember(environment: Environment, state: AccountState): void {
+    this.forget(environment, state.userId);
+    if (state.balances.size > BALANCES_MAX || state.reservations.size > RESERVATIONS_MAX) return;
+    const key = keyOf(environment, "user", state.userId);
+    this.#accounts.set(key, { environment, state });
+    for (const id of state.reservations.keys()) this.#owners.set(keyOf(environment, "reservation", id), key);
     const [oldest] = this.#accounts.keys();
     if (this.#accounts.size > ACCOUNTS_MAX && oldest !== undefined) this.#drop(oldest);
   }
@@ -69,7 +69,7 @@ class AccountMemory {
   }
 
   /** Somebody else writes for this user: for a while it is read first. */
-  distrust(environment: Environment, userId: string, nowMs: number): void {
+  readFirst(environment: Environment, userId: string, nowMs: number): void {
     this.forget(environment, userId);
     if (this.#readFirstUntilMs.size >= ACCOUNTS_MAX) this.#readFirstUntilMs.clear();
     this.#readFirstUntilMs.set(keyOf(environment, "user", userId), nowMs + READ_FIRST_MS);
@@ -79,7 +79,7 @@ class AccountMemory {
     const entry = this.#accounts.get(key);
     if (entry === undefined) return;
     this.#accounts.delete(key);
-    for (const id of entry.known.reservations.keys()) this.#owners.delete(keyOf(entry.environment, "reservation", id));
+    for (const id of entry.state.reservations.keys()) this.#owners.delete(keyOf(entry.environment, "reservation", id));
   }
 }
 
@@ -92,21 +92,21 @@ export function memoryOf({ isolate }: Pick<World, "isolate">): AccountMemory {
   return memory;
 }
 
-/** What is known after a write: what was known before it, and what it did. */
+/** What is state after a write: what was state before it, and what it did. */
 export function afterWrite(
-  before: Pick<Remembered, "balances" | "reservations">,
-  { entries, issued = [], opened, settled }: Changes,
-): Pick<Remembered, "balances" | "reservations"> {
+  before: Pick<AccountState, "balances" | "reservations">,
+  { entries, newBalances = [], newReservation, settledReservationId }: StateChanges,
+): Pick<AccountState, "balances" | "reservations"> {
   const balances = new Map(before.balances);
-  for (const row of issued) balances.set(row.id, row);
+  for (const row of newBalances) balances.set(row.id, row);
   for (const { balanceId, deltaSteps } of entries) {
     const row = balances.get(balanceId);
     if (row !== undefined)
       balances.set(balanceId, { ...row, remainingSteps: (row.remainingSteps + deltaSteps) as Steps });
   }
   const reservations = new Map(before.reservations);
-  if (opened !== undefined) reservations.set(opened.id, opened);
-  if (settled !== undefined) reservations.delete(settled);
+  if (newReservation !== undefined) reservations.set(newReservation.id, newReservation);
+  if (settledReservationId !== undefined) reservations.delete(settledReservationId);
   return { balances, reservations };
 }
 
@@ -117,26 +117,27 @@ const ENTRIES_SINCE_MAX = "100";
  * due: only then might another plan be right. What lowers a balance needs no guard, for `remaining >= 0` is one. Looks
  * through a hundred entries at the most.
  */
-export const guardAccount = statement<Writing & { seq: number }>`
+export const guardAccount = statement<WriteContext & { seq: number }>`
   INSERT INTO guards (name, holds) SELECT 'account', NOT EXISTS (
     SELECT 1 FROM credit_ledger
     WHERE account_id = :accountId AND seq > :seq AND (delta_steps > 0 OR seq > :seq + ${ENTRIES_SINCE_MAX})
   ) AND NOT EXISTS (
-    SELECT 1 FROM reservations WHERE account_id = :accountId AND state = 'open' AND expires_at_ms <= ${nowMs}
+    SELECT 1 FROM reservations WHERE account_id = :accountId AND state = 'open' AND expires_at_ms <= ${nowMsSql}
   )`;
 
 /**
  * The last statement of a write that is to be remembered: the account's seq by now, and whether anything was added since
- * `sinceSeq` but by this write itself, so that what was known then is not all that there is.
+ * `sinceSeq` but by this write itself, so that what was state then is not all that there is.
  */
-export const selectStanding = statement<
-  Writing & { sinceSeq: number; settled: string; issued: string },
+export const selectStateAfter = statement<
+  WriteContext & { sinceSeq: number; settledReservationId: string; newBalanceIds: string },
   { accountId: number; seq: number; isRaised: 0 | 1 }
 >`
   SELECT a.id AS accountId,
     coalesce((SELECT seq FROM credit_ledger WHERE account_id = a.id ORDER BY seq DESC LIMIT 1), 0) AS seq,
     EXISTS (
       SELECT 1 FROM credit_ledger WHERE account_id = a.id AND seq > :sinceSeq AND delta_steps > 0
-        AND reservation_id IS NOT :settled AND balance_id NOT IN (SELECT value FROM json_each(:issued))
+        AND reservation_id IS NOT :settledReservationId
+        AND balance_id NOT IN (SELECT value FROM json_each(:newBalanceIds))
     ) AS isRaised
   FROM accounts AS a WHERE a.environment_id = :environmentId AND a.user_id = :userId`;

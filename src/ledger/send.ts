@@ -2,13 +2,13 @@ import { auditStatement, newAct } from "../audit/audit-statement.ts";
 import { batch, type RowsOf, type Statement } from "../db/sql.ts";
 import { assert } from "../lib/assert.ts";
 import type { Ctx } from "../runtime.ts";
-import { createAccount, valuesOf, type Writing } from "./account.ts";
+import { createAccount, type WriteContext, writingValues } from "./account.ts";
 import type { Write } from "./decision.ts";
 import { type Hold, settleHolds } from "./hold.ts";
-import { afterWrite, type Changes, memoryOf, type Remembered, selectStanding } from "./memory.ts";
+import { type AccountState, afterWrite, memoryOf, type StateChanges, selectStateAfter } from "./memory.ts";
 
 /** A user's account at the one moment of an attempt. */
-export interface Account extends Writing {
+export interface AccountAtRead extends WriteContext {
   /** Of the ledger; 0 where it is empty. */
   readonly lastSeq: number;
   /** Holds that nobody settled in time. They are returned whatever is decided, so plan as if they had come back. */
@@ -16,20 +16,20 @@ export interface Account extends Writing {
 }
 
 /** What was known of an account when a write was decided. */
-export type Base = Pick<Remembered, "balances" | "reservations" | "seq">;
+export type StateBefore = Pick<AccountState, "balances" | "reservations" | "seq">;
 
 /** The only place where a batch for a user is put together: what every write must carry joins it here. */
 export async function send<Answer>(
   ctx: Ctx,
-  account: Account,
+  account: AccountAtRead,
   decision: Write<Answer>,
-  base: Base | null,
+  before: StateBefore | null,
   guards: readonly Statement[],
 ): Promise<{ readonly answer: Answer }> {
   const { statements, answer, act, changes } = decision;
   const before = [
     ...guards,
-    ...(account.accountId === null ? [createAccount(valuesOf(account))] : []),
+    ...(account.accountId === null ? [createAccount(writingValues(account))] : []),
     ...settleHolds(account, account.due, { state: "expired" }),
   ];
   const isKept = base !== null && changes !== undefined;
@@ -37,7 +37,7 @@ export async function send<Answer>(
   const rows: unknown[][] = await batch(ctx.db, [...before, ...statements, ...audited(ctx, account, act), ...standing]);
   if (isKept) remember(ctx, account, base, changes, rows.at(-1));
   else memoryOf(ctx).forget(ctx.environment, account.userId);
-  return { answer: answer(rows.slice(before.length)) };
+  return { answer: answer(rows.slice(leading.length)) };
 }
 
 const audit = auditStatement();
@@ -57,17 +57,23 @@ function standingAfter(account: Account, base: Base, { issued = [], settled = ""
   return selectStanding({ ...valuesOf(account), sinceSeq: base.seq, settled, issued: ids });
 }
 
-function remember(ctx: Ctx, { userId }: Account, base: Base, changes: Changes, rows: unknown[] | undefined): void {
+function remember(
+  ctx: Ctx,
+  { userId }: AccountAtRead,
+  before: StateBefore,
+  changes: StateChanges,
+  rows: unknown[] | undefined,
+): void {
   // The rows of `selectStanding`, which was sent last.
-  const [standing] = (rows ?? []) as RowsOf<[ReturnType<typeof standingAfter>]>[0];
+  const [stateAfter] = (rows ?? []) as RowsOf<[ReturnType<typeof stateAfterWrite>]>[0];
   const memory = memoryOf(ctx);
   memory.forget(ctx.environment, userId);
-  if (standing === undefined || standing.isRaised === 1) return;
-  const { accountId, seq } = standing;
-  memory.remember(ctx.environment, { accountId, userId, seq, ...afterWrite(base, changes) });
+  if (stateAfter === undefined || stateAfter.isRaised === 1) return;
+  const { accountId, seq } = stateAfter;
+  memory.remember(ctx.environment, { accountId, userId, seq, ...afterWrite(before, changes) });
 }
 
 /** Returns the holds that are due, by themselves. Costs nothing when there are none. */
-export async function returnDue(ctx: Ctx, account: Account): Promise<void> {
+export async function returnDue(ctx: Ctx, account: AccountAtRead): Promise<void> {
   await batch(ctx.db, settleHolds(account, account.due, { state: "expired" }));
 }

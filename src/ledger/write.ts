@@ -3,12 +3,12 @@ import { retryOnConflict } from "../db/retry-on-conflict.ts";
 import { batch, type RowsOf, type Statement } from "../db/sql.ts";
 import { PurserError } from "../errors.ts";
 import type { Ctx } from "../runtime.ts";
-import { selectAccount, type User, valuesOf } from "./account.ts";
+import { selectAccount, type User, writingValues } from "./account.ts";
 import type { PayingRow } from "./balance.ts";
 import { type Decision, replay } from "./decision.ts";
 import { readHold, selectDueHolds } from "./hold.ts";
-import { guardAccount, memoryOf, type Remembered } from "./memory.ts";
-import { type Account, type Base, returnDue, send } from "./send.ts";
+import { type AccountState, guardAccount, memoryOf } from "./memory.ts";
+import { type AccountAtRead, returnDue, type StateBefore, send } from "./send.ts";
 
 /**
  * The one way to write for a user: read what there is, decide, send one batch; and all of it again when somebody else was
@@ -22,9 +22,9 @@ export interface UserWrite<Reads extends readonly Statement[], Answer> {
   /** What must be known to decide, besides the account and its due holds: read with them, in one trip. */
   readonly read: (nowMs: number) => Reads;
   /** Pure, but for ids that were made before. Throws a `PurserError` to refuse. */
-  readonly decide: (found: RowsOf<Reads>, account: Account) => Decision<Answer>;
+  readonly decide: (found: RowsOf<Reads>, account: AccountAtRead) => Decision<Answer>;
   /** What `read` would find, by what this isolate remembers; null when that does not say it. */
-  readonly recall?: (known: Remembered) => RowsOf<Reads> | null;
+  readonly recall?: (state: AccountState) => RowsOf<Reads> | null;
   /** All balances that may be able to pay, among what was read: to be remembered. */
   readonly balances?: (found: RowsOf<Reads>) => readonly PayingRow[];
   /** The refusal that a constraint means, where it does not mean that somebody was faster. */
@@ -80,21 +80,21 @@ async function readAccount<const Reads extends readonly Statement[]>(
   { user, read }: Pick<UserWrite<Reads, unknown>, "user" | "read">,
 ) {
   const atMs = ctx.now();
-  const [[known], due, ...rest] = await batch(ctx.db, [
+  const [[stored], due, ...rest] = await batch(ctx.db, [
     selectAccount(ctx, user, {}),
     selectDueHolds(ctx, user, { nowMs: atMs }),
     ...read(atMs),
   ] as const);
-  const userId = known?.userId ?? ("userId" in user ? user.userId : null);
-  const account: Account | null =
+  const userId = stored?.userId ?? ("userId" in user ? user.userId : null);
+  const account: AccountAtRead | null =
     userId === null
       ? null
       : {
           environmentId: ctx.environment.id,
           userId,
-          accountId: known?.accountId ?? null,
+          accountId: stored?.accountId ?? null,
           nowMs: atMs,
-          lastSeq: known?.lastSeq ?? 0,
+          lastSeq: stored?.lastSeq ?? 0,
           due: due.map(readHold),
         };
   // The rest of the batch are the rows of the verb's own statements, in their order.
@@ -110,14 +110,14 @@ function decide<Answer>(decision: () => Decision<Answer>): Decision<Answer> | Pu
   }
 }
 
-type Outcome<Answer> = { readonly answer: Answer };
+type Result<Answer> = { readonly answer: Answer };
 
 async function decideAndSend<const Reads extends readonly Statement[], Answer>(
   ctx: Ctx,
   verb: UserWrite<Reads, Answer>,
-  account: Account,
+  account: AccountAtRead,
   found: RowsOf<Reads>,
-): Promise<Outcome<Answer> | PurserError> {
+): Promise<Result<Answer> | PurserError> {
   const decision = decide(() => verb.decide(found, account));
   if (decision instanceof PurserError) return decision;
   if (decision.kind === "replay") {
@@ -125,7 +125,7 @@ async function decideAndSend<const Reads extends readonly Statement[], Answer>(
     return { answer: decision.answer };
   }
   try {
-    return await send(ctx, account, decision, baseOf(ctx, verb, account, found), []);
+    return await send(ctx, account, decision, stateBeforeOf(ctx, verb, account, found), []);
   } catch (error) {
     const constraint = constraintOf(error);
     const refusal = constraint === null ? undefined : verb.refusals?.[constraint];
@@ -135,12 +135,12 @@ async function decideAndSend<const Reads extends readonly Statement[], Answer>(
 }
 
 /** What was known of the account when the write was decided; null when it is not enough to be remembered. */
-function baseOf<const Reads extends readonly Statement[]>(
+function stateBeforeOf<const Reads extends readonly Statement[]>(
   ctx: Ctx,
   verb: Pick<UserWrite<Reads, unknown>, "user" | "balances">,
-  account: Account,
+  account: AccountAtRead,
   found: RowsOf<Reads>,
-): Base | null {
+): StateBefore | null {
   if (account.due.length > 0) return null;
   const none = new Map<string, never>();
   if (verb.balances !== undefined) {
@@ -155,22 +155,22 @@ function baseOf<const Reads extends readonly Statement[]>(
 async function writeOnMemory<const Reads extends readonly Statement[], Answer>(
   ctx: Ctx,
   verb: UserWrite<Reads, Answer>,
-): Promise<Outcome<Answer> | null> {
+): Promise<Result<Answer> | null> {
   const atMs = ctx.now();
   const memory = memoryOf(ctx);
-  const known = verb.recall === undefined ? null : memory.find(ctx.environment, verb.user, atMs);
-  const found = known === null ? null : (verb.recall?.(known) ?? null);
-  if (known === null || found === null) return null;
-  const { accountId, userId } = known;
-  const account = { environmentId: ctx.environment.id, userId, accountId, nowMs: atMs, lastSeq: known.seq, due: [] };
+  const state = verb.recall === undefined ? null : memory.find(ctx.environment, verb.user, atMs);
+  const found = state === null ? null : (verb.recall?.(state) ?? null);
+  if (state === null || found === null) return null;
+  const { accountId, userId } = state;
+  const account = { environmentId: ctx.environment.id, userId, accountId, nowMs: atMs, lastSeq: state.seq, due: [] };
   const decision = decide(() => verb.decide(found, account));
   if (decision instanceof PurserError || decision.kind === "replay" || decision.isShort === true) return null;
   try {
-    return await send(ctx, account, decision, known, [guardAccount({ ...valuesOf(account), seq: known.seq })]);
+    return await send(ctx, account, decision, state, [guardAccount({ ...writingValues(account), seq: state.seq })]);
   } catch (error) {
     const constraint = constraintOf(error);
     if (constraint === null || !(constraint === "guard_account" || CONFLICTS.has(constraint))) throw error;
-    memory.distrust(ctx.environment, userId, atMs);
+    memory.readFirst(ctx.environment, userId, atMs);
     return null;
   }
 }

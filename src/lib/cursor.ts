@@ -14,27 +14,27 @@ async function checkOf(position: string, scope: Scope): Promise<Uint8Array> {
  * An opaque cursor for `position` within `scope` (environment, user, filters). It carries a checksum over both, so that
  * an altered one, or one of another list, is refused. It opens nothing: the query behind it is scoped all the same.
  */
-export async function sealTextCursor(position: string, scope: Scope): Promise<string> {
+export async function encodeTextCursor(position: string, scope: Scope): Promise<string> {
   const body = new TextEncoder().encode(position);
   return encodeBase64url(new Uint8Array([...(await checkOf(position, scope)), ...body]));
 }
 
 /** The position that `sealTextCursor` sealed for the same scope; null for anything else. */
-export async function openTextCursor(cursor: string, scope: Scope): Promise<string | null> {
+export async function decodeTextCursor(cursor: string, scope: Scope): Promise<string | null> {
   const bytes = decodeBase64url(cursor);
   if (bytes === null) return null;
   const position = new TextDecoder().decode(bytes.slice(CHECK_BYTES));
   // Sealed again, so that a second spelling of the same cursor is refused as well.
-  return (await sealTextCursor(position, scope)) === cursor ? position : null;
+  return (await encodeTextCursor(position, scope)) === cursor ? position : null;
 }
 
 /** As `sealTextCursor`, for a whole number from 1. */
-export function sealCursor(position: number, scope: Scope): Promise<string> {
-  return sealTextCursor(String(position), scope);
+export function encodeCursor(position: number, scope: Scope): Promise<string> {
+  return encodeTextCursor(String(position), scope);
 }
 
 /** The number that `sealCursor` sealed for the same scope; null for anything else. */
-export async function openCursor(cursor: string, scope: Scope): Promise<number | null> {
-  const text = await openTextCursor(cursor, scope);
+export async function decodeCursor(cursor: string, scope: Scope): Promise<number | null> {
+  const text = await decodeTextCursor(cursor, scope);
   return text !== null && /^[1-9]\d{0,15}$/.test(text) ? Number(text) : null;
 }

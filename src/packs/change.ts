@@ -4,9 +4,9 @@ import { retryOnConflict } from "../db/retry-on-conflict.ts";
 import { batch, statement } from "../db/sql.ts";
 import { assert } from "../lib/assert.ts";
 import type { AdminCtx } from "../runtime.ts";
-import type { PackOutput } from "./answers.ts";
-import { chooseFound, type Pack } from "./find.ts";
+import { choosePack, type Pack } from "./find.ts";
 import { packNameTaken, presentPack, readPack, selectPackById, type storedItem } from "./pack.ts";
+import type { PackOutput } from "./responses.ts";
 
 /** What a change may change of a pack itself. */
 const CHANGEABLE = ["name", "nameKey", "defaultExpiryDays", "unit", "matches", "priority", "archivedAtMs"] as const;
@@ -44,23 +44,23 @@ export async function changePack(
     const { fields } = changed;
     const version = read.version + 1;
     const details = JSON.stringify({ version, ...(fields === undefined ? {} : { fields }) });
-    return presentPack(await land(admin, { ...act, details }, read, changed));
+    return presentPack(await writeChange(admin, { ...act, details }, read, changed));
   });
 }
 
 /** A type, for an interface is no record of values. */
-type Keyed = { appId: string; packId: string; actId: string };
+type ActKey = { appId: string; packId: string; actId: string };
 
 /** `items` null: they stay as they are. */
-const deleteItems = statement<Keyed & { items: string | null }>`
+const deleteItems = statement<ActKey & { items: string | null }>`
   DELETE FROM credit_pack_items
   WHERE app_id = :appId AND pack_id = :packId AND :items IS NOT NULL AND ${isNotDone}`;
-const insertItems = statement<Keyed & { items: string | null }>`
+const insertItems = statement<ActKey & { items: string | null }>`
   INSERT INTO credit_pack_items (app_id, pack_id, position, id, amount_steps, unit, matches, priority)
   SELECT :appId, :packId, item.key, item.value ->> 'id', item.value ->> 'amountSteps', item.value ->> 'unit',
     item.value ->> 'matches', item.value ->> 'priority'
   FROM json_each(:items) AS item WHERE ${isNotDone}`;
-const updatePack = statement<Keyed & { pack: string; version: number }>`
+const updatePack = statement<ActKey & { pack: string; version: number }>`
   UPDATE credit_packs
   SET name = :pack ->> 'name', name_key = :pack ->> 'nameKey', unit = :pack ->> 'unit',
     default_expiry_days = :pack ->> 'defaultExpiryDays', matches = :pack ->> 'matches',
@@ -69,7 +69,12 @@ const updatePack = statement<Keyed & { pack: string; version: number }>`
 const audit = auditStatement();
 
 /** One batch, refused unless the pack is still as it was read; sent again, it leaves the pack as it stands. */
-async function land(admin: AdminCtx, act: ReturnType<typeof newAct>, read: Pack, changed: ChangedPack): Promise<Pack> {
+async function writeChange(
+  admin: AdminCtx,
+  act: ReturnType<typeof newAct>,
+  read: Pack,
+  changed: ChangedPack,
+): Promise<Pack> {
   const keyed = { appId: read.appId, packId: read.id, actId: act.actId };
   const items = changed.items === null ? null : JSON.stringify(changed.items);
   try {
@@ -80,7 +85,7 @@ async function land(admin: AdminCtx, act: ReturnType<typeof newAct>, read: Pack,
       audit(act),
       ...selectPackById(read.appId, read.id),
     ]);
-    const pack = chooseFound(read.id, packs, packItems);
+    const pack = choosePack(read.id, packs, packItems);
     assert(pack !== null, "a pack is never deleted");
     return pack;
   } catch (error) {

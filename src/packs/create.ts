@@ -3,10 +3,10 @@ import { constraintOf } from "../db/constraint.ts";
 import { batch, fragment, statement } from "../db/sql.ts";
 import { assert } from "../lib/assert.ts";
 import type { AdminCtx } from "../runtime.ts";
-import type { PackOutput } from "./answers.ts";
-import { chooseFound } from "./find.ts";
+import { choosePack } from "./find.ts";
 import { nameKey } from "./name.ts";
 import { packNameTaken, presentPack, selectPackById, storedItem } from "./pack.ts";
+import type { PackOutput } from "./responses.ts";
 import type { CreatePackInput } from "./schemas.ts";
 
 /** Sent again after a lost answer, each statement finds the pack there and leaves it. */
@@ -47,7 +47,7 @@ export async function createPack(admin: AdminCtx, appId: string, input: CreatePa
       insertPack({ appId, packId, pack }),
       ...selectPackById(appId, packId),
     ]);
-    const created = chooseFound(packId, packs, packItems);
+    const created = choosePack(packId, packs, packItems);
     assert(created !== null, "a pack that was written is there");
     return presentPack(created);
   } catch (error) {

@@ -24,9 +24,9 @@ const ids = fragment`(
   UNION ALL
   SELECT id FROM credit_packs WHERE app_id = :appId AND name_key = :nameKey AND archived_at_ms IS NULL
 )`;
-const packsMeant = statement<IdOrName, PackRow>`
+const selectPackRows = statement<IdOrName, PackRow>`
   SELECT ${select(allColumns(creditPacks))} FROM credit_packs WHERE app_id = :appId AND id IN ${ids}`;
-const itemsMeant = statement<IdOrName, PackItemRow>`
+const selectItemRows = statement<IdOrName, PackItemRow>`
   SELECT ${select(allColumns(creditPackItems))} FROM credit_pack_items WHERE app_id = :appId AND pack_id IN ${ids}`;
 
 /**
@@ -35,11 +35,11 @@ const itemsMeant = statement<IdOrName, PackItemRow>`
  */
 export function selectPack(ctx: Pick<Ctx, "environment">, idOrName: string) {
   const values = { appId: ctx.environment.appId, idOrName, nameKey: nameKey(idOrName) };
-  return [packsMeant(values), itemsMeant(values)] as const;
+  return [selectPackRows(values), selectItemRows(values)] as const;
 }
 
 /** The pack meant by `idOrName`: an id is tried before a name (C7). Null when there is none. */
-export function chooseFound(idOrName: string, packs: readonly PackRow[], items: readonly PackItemRow[]): Pack | null {
+export function choosePack(idOrName: string, packs: readonly PackRow[], items: readonly PackItemRow[]): Pack | null {
   const pack = packs.find((row) => row.id === idOrName) ?? packs[0];
   if (pack === undefined) return null;
   const own = items.filter((item) => item.packId === pack.id);

@@ -1,9 +1,9 @@
 import { creditPackItems, creditPacks } from "../db/schema.ts";
 import { allColumns, batch, select, statement } from "../db/sql.ts";
 import type { RootCtx } from "../runtime.ts";
-import type { ListPacksOutput } from "./answers.ts";
 import type { PackItemRow, PackRow } from "./find.ts";
 import { presentPack } from "./pack.ts";
+import type { ListPacksOutput } from "./responses.ts";
 
 const EVERY = -1;
 

@@ -6,8 +6,8 @@ import { PurserError } from "../errors.ts";
 import { assert } from "../lib/assert.ts";
 import { iso } from "../lib/time.ts";
 import type { RootCtx } from "../runtime.ts";
-import type { PackOutput } from "./answers.ts";
-import { chooseFound, type Pack, type PackItemRow, type PackRow } from "./find.ts";
+import { choosePack, type Pack, type PackItemRow, type PackRow } from "./find.ts";
+import type { PackOutput } from "./responses.ts";
 import type { CreatePackInput } from "./schemas.ts";
 
 const packNotFound = () => new PurserError("not_found", "There is no such pack.", { param: "packId" });
@@ -28,7 +28,7 @@ export function selectPackById(appId: string, packId: string) {
 /** Throws `not_found`. */
 export async function readPack(root: RootCtx, appId: string, packId: string): Promise<Pack> {
   const [packs, items] = await batch(root.db, selectPackById(appId, packId));
-  const pack = chooseFound(packId, packs, items);
+  const pack = choosePack(packId, packs, items);
   if (pack === null) throw packNotFound();
   return pack;
 }

@@ -1,10 +1,10 @@
 import { invalid, PurserError } from "../errors.ts";
 import type { AdminCtx } from "../runtime.ts";
-import type { PackOutput } from "./answers.ts";
 import { type ChangedPack, changePack } from "./change.ts";
 import type { Pack } from "./find.ts";
 import { nameKey } from "./name.ts";
 import { storedItem } from "./pack.ts";
+import type { PackOutput } from "./responses.ts";
 import { LEGACY_FIELDS, type PatchPackInput } from "./schemas.ts";
 
 /**

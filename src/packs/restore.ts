@@ -1,6 +1,6 @@
 import type { AdminCtx } from "../runtime.ts";
-import type { PackOutput } from "./answers.ts";
 import { changePack } from "./change.ts";
+import type { PackOutput } from "./responses.ts";
 
 /**
  * Undoes an archiving: the pack can be granted again, and has its name again. A pack that is not archived stays as it is.

@@ -3,7 +3,7 @@ import { allColumns, batch, select, statement } from "../db/sql.ts";
 import { assert } from "../lib/assert.ts";
 import { iso } from "../lib/time.ts";
 import type { Ctx } from "../runtime.ts";
-import type { ConsentEntry } from "./answers.ts";
+import type { ConsentEntry } from "./responses.ts";
 import type { ConsentInput } from "./schemas.ts";
 
 /** A row as SQLite stores it. */

@@ -21,14 +21,14 @@ function draftOf(properties: JsonObject): { readonly draft: Record<string, unkno
 }
 
 /** What an event says of its id's properties. */
-export interface Changes {
+export interface PropertyChanges {
   readonly set: JsonObject;
   readonly setOnce: JsonObject;
   readonly unset: readonly string[];
 }
 
 /** What is put and removed: `$set_once`, `$set` and `$unset` in this order, as PostHog applies them. */
-function differences(properties: JsonObject, { set, setOnce, unset }: Changes) {
+function differences(properties: JsonObject, { set, setOnce, unset }: PropertyChanges) {
   const puts = new Map(Object.entries(setOnce).filter(([key]) => !Object.hasOwn(properties, key)));
   for (const [key, value] of Object.entries(set)) {
     const isSame = Object.hasOwn(properties, key) && JSON.stringify(own(properties, key)) === JSON.stringify(value);
@@ -42,7 +42,7 @@ function differences(properties: JsonObject, { set, setOnce, unset }: Changes) {
  * An id's properties after an event; null when they stay as they are. What it answered before is the request's own,
  * and is changed in place.
  */
-export function changedProperties(properties: JsonObject, changes: Changes): JsonObject | "too large" | null {
+export function changedProperties(properties: JsonObject, changes: PropertyChanges): JsonObject | "too large" | null {
   const { puts, removed } = differences(properties, changes);
   if (puts.size === 0 && removed.length === 0) return null;
   const { draft, bytes } = draftOf(properties);

@@ -2,7 +2,7 @@ import { fragment } from "../db/sql.ts";
 import { hasCreditsSql, hasOwnConsentSql, hasUsageSql, isUserSql } from "./is-user.ts";
 
 /** The values that the walk's text names. */
-export type Asked = { appId: string; mode: string; distinctId: string };
+export type PersonKey = { appId: string; mode: string; distinctId: string };
 
 /** SQL: whether the claim on the id at `alias` counts now (P2): it is verified, or its id is a device's and no user. */
 export function claimCountsSql(alias: string): string {

@@ -1,10 +1,10 @@
 import type { JsonObject } from "../lib/json.ts";
 import { type ClaimChanges, type ClaimRecord, Claims, type Via } from "./claims.ts";
 import { isDeviceForm } from "./device-id.ts";
-import { type Changes, changedProperties } from "./id-properties.ts";
+import { changedProperties, type PropertyChanges } from "./id-properties.ts";
 
 /** What an event says about who somebody is. */
-export interface PersonEvent extends Changes {
+export interface PersonEvent extends PropertyChanges {
   readonly uuid: string;
   readonly distinctId: string;
   readonly isPersonless: boolean;
@@ -19,15 +19,15 @@ export interface StoredProperties {
 }
 
 /** What is stored of the ids that some events speak of. */
-export interface KnownPeople {
+export interface StoredPeople {
   readonly claims: readonly ClaimRecord[];
   readonly properties: readonly StoredProperties[];
 }
 
-export const nothingKnown: KnownPeople = { claims: [], properties: [] };
+export const noStoredPeople: StoredPeople = { claims: [], properties: [] };
 
 /** An id whose record must be there, and what is known of it from now on. */
-export interface SeenId {
+export interface IdUpdate {
   readonly distinctId: string;
   readonly isDeviceForm: boolean;
   readonly isSender: boolean;
@@ -36,7 +36,7 @@ export interface SeenId {
 
 /** What events change about people. */
 export interface PeopleChange extends ClaimChanges {
-  readonly ids: readonly SeenId[];
+  readonly ids: readonly IdUpdate[];
   /** As they are from now on; `version` is the one that was read, 0 where nothing was stored. */
   readonly properties: readonly StoredProperties[];
   /** By the event's UUID: why it linked or set nothing. */
@@ -44,7 +44,7 @@ export interface PeopleChange extends ClaimChanges {
 }
 
 /** Whether what the event changes depends on what is stored of people. */
-export function asksWhoSomebodyIs({ isPersonless, link, set, setOnce, unset }: PersonEvent): boolean {
+export function needsStoredPeople({ isPersonless, link, set, setOnce, unset }: PersonEvent): boolean {
   if (isPersonless) return false;
   return link !== null || unset.length > 0 || Object.keys(set).length > 0 || Object.keys(setOnce).length > 0;
 }
@@ -53,13 +53,13 @@ export function asksWhoSomebodyIs({ isPersonless, link, set, setOnce, unset }: P
  * Plays events, in their order, over what is known (P2, P3). `isVerified`: they were sent with a secret key. Pure: nothing
  * is stored here.
  */
-export function planPeople(events: readonly PersonEvent[], known: KnownPeople, isVerified: boolean): PeopleChange {
-  const claims = new Claims(known.claims, isVerified);
-  const properties = new Map(known.properties.map((entry) => [entry.distinctId, entry]));
+export function planPeople(events: readonly PersonEvent[], stored: StoredPeople, isVerified: boolean): PeopleChange {
+  const claims = new Claims(stored.claims, isVerified);
+  const properties = new Map(stored.properties.map((entry) => [entry.distinctId, entry]));
   const changed = new Set<string>();
-  const ids = new Map<string, SeenId>();
+  const ids = new Map<string, IdUpdate>();
   const warnings = new Map<string, string>();
-  const see = (distinctId: string, isSender: boolean, isIdentified: boolean) => {
+  const update = (distinctId: string, isSender: boolean, isIdentified: boolean) => {
     const before = ids.get(distinctId);
     ids.set(distinctId, {
       distinctId,
@@ -70,7 +70,7 @@ export function planPeople(events: readonly PersonEvent[], known: KnownPeople, i
   };
   for (const event of events) {
     const { uuid, distinctId, link, isIdentify, isPersonless } = event;
-    see(distinctId, !isPersonless, !isPersonless && isIdentify);
+    update(distinctId, !isPersonless, !isPersonless && isIdentify);
     if (isPersonless) continue;
     const refusal = link === null ? null : claims.link(distinctId, link.otherId, link.via);
     if (refusal !== null) warnings.set(uuid, refusal);
@@ -85,7 +85,7 @@ export function planPeople(events: readonly PersonEvent[], known: KnownPeople, i
   }
   const { changes, unchanged } = claims.changes();
   for (const { distinctId, claim } of changes) {
-    for (const id of claim === null ? [] : [distinctId, claim.by]) see(id, false, false);
+    for (const id of claim === null ? [] : [distinctId, claim.by]) update(id, false, false);
   }
   return {
     ids: [...ids.values()],

@@ -4,7 +4,7 @@ import { iso } from "../lib/time.ts";
 import type { Ctx } from "../runtime.ts";
 import { type ConsentRow, consentColumns, presentConsent } from "./consent.ts";
 import { personIdOf } from "./person-id.ts";
-import { type Asked, claimCountsSql, claimFlawsSql, personWalk } from "./person-walk.ts";
+import { claimCountsSql, claimFlawsSql, type PersonKey, personWalk } from "./person-walk.ts";
 
 /** How many of a person's ids are looked at, and how many of the newest rows of each id. */
 const IDS_MAX = 50;
@@ -39,7 +39,7 @@ const ofPerson = fragment`d.environment_id = i.environment_id AND d.distinct_id 
 // An id that claims more than are shown is walked no further: what a page costs is bounded.
 const walk = personWalk({ idsMax: IDS_MAX, fanMax: IDS_MAX });
 
-const idsOfPerson = statement<Asked, IdRow>`${walk}
+const idsOfPerson = statement<PersonKey, IdRow>`${walk}
   SELECT ${columns} FROM person AS i CROSS JOIN distinct_ids AS d ON ${ofPerson}`;
 
 /** What the id itself claims, counting or not. */
@@ -51,7 +51,7 @@ const claimsOfId = statement<{ environmentId: number; distinctId: string }, IdRo
 const propertiesOfId = statement<{ environmentId: number; distinctId: string }, { properties: string }>`
   SELECT properties FROM id_properties WHERE environment_id = :environmentId AND distinct_id = :distinctId`;
 
-const lastEvents = statement<Asked, EventRow>`${walk}
+const lastEvents = statement<PersonKey, EventRow>`${walk}
   SELECT e.uuid AS uuid, e.event AS event, e.distinct_id AS distinctId, e.timestamp_ms AS timestampMs,
     e.received_at_ms AS receivedAtMs, e.is_verified AS isVerified, e.properties AS properties
   FROM person AS i CROSS JOIN distinct_ids AS d ON ${ofPerson}
@@ -59,7 +59,7 @@ const lastEvents = statement<Asked, EventRow>`${walk}
     AND e.seq > d.event_count - ${`${ROWS_OF_ID}`}
   ORDER BY e.received_at_ms DESC, e.seq DESC LIMIT ${`${ROWS_OF_ID}`}`;
 
-const lastConsents = statement<Asked, ConsentRow>`${walk}
+const lastConsents = statement<PersonKey, ConsentRow>`${walk}
   SELECT ${consentColumns("c")}
   FROM person AS i CROSS JOIN consent_log AS c
     ON c.environment_id = i.environment_id AND c.distinct_id = i.distinct_id AND c.seq > (
@@ -84,16 +84,16 @@ const presentClaim = (row: IdRow) => ({
  * A person for people to look at: who they are, and the newest of what they did and said. Whatever is held, it costs at
  * most some `IDS_MAX` ids and `ROWS_OF_ID` rows of each.
  */
-export async function profile(ctx: Ctx, distinctId: string) {
+export async function readProfile(ctx: Ctx, distinctId: string) {
   const { id: environmentId, appId, mode } = ctx.environment;
-  const asked = { appId, mode, distinctId };
+  const key = { appId, mode, distinctId };
   const one = { environmentId, distinctId };
   const [ids, claims, [properties], events, consents] = await batch(ctx.db, [
-    idsOfPerson(asked),
+    idsOfPerson(key),
     claimsOfId(one),
     propertiesOfId(one),
-    lastEvents(asked),
-    lastConsents(asked),
+    lastEvents(key),
+    lastConsents(key),
   ]);
   const own = ids.find((row) => row.distinctId === distinctId);
   const others = ids.filter((row) => row !== own);
@@ -114,7 +114,7 @@ export async function profile(ctx: Ctx, distinctId: string) {
     claimed: own === undefined || own.claimedBy === null ? null : presentClaim(own),
     /** What the id claims, then what those claim in turn. */
     claims: [...claims.slice(0, IDS_MAX), ...others.filter((row) => !direct.has(row.distinctId))].map(presentClaim),
-    isCut: claims.length > IDS_MAX || ids.length >= IDS_MAX,
+    isTruncated: claims.length > IDS_MAX || ids.length >= IDS_MAX,
     events: events.map(({ timestampMs, receivedAtMs, isVerified, ...event }) => ({
       ...event,
       isVerified: isVerified === 1,
@@ -125,4 +125,4 @@ export async function profile(ctx: Ctx, distinctId: string) {
   };
 }
 
-export type Profile = Awaited<ReturnType<typeof profile>>;
+export type Profile = Awaited<ReturnType<typeof readProfile>>;

@@ -4,7 +4,7 @@ import { isJsonObject, jsonChunks, parseJson } from "../lib/json.ts";
 import type { Ctx } from "../runtime.ts";
 import { type ClaimRecord, depthMax } from "./claims.ts";
 import { isUserSql } from "./is-user.ts";
-import { asksWhoSomebodyIs, type KnownPeople, type PersonEvent } from "./plan-people.ts";
+import { needsStoredPeople, type PersonEvent, type StoredPeople } from "./plan-people.ts";
 
 type Ids = { environmentId: number; ids: string };
 
@@ -63,7 +63,7 @@ export function peopleReads(ctx: Ctx, events: readonly PersonEvent[]): Statement
   const linked = new Set<string>();
   const changing = new Set<string>();
   for (const event of events) {
-    if (!asksWhoSomebodyIs(event)) continue;
+    if (!needsStoredPeople(event)) continue;
     changing.add(event.distinctId);
     if (event.link !== null) linked.add(event.distinctId).add(event.link.otherId);
   }
@@ -76,9 +76,9 @@ export function peopleReads(ctx: Ctx, events: readonly PersonEvent[]): Statement
 }
 
 /** What the rows of `peopleReads` say. */
-export function knownPeople(rows: readonly PeopleRow[]): KnownPeople {
+export function storedPeople(rows: readonly PeopleRow[]): StoredPeople {
   const claims = new Map<string, ClaimRecord>();
-  const properties: KnownPeople["properties"][number][] = [];
+  const properties: StoredPeople["properties"][number][] = [];
   for (const row of rows) {
     if ("properties" in row) properties.push({ ...row, properties: readProperties(row.properties) });
     // An id that events link may be met on the way up from another too; then its own row says more.

@@ -31,7 +31,7 @@ const uncountedBytes = fragment`SELECT sum(octet_length(e.properties)) FROM anal
  * After the events: counts those that are new. No guard: what is known of an id only grows, whoever writes first. Sent again,
  * it finds nothing new.
  */
-const seeIds = statement<RowsAt>`
+const upsertIds = statement<RowsAt>`
   INSERT INTO distinct_ids (
     environment_id, distinct_id, is_device_form, is_sender, is_identified, first_seen_at_ms, last_seen_at_ms,
     event_count, event_bytes
@@ -89,7 +89,7 @@ export function peopleWrites(ctx: Ctx, change: PeopleChange, nowMs: number): Sta
   );
   return [
     ...jsonChunks(properties).map((rows) => writeProperties({ environmentId, rows })),
-    ...jsonChunks(ids).map((rows) => seeIds({ environmentId, rows, nowMs })),
+    ...jsonChunks(ids).map((rows) => upsertIds({ environmentId, rows, nowMs })),
     ...jsonChunks(unchanged).map((rows) => guardClaims({ environmentId, rows })),
     ...[...jsonChunks(ended), ...jsonChunks(made)].map((rows) => changeClaims({ environmentId, rows, nowMs })),
   ];

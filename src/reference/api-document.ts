@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { describeApi, type OpenApiDocument, type Operation } from "./describe.ts";
+import { type OpenApiDocument, type Operation, openApiDocument } from "./describe.ts";
 import { adminOperations } from "./operations/admin.ts";
 import { creditOperations } from "./operations/credits.ts";
 import { exportOperations } from "./operations/exports.ts";
@@ -82,6 +82,6 @@ let document: OpenApiDocument | undefined;
 
 /** The OpenAPI document. */
 export function apiDocument(): OpenApiDocument {
-  document ??= describeApi(about, operations);
+  document ??= openApiDocument(about, operations);
   return document;
 }

@@ -83,7 +83,7 @@ const headers = {
 
 type HeaderName = keyof typeof headers;
 
-const refer = (names: readonly HeaderName[]) =>
+const headerRefs = (names: readonly HeaderName[]) =>
   Object.fromEntries(names.map((name) => [name, { $ref: `#/components/headers/${name}` as const }]));
 
 /** Every code that the operation may answer, in the catalogue's order. */
@@ -137,7 +137,7 @@ function errorResponse(id: string, codes: readonly ErrorCode[], isOfKey: boolean
   return {
     id,
     description: codes.map((code) => `\`${code}\`: ${errorMeaning[code]}`).join("\n\n"),
-    headers: refer(names),
+    headers: headerRefs(names),
     content: {
       "application/json": { schema, examples: Object.fromEntries(codes.map((code) => [code, example(code)])) },
     },
@@ -146,7 +146,7 @@ function errorResponse(id: string, codes: readonly ErrorCode[], isOfKey: boolean
 
 type ErrorResponder = ReturnType<typeof errorResponder>;
 
-function describe(operation: Operation, errorResponses: ErrorResponder): ZodOpenApiOperationObject {
+function describeOperation(operation: Operation, errorResponses: ErrorResponder): ZodOpenApiOperationObject {
   const { id, tag, summary, description, access, params, query, body, success } = operation;
   const names: HeaderName[] = ["x-request-id"];
   if (isKeyed(operation)) names.push("x-d1-bookmark");
@@ -172,7 +172,7 @@ function describe(operation: Operation, errorResponses: ErrorResponder): ZodOpen
     responses: {
       "200": {
         description: success.description,
-        headers: { ...refer(names), ...Object.fromEntries(own) },
+        headers: { ...headerRefs(names), ...Object.fromEntries(own) },
         content: contents(success),
       },
       ...errorResponses(operation),
@@ -194,11 +194,14 @@ export interface About {
 }
 
 /** The OpenAPI 3.1 document of these operations. */
-export function describeApi(about: About, operations: readonly Operation[]): OpenApiDocument {
+export function openApiDocument(about: About, operations: readonly Operation[]): OpenApiDocument {
   const paths: ZodOpenApiPathsObject = {};
   const errorResponses = errorResponder();
   for (const operation of operations) {
-    paths[operation.path] = { ...paths[operation.path], [operation.method]: describe(operation, errorResponses) };
+    paths[operation.path] = {
+      ...paths[operation.path],
+      [operation.method]: describeOperation(operation, errorResponses),
+    };
   }
   const plan: ZodOpenApiObject = {
     openapi: "3.1.1",
@@ -225,11 +228,11 @@ export function describeApi(about: About, operations: readonly Operation[]): Ope
       securitySchemes,
     },
   };
-  return createDocument(plan, { override: showDefault });
+  return createDocument(plan, { override: keepDefaults });
 }
 
 /** zod leaves the default of a transformed argument out, for it is of the other side's type; on the wire they agree. */
-const showDefault: ZodOpenApiOverride = ({ jsonSchema, zodSchema, io }) => {
+const keepDefaults: ZodOpenApiOverride = ({ jsonSchema, zodSchema, io }) => {
   const { def } = zodSchema._zod;
   if (io === "input" && def.type === "default") jsonSchema.default ??= def.defaultValue;
 };

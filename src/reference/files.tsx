@@ -1,4 +1,4 @@
-import { exportDocumentSchema } from "../exports/answers.ts";
+import { exportDocumentSchema } from "../exports/responses.ts";
 import type { ReferenceFile } from "../http/reference-file.ts";
 import { apiDocument } from "./api-document.ts";
 import { ORIGIN_WRITTEN } from "./origin.ts";

@@ -1,14 +1,14 @@
 import { curlOf } from "./curl.ts";
 import { Field, Fields } from "./schema-view.tsx";
 import {
+  type ApiResponse,
   type DescribedOperation,
-  type Listed,
+  type ListedOperation,
   parametersOf,
-  type Reply,
   readReference,
-  repliesOf,
+  responsesOf,
 } from "./sections.ts";
-import { ColouredJson, Words } from "./text.tsx";
+import { ColouredJson, InlineText } from "./text.tsx";
 
 const SCHEME_NAMES: Readonly<Record<string, string>> = {
   secretKey: "a secret key",
@@ -73,7 +73,7 @@ function Body({ operation }: { operation: DescribedOperation }) {
   );
 }
 
-function Success({ reply }: { reply: Reply }) {
+function Success({ reply }: { reply: ApiResponse }) {
   const media = reply.content?.["application/json"];
   const { headers } = readReference().components;
   const shown = Object.keys(reply.headers ?? {}).filter((name) => headers[name] !== undefined);
@@ -81,7 +81,7 @@ function Success({ reply }: { reply: Reply }) {
     <>
       <h4>Answer</h4>
       <p>
-        <Words text={reply.description} />
+        <InlineText text={reply.description} />
       </p>
       {media !== undefined && <Fields schema={media.schema} isAnswer />}
       <details>
@@ -96,7 +96,7 @@ function Success({ reply }: { reply: Reply }) {
   );
 }
 
-function Refusals({ replies }: { replies: readonly (readonly [string, Reply])[] }) {
+function Refusals({ replies }: { replies: readonly (readonly [string, ApiResponse])[] }) {
   return (
     <details>
       <summary>Errors</summary>
@@ -107,7 +107,7 @@ function Refusals({ replies }: { replies: readonly (readonly [string, Reply])[] 
               <tr>
                 <th scope="row">{status}</th>
                 <td>
-                  <Words text={line} />
+                  <InlineText text={line} />
                 </td>
               </tr>
             )),
@@ -119,9 +119,9 @@ function Refusals({ replies }: { replies: readonly (readonly [string, Reply])[] 
 }
 
 /** One operation: what it takes on the left, what it looks like on the wire on the right. */
-export function OperationView({ listed, origin }: { listed: Listed; origin: string }) {
+export function OperationView({ listed, origin }: { listed: ListedOperation; origin: string }) {
   const { method, path, operation } = listed;
-  const replies = repliesOf(operation);
+  const replies = responsesOf(operation);
   const success = replies.find(([status]) => status === "200")?.[1];
   const example = success?.content?.["application/json"]?.example;
   return (
@@ -134,7 +134,7 @@ export function OperationView({ listed, origin }: { listed: Listed; origin: stri
           <Method method={method} /> <code>{path}</code>
         </p>
         <p>
-          <Words text={operation.description} />
+          <InlineText text={operation.description} />
         </p>
         <Security operation={operation} />
         <Parameters operation={operation} />

@@ -3,7 +3,7 @@ import { Method, OperationView } from "./operation-view.tsx";
 import { Fields } from "./schema-view.tsx";
 import { operationsOf, readReference } from "./sections.ts";
 import { style } from "./style.ts";
-import { Paragraphs, Words } from "./text.tsx";
+import { InlineText, Paragraphs } from "./text.tsx";
 
 const anchorOf = (tag: string): string => `tag-${tag.toLowerCase().replace(/[^a-z]+/g, "-")}`;
 
@@ -69,7 +69,7 @@ function ErrorCodes() {
                 <code>{code}</code>
               </td>
               <td>
-                <Words text={errorMeaning[code]} />
+                <InlineText text={errorMeaning[code]} />
               </td>
             </tr>
           ))}
@@ -92,7 +92,7 @@ function Schemas() {
           </h3>
           {schema.description !== undefined && (
             <p>
-              <Words text={schema.description} />
+              <InlineText text={schema.description} />
             </p>
           )}
           <Fields schema={schema} isAnswer />
@@ -148,7 +148,7 @@ export function Page({ origin }: { origin: string }) {
                 <a href={`#${anchorOf(name)}`}>{name}</a>
               </h2>
               <p>
-                <Words text={description} />
+                <InlineText text={description} />
               </p>
               {operationsOf(name).map((listed) => (
                 <OperationView listed={listed} origin={origin} />

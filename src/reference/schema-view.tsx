@@ -1,5 +1,5 @@
 import { type Schema, schemaName } from "./sections.ts";
-import { Words } from "./text.tsx";
+import { InlineText } from "./text.tsx";
 
 const alternatives = (schema: Schema): readonly Schema[] => schema.anyOf ?? schema.oneOf ?? [];
 const isNull = (schema: Schema): boolean => schema.type === "null";
@@ -85,24 +85,24 @@ export function Field({ name, schema, mark, description, hint, isAnswer = false 
       </div>
       {words !== "" && (
         <p>
-          <Words text={words} />
+          <InlineText text={words} />
         </p>
       )}
-      <Within schema={schema} isAnswer={isAnswer} />
+      <NestedFields schema={schema} isAnswer={isAnswer} />
     </li>
   );
 }
 
 /** The fields inside a field; those of a named schema are told once, in their own place. */
-function Within({ schema, isAnswer = false }: Shown) {
+function NestedFields({ schema, isAnswer = false }: SchemaProps) {
   if (schemaName(schema) !== null) return null;
-  if (schema.items !== undefined) return <Within schema={schema.items} isAnswer={isAnswer} />;
+  if (schema.items !== undefined) return <NestedFields schema={schema.items} isAnswer={isAnswer} />;
   const forms = alternatives(schema).filter((form) => !isNull(form));
   if (forms.length > 0)
     return (
       <>
         {forms.map((form) => (
-          <Within schema={form} isAnswer={isAnswer} />
+          <NestedFields schema={form} isAnswer={isAnswer} />
         ))}
       </>
     );
@@ -115,7 +115,7 @@ function Within({ schema, isAnswer = false }: Shown) {
   );
 }
 
-interface Shown {
+interface SchemaProps {
   readonly schema: Schema;
   /** An answer's fields are all there unless said otherwise; a request's may be left out unless said otherwise. */
   readonly isAnswer?: boolean;
@@ -127,7 +127,7 @@ function markOf(isRequired: boolean, isAnswer: boolean): FieldProps["mark"] {
 }
 
 /** The fields of an object; of each form, where there are several. */
-export function Fields({ schema, isAnswer = false }: Shown) {
+export function Fields({ schema, isAnswer = false }: SchemaProps) {
   const properties = Object.entries(schema.properties ?? {});
   if (schemaName(schema) !== null || properties.length === 0) return <Shape schema={schema} isAnswer={isAnswer} />;
   return (
@@ -145,7 +145,7 @@ export function Fields({ schema, isAnswer = false }: Shown) {
 }
 
 /** What is no object with fields: a choice of forms, a list, or a plain value. */
-function Shape({ schema, isAnswer = false }: Shown) {
+function Shape({ schema, isAnswer = false }: SchemaProps) {
   const forms = alternatives(schema);
   if (forms.length > 1) {
     return (
@@ -167,7 +167,7 @@ function Shape({ schema, isAnswer = false }: Shown) {
   return (
     <>
       <p class="type">
-        <TypeOf schema={schema} /> <Words text={limits} />
+        <TypeOf schema={schema} /> <InlineText text={limits} />
       </p>
       {inner?.properties !== undefined && <Fields schema={inner} isAnswer={isAnswer} />}
     </>

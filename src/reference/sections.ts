@@ -36,7 +36,7 @@ export interface Parameter {
   readonly schema: Schema;
 }
 
-export interface Reply {
+export interface ApiResponse {
   readonly description: string;
   readonly headers?: Readonly<Record<string, Reference>>;
   readonly content?: Readonly<Record<string, Media>>;
@@ -54,7 +54,7 @@ export interface DescribedOperation {
   readonly security: readonly Readonly<Record<string, readonly string[]>>[];
   readonly parameters?: readonly (Parameter | Reference)[];
   readonly requestBody?: { readonly content: Readonly<Record<string, Media>> };
-  readonly responses: Readonly<Record<string, Reply | Reference>>;
+  readonly responses: Readonly<Record<string, ApiResponse | Reference>>;
 }
 
 interface ApiReference {
@@ -63,7 +63,7 @@ interface ApiReference {
   readonly paths: Readonly<Record<string, Readonly<Record<string, DescribedOperation>>>>;
   readonly components: {
     readonly schemas: Readonly<Record<string, Schema>>;
-    readonly responses: Readonly<Record<string, Reply>>;
+    readonly responses: Readonly<Record<string, ApiResponse>>;
     readonly parameters: Readonly<Record<string, Parameter>>;
     readonly headers: Readonly<Record<string, { readonly description: string }>>;
   };
@@ -89,7 +89,7 @@ export function parametersOf(operation: DescribedOperation): readonly Parameter[
 }
 
 /** Replies by status, in rising order. */
-export function repliesOf(operation: DescribedOperation): readonly (readonly [status: string, reply: Reply])[] {
+export function responsesOf(operation: DescribedOperation): readonly (readonly [status: string, reply: ApiResponse])[] {
   const { responses } = readReference().components;
   return Object.entries(operation.responses).flatMap(([status, given]) => {
     const reply = "$ref" in given ? responses[lastPart(given)] : given;
@@ -97,14 +97,14 @@ export function repliesOf(operation: DescribedOperation): readonly (readonly [st
   });
 }
 
-export interface Listed {
+export interface ListedOperation {
   readonly method: string;
   readonly path: string;
   readonly operation: DescribedOperation;
 }
 
 /** The operations of a tag, in the document's order. */
-export function operationsOf(tag: string): readonly Listed[] {
+export function operationsOf(tag: string): readonly ListedOperation[] {
   return Object.entries(readReference().paths).flatMap(([path, item]) =>
     Object.entries(item)
       .filter(([, operation]) => operation.tags.includes(tag))

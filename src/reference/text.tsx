@@ -3,7 +3,7 @@ import type { Child } from "hono/jsx";
 const INLINE = /(`[^`]+`|\*\*[^*]+\*\*)/;
 
 /** One line of the CommonMark that Purser's descriptions use: `code` and **weight**. */
-export function Words({ text }: { text: string }) {
+export function InlineText({ text }: { text: string }) {
   return (
     <>
       {text.split(INLINE).map((part) => {
@@ -20,7 +20,7 @@ export function Paragraphs({ text }: { text: string }) {
     <>
       {text.split("\n\n").map((paragraph) => (
         <p>
-          <Words text={paragraph} />
+          <InlineText text={paragraph} />
         </p>
       ))}
     </>

@@ -1,16 +1,17 @@
-import { valuesOf } from "../ledger/account.ts";
+import { writingValues } from "../ledger/account.ts";
 import type { SpendableBalance } from "../ledger/balance.ts";
 import { burnDown } from "../ledger/burn-down.ts";
-import { replay } from "../ledger/decision.ts";
-import { type Hold, returnedEntries, settleHolds } from "../ledger/hold.ts";
+import { type Outcome, replay } from "../ledger/decision.ts";
+import { type Hold, returnEntries, settleHolds } from "../ledger/hold.ts";
 import { stampRequest } from "../ledger/request-hash.ts";
-import { afterReturn, selectBalancesForCommit, spendable } from "../ledger/spendable.ts";
+import { selectBalancesForCommit, spendableBalances, withReturns } from "../ledger/spendable-balances.ts";
 import { writeForUser } from "../ledger/write.ts";
 import { assert } from "../lib/assert.ts";
 import type { Ctx } from "../runtime.ts";
 import { countShortage, insufficientCredits } from "./payment.ts";
+import type { EventOutput } from "./responses.ts";
 import type { CommitInput } from "./schemas.ts";
-import { presentRepeated, type Recorded, selectEvent, writeEvent } from "./stored-event.ts";
+import { answerRepeat, selectEvent, writeEvent } from "./stored-event.ts";
 import {
   asHold,
   commitLate,
@@ -27,7 +28,11 @@ import {
  * Throws `reservation_not_found`, `idempotency_conflict`, `reservation_closed` and `insufficient_credits`, which leaves
  * the hold standing.
  */
-export async function commit(ctx: Ctx, reservationId: string, input: CommitInput): Promise<Recorded> {
+export async function commitReservation(
+  ctx: Ctx,
+  reservationId: string,
+  input: CommitInput,
+): Promise<Outcome<EventOutput>> {
   const { eventId } = input;
   const stamp = await stampRequest(ctx, ["commit", reservationId], input);
   const recorded = await countShortage(ctx, () =>
@@ -40,35 +45,38 @@ export async function commit(ctx: Ctx, reservationId: string, input: CommitInput
         selectBalancesForCommit(ctx, reservationId, nowMs),
       ],
       recall: ({ balances, reservations }) => {
-        const known = reservations.get(reservationId);
-        return known === undefined ? null : [[known], [], [...balances.values()]];
+        const reservation = reservations.get(reservationId);
+        return reservation === undefined ? null : [[reservation], [], [...balances.values()]];
       },
       balances: ([, , rows]) => rows,
       decide: ([[reservation], [stored], rows], account) => {
         assert(reservation !== undefined, "the account was found by this reservation");
-        if (stored !== undefined) return replay(presentRepeated(eventId, stored, stamp));
+        if (stored !== undefined) return replay(answerRepeat(eventId, stored, stamp));
         if (isClosed(reservation)) throw reservationClosed("The reservation was committed or released already.");
         const own = asHold(reservation);
         const isLate = reservation.state === "expired" || account.due.some((hold) => hold.id === own.id);
-        const able = spendable(afterReturn(rows, isLate ? account.due : [...account.due, own]), account.nowMs);
+        const spendable = spendableBalances(
+          withReturns(rows, isLate ? account.due : [...account.due, own]),
+          account.nowMs,
+        );
         const { event, model } = reservation;
-        const payment = burnDown(isLate ? able : heldFirst(able, own), {
+        const payment = burnDown(isLate ? spendable : reservedFirst(spendable, own), {
           event,
           model: model ?? undefined,
           quantities: input.quantities,
         });
         if (payment.uncovered !== null && input.onShortage === "reject") throw insufficientCredits(payment.uncovered);
         const { quantities, properties, occurredAt } = input;
-        const paid = { eventId, event, model, quantities, properties, occurredAt, reservationId, payment };
+        const newEvent = { eventId, event, model, quantities, properties, occurredAt, reservationId, payment };
         if (isLate) {
-          return writeEvent(ctx, account, paid, stamp, {
-            before: [commitLate({ ...valuesOf(account), reservationId, eventId })],
+          return writeEvent(ctx, account, newEvent, stamp, {
+            before: [commitLate({ ...writingValues(account), reservationId, eventId })],
           });
         }
-        return writeEvent(ctx, account, paid, stamp, {
+        return writeEvent(ctx, account, newEvent, stamp, {
           before: settleHolds(account, [own], { state: "committed", eventId }),
-          returned: returnedEntries(own),
-          settled: reservationId,
+          returns: returnEntries(own),
+          settledReservationId: reservationId,
         });
       },
     }),
@@ -78,7 +86,7 @@ export async function commit(ctx: Ctx, reservationId: string, input: CommitInput
 }
 
 /** The balances that were held, then the others, each group in its order. */
-function heldFirst(balances: readonly SpendableBalance[], own: Hold): SpendableBalance[] {
-  const held = new Set(own.legs.map((leg) => leg.balanceId));
-  return [...balances.filter(({ id }) => held.has(id)), ...balances.filter(({ id }) => !held.has(id))];
+function reservedFirst(balances: readonly SpendableBalance[], own: Hold): SpendableBalance[] {
+  const reserved = new Set(own.legs.map((leg) => leg.balanceId));
+  return [...balances.filter(({ id }) => reserved.has(id)), ...balances.filter(({ id }) => !reserved.has(id))];
 }

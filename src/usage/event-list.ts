@@ -1,17 +1,17 @@
 import { type PurserError, refusalIn } from "../errors.ts";
 import type { Ctx } from "../runtime.ts";
-import type { EventOutput } from "./answers.ts";
 import { recordEvent } from "./events.ts";
+import type { EventOutput } from "./responses.ts";
 import type { EventInput } from "./schemas.ts";
 
 /** An event that was refused, by its id if that could be read. */
-export interface RefusedEvent {
+export interface EventRefusal {
   readonly eventId: string | null;
   readonly refusal: PurserError;
 }
 
 /** What arrived as an element of a list: an event, or what is wrong with it. */
-export type Element = { readonly input: EventInput } | RefusedEvent;
+export type ListElement = { readonly input: EventInput } | EventRefusal;
 
 /**
  * Records a list of events, each for itself, and answers in order. Events of one user, or under one id, follow one
@@ -19,8 +19,8 @@ export type Element = { readonly input: EventInput } | RefusedEvent;
  */
 export async function recordList(
   ctx: Ctx,
-  elements: readonly Element[],
-): Promise<readonly (EventOutput | RefusedEvent)[]> {
+  elements: readonly ListElement[],
+): Promise<readonly (EventOutput | EventRefusal)[]> {
   const queues = new Map<string, Promise<unknown>>();
   const results = elements.map((element) => {
     if (!("input" in element)) return element;
@@ -36,7 +36,7 @@ export async function recordList(
   return Promise.all(results);
 }
 
-async function recordOne(ctx: Ctx, input: EventInput): Promise<EventOutput | RefusedEvent> {
+async function recordOne(ctx: Ctx, input: EventInput): Promise<EventOutput | EventRefusal> {
   try {
     return (await recordEvent(ctx, input)).output;
   } catch (error) {

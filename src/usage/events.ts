@@ -1,20 +1,21 @@
 import { burnDown } from "../ledger/burn-down.ts";
-import { replay } from "../ledger/decision.ts";
+import { type Outcome, replay } from "../ledger/decision.ts";
 import { stampRequest } from "../ledger/request-hash.ts";
-import { afterReturn, selectPayingBalances, spendable } from "../ledger/spendable.ts";
+import { selectPayingBalances, spendableBalances, withReturns } from "../ledger/spendable-balances.ts";
 import { writeForUser } from "../ledger/write.ts";
 import { assert } from "../lib/assert.ts";
 import type { Ctx } from "../runtime.ts";
 import { countShortage, insufficientCredits } from "./payment.ts";
+import type { EventOutput } from "./responses.ts";
 import type { EventInput } from "./schemas.ts";
-import { presentRepeated, type Recorded, selectEvent, writeEvent } from "./stored-event.ts";
+import { answerRepeat, selectEvent, writeEvent } from "./stored-event.ts";
 
 /**
  * Records what a user used, and debits the balances that pay for it (U1 to U4).
  *
  * Throws `insufficient_credits` (nothing recorded; the same id may be tried again) and `idempotency_conflict`.
  */
-export async function recordEvent(ctx: Ctx, input: EventInput): Promise<Recorded> {
+export async function recordEvent(ctx: Ctx, input: EventInput): Promise<Outcome<EventOutput>> {
   const { userId, eventId } = input;
   const stamp = await stampRequest(ctx, ["event"], input);
   const recorded = await countShortage(ctx, () =>
@@ -25,8 +26,8 @@ export async function recordEvent(ctx: Ctx, input: EventInput): Promise<Recorded
       recall: ({ balances }) => [[], [...balances.values()]],
       balances: ([, rows]) => rows,
       decide: ([[stored], rows], account) => {
-        if (stored !== undefined) return replay(presentRepeated(eventId, stored, stamp));
-        const payment = burnDown(spendable(afterReturn(rows, account.due), account.nowMs), input);
+        if (stored !== undefined) return replay(answerRepeat(eventId, stored, stamp));
+        const payment = burnDown(spendableBalances(withReturns(rows, account.due), account.nowMs), input);
         if (payment.uncovered !== null && input.onShortage === "reject") throw insufficientCredits(payment.uncovered);
         return writeEvent(ctx, account, { ...input, model: input.model ?? null, reservationId: null, payment }, stamp);
       },

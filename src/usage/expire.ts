@@ -5,7 +5,7 @@ import type { Ctx, Mode, RootCtx } from "../runtime.ts";
 /** A Worker may send 1,000 queries in one invocation, and a user's holds take six: two to read and up to four to write. */
 const USERS_A_RUN_MAX = 150;
 
-export interface Expired {
+export interface ExpiryRun {
   readonly users: number;
   /** Why holds could not be found, or returned, user by user; the next run tries again. */
   readonly failures: readonly unknown[];

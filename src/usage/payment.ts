@@ -2,7 +2,7 @@ import { countActivity } from "../activity/count.ts";
 import { fromSteps, presentQuantities, type Quantities } from "../amounts/amount.ts";
 import { fragment } from "../db/sql.ts";
 import { PurserError } from "../errors.ts";
-import { account } from "../ledger/account.ts";
+import { accountSql } from "../ledger/account.ts";
 import type { SpendableBalance } from "../ledger/balance.ts";
 import type { Payment } from "../ledger/burn-down.ts";
 import type { Ctx } from "../runtime.ts";
@@ -29,7 +29,7 @@ export async function countShortage<Answer>(ctx: Ctx, verb: () => Promise<Answer
 export type PlannedPayment = Payment<SpendableBalance>;
 
 /** What a statement that writes a payment is given as `legs`, for `debitsSql` or `legsSql`. */
-export function plannedLegs({ legs }: PlannedPayment): string {
+export function legsJson({ legs }: PlannedPayment): string {
   return JSON.stringify(
     legs.map(({ balance, amountSteps }) => ({
       balanceId: balance.id,
@@ -41,7 +41,7 @@ export function plannedLegs({ legs }: PlannedPayment): string {
 
 const fromLegs = fragment`
   FROM json_each(:legs) AS leg CROSS JOIN credit_balances AS b
-  WHERE b.account_id = ${account} AND b.id = leg.value ->> 'balanceId'`;
+  WHERE b.account_id = ${accountSql} AND b.id = leg.value ->> 'balanceId'`;
 
 // Below zero the debit that follows aborts the batch; until then this must be a number.
 const left = fragment`max(0, b.remaining_steps - (leg.value ->> 'amountSteps'))`;

@@ -5,22 +5,22 @@ import { batch } from "../db/sql.ts";
 import { inSpendingOrder, type PayingRow, statusOf } from "../ledger/balance.ts";
 import { burnDown, type Usage } from "../ledger/burn-down.ts";
 import { readHold, selectDueHolds } from "../ledger/hold.ts";
-import { selectEvery } from "../ledger/select-balances.ts";
-import { afterReturn, spendable } from "../ledger/spendable.ts";
+import { selectAllBalances } from "../ledger/select-balances.ts";
+import { spendableBalances, withReturns } from "../ledger/spendable-balances.ts";
 import type { Ctx } from "../runtime.ts";
-import type { PlanOutput } from "./answers.ts";
+import type { PlanOutput } from "./responses.ts";
 import type { PlanInput } from "./schemas.ts";
 
 /**
  * What an event would debit if it came now: by the same burn-down, over the same state, due holds counted as returned;
  * and why each other balance would not pay. Changes nothing (U11).
  */
-export async function plan(ctx: Ctx, input: PlanInput): Promise<PlanOutput> {
+export async function planUsage(ctx: Ctx, input: PlanInput): Promise<PlanOutput> {
   const nowMs = ctx.now();
   const user = { userId: input.userId };
-  const [stored, due] = await batch(ctx.db, [selectEvery(ctx, user, {}), selectDueHolds(ctx, user, { nowMs })]);
-  const rows = afterReturn(stored, due.map(readHold));
-  const { legs, uncovered } = burnDown(spendable(rows, nowMs), input);
+  const [stored, due] = await batch(ctx.db, [selectAllBalances(ctx, user, {}), selectDueHolds(ctx, user, { nowMs })]);
+  const rows = withReturns(stored, due.map(readHold));
+  const { legs, uncovered } = burnDown(spendableBalances(rows, nowMs), input);
   const paying = new Set(legs.map((leg) => leg.balance.id));
   return {
     debits: legs.map(({ balance, amountSteps }) => ({

@@ -1,16 +1,16 @@
 import { replay, write } from "../ledger/decision.ts";
-import { type ReservationRow, returnedEntries, settleHolds } from "../ledger/hold.ts";
+import { type ReservationRow, returnEntries, settleHolds } from "../ledger/hold.ts";
 import { writeForUser } from "../ledger/write.ts";
 import { assert } from "../lib/assert.ts";
 import type { Ctx } from "../runtime.ts";
-import type { ReleaseOutput } from "./answers.ts";
+import type { ReleaseOutput } from "./responses.ts";
 import { asHold, presentLeg, reservationClosed, reservationNotFound, selectReservation } from "./stored-reservation.ts";
 
 /**
  * Gives a reservation up: its holds come back (U7). Again, or after it expired: the same answer, and nothing happens
  * twice. Throws `reservation_not_found`, and `reservation_closed` after a commit.
  */
-export async function release(ctx: Ctx, reservationId: string): Promise<ReleaseOutput> {
+export async function releaseReservation(ctx: Ctx, reservationId: string): Promise<ReleaseOutput> {
   const released = await writeForUser(ctx, {
     user: { reservationId },
     nonce: ctx.newId(""),
@@ -21,7 +21,7 @@ export async function release(ctx: Ctx, reservationId: string): Promise<ReleaseO
       const isDue = account.due.some((hold) => hold.id === reservationId);
       if (reservation.settledEventId !== null) throw reservationClosed("The reservation was committed already.");
       if (reservation.state !== "open" || isDue) {
-        return replay(present(reservation, reservation.state === "released" ? "released" : "expired"));
+        return replay(releaseOutput(reservation, reservation.state === "released" ? "released" : "expired"));
       }
       const hold = asHold(reservation);
       return write(settleHolds(account, [hold], { state: "released" }), () => present(reservation, "released"), {
@@ -33,10 +33,10 @@ export async function release(ctx: Ctx, reservationId: string): Promise<ReleaseO
   return released;
 }
 
-function recallReservation(known: ReservationRow | undefined): [ReservationRow[]] | null {
-  return known === undefined ? null : [[known]];
+function recallReservation(reservation: ReservationRow | undefined): [ReservationRow[]] | null {
+  return reservation === undefined ? null : [[reservation]];
 }
 
-function present(reservation: ReservationRow, status: ReleaseOutput["status"]): ReleaseOutput {
+function releaseOutput(reservation: ReservationRow, status: ReleaseOutput["status"]): ReleaseOutput {
   return { reservationId: reservation.id, status, returned: asHold(reservation).legs.map(presentLeg) };
 }

@@ -1,34 +1,28 @@
 import { fromSteps, presentQuantities } from "../amounts/amount.ts";
 import { statement } from "../db/sql.ts";
 import { PurserError } from "../errors.ts";
-import { account, nowMs, valuesOf, type Writing } from "../ledger/account.ts";
+import { accountSql, nowMsSql, type WriteContext, writingValues } from "../ledger/account.ts";
 import { burnDown } from "../ledger/burn-down.ts";
-import { replay, writeAround } from "../ledger/decision.ts";
+import { type Outcome, replay, writeReturning } from "../ledger/decision.ts";
 import { type OpenReservation, readLegs } from "../ledger/hold.ts";
 import { insertEntries } from "../ledger/insert-entries.ts";
 import { compareStamp, type Stamp, stampRequest } from "../ledger/request-hash.ts";
-import { afterReturn, selectPayingBalances, spendable } from "../ledger/spendable.ts";
+import { selectPayingBalances, spendableBalances, withReturns } from "../ledger/spendable-balances.ts";
 import { writeForUser } from "../ledger/write.ts";
 import { assert } from "../lib/assert.ts";
 import { iso } from "../lib/time.ts";
 import type { Ctx } from "../runtime.ts";
-import type { ReserveOutput } from "./answers.ts";
-import { countShortage, insufficientCredits, legsSql, type PlannedPayment, plannedLegs } from "./payment.ts";
+import { countShortage, insufficientCredits, legsJson, legsSql, type PlannedPayment } from "./payment.ts";
+import type { ReserveOutput } from "./responses.ts";
 import type { ReserveInput } from "./schemas.ts";
 import { presentLeg, selectReservation } from "./stored-reservation.ts";
-
-export interface Reserved {
-  readonly output: ReserveOutput;
-  /** Whether it was made before, by an equal request under the same id. */
-  readonly replayed: boolean;
-}
 
 /**
  * Holds what a usage may cost: all of it or nothing (U5). With the caller's own `reservationId` it is made once.
  *
  * Throws `insufficient_credits` and `idempotency_conflict`.
  */
-export async function reserve(ctx: Ctx, input: ReserveInput): Promise<Reserved> {
+export async function createReservation(ctx: Ctx, input: ReserveInput): Promise<Outcome<ReserveOutput>> {
   const { reservationId = ctx.newId("res_"), ...body } = input;
   const { userId } = body;
   const stamp = await stampRequest(ctx, ["reserve"], body);
@@ -40,8 +34,8 @@ export async function reserve(ctx: Ctx, input: ReserveInput): Promise<Reserved> 
       recall: ({ balances }) => [[], [...balances.values()]],
       balances: ([, rows]) => rows,
       decide: ([[stored], rows], writing) => {
-        if (stored !== undefined) return replay(presentRepeated(reservationId, stored, stamp));
-        const payment = burnDown(spendable(afterReturn(rows, writing.due), writing.nowMs), body);
+        if (stored !== undefined) return replay(answerRepeat(reservationId, stored, stamp));
+        const payment = burnDown(spendableBalances(withReturns(rows, writing.due), writing.nowMs), body);
         if (payment.uncovered !== null) throw insufficientCredits(payment.uncovered);
         const entries = payment.legs.map(({ balance, amountSteps }) => ({
           balanceId: balance.id,
@@ -50,13 +44,13 @@ export async function reserve(ctx: Ctx, input: ReserveInput): Promise<Reserved> 
           reservationId,
         }));
         const values = reservationValues(reservationId, body, payment, stamp, writing.nowMs);
-        const opened = open({ ...valuesOf(writing), ...values });
+        const returning = insertReservation({ ...writingValues(writing), ...values });
         // The reservation first, so that a replay is noticed before a shortage.
         const after = insertEntries(writing, entries);
-        const changes = { entries, opened: asRemembered(reservationId, values, payment) };
-        return writeAround({ answering: opened, after, changes, isShort: entries.length === 0 }, ([row]) => {
+        const changes = { entries, newReservation: reservationForMemory(reservationId, values, payment) };
+        return writeReturning({ returning, after, changes, isShort: entries.length === 0 }, ([row]) => {
           assert(row !== undefined, "a reservation answers its holds");
-          return { output: present(reservationId, row), replayed: false };
+          return { output: reserveOutput(reservationId, row), replayed: false };
         });
       },
     }),
@@ -67,7 +61,7 @@ export async function reserve(ctx: Ctx, input: ReserveInput): Promise<Reserved> 
 
 type StoredAnswer = { readonly legs: string; readonly expiresAtMs: number };
 
-function present(reservationId: string, stored: StoredAnswer): ReserveOutput {
+function reserveOutput(reservationId: string, stored: StoredAnswer): ReserveOutput {
   const holds = readLegs(stored.legs).map((leg) => ({
     ...presentLeg(leg),
     remaining: fromSteps(leg.unit, leg.remainingSteps),
@@ -75,22 +69,26 @@ function present(reservationId: string, stored: StoredAnswer): ReserveOutput {
   return { reservationId, expiresAt: iso(stored.expiresAtMs), holds };
 }
 
-function presentRepeated(id: string, stored: StoredAnswer & { requestHash: string }, stamp: Stamp): Reserved {
+function answerRepeat(
+  id: string,
+  stored: StoredAnswer & { requestHash: string },
+  stamp: Stamp,
+): Outcome<ReserveOutput> {
   const whose = compareStamp(stored.requestHash, stamp);
   if (whose === "other") {
     throw new PurserError("idempotency_conflict", "Another reservation was made under this id.", {
       param: "reservationId",
     });
   }
-  return { output: present(id, stored), replayed: whose === "replay" };
+  return { output: reserveOutput(id, stored), replayed: whose === "replay" };
 }
 
-const open = statement<Writing & ReturnType<typeof reservationValues>, StoredAnswer>`
+const insertReservation = statement<WriteContext & ReturnType<typeof reservationValues>, StoredAnswer>`
   INSERT INTO reservations (
     environment_id, id, account_id, event, model, quantities, legs, state, created_at_ms, expires_at_ms, request_hash
   )
-  SELECT CAST(:environmentId AS INTEGER), :reservationId, ${account}, :event, :model, :quantities, ${legsSql}, 'open',
-    ${nowMs}, CAST(:expiresAtMs AS INTEGER), :requestHash
+  SELECT CAST(:environmentId AS INTEGER), :reservationId, ${accountSql}, :event, :model, :quantities, ${legsSql}, 'open',
+    ${nowMsSql}, CAST(:expiresAtMs AS INTEGER), :requestHash
   RETURNING legs, expires_at_ms AS expiresAtMs`;
 
 function reservationValues(
@@ -105,19 +103,19 @@ function reservationValues(
     event: body.event,
     model: body.model ?? null,
     quantities: JSON.stringify(presentQuantities(body.quantities)),
-    legs: plannedLegs(payment),
+    legs: legsJson(payment),
     expiresAtMs: atMs + body.expiresInSeconds * 1_000,
     requestHash: stamp.stored,
   };
 }
 
 /** The reservation for this isolate's memory: what its balances were left with is nobody's business there. */
-function asRemembered(
+function reservationForMemory(
   id: string,
   { event, model, expiresAtMs, requestHash }: ReturnType<typeof reservationValues>,
   { legs }: PlannedPayment,
 ): OpenReservation {
-  const held = legs.map(({ balance, amountSteps }) => ({
+  const ownLegs = legs.map(({ balance, amountSteps }) => ({
     balanceId: balance.id,
     packId: balance.packId,
     unit: balance.unit,
@@ -127,7 +125,7 @@ function asRemembered(
     id,
     event,
     model,
-    legs: JSON.stringify(held),
+    legs: JSON.stringify(ownLegs),
     state: "open",
     expiresAtMs,
     settledEventId: null,

@@ -6,16 +6,16 @@ import { logUnavailable } from "../http/errors.ts";
 import { createRoutes } from "../http/factory.ts";
 import { noFields } from "../http/no-fields.ts";
 import { validate } from "../http/validate.ts";
-import type { EventListOutput } from "./answers.ts";
-import { commit } from "./commit.ts";
+import { commitReservation } from "./commit.ts";
 import { recordList } from "./event-list.ts";
+import { readEventRequest } from "./event-request.ts";
 import { recordEvent } from "./events.ts";
-import { readIncoming } from "./incoming.ts";
-import { plan } from "./plan.ts";
-import { release } from "./release.ts";
-import { reserve } from "./reserve.ts";
+import { planUsage } from "./plan.ts";
+import { releaseReservation } from "./release.ts";
+import { createReservation } from "./reserve.ts";
+import type { EventListOutput } from "./responses.ts";
 import { commitInput, planInput, reservationParams, reserveInput, totalsInput } from "./schemas.ts";
-import { totals } from "./totals.ts";
+import { usageTotals } from "./totals.ts";
 
 /** Under /api/v1/credits: which credits would pay. */
 export const planRoutes = createRoutes().post(
@@ -23,15 +23,15 @@ export const planRoutes = createRoutes().post(
   requireSecretKey("forbidden"),
   readBody,
   validate("json", planInput),
-  async (c) => c.json(await plan(c.var.ctx, c.req.valid("json"))),
+  async (c) => c.json(await planUsage(c.var.ctx, c.req.valid("json"))),
 );
 
 export const usageRoutes = createRoutes()
   .get("/", requireSecretKey("requires_secret_key"), validate("query", totalsInput), async (c) =>
-    c.json(await totals(c.var.ctx, c.req.valid("query"))),
+    c.json(await usageTotals(c.var.ctx, c.req.valid("query"))),
   )
   .post("/events", requireSecretKey("forbidden"), readBody, validate("json", z.unknown()), async (c) => {
-    const incoming = readIncoming(c.req.header("content-type"), c.req.valid("json"));
+    const incoming = readEventRequest(c.req.header("content-type"), c.req.valid("json"));
     if (incoming.kind === "one") {
       const { output, replayed } = await recordEvent(c.var.ctx, incoming.input);
       if (replayed) c.header("idempotent-replayed", "true");
@@ -55,7 +55,7 @@ export const usageRoutes = createRoutes()
     return c.json(output);
   })
   .post("/reservations", requireSecretKey("forbidden"), readBody, validate("json", reserveInput), async (c) => {
-    const { output, replayed } = await reserve(c.var.ctx, c.req.valid("json"));
+    const { output, replayed } = await createReservation(c.var.ctx, c.req.valid("json"));
     if (replayed) c.header("idempotent-replayed", "true");
     return c.json(output);
   })
@@ -66,7 +66,11 @@ export const usageRoutes = createRoutes()
     validate("param", reservationParams),
     validate("json", commitInput),
     async (c) => {
-      const { output, replayed } = await commit(c.var.ctx, c.req.valid("param").reservationId, c.req.valid("json"));
+      const { output, replayed } = await commitReservation(
+        c.var.ctx,
+        c.req.valid("param").reservationId,
+        c.req.valid("json"),
+      );
       if (replayed) c.header("idempotent-replayed", "true");
       return c.json(output);
     },
@@ -77,5 +81,5 @@ export const usageRoutes = createRoutes()
     readNoFields,
     validate("param", reservationParams),
     validate("json", noFields),
-    async (c) => c.json(await release(c.var.ctx, c.req.valid("param").reservationId)),
+    async (c) => c.json(await releaseReservation(c.var.ctx, c.req.valid("param").reservationId)),
   );

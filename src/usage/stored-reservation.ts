@@ -2,8 +2,8 @@ import { fromSteps } from "../amounts/amount.ts";
 import { reservations } from "../db/schema.ts";
 import { type Statement, select, statement } from "../db/sql.ts";
 import { PurserError } from "../errors.ts";
-import type { Writing } from "../ledger/account.ts";
-import { type HeldLeg, type Hold, type ReservationRow, readLegs } from "../ledger/hold.ts";
+import type { WriteContext } from "../ledger/account.ts";
+import { type Hold, type HoldLeg, type ReservationRow, readLegs } from "../ledger/hold.ts";
 import type { Ctx } from "../runtime.ts";
 
 const columns = {
@@ -30,7 +30,7 @@ export function asHold(row: ReservationRow): Hold {
 }
 
 /** What a balance holds, without what it was left with. */
-export function presentLeg({ balanceId, packId, unit, amountSteps }: HeldLeg) {
+export function presentLeg({ balanceId, packId, unit, amountSteps }: HoldLeg) {
   return { balanceId, packId, unit, amount: fromSteps(unit, amountSteps) };
 }
 
@@ -40,7 +40,7 @@ export function isClosed(row: ReservationRow): boolean {
 }
 
 /** A late commit: the reservation stays expired, and no second event may commit it. */
-export const commitLate = statement<Writing & { reservationId: string; eventId: string }>`
+export const commitLate = statement<WriteContext & { reservationId: string; eventId: string }>`
   UPDATE reservations SET settled_event_id = :eventId WHERE environment_id = :environmentId AND id = :reservationId`;
 
 export function reservationNotFound(): PurserError {

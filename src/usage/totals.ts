@@ -3,7 +3,7 @@ import { filterCovers } from "../amounts/match.ts";
 import { all, statement } from "../db/sql.ts";
 import { aboutAccount } from "../ledger/account.ts";
 import type { Ctx } from "../runtime.ts";
-import type { TotalsOutput } from "./answers.ts";
+import type { TotalsOutput } from "./responses.ts";
 import type { TotalsInput } from "./schemas.ts";
 
 /** Sums are taken of the upper and the lower bits apart: neither leaves what a double tells apart. */
@@ -29,7 +29,7 @@ const selectSums = aboutAccount<{ from: number; to: number; event: string | null
  * What the user used, by event and unit: quantities, not debits, of events that occurred in [from, to) (U10). Exact,
  * however large. Reads the index from the first event by which `from` was reached.
  */
-export async function totals(ctx: Ctx, input: TotalsInput): Promise<TotalsOutput> {
+export async function usageTotals(ctx: Ctx, input: TotalsInput): Promise<TotalsOutput> {
   const { userId, event, from, to } = input;
   const found = await all(
     ctx.db,

@@ -1,12 +1,12 @@
 import { env } from "cloudflare:workers";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { adjust } from "../../src/credits/adjust.ts";
-import { grant } from "../../src/credits/grant.ts";
-import { history } from "../../src/credits/history.ts";
+import { adjustBalance } from "../../src/credits/adjust.ts";
+import { grantPack } from "../../src/credits/grant.ts";
+import { listEntries } from "../../src/credits/history.ts";
 import { listBalances } from "../../src/credits/list.ts";
-import { revoke } from "../../src/credits/revoke.ts";
+import { revokeBalance } from "../../src/credits/revoke.ts";
 import type { Ctx } from "../../src/runtime.ts";
-import { plan } from "../../src/usage/plan.ts";
+import { planUsage } from "../../src/usage/plan.ts";
 import { planInput } from "../../src/usage/schemas.ts";
 import { type Cost, countingD1 } from "../support/counting-d1.ts";
 import { expectLedgerInvariants } from "../support/invariants.ts";
@@ -88,14 +88,14 @@ describe.each(users)("for a user with $live live and $dead dead balances", ({ us
   it.each([1, 50])(
     "a history page of %d takes one trip and reads at most n + 5 rows, first page or later",
     async (limit) => {
-      const first = await history(ctxOf(), { userId, limit });
+      const first = await listEntries(ctxOf(), { userId, limit });
       expect(first.entries).toHaveLength(limit);
       const cursor = first.nextCursor ?? "";
       for (const input of [
         { userId, limit },
         { userId, limit, cursor },
       ]) {
-        const cost = await costOf(() => history(ctxOf(), input));
+        const cost = await costOf(() => listEntries(ctxOf(), input));
         expect(cost).toEqual({
           roundTrips: 1,
           rowsRead: expect.toSatisfy((read) => read <= limit + 5),
@@ -107,16 +107,16 @@ describe.each(users)("for a user with $live live and $dead dead balances", ({ us
 
   it("a history page of one balance takes one trip and reads at most 2n + 5 rows, first page or later", async () => {
     const balanceId = liveOf(userId, 0);
-    const all = (await history(ctxOf(), { userId, balanceId, limit: 500 })).entries.length;
+    const all = (await listEntries(ctxOf(), { userId, balanceId, limit: 500 })).entries.length;
     for (const limit of [1, Math.max(1, all - 2), all, 500]) {
-      const first = await history(ctxOf(), { userId, balanceId, limit });
+      const first = await listEntries(ctxOf(), { userId, balanceId, limit });
       const n = first.entries.length;
-      const cost = await costOf(() => history(ctxOf(), { userId, balanceId, limit }));
+      const cost = await costOf(() => listEntries(ctxOf(), { userId, balanceId, limit }));
       expect(cost).toEqual({ roundTrips: 1, rowsRead: expect.toSatisfy((read) => read <= 2 * n + 5), rowsWritten: 0 });
       if (first.nextCursor === null) continue;
       const input = { userId, balanceId, limit, cursor: first.nextCursor };
-      const later = (await history(ctxOf(), input)).entries.length;
-      const next = await costOf(() => history(ctxOf(), input));
+      const later = (await listEntries(ctxOf(), input)).entries.length;
+      const next = await costOf(() => listEntries(ctxOf(), input));
       expect(next).toEqual({
         roundTrips: 1,
         rowsRead: expect.toSatisfy((read) => read <= 2 * later + 5),
@@ -129,7 +129,7 @@ describe.each(users)("for a user with $live live and $dead dead balances", ({ us
 describe("what a plan costs", () => {
   const costs = async ({ userId, live }: (typeof users)[number]) => {
     const cost = await costOf(() =>
-      plan(ctxOf(), planInput.parse({ userId, event: "chat", quantities: { tokens: 1 } })),
+      planUsage(ctxOf(), planInput.parse({ userId, event: "chat", quantities: { tokens: 1 } })),
     );
     const rowsRead = expect.toSatisfy((read) => read <= live + 105);
     expect(cost).toEqual({ roundTrips: 1, rowsRead, rowsWritten: 0 });
@@ -146,11 +146,11 @@ describe("what an adjustment costs", () => {
   it("is at most 2 trips, 4 rows written and O(1) read, whatever else the user has; again, one trip and it writes nothing", async () => {
     for (const { userId, live } of users.filter((user) => user.live > 1)) {
       const input = { balanceId: liveOf(userId, live - 1), delta: -1, note: "cost", adjustmentId: `cost of ${userId}` };
-      const cost = await costOf(() => adjust(ctxOf(), input));
+      const cost = await costOf(() => adjustBalance(ctxOf(), input));
       expect(cost.roundTrips).toBe(2);
       expect(cost.rowsWritten).toBeLessThanOrEqual(4);
       expect(cost.rowsRead).toBeLessThanOrEqual(30);
-      const again = await costOf(async () => expect((await adjust(ctxOf(), input)).replayed).toBe(true));
+      const again = await costOf(async () => expect((await adjustBalance(ctxOf(), input)).replayed).toBe(true));
       expect(again).toEqual({ roundTrips: 1, rowsRead: expect.toSatisfy((read) => read <= 16), rowsWritten: 0 });
     }
   });
@@ -169,7 +169,7 @@ describe("what a grant costs", () => {
         for (const { userId } of users) {
           for (const externalRef of [`cost of ${n}`, undefined]) {
             const cost = await costOf(() =>
-              grant(ctxOf(mode), { userId, packId: pack, externalRef, source: "purchase" }),
+              grantPack(ctxOf(mode), { userId, packId: pack, externalRef, source: "purchase" }),
             );
             expect(cost.roundTrips).toBeLessThanOrEqual(2);
             expect(cost.rowsWritten).toBeLessThanOrEqual(6 * n);
@@ -184,8 +184,8 @@ describe("what a grant costs", () => {
       async ({ pack, n }) => {
         for (const { userId } of users) {
           const input = { userId, packId: pack, externalRef: `replay of ${n}`, source: "purchase" } as const;
-          await grant(ctxOf(mode), input);
-          const cost = await costOf(async () => expect((await grant(ctxOf(mode), input)).replayed).toBe(true));
+          await grantPack(ctxOf(mode), input);
+          const cost = await costOf(async () => expect((await grantPack(ctxOf(mode), input)).replayed).toBe(true));
           expect(cost.roundTrips).toBe(1);
           expect(cost.rowsWritten).toBe(0);
           // Each statement that names the user reads the account's row.
@@ -197,8 +197,8 @@ describe("what a grant costs", () => {
     it.each(sizes)(`in ${mode} mode, of $n items, is 2 rows more for a user's first`, async ({ pack, n }) => {
       const userId = `first of ${n}`;
       const input = { userId, packId: pack, source: "purchase" } as const;
-      const first = await costOf(() => grant(ctxOf(mode), input));
-      const second = await costOf(() => grant(ctxOf(mode), input));
+      const first = await costOf(() => grantPack(ctxOf(mode), input));
+      const second = await costOf(() => grantPack(ctxOf(mode), input));
       expect(first.roundTrips).toBeLessThanOrEqual(2);
       expect(first.rowsWritten).toBeLessThanOrEqual(6 * n + 2);
       expect(first.rowsRead).toBeLessThanOrEqual(13 * n + 16);
@@ -208,15 +208,15 @@ describe("what a grant costs", () => {
 
   it("does not depend on how many packs the application has", async () => {
     const input = { userId: "packs", packId: "three", source: "purchase" } as const;
-    await grant(ctxOf(), input);
-    const before = await costOf(() => grant(ctxOf(), input));
+    await grantPack(ctxOf(), input);
+    const before = await costOf(() => grantPack(ctxOf(), input));
     await env.DB.prepare(
       `INSERT INTO credit_packs (app_id, id, name, name_key, unit, created_at_ms, archived_at_ms)
        SELECT ?, 'cpk_' || value, 'three', 'three', 'count', 1, 1 FROM json_each(?)`,
     )
       .bind(app.appId, JSON.stringify(Array.from({ length: 1_000 }, (_, i) => i)))
       .run();
-    const after = await costOf(() => grant(ctxOf(), input));
+    const after = await costOf(() => grantPack(ctxOf(), input));
     // A search may touch its neighbour in the index, where there is one.
     expect(after.rowsRead).toBeLessThanOrEqual(before.rowsRead + 4);
     expect(after).toMatchObject({ roundTrips: before.roundTrips, rowsWritten: before.rowsWritten });
@@ -227,11 +227,11 @@ describe("what a revoke costs", () => {
   it("is at most 2 trips, 4 rows written and O(1) read, whatever else the user has; again, it writes nothing", async () => {
     for (const { userId } of users) {
       const balanceId = liveOf(userId, 0);
-      const cost = await costOf(() => revoke(ctxOf(), { balanceId, reason: "cost" }));
+      const cost = await costOf(() => revokeBalance(ctxOf(), { balanceId, reason: "cost" }));
       expect(cost.roundTrips).toBeLessThanOrEqual(2);
       expect(cost.rowsWritten).toBeLessThanOrEqual(4);
       expect(cost.rowsRead).toBeLessThanOrEqual(22);
-      const again = await costOf(() => revoke(ctxOf(), { balanceId, reason: "cost" }));
+      const again = await costOf(() => revokeBalance(ctxOf(), { balanceId, reason: "cost" }));
       expect(again).toEqual({ roundTrips: 1, rowsRead: expect.toSatisfy((read) => read <= 12), rowsWritten: 0 });
     }
   });

@@ -1,11 +1,11 @@
 import { env } from "cloudflare:workers";
 import { afterAll, describe, expect, it, vi } from "vitest";
-import { grant } from "../../src/credits/grant.ts";
-import { revoke } from "../../src/credits/revoke.ts";
+import { grantPack } from "../../src/credits/grant.ts";
+import { revokeBalance } from "../../src/credits/revoke.ts";
 import { refusalIn } from "../../src/errors.ts";
-import { commit } from "../../src/usage/commit.ts";
+import { commitReservation } from "../../src/usage/commit.ts";
 import { recordEvent } from "../../src/usage/events.ts";
-import { reserve } from "../../src/usage/reserve.ts";
+import { createReservation } from "../../src/usage/reserve.ts";
 import { commitInput, eventInput, reserveInput } from "../../src/usage/schemas.ts";
 import { hookedD1 } from "../support/hooked-d1.ts";
 import { expectLedgerInvariants } from "../support/invariants.ts";
@@ -47,10 +47,11 @@ describe("while a request is under way", () => {
     const { userId } = spender;
     spender.clock.advance(60);
     const before = spender.clock.ms;
-    await reserve(ctx, reserveInput.parse({ reservationId: "res_1", userId, ...use }));
+    await createReservation(ctx, reserveInput.parse({ reservationId: "res_1", userId, ...use }));
     spender.clock.ms = before;
-    const { eventId } = (await commit(ctx, "res_1", commitInput.parse({ eventId: "e", quantities: use.quantities })))
-      .output;
+    const { eventId } = (
+      await commitReservation(ctx, "res_1", commitInput.parse({ eventId: "e", quantities: use.quantities }))
+    ).output;
     expect(eventId).toBe("e");
     const moved = (await motions()).slice(0, 3);
     expect(moved.map(({ reason }) => reason)).toEqual(["event_committed", "reservation_released", "reservation_held"]);
@@ -75,8 +76,8 @@ describe("a write that is overtaken again and again", () => {
       );
     const code = (work: Promise<unknown>) => work.then(() => null).catch((error) => refusalIn(error)?.code);
     const input = { userId, packId: "Loose", quantity: 1, source: "purchase" } as const;
-    expect(await code(grant(overtaken(), input))).toBe("temporarily_unavailable");
-    expect(await code(revoke(overtaken(), { balanceId: balanceIds[0] ?? "" }))).toBe("temporarily_unavailable");
+    expect(await code(grantPack(overtaken(), input))).toBe("temporarily_unavailable");
+    expect(await code(revokeBalance(overtaken(), { balanceId: balanceIds[0] ?? "" }))).toBe("temporarily_unavailable");
     pauses.mockRestore();
   });
 });

@@ -2,7 +2,7 @@ import { env } from "cloudflare:workers";
 import { afterAll, describe, expect, it, vi } from "vitest";
 import { refusalIn } from "../../src/errors.ts";
 import { randomId } from "../../src/lib/ids.ts";
-import { reserve } from "../../src/usage/reserve.ts";
+import { createReservation } from "../../src/usage/reserve.ts";
 import { reserveInput } from "../../src/usage/schemas.ts";
 import { expectLedgerInvariants } from "../support/invariants.ts";
 import { createRandom } from "../support/random.ts";
@@ -109,7 +109,7 @@ describe("holds at once", () => {
     const play = async (round: number): Promise<void> => {
       const userId = `u${round}`;
       await grant(userId, 500);
-      const outcomes = await Promise.allSettled(times(20, () => reserve(ctx, { ...input, userId })));
+      const outcomes = await Promise.allSettled(times(20, () => createReservation(ctx, { ...input, userId })));
       const refusals = outcomes.flatMap((outcome) => (outcome.status === "rejected" ? [outcome.reason] : []));
       expect(refusals.map((error) => refusalIn(error)?.code)).toEqual(Array(14).fill("insufficient_credits"));
       expect(await motions(userId)).toEqual({ grant: [500], reservation_held: Array(6).fill(-75) });

@@ -2,7 +2,7 @@ import { createExecutionContext } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { type Schema, Validator } from "@cfworker/json-schema";
 import { createApp } from "../../src/app.ts";
-import { type ExportDocument, exportDocumentSchema } from "../../src/exports/answers.ts";
+import { type ExportDocument, exportDocumentSchema } from "../../src/exports/responses.ts";
 import { signToken } from "../../src/exports/token.ts";
 import { randomId } from "../../src/lib/ids.ts";
 import { DAY_MS, iso } from "../../src/lib/time.ts";

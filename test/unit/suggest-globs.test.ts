@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { globMatches } from "../../src/amounts/match.ts";
 import { suggestGlobs } from "../../src/packs/suggest-globs.ts";
-import { tryRules } from "../../src/packs/try-rules.ts";
+import { testRules } from "../../src/packs/test-rules.ts";
 
 describe("the globs that are suggested for a name", () => {
   it("all cover it, narrowest first", () => {
@@ -16,15 +16,15 @@ describe("trying rules", () => {
   const rules = [{ event: "chat.*", model: "large-*" }, { event: "image" }];
 
   it("says which rule covers an event, or which glob would", () => {
-    expect(tryRules(rules, "image", undefined)).toEqual({
+    expect(testRules(rules, "image", undefined)).toEqual({
       isCovered: true,
       why: "The rule for event image covers it.",
     });
-    expect(tryRules(rules, "chat.a", "large-1").isCovered).toBe(true);
-    expect(tryRules(rules, "chat.a", "small-1").why).toContain("the model would need small-1 or small-* or *");
-    expect(tryRules(rules, "chat.a", undefined).why).toContain("would have to carry a model");
-    expect(tryRules(rules, "video.b", undefined).why).toContain("video.b or video.* or *");
-    expect(tryRules([], "anything", undefined).isCovered).toBe(true);
-    expect(tryRules([{ model: "m" }], "e", undefined)).toMatchObject({ isCovered: false });
+    expect(testRules(rules, "chat.a", "large-1").isCovered).toBe(true);
+    expect(testRules(rules, "chat.a", "small-1").why).toContain("the model would need small-1 or small-* or *");
+    expect(testRules(rules, "chat.a", undefined).why).toContain("would have to carry a model");
+    expect(testRules(rules, "video.b", undefined).why).toContain("video.b or video.* or *");
+    expect(testRules([], "anything", undefined).isCovered).toBe(true);
+    expect(testRules([{ model: "m" }], "e", undefined)).toMatchObject({ isCovered: false });
   });
 });

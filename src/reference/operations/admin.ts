@@ -1,11 +1,11 @@
 import * as z from "zod";
 import { app, createKeyOutput, endUserAuthOutput, key, listAppsOutput, listKeysOutput } from "../../apps/answers.ts";
 import { createAppInput, createKeyInput, listKeysInput, setEndUserAuthInput } from "../../apps/schemas.ts";
-import { listAuditOutput } from "../../audit/answers.ts";
+import { listAuditOutput } from "../../audit/responses.ts";
 import { listAuditInput } from "../../audit/schemas.ts";
-import { adjustOutput } from "../../credits/answers.ts";
+import { adjustOutput } from "../../credits/responses.ts";
 import { adjustInput } from "../../credits/schemas.ts";
-import { listPacksOutput, pack } from "../../packs/answers.ts";
+import { listPacksOutput, pack } from "../../packs/responses.ts";
 import { createPackInput, patchPackInput } from "../../packs/schemas.ts";
 import type { Operation } from "../describe.ts";
 

@@ -1,6 +1,6 @@
-import { grantOutput, historyOutput, listOutput, revokeOutput } from "../../credits/answers.ts";
+import { grantOutput, historyOutput, listOutput, revokeOutput } from "../../credits/responses.ts";
 import { grantInput, historyInput, listInput, revokeInput } from "../../credits/schemas.ts";
-import { planOutput } from "../../usage/answers.ts";
+import { planOutput } from "../../usage/responses.ts";
 import { planInput } from "../../usage/schemas.ts";
 import type { Operation } from "../describe.ts";
 

@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { exportDocument, exportPersonOutput } from "../../exports/answers.ts";
+import { exportDocument, exportPersonOutput } from "../../exports/responses.ts";
 import { exportPersonInput } from "../../exports/schemas.ts";
 import type { Operation } from "../describe.ts";
 

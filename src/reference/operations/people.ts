@@ -1,4 +1,4 @@
-import { consentEntry } from "../../people/answers.ts";
+import { consentEntry } from "../../people/responses.ts";
 import { consentInput } from "../../people/schemas.ts";
 import type { Operation } from "../describe.ts";
 

@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { eventListOutput, eventOutput, releaseOutput, reserveOutput, totalsOutput } from "../../usage/answers.ts";
+import { eventListOutput, eventOutput, releaseOutput, reserveOutput, totalsOutput } from "../../usage/responses.ts";
 import {
   cloudEvent,
   commitInput,

@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { afterAll, describe, expect, it } from "vitest";
 import type { Unit } from "../../../src/amounts/amount.ts";
-import { adjust } from "../../../src/credits/adjust.ts";
+import { adjustBalance } from "../../../src/credits/adjust.ts";
 import { refusalIn } from "../../../src/errors.ts";
 import { faultyD1 } from "../../support/faulty-d1.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
@@ -95,7 +95,7 @@ describe("an adjustment", () => {
     expectError(await balance.adjust(0.001), "invalid_request", "delta");
     const { app, balanceId } = balance;
     const ctx = makeCtx(balance.app.environments.test, balance.clock);
-    await adjust(ctx, { balanceId, delta: -10, note: "as if reserved" });
+    await adjustBalance(ctx, { balanceId, delta: -10, note: "as if reserved" });
     const legs = JSON.stringify([{ balanceId, packId: "p", unit: "count", amountSteps: 10_000, remainingSteps: 0 }]);
     await env.DB.prepare(
       `INSERT INTO reservations (environment_id, id, account_id, event, quantities, legs, state, created_at_ms,
@@ -211,7 +211,7 @@ describe("an adjustment", () => {
     const strangers = [(await makeApp()).environments.test, balance.app.environments.live];
     for (const environment of strangers) {
       const ctx = makeCtx(environment, balance.clock);
-      const refusal = await adjust(ctx, { balanceId: balance.balanceId, delta: -1, note: "n" }).catch(refusalIn);
+      const refusal = await adjustBalance(ctx, { balanceId: balance.balanceId, delta: -1, note: "n" }).catch(refusalIn);
       expect(refusal).toMatchObject({ code: "credit_balance_not_found" });
     }
     expect(await balance.entries()).toHaveLength(1);
@@ -221,10 +221,10 @@ describe("an adjustment", () => {
     const balance = await issue("count", 10);
     const ctx = makeCtx(balance.app.environments.test, balance.clock);
     const input = { balanceId: balance.balanceId, delta: -4, note: "once", adjustmentId: "adj_form" };
-    const sent = await Promise.all([adjust(ctx, input), adjust(ctx, input), adjust(ctx, input)]);
+    const sent = await Promise.all([adjustBalance(ctx, input), adjustBalance(ctx, input), adjustBalance(ctx, input)]);
     expect(sent.map(({ output }) => output.remaining)).toEqual([6, 6, 6]);
-    await adjust(ctx, { ...input, delta: 1, adjustmentId: "adj_other" });
-    expect((await adjust(ctx, input)).output.remaining).toBe(6);
+    await adjustBalance(ctx, { ...input, delta: 1, adjustmentId: "adj_other" });
+    expect((await adjustBalance(ctx, input)).output.remaining).toBe(6);
     expect(await balance.entries()).toHaveLength(3);
   });
 });

@@ -2,7 +2,7 @@ import { env } from "cloudflare:workers";
 import { afterAll, describe, expect, it, vi } from "vitest";
 import { sealSession } from "../../../src/access/admin-session.ts";
 import { createApp } from "../../../src/app.ts";
-import { grant } from "../../../src/credits/grant.ts";
+import { grantPack } from "../../../src/credits/grant.ts";
 import { grantInput } from "../../../src/credits/schemas.ts";
 import { dashboardRoutes } from "../../../src/dashboard/routes.tsx";
 import { randomId } from "../../../src/lib/ids.ts";
@@ -399,7 +399,7 @@ describe("a list of the dashboard", () => {
     const ctx = makeCtx(live, clock);
     const give = async (times: number, name: string) => {
       for (let n = 0; n < times; n++) {
-        await grant(ctx, grantInput.parse({ userId: "u1", packId, quantity: 1, notes: `${name}-${n}.` }));
+        await grantPack(ctx, grantInput.parse({ userId: "u1", packId, quantity: 1, notes: `${name}-${n}.` }));
       }
     };
     await give(3, "old");
@@ -496,7 +496,7 @@ describe("a page's cost", () => {
     const environmentId = app.environments.live.id;
     const packId = await makeLegacyPack(app.appId, "Pack", "count");
     const ctx = makeCtx(app.environments.live, clock);
-    for (let n = 0; n < 600; n++) await grant(ctx, grantInput.parse({ userId: "u1", packId, quantity: 1 }));
+    for (let n = 0; n < 600; n++) await grantPack(ctx, grantInput.parse({ userId: "u1", packId, quantity: 1 }));
     await env.DB.batch([
       env.DB.prepare(
         `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2000)

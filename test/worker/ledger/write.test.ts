@@ -1,13 +1,13 @@
 import { env } from "cloudflare:workers";
 import { afterAll, beforeEach, describe, expect, it, vi } from "vitest";
-import { revoke } from "../../../src/credits/revoke.ts";
+import { revokeBalance } from "../../../src/credits/revoke.ts";
 import { statement } from "../../../src/db/sql.ts";
 import { PurserError, refusalIn } from "../../../src/errors.ts";
 import type { User } from "../../../src/ledger/account.ts";
 import { replay, write } from "../../../src/ledger/decision.ts";
 import { insertEntries } from "../../../src/ledger/insert-entries.ts";
 import { selectActive } from "../../../src/ledger/select-balances.ts";
-import type { Account } from "../../../src/ledger/send.ts";
+import type { AccountAtRead } from "../../../src/ledger/send.ts";
 import { type UserWrite, writeForUser } from "../../../src/ledger/write.ts";
 import type { Ctx } from "../../../src/runtime.ts";
 import { FAULTS, faultyD1 } from "../../support/faulty-d1.ts";
@@ -40,7 +40,7 @@ const rowsOf = async (table: "accounts" | "credit_ledger" | "reservations"): Pro
   (await env.DB.prepare(`SELECT count(*) AS n FROM ${table}`).first<{ n: number }>())?.n;
 
 /** Debits the first balance by a cent. */
-const debit = (spender: Spender, account: Account) =>
+const debit = (spender: Spender, account: AccountAtRead) =>
   insertEntries(account, [
     { balanceId: spender.balanceIds[0] ?? "", deltaSteps: -1_000_000, reason: "event_committed", eventId: "e" },
   ]);
@@ -188,7 +188,7 @@ describe("a conflict", () => {
   it("is none when the constraint means a refusal to this verb, and an error of any other kind is thrown at once", async () => {
     const spender = await makeSpender([wallet]);
     const { userId } = spender;
-    const decide = vi.fn((_: unknown, account: Account) => write([exceedQuota(account)], () => "written"));
+    const decide = vi.fn((_: unknown, account: AccountAtRead) => write([exceedQuota(account)], () => "written"));
     const verb = { user: { userId }, nonce: "abc", read: () => [], decide } as const;
     const of = (work: Promise<unknown>) => work.then(() => null).catch((error: unknown) => error);
     expect(await of(writeForUser(ctxOf(spender), { ...verb, refusals: { environments_test_quota: refused } }))).toEqual(
@@ -226,7 +226,7 @@ describe("a user whom nobody knows", () => {
     stranger.clock.advance(300_000);
     const counts = async () => [await rowsOf("accounts"), await rowsOf("credit_ledger")];
     const before = await counts();
-    const decide = vi.fn((_: unknown, account: Account) => write(debit(spender, account), () => "written"));
+    const decide = vi.fn((_: unknown, account: AccountAtRead) => write(debit(spender, account), () => "written"));
     for (const user of users) expect(await run(ctxOf(stranger), user, { decide }), JSON.stringify(user)).toBeNull();
     expect(decide).not.toHaveBeenCalled();
     expect(await counts()).toEqual(before);
@@ -282,7 +282,7 @@ describe("the moment of an attempt", () => {
       },
     };
     const balanceId = spender.balanceIds[0] ?? "";
-    await revoke(jumping, { balanceId });
+    await revokeBalance(jumping, { balanceId });
     const balance = await env.DB.prepare("SELECT revoked_at_ms AS atMs FROM credit_balances WHERE id = ?")
       .bind(balanceId)
       .first();

@@ -1,11 +1,11 @@
 import { env } from "cloudflare:workers";
 import { afterAll, describe, expect, it, vi } from "vitest";
-import { grant } from "../../../src/credits/grant.ts";
+import { grantPack } from "../../../src/credits/grant.ts";
 import { randomId } from "../../../src/lib/ids.ts";
 import type { RootCtx } from "../../../src/runtime.ts";
 import { scheduled } from "../../../src/scheduled.ts";
 import { expireReservations } from "../../../src/usage/expire.ts";
-import { reserve } from "../../../src/usage/reserve.ts";
+import { createReservation } from "../../../src/usage/reserve.ts";
 import { reserveInput } from "../../../src/usage/schemas.ts";
 import { hookedD1 } from "../../support/hooked-d1.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
@@ -77,11 +77,11 @@ describe("the cron", () => {
     const ctx = makeCtx(app.environments.live, clock);
     const users = Array.from({ length: 250 }, (_, index) => `${spender.userId}-${index}`);
     for (const [index, userId] of users.entries()) {
-      await grant(ctx, { userId, packId, source: "grant" });
+      await grantPack(ctx, { userId, packId, source: "grant" });
       const input = reserveInput.parse({ userId, event: "e", quantities: { count: 0, cents: 0.01 } });
       // Some have many holds, more than one statement takes.
       const holds = index === 0 ? 210 : (index % 2) + 1;
-      for (let count = 0; count < holds; count++) await reserve(ctx, input);
+      for (let count = 0; count < holds; count++) await createReservation(ctx, input);
     }
     clock.advance(300_000);
     const runs = [await counted(), await counted(), await counted()];

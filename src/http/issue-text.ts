@@ -19,7 +19,7 @@ const COUNTED: Readonly<Record<string, string>> = {
   map: "field",
 };
 
-function counted(origin: string, limit: number | bigint): string {
+function countOf(origin: string, limit: number | bigint): string {
   const noun = COUNTED[origin];
   return noun === undefined ? `${limit}` : `${limit} ${noun}${Number(limit) === 1 ? "" : "s"}`;
 }
@@ -30,19 +30,19 @@ type Limit<Name extends string> = { readonly origin: string; readonly inclusive?
 
 function tooSmall({ origin, minimum, inclusive }: Limit<"minimum">): string {
   if (COUNTED[origin] === undefined) return `must be ${inclusive === false ? "more than" : "at least"} ${minimum}`;
-  return Number(minimum) === 1 ? "must not be empty" : `must have at least ${counted(origin, minimum)}`;
+  return Number(minimum) === 1 ? "must not be empty" : `must have at least ${countOf(origin, minimum)}`;
 }
 
 function tooBig({ origin, maximum, inclusive }: Limit<"maximum">): string {
   if (COUNTED[origin] === undefined) return `must be ${inclusive === false ? "less than" : "at most"} ${maximum}`;
-  return `must have at most ${counted(origin, maximum)}`;
+  return `must have at most ${countOf(origin, maximum)}`;
 }
 
 /**
  * zod's findings in plain words, for a message that begins with the argument's name. A value that came is never
  * repeated: it may be personal. Null leaves the word to zod.
  */
-export const plainWords: z.core.$ZodErrorMap = (issue) => {
+export const describeIssue: z.core.$ZodErrorMap = (issue) => {
   switch (issue.code) {
     case "invalid_type":
       return issue.input === undefined ? "is required" : `must be ${TYPES[issue.expected] ?? issue.expected}`;

@@ -1,28 +1,30 @@
 import type { Context } from "hono";
 import type { Child } from "hono/jsx";
-import { holdings } from "../credits/holdings.ts";
+import { listAllBalances } from "../credits/list-all.ts";
 import { invalid, type PurserError } from "../errors.ts";
 import { Hidden } from "./components.tsx";
 import type { DashboardEnv } from "./env.ts";
-import { attempt, type Form, filled } from "./form.ts";
+import { catchRefusal, type Form, textField } from "./form.ts";
 import { query } from "./format.ts";
 import { FormToken, pathIn } from "./layout.tsx";
 
 /** How many packs are offered, and how many balances are looked through. */
 export const SHOWN_MAX = 200;
 
-const userPath = (c: Context<DashboardEnv>, userId: string, told?: string) =>
-  `${pathIn(c, "users")}${query({ userId, told })}`;
+const userPath = (c: Context<DashboardEnv>, userId: string, notice?: string) =>
+  `${pathIn(c, "users")}${query({ userId, notice })}`;
 
 /** Sends back with what it did, or shows the form again with what was refused. */
-export async function finish(
+export async function redirectAfter(
   c: Context<DashboardEnv>,
-  told: string,
+  notice: string,
   work: () => Promise<unknown>,
-  again: (refusal: PurserError) => Response | Promise<Response>,
+  showForm: (refusal: PurserError) => Response | Promise<Response>,
 ) {
-  const done = await attempt(work);
-  return done.refusal === undefined ? c.redirect(userPath(c, c.var.form.userId ?? "", told), 303) : again(done.refusal);
+  const done = await catchRefusal(work);
+  return done.refusal === undefined
+    ? c.redirect(userPath(c, c.var.form.userId ?? "", notice), 303)
+    : showForm(done.refusal);
 }
 
 interface ConfirmProps {
@@ -49,17 +51,17 @@ export const Confirm = ({ c, action, fields, button, children }: ConfirmProps) =
   </form>
 );
 
-export const withoutToken = ({ _form, ...fields }: Form): Record<string, string> => ({ ...fields });
+export const formFields = ({ _form, ...fields }: Form): Record<string, string> => ({ ...fields });
 
 /** A note that a person must give; the API leaves it free. */
-export function reasonOf(form: Form, name: string): string {
-  const reason = filled(form, name);
+export function requireReason(form: Form, name: string): string {
+  const reason = textField(form, name);
   if (reason === undefined) throw invalid(name, "Say why: the ledger keeps it.");
   return reason;
 }
 
 /** The balance that a form names, if the user has it. */
-export async function heldBalance(c: Context<DashboardEnv>, form: Form) {
-  const { balances } = await holdings(c.var.ctx, form.userId ?? "", SHOWN_MAX);
+export async function findBalance(c: Context<DashboardEnv>, form: Form) {
+  const { balances } = await listAllBalances(c.var.ctx, form.userId ?? "", SHOWN_MAX);
   return balances.find((balance) => balance.balanceId === form.balanceId);
 }

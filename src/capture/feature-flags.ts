@@ -33,7 +33,7 @@ export function remoteConfigScript(token: string): string {
 }
 
 /** No flag is there; in the form of `/flags/` (v1 and v2) and of the older `/decide/` at once. */
-export function noFlags(token: string, requestId: string, nowMs: number) {
+export function emptyFlags(token: string, requestId: string, nowMs: number) {
   return {
     ...remoteConfig(token),
     flags: {},

@@ -1,21 +1,21 @@
 import { batch } from "../db/sql.ts";
 import { type BalanceRow, inSpendingOrder, presentBalance } from "../ledger/balance.ts";
-import { selectSome, selectSomeActive } from "../ledger/select-balances.ts";
+import { selectActiveUpTo, selectBalancesUpTo } from "../ledger/select-balances.ts";
 import type { Ctx } from "../runtime.ts";
 
-export interface Holdings {
+export interface BalanceList {
   /** In spending order, whatever can pay before whatever cannot; with why it was issued. */
   readonly balances: readonly (ReturnType<typeof presentBalance> & Pick<BalanceRow, "source" | "notes">)[];
   /** Whether the user has more than are shown. */
-  readonly isCut: boolean;
+  readonly isTruncated: boolean;
 }
 
 /** A user's balances for people to look at, at most `limit` of each kind, so that it costs the same for every user. */
-export async function holdings(ctx: Ctx, userId: string, limit: number): Promise<Holdings> {
+export async function listAllBalances(ctx: Ctx, userId: string, limit: number): Promise<BalanceList> {
   const nowMs = ctx.now();
   const [live, some] = await batch(ctx.db, [
-    selectSomeActive(ctx, { userId }, { nowMs, limit: limit + 1 }),
-    selectSome(ctx, { userId }, { limit: limit + 1 }),
+    selectActiveUpTo(ctx, { userId }, { nowMs, limit: limit + 1 }),
+    selectBalancesUpTo(ctx, { userId }, { limit: limit + 1 }),
   ]);
   const inOrder = (rows: readonly BalanceRow[]) =>
     inSpendingOrder(rows).map((row) => ({ ...presentBalance(row, nowMs), source: row.source, notes: row.notes }));
@@ -23,6 +23,6 @@ export async function holdings(ctx: Ctx, userId: string, limit: number): Promise
   const others = some.filter((row) => !shown.has(row.id));
   return {
     balances: [...inOrder(live.slice(0, limit)), ...inOrder(others).slice(0, limit)],
-    isCut: live.length > limit || some.length > limit,
+    isTruncated: live.length > limit || some.length > limit,
   };
 }

@@ -1,7 +1,7 @@
 import * as z from "zod";
 import { quantitiesOutput } from "../amounts/schemas.ts";
-import { balance, ledgerEntry, payment } from "../ledger/answers.ts";
-import { consentEntry } from "../people/answers.ts";
+import { balance, debit, ledgerEntry } from "../ledger/responses.ts";
+import { consentEntry } from "../people/responses.ts";
 
 const time = z.string().meta({ format: "date-time" });
 const format = z.literal("json");
@@ -37,7 +37,7 @@ const exportedDistinctId = z
   })
   .meta({ id: "ExportedDistinctId" });
 
-const exportMotion = z
+const exportAuditEntry = z
   .strictObject({
     action: z.enum(["minted", "opened", "completed", "failed"]),
     distinctId: z.string(),
@@ -66,11 +66,11 @@ const exportedPerson = z
       balances: z.array(exportedBalance).describe("By distinct id, then by balance id."),
       ledger: z.array(ledgerEntry).describe("Oldest first."),
     }),
-    exports: z.array(exportMotion).describe("Who asked for this data, and what came of it. Oldest first."),
+    exports: z.array(exportAuditEntry).describe("Who asked for this data, and what came of it. Oldest first."),
   })
   .meta({ id: "ExportedPerson" });
 
-const analyticsEntry = z
+const analyticsEvent = z
   .strictObject({
     uuid: z.string(),
     event: z.string(),
@@ -84,7 +84,7 @@ const analyticsEntry = z
   })
   .meta({ id: "AnalyticsEvent" });
 
-const meteringEntry = z
+const meteringEvent = z
   .strictObject({
     eventId: z.string(),
     userId: z.string(),
@@ -93,7 +93,7 @@ const meteringEntry = z
     quantities: quantitiesOutput,
     occurredAt: time,
     receivedAt: time,
-    debits: z.array(payment),
+    debits: z.array(debit),
     uncovered: quantitiesOutput.nullable(),
     properties: properties.nullable(),
   })
@@ -108,7 +108,7 @@ export const exportDocument = z
     mode: z.enum(["live", "test"]),
     distinctId: z.string().describe("The id that was asked for."),
     person: exportedPerson.nullable().describe("Null when nothing is held about this person."),
-    events: z.strictObject({ analytics: z.array(analyticsEntry), metering: z.array(meteringEntry) }),
+    events: z.strictObject({ analytics: z.array(analyticsEvent), metering: z.array(meteringEvent) }),
     consentLog: z.array(consentEntry),
   })
   .meta({ title: "Person export document" });

@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { balance, ledgerEntry } from "../ledger/answers.ts";
+import { balance, ledgerEntry } from "../ledger/responses.ts";
 
 const time = z.string().meta({ format: "date-time" });
 

@@ -8,7 +8,7 @@ export type EntryRow = readonly [seq: number, text: string | number, position?: 
 export type Span = readonly [id: string, afterSeq: number, toSeq: number, afterPosition: number];
 
 /** Where the reading of a list stands: after row `seq` of the id at `index`. */
-export interface Place {
+export interface Position {
   index: number;
   seq: number;
   position: number;
@@ -18,13 +18,17 @@ const BEFORE_ALL = Number.MIN_SAFE_INTEGER;
 /** D1 takes 2 MB of one value. */
 const SPANS_BYTES_MAX = 500_000;
 
-export const start = (): Place => ({ index: 0, seq: 0, position: BEFORE_ALL });
+export const firstPosition = (): Position => ({ index: 0, seq: 0, position: BEFORE_ALL });
 
 /**
  * The next spans of up to `rowsMax` rows, and how many rows those are. Only the last may stop short of its id's bound: the
  * statement's LIMIT ends the reading there.
  */
-export function nextSpans(bounds: readonly Bound[], place: Place, rowsMax: number): { spans: Span[]; count: number } {
+export function nextSpans(
+  bounds: readonly Bound[],
+  place: Position,
+  rowsMax: number,
+): { spans: Span[]; count: number } {
   const spans: Span[] = [];
   let count = 0;
   let bytes = 0;
@@ -49,7 +53,7 @@ export function nextSpans(bounds: readonly Bound[], place: Place, rowsMax: numbe
  * Moves on over a page and answers each row's id. Every row must be the very next: a gap means that something was erased
  * meanwhile.
  */
-export function advance(bounds: readonly Bound[], place: Place, page: readonly EntryRow[]): string[] {
+export function moveOver(bounds: readonly Bound[], place: Position, page: readonly EntryRow[]): string[] {
   let bound = bounds[place.index];
   return page.map(([seq, , position]) => {
     while (place.seq === bound?.last) {

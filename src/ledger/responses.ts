@@ -38,7 +38,7 @@ export const ledgerEntry = z
   .meta({ id: "LedgerEntry" });
 
 /** A balance's part of a payment. `remaining` is what it was left with. */
-export const payment = z
+export const debit = z
   .strictObject({
     balanceId: z.string(),
     packId: z.string(),
@@ -47,4 +47,4 @@ export const payment = z
     remaining: z.number(),
   })
   .meta({ id: "Payment" });
-export type PresentedPayment = z.infer<typeof payment>;
+export type Debit = z.infer<typeof debit>;

@@ -1,14 +1,14 @@
 import * as z from "zod";
 import { invalid, type PurserError } from "../errors.ts";
-import { plainWords } from "./words.ts";
+import { describeIssue } from "./issue-text.ts";
 
-z.config({ customError: plainWords });
+z.config({ customError: describeIssue });
 
 /** Of a name that a caller made up, as much as an answer repeats. */
 const PARAM_CHARACTERS_MAX = 200;
 
 /** `items[0].amount` for the path ["items", 0, "amount"]. */
-function writtenPath(path: readonly PropertyKey[]): string {
+function pathText(path: readonly PropertyKey[]): string {
   const text = path.reduce<string>((above, key) => {
     if (typeof key === "number") return `${above}[${key}]`;
     return above === "" ? String(key) : `${above}.${String(key)}`;
@@ -17,22 +17,22 @@ function writtenPath(path: readonly PropertyKey[]): string {
 }
 
 /** The issue that tells most: within a union, what the branch that came furthest found. */
-function innermost(issue: z.core.$ZodIssue): z.core.$ZodIssue {
+function mostSpecificIssue(issue: z.core.$ZodIssue): z.core.$ZodIssue {
   if (issue.code !== "invalid_union") return issue;
-  const firsts = issue.errors.flatMap((branch) => branch.slice(0, 1)).map(innermost);
+  const firsts = issue.errors.flatMap((branch) => branch.slice(0, 1)).map(mostSpecificIssue);
   const furthest = firsts.toSorted((a, b) => b.path.length - a.path.length)[0];
   if (furthest === undefined || furthest.path.length === 0) return issue;
   return { ...furthest, path: [...issue.path, ...furthest.path] };
 }
 
 /** The first thing wrong, in words that name the argument and never repeat its value. */
-export function explain(issues: readonly z.core.$ZodIssue[], whole: string): PurserError {
+export function refusalOfIssues(issues: readonly z.core.$ZodIssue[], whole: string): PurserError {
   const first = issues[0];
   if (first === undefined) return invalid(whole, "is malformed");
-  const issue = innermost(first);
+  const issue = mostSpecificIssue(first);
   if (issue.code === "unrecognized_keys") {
-    return invalid(writtenPath([...issue.path, issue.keys[0] ?? ""]) || whole, "This field is not known here.");
+    return invalid(pathText([...issue.path, issue.keys[0] ?? ""]) || whole, "This field is not known here.");
   }
-  const param = writtenPath(issue.path);
+  const param = pathText(issue.path);
   return invalid(param === "" ? whole : param, issue.message);
 }

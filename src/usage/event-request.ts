@@ -1,20 +1,20 @@
 /** How events arrive: one or a list, as Purser's own JSON or as CloudEvents (U1). For the route alone. */
 import type * as z from "zod";
 import { invalid, PurserError } from "../errors.ts";
-import { explain } from "../http/explain.ts";
 import { identifier } from "../http/fields.ts";
-import type { Element } from "./event-list.ts";
+import { refusalOfIssues } from "../http/refusal-of-issues.ts";
+import type { ListElement } from "./event-list.ts";
 import { cloudEvent, type EventInput, eventInput, eventsMax } from "./schemas.ts";
 
 const CLOUD_EVENT = "application/cloudevents+json";
 const CLOUD_EVENT_BATCH = "application/cloudevents-batch+json";
 
-export type Incoming =
+export type EventRequest =
   | { readonly kind: "one"; readonly input: EventInput }
-  | { readonly kind: "list"; readonly elements: readonly Element[] };
+  | { readonly kind: "list"; readonly elements: readonly ListElement[] };
 
 /** Throws `invalid_request` for a single event that is malformed; an element of a list fails alone. */
-export function readIncoming(contentType: string | undefined, body: unknown): Incoming {
+export function readEventRequest(contentType: string | undefined, body: unknown): EventRequest {
   const mediaType = (contentType ?? "").replace(/;.*$/s, "").trim().toLowerCase();
   if (mediaType === CLOUD_EVENT) return { kind: "one", input: readOne(cloudEvent, body) };
   if (mediaType === CLOUD_EVENT_BATCH) return { kind: "list", elements: readList(cloudEvent, "id", body) };
@@ -25,10 +25,10 @@ export function readIncoming(contentType: string | undefined, body: unknown): In
 function readOne(schema: z.ZodType<EventInput>, body: unknown): EventInput {
   const read = schema.safeParse(body);
   if (read.success) return read.data;
-  throw explain(read.error.issues, "body");
+  throw refusalOfIssues(read.error.issues, "body");
 }
 
-function readList(schema: z.ZodType<EventInput>, idField: string, body: unknown): Element[] {
+function readList(schema: z.ZodType<EventInput>, idField: string, body: unknown): ListElement[] {
   if (!Array.isArray(body)) throw invalid("body", "must be a list");
   if (body.length > eventsMax) throw invalid("body", `must hold at most ${eventsMax} events`);
   return body.map((element: unknown) => {

@@ -8,7 +8,7 @@ import { type Hold, isDue } from "./hold.ts";
 import { canPay } from "./select-balances.ts";
 
 /** Whether a balance is named by the legs of some reservations of its account. */
-const isHeldBy = (account: string, reservations: string): string => fragment`account_id = ${account} AND id IN (
+const isReservedBy = (account: string, reservations: string): string => fragment`account_id = ${account} AND id IN (
   SELECT leg.value ->> 'balanceId' FROM reservations, json_each(legs) AS leg WHERE ${reservations}
 )`;
 
@@ -17,14 +17,14 @@ const paying = fragment`SELECT ${select(payingColumns)} FROM credit_balances`;
 const selectPaying = aboutAccount<{ nowMs: number }, PayingRow>(
   (account) => statement`
     ${paying} WHERE ${canPay(account)}
-    UNION ALL ${paying} WHERE ${isHeldBy(account, isDue(account))}`,
+    UNION ALL ${paying} WHERE ${isReservedBy(account, isDue(account))}`,
 );
 
 const selectPayingCommit = aboutAccount<{ nowMs: number; reservationId: string }, PayingRow>(
   (account) => statement`
     ${paying} WHERE ${canPay(account)}
-    UNION ALL ${paying} WHERE ${isHeldBy(account, isDue(account))}
-    UNION ALL ${paying} WHERE ${isHeldBy(account, "environment_id = :environmentId AND reservations.id = :reservationId")}`,
+    UNION ALL ${paying} WHERE ${isReservedBy(account, isDue(account))}
+    UNION ALL ${paying} WHERE ${isReservedBy(account, "environment_id = :environmentId AND reservations.id = :reservationId")}`,
 );
 
 /** The balances that can pay now, and those that due holds will return to, live or not; some come twice. */
@@ -38,7 +38,7 @@ export function selectBalancesForCommit(ctx: Ctx, reservationId: string, atMs: n
 }
 
 /** Balances, each once, as they stand when `holds` have come back: what is revoked stays at nothing (U9). */
-export function afterReturn<Row extends Pick<PayingRow, "id" | "remainingSteps" | "revokedAtMs">>(
+export function withReturns<Row extends Pick<PayingRow, "id" | "remainingSteps" | "revokedAtMs">>(
   rows: readonly Row[],
   holds: readonly Hold[],
 ): Row[] {
@@ -48,14 +48,14 @@ export function afterReturn<Row extends Pick<PayingRow, "id" | "remainingSteps" 
   }
   const unique = new Map(rows.map((row) => [row.id, row]));
   return [...unique.values()].map((row) => {
-    const back = returning.get(row.id);
-    if (back === undefined || row.revokedAtMs !== null) return row;
-    return { ...row, remainingSteps: (row.remainingSteps + back) as Steps };
+    const returned = returning.get(row.id);
+    if (returned === undefined || row.revokedAtMs !== null) return row;
+    return { ...row, remainingSteps: (row.remainingSteps + returned) as Steps };
   });
 }
 
 /** Of some balances, those that can pay at this moment, in spending order (C13). */
-export function spendable(rows: readonly PayingRow[], atMs: number): SpendableBalance[] {
+export function spendableBalances(rows: readonly PayingRow[], atMs: number): SpendableBalance[] {
   return rows
     .filter((row) => row.revokedAtMs === null && row.expiresAtMs > atMs && row.remainingSteps > 0)
     .map(asSpendable)

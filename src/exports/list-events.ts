@@ -5,9 +5,12 @@ import type { Ctx } from "../runtime.ts";
 
 const ROWS_MAX = 50;
 
-type Opening = Pick<typeof exportAudit.$inferSelect, "distinctId" | "action" | "tokenHash" | "keyId" | "occurredAtMs">;
+type ExportEvent = Pick<
+  typeof exportAudit.$inferSelect,
+  "distinctId" | "action" | "tokenHash" | "keyId" | "occurredAtMs"
+>;
 
-const newestOfIds = statement<{ environmentId: number; ids: string }, Opening>`
+const newestOfIds = statement<{ environmentId: number; ids: string }, ExportEvent>`
   SELECT a.distinct_id AS distinctId, a.action AS action, a.token_hash AS tokenHash, a.key_id AS keyId,
     a.occurred_at_ms AS occurredAtMs
   FROM json_each(:ids) AS i
@@ -19,7 +22,7 @@ const newestOfIds = statement<{ environmentId: number; ids: string }, Opening>`
   ORDER BY a.occurred_at_ms DESC, a.seq DESC LIMIT ${`${ROWS_MAX}`}`;
 
 /** Who asked for and opened exports of these ids, newest first: at most `ROWS_MAX` of each id are looked at. */
-export async function openings(ctx: Ctx, distinctIds: readonly string[]) {
+export async function listExportEvents(ctx: Ctx, distinctIds: readonly string[]) {
   const values = { environmentId: ctx.environment.id, ids: JSON.stringify(distinctIds) };
   const found = await all(ctx.db, newestOfIds(values));
   return found.map(({ occurredAtMs, ...row }) => ({ ...row, occurredAt: iso(occurredAtMs) }));

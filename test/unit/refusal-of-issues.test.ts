@@ -1,12 +1,12 @@
 import { describe, expect, it } from "vitest";
 import * as z from "zod";
-import { explain } from "../../src/http/explain.ts";
+import { refusalOfIssues } from "../../src/http/refusal-of-issues.ts";
 
 /** What a caller reads of the first flaw of `value`. */
 function told(schema: z.ZodType, value: unknown): { param: string | undefined; message: string } {
   const { error } = schema.safeParse(value);
   if (error === undefined) throw new Error("the schema takes this value");
-  const { param, message } = explain(error.issues, "body");
+  const { param, message } = refusalOfIssues(error.issues, "body");
   return { param, message };
 }
 

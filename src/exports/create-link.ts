@@ -4,8 +4,8 @@ import { PurserError } from "../errors.ts";
 import { sha256 } from "../lib/hash.ts";
 import { iso } from "../lib/time.ts";
 import type { Ctx, RootCtx } from "../runtime.ts";
-import type { ExportPersonOutput } from "./answers.ts";
-import { type AuditRow, audited } from "./audit.ts";
+import { type AuditRow, insertAuditRow } from "./audit.ts";
+import type { ExportPersonOutput } from "./responses.ts";
 import type { ExportPersonInput } from "./schemas.ts";
 import { type ExportSecrets, signToken, tokenLifeMs } from "./token.ts";
 
@@ -13,7 +13,7 @@ import { type ExportSecrets, signToken, tokenLifeMs } from "./token.ts";
  * Mints a link to a person's data, good for 24 hours, on the origin that it was asked for at. Nothing is looked up: "we
  * hold nothing" is an answer too (P8). Throws `export_unavailable` while no secret is set.
  */
-export async function mint(
+export async function createLink(
   ctx: Ctx,
   { distinctId, origin }: ExportPersonInput & { readonly origin: string },
 ): Promise<ExportPersonOutput> {

@@ -7,7 +7,7 @@ const DRAINED_BYTES_MAX = 16 * 1024 * 1024;
  * Reads off the body that a refusal left unread: a client still sending would otherwise find its connection reset, and
  * never see why it was refused.
  */
-export const drainRefused = factory.createMiddleware(async (c, next) => {
+export const drainBody = factory.createMiddleware(async (c, next) => {
   const { body } = c.req.raw;
   await next();
   if (body === null || body.locked || c.res.status < 400) return;
