@@ -97,7 +97,7 @@ async function takePictures(url, appId) {
   try {
     const page = await browser.newPage({ viewport: { width: 1_100, height: 820 }, colorScheme: "light" });
     await page.goto(`${url}/admin`);
-    await page.getByLabel("Administrator's token").fill(ADMIN_TOKEN);
+    await page.getByLabel("Admin token").fill(ADMIN_TOKEN);
     await page.getByRole("button", { name: "Sign in" }).click();
     await page.getByRole("heading", { name: "Applications" }).waitFor();
     const take = async (path, file) => {

@@ -13,18 +13,18 @@ async function adjustForm(c: Context<DashboardEnv>, form: Form, refusal?: Purser
   const balance = await findBalance(c, form);
   return page(
     c,
-    { title: "Adjust a balance", section: "users", refusal },
+    { title: "Adjust balance", section: "users", refusal },
     <form method="post" action={pathIn(c, "users/adjust/confirm")} class="card">
       <FormToken c={c} />
       <Hidden fields={{ userId: form.userId ?? "", balanceId: form.balanceId ?? "" }} />
       {balance !== undefined && (
         <p>
-          {balance.packName} of {form.userId}: {amount(balance.remaining)} {balance.unit} remain.
+          {balance.packName} of {form.userId}: {amount(balance.remaining)} {balance.unit} remaining.
         </p>
       )}
       <div class="row">
         <Field
-          label="Add, or with a minus take away"
+          label="Amount to add (negative to deduct)"
           name="delta"
           value={form.delta}
           required
@@ -32,9 +32,9 @@ async function adjustForm(c: Context<DashboardEnv>, form: Form, refusal?: Purser
           isBad={refusal?.param === "delta"}
         />
       </div>
-      <LongText label="Why? The ledger keeps it." name="note" value={form.note} required />
+      <LongText label="Reason (kept in the ledger)" name="note" value={form.note} required />
       <p>
-        <button type="submit">Go on</button>
+        <button type="submit">Continue</button>
       </p>
     </form>,
   );
@@ -51,18 +51,18 @@ async function confirmAdjust(c: Context<DashboardEnv>) {
   const fields = { ...formFields(form), adjustmentId: root.newId("adj_") };
   return page(
     c,
-    { title: "Adjust it so?", section: "users" },
-    <Confirm c={c} action="users/adjust" fields={fields} button="Adjust it">
+    { title: "Confirm adjustment", section: "users" },
+    <Confirm c={c} action="users/adjust" fields={fields} button="Confirm adjustment">
       <dl class="facts">
         <dt>Balance</dt>
         <dd>{balance?.packName ?? form.balanceId}</dd>
-        <dt>By</dt>
+        <dt>Change</dt>
         <dd>
           {signed(read.result.delta)} {balance?.unit}
         </dd>
-        <dt>Now</dt>
-        <dd>{balance === undefined ? "not known" : `${amount(balance.remaining)} ${balance.unit}`}</dd>
-        <dt>Why</dt>
+        <dt>Current balance</dt>
+        <dd>{balance === undefined ? "unknown" : `${amount(balance.remaining)} ${balance.unit}`}</dd>
+        <dt>Reason</dt>
         <dd>{read.result.note}</dd>
       </dl>
     </Confirm>,

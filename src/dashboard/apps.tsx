@@ -20,8 +20,8 @@ async function appsPage(c: Context<DashboardEnv>, name: string, refusal?: Purser
       <section class="card">
         <Table
           label="Applications"
-          head={["Name", "Application id", "Made (UTC)", "Open"]}
-          empty="None yet. Make the first one below."
+          head={["Name", "Application id", "Created (UTC)", "Open"]}
+          empty="No applications yet. Create one below."
           rows={apps.map((app) => [
             <a href={`/admin/apps/${app.appId}/live/overview`}>{app.name}</a>,
             <code>{app.appId}</code>,
@@ -32,16 +32,16 @@ async function appsPage(c: Context<DashboardEnv>, name: string, refusal?: Purser
             </>,
           ])}
         />
-        {apps.length === SHOWN_MAX && <p class="soft">Only {SHOWN_MAX} are shown.</p>}
+        {apps.length === SHOWN_MAX && <p class="soft">Showing the first {SHOWN_MAX}.</p>}
       </section>
       <form method="post" action="/admin/apps" class="card">
         <h2>New application</h2>
         <FormToken c={c} />
         <div class="row">
           <Field label="Name" name="name" value={name} required isBad={refusal?.param === "name"} />
-          <button type="submit">Make application</button>
+          <button type="submit">Create an application</button>
         </div>
-        <p class="soft">It comes with a live and a test mode. Make its keys next.</p>
+        <p class="soft">It has a live and a test mode. Create its keys next.</p>
       </form>
     </>,
   );

@@ -3,7 +3,7 @@ import { styles } from "./styles.ts";
 
 const icon = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32"><rect width="32" height="32" rx="8" fill="#1f5f8b"/><circle cx="16" cy="16" r="8" fill="none" stroke="#fff" stroke-width="3"/><path d="M16 12v8" stroke="#fff" stroke-width="3" stroke-linecap="round"/></svg>`;
 
-/** Grows with every change of a text below by itself, so that a browser may keep what it has. */
+/** A hash of the text. It changes with the text, so that browsers may cache a file forever. */
 function versionOf(text: string): string {
   let hash = 5381;
   for (let index = 0; index < text.length; index++) hash = ((hash * 33) ^ text.charCodeAt(index)) >>> 0;
@@ -29,7 +29,7 @@ export function assetPaths(): AssetPaths {
   return paths;
 }
 
-/** What the dashboard loads besides its pages; nothing comes from elsewhere. */
+/** All files that the pages load. Nothing is loaded from another site. */
 export const assets: ReadonlyMap<string, { readonly type: string; readonly text: string }> = new Map([
   ["dashboard.css", { type: "text/css; charset=utf-8", text: styles }],
   ["dashboard.js", { type: "text/javascript; charset=utf-8", text: script }],

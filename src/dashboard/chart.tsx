@@ -9,14 +9,14 @@ export interface Day {
   readonly value: number;
 }
 
-/** What a chart says, for who cannot see it. */
-function barsInWords(label: string, days: readonly Day[]): string {
+/** A chart as text, for screen readers. */
+function barsText(label: string, days: readonly Day[]): string {
   const total = days.reduce((sum, day) => sum + day.value, 0);
   const top = days.reduce((best, day) => (day.value > best.value ? day : best), days[0] ?? { date: "", value: 0 });
-  return `${label} by day: ${amount(total)} in all, most on ${top.date} with ${amount(top.value)}.`;
+  return `${label} by day: ${amount(total)} total, highest on ${top.date}: ${amount(top.value)}.`;
 }
 
-/** A figure by day as bars, with its total, and the numbers themselves for who wants them. */
+/** A figure by day: bars, the total, and the numbers behind a summary. */
 export const Bars = (props: { label: string; kind: string; days: readonly Day[] }) => {
   const { days } = props;
   const total = days.reduce((sum, day) => sum + day.value, 0);
@@ -29,7 +29,7 @@ export const Bars = (props: { label: string; kind: string; days: readonly Day[] 
           <span>{props.label}</span> <b>0</b>
         </figcaption>
         <p class="axis">
-          None from {days[0]?.date} to {days.at(-1)?.date}.
+          No data from {days[0]?.date} to {days.at(-1)?.date}.
         </p>
       </figure>
     );
@@ -39,7 +39,7 @@ export const Bars = (props: { label: string; kind: string; days: readonly Day[] 
       <figcaption>
         <span>{props.label}</span> <b>{shortAmount(total)}</b>
       </figcaption>
-      <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} role="img" aria-label={barsInWords(props.label, days)}>
+      <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} role="img" aria-label={barsText(props.label, days)}>
         <line x1="0" x2={WIDTH} y1={HEIGHT - 1} y2={HEIGHT - 1} />
         {days.map((day, index) => {
           const height = day.value === 0 ? 0 : Math.max(2, (day.value / top) * (HEIGHT - 6));
@@ -85,13 +85,13 @@ export const StepChart = (props: { label: string; steps: readonly Step[] }) => {
   const x = (at: string) => (((Date.parse(at) - from) / (to - from)) * WIDTH).toFixed(1);
   const y = (value: number) => (HEIGHT - 2 - (value / top) * (HEIGHT - 8)).toFixed(1);
   const path = steps.map((step, index) => (index === 0 ? `M0 ${y(step.value)}` : `H${x(step.at)}V${y(step.value)}`));
-  const words = `${props.label}: from ${amount(first.value)} on ${first.at.slice(0, 10)} to ${amount(last.value)} on ${last.at.slice(0, 10)}, at most ${amount(top)}.`;
+  const text = `${props.label}: from ${amount(first.value)} on ${first.at.slice(0, 10)} to ${amount(last.value)} on ${last.at.slice(0, 10)}, at most ${amount(top)}.`;
   return (
     <figure class="chart balance">
       <figcaption>
         <span>{props.label}</span> <b>{amount(last.value)}</b>
       </figcaption>
-      <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} preserveAspectRatio="none" role="img" aria-label={words}>
+      <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} preserveAspectRatio="none" role="img" aria-label={text}>
         <path class="area" d={`${path.join("")}V${HEIGHT}H0Z`} />
         <path class="line" d={path.join("")} />
       </svg>
@@ -105,7 +105,7 @@ export const StepChart = (props: { label: string; steps: readonly Step[] }) => {
 
 /** How much of a balance remains. */
 export const Meter = (props: { label: string; remaining: number; initial: number }) => {
-  // An adjustment can leave more than there was at first.
+  // After an adjustment, more can remain than the initial amount.
   const share = Math.min(1, props.remaining / Math.max(props.initial, props.remaining, 1e-9));
   return (
     <svg class="meter" viewBox="0 0 100 8" preserveAspectRatio="none" role="img" aria-label={props.label}>

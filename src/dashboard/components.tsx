@@ -9,14 +9,14 @@ interface FieldProps {
   readonly required?: boolean;
   readonly placeholder?: string;
   readonly autocomplete?: string;
-  /** The argument that was refused, if it is this one. */
+  /** Whether this field was refused. */
   readonly isBad?: boolean;
   readonly list?: string;
   readonly step?: string;
 }
 
 let ids = 0;
-/** An id for a label and its control; unique in a page is all it need be. */
+/** An id for a label and its control. It is unique in a page. */
 const nextId = (name: string): string => {
   ids = (ids + 1) % 1_000_000;
   return `${name.replace(/[^a-zA-Z0-9]/g, "-")}-${ids}`;
@@ -81,7 +81,7 @@ export const LongText = (props: { label: string; name: string; value?: string | 
   );
 };
 
-/** A table that scrolls by itself on a narrow screen, by keyboard too. */
+/** A table that scrolls on a narrow screen, also by keyboard. */
 export const Table = (props: {
   label: string;
   head: readonly Child[];
@@ -113,7 +113,7 @@ export const Table = (props: {
     </section>
   );
 
-/** A secret or a link that is shown to be taken along. */
+/** A secret or a link, with a button to copy it. */
 export const CopyBox = (props: { label: string; value: string }) => {
   const id = nextId("copy");
   return (

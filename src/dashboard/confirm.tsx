@@ -8,13 +8,13 @@ import { catchRefusal, type Form, textField } from "./form.ts";
 import { query } from "./format.ts";
 import { FormToken, pathIn } from "./layout.tsx";
 
-/** How many packs are offered, and how many balances are looked through. */
+/** How many packs are offered, and how many balances are searched. */
 export const SHOWN_MAX = 200;
 
 const userPath = (c: Context<DashboardEnv>, userId: string, notice?: string) =>
   `${pathIn(c, "users")}${query({ userId, notice })}`;
 
-/** Sends back with what it did, or shows the form again with what was refused. */
+/** Redirects to the user's page with a notice. If the action is refused, shows the form again with the refusal. */
 export async function redirectAfter(
   c: Context<DashboardEnv>,
   notice: string,
@@ -30,13 +30,13 @@ export async function redirectAfter(
 interface ConfirmProps {
   readonly c: Context<DashboardEnv>;
   readonly action: string;
-  /** What is sent on, unchanged. */
+  /** Sent on unchanged. */
   readonly fields: Readonly<Record<string, string>>;
   readonly button: string;
   readonly children: Child;
 }
 
-/** What is about to happen, to be confirmed. */
+/** A form that shows an action and asks to confirm it. */
 export const Confirm = ({ c, action, fields, button, children }: ConfirmProps) => (
   <form method="post" action={pathIn(c, action)} class="card">
     <FormToken c={c} />
@@ -45,7 +45,7 @@ export const Confirm = ({ c, action, fields, button, children }: ConfirmProps) =
     <div class="row">
       <button type="submit">{button}</button>
       <a class="button quiet" href={userPath(c, fields.userId ?? "")}>
-        Leave it
+        Cancel
       </a>
     </div>
   </form>
@@ -53,10 +53,10 @@ export const Confirm = ({ c, action, fields, button, children }: ConfirmProps) =
 
 export const formFields = ({ _form, ...fields }: Form): Record<string, string> => ({ ...fields });
 
-/** A note that a person must give; the API leaves it free. */
+/** A reason, which the dashboard requires. In the API it is optional. */
 export function requireReason(form: Form, name: string): string {
   const reason = textField(form, name);
-  if (reason === undefined) throw invalid(name, "Say why: the ledger keeps it.");
+  if (reason === undefined) throw invalid(name, "A reason is required.");
   return reason;
 }
 

@@ -4,23 +4,23 @@ import type { Ctx } from "../runtime.ts";
 
 /** A sign-in to the dashboard. */
 export interface Session {
-  /** Its own, or of whom Cloudflare Access admitted: what form tokens are bound to. */
+  /** The session's id, or one for the subject of Cloudflare Access. Form tokens are bound to it. */
   readonly sessionId: string;
   /** Goes into every form. */
   readonly formToken: string;
   readonly isByAccess: boolean;
-  /** The name that the audit gives. */
+  /** The name in the audit log. */
   readonly by: string;
 }
 
-/** What travels with a request to the dashboard; `session` and `admin` behind `requireSignIn`, `ctx` behind `inEnvironment`. */
+/** The variables of a request. `requireSignIn` sets `session` and `admin`; `inEnvironment` sets `ctx`. */
 export interface DashboardEnv {
   Bindings: AppEnv["Bindings"];
   Variables: AppEnv["Variables"] & {
     session: Session;
     ctx: Ctx;
     appName: string;
-    /** The form that was sent, behind `requireSignIn`; empty for a GET. */
+    /** The submitted form, set by `requireSignIn`. Empty for a GET. */
     form: Readonly<Record<string, string>>;
   };
 }

@@ -1,4 +1,4 @@
-/** How figures and times are written for people: alike on every page, in UTC. */
+/** Numbers and times for people, the same on every page, in UTC. */
 let number: Intl.NumberFormat | undefined;
 let compact: Intl.NumberFormat | undefined;
 
@@ -16,7 +16,7 @@ export const signed = (value: number): string => (value > 0 ? `+${amount(value)}
 export const time = (iso: string | null, otherwise = "never"): string =>
   iso === null ? otherwise : iso.slice(0, 19).replace("T", " ");
 
-/** A query string of what is given, with its question mark; empty when nothing is. */
+/** A query string of the fields that have a value, with its question mark. Empty when none has. */
 export function query(fields: Readonly<Record<string, string | undefined>>): string {
   const search = new URLSearchParams();
   for (const [name, value] of Object.entries(fields)) if (value !== undefined && value !== "") search.set(name, value);

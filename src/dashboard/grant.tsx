@@ -31,7 +31,7 @@ async function grantForm(c: Context<DashboardEnv>, form: Form, refusal?: PurserE
           label="Quantity"
           name="quantity"
           value={form.quantity}
-          hint="for packs without items"
+          hint="only for packs without items"
           isBad={refusal?.param === "quantity"}
         />
       </div>
@@ -41,9 +41,9 @@ async function grantForm(c: Context<DashboardEnv>, form: Form, refusal?: PurserE
           name="expiry"
           value={form.expiry ?? "default"}
           options={[
-            ["default", "as the pack says"],
+            ["default", "pack default"],
             ["never", "never"],
-            ["at", "at the time beside"],
+            ["at", "at the time given"],
           ]}
         />
         <Field label="Time (UTC)" name="expiresAt" type="datetime-local" value={form.expiresAt} step="1" />
@@ -54,9 +54,9 @@ async function grantForm(c: Context<DashboardEnv>, form: Form, refusal?: PurserE
           options={grantInput.shape.source.unwrap().options.map((each) => [each, each] as const)}
         />
       </div>
-      <LongText label="Why? The ledger keeps it." name="notes" value={form.notes} required />
+      <LongText label="Reason (kept in the ledger)" name="notes" value={form.notes} required />
       <p>
-        <button type="submit">Go on</button>
+        <button type="submit">Continue</button>
       </p>
     </form>,
   );
@@ -67,7 +67,7 @@ const EXPIRIES: Readonly<Record<string, (form: Form) => string | null | undefine
   at: (form) => timeField(form, "expiresAt") ?? "",
 };
 
-const EXPIRY_WORDS: Readonly<Record<string, (form: Form) => string>> = {
+const EXPIRY_TEXTS: Readonly<Record<string, (form: Form) => string>> = {
   never: () => "never",
   at: (form) => `${time(form.expiresAt ?? "")} UTC`,
 };
@@ -80,7 +80,7 @@ function readGrant(form: Form) {
     expiresAt: EXPIRIES[form.expiry ?? ""]?.(form),
     source: form.source,
     notes: requireReason(form, "notes"),
-    // Made with the page that confirms, so that sending it twice grants once.
+    // The confirmation page creates it, so that a form that is sent twice grants once.
     externalRef: textField(form, "externalRef"),
   });
 }
@@ -99,18 +99,18 @@ async function confirmGrant(c: Context<DashboardEnv>) {
   const fields = { ...formFields(form), externalRef: root.newId("dashboard:") };
   return page(
     c,
-    { title: "Grant this?", section: "users" },
-    <Confirm c={c} action="users/grant" fields={fields} button="Grant it">
+    { title: "Confirm grant", section: "users" },
+    <Confirm c={c} action="users/grant" fields={fields} button="Grant credits">
       <dl class="facts">
-        <dt>To</dt>
+        <dt>User</dt>
         <dd>{form.userId}</dd>
         <dt>Pack</dt>
         <dd>{pack?.packName ?? form.packId}</dd>
-        <dt>Issues</dt>
+        <dt>Credits issued</dt>
         <dd>{creditsOf(pack, form)}</dd>
         <dt>Expires</dt>
-        <dd>{EXPIRY_WORDS[form.expiry ?? ""]?.(form) ?? "as the pack says"}</dd>
-        <dt>Why</dt>
+        <dd>{EXPIRY_TEXTS[form.expiry ?? ""]?.(form) ?? "pack default"}</dd>
+        <dt>Reason</dt>
         <dd>{form.notes}</dd>
       </dl>
     </Confirm>,

@@ -4,7 +4,7 @@ import { requireApp, requireEnvironment } from "../apps/app.ts";
 import type { Mode } from "../runtime.ts";
 import type { DashboardEnv } from "./env.ts";
 
-/** Brings the tenant that the path names. */
+/** Sets `ctx` for the application and mode of the path. */
 export const inEnvironment = createMiddleware<DashboardEnv>(async (c, next) => {
   const appId = c.req.param("appId") ?? "";
   const admin = inDatabaseOf(c.var.admin, appId);

@@ -15,11 +15,11 @@ interface KeysProps {
 /** A page of the environment's keys, and the form for a new one. */
 export const Keys = ({ c, keys, next }: KeysProps) => (
   <section class="card">
-    <h2>Keys of the {c.var.ctx.environment.mode} mode</h2>
+    <h2>{c.var.ctx.environment.mode === "live" ? "Live keys" : "Test keys"}</h2>
     <Table
       label="Keys"
-      head={["Key", "Kind", "Name", "Made (UTC)", "State"]}
-      empty="None yet."
+      head={["Key", "Kind", "Name", "Created (UTC)", "Status"]}
+      empty="No keys yet."
       rows={keys.map((key) => [
         <code>{key.hint}</code>,
         key.kind,
@@ -53,7 +53,7 @@ export const Keys = ({ c, keys, next }: KeysProps) => (
         ]}
       />
       <Field label="Name (optional)" name="name" placeholder="Backend" />
-      <button type="submit">Make key</button>
+      <button type="submit">Create key</button>
     </form>
   </section>
 );

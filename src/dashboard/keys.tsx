@@ -16,31 +16,31 @@ import { settingOf, TokenSetting, TokenTester } from "./token-setting.tsx";
 
 const SHOWN_MAX = 100;
 const NOTICES: Readonly<Record<string, string>> = {
-  app: "The application is made. It needs keys to be of use.",
-  revoked: "The key is revoked. It works nowhere after 30 seconds at the latest.",
-  setting: "The setting is saved, and in force everywhere within 30 seconds.",
+  app: "Application created. Create its keys below.",
+  revoked: "Key revoked. It stops working everywhere within 30 seconds.",
+  setting: "Setting saved. It takes effect within 30 seconds.",
 };
 
-interface Outcome {
+interface KeysPageOptions {
   readonly created?: CreateKeyOutput | undefined;
   readonly test?: TokenTest | undefined;
   readonly refusal?: PurserError | undefined;
 }
 
-async function keysPage(c: Context<DashboardEnv>, outcome: Outcome = {}) {
+async function keysPage(c: Context<DashboardEnv>, options: KeysPageOptions = {}) {
   const { appId, mode } = c.var.ctx.environment;
   const wanted = { limit: SHOWN_MAX, cursor: textField(c.req.query(), "cursor") };
   const listed = await listKeys(c.var.root, appId, wanted, mode);
   const notice = NOTICES[c.req.query("notice") ?? ""];
   return page(
     c,
-    { title: "Application and keys", section: "keys", refusal: outcome.refusal, notice },
+    { title: "Application and keys", section: "keys", refusal: options.refusal, notice },
     <>
-      {outcome.created !== undefined && (
+      {options.created !== undefined && (
         <section class="card">
-          <h2>The new key</h2>
-          <p>It is shown this once. Only its hash is kept.</p>
-          <CopyBox label={`${outcome.created.kind} key, ${outcome.created.mode} mode`} value={outcome.created.key} />
+          <h2>New key</h2>
+          <p>Copy it now: it is not shown again.</p>
+          <CopyBox label={`${options.created.kind} key, ${options.created.mode} mode`} value={options.created.key} />
         </section>
       )}
       <section class="card">
@@ -55,7 +55,7 @@ async function keysPage(c: Context<DashboardEnv>, outcome: Outcome = {}) {
       </section>
       <Keys c={c} keys={listed.keys} next={listed.nextCursor} />
       <TokenSetting c={c} setting={(await readEndUserAuth(c.var.root, appId, mode)).setting} />
-      <TokenTester c={c} test={outcome.test} />
+      <TokenTester c={c} test={options.test} />
     </>,
   );
 }
@@ -74,19 +74,19 @@ export const keysRoutes = () =>
     .post("/keys/confirm", async (c) =>
       page(
         c,
-        { title: "Revoke this key?", section: "keys" },
+        { title: "Revoke key", section: "keys" },
         <form method="post" action={pathIn(c, "keys/revoke")} class="card">
           <FormToken c={c} />
           <Hidden fields={{ keyId: c.var.form.keyId ?? "" }} />
           <p>
-            <code>{c.var.form.hint}</code> will work nowhere after 30 seconds at the latest. This cannot be undone.
+            <code>{c.var.form.hint}</code> stops working everywhere within 30 seconds. This cannot be undone.
           </p>
           <div class="row">
             <button type="submit" class="danger">
-              Revoke the key
+              Revoke key
             </button>
             <a class="button quiet" href={pathIn(c, "keys")}>
-              Keep it
+              Cancel
             </a>
           </div>
         </form>,

@@ -17,21 +17,21 @@ const SECTIONS: readonly (readonly [section: Section, name: string])[] = [
 
 interface PageOptions {
   readonly title: string;
-  /** Where in an application the page is; absent outside of one. */
+  /** The section of the application; absent on pages outside of one. */
   readonly section?: Section;
-  /** What went wrong with the form that led here. */
+  /** Why the submitted form was refused. */
   readonly refusal?: PurserError | undefined;
-  /** What the form that led here did. */
+  /** The result of the submitted form. */
   readonly notice?: string | undefined;
 }
 
-/** The path of a page of the application and mode at hand. */
+/** The path of a page of the current application and mode. */
 export function pathIn(c: Context<DashboardEnv>, rest: string): string {
   const { appId, mode } = c.var.ctx.environment;
   return `/admin/apps/${encodeURIComponent(appId)}/${mode}/${rest}`;
 }
 
-/** Answers a page, with the refusal's status if there is one. */
+/** Returns a page, with the refusal's status if there is one. */
 export function page(c: Context<DashboardEnv>, options: PageOptions, body: Child) {
   if (options.refusal !== undefined) logUnavailable(options.refusal, c.var.requestId);
   const status = options.refusal === undefined ? 200 : errorStatus[options.refusal.code];
@@ -49,7 +49,7 @@ export function page(c: Context<DashboardEnv>, options: PageOptions, body: Child
       </head>
       <body>
         <a class="skip" href="#main">
-          Skip to the page
+          Skip to content
         </a>
         <Header c={c} section={options.section} />
         <main id="main" tabindex={-1}>
@@ -106,7 +106,7 @@ const Brand = () => (
   </a>
 );
 
-/** Which application and mode one is in, the way to the other mode, and the sections. */
+/** The current application, a link to each mode, and the sections. */
 const Breadcrumb = ({ c, section }: { c: Context<DashboardEnv>; section: Section }) => {
   const { appId, mode } = c.var.ctx.environment;
   return (
@@ -136,7 +136,7 @@ const Breadcrumb = ({ c, section }: { c: Context<DashboardEnv>; section: Section
   );
 };
 
-/** What every form of the dashboard carries. */
+/** The token that every form of the dashboard contains. */
 export const FormToken = ({ c }: { c: Context<DashboardEnv> }) => (
   <input type="hidden" name="_form" value={c.var.session.formToken} />
 );

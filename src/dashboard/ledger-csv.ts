@@ -6,12 +6,12 @@ import { iso } from "../lib/time.ts";
 import type { Ctx } from "../runtime.ts";
 
 const PAGE_ROWS = 500;
-/** A file's end, so that it costs a bounded number of reads; the newest motions are the ones in it. */
+/** A file has the newest entries, up to this many, so that the number of reads is bounded. */
 const ROWS_MAX = 10_000;
 
 const HEAD = "occurredAt,balanceId,packId,delta,unit,remaining,reason,eventId,reservationId,note";
 
-/** A text as a cell: quoted, and never read as a formula by whoever opens the file in a spreadsheet. */
+/** A quoted cell. A spreadsheet must not read it as a formula. */
 function cell(value: string | number | null): string {
   if (value === null) return "";
   if (typeof value === "number") return String(value);

@@ -12,9 +12,9 @@ const NAMES: Readonly<Record<Figure["kind"], string>> = {
   granted: "Granted",
   spent: "Spent",
   expiring: "Expiring",
-  failed_grant: "Grants refused",
-  shortage: "Shortages (402)",
-  minted: "Export links minted",
+  failed_grant: "Failed grants",
+  shortage: "Insufficient credits (402)",
+  minted: "Export links created",
   opened: "Export links opened",
 };
 
@@ -51,7 +51,9 @@ async function overviewPage(c: Context<DashboardEnv>) {
     { title: `${c.var.appName}, ${ctx.environment.mode}`, section: "overview" },
     <>
       <section aria-label="Credits">
-        <h2>Credits: the last {DAYS} days, and what expires in the next</h2>
+        <h2>
+          Credits (last {DAYS} days; expiring in the next {DAYS})
+        </h2>
         {units.map((unit) => {
           const ofUnit = (figures: readonly Figure[]) => figures.filter((figure) => figure.unit === unit);
           return (
@@ -64,8 +66,8 @@ async function overviewPage(c: Context<DashboardEnv>) {
         })}
         {units.length === 0 && <div class="cards">{cards(none, "granted")}</div>}
       </section>
-      <section aria-label="Refusals and exports">
-        <h2>Refusals and exports, the last {DAYS} days</h2>
+      <section aria-label="Errors and exports">
+        <h2>Errors and exports (last {DAYS} days)</h2>
         <div class="cards">
           {cards(refused, "warn")}
           {cards(shortages, "warn")}
@@ -74,9 +76,9 @@ async function overviewPage(c: Context<DashboardEnv>) {
         </div>
       </section>
       <p class="soft">
-        Days are UTC. These figures are counted beside the requests and written a few seconds later; when a server
-        process ends in between, what it had counted is missing here. Expiring is what was granted to that day, whether
-        or not it has been spent, adjusted or revoked since. Balances and ledgers are exact: see Users.
+        Days are in UTC. Figures are approximate: they are written a few seconds after each request and can miss some
+        when a server process ends. “Expiring” is the amount granted to expire that day, whether or not it was spent
+        since. Balances and ledgers are exact.
       </p>
     </>,
   );

@@ -1,7 +1,7 @@
 import type { PackOutput } from "../packs/responses.ts";
 import { type Form, numberField, textField } from "./form.ts";
 
-/** A pack as its form holds it: texts, as somebody typed them, valid or not. */
+/** A pack as texts, as they were typed into the form, valid or not. */
 export interface PackDraft {
   readonly packName: string;
   readonly defaultExpiryDays: string;
@@ -58,13 +58,13 @@ export function draftOf(pack: PackOutput): PackDraft {
   };
 }
 
-/** The numbers that stand at `{n}` in names such as `items.{n}.amount`, in order; rows that were removed leave gaps. */
+/** The numbers at `{n}` in names such as `items.{n}.amount`, in order. Removed rows leave gaps. */
 function indices(form: Form, pattern: RegExp): number[] {
   const found = Object.keys(form).map((name) => pattern.exec(name)?.[1]);
   return [...new Set(found.filter((text) => text !== undefined).map(Number))].sort((a, b) => a - b);
 }
 
-/** The rules of one list; a row that is empty is no rule. */
+/** The rules of one list, without its empty rows. */
 function readRules(form: Form, prefix: string): RuleDraft[] {
   const pattern = new RegExp(`^${prefix.replaceAll(".", "\\.")}rules\\.(\\d+)\\.(?:event|model)$`);
   return indices(form, pattern)
@@ -90,7 +90,7 @@ export function readDraft(form: Form): PackDraft {
     packName: form.packName ?? "",
     defaultExpiryDays: form.defaultExpiryDays ?? "",
     kind: form.kind === "legacy" ? "legacy" : "items",
-    // A row that nobody filled in is no item.
+    // An empty row is not an item.
     items: items.filter((item) => item.packItemId !== "" || item.amount !== "" || item.rules.length > 0),
     unit: form.unit ?? "",
     priority: form.priority ?? "",
@@ -101,7 +101,7 @@ export function readDraft(form: Form): PackDraft {
 const matchesOf = (rules: readonly RuleDraft[]) =>
   rules.map((rule) => ({ event: textField({ ...rule }, "event"), model: textField({ ...rule }, "model") }));
 
-/** The body that the API would be sent for the draft, to be judged by its schema. */
+/** The draft as a request body of the API, for the schema to validate. */
 export function bodyOf(draft: PackDraft): unknown {
   const common = {
     packName: draft.packName,
@@ -123,7 +123,7 @@ export function bodyOf(draft: PackDraft): unknown {
   };
 }
 
-/** Every list of rules in the draft, under the name that its part of the form has. */
+/** Every list of rules in the draft, with the name of its part of the form. */
 export function ruleLists(draft: PackDraft): { name: string; rules: ReturnType<typeof matchesOf> }[] {
   if (draft.kind === "legacy") return [{ name: "The pack", rules: matchesOf(draft.rules) }];
   return draft.items.map((item, index) => ({

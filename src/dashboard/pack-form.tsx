@@ -16,7 +16,7 @@ export interface RuleTest {
 
 interface PackFormProps {
   readonly c: Context<DashboardEnv>;
-  /** Null for a pack that is being made. */
+  /** Null for a new pack. */
   readonly packId: string | null;
   readonly draft: PackDraft;
   readonly refusal?: PurserError | undefined;
@@ -24,7 +24,7 @@ interface PackFormProps {
 }
 
 const units = UNITS.map((unit) => [unit, unit] as const);
-/** Stand in templates for the row's number, which the script fills in. */
+/** In templates, where the script puts the row's number. */
 const ITEM_MARK = "__item__";
 const RULE_MARK = "__rule__";
 
@@ -37,21 +37,21 @@ export const PackForm = ({ c, packId, draft, refusal, ruleTest }: PackFormProps)
         <div class="row">
           <Field label="Name" name="packName" value={draft.packName} required isBad={isBad("packName")} />
           <Field
-            label="Expires after days"
+            label="Expires after (days)"
             name="defaultExpiryDays"
             value={draft.defaultExpiryDays}
-            hint="empty: never"
+            hint="empty = never"
             isBad={isBad("defaultExpiryDays")}
           />
         </div>
         <Kind kind={draft.kind} />
         <p class="soft">
-          What is granted pays for the events that one of its rules matches; for all events when it has none. * stands
-          for any run of characters.
+          A balance pays for events that match one of its rules, or for all events if it has none. <code>*</code>{" "}
+          matches any characters.
         </p>
         <div class="items-only" data-scope>
           <div data-list="item">
-            {/* One row to fill in is always there, for a browser without the script. */}
+            {/* There is always one empty row, for a browser without the script. */}
             {(draft.items.length === 0 ? [blankItem] : draft.items).map((item, index) => (
               <Item item={item} index={`${index}`} isBad={(part) => isBad(`items[${index}].${part}`)} />
             ))}
@@ -64,7 +64,7 @@ export const PackForm = ({ c, packId, draft, refusal, ruleTest }: PackFormProps)
           </button>
         </div>
         <fieldset class="legacy-only" data-scope>
-          <legend>The pack's own unit and rules</legend>
+          <legend>Unit and rules</legend>
           <div class="row">
             <Choice label="Unit" name="unit" value={draft.unit} options={units} />
             <Field label="Priority" name="priority" value={draft.priority} placeholder="100" hint="lower pays first" />
@@ -74,13 +74,11 @@ export const PackForm = ({ c, packId, draft, refusal, ruleTest }: PackFormProps)
       </section>
       <Tester c={c} packId={packId} ruleTest={ruleTest} />
       <section class="card">
-        {packId !== null && (
-          <p>Balances that were issued from this pack stay as they are. A change counts for grants from now on.</p>
-        )}
+        {packId !== null && <p>Existing balances do not change. Changes apply to new grants.</p>}
         <div class="row">
-          <button type="submit">{packId === null ? "Make the pack" : "Save the pack"}</button>
+          <button type="submit">{packId === null ? "Create pack" : "Save pack"}</button>
           <a class="button quiet" href={pathIn(c, "packs")}>
-            Back to the packs
+            Cancel
           </a>
         </div>
       </section>
@@ -91,11 +89,11 @@ export const PackForm = ({ c, packId, draft, refusal, ruleTest }: PackFormProps)
 const Kind = ({ kind }: { kind: PackDraft["kind"] }) => (
   <div class="kinds">
     <label>
-      <input type="radio" name="kind" value="items" checked={kind === "items"} /> With items: a grant issues each one's
-      amount
+      <input type="radio" name="kind" value="items" checked={kind === "items"} /> Fixed amounts: each grant issues every
+      item's amount
     </label>
     <label>
-      <input type="radio" name="kind" value="legacy" checked={kind === "legacy"} /> Without items: a grant names a
+      <input type="radio" name="kind" value="legacy" checked={kind === "legacy"} /> Variable amount: each grant gives a
       quantity
     </label>
   </div>
@@ -162,12 +160,12 @@ const Tester = ({ c, packId, ruleTest }: { c: Context<DashboardEnv>; packId: str
   const path = pathIn(c, packId === null ? "packs/new/try" : `packs/${packId}/try`);
   return (
     <section class="card" data-tester={path}>
-      <h2>Try the rules</h2>
+      <h2>Test the rules</h2>
       <div class="row">
         <Field label="Event" name="try.event" value={ruleTest.event} placeholder="chat.completed" />
         <Field label="Model (optional)" name="try.model" value={ruleTest.model} />
         <button type="submit" class="quiet" formaction={path} formnovalidate>
-          Try
+          Test
         </button>
       </div>
       <div data-verdicts aria-live="polite">

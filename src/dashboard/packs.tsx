@@ -19,9 +19,9 @@ import { Rules } from "./rules.tsx";
 
 const SHOWN_MAX = 200;
 const NOTICES: Readonly<Record<string, string>> = {
-  created: "The pack is made, and can be granted.",
-  saved: "The pack is saved. Balances that were issued from it stayed as they were.",
-  archived: "The pack is archived. Its name is free again.",
+  created: "Pack created.",
+  saved: "Pack saved. Existing balances are unchanged.",
+  archived: "Pack archived. Its name can be used again.",
 };
 
 const Contents = ({ pack }: { pack: PackOutput }) =>
@@ -42,7 +42,7 @@ async function packsPage(c: Context<DashboardEnv>) {
   const table = (label: string, some: readonly PackOutput[], empty: string) => (
     <Table
       label={label}
-      head={["Name", "Contents", "Expires after", "Pack id", "Made (UTC)"]}
+      head={["Name", "Contents", "Expires after", "Pack id", "Created (UTC)"]}
       empty={empty}
       rows={some.map((pack) => [
         <a href={pathIn(c, `packs/${pack.packId}`)}>{pack.packName}</a>,
@@ -62,7 +62,7 @@ async function packsPage(c: Context<DashboardEnv>) {
         <a class="button" href={pathIn(c, "packs/new")}>
           New pack
         </a>{" "}
-        <span class="soft">Packs serve both modes.</span>
+        <span class="soft">Packs are shared by live and test mode.</span>
       </p>
       <section class="card">
         {table(
@@ -70,7 +70,7 @@ async function packsPage(c: Context<DashboardEnv>) {
           packs.filter((pack) => pack.archivedAt === null),
           "No packs yet.",
         )}
-        {packs.length === SHOWN_MAX && <p class="soft">Only {SHOWN_MAX} are shown.</p>}
+        {packs.length === SHOWN_MAX && <p class="soft">Showing the first {SHOWN_MAX}.</p>}
       </section>
       {archived.length > 0 && (
         <section class="card">
@@ -107,9 +107,9 @@ function formPage(
           <FormToken c={c} />
           <Hidden fields={{ packName: draft.packName }} />
           <button type="submit" class="quiet">
-            Archive this pack
+            Archive pack
           </button>{" "}
-          <span class="soft">It can then be granted no more. Balances issued from it stay.</span>
+          <span class="soft">It can no longer be granted. Existing balances are unchanged.</span>
         </form>
       )}
     </>,
@@ -166,19 +166,19 @@ export const packsRoutes = () =>
     .post("/packs/:packId/archive/confirm", (c) =>
       page(
         c,
-        { title: "Archive this pack?", section: "packs" },
+        { title: "Archive pack", section: "packs" },
         <form method="post" action={pathIn(c, `packs/${c.req.param("packId")}/archive`)} class="card">
           <FormToken c={c} />
           <p>
-            <b>{c.var.form.packName}</b> can then be granted no more, and its name is free. Balances issued from it
-            stay.
+            <b>{c.var.form.packName}</b> can no longer be granted, and its name can be used again. Existing balances are
+            unchanged.
           </p>
           <div class="row">
             <button type="submit" class="danger">
-              Archive the pack
+              Archive pack
             </button>
             <a class="button quiet" href={pathIn(c, `packs/${c.req.param("packId")}`)}>
-              Keep it
+              Cancel
             </a>
           </div>
         </form>,

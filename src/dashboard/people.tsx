@@ -13,11 +13,11 @@ import { FormToken, page, pathIn } from "./layout.tsx";
 
 const FindPerson = ({ c, distinctId }: { c: Context<DashboardEnv>; distinctId?: string | undefined }) => (
   <form method="get" action={pathIn(c, "people")} class="card row">
-    <Field label="Any id of the person" name="distinctId" value={distinctId} required />
-    <button type="submit">Find</button>
+    <Field label="Distinct id" name="distinctId" value={distinctId} required />
+    <button type="submit">Search</button>
     {distinctId !== undefined && (
       <a class="button quiet" href={`${pathIn(c, "users")}${query({ userId: distinctId })}`}>
-        Their credits
+        View credits
       </a>
     )}
   </form>
@@ -55,9 +55,9 @@ async function peoplePage(c: Context<DashboardEnv>, given: string | undefined, l
 
 const PersonFacts = ({ profile }: { profile: Profile }) => (
   <section class="card">
-    <h2>Who they are</h2>
+    <h2>Profile</h2>
     {profile.person === null ? (
-      <p class="empty">This id belongs to no person. What is held under the id itself is shown below.</p>
+      <p class="empty">No person has this id. Data stored under the id is shown below.</p>
     ) : (
       <dl class="facts">
         <dt>Person id</dt>
@@ -81,19 +81,19 @@ const PersonFacts = ({ profile }: { profile: Profile }) => (
 type Claim = Profile["claims"][number];
 
 const FLAWS: Readonly<Record<Claim["flaws"][number], string>> = {
-  identified: "it was identified itself",
+  identified: "it is an identified user",
   credits: "it has credits",
   usage: "it has usage",
-  consent: "it gave a consent itself",
+  consent: "it has its own consent decisions",
 };
 
-/** Whether a claim counts now, and why it does not: an id that became a user belongs to itself again (P2). */
+/** Whether a claim counts now, and if not, why. A claim on an id that became a user no longer counts (P2). */
 const ClaimState = ({ claim }: { claim: Claim }) => {
   if (claim.isVerified) return <Tag kind="active">verified</Tag>;
-  if (claim.counts) return <Tag kind="granted">counts</Tag>;
+  if (claim.counts) return <Tag kind="granted">counted</Tag>;
   return (
     <>
-      <Tag kind="expired">does not count</Tag> {claim.flaws.map((flaw) => FLAWS[flaw]).join(", ")}
+      <Tag kind="expired">not counted</Tag> {claim.flaws.map((flaw) => FLAWS[flaw]).join(", ")}
     </>
   );
 };
@@ -108,19 +108,19 @@ const Claims = ({ c, profile }: { c: Context<DashboardEnv>; profile: Profile }) 
   <section class="card" id="claims">
     <h2>Linked ids</h2>
     <p class="soft">
-      The person is this id and the ids that it claims, by claims that count. What a publishable key claims is no proof;
-      a claim sent with a secret key is verified.
+      A person is this id and the ids linked to it, by links that are counted. A link from a secret key is verified. A
+      link from a publishable key proves nothing.
     </p>
     {profile.claimed !== null && (
       <p>
-        Claimed by <PersonLink c={c} distinctId={profile.claimed.claimedBy ?? ""} />{" "}
-        <ClaimState claim={profile.claimed} /> The data of that id are not part of this person.
+        This id is linked to <PersonLink c={c} distinctId={profile.claimed.claimedBy ?? ""} />{" "}
+        <ClaimState claim={profile.claimed} /> The data of that id is not part of this person.
       </p>
     )}
     <Table
-      label="Claims"
-      head={["Id", "Claimed by", "Linked by", "Linked (UTC)", "Standing", "Events"]}
-      empty="It claims no other id."
+      label="Linked ids"
+      head={["Distinct id", "Linked to", "Method", "Linked (UTC)", "Status", "Events"]}
+      empty="No linked ids."
       rows={profile.claims.map((claim) => [
         <PersonLink c={c} distinctId={claim.distinctId} />,
         <PersonLink c={c} distinctId={claim.claimedBy ?? ""} />,
@@ -130,7 +130,7 @@ const Claims = ({ c, profile }: { c: Context<DashboardEnv>; profile: Profile }) 
         <span class="num">{claim.eventCount}</span>,
       ])}
     />
-    {profile.isTruncated && <p class="soft">It claims more ids than are shown.</p>}
+    {profile.isTruncated && <p class="soft">Not all ids are shown.</p>}
   </section>
 );
 
@@ -143,31 +143,31 @@ interface ExportProps {
 
 const Export = ({ c, distinctId, link, audit }: ExportProps) => (
   <section class="card" id="export">
-    <h2>Their data, to take along</h2>
+    <h2>Data export</h2>
     {link !== undefined && (
       <>
         <CopyBox label={`Download link, valid until ${time(link.expiresAt)} UTC`} value={link.downloadUrl} />
-        <p class="soft">Whoever holds the link can download. It is shown this once.</p>
+        <p class="soft">Anyone with this link can download the data. It is not shown again.</p>
       </>
     )}
     <form method="post" action={pathIn(c, "people/mint")}>
       <FormToken c={c} />
       <Hidden fields={{ distinctId }} />
       <p>
-        <button type="submit">Mint a download link</button>{" "}
-        <span class="soft">For everything held about the person, for 24 hours.</span>
+        <button type="submit">Create download link</button>{" "}
+        <span class="soft">Contains everything stored about the person. Valid for 24 hours.</span>
       </p>
     </form>
-    <h3>Who asked, profile opened</h3>
+    <h3>Export history</h3>
     <Table
       label="Exports"
-      head={["When (UTC)", "What", "Link", "By"]}
-      empty="Nobody yet."
+      head={["When (UTC)", "Event", "Link", "By"]}
+      empty="No exports yet."
       rows={audit.map((row): Child[] => [
         <span class="num">{time(row.occurredAt)}</span>,
-        <Tag kind={row.action}>{row.action}</Tag>,
+        <Tag kind={row.action}>{row.action === "minted" ? "created" : row.action}</Tag>,
         <code>{row.tokenHash.slice(0, 8)}</code>,
-        row.action === "minted" ? <code>{row.keyId ?? "the administrator"}</code> : "the link's holder",
+        row.action === "minted" ? <code>{row.keyId ?? "dashboard"}</code> : "link holder",
       ])}
     />
   </section>
@@ -175,10 +175,10 @@ const Export = ({ c, distinctId, link, audit }: ExportProps) => (
 
 const Events = ({ events }: { events: Profile["events"] }) => (
   <section class="card">
-    <h2>Last events</h2>
+    <h2>Recent events</h2>
     <Table
       label="Events"
-      head={["When (UTC)", "Event", "Id", "Sent with", "Properties"]}
+      head={["When (UTC)", "Event", "Distinct id", "Sent with", "Properties"]}
       empty="No analytics events."
       rows={events.map((event) => [
         <span class="num">{time(event.timestamp)}</span>,
@@ -199,8 +199,8 @@ const Consents = ({ consents }: { consents: Profile["consents"] }) => (
     <h2>Consent log</h2>
     <Table
       label="Consents"
-      head={["When (UTC)", "Purpose", "Decision", "How", "Id"]}
-      empty="No consents."
+      head={["When (UTC)", "Purpose", "Decision", "Method", "Distinct id"]}
+      empty="No consent decisions."
       rows={consents.map((entry) => [
         <span class="num">{time(entry.occurredAt)}</span>,
         entry.purpose,

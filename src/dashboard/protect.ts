@@ -14,7 +14,7 @@ const HEADERS = {
   "Cache-Control": "no-store",
 };
 
-/** For every answer of the dashboard: nothing runs, loads, frames or keeps what is not its own. */
+/** Headers of every dashboard response: no foreign scripts, files or frames, and no caching. */
 export const protect = createMiddleware<DashboardEnv>(async (c, next) => {
   for (const [name, value] of Object.entries(HEADERS)) c.header(name, value);
   await next();

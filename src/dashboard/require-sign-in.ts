@@ -6,7 +6,7 @@ import { readForm } from "../http/body.ts";
 import type { DashboardEnv } from "./env.ts";
 import { adminTokenOf, findSession } from "./session.ts";
 
-/** Refuses a form that another site sent. Browsers say where it comes from; what says nothing is no browser. */
+/** Refuses a form from another site. Browsers send its origin; a request without any of these headers is not from a browser. */
 export function assertSameOrigin(c: Context<DashboardEnv>): void {
   const site = c.req.header("sec-fetch-site");
   const origin = c.req.header("origin");
@@ -14,14 +14,14 @@ export function assertSameOrigin(c: Context<DashboardEnv>): void {
     site === undefined
       ? origin !== undefined && (!URL.canParse(origin) || new URL(origin).host !== c.req.header("host"))
       : site !== "same-origin" && site !== "none";
-  if (isForeign) throw new PurserError("forbidden", "The form was sent from another site.");
+  if (isForeign) throw new PurserError("forbidden", "The form was submitted from another site.");
 }
 
-/** Browsers send a text area's line ends as CR LF. */
+/** Browsers send line breaks of a text area as CR LF. */
 const withPlainLineEnds = (form: Record<string, string>): Record<string, string> =>
   Object.fromEntries(Object.entries(form).map(([name, text]) => [name, text.replaceAll("\r\n", "\n")]));
 
-/** Lets in who is signed in, sends others to sign in; a form must come from this site and this session. */
+/** Redirects to the sign-in page when nobody is signed in. A form must come from this site and this session. */
 export const requireSignIn = createMiddleware<DashboardEnv>(async (c, next) => {
   const session = await findSession(c);
   if (session === null) {
@@ -35,7 +35,7 @@ export const requireSignIn = createMiddleware<DashboardEnv>(async (c, next) => {
   assertSameOrigin(c);
   const form = withPlainLineEnds(await readForm(c.req.raw));
   if (!(await isFormToken(adminTokenOf(c.var.root.settings), session.sessionId, form._form ?? ""))) {
-    throw new PurserError("forbidden", "The form is not one of this session. Go back, reload the page, try again.");
+    throw new PurserError("forbidden", "The form has expired. Reload the page and try again.");
   }
   c.set("form", form);
   return next();

@@ -9,20 +9,20 @@ import { type Form, parseForm } from "./form.ts";
 import { amount, time } from "./format.ts";
 import { page } from "./layout.tsx";
 
-/** The form says all that there is to confirm. */
+/** One page: the form itself asks for the confirmation. */
 async function revokeForm(c: Context<DashboardEnv>, form: Form, refusal?: PurserError) {
   const balance = await findBalance(c, form);
   const fields = { userId: form.userId ?? "", balanceId: form.balanceId ?? "" };
   return page(
     c,
-    { title: "Revoke this balance?", section: "users", refusal },
-    <Confirm c={c} action="users/revoke" fields={fields} button="Revoke it">
+    { title: "Revoke balance", section: "users", refusal },
+    <Confirm c={c} action="users/revoke" fields={fields} button="Revoke balance">
       <p>
         {balance === undefined
           ? form.balanceId
-          : `${balance.packName}: the ${amount(balance.remaining)} ${balance.unit} that remain go to 0, for good. What was spent stays spent. It expires ${time(balance.expiresAt)}.`}
+          : `${balance.packName}: The remaining ${amount(balance.remaining)} ${balance.unit} are set to 0. This cannot be undone. Credits already spent are not refunded. Expires: ${time(balance.expiresAt)}.`}
       </p>
-      <LongText label="Why? The ledger keeps it." name="reason" value={form.reason} required />
+      <LongText label="Reason (kept in the ledger)" name="reason" value={form.reason} required />
     </Confirm>,
   );
 }

@@ -17,7 +17,7 @@ import { revokeRoutes } from "./revoke.tsx";
 import { signInRoutes } from "./sign-in.tsx";
 import { usersRoutes } from "./users.tsx";
 
-/** All that is about one application in one mode. */
+/** The pages of one application in one mode. */
 const environmentRoutes = () =>
   createDashboardRoutes()
     .use(inEnvironment)
@@ -31,16 +31,16 @@ const environmentRoutes = () =>
     .route("/", keysRoutes());
 
 /**
- * The administration dashboard, for /admin. It is made when somebody first opens it, and so is all that its modules need:
- * an isolate that serves the API alone spends nothing on it.
+ * The dashboard at /admin. Its routes are created when it is first opened, so that an isolate that serves only the API
+ * spends nothing on it.
  */
 export const dashboardRoutes = () =>
   createDashboardRoutes()
     .onError((error, c) => {
       const refusal = refusalIn(error);
-      // A bug, or who is not signed in: told as the API tells it.
+      // For a bug, and when nobody is signed in, the error is returned as the API returns it.
       if (refusal === null || c.var.session === undefined) throw error;
-      return page(c, { title: "That did not work", refusal }, <a href="/admin/apps">Back to the applications</a>);
+      return page(c, { title: "Something went wrong", refusal }, <a href="/admin/apps">Back to applications</a>);
     })
     .use(protect, openRoot)
     .get("/assets/:name", (c) => {

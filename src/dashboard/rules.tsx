@@ -1,9 +1,9 @@
 import type { MatchRule } from "../amounts/match.ts";
 
-/** What a balance or pack pays for: `event`, `event · model`, or `* · model` for a rule that names a model alone. */
+/** What a balance or pack pays for: `event`, `event · model`, or `* · model` for a rule with a model only. */
 export const Rules = ({ matches }: { matches: readonly MatchRule[] }) => (
   <span class="rules">
-    {matches.length === 0 && <span class="soft">anything</span>}
+    {matches.length === 0 && <span class="soft">all events</span>}
     {matches.map((rule) => (
       <code>
         {rule.event ?? "*"}

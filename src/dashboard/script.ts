@@ -1,4 +1,4 @@
-/** The dashboard's one script. Every page works without it; it saves clicks: copying, rows to add, and a tester that answers while one types. */
+/** The dashboard's only script: copy buttons, new rows, and the test of rules while typing. Every page works without it. */
 export const script = `"use strict";
 addEventListener("click", async (event) => {
   const button = event.target.closest("button");

@@ -9,13 +9,13 @@ import type { DashboardEnv, Session } from "./env.ts";
 
 export const COOKIE = "purser_session";
 
-/** Without an administrator's token in the settings there is no dashboard. */
+/** If no admin token is set, there is no dashboard. */
 export function adminTokenOf(settings: Settings): string {
   if (settings.adminToken === null) throw new PurserError("not_found", "There is nothing at this path.");
   return settings.adminToken;
 }
 
-/** Who is signed in; null where a sign-in is needed. Throws `forbidden` where Cloudflare Access admits nobody. */
+/** The session; null when a sign-in is needed. Throws `forbidden` when Cloudflare Access did not authorize the request. */
 export async function findSession(c: Context<DashboardEnv>): Promise<Session | null> {
   const { settings } = c.var.root;
   const adminToken = adminTokenOf(settings);
@@ -31,7 +31,7 @@ export async function findSession(c: Context<DashboardEnv>): Promise<Session | n
 
 interface AccessUser {
   readonly subject: string;
-  /** The e-mail address that Access proved, or the subject of a service that has none. */
+  /** The e-mail address that Access verified; the subject of a service, which has none. */
   readonly by: string;
 }
 
@@ -44,7 +44,7 @@ async function accessUser(access: NonNullable<Settings["access"]>, c: Context<Da
   });
   const assertion = c.req.header("cf-access-jwt-assertion");
   const refuse = (cause?: unknown) =>
-    new PurserError("forbidden", "Cloudflare Access has not admitted this request.", { cause });
+    new PurserError("forbidden", "Cloudflare Access did not authorize this request.", { cause });
   if (!setting.success || assertion === undefined) throw refuse();
   try {
     const { sub, email } = await verifyToken(setting.data, assertion, c.var.world.now());

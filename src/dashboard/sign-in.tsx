@@ -11,7 +11,7 @@ import { page } from "./layout.tsx";
 import { assertSameOrigin, requireSignIn } from "./require-sign-in.ts";
 import { adminTokenOf, COOKIE } from "./session.ts";
 
-/** Where a sign-in leads: only ever to a page of the dashboard. */
+/** The page after a sign-in: always a page of the dashboard. */
 const destination = (next: string | undefined): string =>
   next !== undefined && /^\/admin\/apps[\w/.~%-]*$/.test(next) ? next : "/admin/apps";
 
@@ -20,10 +20,10 @@ const signInPage = (c: Context<DashboardEnv>, next: string | undefined, refusal?
     c,
     { title: "Sign in", refusal },
     <form method="post" action="/admin/sign-in" class="card signin">
-      <p class="soft">With the administrator's token, as the deployment sets it in ADMIN_TOKEN.</p>
+      <p class="soft">Use the admin token (the deployment's ADMIN_TOKEN).</p>
       <Hidden fields={{ next: destination(next) }} />
       <div class="row">
-        <Field label="Administrator's token" name="token" type="password" required autocomplete="current-password" />
+        <Field label="Admin token" name="token" type="password" required autocomplete="current-password" />
         <button type="submit">Sign in</button>
       </div>
     </form>,
@@ -32,7 +32,7 @@ const signInPage = (c: Context<DashboardEnv>, next: string | undefined, refusal?
 async function assertNotTooOften(c: Context<DashboardEnv>): Promise<void> {
   const address = c.req.header("cf-connecting-ip") ?? "unknown";
   if (await mayTryToSignIn(c.env.SIGN_INS, address, c.var.world.now())) return;
-  throw new PurserError("rate_limited", "Too many tries to sign in; wait a minute.", {
+  throw new PurserError("rate_limited", "Too many sign-in attempts. Try again in a minute.", {
     headers: { "Retry-After": "60" },
   });
 }
@@ -42,7 +42,7 @@ async function checkToken(c: Context<DashboardEnv>, token: string): Promise<void
   await assertNotTooOften(c);
   const adminToken = adminTokenOf(c.var.root.settings);
   if (!(await equalSecrets(token, adminToken))) {
-    throw new PurserError("invalid_key", "This is not the administrator's token.");
+    throw new PurserError("invalid_key", "Wrong admin token.");
   }
 }
 
@@ -50,7 +50,7 @@ const cookieOptions = (c: Context<DashboardEnv>) => ({
   path: "/admin",
   httpOnly: true,
   sameSite: "Strict" as const,
-  // A browser keeps no secure cookie of a plain http server, such as one's own machine's.
+  // Browsers ignore a Secure cookie from a plain http server, such as a local one.
   secure: new URL(c.req.url).protocol === "https:",
 });
 
@@ -59,13 +59,13 @@ export const signInRoutes = () =>
     .get("/sign-in", async (c) => {
       const { settings } = c.var.root;
       adminTokenOf(settings);
-      // Access has signed in whoever gets here.
+      // With Cloudflare Access, a request that gets here is signed in.
       return settings.access === null ? signInPage(c, c.req.query("next")) : c.redirect("/admin/apps", 303);
     })
     .post("/sign-in", async (c) => {
       const { settings } = c.var.root;
       const adminToken = adminTokenOf(settings);
-      if (settings.access !== null) throw new PurserError("forbidden", "Cloudflare Access signs in to this dashboard.");
+      if (settings.access !== null) throw new PurserError("forbidden", "This dashboard uses Cloudflare Access.");
       const { next: wanted, token = "" } = await readForm(c.req.raw);
       try {
         await checkToken(c, token);

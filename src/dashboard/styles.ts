@@ -1,4 +1,4 @@
-/** The dashboard's one stylesheet. Colours are named once, for light and for dark. */
+/** The dashboard's only stylesheet. Each colour is defined once for light and once for dark. */
 export const styles = `
 :root {
   color-scheme: light dark;

@@ -11,14 +11,14 @@ interface TokenSettingProps {
   readonly setting: EndUserAuthOutput["setting"];
 }
 
-/** How end-user tokens are verified, to be changed. */
+/** The setting by which end-user tokens are verified, as a form. */
 export const TokenSetting = ({ c, setting }: TokenSettingProps) => (
   <form method="post" action={pathIn(c, "end-user-auth")} class="card">
-    <h2>End-user tokens</h2>
+    <h2>User tokens</h2>
     <p class="soft">
-      How the tokens of your own sign-in are verified, so that a browser may list its user's credits with a publishable
-      key. {setting === null ? "None set: publishable keys read nothing." : null}
-      {setting?.type === "hs256" ? "A secret is set; it is not shown. Saving needs it again." : null}
+      How Purser verifies your users' sign-in tokens. A browser needs one, with a publishable key, to read its user's
+      credits. {setting === null ? "Not set: publishable keys cannot read anything." : null}
+      {setting?.type === "hs256" ? "A secret is set. Enter it again to save changes." : null}
     </p>
     <FormToken c={c} />
     <div class="row">
@@ -27,39 +27,39 @@ export const TokenSetting = ({ c, setting }: TokenSettingProps) => (
         name="type"
         value={setting?.type ?? "none"}
         options={[
-          ["none", "nothing: switched off"],
+          ["none", "not verified (off)"],
           ["jwks", "published keys (JWKS)"],
           ["hs256", "a shared secret (HS256)"],
         ]}
       />
-      <Field label="JWKS address" name="url" value={setting?.url} placeholder="https://…/.well-known/jwks.json" />
+      <Field label="JWKS URL" name="url" value={setting?.url} placeholder="https://…/.well-known/jwks.json" />
       <Field label="Shared secret" name="secret" type="password" hint="32 bytes or more" autocomplete="new-password" />
     </div>
     <div class="row">
       <Field label="Issuer (optional)" name="issuer" value={setting?.issuer} />
       <Field label="Audience (optional)" name="audience" value={setting?.audience} />
-      <Field label="Claim that names the user" name="claim" value={setting?.claim} placeholder="sub" />
+      <Field label="Claim with the user id" name="claim" value={setting?.claim} placeholder="sub" />
       <button type="submit">Save</button>
     </div>
   </form>
 );
 
-/** Tries a token by the setting. */
+/** Verifies a token with the setting. */
 export const TokenTester = ({ c, test }: { c: Context<DashboardEnv>; test: TokenTest | undefined }) => (
   <form method="post" action={pathIn(c, "test-token")} class="card">
-    <h2>Does a token verify?</h2>
+    <h2>Test a user token</h2>
     <FormToken c={c} />
-    <LongText label="Paste an end-user token (JWT). It is not kept." name="token" required />
-    <button type="submit">Test it</button>
+    <LongText label="User token (JWT). It is not stored." name="token" required />
+    <button type="submit">Verify token</button>
     {test !== undefined && (
       <p class={`notice ${"userId" in test ? "good" : "bad"}`} role="status">
-        {"userId" in test ? `It verifies, and proves the user ${test.userId}.` : `It does not verify. ${test.flaw}`}
+        {"userId" in test ? `Valid token for user ${test.userId}.` : `Invalid token. ${test.flaw}`}
       </p>
     )}
   </form>
 );
 
-/** The setting as the API takes it. */
+/** The setting in the form of the API. */
 export function settingOf(form: Form): unknown {
   if (form.type === "none") return null;
   const shared = Object.fromEntries(

@@ -9,17 +9,17 @@ import { Rules } from "./rules.tsx";
 
 export type ShownBalance = BalanceList["balances"][number];
 
-/** The user's balances, first to be spent first, each with a bar for what remains. */
+/** The user's balances in spending order, each with a bar for what remains. */
 export const Balances = ({ c, userId, list }: { c: Context<DashboardEnv>; userId: string; list: BalanceList }) => (
   <section aria-label="Balances">
-    <h2>Balances, in the order in which they are spent</h2>
-    {list.balances.length === 0 && <p class="card empty">None. Whoever has used nothing has nothing here.</p>}
+    <h2>Balances, in spending order</h2>
+    {list.balances.length === 0 && <p class="card empty">This user has no balances.</p>}
     <div class="cards">
       {list.balances.map((balance) => (
         <Balance c={c} userId={userId} balance={balance} />
       ))}
     </div>
-    {list.isTruncated && <p class="soft">There are more balances than are shown.</p>}
+    {list.isTruncated && <p class="soft">Not all balances are shown.</p>}
   </section>
 );
 
@@ -32,7 +32,7 @@ const Balance = ({ c, userId, balance }: { c: Context<DashboardEnv>; userId: str
         {balance.packName} <Tag kind={balance.status}>{balance.status}</Tag>
       </h3>
       <b>{left}</b>
-      <Meter label={`${left} remain`} remaining={balance.remaining} initial={balance.initial} />
+      <Meter label={`${left} remaining`} remaining={balance.remaining} initial={balance.initial} />
       <p class="soft">
         Pays for <Rules matches={balance.matches} />
         <br />

@@ -17,7 +17,7 @@ interface LedgerProps {
   readonly form: Form;
   readonly balances: readonly ShownBalance[];
   readonly page: LedgerPage;
-  /** The newest motions of the balance whose course is chart; null for nobody's. */
+  /** The balance that the chart shows, and its newest entries. Null when the user has no balance. */
   readonly chart: { readonly balance: ShownBalance; readonly rows: readonly LedgerRow[] } | null;
 }
 
@@ -56,12 +56,14 @@ export const Ledger = ({ c, form, balances, page, chart }: LedgerProps) => {
           Filter
         </button>
         <a class="button quiet" href={`${pathIn(c, "users/ledger.csv")}${query({ userId, balanceId, reason })}`}>
-          CSV
+          Download CSV
         </a>
       </form>
       <Entries balances={balances} rows={page.rows} />
       {reason !== "" && page.nextCursor !== null && (
-        <p class="soft">A page looks at {searchedEntriesMax} motions at the most: more of this reason may follow.</p>
+        <p class="soft">
+          This page searched {amount(searchedEntriesMax)} entries. Older pages may have more with this reason.
+        </p>
       )}
       <p>
         {form.cursor !== undefined && form.cursor !== "" && <a href={link({})}>Newest</a>}{" "}
@@ -76,8 +78,8 @@ const Entries = ({ balances, rows }: { balances: readonly ShownBalance[]; rows: 
   return (
     <Table
       label="Ledger"
-      head={["When (UTC)", "Balance", "Motion", "Leaves", "Reason", "Caused by", "Note"]}
-      empty="No motions."
+      head={["When (UTC)", "Balance", "Change", "Balance after", "Reason", "Source", "Note"]}
+      empty="No entries."
       rows={rows.map((row) => [
         <span class="num">{time(iso(row.occurredAtMs))}</span>,
         nameOf(row.balanceId) ?? <code>{row.balanceId}</code>,
@@ -93,7 +95,7 @@ const Entries = ({ balances, rows }: { balances: readonly ShownBalance[]; rows: 
   );
 };
 
-/** How a balance came to where it stands, oldest first. */
+/** A balance's remaining amount over time, oldest first. */
 const BalanceChart = ({ balance, rows }: { balance: ShownBalance; rows: readonly LedgerRow[] }) => (
   <StepChart
     label={`${balance.packName}: ${balance.unit} remaining`}

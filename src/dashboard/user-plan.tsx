@@ -10,10 +10,10 @@ import { pathIn } from "./layout.tsx";
 const WHY_SKIPPED: Readonly<Record<PlanOutput["skipped"][number]["reason"], string>> = {
   revoked: "it is revoked",
   expired: "it has expired",
-  depleted: "nothing remains of it",
-  no_match: "its rules do not cover the event",
-  wrong_unit: "the event carries nothing in its unit",
-  not_needed: "others pay before it",
+  depleted: "it is depleted",
+  no_match: "its rules do not match the event",
+  wrong_unit: "the event has no quantity in its unit",
+  not_needed: "other balances cover the event first",
 };
 
 interface PlanProps {
@@ -23,10 +23,10 @@ interface PlanProps {
   readonly plan: PlanOutput | undefined;
 }
 
-/** What would pay for an event: the plan, which changes nothing. */
+/** The preview of a debit: it changes nothing. */
 export const Plan = ({ c, form, list, plan }: PlanProps) => (
   <section class="card" id="plan">
-    <h2>What would pay for an event?</h2>
+    <h2>Preview a debit</h2>
     <form method="get" action={`${pathIn(c, "users")}#plan`}>
       <Hidden fields={{ userId: form.userId ?? "" }} />
       <div class="row">
@@ -39,7 +39,7 @@ export const Plan = ({ c, form, list, plan }: PlanProps) => (
         <Field label="Seconds" name="seconds" value={form.seconds} />
         <Field label="Cents" name="cents" value={form.cents} />
         <button type="submit" class="quiet">
-          Show
+          Preview
         </button>
       </div>
     </form>
@@ -56,12 +56,12 @@ const PlanResult = ({ list, plan }: { list: BalanceList; plan: PlanOutput }) => 
   return (
     <>
       <p class={`verdict ${plan.uncovered === null ? "yes" : "no"}`}>
-        {plan.uncovered === null ? "✓ All of it is covered." : `✗ Not covered: ${short.join(", ")}.`}
+        {plan.uncovered === null ? "✓ Fully covered." : `✗ Not covered: ${short.join(", ")}.`}
       </p>
       <Table
-        label="The plan"
-        head={["Balance", "Would pay", "Would keep"]}
-        empty="No balance would pay."
+        label="Debits"
+        head={["Balance", "Amount", "Remaining"]}
+        empty="No debits."
         rows={plan.debits.map((debit) => [
           nameOf(debit.balanceId),
           <span class="num">
@@ -74,7 +74,7 @@ const PlanResult = ({ list, plan }: { list: BalanceList; plan: PlanOutput }) => 
         <ul class="soft">
           {plan.skipped.map((skipped) => (
             <li>
-              {nameOf(skipped.balanceId)} would not pay: {WHY_SKIPPED[skipped.reason]}.
+              {nameOf(skipped.balanceId)} is not used: {WHY_SKIPPED[skipped.reason]}.
             </li>
           ))}
         </ul>

@@ -19,32 +19,32 @@ import { Plan } from "./user-plan.tsx";
 
 const BALANCES_MAX = 100;
 const LEDGER_ROWS = 50;
-const COURSE_ROWS = 200;
+const CHART_ROWS = 200;
 
 const NOTICES: Readonly<Record<string, string>> = {
-  granted: "Granted. The ledger below tells it.",
-  adjusted: "Adjusted. The ledger below tells it.",
-  revoked: "Revoked. The ledger below tells it.",
+  granted: "Credits granted. See the ledger below.",
+  adjusted: "Balance adjusted. See the ledger below.",
+  revoked: "Balance revoked. See the ledger below.",
 };
 
 const FindUser = ({ c, userId }: { c: Context<DashboardEnv>; userId?: string | undefined }) => (
   <form method="get" action={pathIn(c, "users")} class="card row">
-    <Field label="User id" name="userId" value={userId} required placeholder="Your own id of the user" />
-    <button type="submit">Find</button>
+    <Field label="User id" name="userId" value={userId} required placeholder="Your user id" />
+    <button type="submit">Search</button>
     {userId !== undefined && (
       <>
         <a class="button quiet" href={`${pathIn(c, "users/grant")}${query({ userId })}`}>
           Grant credits
         </a>
         <a class="button quiet" href={`${pathIn(c, "people")}${query({ distinctId: userId })}`}>
-          As a person
+          View person
         </a>
       </>
     )}
   </form>
 );
 
-/** The event that is asked about, as the API takes it. */
+/** The event of the form, in the form of the API. */
 function eventFields(form: Form): unknown {
   const quantities = Object.fromEntries(
     (["count", "tokens", "seconds", "cents"] as const)
@@ -101,11 +101,11 @@ async function usersPage(c: Context<DashboardEnv>) {
 const notFound = (c: Context<DashboardEnv>, userId: string, refusal: PurserError) =>
   page(c, { title: "Users", section: "users", refusal }, <FindUser c={c} userId={userId} />);
 
-/** The newest motions of the balance that is looked at, or of the first to be spent. */
+/** The newest entries of the selected balance, or of the first in spending order. */
 async function recentEntries(c: Context<DashboardEnv>, userId: string, form: Form, list: BalanceList) {
   const balance = list.balances.find((each) => each.balanceId === form.balanceId) ?? list.balances[0];
   if (balance === undefined) return null;
-  const { rows } = await ledgerPage(c.var.ctx, { userId, balanceId: balance.balanceId, limit: COURSE_ROWS });
+  const { rows } = await ledgerPage(c.var.ctx, { userId, balanceId: balance.balanceId, limit: CHART_ROWS });
   return { balance, rows };
 }
 

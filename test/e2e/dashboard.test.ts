@@ -8,6 +8,8 @@ import { type Server, startServer } from "./support/server.ts";
 const EVIL = `"><img src=x onerror=alert(1)><script>alert(2)</script>'`;
 const SECRET = "a-secret-of-32-bytes-and-no-less!";
 const USER = `ada ${EVIL}`;
+/** A publishable key may link only an id in the form of a device id. */
+const DEVICE = "0194685f-1b2c-7d3e-8f40-5a6b7c8d9e0f";
 
 describe.skipIf(chromiumPath === null)(`the dashboard in a real browser${withoutChromium}`, () => {
   let server: Server;
@@ -29,34 +31,34 @@ describe.skipIf(chromiumPath === null)(`the dashboard in a real browser${without
 
   const submit = (name: string) => page.getByRole("button", { name, exact: true }).click();
   const section = (name: string) => page.getByRole("navigation").getByRole("link", { name }).click();
-  const told = () => page.locator(".word").textContent();
+  const notice = () => page.locator(".notice").textContent();
   const api = (path: string, key: string, init: RequestInit = {}) =>
     fetch(server.url + path, {
       ...init,
       headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
     });
 
-  it("lets nobody in without the administrator's token", async () => {
+  it("requires the admin token", async () => {
     await page.goto(`${server.url}/admin/apps`);
     expect(page.url()).toContain("/admin/sign-in");
     await expectAccessible(page);
-    await page.getByLabel("Administrator's token").fill("not the token");
+    await page.getByLabel("Admin token").fill("not the token");
     await submit("Sign in");
-    expect(await told()).toContain("not the administrator's token");
+    expect(await notice()).toContain("Wrong admin token");
     await signIn(page, server.url);
     const [cookie] = await watched.context.cookies();
     expect(cookie).toMatchObject({ httpOnly: true, sameSite: "Strict", path: "/admin" });
   });
 
-  it("makes an application and its keys, each key shown once, with a button to copy it", async () => {
+  it("creates an application and its keys, each key shown once, with a button to copy it", async () => {
     await page.getByLabel("Name").fill(`Desk ${EVIL}`);
-    await submit("Make application");
-    expect(await told()).toContain("The application is made");
+    await submit("Create an application");
+    expect(await notice()).toContain("Application created");
     await page.getByRole("link", { name: "live" }).click();
     await section("Keys");
     const make = async (kind: string) => {
       await page.getByLabel("New key").selectOption(kind);
-      await submit("Make key");
+      await submit("Create key");
       const shown = page.getByLabel(`${kind} key, live mode`);
       await submit("Copy");
       await page.getByText("Copied").waitFor();
@@ -71,31 +73,31 @@ describe.skipIf(chromiumPath === null)(`the dashboard in a real browser${without
     expect((await api("/api/v1/credits?userId=u", secretKey)).status).toBe(200);
   });
 
-  it("sets how end-user tokens verify, and says of a pasted token whether it does", async () => {
+  it("sets how user tokens are verified, and verifies a pasted token", async () => {
     await page.getByLabel("Verified by").selectOption("hs256");
     await page.getByLabel("Shared secret").fill("too short");
     await submit("Save");
-    expect(await told()).toContain("setting.secret");
+    expect(await notice()).toContain("setting.secret");
     await page.getByLabel("Verified by").selectOption("hs256");
     await page.getByLabel("Shared secret").fill(SECRET);
     await submit("Save");
-    expect(await told()).toContain("in force everywhere within 30 seconds");
+    expect(await notice()).toContain("takes effect within 30 seconds");
     expect(await page.content()).not.toContain(SECRET);
 
     const token = (exp: number) =>
       new SignJWT({ sub: USER, exp }).setProtectedHeader({ alg: "HS256" }).sign(new TextEncoder().encode(SECRET));
     const test = async (text: string) => {
-      await page.getByLabel(/Paste an end-user token/).fill(text);
-      await submit("Test it");
-      return told();
+      await page.getByLabel(/User token/).fill(text);
+      await submit("Verify token");
+      return notice();
     };
     const now = Math.floor(Date.now() / 1_000);
-    expect(await test(await token(now + 600))).toContain(`proves the user ${USER}`);
+    expect(await test(await token(now + 600))).toContain(`Valid token for user ${USER}`);
     expect(await test(await token(now - 600))).toContain("It has expired");
-    expect(await test("no token at all")).toContain("It does not verify");
+    expect(await test("no token at all")).toContain("Invalid token");
   });
 
-  it("makes a pack with items and rules, and tries the rules while they are typed", async () => {
+  it("creates a pack with items and rules, and tests the rules while they are typed", async () => {
     await section("Packs");
     await expectAccessible(page);
     await page.getByRole("link", { name: "New pack" }).click();
@@ -112,38 +114,38 @@ describe.skipIf(chromiumPath === null)(`the dashboard in a real browser${without
     await tester.getByLabel("Event").fill("chat.done");
     await tester.getByText("✓ Item 1").waitFor();
     await tester.getByLabel("Event").fill("image.made");
-    await tester.getByText("the event would need image.made or image.* or *").waitFor();
-    await tester.getByText("No rules: it pays for anything").waitFor();
+    await tester.getByText("Matching rules would be: image.made, image.*, *").waitFor();
+    await tester.getByText("No rules: pays for every event").waitFor();
     await expectAccessible(page);
 
-    await submit("Make the pack");
-    expect(await told()).toContain("items[0].amount");
+    await submit("Create pack");
+    expect(await notice()).toContain("items[0].amount");
     await page.getByRole("group", { name: "Item 1" }).getByLabel("Amount").fill("1000");
-    await submit("Make the pack");
-    expect(await told()).toContain("The pack is made");
+    await submit("Create pack");
+    expect(await notice()).toContain("Pack created");
     await page.getByText(`Starter ${EVIL}`).waitFor();
   });
 
-  it("edits a pack, keeps its items' identity, and tells that issued balances stay", async () => {
+  it("edits a pack, keeps its items' identity, and says that existing balances do not change", async () => {
     await page.getByRole("link", { name: "Starter" }).click();
-    await page.getByText("Balances that were issued from this pack stay as they are").waitFor();
+    await page.getByText("Existing balances do not change").waitFor();
     const before = await server.db.prepare("SELECT id FROM credit_pack_items ORDER BY position").all();
     await page.getByRole("group", { name: "Item 1" }).getByLabel("Amount").fill("2000");
-    await submit("Save the pack");
-    expect(await told()).toContain("The pack is saved");
+    await submit("Save pack");
+    expect(await notice()).toContain("Pack saved");
     const after = await server.db.prepare("SELECT id, amount_steps FROM credit_pack_items ORDER BY position").all();
     expect(after.results).toMatchObject([{ ...before.results[0], amount_steps: 2_000_000 }, { ...before.results[1] }]);
   });
 
-  it("grants with a reason, once however often the confirmation is sent, and tells it in the ledger", async () => {
+  it("grants with a reason, once however often the confirmation is sent, and shows it in the ledger", async () => {
     await section("Users");
     await page.getByLabel("User id").fill(USER);
-    await submit("Find");
+    await submit("Search");
     await page.getByRole("link", { name: "Grant credits" }).click();
     await expectAccessible(page);
-    await page.getByLabel(/Why/).fill(`goodwill ${EVIL}`);
-    await submit("Go on");
-    await page.getByRole("heading", { name: "Grant this?" }).waitFor();
+    await page.getByLabel(/^Reason \(kept/).fill(`goodwill ${EVIL}`);
+    await submit("Continue");
+    await page.getByRole("heading", { name: "Confirm grant" }).waitFor();
     await expectAccessible(page);
     // As an impatient double click does, or a browser that sends a form again.
     await page.evaluate(`(async () => {
@@ -151,49 +153,49 @@ describe.skipIf(chromiumPath === null)(`the dashboard in a real browser${without
       const send = () => fetch(form.action, { method: "POST", body: new URLSearchParams(new FormData(form)) });
       await Promise.all([send(), send()]);
     })()`);
-    await submit("Grant it");
-    expect(await told()).toContain("Granted");
+    await submit("Grant credits");
+    expect(await notice()).toContain("Credits granted");
     expect(await page.locator("article").count()).toBe(2);
     expect(await page.locator("#ledger tbody tr").count()).toBe(2);
     await page.locator("#ledger").getByText(`goodwill ${EVIL}`).first().waitFor();
   });
 
-  it("shows what would pay for an event, and what would be uncovered", async () => {
+  it("previews a debit, and shows what would be uncovered", async () => {
     const plan = page.locator("#plan");
     await plan.getByLabel("Event").fill("chat.done");
     await plan.getByLabel("Tokens").fill("500");
-    await plan.getByRole("button", { name: "Show" }).click();
+    await plan.getByRole("button", { name: "Preview" }).click();
     await page.locator("#plan").getByText("500 tokens").waitFor();
-    await page.locator("#plan").getByText("the event carries nothing in its unit").waitFor();
+    await page.locator("#plan").getByText("the event has no quantity in its unit").waitFor();
     await plan.getByLabel("Tokens").fill("5000");
-    await plan.getByRole("button", { name: "Show" }).click();
+    await plan.getByRole("button", { name: "Preview" }).click();
     await page.getByText("Not covered: 0.6 count, 3,000 tokens").waitFor();
     await expectAccessible(page);
   });
 
-  it("adjusts and revokes with a reason, each confirmed and told; draws the balance; saves the ledger as CSV", async () => {
+  it("adjusts and revokes with a reason, each confirmed and noted; charts the balance; saves the ledger as CSV", async () => {
     await page.getByRole("link", { name: "Adjust" }).first().click();
-    await page.getByLabel(/Add, or with a minus/).fill("-3000");
-    await page.getByLabel(/Why/).fill("=1+1");
-    await submit("Go on");
-    await submit("Adjust it");
-    expect(await told()).toContain("would leave less than nothing");
-    await page.getByLabel(/Add, or with a minus/).fill("-500.5");
-    await submit("Go on");
+    await page.getByLabel(/Amount to add/).fill("-3000");
+    await page.getByLabel(/^Reason \(kept/).fill("=1+1");
+    await submit("Continue");
+    await submit("Confirm adjustment");
+    expect(await notice()).toContain("would leave less than nothing");
+    await page.getByLabel(/Amount to add/).fill("-500.5");
+    await submit("Continue");
     await page.getByText("-500.5 tokens").waitFor();
-    await submit("Adjust it");
-    expect(await told()).toContain("Adjusted");
+    await submit("Confirm adjustment");
+    expect(await notice()).toContain("Balance adjusted");
     await page.locator("#ledger").getByText("1,499.5").first().waitFor();
     await page.getByRole("img", { name: /tokens remaining: from 2,000 on/ }).waitFor();
 
     await page.getByRole("link", { name: "Revoke" }).nth(1).click();
-    await page.getByLabel(/Why/).fill("refunded");
-    await submit("Revoke it");
-    expect(await told()).toContain("Revoked");
+    await page.getByLabel(/^Reason \(kept/).fill("refunded");
+    await submit("Revoke balance");
+    expect(await notice()).toContain("Balance revoked");
     await page.locator("#ledger").getByText("refunded").waitFor();
 
     const downloading = page.waitForEvent("download");
-    await page.getByRole("link", { name: "CSV" }).click();
+    await page.getByRole("link", { name: "Download CSV" }).click();
     const stream = await (await downloading).createReadStream();
     const csv = Buffer.concat(await stream.toArray()).toString();
     const lines = csv.trimEnd().split("\r\n");
@@ -201,15 +203,15 @@ describe.skipIf(chromiumPath === null)(`the dashboard in a real browser${without
     expect(lines).toHaveLength(5);
     expect(lines[2]).toContain(`,-500.5,"tokens",1499.5,"admin_adjust",,,"'=1+1"`);
 
-    await page.getByLabel("Reason").selectOption("admin_adjust");
+    await page.getByLabel("Reason", { exact: true }).selectOption("admin_adjust");
     await page.getByRole("button", { name: "Filter" }).click();
     expect(await page.locator("#ledger tbody tr").count()).toBe(2);
   });
 
-  it("finds a person by any id, shows what is held as text, and mints a link that is told when it is opened", async () => {
+  it("finds a person by any id, shows stored data as text, and creates a link whose use is in the history", async () => {
     const event = (name: string, properties: object) => ({ event: name, distinct_id: USER, properties });
     const batch = [
-      event("$identify", { $anon_distinct_id: `anon ${EVIL}`, $set: { name: EVIL } }),
+      event("$identify", { $anon_distinct_id: DEVICE, $set: { name: EVIL } }),
       event(EVIL, { at: EVIL }),
     ];
     const captured = await api("/batch/", publishableKey, {
@@ -221,25 +223,29 @@ describe.skipIf(chromiumPath === null)(`the dashboard in a real browser${without
     await api("/api/v1/consent", secretKey, { method: "POST", body: JSON.stringify(consent) });
 
     await section("People");
-    await page.getByLabel("Any id of the person").fill(`anon ${EVIL}`);
-    await submit("Find");
+    await page.getByLabel("Distinct id", { exact: true }).fill(EVIL);
+    await submit("Search");
+    await page.getByText("No person has this id").waitFor();
+    await page.getByLabel("Distinct id", { exact: true }).fill(DEVICE);
+    await submit("Search");
+    await page.locator("#claims").getByRole("link", { name: USER, exact: true }).click();
     await page.getByText("identified", { exact: true }).waitFor();
-    await page.getByRole("region", { name: "Ids" }).getByText(USER, { exact: true }).waitFor();
+    await page.getByRole("region", { name: "Linked ids" }).getByText(DEVICE, { exact: true }).waitFor();
     await page.getByRole("region", { name: "Consents" }).getByText("granted").waitFor();
     await page.getByRole("region", { name: "Events" }).getByText("Show").first().click();
     await expectAccessible(page);
 
-    await submit("Mint a download link");
+    await submit("Create download link");
     const link = await page.getByLabel(/Download link, valid until/).inputValue();
     await submit("Copy");
     await page.getByText("Copied").waitFor();
     const document = (await (await fetch(link)).json()) as { person: { properties: object }; consentLog: unknown[] };
     expect(document.person.properties).toEqual({ name: EVIL });
     expect(document.consentLog).toHaveLength(1);
-    await page.getByLabel("Any id of the person").fill(USER);
-    await submit("Find");
+    await page.getByLabel("Distinct id", { exact: true }).fill(USER);
+    await submit("Search");
     const exports = page.getByRole("region", { name: "Exports" });
-    for (const action of ["minted", "opened", "completed"]) await exports.getByText(action, { exact: true }).waitFor();
+    for (const action of ["created", "opened", "completed"]) await exports.getByText(action, { exact: true }).waitFor();
     expect(await page.content()).not.toContain(new URL(link).searchParams.get("token"));
   });
 
@@ -253,20 +259,20 @@ describe.skipIf(chromiumPath === null)(`the dashboard in a real browser${without
         },
         { timeout: 20_000, interval: 1_000 },
       )
-      .toMatch(/Granted, tokens\s+2K[\s\S]*Export links minted\s+1[\s\S]*Export links opened\s+1/);
+      .toMatch(/Granted, tokens\s+2K[\s\S]*Export links created\s+1[\s\S]*Export links opened\s+1/);
     await expectAccessible(page);
   });
 
   it("archives a pack and revokes a key, each confirmed", async () => {
     await section("Packs");
     await page.getByRole("link", { name: "Starter" }).click();
-    await submit("Archive this pack");
-    await submit("Archive the pack");
-    expect(await told()).toContain("The pack is archived");
+    await submit("Archive pack");
+    await submit("Archive pack");
+    expect(await notice()).toContain("Pack archived");
     await section("Keys");
     await page.getByRole("button", { name: /Revoke sk_live/ }).click();
-    await submit("Revoke the key");
-    expect(await told()).toContain("The key is revoked");
+    await submit("Revoke key");
+    expect(await notice()).toContain("Key revoked");
     expect((await api("/api/v1/credits?userId=u", secretKey)).status).toBe(401);
   });
 

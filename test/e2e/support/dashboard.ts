@@ -34,7 +34,7 @@ export async function openPage(browser: Browser, options: Parameters<Browser["ne
 
 export async function signIn(page: Page, url: string): Promise<void> {
   await page.goto(`${url}/admin`);
-  await page.getByLabel("Administrator's token").fill(ADMIN_TOKEN);
+  await page.getByLabel("Admin token").fill(ADMIN_TOKEN);
   await page.getByRole("button", { name: "Sign in" }).click();
   await page.getByRole("heading", { name: "Applications", exact: true }).waitFor();
 }

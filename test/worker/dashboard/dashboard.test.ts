@@ -288,7 +288,7 @@ describe("the form that adjusts a balance", () => {
       expect([page.status, await steps(balanceId)]).toEqual([404, 1_000_000]);
     }
     // The same form sent twice adjusts once.
-    for (const _ of [1, 2]) expect((await send(ownId, "adj_own")).headers.get("location")).toContain("told=adjusted");
+    for (const _ of [1, 2]) expect((await send(ownId, "adj_own")).headers.get("location")).toContain("notice=adjusted");
     expect(await steps(ownId)).toBe(500_000);
   });
 });
