@@ -49,7 +49,7 @@ const SEES_HONO = /^(http|access|dashboard|reference|app\.ts)(\/|$)|\/routes\.ts
 const MAY_RUN_ANSWERS = /^reference\/|\/answers\.ts$/;
 
 const flaws = [];
-const roomOf = (file) => file.split("/")[0];
+const roomOf = (file) => (file === "../package.json" ? "package.json" : file.split("/")[0]);
 
 for (const path of globSync("src/**/*.{ts,tsx}").sort()) {
   const file = relative("src", path);
@@ -58,7 +58,7 @@ for (const path of globSync("src/**/*.{ts,tsx}").sort()) {
   const allowed = MAY_IMPORT[room];
   if (allowed === undefined) flaw(`the room ${room} is not listed in scripts/check-imports.mjs`);
   for (const [, type, from] of readFileSync(path, "utf8").matchAll(
-    /^(?:import|export)( type)?[^;]*? from "([^"]+)";$/gms,
+    /^(?:import|export)( type)?[^;]*? from "([^"]+)"(?: with [^;]*)?;$/gms,
   )) {
     if (/^(@hono\/|hono($|\/))/.test(from) && !type && !SEES_HONO.test(file)) flaw("a verb never sees Hono");
     if (!from.startsWith(".")) continue;

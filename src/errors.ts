@@ -1,4 +1,4 @@
-/** The catalogue of errors: the only place where a code meets its HTTP status. Codes are a closed list. */
+/** The catalogue of errors: the only place where a code has its HTTP status. The list of codes is closed. */
 export const errorStatus = {
   invalid_request: 400,
   invalid_quantity: 400,
@@ -27,35 +27,36 @@ export const errorStatus = {
 
 export type ErrorCode = keyof typeof errorStatus;
 
-/** What each code tells a caller: for the reference, not for answers, whose messages say what was wrong this time. */
+/** What each code means, for the reference. The message of a response says what was wrong in that request. */
 export const errorMeaning: Readonly<Record<ErrorCode, string>> = {
-  invalid_request: "An argument is missing, malformed or unknown; `param` names it.",
-  invalid_quantity: "The quantity is missing, not positive, or more than its unit can hold or tell apart.",
+  invalid_request: "An argument is missing, malformed or unknown. `param` names it.",
+  invalid_quantity: "The quantity is missing, not positive, or too large or has too many decimals for its unit.",
   invalid_key: "The key is missing, malformed, unknown or revoked.",
-  invalid_user_token: "The end-user's token is missing, or does not verify.",
-  invalid_or_expired_token: "The download token is past its time, or was altered.",
-  insufficient_credits: "The user's balances do not cover the usage; `details.uncovered` says by how much.",
-  forbidden: "The key may not do this, or asks about somebody other than the requesting end-user.",
-  requires_secret_key: "A publishable key was used where only a secret one may go.",
-  not_found: "There is nothing by this path or id.",
+  invalid_user_token: "The end-user's token is missing or not valid.",
+  invalid_or_expired_token: "The download token has expired or is not valid.",
+  insufficient_credits:
+    "The user's balances do not cover the usage. `details.uncovered` has the quantities that are not covered.",
+  forbidden: "The key is not allowed to do this, or the request is about another user than the one signed in.",
+  requires_secret_key: "This operation requires a secret key, and a publishable key was sent.",
+  not_found: "There is nothing at this path or under this id.",
   credit_pack_not_found: "There is no such pack, or it is archived.",
   credit_balance_not_found: "There is no such balance.",
   reservation_not_found: "There is no such reservation.",
-  method_not_allowed: "The path does not answer this method; `Allow` lists those that it does.",
-  idempotency_conflict: "The same id was used before with another body.",
-  reservation_closed: "The reservation was settled already, another way.",
+  method_not_allowed: "The path does not support this method. `Allow` lists the methods that it supports.",
+  idempotency_conflict: "The same id was used before with a different body.",
+  reservation_closed: "The reservation is already committed or released.",
   pack_name_taken: "Another pack of the application that is not archived has this name.",
-  changed_meanwhile: "It was changed since the caller read it; `details` says how it stands.",
+  changed_meanwhile: "It was changed after you read it. `details` has the current version.",
   payload_too_large: "The body is larger than 1 MiB.",
-  rate_limited: "Too many requests; wait for `Retry-After` seconds.",
-  test_quota_exceeded: "The application holds as many test-mode balances as it may.",
-  internal_error: "A fault of the service; `requestId` finds it in the log.",
+  rate_limited: "Too many requests. Try again after `Retry-After` seconds.",
+  test_quota_exceeded: "The application has reached its limit of test-mode balances.",
+  internal_error: "An internal error. Quote `requestId` when you report it.",
   export_unavailable:
-    "Exports are not set up on this deployment, or more is held than one download can carry (`details.reason`: `too_large`).",
-  temporarily_unavailable: "The service is busy; nothing is half done. Try again after `Retry-After` seconds.",
+    "Exports are not configured on this deployment, or the data is too large for one download (`details.reason`: `too_large`).",
+  temporarily_unavailable: "The service is busy; no partial change was made. Try again after `Retry-After` seconds.",
 };
 
-/** Why a 503: told in the log, to whoever runs Purser. */
+/** The cause of a 503, written to the log for the admin. */
 export type Fault =
   | "contention"
   | "database_overloaded"
@@ -67,24 +68,24 @@ export type Fault =
 export interface ErrorOptions {
   /** The argument at fault, as the caller wrote it. */
   readonly param?: string;
-  /** Machine-readable particulars for the caller. */
+  /** Machine-readable details for the caller. */
   readonly details?: Readonly<Record<string, unknown>>;
-  /** Headers that belong to the refusal, such as `Allow` or `Retry-After`. */
+  /** Headers of the response, such as `Allow` or `Retry-After`. */
   readonly headers?: Readonly<Record<string, string>>;
-  /** Of a 503, for the log alone. */
+  /** The cause of a 503, for the log only. */
   readonly fault?: Fault;
-  /** For the log alone; never sent. Must hold no personal data. */
+  /** For the log only; never sent. Must contain no personal data. */
   readonly cause?: unknown;
 }
 
-/** "must be positive" of `quantity` reads "quantity must be positive."; a message that is a sentence stays as it is. */
+/** Turns "must be positive" for `quantity` into "quantity must be positive." A message that is a sentence stays as it is. */
 function sentence(message: string, param: string | undefined): string {
   return param !== undefined && /^[a-z]/.test(message) ? `${param} ${message}.` : message;
 }
 
 /**
- * A refusal that a caller may see. `message` is the caller's word, a sentence or what is said of `param`: it must hold
- * no personal data, no key and no token. The private cause goes into `cause`.
+ * A refusal that a caller may see. `message` is a sentence, or a predicate of `param`. It must contain no personal data,
+ * no key and no token. The private cause goes into `cause`.
  */
 export class PurserError extends Error {
   readonly code: ErrorCode;
@@ -104,7 +105,7 @@ export class PurserError extends Error {
   }
 }
 
-/** The wire form of a refusal, but for the request's id. */
+/** The wire form of a refusal, without the request's id. */
 export function presentRefusal(error: PurserError) {
   return {
     code: error.code,
@@ -114,7 +115,7 @@ export function presentRefusal(error: PurserError) {
   };
 }
 
-/** The refusal within an error: Drizzle wraps what a single statement throws. Null when there is none. */
+/** The refusal within an error, which Drizzle wraps when a single statement throws. Null when there is none. */
 export function refusalIn(error: unknown): PurserError | null {
   for (let cause = error; cause instanceof Error; cause = cause.cause) {
     if (cause instanceof PurserError) return cause;
@@ -127,12 +128,12 @@ export function invalid(param: string, message: string): PurserError {
   return new PurserError("invalid_request", message, { param });
 }
 
-/** `invalid_request` (400) for a cursor that is altered, or of another list. */
+/** `invalid_request` (400) for a cursor that was altered or belongs to another list. */
 export function invalidCursor(): PurserError {
-  return invalid("cursor", "is not a cursor that this list gave out");
+  return invalid("cursor", "is not a cursor of this list");
 }
 
-/** `temporarily_unavailable` (503): nothing happened, or what happened lands once; the caller may try again. */
+/** `temporarily_unavailable` (503). A repeat takes effect at most once, so the caller may try again. */
 export function temporarilyUnavailable(message: string, cause?: unknown, fault: Fault = "contention"): PurserError {
   return new PurserError("temporarily_unavailable", message, { headers: { "Retry-After": "1" }, fault, cause });
 }

@@ -3,11 +3,14 @@ import type { Steps } from "../db/schema.ts";
 import { anyNumber, identifier } from "../http/fields.ts";
 import { type Quantities, toSteps, UNITS, type Unit } from "./amount.ts";
 
-export const unit = z.enum(UNITS);
+export const unit = z.enum(UNITS).meta({ id: "Unit" });
 
 export const matchRule = z
-  .strictObject({ event: identifier().optional(), model: identifier().optional() })
-  .refine((rule) => rule.event !== undefined || rule.model !== undefined, "must name an event, a model or both")
+  .strictObject({
+    event: identifier().optional().describe("An event name. `*` matches any characters."),
+    model: identifier().optional().describe("A model name. `*` matches any characters."),
+  })
+  .refine((rule) => rule.event !== undefined || rule.model !== undefined, "must have an event, a model or both")
   .meta({ id: "MatchRule", minProperties: 1 });
 
 function amountOf(of: Unit) {
@@ -17,7 +20,7 @@ function amountOf(of: Unit) {
       if (steps !== null) return steps;
       context.addIssue({
         code: "custom",
-        message: "must not be negative, nor have more decimals or be larger than its unit holds",
+        message: "must not be negative, and must not be too large or have too many decimals for its unit",
       });
       return z.NEVER;
     })
@@ -26,7 +29,7 @@ function amountOf(of: Unit) {
 
 const COUNT_STEPS_DEFAULT = 1_000 as Steps;
 
-/** Amounts by unit, read as steps; `count` is 1 when absent, so it is always there (U1). */
+/** Amounts by unit, read as steps. `count` is 1 when it is absent, so it is always there (U1). */
 export const quantities = z
   .strictObject({
     count: amountOf("count").optional(),
@@ -34,6 +37,7 @@ export const quantities = z
     seconds: amountOf("seconds").optional(),
     cents: amountOf("cents").optional(),
   })
+  .meta({ id: "UsageQuantities" })
   .transform((given): Quantities & { readonly count: Steps } => {
     const read: { [U in Unit]?: Steps } & { count: Steps } = { count: COUNT_STEPS_DEFAULT };
     for (const each of UNITS) {
@@ -43,7 +47,7 @@ export const quantities = z
     return read;
   });
 
-/** Quantities as they go out: the units that are carried. */
+/** Quantities of a response: the units that the event has. */
 export const quantitiesOutput = z
   .strictObject({
     count: z.number().optional(),

@@ -22,21 +22,23 @@ export const listAppsOutput = z.strictObject({
 });
 export type ListAppsOutput = z.infer<typeof listAppsOutput>;
 
-export const createKeyOutput = z.strictObject({
-  keyId: z.string(),
-  key: z.string().describe("Shown here alone: only its hash is kept."),
-  hint: z.string(),
-  kind,
-  mode,
-  createdAt: time,
-});
+export const createKeyOutput = z
+  .strictObject({
+    keyId: z.string(),
+    key: z.string().describe("The key. Returned only once."),
+    hint: z.string(),
+    kind,
+    mode,
+    createdAt: time,
+  })
+  .meta({ id: "NewApiKey" });
 export type CreateKeyOutput = z.infer<typeof createKeyOutput>;
 
 export const key = z
   .strictObject({
     keyId: z.string(),
     name: z.string().nullable(),
-    hint: z.string().describe("The key's beginning and end, for people to tell it by."),
+    hint: z.string().describe("The start and end of the key, to recognise it."),
     kind,
     mode,
     createdAt: time,
@@ -45,20 +47,26 @@ export const key = z
   .meta({ id: "ApiKey" });
 export type KeyOutput = z.infer<typeof key>;
 
-export const listKeysOutput = z.strictObject({
-  keys: z.array(key),
-  nextCursor: z.string().nullable().describe("Continues the list; null at its end."),
-});
+export const listKeysOutput = z
+  .strictObject({
+    keys: z.array(key),
+    nextCursor: z.string().nullable().describe("The cursor of the next page. Null on the last page."),
+  })
+  .meta({ id: "ApiKeyList" });
 export type ListKeysOutput = z.infer<typeof listKeysOutput>;
 
 /** The setting as it may be shown: without the secret. */
-const shownSetting = z.strictObject({
-  type: z.enum(["jwks", "hs256"]),
-  url: z.string().optional(),
-  issuer: z.string().optional(),
-  audience: z.string().optional(),
-  claim: z.string().optional(),
-});
+const shownSetting = z
+  .strictObject({
+    type: z.enum(["jwks", "hs256"]),
+    url: z.string().optional(),
+    issuer: z.string().optional(),
+    audience: z.string().optional(),
+    claim: z.string().optional(),
+  })
+  .meta({ id: "ShownEndUserSetting" });
 
-export const endUserAuthOutput = z.strictObject({ appId: z.string(), mode, setting: shownSetting.nullable() });
+export const endUserAuthOutput = z
+  .strictObject({ appId: z.string(), mode, setting: shownSetting.nullable() })
+  .meta({ id: "EndUserAuth" });
 export type EndUserAuthOutput = z.infer<typeof endUserAuthOutput>;

@@ -11,14 +11,24 @@ export const createAppInput = z.strictObject({
 });
 export type CreateAppInput = z.infer<typeof createAppInput>;
 
-export const createKeyInput = z.strictObject({ kind, mode, name: displayName().optional() });
+export const createKeyInput = z
+  .strictObject({ kind, mode, name: displayName().optional() })
+  .meta({ id: "CreateApiKey" });
 export type CreateKeyInput = z.infer<typeof createKeyInput>;
 
-export const listKeysInput = z.object({ limit: queryInteger(1, 500).default(100), cursor: cursor.optional() });
+export const listKeysInput = z.object({
+  limit: queryInteger(1, 500).default(100).describe("The most keys in a page."),
+  cursor,
+});
 export type ListKeysInput = z.infer<typeof listKeysInput>;
 
-export const setEndUserAuthInput = z.strictObject({
-  mode,
-  setting: endUserSetting.nullable().describe("Null: publishable keys read nothing."),
-});
+export const setEndUserAuthInput = z
+  .strictObject({
+    mode,
+    setting: endUserSetting
+      .meta({ id: "EndUserSetting" })
+      .nullable()
+      .describe("Null: publishable keys cannot read anything."),
+  })
+  .meta({ id: "SetEndUserAuth" });
 export type SetEndUserAuthInput = z.infer<typeof setEndUserAuthInput>;

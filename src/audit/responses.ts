@@ -6,15 +6,17 @@ const auditEntry = z
     at: z.string().meta({ format: "date-time" }),
     by: z
       .string()
-      .describe("The e-mail address (else the subject) that Cloudflare Access proved, `dashboard`, or `api`."),
+      .describe("The e-mail address or subject that Cloudflare Access verified; else `dashboard` or `api`."),
     action: z.enum(ACTIONS),
-    target: z.string().describe("The id of what was acted on."),
-    details: z.looseObject({}).describe("Particulars, by action. Never a secret, a user id or free text."),
+    target: z.string().describe("The id of the changed application, key or pack."),
+    details: z.looseObject({}).describe("Details of the action. They contain no secret, user id or free text."),
   })
   .meta({ id: "AuditEntry" });
 
-export const listAuditOutput = z.strictObject({
-  entries: z.array(auditEntry),
-  nextCursor: z.string().nullable().describe("Continues the list; null at its end."),
-});
+export const listAuditOutput = z
+  .strictObject({
+    entries: z.array(auditEntry),
+    nextCursor: z.string().nullable().describe("The cursor of the next page. Null on the last page."),
+  })
+  .meta({ id: "AuditPage" });
 export type ListAuditOutput = z.infer<typeof listAuditOutput>;

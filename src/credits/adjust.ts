@@ -130,11 +130,11 @@ function planAdjustment(balance: BalanceToAdjust, delta: number): Steps {
   if (balance.revokedAtMs !== null) throw invalid("balanceId", "The balance is revoked.");
   const deltaSteps = toSteps(balance.unit, delta);
   if (deltaSteps === null) {
-    throw invalid("delta", "has more decimals than the balance's unit, or is larger than it can hold");
+    throw invalid("delta", "is too large or has too many decimals for the balance's unit");
   }
   const remainingSteps = balance.remainingSteps + deltaSteps;
   if (remainingSteps < 0) {
-    throw new PurserError("invalid_quantity", "would leave less than nothing", { param: "delta" });
+    throw new PurserError("invalid_quantity", "would make the balance negative", { param: "delta" });
   }
   // What is reserved may come back, and must find room.
   if (remainingSteps + balance.heldSteps > amountStepsMax[balance.unit]) {
@@ -144,5 +144,5 @@ function planAdjustment(balance: BalanceToAdjust, delta: number): Steps {
 }
 
 function tooMuch(): PurserError {
-  return invalid("delta", "would leave more than a balance can hold");
+  return invalid("delta", "would make the balance larger than its unit allows");
 }

@@ -133,7 +133,7 @@ const countTestBalances = statement<WriteContext & { amount: number; quota: numb
   WHERE id = :environmentId`;
 
 function quotaExceeded(quota: number): PurserError {
-  return new PurserError("test_quota_exceeded", "The application holds as many test-mode balances as it may.", {
+  return new PurserError("test_quota_exceeded", "The application has reached its limit of test-mode balances.", {
     details: { quota },
   });
 }

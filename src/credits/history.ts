@@ -1,6 +1,6 @@
 import { creditLedger } from "../db/schema.ts";
 import { all, fragment, select, statement, type Values } from "../db/sql.ts";
-import { invalid } from "../errors.ts";
+import { invalidCursor } from "../errors.ts";
 import { aboutAccount } from "../ledger/account.ts";
 import { presentEntry } from "../ledger/entry.ts";
 import type { LedgerRow } from "../ledger/insert-entries.ts";
@@ -31,7 +31,7 @@ export async function ledgerPage(ctx: Ctx, input: HistoryInput): Promise<LedgerP
   const scope = scopeOf(ctx, input);
   const before = input.cursor === undefined ? null : await decodeCursor(input.cursor, scope);
   if (input.cursor !== undefined && before === null) {
-    throw invalid("cursor", "is not a cursor that this list gave out");
+    throw invalidCursor();
   }
   const entries = await all(ctx.db, pageStatement(ctx, input, before));
   const last = entries.at(-1);

@@ -50,10 +50,10 @@ function ofItems(pack: Pack, idOf: BalanceIds): NewBalance[] {
 function ofLegacyPack(pack: Pack, quantity: number | null | undefined, idOf: BalanceIds): NewBalance {
   assert(pack.unit !== null, "a pack without items has a unit of its own");
   const refuse = (message: string) => new PurserError("invalid_quantity", message, { param: "quantity" });
-  if (quantity === undefined || quantity === null) throw refuse("A pack without items needs a quantity.");
+  if (quantity === undefined || quantity === null) throw refuse("A pack without items requires a quantity.");
   if (!(quantity > 0)) throw refuse("must be positive");
   const amountSteps = toSteps(pack.unit, quantity);
-  if (amountSteps === null) throw refuse("has more decimals than the pack's unit, or is larger than it can hold");
+  if (amountSteps === null) throw refuse("is too large or has too many decimals for the pack's unit");
   return {
     id: idOf(0),
     packItemId: "",

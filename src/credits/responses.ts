@@ -3,32 +3,42 @@ import { balance, ledgerEntry } from "../ledger/responses.ts";
 
 const time = z.string().meta({ format: "date-time" });
 
-const issuedBalance = z.strictObject({
-  balanceId: z.string(),
-  packItemId: z.string().nullable(),
-  remaining: z.number(),
-  expiresAt: time.nullable(),
-});
+const issuedBalance = z
+  .strictObject({
+    balanceId: z.string(),
+    packItemId: z.string().nullable(),
+    remaining: z.number(),
+    expiresAt: time.nullable(),
+  })
+  .meta({ id: "IssuedBalance" });
 
-export const grantOutput = z.strictObject({
-  balances: z.array(issuedBalance).min(1),
-  balanceId: z.string(),
-  remaining: z.number(),
-  expiresAt: time.nullable(),
-});
+export const grantOutput = z
+  .strictObject({
+    balances: z.array(issuedBalance).min(1),
+    balanceId: z.string(),
+    remaining: z.number(),
+    expiresAt: time.nullable(),
+  })
+  .meta({ id: "GrantResult" });
 export type GrantOutput = z.infer<typeof grantOutput>;
 
-export const revokeOutput = z.strictObject({ balanceId: z.string(), remaining: z.literal(0) });
+export const revokeOutput = z
+  .strictObject({ balanceId: z.string(), remaining: z.literal(0) })
+  .meta({ id: "RevokeResult" });
 export type RevokeOutput = z.infer<typeof revokeOutput>;
 
-export const listOutput = z.strictObject({ credits: z.array(balance) });
+export const listOutput = z.strictObject({ credits: z.array(balance) }).meta({ id: "CreditBalanceList" });
 export type ListOutput = z.infer<typeof listOutput>;
 
-export const historyOutput = z.strictObject({
-  entries: z.array(ledgerEntry),
-  nextCursor: z.string().nullable(),
-});
+export const historyOutput = z
+  .strictObject({
+    entries: z.array(ledgerEntry),
+    nextCursor: z.string().nullable().describe("The cursor of the next page. Null on the last page."),
+  })
+  .meta({ id: "LedgerPage" });
 export type HistoryOutput = z.infer<typeof historyOutput>;
 
-export const adjustOutput = z.strictObject({ balanceId: z.string(), remaining: z.number() });
+export const adjustOutput = z
+  .strictObject({ balanceId: z.string(), remaining: z.number() })
+  .meta({ id: "AdjustResult" });
 export type AdjustOutput = z.infer<typeof adjustOutput>;

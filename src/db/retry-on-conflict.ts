@@ -24,7 +24,8 @@ export async function retryOnConflict<Answer>(
     } catch (error) {
       const constraint = constraintOf(error);
       if (constraint === null || !conflicts.has(constraint)) throw error;
-      if (count === ATTEMPTS_MAX) throw temporarilyUnavailable("Too many writes at once; try again shortly.", error);
+      if (count === ATTEMPTS_MAX)
+        throw temporarilyUnavailable("Too many writes at the same time. Try again shortly.", error);
     }
     if (count >= ATTEMPTS_WITHOUT_PAUSE) await scheduler.wait(pauseMs(nonce, count));
   }

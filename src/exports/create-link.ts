@@ -38,7 +38,7 @@ export async function createLink(
 export function exportSecrets(ctx: Pick<RootCtx, "settings">): ExportSecrets {
   const { exportSecrets: secrets } = ctx.settings;
   if (secrets !== null) return secrets;
-  throw new PurserError("export_unavailable", "Exports are not set up on this server.", {
+  throw new PurserError("export_unavailable", "Exports are not configured on this deployment.", {
     headers: { "Retry-After": "60" },
     fault: "not_set_up",
   });

@@ -21,7 +21,7 @@ export interface Download {
 
 /** One refusal for every flaw of a token, so that nothing can be learnt by trying (P6). */
 function invalidToken(): PurserError {
-  return new PurserError("invalid_or_expired_token", "The link is not valid, or no longer; ask for a new one.");
+  return new PurserError("invalid_or_expired_token", "The link is not valid or has expired. Ask for a new one.");
 }
 
 /** What cannot be exported whole is refused before its first byte. Trying again does not help. */
@@ -129,12 +129,12 @@ function streamDocument(pieces: AsyncGenerator<Utf8>, audit: Audit): Download {
         } catch (cause) {
           await fail(cause);
           // Never the cause: its message can hold a person's data.
-          return controller.error(new Error("The export was cut short."));
+          return controller.error(new Error("The export was interrupted."));
         }
         isOver = true;
         await audit.write("completed").catch((cause) => {
           ending.resolve(cause);
-          throw new Error("The export was cut short.");
+          throw new Error("The export was interrupted.");
         });
         controller.enqueue(documentEnd());
         controller.close();

@@ -6,15 +6,17 @@ import { consentEntry } from "../people/responses.ts";
 const time = z.string().meta({ format: "date-time" });
 const format = z.literal("json");
 
-export const exportPersonOutput = z.strictObject({
-  downloadUrl: z.string().meta({ format: "uri" }).describe("Whoever holds it can download until it expires."),
-  expiresAt: time,
-  format,
-});
+export const exportPersonOutput = z
+  .strictObject({
+    downloadUrl: z.string().meta({ format: "uri" }).describe("Anyone with this URL can download until it expires."),
+    expiresAt: time,
+    format,
+  })
+  .meta({ id: "ExportLink" });
 export type ExportPersonOutput = z.infer<typeof exportPersonOutput>;
 
-/** What a caller put into an event or said of a person: any JSON object, just as it came. */
-const properties = z.record(z.string(), z.unknown());
+/** Properties of an event or a person: any JSON object, as it was sent. */
+const properties = z.looseObject({}).meta({ additionalProperties: true });
 
 const exportedBalance = balance
   .extend({
@@ -27,13 +29,12 @@ const exportedBalance = balance
 const exportedDistinctId = z
   .strictObject({
     distinctId: z.string(),
-    linkedAt: time.describe("When it was linked; of the id that was asked for, when it was first seen."),
-    via: z.enum(["identify", "alias"]).nullable().describe("What linked it; null for the id that was asked for."),
-    claimedBy: z
-      .string()
-      .nullable()
-      .describe("Which of the person's ids it was linked to; null for the one asked for."),
-    isVerified: z.boolean().describe("Whether it was linked with a secret key. A publishable key's word is no proof."),
+    linkedAt: time.describe("When it was linked. For the requested id: when it was first seen."),
+    via: z.enum(["identify", "alias"]).nullable().describe("What linked it. Null for the requested id."),
+    claimedBy: z.string().nullable().describe("The id of the person that it was linked to. Null for the requested id."),
+    isVerified: z
+      .boolean()
+      .describe("Whether it was linked with a secret key. A link from a publishable key proves nothing."),
   })
   .meta({ id: "ExportedDistinctId" });
 
@@ -41,32 +42,36 @@ const exportAuditEntry = z
   .strictObject({
     action: z.enum(["minted", "opened", "completed", "failed"]),
     distinctId: z.string(),
-    tokenHash: z.string().describe("SHA-256 of the link's token, base64url: tells links apart, opens none."),
-    keyId: z.string().nullable().describe("The key that minted the link; null for what its holder did."),
+    tokenHash: z
+      .string()
+      .describe("SHA-256 of the link's token, base64url: identifies the link; cannot be used to open it."),
+    keyId: z.string().nullable().describe("The key that created the link. Null for actions of the link's holder."),
     occurredAt: time,
   })
-  .meta({ id: "ExportMotion" });
+  .meta({ id: "ExportAuditEntry" });
 
 const exportedPerson = z
   .strictObject({
     personId: z
       .string()
       .nullable()
-      .describe(
-        "The same for the same id, always. Null for somebody of whom only credits, usage or consents are held.",
-      ),
+      .describe("Always the same for the same id. Null when only credits, usage or consents are stored."),
     distinctIds: z
       .array(exportedDistinctId)
-      .describe("The id that was asked for, then those that were linked to it, and to those: the nearest first."),
-    properties: properties.describe("The asked id's own; what it has none of by a name, from the nearest linked id."),
+      .describe("The requested id, then the ids linked to it, and the ids linked to those; nearest first."),
+    properties: properties.describe(
+      "The properties of the requested id. A property that it does not have is taken from the nearest linked id.",
+    ),
     createdAt: time.nullable(),
     lastSeenAt: time.nullable(),
     isIdentified: z.boolean(),
-    credits: z.strictObject({
-      balances: z.array(exportedBalance).describe("By distinct id, then by balance id."),
-      ledger: z.array(ledgerEntry).describe("Oldest first."),
-    }),
-    exports: z.array(exportAuditEntry).describe("Who asked for this data, and what came of it. Oldest first."),
+    credits: z
+      .strictObject({
+        balances: z.array(exportedBalance).describe("By distinct id, then by balance id."),
+        ledger: z.array(ledgerEntry).describe("Oldest first."),
+      })
+      .meta({ id: "ExportedCredits" }),
+    exports: z.array(exportAuditEntry).describe("Who created and opened export links, and the results. Oldest first."),
   })
   .meta({ id: "ExportedPerson" });
 
@@ -79,7 +84,7 @@ const analyticsEvent = z
     receivedAt: time,
     isVerified: z
       .boolean()
-      .describe("Whether it was sent with a secret key. A publishable key may say anything of anybody."),
+      .describe("Whether it was sent with a secret key. An event from a publishable key proves nothing."),
     properties,
   })
   .meta({ id: "AnalyticsEvent" });
@@ -103,12 +108,14 @@ const meteringEvent = z
 export const exportDocument = z
   .strictObject({
     format,
-    exportedAt: time.describe("The one moment that all of the document shows."),
+    exportedAt: time.describe("The time whose state the document contains."),
     appId: z.string(),
     mode: z.enum(["live", "test"]),
-    distinctId: z.string().describe("The id that was asked for."),
-    person: exportedPerson.nullable().describe("Null when nothing is held about this person."),
-    events: z.strictObject({ analytics: z.array(analyticsEvent), metering: z.array(meteringEvent) }),
+    distinctId: z.string().describe("The requested id."),
+    person: exportedPerson.nullable().describe("Null when nothing is stored about this person."),
+    events: z
+      .strictObject({ analytics: z.array(analyticsEvent), metering: z.array(meteringEvent) })
+      .meta({ id: "ExportedEvents" }),
     consentLog: z.array(consentEntry),
   })
   .meta({ title: "Person export document" });

@@ -1,15 +1,18 @@
 import * as z from "zod";
 import { type ErrorCode, errorStatus } from "../errors.ts";
 
+/** What is wrong, in the body of a refusal and in the result of one event of a list (W4). */
+export const errorDetail = z
+  .strictObject({
+    // Object.keys forgets that these are the codes of the catalogue.
+    code: z.enum(Object.keys(errorStatus) as ErrorCode[]).meta({ id: "ErrorCode" }),
+    message: z.string().describe("For people. Its wording may change."),
+    param: z.string().optional().describe("The wrong argument, such as `items[0].amount`."),
+    details: z.looseObject({}).optional().describe("Details for programs. They depend on the code."),
+    requestId: z.string().describe("The request's id, also in `x-request-id`."),
+  })
+  .meta({ id: "ErrorDetail" });
+
 /** The body of every refusal (W4). */
-export const errorBody = z.strictObject({
-  error: z.strictObject({
-    // Object.keys forgets that these are the catalogue's own.
-    code: z.enum(Object.keys(errorStatus) as ErrorCode[]),
-    message: z.string().describe("For people; its wording may change."),
-    param: z.string().optional().describe("The argument at fault, such as `items[0].amount`."),
-    details: z.looseObject({}).optional().describe("Particulars for programs, by code."),
-    requestId: z.string().describe("The request's own id, also in `x-request-id`."),
-  }),
-});
+export const errorBody = z.strictObject({ error: errorDetail }).meta({ id: "Error" });
 export type ErrorBody = z.infer<typeof errorBody>;

@@ -26,7 +26,7 @@ function asPurserError(error: unknown, requestId: string): PurserError {
   const refusal = refusalIn(error);
   if (refusal !== null) return refusal;
   logBug(error, requestId);
-  return new PurserError("internal_error", "Something went wrong on our side.", { cause: error });
+  return new PurserError("internal_error", "An internal error occurred.", { cause: error });
 }
 
 /** The one place where an error becomes an answer: `{ error: { code, message, param?, details?, requestId } }` (W4). */

@@ -32,8 +32,12 @@ export function displayName() {
   return identifier().refine((text) => text.trim() === text, "must not begin or end with white space");
 }
 
-/** Where a list goes on, as the page before it said. */
-export const cursor = z.string().min(1, "must not be empty").describe("The `nextCursor` of the page before.");
+/** Where a list continues. */
+export const cursor = z
+  .string()
+  .min(1, "must not be empty")
+  .optional()
+  .describe("The `nextCursor` of the previous page.");
 
 /** Free text for people: up to `codePointsMax` code points, well-formed, no NUL (SQLite's text functions end there). */
 export function freeText(codePointsMax = 2_000) {

@@ -53,7 +53,7 @@ export const describeIssue: z.core.$ZodErrorMap = (issue) => {
     case "too_big":
       return tooBig(issue);
     case "invalid_union":
-      return issue.input === undefined ? "is required" : "has none of the forms that it may have";
+      return issue.input === undefined ? "is required" : "has none of the allowed forms";
     case "not_multiple_of":
       return `must be a multiple of ${issue.divisor}`;
     default:

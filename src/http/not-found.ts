@@ -25,6 +25,6 @@ export function answerUnknownPath(app: RoutedApp) {
   return (c: Context<AppEnv>): never => {
     const allow = methodsAt(app, c.req.path).join(", ");
     if (allow === "") throw new PurserError("not_found", "There is nothing at this path.");
-    throw new PurserError("method_not_allowed", `This path answers ${allow}.`, { headers: { Allow: allow } });
+    throw new PurserError("method_not_allowed", `This path supports ${allow}.`, { headers: { Allow: allow } });
   };
 }

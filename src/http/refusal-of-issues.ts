@@ -31,7 +31,7 @@ export function refusalOfIssues(issues: readonly z.core.$ZodIssue[], whole: stri
   if (first === undefined) return invalid(whole, "is malformed");
   const issue = mostSpecificIssue(first);
   if (issue.code === "unrecognized_keys") {
-    return invalid(pathText([...issue.path, issue.keys[0] ?? ""]) || whole, "This field is not known here.");
+    return invalid(pathText([...issue.path, issue.keys[0] ?? ""]) || whole, "This field is unknown.");
   }
   const param = pathText(issue.path);
   return invalid(param === "" ? whole : param, issue.message);

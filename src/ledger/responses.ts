@@ -37,14 +37,14 @@ export const ledgerEntry = z
   })
   .meta({ id: "LedgerEntry" });
 
-/** A balance's part of a payment. `remaining` is what it was left with. */
+/** What one balance pays. */
 export const debit = z
   .strictObject({
     balanceId: z.string(),
     packId: z.string(),
     unit,
     amount: z.number(),
-    remaining: z.number(),
+    remaining: z.number().describe("The balance after the debit."),
   })
-  .meta({ id: "Payment" });
+  .meta({ id: "Debit" });
 export type Debit = z.infer<typeof debit>;

@@ -1,14 +1,9 @@
 import * as z from "zod";
 import { identifier } from "../http/fields.ts";
 
-export const userId = identifier().describe("The end-user, by your own id.");
-export const balanceId = identifier().describe("Identifier of a balance, prefix `crb_`.");
+export const userId = identifier().describe("Your own id of the user.");
+export const balanceId = identifier().describe("The id of a balance, `crb_…`.");
 
-export const ledgerReason = z.enum([
-  "event_committed",
-  "reservation_held",
-  "reservation_released",
-  "reservation_expired",
-  "grant",
-  "admin_adjust",
-]);
+export const ledgerReason = z
+  .enum(["event_committed", "reservation_held", "reservation_released", "reservation_expired", "grant", "admin_adjust"])
+  .meta({ id: "LedgerReason" });

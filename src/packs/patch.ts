@@ -30,7 +30,7 @@ export async function patchPack(
 
 function assertVersion(pack: Pack, version: number | undefined): void {
   if (version === undefined || version === pack.version) return;
-  throw new PurserError("changed_meanwhile", "The pack was changed since that version of it was read.", {
+  throw new PurserError("changed_meanwhile", "The pack was changed after this version was read.", {
     param: "version",
     details: { version: pack.version },
   });
@@ -48,11 +48,11 @@ function patch(admin: AdminCtx, pack: Pack, input: PatchPackInput): ChangedPack 
   };
   if (willHaveItems) {
     const misplaced = LEGACY_FIELDS.find((field) => input[field] !== undefined);
-    if (misplaced !== undefined) throw invalid(misplaced, "belongs to the items of a pack that has some");
+    if (misplaced !== undefined) throw invalid(misplaced, "is allowed only for a pack without items");
     return { pack: { ...common, unit: null, matches: "[]", priority: 100 }, items };
   }
   const unit = input.unit ?? pack.unit;
-  if (unit === null) throw invalid("unit", "is needed by a pack without items");
+  if (unit === null) throw invalid("unit", "is required for a pack without items");
   const matches = input.matches === undefined ? pack.matches : JSON.stringify(input.matches);
   return { pack: { ...common, unit, matches, priority: input.priority ?? pack.priority }, items };
 }
@@ -62,7 +62,7 @@ function keepIdentities(admin: AdminCtx, pack: Pack, items: NonNullable<PatchPac
   return items.map((item, index) => {
     // Taken out of the set, so that a second item of the same identity is unknown as well.
     if (item.packItemId !== undefined && !known.delete(item.packItemId)) {
-      throw invalid(`items[${index}].packItemId`, "is no item of this pack, or is named twice");
+      throw invalid(`items[${index}].packItemId`, "is not an item of this pack, or is given twice");
     }
     return storedItem(item, item.packItemId ?? admin.newId("cpi_"));
   });

@@ -64,7 +64,7 @@ export class Claims {
   /** Plays a link. Answers why it linked nothing; null when it linked, or when the two were linked already. */
   link(distinctId: string, otherId: string, via: Via): string | null {
     if (distinctId === otherId) return null;
-    if (isSharedId(distinctId) || isSharedId(otherId)) return "an id that many share is linked to none";
+    if (isSharedId(distinctId) || isSharedId(otherId)) return "an id that many clients share is not linked";
     // A browser's alias names the user as the other id, and the device as its own.
     const isReversed = via === "alias" && this.#isUser(otherId) && this.#isDevice(distinctId);
     const [claimer, claimed] = isReversed ? [otherId, distinctId] : [distinctId, otherId];
@@ -107,14 +107,15 @@ export class Claims {
 
   /** Why a publishable key's claim would not count, or would not be the first. */
   #refuse(claimer: string, claimed: string): string | null {
-    if (!isDeviceForm(claimed)) return "the other id is no device's, so that only a secret key can link it";
-    if (this.#isUser(claimed)) return "the other id is a user's, so that only a secret key can link it";
+    if (!isDeviceForm(claimed))
+      return "the other id does not have the form of a device id, so only a secret key can link it";
+    if (this.#isUser(claimed)) return "the other id is a user's, so only a secret key can link it";
     const present = this.#claimOn(claimed);
-    if (present !== null) return present.by === claimer ? null : "the other id is linked to another already";
+    if (present !== null) return present.by === claimer ? null : "the other id is already linked to another id";
     let depth = 0;
     for (let above = this.#claimOn(claimer); above !== null; above = this.#claimOn(above.by)) {
-      if (above.by === claimed) return "the other id is linked to this one the other way round";
-      if (++depth === depthMax) return `the id is linked ${depthMax} ids below another, too far down to link more`;
+      if (above.by === claimed) return "this id is already linked to the other id";
+      if (++depth === depthMax) return `the chain of linked ids above this id already has ${depthMax} ids`;
     }
     return null;
   }
@@ -123,7 +124,7 @@ export class Claims {
   #refuseVerified(claimer: string, claimed: string): string | null {
     const present = this.#claimOn(claimed);
     if (present?.isVerified === true) {
-      return present.by === claimer ? null : "the other id is linked to another already, by a secret key";
+      return present.by === claimer ? null : "the other id is already linked to another id by a secret key";
     }
     // Whoever claims nobody closes no circle, however long the chain above the claimer is.
     if (this.#records.get(claimed)?.isClaimer !== true && !this.#claimers.has(claimed)) return null;
@@ -135,7 +136,7 @@ export class Claims {
       id = above.by;
     }
     const ending = path.find((id) => this.#claimOn(id)?.isVerified === false);
-    if (ending === undefined) return "the other id is linked to this one the other way round, by a secret key";
+    if (ending === undefined) return "this id is already linked to the other id by a secret key";
     // Had one of these changed meanwhile, another claim would have to end, or none.
     for (const id of path) this.#unchanged.add(id);
     this.#changed.set(ending, null);

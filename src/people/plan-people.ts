@@ -77,7 +77,7 @@ export function planPeople(events: readonly PersonEvent[], stored: StoredPeople,
     if (isIdentify) claims.identify(distinctId);
     const before = properties.get(distinctId) ?? { distinctId, properties: {}, version: 0 };
     const after = changedProperties(before.properties, event);
-    if (after === "too large") warnings.set(uuid, "the id's properties would grow too large");
+    if (after === "too large") warnings.set(uuid, "the id's properties would be too large");
     else if (after !== null) {
       properties.set(distinctId, { ...before, properties: after });
       changed.add(distinctId);

@@ -19,21 +19,27 @@ export const consentEntry = z
   .meta({ id: "ConsentEntry" });
 export type ConsentEntry = z.infer<typeof consentEntry>;
 
-/** What the v0 capture routes answer. `refused` tells of events that are not stored; the others are. */
-const captureOutput = z.strictObject({
-  status: z.literal(1),
-  refused: z
-    .array(z.strictObject({ index: z.int(), param: z.string(), message: z.string() }))
-    .optional()
-    .describe("Events of the batch that are malformed and were not stored."),
-});
+/** The response of the v0 capture routes. Events that are not in `refused` are stored. */
+export const captureOutput = z
+  .strictObject({
+    status: z.literal(1),
+    refused: z
+      .array(z.strictObject({ index: z.int(), param: z.string(), message: z.string() }).meta({ id: "RefusedEvent" }))
+      .optional()
+      .describe("The malformed events of the batch, which were not stored."),
+  })
+  .meta({ id: "CaptureResult" });
 export type CaptureOutput = z.infer<typeof captureOutput>;
 
-/** What the v1 capture route answers: a result for each event, by its UUID as it was sent. */
-const captureV1Output = z.strictObject({
-  results: z.record(
-    z.string(),
-    z.strictObject({ result: z.enum(["ok", "warning", "drop"]), details: z.string().optional() }),
-  ),
-});
+/** The response of the v1 capture route: a result for each event, by its UUID as it was sent. */
+export const captureV1Output = z
+  .strictObject({
+    results: z.record(
+      z.string(),
+      z
+        .strictObject({ result: z.enum(["ok", "warning", "drop"]), details: z.string().optional() })
+        .meta({ id: "CaptureV1EventResult" }),
+    ),
+  })
+  .meta({ id: "CaptureV1Result" });
 export type CaptureV1Output = z.infer<typeof captureV1Output>;

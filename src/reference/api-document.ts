@@ -1,6 +1,8 @@
 import * as z from "zod";
+import packageFile from "../../package.json" with { type: "json" };
 import { type OpenApiDocument, type Operation, openApiDocument } from "./describe.ts";
 import { adminOperations } from "./operations/admin.ts";
+import { captureOperations } from "./operations/capture.ts";
 import { creditOperations } from "./operations/credits.ts";
 import { exportOperations } from "./operations/exports.ts";
 import { peopleOperations } from "./operations/people.ts";
@@ -12,37 +14,40 @@ const serviceOperations: readonly Operation[] = [
     method: "get",
     path: "/health",
     tag: "Service",
-    summary: "Ask whether the service is up",
-    description: "One trivial query to the database.",
+    summary: "Check health",
+    description: "Runs one trivial query on the database.",
     access: "open",
     success: {
-      description: "It is.",
-      schema: z.strictObject({ status: z.literal("ok") }),
+      description: "The service is up.",
+      schema: z.strictObject({ status: z.literal("ok") }).meta({ id: "Health" }),
       example: { status: "ok" },
     },
     errors: [],
   },
   {
-    id: "describeApi",
+    id: "getOpenApi",
     method: "get",
     path: "/api/v1/openapi.json",
     tag: "Service",
-    summary: "Read this document",
-    description: "The whole interface as OpenAPI 3.1, made of the schemas that requests are checked with.",
+    summary: "Get the OpenAPI document",
+    description: "The whole API as OpenAPI 3.1, generated from the schemas that validate requests.",
     access: "open",
     success: {
       description: "The document.",
-      schema: z.looseObject({ openapi: z.string(), info: z.looseObject({}), paths: z.looseObject({}) }),
-      example: { openapi: "3.1.1", info: { title: "Purser", version: "0.1.0" }, paths: {} },
+      schema: z
+        .looseObject({ openapi: z.string(), info: z.looseObject({}), paths: z.looseObject({}) })
+        .meta({ id: "OpenApiDocument" }),
+      example: { openapi: "3.1.1", info: { title: "Purser", version: packageFile.version }, paths: {} },
     },
     errors: [],
   },
 ];
 
-/** Every operation of Purser. Its routes and these are held against each other by test/worker/openapi.test.ts. */
+/** Every operation of Purser. test/cross/openapi.test.ts compares them with the routes. */
 export const operations: readonly Operation[] = [
   ...creditOperations,
   ...usageOperations,
+  ...captureOperations,
   ...peopleOperations,
   ...exportOperations,
   ...adminOperations,
@@ -51,30 +56,38 @@ export const operations: readonly Operation[] = [
 
 const about = {
   title: "Purser",
-  version: "1",
+  version: packageFile.version,
   description: `Prepaid credits, and a person's data on request.
 
-**Keys.** Send \`Authorization: Bearer <key>\`. A secret key (\`sk_…\`) is for your backend. A publishable key (\`pk_…\`) may be
-shown in a browser, where the end-user's own token goes beside it as \`X-User-Token\`. Each key works in one mode, live or test.
+**Keys.** Send \`Authorization: Bearer <key>\`. A secret key (\`sk_…\`) is for your backend. A publishable key (\`pk_…\`) is safe
+to use in a browser, together with the user's own token in \`X-User-Token\`. Each key works in one mode, live or test.
 
-**Errors** have one shape, whatever went wrong: \`{ "error": { "code", "message", "param"?, "details"?, "requestId" } }\`.
-Rely on \`code\`; it is one of a closed list. What is wrong is told in this order: path, method, key, kind of key, size, shape of the arguments,
-existence, rule.
+**Errors** have one shape: \`{ "error": { "code", "message", "param"?, "details"?, "requestId" } }\`.
+Rely on \`code\`: the list of codes is closed. Errors are checked in this order: path, method, key, kind of key, size, shape of
+the arguments, existence, rule.
 
-**Unknown fields** of a body are refused, so that a misspelt one costs you nothing. Unknown query parameters are ignored.
+**Unknown fields** of a body are refused, so that a misspelt field is never silently ignored. Unknown query parameters are ignored.
 
-**Amounts** are exact: three decimals of \`count\`, \`tokens\` and \`seconds\`, six of \`cents\`. **Times** are ISO 8601.
+**Amounts** are exact: up to three decimals of \`count\`, \`tokens\` and \`seconds\`, up to six of \`cents\`. **Times** are ISO 8601.
 
-**Reads after writes.** Every answer to a valid key carries \`x-d1-bookmark\`. A read that sends it back sees at least that state.`,
+**Reads after writes.** Every response to a valid key has the header \`x-d1-bookmark\`. Send it with a later read to see at least that state.`,
   tags: [
-    { name: "Credits", description: "Prepaid balances: granted from packs, spent, revoked, told in a ledger." },
-    { name: "Usage", description: "What draws balances down: events, reservations, and what was used in total." },
-    { name: "People", description: "Who they are, what they agreed to, and all that is held about them." },
+    {
+      name: "Credits",
+      description:
+        "Prepaid balances: granted from packs, spent, adjusted and revoked. The ledger records every change.",
+    },
+    { name: "Usage", description: "Usage events and reservations, which debit balances, and usage totals." },
+    {
+      name: "Analytics",
+      description: "The routes of PostHog's clients. Set `api_host` to this deployment and use a key of Purser.",
+    },
+    { name: "People", description: "Consent, and the export of a person's data." },
     {
       name: "Administration",
-      description: "Applications, keys, packs and corrections, with the administrator's token.",
+      description: "Applications, keys, packs and adjustments. Needs the admin token.",
     },
-    { name: "Service", description: "The service itself. No key." },
+    { name: "Service", description: "The service itself. Needs no key." },
   ],
 };
 

@@ -1,6 +1,6 @@
 import { type DescribedOperation, type Parameter, parametersOf } from "./sections.ts";
 
-/** Shell variables that the examples name keys and tokens by. */
+/** The headers of the examples, with shell variables for keys and tokens. */
 const HEADERS: Readonly<Record<string, string>> = {
   secretKey: "Authorization: Bearer $SECRET_KEY",
   publishableKey: "Authorization: Bearer $PUBLISHABLE_KEY",
@@ -10,14 +10,14 @@ const HEADERS: Readonly<Record<string, string>> = {
 
 const EXAMPLES: Readonly<Record<string, string>> = { userId: "user_42", token: "$TOKEN" };
 
-/** `{packId}` of a path stands as `$PACK_ID`, for the reader to fill in. */
+/** `{packId}` of a path becomes `$PACK_ID`, which the reader sets. */
 const variable = (name: string): string => `$${name.replace(/[A-Z]/g, "_$&").toUpperCase()}`;
 
 const pair = ({ name }: Parameter): string => `${name}=${EXAMPLES[name] ?? variable(name)}`;
 
 const singleQuoted = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`;
 
-/** A command that a reader may paste once the variables are set. */
+/** A command to paste into a shell, after its variables are set. */
 export function curlOf(origin: string, method: string, path: string, operation: DescribedOperation): string {
   const query = parametersOf(operation).filter((parameter) => parameter.in === "query" && parameter.required === true);
   const filled = path.replace(/\{(\w+)\}/g, (_match, name: string) => variable(name));

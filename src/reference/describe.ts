@@ -1,4 +1,4 @@
-import * as z from "zod";
+import type * as z from "zod";
 import {
   createDocument,
   type ZodOpenApiObject,
@@ -10,12 +10,15 @@ import {
 import { type ErrorCode, errorMeaning, errorStatus } from "../errors.ts";
 import { errorBody } from "../http/error-body.ts";
 
-/** Who may call an operation. `end-user`: a secret key, or a publishable one beside the end-user's token. */
-type Access = "open" | "secret" | "end-user" | "admin";
+/**
+ * What a request must send. `end-user`: a secret key, or a publishable key with the end-user's token. `client`: a key of
+ * either kind. `key-inside`: a key in the body or in the path.
+ */
+type Access = "open" | "secret" | "end-user" | "admin" | "client" | "key-inside";
 
-/** One operation as its feature describes it, from the very schemas that its route validates with. */
+/** The description of one operation, with the schemas that its route validates with. */
 export interface Operation {
-  /** Unique; what generated clients call the method: `grantCredits`. */
+  /** Unique. Generated clients use it as the name of a method: `grantCredits`. */
   readonly id: string;
   readonly method: "get" | "post" | "put" | "patch" | "delete";
   /** With parameters in braces: `/api/v1/admin/apps/{appId}/keys`. */
@@ -25,22 +28,24 @@ export interface Operation {
   /** CommonMark. */
   readonly description: string;
   readonly access: Access;
-  /** What a publishable key gets where only a secret one may go (W13), if not the ordinary code of the method. */
+  /** The code for a publishable key where a secret key is required (W13). Given if it is not the usual one of the method. */
   readonly publishableGets?: "forbidden" | "requires_secret_key";
   readonly params?: z.ZodObject;
   readonly query?: z.ZodObject;
   readonly body?: Content & { readonly alternatives?: Readonly<Record<string, Content>> };
   readonly success: Content & {
     readonly description: string;
-    /** Whether the answer says so when it repeats an earlier one. */
+    /** Whether a repeat is marked by `idempotent-replayed`. */
     readonly replayable?: boolean;
     readonly headers?: Readonly<Record<string, string>>;
   };
-  /** The operation's own refusals; those that its key, its body and its arguments bring are added. */
+  /** The operation's own codes. Those that follow from its key, body and arguments are added. */
   readonly errors: readonly ErrorCode[];
 }
 
 interface Content {
+  /** `application/json` unless given. */
+  readonly type?: string;
   readonly schema: z.ZodType;
   readonly example: unknown;
 }
@@ -52,33 +57,41 @@ const SECURITY: Readonly<Record<Access, Record<string, string[]>[]>> = {
   secret: [{ secretKey: [] }],
   "end-user": [{ secretKey: [] }, { publishableKey: [], endUserToken: [] }],
   admin: [{ adminToken: [] }],
+  client: [{ publishableKey: [] }, { secretKey: [] }],
+  "key-inside": [],
 };
 
 const bearer = (description: string) => ({ type: "http" as const, scheme: "bearer", description });
 
 const securitySchemes = {
-  secretKey: bearer("A secret key, `sk_live_…` or `sk_test_…`. For your backend alone."),
-  publishableKey: bearer("A publishable key, `pk_live_…` or `pk_test_…`. May be shown in a browser; proves no user."),
-  adminToken: bearer("The administrator's token, as the deployment sets it in `ADMIN_TOKEN`."),
+  secretKey: bearer("A secret key, `sk_live_…` or `sk_test_…`. Only for your backend."),
+  publishableKey: bearer(
+    "A publishable key, `pk_live_…` or `pk_test_…`. Safe to use in a browser. Does not identify a user.",
+  ),
+  adminToken: bearer("The admin token, set by the deployment in `ADMIN_TOKEN`."),
   endUserToken: {
     type: "apiKey" as const,
     in: "header" as const,
     name: "X-User-Token",
-    description: "The end-user's JWT from your own sign-in, verified by the application's end-user token setting.",
+    description:
+      "The user's JWT from your own sign-in. The application's end-user token setting says how it is verified.",
   },
 };
 
 const text = (description: string, example: string) => ({ description, schema: { type: "string" as const }, example });
 
 const headers = {
-  "x-request-id": text("Names this request; also `error.requestId`.", "req_4ZkX0uTn2mWq8hYc1LfRsa"),
+  "x-request-id": text("The request's id. Also in `error.requestId`.", "req_4ZkX0uTn2mWq8hYc1LfRsa"),
   "x-d1-bookmark": text(
-    "The state of the database that this answer saw. A read that sends it back sees at least that state.",
+    "The database state of this response. Send it with a later read to see at least this state.",
     "00000085-00000002-00004f5c-4c2bb2e0d0a7f5f2d9f3b0e6b1a2c3d4",
   ),
-  "idempotent-replayed": text("`true` when this answer repeats an earlier one and nothing was done.", "true"),
-  "retry-after": text("Seconds to wait before another try.", "1"),
-  "www-authenticate": text("How to present a key.", "Bearer"),
+  "idempotent-replayed": text(
+    "`true` when the request was a repeat: nothing was done, and the first result is returned.",
+    "true",
+  ),
+  "retry-after": text("Seconds to wait before the next attempt.", "1"),
+  "www-authenticate": text("How to send a key.", "Bearer"),
 };
 
 type HeaderName = keyof typeof headers;
@@ -86,7 +99,7 @@ type HeaderName = keyof typeof headers;
 const headerRefs = (names: readonly HeaderName[]) =>
   Object.fromEntries(names.map((name) => [name, { $ref: `#/components/headers/${name}` as const }]));
 
-/** Every code that the operation may answer, in the catalogue's order. */
+/** Every error code of the operation, in the order of the catalogue. */
 export function errorCodes(operation: Operation): ErrorCode[] {
   const codes = new Set<ErrorCode>([...operation.errors, "internal_error", "temporarily_unavailable"]);
   const wrongKind = operation.publishableGets ?? (operation.method === "get" ? "requires_secret_key" : "forbidden");
@@ -94,66 +107,89 @@ export function errorCodes(operation: Operation): ErrorCode[] {
   if (operation.access === "secret") codes.add(wrongKind);
   if (operation.access === "end-user") codes.add("forbidden").add("invalid_user_token");
   if (operation.access === "admin") codes.add("not_found");
-  // A key's caller may also send a bookmark, and that may be malformed. Without a key, what a link carries is a token,
-  // and refused as one; an id in a path that names nothing is not found.
-  // A POST that takes no fields still weighs what is sent with it, and refuses a field.
+  // A request with a key may also send a bookmark, which may be malformed. A POST without fields also checks its body.
   const hasBody = operation.body !== undefined || operation.method === "post";
   if (hasBody || operation.query !== undefined || isKeyed(operation)) codes.add("invalid_request");
   if (hasBody) codes.add("payload_too_large");
   return (Object.keys(errorStatus) as ErrorCode[]).filter((code) => codes.has(code));
 }
 
-const isKeyed = (operation: Operation): boolean => operation.access === "secret" || operation.access === "end-user";
+const isKeyed = ({ access }: Operation): boolean => access === "secret" || access === "end-user";
+/** Whether responses have a bookmark: with every key, wherever it was sent. */
+const hasBookmark = (operation: Operation): boolean =>
+  isKeyed(operation) || operation.access === "client" || operation.access === "key-inside";
 
-const pascal = (code: string): string =>
-  code.replace(/(?:^|_)([a-z])/g, (_match, letter: string) => letter.toUpperCase());
+/** One response for each status. An operation refers to it, and says which of its codes it may return. */
+const RESPONSE_NAMES: Readonly<Record<number, string>> = {
+  400: "BadRequest",
+  401: "Unauthorized",
+  402: "PaymentRequired",
+  403: "Forbidden",
+  404: "NotFound",
+  405: "MethodNotAllowed",
+  409: "Conflict",
+  413: "PayloadTooLarge",
+  429: "TooManyRequests",
+  500: "InternalError",
+  503: "Unavailable",
+};
 
-/** The refusals of all operations: one response for each status, equal ones shared as a component. */
-function errorResponder() {
-  const made = new Map<string, ZodOpenApiResponseObject>();
-  return (operation: Operation) => {
-    const byStatus = Map.groupBy(errorCodes(operation), (code) => errorStatus[code]);
-    return Object.fromEntries(
-      [...byStatus].map(([status, codes]) => {
-        const id = codes.map(pascal).join("Or") + (isKeyed(operation) ? "" : "WithoutBookmark");
-        const response = made.get(id) ?? errorResponse(id, codes, isKeyed(operation));
-        made.set(id, response);
-        return [`${status}`, response];
-      }),
-    );
-  };
+function responseName(status: number): string {
+  const name = RESPONSE_NAMES[status];
+  if (name === undefined) throw new Error(`The status ${status} has no response in the reference.`);
+  return name;
 }
 
-function errorResponse(id: string, codes: readonly ErrorCode[], isOfKey: boolean): ZodOpenApiResponseObject {
-  const names: HeaderName[] = ["x-request-id"];
-  if (isOfKey) names.push("x-d1-bookmark");
+const meanings = (codes: readonly ErrorCode[]): string =>
+  codes.map((code) => `\`${code}\`: ${errorMeaning[code]}`).join("\n\n");
+
+const byStatus = (codes: readonly ErrorCode[]) => Map.groupBy(codes, (code) => errorStatus[code]);
+
+/** The error responses of one operation: each refers to the response of its status, with the operation's own codes. */
+function errorResponses(operation: Operation) {
+  return Object.fromEntries(
+    [...byStatus(errorCodes(operation))].map(([status, codes]) => [
+      `${status}`,
+      { $ref: `#/components/responses/${responseName(status)}` as const, description: meanings(codes) },
+    ]),
+  );
+}
+
+/** The error responses that the operations refer to, by name. */
+function sharedResponses(operations: readonly Operation[]): Record<string, ZodOpenApiResponseObject> {
+  const used = new Set(operations.flatMap(errorCodes));
+  const codes = (Object.keys(errorStatus) as ErrorCode[]).filter((code) => used.has(code));
+  return Object.fromEntries([...byStatus(codes)].map(([status, some]) => [responseName(status), errorResponse(some)]));
+}
+
+function errorResponse(codes: readonly ErrorCode[]): ZodOpenApiResponseObject {
+  const names: HeaderName[] = ["x-request-id", "x-d1-bookmark"];
   if (codes.includes("invalid_key")) names.push("www-authenticate");
   if (codes.some((code) => code === "rate_limited" || errorStatus[code] === 503)) names.push("retry-after");
-  const schema = z.strictObject({ error: errorBody.shape.error.extend({ code: z.enum(codes) }) });
   const example = (code: ErrorCode) => ({
     summary: code,
     value: { error: { code, message: errorMeaning[code], requestId: headers["x-request-id"].example } },
   });
   return {
-    id,
-    description: codes.map((code) => `\`${code}\`: ${errorMeaning[code]}`).join("\n\n"),
+    description: meanings(codes),
     headers: headerRefs(names),
     content: {
-      "application/json": { schema, examples: Object.fromEntries(codes.map((code) => [code, example(code)])) },
+      "application/json": {
+        schema: errorBody,
+        examples: Object.fromEntries(codes.map((code) => [code, example(code)])),
+      },
     },
   };
 }
 
-type ErrorResponder = ReturnType<typeof errorResponder>;
-
-function describeOperation(operation: Operation, errorResponses: ErrorResponder): ZodOpenApiOperationObject {
+function describeOperation(operation: Operation): ZodOpenApiOperationObject {
   const { id, tag, summary, description, access, params, query, body, success } = operation;
   const names: HeaderName[] = ["x-request-id"];
-  if (isKeyed(operation)) names.push("x-d1-bookmark");
+  if (hasBookmark(operation)) names.push("x-d1-bookmark");
   if (success.replayable === true) names.push("idempotent-replayed");
-  const own = Object.entries(success.headers ?? {}).map(([name, word]) => [
+  const own = Object.entries(success.headers ?? {}).map(([name, meaning]) => [
     name,
-    { description: word, schema: { type: "string" as const } },
+    { description: meaning, schema: { type: "string" as const } },
   ]);
   return {
     operationId: id,
@@ -181,7 +217,7 @@ function describeOperation(operation: Operation, errorResponses: ErrorResponder)
 }
 
 function contents(main: Content, alternatives: Readonly<Record<string, Content>> = {}) {
-  const all = Object.entries({ "application/json": main, ...alternatives });
+  const all = Object.entries({ [main.type ?? "application/json"]: main, ...alternatives });
   return Object.fromEntries(all.map(([type, { schema, example }]) => [type, { schema, example }]));
 }
 
@@ -196,11 +232,10 @@ export interface About {
 /** The OpenAPI 3.1 document of these operations. */
 export function openApiDocument(about: About, operations: readonly Operation[]): OpenApiDocument {
   const paths: ZodOpenApiPathsObject = {};
-  const errorResponses = errorResponder();
   for (const operation of operations) {
     paths[operation.path] = {
       ...paths[operation.path],
-      [operation.method]: describeOperation(operation, errorResponses),
+      [operation.method]: describeOperation(operation),
     };
   }
   const plan: ZodOpenApiObject = {
@@ -216,23 +251,31 @@ export function openApiDocument(about: About, operations: readonly Operation[]):
     paths,
     components: {
       headers,
+      responses: sharedResponses(operations),
       parameters: {
         bookmark: {
           name: "x-d1-bookmark",
           in: "header",
           required: false,
-          description: "The bookmark of an earlier answer: this read then sees at least the state that one saw.",
+          description: "The bookmark of an earlier response. The read then sees at least the state of that response.",
           schema: { type: "string" },
         },
       },
       securitySchemes,
     },
   };
-  return createDocument(plan, { override: keepDefaults });
+  return createDocument(plan, { override: correctSchema });
 }
 
-/** zod leaves the default of a transformed argument out, for it is of the other side's type; on the wire they agree. */
-const keepDefaults: ZodOpenApiOverride = ({ jsonSchema, zodSchema, io }) => {
+/**
+ * Two corrections of zod's output. It leaves out the default of a transformed argument. It writes "any other field" as an
+ * empty schema, which some generators do not understand.
+ */
+const correctSchema: ZodOpenApiOverride = ({ jsonSchema, zodSchema, io }) => {
   const { def } = zodSchema._zod;
   if (io === "input" && def.type === "default") jsonSchema.default ??= def.defaultValue;
+  const { additionalProperties } = jsonSchema;
+  if (typeof additionalProperties === "object" && Object.keys(additionalProperties).length === 0) {
+    jsonSchema.additionalProperties = true;
+  }
 };

@@ -27,7 +27,7 @@ function Security({ operation }: { operation: DescribedOperation }) {
       .map((scheme) => SCHEME_NAMES[scheme] ?? scheme)
       .join(" and "),
   );
-  return <p class="security">{ways.length === 0 ? "No key." : `With ${ways.join(", or with ")}.`}</p>;
+  return <p class="security">{ways.length === 0 ? "No Authorization header." : `With ${ways.join(", or with ")}.`}</p>;
 }
 
 function Parameters({ operation }: { operation: DescribedOperation }) {
@@ -73,17 +73,17 @@ function Body({ operation }: { operation: DescribedOperation }) {
   );
 }
 
-function Success({ reply }: { reply: ApiResponse }) {
-  const media = reply.content?.["application/json"];
+function Success({ response }: { response: ApiResponse }) {
+  const media = response.content?.["application/json"];
   const { headers } = readReference().components;
-  const shown = Object.keys(reply.headers ?? {}).filter((name) => headers[name] !== undefined);
+  const shown = Object.keys(response.headers ?? {}).filter((name) => headers[name] !== undefined);
   return (
     <>
-      <h4>Answer</h4>
+      <h4>Response</h4>
       <p>
-        <InlineText text={reply.description} />
+        <InlineText text={response.description} />
       </p>
-      {media !== undefined && <Fields schema={media.schema} isAnswer />}
+      {media !== undefined && <Fields schema={media.schema} isResponse />}
       <details>
         <summary>Headers</summary>
         <ul class="fields">
@@ -96,14 +96,14 @@ function Success({ reply }: { reply: ApiResponse }) {
   );
 }
 
-function Refusals({ replies }: { replies: readonly (readonly [string, ApiResponse])[] }) {
+function Errors({ responses }: { responses: readonly (readonly [string, ApiResponse])[] }) {
   return (
     <details>
       <summary>Errors</summary>
       <table>
         <tbody>
-          {replies.flatMap(([status, reply]) =>
-            reply.description.split("\n\n").map((line) => (
+          {responses.flatMap(([status, response]) =>
+            response.description.split("\n\n").map((line) => (
               <tr>
                 <th scope="row">{status}</th>
                 <td>
@@ -118,11 +118,11 @@ function Refusals({ replies }: { replies: readonly (readonly [string, ApiRespons
   );
 }
 
-/** One operation: what it takes on the left, what it looks like on the wire on the right. */
+/** One operation: its description on the left, an example of a request and a response on the right. */
 export function OperationView({ listed, origin }: { listed: ListedOperation; origin: string }) {
   const { method, path, operation } = listed;
-  const replies = responsesOf(operation);
-  const success = replies.find(([status]) => status === "200")?.[1];
+  const responses = responsesOf(operation);
+  const success = responses.find(([status]) => status === "200")?.[1];
   const example = success?.content?.["application/json"]?.example;
   return (
     <section class="operation" id={operation.operationId} aria-labelledby={`${operation.operationId}-title`}>
@@ -139,8 +139,8 @@ export function OperationView({ listed, origin }: { listed: ListedOperation; ori
         <Security operation={operation} />
         <Parameters operation={operation} />
         <Body operation={operation} />
-        {success !== undefined && <Success reply={success} />}
-        <Refusals replies={replies.filter(([status]) => status !== "200")} />
+        {success !== undefined && <Success response={success} />}
+        <Errors responses={responses.filter(([status]) => status !== "200")} />
       </div>
       <div class="wire">
         <figure>
@@ -151,7 +151,7 @@ export function OperationView({ listed, origin }: { listed: ListedOperation; ori
         </figure>
         {example !== undefined && (
           <figure>
-            <figcaption>Answer, 200</figcaption>
+            <figcaption>Response, 200</figcaption>
             <pre tabindex={0}>
               <code>
                 <ColouredJson text={JSON.stringify(example, null, 2)} />

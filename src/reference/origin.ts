@@ -1,8 +1,8 @@
-/** Stands in the page, as it is made, for the origin that it will be read at. */
-export const ORIGIN_WRITTEN = "https://origin.invalid";
+/** In the generated page, a placeholder for the origin at which it is read. */
+export const ORIGIN_PLACEHOLDER = "https://origin.invalid";
 
-/** The page for a reader at `origin`, whose host may have characters that HTML must not see as its own. */
+/** The page for a reader at `origin`. The host may have characters with a meaning in HTML, so they are escaped. */
 export function atOrigin(page: string, origin: string): string {
   const escaped = origin.replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
-  return page.replaceAll(ORIGIN_WRITTEN, () => escaped);
+  return page.replaceAll(ORIGIN_PLACEHOLDER, () => escaped);
 }

@@ -52,14 +52,14 @@ function Contents() {
 }
 
 function ErrorCodes() {
-  // Object.entries forgets that these are the catalogue's own.
+  // Object.entries forgets that these are the codes of the catalogue.
   const codes = Object.entries(errorStatus) as [ErrorCode, number][];
   return (
     <section id="errors">
       <h2>
         <a href="#errors">Errors</a>
       </h2>
-      <p>Every code that an answer may carry. The list is closed.</p>
+      <p>All error codes. The list is closed.</p>
       <table>
         <tbody>
           {codes.map(([code, status]) => (
@@ -95,7 +95,7 @@ function Schemas() {
               <InlineText text={schema.description} />
             </p>
           )}
-          <Fields schema={schema} isAnswer />
+          <Fields schema={schema} isResponse />
         </section>
       ))}
     </section>
@@ -115,7 +115,7 @@ function Introduction({ origin }: { origin: string }) {
   );
 }
 
-/** The reference, rendered from openapi.json. `origin` is where the examples send their requests. */
+/** The reference, rendered from openapi.json. The examples send their requests to `origin`. */
 export function Page({ origin }: { origin: string }) {
   const { info, tags } = readReference();
   return (
@@ -124,12 +124,12 @@ export function Page({ origin }: { origin: string }) {
         <meta charset="utf-8" />
         <meta name="viewport" content="width=device-width, initial-scale=1" />
         <title>{`${info.title} API reference`}</title>
-        {/* The sheet is Purser's own constant, and what the policy's hash is of. */}
+        {/* The style sheet is a constant. The content policy has its hash. */}
         <style dangerouslySetInnerHTML={{ __html: style }} />
       </head>
       <body>
         <a class="skip" href="#main">
-          Skip to the reference
+          Skip to content
         </a>
         <nav class="side" aria-label="Contents">
           <Contents />

@@ -8,14 +8,14 @@ export const openApiRoutes = createRoutes().get("/openapi.json", async (c) =>
   c.body(await referenceFile(c.env, "openapi.json"), 200, { "Content-Type": "application/json" }),
 );
 
-/** Nothing may be loaded, run, framed or sent; the page's one style sheet is let in by its hash. */
+/** Allows nothing but the page's own style sheet, by its hash. */
 async function contentSecurityPolicy(page: string): Promise<string> {
   const [, style = ""] = /<style>([^<]*)<\/style>/.exec(page) ?? [];
   const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(style));
   return `default-src 'none'; style-src 'sha256-${encodeBase64(digest)}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'`;
 }
 
-/** `GET /docs`: the reference for people, made of openapi.json. */
+/** `GET /docs`: the reference for people, generated from openapi.json. */
 export const docsRoutes = createRoutes().get("/", async (c) => {
   const page = await referenceFile(c.env, "docs.html");
   c.header("Content-Security-Policy", await contentSecurityPolicy(page));

@@ -4,7 +4,7 @@ import { InlineText } from "./text.tsx";
 const alternatives = (schema: Schema): readonly Schema[] => schema.anyOf ?? schema.oneOf ?? [];
 const isNull = (schema: Schema): boolean => schema.type === "null";
 
-/** What a field holds, in a few words: "string", "list of CreditBalance", "timestamp or null". */
+/** The type of a field: "string", "list of CreditBalance", "timestamp or null". */
 function TypeOf({ schema, isLinked = true }: { schema: Schema; isLinked?: boolean }) {
   const name = schemaName(schema);
   if (name !== null && !isLinked) return <>{name}</>;
@@ -42,11 +42,11 @@ function plainType(schema: Schema): string {
   return [schema.type].flat().join(" or ");
 }
 
-/** zod bounds every integer by what a double tells apart, which says nothing to a reader. */
+/** zod gives every integer the bounds of a double, which do not help a reader. */
 const bound = (limit: number | undefined): number | undefined =>
   Math.abs(limit ?? 0) === Number.MAX_SAFE_INTEGER ? undefined : limit;
 
-/** Bounds and choices, each as a short phrase. */
+/** Bounds and choices, each as a short sentence. */
 function limitsOf(schema: Schema): string[] {
   const [subject = schema] = alternatives(schema).filter((form) => !isNull(form));
   const limits: string[] = [];
@@ -64,15 +64,15 @@ function limitsOf(schema: Schema): string[] {
 export interface FieldProps {
   readonly name: string;
   readonly schema: Schema;
-  /** Whether it must be there, said only where that is not what a reader takes for granted. */
+  /** Shown only where it differs from the default: a request's fields are optional, a response's fields are present. */
   readonly mark: "required" | "may be absent" | null;
   readonly description?: string | undefined;
   readonly hint?: string;
-  readonly isAnswer?: boolean;
+  readonly isResponse?: boolean;
 }
 
-export function Field({ name, schema, mark, description, hint, isAnswer = false }: FieldProps) {
-  const words = [description ?? schema.description ?? "", ...limitsOf(schema)].filter((text) => text !== "").join(" ");
+export function Field({ name, schema, mark, description, hint, isResponse = false }: FieldProps) {
+  const text = [description ?? schema.description ?? "", ...limitsOf(schema)].filter((part) => part !== "").join(" ");
   return (
     <li class="field">
       <div class="signature">
@@ -83,69 +83,69 @@ export function Field({ name, schema, mark, description, hint, isAnswer = false 
         {hint !== undefined && <span class="type">{hint}</span>}
         {mark !== null && <span class={mark === "required" ? "required" : "type"}>{mark}</span>}
       </div>
-      {words !== "" && (
+      {text !== "" && (
         <p>
-          <InlineText text={words} />
+          <InlineText text={text} />
         </p>
       )}
-      <NestedFields schema={schema} isAnswer={isAnswer} />
+      <NestedFields schema={schema} isResponse={isResponse} />
     </li>
   );
 }
 
-/** The fields inside a field; those of a named schema are told once, in their own place. */
-function NestedFields({ schema, isAnswer = false }: SchemaProps) {
+/** The fields inside a field. Those of a named schema are shown once, with that schema. */
+function NestedFields({ schema, isResponse = false }: SchemaProps) {
   if (schemaName(schema) !== null) return null;
-  if (schema.items !== undefined) return <NestedFields schema={schema.items} isAnswer={isAnswer} />;
+  if (schema.items !== undefined) return <NestedFields schema={schema.items} isResponse={isResponse} />;
   const forms = alternatives(schema).filter((form) => !isNull(form));
   if (forms.length > 0)
     return (
       <>
         {forms.map((form) => (
-          <NestedFields schema={form} isAnswer={isAnswer} />
+          <NestedFields schema={form} isResponse={isResponse} />
         ))}
       </>
     );
   if (Object.keys(schema.properties ?? {}).length === 0) return null;
   return (
     <details>
-      <summary>Its fields</summary>
-      <Fields schema={schema} isAnswer={isAnswer} />
+      <summary>Fields</summary>
+      <Fields schema={schema} isResponse={isResponse} />
     </details>
   );
 }
 
 interface SchemaProps {
   readonly schema: Schema;
-  /** An answer's fields are all there unless said otherwise; a request's may be left out unless said otherwise. */
-  readonly isAnswer?: boolean;
+  /** Unless marked, a response's fields are present and a request's fields are optional. */
+  readonly isResponse?: boolean;
 }
 
-function markOf(isRequired: boolean, isAnswer: boolean): FieldProps["mark"] {
-  if (isAnswer) return isRequired ? null : "may be absent";
+function markOf(isRequired: boolean, isResponse: boolean): FieldProps["mark"] {
+  if (isResponse) return isRequired ? null : "may be absent";
   return isRequired ? "required" : null;
 }
 
-/** The fields of an object; of each form, where there are several. */
-export function Fields({ schema, isAnswer = false }: SchemaProps) {
+/** The fields of an object. For a choice of forms, the fields of each. */
+export function Fields({ schema, isResponse = false }: SchemaProps) {
   const properties = Object.entries(schema.properties ?? {});
-  if (schemaName(schema) !== null || properties.length === 0) return <Shape schema={schema} isAnswer={isAnswer} />;
+  if (schemaName(schema) !== null || properties.length === 0) return <Shape schema={schema} isResponse={isResponse} />;
   return (
     <ul class="fields">
       {properties.map(([field, inner]) => (
         <Field
           name={field}
           schema={inner}
-          mark={markOf(schema.required?.includes(field) ?? false, isAnswer)}
-          isAnswer={isAnswer}
+          mark={markOf(schema.required?.includes(field) ?? false, isResponse)}
+          isResponse={isResponse}
         />
       ))}
     </ul>
   );
 }
 
-/** What is no object with fields: a choice of forms, a list, or a plain value. */
-function Shape({ schema, isAnswer = false }: SchemaProps) {
+/** A schema that is not an object with fields: a choice of forms, a list, or a plain value. */
+function Shape({ schema, isResponse = false }: SchemaProps) {
   const forms = alternatives(schema);
   if (forms.length > 1) {
     return (
@@ -156,7 +156,7 @@ function Shape({ schema, isAnswer = false }: SchemaProps) {
               {index === 0 ? "As " : "Or as "}
               <TypeOf schema={form} isLinked={false} />
             </summary>
-            <Fields schema={form} isAnswer={isAnswer} />
+            <Fields schema={form} isResponse={isResponse} />
           </details>
         ))}
       </>
@@ -169,7 +169,7 @@ function Shape({ schema, isAnswer = false }: SchemaProps) {
       <p class="type">
         <TypeOf schema={schema} /> <InlineText text={limits} />
       </p>
-      {inner?.properties !== undefined && <Fields schema={inner} isAnswer={isAnswer} />}
+      {inner?.properties !== undefined && <Fields schema={inner} isResponse={isResponse} />}
     </>
   );
 }

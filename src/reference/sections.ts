@@ -1,6 +1,6 @@
 import { apiDocument } from "./api-document.ts";
 
-/** What the page reads of a JSON Schema. */
+/** The parts of a JSON Schema that the page shows. */
 export interface Schema {
   readonly $ref?: string;
   readonly type?: string | readonly string[];
@@ -44,6 +44,8 @@ export interface ApiResponse {
 
 interface Reference {
   readonly $ref: string;
+  /** Replaces the description of what is referred to. */
+  readonly description?: string;
 }
 
 export interface DescribedOperation {
@@ -69,15 +71,15 @@ interface ApiReference {
   };
 }
 
-/** The document as this page reads it. */
+/** The OpenAPI document in the type that this page reads. */
 export function readReference(): ApiReference {
-  // Purser writes it (http/openapi.ts), so the parts that OpenAPI's own types leave open are known to be there.
+  // describe.ts writes the document, so the parts that OpenAPI's types leave open are there.
   return apiDocument() as unknown as ApiReference;
 }
 
 const lastPart = (reference: Reference): string => reference.$ref.slice(reference.$ref.lastIndexOf("/") + 1);
 
-/** The name of the component that a schema refers to; null for one written in place. */
+/** The name of the component that a schema refers to; null for an inline schema. */
 export const schemaName = (schema: Schema): string | null =>
   schema.$ref === undefined ? null : lastPart({ $ref: schema.$ref });
 
@@ -88,12 +90,17 @@ export function parametersOf(operation: DescribedOperation): readonly Parameter[
   );
 }
 
-/** Replies by status, in rising order. */
-export function responsesOf(operation: DescribedOperation): readonly (readonly [status: string, reply: ApiResponse])[] {
+/** Responses by status, in rising order. */
+export function responsesOf(
+  operation: DescribedOperation,
+): readonly (readonly [status: string, response: ApiResponse])[] {
   const { responses } = readReference().components;
   return Object.entries(operation.responses).flatMap(([status, given]) => {
-    const reply = "$ref" in given ? responses[lastPart(given)] : given;
-    return reply === undefined ? [] : [[status, reply] as const];
+    if (!("$ref" in given)) return [[status, given] as const];
+    const shared = responses[lastPart(given)];
+    return shared === undefined
+      ? []
+      : [[status, { ...shared, description: given.description ?? shared.description }] as const];
   });
 }
 

@@ -1,4 +1,4 @@
-/** The reference's one style sheet. Its hash is in the page's policy, so it stands in the page just as it is here. */
+/** The reference's only style sheet. The page must contain it unchanged, because the content policy has its hash. */
 export const style = `
 :root {
   color-scheme: light dark;

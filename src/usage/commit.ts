@@ -52,7 +52,7 @@ export async function commitReservation(
       decide: ([[reservation], [stored], rows], account) => {
         assert(reservation !== undefined, "the account was found by this reservation");
         if (stored !== undefined) return replay(answerRepeat(eventId, stored, stamp));
-        if (isClosed(reservation)) throw reservationClosed("The reservation was committed or released already.");
+        if (isClosed(reservation)) throw reservationClosed("The reservation is already committed or released.");
         const own = asHold(reservation);
         const isLate = reservation.state === "expired" || account.due.some((hold) => hold.id === own.id);
         const spendable = spendableBalances(

@@ -9,7 +9,7 @@ import type { Ctx } from "../runtime.ts";
 
 /** `insufficient_credits` (402), with what nothing paid for (U3). */
 export function insufficientCredits(uncovered: Quantities): PurserError {
-  return new PurserError("insufficient_credits", "The user's credits do not cover this.", {
+  return new PurserError("insufficient_credits", "The user's balances do not cover the usage.", {
     details: { uncovered: presentQuantities(uncovered) },
   });
 }

@@ -19,7 +19,7 @@ export async function releaseReservation(ctx: Ctx, reservationId: string): Promi
     decide: ([[reservation]], account) => {
       assert(reservation !== undefined, "the account was found by this reservation");
       const isDue = account.due.some((hold) => hold.id === reservationId);
-      if (reservation.settledEventId !== null) throw reservationClosed("The reservation was committed already.");
+      if (reservation.settledEventId !== null) throw reservationClosed("The reservation is already committed.");
       if (reservation.state !== "open" || isDue) {
         return replay(releaseOutput(reservation, reservation.state === "released" ? "released" : "expired"));
       }

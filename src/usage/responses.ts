@@ -1,56 +1,75 @@
 import * as z from "zod";
 import { quantitiesOutput, unit } from "../amounts/schemas.ts";
-import { errorBody } from "../http/error-body.ts";
+import { errorDetail } from "../http/error-body.ts";
 import { debit } from "../ledger/responses.ts";
 
 export const eventOutput = z
   .strictObject({
     eventId: z.string(),
-    debits: z.array(debit).describe("Which balances paid, first to be spent first."),
-    uncovered: quantitiesOutput.nullable().describe("What nothing paid for; null when all is covered."),
+    debits: z.array(debit).describe("The debits, in spending order."),
+    uncovered: quantitiesOutput
+      .nullable()
+      .describe("The quantities that no balance covered. Null when all are covered."),
   })
-  .meta({ id: "UsageEventAnswer" });
+  .meta({ id: "UsageEventResult" });
 export type EventOutput = z.infer<typeof eventOutput>;
 
-export const eventListOutput = z.strictObject({
-  results: z.array(
-    z.union([
-      eventOutput,
-      z.strictObject({
-        eventId: z.string().nullable().describe("Null when the element has none that can be read."),
-        error: errorBody.shape.error,
-      }),
-    ]),
-  ),
-});
+const eventError = z
+  .strictObject({
+    eventId: z.string().nullable().describe("Null when the element has no id that can be read."),
+    error: errorDetail,
+  })
+  .meta({ id: "UsageEventError" });
+
+export const eventListOutput = z
+  .strictObject({ results: z.array(z.union([eventOutput, eventError])).describe("One for each event, in order.") })
+  .meta({ id: "UsageEventList" });
 export type EventListOutput = z.infer<typeof eventListOutput>;
+
+/** What a reservation holds of one balance. */
+const hold = debit.extend({ remaining: z.number().describe("The balance after the hold.") }).meta({ id: "Hold" });
+const returnedHold = hold.omit({ remaining: true }).meta({ id: "ReturnedHold" });
 
 const time = z.string().meta({ format: "date-time" });
 
-export const reserveOutput = z.strictObject({
-  reservationId: z.string(),
-  expiresAt: time,
-  holds: z.array(debit).describe("What each balance holds, and what it was left with."),
-});
+export const reserveOutput = z
+  .strictObject({
+    reservationId: z.string(),
+    expiresAt: time,
+    holds: z.array(hold).describe("The held amounts, and what remains of each balance."),
+  })
+  .meta({ id: "Reservation" });
 export type ReserveOutput = z.infer<typeof reserveOutput>;
 
-export const releaseOutput = z.strictObject({
-  reservationId: z.string(),
-  status: z.enum(["released", "expired"]).describe("How the reservation ended, now or before."),
-  returned: z.array(debit.omit({ remaining: true })).describe("What came back to each balance, now or before."),
-});
+export const releaseOutput = z
+  .strictObject({
+    reservationId: z.string(),
+    status: z.enum(["released", "expired"]).describe("How the reservation ended."),
+    returned: z.array(returnedHold).describe("The amounts returned to each balance."),
+  })
+  .meta({ id: "ReservationRelease" });
 export type ReleaseOutput = z.infer<typeof releaseOutput>;
 
-export const totalsOutput = z.strictObject({
-  totals: z.array(z.strictObject({ event: z.string(), unit, amount: z.number() })),
-});
+export const totalsOutput = z
+  .strictObject({
+    totals: z.array(z.strictObject({ event: z.string(), unit, amount: z.number() }).meta({ id: "UsageTotal" })),
+  })
+  .meta({ id: "UsageTotals" });
 export type TotalsOutput = z.infer<typeof totalsOutput>;
 
-const skipReason = z.enum(["revoked", "expired", "depleted", "no_match", "wrong_unit", "not_needed"]);
+const skipReason = z
+  .enum(["revoked", "expired", "depleted", "no_match", "wrong_unit", "not_needed"])
+  .meta({ id: "SkipReason" });
 
-export const planOutput = z.strictObject({
-  debits: z.array(debit),
-  uncovered: quantitiesOutput.nullable(),
-  skipped: z.array(z.strictObject({ balanceId: z.string(), reason: skipReason })),
-});
+export const planOutput = z
+  .strictObject({
+    debits: z.array(debit).describe("The debits, in spending order."),
+    uncovered: quantitiesOutput
+      .nullable()
+      .describe("The quantities that no balance covers. Null when all are covered."),
+    skipped: z
+      .array(z.strictObject({ balanceId: z.string(), reason: skipReason }).meta({ id: "SkippedBalance" }))
+      .describe("The balances that would not be debited, and why."),
+  })
+  .meta({ id: "DebitPlan" });
 export type PlanOutput = z.infer<typeof planOutput>;

@@ -10,7 +10,7 @@ const PROPERTIES_LEVELS_MAX = 100;
 /** In UTF-8 bytes of JSON: a row of D1 holds 2 MB. */
 const PROPERTIES_BYTES_MAX = 1024 * 1024;
 
-/** Whatever the caller wants kept beside an event. */
+/** Any properties that the caller stores with an event. */
 const anyProperties = jsonObject
   .superRefine((value, context) => {
     const refuse = (message: string) => context.addIssue({ code: "custom", message });
@@ -19,47 +19,49 @@ const anyProperties = jsonObject
     }
     roundNumbers(value);
     if (!isFiniteJson(value)) {
-      refuse("must hold numbers within the range of a double");
+      refuse("must have only numbers within the range of a double");
     } else if (new TextEncoder().encode(JSON.stringify(value)).length > PROPERTIES_BYTES_MAX) {
       refuse(`must be at most ${PROPERTIES_BYTES_MAX} bytes of JSON`);
     }
   })
-  .meta({ type: "object" });
+  .meta({ type: "object", additionalProperties: true });
 
-/** What a usage event says besides its id (U1). */
+/** The fields of a usage event besides its id (U1). */
 const usageFields = {
   userId,
-  event: identifier().describe("What was used, such as `chat.completed`."),
-  model: identifier().optional().describe("Which model served it, for rules that name one."),
-  quantities: quantities.prefault({}).describe("What was used of each unit. `count` is 1 unless it is given."),
-  occurredAt: timestamp.optional().describe("When it was used. Default: when it arrives."),
-  properties: anyProperties.optional().describe("Kept with the event, and shown in the person's export."),
+  event: identifier().describe("The event's name, such as `chat.completed`."),
+  model: identifier().optional().describe("The model that was used, for rules with a model."),
+  quantities: quantities.prefault({}).describe("The usage in each unit. `count` is 1 unless it is given."),
+  occurredAt: timestamp.optional().describe("The time of the usage. Default: now."),
+  properties: anyProperties.optional().describe("Stored with the event and contained in the person's export."),
   onShortage: z
     .enum(["reject", "partial"])
     .default("reject")
-    .describe("Short of credits: refuse, or debit what there is and say what is uncovered."),
+    .describe("If credits are insufficient: refuse, or debit what is available and report the rest."),
 };
 
-export const planInput = z.strictObject(usageFields);
+export const planInput = z.strictObject(usageFields).meta({ id: "PreviewDebit" });
 export type PlanInput = z.infer<typeof planInput>;
 
 const { event, model, occurredAt, properties, onShortage } = usageFields;
 
-const eventId = identifier().describe("Your own id of the event: its idempotency key, for ever.");
+const eventId = identifier().describe("Your own id of the event: its idempotency key. It does not expire.");
 
-export const eventInput = z.strictObject({ eventId, ...usageFields });
+export const eventInput = z.strictObject({ eventId, ...usageFields }).meta({ id: "UsageEvent" });
 export type EventInput = z.infer<typeof eventInput>;
 
 export const eventsMax = 100;
 
-/** The part of a CloudEvent that is Purser's. */
-const cloudEventData = z.strictObject({
-  model: model.nullish(),
-  quantities: usageFields.quantities,
-  properties: properties.nullish(),
-});
+/** The `data` of a CloudEvent. */
+const cloudEventData = z
+  .strictObject({
+    model: model.nullish(),
+    quantities: usageFields.quantities,
+    properties: properties.nullish(),
+  })
+  .meta({ id: "CloudEventData" });
 
-/** A CloudEvent 1.0 as JSON; extension attributes are ignored. Read as the event that it says (U1). */
+/** A CloudEvent 1.0 as JSON, read as a usage event (U1). Extension attributes are ignored. */
 export const cloudEvent = z
   .looseObject({
     specversion: z.literal("1.0"),
@@ -67,7 +69,7 @@ export const cloudEvent = z
     source: z.string().min(1, "must not be empty"),
     type: event,
     subject: userId,
-    time: timestamp.nullish().describe("When it was used. Default: when it arrives."),
+    time: timestamp.nullish().describe("The time of the usage. Default: now."),
     data: cloudEventData.nullish(),
   })
   .refine((given) => given.data_base64 === undefined, {
@@ -85,48 +87,54 @@ export const cloudEvent = z
       properties: data?.properties ?? undefined,
       onShortage: "reject",
     }),
-  );
+  )
+  .meta({ id: "CloudEvent" });
 
 const reservationIdPattern = /^res_[A-Za-z0-9_-]{1,60}$/;
 
 const EXPIRES_IN_SECONDS_DEFAULT = 300;
 const EXPIRES_IN_SECONDS_MAX = 86_400;
 
-export const reserveInput = z.strictObject({
-  reservationId: z
-    .string()
-    .regex(reservationIdPattern, "must be `res_` and 1 to 60 letters, digits, `_` or `-`")
-    .optional()
-    .describe("An id of your own makes the reservation idempotent."),
-  userId,
-  event,
-  model,
-  quantities,
-  expiresInSeconds: z
-    .int("must be a whole number")
-    .min(1, `must be from 1 to ${EXPIRES_IN_SECONDS_MAX}`)
-    .max(EXPIRES_IN_SECONDS_MAX, `must be from 1 to ${EXPIRES_IN_SECONDS_MAX}`)
-    .default(EXPIRES_IN_SECONDS_DEFAULT),
-});
+export const reserveInput = z
+  .strictObject({
+    reservationId: z
+      .string()
+      .regex(reservationIdPattern, "must be `res_` and 1 to 60 letters, digits, `_` or `-`")
+      .optional()
+      .describe("Your own id makes the call idempotent."),
+    userId,
+    event,
+    model,
+    quantities,
+    expiresInSeconds: z
+      .int("must be a whole number")
+      .min(1, `must be from 1 to ${EXPIRES_IN_SECONDS_MAX}`)
+      .max(EXPIRES_IN_SECONDS_MAX, `must be from 1 to ${EXPIRES_IN_SECONDS_MAX}`)
+      .default(EXPIRES_IN_SECONDS_DEFAULT)
+      .describe("How long the credits are held."),
+  })
+  .meta({ id: "CreateReservation" });
 export type ReserveInput = z.infer<typeof reserveInput>;
 
 export const reservationParams = z.object({
-  reservationId: z.string().describe("The reservation, `res_…`."),
+  reservationId: z.string().describe("The id of the reservation, `res_…`."),
 });
 
-export const commitInput = z.strictObject({
-  eventId,
-  quantities,
-  occurredAt,
-  properties,
-  onShortage,
-});
+export const commitInput = z
+  .strictObject({
+    eventId,
+    quantities,
+    occurredAt,
+    properties,
+    onShortage,
+  })
+  .meta({ id: "CommitReservation" });
 export type CommitInput = z.infer<typeof commitInput>;
 
 export const totalsInput = z.object({
   userId,
-  event: identifier().optional().describe("A concrete event name, or a glob."),
-  from: timestamp.optional().describe("Events that occurred then or later."),
-  to: timestamp.optional().describe("Events that occurred before then."),
+  event: identifier().optional().describe("An event name or a glob."),
+  from: timestamp.optional().describe("Only events that occurred at this time or later."),
+  to: timestamp.optional().describe("Only events that occurred before this time."),
 });
 export type TotalsInput = z.infer<typeof totalsInput>;

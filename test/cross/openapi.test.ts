@@ -1,19 +1,20 @@
 import { Validator } from "@cfworker/json-schema";
 import { describe, expect, it } from "vitest";
+import packageFile from "../../package.json" with { type: "json" };
 import { createApp } from "../../src/app.ts";
 import { dashboardRoutes } from "../../src/dashboard/routes.tsx";
 import { errorStatus } from "../../src/errors.ts";
 import { apiDocument, operations } from "../../src/reference/api-document.ts";
 import { errorCodes } from "../../src/reference/describe.ts";
-import { checkDescribed } from "../support/described.ts";
+import { checkDescribed, codesIn } from "../support/described.ts";
 import { Clock, makeClient } from "../support/world.ts";
 
-/** Routes that are not Purser's own interface: pages for people, and the wire of PostHog's clients. */
+/** Pages for people, and other paths of the routes of PostHog's clients that are described. */
 const NOT_DESCRIBED: readonly RegExp[] = [
   /^GET \/docs$/,
   /^(GET|POST) \/admin(\/|$)/,
-  /^POST \/(batch|e|i\/v0\/e|capture|track|i\/v1\/analytics\/events|flags|decide)\/?$/,
-  /^GET \/array\/\{token\}\/config(\.js)?$/,
+  /^POST \/(e|i\/v0\/e|capture|track|decide)$/,
+  /^POST \/.*\/$/,
 ];
 
 const served = (): string[] =>
@@ -72,13 +73,43 @@ describe("openapi.json", () => {
       const statuses = new Set(["200", ...errorCodes(operation).map((code) => `${errorStatus[code]}`)]);
       expect(Object.keys(responses).sort()).toEqual([...statuses].sort());
       for (const status of [...statuses].filter((text) => text !== "200")) {
-        const name = responses[status].$ref.split("/").at(-1);
-        const { schema } = body.components.responses[name].content["application/json"];
+        const { $ref, description } = responses[status];
+        const { schema } = body.components.responses[$ref.split("/").at(-1)].content["application/json"];
+        expect(schema).toEqual({ $ref: "#/components/schemas/Error" });
         const codes = errorCodes(operation).filter((code) => `${errorStatus[code]}` === status);
-        const { code } = schema.properties.error.properties;
-        expect(code.enum ?? [code.const]).toEqual(codes);
+        expect(codesIn(description)).toEqual(codes);
       }
     }
+  });
+
+  it("has one name for each body and each result, and none that a generator made up", async () => {
+    const { body } = await readDocument();
+    const isNamed = (schema: { $ref?: string; items?: object; anyOf?: object[]; type?: string }): boolean =>
+      schema.$ref !== undefined ||
+      (schema.items !== undefined && isNamed(schema.items)) ||
+      schema.anyOf?.every(isNamed) === true ||
+      schema.type === "string";
+    for (const { id, path, method } of operations) {
+      const { requestBody, responses } = body.paths[path][method];
+      for (const content of [requestBody?.content, responses["200"].content]) {
+        for (const { schema } of Object.values(content ?? {}) as { schema: object }[]) {
+          expect(isNamed(schema), `${id}: ${JSON.stringify(schema)}`).toBe(true);
+        }
+      }
+    }
+    const names = Object.keys(body.components.schemas);
+    expect(names.filter((name) => !/^[A-Z][A-Za-z0-9]+$/.test(name) || /(Input|Output)$/.test(name))).toEqual([]);
+  });
+
+  it("describes every parameter, and has the version of the package", async () => {
+    const { body } = await readDocument();
+    for (const { id, path, method } of operations) {
+      for (const parameter of body.paths[path][method].parameters ?? []) {
+        if ("$ref" in parameter) continue;
+        expect(parameter.description, `${id}: ${parameter.name}`).toMatch(/\.$/);
+      }
+    }
+    expect(body.info.version).toBe(packageFile.version);
   });
 
   it("shows examples that its own schemas accept", async () => {
@@ -125,7 +156,7 @@ describe("the check that every answer in these tests goes through", () => {
     expect(() => check(200, { credits: [{}] })).toThrow("not as openapi.json describes it");
     expect(() => check(200, { credits: [], extra: 1 })).toThrow("not as openapi.json describes it");
     expect(() => check(403, { error: { ...error, code: "forbidden" } })).not.toThrow();
-    expect(() => check(403, { error: { ...error, code: "invalid_key" } })).toThrow("not as openapi.json describes it");
+    expect(() => check(403, { error: { ...error, code: "invalid_key" } })).toThrow("does not describe");
     expect(() => check(403, { error: { ...error, code: "no_such_code" } })).toThrow("shape of W4");
     expect(() => check(200, { credits: [] }, { "idempotent-replayed": "true" })).toThrow("does not describe");
   });

@@ -34,7 +34,8 @@ function send(operation: Operation, key?: string, body?: unknown) {
   });
 }
 
-const guarded = operations.filter((operation) => operation.access !== "open");
+/** Purser's own routes that need a key. Routes of PostHog's clients may have their key in the body. */
+const guarded = operations.filter(({ access }) => ["secret", "end-user", "admin"].includes(access));
 
 describe.each(guarded)("the order of refusals of $method $path", (operation) => {
   const method = operation.method.toUpperCase();
@@ -77,8 +78,8 @@ describe.each(guarded)("the order of refusals of $method $path", (operation) => 
   });
 
   it("then for the right kind of key", async () => {
-    const wrong = { secret: app.keys.pk_live, "end-user": app.keys.pk_live, admin: app.keys.sk_live, open: "" };
-    const answer = await send(operation, wrong[operation.access], tooLarge);
+    const wrong = operation.access === "admin" ? app.keys.sk_live : app.keys.pk_live;
+    const answer = await send(operation, wrong, tooLarge);
     if (operation.access === "admin") return expectError(answer, "invalid_key");
     if (operation.access === "end-user") return expectError(answer, "invalid_user_token");
     const code = errorCodes(operation).find((name) => name === "forbidden" || name === "requires_secret_key");

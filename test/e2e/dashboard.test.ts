@@ -179,7 +179,7 @@ describe.skipIf(chromiumPath === null)(`the dashboard in a real browser${without
     await page.getByLabel(/^Reason \(kept/).fill("=1+1");
     await submit("Continue");
     await submit("Confirm adjustment");
-    expect(await notice()).toContain("would leave less than nothing");
+    expect(await notice()).toContain("would make the balance negative");
     await page.getByLabel(/Amount to add/).fill("-500.5");
     await submit("Continue");
     await page.getByText("-500.5 tokens").waitFor();
@@ -210,10 +210,7 @@ describe.skipIf(chromiumPath === null)(`the dashboard in a real browser${without
 
   it("finds a person by any id, shows stored data as text, and creates a link whose use is in the history", async () => {
     const event = (name: string, properties: object) => ({ event: name, distinct_id: USER, properties });
-    const batch = [
-      event("$identify", { $anon_distinct_id: DEVICE, $set: { name: EVIL } }),
-      event(EVIL, { at: EVIL }),
-    ];
+    const batch = [event("$identify", { $anon_distinct_id: DEVICE, $set: { name: EVIL } }), event(EVIL, { at: EVIL })];
     const captured = await api("/batch/", publishableKey, {
       method: "POST",
       body: JSON.stringify({ api_key: publishableKey, batch }),

@@ -43,7 +43,8 @@ const examplePack = {
 const setting = { type: "jwks", url: "https://auth.example.com/.well-known/jwks.json", audience: "writing-desk" };
 
 const path = (rest: string) => `/api/v1/admin${rest}`;
-const ofApp = z.object({ appId: z.string() });
+const appId = z.string().describe("The id of the application, `app_…`.");
+const ofApp = z.object({ appId });
 
 const apps: readonly Operation[] = [
   {
@@ -52,8 +53,8 @@ const apps: readonly Operation[] = [
     path: path("/apps"),
     tag,
     access,
-    summary: "Make an application",
-    description: "With an environment for each mode, and no keys yet.",
+    summary: "Create an application",
+    description: "Creates its live and test environments, without keys.",
     body: { schema: createAppInput, example: { name: "Writing desk" } },
     success: { description: "The application.", schema: app, example: exampleApp },
     errors: [],
@@ -65,7 +66,7 @@ const apps: readonly Operation[] = [
     tag,
     access,
     summary: "List applications",
-    description: "All of them, oldest first.",
+    description: "All applications, oldest first.",
     success: { description: "The applications.", schema: listAppsOutput, example: { apps: [exampleApp] } },
     errors: [],
   },
@@ -75,8 +76,8 @@ const apps: readonly Operation[] = [
     path: path("/apps/{appId}/end-user-auth"),
     tag,
     access,
-    summary: "Say how end-user tokens are verified",
-    description: "For one mode. In force everywhere within 30 seconds. A secret is never shown again.",
+    summary: "Set how user tokens are verified",
+    description: "For one mode. Takes effect everywhere within 30 seconds. A secret is not shown again.",
     params: ofApp,
     body: { schema: setEndUserAuthInput, example: { mode: "live", setting } },
     success: {
@@ -95,8 +96,8 @@ const keys: readonly Operation[] = [
     path: path("/apps/{appId}/keys"),
     tag,
     access,
-    summary: "Make a key",
-    description: "The key is in this answer and nowhere else: only its hash is kept.",
+    summary: "Create a key",
+    description: "The key is returned only once. Purser stores its hash.",
     params: ofApp,
     body: { schema: createKeyInput, example: { kind: "secret", mode: "live", name: "Backend" } },
     success: {
@@ -113,11 +114,11 @@ const keys: readonly Operation[] = [
     tag,
     access,
     summary: "List an application's keys",
-    description: "In pages, revoked ones too, oldest first.",
+    description: "In pages, oldest first. Revoked keys are included.",
     params: ofApp,
     query: listKeysInput,
     success: {
-      description: "The keys, each by its hint.",
+      description: "A page of keys. A key itself is not shown; `hint` identifies it.",
       schema: listKeysOutput,
       example: { keys: [{ ...exampleKey, name: "Backend", revokedAt: null }], nextCursor: null },
     },
@@ -130,10 +131,10 @@ const keys: readonly Operation[] = [
     tag,
     access,
     summary: "Revoke a key",
-    description: "Effective everywhere within 30 seconds. Again: as it was.",
-    params: z.object({ appId: z.string(), keyId: z.string() }),
+    description: "Takes effect everywhere within 30 seconds. Revoking it again changes nothing.",
+    params: z.object({ appId, keyId: z.string().describe("The id of the key, `key_…`.") }),
     success: {
-      description: "The key, revoked.",
+      description: "The revoked key.",
       schema: key,
       example: { ...exampleKey, name: "Backend", revokedAt: "2026-02-01T09:00:00.000Z" },
     },
@@ -141,7 +142,7 @@ const keys: readonly Operation[] = [
   },
 ];
 
-const ofPack = z.object({ appId: z.string(), packId: z.string() });
+const ofPack = z.object({ appId, packId: z.string().describe("The id of the pack, `cpk_…`.") });
 
 const packs: readonly Operation[] = [
   {
@@ -150,9 +151,9 @@ const packs: readonly Operation[] = [
     path: path("/apps/{appId}/packs"),
     tag,
     access,
-    summary: "Make a credit pack",
+    summary: "Create a credit pack",
     description:
-      "With items, or with `items: []` and a `unit` of its own: a legacy pack, whose grants name a quantity.",
+      "With items; or, for a legacy pack, with `items: []` and a `unit`. A grant of a legacy pack gives a quantity.",
     params: ofApp,
     body: { schema: createPackInput, example: { packName: "Starter", defaultExpiryDays: 365, items: [newItem] } },
     success: { description: "The pack.", schema: pack, example: examplePack },
@@ -165,25 +166,25 @@ const packs: readonly Operation[] = [
     tag,
     access,
     summary: "List an application's packs",
-    description: "All of them, archived ones too, oldest first.",
+    description: "All packs, oldest first. Archived packs are included.",
     params: ofApp,
     success: { description: "The packs.", schema: listPacksOutput, example: { packs: [examplePack] } },
     errors: [],
   },
   {
-    id: "changePack",
+    id: "updatePack",
     method: "patch",
     path: path("/apps/{appId}/packs/{packId}"),
     tag,
     access,
-    summary: "Change a credit pack",
+    summary: "Update a credit pack",
     description:
-      "Any part of it. `items` is the whole new list; one that names its `packItemId` keeps its identity. Balances " +
-      "already issued stay as they are. With the `version` that was read, a change that somebody made since is not " +
-      "overwritten: `details.version` says which one stands.",
+      "Send the fields to change. `items` is the whole new list; an item with its `packItemId` keeps its identity. Existing " +
+      "balances do not change. With the `version` that you read, the update is refused if the pack was changed after that; " +
+      "`details.version` is the current version.",
     params: ofPack,
     body: { schema: patchPackInput, example: { version: 1, packName: "Starter", items: [item] } },
-    success: { description: "The pack as it now is.", schema: pack, example: { ...examplePack, version: 2 } },
+    success: { description: "The updated pack.", schema: pack, example: { ...examplePack, version: 2 } },
     errors: ["pack_name_taken", "changed_meanwhile"],
   },
   {
@@ -193,10 +194,10 @@ const packs: readonly Operation[] = [
     tag,
     access,
     summary: "Archive a credit pack",
-    description: "It can be granted no more, and its name is free again. Balances issued from it stay.",
+    description: "It can no longer be granted, and its name can be used again. Existing balances do not change.",
     params: ofPack,
     success: {
-      description: "The pack, archived.",
+      description: "The archived pack.",
       schema: pack,
       example: { ...examplePack, archivedAt: "2026-02-01T09:00:00.000Z", version: 2 },
     },
@@ -209,7 +210,7 @@ const packs: readonly Operation[] = [
     tag,
     access,
     summary: "Restore an archived credit pack",
-    description: "It can be granted again, under its name. A pack that is not archived stays as it is.",
+    description: "It can be granted again, under its name. A pack that is not archived does not change.",
     params: ofPack,
     success: { description: "The pack.", schema: pack, example: { ...examplePack, version: 3 } },
     errors: ["pack_name_taken"],
@@ -223,14 +224,14 @@ const audit: readonly Operation[] = [
     path: path("/apps/{appId}/audit"),
     tag,
     access,
-    summary: "List what was done to an application",
+    summary: "List an application's audit log",
     description:
-      "Every act of administration, by API or dashboard, newest first; the application's making is the last. What was " +
-      "refused, repeated or without effect is not in it.",
+      "Every administrative action, by API or dashboard, newest first. Requests that were refused, repeated or without effect " +
+      "are not recorded.",
     params: ofApp,
     query: listAuditInput,
     success: {
-      description: "A page of the audit.",
+      description: "A page of the audit log.",
       schema: listAuditOutput,
       example: {
         entries: [
@@ -261,11 +262,11 @@ export const adminOperations: readonly Operation[] = [
     tag,
     access,
     summary: "Adjust a balance",
-    description: "Adds to it or takes from it; the ledger tells the note.",
-    params: z.object({ balanceId: z.string() }),
+    description: "Adds to or deducts from a balance. The ledger records the note.",
+    params: z.object({ balanceId: z.string().describe("The id of the balance, `crb_…`.") }),
     body: { schema: adjustInput, example: { delta: 50, note: "Sorry for the outage" } },
     success: {
-      description: "What then remains.",
+      description: "The balance after the adjustment.",
       schema: adjustOutput,
       example: { balanceId, remaining: 330 },
       replayable: true,

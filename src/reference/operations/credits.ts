@@ -49,15 +49,15 @@ export const creditOperations: readonly Operation[] = [
     summary: "Grant a pack to a user",
     description:
       "Issues one balance for each item of the pack, or one of `quantity` for a legacy pack; all or none. With an " +
-      "`externalRef`, such as a payment's id, it lands once however often it is sent: a repeat answers the balances " +
-      "that are there, with `idempotent-replayed: true`.",
+      "`externalRef`, such as a payment's id, it happens once: a repeat returns the existing balances, with " +
+      "`idempotent-replayed: true`.",
     access: "secret",
     body: {
       schema: grantInput,
       example: { userId: "user_42", packId: "starter", externalRef: "cs_test_a1b2c3", notes: "January campaign" },
     },
     success: {
-      description: "The balances issued. The fields beside `balances` are those of its first.",
+      description: "The issued balances. The other fields are those of the first balance.",
       schema: grantOutput,
       example: { balances: [issued], balanceId, remaining: 400, expiresAt },
       replayable: true,
@@ -71,30 +71,30 @@ export const creditOperations: readonly Operation[] = [
     tag: "Credits",
     summary: "Revoke a balance",
     description:
-      "Zeroes what remains of one balance. What was spent stays spent, and the ledger tells the reason. Again: 200, " +
-      "and nothing happens.",
+      "Sets a balance's remaining amount to 0. Credits already spent stay spent. The ledger records the reason. Revoking it " +
+      "again returns 200 and changes nothing.",
     access: "secret",
     body: { schema: revokeInput, example: { balanceId, reason: "Payment refunded" } },
     success: {
-      description: "The balance has nothing left.",
+      description: "The revoked balance.",
       schema: revokeOutput,
       example: { balanceId, remaining: 0 },
     },
     errors: ["credit_balance_not_found"],
   },
   {
-    id: "planUsage",
+    id: "previewDebit",
     method: "post",
     path: "/api/v1/credits/plan",
     tag: "Credits",
-    summary: "Ask what an event would debit",
+    summary: "Preview a debit",
     description:
-      "Takes the body of a usage event, without its id. Answers which balances would pay how much if it came now, what " +
-      "nothing would pay for, and why each other balance would not pay. Changes nothing.",
+      "Takes the body of a usage event, without its id. Returns the debits that it would make now, the quantities that no " +
+      "balance covers, and why other balances would not be debited. Changes nothing.",
     access: "secret",
     body: { schema: planInput, example: { userId: "user_42", event: "chat.completed", quantities: { tokens: 120 } } },
     success: {
-      description: "The debits that would follow. Short of credits, `uncovered` says what nothing would pay for.",
+      description: "The debits that the event would make. `uncovered` is the part that no balance covers.",
       schema: planOutput,
       example: {
         debits: [{ balanceId, packId, unit: "tokens", amount: 120, remaining: 280 }],
@@ -105,34 +105,34 @@ export const creditOperations: readonly Operation[] = [
     errors: [],
   },
   {
-    id: "listCredits",
+    id: "listBalances",
     method: "get",
     path: "/api/v1/credits",
     tag: "Credits",
     summary: "List a user's balances",
     description:
-      "The balances that can pay now, in the order in which they will be spent; with `includeExpired` all the others " +
-      "as well. May be called from a browser with a publishable key, for the end-user whom `X-User-Token` proves.",
+      "The active balances, in spending order; with `includeExpired` all balances. A browser may call it with a publishable " +
+      "key and the user's token in `X-User-Token`, for that user only.",
     access: "end-user",
     query: listInput,
     success: {
-      description: "The balances, first to be spent first. A user nobody has heard of has none.",
+      description: "The balances, in spending order. Empty for an unknown user.",
       schema: listOutput,
       example: { credits: [balance] },
     },
     errors: [],
   },
   {
-    id: "readHistory",
+    id: "listLedgerEntries",
     method: "get",
     path: "/api/v1/credits/history",
     tag: "Credits",
-    summary: "Read a user's ledger",
-    description: "Every motion of the user's credits, newest first; of one balance with `balanceId`.",
+    summary: "List a user's ledger entries",
+    description: "Every change of the user's balances, newest first. `balanceId` limits it to one balance.",
     access: "secret",
     query: historyInput,
     success: {
-      description: "A page of the ledger. `nextCursor` asks for the next; null when there is none.",
+      description: "A page of the ledger.",
       schema: historyOutput,
       example: { entries: [entry], nextCursor: null },
     },

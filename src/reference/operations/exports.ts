@@ -36,14 +36,14 @@ const pageView = {
 
 export const exportOperations: readonly Operation[] = [
   {
-    id: "exportPerson",
+    id: "createExportLink",
     method: "post",
     path: "/api/v1/export-person",
     tag: "People",
-    summary: "Mint a link to a person's data",
+    summary: "Create a download link for a person's data",
     description:
-      "The link is good for 24 hours and needs no key: hand it to the person whose data it is, and to nobody else. Nothing " +
-      "is looked up yet, so a person of whom nothing is held gets a link too. Asking is noted in the person's own export.",
+      "The link is valid for 24 hours and needs no key. Give it only to the person. No data is read yet, so a link is " +
+      "returned even if nothing is stored. The request is recorded and appears in the export.",
     access: "secret",
     publishableGets: "requires_secret_key",
     body: { schema: exportPersonInput, example: { distinctId } },
@@ -65,14 +65,14 @@ export const exportOperations: readonly Operation[] = [
     tag: "People",
     summary: "Download a person's data",
     description:
-      "Opens a link of `exportPerson`. The document is made while it is sent, and shows one moment, `exportedAt`. A " +
-      "download that breaks off ends without its closing braces, so that it does not parse. A link may be opened again. The " +
-      "person is the id that was asked for, and the ids that it was linked to; never an id that it was linked to by another.",
+      "Opens a link of `createExportLink`. The document is generated while it is sent, and has the state of one moment, " +
+      "`exportedAt`. If the download is interrupted, the JSON is incomplete and does not parse. A link may be opened again. The " +
+      "person is the requested id and the ids that are linked to it.",
     access: "open",
-    query: z.object({ token: z.string().describe("As it stands in the `downloadUrl`.") }),
+    query: z.object({ token: z.string().describe("The `token` of the `downloadUrl`.") }),
     success: {
       description: "The document. Its JSON Schema is at `/api/v1/export-document.schema.json`.",
-      schema: exportDocument,
+      schema: exportDocument.meta({ id: "PersonExport" }),
       example: {
         format: "json",
         exportedAt: "2026-01-15T12:00:00.000Z",
@@ -87,16 +87,16 @@ export const exportOperations: readonly Operation[] = [
     errors: ["invalid_or_expired_token", "export_unavailable"],
   },
   {
-    id: "describeExportDocument",
+    id: "getExportDocumentSchema",
     method: "get",
     path: "/api/v1/export-document.schema.json",
     tag: "People",
-    summary: "Read the export document's JSON Schema",
-    description: "What every downloaded document conforms to.",
+    summary: "Get the JSON Schema of the export document",
+    description: "The JSON Schema of the export document.",
     access: "open",
     success: {
       description: "The schema, JSON Schema 2020-12.",
-      schema: z.looseObject({ $schema: z.string() }),
+      schema: z.looseObject({ $schema: z.string() }).meta({ id: "JsonSchemaDocument" }),
       example: { $schema: "https://json-schema.org/draft/2020-12/schema", type: "object" },
     },
     errors: [],

@@ -21,10 +21,10 @@ export const peopleOperations: readonly Operation[] = [
     method: "post",
     path: "/api/v1/consent",
     tag: "People",
-    summary: "Record a decision about consent",
+    summary: "Record a consent decision",
     description:
-      "Appends one entry to the person's consent log, which nothing changes or removes afterwards and every export " +
-      "holds. May be called from a browser with a publishable key, for the end-user whom `X-User-Token` proves.",
+      "Adds an entry to the person's consent log. Entries cannot be changed or removed. Every export contains them. A " +
+      "browser may call it with a publishable key and the user's token in `X-User-Token`, for that user only.",
     access: "end-user",
     body: {
       schema: consentInput,
@@ -38,7 +38,7 @@ export const peopleOperations: readonly Operation[] = [
         occurredAt: "2026-01-16T09:30:00+01:00",
       },
     },
-    success: { description: "The entry, as it is kept.", schema: consentEntry, example: entry },
+    success: { description: "The stored entry.", schema: consentEntry, example: entry },
     errors: [],
   },
 ];

@@ -40,17 +40,17 @@ const answer = { eventId, debits: [paid], uncovered: null };
 
 export const usageOperations: readonly Operation[] = [
   {
-    id: "recordUsage",
+    id: "recordUsageEvent",
     method: "post",
     path: "/api/v1/usage/events",
     tag: "Usage",
-    summary: "Record usage and debit it",
+    summary: "Record a usage event",
     description:
-      "Records what a user used, once for each `eventId`, and debits the balances that pay for it, in the order of the " +
-      "list of credits: each pays the share of the event that it can, in its own unit. When credits are short, " +
-      "`reject` records nothing (402; the same id may be tried again) and `partial` debits what there is. A list of " +
-      "up to 100 is answered with a list, each event for itself. CloudEvents 1.0 are read as well: `id` as eventId, " +
-      "`subject` as userId, `type` as event, `time` as occurredAt.",
+      "Records usage once for each `eventId`, and debits the balances that pay for it, in spending order. Each balance pays " +
+      "the part of the event that it can, in its own unit. If credits are insufficient, `reject` records nothing (402; the " +
+      "same id may be sent again) and `partial` debits what is available. A list of up to 100 events returns a list. Events " +
+      "of a list succeed or fail one by one. CloudEvents 1.0 are accepted as well: `id` is the eventId, `subject` the userId, " +
+      "`type` the event, `time` occurredAt.",
     access: "secret",
     body: {
       schema: z.union([eventInput, z.array(eventInput).max(eventsMax)]),
@@ -61,33 +61,33 @@ export const usageOperations: readonly Operation[] = [
       },
     },
     success: {
-      description: "What was debited; for a list, the answer or the error of each event, in order.",
+      description: "The debits. For a list: the result or the error of each event, in order.",
       schema: z.union([eventOutput, eventListOutput]),
       example: answer,
       replayable: true,
       headers: {
         "retry-after":
-          "Of a list in which an event has the error `temporarily_unavailable`: seconds to wait before it is sent again.",
+          "For a list in which an event has the error `temporarily_unavailable`: seconds to wait before sending it again.",
       },
     },
     errors: ["insufficient_credits", "idempotency_conflict"],
   },
   {
-    id: "reserveUsage",
+    id: "createReservation",
     method: "post",
     path: "/api/v1/usage/reservations",
     tag: "Usage",
-    summary: "Hold credits for usage to come",
+    summary: "Create a reservation",
     description:
-      "Holds what the usage may cost, all of it or nothing, until it is committed, released or expires. Under a " +
-      "`reservationId` of your own it is made once, however often it is sent.",
+      "Holds the credits that the usage may cost: all or nothing. The hold ends when the reservation is committed, released " +
+      "or expires. With your own `reservationId` the call is idempotent.",
     access: "secret",
     body: {
       schema: reserveInput,
       example: { userId: "user_42", event: "chat.completed", quantities: { tokens: 120 }, expiresInSeconds: 60 },
     },
     success: {
-      description: "What each balance holds.",
+      description: "The reservation.",
       schema: reserveOutput,
       example: { reservationId, expiresAt: "2026-01-16T08:31:00.000Z", holds: [paid] },
       replayable: true,
@@ -99,15 +99,15 @@ export const usageOperations: readonly Operation[] = [
     method: "post",
     path: "/api/v1/usage/reservations/{reservationId}/commit",
     tag: "Usage",
-    summary: "Debit what a reservation was for",
+    summary: "Commit a reservation",
     description:
-      "The holds come back and the actual usage is debited, in one write: less, the same or more than was held. The " +
-      "balances that were held pay first. After the reservation expired it still counts, as a plain event. Short of " +
-      "credits (402) the hold stands.",
+      "Releases the holds and debits the actual usage in one transaction. The usage may be less or more than was held. The " +
+      "balances of the holds pay first. A commit after the reservation expired counts as a plain event. On 402 the hold " +
+      "remains.",
     access: "secret",
     params: reservationParams,
     body: { schema: commitInput, example: { eventId, quantities: { tokens: 120 } } },
-    success: { description: "What was debited.", schema: eventOutput, example: answer, replayable: true },
+    success: { description: "The debits.", schema: eventOutput, example: answer, replayable: true },
     errors: ["insufficient_credits", "idempotency_conflict", "reservation_not_found", "reservation_closed"],
   },
   {
@@ -115,29 +115,29 @@ export const usageOperations: readonly Operation[] = [
     method: "post",
     path: "/api/v1/usage/reservations/{reservationId}/release",
     tag: "Usage",
-    summary: "Give a reservation up",
-    description:
-      "The holds come back. Again, or after the reservation expired: the same answer, nothing happens twice.",
+    summary: "Release a reservation",
+    description: "Returns the held credits. Releasing it again, or after it expired, returns the same result.",
     access: "secret",
     params: reservationParams,
     success: {
-      description: "What came back to each balance.",
+      description: "The amounts returned to each balance.",
       schema: releaseOutput,
       example: { reservationId, status: "released", returned: [{ balanceId, packId, unit: "tokens", amount: 120 }] },
     },
     errors: ["reservation_not_found", "reservation_closed"],
   },
   {
-    id: "readUsage",
+    id: "getUsageTotals",
     method: "get",
     path: "/api/v1/usage",
     tag: "Usage",
-    summary: "Read what a user used",
-    description: "Quantities used, by event and unit, of the events that occurred in `[from, to)`. Not debits.",
+    summary: "Get usage totals",
+    description:
+      "The quantities used, by event and unit, of events that occurred in `[from, to)`. These are not debits.",
     access: "secret",
     query: totalsInput,
     success: {
-      description: "The totals; what was not used is not listed.",
+      description: "The totals. Units that were not used are left out.",
       schema: totalsOutput,
       example: { totals: [{ event: "chat.completed", unit: "tokens", amount: 1_200 }] },
     },
