@@ -21,7 +21,7 @@ const realWorld: World = { isolate: {}, now: () => Date.now(), newId: randomId }
 /** Whether a request is for the dashboard, by its path as Hono reads it. */
 export const isForDashboard = (request: Request): boolean => /^\/admin(\/|$)/.test(getPath(request));
 
-/** Purser over HTTP, without the dashboard. A test may bring a world of its own. */
+/** Purser over HTTP, without the dashboard. A test may pass its own world. */
 export function createApp(world: World = realWorld) {
   const app = new Hono<AppEnv>()
     .onError(answerError)

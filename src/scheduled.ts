@@ -11,7 +11,7 @@ const realWorld: World = { isolate: {}, now: () => Date.now(), newId: randomId }
 export async function scheduled(env: Env, world: World = realWorld): Promise<void> {
   const { users, failures } = await expireReservations(rootCtx(env, world));
   if (failures.length === 0) return;
-  // Kinds alone: a message can carry a user's id.
+  // Only kinds are logged, because a message can contain a user's id.
   const kinds = failures.map((error) => refusalIn(error)?.code ?? constraintOf(error) ?? "unknown");
   console.error(JSON.stringify({ level: "error", code: "holds_not_returned", users, kinds: [...new Set(kinds)] }));
 }

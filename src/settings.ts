@@ -1,8 +1,8 @@
-/** What the administrator set, read and judged in one place. Every setting fails closed: what is missing or weak is off. */
+/** The settings of the deployment. A missing or weak setting switches its feature off. */
 export interface Settings {
-  /** Null: administration answers 404. */
+  /** Null: administration routes return 404. */
   readonly adminToken: string | null;
-  /** Null: exports answer `export_unavailable`. */
+  /** Null: exports return `export_unavailable`. */
   readonly exportSecrets: { readonly current: string; readonly previous: string | null } | null;
   readonly testBalanceQuota: number;
   /** The binding of the database that new applications are made in. */
@@ -15,7 +15,7 @@ const ADMIN_TOKEN_CHARACTERS_MIN = 32;
 const EXPORT_SECRET_CHARACTERS_MIN = 16;
 const TEST_BALANCE_QUOTA_DEFAULT = 1_000;
 
-// wrangler types says `string` of every secret; one that was never set is undefined all the same.
+// wrangler types every secret as `string`, but a secret that was never set is undefined.
 const secretOf = (value: string | undefined, charactersMin: number): string | null =>
   value !== undefined && [...value].length >= charactersMin ? value : null;
 

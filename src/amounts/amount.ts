@@ -1,15 +1,15 @@
 import type { Steps } from "../db/schema.ts";
 
 /**
- * Amounts are integers of a unit's smallest step, from the wire to the database and back: no float is ever added,
- * multiplied or compared. On the wire they are JSON numbers in units (decisions.md, C1).
+ * Inside Purser, amounts are integers in a unit's smallest step. No float is ever added, multiplied or compared. In the API
+ * they are JSON numbers in units (C1).
  */
 export const UNITS = ["count", "tokens", "seconds", "cents"] as const;
 export type Unit = (typeof UNITS)[number];
 
 const DECIMALS: Readonly<Record<Unit, number>> = { count: 3, tokens: 3, seconds: 3, cents: 6 };
 
-/** The largest amount of a unit, in steps: up to there a double tells every step apart. */
+/** The largest amount of a unit, in steps. Up to it, a double can represent every step. */
 export const amountStepsMax: Readonly<Record<Unit, number>> = {
   count: 8_796_093_022_208_000,
   tokens: 8_796_093_022_208_000,
@@ -20,8 +20,8 @@ export const amountStepsMax: Readonly<Record<Unit, number>> = {
 const NUMBER = /^(-?)(\d+)(?:\.(\d+))?(?:e([+-]\d+))?$/;
 
 /**
- * The amount in steps of its unit, exactly as the number's shortest decimal says. Null when the number has more
- * decimals than the unit, or is beyond `amountStepsMax` on either side.
+ * The amount in steps of its unit, exactly the number's shortest decimal. Null when it has more decimals than the unit, or
+ * its absolute value is above `amountStepsMax`.
  */
 export function toSteps(unit: Unit, amount: number): Steps | null {
   const parts = NUMBER.exec(String(amount));
@@ -37,21 +37,21 @@ export function toSteps(unit: Unit, amount: number): Steps | null {
   return (sign === "-" ? -Number(steps) : Number(steps)) as Steps;
 }
 
-/** The amount in its unit: the double nearest to steps / 10^decimals, which prints as that very decimal. */
+/** The amount in its unit: the double nearest to steps / 10^decimals. It prints as exactly that decimal. */
 export function fromSteps(unit: Unit, steps: Steps): number {
   return steps / 10 ** DECIMALS[unit];
 }
 
-/** As `fromSteps`, for a sum of any size: the double nearest to it. */
+/** Like `fromSteps`, for a sum of any size: the nearest double. */
 export function amountOfSteps(unit: Unit, steps: bigint): number {
   const digits = steps.toString().padStart(DECIMALS[unit] + 1, "0");
   return Number(`${digits.slice(0, -DECIMALS[unit])}.${digits.slice(-DECIMALS[unit])}`);
 }
 
-/** Amounts in steps, by unit. A unit that is absent or 0 is not carried. */
+/** Amounts in steps, by unit. The event does not have a unit that is absent or 0. */
 export type Quantities = { readonly [U in Unit]?: Steps };
 
-/** The wire form of quantities: units that are absent stay absent. */
+/** Quantities as the API returns them. Absent units stay absent. */
 export function presentQuantities(quantities: Quantities): { [U in Unit]?: number } {
   const presented: { [U in Unit]?: number } = {};
   for (const unit of UNITS) {

@@ -1,4 +1,4 @@
-/** Match rules (decisions.md, C2 to C4). In a glob `*` stands for any run of characters, all else for itself. */
+/** Match rules (C2 to C4). In a glob, `*` matches any characters, and every other character matches itself. */
 export interface MatchRule {
   readonly event?: string | undefined;
   readonly model?: string | undefined;
@@ -6,12 +6,12 @@ export interface MatchRule {
 
 const NO_RULES: readonly MatchRule[] = [];
 
-/** Rules as they are stored: JSON that Purser wrote from a validated list. */
+/** Reads stored rules: JSON that Purser wrote from a validated list. */
 export function readRules(stored: string): readonly MatchRule[] {
   return stored === "[]" ? NO_RULES : (JSON.parse(stored) as MatchRule[]);
 }
 
-/** How far a failed comparison may fall back at each place of `part` (Knuth, Morris and Pratt). */
+/** The failure function of `part`, as in the algorithm of Knuth, Morris and Pratt. */
 function fallbacks(part: string): number[] {
   const table = [0];
   for (let index = 1, length = 0; index < part.length; index++) {
@@ -22,7 +22,7 @@ function fallbacks(part: string): number[] {
   return table;
 }
 
-/** `text.indexOf(part, from)` in linear time; the built-in search takes the product of the lengths at its worst. */
+/** `text.indexOf(part, from)` in linear time. In the worst case, the built-in search takes the product of the lengths. */
 function indexOfPart(text: string, part: string, from: number): number {
   if (part === "") return from;
   const table = fallbacks(part);
@@ -34,7 +34,7 @@ function indexOfPart(text: string, part: string, from: number): number {
   return -1;
 }
 
-/** Whether the glob covers the whole name, code unit by code unit. Linear in glob and name together. */
+/** Whether the glob matches the whole name, code unit by code unit. Takes linear time. */
 export function globMatches(glob: string, name: string): boolean {
   const [first = "", ...rest] = glob.split("*");
   const last = rest.pop();
@@ -50,8 +50,8 @@ export function globMatches(glob: string, name: string): boolean {
 }
 
 /**
- * Whether some name matches both globs. Linear in both: where each has a star, only what stands before the first star
- * and after the last can keep them apart, since one's star may hold whatever the other has in between.
+ * Whether some name matches both globs. Takes linear time. If both have a star, only the texts before the first star and
+ * after the last star matter, because a star can match everything that the other glob has in between.
  */
 export function globsMeet(a: string, b: string): boolean {
   if (!a.includes("*")) return globMatches(b, a);
@@ -61,7 +61,7 @@ export function globsMeet(a: string, b: string): boolean {
   return (headA.startsWith(headB) || headB.startsWith(headA)) && (tailA.endsWith(tailB) || tailB.endsWith(tailA));
 }
 
-/** Whether a balance with these rules pays for the event: one rule matches in every part it names, or there is none. */
+/** Whether a balance with these rules pays for the event: it has no rules, or one rule matches in each of its fields. */
 export function rulesCover(rules: readonly MatchRule[], event: string, model: string | undefined): boolean {
   if (rules.length === 0) return true;
   return rules.some(
@@ -71,13 +71,13 @@ export function rulesCover(rules: readonly MatchRule[], event: string, model: st
   );
 }
 
-/** Whether the `event` filter of list keeps a balance with these rules. Models are not considered (C4). */
+/** Whether the `event` filter of a list includes a balance with these rules. Models are ignored (C4). */
 export function rulesPassFilter(rules: readonly MatchRule[], filter: string): boolean {
   if (rules.length === 0) return true;
   return rules.some((rule) => rule.event === undefined || globsMeet(filter, rule.event));
 }
 
-/** Whether the `event` filter of the usage query, a name or a glob, covers the name of an event that happened (C4). */
+/** Whether the `event` filter of the usage totals, a name or a glob, matches an event's name (C4). */
 export function filterCovers(filter: string, event: string): boolean {
   return filter.includes("*") ? globMatches(filter, event) : filter === event;
 }

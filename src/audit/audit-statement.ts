@@ -1,7 +1,7 @@
 import { fragment, type Statement, statement } from "../db/sql.ts";
 import type { AdminCtx } from "../runtime.ts";
 
-/** What the administrator does, as the audit names it. */
+/** The actions of the audit log. */
 export const ACTIONS = [
   "app.created",
   "key.created",
@@ -21,13 +21,13 @@ export type Action = (typeof ACTIONS)[number];
 export interface Act {
   readonly appId: string;
   readonly action: Action;
-  /** The id of what is acted on. */
+  /** The id of the changed application, key or pack. */
   readonly target: string;
-  /** No secret, no user id and no free text. */
+  /** Must contain no secret, no user id and no free text. */
   readonly details?: Readonly<Record<string, string | number | null | readonly string[]>>;
 }
 
-/** A type, for an interface is no record of values. */
+/** A type, because an interface is not assignable to `Values`. */
 type ActValues = {
   appId: string;
   actId: string;
@@ -47,20 +47,20 @@ export function newAct(
   return { appId, actId: admin.newId("aud_"), atMs: admin.now(), by, action, target, details: JSON.stringify(details) };
 }
 
-/** Holds until the act's row is written: for effects that stand before it in their batch. */
+/** SQL: true until the act's row is written. For statements that come before that row in the batch. */
 export const isNotDone = fragment`NOT EXISTS (SELECT 1 FROM admin_audit WHERE app_id = :appId AND id = :actId)`;
 
 /**
- * Holds while the act is the application's latest: for effects that stand behind its row in their batch, and may be done
- * twice in a row. It no longer holds when the batch is sent again after another act.
+ * SQL: true while the act is the application's latest. For statements that come after its row in the batch, and may run
+ * twice. It is false when the batch is repeated after another act.
  */
 export const isLatest = fragment`(
   SELECT id FROM admin_audit WHERE app_id = :appId ORDER BY seq DESC LIMIT 1
 ) = :actId`;
 
 /**
- * The statement that writes an act's row, once, if `when` holds where it stands. It belongs into the batch of the act's
- * effect, and `when` says that the effect takes place: what is without effect leaves no row.
+ * The statement that writes an act's row once, if `when` is true at that place in the batch. It belongs to the batch of the
+ * change itself. `when` says whether there is a change; without one, no row is written.
  */
 export function auditStatement<Named extends Readonly<Record<string, string | number | null>> = Record<never, never>>(
   when = "1",

@@ -21,7 +21,7 @@ const selectEntries = statement<{ appId: string; beforeSeq: number; limit: numbe
   SELECT ${select(columns)} FROM admin_audit
   WHERE app_id = :appId AND seq < :beforeSeq ORDER BY seq DESC LIMIT :limit`;
 
-/** What was done to an application that exists, newest first. Throws `invalid_request` for a cursor of another list. */
+/** The audit log of an existing application, newest first. Throws `invalid_request` for a cursor of another list. */
 export async function listAudit(root: RootCtx, appId: string, input: ListAuditInput): Promise<ListAuditOutput> {
   const scope = ["admin_audit", appId];
   const beforeSeq = input.cursor === undefined ? Number.MAX_SAFE_INTEGER : await decodeCursor(input.cursor, scope);

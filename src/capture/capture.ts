@@ -16,8 +16,8 @@ const arrivalOf = (ctx: Ctx, sentAtMs: number | null): Arrival => ({
 const capturedOf = (read: readonly ReadEvent[]) => read.flatMap((event) => ("captured" in event ? event.captured : []));
 
 /**
- * Stores the events of a v0 request. Malformed ones are passed over and told of, so that they cost the others nothing;
- * when all are, `invalid_request`, on which no client sends again.
+ * Stores the events of a v0 request. Malformed events are skipped and listed in the response. If all are malformed, throws
+ * `invalid_request`, after which clients do not retry.
  */
 export async function capture(ctx: Ctx, { events, sentAtMs }: CaptureRequest): Promise<CaptureOutput> {
   const arrival = arrivalOf(ctx, sentAtMs);
@@ -34,13 +34,13 @@ export async function capture(ctx: Ctx, { events, sentAtMs }: CaptureRequest): P
   return { status: 1, ...(refused.length === 0 ? {} : { refused }) };
 }
 
-/** Stores the events of a v1 request, and answers for each: stored, stored with a warning, or dropped as malformed. */
+/** Stores the events of a v1 request. The result of each: stored, stored with a warning, or dropped as malformed. */
 export async function captureV1(ctx: Ctx, { events, sentAtMs }: V1Request): Promise<CaptureV1Output> {
   const arrival = arrivalOf(ctx, sentAtMs);
   const read = events.map(({ event }) => readEvent(event, arrival));
   const warnings = await storeEvents(ctx, capturedOf(read));
   const results = events.map(({ uuid }, index) => [uuid, resultOf(read[index], warnings)] as const);
-  // Of two under one UUID the first was stored, and the first answers.
+  // If two events have one UUID, the first is stored, and its result is returned.
   return { results: Object.fromEntries(results.toReversed()) };
 }
 

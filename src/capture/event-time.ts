@@ -1,6 +1,6 @@
 import { parseTimestamp } from "../lib/time.ts";
 
-/** Further ahead than this, a client's clock is wrong, not fast. */
+/** If a time is further in the future, the client's clock is wrong. */
 const FUTURE_MS_MAX = 23 * 3_600_000;
 const EARLIEST_MS = Date.parse("0000-01-01T00:00:00Z");
 const ISO_WITHOUT_ZONE = /^\d{4}-\d{2}-\d{2}([Tt ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?)?$/;
@@ -9,30 +9,30 @@ const RFC_2822 = /^[A-Z][a-z]{2}, \d{1,2} [A-Z][a-z]{2} \d{4} /;
 /** Seconds or milliseconds since the epoch. */
 const EPOCH = /^\d{10}(\d{3})?$/;
 
-/** What a client says of an event's time. Milliseconds; null where it says nothing. */
+/** The times that a client sends for an event, in milliseconds. Null if it does not send one. */
 export interface ClientTime {
   readonly timestampMs: number | null;
-  /** How long before the request was sent the event happened. */
+  /** The time between the event and the request. */
   readonly offsetMs: number | null;
   /** The client's clock when it sent the request. */
   readonly sentAtMs: number | null;
 }
 
-/** A time in any spelling that PostHog's clients use; without a zone it is UTC. Null when it is none. */
+/** A time in any format of PostHog's clients. Without a zone it is UTC. Null when it is not a time. */
 export function parseClientTime(text: string): number | null {
   const exact = parseTimestamp(text);
   if (exact !== null) return exact;
   if (ISO_WITHOUT_ZONE.test(text)) return parseTimestamp(text.length === 10 ? `${text}T00:00Z` : `${text}Z`);
   if (ISO_WITH_SHORT_ZONE.test(text)) return parseTimestamp(`${text}:00`);
   if (EPOCH.test(text)) return Number(text.padEnd(13, "0"));
-  // Beyond RFC 2822, Date.parse makes dates of nearly anything.
+  // Outside of RFC 2822, Date.parse accepts almost any text.
   const atMs = RFC_2822.test(text) ? Date.parse(text) : Number.NaN;
   return Number.isNaN(atMs) ? null : atMs;
 }
 
 /**
- * When an event happened, by this service's clock, as PostHog reckons it: `offset` back from now; else the client's
- * timestamp, less what the client's clock was ahead when it sent the request; else now. Far in the future means now.
+ * When an event happened, by this service's clock, computed like PostHog: now minus `offset`; else the client's timestamp,
+ * corrected by the difference of the clocks; else now. A time far in the future is replaced by now.
  */
 export function eventTimeMs(client: ClientTime, nowMs: number): number {
   let atMs = nowMs;

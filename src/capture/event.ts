@@ -3,44 +3,44 @@ import { parseUuid } from "../lib/uuid.ts";
 import { nameOrId, propertiesBytesMax } from "../people/schemas.ts";
 import { eventTimeMs, parseClientTime } from "./event-time.ts";
 
-/** An analytics event, whatever dialect it came in: what Purser stores of it, and what it says of a person. */
+/** An analytics event of either protocol version: what Purser stores, and what it says about a person. */
 export interface CapturedEvent {
   readonly uuid: string;
   readonly event: string;
   readonly distinctId: string;
   readonly timestampMs: number;
-  /** JSON object, as it came; what came beside it as `$set`, `$set_once`, `$unset` is within. */
+  /** JSON object, as it was sent. It includes `$set`, `$set_once` and `$unset`, also if they were outside of it. */
   readonly properties: string;
-  /** Sent with `$process_person_profile: false`: makes nobody a person, links nothing. */
+  /** Sent with `$process_person_profile: false`: it creates no person and links nothing. */
   readonly isPersonless: boolean;
   readonly isIdentify: boolean;
-  /** The other id that `$identify` or `$create_alias` names. */
+  /** The other id of `$identify` or `$create_alias`. */
   readonly link: { readonly otherId: string; readonly via: "identify" | "alias" } | null;
   readonly set: JsonObject;
   readonly setOnce: JsonObject;
   readonly unset: readonly string[];
 }
 
-/** One event of a request: read, or refused for a reason that names what is wrong and never repeats it. */
+/** One event of a request: read, or refused. The message names what is wrong and never repeats its value. */
 export type ReadEvent =
   | { readonly captured: CapturedEvent; readonly warning: string | null }
   | { readonly refused: { readonly param: string; readonly message: string } };
 
-/** When a request was sent, by the client's clock, and came, by ours; and where UUIDs come from. */
+/** When a request was sent by the client's clock and received by ours; and the source of new UUIDs. */
 export interface Arrival {
   readonly nowMs: number;
   readonly sentAtMs: number | null;
   readonly newUuid: () => string;
 }
 
-/** SQLite reads JSON of at most 1,000 levels; an export must be able to hold what was stored. */
+/** SQLite reads JSON of at most 1,000 levels, and an export nests stored events deeper. */
 const LEVELS_MAX = 900;
 
 function refuse(param: string, message: string): ReadEvent {
   return { refused: { param, message } };
 }
 
-/** A name or id as text: numbers, which PostHog's clients send too, by their digits. Null when it is neither. */
+/** A name or id as text. PostHog's clients also send numbers, which are read by their digits. Null for other types. */
 function asText(value: unknown): string | null {
   return typeof value === "string" ? value : numberText(value);
 }
@@ -50,7 +50,7 @@ const flawOf = (text: string | null): string | null => {
   return nameOrId.safeParse(text).error?.issues[0]?.message ?? null;
 };
 
-/** Reads one event of PostHog's wire format: of `/batch/`, `/e/` and their like. Throws nothing. */
+/** Reads one event of PostHog's v0 format. Does not throw. */
 export function readEvent(raw: unknown, arrival: Arrival): ReadEvent {
   if (!isJsonObject(raw)) return refuse("", "must be an object");
   const given = own(raw, "properties") ?? {};
@@ -92,15 +92,15 @@ export function readEvent(raw: unknown, arrival: Arrival): ReadEvent {
 
 const asObject = (value: unknown): JsonObject => (isJsonObject(value) ? value : {});
 
-/** `$unset` is a list of names; some clients send an object whose keys are the names. */
+/** `$unset` is a list of names. Some clients send an object with the names as keys. */
 function readUnset(value: unknown): string[] {
   if (Array.isArray(value)) return value.filter((entry) => typeof entry === "string");
   return Object.keys(asObject(value));
 }
 
 /**
- * The properties with `$set`, `$set_once` and `$unset` in them, which may stand beside them in the event, as PostHog
- * puts them: nothing that was captured is lost. Spread copies a key named `__proto__` as the key that it is.
+ * The properties with `$set`, `$set_once` and `$unset`, which may also be outside of them in the event. So nothing of the event
+ * is lost. Spread copies a key named `__proto__` as an ordinary key.
  */
 function withPersonProperties(raw: JsonObject, properties: JsonObject): JsonObject {
   let whole = properties;
@@ -114,7 +114,7 @@ function withPersonProperties(raw: JsonObject, properties: JsonObject): JsonObje
   return whole;
 }
 
-/** The id that the event links to its own. One that no id can be links nothing, and the event is kept. */
+/** The id that the event links to its own. If it is not a valid id, nothing is linked, and the event is still stored. */
 function readLink(event: string, properties: JsonObject): Pick<CapturedEvent, "link"> & { warning: string | null } {
   const via = event === "$identify" ? "identify" : event === "$create_alias" ? "alias" : null;
   const key = via === "identify" ? "$anon_distinct_id" : "alias";

@@ -1,6 +1,6 @@
-/** What PostHog's clients ask for besides: remote configuration and feature flags. Purser has none, and says so. */
+/** Remote configuration and feature flags, which PostHog's clients request. Purser has none of them. */
 
-/** A client's own settings decide; nothing is switched on from afar, and no script is loaded from here. */
+/** A configuration with every optional feature off, so that the client's own settings decide. */
 export function remoteConfig(token: string) {
   return {
     token,
@@ -25,14 +25,14 @@ export function remoteConfig(token: string) {
   };
 }
 
-/** The same as a script: posthog-js loads it before it asks for the JSON. */
+/** The same as a script, which posthog-js loads before it requests the JSON. */
 export function remoteConfigScript(token: string): string {
   const entry = JSON.stringify({ config: remoteConfig(token), siteApps: [] });
   const name = JSON.stringify(token);
   return `(function(){window._POSTHOG_REMOTE_CONFIG=window._POSTHOG_REMOTE_CONFIG||{};window._POSTHOG_REMOTE_CONFIG[${name}]=${entry};})();`;
 }
 
-/** No flag is there; in the form of `/flags/` (v1 and v2) and of the older `/decide/` at once. */
+/** A response without flags, in the formats of `/flags/` (v1 and v2) and of the older `/decide/` at once. */
 export function emptyFlags(token: string, requestId: string, nowMs: number) {
   return {
     ...remoteConfig(token),

@@ -9,7 +9,7 @@ import { unpack } from "./unpack.ts";
 import { keyOf, keyOfRequest, readCaptureRequest } from "./v0-request.ts";
 import { readV1Request } from "./v1-request.ts";
 
-/** Clients differ in whether they end a path with a slash. */
+/** Some clients end a path with a slash. */
 const withSlash = (...paths: string[]): string[] => paths.flatMap((path) => [path, `${path}/`]);
 
 const CAPTURE_PATHS = withSlash("/batch", "/e", "/i/v0/e", "/capture", "/track");
@@ -23,7 +23,7 @@ async function unpackBody(c: Context<AppEnv>): Promise<unknown> {
   });
 }
 
-/** What PostHog's clients send and ask for (P1): their `api_key`, found in the body, is a key of Purser's. */
+/** The routes of PostHog's clients (P1). Their `api_key`, which is in the body, is a key of Purser. */
 export const captureRoutes = createRoutes();
 for (const path of [...CAPTURE_PATHS, ...V1_PATHS, ...FLAG_PATHS, "/array/:token/config", "/array/:token/config.js"]) {
   captureRoutes.use(path, allowBrowsers);
@@ -43,7 +43,7 @@ captureRoutes
   })
   .on("POST", FLAG_PATHS, limitBody, async (c) => {
     const key = keyOf(await unpackBody(c));
-    // A secret key is not repeated in an answer.
+    // A response does not repeat a secret key.
     const answer = async () =>
       emptyFlags(c.var.ctx.caller.kind === "secret" ? "" : (key ?? ""), c.var.requestId, c.var.world.now());
     return c.json(await serveCaptureKey(c, key, answer));

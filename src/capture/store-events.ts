@@ -13,7 +13,7 @@ const selectUuids = statement<{ environmentId: number; uuids: string }, UuidRow>
   SELECT e.uuid AS uuid FROM json_each(:uuids) AS i CROSS JOIN analytics_events AS e
   WHERE e.environment_id = :environmentId AND e.uuid = i.value`;
 
-/** Events go on from the id's last seq, read as they are written; one whose UUID is stored already is passed over. */
+/** Appends events after the id's last seq, which the same statement reads. Skips an event whose UUID is stored. */
 const insertEvents = statement<{ environmentId: number; events: string; nowMs: number; isVerified: number }>`
   INSERT INTO analytics_events (
     environment_id, distinct_id, seq, uuid, event, timestamp_ms, received_at_ms, is_verified, properties
@@ -33,9 +33,8 @@ const insertEvents = statement<{ environmentId: number; events: string; nowMs: n
   ORDER BY position`;
 
 /**
- * Stores events, each UUID once, and what they say about people (P2, P3): one batch for all of them. Sent again, it
- * finds its UUIDs stored and changes nothing. Events that say nothing about people are written without a read. Answers the
- * warnings, by UUID.
+ * Stores events, each UUID once, and their changes to people (P2, P3), in one batch. A repeated batch finds its UUIDs stored
+ * and changes nothing. Events without changes to people are written without a read. Returns the warnings by UUID.
  */
 export async function storeEvents(ctx: Ctx, events: readonly CapturedEvent[]): Promise<ReadonlyMap<string, string>> {
   const first = new Map<string, CapturedEvent>();
@@ -47,7 +46,7 @@ export async function storeEvents(ctx: Ctx, events: readonly CapturedEvent[]): P
     const { newEvents, stored } = sent.some(needsStoredPeople)
       ? await readStored(ctx, sent)
       : { newEvents: sent, stored: noStoredPeople };
-    // After an attempt, what is stored is its own: it landed, and its answer was lost.
+    // If an earlier attempt's answer was lost, its own events are stored now.
     if (newEvents.length === 0) return;
     const change = planPeople(newEvents, stored, isVerified);
     warnings = change.warnings;
@@ -57,7 +56,7 @@ export async function storeEvents(ctx: Ctx, events: readonly CapturedEvent[]): P
   return warnings;
 }
 
-/** Which events are not stored yet, and all that is planned on: one moment, one trip. */
+/** Reads in one trip which events are stored already, and all that the plan needs. */
 async function readStored(ctx: Ctx, sent: readonly CapturedEvent[]) {
   const environmentId = ctx.environment.id;
   const uuids = jsonChunks(sent.map(({ uuid }) => uuid));

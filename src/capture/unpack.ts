@@ -1,10 +1,10 @@
 import { invalid, PurserError } from "../errors.ts";
 import { parseJson } from "../lib/json.ts";
 
-/** What a body may grow to when it is unpacked. Before that it is held to 1 MiB as every body (W4). */
+/** The most bytes of a decompressed body. Before that, the limit is 1 MiB, as for every body (W4). */
 const unpackedBytesMax = 10 * 1024 * 1024;
 
-/** How a client says that it packed its body; not every client says it. */
+/** The headers that may say how a body is packed. Not every client sends them. */
 export interface Packing {
   readonly contentType: string | undefined;
   readonly contentEncoding: string | undefined;
@@ -15,9 +15,8 @@ const BASE64 = /^[A-Za-z0-9+/]+$/;
 const ENCODINGS = new Set([undefined, "", "identity", "gzip", "x-gzip"]);
 
 /**
- * The JSON value of a body as PostHog's clients send it: plain; gzip, with a header or without; base64, bare or in the
- * form field `data`. Found by its bytes, since clients say one thing and send another. Throws `invalid_request` and
- * `payload_too_large`.
+ * The JSON value of a body from PostHog's clients: plain; gzip; base64, alone or in the form field `data`. The bytes decide,
+ * because the headers of clients are not reliable. Throws `invalid_request` and `payload_too_large`.
  */
 export async function unpack(body: Uint8Array, packing: Packing): Promise<unknown> {
   if (!ENCODINGS.has(packing.contentEncoding?.trim().toLowerCase())) {
@@ -35,7 +34,7 @@ export async function unpack(body: Uint8Array, packing: Packing): Promise<unknow
 
 const looksLikeJson = (text: string): boolean => /^\s*[{[]/.test(text);
 
-/** Bytes that are not UTF-8 are refused: read leniently, two ids could become one. */
+/** Refuses bytes that are not UTF-8, because a lenient reader could turn two ids into one. */
 function decodeText(bytes: Uint8Array): string {
   try {
     return new TextDecoder("utf-8", { fatal: true, ignoreBOM: false }).decode(bytes);
@@ -44,7 +43,7 @@ function decodeText(bytes: Uint8Array): string {
   }
 }
 
-/** The form's field `data`. Escapes that are not UTF-8 are refused, as bytes are. */
+/** The form's field `data`. Escapes that are not UTF-8 are refused too. */
 function formData(text: string): string {
   try {
     decodeURIComponent(text);
@@ -54,7 +53,7 @@ function formData(text: string): string {
   return new URLSearchParams(text).get("data") ?? "";
 }
 
-/** Forms turn `+` into a space, and some clients leave out the padding. */
+/** A form turns `+` into a space, and some clients leave out the padding. */
 function decodeBase64(text: string): Uint8Array {
   const packed = text.trim().replaceAll(" ", "+").replace(/=+$/, "");
   if (packed.length % 4 === 1 || !BASE64.test(packed)) throw invalid("body", "The body is not valid JSON.");

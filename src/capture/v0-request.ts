@@ -2,18 +2,18 @@ import { invalid, PurserError } from "../errors.ts";
 import { isJsonObject, type JsonObject, own } from "../lib/json.ts";
 import { parseClientTime } from "./event-time.ts";
 
-/** A request of PostHog's v0 dialect: `/batch/`, `/e/`, `/capture/` and their like. */
+/** A request of PostHog's v0 protocol: `/batch/`, `/e/`, `/capture/` and others. */
 export interface CaptureRequest {
   readonly events: readonly unknown[];
   readonly sentAtMs: number | null;
 }
 
-/** So many events are one batch; more are refused with 413, on which clients halve what they send. */
+/** The most events of a batch. For more the response is 413, after which clients send half as many. */
 const eventsMax = 10_000;
 
 /**
- * The key of a request, wherever its client put it: beside the events, or in each of them. Null when none was sent.
- * Throws `invalid_request` for events whose keys differ: one request is for one environment.
+ * The key of a request, next to the events or in each of them. Null when none was sent. Throws `invalid_request` if events
+ * have different keys, because a request is for one environment.
  */
 export function keyOfRequest(body: unknown): string | null {
   if (isJsonObject(body)) {
@@ -39,7 +39,7 @@ export function readCaptureRequest(body: unknown, sentAtQuery: string | undefine
   return { events, sentAtMs: typeof sentAt === "string" ? parseClientTime(sentAt) : queried };
 }
 
-/** None where the body is of no form that clients send. */
+/** The events of a body. Empty if the body has none of the known forms. */
 function eventsOf(body: unknown): readonly unknown[] {
   if (Array.isArray(body)) return body;
   if (!isJsonObject(body)) return [];

@@ -4,18 +4,18 @@ import { parseUuid } from "../lib/uuid.ts";
 import { parseClientTime } from "./event-time.ts";
 import { assertEventCount } from "./v0-request.ts";
 
-/** What a v1 client says in headers instead of in each event. */
+/** The headers that a v1 client sends instead of fields of each event. */
 export interface V1Headers {
-  /** `name/version`: v1 clients leave `$lib` and `$lib_version` to the service. */
+  /** `name/version`. v1 clients do not send `$lib` and `$lib_version`. */
   readonly sdkInfo: string | undefined;
-  /** The client's clock as it sent the request. */
+  /** The client's clock when it sent the request. */
   readonly requestTimestamp: string | undefined;
 }
 
 interface V1Event {
-  /** As it was sent: the answer names it so. */
+  /** As it was sent. The response uses it as a key. */
   readonly uuid: string;
-  /** The event as v0 would have sent it. */
+  /** The event in the v0 format. */
   readonly event: JsonObject;
 }
 
@@ -24,7 +24,7 @@ export interface V1Request {
   readonly sentAtMs: number | null;
 }
 
-/** Flags of a v1 event, and the properties that v0 clients send in their place. */
+/** The flags of a v1 event, and the properties that v0 clients send instead. */
 const FLAGS = [
   ["cookieless_mode", "$cookieless_mode"],
   ["disable_skew_correction", "$ignore_sent_at"],
@@ -42,8 +42,8 @@ const BOOLEANS: ReadonlyMap<unknown, boolean> = new Map<unknown, boolean>([
 ]);
 
 /**
- * The events of a v1 request (`POST /i/v1/analytics/events`), each put back into the v0 form: what a v1 client lifts out
- * of `properties` was captured there, and is stored there. Throws `invalid_request`.
+ * The events of a v1 request (`POST /i/v1/analytics/events`) in the v0 format. Fields that a v1 client moves out of
+ * `properties` are put back there. Throws `invalid_request`.
  */
 export function readV1Request(body: unknown, headers: V1Headers): V1Request {
   if (!isJsonObject(body)) throw invalid("body", "must be an object");
@@ -55,7 +55,7 @@ export function readV1Request(body: unknown, headers: V1Headers): V1Request {
     if (!isJsonObject(raw)) throw invalid(`batch[${index}]`, "must be an object");
     const uuid = own(raw, "uuid");
     if (typeof uuid !== "string") throw invalid(`batch[${index}].uuid`, "must be a string");
-    // An empty uuid means "give it one" in v0; in v1 the answer could not name the event.
+    // In v0, an empty uuid asks for a new one. In v1, the response could then not name the event.
     return { uuid, event: { ...raw, uuid: parseUuid(uuid) ?? "invalid", properties: asV0(raw, library, version) } };
   });
   const sentAt = headers.requestTimestamp;

@@ -20,11 +20,11 @@ export interface AdjustInput {
   /** In the balance's unit. */
   readonly delta: number;
   readonly note: string;
-  /** The idempotency key: the same again is the first answer. A new one each time unless given. */
+  /** The idempotency key. A repeat returns the first result. If absent, each call is new. */
   readonly adjustmentId?: string | undefined;
 }
 
-/** The tenant of a balance, whose id is unique among all applications. Throws `credit_balance_not_found`. */
+/** The tenant of a balance. Its id is unique among all applications. Throws `credit_balance_not_found`. */
 export async function findTenant(root: AdminCtx, balanceId: string): Promise<Ctx> {
   const [environment] = await all(root.db, selectEnvironment({ balanceId }));
   if (environment === undefined) throw balanceNotFound();
@@ -39,11 +39,9 @@ const selectEnvironment = statement<{ balanceId: string }, Omit<Environment, "da
   WHERE b.id = :balanceId`;
 
 /**
- * Adds to a balance or takes from it by the administrator's word: one `admin_adjust` in the ledger, with the note. An
- * expired balance may be adjusted and stays expired.
- *
- * Throws `credit_balance_not_found`, `invalid_quantity` (below 0), `invalid_request` (an amount that the unit cannot hold, a
- * revoked balance, more than a balance may hold together with what is reserved of it), `idempotency_conflict`.
+ * Adds to or deducts from a balance: one `admin_adjust` entry with the note. An expired balance stays expired. Throws
+ * `credit_balance_not_found`; `invalid_quantity` below 0; `idempotency_conflict`; and `invalid_request` for a revoked balance
+ * or an amount that the unit cannot hold, together with what is reserved.
  */
 export async function adjustBalance(ctx: Ctx, input: AdjustInput): Promise<Outcome<AdjustOutput>> {
   const { adjustmentId = ctx.newId("adj_"), ...request } = input;
@@ -97,7 +95,7 @@ export async function adjustBalance(ctx: Ctx, input: AdjustInput): Promise<Outco
 
 type BalanceToAdjust = RowOf<typeof adjustmentColumns> & { readonly heldSteps: number };
 
-/** The balance, and what open reservations hold of it. */
+/** The balance, and the amount that open reservations hold of it. */
 const selectBalance = aboutAccount<{ balanceId: string }, BalanceToAdjust>(
   (of) => statement`
     SELECT ${select(adjustmentColumns)}, coalesce((
@@ -115,7 +113,7 @@ const selectAdjustment = statement<
   FROM credit_adjustments AS a CROSS JOIN credit_ledger AS l ON l.account_id = a.account_id AND l.seq = a.seq
   WHERE a.environment_id = :environmentId AND a.id = :adjustmentId`;
 
-/** The adjustment's own row. Its ledger entry, the next of the account, must follow in the same batch. */
+/** The adjustment's own row. In the same batch its ledger entry must follow, as the account's next entry. */
 const insertAdjustment = statement<WriteContext & { adjustmentId: string; balanceId: string; requestHash: string }>`
   INSERT INTO credit_adjustments (environment_id, id, account_id, balance_id, seq, request_hash)
   SELECT CAST(:environmentId AS INTEGER), :adjustmentId, ${accountSql}, :balanceId, 1 + (
@@ -136,7 +134,7 @@ function planAdjustment(balance: BalanceToAdjust, delta: number): Steps {
   if (remainingSteps < 0) {
     throw new PurserError("invalid_quantity", "would make the balance negative", { param: "delta" });
   }
-  // What is reserved may come back, and must find room.
+  // Reserved amounts may be returned, and must fit.
   if (remainingSteps + balance.heldSteps > amountStepsMax[balance.unit]) {
     throw tooMuch();
   }

@@ -20,10 +20,9 @@ import type { GrantOutput } from "./responses.ts";
 import type { GrantInput } from "./schemas.ts";
 
 /**
- * Issues a pack's balances to a user: one per item, or one of `quantity` for a legacy pack; all or none. With an
- * `externalRef` it is done once (C5 to C10, C19).
- *
- * Throws `credit_pack_not_found`, `invalid_quantity`, `invalid_request` (expiry in the past), `test_quota_exceeded`.
+ * Issues a pack's balances to a user: one for each item, or one of `quantity` for a legacy pack; all or none. With an
+ * `externalRef` it happens once (C5 to C10, C19). Throws `credit_pack_not_found`, `invalid_quantity`, `invalid_request` for
+ * an expiry in the past, `test_quota_exceeded`.
  */
 export async function grantPack(ctx: Ctx, input: GrantInput): Promise<Outcome<GrantOutput>> {
   const { userId, externalRef = null } = input;
@@ -68,8 +67,8 @@ const grantedColumns = {
 type GrantedRow = RowOf<typeof grantedColumns>;
 
 /**
- * What this user holds under an `externalRef`, of whatever pack, none under null; and what an attempt whose answer was lost
- * has issued. The index is named: SQLite, left to choose, may read all that the user ever had.
+ * The user's balances with an `externalRef`, of any pack; none for null. Also those that an attempt with a lost answer has
+ * issued. The index is named, because SQLite might otherwise read all balances of the user.
  */
 const selectGranted = aboutAccount<{ externalRef: string | null; ids: string }, GrantedRow>(
   (account) => statement`
@@ -85,7 +84,7 @@ interface Grant {
   readonly packs: readonly PackRow[];
   readonly items: readonly PackItemRow[];
   readonly earlier: readonly GrantedRow[];
-  /** Whether a row is of this very grant, whose answer was lost. */
+  /** Whether a row was issued by this same grant, whose answer was lost. */
   readonly isOwn: (row: GrantedRow) => boolean;
   readonly idOf: BalanceIds;
 }
@@ -95,7 +94,7 @@ function decideGrant(ctx: Ctx, grant: Grant, account: AccountAtRead): Decision<O
   const own = earlier.filter(isOwn);
   if (own.length > 0) return replay({ output: storedOutput(own), replayed: false });
   const pack = choosePack(input.packId, grant.packs, grant.items);
-  // A replay is looked for first: under this pack, or under the name that it was asked for by when it was issued (C10).
+  // A replay is found first: by this pack, or by the name under which the pack was granted (C10).
   const isSamePack = (row: GrantedRow) => row.packId === pack?.id;
   const isSameName = (row: GrantedRow) => nameKey(row.packName) === nameKey(input.packId);
   const replayed = earlier.some(isSamePack)
@@ -122,7 +121,7 @@ function decideGrant(ctx: Ctx, grant: Grant, account: AccountAtRead): Decision<O
   );
 }
 
-/** Of rows that two packs of one name may share, those of the pack that came first. */
+/** Rows may belong to two packs of one name. Returns those of the pack that was granted first. */
 function firstPackOf(rows: readonly GrantedRow[]): readonly GrantedRow[] {
   const first = rows.toSorted((a, b) => a.grantSeq - b.grantSeq)[0];
   return rows.filter((row) => row.packId === first?.packId);
@@ -145,7 +144,7 @@ function countGranted(ctx: Ctx, { balances, expiresAtMs }: NewBalances, nowMs: n
   }
 }
 
-/** The new balances as this isolate remembers them. */
+/** The new balances for this isolate's memory. */
 function newRows({ packId, expiresAtMs, balances }: NewBalances, grantedAtMs: number): PayingRow[] {
   return balances.map(({ id, unit, matches, priority, amountSteps }) => ({
     ...{ id, packId, unit, matches, priority, grantedAtMs, expiresAtMs },

@@ -11,8 +11,8 @@ import { balanceNotFound } from "./revoke.ts";
 import type { HistoryInput } from "./schemas.ts";
 
 /**
- * A page of the user's ledger, newest first, of one balance when `balanceId` is given. The cursor holds the seq of the
- * last entry shown, so pages stay put while rows are written. Throws `credit_balance_not_found` (C16, C17).
+ * A page of the user's ledger, newest first; of one balance if `balanceId` is given. The cursor has the seq of the last
+ * entry shown, so new entries do not move pages. Throws `credit_balance_not_found` (C16, C17).
  */
 export async function listEntries(ctx: Ctx, input: HistoryInput): Promise<HistoryOutput> {
   const { rows: entries, nextCursor } = await ledgerPage(ctx, input);
@@ -26,7 +26,7 @@ export interface LedgerPage {
 
 const scopeOf = (ctx: Ctx, input: HistoryInput) => [ctx.environment.id, input.userId, input.balanceId ?? ""];
 
-/** What `history` presents: the rows themselves, which also say what each motion left. */
+/** The rows behind `listEntries`, which also have the balance after each entry. */
 export async function ledgerPage(ctx: Ctx, input: HistoryInput): Promise<LedgerPage> {
   const scope = scopeOf(ctx, input);
   const before = input.cursor === undefined ? null : await decodeCursor(input.cursor, scope);
@@ -35,18 +35,18 @@ export async function ledgerPage(ctx: Ctx, input: HistoryInput): Promise<LedgerP
   }
   const entries = await all(ctx.db, pageStatement(ctx, input, before));
   const last = entries.at(-1);
-  // Every balance has the row of its grant, and a cursor is given out only where older rows follow.
+  // Every balance has the entry of its grant, and a cursor exists only when older entries follow.
   if (last === undefined && input.balanceId !== undefined) throw balanceNotFound();
   const isMore = last !== undefined && (input.balanceId === undefined ? last.seq > 1 : last.previousSeq !== null);
   return { rows: entries, nextCursor: isMore ? await encodeCursor(last.seq, scope) : null };
 }
 
-/** As many motions are looked at for one page of those of one reason: no index tells which they are. */
+/** How many entries are searched for one page of entries of one reason, since no index has the reason. */
 export const searchedEntriesMax = 1_000;
 
 /**
- * As `ledgerPage`, of the motions of one reason: those among the next `lookedAtMax`, so that a page may hold fewer than
- * `limit`, or none, and others follow all the same.
+ * Like `ledgerPage`, with the entries of one reason among the next `searchedEntriesMax`. So a page may have fewer entries
+ * than `limit`, or none, while others follow.
  */
 export async function ledgerPageOfReason(
   ctx: Ctx,
@@ -75,14 +75,14 @@ const columns = {
   occurredAtMs: creditLedger.occurredAtMs,
 };
 
-/** Seqs are gapless from 1, so the last row of a page tells by itself whether another follows. */
+/** Seqs are gapless from 1, so the last row of a page shows whether another follows. */
 const selectPage = aboutAccount<{ before: number; limit: number }, LedgerRow>(
   (account) => statement`
     SELECT ${select(columns)} FROM credit_ledger WHERE account_id = ${account} AND seq < :before
     ORDER BY seq DESC LIMIT :limit`,
 );
 
-/** Follows `previous_seq` from the entry that `start` is the seq of: no index, no scan. */
+/** Follows `previous_seq` from the entry with the seq `start`. It needs no index and no scan. */
 const followChain = (account: string, start: string) => statement<Values, LedgerRow>`
   WITH RECURSIVE entry AS (
     SELECT * FROM credit_ledger WHERE account_id = ${account} AND seq = (${start})

@@ -4,13 +4,13 @@ import { selectActiveUpTo, selectBalancesUpTo } from "../ledger/select-balances.
 import type { Ctx } from "../runtime.ts";
 
 export interface BalanceList {
-  /** In spending order, whatever can pay before whatever cannot; with why it was issued. */
+  /** In spending order, balances that can pay before others; with their source and notes. */
   readonly balances: readonly (ReturnType<typeof presentBalance> & Pick<BalanceRow, "source" | "notes">)[];
-  /** Whether the user has more than are shown. */
+  /** Whether the user has more balances than are in the list. */
   readonly isTruncated: boolean;
 }
 
-/** A user's balances for people to look at, at most `limit` of each kind, so that it costs the same for every user. */
+/** A user's balances for the dashboard: at most `limit` that can pay and `limit` others, so that the cost is bounded. */
 export async function listAllBalances(ctx: Ctx, userId: string, limit: number): Promise<BalanceList> {
   const nowMs = ctx.now();
   const [live, some] = await batch(ctx.db, [

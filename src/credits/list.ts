@@ -7,12 +7,12 @@ import type { ListOutput } from "./responses.ts";
 import type { ListInput } from "./schemas.ts";
 
 /**
- * The user's balances in spending order: those that are active, or all with `includeExpired`; with `event`, those whose
- * rules cover it (C4, C12, C13). An unknown user has none.
+ * The user's balances in spending order: the active ones, or all with `includeExpired`. With `event`, only those whose rules
+ * match it (C4, C12, C13). An unknown user has none.
  */
 export async function listBalances(ctx: Ctx, input: ListInput): Promise<ListOutput> {
   const { userId, event } = input;
-  // One moment for the query and for the statuses: what is live in the one is active in the other.
+  // The query and the statuses use the same time, so that they agree.
   const nowMs = ctx.now();
   const statement = input.includeExpired
     ? selectAllBalances(ctx, { userId }, {})

@@ -7,12 +7,12 @@ import { DAY_MS } from "../lib/time.ts";
 import type { Pack } from "../packs/find.ts";
 import type { GrantInput } from "./schemas.ts";
 
-/** Where the ids of new balances come from: the same ids however often a grant is attempted. */
+/** The ids of new balances. Every attempt of a grant gets the same ids. */
 export type BalanceIds = (index: number) => string;
 
 /**
- * What a grant of a pack issues: a balance for each item, or one of `quantity` for a legacy pack, with what is frozen at
- * issue (C8). Throws `credit_pack_not_found`, `invalid_quantity`, `invalid_request` (expiry in the past).
+ * The balances of a grant: one for each item, or one of `quantity` for a legacy pack. They copy what must not change later
+ * (C8). Throws `credit_pack_not_found`, `invalid_quantity`, `invalid_request` for an expiry in the past.
  */
 export function planGrant(input: GrantInput, pack: Pack | null, nowMs: number, idOf: BalanceIds): NewBalances {
   if (pack === null || pack.archivedAtMs !== null) {

@@ -10,8 +10,8 @@ import type { RevokeOutput } from "./responses.ts";
 import type { RevokeInput } from "./schemas.ts";
 
 /**
- * Zeroes one balance: what remains is reversed in the ledger as `admin_adjust` with the reason as its note, also when
- * nothing remains; what was spent stays spent. Again: 200, no second row (C15). Throws `credit_balance_not_found`.
+ * Sets a balance to 0 by one `admin_adjust` entry with the reason as its note, also when nothing remains. Credits already
+ * spent stay spent. A repeat changes nothing (C15). Throws `credit_balance_not_found`.
  */
 export async function revokeBalance(ctx: Ctx, { balanceId, reason }: RevokeInput): Promise<RevokeOutput> {
   const answer = { balanceId, remaining: 0 } as const;

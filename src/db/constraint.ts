@@ -1,6 +1,6 @@
 /**
- * The names of what the database itself refuses: CHECKs and triggers say theirs, a UNIQUE index says its columns.
- * Every name that the code acts on stands here.
+ * The constraints that the code handles, and the text of their errors. CHECKs and triggers report their name, a UNIQUE index
+ * reports its columns.
  */
 const REFUSALS = {
   credit_balances_remaining_not_negative: "credit_balances_remaining_not_negative",
@@ -30,7 +30,7 @@ const REFUSALS = {
 
 export type Constraint = keyof typeof REFUSALS;
 
-/** Which constraint of ours an error of D1 speaks of; null when it is another kind of error. */
+/** The constraint that failed, by the error of D1. Null for any other error. */
 export function constraintOf(error: unknown): Constraint | null {
   for (let cause = error; cause instanceof Error; cause = cause.cause) {
     if (!cause.message.includes("SQLITE_CONSTRAINT")) continue;

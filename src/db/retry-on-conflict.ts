@@ -2,16 +2,14 @@ import { temporarilyUnavailable } from "../errors.ts";
 import { type Constraint, constraintOf } from "./constraint.ts";
 
 const ATTEMPTS_MAX = 64;
-/** The first repeats follow at once: as a rule the other write is over by then. */
+/** The first repeats do not wait, because the other write is usually done. */
 const ATTEMPTS_WITHOUT_PAUSE = 2;
 const PAUSE_MS_MAX = 1_000;
 
 /**
- * Makes an attempt (read, decide, write) again for as long as its write is refused by one of `conflicts`: the constraints by
- * which the database says that somebody else changed what the attempt had read. Any other error is thrown.
- *
- * Later repeats follow after pauses that grow, and that `nonce` (random characters) spreads, so that hundreds of writers do
- * not keep meeting. Throws `temporarily_unavailable` after 64 attempts.
+ * Repeats an attempt (read, decide, write) while its write fails with one of `conflicts`: constraints that mean that another
+ * write came first. Later repeats wait longer, and `nonce` (random characters) spreads them. Other errors are thrown. Throws
+ * `temporarily_unavailable` after 64 attempts.
  */
 export async function retryOnConflict<Answer>(
   conflicts: ReadonlySet<Constraint>,

@@ -1,17 +1,16 @@
 /**
- * Every table of Purser. Amounts are integer steps (amounts/amount.ts), times are integer milliseconds since the epoch.
- *
- * This file is what Drizzle types and drizzle-kit compares with; `STRICT`, `WITHOUT ROWID` and the triggers that keep the
- * invariants stand in `drizzle/*.sql`, because drizzle-kit cannot say them. `test/worker/db.test.ts` holds both together.
+ * Every table of Purser. Amounts are integers in steps (amounts/amount.ts), times are integers in milliseconds since 1970.
+ * Drizzle's types and drizzle-kit use this file. drizzle-kit cannot express `STRICT`, `WITHOUT ROWID` and triggers, so they
+ * are in `drizzle/*.sql`. test/worker/db/schema.test.ts compares both.
  */
 import { sql } from "drizzle-orm";
 import { check, index, integer, primaryKey, sqliteTable, text, uniqueIndex } from "drizzle-orm/sqlite-core";
 
 declare const inSteps: unique symbol;
-/** An amount in its unit's smallest step: an integer that an amount in units cannot pass for (amounts/amount.ts). */
+/** An amount in its unit's smallest step (amounts/amount.ts). An amount in units is not assignable to this type. */
 export type Steps = number & { readonly [inSteps]: true };
 
-/** `expires_at_ms` of what never expires: sorts after every date, so "live" is one index range. */
+/** `expires_at_ms` of a balance that never expires. It sorts after every date, so that active balances are one index range. */
 export const NEVER_MS = Number.MAX_SAFE_INTEGER;
 
 export const apps = sqliteTable("apps", {
@@ -27,7 +26,7 @@ export const environments = sqliteTable(
     id: integer("id").primaryKey(),
     appId: text("app_id").notNull(),
     mode: text("mode", { enum: ["live", "test"] }).notNull(),
-    /** The end-user token setting as JSON; null: publishable keys read nothing. */
+    /** The end-user token setting as JSON. Null: publishable keys cannot read anything. */
     endUserAuth: text("end_user_auth"),
     testBalanceCount: integer("test_balance_count").notNull().default(0),
     testBalanceQuota: integer("test_balance_quota").notNull().default(0),
@@ -42,7 +41,7 @@ export const environments = sqliteTable(
 export const apiKeys = sqliteTable(
   "api_keys",
   {
-    /** SHA-256 of the key, base64url. The key itself is nowhere. */
+    /** SHA-256 of the key, base64url. The key itself is not stored. */
     hash: text("hash").primaryKey(),
     id: text("id").notNull(),
     environmentId: integer("environment_id").notNull(),
@@ -65,16 +64,16 @@ export const creditPacks = sqliteTable(
     appId: text("app_id").notNull(),
     id: text("id").notNull(),
     name: text("name").notNull(),
-    /** packs/name.ts: what a name is compared by. */
+    /** The key by which names are compared (packs/name.ts). */
     nameKey: text("name_key").notNull(),
     defaultExpiryDays: integer("default_expiry_days"),
-    /** Of a legacy pack; null for a pack with items. */
+    /** For a legacy pack. Null for a pack with items. */
     unit: text("unit", { enum: ["count", "tokens", "seconds", "cents"] }),
     matches: text("matches").notNull().default("[]"),
     priority: integer("priority").notNull().default(100),
     createdAtMs: integer("created_at_ms").notNull(),
     archivedAtMs: integer("archived_at_ms"),
-    /** One more with each change, archiving and restoring: what a change compares. */
+    /** Grows by one with each change, archiving and restoring. A change compares it. */
     version: integer("version").notNull().default(1),
   },
   (t) => [
@@ -102,8 +101,8 @@ export const creditPackItems = sqliteTable(
 );
 
 /**
- * A user of an environment, by an integer of its own: it keys the books, so that their rows stay small, and no other table
- * of them holds a user's id.
+ * A user of an environment, with an integer id. The ledger's tables use this id, so that their rows are small. None of them
+ * has the user's own id.
  */
 export const accounts = sqliteTable(
   "accounts",
@@ -115,7 +114,7 @@ export const accounts = sqliteTable(
   (t) => [uniqueIndex("accounts_user").on(t.environmentId, t.userId)],
 );
 
-/** One row issued by a grant. Unit, rules, priority and name are frozen at issue. */
+/** A balance that a grant issued. Unit, rules, priority and name never change. */
 export const creditBalances = sqliteTable(
   "credit_balances",
   {
@@ -123,14 +122,14 @@ export const creditBalances = sqliteTable(
     id: text("id").notNull(),
     packId: text("pack_id").notNull(),
     packName: text("pack_name").notNull(),
-    /** Empty for a legacy pack: a unique index tells NULLs apart, and must not. */
+    /** Empty for a legacy pack, because a unique index treats NULLs as different. */
     packItemId: text("pack_item_id").notNull(),
     unit: text("unit", { enum: ["count", "tokens", "seconds", "cents"] }).notNull(),
     matches: text("matches").notNull(),
     priority: integer("priority").notNull(),
     initialSteps: integer("initial_steps").$type<Steps>().notNull(),
     remainingSteps: integer("remaining_steps").$type<Steps>().notNull(),
-    /** 1 while something remains: the condition of the partial index, kept by the ledger's triggers. */
+    /** 1 while the remaining amount is not 0. The condition of a partial index; the ledger's triggers set it. */
     hasRemaining: integer("has_remaining").notNull(),
     source: text("source", { enum: ["purchase", "grant", "refund", "manual"] }).notNull(),
     externalRef: text("external_ref"),
@@ -138,9 +137,9 @@ export const creditBalances = sqliteTable(
     grantedAtMs: integer("granted_at_ms").notNull(),
     expiresAtMs: integer("expires_at_ms").notNull(),
     revokedAtMs: integer("revoked_at_ms"),
-    /** Ledger seq of the grant: the order in which balances were issued. */
+    /** The ledger seq of the grant: the order of issue. */
     grantSeq: integer("grant_seq").notNull(),
-    /** Ledger seq of the latest entry: head of the chain that `previous_seq` goes on with. */
+    /** The ledger seq of the balance's latest entry. `previous_seq` continues the chain from there. */
     lastSeq: integer("last_seq").notNull(),
   },
   (t) => [
@@ -162,7 +161,7 @@ export const creditBalances = sqliteTable(
   ],
 );
 
-/** Append-only. A row here is the only way a balance changes: the triggers of this table apply its delta. */
+/** Append-only. A balance changes only by a row here, whose delta a trigger applies. */
 export const creditLedger = sqliteTable(
   "credit_ledger",
   {
@@ -174,7 +173,7 @@ export const creditLedger = sqliteTable(
     unit: text("unit", { enum: ["count", "tokens", "seconds", "cents"] }).notNull(),
     deltaSteps: integer("delta_steps").$type<Steps>().notNull(),
     balanceAfterSteps: integer("balance_after_steps").$type<Steps>().notNull(),
-    /** Seq of this balance's entry before this one; null for its grant. */
+    /** The seq of this balance's previous entry. Null for its grant. */
     previousSeq: integer("previous_seq"),
     reason: text("reason", {
       enum: [
@@ -200,7 +199,7 @@ export const creditLedger = sqliteTable(
   ],
 );
 
-/** Adjustments that were made, by their idempotency keys: one that is sent again finds itself here. */
+/** Adjustments by their idempotency keys, so that a repeat is found. */
 export const creditAdjustments = sqliteTable(
   "credit_adjustments",
   {
@@ -208,20 +207,20 @@ export const creditAdjustments = sqliteTable(
     id: text("id").notNull(),
     accountId: integer("account_id").notNull(),
     balanceId: text("balance_id").notNull(),
-    /** Of the ledger row that it wrote. */
+    /** The seq of its ledger entry. */
     seq: integer("seq").notNull(),
-    /** As that of `usage_events`. */
+    /** Like that of `usage_events`. */
     requestHash: text("request_hash").notNull(),
   },
   (t) => [primaryKey({ columns: [t.environmentId, t.id] })],
 );
 
-/** What was used. Clustered so that arrival order and a lower bound on `occurredAt` are one index range. */
+/** Usage events. The primary key gives one index range for the order of arrival with a lower bound on `occurredAt`. */
 export const usageEvents = sqliteTable(
   "usage_events",
   {
     accountId: integer("account_id").notNull(),
-    /** The latest `occurred_at_ms` among this user's events up to this one: never falls as seq grows. */
+    /** The latest `occurred_at_ms` of this user's events up to this one. It never decreases as seq grows. */
     occurredByMs: integer("occurred_by_ms").notNull(),
     /** Order of arrival, gapless per account, from 1. */
     seq: integer("seq").notNull(),
@@ -233,16 +232,16 @@ export const usageEvents = sqliteTable(
     tokensSteps: integer("tokens_steps").$type<Steps>(),
     secondsSteps: integer("seconds_steps").$type<Steps>(),
     centsSteps: integer("cents_steps").$type<Steps>(),
-    /** JSON object, as it came; null when none was sent. */
+    /** JSON object, as it was sent. Null when none was sent. */
     properties: text("properties"),
     occurredAtMs: integer("occurred_at_ms").notNull(),
     receivedAtMs: integer("received_at_ms").notNull(),
     reservationId: text("reservation_id"),
     /** Hash of the request, a dot, and the id of the write that recorded it (ledger/request-hash.ts). */
     requestHash: text("request_hash").notNull(),
-    /** JSON list of the answer's debits, as they went out: for replays and the export. */
+    /** The response's debits as a JSON list, for replays and the export. */
     debits: text("debits").notNull(),
-    /** JSON quantities that nothing paid for, as they went out; null when all was covered. */
+    /** The response's uncovered quantities as JSON. Null when all was covered. */
     uncovered: text("uncovered"),
   },
   (t) => [
@@ -259,7 +258,7 @@ export const reservations = sqliteTable(
     accountId: integer("account_id").notNull(),
     event: text("event").notNull(),
     model: text("model"),
-    /** JSON quantities, as they came. */
+    /** The quantities of the request, as JSON. */
     quantities: text("quantities").notNull(),
     /** JSON list of { balanceId, packId, unit, amountSteps, remainingSteps }. */
     legs: text("legs").notNull(),
@@ -268,7 +267,7 @@ export const reservations = sqliteTable(
     expiresAtMs: integer("expires_at_ms").notNull(),
     settledAtMs: integer("settled_at_ms"),
     settledEventId: text("settled_event_id"),
-    /** As that of `usage_events`. */
+    /** Like that of `usage_events`. */
     requestHash: text("request_hash").notNull(),
   },
   (t) => [
@@ -279,8 +278,8 @@ export const reservations = sqliteTable(
 );
 
 /**
- * Every distinct id that sent an analytics event or takes part in a claim (P2). Whose person an id is stands nowhere: it is
- * found when it is read, from the claims (people/person-walk.ts).
+ * Every distinct id that sent an analytics event or is part of a claim (P2). Which person an id belongs to is not stored. It
+ * is found from the claims when it is read (people/person-walk.ts).
  */
 export const distinctIds = sqliteTable(
   "distinct_ids",
@@ -289,22 +288,22 @@ export const distinctIds = sqliteTable(
     distinctId: text("distinct_id").notNull(),
     firstSeenAtMs: integer("first_seen_at_ms").notNull(),
     lastSeenAtMs: integer("last_seen_at_ms").notNull(),
-    /** How many analytics events are stored under this id, whose seq run from 1 to this, and the bytes of their properties. */
+    /** The number of analytics events of this id, whose seqs are 1 to this number, and the bytes of their properties. */
     eventCount: integer("event_count").notNull().default(0),
     eventBytes: integer("event_bytes").notNull().default(0),
-    /** Whether it has the form that SDKs give a device (people/device-id.ts). */
+    /** Whether it has the form of a device id (people/device-id.ts). */
     isDeviceForm: integer("is_device_form", { mode: "boolean" }).notNull(),
-    /** Whether it sent an event that was not personless: then it is a person's (P3). */
+    /** Whether it sent an event that was not personless. Then it is the id of a person (P3). */
     isSender: integer("is_sender", { mode: "boolean" }).notNull().default(false),
     /** Whether it was the `distinct_id` of an `$identify`. */
     isIdentified: integer("is_identified", { mode: "boolean" }).notNull().default(false),
-    /** The id that claims this one; null while none does. */
+    /** The id that claims this one. Null while none does. */
     claimedBy: text("claimed_by"),
     claimedVia: text("claimed_via", { enum: ["identify", "alias"] }),
     claimedAtMs: integer("claimed_at_ms"),
     /** Whether the claim was sent with a secret key. */
     claimIsVerified: integer("claim_is_verified", { mode: "boolean" }).notNull().default(false),
-    /** Grows by one with every change of the claim: what a write compares that was planned on it. */
+    /** Grows by one with every change of the claim. A write that was planned on the claim compares it. */
     claimVersion: integer("claim_version").notNull().default(0),
   },
   (t) => [
@@ -318,7 +317,7 @@ export const distinctIds = sqliteTable(
   ],
 );
 
-/** What events `$set` of a distinct id. A table of its own, so that an event that sets nothing rewrites nothing large. */
+/** The properties that events `$set` for a distinct id. A separate table, so that other events rewrite nothing large. */
 export const idProperties = sqliteTable(
   "id_properties",
   {
@@ -326,7 +325,7 @@ export const idProperties = sqliteTable(
     distinctId: text("distinct_id").notNull(),
     /** JSON object. */
     properties: text("properties").notNull(),
-    /** Grows by one with every change: what a write compares that was planned on it. */
+    /** Grows by one with every change. A write that was planned on it compares it. */
     version: integer("version").notNull().default(1),
   },
   (t) => [primaryKey({ columns: [t.environmentId, t.distinctId] })],
@@ -345,7 +344,7 @@ export const analyticsEvents = sqliteTable(
     receivedAtMs: integer("received_at_ms").notNull(),
     /** Whether it was sent with a secret key. */
     isVerified: integer("is_verified", { mode: "boolean" }).notNull().default(false),
-    /** JSON object, as it came. */
+    /** JSON object, as it was sent. */
     properties: text("properties").notNull(),
   },
   (t) => [
@@ -369,7 +368,7 @@ export const consentLog = sqliteTable(
     noticeVersion: text("notice_version"),
     source: text("source"),
     gpc: integer("gpc", { mode: "boolean" }),
-    /** Whether it was given with a user token: then its id is a user (P2). */
+    /** Whether it was given with a user token. Then its id is a user (P2). */
     isByUser: integer("is_by_user", { mode: "boolean" }).notNull().default(false),
     occurredAtMs: integer("occurred_at_ms").notNull(),
     receivedAtMs: integer("received_at_ms").notNull(),
@@ -381,7 +380,7 @@ export const consentLog = sqliteTable(
   ],
 );
 
-/** Append-only: who asked for an export, who opened it, how it ended. Never the token, only its hash. */
+/** Append-only: who created and opened export links, and the results. It has the token's hash, never the token. */
 export const exportAudit = sqliteTable(
   "export_audit",
   {
@@ -389,12 +388,12 @@ export const exportAudit = sqliteTable(
     distinctId: text("distinct_id").notNull(),
     /** Gapless per distinct id, from 1. */
     seq: integer("seq").notNull(),
-    /** Made before the write: what a row that is sent twice is known by. */
+    /** Created before the write, so that a repeated row is recognised. */
     id: text("id").notNull(),
     action: text("action", { enum: ["minted", "opened", "completed", "failed"] }).notNull(),
     /** SHA-256 of the token, base64url. */
     tokenHash: text("token_hash").notNull(),
-    /** The key that minted; null for what the link's holder did. */
+    /** The key that created the link. Null for actions of the link's holder. */
     keyId: text("key_id"),
     occurredAtMs: integer("occurred_at_ms").notNull(),
   },
@@ -405,8 +404,8 @@ export const exportAudit = sqliteTable(
 );
 
 /**
- * What happened by day, for the overview alone: counted in isolates and written behind the answers, so what an isolate
- * that ends had not yet written is missing. Nothing else may rest on it.
+ * Figures by day, only for the overview. Isolates count them and write them after responses. If an isolate ends before it has
+ * written, its figures are missing. So nothing else may depend on them.
  */
 export const dailyActivity = sqliteTable(
   "daily_activity",
@@ -415,24 +414,24 @@ export const dailyActivity = sqliteTable(
     kind: text("kind").notNull(),
     /** Days since the epoch, UTC. */
     day: integer("day").notNull(),
-    /** Of amounts in steps; empty for plain counts. */
+    /** The unit of amounts in steps. Empty for plain counts. */
     unit: text("unit").notNull(),
     amount: integer("amount").notNull(),
   },
   (t) => [primaryKey({ columns: [t.environmentId, t.kind, t.day, t.unit] })],
 );
 
-/** Append-only: every act of administration, one row in the batch of its effect. */
+/** Append-only: every administrative action, one row in the batch of its change. */
 export const adminAudit = sqliteTable(
   "admin_audit",
   {
     appId: text("app_id").notNull(),
     /** Gapless per application, from 1. */
     seq: integer("seq").notNull(),
-    /** Made before the write: what an act that is sent twice is known by. */
+    /** Created before the write, so that a repeated act is recognised. */
     id: text("id").notNull(),
     atMs: integer("at_ms").notNull(),
-    /** Who acted: an e-mail address or subject, a name given at sign-in, or `api`. */
+    /** Who acted: an e-mail address or subject of Cloudflare Access, `dashboard`, or `api`. */
     by: text("actor").notNull(),
     action: text("action").notNull(),
     target: text("target").notNull(),

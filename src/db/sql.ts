@@ -1,15 +1,15 @@
 import { getTableColumns } from "drizzle-orm";
 import type { SQLiteColumn, SQLiteTable } from "drizzle-orm/sqlite-core";
 
-/** What a named value may be. D1 binds a number as REAL: `CAST(:n AS INTEGER)` before it meets JSON, text or a result. */
+/** The type of a named value. D1 binds numbers as REAL, so use `CAST(:n AS INTEGER)` in JSON, in text and in results. */
 export type Value = string | number | null;
 export type Values = Readonly<Record<string, Value>>;
 
-/** A statement with its values: to be sent alone, or with others as one batch. */
+/** A statement with its values. It is sent alone or in a batch. */
 export interface Statement<Row = unknown> {
   readonly text: string;
   readonly params: readonly Value[];
-  /** Never there: tells TypeScript what the rows are. */
+  /** Never set. It gives TypeScript the type of the rows. */
   readonly row?: Row;
 }
 
@@ -24,7 +24,7 @@ export interface Db {
 /** A quoted text, in which a colon is a colon, or a named value. */
 const QUOTED_OR_NAMED = /'(?:[^']|'')*'|:([a-z][A-Za-z0-9]*)/g;
 
-/** The text as D1 takes it, each name a number, and the names in the order of their numbers. */
+/** The text with numbers in place of names, as D1 takes it, and the names in the order of their numbers. */
 function numberNames(text: string): { readonly text: string; readonly names: readonly string[] } {
   const names: string[] = [];
   const written = text.replace(QUOTED_OR_NAMED, (found, name?: string) => {
@@ -36,8 +36,8 @@ function numberNames(text: string): { readonly text: string; readonly names: rea
 }
 
 /**
- * A statement of SQL with named values (`:userId`), to be called with them. `Row` is the type of its rows: alias each column
- * to its field. What is put between the parts is SQL too, never a value.
+ * A statement of SQL with named values (`:userId`). Call it with the values. `Row` is the type of its rows: give each column
+ * the alias of its field. Interpolated parts are SQL, never values.
  */
 export function statement<Named extends Values, Row = never>(
   parts: TemplateStringsArray,
@@ -45,7 +45,7 @@ export function statement<Named extends Values, Row = never>(
 ): (values: Named) => Statement<Row> {
   let prepared: ReturnType<typeof numberNames> | undefined;
   return (values: Values) => {
-    // Written when it is first sent: an isolate's start need not write them all.
+    // The text is built when it is first sent, so that an isolate starts faster.
     prepared ??= numberNames(String.raw({ raw: parts }, ...fragments));
     const params = prepared.names.map((name) => {
       const value = values[name];
@@ -56,16 +56,16 @@ export function statement<Named extends Values, Row = never>(
   };
 }
 
-/** SQL that statements share. It says nothing by itself; its named values are those of the statement around it. */
+/** A part of SQL that statements share. It uses the named values of the statement that contains it. */
 export const fragment = String.raw;
 
 type Columns = Readonly<Record<string, SQLiteColumn>>;
-/** A row of some columns, as D1 answers it. */
+/** A row of some columns, as D1 returns it. */
 export type RowOf<C extends Columns> = {
   [Field in keyof C]: C[Field]["_"]["notNull"] extends true ? C[Field]["_"]["data"] : C[Field]["_"]["data"] | null;
 };
 
-/** Columns for a SELECT, each under the name of its field: `b.pack_id AS "packId", …`. For values as SQLite stores them. */
+/** Columns for a SELECT, each with the alias of its field: `b.pack_id AS "packId", …`. Values are as SQLite stores them. */
 export function select(columns: Columns, alias?: string): string {
   const from = alias === undefined ? "" : `${alias}.`;
   return Object.entries(columns)
@@ -83,7 +83,7 @@ export type RowsOf<Statements extends readonly Statement[]> = {
   -readonly [Index in keyof Statements]: Statements[Index] extends Statement<infer Row> ? Row[] : never;
 };
 
-/** Sends statements as one batch: one trip, all or nothing. Answers the rows of each. None are sent for an empty list. */
+/** Sends statements as one batch: one trip, all or nothing. Returns the rows of each. An empty list sends nothing. */
 export async function batch<const Statements extends readonly Statement[]>(
   db: Db,
   statements: Statements,

@@ -1,7 +1,7 @@
 import { fragment, type Statement, statement } from "../db/sql.ts";
 import type { Mode } from "../runtime.ts";
 
-/** Whom an audit row is about. */
+/** The person of an audit row. */
 export interface Subject {
   readonly appId: string;
   readonly mode: Mode;
@@ -9,17 +9,17 @@ export interface Subject {
 }
 
 export interface AuditRow {
-  /** Made before the write, so that a write sent twice lands once. */
+  /** Created before the write, so that a repeated write takes effect once. */
   readonly id: string;
   readonly action: "minted" | "opened" | "completed" | "failed";
-  /** SHA-256 of the token; never the token. */
+  /** SHA-256 of the token; never the token itself. */
   readonly tokenHash: string;
-  /** The key that minted; null for what the link's holder did. */
+  /** The key that created the link. Null for actions of the link's holder. */
   readonly keyId: string | null;
   readonly occurredAtMs: number;
 }
 
-/** How many of the newest rows a repeated write looks for itself among: far more than land between two tries of one. */
+/** How many of the newest rows a repeated write searches for its own. Far fewer rows are written between two attempts. */
 const NEWEST = 50;
 
 const newestOfSubject = fragment`
@@ -42,8 +42,8 @@ const appendRow = statement<{
   WHERE e.app_id = :appId AND e.mode = :mode AND :id NOT IN (SELECT id ${newestOfSubject} ${`${NEWEST}`})`;
 
 /**
- * One statement that appends a row to the audit of exports (P13). An application that is not there gets none, and a row
- * that landed already is not written again.
+ * Appends a row to the audit of exports (P13). It writes nothing if the application does not exist, or if the row is already
+ * there.
  */
 export function insertAuditRow({ appId, mode, distinctId }: Subject, row: AuditRow): Statement<never> {
   return appendRow({ ...row, appId, mode, distinctId });

@@ -7,18 +7,18 @@ import { balanceShare } from "./budget.ts";
 import { accountSql, ownersOfSpans } from "./lists.ts";
 import { type Bound, isStillThere, type Reading, type StillThere, stillThere } from "./reading.ts";
 
-/** A balance as it stands, and how it stood at the snapshot if it moved since. */
+/** A balance now, and its state at the snapshot if it changed after that. */
 export interface BalancePageRow extends BalanceRow {
-  /** The distinct id whose balance it is. */
+  /** The distinct id that the balance belongs to. */
   readonly ownerId: string;
-  /** JSON [remaining steps, whether it was revoked since]; null when it did not move. */
+  /** JSON [remaining steps, whether it was revoked after the snapshot]. Null when it did not change. */
   readonly stateAtSnapshot: string | null;
 }
 
 const PAGE_BALANCES = 500;
 const columns = select(allColumns(creditBalances), "b");
 
-/** The first balances of the ids of the walk, in its order. */
+/** The first balances of the walk's ids, in the order of the walk. */
 export function firstBalances(walk: string, key: PersonKey): Statement<BalancePageRow> {
   return statement<
     PersonKey,
@@ -30,8 +30,8 @@ export function firstBalances(walk: string, key: PersonKey): Statement<BalancePa
 }
 
 /**
- * How a balance stood when its user's ledger reached the span's bound: back along its own motions. A revoke is known by the
- * motion that it wrote at its own moment. All else of a balance is frozen.
+ * SQL: a balance's state when its user's ledger had reached the span's bound, found back along its own entries. A revoke is
+ * recognised by the entry that it wrote at the same time. All other columns never change.
  */
 const bound = "(owner.value ->> 1)";
 const stateAtSnapshotSql = fragment`iif(b.last_seq <= ${bound}, NULL, (
@@ -49,7 +49,7 @@ const stateAtSnapshotSql = fragment`iif(b.last_seq <= ${bound}, NULL, (
   SELECT json_array(sum(iif(seq <= ${bound}, after_steps, 0)), max(iif(seq > ${bound}, coalesce(is_revoke, 0), 0)))
   FROM back))`;
 
-/** Balances that were issued by the time of the snapshot, after one of the first id. */
+/** Balances that were issued before the snapshot, from a position in the first id's balances on. */
 const balancesOfSpans = statement<StillThere & { spans: string; count: number }, BalancePageRow>`
   SELECT ${columns}, owner.distinct_id AS ownerId, ${stateAtSnapshotSql} AS stateAtSnapshot
   FROM ${ownersOfSpans} CROSS JOIN credit_balances AS b
@@ -57,7 +57,7 @@ const balancesOfSpans = statement<StillThere & { spans: string; count: number },
     AND b.grant_seq <= owner.value ->> 1 AND ${isStillThere}
   LIMIT CAST(:count AS INTEGER)`;
 
-/** A page after `afterId` of the first id. `bounds` are few enough for one value. */
+/** The page after the balance `afterId` of the first id. `bounds` must fit into one value. */
 function readPage(reading: Reading, bounds: readonly Bound[], afterId: string, count: number) {
   const spans = bounds.map(({ id, last }, index) => [id, last, index === 0 ? afterId : ""]);
   const values = { ...stillThere(reading), spans: JSON.stringify(spans), count };
@@ -66,7 +66,7 @@ function readPage(reading: Reading, bounds: readonly Bound[], afterId: string, c
 
 function asOfSnapshot(row: BalancePageRow): BalanceRow {
   if (row.stateAtSnapshot === null) return row;
-  // The statement above wrote it.
+  // The statement above wrote this JSON.
   const [remainingSteps, isRevokedSince] = JSON.parse(row.stateAtSnapshot) as [Steps, 0 | 1];
   return { ...row, remainingSteps, revokedAtMs: isRevokedSince === 1 ? null : row.revokedAtMs };
 }
@@ -77,8 +77,8 @@ function present(row: BalancePageRow, atMs: number): string {
 }
 
 /**
- * Balances as JSON without its brackets, in pieces of a page. `bounds` are those of the ledger: whoever has a balance
- * has its grant there. `idsRead` ids had their first balances read with the snapshot.
+ * Balances as JSON without brackets, in pieces of a page. `bounds` are those of the ledger, because every balance has an entry
+ * there. The first balances of the ids `idsRead` were read with the snapshot.
  */
 export async function* balancePieces(
   reading: Reading,
@@ -87,7 +87,7 @@ export async function* balancePieces(
   idsRead: ReadonlySet<string>,
   exportedAtMs: number,
 ): AsyncGenerator<Utf8> {
-  // The budget counts a page of balances as a page of so many rows of a list.
+  // The budget counts a balance like several rows of a list.
   const count = Math.max(PAGE_BALANCES, Math.ceil(reading.pageRowsMin / balanceShare));
   let pageMax = PAGE_BALANCES;
   let page = first;
@@ -98,14 +98,14 @@ export async function* balancePieces(
     const last = page.length === pageMax ? page.at(-1) : undefined;
     rest = rest.slice(last === undefined ? wanted.length : rest.findIndex(({ id }) => id === last.ownerId));
     if (rest.length === 0) return;
-    // Each id has a balance, so that more ids would not be come to. D1 takes 2 MB of one value: these are half of one.
+    // Each id has a balance, so a page cannot reach more ids than this. Their names take at most half of D1's 2 MB for a value.
     wanted = rest.slice(0, PAGE_BALANCES);
     pageMax = count;
     page = await readPage(reading, wanted, last?.id ?? "", count);
   }
 }
 
-/** Whether there are no more balances of the ids whose first ones these are. */
+/** Whether `first` has all balances of its ids. */
 export function hasAllBalances(first: readonly BalancePageRow[]): boolean {
   return first.length < PAGE_BALANCES;
 }

@@ -10,8 +10,8 @@ import type { ExportPersonInput } from "./schemas.ts";
 import { type ExportSecrets, signToken, tokenLifeMs } from "./token.ts";
 
 /**
- * Mints a link to a person's data, good for 24 hours, on the origin that it was asked for at. Nothing is looked up: "we
- * hold nothing" is an answer too (P8). Throws `export_unavailable` while no secret is set.
+ * Creates and signs a download link ("minting" in the interface). It is valid for 24 hours, on the origin of the request.
+ * It reads no data, so a link is returned also if nothing is stored (P8). Throws `export_unavailable` if no secret is set.
  */
 export async function createLink(
   ctx: Ctx,
@@ -34,7 +34,7 @@ export async function createLink(
   return { downloadUrl: `${origin}/api/v1/export-download?token=${token}`, expiresAt, format: "json" };
 }
 
-/** Exports fail closed: without a secret of sufficient length there are none (P7). */
+/** Throws `export_unavailable` if there is no secret of sufficient length (P7). */
 export function exportSecrets(ctx: Pick<RootCtx, "settings">): ExportSecrets {
   const { exportSecrets: secrets } = ctx.settings;
   if (secrets !== null) return secrets;

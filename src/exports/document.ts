@@ -7,12 +7,12 @@ import { LISTS, type ListName } from "./lists.ts";
 import { personHead } from "./person-head.ts";
 import type { Snapshot } from "./snapshot.ts";
 
-/** Whether anything is held about the person. That somebody asked before is nothing (P8). */
-function isHeld({ isPerson, bounds }: Snapshot): boolean {
+/** Whether anything is stored about the person. Earlier exports do not count (P8). */
+function hasData({ isPerson, bounds }: Snapshot): boolean {
   return isPerson || [bounds.ledger, bounds.metering, bounds.consent].some((list) => list.length > 0);
 }
 
-/** Whether the snapshot's first rows are all rows: then `documentPieces` asks the database nothing more. */
+/** Whether the snapshot has all rows. Then `documentPieces` reads nothing more from the database. */
 export function fitsInSnapshot(snapshot: Snapshot): boolean {
   const { bounds, first, firstBalances, firstIds, ids } = snapshot;
   return (
@@ -22,7 +22,7 @@ export function fitsInSnapshot(snapshot: Snapshot): boolean {
   );
 }
 
-/** Joins pieces of a list by the commas between them. */
+/** Puts commas between the pieces of a list. */
 async function* withCommas(pieces: AsyncIterable<Utf8>): AsyncGenerator<Utf8> {
   let isFirst = true;
   for await (const piece of pieces) {
@@ -32,12 +32,12 @@ async function* withCommas(pieces: AsyncIterable<Utf8>): AsyncGenerator<Utf8> {
   }
 }
 
-/** What the document ends with: written by whoever sends it, when all before it was sent. New bytes: a reader may keep them. */
+/** The end of the document. The sender writes it after everything else. New bytes each time, since a reader may keep them. */
 export const documentEnd = (): Utf8 => utf8("]}");
 
 /**
- * The person export document as JSON, in pieces of a page or less, all but `documentEnd`. Takes the first rows out of the
- * snapshot. Throws when a row of the snapshot is gone; what was written by then does not parse.
+ * The export document as JSON without `documentEnd`, in pieces of a page or less. It takes the first rows out of the snapshot.
+ * It throws when a row of the snapshot was deleted; the JSON that was written until then does not parse.
  */
 export async function* documentPieces(
   subject: Subject,
@@ -49,7 +49,7 @@ export async function* documentPieces(
   const { appId, mode, distinctId } = subject;
   const head = JSON.stringify({ format: "json", exportedAt: iso(exportedAtMs), appId, mode, distinctId });
   yield utf8(`${head.slice(0, -1)},"person":`);
-  if (isHeld(snapshot)) {
+  if (hasData(snapshot)) {
     yield* personHead(snapshot);
     yield utf8(',"credits":{"balances":[');
     const idsRead = new Set(snapshot.ids.slice(0, snapshot.firstIds).map((row) => row.distinctId));

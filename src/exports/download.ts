@@ -13,18 +13,18 @@ import { takeSnapshot } from "./snapshot.ts";
 import { type ExportClaims, openToken } from "./token.ts";
 
 export interface Download {
-  /** The whole document when it is small, else a stream that ends without its closing braces if anything fails. */
+  /** The whole document if it is small. Otherwise a stream; if anything fails, it ends without its closing braces. */
   readonly body: Utf8 | ReadableStream<Utf8>;
-  /** Settles when the last audit row is written: with what cut the document short, or null. */
+  /** Resolves when the last audit row is written: with the error that interrupted the document, or null. */
   readonly ended: Promise<unknown>;
 }
 
-/** One refusal for every flaw of a token, so that nothing can be learnt by trying (P6). */
+/** The same refusal for every invalid token, so that an attacker learns nothing (P6). */
 function invalidToken(): PurserError {
   return new PurserError("invalid_or_expired_token", "The link is not valid or has expired. Ask for a new one.");
 }
 
-/** What cannot be exported whole is refused before its first byte. Trying again does not help. */
+/** Thrown before the first byte if the document would not fit into one download. A repeat does not help. */
 function tooLarge(): PurserError {
   const message = "More is held about this person than one download can carry; docs/limits.md says how much that is.";
   return new PurserError("export_unavailable", message, {
@@ -33,7 +33,7 @@ function tooLarge(): PurserError {
   });
 }
 
-/** What a link's token says. Reads nothing. Throws `export_unavailable`, `invalid_or_expired_token`. */
+/** The claims of a link's token. Reads no data. Throws `export_unavailable`, `invalid_or_expired_token`. */
 export async function verifyLink(ctx: RootCtx, token: string | null): Promise<ExportClaims> {
   const secrets = exportSecrets(ctx);
   const claims = token === null ? null : await openToken(token, secrets, ctx.now());
@@ -42,8 +42,8 @@ export async function verifyLink(ctx: RootCtx, token: string | null): Promise<Ex
 }
 
 /**
- * The person's data as they are at this moment, for whoever holds the link (P8 to P13). What fits into one read comes
- * whole; all else is streamed page by page, the first being there already. Throws as `verifyLink` does.
+ * The person's data at this moment, for the holder of the link (P8 to P13). A document that fits into one read is returned
+ * whole; a larger one is streamed page by page. Throws what `verifyLink` throws.
  */
 export async function download(root: RootCtx, token: string | null): Promise<Download> {
   const { appId, mode, distinctId } = await verifyLink(root, token);
@@ -51,7 +51,7 @@ export async function download(root: RootCtx, token: string | null): Promise<Dow
   const subject = { appId, mode, distinctId };
   const audit = await auditOf(ctx, subject, token ?? "");
   const snapshot = await takeSnapshot(ctx.db, subject, audit.row("opened"));
-  // A token that is signed well names an application that was there; it is not any more.
+  // The token is signed correctly, so its application existed. It no longer does.
   if (snapshot === null) throw invalidToken();
   if (snapshot === "too large") {
     await audit.write("failed");
@@ -75,7 +75,7 @@ export async function download(root: RootCtx, token: string | null): Promise<Dow
 
 type Audit = Awaited<ReturnType<typeof auditOf>>;
 
-/** Writes the audit rows of one opening. */
+/** Writes the audit rows of one download. */
 async function auditOf(ctx: RootCtx, subject: Subject, token: string) {
   const tokenHash = await sha256(token);
   const row = (action: AuditRow["action"]): AuditRow => ({
@@ -91,11 +91,11 @@ async function auditOf(ctx: RootCtx, subject: Subject, token: string) {
   };
 }
 
-/** Runs one piece ahead of its reader: while a page is being sent, the next is being read. */
+/** Reads one piece ahead: while a page is sent, the next one is read. */
 function readAhead(pieces: AsyncGenerator<Utf8>): () => Promise<IteratorResult<Utf8, void>> {
   const read = () => {
     const next = pieces.next();
-    // Its failure is met when its turn comes.
+    // The failure is handled when this piece is read.
     next.catch(() => {});
     return next;
   };
@@ -112,10 +112,10 @@ function streamDocument(pieces: AsyncGenerator<Utf8>, audit: Audit): Download {
   const take = readAhead(pieces);
   let isOver = false;
   const fail = async (cause: unknown): Promise<void> => {
-    // A reader may leave while a page is being read: what comes of the page is no second end.
+    // The reader may leave while a page is read. The result of that page must not end the export a second time.
     if (isOver) return;
     isOver = true;
-    // The audit is on the database that may just have failed: the row is written if it can be.
+    // The audit is in the database that may just have failed, so its row may not be written.
     await audit.write("failed").catch(() => {});
     ending.resolve(cause);
   };
@@ -128,7 +128,7 @@ function streamDocument(pieces: AsyncGenerator<Utf8>, audit: Audit): Download {
           if (done !== true) return controller.enqueue(value);
         } catch (cause) {
           await fail(cause);
-          // Never the cause: its message can hold a person's data.
+          // Not the cause, because its message can contain a person's data.
           return controller.error(new Error("The export was interrupted."));
         }
         isOver = true;

@@ -8,10 +8,10 @@ import { type Bound, isStillThere, type Reading, type StillThere, stillThere } f
 
 const PAGE_ROWS_MAX = 2_000;
 const PAGE_BYTES = 1_500_000;
-/** What a page may weigh when its rows are heavier than those before it. */
+/** The most bytes of a page whose rows are larger than expected. */
 const PAGE_BYTES_MAX = 8_000_000;
 
-/** What a list's first rows, read with the snapshot, are limited to. */
+/** The limits of a list's first rows, which are read with the snapshot. */
 const FIRST_ROWS_MAX = PAGE_ROWS_MAX;
 const FIRST_BODY_BYTES_MAX = 4_096;
 
@@ -22,14 +22,14 @@ type PageRow = [seq: number, text: string | number, position: number];
 type HeavyRow = [head: string, body: string];
 type Spans = StillThere & { spans: string };
 
-/** A row's seq, its JSON (or the weight of what is too heavy to come along), and its place in `orderedBy`. */
+/** A row's seq, its JSON or the bytes of a JSON that is too large for the page, and its value of `orderedBy`. */
 function selection({ orderedBy, head, body, bodyBytes }: List, bodyBytesMax: string): string {
   const position = orderedBy === null ? "" : `, t.${orderedBy} AS position`;
   return `SELECT t.seq AS seq, iif(${bodyBytes} > ${bodyBytesMax}, ${bodyBytes}, ${head} || ${body} || '}') AS text${position}`;
 }
 
 /**
- * The rows of spans, in their order: nested loops over clustered keys need no sort. Nothing comes when the person is gone.
+ * The rows of spans, in their order, which primary keys give without a sort. No rows if the person was deleted.
  */
 const ofSpans = (list: List, seqs: string): string => fragment`
   FROM ${ownersOfSpans} CROSS JOIN ${list.table} AS t
@@ -46,18 +46,18 @@ function pageStatement(list: List) {
 
 function heavyStatement(list: List) {
   const seqs = `t.seq = owner.value ->> 2${list.orderedBy === null ? "" : ` AND t.${list.orderedBy} = owner.value ->> 3`}`;
-  // Two columns: D1 holds 2 MB in one value, and a body may come near to that by itself.
+  // Two columns, because a value of D1 has at most 2 MB, and a body can be almost as large.
   return statement<Spans, HeavyRow>`SELECT ${list.head} AS head, ${list.body} AS body ${ofSpans(list, seqs)}`;
 }
 
 const ofEach = <Made>(make: (list: List) => Made) =>
-  // Made of all of LISTS, so that it has every name.
+  // LISTS has every name, so the record does too.
   Object.fromEntries(LISTS.map((name) => [name, make(lists[name])])) as Record<ListName, Made>;
 
 const pageStatements = ofEach(pageStatement);
 const heavyStatements = ofEach(heavyStatement);
 
-/** The first rows of a list for the ids of the walk, in its order. */
+/** The first rows of a list for the walk's ids, in the order of the walk. */
 export function firstEntries(name: ListName, walk: string, key: PersonKey): Statement<FirstRow> {
   const list = lists[name];
   return statement<PersonKey, FirstRow>`${walk} ${selection(list, `${FIRST_BODY_BYTES_MAX}`)}
@@ -73,13 +73,13 @@ async function readPage(
   bodyBytesMax: number,
 ): Promise<EntryRow[]> {
   const values = { ...stillThere(reading), spans: JSON.stringify(spans), bodyBytesMax, count };
-  // Arrays: an object for each row, its keys repeated in D1's answer, costs a quarter of the whole export.
+  // As arrays. An object for each row would take a quarter of the time of the whole export.
   const page = await arrays(reading.db, pageStatements[name](values));
   assert(page.length === count, isReadWhole);
   return page;
 }
 
-/** The next of these rows that were too heavy to come along, as many as make a page. */
+/** The next rows that were too large for the page, as many as fit into a page of their own. */
 async function readHeavy(
   reading: Reading,
   name: ListName,
@@ -103,8 +103,8 @@ async function readHeavy(
 }
 
 /**
- * A page's entries; those that were too heavy are read where their turn comes, a few at a time. Empties the page: generators
- * that stand still while a piece is sent would hold its rows until the next page is there.
+ * A page's entries. Rows that were too large are read when their turn comes, a few at a time. It empties the page, because a
+ * paused generator would otherwise keep its rows in memory.
  */
 async function* pagePieces(
   reading: Reading,
@@ -130,7 +130,7 @@ async function* pagePieces(
   if (texts.length > 0) yield utf8(texts.splice(0).join(","));
 }
 
-/** As many rows as will weigh a page's bytes, if they are like those of the page before; more where the budget asks for it. */
+/** The number of rows that fill a page, if they are like those of the previous page. More if the budget requires it. */
 function rowsOfNextPage(page: readonly EntryRow[], pageRowsMin: number): number {
   let bytes = 1;
   for (const [, text] of page) bytes += typeof text === "string" ? text.length : text;
@@ -141,13 +141,13 @@ function rowsOfNextPage(page: readonly EntryRow[], pageRowsMin: number): number 
 
 const totalOf = (bounds: readonly Bound[]): number => bounds.reduce((sum, bound) => sum + bound.last, 0);
 
-/** Whether the first rows are all of the list, none of them left out for its weight. */
+/** Whether the first rows are the whole list, and none was too large. */
 export function hasAllEntries(bounds: readonly Bound[], first: readonly EntryRow[]): boolean {
   return first.length === totalOf(bounds) && first.every(([, text]) => typeof text === "string");
 }
 
 /**
- * A list's entries as JSON without its brackets, in pieces of a page or less; `first` is emptied. Throws when a row is
+ * A list's entries as JSON without brackets, in pieces of a page or less. It empties `first`, and throws when a row is
  * missing.
  */
 export async function* entryPieces(
@@ -156,12 +156,12 @@ export async function* entryPieces(
   bounds: readonly Bound[],
   first: EntryRow[],
 ): AsyncGenerator<Utf8> {
-  const place: Position = firstPosition();
+  const position: Position = firstPosition();
   let page = first;
   for (;;) {
     const rowsMax = rowsOfNextPage(page, reading.pageRowsMin);
-    yield* pagePieces(reading, name, page, moveOver(bounds, place, page));
-    const next = nextSpans(bounds, place, rowsMax);
+    yield* pagePieces(reading, name, page, moveOver(bounds, position, page));
+    const next = nextSpans(bounds, position, rowsMax);
     if (next.count === 0) return;
     page = await readPage(reading, name, next, Math.floor(PAGE_BYTES_MAX / rowsMax));
   }

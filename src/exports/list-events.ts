@@ -21,7 +21,7 @@ const newestOfIds = statement<{ environmentId: number; ids: string }, ExportEven
     ) - ${`${ROWS_MAX}`}
   ORDER BY a.occurred_at_ms DESC, a.seq DESC LIMIT ${`${ROWS_MAX}`}`;
 
-/** Who asked for and opened exports of these ids, newest first: at most `ROWS_MAX` of each id are looked at. */
+/** The export history of these ids, newest first. It reads at most `ROWS_MAX` rows of each id. */
 export async function listExportEvents(ctx: Ctx, distinctIds: readonly string[]) {
   const values = { environmentId: ctx.environment.id, ids: JSON.stringify(distinctIds) };
   const found = await all(ctx.db, newestOfIds(values));

@@ -1,6 +1,6 @@
 /**
- * The document's long lists as SQL that writes their JSON: text that is concatenated takes a third of the processor time
- * of objects that are built and then serialised. Everything here is constant text; values are bound by entries.ts.
+ * SQL that writes the JSON of the document's long lists. Concatenated text takes a third of the processor time of serialised
+ * objects. Everything here is constant text; entries.ts binds the values.
  */
 
 export const LISTS = ["ledger", "exports", "analytics", "metering", "consent"] as const;
@@ -8,35 +8,36 @@ export type ListName = (typeof LISTS)[number];
 
 export interface List {
   readonly table: string;
-  /** Whether its rows are the distinct id's own, or those of the account of that name. */
+  /** Whether its rows belong to the distinct id, or to the account of that user id. */
   readonly keyedBy: "distinct_id" | "account";
-  /** The column that orders an id's rows before `seq` does, where there is one. */
+  /** The column that orders an id's rows before `seq`. Null if there is none. */
   readonly orderedBy: "occurred_by_ms" | null;
   /** An entry's JSON up to its last value. */
   readonly head: string;
-  /** The last value: the one that may be long. */
+  /** The last value, which may be long. */
   readonly body: string;
-  /** How long it is, told without reading it. */
+  /** The length of the last value, which SQLite knows without reading it. */
   readonly bodyBytes: string;
 }
 
-/** SQL: the account of an id, where it has one. */
+/** SQL: the account of an id. Null if it has none. */
 export const accountSql = (environmentId: string): string =>
   `(SELECT a.id FROM accounts AS a WHERE a.environment_id = ${environmentId} AND a.user_id = owner.distinct_id)`;
 
-/** SQL: whether a row `t` is of the id `owner.distinct_id`. */
+/** SQL: whether a row `t` belongs to the id `owner.distinct_id`. */
 export function isOwnedSql({ keyedBy }: Pick<List, "keyedBy">, environmentId: string): string {
   if (keyedBy === "account") return `t.account_id = ${accountSql(environmentId)}`;
   return `t.environment_id = ${environmentId} AND t.distinct_id = owner.distinct_id`;
 }
 
-/** SQL: the ids that `:spans` asks for, as `owner`, each with its span as `value`. */
+/** SQL: the ids of `:spans` as `owner`, each with its span as `value`. */
 export const ownersOfSpans = "(SELECT value, value ->> 0 AS distinct_id FROM json_each(:spans)) AS owner";
 
 const text = (column: string): string => `json_quote(t.${column})`;
 
 /**
- * ISO 8601 of milliseconds, from integers alone: SQLite's own milliseconds come from a float. Rounds down before 1970 too.
+ * SQL: milliseconds as ISO 8601. It uses integers only, because SQLite's own milliseconds are floats. It rounds down, also
+ * before 1970.
  */
 export const isoSql = (column: string): string => {
   const milliseconds = `((${column} % 1000 + 1000) % 1000)`;
@@ -45,7 +46,7 @@ export const isoSql = (column: string): string => {
 };
 const time = (column: string): string => isoSql(`t.${column}`);
 
-/** Steps as the decimal that amounts/amount.ts means by them. */
+/** SQL: steps as a decimal, like `fromSteps` of amounts/amount.ts. */
 export const amountSql = (column: string, decimals: 3 | 6): string => {
   const scale = 10 ** decimals;
   const digits = `printf('%d.%0${decimals}d', abs(${column}) / ${scale}, abs(${column}) % ${scale})`;
@@ -53,7 +54,7 @@ export const amountSql = (column: string, decimals: 3 | 6): string => {
   return `iif(${column} IS NULL, NULL, iif(${column} < 0, '-', '') || rtrim(rtrim(${digits}, '0'), '.'))`;
 };
 
-/** A unit that the event carries: 0 of it is none. */
+/** SQL: a unit of the event, left out if it is 0. */
 const quantity = (unit: "tokens" | "seconds" | "cents"): string =>
   `iif(t.${unit}_steps > 0, ',"${unit}":' || ${amountSql(`t.${unit}_steps`, unit === "cents" ? 6 : 3)}, '')`;
 

@@ -5,12 +5,12 @@ import { type Utf8, utf8 } from "../lib/utf8.ts";
 import { personIdOf } from "../people/person-id.ts";
 import type { IdRow, Snapshot } from "./snapshot.ts";
 
-/** So many ids are written as one piece of the document. */
+/** The most ids in one piece of the document. */
 const IDS_OF_PIECE = 2_000;
 const NOBODY =
   '{"personId":null,"distinctIds":[],"properties":{},"createdAt":null,"lastSeenAt":null,"isIdentified":false';
 
-/** The person up to its credits, in pieces (P9). Somebody who has no analytics has no name and no ids there. */
+/** The person up to its credits, in pieces (P9). Without analytics, there is no person id and no list of ids. */
 export async function* personHead({ reading, isPerson, ids, properties }: Snapshot): AsyncGenerator<Utf8> {
   const [own] = ids;
   if (!isPerson || own === undefined) return yield utf8(NOBODY);
@@ -27,7 +27,7 @@ export async function* personHead({ reading, isPerson, ids, properties }: Snapsh
   yield utf8(`],"properties":${mergedProperties(properties)},${seen.slice(1, -1)}`);
 }
 
-/** The id that was asked for never names who claims it: that may be somebody else. */
+/** The requested id does not show who claims it, because that may be another person. */
 function presentId(row: IdRow, isOwn: boolean) {
   const linkedAtMs = isOwn ? row.firstSeenAtMs : row.claimedAtMs;
   return {

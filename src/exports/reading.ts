@@ -1,17 +1,17 @@
 import type { Db } from "../db/sql.ts";
 
-/** What every page is read with. */
+/** The values with which every page is read. */
 export interface Reading {
   readonly db: Db;
   readonly environmentId: number;
-  /** The id that was asked for, and when its record says that it was first seen; null where no record is kept. */
+  /** The requested id, and when it was first seen. Null if it has no record. */
   readonly distinctId: string;
   readonly firstSeenAtMs: number | null;
-  /** So many rows a page, at the least, keep the whole export within its queries (budget.ts). */
+  /** The fewest rows of a page that keep the export within its number of queries (budget.ts). */
   readonly pageRowsMin: number;
 }
 
-/** The values that `isStillThere` names. */
+/** The named values of `isStillThere`. */
 export type StillThere = { environmentId: number; askedId: string; firstSeenAtMs: number | null };
 
 export const stillThere = ({ environmentId, distinctId, firstSeenAtMs }: Reading): StillThere => ({
@@ -21,14 +21,14 @@ export const stillThere = ({ environmentId, distinctId, firstSeenAtMs }: Reading
 });
 
 /**
- * SQL: whoever was asked for is not erased meanwhile, nor known anew. Rows of a list are appended only, so their seq tell the
- * rest. Constant within a statement, so it costs one row.
+ * SQL: whether the requested id was neither deleted nor created again after the snapshot. Lists are append-only, so the seqs
+ * show every other change. The condition is constant within a statement, so it costs one row.
  */
 export const isStillThere = `(:firstSeenAtMs IS NULL OR EXISTS (
     SELECT 1 FROM distinct_ids
     WHERE environment_id = :environmentId AND distinct_id = :askedId AND first_seen_at_ms = :firstSeenAtMs))`;
 
-/** How far one id's rows of a list reached at the moment of the snapshot: their seq run from 1 to `last`. */
+/** The last seq of one id's rows of a list at the snapshot. The seqs are 1 to `last`. */
 export interface Bound {
   readonly id: string;
   readonly last: number;

@@ -104,7 +104,7 @@ const meteringEvent = z
   })
   .meta({ id: "MeteringEvent" });
 
-/** The person export document. Its lists are in order of arrival, id after id where a person has several. */
+/** The export document of a person. Its lists are in order of arrival, one id after another. */
 export const exportDocument = z
   .strictObject({
     format,

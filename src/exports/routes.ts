@@ -9,7 +9,7 @@ import { createLink } from "./create-link.ts";
 import { downloadExport, verifyLink } from "./download.ts";
 import { exportPersonInput } from "./schemas.ts";
 
-/** Whatever a link answers is for its holder alone: not for caches, other sites, search engines or a browser's page (P12). */
+/** Headers for every response to a link: no caches, no other sites, no search engines, no rendering as a page (P12). */
 const DOWNLOAD_HEADERS = {
   "Cache-Control": "no-store, private, no-transform",
   "Referrer-Policy": "no-referrer",
@@ -24,7 +24,7 @@ const downloadHeaders = factory.createMiddleware(async (c, next) => {
   await next();
 });
 
-/** The token, if there is exactly one. */
+/** The token if there is exactly one, otherwise null. */
 const onlyOne = (tokens: readonly string[] | undefined): string | null => {
   const [token = null, ...others] = tokens ?? [];
   return others.length === 0 ? token : null;
@@ -38,12 +38,12 @@ export const exportRoutes = createRoutes()
     validate("json", exportPersonInput),
     async (c) => c.json(await createLink(c.var.ctx, { ...c.req.valid("json"), origin: new URL(c.req.url).origin })),
   )
-  // For every method: the address holds the token also where it is refused as such.
+  // For every method, because the URL has the token also when the request is refused.
   .use("/export-download", downloadHeaders)
   .get("/export-download", openRoot, async (c) => {
     const token = onlyOne(c.req.queries("token"));
     c.header("Content-Type", "application/json");
-    // `no-transform` said once more: wrangler's local server would compress all the same, and drop the length.
+    // Like `no-transform`: otherwise wrangler's local server compresses the response and drops its length.
     c.header("Content-Encoding", "identity");
     if (c.req.method === "HEAD") {
       await verifyLink(c.var.root, token);

@@ -8,10 +8,10 @@ import type { ListName } from "./lists.ts";
 import type { EntryRow } from "./position.ts";
 import type { Bound, Reading } from "./reading.ts";
 
-/** An id of the person, and how far each of its lists reached; null where it has no row. */
+/** An id of the person, and the last seq of each of its lists. Null where it has no row. */
 export interface IdRow {
   readonly distinctId: string;
-  /** Null where the id has no record: it never sent an event, nor is it linked. */
+  /** Null if the id has no record: it never sent an event and is not linked. */
   readonly firstSeenAtMs: number | null;
   readonly lastSeenAtMs: number;
   readonly isSender: 0 | 1;
@@ -27,28 +27,28 @@ export interface IdRow {
   readonly consent: number | null;
   readonly exports: number | null;
 }
-/** `isClaimed` is told of the id that was asked for alone: whether somebody claims it, and the claim counts. */
+/** `isClaimed` is set only for the requested id: whether another id claims it by a claim that counts. */
 type IdAnswer = IdRow & { readonly environmentId: number; readonly isClaimed: 0 | 1 };
 
-/** One moment of a person: all that can change, how far each append-only list reached, and the first rows of each. */
+/** A person at one moment: all data that can change, and the last seq and the first rows of each append-only list. */
 export interface Snapshot {
   readonly reading: Reading;
-  /** Whether the id that was asked for is a person's (P3); else its events are anonymous, and are left out. */
+  /** Whether the requested id belongs to a person (P3). If not, its events are anonymous and left out. */
   readonly isPerson: boolean;
-  /** The id that was asked for, then what it claims, the nearest first. */
+  /** The requested id, then the ids that it claims, nearest first. */
   readonly ids: readonly IdRow[];
-  /** The properties of those ids that have some, in the same order, as JSON objects. */
+  /** The properties of the ids that have some, in the same order, as JSON objects. */
   readonly properties: readonly string[];
   readonly bounds: Readonly<Record<ListName, readonly Bound[]>>;
   readonly first: Readonly<Record<ListName, EntryRow[]>>;
   readonly firstBalances: readonly BalancePageRow[];
-  /** How many of the ids had their first rows read. */
+  /** The number of ids whose first rows were read. */
   readonly firstIds: number;
 }
 
-/** Of how many ids the first rows are read with the snapshot: each costs a row in every list's statement. */
+/** The most ids whose first rows are read with the snapshot. Each costs a row in every list's statement. */
 const FIRST_IDS_MAX = 32;
-/** What an isolate's memory holds beside a page. */
+/** Limits of what an isolate keeps in memory besides a page. */
 const IDS_MAX = 50_000;
 const PROPERTIES_BYTES_MAX = 16_000_000;
 
@@ -86,7 +86,7 @@ const findIds = statement<Asked, IdAnswer>`${walkOfRecords}
   FROM person AS i
   LEFT JOIN accounts AS a ON a.environment_id = i.environment_id AND a.user_id = i.distinct_id`;
 
-/** What would not fit comes as null. */
+/** Properties that would not fit are null. */
 const findProperties = statement<PersonKey, { properties: string | null }>`${walk}
   SELECT iif(s.bytes <= ${`${PROPERTIES_BYTES_MAX}`}, (SELECT properties FROM id_properties WHERE rowid = s.id), NULL)
     AS properties
@@ -97,8 +97,8 @@ const findProperties = statement<PersonKey, { properties: string | null }>`${wal
   ) AS s`;
 
 /**
- * Notes the opening in the audit and takes the snapshot: one batch, which D1 runs alone. Null when there is no such
- * application, in which case nothing is noted; "too large" when no download could carry the person's data.
+ * Writes the audit row of the opening and takes the snapshot, in one batch, which D1 runs alone. Null when there is no such
+ * application; then no row is written. "too large" when the data does not fit into one download.
  */
 export async function takeSnapshot(db: Db, subject: Subject, opened: AuditRow): Promise<Snapshot | "too large" | null> {
   const { appId, mode, distinctId } = subject;
@@ -124,7 +124,7 @@ export async function takeSnapshot(db: Db, subject: Subject, opened: AuditRow): 
   const bytes = ids.reduce((sum, row) => sum + (row.analyticsBytes ?? 0), 0);
   const rowsMin = pageRowsMin(bounds, bytes);
   if (rowsMin === null) return "too large";
-  // Past an id that claims many, the first rows are other ids' than the lists go on with.
+  // If an id claims too many ids, the first rows belong to other ids than the lists continue with.
   const areFirst = firstIds.every((row, index) => row.distinctId === ids[index]?.distinctId);
   const firstOf = (name: ListName, rows: readonly FirstRow[]): EntryRow[] => {
     const isOf = areFirst && bounds[name].length > 0;
@@ -149,7 +149,7 @@ export async function takeSnapshot(db: Db, subject: Subject, opened: AuditRow): 
   };
 }
 
-/** Analytics of an id that is nobody's are anonymous: never exported (P3). */
+/** Analytics of an id that belongs to no person are anonymous, and never exported (P3). */
 function boundsOf(ids: readonly IdRow[], isPerson: boolean): Snapshot["bounds"] {
   const of = (name: ListName): Bound[] =>
     ids.flatMap((row) => {

@@ -3,10 +3,10 @@ import { decodeBase64url, encodeBase64url } from "../lib/base64url.ts";
 import { signHmac, verifyHmac } from "../lib/hmac.ts";
 import { DAY_MS, parseTimestamp } from "../lib/time.ts";
 
-/** How long a link lives. No token is believed for longer, however well it is signed. */
+/** How long a link is valid. A token with a longer time is refused, even if its signature is correct. */
 export const tokenLifeMs = DAY_MS;
 
-/** What a token says: exactly these four (interface.md, "Export token"). */
+/** The claims of a token (P6). */
 const exportClaims = z.strictObject({
   appId: z.string(),
   mode: z.enum(["live", "test"]),
@@ -15,7 +15,7 @@ const exportClaims = z.strictObject({
 });
 export type ExportClaims = z.infer<typeof exportClaims>;
 
-/** The present secret signs and verifies; the one before it verifies still. */
+/** The current secret signs and verifies. The previous one only verifies. */
 export interface ExportSecrets {
   readonly current: string;
   readonly previous: string | null;
@@ -29,8 +29,8 @@ export async function signToken(claims: ExportClaims, secret: string): Promise<s
 }
 
 /**
- * The claims of a token that is signed, spelt the one canonical way, and in time; null for every other, so that nobody
- * learns what was wrong. The signature is checked over the characters as they came, before anything is parsed.
+ * The claims of a token, if it is signed, in canonical form and not expired. Null for every other token, so that nobody learns
+ * what was wrong. The signature is checked over the received characters, before anything is parsed.
  */
 export async function openToken(token: string, secrets: ExportSecrets, nowMs: number): Promise<ExportClaims | null> {
   const [payload, signature, ...rest] = token.split(".");

@@ -3,12 +3,12 @@ import { factory } from "./factory.ts";
 
 export const bodyBytesMax = 1024 * 1024;
 
-/** The whole body; `payload_too_large` when it is larger than may be. What is left of it is left: drain.ts reads it off. */
+/** Reads the whole body. Throws `payload_too_large` when it is over 1 MiB, and leaves the rest to drain-body.ts. */
 async function readWithin(request: Request): Promise<Uint8Array<ArrayBuffer>> {
   const tooLarge = () => new PurserError("payload_too_large", `The body is larger than ${bodyBytesMax} bytes.`);
   const announced = Number(request.headers.get("content-length") ?? Number.NaN);
   if (announced > bodyBytesMax) throw tooLarge();
-  // Over HTTP no more comes than was announced, and chunks announce nothing; another Worker may announce what it likes.
+  // Over HTTP a body is not longer than its content-length. A request from another Worker may be, so it is checked again.
   if (announced > 0) {
     const bytes = new Uint8Array(await request.arrayBuffer());
     if (bytes.byteLength > bodyBytesMax) throw tooLarge();
@@ -41,7 +41,7 @@ function joinParts(parts: readonly Uint8Array[], size: number): Uint8Array<Array
   return whole;
 }
 
-/** Holds a body to 1 MiB, whatever is in it, and sets `bodyBytes`. */
+/** Reads a body of at most 1 MiB, of any type, and sets `bodyBytes`. */
 export const limitBody = factory.createMiddleware(async (c, next) => {
   c.set("bodyBytes", await readWithin(c.req.raw));
   await next();
@@ -50,8 +50,8 @@ export const limitBody = factory.createMiddleware(async (c, next) => {
 const strictUtf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: false });
 
 /**
- * Reads a body of at most 1 MiB as strict UTF-8, whatever its declared type, and sets `bodyText` for the validator of JSON.
- * Bytes that are not UTF-8 are refused: read leniently, two ids could become one.
+ * Reads a body of at most 1 MiB as UTF-8, for any declared type, and sets `bodyText` for the JSON validator. Bytes that are
+ * not UTF-8 are refused, because a lenient reader could turn two ids into one.
  */
 export const readBody = factory.createMiddleware(async (c, next) => {
   const bytes = await readWithin(c.req.raw);
@@ -63,7 +63,7 @@ export const readBody = factory.createMiddleware(async (c, next) => {
   await next();
 });
 
-/** As `readBody`, for a POST that takes no fields: a body that is absent or empty stands for `{}`. */
+/** Like `readBody`, for a POST without fields. An absent or empty body is read as `{}`. */
 export const readNoFields = factory.createMiddleware((c, next) =>
   readBody(c, async () => {
     if (c.var.bodyText === "") c.set("bodyText", "{}");
@@ -73,7 +73,7 @@ export const readNoFields = factory.createMiddleware((c, next) =>
 
 const IS_FORM = /^(application\/x-www-form-urlencoded|multipart\/form-data)\s*(;|$)/i;
 
-/** The texts of a form of at most 1 MiB, the last of each name; none when the request holds no form. */
+/** The text fields of a form of at most 1 MiB; of several with one name, the last. Empty when the request has no form. */
 export async function readForm(request: Request): Promise<Record<string, string>> {
   const bytes = await readWithin(request);
   const contentType = request.headers.get("content-type") ?? "";

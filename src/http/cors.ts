@@ -11,10 +11,10 @@ const preflight = cors({
   maxAge: 86_400,
 });
 
-/** For what a browser may call with a publishable key, and nothing else (W11). */
+/** Allows requests from browsers. For the routes that take a publishable key, and no others (W11). */
 export const allowBrowsers = createMiddleware(async (c, next) => {
   if (c.req.method === "OPTIONS") return preflight(c, next);
-  // Set ahead of the answer, these go out with it; Hono's own would make two responses more for each request.
+  // Headers that are set before the response are part of it. Hono's own middleware would create two more responses.
   c.header("access-control-allow-origin", "*");
   c.header("access-control-expose-headers", EXPOSED.join(","));
   await next();

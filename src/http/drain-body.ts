@@ -1,11 +1,11 @@
 import { factory } from "./factory.ts";
 
-/** So much of a refused body is read off at the most; who sends more may lose the connection with its answer. */
+/** The most bytes of a refused body that are read. A client that sends more may lose the connection and the response. */
 const DRAINED_BYTES_MAX = 16 * 1024 * 1024;
 
 /**
- * Reads off the body that a refusal left unread: a client still sending would otherwise find its connection reset, and
- * never see why it was refused.
+ * Reads the rest of the body after a refusal. Otherwise the connection of a client that is still sending would be reset, and
+ * it would not see the refusal.
  */
 export const drainBody = factory.createMiddleware(async (c, next) => {
   const { body } = c.req.raw;
@@ -20,6 +20,6 @@ export const drainBody = factory.createMiddleware(async (c, next) => {
     }
     await reader.cancel();
   } catch {
-    // The client went away: there is nobody left to answer.
+    // The client closed the connection, so there is nobody to respond to.
   }
 });

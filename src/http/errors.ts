@@ -5,11 +5,11 @@ import { errorStatus, PurserError, presentRefusal, refusalIn } from "../errors.t
 import type { ErrorBody } from "./error-body.ts";
 import type { AppEnv } from "./factory.ts";
 
-/** What the log may hold of a bug: its kind and place, never its message, which can carry a caller's data. */
+/** Logs a bug by kind and place. Its message is not logged, because it can contain a caller's data. */
 export function logBug(error: unknown, requestId: string): void {
   const chain: { name: string; constraint: string | null; frames: string[] }[] = [];
   for (let cause = error; cause instanceof Error; cause = cause.cause) {
-    // A message may have lines that look like frames.
+    // A message may have lines that look like stack frames.
     const stack = (cause.stack ?? "").replace(cause.message, "");
     const frames = stack.split("\n").filter((line) => /^\s+at /.test(line));
     chain.push({ name: cause.name, constraint: constraintOf(cause), frames: frames.slice(0, 8) });
@@ -17,7 +17,7 @@ export function logBug(error: unknown, requestId: string): void {
   console.error(JSON.stringify({ level: "error", code: "internal_error", requestId, chain }));
 }
 
-/** Of a 503, its fault; of every other refusal nothing: that is its caller's business. */
+/** Logs the fault of a 503. Other refusals are not logged. */
 export function logUnavailable({ code, fault }: PurserError, requestId: string): void {
   if (errorStatus[code] === 503) console.warn(JSON.stringify({ level: "warn", code, fault, requestId }));
 }
@@ -29,7 +29,7 @@ function asPurserError(error: unknown, requestId: string): PurserError {
   return new PurserError("internal_error", "An internal error occurred.", { cause: error });
 }
 
-/** The one place where an error becomes an answer: `{ error: { code, message, param?, details?, requestId } }` (W4). */
+/** The only place that turns an error into a response: `{ error: { code, message, param?, details?, requestId } }` (W4). */
 export function answerError(thrown: unknown, c: Context<AppEnv>): Response {
   const requestId = c.var.requestId;
   const error = asPurserError(thrown, requestId);

@@ -3,17 +3,17 @@ import { createFactory } from "hono/factory";
 import type { PurserError } from "../errors.ts";
 import type { AdminCtx, Ctx, RootCtx, World } from "../runtime.ts";
 
-/** What travels with a request. `ctx`, `root` and `admin` are there behind a middleware of `access/` alone. */
+/** The variables of a request. Middleware of `access/` sets `ctx`, `root` and `admin`. */
 export interface AppEnv {
   Bindings: Env;
   Variables: {
     requestId: string;
     world: World;
-    /** A header that is an argument, such as a bookmark, and is malformed: refused when the shape of arguments is (W8). */
+    /** The refusal of a malformed header, such as a bookmark. It is thrown when the arguments are validated (W8). */
     malformedHeader?: PurserError;
-    /** Behind `limitBody`. */
+    /** Set by `limitBody`. */
     bodyBytes: Uint8Array<ArrayBuffer>;
-    /** Behind `readBody`. */
+    /** Set by `readBody`. */
     bodyText: string;
     ctx: Ctx;
     /** Whom the request asks about, and who the end-user's token proved that it is (access/admit-end-user.ts). */

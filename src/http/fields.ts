@@ -1,4 +1,4 @@
-/** The wire forms that several features share. */
+/** Schemas of fields that several rooms share. */
 import * as z from "zod";
 import { isJsonObject, type JsonObject } from "../lib/json.ts";
 import { parseTimestamp } from "../lib/time.ts";
@@ -14,8 +14,8 @@ const codePoints = (text: string): number => {
 };
 
 /**
- * A name or id that a caller chose (W9): 1 to `codePointsMax` code points, well-formed, no control characters. Compared
- * code unit by code unit; never trimmed, normalised or cut.
+ * A name or id that a caller chose (W9): 1 to `codePointsMax` code points, well-formed, without control characters. It is
+ * compared code unit by code unit, and never trimmed, normalised or cut.
  */
 export function identifier(codePointsMax = 200) {
   return z
@@ -27,7 +27,7 @@ export function identifier(codePointsMax = 200) {
     .meta({ minLength: 1, maxLength: codePointsMax });
 }
 
-/** A name that the administrator gives to something: neither blank, nor with white space at its beginning or end. */
+/** A name that the admin gives: not blank, and without white space at its start or end. */
 export function displayName() {
   return identifier().refine((text) => text.trim() === text, "must not begin or end with white space");
 }
@@ -39,7 +39,7 @@ export const cursor = z
   .optional()
   .describe("The `nextCursor` of the previous page.");
 
-/** Free text for people: up to `codePointsMax` code points, well-formed, no NUL (SQLite's text functions end there). */
+/** Free text for people: up to `codePointsMax` code points, well-formed, without NUL, where SQLite's text functions end. */
 export function freeText(codePointsMax = 2_000) {
   return z
     .string()
@@ -49,14 +49,14 @@ export function freeText(codePointsMax = 2_000) {
     .meta({ maxLength: codePointsMax });
 }
 
-/** How the reference shows a field of a query string, whose text stands for another type. */
+/** Shows a field of a query string by its own type in the reference. */
 const described = (schema: { type: "boolean" | "integer"; minimum?: number; maximum?: number }) => ({
   override: ({ jsonSchema }: { jsonSchema: object }): void => {
     Object.assign(jsonSchema, { enum: undefined, pattern: undefined }, schema);
   },
 });
 
-/** A timestamp as it comes in, read as integer milliseconds. */
+/** A timestamp of a request, read as integer milliseconds. */
 export const timestamp = z
   .string()
   .transform((text, context) => {
@@ -70,8 +70,8 @@ export const timestamp = z
 const isNumber = (value: unknown): boolean => typeof value === "number" || typeof value === "symbol";
 
 /**
- * A JSON number of any size, for an amount to judge. What no amount can be is infinite: `1e999`, and a number of more
- * digits than a double tells, which has more decimals than every unit or is larger than it holds.
+ * A JSON number of any size. The schema of the amount checks it later. Numbers that no unit can hold become infinite: `1e999`,
+ * and a number with more digits than a double can represent.
  */
 export const anyNumber = z
   .custom<number | symbol>(isNumber, "must be a number")
@@ -81,7 +81,7 @@ export const anyNumber = z
     return value.description?.startsWith("-") ? -Infinity : Infinity;
   });
 
-/** A JSON object kept just as it came, `__proto__` included; for numbers see `roundNumbers`. */
+/** A JSON object, unchanged, with a key such as `__proto__`. For its numbers see `roundNumbers`. */
 export const jsonObject = z.custom<JsonObject>(isJsonObject, "must be an object").meta({ type: "object" });
 
 /** `true` or `false` in a query string. */

@@ -1,6 +1,6 @@
 import type * as z from "zod";
 
-/** What each type of JSON is called here. */
+/** The words for the types of JSON. */
 const TYPES: Readonly<Record<string, string>> = {
   string: "a string",
   number: "a number",
@@ -12,7 +12,7 @@ const TYPES: Readonly<Record<string, string>> = {
   null: "null",
 };
 
-const COUNTED: Readonly<Record<string, string>> = {
+const COUNTED_NOUNS: Readonly<Record<string, string>> = {
   string: "character",
   array: "element",
   set: "element",
@@ -20,7 +20,7 @@ const COUNTED: Readonly<Record<string, string>> = {
 };
 
 function countOf(origin: string, limit: number | bigint): string {
-  const noun = COUNTED[origin];
+  const noun = COUNTED_NOUNS[origin];
   return noun === undefined ? `${limit}` : `${limit} ${noun}${Number(limit) === 1 ? "" : "s"}`;
 }
 
@@ -29,18 +29,19 @@ type Limit<Name extends string> = { readonly origin: string; readonly inclusive?
 };
 
 function tooSmall({ origin, minimum, inclusive }: Limit<"minimum">): string {
-  if (COUNTED[origin] === undefined) return `must be ${inclusive === false ? "more than" : "at least"} ${minimum}`;
+  if (COUNTED_NOUNS[origin] === undefined)
+    return `must be ${inclusive === false ? "more than" : "at least"} ${minimum}`;
   return Number(minimum) === 1 ? "must not be empty" : `must have at least ${countOf(origin, minimum)}`;
 }
 
 function tooBig({ origin, maximum, inclusive }: Limit<"maximum">): string {
-  if (COUNTED[origin] === undefined) return `must be ${inclusive === false ? "less than" : "at most"} ${maximum}`;
+  if (COUNTED_NOUNS[origin] === undefined) return `must be ${inclusive === false ? "less than" : "at most"} ${maximum}`;
   return `must have at most ${countOf(origin, maximum)}`;
 }
 
 /**
- * zod's findings in plain words, for a message that begins with the argument's name. A value that came is never
- * repeated: it may be personal. Null leaves the word to zod.
+ * A zod issue as a predicate, for a message that begins with the argument's name. It never repeats the value, which may be
+ * personal data.
  */
 export const describeIssue: z.core.$ZodErrorMap = (issue) => {
   switch (issue.code) {

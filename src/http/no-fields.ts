@@ -1,4 +1,4 @@
 import * as z from "zod";
 
-/** What a POST takes that has no fields: any field is an unknown one (W6). */
+/** The body of a POST without fields. Any field is unknown (W6). */
 export const noFields = z.strictObject({});

@@ -3,13 +3,13 @@ import { PurserError } from "../errors.ts";
 import { allowBrowsers } from "./cors.ts";
 import type { AppEnv } from "./factory.ts";
 
-/** What is asked of an app: its router, and the methods that its routes name. */
+/** The parts of an app that are used here: its router and its routes. */
 type RoutedApp = Pick<Hono<AppEnv>, "router" | "routes">;
 
-/** Hono's name for the method of a middleware, which answers nothing by itself. */
+/** The method that Hono gives to a middleware. */
 const ANY = "ALL";
 
-/** The methods that a path answers, in the order of the alphabet. */
+/** The methods that a path supports, in alphabetical order. */
 function methodsAt({ router, routes }: RoutedApp, path: string): string[] {
   const known = new Set(routes.map((route) => route.method).filter((method) => method !== ANY));
   const matched = [...known].flatMap((method) => router.match(method, path)[0].map(([[, route]]) => route));
@@ -20,7 +20,7 @@ function methodsAt({ router, routes }: RoutedApp, path: string): string[] {
   return [...methods].sort();
 }
 
-/** For a path that is known with another method 405 and `Allow`; for any other 404. The app's own router is asked. */
+/** Throws 405 with `Allow` if the path supports other methods, otherwise 404. The app's own router decides. */
 export function answerUnknownPath(app: RoutedApp) {
   return (c: Context<AppEnv>): never => {
     const allow = methodsAt(app, c.req.path).join(", ");

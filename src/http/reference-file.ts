@@ -1,7 +1,7 @@
-/** What `npm run reference` makes of the schemas before the Worker is built. */
+/** The files that `npm run reference` generates from the schemas before the Worker is built. */
 export type ReferenceFile = "openapi.json" | "export-document.schema.json" | "docs.html";
 
-/** The text of a file of the reference. It is one of the Worker's static assets, so no isolate holds what made it. */
+/** The text of a file of the reference. It is a static asset, so that its generator is not part of the Worker. */
 export async function referenceFile(env: Env, name: ReferenceFile): Promise<string> {
   const answer = await env.REFERENCE.fetch(`https://reference.invalid/${name}`);
   if (!answer.ok) throw new Error(`The reference has no ${name}.`);

@@ -4,7 +4,7 @@ import { describeIssue } from "./issue-text.ts";
 
 z.config({ customError: describeIssue });
 
-/** Of a name that a caller made up, as much as an answer repeats. */
+/** The most characters of a caller's field name that a response repeats. */
 const PARAM_CHARACTERS_MAX = 200;
 
 /** `items[0].amount` for the path ["items", 0, "amount"]. */
@@ -16,7 +16,7 @@ function pathText(path: readonly PropertyKey[]): string {
   return text.slice(0, PARAM_CHARACTERS_MAX).toWellFormed();
 }
 
-/** The issue that tells most: within a union, what the branch that came furthest found. */
+/** The most specific issue. Within a union, that is the issue with the longest path. */
 function mostSpecificIssue(issue: z.core.$ZodIssue): z.core.$ZodIssue {
   if (issue.code !== "invalid_union") return issue;
   const firsts = issue.errors.flatMap((branch) => branch.slice(0, 1)).map(mostSpecificIssue);
@@ -25,7 +25,7 @@ function mostSpecificIssue(issue: z.core.$ZodIssue): z.core.$ZodIssue {
   return { ...furthest, path: [...issue.path, ...furthest.path] };
 }
 
-/** The first thing wrong, in words that name the argument and never repeat its value. */
+/** The refusal for the first issue. It names the argument and never repeats its value. */
 export function refusalOfIssues(issues: readonly z.core.$ZodIssue[], whole: string): PurserError {
   const first = issues[0];
   if (first === undefined) return invalid(whole, "is malformed");

@@ -7,7 +7,7 @@ import { parseExactJson } from "../lib/exact-json.ts";
 import type { AppEnv } from "./factory.ts";
 import { refusalOfIssues } from "./refusal-of-issues.ts";
 
-/** Percent-escapes that are not UTF-8 are kept raw by lenient readers, and two ids could become one. */
+/** Refuses percent-escapes that are not UTF-8. A lenient reader could turn two ids into one. */
 function assertDecodable(url: string): void {
   const query = url.indexOf("?");
   if (query === -1) return;
@@ -18,7 +18,7 @@ function assertDecodable(url: string): void {
   }
 }
 
-/** A known query parameter given twice is refused (W14): Hono makes a list of it. */
+/** Refuses a known query parameter that is given twice (W14). Hono reads it as a list. */
 function assertGivenOnce(values: object, issues: readonly z.core.$ZodIssue[]): void {
   const given = new Map<PropertyKey, unknown>(Object.entries(values));
   const [name] = issues.flatMap((issue) => issue.path.slice(0, 1)).filter((key) => Array.isArray(given.get(key)));
@@ -37,7 +37,7 @@ function validateJson<Schema extends z.ZodType>(schema: Schema) {
     if (c.var.malformedHeader !== undefined) throw c.var.malformedHeader;
     const result = schema.safeParse(value);
     if (!result.success) throw refusalOfIssues(result.error.issues, "body");
-    // Hono's type of what is validated is `{}`: what a schema lets through is a value all the same.
+    // Hono types validated data as `{}`. The schema's output is a value in any case.
     c.req.addValidatedData("json", result.data as object);
     await next();
   });
@@ -45,7 +45,7 @@ function validateJson<Schema extends z.ZodType>(schema: Schema) {
 
 function parseBody(text: string): unknown {
   try {
-    // An amount is judged by its digits, which JSON.parse would round away.
+    // An amount is checked by its digits, which JSON.parse would round.
     return parseExactJson(text);
   } catch (cause) {
     throw new PurserError("invalid_request", "The body is not valid JSON.", { param: "body", cause });
@@ -54,7 +54,7 @@ function parseBody(text: string): unknown {
 
 function validateOther<Target extends "query" | "param", Schema extends z.ZodType>(target: Target, schema: Schema) {
   return zValidator(target, schema, (result, c) => {
-    // The validator's types know no app; every route here is of this one.
+    // The validator's types do not know the app's environment, which all routes share.
     const { malformedHeader } = (c as Context<AppEnv>).var;
     if (malformedHeader !== undefined) throw malformedHeader;
     if (target === "query") assertDecodable(c.req.url);
@@ -65,8 +65,8 @@ function validateOther<Target extends "query" | "param", Schema extends z.ZodTyp
 }
 
 /**
- * The one validator: what the schema refuses is thrown as `invalid_request` with the argument's name. Of JSON it validates
- * what `readBody` read.
+ * The only validator. If the schema refuses, it throws `invalid_request` with the argument's name. For JSON it validates what
+ * `readBody` read.
  */
 export function validate<Schema extends z.ZodType>(
   target: "json",

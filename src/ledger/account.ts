@@ -1,14 +1,14 @@
 import { fragment, type Statement, statement, type Values } from "../db/sql.ts";
 import type { Ctx } from "../runtime.ts";
 
-/** A user by id, or as the owner of a reservation or of a balance, or by the account's own integer. */
+/** A user: by id, as the owner of a reservation or a balance, or by the account's integer. */
 export type User =
   | { readonly userId: string }
   | { readonly reservationId: string }
   | { readonly balanceId: string }
   | { readonly accountId: number };
 
-/** The account's integer as SQL, for each way to name its user; always within the environment of the request. */
+/** The account's integer as SQL, for each way to name its user. Always within the environment of the request. */
 const accountOf = {
   userId: fragment`(SELECT id FROM accounts WHERE environment_id = :environmentId AND user_id = :user)`,
   reservationId: fragment`(SELECT account_id FROM reservations WHERE environment_id = :environmentId AND id = :user)`,
@@ -19,7 +19,7 @@ const accountOf = {
   accountId: fragment`(SELECT id FROM accounts WHERE id = :user AND environment_id = :environmentId)`,
 };
 
-/** A statement about one user's account, however the user is named. `write` is given the account's integer as SQL. */
+/** A statement about one user's account, for each way to name the user. `write` receives the account's integer as SQL. */
 export function aboutAccount<Named extends Values, Row>(
   write: (account: string) => (values: Values) => Statement<Row>,
 ) {
@@ -38,7 +38,7 @@ export function aboutAccount<Named extends Values, Row>(
   };
 }
 
-/** The account's integer, its user's id and its ledger's last seq; no row for a user who has none yet. */
+/** The account's integer, its user's id and its ledger's last seq. No row if the user has no account yet. */
 export const selectAccount = aboutAccount<Values, { accountId: number; userId: string; lastSeq: number }>(
   (account) => statement`
     SELECT id AS accountId, user_id AS userId, coalesce((
@@ -47,29 +47,29 @@ export const selectAccount = aboutAccount<Values, { accountId: number; userId: s
     FROM accounts WHERE id = ${account}`,
 );
 
-/** Whose books a statement writes, and when: the values of every statement of a write. */
+/** The account and the time of a write: values that each of its statements takes. */
 export type WriteContext = {
   readonly environmentId: number;
   readonly userId: string;
-  /** Null for a user who has no account yet: the write makes one first. */
+  /** Null if the user has no account yet. The write then creates one first. */
   readonly accountId: number | null;
   readonly nowMs: number;
 };
 
-/** Those values, of an object that may have others. */
+/** Picks these values from an object that may have others. */
 export function writingValues({ environmentId, userId, accountId, nowMs }: WriteContext): WriteContext {
   return { environmentId, userId, accountId, nowMs };
 }
 
-/** The account of a write, as SQL, with the values of `Writing`. */
+/** The account of a write as SQL, with the values of `WriteContext`. */
 export const accountSql = fragment`coalesce(
   CAST(:accountId AS INTEGER), (SELECT id FROM accounts WHERE environment_id = :environmentId AND user_id = :userId)
 )`;
 
-/** The moment of a write or of a reading, as SQL. Each statement takes its time from here. */
+/** The time of a write or a read as SQL. Every statement takes its time from here. */
 export const nowMsSql = fragment`CAST(:nowMs AS INTEGER)`;
 
-/** Makes the account of a user who has none. Sent again, or by two at once, it makes one. */
+/** Creates the user's account if there is none. Repeated, or sent by two requests at once, it creates one account. */
 export const createAccount = statement<WriteContext>`
   INSERT INTO accounts (environment_id, user_id)
   SELECT CAST(:environmentId AS INTEGER), :userId

@@ -6,7 +6,7 @@ import { type Spendable, spendingOrder } from "./burn-down.ts";
 
 export type BalanceRow = typeof creditBalances.$inferSelect;
 
-/** The columns that burn-down and a balance's status are made of. */
+/** The columns that burn-down and a balance's status need. */
 export const payingColumns = {
   id: creditBalances.id,
   packId: creditBalances.packId,
@@ -20,7 +20,7 @@ export const payingColumns = {
 };
 export type PayingRow = Pick<BalanceRow, keyof typeof payingColumns>;
 
-/** The columns that go out. */
+/** The columns of a response. */
 export const presentedColumns = {
   ...payingColumns,
   packName: creditBalances.packName,
@@ -29,7 +29,7 @@ export const presentedColumns = {
 };
 export type PresentedRow = Pick<BalanceRow, keyof typeof presentedColumns>;
 
-/** The columns by which an adjustment is decided. */
+/** The columns that an adjustment needs. */
 export const adjustmentColumns = {
   id: creditBalances.id,
   unit: creditBalances.unit,
@@ -39,7 +39,7 @@ export const adjustmentColumns = {
 
 export type BalanceStatus = "active" | "expired" | "depleted" | "revoked";
 
-/** A stored balance as burn-down sees it. */
+/** A stored balance in the form that burn-down takes. */
 export interface SpendableBalance extends Spendable {
   readonly packId: string;
 }
@@ -57,7 +57,7 @@ export function asSpendable(row: PayingRow): SpendableBalance {
   };
 }
 
-/** Rows in the one order of listing and of spending (C13). */
+/** Rows in spending order, which is also the order of lists (C13). */
 export function inSpendingOrder<Row extends PayingRow>(rows: readonly Row[]): Row[] {
   return rows
     .map((row) => ({ row, order: asSpendable(row) }))
@@ -65,7 +65,7 @@ export function inSpendingOrder<Row extends PayingRow>(rows: readonly Row[]): Ro
     .map(({ row }) => row);
 }
 
-/** Computed when read, to the millisecond (C11). */
+/** The status at a time, to the millisecond (C11). */
 export function statusOf(
   row: Pick<BalanceRow, "revokedAtMs" | "expiresAtMs" | "remainingSteps">,
   nowMs: number,
@@ -80,7 +80,7 @@ export function presentExpiry(expiresAtMs: number): string | null {
   return expiresAtMs === NEVER_MS ? null : iso(expiresAtMs);
 }
 
-/** A balance with exactly the fields of interface.md. */
+/** A balance as the API returns it. */
 export function presentBalance(row: PresentedRow, nowMs: number) {
   const matches = readRules(row.matches);
   return {

@@ -3,7 +3,7 @@ import { type MatchRule, rulesCover } from "../amounts/match.ts";
 import type { Steps } from "../db/schema.ts";
 import { assert } from "../lib/assert.ts";
 
-/** What burn-down must know of a balance. */
+/** What burn-down needs to know about a balance. */
 export interface Spendable {
   readonly id: string;
   readonly unit: Unit;
@@ -23,21 +23,21 @@ export interface Usage {
 
 interface Leg<B extends Spendable = Spendable> {
   readonly balance: B;
-  /** At least 1, at most the balance's remaining. */
+  /** At least 1, and at most the balance's remaining amount. */
   readonly amountSteps: Steps;
 }
 
 export interface Payment<B extends Spendable = Spendable> {
   readonly legs: readonly Leg<B>[];
-  /** What nothing paid for, each unit rounded up to its step; null when all is covered. */
+  /** What no balance covers, each unit rounded up to its step. Null when all is covered. */
   readonly uncovered: Quantities | null;
 }
 
 const compare = (a: number | string, b: number | string): number => (a < b ? -1 : a > b ? 1 : 0);
 
 /**
- * The one order of listing and of spending (C13), a strict total order: priority, then narrower first, then what
- * expires first, then what was granted first, then the id.
+ * Spending order, which is also the order of lists (C13): priority, then balances with rules, then the earliest expiry,
+ * then the earliest grant, then the id. No two balances are equal in it.
  */
 export function spendingOrder(a: Spendable, b: Spendable): number {
   return (
@@ -58,10 +58,9 @@ function greatestCommonDivisor(a: bigint, b: bigint): bigint {
 const ceilDivide = (dividend: bigint, divisor: bigint): bigint => (dividend + divisor - 1n) / divisor;
 
 /**
- * Spreads one usage over balances, in the order given (U2). Each balance pays the share of the event that it can, in its
- * own unit; what is left of the event passes on in proportion, as an exact fraction. Only the balance that pays the last
- * part rounds up, to its unit's step. Balances that are expired, empty, of another unit or not matching must not pay:
- * the first is the caller's to leave out, the others are skipped here.
+ * Divides one usage over balances, in the given order (U2). Each balance pays what it can, in its own unit. The rest of the
+ * event is an exact fraction, and goes to the next balance. Only the balance that pays the last part rounds up to a step.
+ * The caller leaves out expired balances. Balances that are empty, of another unit or without a match are skipped here.
  */
 export function burnDown<B extends Spendable>(balances: readonly B[], usage: Usage): Payment<B> {
   const carried = UNITS.filter((unit) => (usage.quantities[unit] ?? 0) > 0);
@@ -82,7 +81,7 @@ export function burnDown<B extends Spendable>(balances: readonly B[], usage: Usa
     legs.push({ balance, amountSteps: balance.remainingSteps });
     const numerator = left.numerator * quantity - remaining * left.denominator;
     const denominator = left.denominator * quantity;
-    assert(numerator > 0n, "a balance that does not suffice leaves a part of the event");
+    assert(numerator > 0n, "a balance that is too small leaves a part of the event");
     const divisor = greatestCommonDivisor(numerator, denominator);
     left = { numerator: numerator / divisor, denominator: denominator / divisor };
   }

@@ -2,7 +2,7 @@ import type { Act } from "../audit/audit-statement.ts";
 import type { Statement } from "../db/sql.ts";
 import type { StateChanges } from "./memory.ts";
 
-/** What a verb decided, on what was read. A refusal is thrown instead. */
+/** What a verb decided about what was read. To refuse, it throws instead. */
 export type Decision<Answer> = Replay<Answer> | Write<Answer>;
 
 /** What a verb answers that may be sent again under the same id. */
@@ -12,7 +12,7 @@ export interface Outcome<Output> {
   readonly replayed: boolean;
 }
 
-/** Nothing is written: it was done before. */
+/** Nothing is written, because it was done before. */
 interface Replay<Answer> {
   readonly kind: "replay";
   readonly answer: Answer;
@@ -26,7 +26,7 @@ export interface Write<Answer> {
   readonly act?: Omit<Act, "appId"> | undefined;
   /** What it does to what this isolate remembers of the account; absent: the account is forgotten. */
   readonly changes?: StateChanges | undefined;
-  /** Whether it says that credits are missing, which is never said without reading what there is. */
+  /** Whether credits are insufficient. This is never decided from memory, only after a read. */
   readonly isShort?: boolean | undefined;
 }
 
@@ -34,7 +34,7 @@ export function replay<Answer>(answer: Answer): Decision<Answer> {
   return { kind: "replay", answer };
 }
 
-/** A write whose rows nobody asks for. */
+/** A write whose answer needs no rows. */
 export function write<Answer>(
   statements: readonly Statement[],
   answer: () => Answer,
@@ -43,7 +43,7 @@ export function write<Answer>(
   return { kind: "write", statements, answer, act, changes };
 }
 
-/** A write that is answered by the rows of one of its statements. */
+/** A write whose answer is made from the rows of one statement, `returning`. */
 export function writeReturning<Row, Answer>(
   parts: {
     readonly before?: readonly Statement[];
@@ -56,7 +56,7 @@ export function writeReturning<Row, Answer>(
   return {
     kind: "write",
     statements: [...before, returning, ...after],
-    // The rows of a batch come in the order of its statements, and this statement's type says what its are.
+    // A batch returns rows in the order of its statements, and the type of this statement says what its rows are.
     answer: (rows) => answer((rows[before.length] ?? []) as Row[]),
     act,
     changes,

@@ -2,7 +2,7 @@ import { fromSteps } from "../amounts/amount.ts";
 import { iso } from "../lib/time.ts";
 import type { LedgerRow } from "./insert-entries.ts";
 
-/** A ledger row with the fields of the interface, and `note` and `unit` (C16). Its id follows from what is unique. */
+/** A ledger entry as the API returns it (C16). Its id is made of its balance's id and its seq, which are unique together. */
 export function presentEntry(row: LedgerRow) {
   return {
     id: `led_${row.balanceId.replace(/^crb_/, "")}_${row.seq}`,

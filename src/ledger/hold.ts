@@ -10,17 +10,17 @@ export interface HoldLeg {
   readonly packId: string;
   readonly unit: Unit;
   readonly amountSteps: Steps;
-  /** What the balance was left with when the hold was made. */
+  /** The balance after the hold was made. */
   readonly remainingSteps: Steps;
 }
 
-/** An open reservation, as far as balances are concerned. */
+/** The holds of an open reservation. */
 export interface Hold {
   readonly id: string;
   readonly legs: readonly HoldLeg[];
 }
 
-/** A reservation's row, without what never changes its meaning for the books. */
+/** A reservation's row, with the columns that the ledger needs. */
 export type ReservationRow = Pick<
   typeof reservations.$inferSelect,
   "id" | "event" | "model" | "legs" | "state" | "expiresAtMs" | "settledEventId" | "requestHash"
@@ -33,7 +33,7 @@ export interface Settlement {
   readonly eventId?: string;
 }
 
-/** Legs as they are stored: JSON that Purser wrote. */
+/** Reads stored legs: JSON that Purser wrote. */
 export function readLegs(stored: string): readonly HoldLeg[] {
   return JSON.parse(stored) as HoldLeg[];
 }
@@ -42,26 +42,26 @@ export function readHold(row: { readonly id: string; readonly legs: string }): H
   return { id: row.id, legs: readLegs(row.legs) };
 }
 
-/** Whether a reservation of the account was to be settled by now. Names the partial index's condition, so that it serves. */
+/** SQL: whether a reservation is due. It repeats the condition of the partial index, so that SQLite uses the index. */
 export const isDue = (account: string): string =>
   fragment`account_id = ${account} AND state = 'open' AND expires_at_ms <= ${nowMsSql}`;
 
-/** The user's holds that nobody settled in time. One index range, empty as a rule. */
+/** The user's due holds: those of open reservations that have expired. One index range, usually empty. */
 export const selectDueHolds = aboutAccount<{ nowMs: number }, { id: string; legs: string }>(
   (account) => statement`SELECT id, legs FROM reservations WHERE ${isDue(account)} ORDER BY expires_at_ms, id`,
 );
 
-/** What a hold's return does to its balances, for what is remembered. */
+/** The entries of a hold's return, for the isolate's memory. */
 export function returnEntries({ legs }: Hold): { readonly balanceId: string; readonly deltaSteps: number }[] {
   return legs.map(({ balanceId, amountSteps }) => ({ balanceId, deltaSteps: amountSteps }));
 }
 
-/** However many are due, a statement's JSON stays far below the 2 MB that D1 takes. */
+/** Keeps a statement's JSON far below the 2 MB that D1 takes. */
 const HOLDS_A_STATEMENT_MAX = 200;
 
 /**
- * Statements that settle open reservations of one user and bring their holds back, leg by leg. If one of them was settled
- * already, the batch aborts with `reservations_settled_once`.
+ * Statements that settle open reservations of one user and return their holds, leg by leg. If one of them is already
+ * settled, the batch aborts with `reservations_settled_once`.
  */
 export function settleHolds(writing: WriteContext, holds: readonly Hold[], settlement: Settlement): Statement[] {
   const reason = settlement.state === "expired" ? "reservation_expired" : "reservation_released";

@@ -4,15 +4,15 @@ import { fragment, type Statement, statement } from "../db/sql.ts";
 import { accountSql, nowMsSql, type WriteContext, writingValues } from "./account.ts";
 
 /**
- * The only writers of amounts. Two ways: balances are issued (`insertBalances`; a trigger writes their ledger rows), or
- * entries are appended (`insertEntries` and what follows it; triggers apply them). Nothing else writes `remaining_steps`.
+ * The only statements that write amounts. `insertBalances` issues balances; a trigger writes their ledger entries. The
+ * others append entries; triggers apply them to the balances. Nothing else writes `remaining_steps`.
  */
 export type LedgerRow = Omit<typeof creditLedger.$inferSelect, "accountId">;
 
-/** The account's last ledger seq: read inside the statement that writes, so that it is never stale. */
+/** The account's last ledger seq. It is read by the statement that writes, so it is always current. */
 const lastSeq = fragment`coalesce((SELECT seq FROM credit_ledger WHERE account_id = ${accountSql} ORDER BY seq DESC LIMIT 1), 0)`;
 
-/** What a grant decides of one balance. */
+/** What a grant decides about one balance. */
 export interface NewBalance {
   readonly id: string;
   readonly packItemId: string;
@@ -48,7 +48,7 @@ const insertBalancesSql = statement<WriteContext & { grant: string; balances: st
   WHERE 1
   ORDER BY new.key`;
 
-/** One statement that issues all balances of a grant. Fails with `credit_balances_external_ref` or `…_id` when they are there. */
+/** Issues all balances of a grant. If they exist already, fails with `credit_balances_external_ref` or `credit_balances_id`. */
 export function insertBalances(writing: WriteContext, { balances, ...grant }: NewBalances): Statement {
   // JSON carries the numbers: D1 binds them as REAL.
   return insertBalancesSql({
@@ -83,8 +83,8 @@ const insertEntriesSql = statement<WriteContext & { entries: string }>`
   ORDER BY entry.key`;
 
 /**
- * One statement that appends entries in their order, none for an empty list. No balance may appear twice, since each entry
- * goes on from where its balance stood before the statement. A CHECK aborts the whole batch when one would go below zero.
+ * Appends entries in their order. An empty list gives no statement. No balance may appear twice, because each entry starts
+ * from the balance before the statement. If a balance would become negative, a CHECK aborts the whole batch.
  */
 export function insertEntries(writing: WriteContext, entries: readonly NewEntry[]): Statement[] {
   return entries.length === 0
@@ -92,7 +92,7 @@ export function insertEntries(writing: WriteContext, entries: readonly NewEntry[
     : [insertEntriesSql({ ...writingValues(writing), entries: JSON.stringify(entries) })];
 }
 
-/** What comes back to one balance from one reservation. */
+/** The amount that one reservation returns to one balance. */
 export interface HoldReturn {
   readonly balanceId: string;
   readonly amountSteps: Steps;
@@ -100,7 +100,7 @@ export interface HoldReturn {
   readonly reservationId: string;
 }
 
-// Triggers on the ledger make SQLite settle the whole SELECT before the first row goes in, so `b` stands still here.
+// Because the ledger has triggers, SQLite runs the whole SELECT before it inserts the first row. So `b` does not change.
 const insertReturnsSql = statement<WriteContext & { returns: string }>`
   INSERT INTO credit_ledger (
     account_id, seq, balance_id, pack_id, unit, delta_steps, balance_after_steps, previous_seq, reason, reservation_id,
@@ -123,8 +123,8 @@ const insertReturnsSql = statement<WriteContext & { returns: string }>`
   ORDER BY seq`;
 
 /**
- * One statement that brings held amounts back, in their order; a balance may get several. What comes back to a balance that
- * is revoked by then is reversed by the very next entry (U9).
+ * Returns held amounts, in their order. A balance may get several. If a balance was revoked, the next entry reverses what
+ * was returned to it (U9).
  */
 export function insertReturns(writing: WriteContext, returns: readonly HoldReturn[]): Statement[] {
   return returns.length === 0
@@ -132,7 +132,7 @@ export function insertReturns(writing: WriteContext, returns: readonly HoldRetur
     : [insertReturnsSql({ ...writingValues(writing), returns: JSON.stringify(returns) })];
 }
 
-/** The one entry of a revoke: whatever remains is taken back, nothing included. */
+/** The only entry of a revoke: it takes the remaining amount, also when that is 0. */
 export const insertReversal = statement<WriteContext & { balanceId: string; note: string | null }>`
   INSERT INTO credit_ledger (
     account_id, seq, balance_id, pack_id, unit, delta_steps, balance_after_steps, previous_seq, reason, note,

@@ -6,13 +6,13 @@ import type { PayingRow } from "./balance.ts";
 import type { OpenReservation } from "./hold.ts";
 
 /**
- * What an isolate remembers of an account that it has just written for: enough to plan the next debit without a trip. Other
- * isolates may have lowered a balance since, unseen; that none was raised is what `guardAccount` makes sure of.
+ * An account in an isolate's memory after a write: enough to plan the next debit without a read. Another isolate may have
+ * lowered a balance since. `guardAccount` makes sure that none was raised.
  */
 export interface AccountState {
   readonly accountId: number;
   readonly userId: string;
-  /** Every ledger entry up to this seq that raised a balance is accounted for. */
+  /** Every entry up to this seq that raised a balance is included. */
   readonly seq: number;
   /** All balances that may be able to pay, by id. */
   readonly balances: ReadonlyMap<string, PayingRow>;
@@ -20,32 +20,32 @@ export interface AccountState {
   readonly reservations: ReadonlyMap<string, OpenReservation>;
 }
 
-/** What a write does to what is remembered. */
+/** How a write changes the account in memory. */
 export interface StateChanges {
   readonly entries: readonly { readonly balanceId: string; readonly deltaSteps: number }[];
   readonly newBalances?: readonly PayingRow[];
   readonly newReservation?: OpenReservation;
-  /** The id of a reservation that is open no more. */
+  /** The id of a reservation that the write settles. */
   readonly settledReservationId?: string;
 }
 
 const ACCOUNTS_MAX = 1_000;
 const BALANCES_MAX = 100;
 const RESERVATIONS_MAX = 100;
-/** After a guard failed somebody else writes for this user too: reading first is then faster than failing first. */
+/** After a guard failed, another isolate writes for this user too. For this time, a read first is faster than another failure. */
 const READ_FIRST_MS = 1_000;
 
 const keyOf = ({ database, id }: Environment, kind: "user" | "reservation", name: string): string =>
   `${database} ${id} ${kind} ${name}`;
 
-/** The accounts that one isolate remembers, the latest last. An environment's id is part of every key. */
+/** The accounts in one isolate's memory, the latest last. An environment's id is part of every key. */
 class AccountMemory {
   readonly #accounts = new Map<string, { readonly environment: Environment; readonly state: AccountState }>();
   /** The account's key by the keys of its reservations. */
   readonly #owners = new Map<string, string>();
   readonly #readFirstUntilMs = new Map<string, number>();
 
-  /** Null when the account is not state well enough to plan on. */
+  /** Null when memory does not have enough to plan on. */
   find(environment: Environment, user: User, nowMs: number): AccountState | null {
     let key: string | undefined;
     if ("userId" in user) key = keyOf(environment, "user", user.userId);
@@ -68,7 +68,7 @@ class AccountMemory {
     this.#drop(keyOf(environment, "user", userId));
   }
 
-  /** Somebody else writes for this user: for a while it is read first. */
+  /** Another isolate writes for this user, so for a while the account is read before each write. */
   readFirst(environment: Environment, userId: string, nowMs: number): void {
     this.forget(environment, userId);
     if (this.#readFirstUntilMs.size >= ACCOUNTS_MAX) this.#readFirstUntilMs.clear();
@@ -85,14 +85,14 @@ class AccountMemory {
 
 const memories = new WeakMap<object, AccountMemory>();
 
-/** The memory of the isolate that a verb runs in. */
+/** The memory of the isolate in which a verb runs. */
 export function memoryOf({ isolate }: Pick<World, "isolate">): AccountMemory {
   const memory = memories.get(isolate) ?? new AccountMemory();
   memories.set(isolate, memory);
   return memory;
 }
 
-/** What is state after a write: what was state before it, and what it did. */
+/** The account after a write: the account before it, and its changes. */
 export function afterWrite(
   before: Pick<AccountState, "balances" | "reservations">,
   { entries, newBalances = [], newReservation, settledReservationId }: StateChanges,
@@ -113,9 +113,8 @@ export function afterWrite(
 const ENTRIES_SINCE_MAX = "100";
 
 /**
- * Aborts the batch with `guard_account` when something was added to a balance since the account was remembered, or a hold is
- * due: only then might another plan be right. What lowers a balance needs no guard, for `remaining >= 0` is one. Looks
- * through a hundred entries at the most.
+ * Aborts the batch with `guard_account` when a balance was raised after the account was remembered, or a hold is due. Then
+ * another plan might be right. Lowered balances need no guard: `remaining >= 0` is one. Reads at most a hundred entries.
  */
 export const guardAccount = statement<WriteContext & { seq: number }>`
   INSERT INTO guards (name, holds) SELECT 'account', NOT EXISTS (
@@ -126,8 +125,8 @@ export const guardAccount = statement<WriteContext & { seq: number }>`
   )`;
 
 /**
- * The last statement of a write that is to be remembered: the account's seq by now, and whether anything was added since
- * `sinceSeq` but by this write itself, so that what was state then is not all that there is.
+ * The last statement of a write whose account stays in memory. It reads the account's current seq, and whether anything but
+ * this write raised a balance after `sinceSeq`. In that case the memory would be incomplete.
  */
 export const selectStateAfter = statement<
   WriteContext & { sinceSeq: number; settledReservationId: string; newBalanceIds: string },

@@ -3,7 +3,7 @@ import { allColumns, fragment, select, statement } from "../db/sql.ts";
 import { aboutAccount, nowMsSql } from "./account.ts";
 import { type BalanceRow, type PresentedRow, presentedColumns } from "./balance.ts";
 
-/** Whether a balance can pay now. Names the partial index's condition, so that one range is read however many are dead. */
+/** SQL: whether a balance can pay now. It repeats the condition of the partial index, so only balances that can pay are read. */
 export const canPay = (account: string): string =>
   fragment`account_id = ${account} AND has_remaining = 1 AND expires_at_ms > ${nowMsSql}`;
 
@@ -12,19 +12,19 @@ export const selectActive = aboutAccount<{ nowMs: number }, PresentedRow>(
   (account) => statement`SELECT ${select(presentedColumns)} FROM credit_balances WHERE ${canPay(account)}`,
 );
 
-/** All balances that the user ever had. */
+/** All balances of the user. */
 export const selectAllBalances = aboutAccount<Record<never, never>, PresentedRow>(
   (account) => statement`SELECT ${select(presentedColumns)} FROM credit_balances WHERE account_id = ${account}`,
 );
 
 const allBalanceColumns = select(allColumns(creditBalances));
 
-/** Up to `limit` of the balances that can pay now, whole. */
+/** All columns of up to `limit` balances that can pay now. */
 export const selectActiveUpTo = aboutAccount<{ nowMs: number; limit: number }, BalanceRow>(
   (account) => statement`SELECT ${allBalanceColumns} FROM credit_balances WHERE ${canPay(account)} LIMIT :limit`,
 );
 
-/** Up to `limit` of all balances that the user ever had, whole. */
+/** All columns of up to `limit` balances of the user. */
 export const selectBalancesUpTo = aboutAccount<{ limit: number }, BalanceRow>(
   (account) => statement`SELECT ${allBalanceColumns} FROM credit_balances WHERE account_id = ${account} LIMIT :limit`,
 );

@@ -7,18 +7,18 @@ import type { Write } from "./decision.ts";
 import { type Hold, settleHolds } from "./hold.ts";
 import { type AccountState, afterWrite, memoryOf, type StateChanges, selectStateAfter } from "./memory.ts";
 
-/** A user's account at the one moment of an attempt. */
+/** A user's account at the time of an attempt. */
 export interface AccountAtRead extends WriteContext {
-  /** Of the ledger; 0 where it is empty. */
+  /** The last seq of the ledger; 0 when it is empty. */
   readonly lastSeq: number;
-  /** Holds that nobody settled in time. They are returned whatever is decided, so plan as if they had come back. */
+  /** Due holds. Whatever is decided, they are returned, so a plan counts them as returned. */
   readonly due: readonly Hold[];
 }
 
-/** What was known of an account when a write was decided. */
+/** The state of an account when a write was decided. */
 export type StateBefore = Pick<AccountState, "balances" | "reservations" | "seq">;
 
-/** The only place where a batch for a user is put together: what every write must carry joins it here. */
+/** The only place that builds a batch for a user. Whatever every write must contain is added here. */
 export async function send<Answer>(
   ctx: Ctx,
   account: AccountAtRead,
@@ -64,7 +64,7 @@ function remember(
   changes: StateChanges,
   rows: unknown[] | undefined,
 ): void {
-  // The rows of `selectStanding`, which was sent last.
+  // The rows of `selectStateAfter`, which is the last statement.
   const [stateAfter] = (rows ?? []) as RowsOf<[ReturnType<typeof stateAfterWrite>]>[0];
   const memory = memoryOf(ctx);
   memory.forget(ctx.environment, userId);
@@ -73,7 +73,7 @@ function remember(
   memory.remember(ctx.environment, { accountId, userId, seq, ...afterWrite(before, changes) });
 }
 
-/** Returns the holds that are due, by themselves. Costs nothing when there are none. */
+/** Returns the due holds in a batch of their own. Costs nothing when there are none. */
 export async function returnDue(ctx: Ctx, account: AccountAtRead): Promise<void> {
   await batch(ctx.db, settleHolds(account, account.due, { state: "expired" }));
 }

@@ -7,7 +7,7 @@ import { spendingOrder } from "./burn-down.ts";
 import { type Hold, isDue } from "./hold.ts";
 import { canPay } from "./select-balances.ts";
 
-/** Whether a balance is named by the legs of some reservations of its account. */
+/** SQL: whether a reservation holds a part of the balance. `reservations` is a condition for the reservations. */
 const isReservedBy = (account: string, reservations: string): string => fragment`account_id = ${account} AND id IN (
   SELECT leg.value ->> 'balanceId' FROM reservations, json_each(legs) AS leg WHERE ${reservations}
 )`;
@@ -27,17 +27,17 @@ const selectPayingCommit = aboutAccount<{ nowMs: number; reservationId: string }
     UNION ALL ${paying} WHERE ${isReservedBy(account, "environment_id = :environmentId AND reservations.id = :reservationId")}`,
 );
 
-/** The balances that can pay now, and those that due holds will return to, live or not; some come twice. */
+/** The balances that can pay now, and those to which due holds are returned. Some rows come twice. */
 export function selectPayingBalances(ctx: Ctx, user: User, atMs: number): Statement<PayingRow> {
   return selectPaying(ctx, user, { nowMs: atMs });
 }
 
-/** The same for the owner of a reservation, and those that it holds of. */
+/** The same for the owner of a reservation, and the balances of its holds. */
 export function selectBalancesForCommit(ctx: Ctx, reservationId: string, atMs: number): Statement<PayingRow> {
   return selectPayingCommit(ctx, { reservationId }, { nowMs: atMs, reservationId });
 }
 
-/** Balances, each once, as they stand when `holds` have come back: what is revoked stays at nothing (U9). */
+/** Each balance once, as it is after `holds` are returned. A revoked balance stays at 0 (U9). */
 export function withReturns<Row extends Pick<PayingRow, "id" | "remainingSteps" | "revokedAtMs">>(
   rows: readonly Row[],
   holds: readonly Hold[],
@@ -54,7 +54,7 @@ export function withReturns<Row extends Pick<PayingRow, "id" | "remainingSteps" 
   });
 }
 
-/** Of some balances, those that can pay at this moment, in spending order (C13). */
+/** The balances that can pay at this time, in spending order (C13). */
 export function spendableBalances(rows: readonly PayingRow[], atMs: number): SpendableBalance[] {
   return rows
     .filter((row) => row.revokedAtMs === null && row.expiresAtMs > atMs && row.remainingSteps > 0)

@@ -11,27 +11,27 @@ import { type AccountState, guardAccount, memoryOf } from "./memory.ts";
 import { type AccountAtRead, returnDue, type StateBefore, send } from "./send.ts";
 
 /**
- * The one way to write for a user: read what there is, decide, send one batch; and all of it again when somebody else was
- * faster. A verb says what it reads, what it decides, and nothing else: the return of holds that are due (U8) is done here,
- * also when the verb ends in a refusal or a replay. docs/architecture.md walks through it.
+ * The only way to write for a user: read, decide, send one batch. On a conflict, all of it is done again. A verb gives its
+ * reads and its decision. Due holds (U8) are returned here, also when the verb ends in a refusal or a replay. See
+ * docs/architecture.md.
  */
 export interface UserWrite<Reads extends readonly Statement[], Answer> {
   readonly user: User;
-  /** Random characters of this write, which spread its repeats. */
+  /** Random characters of this write. They spread its retries over time. */
   readonly nonce: string;
-  /** What must be known to decide, besides the account and its due holds: read with them, in one trip. */
+  /** What the decision needs besides the account and its due holds. All of it is read in one trip. */
   readonly read: (nowMs: number) => Reads;
-  /** Pure, but for ids that were made before. Throws a `PurserError` to refuse. */
+  /** Pure, except for ids that were created before. Throws a `PurserError` to refuse. */
   readonly decide: (found: RowsOf<Reads>, account: AccountAtRead) => Decision<Answer>;
-  /** What `read` would find, by what this isolate remembers; null when that does not say it. */
+  /** What `read` would find, taken from this isolate's memory. Null when the memory does not have it. */
   readonly recall?: (state: AccountState) => RowsOf<Reads> | null;
-  /** All balances that may be able to pay, among what was read: to be remembered. */
+  /** All balances that may be able to pay, from what was read. They go into memory. */
   readonly balances?: (found: RowsOf<Reads>) => readonly PayingRow[];
-  /** The refusal that a constraint means, where it does not mean that somebody was faster. */
+  /** Constraints that mean a refusal, not a conflict. */
   readonly refusals?: Readonly<Partial<Record<Constraint, () => PurserError>>>;
 }
 
-/** What the database refuses when it has changed since it was read. */
+/** The constraints that fail when the database changed after the read. */
 const CONFLICTS: ReadonlySet<Constraint> = new Set([
   "credit_balances_remaining_not_negative",
   "credit_balances_external_ref",
@@ -45,11 +45,9 @@ const CONFLICTS: ReadonlySet<Constraint> = new Set([
 ]);
 
 /**
- * Runs a write. Two trips: what there is, and the batch; one where this isolate remembers the account well enough, and for a
- * replay or a refusal when no hold is due. Null when there is no such user, who was named by a reservation or a balance; a
- * user named by id may be one who has no account yet.
- *
- * Throws what `decide` throws, and `temporarily_unavailable` when it was overtaken too often.
+ * Runs a write in two trips, or in one if memory has the account or nothing is written. Null when no user owns the given
+ * reservation or balance. A user given by id may have no account yet. Throws what `decide` throws, and
+ * `temporarily_unavailable` after too many conflicts.
  */
 export async function writeForUser<const Reads extends readonly Statement[], Answer>(
   ctx: Ctx,
@@ -63,14 +61,14 @@ export async function writeForUser<const Reads extends readonly Statement[], Ans
     if (account === null) return null;
     const outcome = refusal ?? (await decideAndSend(ctx, verb, account, found));
     if (!(outcome instanceof PurserError)) return outcome.answer;
-    // A batch that was refused took the return of holds with it: that is done now, by itself.
+    // The refused batch also undid the return of holds, so they are returned now.
     refusal = outcome;
     await returnDue(ctx, account);
     throw refusal;
   });
 }
 
-/** Returns the holds of a user that are due, for the cron. */
+/** Returns a user's due holds, for the cron. */
 export async function returnDueHolds(ctx: Ctx, user: User, nonce: string): Promise<void> {
   await writeForUser(ctx, { user, nonce, read: () => [], decide: () => replay(null) });
 }
@@ -97,7 +95,7 @@ async function readAccount<const Reads extends readonly Statement[]>(
           lastSeq: stored?.lastSeq ?? 0,
           due: due.map(readHold),
         };
-  // The rest of the batch are the rows of the verb's own statements, in their order.
+  // The rest are the rows of the verb's own statements, in their order.
   return { account, found: rest as RowsOf<Reads> };
 }
 
@@ -134,7 +132,7 @@ async function decideAndSend<const Reads extends readonly Statement[], Answer>(
   }
 }
 
-/** What was known of the account when the write was decided; null when it is not enough to be remembered. */
+/** The account's state when the write was decided. Null when it is not complete enough for memory. */
 function stateBeforeOf<const Reads extends readonly Statement[]>(
   ctx: Ctx,
   verb: Pick<UserWrite<Reads, unknown>, "user" | "balances">,
@@ -151,7 +149,7 @@ function stateBeforeOf<const Reads extends readonly Statement[]>(
   return memoryOf(ctx).find(ctx.environment, verb.user, account.nowMs);
 }
 
-/** In one trip, on what this isolate remembers; null when that is not enough, or was overtaken. Refuses and repeats nothing. */
+/** Writes in one trip, planned on memory. Null when memory is not enough, or on a conflict. Never refuses or replays. */
 async function writeOnMemory<const Reads extends readonly Statement[], Answer>(
   ctx: Ctx,
   verb: UserWrite<Reads, Answer>,

@@ -1,4 +1,4 @@
-/** States what cannot be otherwise. What a caller can cause is refused with a PurserError instead. */
+/** Throws if something is false that must always be true. For what a caller can cause, throw a PurserError instead. */
 export function assert(condition: unknown, message: string): asserts condition {
   if (!condition) throw new Error(`Assertion failed: ${message}`);
 }

@@ -8,7 +8,7 @@ export function toBase62(value: number): string {
   return text;
 }
 
-/** The whole number that base62 digits say; NaN for text that has others, or says none that a double holds exactly. */
+/** The whole number of base62 digits. NaN for other characters, and for a number that a double cannot represent exactly. */
 export function fromBase62(text: string): number {
   let value = 0;
   for (const character of text) {

@@ -6,8 +6,8 @@ export function encodeBase64url(bytes: Uint8Array): string {
 }
 
 /**
- * Decodes canonical base64url only: what encodes again to the very same characters. Padding, white space, other
- * alphabets and stray low bits (a 32-byte value has four spellings of its last character) give null.
+ * Decodes canonical base64url only: text that encodes to the same characters again. Padding, white space, other alphabets and
+ * unused low bits (a 32-byte value has four spellings of its last character) give null.
  */
 export function decodeBase64url(text: string): Uint8Array | null {
   if (!/^[A-Za-z0-9_-]*$/.test(text) || text.length % 4 === 1) return null;

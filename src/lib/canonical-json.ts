@@ -1,6 +1,6 @@
 /**
- * One text for every way to write the same JSON value: keys sorted by code unit, members that are undefined left out.
- * Recursive, so what comes from a caller is measured by `isNestedDeeperThan` first.
+ * The same text for every spelling of a JSON value: keys are sorted by code unit, and undefined members are left out. It is
+ * recursive, so check a caller's value with `isNestedDeeperThan` first.
  */
 export function canonicalJson(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map(canonicalJson).join(",")}]`;
@@ -12,7 +12,7 @@ export function canonicalJson(value: unknown): string {
   return `{${members.join(",")}}`;
 }
 
-/** Whether every number is finite: 1e999 reads as infinity, and would be written back as null. Recursive likewise. */
+/** Whether every number is finite. 1e999 is read as infinity, and would be written as null. Also recursive. */
 export function isFiniteJson(value: unknown): boolean {
   if (typeof value === "number") return Number.isFinite(value);
   return typeof value !== "object" || value === null || Object.values(value).every(isFiniteJson);

@@ -4,7 +4,7 @@ const table = Uint32Array.from({ length: 256 }, (_, byte) => {
   return crc;
 });
 
-/** The CRC-32 of ASCII text (ISO 3309, as zip has it): finds every single mistyped character. It proves nothing. */
+/** The CRC-32 of ASCII text (ISO 3309, as in zip). It finds every single mistyped character. It is not a signature. */
 export function crc32(ascii: string): number {
   let crc = 0xffffffff;
   for (let index = 0; index < ascii.length; index++) {

@@ -1,13 +1,13 @@
 /**
- * JSON whose numbers can be judged by their own digits. A number that its double does not tell, such as
- * 1.0000000000000001, is read as a symbol that describes itself by those digits; every other value is JSON.parse's.
+ * JSON whose numbers can be checked by their own digits. A number that a double cannot represent, such as 1.0000000000000001,
+ * is read as a symbol with these digits as its description. Every other value is as JSON.parse reads it.
  */
 import { parseNumbers } from "./json.ts";
 
-/** More than 15 digits, or an exponent of three: a double tells all other numbers. Found in a string it costs time alone. */
+/** More than 15 digits, or an exponent of three. A double can represent all other numbers. A match in a string only costs time. */
 const MAYBE_ROUNDED = /(?:^|[:,[\s])-?(?:\d[\d.]{15}|[\d.]+[eE][+-]?\d{3})/;
 
-/** The digits of a decimal from its first to its last that is not 0: two that are near each other agree in no other way. */
+/** The digits of a decimal from the first to the last that is not 0. Two near decimals are equal if these are. */
 function significantDigits(decimal: string): string {
   const digits = decimal
     .replace(/[eE].*$/s, "")
@@ -18,7 +18,7 @@ function significantDigits(decimal: string): string {
   return digits.slice(0, end);
 }
 
-/** The number that a decimal says, or a symbol for one that its double does not tell. */
+/** The number of a decimal, or a symbol if a double cannot represent it. */
 export function exactNumber(decimal: string): number | symbol {
   const value = Number(decimal);
   if (!Number.isFinite(value) || significantDigits(String(value)) === significantDigits(decimal)) return value;
@@ -26,8 +26,8 @@ export function exactNumber(decimal: string): number | symbol {
 }
 
 /**
- * Throws what `JSON.parse` throws. Beyond some two thousand levels, where no value of ours goes and the look at digits runs
- * out of stack, numbers are read as JSON.parse reads them, so that what is nested so deep is refused for that alone.
+ * Throws what `JSON.parse` throws. At about two thousand levels the stack is too small to check digits. Then numbers are read as
+ * JSON.parse reads them, and the value is refused later for its depth.
  */
 export function parseExactJson(text: string): unknown {
   if (!MAYBE_ROUNDED.test(text)) return JSON.parse(text);
@@ -39,9 +39,9 @@ export function parseExactJson(text: string): unknown {
   }
 }
 
-/** Puts the nearest doubles where symbols stand, in place: `value` must be nobody else's. Recursive. */
+/** Replaces symbols by the nearest doubles, in place. Nothing else may use `value`. Recursive. */
 export function roundNumbers(value: object): void {
-  // An object's or a list's own members, whatever they are.
+  // The members of an object or a list, of any type.
   const members = value as Record<string, unknown>;
   for (const key of Object.keys(members)) {
     const member = members[key];

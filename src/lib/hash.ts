@@ -5,7 +5,7 @@ export async function sha256(text: string): Promise<string> {
   return encodeBase64url(new Uint8Array(await crypto.subtle.digest("SHA-256", new TextEncoder().encode(text))));
 }
 
-/** Compares two secrets in a time that tells nothing of either, not even where their lengths differ. */
+/** Compares two secrets in constant time, also if their lengths differ. */
 export async function equalSecrets(a: string, b: string): Promise<boolean> {
   const digest = async (text: string) => crypto.subtle.digest("SHA-256", new TextEncoder().encode(text));
   const [left, right] = await Promise.all([digest(a), digest(b)]);

@@ -1,10 +1,10 @@
 import { DIGITS } from "./base62.ts";
 
 const LENGTH = 22;
-/** The largest multiple of 62 in a byte: bytes from here on are thrown away, so that every digit is as likely. */
+/** The largest multiple of 62 in a byte. Larger bytes are skipped, so that every digit is equally likely. */
 const FAIR = 248;
 
-/** Random bytes are asked for many at a time: each asking costs more than a hundred of them. */
+/** Random bytes are requested many at a time, because one request costs more than a hundred bytes. */
 const pool = new Uint8Array(1_024);
 let taken = pool.length;
 
@@ -16,7 +16,7 @@ function randomByte(): number {
   return pool[taken++] ?? FAIR;
 }
 
-/** `prefix` and 22 random characters of base62, 131 bits: no look-alike escapes, selectable by a double click. */
+/** `prefix` and 22 random characters of base62: 131 bits, without escapes, and selected by a double click. */
 export function randomId(prefix: string): string {
   let text = "";
   while (text.length < LENGTH) {

@@ -2,13 +2,13 @@ import { DIGITS } from "./base62.ts";
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 
-/** The UUID in its one spelling, lower case; null for what is none. */
+/** The UUID in lower case. Null if the text is not a UUID. */
 export function parseUuid(text: string): string | null {
   const lower = text.toLowerCase();
   return UUID.test(lower) ? lower : null;
 }
 
-/** A version 4 UUID of the random bits that `newId("")` gives. */
+/** A version 4 UUID from the random bits of `newId("")`. */
 export function uuidOf(randomId: string): string {
   let bits = 0n;
   for (const character of randomId) bits = bits * 62n + BigInt(DIGITS.indexOf(character));

@@ -8,26 +8,26 @@ import { choosePack, type Pack } from "./find.ts";
 import { packNameTaken, presentPack, readPack, selectPackById, type storedItem } from "./pack.ts";
 import type { PackOutput } from "./responses.ts";
 
-/** What a change may change of a pack itself. */
+/** The fields of a pack that a change may set. */
 const CHANGEABLE = ["name", "nameKey", "defaultExpiryDays", "unit", "matches", "priority", "archivedAtMs"] as const;
 
-/** A pack as a change leaves it. */
+/** A pack after a change. */
 export interface ChangedPack {
   readonly pack: Pick<Pack, (typeof CHANGEABLE)[number]>;
-  /** The whole new list, or null to leave the items alone. */
+  /** The whole new list. Null leaves the items unchanged. */
   readonly items: readonly ReturnType<typeof storedItem>[] | null;
-  /** What is changed, for the audit: names of fields. */
+  /** The names of the changed fields, for the audit log. */
   readonly fields?: readonly string[];
 }
 
-/** The change of a pack as it stands; null when it is as wanted already. May throw a refusal. */
+/** Decides the change of a stored pack. Null when nothing changes. May throw a refusal. */
 export type Decide = (pack: Pack) => ChangedPack | null;
 
 const CONFLICTS: ReadonlySet<Constraint> = new Set(["credit_packs_version"]);
 
 /**
- * Changes a pack: reads it, decides, and writes one batch that the database refuses when somebody else changed the pack
- * meanwhile; then all begins anew. Throws `not_found` and `pack_name_taken`.
+ * Changes a pack: reads it, decides, and writes one batch. If the pack was changed after the read, the database refuses the
+ * batch, and all of it is done again. Throws `not_found` and `pack_name_taken`.
  */
 export async function changePack(
   admin: AdminCtx,
@@ -48,10 +48,10 @@ export async function changePack(
   });
 }
 
-/** A type, for an interface is no record of values. */
+/** A type, because an interface is not assignable to `Values`. */
 type ActKey = { appId: string; packId: string; actId: string };
 
-/** `items` null: they stay as they are. */
+/** If `items` is null, the items do not change. */
 const deleteItems = statement<ActKey & { items: string | null }>`
   DELETE FROM credit_pack_items
   WHERE app_id = :appId AND pack_id = :packId AND :items IS NOT NULL AND ${isNotDone}`;
@@ -68,7 +68,7 @@ const updatePack = statement<ActKey & { pack: string; version: number }>`
   WHERE app_id = :appId AND id = :packId AND ${isNotDone}`;
 const audit = auditStatement();
 
-/** One batch, refused unless the pack is still as it was read; sent again, it leaves the pack as it stands. */
+/** Writes one batch, which is refused if the pack changed after the read. A repeat of the batch changes nothing. */
 async function writeChange(
   admin: AdminCtx,
   act: ReturnType<typeof newAct>,

@@ -9,7 +9,7 @@ import { packNameTaken, presentPack, selectPackById, storedItem } from "./pack.t
 import type { PackOutput } from "./responses.ts";
 import type { CreatePackInput } from "./schemas.ts";
 
-/** Sent again after a lost answer, each statement finds the pack there and leaves it. */
+/** If the batch is repeated after a lost answer, the pack exists, and no statement changes it. */
 const isNew = fragment`NOT EXISTS (SELECT 1 FROM credit_packs WHERE app_id = :appId AND id = :packId)`;
 
 const audit = auditStatement<{ packId: string }>(isNew);
@@ -26,7 +26,7 @@ const insertPack = statement<{ appId: string; packId: string; pack: string }>`
     :pack ->> 'matches', :pack ->> 'priority', :pack ->> 'createdAtMs'
   WHERE ${isNew}`;
 
-/** Makes a pack of an application that exists, with its items or with a unit of its own. Throws `pack_name_taken`. */
+/** Creates a pack of an existing application, with items or with a unit of its own. Throws `pack_name_taken`. */
 export async function createPack(admin: AdminCtx, appId: string, input: CreatePackInput): Promise<PackOutput> {
   const packId = admin.newId("cpk_");
   const pack = JSON.stringify({

@@ -7,18 +7,18 @@ export type PackRow = typeof creditPacks.$inferSelect;
 export type PackItemRow = typeof creditPackItems.$inferSelect;
 
 export interface Pack extends PackRow {
-  /** In their configured order; empty for a legacy pack. */
+  /** In their configured order. Empty for a legacy pack. */
   readonly items: readonly PackItemRow[];
 }
 
-/** A type, for an interface is no record of values. */
+/** A type, because an interface is not assignable to `Values`. */
 type IdOrName = {
   readonly appId: string;
   readonly idOrName: string;
   readonly nameKey: string;
 };
 
-// Two searches, each in its own index: SQLite would read every pack of the application for an OR of them.
+// Two searches, each in its own index. For an OR, SQLite would read every pack of the application.
 const ids = fragment`(
   SELECT :idOrName
   UNION ALL
@@ -30,15 +30,15 @@ const selectItemRows = statement<IdOrName, PackItemRow>`
   SELECT ${select(allColumns(creditPackItems))} FROM credit_pack_items WHERE app_id = :appId AND pack_id IN ${ids}`;
 
 /**
- * The two statements that find a pack by its id, archived or not, or by the name of one that is not archived: for one
- * batch with whatever else the caller reads. `chooseFound` makes a pack of their rows.
+ * Two statements that find a pack: by id, archived or not, or by the name of a pack that is not archived. The caller adds
+ * them to its batch, and `choosePack` makes a pack from their rows.
  */
 export function selectPack(ctx: Pick<Ctx, "environment">, idOrName: string) {
   const values = { appId: ctx.environment.appId, idOrName, nameKey: nameKey(idOrName) };
   return [selectPackRows(values), selectItemRows(values)] as const;
 }
 
-/** The pack meant by `idOrName`: an id is tried before a name (C7). Null when there is none. */
+/** The pack with the id or the name `idOrName`; an id comes first (C7). Null when there is none. */
 export function choosePack(idOrName: string, packs: readonly PackRow[], items: readonly PackItemRow[]): Pack | null {
   const pack = packs.find((row) => row.id === idOrName) ?? packs[0];
   if (pack === undefined) return null;

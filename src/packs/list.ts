@@ -15,7 +15,7 @@ const selectItems = statement<{ appId: string; limit: number }, PackItemRow>`
     AND pack_id IN (SELECT id FROM credit_packs WHERE app_id = :appId ORDER BY id LIMIT :limit)
   ORDER BY pack_id, position`;
 
-/** The packs of an application, archived ones too, oldest first: all of them, or no more than `limit`. */
+/** The packs of an application, with archived ones, oldest first; at most `limit` if it is given. */
 export async function listPacks(root: RootCtx, appId: string, limit: number = EVERY): Promise<ListPacksOutput> {
   const [packs, items] = await batch(root.db, [selectPacks({ appId, limit }), selectItems({ appId, limit })]);
   const itemsOf = Map.groupBy(items, (item) => item.packId);

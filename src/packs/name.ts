@@ -1,4 +1,4 @@
-/** What two pack names are compared by (C7): NFKC, then lower case. `STRASSE` and `straße` stay two names. */
+/** The key by which pack names are compared (C7): NFKC, then lower case. `STRASSE` and `straße` are two names. */
 export function nameKey(name: string): string {
   return name.normalize("NFKC").toLowerCase();
 }

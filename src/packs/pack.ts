@@ -33,14 +33,14 @@ export async function readPack(root: RootCtx, appId: string, packId: string): Pr
   return pack;
 }
 
-/** An item as the statements that write it read it from JSON. */
+/** An item in the form that the statements read from JSON. */
 export function storedItem(item: CreatePackInput["items"][number], id: string) {
   const amountSteps = toSteps(item.unit, item.amount);
-  assert(amountSteps !== null, "the schema admits exact amounts alone");
+  assert(amountSteps !== null, "the schema accepts only exact amounts");
   return { id, amountSteps, unit: item.unit, matches: JSON.stringify(item.matches), priority: item.priority };
 }
 
-/** A pack on the wire: unit, rules and priority are its items', or its own when it has none. */
+/** A pack as the API returns it. If it has items, unit, rules and priority are theirs; otherwise they are its own. */
 export function presentPack(pack: Pack): PackOutput {
   const isLegacy = pack.items.length === 0;
   return {

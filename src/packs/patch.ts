@@ -8,11 +8,9 @@ import type { PackOutput } from "./responses.ts";
 import { LEGACY_FIELDS, type PatchPackInput } from "./schemas.ts";
 
 /**
- * Changes the parts of a pack that the input names; balances already issued stay as they are (C8). All or nothing, and
- * never over a change that somebody else made meanwhile: then it is decided anew on what stands.
- *
- * Throws `not_found`, `changed_meanwhile` for a `version` that is no longer the pack's, `pack_name_taken`, and
- * `invalid_request` for what does not fit the pack as it is.
+ * Changes the fields of a pack that the input has; existing balances do not change (C8). On a conflict it is decided again.
+ * Throws `not_found`, `pack_name_taken`, `changed_meanwhile` if `version` is not the current one, and `invalid_request` if
+ * the input does not fit the pack.
  */
 export async function patchPack(
   admin: AdminCtx,
@@ -58,17 +56,17 @@ function patch(admin: AdminCtx, pack: Pack, input: PatchPackInput): ChangedPack 
 }
 
 function keepIdentities(admin: AdminCtx, pack: Pack, items: NonNullable<PatchPackInput["items"]>) {
-  const known = new Set(pack.items.map((item) => item.id));
+  const ids = new Set(pack.items.map((item) => item.id));
   return items.map((item, index) => {
-    // Taken out of the set, so that a second item of the same identity is unknown as well.
-    if (item.packItemId !== undefined && !known.delete(item.packItemId)) {
+    // The id is removed from the set, so that a second item with the same id is refused.
+    if (item.packItemId !== undefined && !ids.delete(item.packItemId)) {
       throw invalid(`items[${index}].packItemId`, "is not an item of this pack, or is given twice");
     }
     return storedItem(item, item.packItemId ?? admin.newId("cpi_"));
   });
 }
 
-/** The fields, by their names on the wire, in which a change leaves the pack other than it is. */
+/** The API names of the fields that the change sets to another value. */
 function changedFields(pack: Pack, { pack: after, items }: ChangedPack): string[] {
   const fields = (["defaultExpiryDays", ...LEGACY_FIELDS] as const).filter((field) => pack[field] !== after[field]);
   const before = pack.items.map(({ id, amountSteps, unit, matches, priority }) => ({

@@ -3,8 +3,8 @@ import { changePack } from "./change.ts";
 import type { PackOutput } from "./responses.ts";
 
 /**
- * Undoes an archiving: the pack can be granted again, and has its name again. A pack that is not archived stays as it is.
- * Throws `not_found`, and `pack_name_taken` when the name was given to another pack meanwhile.
+ * Restores an archived pack: it can be granted again, under its name. A pack that is not archived does not change. Throws
+ * `not_found`, and `pack_name_taken` if another pack has the name now.
  */
 export async function restorePack(admin: AdminCtx, appId: string, packId: string): Promise<PackOutput> {
   return changePack(admin, appId, packId, "pack.restored", (pack) =>

@@ -1,21 +1,21 @@
 import { isDeviceForm } from "./device-id.ts";
 import { isSharedId } from "./shared-ids.ts";
 
-/** How an event says that another id is the same as its own. */
+/** The kind of event by which an id claims another id. */
 export type Via = "identify" | "alias";
 
-/** The claim on an id: by which id, and whether it was sent with a secret key. */
+/** The claim on an id: the id that claims it, and whether it was sent with a secret key. */
 export interface Claim {
   readonly by: string;
   readonly isVerified: boolean;
 }
 
-/** What is stored of an id, as far as claims go. */
+/** The stored facts about an id that claims depend on. */
 export interface ClaimRecord {
   readonly distinctId: string;
   readonly claim: Claim | null;
   readonly version: number;
-  /** It has credits, usage or a consent of its own, or was identified. */
+  /** Whether it has credits, usage or a consent of its own, or was identified. */
   readonly isUser: boolean;
   /** Whether it claims other ids. */
   readonly isClaimer: boolean;
@@ -27,21 +27,21 @@ export interface ClaimChange {
   /** Null: the claim ends. */
   readonly claim: (Claim & { readonly via: Via }) | null;
   readonly wasClaimed: boolean;
-  /** As it was read: 0 where nothing is stored. */
+  /** The version that was read; 0 if nothing is stored. */
   readonly version: number;
 }
 
-/** What claims changed since they were read. */
+/** The changes of claims after they were read. */
 export interface ClaimChanges {
   readonly changes: readonly ClaimChange[];
-  /** Ids whose claims were decided on and stay as they are: their versions must be as they were read. */
+  /** Ids whose claims a decision depends on and does not change. Their versions must still be those that were read. */
   readonly unchanged: readonly Pick<ClaimRecord, "distinctId" | "version">[];
 }
 
-/** An id so many claims below its topmost claimer claims nothing by a publishable key. */
+/** The most claims above an id. With a publishable key, an id that has so many above it cannot claim another. */
 export const depthMax = 32;
 
-/** Claims as they are read, and then change while the events of a request are played over them (P2). Pure. */
+/** The claims of a request: as they are read, and then changed by one event after another (P2). Pure. */
 export class Claims {
   readonly #isVerified: boolean;
   readonly #records: ReadonlyMap<string, ClaimRecord>;
@@ -50,22 +50,22 @@ export class Claims {
   readonly #changed = new Map<string, ClaimChange["claim"]>();
   readonly #unchanged = new Set<string>();
 
-  /** `isVerified`: the events were sent with a secret key. */
+  /** `isVerified`: whether the events were sent with a secret key. */
   constructor(records: readonly ClaimRecord[], isVerified: boolean) {
     this.#isVerified = isVerified;
     this.#records = new Map(records.map((record) => [record.distinctId, record]));
   }
 
-  /** The id was the `distinct_id` of an `$identify`: from now on it is a user. */
+  /** The id was the `distinct_id` of an `$identify`, so it is a user from now on. */
   identify(distinctId: string): void {
     this.#identified.add(distinctId);
   }
 
-  /** Plays a link. Answers why it linked nothing; null when it linked, or when the two were linked already. */
+  /** Applies a link. Returns why it has no effect. Null when it is linked now, or was already. */
   link(distinctId: string, otherId: string, via: Via): string | null {
     if (distinctId === otherId) return null;
     if (isSharedId(distinctId) || isSharedId(otherId)) return "an id that many clients share is not linked";
-    // A browser's alias names the user as the other id, and the device as its own.
+    // In an alias from a browser, the other id is the user, and the own id is the device.
     const isReversed = via === "alias" && this.#isUser(otherId) && this.#isDevice(distinctId);
     const [claimer, claimed] = isReversed ? [otherId, distinctId] : [distinctId, otherId];
     const refusal = this.#isVerified ? this.#refuseVerified(claimer, claimed) : this.#refuse(claimer, claimed);
@@ -105,7 +105,7 @@ export class Claims {
     return isDeviceForm(distinctId) && !this.#isUser(distinctId);
   }
 
-  /** Why a publishable key's claim would not count, or would not be the first. */
+  /** Why a claim from a publishable key is refused: it would not count, or it is not the first. */
   #refuse(claimer: string, claimed: string): string | null {
     if (!isDeviceForm(claimed))
       return "the other id does not have the form of a device id, so only a secret key can link it";
@@ -120,13 +120,13 @@ export class Claims {
     return null;
   }
 
-  /** Why a secret key's claim links nothing. Ends the claim that stands in its way, where that one is not verified. */
+  /** Why a claim from a secret key is refused. If a claim that is not verified is in its way, ends that one instead. */
   #refuseVerified(claimer: string, claimed: string): string | null {
     const present = this.#claimOn(claimed);
     if (present?.isVerified === true) {
       return present.by === claimer ? null : "the other id is already linked to another id by a secret key";
     }
-    // Whoever claims nobody closes no circle, however long the chain above the claimer is.
+    // An id that claims no other cannot close a circle, whatever is above the claimer.
     if (this.#records.get(claimed)?.isClaimer !== true && !this.#claimers.has(claimed)) return null;
     const path: string[] = [];
     for (let id = claimer; id !== claimed; ) {
@@ -137,7 +137,7 @@ export class Claims {
     }
     const ending = path.find((id) => this.#claimOn(id)?.isVerified === false);
     if (ending === undefined) return "this id is already linked to the other id by a secret key";
-    // Had one of these changed meanwhile, another claim would have to end, or none.
+    // If one of these changed after the read, a different claim would have to end, or none.
     for (const id of path) this.#unchanged.add(id);
     this.#changed.set(ending, null);
     return null;

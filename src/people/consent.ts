@@ -43,7 +43,7 @@ const insertConsent = statement<NewConsent>`
 const findConsent = statement<{ environmentId: number; distinctId: string; consentId: string }, ConsentRow>`
   SELECT ${consentColumns()} FROM consent_log WHERE ${ofId} AND id = :consentId`;
 
-/** Appends one decision to the consent log of a distinct id, known or not (P5). Nothing ever changes or removes it. */
+/** Appends a decision to the consent log of a distinct id, which may be unknown (P5). Entries never change. */
 export async function recordConsent(ctx: Ctx, input: ConsentInput): Promise<ConsentEntry> {
   const receivedAtMs = ctx.now();
   const key = { environmentId: ctx.environment.id, distinctId: input.distinctId, consentId: ctx.newId("con_") };
@@ -55,7 +55,7 @@ export async function recordConsent(ctx: Ctx, input: ConsentInput): Promise<Cons
     noticeVersion: input.noticeVersion ?? null,
     source: input.source ?? null,
     gpc: input.gpc === undefined ? null : Number(input.gpc),
-    // The caller's token was asked to name the same id.
+    // The route has checked that the user token is for the same id.
     isByUser: Number(ctx.caller.kind === "publishable"),
     occurredAtMs: input.occurredAt ?? receivedAtMs,
     receivedAtMs,

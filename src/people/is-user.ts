@@ -1,6 +1,6 @@
 /**
- * SQL: whether an id has credits, usage, or a consent that was given with a user token (P2). Three index seeks; one that
- * finds nothing reads no row. `environmentId` and `distinctId` are SQL too.
+ * SQL: whether an id has credits, usage, or a consent that was given with a user token (P2). It takes three index seeks.
+ * `environmentId` and `distinctId` are SQL too.
  */
 export function isUserSql(environmentId: string, distinctId: string): string {
   return `(${[hasCreditsSql, hasUsageSql, hasOwnConsentSql].map((has) => has(environmentId, distinctId)).join(" OR ")})`;

@@ -2,7 +2,7 @@ import { DIGITS } from "../lib/base62.ts";
 
 const LENGTH = 22;
 
-/** The stable name of a person (P9): derived from the environment and the id that is asked for, so that nothing stores it. */
+/** The stable id of a person (P9). It is computed from the environment and the requested id, and not stored. */
 export async function personIdOf(environmentId: number, distinctId: string): Promise<string> {
   const bytes = new TextEncoder().encode(`person ${environmentId} ${distinctId}`);
   const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", bytes));

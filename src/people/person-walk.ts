@@ -1,17 +1,17 @@
 import { fragment } from "../db/sql.ts";
 import { hasCreditsSql, hasOwnConsentSql, hasUsageSql, isUserSql } from "./is-user.ts";
 
-/** The values that the walk's text names. */
+/** The named values of `personWalk`. */
 export type PersonKey = { appId: string; mode: string; distinctId: string };
 
-/** SQL: whether the claim on the id at `alias` counts now (P2): it is verified, or its id is a device's and no user. */
+/** SQL: whether the claim on the id at `alias` counts now (P2): it is verified, or the id is a device id and not a user. */
 export function claimCountsSql(alias: string): string {
   return fragment`(${alias}.claim_is_verified = 1 OR (
     ${alias}.is_device_form = 1 AND ${alias}.is_identified = 0
     AND NOT ${isUserSql(`${alias}.environment_id`, `${alias}.distinct_id`)}))`;
 }
 
-/** SQL: why a claim that is not verified does not count: a JSON list; empty where it does. */
+/** SQL: why a claim that is not verified does not count, as a JSON list. Empty if it counts. */
 export function claimFlawsSql(alias: string): string {
   const [environmentId, distinctId] = [`${alias}.environment_id`, `${alias}.distinct_id`];
   const flaws: readonly (readonly [string, string])[] = [

@@ -3,7 +3,7 @@ import { type ClaimChanges, type ClaimRecord, Claims, type Via } from "./claims.
 import { isDeviceForm } from "./device-id.ts";
 import { changedProperties, type PropertyChanges } from "./id-properties.ts";
 
-/** What an event says about who somebody is. */
+/** The parts of an event that concern people. */
 export interface PersonEvent extends PropertyChanges {
   readonly uuid: string;
   readonly distinctId: string;
@@ -18,7 +18,7 @@ export interface StoredProperties {
   readonly version: number;
 }
 
-/** What is stored of the ids that some events speak of. */
+/** What is stored about the ids of some events. */
 export interface StoredPeople {
   readonly claims: readonly ClaimRecord[];
   readonly properties: readonly StoredProperties[];
@@ -26,7 +26,7 @@ export interface StoredPeople {
 
 export const noStoredPeople: StoredPeople = { claims: [], properties: [] };
 
-/** An id whose record must be there, and what is known of it from now on. */
+/** An update of an id's record, which is created if there is none. */
 export interface IdUpdate {
   readonly distinctId: string;
   readonly isDeviceForm: boolean;
@@ -34,24 +34,24 @@ export interface IdUpdate {
   readonly isIdentified: boolean;
 }
 
-/** What events change about people. */
+/** The changes to people by some events. */
 export interface PeopleChange extends ClaimChanges {
   readonly ids: readonly IdUpdate[];
-  /** As they are from now on; `version` is the one that was read, 0 where nothing was stored. */
+  /** The new properties. `version` is the one that was read; 0 if nothing was stored. */
   readonly properties: readonly StoredProperties[];
-  /** By the event's UUID: why it linked or set nothing. */
+  /** Why an event linked or set nothing, by the event's UUID. */
   readonly warnings: ReadonlyMap<string, string>;
 }
 
-/** Whether what the event changes depends on what is stored of people. */
+/** Whether the event's changes depend on what is stored about people. */
 export function needsStoredPeople({ isPersonless, link, set, setOnce, unset }: PersonEvent): boolean {
   if (isPersonless) return false;
   return link !== null || unset.length > 0 || Object.keys(set).length > 0 || Object.keys(setOnce).length > 0;
 }
 
 /**
- * Plays events, in their order, over what is known (P2, P3). `isVerified`: they were sent with a secret key. Pure: nothing
- * is stored here.
+ * Applies events, in their order, to what is stored (P2, P3). `isVerified`: whether they were sent with a secret key. Pure:
+ * it stores nothing.
  */
 export function planPeople(events: readonly PersonEvent[], stored: StoredPeople, isVerified: boolean): PeopleChange {
   const claims = new Claims(stored.claims, isVerified);

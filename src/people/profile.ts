@@ -6,11 +6,11 @@ import { type ConsentRow, consentColumns, presentConsent } from "./consent.ts";
 import { personIdOf } from "./person-id.ts";
 import { claimCountsSql, claimFlawsSql, type PersonKey, personWalk } from "./person-walk.ts";
 
-/** How many of a person's ids are looked at, and how many of the newest rows of each id. */
+/** The most ids of a person that are read, and the most rows of each id, newest first. */
 const IDS_MAX = 50;
 const ROWS_OF_ID = 20;
 
-/** An id whose record is stored. `flaws`: why a publishable key's claim on it does not count. */
+/** The record of an id. `flaws`: why a claim from a publishable key on it does not count. */
 interface IdRow {
   readonly distinctId: string;
   readonly claimedBy: string | null;
@@ -42,7 +42,7 @@ const walk = personWalk({ idsMax: IDS_MAX, fanMax: IDS_MAX });
 const idsOfPerson = statement<PersonKey, IdRow>`${walk}
   SELECT ${columns} FROM person AS i CROSS JOIN distinct_ids AS d ON ${ofPerson}`;
 
-/** What the id itself claims, counting or not. */
+/** The claims of the id itself, whether they count or not. */
 const claimsOfId = statement<{ environmentId: number; distinctId: string }, IdRow>`
   SELECT ${columns} FROM distinct_ids AS d INDEXED BY distinct_ids_claimed_by
   WHERE d.environment_id = :environmentId AND d.claimed_by = :distinctId AND d.claimed_by IS NOT NULL
@@ -75,14 +75,14 @@ const presentClaim = (row: IdRow) => ({
   linkedAt: row.claimedAtMs === null ? null : iso(row.claimedAtMs),
   isVerified: row.isVerified === 1,
   counts: row.counts === 1,
-  // The statement above wrote it.
+  // The statement above wrote this JSON.
   flaws: JSON.parse(row.flaws) as ("identified" | "credits" | "usage" | "consent")[],
   eventCount: row.eventCount,
 });
 
 /**
- * A person for people to look at: who they are, and the newest of what they did and said. Whatever is held, it costs at
- * most some `IDS_MAX` ids and `ROWS_OF_ID` rows of each.
+ * A person for the dashboard: the profile, and the newest events and consents. It reads at most `IDS_MAX` ids and
+ * `ROWS_OF_ID` rows of each.
  */
 export async function readProfile(ctx: Ctx, distinctId: string) {
   const { id: environmentId, appId, mode } = ctx.environment;
@@ -110,9 +110,9 @@ export async function readProfile(ctx: Ctx, distinctId: string) {
           createdAt: iso(Math.min(...ids.map((row) => row.firstSeenAtMs))),
           lastSeenAt: iso(Math.max(...ids.map((row) => row.lastSeenAtMs))),
         },
-    /** The claim on the id itself; null where none is kept. */
+    /** The claim on the id itself. Null when there is none. */
     claimed: own === undefined || own.claimedBy === null ? null : presentClaim(own),
-    /** What the id claims, then what those claim in turn. */
+    /** The claims of the id, then the claims of those ids. */
     claims: [...claims.slice(0, IDS_MAX), ...others.filter((row) => !direct.has(row.distinctId))].map(presentClaim),
     isTruncated: claims.length > IDS_MAX || ids.length >= IDS_MAX,
     events: events.map(({ timestampMs, receivedAtMs, isVerified, ...event }) => ({

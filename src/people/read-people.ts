@@ -13,7 +13,7 @@ interface ClaimRow {
   readonly claimedBy: string | null;
   readonly isVerified: 0 | 1;
   readonly version: number;
-  /** Null for an id that was met on the way up alone. */
+  /** Null for an id that is only above a linked id. */
   readonly isUser: 0 | 1 | null;
   readonly isClaimer: 0 | 1 | null;
 }
@@ -27,7 +27,7 @@ export type PeopleRow = ClaimRow | PropertiesRow;
 const claimColumns = fragment`d.claimed_by AS claimedBy, coalesce(d.claim_is_verified, 0) AS isVerified,
   coalesce(d.claim_version, 0) AS version`;
 
-/** Ids that events link, known or not. */
+/** The ids that events link, stored or not. */
 const linkedIds = statement<Ids, ClaimRow>`
   SELECT i.value AS distinctId, ${claimColumns},
     coalesce(d.is_identified, 0) OR ${isUserSql(":environmentId", "i.value")} AS isUser,
@@ -38,7 +38,7 @@ const linkedIds = statement<Ids, ClaimRow>`
   FROM json_each(:ids) AS i
   LEFT JOIN distinct_ids AS d ON d.environment_id = :environmentId AND d.distinct_id = i.value`;
 
-/** All who claim them, and who claim those: the nearest first, so that a limit leaves out the farthest. */
+/** The ids above them, by one claim after another. The nearest come first, so that a limit leaves out the farthest. */
 const idsAbove = statement<Ids & { idsMax: number }, ClaimRow>`
   WITH RECURSIVE above (distinct_id) AS (
     SELECT d.claimed_by FROM json_each(:ids) AS i CROSS JOIN distinct_ids AS d
@@ -57,7 +57,7 @@ const propertiesOfIds = statement<Ids, PropertiesRow>`
   FROM json_each(:ids) AS i CROSS JOIN id_properties AS p
   WHERE p.environment_id = :environmentId AND p.distinct_id = i.value`;
 
-/** What reads all that `planPeople` builds on. Linear in the events and in the ids that stand above theirs. */
+/** The statements that read what `planPeople` needs. Linear in the events and in the ids above theirs. */
 export function peopleReads(ctx: Ctx, events: readonly PersonEvent[]): Statement<PeopleRow>[] {
   const environmentId = ctx.environment.id;
   const linked = new Set<string>();
@@ -69,19 +69,19 @@ export function peopleReads(ctx: Ctx, events: readonly PersonEvent[]): Statement
   }
   const claims = jsonChunks([...linked]).flatMap((ids) => [
     linkedIds({ environmentId, ids }),
-    // A publishable key claims nothing farther down; a secret key's claim may close a circle of any length.
+    // A publishable key cannot claim below this depth. A claim from a secret key could close a circle of any length.
     idsAbove({ environmentId, ids, idsMax: ctx.caller.kind === "secret" ? -1 : linked.size * (depthMax + 1) }),
   ]);
   return [...claims, ...jsonChunks([...changing]).map((ids) => propertiesOfIds({ environmentId, ids }))];
 }
 
-/** What the rows of `peopleReads` say. */
+/** The stored people, from the rows of `peopleReads`. */
 export function storedPeople(rows: readonly PeopleRow[]): StoredPeople {
   const claims = new Map<string, ClaimRecord>();
   const properties: StoredPeople["properties"][number][] = [];
   for (const row of rows) {
     if ("properties" in row) properties.push({ ...row, properties: readProperties(row.properties) });
-    // An id that events link may be met on the way up from another too; then its own row says more.
+    // An id that events link may also be above another id. Then its own row has more.
     else if (row.isUser !== null || !claims.has(row.distinctId)) claims.set(row.distinctId, claimRecord(row));
   }
   return { claims: [...claims.values()], properties };

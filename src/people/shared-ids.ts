@@ -1,4 +1,4 @@
-/** PostHog's list of ids that stand for nobody: what a client says when it knows no user. Lower case. */
+/** PostHog's list of ids that clients send when they do not know the user. Lower case. */
 const SHARED_IDS = new Set([
   "",
   "0",
@@ -24,8 +24,8 @@ const SHARED_IDS = new Set([
 ]);
 
 /**
- * Whether many devices share this id, so that it must never join two people: compared trimmed, in any case, and in
- * quotes too (P2).
+ * Whether many devices share this id, so that it must never link two people (P2). It is compared without case, outer white
+ * space and quotes.
  */
 export function isSharedId(distinctId: string): boolean {
   const bare = distinctId.trim().toLowerCase();

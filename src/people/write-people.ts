@@ -3,11 +3,11 @@ import { jsonChunks } from "../lib/json.ts";
 import type { Ctx } from "../runtime.ts";
 import type { PeopleChange } from "./plan-people.ts";
 
-/** A list of rows travels as JSON: D1 binds 100 values at most, and JavaScript's numbers as REAL. */
+/** A list of rows is sent as JSON, because D1 binds at most 100 values, and binds numbers as REAL. */
 type Rows = { environmentId: number; rows: string };
 type RowsAt = Rows & { nowMs: number };
 
-/** What refuses the batch when something that was planned on has changed since it was read. */
+/** The constraints that refuse the batch when something changed after it was read. */
 export const peopleConflicts = new Set([
   "distinct_ids_claim_version",
   "distinct_ids_no_circle",
@@ -28,8 +28,8 @@ const uncountedBytes = fragment`SELECT sum(octet_length(e.properties)) FROM anal
   ), 0)`;
 
 /**
- * After the events: counts those that are new. No guard: what is known of an id only grows, whoever writes first. Sent again,
- * it finds nothing new.
+ * Counts the new events of each id, so it comes after the events. It needs no guard, because these facts only grow. If it is
+ * repeated, it finds nothing new.
  */
 const upsertIds = statement<RowsAt>`
   INSERT INTO distinct_ids (
@@ -46,8 +46,8 @@ const upsertIds = statement<RowsAt>`
   WHERE excluded.event_count > event_count OR excluded.is_sender > is_sender OR excluded.is_identified > is_identified`;
 
 /**
- * A row is [id, version, claimer, via, isVerified]. Its record is there: an upsert, because an UPDATE that joins a list may read
- * the list anew for each record.
+ * A row is [id, version, claimer, via, isVerified]. Its record exists. This is an upsert, because an UPDATE that joins a list
+ * may read the whole list for each record.
  */
 const changeClaims = statement<RowsAt>`
   INSERT INTO distinct_ids (
@@ -61,15 +61,15 @@ const changeClaims = statement<RowsAt>`
     claimed_via = excluded.claimed_via, claimed_at_ms = excluded.claimed_at_ms,
     claim_is_verified = excluded.claim_is_verified, claim_version = excluded.claim_version`;
 
-/** Refuses the batch where the claim on an id is not as it was read. */
+/** Refuses the batch if the claim on an id changed after the read. */
 const guardClaims = statement<Rows>`
   INSERT INTO distinct_ids (environment_id, distinct_id, is_device_form, first_seen_at_ms, last_seen_at_ms, claim_version)
   SELECT CAST(:environmentId AS INTEGER), value ->> 0, 0, 0, 0, value ->> 1 FROM json_each(:rows) WHERE true
   ON CONFLICT (environment_id, distinct_id) DO UPDATE SET claim_version = excluded.claim_version`;
 
 /**
- * The statements that store what events change about people. They follow the events' own, in the same batch. Claims that
- * end or are replaced end first: what is made after them then closes no circle on the way, in whatever order.
+ * The statements that store the changes to people. They come after the statements of the events, in the same batch. Claims
+ * that end or are replaced end first, so that no new claim closes a circle before the batch is complete.
  */
 export function peopleWrites(ctx: Ctx, change: PeopleChange, nowMs: number): Statement[] {
   const environmentId = ctx.environment.id;

@@ -22,11 +22,9 @@ import {
 } from "./stored-reservation.ts";
 
 /**
- * Turns a reservation into the usage that it was for: its holds come back, and the event is debited, in one write (U6).
- * After the reservation expired it still counts, once, as a plain event (U8).
- *
- * Throws `reservation_not_found`, `idempotency_conflict`, `reservation_closed` and `insufficient_credits`, which leaves
- * the hold standing.
+ * Returns a reservation's holds and debits the actual usage, in one write (U6). After the reservation expired it counts,
+ * once, as a plain event (U8). Throws `reservation_not_found`, `idempotency_conflict`, `reservation_closed`, and
+ * `insufficient_credits`, in which case the hold remains.
  */
 export async function commitReservation(
   ctx: Ctx,
@@ -85,7 +83,7 @@ export async function commitReservation(
   return recorded;
 }
 
-/** The balances that were held, then the others, each group in its order. */
+/** The balances of the hold first, then the others, each group in its order. */
 function reservedFirst(balances: readonly SpendableBalance[], own: Hold): SpendableBalance[] {
   const reserved = new Set(own.legs.map((leg) => leg.balanceId));
   return [...balances.filter(({ id }) => reserved.has(id)), ...balances.filter(({ id }) => !reserved.has(id))];

@@ -4,18 +4,18 @@ import { recordEvent } from "./events.ts";
 import type { EventOutput } from "./responses.ts";
 import type { EventInput } from "./schemas.ts";
 
-/** An event that was refused, by its id if that could be read. */
+/** The refusal of one event, with its id if that can be read. */
 export interface EventRefusal {
   readonly eventId: string | null;
   readonly refusal: PurserError;
 }
 
-/** What arrived as an element of a list: an event, or what is wrong with it. */
+/** An element of a list: an event, or why it is refused. */
 export type ListElement = { readonly input: EventInput } | EventRefusal;
 
 /**
- * Records a list of events, each for itself, and answers in order. Events of one user, or under one id, follow one
- * another as in the list; others do not wait for them.
+ * Records the events of a list one by one, and returns their results in order. Events of one user or with one id run in the
+ * order of the list. Other events do not wait for them.
  */
 export async function recordList(
   ctx: Ctx,
@@ -31,7 +31,7 @@ export async function recordList(
     for (const place of places) queues.set(place, result);
     return result;
   });
-  // Every event has its outcome before a bug in one of them is told.
+  // If one event fails with a bug, it is thrown only after all events are done.
   await Promise.allSettled(results);
   return Promise.all(results);
 }

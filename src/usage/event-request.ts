@@ -1,4 +1,4 @@
-/** How events arrive: one or a list, as Purser's own JSON or as CloudEvents (U1). For the route alone. */
+/** Reads the request of the events route: one event or a list, as Purser's own JSON or as CloudEvents (U1). */
 import type * as z from "zod";
 import { invalid, PurserError } from "../errors.ts";
 import { identifier } from "../http/fields.ts";
@@ -13,7 +13,7 @@ export type EventRequest =
   | { readonly kind: "one"; readonly input: EventInput }
   | { readonly kind: "list"; readonly elements: readonly ListElement[] };
 
-/** Throws `invalid_request` for a single event that is malformed; an element of a list fails alone. */
+/** Throws `invalid_request` for a malformed single event. A malformed element of a list is refused by itself. */
 export function readEventRequest(contentType: string | undefined, body: unknown): EventRequest {
   const mediaType = (contentType ?? "").replace(/;.*$/s, "").trim().toLowerCase();
   if (mediaType === CLOUD_EVENT) return { kind: "one", input: readOne(cloudEvent, body) };

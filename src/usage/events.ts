@@ -11,9 +11,8 @@ import type { EventInput } from "./schemas.ts";
 import { answerRepeat, selectEvent, writeEvent } from "./stored-event.ts";
 
 /**
- * Records what a user used, and debits the balances that pay for it (U1 to U4).
- *
- * Throws `insufficient_credits` (nothing recorded; the same id may be tried again) and `idempotency_conflict`.
+ * Records a usage event and debits the balances that pay for it (U1 to U4). Throws `idempotency_conflict`, and
+ * `insufficient_credits`, in which case nothing is recorded and the same id may be used again.
  */
 export async function recordEvent(ctx: Ctx, input: EventInput): Promise<Outcome<EventOutput>> {
   const { userId, eventId } = input;

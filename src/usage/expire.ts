@@ -2,12 +2,12 @@ import { all, statement } from "../db/sql.ts";
 import { returnDueHolds } from "../ledger/write.ts";
 import type { Ctx, Mode, RootCtx } from "../runtime.ts";
 
-/** A Worker may send 1,000 queries in one invocation, and a user's holds take six: two to read and up to four to write. */
+/** A Worker may send 1,000 queries in one invocation. A user's holds take up to six: two to read and four to write. */
 const USERS_A_RUN_MAX = 150;
 
 export interface ExpiryRun {
   readonly users: number;
-  /** Why holds could not be found, or returned, user by user; the next run tries again. */
+  /** Errors from finding or returning holds. The next run tries again. */
   readonly failures: readonly unknown[];
 }
 
@@ -36,7 +36,7 @@ export async function expireReservations(root: RootCtx): Promise<Expired> {
 
 type UserDue = { accountId: number; id: number; appId: string; mode: Mode };
 
-/** Users with a hold that is due, in the order of the index of open reservations, which is all that is read of them. */
+/** Users with a due hold. Only the index of open reservations is read, in its order. */
 const selectUsersDue = statement<{ nowMs: number; limit: number }, UserDue>`
   SELECT due.account_id AS accountId, e.id AS id, e.app_id AS appId, e.mode AS mode
   FROM (

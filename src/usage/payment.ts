@@ -7,14 +7,14 @@ import type { SpendableBalance } from "../ledger/balance.ts";
 import type { Payment } from "../ledger/burn-down.ts";
 import type { Ctx } from "../runtime.ts";
 
-/** `insufficient_credits` (402), with what nothing paid for (U3). */
+/** `insufficient_credits` (402), with the quantities that are not covered (U3). */
 export function insufficientCredits(uncovered: Quantities): PurserError {
   return new PurserError("insufficient_credits", "The user's balances do not cover the usage.", {
     details: { uncovered: presentQuantities(uncovered) },
   });
 }
 
-/** Counts a refusal for want of credits, for the overview. */
+/** Runs a verb, and counts a refusal for insufficient credits, for the overview. */
 export async function countShortage<Answer>(ctx: Ctx, verb: () => Promise<Answer>): Promise<Answer> {
   try {
     return await verb();
@@ -28,7 +28,7 @@ export async function countShortage<Answer>(ctx: Ctx, verb: () => Promise<Answer
 
 export type PlannedPayment = Payment<SpendableBalance>;
 
-/** What a statement that writes a payment is given as `legs`, for `debitsSql` or `legsSql`. */
+/** The value `legs` of a statement with `debitsSql` or `legsSql`. */
 export function legsJson({ legs }: PlannedPayment): string {
   return JSON.stringify(
     legs.map(({ balance, amountSteps }) => ({
@@ -43,12 +43,12 @@ const fromLegs = fragment`
   FROM json_each(:legs) AS leg CROSS JOIN credit_balances AS b
   WHERE b.account_id = ${accountSql} AND b.id = leg.value ->> 'balanceId'`;
 
-// Below zero the debit that follows aborts the batch; until then this must be a number.
+// If the balance would be negative, the debit that follows aborts the batch. Until then this must be a valid number.
 const left = fragment`max(0, b.remaining_steps - (leg.value ->> 'amountSteps'))`;
 
 /**
- * An answer's debits as JSON. What each balance is left with is read as the batch runs, since a plan may be older; it is
- * written as a decimal, digit by digit, because SQLite prints doubles inexactly.
+ * SQL: a response's debits as JSON. The remaining amounts are read while the batch runs, because the plan may be older. They
+ * are written as decimals, digit by digit, because SQLite does not print doubles exactly.
  */
 export const debitsSql = fragment`(
   SELECT json_group_array(json_object(
@@ -60,7 +60,7 @@ export const debitsSql = fragment`(
   ${fromLegs}
 )`;
 
-/** A hold's legs as JSON, in steps (`HeldLeg`). */
+/** SQL: a hold's legs as JSON, in steps (`HoldLeg`). */
 export const legsSql = fragment`(
   SELECT json_group_array(json_object(
     'balanceId', b.id, 'packId', b.pack_id, 'unit', b.unit, 'amountSteps', leg.value ->> 'amountSteps',

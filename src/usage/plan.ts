@@ -12,8 +12,8 @@ import type { PlanOutput } from "./responses.ts";
 import type { PlanInput } from "./schemas.ts";
 
 /**
- * What an event would debit if it came now: by the same burn-down, over the same state, due holds counted as returned;
- * and why each other balance would not pay. Changes nothing (U11).
+ * The debits that an event would make now, by the same burn-down as a real one, with due holds counted as returned. Also why
+ * each other balance would not be debited. Changes nothing (U11).
  */
 export async function planUsage(ctx: Ctx, input: PlanInput): Promise<PlanOutput> {
   const nowMs = ctx.now();
@@ -38,7 +38,7 @@ export async function planUsage(ctx: Ctx, input: PlanInput): Promise<PlanOutput>
   };
 }
 
-/** The first reason that holds. */
+/** The first reason that applies. */
 function whySkipped(row: PayingRow, usage: Usage, nowMs: number): PlanOutput["skipped"][number]["reason"] {
   const status = statusOf(row, nowMs);
   if (status !== "active") return status;

@@ -7,8 +7,8 @@ import type { ReleaseOutput } from "./responses.ts";
 import { asHold, presentLeg, reservationClosed, reservationNotFound, selectReservation } from "./stored-reservation.ts";
 
 /**
- * Gives a reservation up: its holds come back (U7). Again, or after it expired: the same answer, and nothing happens
- * twice. Throws `reservation_not_found`, and `reservation_closed` after a commit.
+ * Releases a reservation and returns its holds (U7). A repeat, or a release after it expired, returns the same result.
+ * Throws `reservation_not_found`, and `reservation_closed` after a commit.
  */
 export async function releaseReservation(ctx: Ctx, reservationId: string): Promise<ReleaseOutput> {
   const released = await writeForUser(ctx, {

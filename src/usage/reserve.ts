@@ -18,8 +18,7 @@ import type { ReserveInput } from "./schemas.ts";
 import { presentLeg, selectReservation } from "./stored-reservation.ts";
 
 /**
- * Holds what a usage may cost: all of it or nothing (U5). With the caller's own `reservationId` it is made once.
- *
+ * Holds the credits that a usage may cost: all or nothing (U5). With the caller's own `reservationId` it happens once.
  * Throws `insufficient_credits` and `idempotency_conflict`.
  */
 export async function createReservation(ctx: Ctx, input: ReserveInput): Promise<Outcome<ReserveOutput>> {
@@ -45,11 +44,11 @@ export async function createReservation(ctx: Ctx, input: ReserveInput): Promise<
         }));
         const values = reservationValues(reservationId, body, payment, stamp, writing.nowMs);
         const returning = insertReservation({ ...writingValues(writing), ...values });
-        // The reservation first, so that a replay is noticed before a shortage.
+        // The reservation comes first, so that a replay is found before insufficient credits.
         const after = insertEntries(writing, entries);
         const changes = { entries, newReservation: reservationForMemory(reservationId, values, payment) };
         return writeReturning({ returning, after, changes, isShort: entries.length === 0 }, ([row]) => {
-          assert(row !== undefined, "a reservation answers its holds");
+          assert(row !== undefined, "the insert returns the reservation's row");
           return { output: reserveOutput(reservationId, row), replayed: false };
         });
       },
@@ -109,7 +108,7 @@ function reservationValues(
   };
 }
 
-/** The reservation for this isolate's memory: what its balances were left with is nobody's business there. */
+/** The reservation for this isolate's memory, where the legs' remaining amounts are not needed. */
 function reservationForMemory(
   id: string,
   { event, model, expiresAtMs, requestHash }: ReturnType<typeof reservationValues>,

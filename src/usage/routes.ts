@@ -17,7 +17,7 @@ import type { EventListOutput } from "./responses.ts";
 import { commitInput, planInput, reservationParams, reserveInput, totalsInput } from "./schemas.ts";
 import { usageTotals } from "./totals.ts";
 
-/** Under /api/v1/credits: which credits would pay. */
+/** `POST /api/v1/credits/plan`. */
 export const planRoutes = createRoutes().post(
   "/plan",
   requireSecretKey("forbidden"),
@@ -38,7 +38,7 @@ export const usageRoutes = createRoutes()
       return c.json(output);
     }
     const results = await recordList(c.var.ctx, incoming.elements);
-    // The list is answered with 200: its caller and the administrator are told of a passing fault all the same.
+    // The response to a list is 200. A 503 of one event is still logged, and gives the response a `Retry-After`.
     const refusals = results.flatMap((result) => ("refusal" in result ? [result.refusal] : []));
     const unavailable = refusals.find(({ code }) => errorStatus[code] === 503);
     if (unavailable !== undefined) {

@@ -7,7 +7,7 @@ import { roundNumbers } from "../lib/exact-json.ts";
 import { isNestedDeeperThan } from "../lib/json.ts";
 
 const PROPERTIES_LEVELS_MAX = 100;
-/** In UTF-8 bytes of JSON: a row of D1 holds 2 MB. */
+/** In UTF-8 bytes of JSON. A row of D1 holds at most 2 MB. */
 const PROPERTIES_BYTES_MAX = 1024 * 1024;
 
 /** Any properties that the caller stores with an event. */

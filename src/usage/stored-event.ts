@@ -22,12 +22,12 @@ const selectEventSql = statement<{ environmentId: number; eventId: string }, Sto
   SELECT request_hash AS requestHash, debits, uncovered FROM usage_events
   WHERE environment_id = :environmentId AND event_id = :eventId`;
 
-/** The event under an id, whoever's it is: at most one row. */
+/** The event with an id, of any user: at most one row. */
 export function selectEvent(ctx: Ctx, eventId: string): ReturnType<typeof selectEventSql> {
   return selectEventSql({ environmentId: ctx.environment.id, eventId });
 }
 
-/** JSON that Purser wrote, in the form in which it goes out. */
+/** The stored JSON is already in the form of the response. */
 function presentEvent(eventId: string, stored: StoredAnswer): EventOutput {
   return {
     eventId,
@@ -36,7 +36,7 @@ function presentEvent(eventId: string, stored: StoredAnswer): EventOutput {
   };
 }
 
-/** The first answer again; `idempotency_conflict` when another request used the id (U4). */
+/** The first result again. Throws `idempotency_conflict` if a different request used the id (U4). */
 export function answerRepeat(
   eventId: string,
   stored: StoredAnswer & { requestHash: string },
@@ -49,30 +49,31 @@ export function answerRepeat(
   return { output: presentEvent(eventId, stored), replayed: whose === "replay" };
 }
 
-/** An event that is event for, as far as it is, and is to be recorded. */
+/** An event to record, with its payment. */
 export interface NewEvent {
   readonly eventId: string;
   readonly event: string;
   readonly model: string | null;
   readonly quantities: Quantities & { readonly count: Steps };
   readonly properties?: JsonObject | undefined;
-  /** Undefined: when it arrives. */
+  /** If undefined, the time of the request. */
   readonly occurredAt?: number | undefined;
   readonly reservationId: string | null;
   readonly payment: PlannedPayment;
 }
 
-/** What a commit does before its event is recorded. */
+/** What a commit does before it records its event. */
 interface Settlement {
   readonly before?: readonly Statement[];
-  /** What comes back to which balance. */
+  /** The entries that return its holds. */
   readonly returns?: StateChanges["entries"];
-  /** The reservation that is open no more. */
+  /** The reservation that it settles. */
   readonly settledReservationId?: string;
 }
 
 /**
- * The event's row, then its debits: a replay is noticed before a shortage, and the row says what each balance is left with.
+ * Writes the event's row, then its debits. So a replay is found before insufficient credits, and the row records each
+ * balance's remaining amount.
  */
 export function writeEvent(
   ctx: Ctx,
@@ -140,7 +141,7 @@ function eventValues(event: NewEvent, stamp: Stamp, receivedAtMs: number) {
   };
 }
 
-/** The statement that records an event, and answers what goes out. */
+/** The statement that records an event and returns its debits. */
 function insertEvent(writing: AccountAtRead, event: NewEvent, stamp: Stamp): Statement<StoredAnswer> {
   return insertEventSql({ ...writingValues(writing), ...eventValues(event, stamp, writing.nowMs) });
 }

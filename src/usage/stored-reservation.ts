@@ -20,7 +20,7 @@ const columns = {
 const selectById = statement<{ environmentId: number; id: string }, ReservationRow>`
   SELECT ${select(columns)} FROM reservations WHERE environment_id = :environmentId AND id = :id`;
 
-/** The reservation by its id: at most one row. */
+/** The reservation with an id: at most one row. */
 export function selectReservation(ctx: Ctx, reservationId: string): Statement<ReservationRow> {
   return selectById({ environmentId: ctx.environment.id, id: reservationId });
 }
@@ -29,17 +29,17 @@ export function asHold(row: ReservationRow): Hold {
   return { id: row.id, legs: readLegs(row.legs) };
 }
 
-/** What a balance holds, without what it was left with. */
+/** A hold as the API returns it, without the remaining amount. */
 export function presentLeg({ balanceId, packId, unit, amountSteps }: HoldLeg) {
   return { balanceId, packId, unit, amount: fromSteps(unit, amountSteps) };
 }
 
-/** Whether it was committed, in time or late, or released: then it takes no commit. */
+/** Whether it is committed, in time or late, or released. It can then not be committed. */
 export function isClosed(row: ReservationRow): boolean {
   return row.state === "committed" || row.state === "released" || row.settledEventId !== null;
 }
 
-/** A late commit: the reservation stays expired, and no second event may commit it. */
+/** A late commit. The reservation stays expired, and cannot be committed by another event. */
 export const commitLate = statement<WriteContext & { reservationId: string; eventId: string }>`
   UPDATE reservations SET settled_event_id = :eventId WHERE environment_id = :environmentId AND id = :reservationId`;
 

@@ -6,7 +6,7 @@ import type { Ctx } from "../runtime.ts";
 import type { TotalsOutput } from "./responses.ts";
 import type { TotalsInput } from "./schemas.ts";
 
-/** Sums are taken of the upper and the lower bits apart: neither leaves what a double tells apart. */
+/** The upper and the lower bits are summed separately, so that both sums are exact as doubles. */
 const LOW_BITS = 26n;
 const LOW_MASK = (1n << LOW_BITS) - 1n;
 
@@ -16,7 +16,7 @@ const sums = UNITS.map(
   (unit) => `sum(${unit}_steps >> ${LOW_BITS}) AS ${unit}High, sum(${unit}_steps & ${LOW_MASK}) AS ${unit}Low`,
 ).join(", ");
 
-/** An event that occurred at `from` or later stands where the latest so far is at `from` or later: one index range. */
+/** If an event occurred at `from` or later, its `occurred_by_ms` is at `from` or later too. So one index range is read. */
 const selectSums = aboutAccount<{ from: number; to: number; event: string | null }, Row>(
   (account) => statement`
     SELECT event, ${sums} FROM usage_events
@@ -26,8 +26,8 @@ const selectSums = aboutAccount<{ from: number; to: number; event: string | null
 );
 
 /**
- * What the user used, by event and unit: quantities, not debits, of events that occurred in [from, to) (U10). Exact,
- * however large. Reads the index from the first event by which `from` was reached.
+ * The quantities that the user used, by event and unit, of events that occurred in [from, to) (U10). They are exact for any
+ * size. These are not debits.
  */
 export async function usageTotals(ctx: Ctx, input: TotalsInput): Promise<TotalsOutput> {
   const { userId, event, from, to } = input;
