@@ -1,6 +1,6 @@
 /**
- * What Purser is measured against: the same operations on the same tables, by hand, in the fewest statements that still
- * read what there is before they write. No framework, no validation, no keys, no replays, no races, no expired holds.
+ * The Worker that Purser is compared with: the same operations on the same tables, written by hand, with the fewest
+ * statements that read before they write. No framework, validation, keys, replays, races or expired holds.
  */
 interface BareEnv {
   readonly DB: D1Database;
@@ -10,7 +10,7 @@ const ENVIRONMENT_ID = 1;
 const NEVER_MS = Number.MAX_SAFE_INTEGER;
 const PER_UNIT = 1_000;
 
-// The rows of these tables, as far as they are used here.
+// The columns of these tables that are used here.
 // biome-ignore lint/suspicious/noExplicitAny: a hand-written Worker that trusts its own tables
 type Row = any;
 
@@ -109,7 +109,7 @@ async function grant(db: D1Database, input: Row): Promise<Response> {
   return Response.json({ balances, ...balances[0] });
 }
 
-/** The first balance in order pays all: the accounts of the benchmark hold enough. */
+/** The first balance pays all, because the accounts of the benchmark have enough. */
 async function payer(db: D1Database, userId: string): Promise<Row> {
   const { results } = await db.prepare(ACTIVE).bind(ENVIRONMENT_ID, userId, Date.now()).all<Row>();
   return results.sort(inOrder)[0];

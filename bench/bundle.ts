@@ -7,13 +7,13 @@ import { gzipSync } from "node:zlib";
 const root = join(import.meta.dirname, "..");
 const wrangler = join(root, "node_modules/.bin/wrangler");
 
-/** The entry of what is deployed, and the same Worker without `src/dashboard` and what that alone needs. */
+/** The entry of the deployed Worker, and of the same Worker without `src/dashboard`. */
 export type BundleEntry = "src/index.ts" | "bench/workers/without-dashboard.ts";
 
 export interface Bundle {
   readonly bytes: number;
   readonly gzipBytes: number;
-  /** Bytes in the bundle of each file that has any there: a package's by `node_modules/…`, Purser's by `src/…`. */
+  /** The bytes of each file in the bundle, by its path: `node_modules/…` or `src/…`. */
   readonly files: ReadonlyMap<string, number>;
 }
 
@@ -33,7 +33,7 @@ function filesOf({ outputs }: Metafile): Map<string, number> {
   return files;
 }
 
-/** What wrangler would upload of this entry, assets aside. */
+/** What wrangler would upload for this entry, without assets. */
 export function measureBundle(entry: BundleEntry): Bundle {
   const directory = mkdtempSync(join(tmpdir(), "purser-bundle-"));
   try {
@@ -61,7 +61,7 @@ const partOf = (file: string): string => {
   return second.startsWith("@") ? `${second}/${third}` : second;
 };
 
-/** The packages and rooms of the house that a bundle is made of, largest first. */
+/** The packages and rooms of a bundle, largest first. */
 export function partsOf({ files }: Bundle): readonly (readonly [part: string, bytes: number])[] {
   const parts = new Map<string, number>();
   for (const [file, bytes] of files) parts.set(partOf(file), (parts.get(partOf(file)) ?? 0) + bytes);

@@ -1,10 +1,10 @@
 import type { Cost } from "../test/support/counting-d1.ts";
-import { deadBalancesSql, liveBalancesSql, motionsSql, seededId } from "../test/support/seed.ts";
+import { deadBalancesSql, entriesSql, liveBalancesSql, seededId } from "../test/support/seed.ts";
 import { ADMIN_TOKEN, runAll, SECRET_KEY, type Served } from "./serve.ts";
 
 export interface CostRow {
   readonly operation: string;
-  /** Live balances, and dead ones. */
+  /** Balances that can pay, and balances that cannot. */
   readonly live: number;
   readonly dead: number;
   readonly cost: Cost;
@@ -26,8 +26,8 @@ const costs = (roundTrips: number, rowsRead: number, rowsWritten: number): Cost 
 });
 const CREDITS = "/api/v1/credits";
 const USAGE = "/api/v1/usage";
-/** Rows that one balance that pays may cost to read: for each motion, what its triggers and the two ends of its batch read. */
-const READS_A_MOTION = 24;
+/** The most rows read for one ledger entry: by its triggers, and by the first and last statements of its batch. */
+const READS_AN_ENTRY = 24;
 
 /** Every operation on one user, in an order in which each succeeds. */
 function calls(userId: string, tag: string): Call[] {
@@ -42,9 +42,9 @@ function calls(userId: string, tag: string): Call[] {
       { operation: `grant, ${n} items, replayed`, path, body, allowed: () => costs(1, 6 * n + 14, 0) },
     ];
   });
-  // A commit makes two motions and settles the hold besides; a release makes one and settles it.
-  const write = (live: number, motions: number, written: number) =>
-    costs(2, 2 * live + READS_A_MOTION * motions, written);
+  // A commit writes two entries and settles the hold. A release writes one entry and settles it.
+  const write = (live: number, entries: number, written: number) =>
+    costs(2, 2 * live + READS_AN_ENTRY * entries, written);
   return [
     { operation: "list", path: `${CREDITS}?userId=${userId}`, allowed: (live) => costs(1, live + 5, 0) },
     { operation: "history, 50", path: `${CREDITS}/history?userId=${userId}`, allowed: () => costs(1, 55, 0) },
@@ -105,10 +105,10 @@ async function call(served: Served, { method, path, body }: Pick<Call, "method" 
   return response;
 }
 
-/** What every export reads besides: the person, its ids, the first row of lists that have none. */
+/** The rows that every export reads besides: the person, its ids, the first row of empty lists. */
 const EXPORT_READS = 60;
 
-/** Opens a link to all that is held about a user. */
+/** Opens a download link for a user's data. */
 async function measureExport(served: Served, userId: string): Promise<Pick<CostRow, "operation" | "cost" | "allowed">> {
   const minted = await call(served, { path: "/api/v1/export-person", body: { distinctId: userId } });
   const { downloadUrl } = (await minted.json()) as { downloadUrl: string };
@@ -120,7 +120,7 @@ async function measureExport(served: Served, userId: string): Promise<Pick<CostR
   const { balances, ledger } = person.credits;
   const lists = [balances, ledger, person.exports, events.metering];
   const rows = lists.reduce((sum, list) => sum + list.length, 0);
-  // Balances come 500 to a page, all else 2,000; the two trips besides note the opening and the end.
+  // A page has 500 balances, or 2,000 rows of other lists. Two more trips write the audit rows.
   const pages = Math.ceil(balances.length / 500) + Math.ceil((rows - balances.length) / 2_000);
   const allowed = costs(2 + pages, Math.floor(1.05 * rows) + EXPORT_READS, 2);
   return { operation: "export", cost: await spent(served), allowed };
@@ -143,7 +143,7 @@ export async function fillPacks(db: D1Database): Promise<void> {
   }
 }
 
-/** D1's own counters for every operation, on users that differ in what they have. `tag` keeps runs apart. */
+/** D1's own counters for every operation, on users with different accounts. `tag` distinguishes runs. */
 export async function measureCosts(served: Served, tag: string): Promise<CostRow[]> {
   const rows: CostRow[] = [];
   await call(served, { path: `${CREDITS}?userId=warm` });
@@ -154,10 +154,10 @@ export async function measureCosts(served: Served, tag: string): Promise<CostRow
       await runAll(served.db, [
         ...deadBalancesSql(account, dead),
         ...liveBalancesSql(account, live),
-        ...motionsSql(account, live, Math.ceil(60 / live)),
+        ...entriesSql(account, live, Math.ceil(60 / live)),
       ]);
       for (const one of calls(userId, `${tag}${live}x${dead}`)) {
-        // An isolate believes a key for 30 seconds; the table is about requests within them.
+        // An isolate keeps a key for 30 seconds. The table is about requests within this time.
         await call(served, { path: `${CREDITS}?userId=warm` });
         await spent(served);
         await (await call(served, one)).arrayBuffer();

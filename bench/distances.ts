@@ -1,2 +1,2 @@
-/** How far away the database of `bench/far.ts` is: another continent, and a replica on one's own. */
+/** The distances of `bench/far.ts`: the database on another continent, and a replica on the same one. */
 export const DISTANCES = { primaryMs: 100, replicaMs: 10 } as const;

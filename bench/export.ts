@@ -16,7 +16,7 @@ const mega = (bytes: number): string => (bytes / 1e6).toFixed(1);
 const whole = (value: number): string => Math.round(value).toLocaleString("en");
 const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 
-/** About 300 bytes of properties an event, as a page view of posthog-js has them. */
+/** About 300 bytes of properties for an event, like a page view of posthog-js. */
 const PROPERTIES = `'{"$current_url":"https://shop.example.com/products/' || i || '?ref=newsletter","$browser":"Firefox",' ||
   '"$browser_version":147,"$os":"Linux","$screen_height":1080,"$screen_width":1920,"$referrer":"$direct",' ||
   '"title":"Product ' || i || ' — Zoë’s shop","$session_id":"0194685f-8a3c-7d11-9f2b-' || printf('%012d', i) || '"}'`;
@@ -57,7 +57,7 @@ async function mint(url: string, key: string, distinctId: string): Promise<strin
   return downloadUrl;
 }
 
-/** Memory once nothing happens any more: the least of a few looks. */
+/** The memory at rest: the least of a few measurements. */
 async function idle(bench: Bench): Promise<number> {
   let least = Number.POSITIVE_INFINITY;
   for (let look = 0; look < 10; look++) {
@@ -95,7 +95,7 @@ async function main(): Promise<void> {
       );
     }
 
-    // V8 takes room as garbage comes: both are run in by as much of it as they will be measured by.
+    // V8's memory grows with garbage, so both run once with the same load before they are measured.
     for (const { distinctId } of [...PEOPLE, ...PEOPLE]) {
       const { purser, bare } = await urlsOf(distinctId);
       for (const url of [purser, bare]) await readAnswer(url, bench.residentBytes);

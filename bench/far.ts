@@ -1,6 +1,6 @@
 /**
- * What a call costs when the database is far away, cold and warm: trips one after another, and milliseconds. A part of
- * `npm run bench`; `npm run bench:far` does this part alone, in a minute.
+ * The cost of a call with a far database, cold and warm: trips one after another, and milliseconds. It is a part of
+ * `npm run bench`. `npm run bench:far` runs only this part, in a minute.
  */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -17,7 +17,7 @@ interface Figure {
   readonly ms: number;
 }
 
-/** Trips that it may take, cold and warm, and to where. */
+/** The most trips, cold and warm, and where they go. */
 interface Limit {
   readonly cold: number;
   readonly warm: number;
@@ -27,9 +27,9 @@ interface Limit {
 export interface FarRow {
   readonly operation: string;
   readonly limit: Limit;
-  /** Of an isolate that has served nobody. */
+  /** For an isolate that has served no request. */
   readonly cold: Figure;
-  /** Of one that has just written for this user. */
+  /** For an isolate that has just written for this user. */
   readonly warm: Figure;
 }
 
@@ -39,7 +39,7 @@ interface Request {
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-/** A user of one measurement, and the application's own. */
+/** The user of one measurement, and its application. */
 interface Scene {
   readonly userId: string;
   readonly publishableKey: string;
@@ -49,10 +49,10 @@ interface Scene {
 interface Operation {
   readonly name: string;
   readonly limit: Limit;
-  /** What has to be there first. `tag` tells the calls on one user apart. */
+  /** Prepares the call. `tag` distinguishes the calls on one user. */
   readonly before?: (scene: Scene, tag: string) => Request;
   readonly request: (scene: Scene, tag: string) => Request;
-  /** The write that makes an isolate warm; `before` where there is one, a usage event otherwise. */
+  /** The write that makes an isolate warm: `before` if there is one, otherwise a usage event. */
   readonly warming?: (scene: Scene, tag: string) => Request;
 }
 
@@ -142,7 +142,7 @@ const operations: readonly Operation[] = [
   { name: "capture, 10 events of a known person", limit: writing(2, 1), request: capture, warming: capture },
 ];
 
-/** Sends a request, and answers its body. Any answer but 200 ends the run. */
+/** Sends a request and returns its body. Any status but 200 ends the run. */
 async function send(url: string, key: string, { path, body, headers }: Request, method = body ? "POST" : "GET") {
   const response = await fetch(url + path, {
     method,
@@ -185,7 +185,7 @@ async function measure(nearUrl: string, url: string, app: Awaited<ReturnType<typ
   const { before, request, warming = before ?? usageEvent } = operation;
   const userId = new URL(url).port;
   const scene = { userId, publishableKey: app.publishableKey, userToken: await userTokenOf(userId) };
-  // By another isolate, whose database is near.
+  // Another isolate, with a near database, prepares it.
   const prepare = (made: Request) => send(nearUrl, app.secretKey, made);
   await prepare(grant(scene, "first"));
   await prepare(capture(scene, "first"));
@@ -196,7 +196,7 @@ async function measure(nearUrl: string, url: string, app: Awaited<ReturnType<typ
   return { cold, warm };
 }
 
-/** The most trips of all, and the middle of the times. */
+/** The most trips, and the median of the times. */
 function summary(figures: readonly Figure[]): Figure {
   const most = (field: keyof Trips) => Math.max(...figures.map(({ trips }) => trips[field]));
   return {
@@ -205,7 +205,7 @@ function summary(figures: readonly Figure[]): Figure {
   };
 }
 
-/** Every operation, in isolates of its own. */
+/** Every operation, each in isolates of its own. */
 export async function measureFar(directory: string): Promise<FarRow[]> {
   const [near = "", far = ""] = await Promise.all(["src/index.ts", "bench/workers/far.ts"].map(bundle));
   const isolates = Array.from({ length: operations.length * ROUNDS }, () => far);
@@ -234,7 +234,7 @@ export async function measureFar(directory: string): Promise<FarRow[]> {
 const isWithin = ({ trips }: Figure, most: number, { to }: Limit): boolean =>
   trips.inSequence <= most && (to === "primary" || trips.primary === 0);
 
-/** For RESULTS.md. */
+/** The section of RESULTS.md. */
 export function farTable(rows: readonly FarRow[]): string {
   const tripsOf = ({ inSequence, primary, replica }: Trips) =>
     `${inSequence} (${[primary > 0 ? `${primary} far` : "", replica > 0 ? `${replica} near` : ""].filter(Boolean).join(", ")})`;

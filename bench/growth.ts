@@ -1,18 +1,18 @@
-import { liveBalancesSql, motionsSql } from "../test/support/seed.ts";
+import { entriesSql, liveBalancesSql } from "../test/support/seed.ts";
 import { spread } from "./load.ts";
 import { runAll, SECRET_KEY, type Served } from "./serve.ts";
 
-/** The size of the database in bytes, by its own word. */
+/** The size of the database in bytes, as it reports it. */
 export async function sizeOf(db: D1Database): Promise<number> {
   return (await db.prepare("SELECT 1").run()).meta.size_after;
 }
 
-/** Fills the database with other people's accounts and events until it has this size. */
+/** Fills the database with other users' accounts and events, up to this size. */
 export async function growTo(db: D1Database, bytes: number, ledgerRows: number): Promise<void> {
-  // 200 balances and nine motions of each: 2,000 ledger rows a user.
+  // 200 balances with nine entries each: 2,000 ledger rows for each user.
   for (let user = 0; user < ledgerRows / 2_000; user++) {
     const account = { environmentId: 1, userId: `filler${user}` };
-    await runAll(db, [...liveBalancesSql(account, 200), ...motionsSql(account, 200, 9)]);
+    await runAll(db, [...liveBalancesSql(account, 200), ...entriesSql(account, 200, 9)]);
   }
   for (let person = 0; (await sizeOf(db)) < bytes; person++) {
     await db
@@ -36,7 +36,7 @@ const post = (path: string, body: object): [string, RequestInit] => [
   { method: "POST", body: JSON.stringify(body) },
 ];
 
-/** A request of each operation; `name` is new each time. */
+/** A request of each operation. `name` is new each time. */
 const operations: Record<string, (name: string) => [string, RequestInit]> = {
   list: () => ["/api/v1/credits?userId=u1", {}],
   history: () => ["/api/v1/credits/history?userId=u1", {}],
@@ -69,7 +69,7 @@ async function timed(served: Served, [path, init]: [string, RequestInit]): Promi
   return tookMs;
 }
 
-/** The same request to both, in turn, one at a time. */
+/** Sends the same request to both in turn, one at a time. */
 export async function compareGrowth(small: Served, large: Served, rounds: number): Promise<Growth[]> {
   const grown: Growth[] = [];
   for (const [operation, request] of Object.entries(operations)) {

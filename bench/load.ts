@@ -17,7 +17,7 @@ export const USERS = 50;
 
 export interface Operation {
   readonly name: string;
-  /** Share of the bare Worker's throughput that Purser is to reach. */
+  /** The share of the bare Worker's throughput that Purser must reach. */
   readonly target: number;
   readonly requests: () => object[];
 }
@@ -39,7 +39,7 @@ export const operations: readonly Operation[] = [
     name: "grant",
     target: 0.75,
     requests: () => [
-      // To users of their own, so that the other operations find the accounts as they were.
+      // To other users, so that the accounts of the other operations do not change.
       post("/api/v1/credits/grant", () => ({
         userId: newName("g"),
         packId: "cpk_bench",
@@ -94,15 +94,15 @@ export const operations: readonly Operation[] = [
 export interface Slice {
   readonly requestsPerSecond: number;
   readonly averageMs: number;
-  /** Of the Worker's own process, for the whole slice; null where it cannot be told. */
+  /** The CPU time of the Worker's process for the whole slice. Null if it is not known. */
   readonly cpuSeconds: number | null;
 }
 
-/** A short stretch of load on one Worker. Any answer but 200 fails the run: refusals are quick, and would flatter. */
+/** A short time of load on one Worker. Any status but 200 fails the run, because a refusal is faster than a success. */
 export async function slice(served: Served, operation: Operation, connections: number, amount: number): Promise<Slice> {
   const cpuBefore = served.cpuSeconds();
   const run = autocannon({ url: served.url, connections, amount, sampleInt: 50, requests: operation.requests() });
-  // Its own histogram counts in whole milliseconds, and most answers here take one or two.
+  // autocannon's histogram has whole milliseconds, and most responses take one or two.
   let totalMs = 0;
   let answers = 0;
   run.on("response", (_client, _status, _bytes, responseMs) => {
@@ -115,14 +115,14 @@ export async function slice(served: Served, operation: Operation, connections: n
   if (failed > 0) throw new Error(`${operation.name}: ${failed} of ${amount} requests failed`);
   const averageMs = totalMs / answers;
   return {
-    // Of N connections each waits for its answer before it asks again, so N / latency is the throughput.
+    // Each of N connections waits for its response before the next request, so the throughput is N / latency.
     requestsPerSecond: (connections * 1_000) / averageMs,
     averageMs,
     cpuSeconds: cpuBefore === null || cpuAfter === null ? null : cpuAfter - cpuBefore,
   };
 }
 
-/** Middle, and the quarters around it. */
+/** The median and the quartiles. */
 export function spread(values: readonly number[]): { median: number; low: number; high: number } {
   const sorted = values.toSorted((a, b) => a - b);
   const at = (share: number) => {

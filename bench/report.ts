@@ -48,7 +48,7 @@ function revision(): string {
   }
 }
 
-/** One line per operation: the most that it cost over all users of a kind. */
+/** One line for each operation: its highest cost over all users of a kind. */
 function costTable(rows: readonly CostRow[]): string {
   const cell = (of: readonly CostRow[], field: "rowsRead" | "rowsWritten" | "roundTrips") =>
     String(Math.max(...of.map((row) => row.cost[field])));
@@ -113,7 +113,7 @@ export function report({ costs, far, comparisons, rounds, startup, growth }: Res
         String(one.connections),
         one.throughput.median.toFixed(2),
         `${one.throughput.low.toFixed(2)} to ${one.throughput.high.toFixed(2)}`,
-        one.cpu?.toFixed(2) ?? "not told",
+        one.cpu?.toFixed(2) ?? "unknown",
         one.target.toFixed(2),
         verdict(one.throughput.median >= one.target),
       ]),
@@ -154,7 +154,7 @@ export function report({ costs, far, comparisons, rounds, startup, growth }: Res
         ["The same, not packed", inKib(withoutDashboard.bytes), "", ""],
         ["Bundle with the dashboard, gzip", inKib(whole.gzipBytes), "", ""],
         ["The same, not packed", inKib(whole.bytes), "", ""],
-        ["CPU to start, on this machine", activeMs === null ? "not told" : `${activeMs.toFixed(0)} ms`, "", ""],
+        ["CPU to start, on this machine", activeMs === null ? "unknown" : `${activeMs.toFixed(0)} ms`, "", ""],
       ],
     ),
     "",

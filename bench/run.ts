@@ -1,8 +1,7 @@
 /**
- * `npm run bench`: what Purser costs, measured against the bare platform, written to RESULTS.md.
- *
- * BENCH_ROUNDS (default 8) is how often each side is measured; BENCH_LARGE_MB (default 1000) is the size that the
- * database grows to, 0 leaves growth out. Takes some ten minutes and 2 GB of disk with the defaults.
+ * `npm run bench`: the cost of Purser compared with the bare platform, written to RESULTS.md. BENCH_ROUNDS (default 8) is the
+ * number of measurements of each side. BENCH_LARGE_MB (default 1000) is the size of the large database; 0 skips that part.
+ * With the defaults it takes about ten minutes and 2 GB of disk.
  */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

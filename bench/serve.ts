@@ -6,7 +6,7 @@ import { convertV4MiniflareOptions, Miniflare } from "miniflare";
 
 const root = join(import.meta.dirname, "..");
 
-/** One bundle, as wrangler makes it: minified, one module. */
+/** One bundle like wrangler's: minified, one module. */
 export async function bundle(entry: string): Promise<string> {
   const result = await build({
     entryPoints: [join(root, entry)],
@@ -29,7 +29,7 @@ export const ADMIN_TOKEN = "administrator-token-of-the-benchmark";
 export interface Served {
   readonly url: string;
   readonly db: D1Database;
-  /** CPU seconds that this Worker's process has used; null where /proc does not tell. */
+  /** The CPU seconds of this Worker's process. Null if /proc does not have them. */
   readonly cpuSeconds: () => number | null;
   readonly close: () => Promise<void>;
 }
@@ -54,7 +54,7 @@ function cpuSecondsOf(pid: number | undefined): number | null {
   return (Number(fields[11]) + Number(fields[12])) / 100;
 }
 
-/** A workerd with D1 on disk, a Worker for each script, each with a socket of its own: no development server stands between. */
+/** A workerd with D1 on disk and a Worker for each script, each with its own socket, without a development server. */
 function start(scripts: readonly string[], directory: string): Miniflare {
   const workers = scripts.map((contents, index) => ({
     name: nameOf(index),
@@ -73,7 +73,7 @@ function start(scripts: readonly string[], directory: string): Miniflare {
 
 const nameOf = (index: number): string => `bench-${index}`;
 
-/** A Worker in a workerd of its own. */
+/** A Worker in its own workerd. */
 export async function serve(script: string, directory: string): Promise<Served> {
   const before = new Set(workerds());
   const miniflare = start([script], directory);
@@ -87,7 +87,7 @@ export async function serve(script: string, directory: string): Promise<Served> 
   };
 }
 
-/** Workers in one workerd, each an isolate that has served nobody, over one database. */
+/** Workers in one workerd with one database. Each is an isolate that has served no request. */
 export async function serveIsolates(
   scripts: readonly string[],
   directory: string,
@@ -99,7 +99,7 @@ export async function serveIsolates(
   return { urls, db: await miniflare.getD1Database("DB", nameOf(0)), close: () => miniflare.dispose() };
 }
 
-/** Every migration. */
+/** Applies every migration. */
 export async function migrate(db: D1Database): Promise<void> {
   const migrations = join(root, "drizzle");
   for (const file of readdirSync(migrations)
@@ -110,7 +110,7 @@ export async function migrate(db: D1Database): Promise<void> {
   }
 }
 
-/** Every migration, an application `app_bench` whose live environment is 1, its secret key, and a pack of three items. */
+/** Applies every migration, and inserts the application `app_bench` (live environment 1), its secret key and a pack. */
 export async function prepare(db: D1Database): Promise<void> {
   await migrate(db);
   const hash = createHash("sha256").update(SECRET_KEY).digest("base64url");

@@ -11,7 +11,7 @@ const STARTS = 5;
 export interface Startup {
   readonly whole: Bundle;
   readonly withoutDashboard: Bundle;
-  /** CPU time of the Worker's start on this machine, median of several; null when it could not be profiled. */
+  /** The CPU time of the Worker's start on this machine: the median of several. Null if it could not be profiled. */
   readonly activeMs: number | null;
 }
 
@@ -39,7 +39,7 @@ function profileStart(directory: string): number {
   return activeMsOf(JSON.parse(readFileSync(outfile, "utf8")) as Profile);
 }
 
-/** What wrangler would upload, and what it costs to start it. */
+/** What wrangler would upload, and the cost of its start. */
 export function measureStartup(): Startup {
   const directory = mkdtempSync(join(tmpdir(), "purser-startup-"));
   let activeMs: number | null = null;

@@ -11,8 +11,8 @@ const root = join(import.meta.dirname, "..");
 const run = promisify(execFile);
 
 /**
- * What each isolate may hold: half of what the hosted platform gives it. Without a bound, as workerd runs by itself, V8
- * leaves garbage standing for as long as there is room, and peaks tell how long that was, not what an export needs.
+ * The memory limit of each isolate: half of the hosted platform's. Without a limit, V8 keeps garbage while there is memory, and
+ * peaks would not show what an export needs.
  */
 export const HEAP_MB = 64;
 
@@ -28,12 +28,12 @@ async function bundle(script: string, outdir: string): Promise<string> {
 export interface Bench {
   readonly urls: Readonly<Record<string, string>>;
   readonly db: D1Database;
-  /** Of the workerd process, in bytes. */
+  /** The memory of the workerd process, in bytes. */
   readonly residentBytes: () => Promise<number>;
   readonly close: () => Promise<void>;
 }
 
-/** Serves Workers in one workerd, each at a port of its own, over one D1 on disk with all migrations applied. */
+/** Serves Workers in one workerd, each at its own port, with one D1 on disk with all migrations. */
 export async function startBench(scripts: Readonly<Record<string, string>>): Promise<Bench> {
   const scratch = await mkdtemp(join(tmpdir(), "purser-bench-"));
   const workers = [];
@@ -69,7 +69,7 @@ export async function startBench(scripts: Readonly<Record<string, string>>): Pro
   };
 }
 
-/** Reads the resident memory of the one workerd that this process started. */
+/** Reads the resident memory of the workerd that this process started. */
 async function residentBytesOfWorkerd(): Promise<() => Promise<number>> {
   const status = async (pid: string) => readFile(`/proc/${pid}/status`, "utf8").catch(() => "");
   const field = (text: string, name: string) => new RegExp(`^${name}:\\s*(\\S+)`, "m").exec(text)?.[1];
@@ -81,7 +81,7 @@ async function residentBytesOfWorkerd(): Promise<() => Promise<number>> {
   throw new Error("No workerd was started; /proc is needed to see its memory.");
 }
 
-/** An application with a live secret key, straight into the tables. */
+/** Inserts an application with a live secret key into the tables. */
 export async function makeApp(db: D1Database): Promise<{ appId: string; environmentId: number; key: string }> {
   const appId = `app_${randomBytes(16).toString("hex")}`;
   const key = `sk_live_${randomBytes(16).toString("hex")}`;
@@ -106,11 +106,11 @@ export interface Reading {
   readonly totalMs: number;
   readonly bytes: number;
   readonly peakBytes: number;
-  /** The last characters of the answer: a document that is whole ends with its closing braces. */
+  /** The last characters of the response. A complete document ends with its closing braces. */
   readonly end: string;
 }
 
-/** Reads an answer to its end, or for `forMs`, at most `bytesASecond`; watches the memory of workerd meanwhile. */
+/** Reads a response to its end or for `forMs`, at `bytesASecond` at most, and measures workerd's memory meanwhile. */
 export async function readAnswer(
   url: string,
   residentBytes: () => Promise<number>,

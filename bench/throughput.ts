@@ -1,4 +1,4 @@
-import { liveBalancesSql, motionsSql } from "../test/support/seed.ts";
+import { entriesSql, liveBalancesSql } from "../test/support/seed.ts";
 import { operations, type Slice, slice, spread, USERS } from "./load.ts";
 import { runAll, type Served } from "./serve.ts";
 
@@ -8,7 +8,7 @@ export interface Comparison {
   readonly target: number;
   /** Purser's throughput as a share of the bare Worker's, slice by slice. */
   readonly throughput: { readonly median: number; readonly low: number; readonly high: number };
-  /** The bare Worker's CPU time a request as a share of Purser's; null where it cannot be told. */
+  /** The bare Worker's CPU time of a request as a share of Purser's. Null if it is not known. */
   readonly cpu: number | null;
 }
 
@@ -16,11 +16,11 @@ export interface Comparison {
 export async function fillAccounts(db: D1Database): Promise<void> {
   for (let index = 0; index < USERS; index++) {
     const account = { environmentId: 1, userId: `u${index}` };
-    await runAll(db, [...liveBalancesSql(account, 10), ...motionsSql(account, 10, 5)]);
+    await runAll(db, [...liveBalancesSql(account, 10), ...entriesSql(account, 10, 5)]);
   }
 }
 
-/** Requests in one slice: short, so that what else the machine does falls on both sides alike. */
+/** The requests of one slice. It is short, so that other work of the machine affects both sides equally. */
 const AMOUNTS = new Map([
   [1, 300],
   [50, 600],
@@ -29,13 +29,13 @@ const AMOUNTS = new Map([
 const sum = (values: readonly (number | null)[]): number | null =>
   values.includes(null) ? null : values.reduce<number>((total, value) => total + (value ?? 0), 0);
 
-/** Both Workers in turn, a slice each, `rounds` times; who goes first changes with every round. */
+/** Measures both Workers in turn, a slice each, `rounds` times. The order changes with every round. */
 export async function compare(bare: Served, purser: Served, rounds: number): Promise<Comparison[]> {
   const comparisons: Comparison[] = [];
   for (const operation of operations) {
     for (const [connections, amount] of AMOUNTS) {
       const slices = { bare: [] as Slice[], purser: [] as Slice[] };
-      // The first round warms both up, and is not counted.
+      // The first round warms up both and is not counted.
       for (let round = 0; round <= rounds; round++) {
         const inTurn = round % 2 === 0 ? (["bare", "purser"] as const) : (["purser", "bare"] as const);
         for (const side of inTurn) {

@@ -12,10 +12,10 @@ const FOLDERS = ["src", "test", "scripts", "bench", "drizzle", "clients", "examp
 /** Generated from Cloudflare's own types. */
 const FOREIGN = new Set(["src/env.d.ts"]);
 
-/** Not part of a longer word, of an escape (`%E2`) or of bytes (`C3:A9`); no percentile (`P90`), and no storage (`S3 bucket`). */
+/** Not a part of a longer word, an escape (`%E2`) or bytes (`C3:A9`); not a percentile (`P90`) or a storage (`S3 bucket`). */
 const CODE = /(?<![\w%:+\\/.<-])(?!P[5-9]\d|S3 (?:storage|bucket))[WCUPHSEL][1-9]\d?[a-z]?(?![\w%>-]|:\w)/g;
 
-// A comment follows white space or punctuation: URLs hold `//`, and globs hold `/*`.
+// A comment follows white space or punctuation, because URLs contain `//` and globs contain `/*`.
 const SCRIPT = /(?<=^|[\s({[,;)}])(?:\/\*[\s\S]*?\*\/|\/\/.*)/gm;
 const COMMENT = {
   ".ts": SCRIPT,
@@ -28,7 +28,7 @@ const COMMENT = {
 };
 const FENCED = /^ *```[\s\S]*?^ *```/gm;
 
-/** The same text, spaces in place of whatever may not cite a rule. */
+/** The same text, with spaces in place of everything that may not cite a rule. */
 function citing(path, text) {
   const blank = (passage) => passage.replace(/[^\n]/g, " ");
   if (extname(path) === ".md") return text.replace(FENCED, blank);

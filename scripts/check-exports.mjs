@@ -1,8 +1,8 @@
-// Checks that whatever a file exports is imported by another one: what nobody imports loses its `export`, or goes.
+// Fails when an export is imported by no other file. Then its `export` is removed, or all of it.
 import { globSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 
-/** What tools call, by the name that they look for. */
+/** Exports that a tool uses by name. */
 const ENTRIES = new Set(["src/reference/files.tsx referenceFiles"]);
 
 const files = globSync(["{src,test,bench,scripts}/**/*.{ts,tsx,mjs}", "*.config.ts"]).sort();
@@ -27,7 +27,7 @@ for (const file of files) {
     imported.add(`${join(dirname(file), from)} ${name ?? "*"}`);
   }
   for (const [, kind, name] of text.matchAll(/^export (?:async )?(function\*?|const|class|interface|type) (\w+)/gm)) {
-    // A type that an exported function speaks of is part of what the file gives.
+    // A type that the file itself uses may be part of an exported function.
     const isSpokenOf = /^(interface|type)$/.test(kind) && text.split(new RegExp(`\\b${name}\\b`)).length > 2;
     if (!isSpokenOf) exported.push(`${file} ${name}`);
   }

@@ -1,4 +1,4 @@
-// Checks which room of `src` imports which. Anything that is not listed is refused, and so is a cycle of rooms.
+// Checks which room of `src` imports which. It refuses an import that is not listed, and a cycle of rooms.
 import { globSync, readFileSync } from "node:fs";
 import { dirname, join, relative } from "node:path";
 
@@ -72,7 +72,7 @@ for (const path of globSync("src/**/*.{ts,tsx}").sort()) {
   }
 }
 
-// A room may import only rooms that are listed above it, so that no rooms can form a cycle.
+// A room may import only rooms that are listed above it, so that there is no cycle.
 const listed = Object.keys(MAY_IMPORT);
 for (const [index, room] of listed.filter((name) => !name.includes(".")).entries()) {
   for (const other of MAY_IMPORT[room]) if (listed.indexOf(other) >= index) flaws.push(`${room} stands above ${other}`);

@@ -1,4 +1,4 @@
-/** Fails when src/db/schema.ts and drizzle/ are out of step: generating from a copy must find nothing to do. */
+/** Fails when src/db/schema.ts and drizzle/ differ: drizzle-kit must have nothing to generate from a copy. */
 import { spawnSync } from "node:child_process";
 import { cpSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -1,4 +1,4 @@
-/** Calls Purser and returns the answer's JSON; throws with the answer's own words when it is not a success. */
+/** Calls Purser and returns the response's JSON. If it is not a success, throws an error with the response's text. */
 export async function call(url, method, path, { key, body, headers = {} } = {}) {
   const response = await fetch(url + path, {
     method,

@@ -1,4 +1,4 @@
-/** Prints `N passed, N failed` of a Vitest JSON report as its last line; fails when no test ran. */
+/** Prints `N passed, N failed` for a Vitest JSON report as the last line. Fails when no test ran. */
 import { readFileSync } from "node:fs";
 
 const report = JSON.parse(readFileSync(process.argv[2] ?? "", "utf8"));

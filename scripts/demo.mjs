@@ -1,4 +1,4 @@
-/** `npm run demo`: walks the whole story against the running server, and shows each request and answer. */
+/** `npm run demo`: sends the whole example to the running server, and prints each request and response. */
 import { randomUUID } from "node:crypto";
 import Stripe from "stripe";
 import { backend } from "../examples/stripe-webhook.mjs";
@@ -9,12 +9,12 @@ import { userToken } from "./user-token.mjs";
 const LINE_WIDTH = 104;
 
 let chapter = 0;
-function tell(title, words) {
+function printTitle(title, words) {
   chapter++;
   console.log(`\n${bold(`${chapter}. ${title}`)}\n${dim(`   ${words}`)}`);
 }
 
-/** JSON for reading: whatever fits on a line stays on one, and plain fields share lines. */
+/** JSON for reading. A value that fits is on one line, and plain fields share lines. */
 function laidOut(value, indent = "") {
   const line = JSON.stringify(value);
   if (typeof value !== "object" || value === null || line.length + indent.length <= LINE_WIDTH) return line;
@@ -43,7 +43,7 @@ function show(value) {
   );
 }
 
-/** Prints an answer and returns its JSON; a status that the story does not expect stops the walk. */
+/** Prints a response and returns its JSON. An unexpected status stops the demo. */
 async function hear(response, expected = 200) {
   const replayed = response.headers.get("idempotent-replayed") === "true" ? yellow("  idempotent-replayed: true") : "";
   console.log(`   ${(response.ok ? green : yellow)(response.status)}${replayed}`);
@@ -65,7 +65,7 @@ async function say(url, method, path, { key, body, headers = {}, who = "secret k
   return hear(response, expected);
 }
 
-/** Delivers one signed webhook to the integrator's backend, as Stripe would. */
+/** Sends one signed webhook to the integrator's backend, like Stripe. */
 async function deliver(hookUrl, webhookSecret, payload) {
   const signature = Stripe.webhooks.generateTestHeaderString({ payload, secret: webhookSecret });
   console.log(`\n   ${cyan("POST /webhook")}  ${dim("Stripe → your backend, signed")}`);
@@ -125,7 +125,7 @@ async function reserve(ask, user) {
 
 async function download(ask) {
   const { downloadUrl } = await ask("POST", "/api/v1/export-person", { body: { distinctId: PERSON } });
-  console.log(`\n   ${cyan("GET /api/v1/export-download?token=…")}  ${dim("whoever holds the link")}`);
+  console.log(`\n   ${cyan("GET /api/v1/export-download?token=…")}  ${dim("anyone with the link")}`);
   const response = await fetch(downloadUrl);
   const text = await response.text();
   const document = JSON.parse(text);
@@ -159,27 +159,27 @@ async function main() {
   const user = `user_${randomUUID().slice(0, 8)}`;
   const ask = (method, path, options) => say(url, method, path, { key, ...options });
 
-  tell("A payment", `${user} buys the Starter pack; Stripe tells your backend, twice.`);
+  printTitle("A payment", `${user} buys the Starter pack; Stripe sends the webhook to your backend, twice.`);
   const granted = await pay(url, demo, user);
-  tell("The balance in a browser", "A publishable key, and the user's own sign-in token.");
+  printTitle("The balance in a browser", "A publishable key, and the user's own sign-in token.");
   const headers = { "x-user-token": await userToken(demo.endUserSecret, user) };
   const who = "publishable key + user token";
   await ask("GET", `/api/v1/credits?userId=${user}`, { key: publishable, headers, who });
-  tell("Spending", "What would pay; an event; the same event again.");
+  printTitle("Spending", "A preview; an event; the same event again.");
   await spend(ask, user);
-  tell(
+  printTitle(
     "Spending more",
     "The tokens run out, and the wallet pays the rest of the same event; then it is too much for both.",
   );
   await spendMore(ask, user);
-  tell("Holding first", "Ten minutes are held, some seven are used; the rest returns.");
+  printTitle("A reservation", "Ten minutes are reserved, about seven are used; the rest is returned.");
   await reserve(ask, user);
-  tell("A refund", "What is left of the wallet is taken back; what was spent stays spent.");
+  printTitle("A refund", "The remaining credits are revoked. Credits already spent stay spent.");
   const wallet = granted.balances.at(-1).balanceId;
   await ask("POST", "/api/v1/credits/revoke", { body: { balanceId: wallet, reason: "order refunded" } });
-  tell("The ledger", "Every motion, newest first; here the last six.");
+  printTitle("The ledger", "Every change, newest first; here the last six.");
   await ask("GET", `/api/v1/credits/history?userId=${user}&limit=6`);
-  tell("A person's data", `${PERSON} asks what is held: one link, one document, computed when it is opened.`);
+  printTitle("A person's data", `${PERSON} requests the data: one link, one document, generated when it is opened.`);
   await download(ask);
   console.log("");
 }

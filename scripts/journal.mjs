@@ -1,12 +1,12 @@
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
 
-/** What a file keeps as JSON; null when there is no such file. */
+/** The JSON value of a file. Null if there is no such file. */
 export function readJson(file) {
   return existsSync(file) ? JSON.parse(readFileSync(file, "utf8")) : null;
 }
 
-/** Keeps a value for this machine's owner alone. Whole, or not at all. */
+/** Writes a value that only this machine's owner can read. The file is written whole or not at all. */
 export function writeJson(file, value) {
   mkdirSync(dirname(file), { recursive: true });
   writeFileSync(`${file}.new`, `${JSON.stringify(value, null, 2)}\n`, { mode: 0o600 });
@@ -14,9 +14,8 @@ export function writeJson(file, value) {
 }
 
 /**
- * A work of several steps that may be cut short at any of them, and then goes on where it was. `facts` are what it was
- * begun with; `once` does a step unless it is noted as done, and answers its result. A step may be cut short between
- * being done and being noted: so it looks for what it would make, or makes the same again.
+ * A task of several steps that can be interrupted and continued. `facts` are its initial values. `once` does a step, unless it
+ * is recorded as done, and returns its result. A step may be interrupted before it is recorded, so it must be repeatable.
  */
 export function openJournal(file, begin) {
   const open = readJson(file) ?? { facts: begin(), done: {} };

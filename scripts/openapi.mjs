@@ -1,4 +1,4 @@
-// Lints the OpenAPI document that `npm run reference` made.
+// Lints the OpenAPI document that `npm run reference` generated.
 import { spawnSync } from "node:child_process";
 
 const { status, stdout, stderr } = spawnSync("redocly", ["lint", ".purser/reference/openapi.json"], {

@@ -1,4 +1,4 @@
-// `npm run places < log`: puts, for each place that the Worker logged, where it is in the sources of this commit.
+// `npm run places < log`: replaces each place in the Worker's log by its place in the sources of this commit.
 import { execFileSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { SourceMap } from "node:module";
@@ -16,13 +16,13 @@ try {
   });
   const map = new SourceMap(JSON.parse(readFileSync(join(directory, "index.js.map"), "utf8")));
   const log = readFileSync(process.stdin.fd, "utf8");
-  const told = log.replace(/(?<=[ (])index\.js:(\d+):(\d+)/g, (place, line, column) => {
+  const text = log.replace(/(?<=[ (])index\.js:(\d+):(\d+)/g, (place, line, column) => {
     const { fileName, lineNumber, columnNumber } = map.findOrigin(Number(line), Number(column));
     return fileName === undefined
       ? place
       : `${relative(root, resolve(directory, fileName))}:${lineNumber}:${columnNumber}`;
   });
-  process.stdout.write(told);
+  process.stdout.write(text);
 } finally {
   rmSync(directory, { recursive: true, force: true });
 }

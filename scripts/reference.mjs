@@ -1,4 +1,4 @@
-// `npm run reference`: makes the files of the reference that the Worker serves. Wrangler and Vitest run it by themselves.
+// `npm run reference`: generates the files of the reference, which the Worker serves. Wrangler and Vitest run it themselves.
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { build } from "esbuild";
@@ -28,6 +28,6 @@ function read(file) {
 mkdirSync(directory, { recursive: true });
 for (const [name, text] of Object.entries(made.referenceFiles())) {
   const file = join(directory, name);
-  // A file that is as it was stays untouched: Wrangler, which watches them, need not load it anew.
+  // An unchanged file is not written, because Wrangler watches these files and would load it again.
   if (read(file) !== text) writeFileSync(file, text);
 }

@@ -1,13 +1,12 @@
 /**
- * Takes the pictures of docs/dashboard.md: of a server of its own, over a database of its
- * own, filled with a month of an application's life.
+ * Takes the screenshots of docs/dashboard.md, from a server with its own database, which is filled with a month of data.
  */
 import { mkdirSync } from "node:fs";
 import { chromium } from "playwright-core";
 import { createTestHarness } from "wrangler";
 import { STARTER } from "./seed.mjs";
 
-// The local runtime would ask the network where on earth it is.
+// The local runtime would send a request to find its location.
 process.env.CLOUDFLARE_CF_FETCH_ENABLED = "false";
 
 const ADMIN_TOKEN = "administrator-token-of-the-pictures-01";
@@ -30,7 +29,7 @@ async function startServer() {
   return { url: url.origin, db: DB, close: () => harness.close() };
 }
 
-/** Sends JSON; throws for whatever is not a success. */
+/** Sends JSON. Throws if the response is not a success. */
 async function send(url, method, path, key, body) {
   const answer = await fetch(`${url}/api/v1${path}`, {
     method,
@@ -41,7 +40,7 @@ async function send(url, method, path, key, body) {
   return answer.json();
 }
 
-/** An application, its packs, and a user who bought and used some. */
+/** Creates an application, its packs, and a user who bought and used credits. */
 async function fill(url) {
   const admin = (path, body) => send(url, "POST", `/admin${path}`, ADMIN_TOKEN, body);
   const { appId } = await admin("/apps", { name: "Lighthouse" });
@@ -62,7 +61,7 @@ async function fill(url) {
   return appId;
 }
 
-/** The overview is of days, and a day cannot be waited for: its table is filled by hand. */
+/** Fills the overview's table, which has figures by day. */
 async function fillDays(db, appId) {
   const { id } = await db.prepare("SELECT id FROM environments WHERE app_id = ? AND mode = 'live'").bind(appId).first();
   const today = Math.floor(Date.now() / DAY_MS);
@@ -116,7 +115,7 @@ mkdirSync("docs", { recursive: true });
 const server = await startServer();
 try {
   const appId = await fill(server.url);
-  // The figures of this filling are written a moment after it, and must not come on top of those made up.
+  // The Worker writes its own figures a few seconds later. They must not be added to these.
   await new Promise((resolve) => setTimeout(resolve, 4_000));
   await fillDays(server.db, appId);
   await takePictures(server.url, appId);

@@ -2,16 +2,16 @@ import { randomBytes } from "node:crypto";
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 
 const FILE = ".dev.vars";
-/** What the Worker needs, with the fewest characters that it accepts. */
+/** The secrets of the Worker, with their minimum length. */
 const NEEDED = { ADMIN_TOKEN: 32, ANALYTICS_EXPORT_SECRET: 16 };
 
-/** Reads `NAME=value` lines, the last of a name counting; quotes around a value are dropped. */
+/** Reads `NAME=value` lines. The last line of a name counts. Quotes around a value are removed. */
 function parse(text) {
   const pairs = [...text.matchAll(/^[ \t]*(?:export[ \t]+)?(\w+)[ \t]*=[ \t]*(.*?)[ \t\r]*$/gm)];
   return Object.fromEntries(pairs.map(([, name, value]) => [name, value.replace(/^(["'`])(.*)\1$/, "$2")]));
 }
 
-/** The secrets of this machine's Purser: those that `.dev.vars` has, and random ones for what it lacks or leaves empty. */
+/** The local secrets: those of `.dev.vars`, and random ones for those that are missing or empty. */
 export function localSecrets() {
   const text = existsSync(FILE) ? readFileSync(FILE, "utf8") : "";
   const secrets = parse(text);

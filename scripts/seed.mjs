@@ -8,12 +8,12 @@ const JOURNAL = ".purser/seeding.json";
 const NAME = "Lighthouse (demonstration)";
 const DAY_MS = 86_400_000;
 
-/** The person of whom something is held. */
+/** The person with stored data. */
 export const PERSON = "user_ada";
-/** The end-user of the story: has nothing at first. */
+/** The user of the examples, who has nothing at first. */
 export const USER = "user_grace";
 
-/** The pack of the demonstration and of the dashboard's pictures. */
+/** The pack of the demo and of the dashboard's screenshots. */
 export const STARTER = {
   packName: "Starter",
   defaultExpiryDays: 365,
@@ -37,7 +37,7 @@ async function makeApp(admin, { facts, once }) {
     for (const kind of ["secret", "publishable"]) {
       const name = `${kind} ${mode}`;
       keys[`${kind === "secret" ? "sk" : "pk"}_${mode}`] = await once(`key ${name}`, async () => {
-        // A key that was made but not noted is lost: it is shown only once.
+        // If a key was created but not recorded, it is lost, because it is shown only once.
         const lost = (await admin("GET", `${at}/keys`)).keys.filter((key) => key.name === name && !key.revokedAt);
         for (const { keyId } of lost) await admin("DELETE", `${at}/keys/${keyId}`);
         return (await admin("POST", `${at}/keys`, { kind, mode, name })).key;
@@ -58,10 +58,10 @@ async function makeApp(admin, { facts, once }) {
   return { appId, keys, endUserSecret, packs: { starter: await pack(STARTER), topUp: await pack(TOP_UP) } };
 }
 
-/** In the form that SDKs give a device: so a publishable key may link it to its user. */
+/** In the form of a device id, so that a publishable key may link it to its user. */
 const DEVICE = "0194685f-8a3c-7d11-9f2b-6c1d2e3f7d1f";
 
-/** The same id for the same event of the same seeding, so that what is sent again lands once. */
+/** The same id for the same event of a seeding, so that a repeat is stored once. */
 function uuidOf(run, index) {
   const hex = createHash("sha256").update(`${run} ${index}`).digest("hex");
   return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-4${hex.slice(13, 16)}-8${hex.slice(17, 20)}-${hex.slice(20, 32)}`;
@@ -133,10 +133,10 @@ async function seedPerson(url, { keys }, { facts, once }) {
   }
 }
 
-/** What the demonstration knows of itself, kept beside the local database; null when it was never seeded. */
+/** The demo's own values, stored next to the local database. Null if it was never seeded. */
 export const readDemo = () => readJson(FILE);
 
-/** The journal of a seeding that was cut short in this database, or else of a new one. */
+/** The journal of an interrupted seeding in this database, or of a new one. */
 function journalFor(apps) {
   const begin = () => ({
     run: randomBytes(4).toString("hex"),
@@ -151,8 +151,7 @@ function journalFor(apps) {
 }
 
 /**
- * Seeds the demonstration once per database, also when it is cut short meanwhile; afterwards answers the same application
- * and keys.
+ * Seeds the demo once in each database, also if it was interrupted. After that it returns the same application and keys.
  */
 export async function ensureDemo(url, adminToken) {
   const admin = (method, path, body) => call(url, method, `/api/v1/admin${path}`, { key: adminToken, body });

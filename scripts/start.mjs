@@ -1,7 +1,7 @@
-/** `npm start`: secrets, database, server and demonstration, from nothing; started again it keeps them all. */
+/** `npm start`: creates the secrets, the database, the server and the demo. A later start keeps them. */
 import { localSecrets } from "./secrets.mjs";
 import { ensureDemo } from "./seed.mjs";
-import { tellStory } from "./story.mjs";
+import { printExamples } from "./story.mjs";
 import { dim } from "./terminal.mjs";
 import { assertPortFree, migrate, serve, stopAll } from "./worker.mjs";
 
@@ -23,28 +23,28 @@ async function stop(exitCode) {
   process.exit(exitCode);
 }
 
-/** Whoever ends npm ends the Worker: npm's shell passes no signal on, so its death is watched for as well. */
-function stopWhenTold() {
+/** Stops the Worker when npm stops. npm's shell does not pass signals on, so its end is watched as well. */
+function stopOnSignal() {
   for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) process.on(signal, () => stop(0));
   const parent = process.ppid;
   setInterval(() => process.ppid !== parent && stop(0), 500).unref();
 }
 
-/** Cron triggers do not fire on a local Worker, so their clock ticks here. */
+/** Cron triggers do not run on a local Worker, so they are called from here. */
 function tick(url) {
   const fire = async () => {
     try {
       const { ok, status } = await fetch(`${url}/cdn-cgi/handler/scheduled`);
       if (!ok) console.error(`The cron's minute answered ${status}.`);
     } catch {
-      // Between two builds nobody listens; the next minute comes.
+      // During a build no server listens. The next minute calls it again.
     }
   };
   setInterval(fire, MINUTE_MS).unref();
 }
 
 async function main() {
-  stopWhenTold();
+  stopOnSignal();
   const port = readPort();
   await assertPortFree(port);
   const secrets = localSecrets();
@@ -57,7 +57,7 @@ async function main() {
     console.error(`The Worker stopped with code ${code}; ${log} has what it said.`);
     stop(1);
   });
-  await tellStory(url, await ensureDemo(url, secrets.ADMIN_TOKEN), secrets.ADMIN_TOKEN);
+  await printExamples(url, await ensureDemo(url, secrets.ADMIN_TOKEN), secrets.ADMIN_TOKEN);
   tick(url);
 }
 

@@ -8,7 +8,7 @@ import { userToken } from "./user-token.mjs";
 const PAGE = pathToFileURL(join(import.meta.dirname, "../examples/balance.html")).href;
 const SECRET = '-H "authorization: Bearer $SK"';
 
-/** One curl line; `-w '\n'` keeps the shell's prompt off the answer. */
+/** One curl line. `-w '\n'` puts the shell's prompt on a new line. */
 const get = (path, headers = SECRET) => `curl -sw '\\n' "$URL${path}" ${headers}`;
 const post = (path, body) => {
   const json = typeof body === "string" ? body : `'${JSON.stringify(body)}'`;
@@ -16,8 +16,8 @@ const post = (path, body) => {
 };
 
 /**
- * The story of README.md as lines that run in a shell, against this very server; ids are new at every start.
- * Titles have no quotes or globs: a shell that knows no comments at its prompt (zsh) would trip over them.
+ * The examples of README.md as lines for a shell, for this server. Ids are new at every start. Titles have no quotes or globs,
+ * because a shell without comments at its prompt (zsh) would fail on them.
  */
 function storyLines() {
   const run = randomBytes(3).toString("hex");
@@ -25,7 +25,7 @@ function storyLines() {
   const call = { event: "transcribe", quantities: { seconds: 600 } };
   return [
     [
-      "A payment came in: grant the Starter pack. Sent twice, it lands once",
+      "A payment came in: grant the Starter pack. Sent twice, it happens once",
       post("/api/v1/credits/grant", { userId: USER, packId: "starter", externalRef: `order-${run}` }),
     ],
     [
@@ -45,7 +45,7 @@ function storyLines() {
       post("/api/v1/usage/reservations", { reservationId: `res_${run}`, userId: USER, ...call }),
       post(`/api/v1/usage/reservations/res_${run}/commit`, { eventId: `call-${run}`, quantities: { seconds: 431.5 } }),
     ],
-    ["The ledger tells every motion, newest first", get(`/api/v1/credits/history?userId=${USER}`)],
+    ["The ledger records every change, newest first", get(`/api/v1/credits/history?userId=${USER}`)],
     [
       "A refund: take one balance back. What was spent stays spent",
       `BALANCE=$(curl -s "$URL/api/v1/credits?userId=${USER}" ${SECRET} | grep -o 'crb_[0-9A-Za-z]*' | tail -1)`,
@@ -59,8 +59,8 @@ function storyLines() {
   ];
 }
 
-/** Prints where Purser is, the demonstration's keys, and the story ready to paste. */
-export async function tellStory(url, demo, adminToken) {
+/** Prints Purser's URL, the demo's keys, and the examples to paste. */
+export async function printExamples(url, demo, adminToken) {
   const token = await userToken(demo.endUserSecret, USER);
   const fragment = new URLSearchParams({ url, key: demo.keys.pk_live, user: USER, token });
   const lines = [

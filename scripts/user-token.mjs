@@ -1,6 +1,6 @@
 import { SignJWT } from "jose";
 
-/** The token that an integrator's own sign-in would give its user: HS256, `sub` names the user, a day long. */
+/** A user token like that of an integrator's sign-in: HS256, `sub` is the user id, valid for a day. */
 export function userToken(endUserSecret, user) {
   return new SignJWT({})
     .setProtectedHeader({ alg: "HS256" })

@@ -10,7 +10,7 @@ const WRANGLER = join(import.meta.dirname, "../node_modules/wrangler/bin/wrangle
 const LOG = ".purser/server.log";
 const START_SECONDS_MAX = 120;
 
-/** Nothing is asked of the network or of the person at the terminal, and nothing is written outside this directory. */
+/** No requests to the network, no questions in the terminal, and no files outside of this directory. */
 const calm = {
   ...process.env,
   CI: "1",
@@ -33,7 +33,7 @@ function wrangler(args) {
   return child;
 }
 
-/** Ends whatever of Wrangler is running, and resolves when it is gone. */
+/** Stops Wrangler, and resolves when it has ended. */
 export async function stopAll() {
   const gone = [...running].map((child) => new Promise((resolve) => child.once("exit", resolve)));
   for (const child of running) child.kill("SIGTERM");
@@ -52,14 +52,14 @@ function isFree(port, host) {
   });
 }
 
-/** Throws when something listens on the port already, on either loopback address: `localhost` may mean both. */
+/** Throws if the port is in use on either loopback address, because `localhost` may mean both. */
 export async function assertPortFree(port) {
   if ((await isFree(port, "127.0.0.1")) && (await isFree(port, "::1"))) return;
   const another = port < 65_535 ? port + 1 : port - 1;
   throw new Error(`Port ${port} is in use. Stop what listens there, or choose another: PORT=${another} npm start`);
 }
 
-/** Brings the local database to the newest migration; keeps what it holds. */
+/** Applies the newest migrations to the local database, and keeps its data. */
 export function migrate() {
   return new Promise((resolve, reject) => {
     const child = wrangler(["d1", "migrations", "apply", "DB", "--local"]);
@@ -72,7 +72,7 @@ export function migrate() {
   });
 }
 
-/** Keeps what the Worker says in the log; its errors are said here as well. */
+/** Writes the Worker's output to the log. Its errors are printed as well. */
 function keepLog(child) {
   mkdirSync(".purser", { recursive: true });
   const log = createWriteStream(LOG, { mode: 0o600 });
@@ -95,10 +95,10 @@ async function answersHealth(url) {
   }
 }
 
-/** Serves the Worker on the port; resolves once it answers. What it says goes to `.purser/server.log`. */
+/** Serves the Worker on the port, and resolves when it responds. Its output goes to `.purser/server.log`. */
 export async function serve(port) {
-  // Port 0 lets two Pursers run at once; otherwise both would want the inspector's usual port.
-  // Not minified, so that the places in the log have their names.
+  // With port 0 two Pursers can run at once. Otherwise both would use the inspector's default port.
+  // Not minified, so that places in the log have names.
   const args = ["dev", "--minify=false", "--ip", "127.0.0.1", "--port", String(port), "--inspector-port", "0"];
   const child = wrangler([...args, "--show-interactive-dev-session=false"]);
   keepLog(child);

@@ -7,13 +7,13 @@ import type { IdRow, Snapshot } from "./snapshot.ts";
 
 /** The most ids in one piece of the document. */
 const IDS_OF_PIECE = 2_000;
-const NOBODY =
+const NO_PERSON =
   '{"personId":null,"distinctIds":[],"properties":{},"createdAt":null,"lastSeenAt":null,"isIdentified":false';
 
 /** The person up to its credits, in pieces (P9). Without analytics, there is no person id and no list of ids. */
 export async function* personHead({ reading, isPerson, ids, properties }: Snapshot): AsyncGenerator<Utf8> {
   const [own] = ids;
-  if (!isPerson || own === undefined) return yield utf8(NOBODY);
+  if (!isPerson || own === undefined) return yield utf8(NO_PERSON);
   yield utf8(`{"personId":"${await personIdOf(reading.environmentId, own.distinctId)}","distinctIds":[`);
   for (let start = 0; start < ids.length; start += IDS_OF_PIECE) {
     const piece = ids.slice(start, start + IDS_OF_PIECE).map((row) => JSON.stringify(presentId(row, row === own)));

@@ -4,7 +4,7 @@
  */
 import { parseNumbers } from "./json.ts";
 
-/** More than 15 digits, or an exponent of three. A double can represent all other numbers. A match in a string only costs time. */
+/** More than 15 digits, or an exponent of three. A double has all other numbers. A match in a string only costs time. */
 const MAYBE_ROUNDED = /(?:^|[:,[\s])-?(?:\d[\d.]{15}|[\d.]+[eE][+-]?\d{3})/;
 
 /** The digits of a decimal from the first to the last that is not 0. Two near decimals are equal if these are. */

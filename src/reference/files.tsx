@@ -4,7 +4,7 @@ import { apiDocument } from "./api-document.ts";
 import { ORIGIN_PLACEHOLDER } from "./origin.ts";
 import { Page } from "./page.tsx";
 
-/** The files of the reference, for scripts/reference.mjs. They are generated before the Worker is built, and are not part of it. */
+/** The files of the reference, for scripts/reference.mjs. They are generated before the build and not part of the Worker. */
 export function referenceFiles(): Readonly<Record<ReferenceFile, string>> {
   return {
     "openapi.json": JSON.stringify(apiDocument()),

@@ -14,7 +14,7 @@ const SCHEME_NAMES: Readonly<Record<string, string>> = {
   secretKey: "a secret key",
   publishableKey: "a publishable key",
   endUserToken: "the end-user's token",
-  adminToken: "the administrator's token",
+  adminToken: "the admin token",
 };
 
 export function Method({ method }: { method: string }) {

@@ -10,7 +10,7 @@ import { planUsage } from "../../src/usage/plan.ts";
 import { planInput } from "../../src/usage/schemas.ts";
 import { type Cost, countingD1 } from "../support/counting-d1.ts";
 import { expectLedgerInvariants } from "../support/invariants.ts";
-import { deadBalancesSql, liveBalancesSql, motionsSql, seededId } from "../support/seed.ts";
+import { deadBalancesSql, entriesSql, liveBalancesSql, seededId } from "../support/seed.ts";
 import { Clock, makeApp, makeCtx, makePack, type TestApp } from "../support/world.ts";
 
 /**
@@ -55,7 +55,7 @@ beforeAll(async () => {
       const statements = [
         ...deadBalancesSql(account, dead),
         ...liveBalancesSql(account, live),
-        ...motionsSql(account, live, 60 / Math.min(live, 60)),
+        ...entriesSql(account, live, 60 / Math.min(live, 60)),
       ];
       for (const statement of statements) await env.DB.prepare(statement).run();
     }

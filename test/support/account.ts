@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 
-/** Makes a user's account, straight into the table, unless there is one. Answers its integer. */
+/** Inserts a user's account into the table, unless there is one. Returns its integer id. */
 export async function makeAccount(environmentId: number, userId: string): Promise<number> {
   const of = "environment_id = CAST(?1 AS INTEGER) AND user_id = ?2";
   const [, found] = await env.DB.batch<{ id: number }>([

@@ -1,6 +1,6 @@
 /**
- * Who a person is, as decisions P2, P3 and P9 say it: the specification that src/people and src/exports are held
- * against. It is written apart from them, imports nothing of theirs, and prefers plain words to speed.
+ * Who a person is, by the rules P2, P3 and P9: the specification for src/people and src/exports. It is written
+ * independently, imports nothing from them, and is simple rather than fast.
  */
 export interface ModelEvent {
   readonly uuid: string;
@@ -8,7 +8,7 @@ export interface ModelEvent {
   readonly id: string;
   readonly key: "publishable" | "secret";
   readonly kind: "capture" | "identify" | "alias";
-  /** The id that `$identify` names as `$anon_distinct_id`, or `$create_alias` as `alias`. */
+  /** `$anon_distinct_id` of `$identify`, or `alias` of `$create_alias`. */
   readonly other?: string;
   readonly isPersonless?: boolean;
   readonly setOnce?: Readonly<Record<string, string>>;
@@ -16,12 +16,12 @@ export interface ModelEvent {
   readonly unset?: readonly string[];
 }
 
-/** What is held under an id beside its events: a balance, a usage event or a consent, by its own id. */
+/** A balance, a usage event or a consent of an id, with its own id. */
 export interface ModelHolding {
   readonly kind: "balance" | "usage" | "consent";
   readonly id: string;
   readonly holdingId: string;
-  /** Of a consent: given with a user token rather than with a secret key. */
+  /** Whether a consent was given with a user token, not with a secret key. */
   readonly isWithUserToken?: boolean;
 }
 
@@ -39,10 +39,10 @@ export interface ModelDistinctId {
 }
 
 export interface ModelPerson {
-  /** Null as P9 has it: credits, usage or consent alone. Otherwise each of the person's ids once, nearest first. */
+  /** Each id of the person once, nearest first. Null if there are only credits, usage or consents (P9). */
   readonly distinctIds: readonly ModelDistinctId[] | null;
   readonly isIdentified: boolean;
-  /** By name, each value that P9 admits: of two claimed ids at the same distance it prefers neither. */
+  /** The values that P9 allows, by name. Of two claimed ids at the same distance, either may give the value. */
   readonly properties: ReadonlyMap<string, readonly string[]>;
   readonly eventUuids: readonly string[];
   readonly holdingIds: Readonly<Record<ModelHolding["kind"], readonly string[]>>;
@@ -50,7 +50,7 @@ export interface ModelPerson {
 
 const DEPTH_MAX = 32;
 
-/** Some of PostHog's ids that stand for nobody; the histories use no others of them. */
+/** The shared ids that the histories use, from PostHog's list. */
 const NIL_UUID = "00000000-0000-0000-0000-000000000000";
 const SHARED_IDS = ["anonymous", "guest", "none", "null", "undefined", "0", "[object object]", NIL_UUID];
 
@@ -67,7 +67,7 @@ export class ClaimsModel {
   readonly #events: ModelEvent[] = [];
   readonly #holdings: ModelHolding[] = [];
   readonly #properties = new Map<string, Map<string, string>>();
-  /** The kept claims, by the id that is claimed: an id has one at most. */
+  /** The stored claims, by the claimed id. An id has at most one. */
   readonly #claims = new Map<string, Claim>();
 
   hold(holding: ModelHolding): void {
@@ -82,7 +82,7 @@ export class ClaimsModel {
     this.#events.push(event);
   }
 
-  /** The person, asked for by an id; null where nothing is held. */
+  /** The person of an id. Null if nothing is stored. */
   personOf(id: string): ModelPerson | null {
     const levels = this.#levelsFrom(id);
     const ids = levels.flat();
@@ -104,7 +104,7 @@ export class ClaimsModel {
     };
   }
 
-  // What an event says of another id.
+  // What an event says about another id.
 
   #link({ id, kind, key }: ModelEvent, other: string): void {
     const via = kind === "identify" ? "identify" : "alias";
@@ -134,7 +134,7 @@ export class ClaimsModel {
     this.#claims.set(claimed, { claimer, via, isVerified: true });
   }
 
-  /** Who claims the id, who claims that one, and so on: by kept claims, whether they count now or not. */
+  /** The ids above an id, by stored claims, whether they count now or not. */
   #claimersAbove(id: string): string[] {
     const claim = this.#claims.get(id);
     return claim === undefined ? [] : [claim.claimer, ...this.#claimersAbove(claim.claimer)];
@@ -165,7 +165,7 @@ export class ClaimsModel {
     return [...this.#claims.keys()].filter((claimed) => this.#countingClaimOf(claimed)?.claimer === id);
   }
 
-  /** Whether the id is a person's: then all its events are, however they were sent. */
+  /** Whether the id belongs to a person. Then all of its events do. */
   #isPersons(id: string): boolean {
     const sentProfiled = this.#events.some((event) => event.id === id && !event.isPersonless);
     return sentProfiled || this.#countingClaimOf(id) !== undefined || this.#claimedBy(id).length > 0;

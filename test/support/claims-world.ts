@@ -4,12 +4,12 @@ import { type Answer, type Client, Clock, makeApp, makeClient, makeLegacyPack, t
 
 export type Dialect = "v0" | "v1";
 
-/** An event of the model, and what else it carries. */
+/** An event of the model, with its other fields. */
 export interface ClaimsEvent extends ModelEvent {
   readonly properties?: Readonly<Record<string, unknown>>;
 }
 
-/** The person export document, as far as claims are read from it. */
+/** The parts of the export document that these tests read. */
 export interface ClaimsDocument {
   readonly person: {
     readonly personId: string | null;
@@ -58,7 +58,7 @@ function wired(event: ClaimsEvent, dialect: Dialect, clock: Clock) {
   return { ...common, properties: isPersonless ? { ...properties, $process_person_profile: false } : properties };
 }
 
-/** An application whose people send events, hold credits, use them, consent and ask for their data: all over HTTP. */
+/** An application whose people send events, have and use credits, give consents and request their data, all over HTTP. */
 export class ClaimsWorld {
   readonly #pack: string;
 
@@ -71,7 +71,7 @@ export class ClaimsWorld {
     this.#pack = pack;
   }
 
-  /** Sends one request of events that share a key, whatever is answered. */
+  /** Sends one request of events with one key. Any response is accepted. */
   post(events: readonly ClaimsEvent[], dialect: Dialect = "v0", headers: Record<string, string> = {}): Promise<Answer> {
     const key = this.app.keys[events[0]?.key === "secret" ? "sk_live" : "pk_live"];
     const batch = events.map((event) => wired(event, dialect, this.clock));
@@ -91,20 +91,20 @@ export class ClaimsWorld {
     return answer.body;
   }
 
-  /** Grants one credit; answers the balance's id. */
+  /** Grants one credit and returns the balance's id. */
   async grant(userId: string, notes = "a gift"): Promise<string> {
     const granted = await this.#ask("credits/grant", { userId, packId: this.#pack, quantity: 1, notes });
     return granted.balances?.[0]?.balanceId ?? granted.balanceId;
   }
 
-  /** Records usage that nothing pays for; answers its event's id. */
+  /** Records usage that no balance pays for, and returns the event's id. */
   async use(userId: string, note = "a note"): Promise<string> {
     const body = { eventId: crypto.randomUUID(), userId, event: "chat", onShortage: "partial", properties: { note } };
     await this.#ask("usage/events", body);
     return body.eventId;
   }
 
-  /** Records a consent, with a user token or a secret key; answers its id. */
+  /** Records a consent, with a user token or a secret key, and returns its id. */
   async consent(distinctId: string, by: "user token" | "secret key", purpose = "ads"): Promise<string> {
     const body = { distinctId, purpose, decision: "granted" };
     if (by === "secret key") return (await this.#ask("consent", body)).consentId;
@@ -115,7 +115,7 @@ export class ClaimsWorld {
     return (await this.#ask("consent", body, { "x-user-token": token }, this.app.keys.pk_live)).consentId;
   }
 
-  /** The document that the backend downloads for whoever it knows by this id. */
+  /** The export document of this id. */
   async exportOf(distinctId: string): Promise<ClaimsDocument> {
     const { downloadUrl } = await this.#ask("export-person", { distinctId });
     const answer = await this.call("GET", downloadUrl);
@@ -123,7 +123,7 @@ export class ClaimsWorld {
     return answer.body;
   }
 
-  /** The ids of the person who is asked for by this one. */
+  /** The ids of the person of this id. */
   async idsOf(distinctId: string): Promise<string[]> {
     const { person } = await this.exportOf(distinctId);
     return (person?.distinctIds ?? []).map((entry) => entry.distinctId).sort();
@@ -145,7 +145,7 @@ const asEvent = (kind: ModelEvent["kind"], id: string, other: string | undefined
   ...rest,
 });
 
-/** Events of a publishable key unless `rest` says otherwise. */
+/** Events sent with a publishable key, unless `rest` has another one. */
 export const seen = (id: string, rest: Rest = {}): ClaimsEvent => asEvent("capture", id, undefined, rest);
 export const identify = (id: string, other?: string, rest: Rest = {}): ClaimsEvent =>
   asEvent("identify", id, other, rest);
@@ -153,5 +153,5 @@ export const alias = (id: string, other: string, rest: Rest = {}): ClaimsEvent =
 
 export const SECRETLY = { key: "secret" } as const;
 
-/** An id as a device is given one. */
+/** An id in the form of a device id. */
 export const newDevice = (): string => crypto.randomUUID();

@@ -1,6 +1,6 @@
 import { type Travel, wrappedD1 } from "./wrapped-d1.ts";
 
-/** What a stretch of work cost, from D1's own counters. */
+/** The cost of some requests, by D1's own counters. */
 export interface Cost {
   roundTrips: number;
   rowsRead: number;
@@ -9,7 +9,7 @@ export interface Cost {
 
 const nothing = (): Cost => ({ roundTrips: 0, rowsRead: 0, rowsWritten: 0 });
 
-/** A D1 that counts trips and rows. `spent()` answers and starts anew. */
+/** A D1 that counts trips and rows. `spent()` returns the counts and resets them. */
 export function countingD1(d1: D1Database): { d1: D1Database; spent: () => Cost } {
   let cost = nothing();
   const count: Travel = async (send, statements) => {

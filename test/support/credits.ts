@@ -2,7 +2,7 @@ import { env } from "cloudflare:workers";
 import type { Mode } from "../../src/runtime.ts";
 import { type Answer, type Client, Clock, makeApp, makeClient, type TestApp } from "./world.ts";
 
-/** An application of the test's own and the four operations on its credits, with its secret key of one mode. */
+/** The test's own application, and the four operations on its credits with its secret key of one mode. */
 export interface CreditsWorld {
   readonly clock: Clock;
   readonly app: TestApp;
@@ -42,7 +42,7 @@ export interface StoredBalance {
   readonly notes: string | null;
 }
 
-/** What is stored of an application's balances, in the order of their issue. */
+/** The stored balances of an application, in the order of issue. */
 export async function storedBalances(app: TestApp, userId: string): Promise<StoredBalance[]> {
   const { results } = await env.DB.prepare(
     `SELECT a.environment_id, b.* FROM accounts AS a CROSS JOIN credit_balances AS b ON b.account_id = a.id
@@ -53,7 +53,7 @@ export async function storedBalances(app: TestApp, userId: string): Promise<Stor
   return results;
 }
 
-/** What is stored of an application's ledger of one user, in its order, in steps. */
+/** The stored ledger of one user of an application, in order, in steps. */
 export async function storedLedger(app: TestApp, userId: string): Promise<[string, number, string, string | null][]> {
   const rows = await env.DB.prepare(
     `SELECT l.balance_id, l.delta_steps, l.reason, l.note FROM accounts AS a CROSS JOIN credit_ledger AS l ON l.account_id = a.id
@@ -64,7 +64,7 @@ export async function storedLedger(app: TestApp, userId: string): Promise<[strin
   return rows;
 }
 
-/** Consumes from a balance, as a usage event of another part would: a ledger row that goes on from where it stands. */
+/** Consumes from a balance by a ledger entry, as another usage event would. */
 export async function consume(balanceId: string, steps: number): Promise<void> {
   await env.DB.prepare(
     `INSERT INTO credit_ledger (account_id, seq, balance_id, pack_id, unit, delta_steps, balance_after_steps,

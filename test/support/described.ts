@@ -15,7 +15,7 @@ interface DescribedResponse {
   readonly content?: Readonly<Record<string, { readonly schema: Schema }>>;
 }
 
-// The document as a client reads it: what JSON drops is not there.
+// The document as a client reads it, without what JSON leaves out.
 const document = JSON.parse(JSON.stringify(apiDocument())) as {
   readonly paths: Readonly<Record<string, Readonly<Record<string, Described>>>>;
   readonly components: { readonly responses: Readonly<Record<string, DescribedResponse>> };
@@ -26,7 +26,7 @@ const paths = Object.entries(document.paths).map(([path, item]) => ({ pattern: a
 
 const validators = new WeakMap<object, Validator>();
 
-/** A validator of one of the document's schemas, whose references point into its components. */
+/** A validator of one of the document's schemas. References point into the document's components. */
 function validatorOf(schema: Schema): Validator {
   const kept = validators.get(schema);
   if (kept !== undefined) return kept;
@@ -37,7 +37,7 @@ function validatorOf(schema: Schema): Validator {
 
 const withoutFormats = new WeakMap<object, Schema>();
 
-/** Formats aside: `date-time` is the nearest word for a timestamp that may leave its seconds out (W10). */
+/** A validator without formats, because a timestamp of a request may leave out seconds, unlike `date-time` (W10). */
 function lenientValidatorOf(schema: Schema): Validator {
   const copy: Schema =
     withoutFormats.get(schema) ??
@@ -60,7 +60,7 @@ export function codesIn(description: string): string[] {
   return Array.from(description.matchAll(/^`(\w+)`:/gm), ([, code = ""]) => code);
 }
 
-/** What every response has, described or not. */
+/** Checks what every response must have, described or not. */
 function checkUndescribed(where: string, status: number, headers: Headers, body: unknown): void {
   if (headers.get("x-request-id") === null) throw new Error(`${where}: no x-request-id`);
   const isJson = (headers.get("content-type") ?? "").includes("json");
@@ -77,8 +77,8 @@ function operationAt(method: string, path: string): Described | undefined {
 }
 
 /**
- * Holds a body that Purser took against the document, which must never be the stricter of the two. A list is accepted
- * even when one of its elements is refused, so lists are left out.
+ * Checks that the document allows a body that Purser accepted. A list is accepted even when one of its elements is refused,
+ * so lists are left out.
  */
 export function checkTaken(method: string, url: string, contentType: string, sent: string): void {
   const content = operationAt(method, pathOf(url))?.requestBody?.content;
@@ -96,8 +96,8 @@ export function checkTaken(method: string, url: string, contentType: string, sen
 }
 
 /**
- * Holds a response against the OpenAPI document: its status is described, its body is what is said of it, and it has no
- * header of Purser's own that the document keeps to itself. Throws with a word on what differs.
+ * Checks a response against the OpenAPI document: its status, its body, its error code and its headers must be described.
+ * Throws an error that names the difference.
  */
 export function checkDescribed(method: string, url: string, status: number, headers: Headers, body: unknown): void {
   const path = pathOf(url);

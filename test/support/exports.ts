@@ -8,32 +8,32 @@ import { randomId } from "../../src/lib/ids.ts";
 import { DAY_MS, iso } from "../../src/lib/time.ts";
 import { bound, type Clock, type TestApp } from "./world.ts";
 
-// As a reader gets it: what JSON drops is not there.
+// The schema as a reader gets it, without what JSON leaves out.
 const published = JSON.parse(JSON.stringify(exportDocumentSchema())) as Schema;
 const validator = new Validator(published, "2020-12", false);
 
-/** Parses a document, and holds it against the published JSON Schema. */
+/** Parses a document and checks it against the published JSON Schema. */
 export function readDocument(text: string): ExportDocument {
   const document: unknown = JSON.parse(text);
   const { valid, errors } = validator.validate(document);
   if (!valid) throw new Error(errors.map((error) => `${error.instanceLocation} ${error.error}`).join("\n"));
-  // The schema is made of this very type's.
+  // The schema and this type are generated from the same source.
   return document as ExportDocument;
 }
 
-/** A link to a person's data, signed as a mint signs it but without its audit row. */
+/** A signed download link, without the audit row of its creation. */
 export async function linkTo(app: TestApp, distinctId: string, clock: Clock, mode: "live" | "test" = "live") {
   const claims = { appId: app.appId, mode, distinctId, expiresAt: iso(clock.ms + DAY_MS) };
   return `/api/v1/export-download?token=${await signToken(claims, env.ANALYTICS_EXPORT_SECRET)}`;
 }
 
-/** Opens a link and leaves the answer unread. */
+/** Opens a link without reading the response's body. */
 export async function open(link: string, clock: Clock, d1: D1Database = env.DB, method = "GET"): Promise<Response> {
   const app = createApp({ isolate: {}, now: clock.now, newId: randomId });
   return app.request(link, { method }, bound({ DB: d1 }), createExecutionContext());
 }
 
-/** All that came of an answer, whether it was ended or broken off: a client is not told which (workerd #6818). */
+/** The received text, of an ended or an interrupted response. A client cannot distinguish them (workerd #6818). */
 export async function readAll(response: Response): Promise<string> {
   const decoder = new TextDecoder();
   let text = "";
@@ -51,7 +51,7 @@ export async function documentOf(app: TestApp, distinctId: string, clock: Clock,
   return readDocument(text);
 }
 
-/** What the audit says of an id, in order. */
+/** The audit rows of an id, in order. */
 export async function auditOf(app: TestApp, distinctId: string): Promise<string[]> {
   const { results } = await env.DB.prepare(
     "SELECT action FROM export_audit WHERE environment_id = ? AND distinct_id = ? ORDER BY seq",

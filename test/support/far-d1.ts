@@ -1,23 +1,23 @@
 import { type Travel, wrappedD1 } from "./wrapped-d1.ts";
 
 export interface Distances {
-  /** How long a trip to the primary takes, there and back. */
+  /** The time of a round trip to the primary. */
   readonly primaryMs: number;
-  /** How long one takes that the nearest replica answers. */
+  /** The time of a round trip to the nearest replica. */
   readonly replicaMs: number;
 }
 
-/** The trips of a stretch of work: of one request, if nothing else is under way. */
+/** The trips of some requests; of one request, if no other runs. */
 export interface Trips {
-  /** How many were made one after another. Those that are under way at once count once. */
+  /** The number of trips one after another. Trips at the same time count once. */
   readonly inSequence: number;
   readonly primary: number;
   readonly replica: number;
 }
 
 /**
- * A D1 that is far away, and a replica of it that is near. A session that starts at the primary goes there with each trip;
- * any other goes to the replica, and to the primary with what it writes. `spent()` answers and starts anew.
+ * A D1 that is far away, with a near replica. A session that starts at the primary sends each trip there. Any other session
+ * reads from the replica and writes to the primary. `spent()` returns the counts and resets them.
  */
 export function farD1(
   d1: D1Database,
@@ -27,7 +27,7 @@ export function farD1(
   let longest = 0;
   let answered = 0;
   const travel: Travel = async (send, statements, start) => {
-    // It comes after every trip whose answer was there when it left.
+    // It counts as later than every trip that was done when it started.
     const place = answered + 1;
     longest = Math.max(longest, place);
     let nearest: "primary" | "replica" = start === "first-primary" ? "primary" : "replica";

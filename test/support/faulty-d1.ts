@@ -1,34 +1,34 @@
 import { type Travel, wrappedD1 } from "./wrapped-d1.ts";
 
 /**
- * What may go wrong with one trip to D1: it fails before anything is done; it breaks off when all but the commit is done;
- * its answer is lost after it landed; or D1's queue is full.
+ * The faults of a trip to D1: it fails before anything is done; it fails before the commit; its answer is lost after the
+ * commit; or D1's queue is full.
  */
 export const FAULTS = ["before", "amid", "after", "overloaded"] as const;
 type Fault = (typeof FAULTS)[number];
 
 export interface FaultPlan {
   readonly fault: Fault;
-  /** Which trip fails, from 1. */
+  /** The number of the trip that fails, from 1. */
   readonly at: number;
-  /** Whether every trip from there on fails as well. */
+  /** Whether every later trip fails too. */
   readonly persists?: boolean;
 }
 
 export interface FaultyD1 {
   readonly d1: D1Database;
-  /** Counts trips anew, and fails the one that the plan names; null: none. */
+  /** Restarts the count of trips, and fails the trip of the plan. Null: none. */
   plan(plan: FaultPlan | null): void;
-  /** Trips since the plan was made, those that failed included. */
+  /** The number of trips since the plan was set, with failed ones. */
   trips(): number;
 }
 
 const LOST = "D1_ERROR: Network connection lost.";
 const OVERLOADED = "D1_ERROR: D1 DB is overloaded. Requests queued for too long.";
-/** Fails when it runs, not when it is prepared: what ran before it in its batch has been done, and is rolled back. */
+/** SQL that fails when it runs, not when it is prepared. Earlier statements of its batch have run and are rolled back. */
 const POISON = "SELECT abs(-9223372036854775807 - 1)";
 
-/** A D1 around the real one whose trips fail as planned. */
+/** A D1 around the real one. Its trips fail as planned. */
 export function faultyD1(d1: D1Database): FaultyD1 {
   let planned: FaultPlan | null = null;
   let trips = 0;

@@ -14,7 +14,7 @@ export interface Pair {
   readonly environmentId: number;
   readonly packs: readonly Pack[];
   readonly model: ReturnType<typeof createModel>;
-  /** How many of the model's ledger rows have been compared, and the last seq seen of each user. */
+  /** The number of compared ledger rows, and the last seq of each user. */
   readonly compared: { rows: number; readonly seqs: Map<string, number> };
 }
 
@@ -74,7 +74,7 @@ async function sendTo(pair: Pair, request: Request): Promise<Pick<Answer, "statu
   }
 }
 
-/** What Purser answered, in the words of the model. */
+/** Purser's response in the form of the model. */
 function inModelsWords(request: Request, answer: Partial<Answer> & Pick<Answer, "status" | "body">): ModelAnswer {
   const { status, body } = answer;
   if (status !== 200) {
@@ -84,7 +84,7 @@ function inModelsWords(request: Request, answer: Partial<Answer> & Pick<Answer, 
   const replayed = answer.headers?.get("idempotent-replayed") === "true";
   switch (request.kind) {
     case "grant": {
-      // The answer is described by openapi.json, which the client has checked.
+      // The client has checked the response against openapi.json.
       const rows = body.balances as { balanceId: string; packItemId: string; remaining: number; expiresAt: string }[];
       return { status, body: rows.map((b) => [b.balanceId, b.packItemId, b.remaining, b.expiresAt]), replayed };
     }
@@ -104,7 +104,7 @@ function inModelsWords(request: Request, answer: Partial<Answer> & Pick<Answer, 
   }
 }
 
-/** What the model says to the request. Ids that Purser made are taken from its answer. */
+/** The model's response. Ids that Purser created are taken from Purser's response. */
 function askModel(pair: Pair, request: Request, answer: Pick<Answer, "status" | "body">): ModelAnswer {
   const { model, packs } = pair;
   switch (request.kind) {
@@ -154,14 +154,14 @@ function askModel(pair: Pair, request: Request, answer: Pick<Answer, "status" | 
   }
 }
 
-/** `toEqual`, asked only where there is something to tell: it is most of a long history's time. */
+/** `toEqual`, called only on a difference, because it takes most of the time of a long history. */
 function expectSame(seen: unknown, expected: unknown, where: string): void {
   if (JSON.stringify(seen) !== JSON.stringify(expected)) expect(seen, where).toEqual(expected);
 }
 
 type Row = Readonly<Record<string, string | number | null>>;
 
-/** Every balance, and every ledger row written since the last comparison, in whatever order one request wrote them. */
+/** Compares every balance, and every ledger row since the last comparison. The rows of one request may be in any order. */
 export async function compareState(pair: Pair, where: string): Promise<void> {
   const { model, compared, environmentId } = pair;
   const since = JSON.stringify([...compared.seqs]);
@@ -204,7 +204,7 @@ export async function compareState(pair: Pair, where: string): Promise<void> {
   compared.rows = model.ledger.length;
 }
 
-/** What a caller does about a 503: once more, when once more is safe. */
+/** Sends a request again after a 503, if that is safe. */
 async function persist(pair: Pair, request: Request, faulty: FaultyD1, plan: FaultPlan) {
   faulty.plan(plan);
   const answer = await sendTo(pair, request);
@@ -214,7 +214,7 @@ async function persist(pair: Pair, request: Request, faulty: FaultyD1, plan: Fau
   return { answer: await sendTo(pair, request), isRepeat: true };
 }
 
-/** One request to Purser and to the model, under a fault if there is one: the same answer from both. */
+/** Sends one request to Purser and to the model, with a fault if there is one. Both must give the same response. */
 export async function exchange(
   pair: Pair,
   request: Request,
@@ -228,7 +228,7 @@ export async function exchange(
       : await persist(pair, request, trouble.faulty, trouble.plan);
   const said = inModelsWords(request, answer);
   const expected = askModel(pair, request, answer);
-  // The first sending may have landed although its answer was lost: then the second is told that it is a replay.
+  // The first request may have been written although its answer was lost. Then the second is a replay.
   const seen = isRepeat ? { ...said, replayed: expected.replayed } : said;
   expect(seen, `answer to ${told}`).toEqual(expected);
   return said;

@@ -1,8 +1,8 @@
 import { wrappedD1 } from "./wrapped-d1.ts";
 
 /**
- * A D1 around the real one that does something before each trip, counted from 1, of so many statements: what others do
- * meanwhile. The values of each statement are shown to `onBind` first.
+ * A D1 around the real one that calls a function before each trip, with the trip's number from 1 and its number of
+ * statements. The function may send other requests. `onBind` sees the values of each statement first.
  */
 export function hookedD1(
   d1: D1Database,

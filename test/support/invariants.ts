@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { expect } from "vitest";
 
-/** What must hold of every ledger at every moment (invariants 2 and 4 of docs/architecture.md). For `afterAll` of each test file. */
+/** Checks what must be true of every ledger (invariants 2 and 4 of docs/architecture.md). For `afterAll` of each test file. */
 export async function expectLedgerInvariants(): Promise<void> {
   const broken = await env.DB.prepare(
     `SELECT b.id FROM credit_balances AS b

@@ -3,14 +3,14 @@ import type { TestApp } from "./world.ts";
 import { bound, d1Of, type Send, type Sent } from "./wrapped-d1.ts";
 
 /**
- * A stand-in for D1 with a read replica that lags. Writes land on the primary, and come to the replica in their order,
- * batch by batch, when `catchUpTo` lets them or a session asks for a bookmark. Reads that start anywhere run on the replica.
+ * A D1 with a lagging read replica. Writes go to the primary. They come to the replica in order, batch by batch, when
+ * `catchUpTo` is called or a session has a bookmark. Reads without a bookmark run on the replica.
  */
 export interface LaggingD1 {
   readonly d1: D1Database;
-  /** How many writes the primary took. */
+  /** The number of writes to the primary. */
   readonly written: () => number;
-  /** Lets the replica see that many of them; it never goes back. */
+  /** Applies this many of them to the replica. It never goes back. */
   readonly catchUpTo: (writes: number) => Promise<void>;
 }
 

@@ -19,7 +19,7 @@ export interface SeededPerson {
   readonly isIdentified?: boolean;
 }
 
-/** A person asked for by the first id, which claims the others by verified claims, in their order. */
+/** A person. The first id claims the others by verified claims, in their order. */
 export async function seedPerson(
   { id: environmentId }: Environment,
   { properties, isIdentified = true }: SeededPerson,
@@ -45,7 +45,7 @@ export async function seedPerson(
   );
 }
 
-/** Analytics events of an id, one for each JSON text of properties; anonymous, unless the id is a person's. */
+/** Analytics events of an id, one for each JSON text of properties. They are anonymous, unless the id belongs to a person. */
 export async function seedAnalytics(
   { id: environmentId }: Environment,
   distinctId: string,
@@ -64,7 +64,7 @@ export async function seedAnalytics(
       distinctId,
     );
   }
-  // A statement takes 2 MB of one value.
+  // A value has at most 2 MB.
   for (let index = 0, size = 0, some: string[] = []; index < properties.length; index++) {
     const text = properties[index] ?? "{}";
     some.push(text);
@@ -95,7 +95,7 @@ export async function seedAnalytics(
   );
 }
 
-/** An id's usage events of seq `from` to `to`, which no balance paid for. */
+/** Usage events of an id, from seq `from` to `to`, without debits. */
 export async function seedUsage(
   { id: environmentId }: Environment,
   userId: string,
@@ -117,7 +117,7 @@ export async function seedUsage(
   );
 }
 
-/** An id's consents of seq `from` to `to`. */
+/** Consents of an id, from seq `from` to `to`. */
 export async function seedConsents({ id: environmentId }: Environment, distinctId: string, to: number, from = 1) {
   await run(
     `INSERT INTO consent_log (
@@ -130,7 +130,7 @@ export async function seedConsents({ id: environmentId }: Environment, distinctI
   );
 }
 
-/** Balances of 1,000,000 steps each. Answers their ids. */
+/** Balances of 1,000,000 steps each. Returns their ids. */
 export async function seedBalances(
   { id: environmentId }: Environment,
   userId: string,
@@ -189,14 +189,14 @@ export async function seedMotions(
   { id: environmentId }: Pick<Environment, "id">,
   userId: string,
   balanceId: string,
-  motions: number,
+  entries: number,
 ): Promise<void> {
   await run(
     `INSERT INTO credit_ledger (
        account_id, seq, balance_id, pack_id, unit, delta_steps, balance_after_steps, previous_seq, reason, event_id,
        occurred_at_ms
      )
-     ${counter(1, motions)}
+     ${counter(1, entries)}
      SELECT b.account_id, last.seq + i, b.id, b.pack_id, b.unit, -1, b.remaining_steps - i,
        iif(i = 1, b.last_seq, last.seq + i - 1), 'event_committed', 'evt-' || i, ${AT_MS} + i
      FROM (

@@ -4,7 +4,7 @@ type Model = ReturnType<typeof createModel>;
 
 const quantity = (use: Use, unit: Unit): number => ({ count: 1, ...use.quantities })[unit] ?? 0;
 
-/** C11 to C13: the user's balances in spending order, those that are active or all. */
+/** The user's balances in spending order, active ones or all (C11 to C13). */
 export function modelList(model: Model, userId: string, includeExpired: boolean) {
   return model
     .ordered(userId)
@@ -13,8 +13,8 @@ export function modelList(model: Model, userId: string, includeExpired: boolean)
 }
 
 /**
- * U11: who would pay how much, and why each other would not: as if the debit followed now, so holds that are due count as
- * returned (U8).
+ * The debits that an event would make now, and why each other balance would not be debited (U11). Due holds count as returned
+ * (U8).
  */
 export function modelPlan(model: Model, use: Use) {
   const due = [...model.holds.values()].filter((hold) => hold.use.userId === use.userId && model.isDue(hold));
@@ -46,7 +46,7 @@ function planAsItStands(model: Model, use: Use) {
   };
 }
 
-/** U10: what was used, by event and unit, in [fromMs, toMs). */
+/** The quantities used in [fromMs, toMs), by event and unit (U10). */
 export function modelTotals(model: Model, userId: string, fromMs: number, toMs: number): string[] {
   const sums = new Map<string, { event: string; unit: Unit; steps: bigint }>();
   for (const { use, at } of model.events.values()) {

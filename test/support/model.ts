@@ -1,4 +1,4 @@
-/** The reference: what decisions.md says of credits and usage, over plain objects. No SQL, and nothing of src/. */
+/** The model: the rules of docs/decisions.md about credits and usage, with plain objects. No SQL, and nothing from src. */
 export type Unit = "count" | "tokens" | "seconds" | "cents";
 export type Quantities = { [U in Unit]?: number };
 export type Use = { userId: string; event: string; model?: string; quantities?: Quantities };
@@ -55,14 +55,14 @@ export function createModel(clock: { now: () => number }) {
       if (b.revoked) post(b, -steps, "admin_adjust", { reservationId: hold.id }); // U9
     }
   };
-  /** U8: at the next write of the user, or for all users when the cron comes. */
+  /** Returns due holds: at the next write of the user, or for all users by the cron (U8). */
   const isDue = (hold: Hold) => hold.state === "open" && hold.expiresAt <= clock.now();
   const expire = (userId?: string) => {
     for (const hold of holds.values())
       if (isDue(hold) && hold.use.userId === (userId ?? hold.use.userId))
         settle(hold, "expired", "reservation_expired");
   };
-  /** U2: [left, of] is the part of the event that is still to be paid. The balances of `held` pay first (U6). */
+  /** Burn-down (U2). `left / of` is the part of the event that is not paid yet. The balances of `held` pay first (U6). */
   const burn = (use: Use, held: Leg[] = []) => {
     const returning = (b: Balance) => held.find(([other]) => other === b)?.[1];
     const quantity = (unit: Unit) => toSteps(unit, { count: 1, ...use.quantities }[unit] ?? 0);

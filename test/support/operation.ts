@@ -1,11 +1,11 @@
 import { expect } from "vitest";
 import type { Answer, Clock } from "./world.ts";
 
-/** A user of the test's own. */
+/** The test's own user. */
 export interface Scene {
   readonly userId: string;
   readonly clock: Clock;
-  /** Sends a request with the application's secret key, unless told another. */
+  /** Sends a request with the application's secret key, unless another key is given. */
   readonly send: (method: string, path: string, body?: unknown, key?: string) => Promise<Answer>;
   /** Of the same application. */
   readonly appId: string;
@@ -14,18 +14,18 @@ export interface Scene {
   readonly cron: () => Promise<void>;
 }
 
-/** Something that a caller, an administrator or the cron does, tried under every fault. */
+/** An operation of a caller, the admin or the cron, which is tested under every fault. */
 export interface Operation {
   readonly name: string;
-  /** Brings the user to the moment before, and answers what does the operation: once, or again. */
+  /** Prepares the user, and returns a function that does the operation, once or again. */
   readonly prepare: (scene: Scene) => Promise<() => Promise<Answer>>;
-  /** Whether sending it again is safe: the caller's own remedy after a 503. */
+  /** Whether a caller may safely send it again after a 503. */
   readonly isIdempotent: boolean;
-  /** Nobody waits for the cron: what it could not do, its next run does. */
+  /** Whether the cron does it. What one run could not do, the next run does. */
   readonly hasNoCaller?: true;
-  /** A list's elements are answered each for itself: what failed may be told inside of a 200. */
+  /** Whether it is a list. An element may fail inside of a response with 200. */
   readonly isList?: true;
-  /** What it answers when nothing fails; 200 unless said otherwise. */
+  /** The status when nothing fails. Default 200. */
   readonly status?: number;
 }
 
@@ -38,7 +38,7 @@ export async function done(answer: Promise<Answer>): Promise<Answer> {
   return settled;
 }
 
-/** 400 tokens for `chat.*` and 5 cents for anything. */
+/** 400 tokens for `chat.*`, and 5 cents for all events. */
 export const grant = (scene: Scene): Promise<Answer> =>
   done(scene.send("POST", `${CREDITS}/grant`, { userId: scene.userId, packId: "Two" }));
 
@@ -59,7 +59,7 @@ export const reserve = (scene: Scene, seconds = 60): Promise<Answer> =>
     }),
   );
 
-/** A hold that is due: the next write has to bring it back. Answers the grant. */
+/** Makes a due hold, which the next write must return. Returns the grant's response. */
 export async function dueHold(scene: Scene): Promise<Answer> {
   const granted = await grant(scene);
   await reserve(scene, 1);

@@ -2,7 +2,7 @@ import { env } from "cloudflare:workers";
 import { done, type Operation, type Scene } from "./operation.ts";
 import type { Answer } from "./world.ts";
 
-/** As the administrator. What is made is named after the scene's user, by which it is found again. */
+/** Operations of the admin. Created things have the name of the scene's user, so that they can be found. */
 const admin = (scene: Scene, method: string, path: string, body?: object): Promise<Answer> =>
   scene.send(method, `/api/v1/admin/apps${path}`, body, env.ADMIN_TOKEN);
 

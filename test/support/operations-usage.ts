@@ -31,7 +31,7 @@ export const usageOperations: readonly Operation[] = [
     },
   },
   {
-    name: "usage event that brings a due hold back",
+    name: "usage event that returns a due hold",
     isIdempotent: true,
     prepare: async (scene) => {
       await dueHold(scene);
@@ -39,7 +39,7 @@ export const usageOperations: readonly Operation[] = [
     },
   },
   {
-    name: "grant that brings a due hold back",
+    name: "grant that returns a due hold",
     isIdempotent: true,
     prepare: async (scene) => {
       await dueHold(scene);
@@ -48,7 +48,7 @@ export const usageOperations: readonly Operation[] = [
     },
   },
   {
-    name: "usage event that is refused and brings a due hold back",
+    name: "usage event that is refused and returns a due hold",
     isIdempotent: true,
     status: 402,
     prepare: async (scene) => {

@@ -43,17 +43,17 @@ const creditOperations: readonly Operation[] = [
     },
   },
   {
-    name: "adjust that brings a due hold back",
+    name: "adjust that returns a due hold",
     isIdempotent: true,
     prepare: async (scene) => {
       const { balanceId } = (await dueHold(scene)).body;
       const path = `/api/v1/admin/balances/${balanceId}/adjust`;
-      const body = { delta: -400, note: "all that came back", adjustmentId: idOf(scene, "adjustment") };
+      const body = { delta: -400, note: "all that was returned", adjustmentId: idOf(scene, "adjustment") };
       return () => scene.send("POST", path, body, env.ADMIN_TOKEN);
     },
   },
   {
-    name: "revoke that brings a due hold back",
+    name: "revoke that returns a due hold",
     isIdempotent: true,
     prepare: async (scene) => {
       const { balanceId } = (await dueHold(scene)).body;

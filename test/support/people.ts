@@ -10,7 +10,7 @@ export interface SentEvent {
   readonly [key: string]: unknown;
 }
 
-/** Sends events as posthog-node does, and expects that they are taken. */
+/** Sends events like posthog-node, and expects 200. */
 export async function send(call: Client, key: string, batch: readonly SentEvent[]): Promise<void> {
   const answer = await call("POST", "/batch/", { body: { api_key: key, batch } });
   if (answer.status !== 200 || answer.body.refused !== undefined) {
@@ -38,7 +38,7 @@ export async function eventsOf(app: TestApp, distinctId: string): Promise<Stored
   return results;
 }
 
-/** What is stored of a distinct id; null where nothing is. */
+/** The stored record of a distinct id. Null if there is none. */
 export interface StoredId {
   readonly distinctId: string;
   readonly firstSeenAtMs: number;
@@ -53,11 +53,11 @@ export interface StoredId {
   readonly claimedAtMs: number | null;
   readonly isVerified: 0 | 1;
   readonly version: number;
-  /** JSON; null where none was ever set. */
+  /** JSON. Null if none was ever set. */
   readonly properties: string | null;
 }
 
-/** Everything stored of an environment's ids, by id. */
+/** All stored records of an environment's ids, by id. */
 export async function idsOf(app: TestApp, mode: "live" | "test" = "live"): Promise<StoredId[]> {
   const { results } = await env.DB.prepare(
     `SELECT d.distinct_id AS distinctId, first_seen_at_ms AS firstSeenAtMs, last_seen_at_ms AS lastSeenAtMs,
@@ -72,19 +72,19 @@ export async function idsOf(app: TestApp, mode: "live" | "test" = "live"): Promi
   return results;
 }
 
-/** What is stored of one id. */
+/** The stored record of one id. */
 export async function idOf(app: TestApp, distinctId: string): Promise<StoredId | null> {
   return (await idsOf(app)).find((row) => row.distinctId === distinctId) ?? null;
 }
 
-/** Who claims whom, as `claimed < claimer`, with `!` where the claim is verified. */
+/** The claims, as `claimed < claimer`, with `!` for a verified claim. */
 export async function claimsOf(app: TestApp): Promise<string[]> {
   return (await idsOf(app)).flatMap(({ distinctId, claimedBy, isVerified }) =>
     claimedBy === null ? [] : [`${distinctId} < ${claimedBy}${isVerified === 1 ? "!" : ""}`],
   );
 }
 
-/** The document that a person's link downloads. */
+/** The export document of a person. */
 export async function exportOf(call: Client, app: TestApp, distinctId: string): Promise<ExportDocument> {
   const minted = await call("POST", "/api/v1/export-person", { key: app.keys.sk_live, body: { distinctId } });
   const answer = await call("GET", minted.body.downloadUrl);
@@ -92,7 +92,7 @@ export async function exportOf(call: Client, app: TestApp, distinctId: string): 
   return answer.body;
 }
 
-/** The ids of a person, as an export tells them. */
+/** The ids of a person in the export document. */
 export async function personIds(call: Client, app: TestApp, distinctId: string): Promise<string[]> {
   const { person } = await exportOf(call, app, distinctId);
   return person?.distinctIds.map((row) => row.distinctId) ?? [];

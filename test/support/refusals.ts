@@ -4,7 +4,7 @@ import { type ErrorCode, errorStatus } from "../../src/errors.ts";
 import { sha256 } from "../../src/lib/hash.ts";
 import { type Answer, type Client, Clock, makeApp, makeClient, type TestApp } from "./world.ts";
 
-/** That an answer is this refusal, with the status of the catalogue and in the one shape of every error (W4). */
+/** Expects this refusal, with the status of the catalogue and the shape of every error (W4). */
 export function expectError(answer: Answer, code: ErrorCode, param?: string): void {
   const { error } = answer.body ?? {};
   expect({ status: answer.status, code: error?.code }).toEqual({ status: errorStatus[code], code });
@@ -24,13 +24,13 @@ interface Attempt {
 }
 
 export interface Guarded {
-  /** Makes what the call needs with the application's live secret key, and returns a call that then succeeds with it. */
+  /** Creates what the call needs, and returns a call that succeeds with the application's live secret key. */
   readonly prepare: (call: Client, app: TestApp) => Attempt | Promise<Attempt>;
-  /** What a publishable key gets; `end-user` where one is let in beside an end-user's token. */
+  /** The code for a publishable key; `end-user` if it is allowed with a user token. */
   readonly publishable: "forbidden" | "requires_secret_key" | "end-user";
-  /** What another application gets for the same ids: a refusal, or a 200 that shows nothing. */
+  /** The result for another application with the same ids: a code, or a 200 without data. */
   readonly stranger: Rebuff;
-  /** What the other mode gets, where that differs: packs, for one, serve both. */
+  /** The result for the other mode, if it is different. Packs, for example, are shared by both modes. */
   readonly otherMode?: Rebuff;
 }
 
@@ -38,7 +38,7 @@ type Rebuff = ErrorCode | ((answer: Answer) => void);
 
 const END_USER_SETTING = { type: "hs256", secret: "a-secret-of-32-bytes-and-no-less!" };
 
-/** The refusals that every route behind a key owes to those who may not call it; and that the rightful caller passes. */
+/** The refusals of a route that needs a key: for every wrong caller. The right caller succeeds. */
 export function describeRefusals(route: string, guarded: Guarded): void {
   const world = async () => {
     const call = makeClient(new Clock());

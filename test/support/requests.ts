@@ -1,7 +1,7 @@
 import { type Pack, type Quantities, type Spent, UNITS, type Unit, type Use } from "./model.ts";
 import type { Random } from "./random.ts";
 
-/** What a history consists of: plain data, so that one can be sent again to the letter, and printed. */
+/** A request of a history: plain data, so that it can be printed and sent again unchanged. */
 export type Request =
   | { kind: "grant"; pack: string; userId: string; ref: string | null; expiresAt: number | null; quantity?: number }
   | { kind: "revoke"; balanceId: string; reason: string }
@@ -15,7 +15,7 @@ export type Request =
   | { kind: "plan"; use: Use }
   | { kind: "totals"; userId: string; fromMs: number; toMs: number };
 
-/** What a request may speak of. */
+/** The things that a request may refer to. */
 export interface Known {
   readonly packs: readonly Pack[];
   readonly users: readonly string[];
@@ -42,7 +42,7 @@ const WEIGHTS = {
   altered: 5,
 } as const;
 
-/** In whole units, in halves, or down to the unit's last step; now and then nothing. */
+/** An amount in whole units, in halves or in the unit's steps; sometimes 0. */
 function someAmount(random: Random, unit: Unit): number {
   const decimals = unit === "cents" ? 6 : 3;
   const most = { count: 4, tokens: 600, seconds: 40, cents: 12 }[unit];
@@ -91,7 +91,7 @@ function someGrant(random: Random, known: Known): Request {
   };
 }
 
-/** The same id with another body, where an id makes the request idempotent; a new request otherwise. */
+/** The same id with another body, if an id makes the request idempotent. Otherwise a new request. */
 function altered(random: Random, known: Known): Request {
   const past = known.past.filter(({ kind }) => kind === "event" || kind === "reserve" || kind === "commit");
   const request = past.length === 0 ? someGrant(random, known) : random.pick(past);

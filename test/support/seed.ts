@@ -1,6 +1,6 @@
 /**
- * SQL that fills a user's account in bulk, for measurements: plain text, so that a test inside workerd and the benchmark
- * outside of it can both run it. The triggers watch over every row of it, as over any other.
+ * SQL that fills a user's account with many rows, for measurements. It is plain text, so that a test inside workerd and the
+ * benchmark outside of it can both run it. The triggers check every row.
  */
 export interface Account {
   readonly environmentId: number;
@@ -15,13 +15,13 @@ const idOf = ({ environmentId, userId }: Account) =>
 const lastSeq = (account: Account) =>
   `(SELECT coalesce(max(seq), 0) AS seq FROM credit_ledger WHERE account_id = ${idOf(account)})`;
 
-/** Makes the account, unless there is one. */
+/** Creates the account, unless there is one. */
 function accountSql({ environmentId, userId }: Account): string {
   return `INSERT INTO accounts (environment_id, user_id) SELECT ${environmentId}, '${userId}'
     WHERE ${idOf({ environmentId, userId })} IS NULL`;
 }
 
-/** The id of a seeded balance: the i-th with a label ("live", "expired", "depleted", "revoked"). */
+/** The id of a seeded balance: the i-th with a label, "live", "expired", "depleted" or "revoked". */
 export const seededId = ({ environmentId, userId }: Account, label: string, i: number | "") =>
   `crb_${environmentId}_${userId}_${label}_${i}`;
 
@@ -36,7 +36,7 @@ function balances(account: Account, label: string, count: number, expiresAtMs: n
     FROM ${UNTIL(count)}, ${lastSeq(account)} AS last ORDER BY i`;
 }
 
-/** Takes `steps` from each balance of a label, or all that it has. */
+/** Debits `steps` from each balance of a label, or all that remains. */
 function entries(account: Account, label: string, count: number, steps: string, reason: string): string {
   return `INSERT INTO credit_ledger (account_id, seq, balance_id, pack_id, unit, delta_steps, balance_after_steps,
       previous_seq, reason, occurred_at_ms)
@@ -52,7 +52,7 @@ export function liveBalancesSql(account: Account, count: number): string[] {
   return count === 0 ? [] : [accountSql(account), balances(account, "live", count, NEVER_MS)];
 }
 
-/** Balances that can pay no more: a third each expired with credits left, depleted, and revoked. */
+/** Balances that cannot pay: a third each is expired with credits, depleted, and revoked. */
 export function deadBalancesSql(account: Account, count: number): string[] {
   const third = Math.floor(count / 3);
   if (third === 0) return [];
@@ -67,7 +67,7 @@ export function deadBalancesSql(account: Account, count: number): string[] {
   ];
 }
 
-/** One more ledger row for each of the user's first `count` live balances, `rounds` times. */
-export function motionsSql(account: Account, count: number, rounds: number): string[] {
+/** One more ledger entry for each of the user's first `count` live balances, `rounds` times. */
+export function entriesSql(account: Account, count: number, rounds: number): string[] {
   return Array.from({ length: rounds }, () => entries(account, "live", count, "1", "event_committed"));
 }

@@ -11,19 +11,19 @@ import {
   type TestItem,
 } from "./world.ts";
 
-/** A user with credits of its own, and short ways to spend them with the application's secret key. */
+/** A user with credits, and functions that spend them with the application's secret key. */
 export interface Spender {
   readonly app: TestApp;
   readonly clock: Clock;
   readonly userId: string;
-  /** Ids of the balances, in the order of the items granted. */
+  /** The ids of the balances, in the order of the granted items. */
   readonly balanceIds: readonly string[];
   readonly post: (path: string, body?: unknown, headers?: Record<string, string>) => Promise<Answer>;
   readonly get: (path: string) => Promise<Answer>;
-  /** Records an event of this user: `chat.completed`, unless `body` says otherwise. */
+  /** Records an event of this user: `chat.completed`, unless `body` has another one. */
   readonly spend: (eventId: string, body?: object) => Promise<Answer>;
   readonly reserve: (body: object) => Promise<Answer>;
-  /** What each balance has left, in the order of the items granted, dead ones included. */
+  /** The remaining amount of each balance, in the order of the granted items, with balances that cannot pay. */
   readonly remaining: () => Promise<number[]>;
   /** The same user, whose requests reach an isolate that remembers nothing yet. */
   readonly inNewIsolate: () => Spender;

@@ -1,4 +1,4 @@
 import type { Steps } from "../../src/db/schema.ts";
 
-/** An amount in steps, as a test writes it: the brand is TypeScript's alone, and a test's literal has no other way to it. */
+/** An amount in steps from a test's number. Only TypeScript knows the type's brand, so a literal needs this function. */
 export const steps = (amount: number): Steps => amount as Steps;

@@ -16,7 +16,7 @@ import type { AdminCtx, Ctx, Environment, Mode, World } from "../../src/runtime.
 import { readSettings } from "../../src/settings.ts";
 import { checkDescribed, checkTaken } from "./described.ts";
 
-/** A clock that a test sets; it starts at a round moment and never moves by itself. */
+/** A clock that the test sets. It starts at a round time and never moves by itself. */
 export class Clock {
   ms = Date.UTC(2026, 0, 15, 12);
   readonly now = (): number => this.ms;
@@ -25,7 +25,7 @@ export class Clock {
   }
 }
 
-/** An application of a test's own, with a key of each kind in each mode. */
+/** The test's own application, with a key of each kind in each mode. */
 export interface TestApp {
   readonly appId: string;
   readonly environments: Readonly<Record<Mode, Environment>>;
@@ -124,7 +124,7 @@ export async function makePack(appId: string, name: string, items: readonly Test
   return packId;
 }
 
-/** A legacy pack: no items, a unit of its own. */
+/** Inserts a legacy pack: no items, and a unit of its own. */
 export async function makeLegacyPack(
   appId: string,
   name: string,
@@ -140,7 +140,7 @@ export async function makeLegacyPack(
   return packId;
 }
 
-/** What a verb receives, on real D1 or on a stand-in around it. */
+/** The context of a verb, on the real D1 or a double around it. */
 export function makeCtx(environment: Environment, clock: Clock, d1: D1Database = env.DB): Ctx {
   return {
     isolate: {},
@@ -153,7 +153,7 @@ export function makeCtx(environment: Environment, clock: Clock, d1: D1Database =
   };
 }
 
-/** What a verb of administration receives. */
+/** The context of an administrative verb. */
 export function makeAdminCtx(clock: Clock, d1: D1Database = env.DB): AdminCtx {
   const root = rootCtx(bound({ DB: d1 }), { isolate: {}, now: clock.now, newId: randomId });
   const own = root.databases.find(({ index }) => index === home());
@@ -163,7 +163,7 @@ export function makeAdminCtx(clock: Clock, d1: D1Database = env.DB): AdminCtx {
 export interface Answer {
   readonly status: number;
   readonly headers: Headers;
-  // A test reads whatever came; its assertions say what it should be.
+  // A test reads any response. Its assertions say what it should be.
   // biome-ignore lint/suspicious/noExplicitAny: see above
   readonly body: any;
 }
@@ -178,8 +178,8 @@ const isRaw = (body: unknown): body is string | Uint8Array | ReadableStream =>
   typeof body === "string" || body instanceof Uint8Array || body instanceof ReadableStream;
 
 /**
- * Calls the app in process, over real D1 or a stand-in around it, at the clock's time. Every answer is held against
- * openapi.json: one that it does not describe fails the test.
+ * Calls the app in process, on the real D1 or a double around it, at the clock's time. Every response is checked against
+ * openapi.json. A response that is not described fails the test.
  */
 export function makeClient(clock: Clock, bindings: Bindings = {}, newId: World["newId"] = randomId): Client {
   const world: World = { isolate: {}, now: clock.now, newId };

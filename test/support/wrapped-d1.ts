@@ -1,8 +1,8 @@
-/** A statement as a double of D1 sees it: to be looked at, changed, added to, or sent on as it is. */
+/** A statement as a double of D1 sees it. The double may read it, change it, add others, or send it on. */
 export interface Sent {
   readonly text: string;
   readonly values: readonly unknown[];
-  /** Whether its rows are asked for as lists of values, by `raw`. */
+  /** Whether `raw` is called, which returns rows as lists of values. */
   readonly isRaw?: true;
 }
 
@@ -14,19 +14,19 @@ interface Session {
   readonly getBookmark: () => string | null;
 }
 
-/** What happens to each trip. `start` is where its session starts: `first-primary`, `first-unconstrained` or a bookmark. */
+/** Handles a trip. `start` is where its session starts: `first-primary`, `first-unconstrained` or a bookmark. */
 export type Travel = (send: Send, statements: readonly Sent[], start: string) => Promise<D1Result[]>;
 
-/** `statements` as D1's own, for `batch`. */
+/** `statements` as statements of D1, for `batch`. */
 export const bound = (d1: Pick<D1Database, "prepare">, statements: readonly Sent[]): D1PreparedStatement[] =>
   statements.map(({ text, values }) => d1.prepare(text).bind(...values));
 
-/** D1's own `raw` does not tell what it cost. */
+/** D1's `raw` does not return its cost. */
 const UNMEASURED = {} as D1Result["meta"];
 
 /**
- * A D1 around the real one, every trip of which goes through `travel`. If it is measured, every result tells what it cost;
- * `raw` then goes by `all`, where columns of the same name are one, as they are in a batch.
+ * A D1 around the real one. Every trip goes through `travel`. If it is measured, every result has its cost; `raw` then uses
+ * `all`, in which columns with the same name are one, as in a batch.
  */
 export function wrappedD1(d1: D1Database, travel: Travel, { isMeasured = false } = {}): D1Database {
   return d1Of((start) => {
@@ -45,7 +45,7 @@ export function wrappedD1(d1: D1Database, travel: Travel, { isMeasured = false }
   });
 }
 
-/** A D1 whose sessions are what `openSession` makes of their starts. What is sent without a session starts at the primary. */
+/** A D1 with sessions from `openSession`, which is called with their start. Without a session, a trip starts at the primary. */
 export function d1Of(openSession: (start: string) => Session): D1Database {
   const sents = new WeakMap<D1PreparedStatement, Sent>();
   const sessionAt = (start: string) => {
@@ -65,7 +65,7 @@ export function d1Of(openSession: (start: string) => Session): D1Database {
           return row === null || column === undefined ? row : row[column];
         },
         raw,
-        // D1PreparedStatement is a class with overloads; these five methods are all of it.
+        // D1PreparedStatement is a class with overloads. These five methods are all of it.
       } as unknown as D1PreparedStatement;
       sents.set(made, sent);
       return made;

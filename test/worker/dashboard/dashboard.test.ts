@@ -404,7 +404,7 @@ describe("a list of the dashboard", () => {
     };
     await give(3, "old");
     const [balanceId = ""] = await seedBalances(live, "u1", 1);
-    await seedMotions(live, "u1", balanceId, 2_300);
+    await seedEntries(live, "u1", balanceId, 2_300);
     await give(70, "new");
     const counting = countingD1(env.DB);
     const browser = browse(clock, { DB: counting.d1 });

@@ -4,7 +4,7 @@ import type { ExportDocument } from "../../../src/exports/responses.ts";
 import { auditOf, linkTo, open, readAll, readDocument } from "../../support/exports.ts";
 import { FAULTS, type FaultPlan, faultyD1 } from "../../support/faulty-d1.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
-import { seedAnalytics, seedBalances, seedConsents, seedMotions, seedPerson, seedUsage } from "../../support/lives.ts";
+import { seedAnalytics, seedBalances, seedConsents, seedEntries, seedPerson, seedUsage } from "../../support/lives.ts";
 import { Clock, makeApp, type TestApp } from "../../support/world.ts";
 
 afterAll(expectLedgerInvariants);
@@ -25,7 +25,7 @@ async function seed(app: TestApp, events: number): Promise<void> {
     await seedConsents(live, id, 3);
   }
   const [balanceId = ""] = await seedBalances(live, "ana", events > 1_000 ? 501 : 2);
-  await seedMotions(live, "ana", balanceId, 5);
+  await seedEntries(live, "ana", balanceId, 5);
 }
 
 const held = (text: string): unknown => {

@@ -4,7 +4,7 @@ import type { ExportDocument } from "../../../src/exports/responses.ts";
 import { auditOf, documentOf, linkTo, open, readAll, readDocument } from "../../support/exports.ts";
 import { hookedD1 } from "../../support/hooked-d1.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
-import { seedAnalytics, seedBalances, seedConsents, seedMotions, seedPerson, seedUsage } from "../../support/lives.ts";
+import { seedAnalytics, seedBalances, seedConsents, seedEntries, seedPerson, seedUsage } from "../../support/lives.ts";
 import { send } from "../../support/people.ts";
 import { Clock, makeApp, makeClient, type TestApp } from "../../support/world.ts";
 
@@ -23,7 +23,7 @@ async function longLife(app: TestApp): Promise<{ balanceIds: string[] }> {
     await seedConsents(live, id, 2_100);
   }
   const balanceIds = await seedBalances(live, "ana", 700);
-  await seedMotions(live, "ana", balanceIds[0] ?? "", 2_000);
+  await seedEntries(live, "ana", balanceIds[0] ?? "", 2_000);
   return { balanceIds };
 }
 
@@ -55,7 +55,7 @@ it("shows one moment, however much is written while it streams", async () => {
       await seedConsents(live, id, 2_099 + trip, 2_099 + trip);
     }
     await seedBalances(live, "ana", 2);
-    for (const balanceId of balanceIds.slice(trip * 20, trip * 20 + 4)) await seedMotions(live, "ana", balanceId, 2);
+    for (const balanceId of balanceIds.slice(trip * 20, trip * 20 + 4)) await seedEntries(live, "ana", balanceId, 2);
     clock.advance(1_000);
     for (const balanceId of balanceIds.slice(trip * 20 + 2, trip * 20 + 6)) {
       await call("POST", "/api/v1/credits/revoke", { key: app.keys.sk_live, body: { balanceId } });
