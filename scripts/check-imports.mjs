@@ -45,8 +45,9 @@ const MAY_IMPORT = {
 const COMMON = ["errors.ts", "settings.ts", "runtime.ts"];
 /** Files of a room that may see Hono; a verb never does. */
 const SEES_HONO = /^(http|access|dashboard|reference|app\.ts)(\/|$)|\/routes\.tsx?$/;
-/** Schemas of answers are there for types, tests and the reference: no part of the Worker (docs/architecture.md). */
-const MAY_RUN_ANSWERS = /^reference\/|\/answers\.ts$/;
+/** Schemas of responses are for types, tests and the reference: no part of the Worker (docs/architecture.md). */
+const IS_RESPONSES = /\/responses\.ts$/;
+const MAY_RUN_RESPONSES = /^reference\/|\/responses\.ts$/;
 
 const flaws = [];
 const roomOf = (file) => (file === "../package.json" ? "package.json" : file.split("/")[0]);

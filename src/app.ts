@@ -31,9 +31,9 @@ export function createApp(world: World = realWorld) {
       c.header("x-request-id", c.var.requestId);
       await next();
     })
-    .use(drainRefused)
-    .use("/api/v1/credits", browsers)
-    .use("/api/v1/consent", browsers)
+    .use(drainBody)
+    .use("/api/v1/credits", allowBrowsers)
+    .use("/api/v1/consent", allowBrowsers)
     .route("/health", healthRoutes)
     .route("/api/v1/credits", creditRoutes)
     .route("/api/v1/credits", planRoutes)

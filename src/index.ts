@@ -13,10 +13,10 @@ function getAppWithDashboard() {
 
 export default {
   fetch: async (request, env, ctx) => {
-    const answer = await (isForDashboard(request) ? withDashboard() : app).fetch(request, env, ctx);
-    const writing = pendingFlush(env, Date.now());
-    if (writing !== null) ctx.waitUntil(writing);
-    return answer;
+    const response = await (isForDashboard(request) ? getAppWithDashboard() : app).fetch(request, env, ctx);
+    const flush = pendingFlush(env, Date.now());
+    if (flush !== null) ctx.waitUntil(flush);
+    return response;
   },
   scheduled: (_controller, env, ctx) => ctx.waitUntil(scheduled(env)),
 } satisfies ExportedHandler<Env>;

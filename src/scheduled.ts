@@ -7,7 +7,7 @@ import { expireReservations } from "./usage/expire.ts";
 
 const realWorld: World = { isolate: {}, now: () => Date.now(), newId: randomId };
 
-/** The cron's work, once a minute, in every database: holds that nobody settled in time go back. */
+/** The cron's work, once a minute: it returns due holds in every database. */
 export async function scheduled(env: Env, world: World = realWorld): Promise<void> {
   const { users, failures } = await expireReservations(rootCtx(env, world));
   if (failures.length === 0) return;

@@ -12,7 +12,7 @@ import { withReturns } from "../ledger/spendable-balances.ts";
 import { writeForUser } from "../ledger/write.ts";
 import { assert } from "../lib/assert.ts";
 import type { AdminCtx, Ctx, Environment } from "../runtime.ts";
-import type { AdjustOutput } from "./answers.ts";
+import type { AdjustOutput } from "./responses.ts";
 import { balanceNotFound } from "./revoke.ts";
 
 export interface AdjustInput {
@@ -77,8 +77,8 @@ export async function adjustBalance(ctx: Ctx, input: AdjustInput): Promise<Outco
       const entry = { balanceId, deltaSteps, reason: "admin_adjust", note } as const;
       return writeReturning(
         {
-          before: [recorded, ...insertEntries(writing, [entry])],
-          answering: selectAdjustment({ environmentId: writing.environmentId, adjustmentId }),
+          before: [adjustment, ...insertEntries(writing, [entry])],
+          returning: selectAdjustment({ environmentId: writing.environmentId, adjustmentId }),
           act: { action: "credits.adjusted", target: balanceId, details: { delta: input.delta, unit: balance.unit } },
         },
         ([written]) => {

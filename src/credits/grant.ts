@@ -108,16 +108,16 @@ function decideGrant(ctx: Ctx, grant: Grant, account: AccountAtRead): Decision<O
     ctx.environment.mode === "test"
       ? [countTestBalances({ ...writingValues(account), amount, quota: ctx.settings.testBalanceQuota })]
       : [];
-  // The balances first: a replay is then known as one before the quota refuses it.
-  const balanceIds = issued.balances.map(({ id }) => id);
-  const changes = { entries: [], issued: issuedRows(issued, account.nowMs) };
+  // The balances come first, so that a replay is found before the quota refuses it.
+  const balanceIds = newBalances.balances.map(({ id }) => id);
+  const changes = { entries: [], newBalances: newRows(newBalances, account.nowMs) };
   return write(
     [insertBalances(writingValues(account), newBalances), ...quota],
     () => {
       countGranted(ctx, newBalances, account.nowMs);
       return { output: newOutput(newBalances), replayed: false };
     },
-    { act: { action: "credits.granted", target: issued.packId, details: { balanceIds } }, changes },
+    { act: { action: "credits.granted", target: newBalances.packId, details: { balanceIds } }, changes },
   );
 }
 

@@ -29,7 +29,7 @@ export async function createLink(
     keyId: ctx.caller.kind === "secret" ? ctx.caller.keyId : null,
     occurredAtMs: nowMs,
   };
-  await all(ctx.db, audited({ appId, mode, distinctId }, row));
+  await all(ctx.db, insertAuditRow({ appId, mode, distinctId }, row));
   countActivity(ctx.environment, "minted", nowMs);
   return { downloadUrl: `${origin}/api/v1/export-download?token=${token}`, expiresAt, format: "json" };
 }

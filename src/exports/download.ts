@@ -26,7 +26,7 @@ function invalidToken(): PurserError {
 
 /** Thrown before the first byte if the document would not fit into one download. A repeat does not help. */
 function tooLarge(): PurserError {
-  const message = "More is held about this person than one download can carry; docs/limits.md says how much that is.";
+  const message = "The data of this person is too large for one download. docs/limits.md has the limit.";
   return new PurserError("export_unavailable", message, {
     details: { reason: "too_large" },
     fault: "export_too_large",
@@ -45,7 +45,7 @@ export async function verifyLink(ctx: RootCtx, token: string | null): Promise<Ex
  * The person's data at this moment, for the holder of the link (P8 to P13). A document that fits into one read is returned
  * whole; a larger one is streamed page by page. Throws what `verifyLink` throws.
  */
-export async function download(root: RootCtx, token: string | null): Promise<Download> {
+export async function downloadExport(root: RootCtx, token: string | null): Promise<Download> {
   const { appId, mode, distinctId } = await verifyLink(root, token);
   const ctx = inDatabaseOf(root, appId);
   const subject = { appId, mode, distinctId };

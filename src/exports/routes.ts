@@ -49,8 +49,8 @@ export const exportRoutes = createRoutes()
       await verifyLink(c.var.root, token);
       return c.body(null);
     }
-    const { body, ended } = await download(c.var.root, token);
-    // The audit of a download's end is written behind the answer.
+    const { body, ended } = await downloadExport(c.var.root, token);
+    // The audit row of the download's end is written after the response.
     c.executionCtx.waitUntil(ended.then((cause) => (cause === null ? undefined : logBug(cause, c.var.requestId))));
     if (body instanceof Uint8Array) c.header("Content-Length", `${body.byteLength}`);
     return c.body(body);

@@ -1,6 +1,6 @@
 import { batch, type Db, fragment, statement } from "../db/sql.ts";
-import { type Asked, claimCountsSql, personWalk } from "../people/person-walk.ts";
-import { type AuditRow, audited, type Subject } from "./audit.ts";
+import { claimCountsSql, type PersonKey, personWalk } from "../people/person-walk.ts";
+import { type AuditRow, insertAuditRow, type Subject } from "./audit.ts";
 import { type BalancePageRow, firstBalances } from "./balances.ts";
 import { pageRowsMin } from "./budget.ts";
 import { type FirstRow, firstEntries } from "./entries.ts";
@@ -73,7 +73,7 @@ const last = (table: string): string => fragment`(
 const lastOfAccount = (table: string, order = "seq DESC"): string => fragment`(
     SELECT seq FROM ${table} WHERE account_id = a.id ORDER BY ${order} LIMIT 1)`;
 
-const findIds = statement<Asked, IdAnswer>`${walkOfRecords}
+const findIds = statement<PersonKey, IdAnswer>`${walkOfRecords}
   SELECT i.environment_id AS environmentId, i.distinct_id AS distinctId, i.first_seen_at_ms AS firstSeenAtMs,
     i.last_seen_at_ms AS lastSeenAtMs, i.is_sender AS isSender, i.is_identified AS isIdentified,
     i.claimed_by AS claimedBy, i.claimed_via AS via, i.claimed_at_ms AS claimedAtMs, i.claim_is_verified AS isVerified,

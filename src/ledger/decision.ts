@@ -22,9 +22,9 @@ export interface Write<Answer> {
   readonly kind: "write";
   readonly statements: readonly Statement[];
   readonly answer: (rows: readonly unknown[][]) => Answer;
-  /** What the audit says of it when the administrator does it: then it may not be missing. */
+  /** What the audit records if the administrator does it. Then it must be present. */
   readonly act?: Omit<Act, "appId"> | undefined;
-  /** What it does to what this isolate remembers of the account; absent: the account is forgotten. */
+  /** How it changes the account in this isolate's memory. If absent, the account is removed from memory. */
   readonly changes?: StateChanges | undefined;
   /** Whether credits are insufficient. This is never decided from memory, only after a read. */
   readonly isShort?: boolean | undefined;
@@ -52,7 +52,7 @@ export function writeReturning<Row, Answer>(
   } & Pick<Write<Answer>, "act" | "changes" | "isShort">,
   answer: (rows: readonly Row[]) => Answer,
 ): Decision<Answer> {
-  const { before = [], answering, after = [], act, changes, isShort } = parts;
+  const { before = [], returning, after = [], act, changes, isShort } = parts;
   return {
     kind: "write",
     statements: [...before, returning, ...after],

@@ -27,34 +27,43 @@ export async function send<Answer>(
   guards: readonly Statement[],
 ): Promise<{ readonly answer: Answer }> {
   const { statements, answer, act, changes } = decision;
-  const before = [
+  const leading = [
     ...guards,
     ...(account.accountId === null ? [createAccount(writingValues(account))] : []),
     ...settleHolds(account, account.due, { state: "expired" }),
   ];
-  const isKept = base !== null && changes !== undefined;
-  const standing = isKept ? [standingAfter(account, base, changes)] : [];
-  const rows: unknown[][] = await batch(ctx.db, [...before, ...statements, ...audited(ctx, account, act), ...standing]);
-  if (isKept) remember(ctx, account, base, changes, rows.at(-1));
+  const isKept = before !== null && changes !== undefined;
+  const stateAfter = isKept ? [stateAfterWrite(account, before, changes)] : [];
+  const rows: unknown[][] = await batch(ctx.db, [
+    ...leading,
+    ...statements,
+    ...auditRow(ctx, account, act),
+    ...stateAfter,
+  ]);
+  if (isKept) remember(ctx, account, before, changes, rows.at(-1));
   else memoryOf(ctx).forget(ctx.environment, account.userId);
   return { answer: answer(rows.slice(leading.length)) };
 }
 
-const audit = auditStatement();
+const insertAudit = auditStatement();
 
-/** The row of the audit, where the administrator writes. A write that is refused or repeated takes its row with it. */
-function audited(ctx: Ctx, { nowMs }: Account, act: Write<unknown>["act"]): Statement[] {
+/** The audit row, if the administrator writes. A write that is refused or replayed writes none. */
+function auditRow(ctx: Ctx, { nowMs }: AccountAtRead, act: Write<unknown>["act"]): Statement[] {
   const { caller, environment } = ctx;
   if (caller.kind !== "admin") return [];
   assert(act !== undefined, "a write that the administrator may do says what the audit calls it");
   const { appId, mode } = environment;
   const values = newAct({ ...ctx, caller }, { ...act, appId, details: { mode, ...act.details } });
-  return [audit({ ...values, atMs: nowMs })];
+  return [insertAudit({ ...values, atMs: nowMs })];
 }
 
-function standingAfter(account: Account, base: Base, { issued = [], settled = "" }: Changes) {
-  const ids = JSON.stringify(issued.map((row) => row.id));
-  return selectStanding({ ...valuesOf(account), sinceSeq: base.seq, settled, issued: ids });
+function stateAfterWrite(
+  account: AccountAtRead,
+  before: StateBefore,
+  { newBalances = [], settledReservationId = "" }: StateChanges,
+) {
+  const newBalanceIds = JSON.stringify(newBalances.map((row) => row.id));
+  return selectStateAfter({ ...writingValues(account), sinceSeq: before.seq, settledReservationId, newBalanceIds });
 }
 
 function remember(

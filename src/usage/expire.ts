@@ -16,7 +16,7 @@ export interface ExpiryRun {
  * has returned them already. The databases share a run's queries evenly, and one that fails takes only its own down (D2).
  * What one run does not reach, the next does (U8).
  */
-export async function expireReservations(root: RootCtx): Promise<Expired> {
+export async function expireReservations(root: RootCtx): Promise<ExpiryRun> {
   const limit = Math.floor(USERS_A_RUN_MAX / root.databases.length);
   const failures: unknown[] = [];
   let users = 0;

@@ -24,8 +24,8 @@ export async function releaseReservation(ctx: Ctx, reservationId: string): Promi
         return replay(releaseOutput(reservation, reservation.state === "released" ? "released" : "expired"));
       }
       const hold = asHold(reservation);
-      return write(settleHolds(account, [hold], { state: "released" }), () => present(reservation, "released"), {
-        changes: { entries: returnedEntries(hold), settled: reservationId },
+      return write(settleHolds(account, [hold], { state: "released" }), () => releaseOutput(reservation, "released"), {
+        changes: { entries: returnEntries(hold), settledReservationId: reservationId },
       });
     },
   });

@@ -101,8 +101,8 @@ export function writeEvent(
     isShort: entries.length === 0 || event.payment.uncovered !== null,
   };
   return writeReturning(parts, ([row]) => {
-    assert(row !== undefined, "a recorded event answers its debits");
-    for (const { balance, amountSteps } of paid.payment.legs) {
+    assert(row !== undefined, "the insert returns the event's row");
+    for (const { balance, amountSteps } of event.payment.legs) {
       countActivity(ctx.environment, "spent", writing.nowMs, balance.unit, amountSteps);
     }
     return { output: presentEvent(event.eventId, row), replayed: false };

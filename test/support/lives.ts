@@ -184,8 +184,8 @@ export async function seedBalancesOfMany(
   }
 }
 
-/** Draws a balance down by one step, `motions` times. */
-export async function seedMotions(
+/** Debits one step from a balance, `entries` times. */
+export async function seedEntries(
   { id: environmentId }: Pick<Environment, "id">,
   userId: string,
   balanceId: string,

@@ -1,8 +1,8 @@
 import { env } from "cloudflare:workers";
 import { afterAll, beforeEach, describe, expect, it, vi } from "vitest";
-import { adjust } from "../../../src/credits/adjust.ts";
-import { grant } from "../../../src/credits/grant.ts";
-import { revoke } from "../../../src/credits/revoke.ts";
+import { adjustBalance } from "../../../src/credits/adjust.ts";
+import { grantPack } from "../../../src/credits/grant.ts";
+import { revokeBalance } from "../../../src/credits/revoke.ts";
 import { countingD1 } from "../../support/counting-d1.ts";
 import { FAULTS, type FaultPlan, faultyD1 } from "../../support/faulty-d1.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
@@ -20,7 +20,7 @@ async function openOffice(d1: D1Database = env.DB) {
   const app = await makeApp();
   const packId = await makePack(app.appId, "Pack", items);
   const input = { userId: USER, packId, source: "purchase" } as const;
-  const { output } = await grant(makeCtx(app.environments.test, clock), input);
+  const { output } = await grantPack(makeCtx(app.environments.test, clock), input);
   const ctx = { ...makeCtx(app.environments.test, clock, d1), caller: { kind: "admin", by: "eva" } as const };
   const entries = async () => {
     const { results } = await env.DB.prepare(
@@ -45,9 +45,9 @@ interface CreditAct {
 }
 
 const grantBy = ({ ctx, packId }: Pick<Office, "ctx" | "packId">) =>
-  grant(ctx, { userId: USER, packId, externalRef: "dashboard:1", source: "manual", notes: NOTE });
+  grantPack(ctx, { userId: USER, packId, externalRef: "dashboard:1", source: "manual", notes: NOTE });
 const adjustBy = ({ ctx, balanceId }: Pick<Office, "ctx" | "balanceId">, delta: number, adjustmentId: string) =>
-  adjust(ctx, { balanceId, delta, note: NOTE, adjustmentId });
+  adjustBalance(ctx, { balanceId, delta, note: NOTE, adjustmentId });
 
 const acts: readonly CreditAct[] = [
   {
@@ -55,7 +55,7 @@ const acts: readonly CreditAct[] = [
     act: grantBy,
     target: ({ packId }) => packId,
     details: (made) => {
-      const { output } = made as Awaited<ReturnType<typeof grant>>;
+      const { output } = made as Awaited<ReturnType<typeof grantPack>>;
       return { mode: "test", balanceIds: output.balances.map(({ balanceId }) => balanceId) };
     },
     refused: ({ ctx }) => grantBy({ ctx, packId: "cpk_none" }),
@@ -69,10 +69,10 @@ const acts: readonly CreditAct[] = [
   },
   {
     action: "credits.revoked",
-    act: ({ ctx, balanceId }) => revoke(ctx, { balanceId, reason: NOTE }),
+    act: ({ ctx, balanceId }) => revokeBalance(ctx, { balanceId, reason: NOTE }),
     target: ({ balanceId }) => balanceId,
     details: () => ({ mode: "test" }),
-    refused: ({ ctx }) => revoke(ctx, { balanceId: "crb_none", reason: NOTE }),
+    refused: ({ ctx }) => revokeBalance(ctx, { balanceId: "crb_none", reason: NOTE }),
   },
 ];
 

@@ -9,7 +9,7 @@ import { randomId } from "../../../src/lib/ids.ts";
 import { countingD1 } from "../../support/counting-d1.ts";
 import { faultyD1 } from "../../support/faulty-d1.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
-import { seedBalances, seedMotions } from "../../support/lives.ts";
+import { seedBalances, seedEntries } from "../../support/lives.ts";
 import { send } from "../../support/people.ts";
 import {
   bound,

@@ -3,7 +3,7 @@ import { expect, it } from "vitest";
 import { createApp } from "../../../src/app.ts";
 import { dashboardRoutes } from "../../../src/dashboard/routes.tsx";
 import { randomId } from "../../../src/lib/ids.ts";
-import { profile } from "../../../src/people/profile.ts";
+import { readProfile } from "../../../src/people/profile.ts";
 import { exportOf, type SentEvent, send } from "../../support/people.ts";
 import { Clock, makeApp, makeClient, makeCtx, makeLegacyPack } from "../../support/world.ts";
 
@@ -38,7 +38,7 @@ async function ana() {
 
 it("shows what an id claims, which claims do not count and why, and what those that count claim in turn", async () => {
   const { app, clock, call } = await ana();
-  const who = await profile(makeCtx(app.environments.live, clock), "ana");
+  const who = await readProfile(makeCtx(app.environments.live, clock), "ana");
   expect(
     who.claims.map((claim) => [claim.distinctId, claim.claimedBy, claim.isVerified, claim.counts, claim.flaws]),
   ).toEqual([
@@ -56,12 +56,12 @@ it("shows what an id claims, which claims do not count and why, and what those t
 it("shows who claims an id, and none of the claimer's data", async () => {
   const { app, clock } = await ana();
   const ctx = makeCtx(app.environments.live, clock);
-  expect((await profile(ctx, device(1))).claimed).toMatchObject({ claimedBy: "ana", counts: true });
-  const apart = await profile(ctx, device(3));
+  expect((await readProfile(ctx, device(1))).claimed).toMatchObject({ claimedBy: "ana", counts: true });
+  const apart = await readProfile(ctx, device(3));
   expect(apart.claimed).toMatchObject({ claimedBy: "ana", counts: false, flaws: ["credits"] });
   expect(apart.claims.map((claim) => claim.distinctId)).toEqual([device(5)]);
   expect(apart.events.map((event) => event.distinctId)).toEqual([device(3)]);
-  expect((await profile(ctx, "nobody")).person).toBeNull();
+  expect((await readProfile(ctx, "nobody")).person).toBeNull();
 });
 
 it("is a page on which every id is a link, and each reason is said in words", async () => {
