@@ -112,7 +112,7 @@ CREATE TABLE `credit_balances` (
 	`revoked_at_ms` integer,
 	`grant_seq` integer NOT NULL,
 	`last_seq` integer NOT NULL,
-	PRIMARY KEY(`account_id`, `id`),
+	PRIMARY KEY(`account_id`, `grant_seq`),
 	CONSTRAINT "credit_balances_unit" CHECK("credit_balances"."unit" IN ('count', 'tokens', 'seconds', 'cents')),
 	CONSTRAINT "credit_balances_source" CHECK("credit_balances"."source" IN ('purchase', 'grant', 'refund', 'manual')),
 	CONSTRAINT "credit_balances_initial_positive" CHECK("credit_balances"."initial_steps" > 0),

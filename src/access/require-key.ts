@@ -13,13 +13,13 @@ import { openKeySession } from "./key-session.ts";
  * Reads begin wherever the caller's bookmark allows, writes at the primary. A malformed bookmark is left to the
  * validator, which refuses it in its turn: a body that is too large comes before it (W8).
  */
-function sessionStart(c: Context<AppEnv>): SessionStart {
+function sessionStart(c: Context<AppEnv>, reads: boolean): SessionStart {
   const bookmark = c.req.header("x-d1-bookmark");
   if (bookmark !== undefined && !isBookmark(bookmark)) {
     c.set("malformedHeader", invalid("x-d1-bookmark", "is not a bookmark that this service gave out"));
     return "first-primary";
   }
-  if (c.req.method !== "GET" && c.req.method !== "HEAD") return "first-primary";
+  if (!reads) return "first-primary";
   return bookmark === undefined ? "first-unconstrained" : { bookmark };
 }
 
@@ -27,6 +27,8 @@ function sessionStart(c: Context<AppEnv>): SessionStart {
 interface Demand {
   /** What speaks against the key itself, known without a query; told only when the key is in force. */
   readonly refuse?: (key: Key) => PurserError | null;
+  /** Whether the route changes nothing, and so begins at the nearest replica; what a GET does unless said otherwise. */
+  readonly reads?: boolean;
   /** Whether a publishable key must come with the token of the end-user that is asked about. */
   readonly needsUser?: boolean;
 }
@@ -38,7 +40,7 @@ interface Demand {
 async function serveKey<Answer>(
   c: Context<AppEnv>,
   text: string,
-  { refuse = () => null, needsUser = false }: Demand,
+  { refuse = () => null, reads = c.req.method === "GET" || c.req.method === "HEAD", needsUser = false }: Demand,
   next: () => Promise<Answer>,
 ): Promise<Answer> {
   const key = readKey(text);
@@ -47,7 +49,7 @@ async function serveKey<Answer>(
   const isUserNeeded = needsUser && key.kind === "publishable";
   const session = await openKeySession({
     d1: database.d1,
-    start: sessionStart(c),
+    start: sessionStart(c, reads),
     key,
     text,
     needsUser: isUserNeeded,
@@ -87,13 +89,13 @@ function handOutBookmark(c: Context<AppEnv>, bookmark: string | null): void {
 
 /**
  * Requires a secret key. A publishable one is refused with `refusal`: `forbidden` on writes, `requires_secret_key` on
- * export-person and on reads (W13).
+ * export-person and on reads (W13). A POST that only reads says so.
  */
-export function requireSecretKey(refusal: "forbidden" | "requires_secret_key") {
+export function requireSecretKey(refusal: "forbidden" | "requires_secret_key", demand: Pick<Demand, "reads"> = {}) {
   const refuse = ({ kind }: Key) =>
     kind === "secret" ? null : new PurserError(refusal, "This operation needs a secret key.");
   return factory.createMiddleware(async (c, next) => {
-    await serveKey(c, bearerToken(c), { refuse }, next);
+    await serveKey(c, bearerToken(c), { ...demand, refuse }, next);
   });
 }
 
@@ -110,13 +112,14 @@ export async function serveCaptureKey<Answer>(
   c: Context<AppEnv>,
   sent: string | null,
   next: () => Promise<Answer>,
+  demand: Pick<Demand, "reads"> = {},
 ): Promise<Answer> {
   const isFromBrowser = c.req.header("origin") !== undefined;
   const refuse = ({ kind }: Key) =>
     kind === "secret" && isFromBrowser
       ? new PurserError("forbidden", "A secret key has no place in a browser: send the publishable one from there.")
       : null;
-  return serveKey(c, sentKey(sent), { refuse }, next);
+  return serveKey(c, sentKey(sent), { ...demand, refuse }, next);
 }
 
 /** Serves a request whose publishable key stands in its path. A secret one is refused with `forbidden`. */

@@ -46,7 +46,7 @@ captureRoutes
     // A response does not repeat a secret key.
     const answer = async () =>
       emptyFlags(c.var.ctx.caller.kind === "secret" ? "" : (key ?? ""), c.var.requestId, c.var.world.now());
-    return c.json(await serveCaptureKey(c, key, answer));
+    return c.json(await serveCaptureKey(c, key, answer, { reads: true }));
   })
   .get("/array/:token/config", async (c) => {
     const token = c.req.param("token");

@@ -72,7 +72,7 @@ type GrantedRow = RowOf<typeof grantedColumns>;
  */
 const selectGranted = aboutAccount<{ externalRef: string | null; ids: string }, GrantedRow>(
   (account) => statement`
-    SELECT ${select(grantedColumns)} FROM credit_balances WHERE account_id = ${account} AND id IN (
+    SELECT ${select(grantedColumns)} FROM credit_balances WHERE +account_id = ${account} AND id IN (
       SELECT id FROM credit_balances INDEXED BY credit_balances_external_ref
       WHERE account_id = ${account} AND external_ref = :externalRef
       UNION ALL SELECT value FROM json_each(:ids)

@@ -143,7 +143,8 @@ export const creditBalances = sqliteTable(
     lastSeq: integer("last_seq").notNull(),
   },
   (t) => [
-    primaryKey({ columns: [t.accountId, t.id] }),
+    // In the order of their issue, so that the newest are read first. By id a balance is found through the index.
+    primaryKey({ columns: [t.accountId, t.grantSeq] }),
     uniqueIndex("credit_balances_id").on(t.id),
     index("credit_balances_remaining").on(t.accountId, t.expiresAtMs).where(sql`has_remaining = 1`),
     uniqueIndex("credit_balances_external_ref")

@@ -53,13 +53,13 @@ const stateAtSnapshotSql = fragment`iif(b.last_seq <= ${bound}, NULL, (
 const balancesOfSpans = statement<StillThere & { spans: string; count: number }, BalancePageRow>`
   SELECT ${columns}, owner.distinct_id AS ownerId, ${stateAtSnapshotSql} AS stateAtSnapshot
   FROM ${ownersOfSpans} CROSS JOIN credit_balances AS b
-  WHERE b.account_id = ${accountSql(":environmentId")} AND b.id > owner.value ->> 2
+  WHERE b.account_id = ${accountSql(":environmentId")} AND b.grant_seq > owner.value ->> 2
     AND b.grant_seq <= owner.value ->> 1 AND ${isStillThere}
   LIMIT CAST(:count AS INTEGER)`;
 
-/** The page after the balance `afterId` of the first id. `bounds` must fit into one value. */
-function readPage(reading: Reading, bounds: readonly Bound[], afterId: string, count: number) {
-  const spans = bounds.map(({ id, last }, index) => [id, last, index === 0 ? afterId : ""]);
+/** A page after the grant `afterSeq` of the first id. `bounds` are few enough for one value. */
+function readPage(reading: Reading, bounds: readonly Bound[], afterSeq: number, count: number) {
+  const spans = bounds.map(({ id, last }, index) => [id, last, index === 0 ? afterSeq : 0]);
   const values = { ...stillThere(reading), spans: JSON.stringify(spans), count };
   return all(reading.db, balancesOfSpans(values));
 }
@@ -101,7 +101,7 @@ export async function* balancePieces(
     // Each id has a balance, so a page cannot reach more ids than this. Their names take at most half of D1's 2 MB for a value.
     wanted = rest.slice(0, PAGE_BALANCES);
     pageMax = count;
-    page = await readPage(reading, wanted, last?.id ?? "", count);
+    page = await readPage(reading, wanted, last?.grantSeq ?? 0, count);
   }
 }
 

@@ -1,7 +1,7 @@
 import { creditBalances } from "../db/schema.ts";
 import { allColumns, fragment, select, statement } from "../db/sql.ts";
 import { aboutAccount, nowMsSql } from "./account.ts";
-import { type BalanceRow, type PresentedRow, presentedColumns } from "./balance.ts";
+import { type BalanceRow, type PayingRow, type PresentedRow, payingColumns, presentedColumns } from "./balance.ts";
 
 /** SQL: whether a balance can pay now. It repeats the condition of the partial index, so only balances that can pay are read. */
 export const canPay = (account: string): string =>
@@ -15,6 +15,17 @@ export const selectActive = aboutAccount<{ nowMs: number }, PresentedRow>(
 /** All balances of the user. */
 export const selectAllBalances = aboutAccount<Record<never, never>, PresentedRow>(
   (account) => statement`SELECT ${select(presentedColumns)} FROM credit_balances WHERE account_id = ${account}`,
+);
+
+/** How many balances that cannot pay are looked at, at the most. */
+const deadBalancesMax = 100;
+
+/** Of the balances that cannot pay now, the newest. */
+export const selectNewestDead = aboutAccount<{ nowMs: number }, PayingRow>(
+  (account) => statement`
+    SELECT ${select(payingColumns)} FROM credit_balances NOT INDEXED
+    WHERE account_id = ${account} AND NOT (has_remaining = 1 AND expires_at_ms > ${nowMsSql})
+    ORDER BY grant_seq DESC LIMIT ${`${deadBalancesMax}`}`,
 );
 
 const allBalanceColumns = select(allColumns(creditBalances));

@@ -7,8 +7,8 @@ import { spendingOrder } from "./burn-down.ts";
 import { type Hold, isDue } from "./hold.ts";
 import { canPay } from "./select-balances.ts";
 
-/** SQL: whether a reservation holds a part of the balance. `reservations` is a condition for the reservations. */
-const isReservedBy = (account: string, reservations: string): string => fragment`account_id = ${account} AND id IN (
+/** Whether a balance is named by the legs of some reservations of its account. The plus has SQLite find it by its id. */
+const isReservedBy = (account: string, reservations: string): string => fragment`+account_id = ${account} AND id IN (
   SELECT leg.value ->> 'balanceId' FROM reservations, json_each(legs) AS leg WHERE ${reservations}
 )`;
 
@@ -27,7 +27,21 @@ const selectPayingCommit = aboutAccount<{ nowMs: number; reservationId: string }
     UNION ALL ${paying} WHERE ${isReservedBy(account, "environment_id = :environmentId AND reservations.id = :reservationId")}`,
 );
 
-/** The balances that can pay now, and those to which due holds are returned. Some rows come twice. */
+/** The balances that can pay now. */
+export const selectPayingNow = aboutAccount<{ nowMs: number }, PayingRow>(
+  (account) => statement`${paying} WHERE ${canPay(account)}`,
+);
+
+/** The legs of the user's due holds, each with the balance that it returns to, live or not. */
+export const selectDueLegs = aboutAccount<{ nowMs: number }, PayingRow & { holdId: string; legs: string }>(
+  (account) => statement`
+    SELECT ${select(payingColumns, "b")}, due.id AS holdId, due.legs AS legs
+    FROM (SELECT id, account_id, legs FROM reservations WHERE ${isDue(account)}) AS due
+    CROSS JOIN json_each(due.legs) AS leg
+    CROSS JOIN credit_balances AS b ON b.id = leg.value ->> 'balanceId' AND +b.account_id = due.account_id`,
+);
+
+/** The balances that can pay now, and those that due holds will return to, live or not; some come twice. */
 export function selectPayingBalances(ctx: Ctx, user: User, atMs: number): Statement<PayingRow> {
   return selectPaying(ctx, user, { nowMs: atMs });
 }

@@ -4,24 +4,29 @@ import type { Steps } from "../db/schema.ts";
 import { batch } from "../db/sql.ts";
 import { inSpendingOrder, type PayingRow, statusOf } from "../ledger/balance.ts";
 import { burnDown, type Usage } from "../ledger/burn-down.ts";
-import { readHold, selectDueHolds } from "../ledger/hold.ts";
-import { selectAllBalances } from "../ledger/select-balances.ts";
-import { spendableBalances, withReturns } from "../ledger/spendable-balances.ts";
+import { readHold } from "../ledger/hold.ts";
+import { selectNewestDead } from "../ledger/select-balances.ts";
+import { selectDueLegs, selectPayingNow, spendableBalances, withReturns } from "../ledger/spendable-balances.ts";
 import type { Ctx } from "../runtime.ts";
 import type { PlanOutput } from "./responses.ts";
 import type { PlanInput } from "./schemas.ts";
 
 /**
- * The debits that an event would make now, by the same burn-down as a real one, with due holds counted as returned. Also why
- * each other balance would not be debited. Changes nothing (U11).
+ * What an event would debit if it came now: by the same burn-down, over the same state, due holds counted as returned;
+ * and why each other balance would not pay, of those that are dead the newest hundred. Changes nothing (U11).
  */
 export async function planUsage(ctx: Ctx, input: PlanInput): Promise<PlanOutput> {
   const nowMs = ctx.now();
   const user = { userId: input.userId };
-  const [stored, due] = await batch(ctx.db, [selectAllBalances(ctx, user, {}), selectDueHolds(ctx, user, { nowMs })]);
-  const rows = withReturns(stored, due.map(readHold));
+  const [paying, dead, due] = await batch(ctx.db, [
+    selectPayingNow(ctx, user, { nowMs }),
+    selectNewestDead(ctx, user, { nowMs }),
+    selectDueLegs(ctx, user, { nowMs }),
+  ]);
+  const holds = new Map(due.map(({ holdId, legs }) => [holdId, readHold({ id: holdId, legs })]));
+  const rows = withReturns([...paying, ...dead, ...due], [...holds.values()]);
   const { legs, uncovered } = burnDown(spendableBalances(rows, nowMs), input);
-  const paying = new Set(legs.map((leg) => leg.balance.id));
+  const debited = new Set(legs.map((leg) => leg.balance.id));
   return {
     debits: legs.map(({ balance, amountSteps }) => ({
       balanceId: balance.id,
@@ -31,7 +36,7 @@ export async function planUsage(ctx: Ctx, input: PlanInput): Promise<PlanOutput>
       remaining: fromSteps(balance.unit, (balance.remainingSteps - amountSteps) as Steps),
     })),
     uncovered: uncovered === null ? null : presentQuantities(uncovered),
-    skipped: inSpendingOrder(rows.filter((row) => !paying.has(row.id))).map((row) => ({
+    skipped: inSpendingOrder(rows.filter((row) => !debited.has(row.id))).map((row) => ({
       balanceId: row.id,
       reason: whySkipped(row, input, nowMs),
     })),

@@ -20,7 +20,7 @@ import { usageTotals } from "./totals.ts";
 /** `POST /api/v1/credits/plan`. */
 export const planRoutes = createRoutes().post(
   "/plan",
-  requireSecretKey("forbidden"),
+  requireSecretKey("forbidden", { reads: true }),
   readBody,
   validate("json", planInput),
   async (c) => c.json(await planUsage(c.var.ctx, c.req.valid("json"))),

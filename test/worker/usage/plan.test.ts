@@ -76,6 +76,29 @@ describe("a plan", () => {
     expect(await spender.remaining()).toEqual([0]);
   });
 
+  it("names the newest hundred of the balances that are dead, those that are live, and what a due hold wakes", async () => {
+    const one = { amountSteps: 1_000, unit: "tokens" } as const;
+    const spender = await makeSpender(Array.from({ length: 130 }, (_, index) => ({ ...one, priority: index })));
+    const [oldest = "", ...others] = spender.balanceIds;
+    // The oldest is held whole, and the hold is due below; of the others all but three are revoked.
+    await spender.reserve({ quantities: { count: 0, tokens: 1 }, expiresInSeconds: 1 });
+    expect((await spender.remaining())[0]).toBe(0);
+    const dead = others.filter((_, index) => index % 50 !== 0);
+    for (const balanceId of dead) await spender.post("/api/v1/credits/revoke", { balanceId });
+    const live = others.filter((id) => !dead.includes(id));
+    const skipped = async () => {
+      const { body } = await plan(spender, { quantities: { count: 1 } });
+      return body.skipped as { balanceId: string; reason: string }[];
+    };
+    const idsOf = (of: { balanceId: string }[]) => of.map(({ balanceId }) => balanceId).sort();
+    const before = await skipped();
+    expect(idsOf(before)).toEqual([...live, ...dead.slice(-100)].sort());
+    expect(before.filter(({ reason }) => reason === "revoked")).toHaveLength(100);
+    spender.clock.advance(1_000);
+    const { body } = await plan(spender, { quantities: { tokens: 4 } });
+    expect(idsOf(body.debits)).toEqual([oldest, ...live].sort());
+  });
+
   it("takes the body of an event but for its id", async () => {
     const spender = await makeSpender([]);
     expectError(await plan(spender, { eventId: "e1" }), "invalid_request", "eventId");

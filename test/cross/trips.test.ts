@@ -1,0 +1,191 @@
+import { env } from "cloudflare:workers";
+import { afterAll, describe, expect, it } from "vitest";
+import { farD1, type Trips } from "../support/far-d1.ts";
+import { expectLedgerInvariants } from "../support/invariants.ts";
+import { END_USER_SETTING, userToken } from "../support/keyed-routes.ts";
+import { type Answer, Clock, makeApp, makeClient, makePack } from "../support/world.ts";
+
+// "What each operation may cost" in docs/architecture.md: trips one after another, the key's check included. Cold is an
+// isolate that has served nobody, warm one that has just written for this user.
+
+afterAll(expectLedgerInvariants);
+
+type World = Awaited<ReturnType<typeof makeWorld>>;
+
+/** A user with credits, and two isolates over one far database. */
+async function makeWorld() {
+  const app = await makeApp(END_USER_SETTING);
+  await makePack(app.appId, "Pack", [
+    { amountSteps: 1_000_000, unit: "tokens" },
+    { amountSteps: 1_000_000, unit: "tokens" },
+  ]);
+  const clock = new Clock();
+  const token = await userToken("u", clock);
+  const isolate = () => {
+    const { d1, spent } = farD1(env.DB, { primaryMs: 0, replicaMs: 0 });
+    const call = makeClient(clock, { DB: d1 });
+    const get = (path: string) => call("GET", path, { key: app.keys.sk_live });
+    const post = (path: string, body: object, key = app.keys.sk_live) => call("POST", path, { key, body });
+    const asUser = (method: string, path: string, body?: object) =>
+      call(method, path, {
+        key: app.keys.pk_live,
+        headers: { "x-user-token": token },
+        ...(body === undefined ? {} : { body }),
+      });
+    return { get, post, asUser, call, spent };
+  };
+  return { app, first: isolate(), isolate };
+}
+
+type Isolate = ReturnType<World["isolate"]>;
+const CREDITS = "/api/v1/credits";
+const USAGE = "/api/v1/usage";
+const use = { event: "chat", quantities: { count: 0, tokens: 1 } };
+
+const grant = ({ post }: Isolate, tag: string) =>
+  post(`${CREDITS}/grant`, { userId: "u", packId: "Pack", externalRef: tag });
+const spend = ({ post }: Isolate, tag: string) => post(`${USAGE}/events`, { ...use, userId: "u", eventId: tag });
+const reserve = ({ post }: Isolate, tag: string) =>
+  post(`${USAGE}/reservations`, { ...use, userId: "u", reservationId: `res_${tag}` });
+const consent = { distinctId: "u", purpose: "p", decision: "granted" };
+const seen = (tag: string, properties = {}) => ({
+  event: "seen",
+  distinct_id: "u",
+  properties: { tag, ...properties },
+});
+
+interface Operation {
+  readonly name: string;
+  /** Trips in sequence at most, cold and warm. */
+  readonly cold: number;
+  readonly warm: number;
+  /** Where they may go; the primary unless said otherwise. */
+  readonly to?: "replica";
+  /** What has to be there, done by another isolate before the cold call, and by the same one before the warm call. */
+  readonly prepare?: (isolate: Isolate, tag: string) => Promise<Answer>;
+  readonly run: (isolate: Isolate, tag: string) => Promise<Answer>;
+}
+
+const operations: readonly Operation[] = [
+  { name: "list", cold: 1, warm: 1, to: "replica", run: ({ get }) => get(`${CREDITS}?userId=u`) },
+  {
+    name: "list by an end-user",
+    cold: 1,
+    warm: 1,
+    to: "replica",
+    run: ({ asUser }) => asUser("GET", `${CREDITS}?userId=u`),
+  },
+  { name: "history", cold: 1, warm: 1, to: "replica", run: ({ get }) => get(`${CREDITS}/history?userId=u&limit=5`) },
+  {
+    name: "plan",
+    cold: 1,
+    warm: 1,
+    to: "replica",
+    run: ({ post }) => post(`${CREDITS}/plan`, { userId: "u", ...use }),
+  },
+  { name: "totals", cold: 1, warm: 1, to: "replica", run: ({ get }) => get(`${USAGE}?userId=u`) },
+  {
+    name: "flags",
+    cold: 1,
+    warm: 1,
+    to: "replica",
+    run: ({ call }, tag) => call("POST", "/flags/", { body: { api_key: tag } }),
+  },
+  { name: "grant", cold: 2, warm: 2, run: grant },
+  { name: "grant, replayed", cold: 1, warm: 1, prepare: (at) => grant(at, "same"), run: (at) => grant(at, "same") },
+  {
+    name: "revoke",
+    cold: 2,
+    warm: 2,
+    run: async ({ post, get, spent }) => {
+      const { credits } = (await get(`${CREDITS}?userId=u`)).body;
+      spent();
+      return post(`${CREDITS}/revoke`, { balanceId: credits.at(-1).balanceId });
+    },
+  },
+  { name: "usage event", cold: 2, warm: 1, run: spend },
+  {
+    name: "usage event, replayed",
+    cold: 1,
+    warm: 2,
+    prepare: (at) => spend(at, "same"),
+    run: (at) => spend(at, "same"),
+  },
+  { name: "reserve", cold: 2, warm: 1, run: reserve },
+  {
+    name: "commit",
+    cold: 2,
+    warm: 1,
+    prepare: reserve,
+    run: ({ post }, tag) =>
+      post(`${USAGE}/reservations/res_${tag}/commit`, { eventId: tag, quantities: use.quantities }),
+  },
+  {
+    name: "release",
+    cold: 2,
+    warm: 1,
+    prepare: reserve,
+    run: ({ post }, tag) => post(`${USAGE}/reservations/res_${tag}/release`, {}),
+  },
+  { name: "consent", cold: 1, warm: 1, run: ({ post }) => post("/api/v1/consent", consent) },
+  {
+    name: "consent by an end-user, whose token is verified first",
+    cold: 2,
+    warm: 2,
+    run: ({ asUser }) => asUser("POST", "/api/v1/consent", consent),
+  },
+  {
+    name: "capture that says nothing of people",
+    cold: 1,
+    warm: 1,
+    run: ({ call }, tag) => call("POST", "/batch/", { body: { api_key: tag, batch: [seen(tag), seen(tag)] } }),
+  },
+  {
+    name: "capture that says who somebody is, once more",
+    cold: 2,
+    warm: 2,
+    prepare: ({ call }, tag) =>
+      call("POST", "/batch/", { body: { api_key: tag, batch: [seen(tag, { $set: { a: 1 } })] } }),
+    run: ({ call }, tag) => call("POST", "/batch/", { body: { api_key: tag, batch: [seen(tag, { $set: { a: 1 } })] } }),
+  },
+  { name: "mint", cold: 1, warm: 1, run: ({ post }) => post("/api/v1/export-person", { distinctId: "u" }) },
+];
+
+const expectWithin = (trips: Trips, most: number, to: Operation["to"]) => {
+  expect(trips.inSequence).toBeGreaterThan(0);
+  expect(trips.inSequence).toBeLessThanOrEqual(most);
+  if (to === "replica") expect(trips.primary).toBe(0);
+};
+
+describe.each(operations)("$name", ({ cold, warm, to, prepare, run }) => {
+  it(`takes ${cold} trips at most where nothing is known, and ${warm} right after a write for the user`, async () => {
+    const { app, first, isolate } = await makeWorld();
+    // Where the key goes into the body, it stands for the tag.
+    const isKeyed = /api_key: tag/.test(run.toString());
+    const tagOf = (tag: string) => (isKeyed ? app.keys.pk_live : tag);
+    for (const order of ["a", "b"]) expect((await grant(first, order)).status).toBe(200);
+    await prepare?.(first, tagOf("cold"));
+    const fresh = isolate();
+    const answer = await run(fresh, tagOf("cold"));
+    expect(answer.status, JSON.stringify(answer.body)).toBe(200);
+    expectWithin(fresh.spent(), cold, to);
+
+    expect((await spend(fresh, "warming")).status).toBe(200);
+    await prepare?.(fresh, tagOf("warm"));
+    fresh.spent();
+    expect((await run(fresh, tagOf("warm"))).status).toBe(200);
+    expectWithin(fresh.spent(), warm, to);
+  });
+});
+
+describe("an export", () => {
+  it("takes one trip to its first byte", async () => {
+    const { first, isolate } = await makeWorld();
+    await grant(first, "a");
+    const { downloadUrl } = (await first.post("/api/v1/export-person", { distinctId: "u" })).body;
+    const fresh = isolate();
+    expect((await fresh.call("GET", downloadUrl)).status).toBe(200);
+    // The opening and the first page, and the note that it was completed.
+    expect(fresh.spent().inSequence).toBeLessThanOrEqual(2);
+  });
+});
