@@ -1,12 +1,15 @@
 import {
-  createRemoteJWKSet,
+  createLocalJWKSet,
   errors,
+  type JSONWebKeySet,
   type JWTPayload,
   type JWTVerifyGetKey,
   type JWTVerifyOptions,
   jwtVerify,
 } from "jose";
 import { type PurserError, temporarilyUnavailable } from "../errors.ts";
+import type { World } from "../runtime.ts";
+import { type FetchedKeySet, fetchKeySet, keySetFreshMs } from "./fetch-key-set.ts";
 
 /** Asymmetric algorithms alone: a published key must never verify as a shared secret. */
 const ALGORITHMS = [
@@ -23,51 +26,133 @@ const ALGORITHMS = [
   "Ed25519",
 ];
 
-/** Key sets of this isolate, by URL. Each may be fetched anew for an unknown key a few times a minute. */
-const keySets = new Map<string, KeySet>();
 const KEY_SETS_MAX = 200;
 const RELOADS_A_MINUTE_MAX = 5;
+/** So many failures of a key server, and it is not asked for the rest of the minute. */
+const FAILURES_A_MINUTE_MAX = 5;
 /** Keys that were fetched this long ago are fetched anew for a signature of none of them. */
 const SIGNATURES_RELOAD_AFTER_MS = 30_000;
 
-interface KeySet {
-  readonly remote: ReturnType<typeof createRemoteJWKSet>;
-  fetchedAtMs: number;
-  minuteStartMs: number;
-  reloads: number;
+/** What happened so often in the minute that began at `startMs`. */
+class Minute {
+  #startMs = 0;
+  #count = 0;
+
+  count(nowMs: number): number {
+    if (nowMs - this.#startMs >= 60_000) this.#count = 0;
+    return this.#count;
+  }
+
+  add(nowMs: number): void {
+    if (this.count(nowMs) === 0) this.#startMs = nowMs;
+    this.#count++;
+  }
+}
+
+/** The keys of one URL, as this isolate knows them. */
+class KeySet {
+  readonly #url: string;
+  readonly #reloads = new Minute();
+  readonly #failures = new Minute();
+  #find: ReturnType<typeof createLocalJWKSet> | null = null;
+  #fetchedAtMs = 0;
+
+  constructor(url: string) {
+    this.#url = url;
+  }
+
+  /** Finds the keys that a token's header names, among those that are known or, where none are, published. */
+  finder(nowMs: number): JWTVerifyGetKey {
+    return async (header, token) => {
+      const find = this.#find ?? (await this.#load(nowMs, false));
+      try {
+        return await find(header, token);
+      } catch (error) {
+        // Keys are rotated at any moment, also right after they were fetched.
+        if (!(error instanceof errors.JWKSNoMatchingKey) || !this.#takeReload(nowMs)) throw error;
+      }
+      return (await this.#load(nowMs, true))(header, token);
+    };
+  }
+
+  /** Fetches the keys anew for a signature of none of them; false when that was done a moment ago. */
+  async reloadForSignature(nowMs: number): Promise<boolean> {
+    if (nowMs - this.#fetchedAtMs < SIGNATURES_RELOAD_AFTER_MS || !this.#takeReload(nowMs)) return false;
+    await this.#load(nowMs, true);
+    return true;
+  }
+
+  /** Forgets keys that are too old to trust. */
+  expire(nowMs: number): void {
+    if (nowMs - this.#fetchedAtMs >= keySetFreshMs) this.#find = null;
+  }
+
+  /** Takes one of the minute's reloads; false when none is left, so that made-up keys do not hammer the server. */
+  #takeReload(nowMs: number): boolean {
+    if (this.#reloads.count(nowMs) >= RELOADS_A_MINUTE_MAX) return false;
+    this.#reloads.add(nowMs);
+    return true;
+  }
+
+  /** Requests do not wait for each other's fetch: on Workers the one cannot see the other's answer. */
+  async #load(nowMs: number, isAnew: boolean): Promise<ReturnType<typeof createLocalJWKSet>> {
+    if (this.#failures.count(nowMs) >= FAILURES_A_MINUTE_MAX) throw keyServerFault("It failed a moment ago.");
+    let fetched: FetchedKeySet;
+    let find: ReturnType<typeof createLocalJWKSet>;
+    try {
+      fetched = await fetchKeySet(this.#url, nowMs, isAnew);
+      // Throws for what is no set of keys; what is in one is judged when it is used.
+      find = createLocalJWKSet(fetched.keys as JSONWebKeySet);
+    } catch (error) {
+      this.#failures.add(nowMs);
+      throw keyServerFault(error);
+    }
+    if (fetched.fetchedAtMs < this.#fetchedAtMs) return find;
+    this.#find = find;
+    this.#fetchedAtMs = fetched.fetchedAtMs;
+    return find;
+  }
+}
+
+/** Key sets of each isolate, by URL. */
+const keySets = new WeakMap<object, Map<string, KeySet>>();
+
+function keySetOf({ isolate }: Pick<World, "isolate">, url: string): KeySet {
+  const sets = keySets.get(isolate) ?? new Map<string, KeySet>();
+  keySets.set(isolate, sets);
+  if (sets.size >= KEY_SETS_MAX && !sets.has(url)) sets.clear();
+  const keySet = sets.get(url) ?? new KeySet(url);
+  sets.set(url, keySet);
+  return keySet;
 }
 
 /**
  * The claims of a token that one of the keys published at `url` signed. Throws what jose throws of a token that does not
- * verify, and `temporarily_unavailable` when the key server cannot be reached.
+ * verify, and `temporarily_unavailable` when the key server cannot be reached, or answers what is no set of keys.
  */
 export async function verifyByPublishedKeys(
+  world: Pick<World, "isolate" | "now">,
   url: string,
   token: string,
   options: JWTVerifyOptions,
-  nowMs: number,
 ): Promise<JWTPayload> {
-  const keySet = keySetOf(url, nowMs);
-  const verify = () => verifyBySet(keySet, token, { ...options, algorithms: ALGORITHMS }, nowMs);
+  const nowMs = world.now();
+  const keySet = keySetOf(world, url);
+  keySet.expire(nowMs);
+  const verify = () => verifyBySet(keySet.finder(nowMs), token, { ...options, algorithms: ALGORITHMS });
   try {
     return await verify();
   } catch (error) {
     if (!(error instanceof errors.JWSSignatureVerificationFailed)) throw error;
-    if (nowMs - keySet.fetchedAtMs < SIGNATURES_RELOAD_AFTER_MS || !takeReload(keySet, nowMs)) throw error;
+    // The key may have been exchanged under its own kid, or have none to tell it from the one before.
+    if (!(await keySet.reloadForSignature(nowMs))) throw error;
   }
-  // The key may have been exchanged under its own kid, or have none to tell it from the one before.
-  await reload(keySet, nowMs);
   return verify();
 }
 
-async function verifyBySet(
-  keySet: KeySet,
-  token: string,
-  options: JWTVerifyOptions,
-  nowMs: number,
-): Promise<JWTPayload> {
+async function verifyBySet(find: JWTVerifyGetKey, token: string, options: JWTVerifyOptions): Promise<JWTPayload> {
   try {
-    return (await jwtVerify(token, keyFinder(keySet, nowMs), options)).payload;
+    return (await jwtVerify(token, find, options)).payload;
   } catch (error) {
     if (!(error instanceof errors.JWKSMultipleMatchingKeys)) throw error;
     return verifyWithAny(error, token, options);
@@ -90,64 +175,7 @@ async function verifyWithAny(
   throw new errors.JWSSignatureVerificationFailed();
 }
 
-function keySetOf(url: string, nowMs: number): KeySet {
-  const existing = keySets.get(url);
-  if (existing !== undefined) return existing;
-  if (keySets.size >= KEY_SETS_MAX) keySets.clear();
-  // jose's own cool-down would refuse the first token after a rotation: it is never over, and `keyFinder` reloads.
-  const remote = createRemoteJWKSet(new URL(url), { timeoutDuration: 5_000, cooldownDuration: Infinity });
-  const created = { remote, fetchedAtMs: nowMs, minuteStartMs: 0, reloads: 0 };
-  keySets.set(url, created);
-  return created;
-}
-
-function keyFinder(keySet: KeySet, nowMs: number): JWTVerifyGetKey {
-  const find: JWTVerifyGetKey = async (header, token) => {
-    try {
-      return await keySet.remote(header, token);
-    } catch (error) {
-      throw isTokenFault(error) ? error : keyServerFault(error);
-    }
-  };
-  return async (header, token) => {
-    try {
-      return await find(header, token);
-    } catch (error) {
-      if (!(error instanceof errors.JWKSNoMatchingKey) || !takeReload(keySet, nowMs)) throw error;
-    }
-    // Keys are rotated at any moment, also right after they were fetched.
-    await reload(keySet, nowMs);
-    return find(header, token);
-  };
-}
-
-/** Takes one of the minute's reloads; false when none is left, so that made-up keys do not hammer the server. */
-function takeReload(keySet: KeySet, nowMs: number): boolean {
-  if (nowMs - keySet.minuteStartMs >= 60_000) Object.assign(keySet, { minuteStartMs: nowMs, reloads: 0 });
-  if (keySet.reloads >= RELOADS_A_MINUTE_MAX) return false;
-  keySet.reloads++;
-  return true;
-}
-
-async function reload(keySet: KeySet, nowMs: number): Promise<void> {
-  try {
-    await keySet.remote.reload();
-  } catch (error) {
-    throw keyServerFault(error);
-  }
-  keySet.fetchedAtMs = nowMs;
-}
-
-/** What a token alone can cause: the set does not say which key is meant, or has no use for the algorithm. */
-function isTokenFault(error: unknown): boolean {
-  return (
-    error instanceof errors.JWKSNoMatchingKey ||
-    error instanceof errors.JWKSMultipleMatchingKeys ||
-    error instanceof errors.JOSENotSupported
-  );
-}
-
-function keyServerFault(error: unknown): PurserError {
+function keyServerFault(cause: unknown): PurserError {
   const message = "The application's key server cannot be reached; try again.";
-  return temporarilyUnavailable(message, error, "key_server_unreachable");
+  return temporarilyUnavailable(message, cause, "key_server_unreachable");
 }

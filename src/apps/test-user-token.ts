@@ -31,7 +31,7 @@ export async function testUserToken(root: RootCtx, appId: string, mode: Mode, to
   const setting = readEndUserSetting((await requireEnvironment(root, appId, mode)).endUserAuth);
   if (setting === null) return { flaw: "No setting: publishable keys read nothing, whatever the token." };
   try {
-    return { userId: await verifyEndUser(setting, token, root.now()) };
+    return { userId: await verifyEndUser(root, setting, token) };
   } catch (error) {
     if (error instanceof PurserError) return { flaw: flawOf(error) };
     throw error;

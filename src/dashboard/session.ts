@@ -47,7 +47,7 @@ async function accessUser(access: NonNullable<Settings["access"]>, c: Context<Da
     new PurserError("forbidden", "Cloudflare Access did not authorize this request.", { cause });
   if (!setting.success || assertion === undefined) throw refuse();
   try {
-    const { sub, email } = await verifyToken(setting.data, assertion, c.var.world.now());
+    const { sub, email } = await verifyToken(c.var.world, setting.data, assertion);
     if (typeof sub !== "string" || sub === "") throw refuse();
     return { subject: sub, by: typeof email === "string" && email !== "" ? email : sub };
   } catch (error) {

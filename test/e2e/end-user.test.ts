@@ -185,12 +185,15 @@ describe("end-user tokens by published keys", () => {
 describe("a key that was exchanged under its own kid, or has none", () => {
   const SECOND_MS = 1_000;
   /** By the very function that the Worker calls, at a moment of the test's choice. */
-  const verifying = (url: string) => async (token: string, atMs: number) => {
-    try {
-      return await verifyEndUser({ type: "jwks", url }, token, atMs);
-    } catch (error) {
-      return error instanceof PurserError ? error.code : error;
-    }
+  const verifying = (url: string) => {
+    const isolate = {};
+    return async (token: string, atMs: number) => {
+      try {
+        return await verifyEndUser({ isolate, now: () => atMs }, { type: "jwks", url }, token);
+      } catch (error) {
+        return error instanceof PurserError ? error.code : error;
+      }
+    };
   };
 
   it("is followed by the first token that it signs, 30 seconds after the keys were fetched", async () => {

@@ -1,6 +1,10 @@
-import { createHash, randomBytes } from "node:crypto";
+import { createHash } from "node:crypto";
 import { join } from "node:path";
 import { createTestHarness } from "wrangler";
+import { writeKey } from "../../../src/access/key.ts";
+import { keyIdOf } from "../../../src/access/key-session.ts";
+import { idIn } from "../../../src/db/databases.ts";
+import { randomId } from "../../../src/lib/ids.ts";
 import type { Mode } from "../../../src/runtime.ts";
 
 /** Secrets of every Worker that these tests start. */
@@ -58,10 +62,8 @@ export async function startServer(options: ServerOptions = {}): Promise<Server> 
   };
 }
 
-const randomName = (prefix: string): string => prefix + randomBytes(16).toString("hex");
-
 async function makeApp(db: D1Database, endUserAuth?: object): Promise<ServedApp> {
-  const appId = randomName("app_");
+  const appId = idIn(0, randomId("app_"));
   await db.prepare("INSERT INTO apps (id, name, created_at_ms) VALUES (?, 'Test', 0)").bind(appId).run();
   const setting = endUserAuth === undefined ? null : JSON.stringify(endUserAuth);
   const environmentOf = async (mode: Mode): Promise<number> => {
@@ -73,19 +75,14 @@ async function makeApp(db: D1Database, endUserAuth?: object): Promise<ServedApp>
   };
   const environmentIds = { live: await environmentOf("live"), test: await environmentOf("test") };
   const keyOf = async (kind: "secret" | "publishable", mode: Mode): Promise<string> => {
-    const key = randomName(`${kind === "secret" ? "sk" : "pk"}_${mode}_`);
+    const key = writeKey(kind, { id: environmentIds[mode], appId, mode }, randomId(""));
+    const hash = createHash("sha256").update(key).digest("base64url");
     await db
       .prepare(
         `INSERT INTO api_keys (hash, id, environment_id, kind, hint, created_at_ms)
          VALUES (?, ?, CAST(? AS INTEGER), ?, ?, 0)`,
       )
-      .bind(
-        createHash("sha256").update(key).digest("base64url"),
-        randomName("key_"),
-        environmentIds[mode],
-        kind,
-        key.slice(0, 12),
-      )
+      .bind(hash, keyIdOf(hash), environmentIds[mode], kind, key.slice(0, 12))
       .run();
     return key;
   };

@@ -1,0 +1,136 @@
+import { exportJWK, generateKeyPair, type JWK, SignJWT } from "jose";
+import { beforeEach, describe, expect, it, vi } from "vitest";
+import { expectError } from "../../support/refusals.ts";
+import { type Answer, Clock, makeApp, makeClient } from "../../support/world.ts";
+
+const MINUTE_MS = 60_000;
+
+interface Signing {
+  readonly kid: string;
+  readonly privateKey: CryptoKey;
+  readonly jwk: JWK;
+}
+
+async function makeSigning(kid: string): Promise<Signing> {
+  const { privateKey, publicKey } = await generateKeyPair("ES256", { extractable: true });
+  return { kid, privateKey, jwk: { ...(await exportJWK(publicKey)), kid, alg: "ES256" } };
+}
+
+/** A key server that counts: what it answers, by URL, instead of what is really fetched. */
+const servers = new Map<string, { requests: number; answer: () => Response }>();
+beforeEach(() => {
+  vi.spyOn(globalThis, "fetch").mockImplementation(async (input) => {
+    const server = servers.get(String(input));
+    if (server === undefined) throw new Error(`nothing listens at ${String(input)}`);
+    server.requests++;
+    return server.answer();
+  });
+});
+
+/** An application whose end-users' tokens a key server of its own speaks for, asked by isolates of one place. */
+async function makeWorld(keys: readonly JWK[]) {
+  const url = `https://keys.example/${crypto.randomUUID()}`;
+  const server = { requests: 0, answer: () => Response.json({ keys }) };
+  servers.set(url, server);
+  const app = await makeApp({ type: "jwks", url });
+  const clock = new Clock();
+  // The platform's cache goes by the real time, and a token is judged by the world's.
+  clock.ms = Date.now();
+  const token = ({ kid, privateKey }: Signing, headerKid = kid) =>
+    new SignJWT({ sub: "u" })
+      .setProtectedHeader({ alg: "ES256", kid: headerKid })
+      .setExpirationTime(Math.floor(clock.ms / 1_000) + 3_600)
+      .sign(privateKey);
+  const isolate = () => {
+    const call = makeClient(clock);
+    return async (userToken: string): Promise<Answer> =>
+      call("GET", "/api/v1/credits?userId=u", { key: app.keys.pk_live, headers: { "x-user-token": userToken } });
+  };
+  const publish = (published: readonly JWK[]) => {
+    server.answer = () => Response.json({ keys: published });
+  };
+  return { server, clock, token, isolate, publish };
+}
+
+describe("published keys", () => {
+  it("are fetched once in ten minutes by all isolates of a place", async () => {
+    const first = await makeSigning("first");
+    const { server, clock, token, isolate } = await makeWorld([first.jwk]);
+    for (let n = 0; n < 3; n++) {
+      const ask = isolate();
+      for (let request = 0; request < 3; request++) expect((await ask(await token(first))).status).toBe(200);
+    }
+    expect(server.requests).toBe(1);
+    const ask = isolate();
+    clock.advance(10 * MINUTE_MS - 1);
+    expect((await ask(await token(first))).status).toBe(200);
+    expect(server.requests).toBe(1);
+    clock.advance(1);
+    // Ten minutes from the fetch, not from when an isolate found them in the cache.
+    expect((await ask(await token(first))).status).toBe(200);
+    expect(server.requests).toBe(2);
+  });
+
+  it("are fetched past the cache for a kid that it does not know, a few times a minute at the most", async () => {
+    const [first, second, stranger] = [await makeSigning("first"), await makeSigning("second"), await makeSigning("x")];
+    const { server, clock, token, isolate, publish } = await makeWorld([first.jwk]);
+    expect((await isolate()(await token(first))).status).toBe(200);
+    publish([second.jwk]);
+    const ask = isolate();
+    expect((await ask(await token(second))).status).toBe(200);
+    expect(server.requests).toBe(2);
+    // What was fetched so is in the cache for the next isolate.
+    expect((await isolate()(await token(second))).status).toBe(200);
+    expect(server.requests).toBe(2);
+    for (let n = 0; n < 20; n++) expectError(await ask(await token(stranger, `kid-${n}`)), "invalid_user_token");
+    expect(server.requests).toBeLessThanOrEqual(6);
+    clock.advance(MINUTE_MS);
+    for (let n = 0; n < 20; n++) expectError(await ask(await token(stranger, `kid-${n}`)), "invalid_user_token");
+    expect(server.requests).toBeLessThanOrEqual(11);
+    expect((await ask(await token(second))).status).toBe(200);
+  });
+
+  it("of a server that is down are not asked for with each request, and are when a minute has passed", async () => {
+    const first = await makeSigning("first");
+    const { server, clock, token, isolate, publish } = await makeWorld([first.jwk]);
+    server.answer = () => new Response("down", { status: 500 });
+    vi.spyOn(console, "warn").mockReturnValue();
+    const ask = isolate();
+    for (let n = 0; n < 30; n++) expectError(await ask(await token(first)), "temporarily_unavailable");
+    expect(server.requests).toBe(5);
+    publish([first.jwk]);
+    clock.advance(MINUTE_MS);
+    expect((await ask(await token(first))).status).toBe(200);
+    expect(server.requests).toBe(6);
+  });
+
+  it("are known to many requests at once in an isolate that has served nobody: none is turned away for another's fetch", async () => {
+    const first = await makeSigning("first");
+    const { token, isolate } = await makeWorld([first.jwk]);
+    const [ask, sent] = [isolate(), await token(first)];
+    const answers = await Promise.all(Array.from({ length: 20 }, () => ask(sent)));
+    expect(answers.map(({ status }) => status)).toEqual(answers.map(() => 200));
+  });
+
+  it("are refused when they are larger than 256 KiB, more than 100, or no keys, and never put into the cache", async () => {
+    const first = await makeSigning("first");
+    const { server, token, isolate, publish } = await makeWorld([first.jwk]);
+    vi.spyOn(console, "warn").mockReturnValue();
+    const others = (count: number) => Array.from({ length: count }, (_, n) => ({ ...first.jwk, kid: `other-${n}` }));
+    const large = JSON.stringify({ keys: [first.jwk], padding: "x".repeat(256 * 1024) });
+    const wrong: readonly (() => Response)[] = [
+      () => new Response(large),
+      () => Response.json({ keys: [...others(100), first.jwk] }),
+      () => Response.json({ keys: 7 }),
+      () => new Response("<html>"),
+      () => new Response(null, { status: 302, headers: { location: "https://elsewhere.example" } }),
+    ];
+    for (const answer of wrong) {
+      server.answer = answer;
+      expectError(await isolate()(await token(first)), "temporarily_unavailable");
+    }
+    expect(server.requests).toBe(wrong.length);
+    publish([...others(99), first.jwk]);
+    expect((await isolate()(await token(first))).status).toBe(200);
+  });
+});
