@@ -1,4 +1,5 @@
-/** `npm start`: creates the secrets, the database, the server and the demo. A later start keeps them. */
+/** `npm start`: creates the secrets, the databases, the server and the demo. A later start keeps them. */
+import { databaseCount, localConfig } from "./databases.mjs";
 import { localSecrets } from "./secrets.mjs";
 import { ensureDemo } from "./seed.mjs";
 import { printExamples } from "./story.mjs";
@@ -48,10 +49,11 @@ async function main() {
   const port = readPort();
   await assertPortFree(port);
   const secrets = localSecrets();
-  console.log(dim("Bringing the local database up to date …"));
-  await migrate();
+  const config = localConfig(databaseCount());
+  console.log(dim("Bringing the local databases up to date …"));
+  await migrate(config);
   console.log(dim("Starting the Worker …"));
-  const { url, child, log } = await serve(port);
+  const { url, child, log } = await serve(port, config.file);
   child.once("exit", (code) => {
     if (isStopping) return;
     console.error(`The Worker stopped with code ${code}; ${log} has what it said.`);

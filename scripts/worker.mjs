@@ -59,15 +59,20 @@ export async function assertPortFree(port) {
   throw new Error(`Port ${port} is in use. Stop what listens there, or choose another: PORT=${another} npm start`);
 }
 
-/** Applies the newest migrations to the local database, and keeps its data. */
-export function migrate() {
+/** Brings the local databases to the newest migration; keeps what they hold. */
+export async function migrate({ file, databases }) {
+  // One after another: each would make the directory of the state.
+  for (const binding of databases) await migrateOne(file, binding);
+}
+
+function migrateOne(file, binding) {
   return new Promise((resolve, reject) => {
-    const child = wrangler(["d1", "migrations", "apply", "DB", "--local"]);
+    const child = wrangler(["d1", "migrations", "apply", binding, "--local", "--config", file]);
     let said = "";
     for (const stream of [child.stdout, child.stderr]) stream.on("data", (chunk) => (said += chunk));
     child.once("error", reject);
     child.once("exit", (code) =>
-      code === 0 ? resolve() : reject(new Error(`The local database could not be migrated:\n${said}`)),
+      code === 0 ? resolve() : reject(new Error(`The local database ${binding} could not be migrated:\n${said}`)),
     );
   });
 }
@@ -95,11 +100,22 @@ async function answersHealth(url) {
   }
 }
 
-/** Serves the Worker on the port, and resolves when it responds. Its output goes to `.purser/server.log`. */
-export async function serve(port) {
-  // With port 0 two Pursers can run at once. Otherwise both would use the inspector's default port.
-  // Not minified, so that places in the log have names.
-  const args = ["dev", "--minify=false", "--ip", "127.0.0.1", "--port", String(port), "--inspector-port", "0"];
+/** Serves the Worker on the port; resolves once it answers. What it says goes to `.purser/server.log`. */
+export async function serve(port, file = "wrangler.toml") {
+  // Port 0 lets two Pursers run at once; otherwise both would want the inspector's usual port.
+  // Not minified, so that the places in the log have their names.
+  const args = [
+    "dev",
+    "--config",
+    file,
+    "--minify=false",
+    "--ip",
+    "127.0.0.1",
+    "--port",
+    String(port),
+    "--inspector-port",
+    "0",
+  ];
   const child = wrangler([...args, "--show-interactive-dev-session=false"]);
   keepLog(child);
   let hasEnded = false;

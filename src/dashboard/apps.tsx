@@ -3,7 +3,7 @@ import { createApp } from "../apps/create-app.ts";
 import { listApps } from "../apps/list-apps.ts";
 import { createAppInput } from "../apps/schemas.ts";
 import type { PurserError } from "../errors.ts";
-import { Field, Table } from "./components.tsx";
+import { Choice, Field, Table } from "./components.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
 import { catchRefusal, parseForm } from "./form.ts";
 import { time } from "./format.ts";
@@ -12,7 +12,8 @@ import { FormToken, page } from "./layout.tsx";
 const SHOWN_MAX = 200;
 
 async function appsPage(c: Context<DashboardEnv>, name: string, refusal?: PurserError) {
-  const { apps } = await listApps(c.var.root, SHOWN_MAX);
+  const { root } = c.var;
+  const { apps, unreachable = [] } = await listApps(root, SHOWN_MAX);
   return page(
     c,
     { title: "Applications", refusal },
@@ -20,11 +21,12 @@ async function appsPage(c: Context<DashboardEnv>, name: string, refusal?: Purser
       <section class="card">
         <Table
           label="Applications"
-          head={["Name", "Application id", "Created (UTC)", "Open"]}
+          head={["Name", "Application id", "Database", "Created (UTC)", "Open"]}
           empty="No applications yet. Create one below."
           rows={apps.map((app) => [
             <a href={`/admin/apps/${app.appId}/live/overview`}>{app.name}</a>,
             <code>{app.appId}</code>,
+            <code>{app.database}</code>,
             <span class="num">{time(app.createdAt)}</span>,
             <>
               <a href={`/admin/apps/${app.appId}/live/overview`}>live</a>{" "}
@@ -32,13 +34,24 @@ async function appsPage(c: Context<DashboardEnv>, name: string, refusal?: Purser
             </>,
           ])}
         />
-        {apps.length === SHOWN_MAX && <p class="soft">Showing the first {SHOWN_MAX}.</p>}
+        {unreachable.length > 0 && (
+          <p role="alert">Not reached: {unreachable.join(", ")}. Their applications are not in this list.</p>
+        )}
+        {apps.length >= SHOWN_MAX && <p class="soft">Showing the first {SHOWN_MAX}.</p>}
       </section>
       <form method="post" action="/admin/apps" class="card">
         <h2>New application</h2>
         <FormToken c={c} />
         <div class="row">
           <Field label="Name" name="name" value={name} required isBad={refusal?.param === "name"} />
+          {root.databases.length > 1 && (
+            <Choice
+              label="Database"
+              name="database"
+              value={root.settings.newAppsDatabase}
+              options={root.databases.map((database) => [database.name, database.name])}
+            />
+          )}
           <button type="submit">Create an application</button>
         </div>
         <p class="soft">It has a live and a test mode. Create its keys next.</p>
@@ -52,9 +65,10 @@ export const appsRoutes = () =>
     .get("/apps", (c) => appsPage(c, ""))
     .post("/apps", async (c) => {
       const { form, admin } = c.var;
-      const created = await catchRefusal(async () =>
-        createApp(admin, parseForm(createAppInput, { name: form.name ?? "" })),
-      );
+      const created = await catchRefusal(async () => {
+        const { name = "", database } = form;
+        return createApp(admin, parseForm(createAppInput, { name, ...(database === undefined ? {} : { database }) }));
+      });
       if (created.refusal !== undefined) return appsPage(c, form.name ?? "", created.refusal);
       return c.redirect(`/admin/apps/${created.result.appId}/test/keys?notice=app`, 303);
     });

@@ -15,7 +15,7 @@ const nameOf = (index: number): string => (index === 0 ? "DB" : `DB_${index}`);
 export function databaseAt(env: object, index: number): Database | null {
   const name = nameOf(index);
   // Which further databases are bound is the deployment's business: their bindings have no type of their own.
-  const d1 = new Map<string, unknown>(Object.entries(env)).get(name) as D1Database | undefined;
+  const d1 = Reflect.get(env, name) as D1Database | undefined;
   return d1 === undefined ? null : { index, name, d1 };
 }
 

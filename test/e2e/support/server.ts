@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import { join } from "node:path";
 import { createTestHarness } from "wrangler";
+import { localConfig } from "../../../scripts/databases.mjs";
 import { writeKey } from "../../../src/access/key.ts";
 import { keyIdOf } from "../../../src/access/key-session.ts";
 import { idIn } from "../../../src/db/databases.ts";
@@ -33,17 +34,20 @@ export interface Server {
 export interface ServerOptions {
   readonly vars?: Readonly<Record<string, string>>;
   readonly secrets?: Readonly<Record<string, string>>;
+  /** How many databases are bound; 1 unless set. */
+  readonly databases?: number;
 }
 
 const root = join(import.meta.dirname, "../../..");
 
 /** Builds the Worker as it is deployed and serves it on a free port, over an empty database with all migrations applied. */
 export async function startServer(options: ServerOptions = {}): Promise<Server> {
+  const { file, databases } = localConfig(options.databases ?? 1);
   const harness = createTestHarness({
     root,
     workers: [
       {
-        configPath: "wrangler.toml",
+        configPath: file,
         vars: { ...options.vars },
         secrets: { ADMIN_TOKEN, ANALYTICS_EXPORT_SECRET: EXPORT_SECRET, ...options.secrets },
       },
@@ -51,7 +55,8 @@ export async function startServer(options: ServerOptions = {}): Promise<Server> 
   });
   const { url } = await harness.listen();
   const worker = harness.getWorker<{ DB: D1Database }>();
-  await worker.applyD1Migrations("DB");
+  // The type knows the one database that every Worker has.
+  for (const binding of databases) await worker.applyD1Migrations(binding as "DB");
   const { DB: db } = await worker.getEnv();
   return {
     url: url.origin,

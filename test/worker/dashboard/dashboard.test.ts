@@ -518,3 +518,36 @@ describe("a page's cost", () => {
     expect(await readsOf(app, clock, "overview")).toBeLessThan(100);
   });
 });
+
+describe("several databases", () => {
+  it("are told of each application, chosen for a new one, and each is a part of the dashboard like any other", async () => {
+    const browser = browse();
+    await browser.signIn();
+    for (const database of ["DB", "DB_1"]) {
+      const name = randomId("Desk ");
+      const made = await browser.post("/admin/apps", { _form: await browser.formToken(), name, database });
+      const home = made.headers.get("location") ?? "";
+      const appId = /app_\w+/.exec(home)?.[0] ?? "";
+      expect(appId.at(-1)).toBe(database === "DB" ? "0" : "1");
+      const page = await (await browser.get("/admin/apps")).text();
+      expect(page.slice(page.indexOf(appId))).toMatch(new RegExp(`</code></td><td[^>]*><code>${database}</code>`));
+      for (const section of ["overview", "keys", "packs", "users"]) {
+        const answer = await browser.get(`/admin/apps/${appId}/live/${section}`);
+        expect([answer.status, (await answer.text()).includes(name)], section).toEqual([200, true]);
+      }
+    }
+    const wrong = await browser.post("/admin/apps", { _form: await browser.formToken(), name: "X", database: "DB_7" });
+    expect(wrong.status).toBe(400);
+  });
+
+  it("that cannot be reached are named, and the others' applications listed", async () => {
+    vi.spyOn(scheduler, "wait").mockResolvedValue();
+    const faulty = faultyD1(env.DB);
+    const browser = browse(new Clock(), { DB: faulty.d1 });
+    await browser.signIn();
+    faulty.plan({ fault: "before", at: 1, persists: true });
+    const answer = await browser.get("/admin/apps");
+    expect(answer.status).toBe(200);
+    expect(await answer.text()).toContain("Their applications are missing here");
+  });
+});

@@ -1,0 +1,5 @@
+export function boundDatabases(text: string): string[];
+export function deploySteps(text: string, args?: readonly string[]): string[][];
+export function databaseCount(text?: string): number;
+export function withDatabases(text: string, count: number): string;
+export function localConfig(count: number): { readonly file: string; readonly databases: readonly string[] };

@@ -1,0 +1,54 @@
+import { readFileSync, writeFileSync } from "node:fs";
+
+const CONFIG = "wrangler.toml";
+const LOCAL_CONFIG = "wrangler.local.toml";
+const DATABASES_MAX = 10;
+
+const nameOf = (index) => (index === 0 ? "DB" : `DB_${index}`);
+
+/** The bindings of the databases that a configuration names, as src/db/databases.ts reads them. */
+export function boundDatabases(text) {
+  const tables = text.split(/^(?=\[)/m).filter((table) => table.startsWith("[[d1_databases]]"));
+  const bindings = tables.map((table) => /^binding\s*=\s*["']([^"']*)["']/m.exec(table)?.[1]);
+  return Array.from({ length: DATABASES_MAX }, (_, index) => nameOf(index)).filter((name) => bindings.includes(name));
+}
+
+/** What a deployment tells Wrangler to do, in this order: every database is migrated before the Worker that needs it goes up. */
+export function deploySteps(text, args = []) {
+  // By binding: a database may have been renamed since.
+  const migrations = boundDatabases(text).map((binding) => ["d1", "migrations", "apply", binding, "--remote"]);
+  return [...migrations, ["deploy", ...args]];
+}
+
+/** How many databases `DATABASES` asks for; 1 unless set. */
+export function databaseCount(text = process.env.DATABASES ?? "1") {
+  const count = Number(text);
+  if (/^\d+$/.test(text) && count >= 1 && count <= DATABASES_MAX) return count;
+  throw new Error(`DATABASES must be a number from 1 to ${DATABASES_MAX}, not "${text}".`);
+}
+
+/** The configuration with so many databases bound, each further one local alone. */
+export function withDatabases(text, count) {
+  const bound = boundDatabases(text);
+  const missing = Array.from({ length: count }, (_, index) => index).filter((index) => !bound.includes(nameOf(index)));
+  return missing.reduce(
+    (made, index) => `${made.trimEnd()}
+
+[[d1_databases]]
+binding = "${nameOf(index)}"
+database_name = "purser-${index}"
+database_id = "00000000-0000-0000-0000-${String(index).padStart(12, "0")}"
+migrations_dir = "drizzle"
+`,
+    text,
+  );
+}
+
+/** The file that a local Purser of so many databases is served by, and their bindings. Written where more are asked for. */
+export function localConfig(count) {
+  const text = readFileSync(CONFIG, "utf8");
+  const whole = withDatabases(text, count);
+  if (whole === text) return { file: CONFIG, databases: boundDatabases(text) };
+  writeFileSync(LOCAL_CONFIG, `# Written by npm start, from ${CONFIG}.\n${whole}`);
+  return { file: LOCAL_CONFIG, databases: boundDatabases(whole) };
+}

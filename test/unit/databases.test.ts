@@ -1,0 +1,59 @@
+import { readFileSync } from "node:fs";
+import { describe, expect, it } from "vitest";
+import { boundDatabases, databaseCount, deploySteps, withDatabases } from "../../scripts/databases.mjs";
+import { allDatabases, databaseAt, databaseIndexOf, idIn } from "../../src/db/databases.ts";
+import { randomId } from "../../src/lib/ids.ts";
+
+const config = readFileSync("wrangler.toml", "utf8");
+
+describe("a configuration of several databases", () => {
+  it("binds those that it had and local ones for the rest, and says everything else as before", () => {
+    expect(boundDatabases(config)).toEqual(["DB"]);
+    expect(withDatabases(config, 1)).toBe(config);
+    const three = withDatabases(config, 3);
+    expect(boundDatabases(three)).toEqual(["DB", "DB_1", "DB_2"]);
+    expect(three.startsWith(config.trimEnd())).toBe(true);
+    expect(withDatabases(three, 3)).toBe(three);
+    expect(new Set([...three.matchAll(/^database_id = "(.*)"$/gm)].map(([, id]) => id)).size).toBe(3);
+  });
+
+  it("takes no other binding for a database", () => {
+    const other = '[[kv_namespaces]]\nbinding = "DB_1"\n\n[[d1_databases]]\nbinding = "LOGS"\n';
+    expect(boundDatabases(other)).toEqual([]);
+  });
+
+  it("is asked for by a number from 1 to 10", () => {
+    expect([databaseCount("1"), databaseCount("10"), databaseCount(undefined)]).toEqual([1, 10, 1]);
+    for (const wrong of ["0", "11", "two", "", "-1", "1.5"]) expect(() => databaseCount(wrong)).toThrow("DATABASES");
+  });
+
+  it("is deployed when each of its databases is migrated, by binding", () => {
+    expect(deploySteps(withDatabases(config, 2), ["--dry-run"])).toEqual([
+      ["d1", "migrations", "apply", "DB", "--remote"],
+      ["d1", "migrations", "apply", "DB_1", "--remote"],
+      ["deploy", "--dry-run"],
+    ]);
+  });
+});
+
+describe("an id that names its database", () => {
+  it("says its index, and no other id says any", () => {
+    for (let index = 0; index < 10; index++) {
+      expect(databaseIndexOf(idIn(index, randomId("app_")))).toBe(index);
+      expect(databaseIndexOf(idIn(index, randomId("crb_")))).toBe(index);
+    }
+    for (const other of ["", randomId("app_"), `${randomId("app_")}x`, `${randomId("app_")}10`, "app_none", "1"]) {
+      expect(databaseIndexOf(other)).toBeNull();
+    }
+  });
+
+  it("is of a database that is bound, or of none", () => {
+    const [first, third] = [{}, {}];
+    const env = { DB: first, DB_2: third, DB_10: {}, ADMIN_TOKEN: "x" };
+    expect(allDatabases(env)).toEqual([
+      { index: 0, name: "DB", d1: first },
+      { index: 2, name: "DB_2", d1: third },
+    ]);
+    expect(databaseAt(env, 1)).toBeNull();
+  });
+});
