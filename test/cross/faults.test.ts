@@ -7,7 +7,7 @@ import { FAULTS, type FaultPlan, type FaultyD1, faultyD1 } from "../support/faul
 import { expectLedgerInvariants } from "../support/invariants.ts";
 import type { Operation, Scene } from "../support/operation.ts";
 import { operations } from "../support/operations.ts";
-import { type Answer, bound, Clock, makeApp, makeClient, makePack, type TestApp } from "../support/world.ts";
+import { type Answer, bound, Clock, inTurn, makeApp, makeClient, makePack, type TestApp } from "../support/world.ts";
 
 afterAll(expectLedgerInvariants);
 vi.setConfig({ testTimeout: 120_000 });
@@ -31,10 +31,10 @@ beforeEach(() => {
   vi.spyOn(console, "error").mockReturnValue();
 });
 
-function enter(): Scene {
+function enter(isolates: number): Scene {
   const clock = new Clock();
   // Every scene grants in the one application, in test mode.
-  const call = makeClient(clock, { DB: faulty.d1, TEST_BALANCE_QUOTA: "100000" });
+  const call = makeClient(clock, { DB: faulty.d1, TEST_BALANCE_QUOTA: "100000" }, randomId, inTurn(isolates));
   return {
     userId: randomId("u_"),
     clock,
@@ -117,8 +117,8 @@ function told({ status, body }: Answer): unknown {
 }
 
 /** What the operation does when nothing fails. */
-async function flawless(operation: Operation) {
-  const scene = enter();
+async function flawless(operation: Operation, isolates: number) {
+  const scene = enter(isolates);
   faulty.plan(null);
   const run = await operation.prepare(scene);
   const before = named(scene, await heldOf(scene));
@@ -126,11 +126,11 @@ async function flawless(operation: Operation) {
   expect(answer.status, JSON.stringify(answer.body)).toBe(operation.status ?? 200);
   const trips = faulty.trips();
   const held = await heldOf(scene);
-  return { trips, before, after: named(scene, held), answered: named(scene, held, told(answer)) };
+  return { isolates, trips, before, after: named(scene, held), answered: named(scene, held, told(answer)) };
 }
 
 async function underFault(operation: Operation, plan: FaultPlan, expected: Awaited<ReturnType<typeof flawless>>) {
-  const scene = enter();
+  const scene = enter(expected.isolates);
   faulty.plan(null);
   const run = await operation.prepare(scene);
   const answer = await attempt(run, plan);
@@ -153,10 +153,13 @@ async function underFault(operation: Operation, plan: FaultPlan, expected: Await
   expect(named(scene, await heldOf(scene), told(again))).toBe(expected.answered);
 }
 
-describe.each(operations)("$name", (operation) => {
+// In one isolate a write is planned on what the one before it knew; in two, what one did is unknown to the other.
+const everywhere = operations.flatMap((operation) => [1, 2].map((isolates) => ({ ...operation, isolates })));
+
+describe.each(everywhere)("$name, isolates: $isolates", ({ isolates, ...operation }) => {
   let expected: Awaited<ReturnType<typeof flawless>>;
   beforeAll(async () => {
-    expected = await flawless(operation);
+    expected = await flawless(operation, isolates);
   });
 
   for (const fault of FAULTS) {

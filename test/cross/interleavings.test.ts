@@ -7,8 +7,9 @@ import { scheduled } from "../../src/scheduled.ts";
 import { compareState, exchange, type Pair } from "../support/history.ts";
 import { expectLedgerInvariants } from "../support/invariants.ts";
 import { createModel, type Pack } from "../support/model.ts";
+import { createRandom } from "../support/random.ts";
 import type { Request } from "../support/requests.ts";
-import { bound, Clock, home, makeApp, makeClient, makePack } from "../support/world.ts";
+import { atRandom, bound, Clock, home, makeApp, makeClient, makePack } from "../support/world.ts";
 
 afterAll(expectLedgerInvariants);
 
@@ -88,7 +89,7 @@ async function enter(): Promise<{ pair: Pair; clock: Clock }> {
     packs.push({ packId, packName: name, items: [{ packItemId, unit, initial, priority, matches: [...matches] }] });
   }
   const pair: Pair = {
-    call: makeClient(clock),
+    call: makeClient(clock, {}, randomId, atRandom(3, createRandom(20_260_115))),
     key: app.keys.sk_live,
     cron: () => scheduled(bound(), { isolate: {}, now: clock.now, newId: randomId }),
     environmentId: app.environments.live.id,

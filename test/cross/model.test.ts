@@ -7,7 +7,16 @@ import { expectLedgerInvariants } from "../support/invariants.ts";
 import { createModel, type Pack, type Unit } from "../support/model.ts";
 import { createRandom, type Random } from "../support/random.ts";
 import { type Request, someRequest } from "../support/requests.ts";
-import { bound, Clock, makeApp, makeClient, makeLegacyPack, makePack, type TestItem } from "../support/world.ts";
+import {
+  atRandom,
+  bound,
+  Clock,
+  makeApp,
+  makeClient,
+  makeLegacyPack,
+  makePack,
+  type TestItem,
+} from "../support/world.ts";
 
 const OPERATIONS = Number(env.SOAK_OPERATIONS) || 2_040;
 const OPERATIONS_A_HISTORY = 120;
@@ -99,7 +108,8 @@ async function play(seed: number): Promise<void> {
   const model = createModel(clock);
   const users = ["ada", "böb"];
   const pair: Pair = {
-    call: makeClient(clock, { DB: faulty.d1 }, random.id),
+    // What an isolate remembers of a user is stale now and then, by as many writes as others made meanwhile.
+    call: makeClient(clock, { DB: faulty.d1 }, random.id, atRandom(3, random)),
     key: app.keys.sk_live,
     cron: () => scheduled(bound({ DB: faulty.d1 }), { isolate: {}, now: clock.now, newId: random.id }),
     environmentId: app.environments.live.id,

@@ -6,7 +6,16 @@ import { createReservation } from "../../src/usage/reserve.ts";
 import { reserveInput } from "../../src/usage/schemas.ts";
 import { expectLedgerInvariants } from "../support/invariants.ts";
 import { createRandom } from "../support/random.ts";
-import { type Answer, Clock, makeApp, makeClient, makeCtx, makeLegacyPack, makePack } from "../support/world.ts";
+import {
+  type Answer,
+  atRandom,
+  Clock,
+  makeApp,
+  makeClient,
+  makeCtx,
+  makeLegacyPack,
+  makePack,
+} from "../support/world.ts";
 
 afterAll(expectLedgerInvariants);
 // Hundreds of requests each, on whatever machine.
@@ -18,7 +27,7 @@ const SEED = Number(env.PROOF_SEED) || 1;
 /** An application with a wallet of cents, a key, and a way to send. */
 async function enter(settings: Partial<Env> = {}) {
   const app = await makeApp();
-  const call = makeClient(clock, settings);
+  const call = makeClient(clock, settings, randomId, atRandom(3, createRandom(SEED)));
   await makeLegacyPack(app.appId, "Wallet", "cents");
   const key = app.keys.sk_live;
   const post = (path: string, body: object): Promise<Answer> => call("POST", `/api/v1/${path}`, { key, body });

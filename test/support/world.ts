@@ -15,6 +15,7 @@ import { nameKey } from "../../src/packs/name.ts";
 import type { AdminCtx, Ctx, Environment, Mode, World } from "../../src/runtime.ts";
 import { readSettings } from "../../src/settings.ts";
 import { checkDescribed, checkTaken } from "./described.ts";
+import type { Random } from "./random.ts";
 
 /** A clock that the test sets. It starts at a round time and never moves by itself. */
 export class Clock {
@@ -177,14 +178,42 @@ export type Client = (
 const isRaw = (body: unknown): body is string | Uint8Array | ReadableStream =>
   typeof body === "string" || body instanceof Uint8Array || body instanceof ReadableStream;
 
+/** Says by number which isolate a call reaches, each of which remembers what it wrote itself. */
+export type PickIsolate = () => number;
+
+/** Several isolates, one after another. */
+export function inTurn(count: number): PickIsolate {
+  let calls = 0;
+  return () => calls++ % count;
+}
+
+/** Several isolates at random: often the one before, which knows the user best, else any. */
+export function atRandom(count: number, random: Random): PickIsolate {
+  let last = 0;
+  return () => {
+    if (random.chance(0.5)) last = random.integer(0, count - 1);
+    return last;
+  };
+}
+
 /**
- * Calls the app in process, on the real D1 or a double around it, at the clock's time. Every response is checked against
- * openapi.json. A response that is not described fails the test.
+ * Calls the app in process, on the real D1 or a double around it, at the clock's time: in one isolate, or in several. Every
+ * response is checked against openapi.json. A response that is not described fails the test.
  */
-export function makeClient(clock: Clock, bindings: Bindings = {}, newId: World["newId"] = randomId): Client {
-  const world: World = { isolate: {}, now: clock.now, newId };
-  const app = createApp(world);
+export function makeClient(
+  clock: Clock,
+  bindings: Bindings = {},
+  newId: World["newId"] = randomId,
+  pick: PickIsolate = () => 0,
+): Client {
+  const apps: ReturnType<typeof createApp>[] = [];
+  const appAt = (index: number) => {
+    const app = apps[index] ?? createApp({ isolate: {}, now: clock.now, newId });
+    apps[index] = app;
+    return app;
+  };
   return async (method, path, options = {}) => {
+    const app = appAt(pick());
     const headers = new Headers(options.headers);
     if (options.key !== undefined) headers.set("authorization", `Bearer ${options.key}`);
     const { body } = options;
