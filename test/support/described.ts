@@ -24,29 +24,26 @@ const document = JSON.parse(JSON.stringify(apiDocument())) as {
 const asPattern = (path: string): RegExp => new RegExp(`^${path.replaceAll(".", "\\.").replace(/\{\w+\}/g, "[^/]+")}$`);
 const paths = Object.entries(document.paths).map(([path, item]) => ({ pattern: asPattern(path), path, item }));
 
-const validators = new WeakMap<object, Validator>();
+const withoutFormats = <T>(value: T): T =>
+  JSON.parse(
+    JSON.stringify(value, (key, inner) => (key === "format" && typeof inner === "string" ? undefined : inner)),
+  );
 
-/** A validator of one of the document's schemas. References point into the document's components. */
-function validatorOf(schema: Schema): Validator {
-  const kept = validators.get(schema);
-  if (kept !== undefined) return kept;
-  const validator = new Validator({ ...schema, components: document.components }, "2020-12", false);
-  validators.set(schema, validator);
-  return validator;
+/** Makes validators of the document's schemas, one a schema. References point into the document's components. */
+function validatorsOf(change: <T>(value: T) => T): (schema: Schema) => Validator {
+  const kept = new WeakMap<object, Validator>();
+  const components = change(document.components);
+  return (schema) => {
+    const validator = kept.get(schema) ?? new Validator({ ...change(schema), components }, "2020-12", false);
+    kept.set(schema, validator);
+    return validator;
+  };
 }
 
-const withoutFormats = new WeakMap<object, Schema>();
+const validatorOf = validatorsOf((value) => value);
 
-/** A validator without formats, because a timestamp of a request may leave out seconds, unlike `date-time` (W10). */
-function lenientValidatorOf(schema: Schema): Validator {
-  const copy: Schema =
-    withoutFormats.get(schema) ??
-    JSON.parse(
-      JSON.stringify(schema, (key, value) => (key === "format" && typeof value === "string" ? undefined : value)),
-    );
-  withoutFormats.set(schema, copy);
-  return validatorOf(copy);
-}
+/** Without formats, because a timestamp of a request may leave out seconds, unlike `date-time` (W10). */
+const lenientValidatorOf = validatorsOf(withoutFormats);
 
 function responseOf(operation: Described, status: number): DescribedResponse | undefined {
   const found = operation.responses[`${status}`];
