@@ -5,10 +5,12 @@ import { cursor, displayName, queryInteger } from "../http/fields.ts";
 export const mode = z.enum(["live", "test"]);
 export const kind = z.enum(["secret", "publishable"]);
 
-export const createAppInput = z.strictObject({
-  name: displayName(),
-  database: z.string().optional().describe("Where it lives for good, such as `DB_1`. Default: where new ones go."),
-});
+export const createAppInput = z
+  .strictObject({
+    name: displayName(),
+    database: z.string().optional().describe("Where it lives for good, such as `DB_1`. Default: where new ones go."),
+  })
+  .meta({ id: "CreateApp" });
 export type CreateAppInput = z.infer<typeof createAppInput>;
 
 export const createKeyInput = z

@@ -320,15 +320,15 @@ it("shows whom a person's id claims and who claims it, which claims do not count
   };
   const page = await linked("ana");
   const rowOf = (id: string | undefined) => page.rows.find((row) => row.includes(` ${id} `));
-  expect(rowOf(own)).toMatch(/ counts /);
-  expect(rowOf(user)).toMatch(/does not count .*it was identified itself/);
-  expect(rowOf(buyer)).toMatch(/does not count .*it has credits/);
+  expect(rowOf(own)).toMatch(/ counted /);
+  expect(rowOf(user)).toMatch(/not counted .*it is an identified user/);
+  expect(rowOf(buyer)).toMatch(/not counted .*it has credits/);
   expect(rowOf("crm-7")).toMatch(/alias.* verified /);
   for (const id of [own, user, buyer, "crm-7"]) expect(page.section).toContain(`people?distinctId=${id}"`);
   expect(page.section).not.toMatch(/Claimed by <a/);
   for (const [id, standing] of [
-    [own, "counts"],
-    [user, "it was identified itself"],
+    [own, "counted"],
+    [user, "it is an identified user"],
     ["crm-7", "verified"],
   ]) {
     const { section } = await linked(id ?? "");
@@ -548,6 +548,6 @@ describe("several databases", () => {
     faulty.plan({ fault: "before", at: 1, persists: true });
     const answer = await browser.get("/admin/apps");
     expect(answer.status).toBe(200);
-    expect(await answer.text()).toContain("Their applications are missing here");
+    expect(await answer.text()).toContain("Their applications are not in this list");
   });
 });

@@ -81,7 +81,7 @@ it("is a page on which every id is a link, and each reason is said in words", as
   };
   const page = await pageOf("ana");
   for (const n of [1, 2, 3, 4, 6]) expect(page).toContain(`people?distinctId=${device(n)}"`);
-  expect(page).toContain("it was identified itself, it has credits");
+  expect(page).toContain("it is an identified user, it has credits");
   expect(page).toContain("verified");
   const claimed = await pageOf(device(3));
   expect(claimed).toContain("Claimed by");
