@@ -1,3 +1,5 @@
+import { APP_ID } from "./app-id.ts";
+
 /**
  * The Worker that Purser is compared with: the same operations on the same tables, written by hand, with the fewest
  * statements that read before they write. No framework, validation, keys, replays, races or expired holds.
@@ -73,7 +75,7 @@ async function grant(db: D1Database, input: Row): Promise<Response> {
   const { results: items } = await db
     .prepare(
       `SELECT p.name, i.* FROM credit_packs AS p JOIN credit_pack_items AS i ON i.app_id = p.app_id AND i.pack_id = p.id
-       WHERE p.app_id = 'app_bench' AND p.id = ? ORDER BY i.position`,
+       WHERE p.app_id = '${APP_ID}' AND p.id = ? ORDER BY i.position`,
     )
     .bind(input.packId)
     .all<Row>();

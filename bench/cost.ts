@@ -1,5 +1,6 @@
 import type { Cost } from "../test/support/counting-d1.ts";
 import { deadBalancesSql, entriesSql, liveBalancesSql, seededId } from "../test/support/seed.ts";
+import { APP_ID } from "./app-id.ts";
 import { ADMIN_TOKEN, runAll, SECRET_KEY, type Served } from "./serve.ts";
 
 export interface CostRow {
@@ -133,11 +134,11 @@ const spent = async (served: Served): Promise<Cost> =>
 export async function fillPacks(db: D1Database): Promise<void> {
   for (const n of [1, 3, 10]) {
     await runAll(db, [
-      `INSERT INTO credit_packs (app_id, id, name, name_key, created_at_ms) VALUES ('app_bench', 'cpk_${n}', 'Pack ${n}', 'pack ${n}', 0)`,
+      `INSERT INTO credit_packs (app_id, id, name, name_key, created_at_ms) VALUES ('${APP_ID}', 'cpk_${n}', 'Pack ${n}', 'pack ${n}', 0)`,
       ...Array.from(
         { length: n },
         (_, i) =>
-          `INSERT INTO credit_pack_items (app_id, pack_id, position, id, amount_steps, unit) VALUES ('app_bench', 'cpk_${n}', ${i}, 'cpi_${n}_${i}', 1000, 'tokens')`,
+          `INSERT INTO credit_pack_items (app_id, pack_id, position, id, amount_steps, unit) VALUES ('${APP_ID}', 'cpk_${n}', ${i}, 'cpi_${n}_${i}', 1000, 'tokens')`,
       ),
     ]);
   }

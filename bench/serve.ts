@@ -3,6 +3,8 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { build } from "esbuild";
 import { convertV4MiniflareOptions, Miniflare } from "miniflare";
+import { writeKey } from "../src/access/key.ts";
+import { APP_ID } from "./app-id.ts";
 
 const root = join(import.meta.dirname, "..");
 
@@ -23,7 +25,8 @@ export async function bundle(entry: string): Promise<string> {
   return result.outputFiles[0]?.text ?? "";
 }
 
-export const SECRET_KEY = `sk_live_${"b".repeat(22)}`;
+/** Of the live environment of `prepare`. */
+export const SECRET_KEY = writeKey("secret", { id: 1, appId: APP_ID, mode: "live" }, "b".repeat(22));
 export const ADMIN_TOKEN = "administrator-token-of-the-benchmark";
 
 export interface Served {
@@ -110,19 +113,19 @@ export async function migrate(db: D1Database): Promise<void> {
   }
 }
 
-/** Applies every migration, and inserts the application `app_bench` (live environment 1), its secret key and a pack. */
+/** Applies every migration, and inserts an application (live environment 1), its secret key and a pack of three items. */
 export async function prepare(db: D1Database): Promise<void> {
   await migrate(db);
   const hash = createHash("sha256").update(SECRET_KEY).digest("base64url");
   await db.batch(
     [
-      "INSERT INTO apps (id, name, created_at_ms) VALUES ('app_bench', 'Bench', 0)",
-      "INSERT INTO environments (id, app_id, mode) VALUES (1, 'app_bench', 'live')",
+      `INSERT INTO apps (id, name, created_at_ms) VALUES ('${APP_ID}', 'Bench', 0)`,
+      `INSERT INTO environments (id, app_id, mode) VALUES (1, '${APP_ID}', 'live')`,
       `INSERT INTO api_keys (hash, id, environment_id, kind, hint, created_at_ms) VALUES ('${hash}', 'key_bench', 1, 'secret', 'sk_live_b', 0)`,
-      "INSERT INTO credit_packs (app_id, id, name, name_key, created_at_ms) VALUES ('app_bench', 'cpk_bench', 'Bench', 'bench', 0)",
+      `INSERT INTO credit_packs (app_id, id, name, name_key, created_at_ms) VALUES ('${APP_ID}', 'cpk_bench', 'Bench', 'bench', 0)`,
       ...[0, 1, 2].map(
         (position) =>
-          `INSERT INTO credit_pack_items (app_id, pack_id, position, id, amount_steps, unit) VALUES ('app_bench', 'cpk_bench', ${position}, 'cpi_${position}', 1000000, 'count')`,
+          `INSERT INTO credit_pack_items (app_id, pack_id, position, id, amount_steps, unit) VALUES ('${APP_ID}', 'cpk_bench', ${position}, 'cpi_${position}', 1000000, 'count')`,
       ),
     ].map((statement) => db.prepare(statement)),
   );

@@ -6,6 +6,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { convertV4MiniflareOptions, Miniflare } from "miniflare";
+import { writeKey } from "../src/access/key.ts";
+import { idIn } from "../src/db/databases.ts";
+import { randomId } from "../src/lib/ids.ts";
 
 const root = join(import.meta.dirname, "..");
 const run = promisify(execFile);
@@ -83,14 +86,14 @@ async function residentBytesOfWorkerd(): Promise<() => Promise<number>> {
 
 /** Inserts an application with a live secret key into the tables. */
 export async function makeApp(db: D1Database): Promise<{ appId: string; environmentId: number; key: string }> {
-  const appId = `app_${randomBytes(16).toString("hex")}`;
-  const key = `sk_live_${randomBytes(16).toString("hex")}`;
+  const appId = idIn(0, randomId("app_"));
   await db.prepare("INSERT INTO apps (id, name, created_at_ms) VALUES (?, 'Bench', 0)").bind(appId).run();
   const row = await db
     .prepare("INSERT INTO environments (app_id, mode) VALUES (?, 'live') RETURNING id")
     .bind(appId)
     .first<{ id: number }>();
   if (row === null) throw new Error("no environment was made");
+  const key = writeKey("secret", { id: row.id, appId, mode: "live" }, randomId(""));
   await db
     .prepare(
       `INSERT INTO api_keys (hash, id, environment_id, kind, hint, created_at_ms)

@@ -17,8 +17,8 @@ import { settingOf, TokenSetting, TokenTester } from "./token-setting.tsx";
 const SHOWN_MAX = 100;
 const NOTICES: Readonly<Record<string, string>> = {
   app: "Application created. Create its keys below.",
-  revoked: "Key revoked. It stops working everywhere within 30 seconds.",
-  setting: "Setting saved. It takes effect within 30 seconds.",
+  revoked: "Key revoked. It can write nothing now, and read nothing within seconds.",
+  setting: "Setting saved. It takes effect now, and for reads within seconds.",
 };
 
 interface KeysPageOptions {
@@ -79,7 +79,7 @@ export const keysRoutes = () =>
           <FormToken c={c} />
           <Hidden fields={{ keyId: c.var.form.keyId ?? "" }} />
           <p>
-            <code>{c.var.form.hint}</code> stops working everywhere within 30 seconds. This cannot be undone.
+            <code>{c.var.form.hint}</code> stops working: for writes at once, for reads within seconds. This cannot be undone.
           </p>
           <div class="row">
             <button type="submit" class="danger">

@@ -1,7 +1,7 @@
 import { cors } from "hono/cors";
 import { createMiddleware } from "hono/factory";
 
-const EXPOSED = ["x-d1-bookmark", "idempotent-replayed", "retry-after"];
+const EXPOSED = ["x-d1-bookmark", "idempotent-replayed", "retry-after", "x-request-id"];
 
 const preflight = cors({
   origin: "*",

@@ -81,7 +81,7 @@ describe.skipIf(chromiumPath === null)(`the dashboard in a real browser${without
     await page.getByLabel("Verified by").selectOption("hs256");
     await page.getByLabel("Shared secret").fill(SECRET);
     await submit("Save");
-    expect(await notice()).toContain("takes effect within 30 seconds");
+    expect(await notice()).toContain("takes effect now");
     expect(await page.content()).not.toContain(SECRET);
 
     const token = (exp: number) =>

@@ -77,7 +77,7 @@ const apps: readonly Operation[] = [
     tag,
     access,
     summary: "Set how user tokens are verified",
-    description: "For one mode. Takes effect everywhere within 30 seconds. A secret is not shown again.",
+    description: "For one mode. Takes effect at once, and for reads at a replica within seconds. A secret is not shown again.",
     params: ofApp,
     body: { schema: setEndUserAuthInput, example: { mode: "live", setting } },
     success: {
@@ -131,7 +131,7 @@ const keys: readonly Operation[] = [
     tag,
     access,
     summary: "Revoke a key",
-    description: "Takes effect everywhere within 30 seconds. Revoking it again changes nothing.",
+    description: "Takes effect at once, and for reads at a replica within seconds. Revoking it again changes nothing.",
     params: z.object({ appId, keyId: z.string().describe("The id of the key, `key_…`.") }),
     success: {
       description: "The revoked key.",
