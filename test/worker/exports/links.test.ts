@@ -292,9 +292,13 @@ describe("the document", () => {
       ["device", "identify"],
     ]);
     const kept = { source: "purchase", externalRef: "order-1", notes: 'Hi "Ana"' };
-    const byId = (a: { balanceId: string }, b: { balanceId: string }) => (a.balanceId < b.balanceId ? -1 : 1);
+    const issued: string[] = told.body.entries
+      .toReversed()
+      .flatMap((entry: { reason: string; balanceId: string }) => (entry.reason === "grant" ? [entry.balanceId] : []));
+    const byIssue = (a: { balanceId: string }, b: { balanceId: string }) =>
+      issued.indexOf(a.balanceId) - issued.indexOf(b.balanceId);
     expect(person?.credits.balances).toEqual(
-      listed.body.credits.map((credit: { balanceId: string }) => ({ ...credit, ...kept })).sort(byId),
+      listed.body.credits.map((credit: { balanceId: string }) => ({ ...credit, ...kept })).sort(byIssue),
     );
     expect(person?.credits.ledger).toEqual(told.body.entries.toReversed());
     expect(events.analytics.map(({ event, distinctId }) => [event, distinctId])).toEqual([
