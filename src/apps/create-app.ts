@@ -4,7 +4,7 @@ import { batch, statement } from "../db/sql.ts";
 import { invalid } from "../errors.ts";
 import { iso } from "../lib/time.ts";
 import type { AdminCtx } from "../runtime.ts";
-import type { AppOutput } from "./answers.ts";
+import type { AppOutput } from "./responses.ts";
 import type { CreateAppInput } from "./schemas.ts";
 
 const audit = auditStatement("NOT EXISTS (SELECT 1 FROM apps WHERE id = :appId)");

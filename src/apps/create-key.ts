@@ -5,8 +5,8 @@ import { batch, statement } from "../db/sql.ts";
 import { sha256 } from "../lib/hash.ts";
 import { iso } from "../lib/time.ts";
 import type { AdminCtx } from "../runtime.ts";
-import type { CreateKeyOutput } from "./answers.ts";
 import { requireEnvironment } from "./app.ts";
+import type { CreateKeyOutput } from "./responses.ts";
 import type { CreateKeyInput } from "./schemas.ts";
 
 const HINT_CHARACTERS = 4;

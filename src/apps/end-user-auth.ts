@@ -2,8 +2,8 @@ import { readEndUserSetting } from "../access/end-user.ts";
 import { auditStatement, isLatest, newAct } from "../audit/audit-statement.ts";
 import { batch, statement } from "../db/sql.ts";
 import type { AdminCtx, Mode, RootCtx } from "../runtime.ts";
-import type { EndUserAuthOutput } from "./answers.ts";
 import { requireEnvironment } from "./app.ts";
+import type { EndUserAuthOutput } from "./responses.ts";
 import type { SetEndUserAuthInput } from "./schemas.ts";
 
 /** The setting without its secret. */

@@ -1,7 +1,7 @@
 import { apiKeys, environments } from "../db/schema.ts";
 import { type RowOf, select } from "../db/sql.ts";
 import { iso } from "../lib/time.ts";
-import type { KeyOutput } from "./answers.ts";
+import type { KeyOutput } from "./responses.ts";
 
 const ofKey = {
   keyId: apiKeys.id,

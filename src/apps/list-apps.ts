@@ -2,8 +2,8 @@ import { apps } from "../db/schema.ts";
 import { all, allColumns, select, statement } from "../db/sql.ts";
 import { iso } from "../lib/time.ts";
 import type { RootCtx } from "../runtime.ts";
-import type { ListAppsOutput } from "./answers.ts";
 import type { AppRow } from "./app.ts";
+import type { ListAppsOutput } from "./responses.ts";
 
 const EVERY = -1;
 

@@ -2,9 +2,9 @@ import { all, fragment, statement } from "../db/sql.ts";
 import { invalidCursor } from "../errors.ts";
 import { decodeTextCursor, encodeTextCursor } from "../lib/cursor.ts";
 import type { Mode, RootCtx } from "../runtime.ts";
-import type { ListKeysOutput } from "./answers.ts";
 import { requireApp } from "./app.ts";
 import { type KeyRow, keyColumns, presentKey } from "./key.ts";
+import type { ListKeysOutput } from "./responses.ts";
 import type { ListKeysInput } from "./schemas.ts";
 
 /** Up to `limit` keys of one mode, by an index: no more are read, however many there are. */

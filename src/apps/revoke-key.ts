@@ -2,9 +2,9 @@ import { auditStatement, newAct } from "../audit/audit-statement.ts";
 import { batch, fragment, statement } from "../db/sql.ts";
 import { PurserError } from "../errors.ts";
 import type { AdminCtx } from "../runtime.ts";
-import type { KeyOutput } from "./answers.ts";
 import { requireApp } from "./app.ts";
 import { type KeyRow, keyColumns, presentKey } from "./key.ts";
+import type { KeyOutput } from "./responses.ts";
 
 const isInForce = fragment`environment_id IN (SELECT id FROM environments WHERE app_id = :appId) AND id = :keyId
   AND revoked_at_ms IS NULL`;

@@ -1,5 +1,5 @@
 import type { Context } from "hono";
-import type { KeyOutput } from "../apps/answers.ts";
+import type { KeyOutput } from "../apps/responses.ts";
 import { Choice, Field, Hidden, Table, Tag } from "./components.tsx";
 import type { DashboardEnv } from "./env.ts";
 import { textField } from "./form.ts";

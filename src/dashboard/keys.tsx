@@ -1,8 +1,8 @@
 import type { Context } from "hono";
-import type { CreateKeyOutput } from "../apps/answers.ts";
 import { createKey } from "../apps/create-key.ts";
 import { readEndUserAuth, setEndUserAuth } from "../apps/end-user-auth.ts";
 import { listKeys } from "../apps/list-keys.ts";
+import type { CreateKeyOutput } from "../apps/responses.ts";
 import { revokeKey } from "../apps/revoke-key.ts";
 import { createKeyInput, setEndUserAuthInput } from "../apps/schemas.ts";
 import { type TokenTest, testUserToken } from "../apps/test-user-token.ts";
@@ -79,7 +79,8 @@ export const keysRoutes = () =>
           <FormToken c={c} />
           <Hidden fields={{ keyId: c.var.form.keyId ?? "" }} />
           <p>
-            <code>{c.var.form.hint}</code> stops working: for writes at once, for reads within seconds. This cannot be undone.
+            <code>{c.var.form.hint}</code> stops working: for writes at once, for reads within seconds. This cannot be
+            undone.
           </p>
           <div class="row">
             <button type="submit" class="danger">

@@ -1,5 +1,5 @@
 import type { Context } from "hono";
-import type { EndUserAuthOutput } from "../apps/answers.ts";
+import type { EndUserAuthOutput } from "../apps/responses.ts";
 import type { TokenTest } from "../apps/test-user-token.ts";
 import { Choice, Field, LongText } from "./components.tsx";
 import type { DashboardEnv } from "./env.ts";

@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { app, createKeyOutput, endUserAuthOutput, key, listAppsOutput, listKeysOutput } from "../../apps/answers.ts";
+import { app, createKeyOutput, endUserAuthOutput, key, listAppsOutput, listKeysOutput } from "../../apps/responses.ts";
 import { createAppInput, createKeyInput, listKeysInput, setEndUserAuthInput } from "../../apps/schemas.ts";
 import { listAuditOutput } from "../../audit/responses.ts";
 import { listAuditInput } from "../../audit/schemas.ts";
@@ -77,7 +77,8 @@ const apps: readonly Operation[] = [
     tag,
     access,
     summary: "Set how user tokens are verified",
-    description: "For one mode. Takes effect at once, and for reads at a replica within seconds. A secret is not shown again.",
+    description:
+      "For one mode. Takes effect at once, and for reads at a replica within seconds. A secret is not shown again.",
     params: ofApp,
     body: { schema: setEndUserAuthInput, example: { mode: "live", setting } },
     success: {

@@ -325,14 +325,14 @@ it("shows whom a person's id claims and who claims it, which claims do not count
   expect(rowOf(buyer)).toMatch(/not counted .*it has credits/);
   expect(rowOf("crm-7")).toMatch(/alias.* verified /);
   for (const id of [own, user, buyer, "crm-7"]) expect(page.section).toContain(`people?distinctId=${id}"`);
-  expect(page.section).not.toMatch(/Claimed by <a/);
+  expect(page.section).not.toMatch(/This id is linked to <a/);
   for (const [id, standing] of [
     [own, "counted"],
     [user, "it is an identified user"],
     ["crm-7", "verified"],
   ]) {
     const { section } = await linked(id ?? "");
-    expect(section).toMatch(/Claimed by <a href="[^"]*people\?distinctId=ana"/);
+    expect(section).toMatch(/This id is linked to <a href="[^"]*people\?distinctId=ana"/);
     expect(section).toContain(standing);
   }
 });

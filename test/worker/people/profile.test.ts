@@ -84,6 +84,6 @@ it("is a page on which every id is a link, and each reason is said in words", as
   expect(page).toContain("it is an identified user, it has credits");
   expect(page).toContain("verified");
   const claimed = await pageOf(device(3));
-  expect(claimed).toContain("Claimed by");
+  expect(claimed).toContain("This id is linked to");
   expect(claimed).toContain('people?distinctId=ana"');
 });

@@ -13,13 +13,15 @@ export const app = z
   .meta({ id: "App" });
 export type AppOutput = z.infer<typeof app>;
 
-export const listAppsOutput = z.strictObject({
-  apps: z.array(app),
-  unreachable: z
-    .array(z.string())
-    .optional()
-    .describe("Databases that did not answer: their applications are missing."),
-});
+export const listAppsOutput = z
+  .strictObject({
+    apps: z.array(app),
+    unreachable: z
+      .array(z.string())
+      .optional()
+      .describe("Databases that did not answer: their applications are missing."),
+  })
+  .meta({ id: "AppList" });
 export type ListAppsOutput = z.infer<typeof listAppsOutput>;
 
 export const createKeyOutput = z
