@@ -3,7 +3,7 @@ import { type Bundle, measureBundle } from "../../bench/bundle.ts";
 
 const GZIP_KIB_MAX = 110;
 /** What describes the interface, or is at work before the build alone. */
-const NOT_LOADED = /(^|\/)(answers|openapi|error-body)\.ts$|^src\/reference\.tsx$|^src\/docs\/.*\.tsx$|zod-openapi/;
+const NOT_LOADED = /(^|\/)(responses|error-body)\.ts$|^src\/reference\/(?!(origin|routes)\.ts$)|zod-openapi/;
 
 describe("what an isolate loads", () => {
   let whole: Bundle;
