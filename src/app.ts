@@ -13,21 +13,21 @@ import { answerUnknownPath } from "./http/not-found.ts";
 import { randomId } from "./lib/ids.ts";
 import { consentRoutes } from "./people/routes.ts";
 import { docsRoutes, openApiRoutes } from "./reference/routes.ts";
-import type { World } from "./runtime.ts";
+import type { Runtime } from "./runtime.ts";
 import { planRoutes, usageRoutes } from "./usage/routes.ts";
 
-const realWorld: World = { isolate: {}, now: () => Date.now(), newId: randomId };
+const realRuntime: Runtime = { isolate: {}, now: () => Date.now(), newId: randomId };
 
 /** Whether a request is for the dashboard, by its path as Hono reads it. */
 export const isForDashboard = (request: Request): boolean => /^\/admin(\/|$)/.test(getPath(request));
 
-/** Purser over HTTP, without the dashboard. A test may pass its own world. */
-export function createApp(world: World = realWorld) {
+/** Purser over HTTP, without the dashboard. A test may pass its own runtime. */
+export function createApp(runtime: Runtime = realRuntime) {
   const app = new Hono<AppEnv>()
     .onError(answerError)
     .use(async (c, next) => {
-      c.set("world", world);
-      c.set("requestId", world.newId("req_"));
+      c.set("runtime", runtime);
+      c.set("requestId", runtime.newId("req_"));
       c.header("x-request-id", c.var.requestId);
       await next();
     })

@@ -27,7 +27,7 @@ export interface AdminCaller {
 }
 
 /** Time and chance come through here, so that a test can set both. */
-export interface World {
+export interface Runtime {
   /** Stands for this isolate: what it remembers between requests hangs on it. */
   readonly isolate: object;
   /** Milliseconds since the epoch. */
@@ -36,7 +36,7 @@ export interface World {
   readonly newId: (prefix: string) => string;
 }
 
-interface DatabaseCtx extends World {
+interface DatabaseCtx extends Runtime {
   readonly db: Db;
   readonly settings: Settings;
 }
@@ -49,18 +49,18 @@ export interface OpenDatabase {
 }
 
 /** What a verb without a tenant receives: the cron, a link, what only reads for the administrator. */
-export interface RootCtx extends DatabaseCtx {
+export interface SystemCtx extends DatabaseCtx {
   /** All of the deployment's; `db` is one of them. */
   readonly databases: readonly OpenDatabase[];
 }
 
 /** What a verb of administration receives. */
-export interface AdminCtx extends RootCtx {
+export interface AdminCtx extends SystemCtx {
   readonly caller: AdminCaller;
 }
 
 /** What every verb receives. */
-export interface Ctx extends DatabaseCtx {
+export interface TenantCtx extends DatabaseCtx {
   readonly environment: Environment;
   readonly caller: Caller;
 }

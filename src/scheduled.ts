@@ -1,15 +1,15 @@
-import { rootCtx } from "./access/open-root.ts";
+import { systemCtx } from "./access/open-root.ts";
 import { constraintOf } from "./db/constraint.ts";
 import { refusalIn } from "./errors.ts";
 import { randomId } from "./lib/ids.ts";
-import type { World } from "./runtime.ts";
+import type { Runtime } from "./runtime.ts";
 import { expireReservations } from "./usage/expire.ts";
 
-const realWorld: World = { isolate: {}, now: () => Date.now(), newId: randomId };
+const realRuntime: Runtime = { isolate: {}, now: () => Date.now(), newId: randomId };
 
 /** The cron's work, once a minute: it returns due holds in every database. */
-export async function scheduled(env: Env, world: World = realWorld): Promise<void> {
-  const { users, failures } = await expireReservations(rootCtx(env, world));
+export async function scheduled(env: Env, runtime: Runtime = realRuntime): Promise<void> {
+  const { users, failures } = await expireReservations(systemCtx(env, runtime));
   if (failures.length === 0) return;
   // Only kinds are logged, because a message can contain a user's id.
   const kinds = failures.map((error) => refusalIn(error)?.code ?? constraintOf(error) ?? "unknown");

@@ -16,7 +16,7 @@ export async function admitEndUser(c: Context<AppEnv>, endUserAuth: string | nul
   if (token === undefined || token === "") {
     throw new PurserError("invalid_user_token", "Send the end-user's token as `X-User-Token`.");
   }
-  c.set("endUserId", await verifyEndUser(c.var.world, setting, token));
+  c.set("endUserId", await verifyEndUser(c.var.runtime, setting, token));
   assertOwnUser(c);
 }
 

@@ -1,20 +1,20 @@
 import { type JWTPayload, type JWTVerifyOptions, jwtVerify } from "jose";
 import { PurserError } from "../errors.ts";
-import type { World } from "../runtime.ts";
+import type { Runtime } from "../runtime.ts";
 import { type EndUserSetting, endUserSetting } from "./end-user-setting.ts";
 import { verifyByPublishedKeys } from "./jwks.ts";
 
 const CLOCK_TOLERANCE_SECONDS = 60;
 
 /** When a token is verified, and in which isolate. */
-type Verifying = Pick<World, "isolate" | "now">;
+type Verifying = Pick<Runtime, "isolate" | "now">;
 
 /**
  * The end-user that a token proves: the setting's claim of a JWT that verifies. Throws as `verifyToken`, and
  * `invalid_user_token` when the claim is missing.
  */
-export async function verifyEndUser(world: Verifying, setting: EndUserSetting, token: string): Promise<string> {
-  const user = (await verifyToken(world, setting, token))[setting.claim ?? "sub"];
+export async function verifyEndUser(runtime: Verifying, setting: EndUserSetting, token: string): Promise<string> {
+  const user = (await verifyToken(runtime, setting, token))[setting.claim ?? "sub"];
   if (typeof user !== "string" || user === "") {
     throw new PurserError("invalid_user_token", "The end-user token does not name a user.");
   }
@@ -25,17 +25,17 @@ export async function verifyEndUser(world: Verifying, setting: EndUserSetting, t
  * The claims of a JWT that verifies. Throws `invalid_user_token` for every flaw of the token, and
  * `temporarily_unavailable` when the key server cannot be reached.
  */
-export async function verifyToken(world: Verifying, setting: EndUserSetting, token: string): Promise<JWTPayload> {
+export async function verifyToken(runtime: Verifying, setting: EndUserSetting, token: string): Promise<JWTPayload> {
   const options: JWTVerifyOptions = {
     clockTolerance: CLOCK_TOLERANCE_SECONDS,
-    currentDate: new Date(world.now()),
+    currentDate: new Date(runtime.now()),
     requiredClaims: ["exp"],
     ...(setting.issuer === undefined ? {} : { issuer: setting.issuer }),
     ...(setting.audience === undefined ? {} : { audience: setting.audience }),
   };
   try {
     return setting.type === "jwks"
-      ? await verifyByPublishedKeys(world, setting.url, token, options)
+      ? await verifyByPublishedKeys(runtime, setting.url, token, options)
       : await verifyBySecret(setting.secret, token, options);
   } catch (error) {
     if (error instanceof PurserError) throw error;

@@ -8,7 +8,7 @@ import {
   jwtVerify,
 } from "jose";
 import { type PurserError, temporarilyUnavailable } from "../errors.ts";
-import type { World } from "../runtime.ts";
+import type { Runtime } from "../runtime.ts";
 import { type FetchedKeySet, fetchKeySet, keySetFreshMs } from "./fetch-key-set.ts";
 
 /** Asymmetric algorithms alone: a published key must never verify as a shared secret. */
@@ -117,7 +117,7 @@ class KeySet {
 /** Key sets of each isolate, by URL. */
 const keySets = new WeakMap<object, Map<string, KeySet>>();
 
-function keySetOf({ isolate }: Pick<World, "isolate">, url: string): KeySet {
+function keySetOf({ isolate }: Pick<Runtime, "isolate">, url: string): KeySet {
   const sets = keySets.get(isolate) ?? new Map<string, KeySet>();
   keySets.set(isolate, sets);
   if (sets.size >= KEY_SETS_MAX && !sets.has(url)) sets.clear();
@@ -131,13 +131,13 @@ function keySetOf({ isolate }: Pick<World, "isolate">, url: string): KeySet {
  * verify, and `temporarily_unavailable` when the key server cannot be reached, or answers what is no set of keys.
  */
 export async function verifyByPublishedKeys(
-  world: Pick<World, "isolate" | "now">,
+  runtime: Pick<Runtime, "isolate" | "now">,
   url: string,
   token: string,
   options: JWTVerifyOptions,
 ): Promise<JWTPayload> {
-  const nowMs = world.now();
-  const keySet = keySetOf(world, url);
+  const nowMs = runtime.now();
+  const keySet = keySetOf(runtime, url);
   keySet.expire(nowMs);
   const verify = () => verifyBySet(keySet.finder(nowMs), token, { ...options, algorithms: ALGORITHMS });
   try {

@@ -2,11 +2,11 @@ import { allDatabases, databaseIndexOf } from "../db/databases.ts";
 import { openSession } from "../db/session.ts";
 import { factory } from "../http/factory.ts";
 import { assert } from "../lib/assert.ts";
-import type { RootCtx, World } from "../runtime.ts";
+import type { Runtime, SystemCtx } from "../runtime.ts";
 import { readSettings } from "../settings.ts";
 
 /** What a verb without a tenant receives: the latest state of each database, `DB` before all. */
-export function rootCtx(env: Env, world: World): RootCtx {
+export function systemCtx(env: Env, runtime: Runtime): SystemCtx {
   const databases = allDatabases(env).map(({ index, name, d1 }) => ({
     index,
     name,
@@ -14,11 +14,11 @@ export function rootCtx(env: Env, world: World): RootCtx {
   }));
   const [first] = databases;
   assert(first !== undefined, "a database is bound as DB");
-  return { ...world, db: first.db, databases, settings: readSettings(env) };
+  return { ...runtime, db: first.db, databases, settings: readSettings(env) };
 }
 
 /** The same in the database that an id names; as it was for an id that names none, which is then found nowhere. */
-export function inDatabaseOf<Ctx extends RootCtx>(ctx: Ctx, id: string): Ctx {
+export function inDatabaseOf<TenantCtx extends SystemCtx>(ctx: TenantCtx, id: string): TenantCtx {
   const index = databaseIndexOf(id);
   const named = ctx.databases.find((database) => database.index === index);
   return named === undefined ? ctx : { ...ctx, db: named.db };
@@ -26,6 +26,6 @@ export function inDatabaseOf<Ctx extends RootCtx>(ctx: Ctx, id: string): Ctx {
 
 /** Sets `root` for a route that no key opens, such as a download link: what it may see, its verb finds out. */
 export const openRoot = factory.createMiddleware(async (c, next) => {
-  c.set("root", rootCtx(c.env, c.var.world));
+  c.set("root", systemCtx(c.env, c.var.runtime));
   await next();
 });

@@ -2,11 +2,11 @@ import { PurserError } from "../errors.ts";
 import { factory } from "../http/factory.ts";
 import { equalSecrets } from "../lib/hash.ts";
 import { bearerToken, invalidKey } from "./bearer.ts";
-import { inDatabaseOf, rootCtx } from "./open-root.ts";
+import { inDatabaseOf, systemCtx } from "./open-root.ts";
 
 /** Requires the administrator's token, and sets `admin`. Without a token in the settings there is no administration: 404. */
 export const requireAdmin = factory.createMiddleware(async (c, next) => {
-  const root = rootCtx(c.env, c.var.world);
+  const root = systemCtx(c.env, c.var.runtime);
   const { adminToken } = root.settings;
   if (adminToken === null) throw new PurserError("not_found", "There is nothing at this path.");
   if (!(await equalSecrets(bearerToken(c), adminToken))) throw invalidKey();

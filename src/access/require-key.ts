@@ -59,7 +59,7 @@ async function serveKey<Answer>(
   });
   const { environment, kind } = key;
   const caller = { kind, keyId: session.keyId };
-  c.set("ctx", { ...c.var.world, db: session, settings: readSettings(c.env), environment, caller });
+  c.set("ctx", { ...c.var.runtime, db: session, settings: readSettings(c.env), environment, caller });
   try {
     const refusal = refuse(key);
     if (refusal !== null) throw refusal;

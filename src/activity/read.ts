@@ -2,7 +2,7 @@ import { fromSteps, UNITS, type Unit } from "../amounts/amount.ts";
 import { dailyActivity, type Steps } from "../db/schema.ts";
 import { all, type RowOf, select, statement } from "../db/sql.ts";
 import { DAY_MS, iso } from "../lib/time.ts";
-import type { Ctx } from "../runtime.ts";
+import type { TenantCtx } from "../runtime.ts";
 import type { ActivityKind } from "./count.ts";
 
 /** A figure day by day, in its unit; plain counts have none. */
@@ -27,7 +27,7 @@ const isUnit = (text: string): text is Unit => UNITS.some((unit) => unit === tex
  * behind the answers (count.ts): nearly complete, and seconds late.
  */
 export async function readActivity(
-  ctx: Ctx,
+  ctx: TenantCtx,
   kind: ActivityKind,
   firstMs: number,
   count: number,

@@ -3,7 +3,7 @@ import { apps } from "../db/schema.ts";
 import { all, allColumns, select, statement } from "../db/sql.ts";
 import { PurserError } from "../errors.ts";
 import { assert } from "../lib/assert.ts";
-import type { Environment, Mode, RootCtx } from "../runtime.ts";
+import type { Environment, Mode, SystemCtx } from "../runtime.ts";
 
 export type AppRow = typeof apps.$inferSelect;
 
@@ -11,7 +11,7 @@ const selectApp = statement<{ appId: string }, AppRow>`
   SELECT ${select(allColumns(apps))} FROM apps WHERE id = :appId`;
 
 /** Throws `not_found` for an application that is not there. */
-export async function requireApp(root: RootCtx, appId: string): Promise<AppRow> {
+export async function requireApp(root: SystemCtx, appId: string): Promise<AppRow> {
   const [app] = await all(root.db, selectApp({ appId }));
   if (app === undefined) throw new PurserError("not_found", "There is no such application.", { param: "appId" });
   return app;
@@ -27,7 +27,7 @@ const selectEnvironment = statement<{ appId: string; mode: Mode }, Omit<StoredEn
   FROM environments WHERE app_id = :appId AND mode = :mode`;
 
 /** One application's environment for a mode: both are made with it. Throws `not_found`. */
-export async function requireEnvironment(root: RootCtx, appId: string, mode: Mode): Promise<StoredEnvironment> {
+export async function requireEnvironment(root: SystemCtx, appId: string, mode: Mode): Promise<StoredEnvironment> {
   const [found] = await all(root.db, selectEnvironment({ appId, mode }));
   if (found !== undefined) return { ...found, database: databaseIndexOf(appId) ?? 0 };
   await requireApp(root, appId);

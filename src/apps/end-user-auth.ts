@@ -1,7 +1,7 @@
 import { readEndUserSetting } from "../access/end-user.ts";
 import { auditStatement, isLatest, newAct } from "../audit/audit-statement.ts";
 import { batch, statement } from "../db/sql.ts";
-import type { AdminCtx, Mode, RootCtx } from "../runtime.ts";
+import type { AdminCtx, Mode, SystemCtx } from "../runtime.ts";
 import { requireEnvironment } from "./app.ts";
 import type { EndUserAuthOutput } from "./responses.ts";
 import type { SetEndUserAuthInput } from "./schemas.ts";
@@ -39,7 +39,7 @@ export async function setEndUserAuth(
 }
 
 /** The setting in force. Throws `not_found`. */
-export async function readEndUserAuth(root: RootCtx, appId: string, mode: Mode): Promise<EndUserAuthOutput> {
+export async function readEndUserAuth(root: SystemCtx, appId: string, mode: Mode): Promise<EndUserAuthOutput> {
   const environment = await requireEnvironment(root, appId, mode);
   return present(appId, mode, environment.endUserAuth);
 }

@@ -1,7 +1,7 @@
 import { apps } from "../db/schema.ts";
 import { all, allColumns, select, statement } from "../db/sql.ts";
 import { iso } from "../lib/time.ts";
-import type { RootCtx } from "../runtime.ts";
+import type { SystemCtx } from "../runtime.ts";
 import type { AppRow } from "./app.ts";
 import type { ListAppsOutput } from "./responses.ts";
 
@@ -13,7 +13,7 @@ const selectApps = statement<{ limit: number }, AppRow>`SELECT ${select(allColum
  * Applications of every database, oldest first: all of them, or no more than `limit` of each. A database that fails takes
  * only its own away, and is named (D2).
  */
-export async function listApps(root: RootCtx, limit: number = EVERY): Promise<ListAppsOutput> {
+export async function listApps(root: SystemCtx, limit: number = EVERY): Promise<ListAppsOutput> {
   const answers = await Promise.allSettled(root.databases.map(({ db }) => all(db, selectApps({ limit }))));
   const unreachable = root.databases.filter((_, index) => answers[index]?.status === "rejected");
   if (unreachable.length === root.databases.length) throw noDatabase(answers[0]);

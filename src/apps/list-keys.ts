@@ -1,7 +1,7 @@
 import { all, fragment, statement } from "../db/sql.ts";
 import { invalidCursor } from "../errors.ts";
 import { decodeTextCursor, encodeTextCursor } from "../lib/cursor.ts";
-import type { Mode, RootCtx } from "../runtime.ts";
+import type { Mode, SystemCtx } from "../runtime.ts";
 import { requireApp } from "./app.ts";
 import { type KeyRow, keyColumns, presentKey } from "./key.ts";
 import type { ListKeysOutput } from "./responses.ts";
@@ -40,7 +40,7 @@ async function openPosition(cursor: string | undefined, scope: readonly string[]
  * `not_found`, and `invalid_request` for a cursor of another list.
  */
 export async function listKeys(
-  root: RootCtx,
+  root: SystemCtx,
   appId: string,
   { limit, cursor }: ListKeysInput,
   mode: Mode | null = null,

@@ -1,6 +1,6 @@
 import { readEndUserSetting, verifyEndUser } from "../access/end-user.ts";
 import { PurserError } from "../errors.ts";
-import type { Mode, RootCtx } from "../runtime.ts";
+import type { Mode, SystemCtx } from "../runtime.ts";
 import { requireEnvironment } from "./app.ts";
 
 export type TokenTest = { readonly userId: string } | { readonly flaw: string };
@@ -27,7 +27,7 @@ function flawOf(error: PurserError): string {
 }
 
 /** Whether an end-user token verifies by the setting in force, and whom it proves. Throws `not_found`. */
-export async function testUserToken(root: RootCtx, appId: string, mode: Mode, token: string): Promise<TokenTest> {
+export async function testUserToken(root: SystemCtx, appId: string, mode: Mode, token: string): Promise<TokenTest> {
   const setting = readEndUserSetting((await requireEnvironment(root, appId, mode)).endUserAuth);
   if (setting === null) return { flaw: "No setting: publishable keys read nothing, whatever the token." };
   try {

@@ -3,7 +3,7 @@ import { all, type RowOf, select, statement } from "../db/sql.ts";
 import { invalidCursor } from "../errors.ts";
 import { decodeCursor, encodeCursor } from "../lib/cursor.ts";
 import { iso } from "../lib/time.ts";
-import type { RootCtx } from "../runtime.ts";
+import type { SystemCtx } from "../runtime.ts";
 import type { Action } from "./audit-statement.ts";
 import type { ListAuditOutput } from "./responses.ts";
 import type { ListAuditInput } from "./schemas.ts";
@@ -22,7 +22,7 @@ const selectEntries = statement<{ appId: string; beforeSeq: number; limit: numbe
   WHERE app_id = :appId AND seq < :beforeSeq ORDER BY seq DESC LIMIT :limit`;
 
 /** The audit log of an existing application, newest first. Throws `invalid_request` for a cursor of another list. */
-export async function listAudit(root: RootCtx, appId: string, input: ListAuditInput): Promise<ListAuditOutput> {
+export async function listAudit(root: SystemCtx, appId: string, input: ListAuditInput): Promise<ListAuditOutput> {
   const scope = ["admin_audit", appId];
   const beforeSeq = input.cursor === undefined ? Number.MAX_SAFE_INTEGER : await decodeCursor(input.cursor, scope);
   if (beforeSeq === null) throw invalidCursor();

@@ -1,13 +1,13 @@
 import { invalid } from "../errors.ts";
 import { uuidOf } from "../lib/uuid.ts";
 import type { CaptureOutput, CaptureV1Output } from "../people/responses.ts";
-import type { Ctx } from "../runtime.ts";
+import type { TenantCtx } from "../runtime.ts";
 import { type Arrival, type ReadEvent, readEvent } from "./event.ts";
 import { storeEvents } from "./store-events.ts";
 import type { CaptureRequest } from "./v0-request.ts";
 import type { V1Request } from "./v1-request.ts";
 
-const arrivalOf = (ctx: Ctx, sentAtMs: number | null): Arrival => ({
+const arrivalOf = (ctx: TenantCtx, sentAtMs: number | null): Arrival => ({
   nowMs: ctx.now(),
   sentAtMs,
   newUuid: () => uuidOf(ctx.newId("")),
@@ -19,7 +19,7 @@ const capturedOf = (read: readonly ReadEvent[]) => read.flatMap((event) => ("cap
  * Stores the events of a v0 request. Malformed events are skipped and listed in the response. If all are malformed, throws
  * `invalid_request`, after which clients do not retry.
  */
-export async function capture(ctx: Ctx, { events, sentAtMs }: CaptureRequest): Promise<CaptureOutput> {
+export async function capture(ctx: TenantCtx, { events, sentAtMs }: CaptureRequest): Promise<CaptureOutput> {
   const arrival = arrivalOf(ctx, sentAtMs);
   const read = events.map((event) => readEvent(event, arrival));
   const refused = read.flatMap((event, index) => ("refused" in event ? { index, ...event.refused } : []));
@@ -35,7 +35,7 @@ export async function capture(ctx: Ctx, { events, sentAtMs }: CaptureRequest): P
 }
 
 /** Stores the events of a v1 request. The result of each: stored, stored with a warning, or dropped as malformed. */
-export async function captureV1(ctx: Ctx, { events, sentAtMs }: V1Request): Promise<CaptureV1Output> {
+export async function captureV1(ctx: TenantCtx, { events, sentAtMs }: V1Request): Promise<CaptureV1Output> {
   const arrival = arrivalOf(ctx, sentAtMs);
   const read = events.map(({ event }) => readEvent(event, arrival));
   const warnings = await storeEvents(ctx, capturedOf(read));

@@ -45,7 +45,7 @@ captureRoutes
     const key = keyOf(await unpackBody(c));
     // A response does not repeat a secret key.
     const answer = async () =>
-      emptyFlags(c.var.ctx.caller.kind === "secret" ? "" : (key ?? ""), c.var.requestId, c.var.world.now());
+      emptyFlags(c.var.ctx.caller.kind === "secret" ? "" : (key ?? ""), c.var.requestId, c.var.runtime.now());
     return c.json(await serveCaptureKey(c, key, answer, { reads: true }));
   })
   .get("/array/:token/config", async (c) => {

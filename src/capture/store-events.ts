@@ -4,7 +4,7 @@ import { jsonChunks } from "../lib/json.ts";
 import { needsStoredPeople, noStoredPeople, planPeople } from "../people/plan-people.ts";
 import { type PeopleRow, peopleReads, storedPeople } from "../people/read-people.ts";
 import { peopleConflicts, peopleWrites } from "../people/write-people.ts";
-import type { Ctx } from "../runtime.ts";
+import type { TenantCtx } from "../runtime.ts";
 import type { CapturedEvent } from "./event.ts";
 
 type UuidRow = { readonly uuid: string };
@@ -36,7 +36,10 @@ const insertEvents = statement<{ environmentId: number; events: string; nowMs: n
  * Stores events, each UUID once, and their changes to people (P2, P3), in one batch. A repeated batch finds its UUIDs stored
  * and changes nothing. Events without changes to people are written without a read. Returns the warnings by UUID.
  */
-export async function storeEvents(ctx: Ctx, events: readonly CapturedEvent[]): Promise<ReadonlyMap<string, string>> {
+export async function storeEvents(
+  ctx: TenantCtx,
+  events: readonly CapturedEvent[],
+): Promise<ReadonlyMap<string, string>> {
   const first = new Map<string, CapturedEvent>();
   for (const event of events) if (!first.has(event.uuid)) first.set(event.uuid, event);
   const sent = [...first.values()];
@@ -57,7 +60,7 @@ export async function storeEvents(ctx: Ctx, events: readonly CapturedEvent[]): P
 }
 
 /** Reads in one trip which events are stored already, and all that the plan needs. */
-async function readStored(ctx: Ctx, sent: readonly CapturedEvent[]) {
+async function readStored(ctx: TenantCtx, sent: readonly CapturedEvent[]) {
   const environmentId = ctx.environment.id;
   const uuids = jsonChunks(sent.map(({ uuid }) => uuid));
   const reads: Statement<UuidRow | PeopleRow>[] = uuids.map((chunk) => selectUuids({ environmentId, uuids: chunk }));
@@ -71,7 +74,12 @@ async function readStored(ctx: Ctx, sent: readonly CapturedEvent[]) {
   return { newEvents: sent.filter(({ uuid }) => !storedUuids.has(uuid)), stored: storedPeople(rows) };
 }
 
-function eventWrites(ctx: Ctx, events: readonly CapturedEvent[], nowMs: number, isVerified: boolean): Statement[] {
+function eventWrites(
+  ctx: TenantCtx,
+  events: readonly CapturedEvent[],
+  nowMs: number,
+  isVerified: boolean,
+): Statement[] {
   const rows = events.map((event) => [event.uuid, event.event, event.distinctId, event.timestampMs, event.properties]);
   return jsonChunks(rows).map((chunk) =>
     insertEvents({ environmentId: ctx.environment.id, events: chunk, nowMs, isVerified: Number(isVerified) }),

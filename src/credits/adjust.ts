@@ -11,7 +11,7 @@ import { compareStamp, stampRequest } from "../ledger/request-hash.ts";
 import { withReturns } from "../ledger/spendable-balances.ts";
 import { writeForUser } from "../ledger/write.ts";
 import { assert } from "../lib/assert.ts";
-import type { AdminCtx, Ctx, Environment } from "../runtime.ts";
+import type { AdminCtx, Environment, TenantCtx } from "../runtime.ts";
 import type { AdjustOutput } from "./responses.ts";
 import { balanceNotFound } from "./revoke.ts";
 
@@ -25,7 +25,7 @@ export interface AdjustInput {
 }
 
 /** The tenant of a balance. Its id is unique among all applications. Throws `credit_balance_not_found`. */
-export async function findTenant(root: AdminCtx, balanceId: string): Promise<Ctx> {
+export async function findTenant(root: AdminCtx, balanceId: string): Promise<TenantCtx> {
   const [environment] = await all(root.db, selectEnvironment({ balanceId }));
   if (environment === undefined) throw balanceNotFound();
   return { ...root, environment: { ...environment, database: databaseIndexOf(balanceId) ?? 0 }, caller: root.caller };
@@ -43,7 +43,7 @@ const selectEnvironment = statement<{ balanceId: string }, Omit<Environment, "da
  * `credit_balance_not_found`; `invalid_quantity` below 0; `idempotency_conflict`; and `invalid_request` for a revoked balance
  * or an amount that the unit cannot hold, together with what is reserved.
  */
-export async function adjustBalance(ctx: Ctx, input: AdjustInput): Promise<Outcome<AdjustOutput>> {
+export async function adjustBalance(ctx: TenantCtx, input: AdjustInput): Promise<Outcome<AdjustOutput>> {
   const { adjustmentId = ctx.newId("adj_"), ...request } = input;
   const { balanceId, note } = request;
   const stamp = await stampRequest(ctx, ["adjust"], request);

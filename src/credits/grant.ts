@@ -14,7 +14,7 @@ import { writeForUser } from "../ledger/write.ts";
 import { assert } from "../lib/assert.ts";
 import { choosePack, type PackItemRow, type PackRow, selectPack } from "../packs/find.ts";
 import { nameKey } from "../packs/name.ts";
-import type { Ctx } from "../runtime.ts";
+import type { TenantCtx } from "../runtime.ts";
 import { type BalanceIds, planGrant } from "./new-balances.ts";
 import type { GrantOutput } from "./responses.ts";
 import type { GrantInput } from "./schemas.ts";
@@ -24,7 +24,7 @@ import type { GrantInput } from "./schemas.ts";
  * `externalRef` it happens once (C5 to C10, C19). Throws `credit_pack_not_found`, `invalid_quantity`, `invalid_request` for
  * an expiry in the past, `test_quota_exceeded`.
  */
-export async function grantPack(ctx: Ctx, input: GrantInput): Promise<Outcome<GrantOutput>> {
+export async function grantPack(ctx: TenantCtx, input: GrantInput): Promise<Outcome<GrantOutput>> {
   const { userId, externalRef = null } = input;
   const ids: string[] = [];
   const idOf: BalanceIds = (index) => {
@@ -89,7 +89,7 @@ interface Grant {
   readonly idOf: BalanceIds;
 }
 
-function decideGrant(ctx: Ctx, grant: Grant, account: AccountAtRead): Decision<Outcome<GrantOutput>> {
+function decideGrant(ctx: TenantCtx, grant: Grant, account: AccountAtRead): Decision<Outcome<GrantOutput>> {
   const { input, earlier, isOwn, idOf } = grant;
   const own = earlier.filter(isOwn);
   if (own.length > 0) return replay({ output: storedOutput(own), replayed: false });
@@ -137,7 +137,7 @@ function quotaExceeded(quota: number): PurserError {
   });
 }
 
-function countGranted(ctx: Ctx, { balances, expiresAtMs }: NewBalances, nowMs: number): void {
+function countGranted(ctx: TenantCtx, { balances, expiresAtMs }: NewBalances, nowMs: number): void {
   for (const { unit, amountSteps } of balances) {
     countActivity(ctx.environment, "granted", nowMs, unit, amountSteps);
     if (expiresAtMs !== NEVER_MS) countActivity(ctx.environment, "expiring", expiresAtMs, unit, amountSteps);

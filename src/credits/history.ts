@@ -5,7 +5,7 @@ import { aboutAccount } from "../ledger/account.ts";
 import { presentEntry } from "../ledger/entry.ts";
 import type { LedgerRow } from "../ledger/insert-entries.ts";
 import { decodeCursor, encodeCursor } from "../lib/cursor.ts";
-import type { Ctx } from "../runtime.ts";
+import type { TenantCtx } from "../runtime.ts";
 import type { HistoryOutput } from "./responses.ts";
 import { balanceNotFound } from "./revoke.ts";
 import type { HistoryInput } from "./schemas.ts";
@@ -14,7 +14,7 @@ import type { HistoryInput } from "./schemas.ts";
  * A page of the user's ledger, newest first; of one balance if `balanceId` is given. The cursor has the seq of the last
  * entry shown, so new entries do not move pages. Throws `credit_balance_not_found` (C16, C17).
  */
-export async function listEntries(ctx: Ctx, input: HistoryInput): Promise<HistoryOutput> {
+export async function listEntries(ctx: TenantCtx, input: HistoryInput): Promise<HistoryOutput> {
   const { rows: entries, nextCursor } = await ledgerPage(ctx, input);
   return { entries: entries.map(presentEntry), nextCursor };
 }
@@ -24,10 +24,10 @@ export interface LedgerPage {
   readonly nextCursor: string | null;
 }
 
-const scopeOf = (ctx: Ctx, input: HistoryInput) => [ctx.environment.id, input.userId, input.balanceId ?? ""];
+const scopeOf = (ctx: TenantCtx, input: HistoryInput) => [ctx.environment.id, input.userId, input.balanceId ?? ""];
 
 /** The rows behind `listEntries`, which also have the balance after each entry. */
-export async function ledgerPage(ctx: Ctx, input: HistoryInput): Promise<LedgerPage> {
+export async function ledgerPage(ctx: TenantCtx, input: HistoryInput): Promise<LedgerPage> {
   const scope = scopeOf(ctx, input);
   const before = input.cursor === undefined ? null : await decodeCursor(input.cursor, scope);
   if (input.cursor !== undefined && before === null) {
@@ -49,7 +49,7 @@ export const searchedEntriesMax = 1_000;
  * than `limit`, or none, while others follow.
  */
 export async function ledgerPageOfReason(
-  ctx: Ctx,
+  ctx: TenantCtx,
   input: HistoryInput,
   reason: LedgerRow["reason"],
 ): Promise<LedgerPage> {
@@ -107,7 +107,7 @@ const selectOlderOfBalance = aboutAccount<{ balanceId: string; limit: number; be
   ),
 );
 
-function pageStatement(ctx: Ctx, { userId, balanceId, limit }: HistoryInput, before: number | null) {
+function pageStatement(ctx: TenantCtx, { userId, balanceId, limit }: HistoryInput, before: number | null) {
   if (balanceId === undefined) return selectPage(ctx, { userId }, { limit, before: before ?? Number.MAX_SAFE_INTEGER });
   if (before === null) return selectNewestOfBalance(ctx, { userId }, { limit, balanceId });
   return selectOlderOfBalance(ctx, { userId }, { limit, balanceId, before });

@@ -1,7 +1,7 @@
 import { batch } from "../db/sql.ts";
 import { type BalanceRow, inSpendingOrder, presentBalance } from "../ledger/balance.ts";
 import { selectActiveUpTo, selectBalancesUpTo } from "../ledger/select-balances.ts";
-import type { Ctx } from "../runtime.ts";
+import type { TenantCtx } from "../runtime.ts";
 
 export interface BalanceList {
   /** In spending order, balances that can pay before others; with their source and notes. */
@@ -11,7 +11,7 @@ export interface BalanceList {
 }
 
 /** A user's balances for the dashboard: at most `limit` that can pay and `limit` others, so that the cost is bounded. */
-export async function listAllBalances(ctx: Ctx, userId: string, limit: number): Promise<BalanceList> {
+export async function listAllBalances(ctx: TenantCtx, userId: string, limit: number): Promise<BalanceList> {
   const nowMs = ctx.now();
   const [live, some] = await batch(ctx.db, [
     selectActiveUpTo(ctx, { userId }, { nowMs, limit: limit + 1 }),

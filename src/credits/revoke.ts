@@ -5,7 +5,7 @@ import { replay, write } from "../ledger/decision.ts";
 import { insertReversal } from "../ledger/insert-entries.ts";
 import { writeForUser } from "../ledger/write.ts";
 import { assert } from "../lib/assert.ts";
-import type { Ctx } from "../runtime.ts";
+import type { TenantCtx } from "../runtime.ts";
 import type { RevokeOutput } from "./responses.ts";
 import type { RevokeInput } from "./schemas.ts";
 
@@ -13,7 +13,7 @@ import type { RevokeInput } from "./schemas.ts";
  * Sets a balance to 0 by one `admin_adjust` entry with the reason as its note, also when nothing remains. Credits already
  * spent stay spent. A repeat changes nothing (C15). Throws `credit_balance_not_found`.
  */
-export async function revokeBalance(ctx: Ctx, { balanceId, reason }: RevokeInput): Promise<RevokeOutput> {
+export async function revokeBalance(ctx: TenantCtx, { balanceId, reason }: RevokeInput): Promise<RevokeOutput> {
   const answer = { balanceId, remaining: 0 } as const;
   const revoked = await writeForUser(ctx, {
     user: { balanceId },

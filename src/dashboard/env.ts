@@ -1,6 +1,6 @@
 import { Hono } from "hono";
 import type { AppEnv } from "../http/factory.ts";
-import type { Ctx } from "../runtime.ts";
+import type { TenantCtx } from "../runtime.ts";
 
 /** A sign-in to the dashboard. */
 export interface Session {
@@ -18,7 +18,7 @@ export interface DashboardEnv {
   Bindings: AppEnv["Bindings"];
   Variables: AppEnv["Variables"] & {
     session: Session;
-    ctx: Ctx;
+    ctx: TenantCtx;
     appName: string;
     /** The submitted form, set by `requireSignIn`. Empty for a GET. */
     form: Readonly<Record<string, string>>;

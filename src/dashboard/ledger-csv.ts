@@ -3,7 +3,7 @@ import { ledgerPage } from "../credits/history.ts";
 import type { HistoryInput } from "../credits/schemas.ts";
 import type { LedgerRow } from "../ledger/insert-entries.ts";
 import { iso } from "../lib/time.ts";
-import type { Ctx } from "../runtime.ts";
+import type { TenantCtx } from "../runtime.ts";
 
 const PAGE_ROWS = 500;
 /** A file has the newest entries, up to this many, so that the number of reads is bounded. */
@@ -36,7 +36,11 @@ const line = (row: LedgerRow): string =>
     .join(",");
 
 /** A user's ledger as CSV, newest first, page by page. */
-export function ledgerCsv(ctx: Ctx, input: Pick<HistoryInput, "userId" | "balanceId">, reason: string | undefined) {
+export function ledgerCsv(
+  ctx: TenantCtx,
+  input: Pick<HistoryInput, "userId" | "balanceId">,
+  reason: string | undefined,
+) {
   const encoder = new TextEncoder();
   let cursor: string | undefined;
   let sent = 0;

@@ -24,7 +24,7 @@ export async function findSession(c: Context<DashboardEnv>): Promise<Session | n
     const sessionId = `access:${subject}`;
     return { sessionId, formToken: await formToken(adminToken, sessionId), isByAccess: true, by };
   }
-  const sessionId = await openSession(adminToken, getCookie(c, COOKIE) ?? "", c.var.world.now());
+  const sessionId = await openSession(adminToken, getCookie(c, COOKIE) ?? "", c.var.runtime.now());
   if (sessionId === null) return null;
   return { sessionId, formToken: await formToken(adminToken, sessionId), isByAccess: false, by: "dashboard" };
 }
@@ -47,7 +47,7 @@ async function accessUser(access: NonNullable<Settings["access"]>, c: Context<Da
     new PurserError("forbidden", "Cloudflare Access did not authorize this request.", { cause });
   if (!setting.success || assertion === undefined) throw refuse();
   try {
-    const { sub, email } = await verifyToken(c.var.world, setting.data, assertion);
+    const { sub, email } = await verifyToken(c.var.runtime, setting.data, assertion);
     if (typeof sub !== "string" || sub === "") throw refuse();
     return { subject: sub, by: typeof email === "string" && email !== "" ? email : sub };
   } catch (error) {

@@ -31,7 +31,7 @@ const signInPage = (c: Context<DashboardEnv>, next: string | undefined, refusal?
 
 async function assertNotTooOften(c: Context<DashboardEnv>): Promise<void> {
   const address = c.req.header("cf-connecting-ip") ?? "unknown";
-  if (await mayTryToSignIn(c.env.SIGN_INS, address, c.var.world.now())) return;
+  if (await mayTryToSignIn(c.env.SIGN_INS, address, c.var.runtime.now())) return;
   throw new PurserError("rate_limited", "Too many sign-in attempts. Try again in a minute.", {
     headers: { "Retry-After": "60" },
   });
@@ -74,7 +74,7 @@ export const signInRoutes = () =>
         for (const [name, value] of Object.entries(error.headers)) c.header(name, value);
         return signInPage(c, wanted, error);
       }
-      const cookie = await sealSession(adminToken, c.var.world.newId("ses_"), c.var.world.now());
+      const cookie = await sealSession(adminToken, c.var.runtime.newId("ses_"), c.var.runtime.now());
       setCookie(c, COOKIE, cookie, { ...cookieOptions(c), maxAge: sessionSeconds });
       return c.redirect(destination(wanted), 303);
     })

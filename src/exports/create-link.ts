@@ -3,7 +3,7 @@ import { all } from "../db/sql.ts";
 import { PurserError } from "../errors.ts";
 import { sha256 } from "../lib/hash.ts";
 import { iso } from "../lib/time.ts";
-import type { Ctx, RootCtx } from "../runtime.ts";
+import type { SystemCtx, TenantCtx } from "../runtime.ts";
 import { type AuditRow, insertAuditRow } from "./audit.ts";
 import type { ExportPersonOutput } from "./responses.ts";
 import type { ExportPersonInput } from "./schemas.ts";
@@ -14,7 +14,7 @@ import { type ExportSecrets, signToken, tokenLifeMs } from "./token.ts";
  * It reads no data, so a link is returned also if nothing is stored (P8). Throws `export_unavailable` if no secret is set.
  */
 export async function createLink(
-  ctx: Ctx,
+  ctx: TenantCtx,
   { distinctId, origin }: ExportPersonInput & { readonly origin: string },
 ): Promise<ExportPersonOutput> {
   const secrets = exportSecrets(ctx);
@@ -35,7 +35,7 @@ export async function createLink(
 }
 
 /** Throws `export_unavailable` if there is no secret of sufficient length (P7). */
-export function exportSecrets(ctx: Pick<RootCtx, "settings">): ExportSecrets {
+export function exportSecrets(ctx: Pick<SystemCtx, "settings">): ExportSecrets {
   const { exportSecrets: secrets } = ctx.settings;
   if (secrets !== null) return secrets;
   throw new PurserError("export_unavailable", "Exports are not configured on this deployment.", {

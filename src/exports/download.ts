@@ -5,7 +5,7 @@ import { all } from "../db/sql.ts";
 import { PurserError } from "../errors.ts";
 import { sha256 } from "../lib/hash.ts";
 import type { Utf8 } from "../lib/utf8.ts";
-import type { RootCtx } from "../runtime.ts";
+import type { SystemCtx } from "../runtime.ts";
 import { type AuditRow, insertAuditRow, type Subject } from "./audit.ts";
 import { exportSecrets } from "./create-link.ts";
 import { documentEnd, documentPieces, fitsInSnapshot } from "./document.ts";
@@ -34,7 +34,7 @@ function tooLarge(): PurserError {
 }
 
 /** The claims of a link's token. Reads no data. Throws `export_unavailable`, `invalid_or_expired_token`. */
-export async function verifyLink(ctx: RootCtx, token: string | null): Promise<ExportClaims> {
+export async function verifyLink(ctx: SystemCtx, token: string | null): Promise<ExportClaims> {
   const secrets = exportSecrets(ctx);
   const claims = token === null ? null : await openToken(token, secrets, ctx.now());
   if (claims === null) throw invalidToken();
@@ -45,7 +45,7 @@ export async function verifyLink(ctx: RootCtx, token: string | null): Promise<Ex
  * The person's data at this moment, for the holder of the link (P8 to P13). A document that fits into one read is returned
  * whole; a larger one is streamed page by page. Throws what `verifyLink` throws.
  */
-export async function downloadExport(root: RootCtx, token: string | null): Promise<Download> {
+export async function downloadExport(root: SystemCtx, token: string | null): Promise<Download> {
   const { appId, mode, distinctId } = await verifyLink(root, token);
   const ctx = inDatabaseOf(root, appId);
   const subject = { appId, mode, distinctId };
@@ -76,7 +76,7 @@ export async function downloadExport(root: RootCtx, token: string | null): Promi
 type Audit = Awaited<ReturnType<typeof auditOf>>;
 
 /** Writes the audit rows of one download. */
-async function auditOf(ctx: RootCtx, subject: Subject, token: string) {
+async function auditOf(ctx: SystemCtx, subject: Subject, token: string) {
   const tokenHash = await sha256(token);
   const row = (action: AuditRow["action"]): AuditRow => ({
     id: ctx.newId("exp_"),

@@ -1,7 +1,7 @@
 import type { exportAudit } from "../db/schema.ts";
 import { all, statement } from "../db/sql.ts";
 import { iso } from "../lib/time.ts";
-import type { Ctx } from "../runtime.ts";
+import type { TenantCtx } from "../runtime.ts";
 
 const ROWS_MAX = 50;
 
@@ -22,7 +22,7 @@ const newestOfIds = statement<{ environmentId: number; ids: string }, ExportEven
   ORDER BY a.occurred_at_ms DESC, a.seq DESC LIMIT ${`${ROWS_MAX}`}`;
 
 /** The export history of these ids, newest first. It reads at most `ROWS_MAX` rows of each id. */
-export async function listExportEvents(ctx: Ctx, distinctIds: readonly string[]) {
+export async function listExportEvents(ctx: TenantCtx, distinctIds: readonly string[]) {
   const values = { environmentId: ctx.environment.id, ids: JSON.stringify(distinctIds) };
   const found = await all(ctx.db, newestOfIds(values));
   return found.map(({ occurredAtMs, ...row }) => ({ ...row, occurredAt: iso(occurredAtMs) }));

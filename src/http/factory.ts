@@ -1,26 +1,26 @@
 import { Hono } from "hono";
 import { createFactory } from "hono/factory";
 import type { PurserError } from "../errors.ts";
-import type { AdminCtx, Ctx, RootCtx, World } from "../runtime.ts";
+import type { AdminCtx, Runtime, SystemCtx, TenantCtx } from "../runtime.ts";
 
 /** The variables of a request. Middleware of `access/` sets `ctx`, `root` and `admin`. */
 export interface AppEnv {
   Bindings: Env;
   Variables: {
     requestId: string;
-    world: World;
+    runtime: Runtime;
     /** The refusal of a malformed header, such as a bookmark. It is thrown when the arguments are validated (W8). */
     malformedHeader?: PurserError;
     /** Set by `limitBody`. */
     bodyBytes: Uint8Array<ArrayBuffer>;
     /** Set by `readBody`. */
     bodyText: string;
-    ctx: Ctx;
+    ctx: TenantCtx;
     /** Whom the request asks about, and who the end-user's token proved that it is (access/admit-end-user.ts). */
     askedUser?: { readonly param: string; readonly userId: string };
     endUserId?: string;
     /** For routes without a tenant, such as download links. */
-    root: RootCtx;
+    root: SystemCtx;
     /** For administration. */
     admin: AdminCtx;
   };

@@ -1,5 +1,5 @@
 import { fragment, type Statement, statement, type Values } from "../db/sql.ts";
-import type { Ctx } from "../runtime.ts";
+import type { TenantCtx } from "../runtime.ts";
 
 /** A user: by id, as the owner of a reservation or a balance, or by the account's integer. */
 export type User =
@@ -29,7 +29,7 @@ export function aboutAccount<Named extends Values, Row>(
     balanceId: write(accountOf.balanceId),
     accountId: write(accountOf.accountId),
   };
-  return (ctx: Pick<Ctx, "environment">, user: User, values: Named): Statement<Row> => {
+  return (ctx: Pick<TenantCtx, "environment">, user: User, values: Named): Statement<Row> => {
     const all = { ...values, environmentId: ctx.environment.id };
     if ("userId" in user) return statements.userId({ ...all, user: user.userId });
     if ("reservationId" in user) return statements.reservationId({ ...all, user: user.reservationId });

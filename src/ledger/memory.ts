@@ -1,6 +1,6 @@
 import type { Steps } from "../db/schema.ts";
 import { statement } from "../db/sql.ts";
-import type { Environment, World } from "../runtime.ts";
+import type { Environment, Runtime } from "../runtime.ts";
 import { nowMsSql, type User, type WriteContext } from "./account.ts";
 import type { PayingRow } from "./balance.ts";
 import type { OpenReservation } from "./hold.ts";
@@ -86,7 +86,7 @@ class AccountMemory {
 const memories = new WeakMap<object, AccountMemory>();
 
 /** The memory of the isolate in which a verb runs. */
-export function memoryOf({ isolate }: Pick<World, "isolate">): AccountMemory {
+export function memoryOf({ isolate }: Pick<Runtime, "isolate">): AccountMemory {
   const memory = memories.get(isolate) ?? new AccountMemory();
   memories.set(isolate, memory);
   return memory;

@@ -1,6 +1,6 @@
 import { canonicalJson } from "../lib/canonical-json.ts";
 import { sha256 } from "../lib/hash.ts";
-import type { Ctx } from "../runtime.ts";
+import type { TenantCtx } from "../runtime.ts";
 
 /** Stored with a write that must take effect once: the hash of its request, and an id of the write itself. */
 export interface Stamp {
@@ -10,7 +10,7 @@ export interface Stamp {
 }
 
 /** `kind` distinguishes kinds of requests. `input` is the validated input, so its spelling does not matter. */
-export async function stampRequest(ctx: Ctx, kind: readonly string[], input: object): Promise<Stamp> {
+export async function stampRequest(ctx: TenantCtx, kind: readonly string[], input: object): Promise<Stamp> {
   const hash = await sha256(canonicalJson([...kind, input]));
   const nonce = ctx.newId("");
   return { hash, nonce, stored: `${hash}.${nonce}` };

@@ -1,7 +1,7 @@
 import { auditStatement, newAct } from "../audit/audit-statement.ts";
 import { batch, type RowsOf, type Statement } from "../db/sql.ts";
 import { assert } from "../lib/assert.ts";
-import type { Ctx } from "../runtime.ts";
+import type { TenantCtx } from "../runtime.ts";
 import { createAccount, type WriteContext, writingValues } from "./account.ts";
 import type { Write } from "./decision.ts";
 import { type Hold, settleHolds } from "./hold.ts";
@@ -20,7 +20,7 @@ export type StateBefore = Pick<AccountState, "balances" | "reservations" | "seq"
 
 /** The only place that builds a batch for a user. Whatever every write must contain is added here. */
 export async function send<Answer>(
-  ctx: Ctx,
+  ctx: TenantCtx,
   account: AccountAtRead,
   decision: Write<Answer>,
   before: StateBefore | null,
@@ -48,7 +48,7 @@ export async function send<Answer>(
 const insertAudit = auditStatement();
 
 /** The audit row, if the administrator writes. A write that is refused or replayed writes none. */
-function auditRow(ctx: Ctx, { nowMs }: AccountAtRead, act: Write<unknown>["act"]): Statement[] {
+function auditRow(ctx: TenantCtx, { nowMs }: AccountAtRead, act: Write<unknown>["act"]): Statement[] {
   const { caller, environment } = ctx;
   if (caller.kind !== "admin") return [];
   assert(act !== undefined, "a write that the administrator may do says what the audit calls it");
@@ -67,7 +67,7 @@ function stateAfterWrite(
 }
 
 function remember(
-  ctx: Ctx,
+  ctx: TenantCtx,
   { userId }: AccountAtRead,
   before: StateBefore,
   changes: StateChanges,
@@ -83,6 +83,6 @@ function remember(
 }
 
 /** Returns the due holds in a batch of their own. Costs nothing when there are none. */
-export async function returnDue(ctx: Ctx, account: AccountAtRead): Promise<void> {
+export async function returnDue(ctx: TenantCtx, account: AccountAtRead): Promise<void> {
   await batch(ctx.db, settleHolds(account, account.due, { state: "expired" }));
 }

@@ -1,6 +1,6 @@
 import type { Steps } from "../db/schema.ts";
 import { fragment, type Statement, select, statement } from "../db/sql.ts";
-import type { Ctx } from "../runtime.ts";
+import type { TenantCtx } from "../runtime.ts";
 import { aboutAccount, type User } from "./account.ts";
 import { asSpendable, type PayingRow, payingColumns, type SpendableBalance } from "./balance.ts";
 import { spendingOrder } from "./burn-down.ts";
@@ -42,12 +42,12 @@ export const selectDueLegs = aboutAccount<{ nowMs: number }, PayingRow & { holdI
 );
 
 /** The balances that can pay now, and those that due holds will return to, live or not; some come twice. */
-export function selectPayingBalances(ctx: Ctx, user: User, atMs: number): Statement<PayingRow> {
+export function selectPayingBalances(ctx: TenantCtx, user: User, atMs: number): Statement<PayingRow> {
   return selectPaying(ctx, user, { nowMs: atMs });
 }
 
 /** The same for the owner of a reservation, and the balances of its holds. */
-export function selectBalancesForCommit(ctx: Ctx, reservationId: string, atMs: number): Statement<PayingRow> {
+export function selectBalancesForCommit(ctx: TenantCtx, reservationId: string, atMs: number): Statement<PayingRow> {
   return selectPayingCommit(ctx, { reservationId }, { nowMs: atMs, reservationId });
 }
 

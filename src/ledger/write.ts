@@ -2,7 +2,7 @@ import { type Constraint, constraintOf } from "../db/constraint.ts";
 import { retryOnConflict } from "../db/retry-on-conflict.ts";
 import { batch, type RowsOf, type Statement } from "../db/sql.ts";
 import { PurserError } from "../errors.ts";
-import type { Ctx } from "../runtime.ts";
+import type { TenantCtx } from "../runtime.ts";
 import { selectAccount, type User, writingValues } from "./account.ts";
 import type { PayingRow } from "./balance.ts";
 import { type Decision, replay } from "./decision.ts";
@@ -50,7 +50,7 @@ const CONFLICTS: ReadonlySet<Constraint> = new Set([
  * `temporarily_unavailable` after too many conflicts.
  */
 export async function writeForUser<const Reads extends readonly Statement[], Answer>(
-  ctx: Ctx,
+  ctx: TenantCtx,
   verb: UserWrite<Reads, Answer>,
 ): Promise<Answer | null> {
   const onMemory = await writeOnMemory(ctx, verb);
@@ -69,12 +69,12 @@ export async function writeForUser<const Reads extends readonly Statement[], Ans
 }
 
 /** Returns a user's due holds, for the cron. */
-export async function returnDueHolds(ctx: Ctx, user: User, nonce: string): Promise<void> {
+export async function returnDueHolds(ctx: TenantCtx, user: User, nonce: string): Promise<void> {
   await writeForUser(ctx, { user, nonce, read: () => [], decide: () => replay(null) });
 }
 
 async function readAccount<const Reads extends readonly Statement[]>(
-  ctx: Ctx,
+  ctx: TenantCtx,
   { user, read }: Pick<UserWrite<Reads, unknown>, "user" | "read">,
 ) {
   const atMs = ctx.now();
@@ -111,7 +111,7 @@ function decide<Answer>(decision: () => Decision<Answer>): Decision<Answer> | Pu
 type Result<Answer> = { readonly answer: Answer };
 
 async function decideAndSend<const Reads extends readonly Statement[], Answer>(
-  ctx: Ctx,
+  ctx: TenantCtx,
   verb: UserWrite<Reads, Answer>,
   account: AccountAtRead,
   found: RowsOf<Reads>,
@@ -134,7 +134,7 @@ async function decideAndSend<const Reads extends readonly Statement[], Answer>(
 
 /** The account's state when the write was decided. Null when it is not complete enough for memory. */
 function stateBeforeOf<const Reads extends readonly Statement[]>(
-  ctx: Ctx,
+  ctx: TenantCtx,
   verb: Pick<UserWrite<Reads, unknown>, "user" | "balances">,
   account: AccountAtRead,
   found: RowsOf<Reads>,
@@ -151,7 +151,7 @@ function stateBeforeOf<const Reads extends readonly Statement[]>(
 
 /** Writes in one trip, planned on memory. Null when memory is not enough, or on a conflict. Never refuses or replays. */
 async function writeOnMemory<const Reads extends readonly Statement[], Answer>(
-  ctx: Ctx,
+  ctx: TenantCtx,
   verb: UserWrite<Reads, Answer>,
 ): Promise<Result<Answer> | null> {
   const atMs = ctx.now();

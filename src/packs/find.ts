@@ -1,6 +1,6 @@
 import { creditPackItems, creditPacks } from "../db/schema.ts";
 import { allColumns, fragment, select, statement } from "../db/sql.ts";
-import type { Ctx } from "../runtime.ts";
+import type { TenantCtx } from "../runtime.ts";
 import { nameKey } from "./name.ts";
 
 export type PackRow = typeof creditPacks.$inferSelect;
@@ -33,7 +33,7 @@ const selectItemRows = statement<IdOrName, PackItemRow>`
  * Two statements that find a pack: by id, archived or not, or by the name of a pack that is not archived. The caller adds
  * them to its batch, and `choosePack` makes a pack from their rows.
  */
-export function selectPack(ctx: Pick<Ctx, "environment">, idOrName: string) {
+export function selectPack(ctx: Pick<TenantCtx, "environment">, idOrName: string) {
   const values = { appId: ctx.environment.appId, idOrName, nameKey: nameKey(idOrName) };
   return [selectPackRows(values), selectItemRows(values)] as const;
 }

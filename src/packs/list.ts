@@ -1,6 +1,6 @@
 import { creditPackItems, creditPacks } from "../db/schema.ts";
 import { allColumns, batch, select, statement } from "../db/sql.ts";
-import type { RootCtx } from "../runtime.ts";
+import type { SystemCtx } from "../runtime.ts";
 import type { PackItemRow, PackRow } from "./find.ts";
 import { presentPack } from "./pack.ts";
 import type { ListPacksOutput } from "./responses.ts";
@@ -16,7 +16,7 @@ const selectItems = statement<{ appId: string; limit: number }, PackItemRow>`
   ORDER BY pack_id, position`;
 
 /** The packs of an application, with archived ones, oldest first; at most `limit` if it is given. */
-export async function listPacks(root: RootCtx, appId: string, limit: number = EVERY): Promise<ListPacksOutput> {
+export async function listPacks(root: SystemCtx, appId: string, limit: number = EVERY): Promise<ListPacksOutput> {
   const [packs, items] = await batch(root.db, [selectPacks({ appId, limit }), selectItems({ appId, limit })]);
   const itemsOf = Map.groupBy(items, (item) => item.packId);
   return {

@@ -5,7 +5,7 @@ import { allColumns, batch, select, statement } from "../db/sql.ts";
 import { PurserError } from "../errors.ts";
 import { assert } from "../lib/assert.ts";
 import { iso } from "../lib/time.ts";
-import type { RootCtx } from "../runtime.ts";
+import type { SystemCtx } from "../runtime.ts";
 import { choosePack, type Pack, type PackItemRow, type PackRow } from "./find.ts";
 import type { PackOutput } from "./responses.ts";
 import type { CreatePackInput } from "./schemas.ts";
@@ -26,7 +26,7 @@ export function selectPackById(appId: string, packId: string) {
 }
 
 /** Throws `not_found`. */
-export async function readPack(root: RootCtx, appId: string, packId: string): Promise<Pack> {
+export async function readPack(root: SystemCtx, appId: string, packId: string): Promise<Pack> {
   const [packs, items] = await batch(root.db, selectPackById(appId, packId));
   const pack = choosePack(packId, packs, items);
   if (pack === null) throw packNotFound();

@@ -2,7 +2,7 @@ import { consentLog } from "../db/schema.ts";
 import { allColumns, batch, select, statement } from "../db/sql.ts";
 import { assert } from "../lib/assert.ts";
 import { iso } from "../lib/time.ts";
-import type { Ctx } from "../runtime.ts";
+import type { TenantCtx } from "../runtime.ts";
 import type { ConsentEntry } from "./responses.ts";
 import type { ConsentInput } from "./schemas.ts";
 
@@ -44,7 +44,7 @@ const findConsent = statement<{ environmentId: number; distinctId: string; conse
   SELECT ${consentColumns()} FROM consent_log WHERE ${ofId} AND id = :consentId`;
 
 /** Appends a decision to the consent log of a distinct id, which may be unknown (P5). Entries never change. */
-export async function recordConsent(ctx: Ctx, input: ConsentInput): Promise<ConsentEntry> {
+export async function recordConsent(ctx: TenantCtx, input: ConsentInput): Promise<ConsentEntry> {
   const receivedAtMs = ctx.now();
   const key = { environmentId: ctx.environment.id, distinctId: input.distinctId, consentId: ctx.newId("con_") };
   const entry: NewConsent = {

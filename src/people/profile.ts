@@ -1,7 +1,7 @@
 import type { analyticsEvents } from "../db/schema.ts";
 import { batch, fragment, statement } from "../db/sql.ts";
 import { iso } from "../lib/time.ts";
-import type { Ctx } from "../runtime.ts";
+import type { TenantCtx } from "../runtime.ts";
 import { type ConsentRow, consentColumns, presentConsent } from "./consent.ts";
 import { personIdOf } from "./person-id.ts";
 import { claimCountsSql, claimFlawsSql, type PersonKey, personWalk } from "./person-walk.ts";
@@ -84,7 +84,7 @@ const presentClaim = (row: IdRow) => ({
  * A person for the dashboard: the profile, and the newest events and consents. It reads at most `IDS_MAX` ids and
  * `ROWS_OF_ID` rows of each.
  */
-export async function readProfile(ctx: Ctx, distinctId: string) {
+export async function readProfile(ctx: TenantCtx, distinctId: string) {
   const { id: environmentId, appId, mode } = ctx.environment;
   const key = { appId, mode, distinctId };
   const one = { environmentId, distinctId };

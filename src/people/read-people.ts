@@ -1,7 +1,7 @@
 import { fragment, type Statement, statement } from "../db/sql.ts";
 import { assert } from "../lib/assert.ts";
 import { isJsonObject, jsonChunks, parseJson } from "../lib/json.ts";
-import type { Ctx } from "../runtime.ts";
+import type { TenantCtx } from "../runtime.ts";
 import { type ClaimRecord, depthMax } from "./claims.ts";
 import { isUserSql } from "./is-user.ts";
 import { needsStoredPeople, type PersonEvent, type StoredPeople } from "./plan-people.ts";
@@ -58,7 +58,7 @@ const propertiesOfIds = statement<Ids, PropertiesRow>`
   WHERE p.environment_id = :environmentId AND p.distinct_id = i.value`;
 
 /** The statements that read what `planPeople` needs. Linear in the events and in the ids above theirs. */
-export function peopleReads(ctx: Ctx, events: readonly PersonEvent[]): Statement<PeopleRow>[] {
+export function peopleReads(ctx: TenantCtx, events: readonly PersonEvent[]): Statement<PeopleRow>[] {
   const environmentId = ctx.environment.id;
   const linked = new Set<string>();
   const changing = new Set<string>();

@@ -1,6 +1,6 @@
 import { fragment, type Statement, statement } from "../db/sql.ts";
 import { jsonChunks } from "../lib/json.ts";
-import type { Ctx } from "../runtime.ts";
+import type { TenantCtx } from "../runtime.ts";
 import type { PeopleChange } from "./plan-people.ts";
 
 /** A list of rows is sent as JSON, because D1 binds at most 100 values, and binds numbers as REAL. */
@@ -71,7 +71,7 @@ const guardClaims = statement<Rows>`
  * The statements that store the changes to people. They come after the statements of the events, in the same batch. Claims
  * that end or are replaced end first, so that no new claim closes a circle before the batch is complete.
  */
-export function peopleWrites(ctx: Ctx, change: PeopleChange, nowMs: number): Statement[] {
+export function peopleWrites(ctx: TenantCtx, change: PeopleChange, nowMs: number): Statement[] {
   const environmentId = ctx.environment.id;
   const properties = change.properties.map((row) => [row.distinctId, JSON.stringify(row.properties), row.version + 1]);
   const ids = change.ids.map((id) => [

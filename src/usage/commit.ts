@@ -7,7 +7,7 @@ import { stampRequest } from "../ledger/request-hash.ts";
 import { selectBalancesForCommit, spendableBalances, withReturns } from "../ledger/spendable-balances.ts";
 import { writeForUser } from "../ledger/write.ts";
 import { assert } from "../lib/assert.ts";
-import type { Ctx } from "../runtime.ts";
+import type { TenantCtx } from "../runtime.ts";
 import { countShortage, insufficientCredits } from "./payment.ts";
 import type { EventOutput } from "./responses.ts";
 import type { CommitInput } from "./schemas.ts";
@@ -27,7 +27,7 @@ import {
  * `insufficient_credits`, in which case the hold remains.
  */
 export async function commitReservation(
-  ctx: Ctx,
+  ctx: TenantCtx,
   reservationId: string,
   input: CommitInput,
 ): Promise<Outcome<EventOutput>> {

@@ -1,5 +1,5 @@
 import { type PurserError, refusalIn } from "../errors.ts";
-import type { Ctx } from "../runtime.ts";
+import type { TenantCtx } from "../runtime.ts";
 import { recordEvent } from "./events.ts";
 import type { EventOutput } from "./responses.ts";
 import type { EventInput } from "./schemas.ts";
@@ -18,7 +18,7 @@ export type ListElement = { readonly input: EventInput } | EventRefusal;
  * order of the list. Other events do not wait for them.
  */
 export async function recordList(
-  ctx: Ctx,
+  ctx: TenantCtx,
   elements: readonly ListElement[],
 ): Promise<readonly (EventOutput | EventRefusal)[]> {
   const queues = new Map<string, Promise<unknown>>();
@@ -36,7 +36,7 @@ export async function recordList(
   return Promise.all(results);
 }
 
-async function recordOne(ctx: Ctx, input: EventInput): Promise<EventOutput | EventRefusal> {
+async function recordOne(ctx: TenantCtx, input: EventInput): Promise<EventOutput | EventRefusal> {
   try {
     return (await recordEvent(ctx, input)).output;
   } catch (error) {

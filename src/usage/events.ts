@@ -4,7 +4,7 @@ import { stampRequest } from "../ledger/request-hash.ts";
 import { selectPayingBalances, spendableBalances, withReturns } from "../ledger/spendable-balances.ts";
 import { writeForUser } from "../ledger/write.ts";
 import { assert } from "../lib/assert.ts";
-import type { Ctx } from "../runtime.ts";
+import type { TenantCtx } from "../runtime.ts";
 import { countShortage, insufficientCredits } from "./payment.ts";
 import type { EventOutput } from "./responses.ts";
 import type { EventInput } from "./schemas.ts";
@@ -14,7 +14,7 @@ import { answerRepeat, selectEvent, writeEvent } from "./stored-event.ts";
  * Records a usage event and debits the balances that pay for it (U1 to U4). Throws `idempotency_conflict`, and
  * `insufficient_credits`, in which case nothing is recorded and the same id may be used again.
  */
-export async function recordEvent(ctx: Ctx, input: EventInput): Promise<Outcome<EventOutput>> {
+export async function recordEvent(ctx: TenantCtx, input: EventInput): Promise<Outcome<EventOutput>> {
   const { userId, eventId } = input;
   const stamp = await stampRequest(ctx, ["event"], input);
   const recorded = await countShortage(ctx, () =>

@@ -1,6 +1,6 @@
 import { all, statement } from "../db/sql.ts";
 import { returnDueHolds } from "../ledger/write.ts";
-import type { Ctx, Mode, RootCtx } from "../runtime.ts";
+import type { Mode, SystemCtx, TenantCtx } from "../runtime.ts";
 
 /** A Worker may send 1,000 queries in one invocation. A user's holds take up to six: two to read and four to write. */
 const USERS_A_RUN_MAX = 150;
@@ -16,7 +16,7 @@ export interface ExpiryRun {
  * has returned them already. The databases share a run's queries evenly, and one that fails takes only its own down (D2).
  * What one run does not reach, the next does (U8).
  */
-export async function expireReservations(root: RootCtx): Promise<ExpiryRun> {
+export async function expireReservations(root: SystemCtx): Promise<ExpiryRun> {
   const limit = Math.floor(USERS_A_RUN_MAX / root.databases.length);
   const failures: unknown[] = [];
   let users = 0;
@@ -27,7 +27,12 @@ export async function expireReservations(root: RootCtx): Promise<ExpiryRun> {
     });
     users += due.length;
     for (const { accountId, ...environment } of due) {
-      const ctx: Ctx = { ...root, db, environment: { ...environment, database: index }, caller: { kind: "cron" } };
+      const ctx: TenantCtx = {
+        ...root,
+        db,
+        environment: { ...environment, database: index },
+        caller: { kind: "cron" },
+      };
       await returnDueHolds(ctx, { accountId }, root.newId("")).catch((error: unknown) => failures.push(error));
     }
   }

@@ -5,7 +5,7 @@ import { PurserError } from "../errors.ts";
 import { accountSql } from "../ledger/account.ts";
 import type { SpendableBalance } from "../ledger/balance.ts";
 import type { Payment } from "../ledger/burn-down.ts";
-import type { Ctx } from "../runtime.ts";
+import type { TenantCtx } from "../runtime.ts";
 
 /** `insufficient_credits` (402), with the quantities that are not covered (U3). */
 export function insufficientCredits(uncovered: Quantities): PurserError {
@@ -15,7 +15,7 @@ export function insufficientCredits(uncovered: Quantities): PurserError {
 }
 
 /** Runs a verb, and counts a refusal for insufficient credits, for the overview. */
-export async function countShortage<Answer>(ctx: Ctx, verb: () => Promise<Answer>): Promise<Answer> {
+export async function countShortage<Answer>(ctx: TenantCtx, verb: () => Promise<Answer>): Promise<Answer> {
   try {
     return await verb();
   } catch (error) {

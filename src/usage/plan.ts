@@ -7,7 +7,7 @@ import { burnDown, type Usage } from "../ledger/burn-down.ts";
 import { readHold } from "../ledger/hold.ts";
 import { selectNewestDead } from "../ledger/select-balances.ts";
 import { selectDueLegs, selectPayingNow, spendableBalances, withReturns } from "../ledger/spendable-balances.ts";
-import type { Ctx } from "../runtime.ts";
+import type { TenantCtx } from "../runtime.ts";
 import type { PlanOutput } from "./responses.ts";
 import type { PlanInput } from "./schemas.ts";
 
@@ -15,7 +15,7 @@ import type { PlanInput } from "./schemas.ts";
  * What an event would debit if it came now: by the same burn-down, over the same state, due holds counted as returned;
  * and why each other balance would not pay, of those that are dead the newest hundred. Changes nothing (U11).
  */
-export async function planUsage(ctx: Ctx, input: PlanInput): Promise<PlanOutput> {
+export async function planUsage(ctx: TenantCtx, input: PlanInput): Promise<PlanOutput> {
   const nowMs = ctx.now();
   const user = { userId: input.userId };
   const [paying, dead, due] = await batch(ctx.db, [

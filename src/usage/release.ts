@@ -2,7 +2,7 @@ import { replay, write } from "../ledger/decision.ts";
 import { type ReservationRow, returnEntries, settleHolds } from "../ledger/hold.ts";
 import { writeForUser } from "../ledger/write.ts";
 import { assert } from "../lib/assert.ts";
-import type { Ctx } from "../runtime.ts";
+import type { TenantCtx } from "../runtime.ts";
 import type { ReleaseOutput } from "./responses.ts";
 import { asHold, presentLeg, reservationClosed, reservationNotFound, selectReservation } from "./stored-reservation.ts";
 
@@ -10,7 +10,7 @@ import { asHold, presentLeg, reservationClosed, reservationNotFound, selectReser
  * Releases a reservation and returns its holds (U7). A repeat, or a release after it expired, returns the same result.
  * Throws `reservation_not_found`, and `reservation_closed` after a commit.
  */
-export async function releaseReservation(ctx: Ctx, reservationId: string): Promise<ReleaseOutput> {
+export async function releaseReservation(ctx: TenantCtx, reservationId: string): Promise<ReleaseOutput> {
   const released = await writeForUser(ctx, {
     user: { reservationId },
     nonce: ctx.newId(""),

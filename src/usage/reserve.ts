@@ -11,7 +11,7 @@ import { selectPayingBalances, spendableBalances, withReturns } from "../ledger/
 import { writeForUser } from "../ledger/write.ts";
 import { assert } from "../lib/assert.ts";
 import { iso } from "../lib/time.ts";
-import type { Ctx } from "../runtime.ts";
+import type { TenantCtx } from "../runtime.ts";
 import { countShortage, insufficientCredits, legsJson, legsSql, type PlannedPayment } from "./payment.ts";
 import type { ReserveOutput } from "./responses.ts";
 import type { ReserveInput } from "./schemas.ts";
@@ -21,7 +21,7 @@ import { presentLeg, selectReservation } from "./stored-reservation.ts";
  * Holds the credits that a usage may cost: all or nothing (U5). With the caller's own `reservationId` it happens once.
  * Throws `insufficient_credits` and `idempotency_conflict`.
  */
-export async function createReservation(ctx: Ctx, input: ReserveInput): Promise<Outcome<ReserveOutput>> {
+export async function createReservation(ctx: TenantCtx, input: ReserveInput): Promise<Outcome<ReserveOutput>> {
   const { reservationId = ctx.newId("res_"), ...body } = input;
   const { userId } = body;
   const stamp = await stampRequest(ctx, ["reserve"], body);

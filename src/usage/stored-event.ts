@@ -12,7 +12,7 @@ import type { Debit } from "../ledger/responses.ts";
 import type { AccountAtRead } from "../ledger/send.ts";
 import { assert } from "../lib/assert.ts";
 import type { JsonObject } from "../lib/json.ts";
-import type { Ctx } from "../runtime.ts";
+import type { TenantCtx } from "../runtime.ts";
 import { debitsSql, legsJson, type PlannedPayment } from "./payment.ts";
 import type { EventOutput } from "./responses.ts";
 
@@ -23,7 +23,7 @@ const selectEventSql = statement<{ environmentId: number; eventId: string }, Sto
   WHERE environment_id = :environmentId AND event_id = :eventId`;
 
 /** The event with an id, of any user: at most one row. */
-export function selectEvent(ctx: Ctx, eventId: string): ReturnType<typeof selectEventSql> {
+export function selectEvent(ctx: TenantCtx, eventId: string): ReturnType<typeof selectEventSql> {
   return selectEventSql({ environmentId: ctx.environment.id, eventId });
 }
 
@@ -76,7 +76,7 @@ interface Settlement {
  * balance's remaining amount.
  */
 export function writeEvent(
-  ctx: Ctx,
+  ctx: TenantCtx,
   writing: AccountAtRead,
   event: NewEvent,
   stamp: Stamp,

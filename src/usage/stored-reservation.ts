@@ -4,7 +4,7 @@ import { type Statement, select, statement } from "../db/sql.ts";
 import { PurserError } from "../errors.ts";
 import type { WriteContext } from "../ledger/account.ts";
 import { type Hold, type HoldLeg, type ReservationRow, readLegs } from "../ledger/hold.ts";
-import type { Ctx } from "../runtime.ts";
+import type { TenantCtx } from "../runtime.ts";
 
 const columns = {
   id: reservations.id,
@@ -21,7 +21,7 @@ const selectById = statement<{ environmentId: number; id: string }, ReservationR
   SELECT ${select(columns)} FROM reservations WHERE environment_id = :environmentId AND id = :id`;
 
 /** The reservation with an id: at most one row. */
-export function selectReservation(ctx: Ctx, reservationId: string): Statement<ReservationRow> {
+export function selectReservation(ctx: TenantCtx, reservationId: string): Statement<ReservationRow> {
   return selectById({ environmentId: ctx.environment.id, id: reservationId });
 }
 

@@ -2,7 +2,7 @@ import { amountOfSteps, UNITS, type Unit } from "../amounts/amount.ts";
 import { filterCovers } from "../amounts/match.ts";
 import { all, statement } from "../db/sql.ts";
 import { aboutAccount } from "../ledger/account.ts";
-import type { Ctx } from "../runtime.ts";
+import type { TenantCtx } from "../runtime.ts";
 import type { TotalsOutput } from "./responses.ts";
 import type { TotalsInput } from "./schemas.ts";
 
@@ -29,7 +29,7 @@ const selectSums = aboutAccount<{ from: number; to: number; event: string | null
  * The quantities that the user used, by event and unit, of events that occurred in [from, to) (U10). They are exact for any
  * size. These are not debits.
  */
-export async function usageTotals(ctx: Ctx, input: TotalsInput): Promise<TotalsOutput> {
+export async function usageTotals(ctx: TenantCtx, input: TotalsInput): Promise<TotalsOutput> {
   const { userId, event, from, to } = input;
   const found = await all(
     ctx.db,

@@ -5,7 +5,7 @@ import { grantPack } from "../../src/credits/grant.ts";
 import { listEntries } from "../../src/credits/history.ts";
 import { listBalances } from "../../src/credits/list.ts";
 import { revokeBalance } from "../../src/credits/revoke.ts";
-import type { Ctx } from "../../src/runtime.ts";
+import type { TenantCtx } from "../../src/runtime.ts";
 import { planUsage } from "../../src/usage/plan.ts";
 import { planInput } from "../../src/usage/schemas.ts";
 import { type Cost, countingD1 } from "../support/counting-d1.ts";
@@ -26,7 +26,7 @@ const users = LIVE.flatMap((live) => DEAD.map((dead) => ({ live, dead, userId: `
 let app: TestApp;
 const { d1, spent } = countingD1(env.DB);
 const clock = new Clock();
-const ctxOf = (mode: "live" | "test" = "live"): Ctx => makeCtx(app.environments[mode], clock, d1);
+const ctxOf = (mode: "live" | "test" = "live"): TenantCtx => makeCtx(app.environments[mode], clock, d1);
 
 const liveOf = (userId: string, i: number, mode: "live" | "test" = "live") =>
   seededId({ environmentId: app.environments[mode].id, userId }, "live", i);

@@ -3,7 +3,7 @@ import { env } from "cloudflare:workers";
 import { expect } from "vitest";
 import { writeKey } from "../../src/access/key.ts";
 import { keyIdOf } from "../../src/access/key-session.ts";
-import { rootCtx } from "../../src/access/open-root.ts";
+import { systemCtx } from "../../src/access/open-root.ts";
 import type { Unit } from "../../src/amounts/amount.ts";
 import type { MatchRule } from "../../src/amounts/match.ts";
 import { createApp } from "../../src/app.ts";
@@ -12,7 +12,7 @@ import { openSession } from "../../src/db/session.ts";
 import { sha256 } from "../../src/lib/hash.ts";
 import { randomId } from "../../src/lib/ids.ts";
 import { nameKey } from "../../src/packs/name.ts";
-import type { AdminCtx, Ctx, Environment, Mode, World } from "../../src/runtime.ts";
+import type { AdminCtx, Environment, Mode, Runtime, TenantCtx } from "../../src/runtime.ts";
 import { readSettings } from "../../src/settings.ts";
 import { checkDescribed, checkTaken } from "./described.ts";
 import type { Random } from "./random.ts";
@@ -142,7 +142,7 @@ export async function makeLegacyPack(
 }
 
 /** The context of a verb, on the real D1 or a double around it. */
-export function makeCtx(environment: Environment, clock: Clock, d1: D1Database = env.DB): Ctx {
+export function makeCtx(environment: Environment, clock: Clock, d1: D1Database = env.DB): TenantCtx {
   return {
     isolate: {},
     now: clock.now,
@@ -156,7 +156,7 @@ export function makeCtx(environment: Environment, clock: Clock, d1: D1Database =
 
 /** The context of an administrative verb. */
 export function makeAdminCtx(clock: Clock, d1: D1Database = env.DB): AdminCtx {
-  const root = rootCtx(bound({ DB: d1 }), { isolate: {}, now: clock.now, newId: randomId });
+  const root = systemCtx(bound({ DB: d1 }), { isolate: {}, now: clock.now, newId: randomId });
   const own = root.databases.find(({ index }) => index === home());
   return { ...root, db: own?.db ?? root.db, caller: { kind: "admin", by: "test" } };
 }
@@ -203,7 +203,7 @@ export function atRandom(count: number, random: Random): PickIsolate {
 export function makeClient(
   clock: Clock,
   bindings: Bindings = {},
-  newId: World["newId"] = randomId,
+  newId: Runtime["newId"] = randomId,
   pick: PickIsolate = () => 0,
 ): Client {
   const apps: ReturnType<typeof createApp>[] = [];

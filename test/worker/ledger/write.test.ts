@@ -9,7 +9,7 @@ import { insertEntries } from "../../../src/ledger/insert-entries.ts";
 import { selectActive } from "../../../src/ledger/select-balances.ts";
 import type { AccountAtRead } from "../../../src/ledger/send.ts";
 import { type UserWrite, writeForUser } from "../../../src/ledger/write.ts";
-import type { Ctx } from "../../../src/runtime.ts";
+import type { TenantCtx } from "../../../src/runtime.ts";
 import { FAULTS, faultyD1 } from "../../support/faulty-d1.ts";
 import { hookedD1 } from "../../support/hooked-d1.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
@@ -24,7 +24,7 @@ beforeEach(() => {
 });
 
 const wallet = { amountSteps: 10_000_000, unit: "cents" } as const;
-const ctxOf = (spender: Spender, d1: D1Database = env.DB): Ctx =>
+const ctxOf = (spender: Spender, d1: D1Database = env.DB): TenantCtx =>
   makeCtx(spender.app.environments.live, spender.clock, d1);
 
 /** A user with 6 cents left of 10: the others were held, and are due. */
@@ -65,7 +65,7 @@ const ENDS: Readonly<Record<string, (spender: Spender) => Verb>> = {
     refusals: { environments_test_quota: refused },
   }),
 };
-const run = (ctx: Ctx, user: User, verb: Verb): Promise<string | null> =>
+const run = (ctx: TenantCtx, user: User, verb: Verb): Promise<string | null> =>
   writeForUser(ctx, { user, nonce: ctx.newId(""), read: () => [], ...verb }).catch((error: unknown) => {
     const refusal = refusalIn(error);
     if (refusal === null) throw error;
@@ -274,7 +274,7 @@ describe("the moment of an attempt", () => {
   it("is one, however the clock jumps: of what is returned, reversed, settled and marked", async () => {
     const spender = await overdue();
     const { clock } = spender;
-    const jumping: Ctx = {
+    const jumping: TenantCtx = {
       ...ctxOf(spender),
       now: () => {
         clock.advance(1_000);

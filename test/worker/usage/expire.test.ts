@@ -2,7 +2,7 @@ import { env } from "cloudflare:workers";
 import { afterAll, describe, expect, it, vi } from "vitest";
 import { grantPack } from "../../../src/credits/grant.ts";
 import { randomId } from "../../../src/lib/ids.ts";
-import type { RootCtx } from "../../../src/runtime.ts";
+import type { SystemCtx } from "../../../src/runtime.ts";
 import { scheduled } from "../../../src/scheduled.ts";
 import { expireReservations } from "../../../src/usage/expire.ts";
 import { createReservation } from "../../../src/usage/reserve.ts";
@@ -16,7 +16,7 @@ import { bound, home, makeAdminCtx, makeCtx, makePack } from "../../support/worl
 afterAll(expectLedgerInvariants);
 
 /** A deployment of one database, whose cron need not share. */
-const oneDatabase = <Ctx extends RootCtx>(ctx: Ctx): Ctx => ({
+const oneDatabase = <TenantCtx extends SystemCtx>(ctx: TenantCtx): TenantCtx => ({
   ...ctx,
   databases: ctx.databases.filter(({ index }) => index === home()),
 });
