@@ -29,15 +29,15 @@ const get = (path: () => string) => ({
 });
 
 export const operations: readonly Operation[] = [
-  { name: "list", target: 0.85, requests: () => [get(() => `/api/v1/credits?userId=${anyUser()}`)] },
+  { name: "list", target: 0.9, requests: () => [get(() => `/api/v1/credits?userId=${anyUser()}`)] },
   {
     name: "history",
-    target: 0.75,
+    target: 0.9,
     requests: () => [get(() => `/api/v1/credits/history?userId=${anyUser()}&limit=50`)],
   },
   {
     name: "grant",
-    target: 0.75,
+    target: 0.9,
     requests: () => [
       // To other users, so that the accounts of the other operations do not change.
       post("/api/v1/credits/grant", () => ({
@@ -49,7 +49,7 @@ export const operations: readonly Operation[] = [
   },
   {
     name: "usage event",
-    target: 0.75,
+    target: 1,
     requests: () => [
       post("/api/v1/usage/events", () => ({
         eventId: newName("e"),
@@ -61,7 +61,7 @@ export const operations: readonly Operation[] = [
   },
   {
     name: "reserve + commit",
-    target: 0.75,
+    target: 1,
     requests: () => [
       {
         method: "POST",
