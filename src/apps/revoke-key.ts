@@ -1,5 +1,5 @@
 import { auditStatement, newAct } from "../audit/audit-statement.ts";
-import { batch, fragment, statement } from "../db/sql.ts";
+import { batch, fragment, nowMsSql, statement } from "../db/sql.ts";
 import { PurserError } from "../errors.ts";
 import type { AdminCtx } from "../runtime.ts";
 import { requireApp } from "./app.ts";
@@ -10,7 +10,7 @@ const isInForce = fragment`environment_id IN (SELECT id FROM environments WHERE 
   AND revoked_at_ms IS NULL`;
 const audit = auditStatement<{ keyId: string }>(`EXISTS (SELECT 1 FROM api_keys WHERE ${isInForce})`);
 const revoke = statement<{ appId: string; keyId: string; nowMs: number }>`
-  UPDATE api_keys SET revoked_at_ms = :nowMs WHERE ${isInForce}`;
+  UPDATE api_keys SET revoked_at_ms = ${nowMsSql} WHERE ${isInForce}`;
 const selectKey = statement<{ appId: string; keyId: string }, KeyRow>`
   SELECT ${keyColumns} FROM environments AS e JOIN api_keys AS k ON k.environment_id = e.id
   WHERE e.app_id = :appId AND k.id = :keyId`;

@@ -1,5 +1,5 @@
 import { retryOnConflict } from "../db/retry-on-conflict.ts";
-import { batch, type Statement, statement } from "../db/sql.ts";
+import { batch, nowMsSql, type Statement, statement } from "../db/sql.ts";
 import { jsonChunks } from "../lib/json.ts";
 import { needsStoredPeople, noStoredPeople, planPeople } from "../people/plan-people.ts";
 import { type PeopleRow, peopleReads, storedPeople } from "../people/read-people.ts";
@@ -23,7 +23,7 @@ const insertEvents = statement<{ environmentId: number; events: string; nowMs: n
       WHERE last.environment_id = :environmentId AND last.distinct_id = new_events.distinct_id
       ORDER BY seq DESC LIMIT 1
     ), 0) + row_number() OVER (PARTITION BY distinct_id ORDER BY position),
-    value ->> 0, value ->> 1, value ->> 3, CAST(:nowMs AS INTEGER), CAST(:isVerified AS INTEGER), value ->> 4
+    value ->> 0, value ->> 1, value ->> 3, ${nowMsSql}, CAST(:isVerified AS INTEGER), value ->> 4
   FROM (
     SELECT key AS position, value, value ->> 2 AS distinct_id FROM json_each(:events)
     WHERE NOT EXISTS (

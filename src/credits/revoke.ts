@@ -1,6 +1,6 @@
-import { statement } from "../db/sql.ts";
+import { nowMsSql, statement } from "../db/sql.ts";
 import { PurserError } from "../errors.ts";
-import { aboutAccount, accountSql, nowMsSql, type WriteContext, writingValues } from "../ledger/account.ts";
+import { aboutAccount, accountSql, type WriteContext, writingValues } from "../ledger/account.ts";
 import { replay, write } from "../ledger/decision.ts";
 import { insertReversal } from "../ledger/insert-entries.ts";
 import { writeForUser } from "../ledger/write.ts";

@@ -59,6 +59,9 @@ export function statement<Named extends Values, Row = never>(
 /** A part of SQL that statements share. It uses the named values of the statement that contains it. */
 export const fragment = String.raw;
 
+/** The time of a write or a read, with the value `nowMs`. A statement that reads the clock takes its time from here. */
+export const nowMsSql = fragment`CAST(:nowMs AS INTEGER)`;
+
 type Columns = Readonly<Record<string, SQLiteColumn>>;
 /** A row of some columns, as D1 returns it. */
 export type RowOf<C extends Columns> = {

@@ -66,9 +66,6 @@ export const accountSql = fragment`coalesce(
   CAST(:accountId AS INTEGER), (SELECT id FROM accounts WHERE environment_id = :environmentId AND user_id = :userId)
 )`;
 
-/** The time of a write or a read as SQL. Every statement takes its time from here. */
-export const nowMsSql = fragment`CAST(:nowMs AS INTEGER)`;
-
 /** Creates the user's account if there is none. Repeated, or sent by two requests at once, it creates one account. */
 export const createAccount = statement<WriteContext>`
   INSERT INTO accounts (environment_id, user_id)

@@ -1,7 +1,7 @@
 import type { Unit } from "../amounts/amount.ts";
 import type { reservations, Steps } from "../db/schema.ts";
-import { fragment, type Statement, statement } from "../db/sql.ts";
-import { aboutAccount, nowMsSql, type WriteContext, writingValues } from "./account.ts";
+import { fragment, nowMsSql, type Statement, statement } from "../db/sql.ts";
+import { aboutAccount, type WriteContext, writingValues } from "./account.ts";
 import { insertReturns } from "./insert-entries.ts";
 
 /** What a reservation holds of one balance. */

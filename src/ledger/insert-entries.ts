@@ -1,7 +1,7 @@
 import type { Unit } from "../amounts/amount.ts";
 import type { creditLedger, Steps } from "../db/schema.ts";
-import { fragment, type Statement, statement } from "../db/sql.ts";
-import { accountSql, nowMsSql, type WriteContext, writingValues } from "./account.ts";
+import { fragment, nowMsSql, type Statement, statement } from "../db/sql.ts";
+import { accountSql, type WriteContext, writingValues } from "./account.ts";
 
 /**
  * The only statements that write amounts. `insertBalances` issues balances; a trigger writes their ledger entries. The

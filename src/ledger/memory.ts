@@ -1,7 +1,7 @@
 import type { Steps } from "../db/schema.ts";
-import { statement } from "../db/sql.ts";
+import { nowMsSql, statement } from "../db/sql.ts";
 import type { Environment, Runtime } from "../runtime.ts";
-import { nowMsSql, type User, type WriteContext } from "./account.ts";
+import type { User, WriteContext } from "./account.ts";
 import type { PayingRow } from "./balance.ts";
 import type { OpenReservation } from "./hold.ts";
 

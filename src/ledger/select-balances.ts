@@ -1,6 +1,6 @@
 import { creditBalances } from "../db/schema.ts";
-import { allColumns, fragment, select, statement } from "../db/sql.ts";
-import { aboutAccount, nowMsSql } from "./account.ts";
+import { allColumns, fragment, nowMsSql, select, statement } from "../db/sql.ts";
+import { aboutAccount } from "./account.ts";
 import { type BalanceRow, type PayingRow, type PresentedRow, payingColumns, presentedColumns } from "./balance.ts";
 
 /** SQL: whether a balance can pay now. It repeats the condition of the partial index, so only balances that can pay are read. */

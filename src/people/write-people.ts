@@ -1,4 +1,4 @@
-import { fragment, type Statement, statement } from "../db/sql.ts";
+import { fragment, nowMsSql, type Statement, statement } from "../db/sql.ts";
 import { jsonChunks } from "../lib/json.ts";
 import type { TenantCtx } from "../runtime.ts";
 import type { PeopleChange } from "./plan-people.ts";
@@ -36,8 +36,8 @@ const upsertIds = statement<RowsAt>`
     environment_id, distinct_id, is_device_form, is_sender, is_identified, first_seen_at_ms, last_seen_at_ms,
     event_count, event_bytes
   )
-  SELECT CAST(:environmentId AS INTEGER), value ->> 0, value ->> 1, value ->> 2, value ->> 3, CAST(:nowMs AS INTEGER),
-    CAST(:nowMs AS INTEGER), coalesce((${lastSeq}), 0), coalesce((${uncountedBytes}), 0)
+  SELECT CAST(:environmentId AS INTEGER), value ->> 0, value ->> 1, value ->> 2, value ->> 3, ${nowMsSql},
+    ${nowMsSql}, coalesce((${lastSeq}), 0), coalesce((${uncountedBytes}), 0)
   FROM json_each(:rows) WHERE true
   ON CONFLICT (environment_id, distinct_id) DO UPDATE SET is_sender = max(is_sender, excluded.is_sender),
     is_identified = max(is_identified, excluded.is_identified),
@@ -54,8 +54,8 @@ const changeClaims = statement<RowsAt>`
     environment_id, distinct_id, is_device_form, first_seen_at_ms, last_seen_at_ms, claimed_by, claimed_via,
     claimed_at_ms, claim_is_verified, claim_version
   )
-  SELECT CAST(:environmentId AS INTEGER), value ->> 0, 0, CAST(:nowMs AS INTEGER), CAST(:nowMs AS INTEGER),
-    value ->> 2, value ->> 3, iif(value ->> 2 IS NULL, NULL, CAST(:nowMs AS INTEGER)), value ->> 4, value ->> 1
+  SELECT CAST(:environmentId AS INTEGER), value ->> 0, 0, ${nowMsSql}, ${nowMsSql},
+    value ->> 2, value ->> 3, iif(value ->> 2 IS NULL, NULL, ${nowMsSql}), value ->> 4, value ->> 1
   FROM json_each(:rows) WHERE true
   ON CONFLICT (environment_id, distinct_id) DO UPDATE SET claimed_by = excluded.claimed_by,
     claimed_via = excluded.claimed_via, claimed_at_ms = excluded.claimed_at_ms,

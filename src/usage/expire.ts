@@ -1,4 +1,4 @@
-import { all, statement } from "../db/sql.ts";
+import { all, nowMsSql, statement } from "../db/sql.ts";
 import { returnDueHolds } from "../ledger/write.ts";
 import type { Mode, SystemCtx, TenantCtx } from "../runtime.ts";
 
@@ -46,7 +46,7 @@ const selectUsersDue = statement<{ nowMs: number; limit: number }, UserDue>`
   SELECT due.account_id AS accountId, e.id AS id, e.app_id AS appId, e.mode AS mode
   FROM (
     SELECT DISTINCT account_id FROM reservations INDEXED BY reservations_open
-    WHERE state = 'open' AND expires_at_ms <= CAST(:nowMs AS INTEGER)
+    WHERE state = 'open' AND expires_at_ms <= ${nowMsSql}
     ORDER BY account_id LIMIT CAST(:limit AS INTEGER)
   ) AS due
   CROSS JOIN accounts AS a ON a.id = due.account_id

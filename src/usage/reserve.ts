@@ -1,7 +1,7 @@
 import { fromSteps, presentQuantities } from "../amounts/amount.ts";
-import { statement } from "../db/sql.ts";
+import { nowMsSql, statement } from "../db/sql.ts";
 import { PurserError } from "../errors.ts";
-import { accountSql, nowMsSql, type WriteContext, writingValues } from "../ledger/account.ts";
+import { accountSql, type WriteContext, writingValues } from "../ledger/account.ts";
 import { burnDown } from "../ledger/burn-down.ts";
 import { type Outcome, replay, writeReturning } from "../ledger/decision.ts";
 import { type OpenReservation, readLegs } from "../ledger/hold.ts";
