@@ -3,12 +3,12 @@ export interface JsonObject {
   readonly [key: string]: unknown;
 }
 
-// V8 has these, but TypeScript's library does not declare them yet.
 interface SourceJson {
   parse(text: string, reviver: (key: string, value: unknown, context: { source?: string }) => unknown): unknown;
   rawJSON(text: string): object;
   isRawJSON(value: unknown): value is { readonly rawJSON: string };
 }
+// V8 has these methods, but TypeScript's library does not declare them yet.
 const sourceJson = JSON as unknown as SourceJson;
 
 /** `JSON.parse` in which `read` reads each number from its digits. */
