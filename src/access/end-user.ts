@@ -3,8 +3,7 @@ import { PurserError } from "../errors.ts";
 import type { Runtime } from "../runtime.ts";
 import { type EndUserSetting, endUserSetting } from "./end-user-setting.ts";
 import { verifyByPublishedKeys } from "./jwks.ts";
-
-const CLOCK_TOLERANCE_SECONDS = 60;
+import { clockToleranceSeconds, flawOf, isJwt, refuseToken, userClaimOf } from "./token-flaw.ts";
 
 /** When a token is verified, and in which isolate. */
 type Verifying = Pick<Runtime, "isolate" | "now">;
@@ -14,21 +13,21 @@ type Verifying = Pick<Runtime, "isolate" | "now">;
  * `invalid_user_token` when the claim is missing.
  */
 export async function verifyEndUser(runtime: Verifying, setting: EndUserSetting, token: string): Promise<string> {
-  const user = (await verifyToken(runtime, setting, token))[setting.claim ?? "sub"];
-  if (typeof user !== "string" || user === "") {
-    throw new PurserError("invalid_user_token", "The end-user token does not name a user.");
-  }
+  const user = (await verifyToken(runtime, setting, token))[userClaimOf(setting)];
+  if (typeof user !== "string" || user === "") throw refuseToken("claim", setting, token);
   return user;
 }
 
 /**
- * The claims of a JWT that verifies. Throws `invalid_user_token` for every flaw of the token, and
+ * The claims of a JWT that verifies. Throws `invalid_user_token` with `details.reason` for every flaw of the token, and
  * `temporarily_unavailable` when the key server cannot be reached.
  */
 export async function verifyToken(runtime: Verifying, setting: EndUserSetting, token: string): Promise<JWTPayload> {
+  if (!isJwt(token)) throw refuseToken("malformed", setting, token);
+  const nowMs = runtime.now();
   const options: JWTVerifyOptions = {
-    clockTolerance: CLOCK_TOLERANCE_SECONDS,
-    currentDate: new Date(runtime.now()),
+    clockTolerance: clockToleranceSeconds,
+    currentDate: new Date(nowMs),
     requiredClaims: ["exp"],
     ...(setting.issuer === undefined ? {} : { issuer: setting.issuer }),
     ...(setting.audience === undefined ? {} : { audience: setting.audience }),
@@ -39,7 +38,7 @@ export async function verifyToken(runtime: Verifying, setting: EndUserSetting, t
       : await verifyBySecret(setting.secret, token, options);
   } catch (error) {
     if (error instanceof PurserError) throw error;
-    throw new PurserError("invalid_user_token", "The end-user token does not verify.", { cause: error });
+    throw refuseToken(flawOf(error, setting, nowMs), setting, token, error);
   }
 }
 

@@ -93,7 +93,7 @@ describe.skipIf(chromiumPath === null)(`the dashboard in a real browser${without
     };
     const now = Math.floor(Date.now() / 1_000);
     expect(await test(await token(now + 600))).toContain(`Valid token for user ${USER}`);
-    expect(await test(await token(now - 600))).toContain("It has expired");
+    expect(await test(await token(now - 600))).toContain("has expired");
     expect(await test("no token at all")).toContain("Invalid token");
   });
 

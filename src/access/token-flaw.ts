@@ -1,0 +1,103 @@
+import { decodeJwt, decodeProtectedHeader, errors, type JWTPayload } from "jose";
+import { PurserError } from "../errors.ts";
+import type { EndUserSetting } from "./end-user-setting.ts";
+
+/** How far the clock of who signs tokens may differ from Purser's. */
+export const clockToleranceSeconds = 60;
+
+/** What may be wrong with an end-user token, in the order in which it is told (docs/decisions.md, "End-user tokens"). */
+export type TokenFlaw =
+  | "malformed"
+  | "algorithm"
+  | "no_key"
+  | "signature"
+  | "expired"
+  | "not_yet_valid"
+  | "issuer"
+  | "audience"
+  | "claim";
+
+/** The claim that names the user. */
+export const userClaimOf = (setting: EndUserSetting): string => setting.claim ?? "sub";
+
+/** What is wrong with a text that is no JWT, where it is one of the usual mistakes. */
+function malformedAdvice(token: string): string {
+  if (/^Bearer\s/i.test(token)) return "begins with `Bearer`. Send the JWT alone in `X-User-Token`, without `Bearer`.";
+  if (/^[sp]k_(live|test)_/.test(token)) {
+    return "is a key of Purser. Send the user's JWT from your own sign-in in `X-User-Token`.";
+  }
+  if (token.split(".").length === 5) return "is encrypted. Send a signed JWT, which has three parts.";
+  return "is not a signed JWT. Send the JWT alone, its three parts separated by dots.";
+}
+
+/** What to change, by flaw and by the setting's type. Never the token's contents. */
+function adviceOf(flaw: TokenFlaw, { type, claim }: EndUserSetting, token: string): string {
+  switch (flaw) {
+    case "malformed":
+      return malformedAdvice(token);
+    case "algorithm":
+      return type === "jwks"
+        ? "is signed with an algorithm that a `jwks` setting does not take. Sign with an asymmetric one, such as RS256 or ES256."
+        : "is signed with an algorithm that an `hs256` setting does not take. Sign with HS256.";
+    case "no_key":
+      return "names a key (`kid`, `alg`) that the setting's `url` does not publish in a usable form. Publish it there, or correct the `url`.";
+    case "signature":
+      return type === "jwks"
+        ? "has a signature of none of the keys that the setting's `url` publishes."
+        : "has a signature that is not by the setting's `secret`. Sign with the UTF-8 bytes of that secret.";
+    case "expired":
+      return "has expired (`exp`). Get a new one from your sign-in.";
+    case "not_yet_valid":
+      return "is not valid yet (`nbf`). Check the clock of who signs it.";
+    case "issuer":
+      return "has another `iss` than the setting's `issuer`.";
+    case "audience":
+      return "has another `aud` than the setting's `audience`.";
+    case "claim":
+      return `needs \`exp\`, a number of seconds, and the user's id as text in its claim \`${claim ?? "sub"}\`.`;
+  }
+}
+
+/** `invalid_user_token` (401) that tells the flaw in `details.reason`. */
+export function refuseToken(flaw: TokenFlaw, setting: EndUserSetting, token: string, cause?: unknown): PurserError {
+  const message = `The end-user token ${adviceOf(flaw, setting, token)}`;
+  return new PurserError("invalid_user_token", message, { details: { reason: flaw }, cause });
+}
+
+const COMPACT_JWS = /^[\w-]+\.[\w-]+\.[\w-]*$/;
+
+/** Whether a text has the form of a signed JWT, whoever signed it. Asked first, so that no key is fetched for other text. */
+export function isJwt(token: string): boolean {
+  if (!COMPACT_JWS.test(token)) return false;
+  try {
+    decodeJwt(token);
+    return typeof decodeProtectedHeader(token).alg === "string";
+  } catch {
+    return false;
+  }
+}
+
+/** Of the claims of a token that jose refused or that name no user, the first flaw in the order of TokenFlaw. */
+function claimFlaw(claims: JWTPayload, setting: EndUserSetting, nowSeconds: number): TokenFlaw {
+  const { exp, nbf, iss, aud } = claims;
+  if (typeof exp === "number" && exp <= nowSeconds - clockToleranceSeconds) return "expired";
+  if (typeof nbf === "number" && nbf > nowSeconds + clockToleranceSeconds) return "not_yet_valid";
+  if (setting.issuer !== undefined && iss !== setting.issuer) return "issuer";
+  const audiences: unknown[] = Array.isArray(aud) ? aud : [aud];
+  if (setting.audience !== undefined && !audiences.includes(setting.audience)) return "audience";
+  return "claim";
+}
+
+/** The flaw that an error of jose means, of a token that has the form of a JWT. */
+export function flawOf(error: unknown, setting: EndUserSetting, nowMs: number): TokenFlaw {
+  if (error instanceof errors.JOSEAlgNotAllowed) return "algorithm";
+  if (error instanceof errors.JWSSignatureVerificationFailed) return "signature";
+  if (error instanceof errors.JWTExpired || error instanceof errors.JWTClaimValidationFailed) {
+    return claimFlaw(error.payload, setting, Math.floor(nowMs / 1_000));
+  }
+  if (error instanceof errors.JWSInvalid || error instanceof errors.JWTInvalid) return "malformed";
+  // A header with an extension that nobody knows (`crit`).
+  if (error instanceof errors.JOSENotSupported) return "malformed";
+  // Published keys that name no such key, or one that cannot be used.
+  return "no_key";
+}

@@ -1,0 +1,192 @@
+import { exportJWK, generateKeyPair, type JWK, SignJWT } from "jose";
+import { beforeEach, describe, expect, it, vi } from "vitest";
+import { expectError } from "../../support/refusals.ts";
+import { Clock, makeApp, makeClient } from "../../support/world.ts";
+
+const SECRET = "a-secret-of-32-bytes-and-no-less!";
+const JWKS_URL = "https://keys.example/jwks.json";
+const clock = new Clock();
+// The platform's cache goes by the real time.
+clock.ms = Date.now();
+const call = makeClient(clock);
+const seconds = Math.floor(clock.ms / 1_000);
+
+const BOUNDS = { issuer: "https://auth.example.com", audience: "desk", claim: "uid" };
+const GOOD = { uid: "ana@example.com", iss: BOUNDS.issuer, aud: ["desk", "more"], exp: seconds + 600 };
+
+type Sign = (claims: Record<string, unknown>, header?: { kid?: string }) => Promise<string>;
+
+interface Signer {
+  readonly setting: object;
+  readonly sign: Sign;
+  /** By another key than the setting's, under its name. */
+  readonly forge: Sign;
+  readonly otherAlgorithm: Sign;
+}
+
+const bySecret = (secret: string, alg = "HS256"): Sign => {
+  const key = new TextEncoder().encode(secret);
+  return (claims) => new SignJWT(claims).setProtectedHeader({ alg }).sign(key);
+};
+
+const byKey = (key: CryptoKey, alg: string, kid: string): Sign => {
+  return (claims, header = {}) => new SignJWT(claims).setProtectedHeader({ alg, kid, ...header }).sign(key);
+};
+
+let published: JWK[] = [];
+beforeEach(() => {
+  vi.spyOn(globalThis, "fetch").mockImplementation(async () => Response.json({ keys: published }));
+});
+
+const SIGNERS: Readonly<Record<"hs256" | "jwks", () => Promise<Signer>>> = {
+  hs256: async () => ({
+    setting: { type: "hs256", secret: SECRET, ...BOUNDS },
+    sign: bySecret(SECRET),
+    forge: bySecret(`${SECRET}!`),
+    otherAlgorithm: bySecret(SECRET.repeat(2), "HS512"),
+  }),
+  jwks: async () => {
+    const pair = await generateKeyPair("ES256", { extractable: true });
+    const other = await generateKeyPair("ES256", { extractable: true });
+    published = [{ ...(await exportJWK(pair.publicKey)), kid: "first", alg: "ES256" }];
+    return {
+      setting: { type: "jwks", url: `${JWKS_URL}?${crypto.randomUUID()}`, ...BOUNDS },
+      sign: byKey(pair.privateKey, "ES256", "first"),
+      forge: byKey(other.privateKey, "ES256", "first"),
+      otherAlgorithm: bySecret(SECRET),
+    };
+  },
+};
+
+const base64url = (value: unknown) =>
+  btoa(JSON.stringify(value)).replaceAll("+", "-").replaceAll("/", "_").replace(/=+$/, "");
+
+describe.each(["hs256", "jwks"] as const)("an end-user token of a %s setting tells what it lacks", (type) => {
+  /** Asks with each token, and gives what is told. */
+  const world = async () => {
+    const signer = await SIGNERS[type]();
+    const { keys } = await makeApp(signer.setting);
+    const told = async (token: string, userId = GOOD.uid): Promise<string> => {
+      const headers = { "x-user-token": token };
+      const path = `/api/v1/credits?userId=${encodeURIComponent(userId)}`;
+      const answer = await call("GET", path, { key: keys.pk_live, headers });
+      if (answer.status === 200) return "200";
+      expectError(answer, "invalid_user_token");
+      expect(Object.keys(answer.body.error.details)).toEqual(["reason"]);
+      // Not the token, nor what is in it.
+      for (const part of [token, ...token.split("."), GOOD.uid, BOUNDS.issuer]) {
+        if (part.length > 3) expect(JSON.stringify(answer.body)).not.toContain(part);
+      }
+      return answer.body.error.details.reason;
+    };
+    return { ...signer, told };
+  };
+
+  it("malformed, before all else", async () => {
+    const { sign, told } = await world();
+    const [header = "", payload = "", signature = ""] = (await sign(GOOD)).split(".");
+    for (const token of [
+      "x",
+      "a.b.c",
+      "null",
+      `Bearer ${header}.${payload}.${signature}`,
+      `${header}.${payload}`,
+      `${header}.${payload}.${signature}.x.y`,
+      `${header}.${payload}.${signature}=`,
+      `${header}.${base64url([1])}.${signature}`,
+      `${header}.e30x.${signature}`,
+      `${base64url({ typ: "JWT" })}.${payload}.${signature}`,
+      `${base64url({ alg: "none" })}.${base64url("text")}.${signature}`,
+    ]) {
+      expect(await told(token), token.slice(0, 20)).toBe("malformed");
+    }
+  });
+
+  it("algorithm, before the key is looked for", async () => {
+    const { otherAlgorithm, told } = await world();
+    expect(await told(await otherAlgorithm({ ...GOOD, exp: 1 }))).toBe("algorithm");
+    for (const alg of ["none", "None", "HS384", "XX256"]) {
+      expect(await told(`${base64url({ alg })}.${base64url(GOOD)}.`), alg).toBe("algorithm");
+    }
+  });
+
+  it("no_key, where the setting publishes keys and the token names another", async () => {
+    const { sign, told } = await world();
+    // A shared secret has no name.
+    const expected = type === "jwks" ? "no_key" : "200";
+    expect(await told(await sign(GOOD, { kid: "unknown" }))).toBe(expected);
+    if (type === "jwks") expect(await told(await sign({}, { kid: "unknown" }))).toBe("no_key");
+  });
+
+  it("signature, before any claim", async () => {
+    const { sign, forge, told } = await world();
+    expect(await told(await forge({ exp: 1 }))).toBe("signature");
+    const [header = "", , signature = ""] = (await sign(GOOD)).split(".");
+    expect(await told(`${header}.${base64url({ ...GOOD, uid: "bob" })}.${signature}`, "bob")).toBe("signature");
+    expect(await told(`${header}.${base64url(GOOD)}.`)).toBe("signature");
+  });
+
+  it("then of the claims the first: expired, not_yet_valid, issuer, audience, claim", async () => {
+    const { sign, told } = await world();
+    const flaws: readonly (readonly [string, Record<string, unknown>])[] = [
+      ["expired", { exp: seconds - 61 }],
+      ["not_yet_valid", { nbf: seconds + 61 }],
+      ["issuer", { iss: "https://other.example.com" }],
+      ["audience", { aud: ["other"] }],
+      ["claim", { uid: undefined }],
+    ];
+    for (const [index, [reason, claims]] of flaws.entries()) {
+      expect(await told(await sign({ ...GOOD, ...claims }))).toBe(reason);
+      const [, others] = [reason, Object.assign({}, ...flaws.slice(index).map(([, flawed]) => flawed))];
+      expect(await told(await sign({ ...GOOD, ...others })), `${reason} and all after it`).toBe(reason);
+    }
+  });
+
+  it("of other forms: no issuer, no audience, no exp, times that are no numbers, a user that is no text", async () => {
+    const { sign, told } = await world();
+    const flaws: readonly (readonly [string, Record<string, unknown>])[] = [
+      ["issuer", { iss: undefined }],
+      ["issuer", { iss: undefined, exp: undefined }],
+      ["audience", { aud: undefined }],
+      ["audience", { aud: "Desk" }],
+      ["claim", { exp: undefined }],
+      ["claim", { exp: "tomorrow" }],
+      ["claim", { nbf: "now" }],
+      ["claim", { uid: 7 }],
+      ["claim", { uid: "" }],
+      ["claim", { uid: undefined, sub: GOOD.uid }],
+    ];
+    for (const [reason, claims] of flaws) {
+      expect(await told(await sign({ ...GOOD, ...claims })), JSON.stringify(claims)).toBe(reason);
+    }
+  });
+
+  it("and nothing of a token that verifies, also where clocks differ by a minute", async () => {
+    const { sign, told } = await world();
+    for (const claims of [{}, { exp: seconds - 59 }, { nbf: seconds + 60 }, { aud: "desk" }]) {
+      expect(await told(await sign({ ...GOOD, ...claims }))).toBe("200");
+    }
+  });
+});
+
+it("has no reason where there is no token, and says where to send it", async () => {
+  const { keys } = await makeApp({ type: "hs256", secret: SECRET });
+  const answer = await call("GET", "/api/v1/credits?userId=u", { key: keys.pk_live });
+  expectError(answer, "invalid_user_token");
+  expect(answer.body.error.details).toBeUndefined();
+  expect(answer.body.error.message).toContain("`X-User-Token`");
+});
+
+it("names the claim that the setting reads, and says Bearer is not part of the token", async () => {
+  const { keys } = await makeApp({ type: "hs256", secret: SECRET, claim: "uid" });
+  const ask = (token: string) =>
+    call("GET", "/api/v1/credits?userId=u", { key: keys.pk_live, headers: { "x-user-token": token } });
+  const token = await bySecret(SECRET)({ sub: "u", exp: seconds + 60 });
+  expect((await ask(token)).body.error.message).toContain("claim `uid`");
+  expect((await ask(`Bearer ${token}`)).body.error.message).toContain("without `Bearer`");
+  for (const key of [keys.sk_live, keys.pk_live]) {
+    const { error } = (await ask(key)).body;
+    expect(error.message).toContain("is a key of Purser");
+    expect(JSON.stringify(error)).not.toContain(key);
+  }
+});
