@@ -34,6 +34,7 @@ export function createApp(runtime: Runtime = realRuntime) {
     .use(drainBody)
     .use("/api/v1/credits", allowBrowsers)
     .use("/api/v1/consent", allowBrowsers)
+    .get("/", (c) => c.redirect("/docs"))
     .route("/health", healthRoutes)
     .route("/api/v1/credits", creditRoutes)
     .route("/api/v1/credits", planRoutes)

@@ -9,12 +9,13 @@ export async function admitEndUser(c: Context<AppEnv>, endUserAuth: string | nul
   if (setting === null) {
     throw new PurserError(
       "forbidden",
-      "The application has no end-user token setting, so publishable keys read nothing.",
+      "The application has no end-user token setting in this mode, so publishable keys may do nothing here. Set one in the " +
+        "dashboard, or by `PUT /api/v1/admin/apps/{appId}/end-user-auth`.",
     );
   }
   const token = c.req.header("x-user-token");
   if (token === undefined || token === "") {
-    throw new PurserError("invalid_user_token", "Send the end-user's token as `X-User-Token`.");
+    throw new PurserError("invalid_user_token", "Send the user's JWT from your own sign-in as `X-User-Token`.");
   }
   c.set("endUserId", await verifyEndUser(c.var.runtime, setting, token));
   assertOwnUser(c);
@@ -32,7 +33,5 @@ export function askAbout(c: Context<AppEnv>, param: string, userId: string): voi
 function assertOwnUser(c: Context<AppEnv>): void {
   const { askedUser, endUserId } = c.var;
   if (askedUser === undefined || endUserId === undefined || endUserId === askedUser.userId) return;
-  throw new PurserError("forbidden", "A publishable key may ask about the requesting end-user alone.", {
-    param: askedUser.param,
-  });
+  throw new PurserError("forbidden", "must be the user whom the end-user token names", { param: askedUser.param });
 }

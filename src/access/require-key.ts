@@ -7,6 +7,7 @@ import { readSettings } from "../settings.ts";
 import { admitEndUser } from "./admit-end-user.ts";
 import { bearerToken, invalidKey } from "./bearer.ts";
 import { type Key, readKey } from "./key.ts";
+import { keyAdvice } from "./key-mistakes.ts";
 import { openKeySession } from "./key-session.ts";
 
 /**
@@ -45,7 +46,8 @@ async function serveKey<Answer>(
 ): Promise<Answer> {
   const key = readKey(text);
   const database = key === null ? null : databaseAt(c.env, key.environment.database);
-  if (key === null || database === null) throw invalidKey();
+  if (key === null) throw invalidKey(keyAdvice(text));
+  if (database === null) throw invalidKey();
   const isUserNeeded = needsUser && key.kind === "publishable";
   const session = await openKeySession({
     d1: database.d1,
@@ -87,13 +89,15 @@ function handOutBookmark(c: Context<AppEnv>, bookmark: string | null): void {
   else c.header("x-d1-bookmark", bookmark);
 }
 
+const NEEDS_SECRET_KEY =
+  "This operation needs a secret key (`sk_…`), sent by your backend. A publishable key (`pk_…`) was sent.";
+
 /**
  * Requires a secret key. A publishable one is refused with `refusal`: `forbidden` on writes, `requires_secret_key` on
  * export-person and on reads (W13). A POST that only reads says so.
  */
 export function requireSecretKey(refusal: "forbidden" | "requires_secret_key", demand: Pick<Demand, "reads"> = {}) {
-  const refuse = ({ kind }: Key) =>
-    kind === "secret" ? null : new PurserError(refusal, "This operation needs a secret key.");
+  const refuse = ({ kind }: Key) => (kind === "secret" ? null : new PurserError(refusal, NEEDS_SECRET_KEY));
   return factory.createMiddleware(async (c, next) => {
     await serveKey(c, bearerToken(c), { ...demand, refuse }, next);
   });
@@ -117,7 +121,10 @@ export async function serveCaptureKey<Answer>(
   const isFromBrowser = c.req.header("origin") !== undefined;
   const refuse = ({ kind }: Key) =>
     kind === "secret" && isFromBrowser
-      ? new PurserError("forbidden", "A secret key has no place in a browser: send the publishable one from there.")
+      ? new PurserError(
+          "forbidden",
+          "A secret key has no place in a browser. Send a publishable key (`pk_…`) from there, and replace this one.",
+        )
       : null;
   return serveKey(c, sentKey(sent), { ...demand, refuse }, next);
 }
@@ -130,13 +137,16 @@ export async function servePublishableKey<Answer>(
 ): Promise<Answer> {
   const refuse = ({ kind }: Key) =>
     kind === "secret"
-      ? new PurserError("forbidden", "This takes a publishable key: a secret one must stand in no address.")
+      ? new PurserError(
+          "forbidden",
+          "A secret key must stand in no address. Send a publishable key (`pk_…`) here, and replace this one.",
+        )
       : null;
   return serveKey(c, sentKey(sent), { refuse }, next);
 }
 
 function sentKey(sent: string | null): string {
-  if (sent === null) throw invalidKey("Send the key as `api_key`.");
+  if (sent === null) throw invalidKey("Send a key of Purser as `api_key`, beside the events in the body.");
   return sent;
 }
 

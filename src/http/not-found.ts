@@ -2,6 +2,7 @@ import type { Context, Hono } from "hono";
 import { PurserError } from "../errors.ts";
 import { allowBrowsers } from "./cors.ts";
 import type { AppEnv } from "./factory.ts";
+import { nearestPath } from "./nearest-path.ts";
 
 /** The parts of an app that are used here: its router and its routes. */
 type RoutedApp = Pick<Hono<AppEnv>, "router" | "routes">;
@@ -20,11 +21,30 @@ function methodsAt({ router, routes }: RoutedApp, path: string): string[] {
   return [...methods].sort();
 }
 
+/** `not_found` (404) for a path, with the way to the reference. `meant` is a route that the path is near to. */
+export function nothingHere(meant: string | null = null): PurserError {
+  const suggestion = meant === null ? "" : ` Did you mean \`${meant}\`?`;
+  const message = `There is nothing at this path.${suggestion} All paths are described at /docs.`;
+  return new PurserError("not_found", message, { headers: { Link: '</docs>; rel="help"' } });
+}
+
 /** Throws 405 with `Allow` if the path supports other methods, otherwise 404. The app's own router decides. */
 export function answerUnknownPath(app: RoutedApp) {
   return (c: Context<AppEnv>): never => {
-    const allow = methodsAt(app, c.req.path).join(", ");
-    if (allow === "") throw new PurserError("not_found", "There is nothing at this path.");
-    throw new PurserError("method_not_allowed", `This path supports ${allow}.`, { headers: { Allow: allow } });
+    const methods = methodsAt(app, c.req.path);
+    if (methods.length === 0) {
+      const routes = app.routes.filter((route) => route.method !== ANY);
+      throw nothingHere(
+        nearestPath(
+          routes.map((route) => route.path),
+          c.req.path,
+        ),
+      );
+    }
+    const allow = methods.join(", ");
+    const sends = methods.filter((method) => method !== "HEAD" && method !== "OPTIONS").join(" or ");
+    throw new PurserError("method_not_allowed", `This path supports ${allow}. Send ${sends}.`, {
+      headers: { Allow: allow },
+    });
   };
 }

@@ -92,6 +92,7 @@ const headers = {
   ),
   "retry-after": text("Seconds to wait before the next attempt.", "1"),
   "www-authenticate": text("How to send a key.", "Bearer"),
+  link: text("The way to this reference, of a path at which there is nothing.", '</docs>; rel="help"'),
 };
 
 type HeaderName = keyof typeof headers;
@@ -165,6 +166,7 @@ function sharedResponses(operations: readonly Operation[]): Record<string, ZodOp
 function errorResponse(codes: readonly ErrorCode[]): ZodOpenApiResponseObject {
   const names: HeaderName[] = ["x-request-id", "x-d1-bookmark"];
   if (codes.includes("invalid_key")) names.push("www-authenticate");
+  if (codes.includes("not_found")) names.push("link");
   if (codes.some((code) => code === "rate_limited" || errorStatus[code] === 503)) names.push("retry-after");
   const example = (code: ErrorCode) => ({
     summary: code,

@@ -11,7 +11,7 @@ import { Clock, makeClient } from "../support/world.ts";
 
 /** Pages for people, and other paths of the routes of PostHog's clients that are described. */
 const NOT_DESCRIBED: readonly RegExp[] = [
-  /^GET \/docs$/,
+  /^GET \/(docs)?$/,
   /^(GET|POST) \/admin(\/|$)/,
   /^POST \/(e|i\/v0\/e|capture|track|decide)$/,
   /^POST \/.*\/$/,

@@ -24,7 +24,6 @@ const list = (query: string, headers: Record<string, string> = {}) =>
 
 describe("a path that is not there", () => {
   it.each([
-    "/",
     "/api",
     "/api/v1",
     "/api/v1/",

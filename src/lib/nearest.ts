@@ -1,0 +1,29 @@
+/** How many characters have to be added, removed or exchanged to make one text of another. */
+function editDistance(one: string, other: string): number {
+  let row = Array.from({ length: other.length + 1 }, (_, index) => index);
+  for (let i = 0; i < one.length; i++) {
+    const next = [i + 1];
+    for (let j = 0; j < other.length; j++) {
+      const exchanged = (row[j] ?? 0) + (one[i] === other[j] ? 0 : 1);
+      next.push(Math.min(exchanged, (row[j + 1] ?? 0) + 1, (next[j] ?? 0) + 1));
+    }
+    row = next;
+  }
+  return row[other.length] ?? 0;
+}
+
+/** A name without case and separators: `user_id`, `User-Id` and `userId` are alike. */
+const plainName = (name: string): string => name.toLowerCase().replace(/[^\p{L}\p{N}]/gu, "");
+
+const CHARACTERS_MAX = 60;
+
+/**
+ * How far a text is from a name that may be meant: 0 when they differ in case and separators alone, null when they have
+ * little in common. A long text is never near, so that it costs nothing.
+ */
+export function nearness(text: string, name: string): number | null {
+  if (text.length > CHARACTERS_MAX) return null;
+  const [one, other] = [plainName(text), plainName(name)];
+  const distance = editDistance(one, other);
+  return distance <= Math.min(2, Math.floor(Math.max(one.length, other.length) / 3)) ? distance : null;
+}

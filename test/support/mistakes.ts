@@ -1,0 +1,103 @@
+import { env } from "cloudflare:workers";
+import { beforeAll, describe, expect, it } from "vitest";
+import type { ErrorCode } from "../../src/errors.ts";
+import { END_USER_SETTING, userToken } from "./keyed-routes.ts";
+import { expectError } from "./refusals.ts";
+import { Clock, makeApp, makeClient, makeLegacyPack, makePack, type TestApp } from "./world.ts";
+
+/** What a mistake is made with: an application with two packs, and the user "ana" with a balance. */
+export interface MistakenWorld {
+  readonly app: TestApp;
+  readonly keys: TestApp["keys"];
+  readonly adminToken: string;
+  /** A token of "ana". */
+  readonly userToken: string;
+  /** A pack with items, "Starter"; a legacy pack in cents, "Wallet". */
+  readonly packId: string;
+  readonly walletId: string;
+  readonly balanceId: string;
+}
+
+export interface Sent {
+  /** POST where there is a body, else GET. */
+  readonly method?: string;
+  readonly path: string;
+  /** The secret key of the live mode unless given; null: no key. */
+  readonly key?: string | null;
+  readonly headers?: Record<string, string>;
+  readonly body?: unknown;
+}
+
+/** A mistake that integrators make, and what they are told. */
+export interface Mistake {
+  readonly name: string;
+  readonly send: (world: MistakenWorld) => Sent;
+  readonly code: ErrorCode;
+  readonly param?: string;
+  /** What the message must say. */
+  readonly says: readonly string[];
+}
+
+const ADMIN_TOKEN = "administrator-token-of-the-tests-0001";
+
+/** Every table that a request might change. */
+const COUNTED = ["credit_balances", "credit_ledger", "usage_events", "reservations", "consent_log", "credit_packs"];
+
+async function countRows(): Promise<unknown> {
+  const counts = COUNTED.map((table) => `(SELECT COUNT(*) FROM ${table}) AS ${table}`);
+  return env.DB.prepare(`SELECT ${counts.join(", ")}`).first();
+}
+
+async function makeWorld(clock: Clock): Promise<MistakenWorld> {
+  const app = await makeApp(END_USER_SETTING);
+  const packId = await makePack(app.appId, "Starter", [{ amountSteps: 400_000, unit: "tokens" }]);
+  const walletId = await makeLegacyPack(app.appId, "Wallet", "cents");
+  const body = { userId: "ana", packId };
+  const granted = await makeClient(clock)("POST", "/api/v1/credits/grant", { key: app.keys.sk_live, body });
+  return {
+    app,
+    keys: app.keys,
+    adminToken: ADMIN_TOKEN,
+    userToken: await userToken("ana", clock),
+    packId,
+    walletId,
+    balanceId: granted.body.balanceId,
+  };
+}
+
+/** Makes each mistake, and expects that it is told what to change, that nothing changed, and that no secret is repeated. */
+export function describeMistakes(about: string, mistakes: readonly Mistake[]): void {
+  describe(about, () => {
+    const clock = new Clock();
+    const call = makeClient(clock);
+    let world: MistakenWorld;
+    beforeAll(async () => {
+      world = await makeWorld(clock);
+    });
+
+    it.each(mistakes.map((mistake) => [mistake.name, mistake] as const))("%s", async (_name, mistake) => {
+      const { method, path, key = world.keys.sk_live, headers = {}, body } = mistake.send(world);
+      const before = await countRows();
+      const answer = await call(method ?? (body === undefined ? "GET" : "POST"), path, {
+        headers,
+        ...(key === null ? {} : { key }),
+        ...(body === undefined ? {} : { body }),
+      });
+      expectError(answer, mistake.code, mistake.param);
+      const { message } = answer.body.error;
+      for (const words of mistake.says) expect(message).toContain(words);
+      expect(message).toMatch(/^\S.*[.?]$/);
+      const secrets = [
+        ...Object.values(world.keys),
+        world.adminToken,
+        world.userToken,
+        key ?? "",
+        ...Object.values(headers),
+      ];
+      for (const secret of secrets.filter((text) => text.length > 12)) {
+        expect(JSON.stringify(answer.body)).not.toContain(secret);
+      }
+      expect(await countRows()).toEqual(before);
+    });
+  });
+}

@@ -1,0 +1,342 @@
+import { describeMistakes, type Mistake, type MistakenWorld, type Sent } from "../../support/mistakes.ts";
+
+const LIST = "/api/v1/credits?userId=ana";
+const HOW = "`Authorization: Bearer <key>`";
+const GRANT = { path: "/api/v1/credits/grant", body: { userId: "ana", packId: "Starter" } };
+
+/** A list by another header `Authorization`. */
+const header =
+  (of: (world: MistakenWorld) => string) =>
+  (world: MistakenWorld): Sent => ({ path: LIST, key: null, headers: { authorization: of(world) } });
+
+/** A list by another key. */
+const key =
+  (of: (world: MistakenWorld) => string) =>
+  (world: MistakenWorld): Sent => ({ path: LIST, key: of(world) });
+
+const told = (name: string, send: Mistake["send"], ...says: string[]): Mistake => ({
+  name,
+  send,
+  code: "invalid_key",
+  says,
+});
+
+const exportToken = `${btoa('{"appId":"a","mode":"live"}').replace(/=+$/, "")}.c2lnbmF0dXJl`;
+
+describeMistakes("a key that is sent wrongly", [
+  told("no key at all", () => ({ path: LIST, key: null }), HOW),
+  told(
+    "in X-Api-Key",
+    ({ keys }) => ({ path: LIST, key: null, headers: { "X-Api-Key": keys.sk_live } }),
+    HOW,
+    "`x-api-key`",
+  ),
+  told("in apikey", ({ keys }) => ({ path: LIST, key: null, headers: { apikey: keys.sk_live } }), HOW, "`apikey`"),
+  told(
+    "in Authentication",
+    ({ keys }) => ({ path: LIST, key: null, headers: { Authentication: `Bearer ${keys.sk_live}` } }),
+    HOW,
+    "`authentication`",
+  ),
+  told(
+    "in the query",
+    ({ keys }) => ({ path: `${LIST}&api_key=${keys.sk_live}`, key: null }),
+    HOW,
+    "address",
+    "Replace",
+  ),
+  told("in the body", ({ keys }) => ({ ...GRANT, body: { ...GRANT.body, apiKey: keys.sk_live }, key: null }), HOW),
+  told(
+    "only a user's token",
+    ({ userToken }) => ({ path: LIST, key: null, headers: { "x-user-token": userToken } }),
+    HOW,
+    "publishable key",
+  ),
+  told(
+    "without Bearer",
+    header(({ keys }) => keys.sk_live),
+    HOW,
+    "missing before the key",
+  ),
+  told(
+    "Bearer twice",
+    header(({ keys }) => `Bearer Bearer ${keys.sk_live}`),
+    HOW,
+    "twice",
+  ),
+  told(
+    "Bearer with a colon",
+    header(({ keys }) => `Bearer: ${keys.sk_live}`),
+    HOW,
+    "a space",
+  ),
+  told(
+    "Bearer and nothing",
+    header(() => "Bearer "),
+    HOW,
+    "no key",
+  ),
+  told(
+    "two headers",
+    header(({ keys }) => `Bearer ${keys.sk_live}, Bearer ${keys.pk_live}`),
+    HOW,
+    "one header",
+  ),
+  told(
+    "by Basic",
+    header(({ keys }) => `Basic ${btoa(`${keys.sk_live}:`)}`),
+    HOW,
+    "the scheme is `Bearer`",
+  ),
+  told(
+    "by Token",
+    header(({ keys }) => `Token ${keys.sk_live}`),
+    HOW,
+    "the scheme is `Bearer`",
+  ),
+  told(
+    "with a space in it",
+    header(({ keys }) => `Bearer ${keys.sk_live.slice(0, 9)} ${keys.sk_live.slice(9)}`),
+    HOW,
+    "white space",
+  ),
+  told(
+    "with quotes",
+    key(({ keys }) => `"${keys.sk_live}"`),
+    "quotes",
+  ),
+  told(
+    "a variable of a shell that was not filled in",
+    key(() => "$PURSER_KEY"),
+    "placeholder",
+  ),
+  told(
+    "a variable of a template that was not filled in",
+    key(() => "{{purser_key}}"),
+    "placeholder",
+  ),
+  told(
+    "angle brackets of the documentation",
+    key(({ keys }) => `<${keys.sk_live}>`),
+    "placeholder",
+  ),
+  told(
+    "undefined",
+    key(() => "undefined"),
+    "variable",
+    "not set",
+  ),
+  told(
+    "None",
+    key(() => "None"),
+    "variable",
+    "not set",
+  ),
+]);
+
+describeMistakes("another text in place of a key", [
+  told(
+    "the hint of a key",
+    key(() => "sk_live_...AbCd"),
+    "hint",
+    "shown once",
+  ),
+  told(
+    "a key that lost a character",
+    key(({ keys }) => keys.sk_live.slice(0, -1)),
+    "mistyped or cut",
+  ),
+  told(
+    "a key with a character exchanged",
+    key(({ keys }) => keys.sk_live.replace(/.$/, "!")),
+    "mistyped or cut",
+  ),
+  told(
+    "a key with the prefix in capitals",
+    key(({ keys }) => keys.sk_live.toUpperCase()),
+    "lower case",
+  ),
+  told(
+    "a key with hyphens",
+    key(({ keys }) => keys.sk_live.replaceAll("_", "-")),
+    "`sk_live_`",
+  ),
+  told(
+    "a live key made a test key by hand",
+    key(({ keys }) => keys.sk_live.replace("live", "test")),
+    "mistyped or cut",
+  ),
+  told(
+    "the id of a key",
+    key(() => "key_8tLf2mY4cJ7hWs1xNvQ9Ba"),
+    "the id of a key",
+    "shown once",
+  ),
+  told(
+    "the id of an application",
+    key(({ app }) => app.appId),
+    "an id, not a key",
+  ),
+  told(
+    "a user's JWT",
+    key(({ userToken }) => userToken),
+    "a JWT",
+    "`X-User-Token`",
+  ),
+  told(
+    "the token of an export's link",
+    key(() => exportToken),
+    "export",
+    "without a key",
+  ),
+  told(
+    "the admin token",
+    key(({ adminToken }) => adminToken),
+    "not a key",
+    "`/api/v1/admin`",
+  ),
+  told(
+    "PostHog's project key",
+    key(() => `phc_${"a1B2".repeat(10)}`),
+    "PostHog",
+  ),
+  told(
+    "PostHog's personal key",
+    key(() => `phx_${"a1B2".repeat(10)}`),
+    "PostHog",
+  ),
+  told(
+    "Stripe's secret key",
+    key(() => `sk_test_51${"a1B2".repeat(24)}`),
+    "Stripe",
+  ),
+  told(
+    "Stripe's publishable key",
+    key(() => `pk_live_51${"a1B2".repeat(24)}`),
+    "Stripe",
+  ),
+  told(
+    "Stripe's older secret key",
+    key(() => "sk_test_4eC39HqLyjWDarjtT1zdp7dc"),
+    "Stripe",
+  ),
+  told(
+    "Stripe's restricted key",
+    key(() => `rk_live_51${"a1B2".repeat(24)}`),
+    "Stripe",
+  ),
+  told(
+    "the signing secret of a webhook",
+    key(() => `whsec_${"a1B2".repeat(8)}`),
+    "signing secret",
+  ),
+  told(
+    "a key of a model's provider",
+    key(() => `sk-proj-${"a1B2".repeat(10)}`),
+    "`sk_live_`",
+  ),
+  told(
+    "some other text",
+    key(() => "correct-horse-battery-staple"),
+    "not a key of Purser",
+  ),
+]);
+
+describeMistakes("the wrong one of Purser's own keys", [
+  {
+    name: "a publishable key for a grant",
+    send: ({ keys }) => ({ ...GRANT, key: keys.pk_live }),
+    code: "forbidden",
+    says: ["secret key", "backend"],
+  },
+  {
+    name: "a publishable key for the history",
+    send: ({ keys }) => ({ path: "/api/v1/credits/history?userId=ana", key: keys.pk_live }),
+    code: "requires_secret_key",
+    says: ["secret key", "backend"],
+  },
+  {
+    name: "a publishable key for an export",
+    send: ({ keys }) => ({ path: "/api/v1/export-person", body: { distinctId: "ana" }, key: keys.pk_live }),
+    code: "requires_secret_key",
+    says: ["secret key", "backend"],
+  },
+  {
+    name: "a publishable key without a user's token",
+    send: ({ keys }) => ({ path: LIST, key: keys.pk_live }),
+    code: "invalid_user_token",
+    says: ["JWT", "`X-User-Token`"],
+  },
+  {
+    name: "another user than the token's",
+    send: ({ keys, userToken }) => ({
+      path: "/api/v1/credits?userId=bob",
+      key: keys.pk_live,
+      headers: { "x-user-token": userToken },
+    }),
+    code: "forbidden",
+    param: "userId",
+    says: ["userId must be the user whom the end-user token names"],
+  },
+  {
+    name: "Bearer before the user's token",
+    send: ({ keys, userToken }) => ({
+      path: LIST,
+      key: keys.pk_live,
+      headers: { "x-user-token": `Bearer ${userToken}` },
+    }),
+    code: "invalid_user_token",
+    says: ["without `Bearer`"],
+  },
+  {
+    name: "the secret key as the user's token",
+    send: ({ keys }) => ({ path: LIST, key: keys.pk_live, headers: { "x-user-token": keys.sk_live } }),
+    code: "invalid_user_token",
+    says: ["is a key of Purser", "JWT"],
+  },
+  {
+    name: "a secret key for the administration",
+    send: ({ keys }) => ({ path: "/api/v1/admin/apps", key: keys.sk_live }),
+    code: "invalid_key",
+    says: ["a key of an application", "admin token", "`ADMIN_TOKEN`"],
+  },
+  {
+    name: "a wrong admin token",
+    send: () => ({ path: "/api/v1/admin/apps", key: "administrator-token-of-last-year-0001" }),
+    code: "invalid_key",
+    says: ["admin token", "`ADMIN_TOKEN`"],
+  },
+  {
+    name: "a user's JWT for the administration",
+    send: ({ userToken }) => ({ path: "/api/v1/admin/apps", key: userToken }),
+    code: "invalid_key",
+    says: ["a JWT"],
+  },
+  {
+    name: "a secret key in a browser's capture",
+    send: ({ keys }) => ({
+      path: "/batch/",
+      key: null,
+      headers: { origin: "https://shop.example" },
+      body: { api_key: keys.sk_live, batch: [{ event: "seen", distinct_id: "d" }] },
+    }),
+    code: "forbidden",
+    says: ["publishable key", "replace"],
+  },
+  {
+    name: "PostHog's key in a capture",
+    send: () => ({
+      path: "/batch/",
+      key: null,
+      body: { api_key: `phc_${"a1B2".repeat(10)}`, batch: [{ event: "seen", distinct_id: "d" }] },
+    }),
+    code: "invalid_key",
+    says: ["PostHog"],
+  },
+  {
+    name: "no key in a capture",
+    send: () => ({ path: "/batch/", key: null, body: { batch: [{ event: "seen", distinct_id: "d" }] } }),
+    code: "invalid_key",
+    says: ["`api_key`"],
+  },
+]);

@@ -1,0 +1,79 @@
+import { expect, it } from "vitest";
+import { describeMistakes, type Mistake } from "../../support/mistakes.ts";
+import { expectError } from "../../support/refusals.ts";
+import { Clock, makeClient } from "../../support/world.ts";
+
+const lost = (path: string, meant: string, method = "GET"): Mistake => ({
+  name: `${method} ${path}`,
+  send: () => ({ method, path, ...(method === "GET" ? {} : { body: {} }) }),
+  code: "not_found",
+  says: [`Did you mean \`${meant}\`?`, "/docs"],
+});
+
+describeMistakes("a path that is near to one", [
+  lost("/api/v1/credits/", "/api/v1/credits"),
+  lost("/api/v1/credits/grant/", "/api/v1/credits/grant", "POST"),
+  lost("//api/v1//credits", "/api/v1/credits"),
+  lost("/credits", "/api/v1/credits"),
+  lost("/credits/grant", "/api/v1/credits/grant", "POST"),
+  lost("/v1/credits/grant", "/api/v1/credits/grant", "POST"),
+  lost("/api/credits/grant", "/api/v1/credits/grant", "POST"),
+  lost("/api/v2/credits", "/api/v1/credits"),
+  lost("/API/V1/Credits", "/api/v1/credits"),
+  lost("/api/v1/credit/grants", "/api/v1/credits/grant", "POST"),
+  lost("/api/v1/grant", "/api/v1/credits/grant", "POST"),
+  lost("/api/v1/events", "/api/v1/usage/events", "POST"),
+  lost("/api/v1/usage/event", "/api/v1/usage/events", "POST"),
+  lost("/api/v1/reservations", "/api/v1/usage/reservations", "POST"),
+  lost("/reservations/res_1/commit", "/api/v1/usage/reservations/{reservationId}/commit", "POST"),
+  lost("/api/v1/usage/reservations/res_1/commits", "/api/v1/usage/reservations/{reservationId}/commit", "POST"),
+  lost("/api/v1/export_person", "/api/v1/export-person", "POST"),
+  lost("/api/v1/exportPerson", "/api/v1/export-person", "POST"),
+  lost("/api/v1/apps/app_1/keys", "/api/v1/admin/apps/{appId}/keys", "POST"),
+  lost("/admin/apps/app_1/endUserAuth", "/api/v1/admin/apps/{appId}/end-user-auth", "PUT"),
+  lost("/openapi.json", "/api/v1/openapi.json"),
+  lost("/healthz", "/health"),
+]);
+
+const wrongMethod = (method: string, path: string, right: string): Mistake => ({
+  name: `${method} ${path}`,
+  send: () => ({ method, path, ...(method === "GET" ? {} : { body: {} }) }),
+  code: "method_not_allowed",
+  says: [`Send ${right}.`],
+});
+
+describeMistakes("a method that a path does not take", [
+  wrongMethod("GET", "/api/v1/credits/grant", "POST"),
+  wrongMethod("PUT", "/api/v1/credits/grant", "POST"),
+  wrongMethod("POST", "/api/v1/credits", "GET"),
+  wrongMethod("POST", "/api/v1/credits/history", "GET"),
+  wrongMethod("DELETE", "/api/v1/credits", "GET"),
+  wrongMethod("PATCH", "/api/v1/usage/events", "POST"),
+  wrongMethod("GET", "/api/v1/export-person", "POST"),
+  wrongMethod("POST", "/api/v1/export-download", "GET"),
+  wrongMethod("POST", "/api/v1/admin/apps/app_1/end-user-auth", "PUT"),
+]);
+
+it("says nothing of a path that is near to none, but where all are described", async () => {
+  for (const path of [
+    "/favicon.ico",
+    "/wp-login.php",
+    "/api",
+    `/api/v1/${"credits".repeat(60)}`,
+    `/${"/a".repeat(90)}`,
+  ]) {
+    const answer = await makeClient(new Clock())("GET", path);
+    expectError(answer, "not_found");
+    expect(answer.body.error.message).toBe("There is nothing at this path. All paths are described at /docs.");
+    expect(answer.headers.get("link")).toBe('</docs>; rel="help"');
+  }
+});
+
+it("leads from / to the reference", async () => {
+  const call = makeClient(new Clock());
+  for (const method of ["GET", "HEAD"]) {
+    const answer = await call(method, "/");
+    expect([answer.status, answer.headers.get("location")]).toEqual([302, "/docs"]);
+  }
+  expectError(await call("POST", "/"), "method_not_allowed");
+});
