@@ -242,6 +242,7 @@ CREATE TABLE `reservations` (
 	`model` text,
 	`quantities` text NOT NULL,
 	`legs` text NOT NULL,
+	`on_expiry` text DEFAULT 'return' NOT NULL,
 	`state` text NOT NULL,
 	`created_at_ms` integer NOT NULL,
 	`expires_at_ms` integer NOT NULL,
@@ -249,10 +250,12 @@ CREATE TABLE `reservations` (
 	`settled_event_id` text,
 	`request_hash` text NOT NULL,
 	PRIMARY KEY(`environment_id`, `id`),
+	CONSTRAINT "reservations_on_expiry" CHECK("reservations"."on_expiry" IN ('return', 'charge')),
 	CONSTRAINT "reservations_state" CHECK("reservations"."state" IN ('open', 'committed', 'released', 'expired'))
 ) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
-CREATE INDEX `reservations_open` ON `reservations` (`account_id`,`expires_at_ms`) WHERE state = 'open';--> statement-breakpoint
+CREATE INDEX `reservations_open` ON `reservations` (`account_id`,`expires_at_ms`,`created_at_ms`,`id`) WHERE state = 'open';--> statement-breakpoint
+CREATE INDEX `reservations_settled` ON `reservations` (`account_id`,`state`,`created_at_ms`,`id`) WHERE state <> 'open';--> statement-breakpoint
 CREATE TABLE `usage_events` (
 	`account_id` integer NOT NULL,
 	`occurred_by_ms` integer NOT NULL,

@@ -109,6 +109,7 @@ export const columnClasses: Readonly<Record<string, Readonly<Partial<Record<Colu
       "model",
       "quantities",
       "legs",
+      "on_expiry",
       "state",
       "created_at_ms",
       "expires_at_ms",

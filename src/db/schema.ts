@@ -263,6 +263,10 @@ export const reservations = sqliteTable(
     quantities: text("quantities").notNull(),
     /** JSON list of { balanceId, packId, unit, amountSteps, remainingSteps }. */
     legs: text("legs").notNull(),
+    /** What becomes of the holds if nobody settles the reservation in time. */
+    onExpiry: text("on_expiry", { enum: ["return", "charge"] })
+      .notNull()
+      .default("return"),
     state: text("state", { enum: ["open", "committed", "released", "expired"] }).notNull(),
     createdAtMs: integer("created_at_ms").notNull(),
     expiresAtMs: integer("expires_at_ms").notNull(),
@@ -273,7 +277,10 @@ export const reservations = sqliteTable(
   },
   (t) => [
     primaryKey({ columns: [t.environmentId, t.id] }),
-    index("reservations_open").on(t.accountId, t.expiresAtMs).where(sql`state = 'open'`),
+    // One of two has a row, so that a list needs no index that a hold would have to write.
+    index("reservations_open").on(t.accountId, t.expiresAtMs, t.createdAtMs, t.id).where(sql`state = 'open'`),
+    index("reservations_settled").on(t.accountId, t.state, t.createdAtMs, t.id).where(sql`state <> 'open'`),
+    check("reservations_on_expiry", sql`${t.onExpiry} IN ('return', 'charge')`),
     check("reservations_state", sql`${t.state} IN ('open', 'committed', 'released', 'expired')`),
   ],
 );

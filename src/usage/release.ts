@@ -4,7 +4,8 @@ import { writeForUser } from "../ledger/write.ts";
 import { assert } from "../lib/assert.ts";
 import type { TenantCtx } from "../runtime.ts";
 import type { ReleaseOutput } from "./responses.ts";
-import { asHold, presentLeg, reservationClosed, reservationNotFound, selectReservation } from "./stored-reservation.ts";
+import { presentLeg } from "./shown-reservation.ts";
+import { asHold, reservationClosed, reservationNotFound, selectReservation } from "./stored-reservation.ts";
 
 /**
  * Releases a reservation and returns its holds (U7). A repeat, or a release after it expired, returns the same result.

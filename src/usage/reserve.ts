@@ -15,7 +15,8 @@ import type { TenantCtx } from "../runtime.ts";
 import { countShortage, insufficientCredits, legsJson, legsSql, type PlannedPayment } from "./payment.ts";
 import type { ReserveOutput } from "./responses.ts";
 import type { ReserveInput } from "./schemas.ts";
-import { presentLeg, selectReservation } from "./stored-reservation.ts";
+import { presentLeg } from "./shown-reservation.ts";
+import { selectReservation } from "./stored-reservation.ts";
 
 /**
  * Holds the credits that a usage may cost: all or nothing (U5). With the caller's own `reservationId` it happens once.
@@ -84,10 +85,10 @@ function answerRepeat(
 
 const insertReservation = statement<WriteContext & ReturnType<typeof reservationValues>, StoredAnswer>`
   INSERT INTO reservations (
-    environment_id, id, account_id, event, model, quantities, legs, state, created_at_ms, expires_at_ms, request_hash
+    environment_id, id, account_id, event, model, quantities, legs, on_expiry, state, created_at_ms, expires_at_ms, request_hash
   )
-  SELECT CAST(:environmentId AS INTEGER), :reservationId, ${accountSql}, :event, :model, :quantities, ${legsSql}, 'open',
-    ${nowMsSql}, CAST(:expiresAtMs AS INTEGER), :requestHash
+  SELECT CAST(:environmentId AS INTEGER), :reservationId, ${accountSql}, :event, :model, :quantities, ${legsSql}, 'return',
+    'open', ${nowMsSql}, CAST(:expiresAtMs AS INTEGER), :requestHash
   RETURNING legs, expires_at_ms AS expiresAtMs`;
 
 function reservationValues(

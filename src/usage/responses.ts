@@ -2,6 +2,7 @@ import * as z from "zod";
 import { quantitiesOutput, unit } from "../amounts/schemas.ts";
 import { errorDetail } from "../http/error-body.ts";
 import { debit } from "../ledger/responses.ts";
+import { reservationStatus } from "./schemas.ts";
 
 export const eventOutput = z
   .strictObject({
@@ -28,7 +29,7 @@ export type EventListOutput = z.infer<typeof eventListOutput>;
 
 /** What a reservation holds of one balance. */
 const hold = debit.extend({ remaining: z.number().describe("The balance after the hold.") }).meta({ id: "Hold" });
-const returnedHold = hold.omit({ remaining: true }).meta({ id: "ReturnedHold" });
+const heldAmount = hold.omit({ remaining: true }).meta({ id: "HeldAmount" });
 
 const time = z.string().meta({ format: "date-time" });
 
@@ -38,14 +39,40 @@ export const reserveOutput = z
     expiresAt: time,
     holds: z.array(hold).describe("The held amounts, and what remains of each balance."),
   })
-  .meta({ id: "Reservation" });
+  .meta({ id: "CreatedReservation" });
 export type ReserveOutput = z.infer<typeof reserveOutput>;
+
+export const reservationOutput = z
+  .strictObject({
+    reservationId: z.string(),
+    userId: z.string(),
+    event: z.string(),
+    model: z.string().nullable(),
+    quantities: quantitiesOutput,
+    onExpiry: z.enum(["return", "charge"]).describe("What becomes of the holds if nobody settles it in time."),
+    status: reservationStatus.describe("If it expired and its holds did not return yet: what it will be."),
+    createdAt: time,
+    expiresAt: time,
+    settledAt: time.nullable().describe("When its holds returned. Null until then."),
+    eventId: z.string().nullable().describe("The event that it was committed with, in time or late."),
+    holds: z.array(heldAmount).describe("The amounts that it holds, or held."),
+  })
+  .meta({ id: "Reservation" });
+export type ReservationOutput = z.infer<typeof reservationOutput>;
+
+export const reservationsOutput = z
+  .strictObject({
+    reservations: z.array(reservationOutput).describe("Newest first."),
+    nextCursor: z.string().nullable().describe("For the next page. Null on the last page."),
+  })
+  .meta({ id: "ReservationList" });
+export type ReservationsOutput = z.infer<typeof reservationsOutput>;
 
 export const releaseOutput = z
   .strictObject({
     reservationId: z.string(),
     status: z.enum(["released", "expired"]).describe("How the reservation ended."),
-    returned: z.array(returnedHold).describe("The amounts returned to each balance."),
+    returned: z.array(heldAmount).describe("The amounts returned to each balance."),
   })
   .meta({ id: "ReservationRelease" });
 export type ReleaseOutput = z.infer<typeof releaseOutput>;

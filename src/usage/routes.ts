@@ -10,11 +10,13 @@ import { commitReservation } from "./commit.ts";
 import { recordList } from "./event-list.ts";
 import { readEventRequest } from "./event-request.ts";
 import { recordEvent } from "./events.ts";
+import { listReservations } from "./list-reservations.ts";
 import { planUsage } from "./plan.ts";
+import { readReservation } from "./read-reservation.ts";
 import { releaseReservation } from "./release.ts";
 import { createReservation } from "./reserve.ts";
 import type { EventListOutput } from "./responses.ts";
-import { commitInput, planInput, reservationParams, reserveInput, totalsInput } from "./schemas.ts";
+import { commitInput, planInput, reservationParams, reservationsInput, reserveInput, totalsInput } from "./schemas.ts";
 import { usageTotals } from "./totals.ts";
 
 /** `POST /api/v1/credits/plan`. */
@@ -59,6 +61,15 @@ export const usageRoutes = createRoutes()
     if (replayed) c.header("idempotent-replayed", "true");
     return c.json(output);
   })
+  .get("/reservations", requireSecretKey("requires_secret_key"), validate("query", reservationsInput), async (c) =>
+    c.json(await listReservations(c.var.ctx, c.req.valid("query"))),
+  )
+  .get(
+    "/reservations/:reservationId",
+    requireSecretKey("requires_secret_key"),
+    validate("param", reservationParams),
+    async (c) => c.json(await readReservation(c.var.ctx, c.req.valid("param").reservationId)),
+  )
   .post(
     "/reservations/:reservationId/commit",
     requireSecretKey("forbidden"),

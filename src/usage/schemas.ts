@@ -1,6 +1,6 @@
 import * as z from "zod";
 import { quantities } from "../amounts/schemas.ts";
-import { identifier, jsonObject, timestamp } from "../http/fields.ts";
+import { cursor, identifier, jsonObject, queryInteger, timestamp } from "../http/fields.ts";
 import { userId } from "../ledger/schemas.ts";
 import { isFiniteJson } from "../lib/canonical-json.ts";
 import { roundNumbers } from "../lib/exact-json.ts";
@@ -90,6 +90,9 @@ export const cloudEvent = z
   )
   .meta({ id: "CloudEvent" });
 
+export const reservationStatus = z.enum(["open", "committed", "released", "expired"]).meta({ id: "ReservationStatus" });
+export type ReservationStatus = z.infer<typeof reservationStatus>;
+
 const reservationIdPattern = /^res_[A-Za-z0-9_-]{1,60}$/;
 
 const EXPIRES_IN_SECONDS_DEFAULT = 300;
@@ -119,6 +122,14 @@ export type ReserveInput = z.infer<typeof reserveInput>;
 export const reservationParams = z.object({
   reservationId: z.string().describe("The id of the reservation, `res_…`."),
 });
+
+export const reservationsInput = z.object({
+  userId,
+  status: reservationStatus.optional().describe("Only reservations of this status."),
+  limit: queryInteger(1, 500).default(50).describe("The most reservations in a page."),
+  cursor,
+});
+export type ReservationsInput = z.infer<typeof reservationsInput>;
 
 export const commitInput = z
   .strictObject({

@@ -1,9 +1,8 @@
-import { fromSteps } from "../amounts/amount.ts";
 import { reservations } from "../db/schema.ts";
 import { type Statement, select, statement } from "../db/sql.ts";
 import { PurserError } from "../errors.ts";
 import type { WriteContext } from "../ledger/account.ts";
-import { type Hold, type HoldLeg, type ReservationRow, readLegs } from "../ledger/hold.ts";
+import { type Hold, type ReservationRow, readLegs } from "../ledger/hold.ts";
 import type { TenantCtx } from "../runtime.ts";
 
 const columns = {
@@ -27,11 +26,6 @@ export function selectReservation(ctx: TenantCtx, reservationId: string): Statem
 
 export function asHold(row: ReservationRow): Hold {
   return { id: row.id, legs: readLegs(row.legs) };
-}
-
-/** A hold as the API returns it, without the remaining amount. */
-export function presentLeg({ balanceId, packId, unit, amountSteps }: HoldLeg) {
-  return { balanceId, packId, unit, amount: fromSteps(unit, amountSteps) };
 }
 
 /** Whether it is committed, in time or late, or released. It can then not be committed. */

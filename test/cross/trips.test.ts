@@ -85,6 +85,21 @@ const operations: readonly Operation[] = [
   },
   { name: "totals", cold: 1, warm: 1, to: "replica", run: ({ get }) => get(`${USAGE}?userId=u`) },
   {
+    name: "reservations",
+    cold: 1,
+    warm: 1,
+    to: "replica",
+    run: ({ get }) => get(`${USAGE}/reservations?userId=u`),
+  },
+  {
+    name: "reservation",
+    cold: 1,
+    warm: 1,
+    to: "replica",
+    prepare: reserve,
+    run: ({ get }, tag) => get(`${USAGE}/reservations/res_${tag}`),
+  },
+  {
     name: "flags",
     cold: 1,
     warm: 1,

@@ -2,7 +2,7 @@ import { env } from "cloudflare:workers";
 import { expect } from "vitest";
 import type { FaultPlan, FaultyD1 } from "./faulty-d1.ts";
 import { type createModel, fromSteps, type Answer as ModelAnswer, type Pack, type Unit } from "./model.ts";
-import { modelList, modelPlan, modelTotals } from "./model-reads.ts";
+import { modelList, modelPlan, modelReservations, modelTotals } from "./model-reads.ts";
 import type { Request } from "./requests.ts";
 import type { Answer, Client } from "./world.ts";
 
@@ -65,6 +65,8 @@ async function sendTo(pair: Pair, request: Request): Promise<Pick<Answer, "statu
       return OK;
     case "list":
       return get(query("credits", { userId: request.userId, includeExpired: `${request.includeExpired}` }));
+    case "reservations":
+      return allReservations(get, request);
     case "plan":
       return post("credits/plan", request.use);
     case "totals": {
@@ -72,6 +74,25 @@ async function sendTo(pair: Pair, request: Request): Promise<Pick<Answer, "statu
       return get(query("usage", { userId: request.userId, from, to }));
     }
   }
+}
+
+/** Every page of a list of reservations, as one. */
+async function allReservations(
+  get: (path: string) => Promise<Answer>,
+  { userId, status, limit }: Extract<Request, { kind: "reservations" }>,
+): Promise<Pick<Answer, "status" | "body">> {
+  const found: object[] = [];
+  let cursor: string | null = null;
+  do {
+    const parts = { userId, limit: `${limit}`, ...(status && { status }), ...(cursor && { cursor }) };
+    const answer = await get(query("usage/reservations", parts));
+    if (answer.status !== 200) return answer;
+    const page: object[] = answer.body.reservations;
+    cursor = answer.body.nextCursor;
+    expect(page.length).toSatisfy((n: number) => (cursor === null ? n <= limit : n === limit));
+    found.push(...page);
+  } while (cursor !== null);
+  return { status: 200, body: found };
 }
 
 /** Purser's response in the form of the model. */
@@ -145,6 +166,8 @@ function askModel(pair: Pair, request: Request, answer: Pick<Answer, "status" | 
     case "cron":
       model.expire();
       return { status: 200 };
+    case "reservations":
+      return { status: 200, body: modelReservations(model, request.userId, request.status) };
     case "list":
       return { status: 200, body: modelList(model, request.userId, request.includeExpired) };
     case "plan":

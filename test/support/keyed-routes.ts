@@ -61,6 +61,14 @@ export const keyedRoutes: readonly KeyedRoute[] = [
   },
   { name: "history", kind: "sk_live", writes: false, request: () => ({ path: "/api/v1/credits/history?userId=u" }) },
   { name: "totals", kind: "sk_live", writes: false, request: () => ({ path: `${USAGE}?userId=u` }) },
+  { name: "reservations", kind: "sk_live", writes: false, request: () => ({ path: `${USAGE}/reservations?userId=u` }) },
+  {
+    name: "reservation",
+    kind: "sk_live",
+    writes: false,
+    before: reserve,
+    request: (tag) => ({ path: `${USAGE}/reservations/res_${tag}` }),
+  },
   { name: "plan", kind: "sk_live", writes: false, request: () => body("/api/v1/credits/plan", use) },
   { name: "grant", kind: "sk_live", writes: true, request: () => body("/api/v1/credits/grant", { packId: "Pack" }) },
   {

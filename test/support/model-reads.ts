@@ -1,4 +1,14 @@
-import { type Balance, type createModel, fromSteps, matches, toSteps, UNITS, type Unit, type Use } from "./model.ts";
+import {
+  type Balance,
+  type createModel,
+  fromSteps,
+  type Hold,
+  matches,
+  toSteps,
+  UNITS,
+  type Unit,
+  type Use,
+} from "./model.ts";
 
 type Model = ReturnType<typeof createModel>;
 
@@ -58,4 +68,39 @@ export function modelTotals(model: Model, userId: string, fromMs: number, toMs: 
     }
   }
   return [...sums.values()].map(({ event, unit, steps }) => `${event} ${unit} ${fromSteps(unit, steps)}`).sort();
+}
+
+/** A reservation as it stands; a due one with the status that it will have (U13). */
+function modelReservation(model: Model, hold: Hold) {
+  const { id: reservationId, use, legs, createdAt, expiresAt, settledAt, eventId } = hold;
+  const sent = { count: 1, ...use.quantities };
+  const quantities = Object.fromEntries(UNITS.filter((unit) => unit in sent).map((unit) => [unit, sent[unit]]));
+  const iso = (ms: number) => new Date(ms).toISOString();
+  return {
+    ...{
+      reservationId,
+      userId: use.userId,
+      event: use.event,
+      model: use.model ?? null,
+      quantities,
+      onExpiry: "return",
+    },
+    status: model.isDue(hold) ? "expired" : hold.state,
+    createdAt: iso(createdAt),
+    expiresAt: iso(expiresAt),
+    settledAt: settledAt === null ? null : iso(settledAt),
+    eventId,
+    holds: legs.map(([b, steps]) => ({
+      ...{ balanceId: b.id, packId: b.packId, unit: b.unit, amount: fromSteps(b.unit, steps) },
+    })),
+  };
+}
+
+/** The user's reservations, newest first, of one status or of all. */
+export function modelReservations(model: Model, userId: string, status: string | null) {
+  return [...model.holds.values()]
+    .filter((hold) => hold.use.userId === userId)
+    .sort((a, b) => b.createdAt - a.createdAt || (a.id < b.id ? 1 : -1))
+    .map((hold) => modelReservation(model, hold))
+    .filter((shown) => status === null || shown.status === status);
 }

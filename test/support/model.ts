@@ -11,7 +11,12 @@ export type Grantee = { userId: string; ref: string | null; expiresAt: number };
 type Born = { id: string; grantedAt: number; revoked: boolean; remaining: bigint };
 export type Balance = Born & Grantee & Item & Omit<Pack, "items">;
 type Leg = [balance: Balance, steps: bigint];
-type Hold = { id: string; request: string; use: Use; legs: Leg[]; expiresAt: number; state: string; body: object };
+export type Hold = Readonly<{ id: string; request: string; use: Use; legs: Leg[]; createdAt: number; body: object }> & {
+  expiresAt: number;
+  state: string;
+  settledAt: number | null;
+  eventId: string | null;
+};
 
 const SCALE = { count: 1_000, tokens: 1_000, seconds: 1_000, cents: 1_000_000 };
 export const UNITS = Object.keys(SCALE) as Unit[];
@@ -50,6 +55,7 @@ export function createModel(clock: { now: () => number }) {
     balances.filter((b) => b.userId === userId).sort((a, b) => (rank(a) < rank(b) ? -1 : 1));
   const settle = (hold: Hold, state: string, reason: string) => {
     hold.state = state;
+    hold.settledAt = clock.now();
     for (const [b, steps] of hold.legs) {
       post(b, steps, reason, { reservationId: hold.id });
       if (b.revoked) post(b, -steps, "admin_adjust", { reservationId: hold.id }); // U9
@@ -85,11 +91,11 @@ export function createModel(clock: { now: () => number }) {
     const known = events.get(eventId);
     expire(use.userId);
     if (known) return again(known, request);
-    if (hold && !/open|expired/.test(hold.state)) return refuse(409, "reservation_closed");
+    if (hold && (hold.eventId !== null || hold.state === "released")) return refuse(409, "reservation_closed");
     const { legs, uncovered } = burn(use, hold?.state === "open" ? hold.legs : []);
     if (uncovered && onShortage !== "partial") return refuse(402, "insufficient_credits", { uncovered });
     if (hold?.state === "open") settle(hold, "committed", "reservation_released");
-    if (hold) hold.state = "committed";
+    if (hold) hold.eventId = eventId; // Late: it stays expired (U8).
     for (const [b, steps] of legs) post(b, -steps, "event_committed", { eventId, reservationId: hold?.id ?? null });
     const body = { eventId, debits: legs.map(shown), uncovered };
     events.set(eventId, { request, body, use, at: Date.parse(occurredAt ?? "") || clock.now() });
@@ -136,12 +142,13 @@ export function createModel(clock: { now: () => number }) {
       const expiresAt = clock.now() + seconds * 1_000;
       for (const [b, steps] of legs) post(b, -steps, "reservation_held", { reservationId: id });
       const body = { reservationId: id, expiresAt: iso(expiresAt), holds: legs.map(shown) };
-      holds.set(id, { id, request, use, legs, expiresAt, state: "open", body });
+      const unsettled = { state: "open", settledAt: null, eventId: null };
+      holds.set(id, { id, request, use, legs, createdAt: clock.now(), expiresAt, body, ...unsettled });
       return { status: 200, body };
     },
     release(hold: Hold): Answer {
       expire(hold.use.userId);
-      if (hold.state === "committed") return refuse(409, "reservation_closed");
+      if (hold.eventId !== null) return refuse(409, "reservation_closed");
       if (hold.state === "open") settle(hold, "released", "reservation_released");
       return { status: 200 };
     },

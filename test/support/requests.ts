@@ -11,6 +11,7 @@ export type Request =
   | { kind: "commit"; reservationId: string; quantities: Quantities; spent: Spent }
   | { kind: "release"; reservationId: string }
   | { kind: "cron" }
+  | { kind: "reservations"; userId: string; status: string | null; limit: number }
   | { kind: "list"; userId: string; includeExpired: boolean }
   | { kind: "plan"; use: Use }
   | { kind: "totals"; userId: string; fromMs: number; toMs: number };
@@ -36,6 +37,7 @@ const WEIGHTS = {
   adjust: 6,
   cron: 3,
   list: 3,
+  reservations: 4,
   plan: 5,
   totals: 3,
   again: 8,
@@ -126,6 +128,10 @@ export function someRequest(random: Random, known: Known): Request {
     return { kind, balanceId, delta: delta === 0 ? 1 : delta, note: "by hand" };
   }
   if (kind === "list") return { kind, userId: random.pick(known.users), includeExpired: random.chance(0.5) };
+  if (kind === "reservations") {
+    const status = random.pick([null, "open", "committed", "released", "expired"]);
+    return { kind, userId: random.pick(known.users), status, limit: random.integer(1, 9) };
+  }
   if (kind === "plan") return { kind, use: someUse(random, known) };
   if (kind === "totals") {
     const fromMs = known.nowMs - random.integer(0, 3_600_000);

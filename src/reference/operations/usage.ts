@@ -1,11 +1,20 @@
 import * as z from "zod";
-import { eventListOutput, eventOutput, releaseOutput, reserveOutput, totalsOutput } from "../../usage/responses.ts";
+import {
+  eventListOutput,
+  eventOutput,
+  releaseOutput,
+  reservationOutput,
+  reservationsOutput,
+  reserveOutput,
+  totalsOutput,
+} from "../../usage/responses.ts";
 import {
   cloudEvent,
   commitInput,
   eventInput,
   eventsMax,
   reservationParams,
+  reservationsInput,
   reserveInput,
   totalsInput,
 } from "../../usage/schemas.ts";
@@ -37,6 +46,21 @@ const cloud = {
 };
 
 const answer = { eventId, debits: [paid], uncovered: null };
+
+const reservation = {
+  reservationId,
+  userId: "user_42",
+  event: "chat.completed",
+  model: null,
+  quantities: { count: 1, tokens: 120 },
+  onExpiry: "return",
+  status: "open",
+  createdAt: "2026-01-16T08:30:00.000Z",
+  expiresAt: "2026-01-16T08:31:00.000Z",
+  settledAt: null,
+  eventId: null,
+  holds: [{ balanceId, packId, unit: "tokens", amount: 120 }],
+};
 
 export const usageOperations: readonly Operation[] = [
   {
@@ -93,6 +117,38 @@ export const usageOperations: readonly Operation[] = [
       replayable: true,
     },
     errors: ["insufficient_credits", "idempotency_conflict"],
+  },
+  {
+    id: "listReservations",
+    method: "get",
+    path: "/api/v1/usage/reservations",
+    tag: "Usage",
+    summary: "List a user's reservations",
+    description:
+      "The user's reservations, newest first, of one status or of all. One that expired and whose holds did not return yet has " +
+      "the status that it will have, and no `settledAt`.",
+    access: "secret",
+    query: reservationsInput,
+    success: {
+      description: "A page of reservations.",
+      schema: reservationsOutput,
+      example: { reservations: [reservation], nextCursor: null },
+    },
+    errors: [],
+  },
+  {
+    id: "getReservation",
+    method: "get",
+    path: "/api/v1/usage/reservations/{reservationId}",
+    tag: "Usage",
+    summary: "Get a reservation",
+    description:
+      "The reservation as it stands. One that expired and whose holds did not return yet has the status that it will have, and " +
+      "no `settledAt`.",
+    access: "secret",
+    params: reservationParams,
+    success: { description: "The reservation.", schema: reservationOutput, example: reservation },
+    errors: ["reservation_not_found"],
   },
   {
     id: "commitReservation",

@@ -152,6 +152,21 @@ describe.each([1, 10, 100])("with %i live balances and 10,000 dead ones", (live)
     expect(read.rowsRead).toBeLessThanOrEqual(2 * 5 + 2 + OF_THE_KEY);
   });
 
+  it("a page of n reservations is one trip and reads 4n + 20 rows and the open ones twice, however many are settled", async () => {
+    const { spender, cold } = await measured(live);
+    for (let index = 0; index < 60; index++) {
+      await spender.reserve({ reservationId: `res_${index}`, ...cents(0.01) });
+      if (index % 12 > 0) await settle(spender, `res_${index}`, "release");
+    }
+    const [n, open] = [4, 5];
+    const first = (await spender.get(`/api/v1/usage/reservations?userId=${spender.userId}&limit=${n}`)).body;
+    for (const more of ["", "&status=open", "&status=released", "&status=expired", `&cursor=${first.nextCursor}`]) {
+      const page = await cold((at) => at.get(`/api/v1/usage/reservations?userId=${at.userId}&limit=${n}${more}`));
+      expect(page).toMatchObject({ roundTrips: 1, rowsWritten: 0 });
+      expect(page.rowsRead).toBeLessThanOrEqual(4 * n + 2 * open + 20 + OF_THE_KEY);
+    }
+  });
+
   it("an event costs the same beside many open reservations and after many settled ones", async () => {
     const { spender, cold } = await measured(live);
     const lone = await cold((at) => at.spend("e0", cents(0.1)));

@@ -60,6 +60,21 @@ describeRefusals("POST /api/v1/usage/reservations/{reservationId}/release", {
   stranger: "reservation_not_found",
 });
 
+describeRefusals("GET /api/v1/usage/reservations/{reservationId}", {
+  prepare: async (call, app) => ({ method: "GET", path: `${USAGE}/reservations/${await reserved(call, app)}` }),
+  publishable: "requires_secret_key",
+  stranger: "reservation_not_found",
+});
+
+describeRefusals("GET /api/v1/usage/reservations", {
+  prepare: async (call, app) => {
+    await reserved(call, app);
+    return { method: "GET", path: `${USAGE}/reservations?userId=u1` };
+  },
+  publishable: "requires_secret_key",
+  stranger: (answer) => expect(answer.body).toEqual({ reservations: [], nextCursor: null }),
+});
+
 describeRefusals("POST /api/v1/credits/plan", {
   prepare: async (call, app) => {
     await granted(call, app);

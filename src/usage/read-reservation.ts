@@ -1,0 +1,18 @@
+import { all, statement } from "../db/sql.ts";
+import type { TenantCtx } from "../runtime.ts";
+import type { ReservationOutput } from "./responses.ts";
+import { presentReservation, type ShownRow, shownColumns } from "./shown-reservation.ts";
+import { reservationNotFound } from "./stored-reservation.ts";
+
+/** A reservation as it stands (U13). Throws `reservation_not_found`. */
+export async function readReservation(ctx: TenantCtx, reservationId: string): Promise<ReservationOutput> {
+  const [row] = await all(ctx.db, selectShown({ environmentId: ctx.environment.id, reservationId, nowMs: ctx.now() }));
+  if (row === undefined) throw reservationNotFound();
+  return presentReservation(row.userId, row);
+}
+
+const selectShown = statement<
+  { environmentId: number; reservationId: string; nowMs: number },
+  ShownRow & { userId: string }
+>`
+  SELECT ${shownColumns}, (SELECT user_id FROM accounts WHERE id = account_id) AS userId FROM reservations WHERE environment_id = :environmentId AND id = :reservationId`;
