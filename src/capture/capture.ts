@@ -2,10 +2,14 @@ import { invalid } from "../errors.ts";
 import { uuidOf } from "../lib/uuid.ts";
 import type { CaptureOutput, CaptureV1Output } from "../people/responses.ts";
 import type { TenantCtx } from "../runtime.ts";
-import { type Arrival, type ReadEvent, readEvent } from "./event.ts";
+import { type AddedProperties, type Arrival, type ReadEvent, readEvent } from "./event.ts";
+import type { ScannedBody } from "./scan-body.ts";
 import { storeEvents } from "./store-events.ts";
 import type { CaptureRequest } from "./v0-request.ts";
 import type { V1Request } from "./v1-request.ts";
+
+/** The most bytes of events that are read and stored at a time. */
+const PART_BYTES_MAX = 1024 * 1024;
 
 const arrivalOf = (ctx: TenantCtx, sentAtMs: number | null): Arrival => ({
   nowMs: ctx.now(),
@@ -13,41 +17,65 @@ const arrivalOf = (ctx: TenantCtx, sentAtMs: number | null): Arrival => ({
   newUuid: () => uuidOf(ctx.newId("")),
 });
 
-const capturedOf = (read: readonly ReadEvent[]) => read.flatMap((event) => ("captured" in event ? event.captured : []));
-
 /**
  * Stores the events of a v0 request. Malformed events are skipped and listed in the response. If all are malformed, throws
  * `invalid_request`, after which clients do not retry.
  */
-export async function capture(ctx: TenantCtx, { events, sentAtMs }: CaptureRequest): Promise<CaptureOutput> {
-  const arrival = arrivalOf(ctx, sentAtMs);
-  const read = events.map((event) => readEvent(event, arrival));
-  const refused = read.flatMap((event, index) => ("refused" in event ? { index, ...event.refused } : []));
+export async function capture(ctx: TenantCtx, { body, sentAtMs }: CaptureRequest): Promise<CaptureOutput> {
+  const refused: NonNullable<CaptureOutput["refused"]> = [];
+  await storeInParts(ctx, body, arrivalOf(ctx, sentAtMs), undefined, (read, index) => {
+    if ("refused" in read) refused.push({ index, ...read.refused });
+  });
   const [first] = refused;
-  if (first !== undefined && refused.length === read.length) {
+  if (first !== undefined && refused.length === body.eventCount) {
     throw invalid(
-      [events.length > 1 ? `batch[${first.index}]` : "", first.param].filter(Boolean).join("."),
+      [body.eventCount > 1 ? `batch[${first.index}]` : "", first.param].filter(Boolean).join("."),
       first.message,
     );
   }
-  await storeEvents(ctx, capturedOf(read));
   return { status: 1, ...(refused.length === 0 ? {} : { refused }) };
 }
 
 /** Stores the events of a v1 request. The result of each: stored, stored with a warning, or dropped as malformed. */
-export async function captureV1(ctx: TenantCtx, { events, sentAtMs }: V1Request): Promise<CaptureV1Output> {
-  const arrival = arrivalOf(ctx, sentAtMs);
-  const read = events.map(({ event }) => readEvent(event, arrival));
-  const warnings = await storeEvents(ctx, capturedOf(read));
-  const results = events.map(({ uuid }, index) => [uuid, resultOf(read[index], warnings)] as const);
+export async function captureV1(ctx: TenantCtx, request: V1Request): Promise<CaptureV1Output> {
+  const { body, uuids, sentAtMs, added } = request;
+  const results: [string, Result][] = [];
+  await storeInParts(ctx, body, arrivalOf(ctx, sentAtMs), added, (read, index, warnings) => {
+    results.push([uuids[index] ?? "", resultOf(read, warnings)]);
+  });
   // If two events have one UUID, the first is stored, and its result is returned.
   return { results: Object.fromEntries(results.toReversed()) };
 }
 
+/**
+ * Reads and stores the events of a body in their order, a part at a time, so that memory does not depend on how many they are.
+ * A client that gets an error sends the request again, and each UUID is stored once. `tell` is told of each event.
+ */
+async function storeInParts(
+  ctx: TenantCtx,
+  { json, events }: ScannedBody,
+  arrival: Arrival,
+  added: AddedProperties | undefined,
+  tell: (read: ReadEvent, index: number, warnings: ReadonlyMap<string, string>) => void,
+): Promise<void> {
+  for (let next = 0; next < events.length; ) {
+    const first = next;
+    const part: ReadEvent[] = [];
+    for (let bytes = 0; next < events.length; next++) {
+      const { start, end } = events[next] ?? { start: 0, end: 0 };
+      bytes += end - start;
+      if (part.length > 0 && bytes > PART_BYTES_MAX) break;
+      part.push(readEvent(json, start, arrival, added));
+    }
+    const captured = part.flatMap((read) => ("captured" in read ? read.captured : []));
+    const warnings = await storeEvents(ctx, captured);
+    for (const [index, read] of part.entries()) tell(read, first + index, warnings);
+  }
+}
+
 type Result = CaptureV1Output["results"][string];
 
-function resultOf(event: ReadEvent | undefined, warnings: ReadonlyMap<string, string>): Result {
-  if (event === undefined) return { result: "drop" };
+function resultOf(event: ReadEvent, warnings: ReadonlyMap<string, string>): Result {
   if ("refused" in event) return { result: "drop", details: `${event.refused.param} ${event.refused.message}` };
   const details = event.warning ?? warnings.get(event.captured.uuid);
   return details === undefined ? { result: "ok" } : { result: "warning", details };

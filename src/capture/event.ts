@@ -1,7 +1,11 @@
-import { isJsonObject, isNestedDeeperThan, type JsonObject, numberText, numberValue, own } from "../lib/json.ts";
+import { numberText, numberValue, parseJson } from "../lib/json.ts";
+import { type JsonBytes, Names, type Span } from "../lib/json-bytes.ts";
 import { parseUuid } from "../lib/uuid.ts";
-import { nameOrId, propertiesBytesMax } from "../people/schemas.ts";
+import type { Members } from "../people/members.ts";
+import { nameOrId } from "../people/schemas.ts";
+import { BESIDE, type EventProperties, PROPERTIES, readProperties } from "./event-properties.ts";
 import { eventTimeMs, parseClientTime } from "./event-time.ts";
+import { type Fields, firstPresent, readEventFields } from "./fields.ts";
 
 /** An analytics event of either protocol version: what Purser stores, and what it says about a person. */
 export interface CapturedEvent {
@@ -16,9 +20,10 @@ export interface CapturedEvent {
   readonly isIdentify: boolean;
   /** The other id of `$identify` or `$create_alias`. */
   readonly link: { readonly otherId: string; readonly via: "identify" | "alias" } | null;
-  readonly set: JsonObject;
-  readonly setOnce: JsonObject;
-  readonly unset: readonly string[];
+  /** Null: none. */
+  readonly set: Members | null;
+  readonly setOnce: Members | null;
+  readonly unset: Members | null;
 }
 
 /** One event of a request: read, or refused. The message names what is wrong and never repeats its value. */
@@ -33,108 +38,109 @@ export interface Arrival {
   readonly newUuid: () => string;
 }
 
-/** SQLite reads JSON of at most 1,000 levels, and an export nests stored events deeper. */
-const LEVELS_MAX = 900;
+/** What a protocol version adds to the properties of an event: JSON texts by name. */
+export type AddedProperties = (json: JsonBytes, fields: Fields) => ReadonlyMap<string, string>;
+
+/** The longest JSON string that a name of 200 code points may be: each of them escaped as two surrogates. */
+const NAME_BYTES_MAX = 200 * 12 + 2;
+
+const EVENT = new Names([
+  ...["event", "distinct_id", "$distinct_id", "uuid", "timestamp", "offset", "properties", ...BESIDE],
+  ...["session_id", "window_id", "options"],
+]);
 
 function refuse(param: string, message: string): ReadEvent {
   return { refused: { param, message } };
 }
 
-/** A name or id as text. PostHog's clients also send numbers, which are read by their digits. Null for other types. */
-function asText(value: unknown): string | null {
-  return typeof value === "string" ? value : numberText(value);
+/** A name or id as text. PostHog's clients also send numbers, which are read by their digits. Otherwise, what is wrong. */
+function readName(json: JsonBytes, span: Span | undefined, types: string): { text: string } | { flaw: string } {
+  if (span === undefined) return { flaw: `must be ${types}` };
+  if (span.end - span.start > NAME_BYTES_MAX) return { flaw: "must have at most 200 code points" };
+  const isString = json.kindAt(span.start) === "string";
+  const text = isString ? json.string(span) : types === STRING ? null : numberText(parseJson(json.text(span)));
+  if (text === null) return { flaw: `must be ${types}` };
+  const issue = nameOrId.safeParse(text).error?.issues[0];
+  return issue === undefined ? { text } : { flaw: issue.message };
 }
 
-const flawOf = (text: string | null): string | null => {
-  if (text === null) return "must be a string or a number";
-  return nameOrId.safeParse(text).error?.issues[0]?.message ?? null;
-};
+const STRING = "a string";
+const STRING_OR_NUMBER = "a string or a number";
 
-/** Reads one event of PostHog's v0 format. Does not throw. */
-export function readEvent(raw: unknown, arrival: Arrival): ReadEvent {
-  if (!isJsonObject(raw)) return refuse("", "must be an object");
-  const given = own(raw, "properties") ?? {};
-  if (!isJsonObject(given)) return refuse("properties", "must be an object");
-  const event = own(raw, "event");
-  const eventFlaw = typeof event === "string" ? flawOf(event) : "must be a string";
-  if (typeof event !== "string" || eventFlaw !== null) return refuse("event", eventFlaw ?? "must be a string");
-  const distinctId = asText(own(raw, "distinct_id") ?? own(raw, "$distinct_id") ?? own(given, "distinct_id"));
-  const idFlaw = flawOf(distinctId);
-  if (distinctId === null || idFlaw !== null) return refuse("distinct_id", idFlaw ?? "must be a string or a number");
-  const sentUuid = own(raw, "uuid") ?? "";
-  const uuid = sentUuid === "" ? arrival.newUuid() : typeof sentUuid === "string" ? parseUuid(sentUuid) : null;
+/** Reads the event at `start`, in PostHog's v0 format when `added` is in its properties. Does not throw. */
+export function readEvent(json: JsonBytes, start: number, arrival: Arrival, added?: AddedProperties): ReadEvent {
+  if (json.kindAt(start) !== "object") return refuse("", "must be an object");
+  const read = readEventFields(json, start, EVENT, PROPERTIES);
+  const { fields } = read;
+  const isAbsent = firstPresent(json, fields, "properties") === undefined;
+  if (!isAbsent && read.properties === null) return refuse("properties", "must be an object");
+  const event = readName(json, fields.get("event"), STRING);
+  if ("flaw" in event) return refuse("event", event.flaw);
+  const idSpan =
+    firstPresent(json, fields, "distinct_id", "$distinct_id") ??
+    (read.properties === null ? undefined : firstPresent(json, read.properties.fields, "distinct_id"));
+  const distinctId = readName(json, idSpan, STRING_OR_NUMBER);
+  if ("flaw" in distinctId) return refuse("distinct_id", distinctId.flaw);
+  const uuid = readUuid(json, fields, added === undefined ? arrival.newUuid : () => null);
   if (uuid === null) return refuse("uuid", "must be a UUID");
 
-  const properties = withPersonProperties(raw, given);
-  if (isNestedDeeperThan(properties, LEVELS_MAX))
-    return refuse("properties", `is nested deeper than ${LEVELS_MAX} levels`);
-  const text = JSON.stringify(properties);
-  if (text.length > propertiesBytesMax || new TextEncoder().encode(text).length > propertiesBytesMax) {
-    return refuse("properties", `is larger than ${propertiesBytesMax} bytes`);
-  }
-  const isPersonless = own(properties, "$process_person_profile") === false;
-  const { link, warning } = isPersonless ? { link: null, warning: null } : readLink(event, properties);
+  const properties = readProperties(json, read, added?.(json, fields) ?? new Map());
+  if (typeof properties === "string") return refuse("properties", properties);
+  const isPersonless = properties.is("$process_person_profile", "false");
+  const { link, warning } = isPersonless ? { link: null, warning: null } : readLink(event.text, properties);
   const captured = {
     uuid,
-    event,
-    distinctId,
-    timestampMs: readTime(raw, properties, arrival),
-    properties: text,
+    event: event.text,
+    distinctId: distinctId.text,
+    timestampMs: readTime(json, fields, properties, arrival),
+    properties: properties.text,
     isPersonless,
-    isIdentify: event === "$identify",
+    isIdentify: event.text === "$identify",
     link,
-    set: asObject(own(properties, "$set")),
-    setOnce: asObject(own(properties, "$set_once")),
-    unset: readUnset(own(properties, "$unset")),
+    set: properties.members("$set"),
+    setOnce: properties.members("$set_once"),
+    unset: properties.unset(),
   };
   return { captured, warning };
 }
 
-const asObject = (value: unknown): JsonObject => (isJsonObject(value) ? value : {});
-
-/** `$unset` is a list of names. Some clients send an object with the names as keys. */
-function readUnset(value: unknown): string[] {
-  if (Array.isArray(value)) return value.filter((entry) => typeof entry === "string");
-  return Object.keys(asObject(value));
-}
-
-/**
- * The properties with `$set`, `$set_once` and `$unset`, which may also be outside of them in the event. So nothing of the event
- * is lost. Spread copies a key named `__proto__` as an ordinary key.
- */
-function withPersonProperties(raw: JsonObject, properties: JsonObject): JsonObject {
-  let whole = properties;
-  for (const key of ["$set", "$set_once", "$unset"]) {
-    const beside = own(raw, key);
-    if (beside === undefined || beside === null) continue;
-    const within = own(properties, key);
-    const value = isJsonObject(beside) && isJsonObject(within) ? { ...within, ...beside } : (within ?? beside);
-    whole = { ...whole, [key]: value };
-  }
-  return whole;
+/** An empty or absent UUID is made by `newUuid`. Null when it is malformed. */
+function readUuid(json: JsonBytes, fields: Fields, newUuid: () => string | null): string | null {
+  const span = firstPresent(json, fields, "uuid");
+  if (span === undefined) return newUuid();
+  if (json.kindAt(span.start) !== "string" || span.end - span.start > NAME_BYTES_MAX) return null;
+  const text = json.string(span);
+  return text === "" ? newUuid() : parseUuid(text);
 }
 
 /** The id that the event links to its own. If it is not a valid id, nothing is linked, and the event is still stored. */
-function readLink(event: string, properties: JsonObject): Pick<CapturedEvent, "link"> & { warning: string | null } {
+function readLink(
+  event: string,
+  properties: EventProperties,
+): Pick<CapturedEvent, "link"> & { warning: string | null } {
   const via = event === "$identify" ? "identify" : event === "$create_alias" ? "alias" : null;
   const key = via === "identify" ? "$anon_distinct_id" : "alias";
-  const other = via === null ? undefined : own(properties, key);
-  if (via === null || other === undefined || other === null) return { link: null, warning: null };
-  const otherId = asText(other);
-  const flaw = flawOf(otherId);
-  if (otherId === null || flaw !== null)
-    return { link: null, warning: `properties.${key} ${flaw}: nothing was linked` };
-  return { link: { otherId, via }, warning: null };
+  const span = via === null ? undefined : properties.find(key);
+  if (via === null || span === undefined) return { link: null, warning: null };
+  const other = readName(properties.json, span, STRING_OR_NUMBER);
+  if ("flaw" in other) return { link: null, warning: `properties.${key} ${other.flaw}: nothing was linked` };
+  return { link: { otherId: other.text, via }, warning: null };
 }
 
-function readTime(raw: JsonObject, properties: JsonObject, arrival: Arrival): number {
-  const timestamp = own(raw, "timestamp");
-  const isSkewIgnored = own(properties, "$ignore_sent_at") === true;
+const TIME_BYTES_MAX = 100;
+
+function readTime(json: JsonBytes, fields: Fields, properties: EventProperties, arrival: Arrival): number {
+  const scalar = (name: string): unknown => {
+    const span = fields.get(name);
+    if (span === undefined || span.end - span.start > TIME_BYTES_MAX) return undefined;
+    return json.kindAt(span.start) === "string" ? json.string(span) : parseJson(json.text(span));
+  };
+  const timestamp = scalar("timestamp");
   return eventTimeMs(
     {
       timestampMs: typeof timestamp === "string" ? parseClientTime(timestamp) : numberValue(timestamp),
-      offsetMs: numberValue(own(raw, "offset")),
-      sentAtMs: isSkewIgnored ? null : arrival.sentAtMs,
+      offsetMs: numberValue(scalar("offset")),
+      sentAtMs: properties.is("$ignore_sent_at", "true") ? null : arrival.sentAtMs,
     },
     arrival.nowMs,
   );

@@ -5,8 +5,9 @@ import { allowBrowsers } from "../http/cors.ts";
 import { type AppEnv, createRoutes } from "../http/factory.ts";
 import { capture, captureV1 } from "./capture.ts";
 import { emptyFlags, remoteConfig, remoteConfigScript } from "./feature-flags.ts";
+import { keyBesideEvents, keyOfRequest, type ScannedBody, scanBody } from "./scan-body.ts";
 import { unpack } from "./unpack.ts";
-import { keyOf, keyOfRequest, readCaptureRequest } from "./v0-request.ts";
+import { readCaptureRequest } from "./v0-request.ts";
 import { readV1Request } from "./v1-request.ts";
 
 /** Some clients end a path with a slash. */
@@ -16,11 +17,9 @@ const CAPTURE_PATHS = withSlash("/batch", "/e", "/i/v0/e", "/capture", "/track")
 const V1_PATHS = withSlash("/i/v1/analytics/events");
 const FLAG_PATHS = withSlash("/flags", "/decide");
 
-async function unpackBody(c: Context<AppEnv>): Promise<unknown> {
-  return unpack(c.var.bodyBytes, {
-    contentType: c.req.header("content-type"),
-    contentEncoding: c.req.header("content-encoding"),
-  });
+async function readBody(c: Context<AppEnv>): Promise<ScannedBody> {
+  const packing = { contentType: c.req.header("content-type"), contentEncoding: c.req.header("content-encoding") };
+  return scanBody(await unpack(c.var.bodyBytes, packing));
 }
 
 /** The routes of PostHog's clients (P1). Their `api_key`, which is in the body, is a key of Purser. */
@@ -30,19 +29,19 @@ for (const path of [...CAPTURE_PATHS, ...V1_PATHS, ...FLAG_PATHS, "/array/:token
 }
 captureRoutes
   .on("POST", CAPTURE_PATHS, limitBody, async (c) => {
-    const body = await unpackBody(c);
+    const body = await readBody(c);
     const answer = () => capture(c.var.ctx, readCaptureRequest(body, c.req.query("_")));
     return c.json(await serveCaptureKey(c, keyOfRequest(body), answer));
   })
   .on("POST", V1_PATHS, requireCaptureKey, limitBody, async (c) => {
-    const request = readV1Request(await unpackBody(c), {
+    const request = readV1Request(await readBody(c), {
       sdkInfo: c.req.header("posthog-sdk-info"),
       requestTimestamp: c.req.header("posthog-request-timestamp"),
     });
     return c.json(await captureV1(c.var.ctx, request));
   })
   .on("POST", FLAG_PATHS, limitBody, async (c) => {
-    const key = keyOf(await unpackBody(c));
+    const key = keyBesideEvents(await readBody(c));
     // A response does not repeat a secret key.
     const answer = async () =>
       emptyFlags(c.var.ctx.caller.kind === "secret" ? "" : (key ?? ""), c.var.requestId, c.var.runtime.now());

@@ -1,8 +1,9 @@
 import { invalid } from "../errors.ts";
-import { isJsonObject, type JsonObject, own } from "../lib/json.ts";
-import { parseUuid } from "../lib/uuid.ts";
+import { type JsonBytes, Names, type Span } from "../lib/json-bytes.ts";
+import type { AddedProperties } from "./event.ts";
 import { parseClientTime } from "./event-time.ts";
-import { assertEventCount } from "./v0-request.ts";
+import { type Fields, firstPresent, readFields } from "./fields.ts";
+import { assertEvents, type ScannedBody } from "./scan-body.ts";
 
 /** The headers that a v1 client sends instead of fields of each event. */
 export interface V1Headers {
@@ -12,72 +13,84 @@ export interface V1Headers {
   readonly requestTimestamp: string | undefined;
 }
 
-interface V1Event {
-  /** As it was sent. The response uses it as a key. */
-  readonly uuid: string;
-  /** The event in the v0 format. */
-  readonly event: JsonObject;
-}
-
+/** A request of PostHog's v1 protocol. */
 export interface V1Request {
-  readonly events: readonly V1Event[];
+  readonly body: ScannedBody;
+  /** The UUID of each event, as it was sent. The response uses them as keys. */
+  readonly uuids: readonly string[];
   readonly sentAtMs: number | null;
+  readonly added: AddedProperties;
 }
 
+const UUID = new Names(["uuid"]);
+const UUID_BYTES_MAX = 200;
+const OPTIONS = new Names(["product_tour_id", "cookieless_mode", "disable_skew_correction", "process_person_profile"]);
 /** The flags of a v1 event, and the properties that v0 clients send instead. */
 const FLAGS = [
   ["cookieless_mode", "$cookieless_mode"],
   ["disable_skew_correction", "$ignore_sent_at"],
   ["process_person_profile", "$process_person_profile"],
 ] as const;
-const BOOLEANS: ReadonlyMap<unknown, boolean> = new Map<unknown, boolean>([
-  [true, true],
-  ["true", true],
-  ["1", true],
-  [1, true],
-  [false, false],
-  ["false", false],
-  ["0", false],
-  [0, false],
+const BOOLEANS: ReadonlyMap<string, string> = new Map([
+  ...["true", '"true"', '"1"', "1"].map((text) => [text, "true"] as const),
+  ...["false", '"false"', '"0"', "0"].map((text) => [text, "false"] as const),
 ]);
 
-/**
- * The events of a v1 request (`POST /i/v1/analytics/events`) in the v0 format. Fields that a v1 client moves out of
- * `properties` are put back there. Throws `invalid_request`.
- */
-export function readV1Request(body: unknown, headers: V1Headers): V1Request {
-  if (!isJsonObject(body)) throw invalid("body", "must be an object");
-  const batch = own(body, "batch");
-  if (!Array.isArray(batch)) throw invalid("batch", "must be a list of events");
-  assertEventCount(batch);
-  const [library, version] = (headers.sdkInfo ?? "").split("/");
-  const events = batch.map((raw: unknown, index) => {
-    if (!isJsonObject(raw)) throw invalid(`batch[${index}]`, "must be an object");
-    const uuid = own(raw, "uuid");
-    if (typeof uuid !== "string") throw invalid(`batch[${index}].uuid`, "must be a string");
-    // In v0, an empty uuid asks for a new one. In v1, the response could then not name the event.
-    return { uuid, event: { ...raw, uuid: parseUuid(uuid) ?? "invalid", properties: asV0(raw, library, version) } };
+/** Reads a v1 request (`POST /i/v1/analytics/events`), but not yet its events. Throws `invalid_request`. */
+export function readV1Request(body: ScannedBody, headers: V1Headers): V1Request {
+  const { json, envelope, events } = body;
+  if (envelope === null) throw invalid("body", "must be an object");
+  const batch = firstPresent(json, envelope.fields, "batch");
+  if (batch === undefined) throw invalid("batch", "must be a list of events");
+  assertEvents(body);
+  const uuids = events.map(({ start }, index) => {
+    if (json.kindAt(start) !== "object") throw invalid(`batch[${index}]`, "must be an object");
+    const span = readFields(json, start, UUID).fields.get("uuid");
+    if (span === undefined || json.kindAt(span.start) !== "string") {
+      throw invalid(`batch[${index}].uuid`, "must be a string");
+    }
+    if (span.end - span.start > UUID_BYTES_MAX) throw invalid(`batch[${index}].uuid`, "must be a UUID");
+    return json.string(span);
   });
   const sentAt = headers.requestTimestamp;
-  return { events, sentAtMs: sentAt === undefined ? null : parseClientTime(sentAt) };
+  const sentAtMs = sentAt === undefined ? null : parseClientTime(sentAt);
+  return { body, uuids, sentAtMs, added: addedBy(headers) };
 }
 
-function asV0(raw: JsonObject, library: string | undefined, version: string | undefined): unknown {
-  const properties = own(raw, "properties") ?? {};
-  if (!isJsonObject(properties)) return properties;
-  const given = own(raw, "options");
-  const options = isJsonObject(given) ? given : {};
-  const lifted: [string, unknown][] = [
-    ["$lib", library === "" ? undefined : library],
-    ["$lib_version", version],
-    ["$session_id", own(raw, "session_id")],
-    ["$window_id", own(raw, "window_id")],
-    ["$product_tour_id", own(options, "product_tour_id")],
-  ];
-  for (const [option, property] of FLAGS) {
-    const value = own(options, option);
-    lifted.push([property, BOOLEANS.get(typeof value === "string" ? value.trim().toLowerCase() : value)]);
-  }
-  const present = lifted.filter(([, value]) => value !== undefined && value !== null);
-  return { ...properties, ...Object.fromEntries(present) };
+/** Puts the fields that a v1 client moves out of `properties` back there. */
+function addedBy(headers: V1Headers): AddedProperties {
+  const [library, version] = (headers.sdkInfo ?? "").split("/");
+  const ofClient: [string, string][] = [];
+  if (library !== undefined && library !== "") ofClient.push(["$lib", JSON.stringify(library)]);
+  if (version !== undefined) ofClient.push(["$lib_version", JSON.stringify(version)]);
+  return (json, fields) => {
+    const added = new Map(ofClient);
+    const add = (property: string, span: Span | undefined) => {
+      if (span !== undefined) added.set(property, json.text(span));
+    };
+    add("$session_id", firstPresent(json, fields, "session_id"));
+    add("$window_id", firstPresent(json, fields, "window_id"));
+    const options = optionsOf(json, fields);
+    add("$product_tour_id", firstPresent(json, options, "product_tour_id"));
+    for (const [option, property] of FLAGS) {
+      const flag = flagOf(json, options.get(option));
+      if (flag !== undefined) added.set(property, flag);
+    }
+    return added;
+  };
+}
+
+function optionsOf(json: JsonBytes, fields: Fields): Fields {
+  const options = fields.get("options");
+  if (options === undefined || json.kindAt(options.start) !== "object") return new Map();
+  return readFields(json, options.start, OPTIONS).fields;
+}
+
+const FLAG_BYTES_MAX = 100;
+
+function flagOf(json: JsonBytes, span: Span | undefined): string | undefined {
+  if (span === undefined || span.end - span.start > FLAG_BYTES_MAX) return undefined;
+  const isString = json.kindAt(span.start) === "string";
+  const text = isString ? JSON.stringify(json.string(span).trim().toLowerCase()) : json.text(span);
+  return BOOLEANS.get(text);
 }

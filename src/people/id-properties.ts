@@ -1,57 +1,82 @@
-import { type JsonObject, own } from "../lib/json.ts";
-import { propertiesBytesMax } from "./schemas.ts";
+import { assert } from "../lib/assert.ts";
+import { utf8Length } from "../lib/utf8.ts";
+import { type Members, membersOf } from "./members.ts";
 
-const encoder = new TextEncoder();
-const bytesOf = (value: unknown): number => encoder.encode(JSON.stringify(value)).length;
-const memberBytes = (key: string, value: unknown): number => bytesOf(key) + bytesOf(value) + 2;
+/** The most bytes and names of an id's properties (L1). */
+export const propertiesBytesMax = 64 * 1024;
+export const propertiesNamesMax = 1_000;
 
-/**
- * Copies of properties that this request may change in place, with their bytes as JSON. So the cost of an event depends on its
- * own size, not on the size of its id's properties.
- */
-const drafts = new WeakMap<JsonObject, number>();
-
-/** A copy without a prototype, so that `__proto__` is an ordinary key. */
-function draftOf(properties: JsonObject): { readonly draft: Record<string, unknown>; readonly bytes: number } {
-  const bytes = drafts.get(properties);
-  // `drafts` has only objects that were created here.
-  if (bytes !== undefined) return { draft: properties as Record<string, unknown>, bytes };
-  const draft: Record<string, unknown> = Object.assign(Object.create(null), properties);
-  return { draft, bytes: bytesOf(draft) };
-}
-
-/** The changes of an id's properties by one event. */
+/** The changes of an id's properties by one event. Null: none. */
 export interface PropertyChanges {
-  readonly set: JsonObject;
-  readonly setOnce: JsonObject;
-  readonly unset: readonly string[];
-}
-
-/** The keys to put and to remove: `$set_once`, `$set` and `$unset` in this order, as PostHog applies them. */
-function differences(properties: JsonObject, { set, setOnce, unset }: PropertyChanges) {
-  const puts = new Map(Object.entries(setOnce).filter(([key]) => !Object.hasOwn(properties, key)));
-  for (const [key, value] of Object.entries(set)) {
-    const isSame = Object.hasOwn(properties, key) && JSON.stringify(own(properties, key)) === JSON.stringify(value);
-    if (!isSame) puts.set(key, value);
-  }
-  for (const key of unset) puts.delete(key);
-  return { puts, removed: [...new Set(unset)].filter((key) => Object.hasOwn(properties, key)) };
+  readonly set: Members | null;
+  readonly setOnce: Members | null;
+  /** The names alone. */
+  readonly unset: Members | null;
 }
 
 /**
- * An id's properties after an event; null when they do not change. An object that it returned before is changed in place.
+ * The properties of an id, changed by one event after another: JSON texts by name. The cost of an event depends on its own size,
+ * not on the size of its id's properties.
  */
-export function changedProperties(properties: JsonObject, changes: PropertyChanges): JsonObject | "too large" | null {
-  const { puts, removed } = differences(properties, changes);
-  if (puts.size === 0 && removed.length === 0) return null;
-  const { draft, bytes } = draftOf(properties);
-  const bytesOfKey = (key: string) => (Object.hasOwn(draft, key) ? memberBytes(key, draft[key]) : 0);
-  let growth = 0;
-  for (const [key, value] of puts) growth += memberBytes(key, value) - bytesOfKey(key);
-  for (const key of removed) growth -= bytesOfKey(key);
-  if (growth > 0 && bytes + growth > propertiesBytesMax) return "too large";
-  for (const [key, value] of puts) draft[key] = value;
-  for (const key of removed) delete draft[key];
-  drafts.set(draft, bytes + growth);
-  return draft;
+export class IdProperties {
+  readonly #texts = new Map<string, string>();
+  /** Of all members, with a quote, a colon and a comma for each. */
+  #bytes = 0;
+  isChanged = false;
+
+  /** `stored`: the JSON text of an object. */
+  constructor(stored: string) {
+    membersOf(stored)?.((name, text) => {
+      this.#texts.set(name, text);
+      this.#bytes += nameBytes(name) + utf8Length(text);
+    });
+  }
+
+  /**
+   * Applies `$unset`, `$set_once` and `$set` of an event. A name that the event unsets is not set, as PostHog applies them.
+   * Returns false when something goes beyond what an id may hold, and so is not set.
+   */
+  apply({ set, setOnce, unset }: PropertyChanges): boolean {
+    const removed = new Set<string>();
+    unset?.((name) => {
+      removed.add(name);
+      this.#remove(name);
+    });
+    let isWhole = true;
+    setOnce?.((name, text) => {
+      if (!removed.has(name) && !this.#texts.has(name) && !this.#put(name, text)) isWhole = false;
+    });
+    set?.((name, text) => {
+      if (!removed.has(name) && !this.#put(name, text)) isWhole = false;
+    });
+    return isWhole;
+  }
+
+  get text(): string {
+    return `{${Array.from(this.#texts, ([name, text]) => `${JSON.stringify(name)}:${text}`).join()}}`;
+  }
+
+  #put(name: string, text: string): boolean {
+    const before = this.#texts.get(name);
+    if (before === text) return true;
+    const growth = utf8Length(text) - (before === undefined ? -nameBytes(name) : utf8Length(before));
+    if (growth > 0 && this.#bytes + growth > propertiesBytesMax) return false;
+    if (before === undefined && this.#texts.size >= propertiesNamesMax) return false;
+    this.#texts.set(name, text);
+    this.#bytes += growth;
+    this.isChanged = true;
+    return true;
+  }
+
+  #remove(name: string): void {
+    const before = this.#texts.get(name);
+    if (before === undefined) return;
+    this.#texts.delete(name);
+    this.#bytes -= utf8Length(before) + nameBytes(name);
+    assert(this.#bytes >= 0, "the bytes of members are counted");
+    this.isChanged = true;
+  }
 }
+
+/** Of a name with its quotes, colon and comma. */
+const nameBytes = (name: string): number => utf8Length(JSON.stringify(name)) + 2;

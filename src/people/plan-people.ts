@@ -1,7 +1,6 @@
-import type { JsonObject } from "../lib/json.ts";
 import { type ClaimChanges, type ClaimRecord, Claims, type Via } from "./claims.ts";
 import { isDeviceForm } from "./device-id.ts";
-import { changedProperties, type PropertyChanges } from "./id-properties.ts";
+import { IdProperties, type PropertyChanges, propertiesBytesMax, propertiesNamesMax } from "./id-properties.ts";
 
 /** The parts of an event that concern people. */
 export interface PersonEvent extends PropertyChanges {
@@ -14,7 +13,8 @@ export interface PersonEvent extends PropertyChanges {
 
 export interface StoredProperties {
   readonly distinctId: string;
-  readonly properties: JsonObject;
+  /** JSON text of an object. */
+  readonly properties: string;
   readonly version: number;
 }
 
@@ -45,9 +45,10 @@ export interface PeopleChange extends ClaimChanges {
 
 /** Whether the event's changes depend on what is stored about people. */
 export function needsStoredPeople({ isPersonless, link, set, setOnce, unset }: PersonEvent): boolean {
-  if (isPersonless) return false;
-  return link !== null || unset.length > 0 || Object.keys(set).length > 0 || Object.keys(setOnce).length > 0;
+  return !isPersonless && [link, set, setOnce, unset].some((part) => part !== null);
 }
+
+const BEYOND = `the id's properties have at most ${propertiesNamesMax} names and ${propertiesBytesMax} bytes: what is beyond was not set`;
 
 /**
  * Applies events, in their order, to what is stored (P2, P3). `isVerified`: whether they were sent with a secret key. Pure:
@@ -55,8 +56,8 @@ export function needsStoredPeople({ isPersonless, link, set, setOnce, unset }: P
  */
 export function planPeople(events: readonly PersonEvent[], stored: StoredPeople, isVerified: boolean): PeopleChange {
   const claims = new Claims(stored.claims, isVerified);
-  const properties = new Map(stored.properties.map((entry) => [entry.distinctId, entry]));
-  const changed = new Set<string>();
+  const storedOf = new Map(stored.properties.map((entry) => [entry.distinctId, entry]));
+  const properties = new Map<string, IdProperties>();
   const ids = new Map<string, IdUpdate>();
   const warnings = new Map<string, string>();
   const update = (distinctId: string, isSender: boolean, isIdentified: boolean) => {
@@ -75,13 +76,10 @@ export function planPeople(events: readonly PersonEvent[], stored: StoredPeople,
     const refusal = link === null ? null : claims.link(distinctId, link.otherId, link.via);
     if (refusal !== null) warnings.set(uuid, refusal);
     if (isIdentify) claims.identify(distinctId);
-    const before = properties.get(distinctId) ?? { distinctId, properties: {}, version: 0 };
-    const after = changedProperties(before.properties, event);
-    if (after === "too large") warnings.set(uuid, "the id's properties would be too large");
-    else if (after !== null) {
-      properties.set(distinctId, { ...before, properties: after });
-      changed.add(distinctId);
-    }
+    if (event.set === null && event.setOnce === null && event.unset === null) continue;
+    const own = properties.get(distinctId) ?? new IdProperties(storedOf.get(distinctId)?.properties ?? "{}");
+    properties.set(distinctId, own);
+    if (!own.apply(event)) warnings.set(uuid, BEYOND);
   }
   const { changes, unchanged } = claims.changes();
   for (const { distinctId, claim } of changes) {
@@ -91,7 +89,9 @@ export function planPeople(events: readonly PersonEvent[], stored: StoredPeople,
     ids: [...ids.values()],
     changes,
     unchanged,
-    properties: [...properties.values()].filter(({ distinctId }) => changed.has(distinctId)),
+    properties: Array.from(properties).flatMap(([distinctId, own]) =>
+      own.isChanged ? [{ distinctId, properties: own.text, version: storedOf.get(distinctId)?.version ?? 0 }] : [],
+    ),
     warnings,
   };
 }

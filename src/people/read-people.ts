@@ -1,6 +1,5 @@
 import { fragment, type Statement, statement } from "../db/sql.ts";
-import { assert } from "../lib/assert.ts";
-import { isJsonObject, jsonChunks, parseJson } from "../lib/json.ts";
+import { jsonChunks } from "../lib/json.ts";
 import type { TenantCtx } from "../runtime.ts";
 import { type ClaimRecord, depthMax } from "./claims.ts";
 import { isUserSql } from "./is-user.ts";
@@ -80,7 +79,7 @@ export function storedPeople(rows: readonly PeopleRow[]): StoredPeople {
   const claims = new Map<string, ClaimRecord>();
   const properties: StoredPeople["properties"][number][] = [];
   for (const row of rows) {
-    if ("properties" in row) properties.push({ ...row, properties: readProperties(row.properties) });
+    if ("properties" in row) properties.push(row);
     // An id that events link may also be above another id. Then its own row has more.
     else if (row.isUser !== null || !claims.has(row.distinctId)) claims.set(row.distinctId, claimRecord(row));
   }
@@ -90,10 +89,4 @@ export function storedPeople(rows: readonly PeopleRow[]): StoredPeople {
 function claimRecord({ distinctId, claimedBy, isVerified, version, isUser, isClaimer }: ClaimRow): ClaimRecord {
   const claim = claimedBy === null ? null : { by: claimedBy, isVerified: isVerified === 1 };
   return { distinctId, claim, version, isUser: isUser === 1, isClaimer: isClaimer === 1 };
-}
-
-function readProperties(text: string) {
-  const properties = parseJson(text);
-  assert(isJsonObject(properties), "an id's properties are a JSON object");
-  return properties;
 }

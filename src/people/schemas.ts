@@ -20,9 +20,3 @@ export type ConsentInput = z.infer<typeof consentInput>;
 
 /** A distinct id or an event name, as PostHog's clients send them (W9). */
 export const nameOrId = identifier(200);
-
-/**
- * The most bytes of an event's or a person's properties. D1 takes values of up to 2 MB, and in a row that is sent as JSON
- * every quote takes two bytes.
- */
-export const propertiesBytesMax = 980_000;

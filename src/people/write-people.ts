@@ -73,7 +73,7 @@ const guardClaims = statement<Rows>`
  */
 export function peopleWrites(ctx: TenantCtx, change: PeopleChange, nowMs: number): Statement[] {
   const environmentId = ctx.environment.id;
-  const properties = change.properties.map((row) => [row.distinctId, JSON.stringify(row.properties), row.version + 1]);
+  const properties = change.properties.map((row) => [row.distinctId, row.properties, row.version + 1]);
   const ids = change.ids.map((id) => [
     id.distinctId,
     Number(id.isDeviceForm),

@@ -1,0 +1,257 @@
+/** Where a value, or a name with its quotes, stands in the bytes. */
+export interface Span {
+  readonly start: number;
+  readonly end: number;
+}
+
+/** Text that is not JSON. */
+export class JsonSyntaxError extends Error {}
+
+const QUOTE = 0x22;
+const COMMA = 0x2c;
+const COLON = 0x3a;
+const BACKSLASH = 0x5c;
+const OPEN_LIST = 0x5b;
+const CLOSE_LIST = 0x5d;
+const OPEN_OBJECT = 0x7b;
+const CLOSE_OBJECT = 0x7d;
+
+const codes = (text: string): readonly number[] => Array.from(text, (character) => character.charCodeAt(0));
+const LITERALS: ReadonlyMap<number, readonly number[]> = new Map(
+  ["true", "false", "null"].map((word) => [word.charCodeAt(0), codes(word)]),
+);
+const SHORT_BYTES = 24;
+const isDigit = (byte: number | undefined): boolean => byte !== undefined && byte >= 0x30 && byte <= 0x39;
+const isHex = (byte: number | undefined): boolean =>
+  isDigit(byte) || (byte !== undefined && (byte | 0x20) >= 0x61 && (byte | 0x20) <= 0x66);
+const SIMPLE_ESCAPES = new Set(codes('"\\/bfnrt'));
+
+/** Names to find among the members of an object. They are ASCII. */
+export class Names {
+  readonly #byLength = new Map<number, { readonly name: string; readonly bytes: readonly number[] }[]>();
+
+  constructor(names: readonly string[]) {
+    for (const name of names) {
+      const same = this.#byLength.get(name.length) ?? [];
+      same.push({ name, bytes: codes(name) });
+      this.#byLength.set(name.length, same);
+    }
+  }
+
+  /** The name that stands in the bytes. */
+  find(bytes: Uint8Array, start: number, end: number): string | undefined {
+    const same = this.#byLength.get(end - start);
+    return same?.find((one) => one.bytes.every((code, index) => bytes[start + index] === code))?.name;
+  }
+
+  has(name: string): boolean {
+    return this.#byLength.get(name.length)?.some((one) => one.name === name) ?? false;
+  }
+}
+
+/**
+ * JSON in bytes of UTF-8, walked where it stands: nothing is made of the values that nobody asks for. Every walk checks the
+ * whole grammar, and throws `JsonSyntaxError`. It takes time in the bytes, and memory in the levels alone.
+ */
+export class JsonBytes {
+  readonly #bytes: Uint8Array;
+  /** For each open level, whether it is an object. */
+  #levels = new Uint8Array(64);
+  /** The levels of objects and lists in the last value that `skip` passed. */
+  depth = 0;
+
+  constructor(bytes: Uint8Array) {
+    this.#bytes = bytes;
+  }
+
+  /** The text of a span of valid UTF-8. */
+  text({ start, end }: Span): string {
+    // A decoder takes its time to begin, and names are many.
+    if (end - start > SHORT_BYTES) return decoder.decode(this.#bytes.subarray(start, end));
+    let text = "";
+    for (let at = start; at < end; at++) {
+      const byte = this.#bytes[at] ?? 0;
+      if (byte >= 0x80) return decoder.decode(this.#bytes.subarray(start, end));
+      text += String.fromCharCode(byte);
+    }
+    return text;
+  }
+
+  /** Walks the one value of the whole text by `visit`, which returns its end. */
+  whole(visit: (start: number) => number): void {
+    if (this.space(visit(this.space(0))) !== this.#bytes.length) throw new JsonSyntaxError();
+  }
+
+  /**
+   * Calls `visit` with each member: its name, with the quotes, and where its value begins. `visit` passes the value and returns
+   * its end. Returns the end of the object.
+   */
+  members(start: number, visit: (name: Span, valueStart: number) => number): number {
+    let at = this.space(start + 1);
+    if (this.#bytes[at] === CLOSE_OBJECT) return at + 1;
+    for (;;) {
+      const name = { start: at, end: this.#string(at) };
+      at = this.space(visit(name, this.space(this.#expect(this.space(name.end), COLON))));
+      if (this.#bytes[at] === CLOSE_OBJECT) return at + 1;
+      at = this.space(this.#expect(at, COMMA));
+    }
+  }
+
+  /** Calls `visit` with where each element begins. `visit` passes it and returns its end. Returns the end of the list. */
+  elements(start: number, visit: (elementStart: number) => number): number {
+    let at = this.space(start + 1);
+    if (this.#bytes[at] === CLOSE_LIST) return at + 1;
+    for (;;) {
+      at = this.space(visit(at));
+      if (this.#bytes[at] === CLOSE_LIST) return at + 1;
+      at = this.space(this.#expect(at, COMMA));
+    }
+  }
+
+  /** Which of `names` a name with its quotes is. */
+  find(names: Names, { start, end }: Span): string | undefined {
+    const found = names.find(this.#bytes, start + 1, end - 1);
+    if (found !== undefined || !this.#hasEscape(start, end)) return found;
+    const name = this.string({ start, end });
+    return names.has(name) ? name : undefined;
+  }
+
+  /** What a string with its quotes says. */
+  string({ start, end }: Span): string {
+    if (this.#hasEscape(start, end)) return String(JSON.parse(this.text({ start, end })));
+    return this.text({ start: start + 1, end: end - 1 });
+  }
+
+  #hasEscape(start: number, end: number): boolean {
+    for (let at = start; at < end; at++) if (this.#bytes[at] === BACKSLASH) return true;
+    return false;
+  }
+
+  isNull({ start }: Span): boolean {
+    return this.#bytes[start] === 0x6e;
+  }
+
+  /** Whether the object or list that begins there has no members. */
+  isEmptyAt(start: number): boolean {
+    const byte = this.#bytes[this.space(start + 1)];
+    return byte === CLOSE_OBJECT || byte === CLOSE_LIST;
+  }
+
+  kindAt(at: number): "object" | "list" | "string" | "other" {
+    const byte = this.#bytes[at];
+    if (byte === OPEN_OBJECT) return "object";
+    if (byte === OPEN_LIST) return "list";
+    return byte === QUOTE ? "string" : "other";
+  }
+
+  space(start: number): number {
+    let at = start;
+    for (;;) {
+      const byte = this.#bytes[at];
+      if (byte !== 0x20 && byte !== 0x0a && byte !== 0x0d && byte !== 0x09) return at;
+      at++;
+    }
+  }
+
+  #expect(at: number, byte: number): number {
+    if (this.#bytes[at] !== byte) throw new JsonSyntaxError();
+    return at + 1;
+  }
+
+  /** Passes one value, and returns its end. */
+  skip(start: number): number {
+    const bytes = this.#bytes;
+    let level = 0;
+    let at = start;
+    this.depth = 0;
+    for (;;) {
+      const byte = bytes[at];
+      if (byte === OPEN_OBJECT || byte === OPEN_LIST) {
+        const isObject = byte === OPEN_OBJECT;
+        const inner = this.space(at + 1);
+        if (level + 1 > this.depth) this.depth = level + 1;
+        if (bytes[inner] === (isObject ? CLOSE_OBJECT : CLOSE_LIST)) at = inner + 1;
+        else {
+          this.#open(level++, isObject);
+          at = isObject ? this.#toValue(inner) : inner;
+          continue;
+        }
+      } else at = byte === QUOTE ? this.#string(at) : this.#scalar(at);
+      // After a value: its levels end, or the next value comes.
+      for (; level > 0; level--) {
+        at = this.space(at);
+        const isObject = this.#levels[level - 1] === 1;
+        if (bytes[at] === COMMA) {
+          at = this.space(at + 1);
+          if (isObject) at = this.#toValue(at);
+          break;
+        }
+        at = this.#expect(at, isObject ? CLOSE_OBJECT : CLOSE_LIST);
+      }
+      if (level === 0) return at;
+    }
+  }
+
+  #open(level: number, isObject: boolean): void {
+    if (level === this.#levels.length) {
+      const wider = new Uint8Array(level * 2);
+      wider.set(this.#levels);
+      this.#levels = wider;
+    }
+    this.#levels[level] = isObject ? 1 : 0;
+  }
+
+  /** Passes a name and its colon. */
+  #toValue(at: number): number {
+    return this.space(this.#expect(this.space(this.#string(at)), COLON));
+  }
+
+  #string(start: number): number {
+    const bytes = this.#bytes;
+    let at = this.#expect(start, QUOTE);
+    for (;;) {
+      const byte = bytes[at];
+      if (byte === QUOTE) return at + 1;
+      // Beyond the end, or a control character.
+      if (byte === undefined || byte < 0x20) throw new JsonSyntaxError();
+      at = byte === BACKSLASH ? this.#escape(at + 1) : at + 1;
+    }
+  }
+
+  #escape(at: number): number {
+    const byte = this.#bytes[at];
+    if (byte !== undefined && SIMPLE_ESCAPES.has(byte)) return at + 1;
+    if (byte !== 0x75) throw new JsonSyntaxError();
+    for (let digit = 1; digit <= 4; digit++) if (!isHex(this.#bytes[at + digit])) throw new JsonSyntaxError();
+    return at + 5;
+  }
+
+  /** A number, `true`, `false` or `null`. */
+  #scalar(start: number): number {
+    const bytes = this.#bytes;
+    const word = LITERALS.get(bytes[start] ?? 0);
+    if (word !== undefined) {
+      if (word.some((code, index) => bytes[start + index] !== code)) throw new JsonSyntaxError();
+      return start + word.length;
+    }
+    const whole = bytes[start] === 0x2d ? start + 1 : start;
+    let at = this.#digits(whole);
+    if (bytes[whole] === 0x30 && at > whole + 1) throw new JsonSyntaxError();
+    if (bytes[at] === 0x2e) at = this.#digits(at + 1);
+    if (((bytes[at] ?? 0) | 0x20) === 0x65) {
+      const sign = bytes[at + 1];
+      at = this.#digits(sign === 0x2b || sign === 0x2d ? at + 2 : at + 1);
+    }
+    return at;
+  }
+
+  #digits(start: number): number {
+    let at = start;
+    while (isDigit(this.#bytes[at])) at++;
+    if (at === start) throw new JsonSyntaxError();
+    return at;
+  }
+}
+
+/** A byte order mark within the text is a character like others. */
+const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
