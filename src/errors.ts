@@ -130,7 +130,10 @@ export function invalid(param: string, message: string): PurserError {
 
 /** `invalid_request` (400) for a cursor that was altered or belongs to another list. */
 export function invalidCursor(): PurserError {
-  return invalid("cursor", "is not a cursor of this list");
+  return invalid(
+    "cursor",
+    "is not a cursor of this list. Send the `nextCursor` of its page before, with the same other arguments",
+  );
 }
 
 /** `temporarily_unavailable` (503). A repeat takes effect at most once, so the caller may try again. */

@@ -17,6 +17,11 @@ export const amountStepsMax: Readonly<Record<Unit, number>> = {
   cents: 8_589_934_592_000_000,
 };
 
+/** What an amount of a unit must be, for a message that begins with its name (C1). */
+export function amountRule(unit: Unit): string {
+  return `must have at most ${DECIMALS[unit]} decimals and be at most ${fromSteps(unit, amountStepsMax[unit] as Steps)} (\`${unit}\`)`;
+}
+
 const NUMBER = /^(-?)(\d+)(?:\.(\d+))?(?:e([+-]\d+))?$/;
 
 /**

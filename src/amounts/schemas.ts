@@ -1,7 +1,7 @@
 import * as z from "zod";
 import type { Steps } from "../db/schema.ts";
 import { anyNumber, identifier } from "../http/fields.ts";
-import { type Quantities, toSteps, UNITS, type Unit } from "./amount.ts";
+import { amountRule, type Quantities, toSteps, UNITS, type Unit } from "./amount.ts";
 
 export const unit = z.enum(UNITS).meta({ id: "Unit" });
 
@@ -18,10 +18,7 @@ function amountOf(of: Unit) {
     .transform((amount, context) => {
       const steps = amount >= 0 ? toSteps(of, amount) : null;
       if (steps !== null) return steps;
-      context.addIssue({
-        code: "custom",
-        message: "must not be negative, and must not be too large or have too many decimals for its unit",
-      });
+      context.addIssue({ code: "custom", message: amount < 0 ? "must not be negative" : amountRule(of) });
       return z.NEVER;
     })
     .meta({ type: "number", minimum: 0 });

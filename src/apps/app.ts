@@ -13,7 +13,12 @@ const selectApp = statement<{ appId: string }, AppRow>`
 /** Throws `not_found` for an application that is not there. */
 export async function requireApp(root: SystemCtx, appId: string): Promise<AppRow> {
   const [app] = await all(root.db, selectApp({ appId }));
-  if (app === undefined) throw new PurserError("not_found", "There is no such application.", { param: "appId" });
+  if (app === undefined)
+    throw new PurserError(
+      "not_found",
+      "There is no application with this id. Ids are compared exactly, and begin with `app_`.",
+      { param: "appId" },
+    );
   return app;
 }
 

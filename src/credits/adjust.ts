@@ -1,4 +1,4 @@
-import { amountStepsMax, fromSteps, toSteps } from "../amounts/amount.ts";
+import { amountRule, amountStepsMax, fromSteps, toSteps } from "../amounts/amount.ts";
 import { databaseIndexOf } from "../db/databases.ts";
 import type { Steps } from "../db/schema.ts";
 import { all, type RowOf, select, statement } from "../db/sql.ts";
@@ -127,9 +127,7 @@ function adjustOutput({ id, unit }: BalanceToAdjust, remainingSteps: Steps): Adj
 function planAdjustment(balance: BalanceToAdjust, delta: number): Steps {
   if (balance.revokedAtMs !== null) throw invalid("balanceId", "The balance is revoked.");
   const deltaSteps = toSteps(balance.unit, delta);
-  if (deltaSteps === null) {
-    throw invalid("delta", "is too large or has too many decimals for the balance's unit");
-  }
+  if (deltaSteps === null) throw invalid("delta", amountRule(balance.unit));
   const remainingSteps = balance.remainingSteps + deltaSteps;
   if (remainingSteps < 0) {
     throw new PurserError("invalid_quantity", "would make the balance negative", { param: "delta" });

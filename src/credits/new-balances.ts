@@ -1,4 +1,4 @@
-import { toSteps } from "../amounts/amount.ts";
+import { amountRule, toSteps } from "../amounts/amount.ts";
 import { NEVER_MS } from "../db/schema.ts";
 import { invalid, PurserError } from "../errors.ts";
 import type { NewBalance, NewBalances } from "../ledger/insert-entries.ts";
@@ -15,11 +15,7 @@ export type BalanceIds = (index: number) => string;
  * (C8). Throws `credit_pack_not_found`, `invalid_quantity`, `invalid_request` for an expiry in the past.
  */
 export function planGrant(input: GrantInput, pack: Pack | null, nowMs: number, idOf: BalanceIds): NewBalances {
-  if (pack === null || pack.archivedAtMs !== null) {
-    throw new PurserError("credit_pack_not_found", "There is no such credit pack, or it is archived.", {
-      param: "packId",
-    });
-  }
+  if (pack === null || pack.archivedAtMs !== null) throw packNotFound(input.packId, pack);
   const balances = pack.items.length > 0 ? ofItems(pack, idOf) : [ofLegacyPack(pack, input.quantity, idOf)];
   if (typeof input.expiresAt === "number" && input.expiresAt <= nowMs) {
     throw invalid("expiresAt", "must be in the future");
@@ -36,6 +32,16 @@ export function planGrant(input: GrantInput, pack: Pack | null, nowMs: number, i
   };
 }
 
+/** `credit_pack_not_found` that says how the pack was looked for (C7). */
+function packNotFound(idOrName: string, pack: Pack | null): PurserError {
+  const isId = idOrName.startsWith("cpk_");
+  const none = isId
+    ? "The application has no credit pack with this id."
+    : "The application has no credit pack with this name. Names are matched exactly but for case; archived packs have none.";
+  const message = pack === null ? none : "The credit pack is archived. Restore it, or grant another.";
+  return new PurserError("credit_pack_not_found", message, { param: "packId" });
+}
+
 function ofItems(pack: Pack, idOf: BalanceIds): NewBalance[] {
   return pack.items.map((item, index) => ({
     id: idOf(index),
@@ -50,10 +56,11 @@ function ofItems(pack: Pack, idOf: BalanceIds): NewBalance[] {
 function ofLegacyPack(pack: Pack, quantity: number | null | undefined, idOf: BalanceIds): NewBalance {
   assert(pack.unit !== null, "a pack without items has a unit of its own");
   const refuse = (message: string) => new PurserError("invalid_quantity", message, { param: "quantity" });
-  if (quantity === undefined || quantity === null) throw refuse("A pack without items requires a quantity.");
-  if (!(quantity > 0)) throw refuse("must be positive");
+  if (quantity === undefined || quantity === null)
+    throw refuse(`is required for this pack, which has no items, in its unit \`${pack.unit}\``);
+  if (!(quantity > 0)) throw refuse("must be more than 0");
   const amountSteps = toSteps(pack.unit, quantity);
-  if (amountSteps === null) throw refuse("is too large or has too many decimals for the pack's unit");
+  if (amountSteps === null) throw refuse(amountRule(pack.unit));
   return {
     id: idOf(0),
     packItemId: "",

@@ -45,5 +45,9 @@ const markRevoked = statement<WriteContext & { balanceId: string }>`
   UPDATE credit_balances SET revoked_at_ms = ${nowMsSql} WHERE account_id = ${accountSql} AND id = :balanceId`;
 
 export function balanceNotFound(): PurserError {
-  return new PurserError("credit_balance_not_found", "There is no such credit balance.", { param: "balanceId" });
+  return new PurserError(
+    "credit_balance_not_found",
+    "The application has no such balance in this mode. Ids are compared exactly, and begin with `crb_`.",
+    { param: "balanceId" },
+  );
 }

@@ -2,6 +2,7 @@
 import * as z from "zod";
 import { isJsonObject, type JsonObject } from "../lib/json.ts";
 import { parseTimestamp } from "../lib/time.ts";
+import { wrongType } from "./issue-text.ts";
 
 const LONE_SURROGATE = "must be well-formed Unicode";
 
@@ -56,13 +57,28 @@ const described = (schema: { type: "boolean" | "integer"; minimum?: number; maxi
   },
 });
 
+const TIMESTAMP_EXAMPLE = "`2026-01-31T12:00:00Z`";
+
+/** What to change about a text that is no timestamp. */
+function timestampAdvice(text: string): string {
+  if (/^\d{4}-\d{2}-\d{2}$/.test(text)) return `needs a time and Z or an offset too, such as ${TIMESTAMP_EXAMPLE}`;
+  if (/^\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?$/.test(text)) {
+    return `needs Z or an offset at its end, such as ${TIMESTAMP_EXAMPLE}`;
+  }
+  if (/^\d+(\.\d+)?$/.test(text)) return `must be a date and a time such as ${TIMESTAMP_EXAMPLE}, not a number`;
+  return `must be an RFC 3339 timestamp with Z or an offset, such as ${TIMESTAMP_EXAMPLE}, of a moment that exists`;
+}
+
 /** A timestamp of a request, read as integer milliseconds. */
 export const timestamp = z
-  .string()
+  .string({
+    error: ({ input }) =>
+      typeof input === "number" ? `must be a string such as ${TIMESTAMP_EXAMPLE}, not a number` : undefined,
+  })
   .transform((text, context) => {
     const atMs = parseTimestamp(text);
     if (atMs !== null) return atMs;
-    context.addIssue({ code: "custom", message: "must be an RFC 3339 timestamp with Z or an offset" });
+    context.addIssue({ code: "custom", message: timestampAdvice(text) });
     return z.NEVER;
   })
   .meta({ format: "date-time" });
@@ -74,7 +90,7 @@ const isNumber = (value: unknown): boolean => typeof value === "number" || typeo
  * and a number with more digits than a double can represent.
  */
 export const anyNumber = z
-  .custom<number | symbol>(isNumber, "must be a number")
+  .custom<number | symbol>(isNumber, { error: ({ input }) => wrongType("number", input) })
   .meta({ type: "number" })
   .transform((value) => {
     if (typeof value === "number") return value;
@@ -82,11 +98,13 @@ export const anyNumber = z
   });
 
 /** A JSON object, unchanged, with a key such as `__proto__`. For its numbers see `roundNumbers`. */
-export const jsonObject = z.custom<JsonObject>(isJsonObject, "must be an object").meta({ type: "object" });
+export const jsonObject = z
+  .custom<JsonObject>(isJsonObject, { error: ({ input }) => wrongType("object", input) })
+  .meta({ type: "object" });
 
 /** `true` or `false` in a query string. */
 export const queryFlag = z
-  .enum(["true", "false"], "must be true or false")
+  .enum(["true", "false"], "must be `true` or `false`, in lower case")
   .transform((text) => text === "true")
   .meta(described({ type: "boolean" }));
 

@@ -1,4 +1,9 @@
 import type * as z from "zod";
+import { isJsonObject, own } from "../lib/json.ts";
+import { nearest } from "../lib/nearest.ts";
+
+/** What is said of an argument that is missing. */
+export const IS_REQUIRED = "is required";
 
 /** The words for the types of JSON. */
 const TYPES: Readonly<Record<string, string>> = {
@@ -39,6 +44,34 @@ function tooBig({ origin, maximum, inclusive }: Limit<"maximum">): string {
   return `must have at most ${countOf(origin, maximum)}`;
 }
 
+/** What was sent instead of the type that is expected, as far as it helps to say so. */
+function sentInstead(expected: string, input: unknown): string {
+  if (input === null) return ", not null";
+  if (Array.isArray(input)) return ", not a list";
+  if (typeof input === "object") return ", not an object";
+  if (expected === "string") return typeof input === "number" || typeof input === "boolean" ? ", in quotes" : "";
+  if (typeof input !== "string") return "";
+  if (expected === "number" || expected === "int") return Number.isNaN(Number(input)) ? "" : ", without quotes";
+  if (expected === "boolean") return /^(true|false)$/i.test(input) ? ", without quotes" : "";
+  return /^\s*[{[]/.test(input) ? ", not a string that holds JSON" : "";
+}
+
+/** What is said of a value that has not the type `expected`. */
+export function wrongType(expected: string, input: unknown): string {
+  if (input === undefined) return IS_REQUIRED;
+  return `must be ${TYPES[expected] ?? expected}${sentInstead(expected, input)}`;
+}
+
+/** One of a few words was expected. When the sent one is near to one of them, that one is named. */
+function wrongWord(values: readonly unknown[], input: unknown): string {
+  if (input === undefined) return IS_REQUIRED;
+  const words = values.map(String);
+  const meant = typeof input === "string" ? nearest(input, words) : null;
+  return `must be ${words.join(" or ")}${meant === null ? "" : `; write \`${meant}\``}`;
+}
+
+const memberOf = (input: unknown, name: string): unknown => (isJsonObject(input) ? own(input, name) : undefined);
+
 /**
  * A zod issue as a predicate, for a message that begins with the argument's name. It never repeats the value, which may be
  * personal data.
@@ -46,15 +79,18 @@ function tooBig({ origin, maximum, inclusive }: Limit<"maximum">): string {
 export const describeIssue: z.core.$ZodErrorMap = (issue) => {
   switch (issue.code) {
     case "invalid_type":
-      return issue.input === undefined ? "is required" : `must be ${TYPES[issue.expected] ?? issue.expected}`;
+      return wrongType(issue.expected, issue.input);
     case "invalid_value":
-      return issue.input === undefined ? "is required" : `must be ${issue.values.map(String).join(" or ")}`;
+      return wrongWord(issue.values, issue.input);
     case "too_small":
       return tooSmall(issue);
     case "too_big":
       return tooBig(issue);
     case "invalid_union":
-      return issue.input === undefined ? "is required" : "has none of the allowed forms";
+      if (issue.discriminator !== undefined && Array.isArray(issue.options)) {
+        return wrongWord(issue.options, memberOf(issue.input, issue.discriminator));
+      }
+      return issue.input === undefined ? IS_REQUIRED : "has none of the allowed forms";
     case "not_multiple_of":
       return `must be a multiple of ${issue.divisor}`;
     default:

@@ -5,7 +5,10 @@ import type * as z from "zod";
 import { invalid, PurserError } from "../errors.ts";
 import { parseExactJson } from "../lib/exact-json.ts";
 import type { AppEnv } from "./factory.ts";
+import { IS_REQUIRED } from "./issue-text.ts";
+import { jsonAdvice } from "./json-advice.ts";
 import { refusalOfIssues } from "./refusal-of-issues.ts";
+import { fieldMeant } from "./unknown-field.ts";
 
 /** Refuses percent-escapes that are not UTF-8. A lenient reader could turn two ids into one. */
 function assertDecodable(url: string): void {
@@ -36,11 +39,20 @@ function validateJson<Schema extends z.ZodType>(schema: Schema) {
     const value = parseBody(c.var.bodyText);
     if (c.var.malformedHeader !== undefined) throw c.var.malformedHeader;
     const result = schema.safeParse(value);
-    if (!result.success) throw refusalOfIssues(result.error.issues, "body");
+    if (!result.success) throw inRightPlace(c, refusalOfIssues(result.error.issues, "body", { schema, value }));
     // Hono types validated data as `{}`. The schema's output is a value in any case.
     c.req.addValidatedData("json", result.data as object);
     await next();
   });
+}
+
+/** Says of an argument that is missing in the body and stands in the address that it belongs into the body. */
+function inRightPlace(c: Context<AppEnv>, refusal: PurserError): PurserError {
+  const { param } = refusal;
+  if (param === undefined || refusal.message !== `${param} ${IS_REQUIRED}.`) return refusal;
+  return c.req.query(param) === undefined
+    ? refusal
+    : invalid(param, `${IS_REQUIRED} in the body: the query string of this call is not read`);
 }
 
 function parseBody(text: string): unknown {
@@ -48,8 +60,20 @@ function parseBody(text: string): unknown {
     // An amount is checked by its digits, which JSON.parse would round.
     return parseExactJson(text);
   } catch (cause) {
-    throw new PurserError("invalid_request", "The body is not valid JSON.", { param: "body", cause });
+    throw new PurserError("invalid_request", jsonAdvice(text, cause), { param: "body", cause });
   }
+}
+
+/** Says of an argument that is missing in the query string where it belongs, and which of the unknown ones is meant. */
+function inQuery(c: Context, schema: z.ZodType, refusal: PurserError): PurserError {
+  const { param } = refusal;
+  if (param === undefined || refusal.message !== `${param} ${IS_REQUIRED}.`) return refusal;
+  for (const name of Object.keys(c.req.query())) {
+    const meant = fieldMeant({ schema, above: [], name, value: null, takesList: false });
+    if (meant === `write \`${param}\``) return invalid(param, `${IS_REQUIRED}: another name stands in its place`);
+  }
+  const hasBody = c.req.header("content-type") !== undefined;
+  return invalid(param, `${IS_REQUIRED} in the query string${hasBody ? ": the body of a GET is not read" : ""}`);
 }
 
 function validateOther<Target extends "query" | "param", Schema extends z.ZodType>(target: Target, schema: Schema) {
@@ -59,8 +83,10 @@ function validateOther<Target extends "query" | "param", Schema extends z.ZodTyp
     if (malformedHeader !== undefined) throw malformedHeader;
     if (target === "query") assertDecodable(c.req.url);
     if (result.success) return;
-    if (target === "query") assertGivenOnce(Object(result.data), result.error.issues);
-    throw refusalOfIssues(result.error.issues, target);
+    const refusal = refusalOfIssues(result.error.issues, target);
+    if (target !== "query") throw refusal;
+    assertGivenOnce(Object(result.data), result.error.issues);
+    throw inQuery(c, schema, refusal);
   });
 }
 

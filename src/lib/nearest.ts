@@ -13,7 +13,7 @@ function editDistance(one: string, other: string): number {
 }
 
 /** A name without case and separators: `user_id`, `User-Id` and `userId` are alike. */
-const plainName = (name: string): string => name.toLowerCase().replace(/[^\p{L}\p{N}]/gu, "");
+export const plainName = (name: string): string => name.toLowerCase().replace(/[^\p{L}\p{N}]/gu, "");
 
 const CHARACTERS_MAX = 60;
 
@@ -26,4 +26,13 @@ export function nearness(text: string, name: string): number | null {
   const [one, other] = [plainName(text), plainName(name)];
   const distance = editDistance(one, other);
   return distance <= Math.min(2, Math.floor(Math.max(one.length, other.length) / 3)) ? distance : null;
+}
+/** The name that `text` most likely means; null when it is near to none. */
+export function nearest(text: string, names: Iterable<string>): string | null {
+  let best: { name: string; distance: number } | null = null;
+  for (const name of names) {
+    const distance = nearness(text, name);
+    if (distance !== null && (best === null || distance < best.distance)) best = { name, distance };
+  }
+  return best?.name ?? null;
 }

@@ -10,7 +10,12 @@ import { choosePack, type Pack, type PackItemRow, type PackRow } from "./find.ts
 import type { PackOutput } from "./responses.ts";
 import type { CreatePackInput } from "./schemas.ts";
 
-const packNotFound = () => new PurserError("not_found", "There is no such pack.", { param: "packId" });
+const packNotFound = () =>
+  new PurserError(
+    "not_found",
+    "The application has no pack with this id. Ids are compared exactly, and begin with `cpk_`.",
+    { param: "packId" },
+  );
 export const packNameTaken = (cause: unknown) =>
   new PurserError("pack_name_taken", "Another pack of the application has this name.", { param: "packName", cause });
 

@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { toSteps } from "../amounts/amount.ts";
+import { amountRule, toSteps } from "../amounts/amount.ts";
 import { matchRule, unit } from "../amounts/schemas.ts";
 import { anyNumber, displayName, identifier } from "../http/fields.ts";
 
@@ -13,12 +13,12 @@ const packName = displayName().describe(
 );
 const matches = z.array(matchRule).max(RULES_MAX, `must have at most ${RULES_MAX} rules`);
 const priority = z
-  .int("must be a whole number")
+  .int()
   .min(-PRIORITY_MAX, `must be at least -${PRIORITY_MAX}`)
   .max(PRIORITY_MAX, `must be at most ${PRIORITY_MAX}`)
   .describe("Lower values are spent first.");
 const defaultExpiryDays = z
-  .int("must be a whole number")
+  .int()
   .min(1, "must be at least 1")
   .max(EXPIRY_DAYS_MAX, `must be at most ${EXPIRY_DAYS_MAX}`)
   .nullish()
@@ -35,9 +35,7 @@ const itemFields = {
 function checkAmount(item: { amount: number; unit: z.infer<typeof unit> }, context: z.RefinementCtx): void {
   const refuse = (message: string) => context.addIssue({ code: "custom", path: ["amount"], message });
   if (!(item.amount > 0)) refuse("must be positive");
-  else if (toSteps(item.unit, item.amount) === null) {
-    refuse("is too large or has too many decimals for its unit");
-  }
+  else if (toSteps(item.unit, item.amount) === null) refuse(amountRule(item.unit));
 }
 
 const newItem = z.strictObject(itemFields).superRefine(checkAmount).meta({ id: "CreateCreditPackItem" });
@@ -77,7 +75,7 @@ export type CreatePackInput = z.infer<typeof createPackInput>;
 export const patchPackInput = z
   .strictObject({
     version: z
-      .int("must be a whole number")
+      .int()
       .min(1, "must be at least 1")
       .optional()
       .describe("The version that you read. If the pack was changed after that, the update is refused."),

@@ -3,6 +3,7 @@ import type * as z from "zod";
 import { invalid, PurserError } from "../errors.ts";
 import { identifier } from "../http/fields.ts";
 import { refusalOfIssues } from "../http/refusal-of-issues.ts";
+import { isJsonObject, own } from "../lib/json.ts";
 import type { ListElement } from "./event-list.ts";
 import { cloudEvent, type EventInput, eventInput, eventsMax } from "./schemas.ts";
 
@@ -16,6 +17,13 @@ export type EventRequest =
 /** Throws `invalid_request` for a malformed single event. A malformed element of a list is refused by itself. */
 export function readEventRequest(contentType: string | undefined, body: unknown): EventRequest {
   const mediaType = (contentType ?? "").replace(/;.*$/s, "").trim().toLowerCase();
+  if (
+    isJsonObject(body) &&
+    own(body, "specversion") !== undefined &&
+    !mediaType.startsWith("application/cloudevents")
+  ) {
+    throw invalid("content-type", `must be \`${CLOUD_EVENT}\` for a CloudEvent`);
+  }
   if (mediaType === CLOUD_EVENT) return { kind: "one", input: readOne(cloudEvent, body) };
   if (mediaType === CLOUD_EVENT_BATCH) return { kind: "list", elements: readList(cloudEvent, "id", body) };
   if (Array.isArray(body)) return { kind: "list", elements: readList(eventInput, "eventId", body) };
@@ -25,7 +33,7 @@ export function readEventRequest(contentType: string | undefined, body: unknown)
 function readOne(schema: z.ZodType<EventInput>, body: unknown): EventInput {
   const read = schema.safeParse(body);
   if (read.success) return read.data;
-  throw refusalOfIssues(read.error.issues, "body");
+  throw refusalOfIssues(read.error.issues, "body", { schema, value: body, takesList: true });
 }
 
 function readList(schema: z.ZodType<EventInput>, idField: string, body: unknown): ListElement[] {

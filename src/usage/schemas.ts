@@ -110,7 +110,7 @@ export const reserveInput = z
     model,
     quantities,
     expiresInSeconds: z
-      .int("must be a whole number")
+      .int()
       .min(1, `must be from 1 to ${EXPIRES_IN_SECONDS_MAX}`)
       .max(EXPIRES_IN_SECONDS_MAX, `must be from 1 to ${EXPIRES_IN_SECONDS_MAX}`)
       .default(EXPIRES_IN_SECONDS_DEFAULT)

@@ -38,7 +38,11 @@ export const commitLate = statement<WriteContext & { reservationId: string; even
   UPDATE reservations SET settled_event_id = :eventId WHERE environment_id = :environmentId AND id = :reservationId`;
 
 export function reservationNotFound(): PurserError {
-  return new PurserError("reservation_not_found", "There is no such reservation.", { param: "reservationId" });
+  return new PurserError(
+    "reservation_not_found",
+    "The application has no such reservation in this mode. Ids are compared exactly, and begin with `res_`.",
+    { param: "reservationId" },
+  );
 }
 
 export function reservationClosed(message: string): PurserError {

@@ -6,7 +6,7 @@ import { refusalOfIssues } from "../../src/http/refusal-of-issues.ts";
 function told(schema: z.ZodType, value: unknown): { param: string | undefined; message: string } {
   const { error } = schema.safeParse(value);
   if (error === undefined) throw new Error("the schema takes this value");
-  const { param, message } = refusalOfIssues(error.issues, "body");
+  const { param, message } = refusalOfIssues(error.issues, "body", { schema, value });
   return { param, message };
 }
 
@@ -15,15 +15,20 @@ describe("a malformed argument is told in plain words", () => {
 
   it.each<[z.ZodType, unknown, string]>([
     [z.string(), undefined, "is required"],
-    [z.string(), 7, "must be a string"],
+    [z.string(), 7, "must be a string, in quotes"],
+    [z.string(), null, "must be a string, not null"],
     [z.number(), secret, "must be a number"],
+    [z.number(), "7", "must be a number, without quotes"],
     [z.number(), Number.POSITIVE_INFINITY, "must be a number"],
     [z.int(), 1.5, "must be a whole number"],
     [z.boolean(), secret, "must be true or false"],
-    [z.array(z.string()), { secret }, "must be a list"],
-    [z.strictObject({}), [secret], "must be an object"],
+    [z.boolean(), "false", "must be true or false, without quotes"],
+    [z.array(z.string()), { secret }, "must be a list, not an object"],
+    [z.strictObject({}), [secret], "must be an object, not a list"],
+    [z.strictObject({}), `{"secret":"${secret}"}`, "must be an object, not a string that holds JSON"],
     [z.record(z.string(), z.string()), secret, "must be an object"],
     [z.enum(["a", "b"]), secret, "must be a or b"],
+    [z.enum(["alpha", "beta"]), "Alpha", "must be alpha or beta; write `alpha`"],
     [z.literal(0), secret, "must be 0"],
     [z.enum(["a"]), undefined, "is required"],
     [z.string().min(1), "", "must not be empty"],
@@ -58,8 +63,32 @@ describe("a malformed argument is told in plain words", () => {
   it("names an unknown field by no more of it than a reader needs", () => {
     const { param, message } = told(z.strictObject({}), { ["x".repeat(100_000)]: 1 });
     expect(param).toHaveLength(200);
-    expect(message).toBe("This field is unknown.");
+    expect(message).toBe("This field is unknown: no fields are taken here.");
     expect(told(z.strictObject({}), { [`${"x".repeat(199)}🦄`]: 1 }).param?.isWellFormed()).toBe(true);
+  });
+
+  it("finds the field that is meant at its level, a level higher and a level lower, through lists and unions", () => {
+    const item = z.strictObject({
+      unit: z.string().optional(),
+      of: z.strictObject({ amount: z.number().optional() }).prefault({}),
+    });
+    const schema = z.union([
+      z.strictObject({ items: z.array(item).optional(), packName: z.string().optional() }),
+      z.number(),
+    ]);
+    const meant = (value: unknown) => told(schema, value);
+    expect(meant({ pack_name: "a" })).toEqual({
+      param: "pack_name",
+      message: "This field is unknown: write `packName`.",
+    });
+    expect(meant({ items: [{}, { Unit: "a" }] }).message).toBe("This field is unknown: write `unit`.");
+    expect(meant({ items: [{ packName: "a" }] }).message).toBe(
+      "This field is unknown: write it at the top level, as `packName`.",
+    );
+    expect(meant({ items: [{ amount: 1 }] }).message).toBe(
+      "This field is unknown: write it into `items.of`, as `amount`.",
+    );
+    expect(meant({ items: [{ colour: 1 }] }).message).toBe("This field is unknown: the fields are `unit`, `of`.");
   });
 
   it("never repeats the value", () => {

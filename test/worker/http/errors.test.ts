@@ -116,10 +116,18 @@ describe("a body", () => {
   });
 
   it("with a value of the wrong type names its field and never repeats the value", async () => {
-    for (const value of [null, 1, true, [], {}, ["secret-value"], { "secret-value": 1 }]) {
+    for (const [value, instead] of [
+      [null, ", not null"],
+      [1, ", in quotes"],
+      [true, ", in quotes"],
+      [[], ", not a list"],
+      [{}, ", not an object"],
+      [["secret-value"], ", not a list"],
+      [{ "secret-value": 1 }, ", not an object"],
+    ]) {
       const answer = await revoke({ balanceId: value });
       expectError(answer, "invalid_request", "balanceId");
-      expect(answer.body.error.message).toBe("balanceId must be a string.");
+      expect(answer.body.error.message).toBe(`balanceId must be a string${instead}.`);
     }
     const grant = { userId: "u", packId: "p", source: "secret-value" };
     const answer = await call("POST", "/api/v1/credits/grant", { key: app.keys.sk_live, body: grant });

@@ -1,0 +1,88 @@
+import type * as z from "zod";
+import { isJsonObject } from "../lib/json.ts";
+import { nearest, plainName } from "../lib/nearest.ts";
+import { knownFields } from "./known-fields.ts";
+
+/** What other services call a field, by the names that it may have here. The first that the call knows is meant. */
+const OTHER_NAMES: readonly (readonly [here: readonly string[], elsewhere: string])[] = [
+  [
+    ["userId", "distinctId"],
+    "user customer customerId client clientId account accountId uid subject sub endUserId owner person",
+  ],
+  [
+    ["externalRef", "eventId", "adjustmentId", "reservationId"],
+    "id idempotencyKey idempotencyId key reference ref requestId orderId paymentId transactionId messageId",
+  ],
+  [["event", "packName", "purpose"], "type name eventName eventType action feature meter"],
+  [["quantities", "quantity", "delta", "amount"], "amount value quantity qty credits units usage tokensUsed cost"],
+  [["packId", "packName"], "pack packName plan planId product productId creditPackId creditPack price priceId"],
+  [["balanceId"], "balance creditId creditBalanceId credit"],
+  [["occurredAt"], "timestamp time date at ts createdAt eventTime"],
+  [["properties", "notes", "note"], "metadata meta props attributes data extra payload"],
+  [
+    ["expiresAt", "expiresInSeconds", "defaultExpiryDays"],
+    "expires expiry expiration expiresIn expireAt validUntil ttl timeout",
+  ],
+  [["notes", "note", "reason"], "notes note reason comment description memo text"],
+  [["matches"], "match rules rule filter filters events models"],
+  [["decision"], "status consent choice granted value"],
+  [["onShortage"], "partial allowPartial overdraft onInsufficient"],
+  [["setting"], "settings config endUserAuth"],
+  [["mode"], "environment env live test"],
+];
+
+function otherNameOf(name: string, known: readonly string[]): string | undefined {
+  const plain = plainName(name);
+  for (const [here, elsewhere] of OTHER_NAMES) {
+    if (!elsewhere.split(" ").some((other) => plainName(other) === plain)) continue;
+    const meant = here.find((field) => known.includes(field) && plainName(field) !== plain);
+    if (meant !== undefined) return meant;
+  }
+  return undefined;
+}
+
+/** Whether a value is the request itself with a name around it, such as `{ data: { userId, … } }`. */
+const isWrapper = (value: unknown, known: readonly string[]): boolean =>
+  isJsonObject(value) && Object.keys(value).filter((name) => known.includes(name)).length >= 2;
+
+interface Unknown {
+  readonly schema: z.core.$ZodType;
+  /** The levels above the field, without the positions in lists. */
+  readonly above: readonly string[];
+  readonly name: string;
+  readonly value: unknown;
+  /** Whether the route takes a bare list as well. */
+  readonly takesList: boolean;
+}
+
+/** What an unknown field probably means, as an instruction. Null when that is not known. */
+export function fieldMeant({ schema, above, name, value, takesList }: Unknown): string | null {
+  const places = knownFields(schema);
+  const level = above.join(".");
+  const known = places.filter((place) => place.slice(0, -1).join(".") === level).map((place) => place.at(-1) ?? "");
+  if (above.length === 0 && Array.isArray(value) && takesList) return "send the list itself, with nothing around it";
+  if (above.length === 0 && isWrapper(value, known)) return "send what is in it, with nothing around it";
+  const near = nearest(name, known);
+  if (near !== null && plainName(near) === plainName(name)) return `write \`${near}\``;
+  const elsewhere = places.find((place) => plainName(place.at(-1) ?? "") === plainName(name));
+  if (elsewhere !== undefined) return `write it ${placeText(elsewhere)}`;
+  const meant = near ?? otherNameOf(name, known);
+  if (meant !== undefined) return `write \`${meant}\``;
+  const distant = places.find((place) => otherNameOf(name, place.slice(-1)) !== undefined);
+  return distant === undefined ? null : `write it ${placeText(distant)}`;
+}
+
+function placeText(place: readonly string[]): string {
+  const name = place.at(-1) ?? "";
+  return place.length === 1
+    ? `at the top level, as \`${name}\``
+    : `into \`${place.slice(0, -1).join(".")}\`, as \`${name}\``;
+}
+
+/** The fields that an object may have at a place, for a message. */
+export function fieldsAt(schema: z.core.$ZodType, above: readonly string[]): string {
+  const level = above.join(".");
+  const names = knownFields(schema).filter((place) => place.slice(0, -1).join(".") === level);
+  if (names.length === 0) return "no fields are taken here";
+  return `the fields are ${names.map((place) => `\`${place.at(-1)}\``).join(", ")}`;
+}

@@ -1,0 +1,489 @@
+import { expect, it } from "vitest";
+import { describeMistakes, type Mistake, type MistakenWorld, type Sent } from "../../support/mistakes.ts";
+import { expectError } from "../../support/refusals.ts";
+import { Clock, makeApp, makeClient, makePack } from "../../support/world.ts";
+
+const GRANT = "/api/v1/credits/grant";
+const EVENTS = "/api/v1/usage/events";
+const RESERVATIONS = "/api/v1/usage/reservations";
+const use = { userId: "ana", event: "chat.completed" };
+
+/** A mistake of an argument, `invalid_request` unless said otherwise. */
+const wrong = (name: string, send: Mistake["send"], param: string, ...says: string[]): Mistake => ({
+  name,
+  send,
+  code: "invalid_request",
+  param,
+  says,
+});
+
+const grant = (name: string, fields: object, param: string, ...says: string[]): Mistake =>
+  wrong(name, () => ({ path: GRANT, body: { userId: "ana", packId: "Starter", ...fields } }), param, ...says);
+const event = (name: string, fields: object, param: string, ...says: string[]): Mistake =>
+  wrong(name, () => ({ path: EVENTS, body: { eventId: "e1", ...use, ...fields } }), param, ...says);
+const text = (name: string, body: string, ...says: string[]): Mistake =>
+  wrong(name, () => ({ path: GRANT, body }), "body", ...says);
+const admin = (name: string, rest: string, method: string, body: object, param: string, ...says: string[]): Mistake =>
+  wrong(
+    name,
+    ({ app, adminToken }) => ({ method, path: `/api/v1/admin/apps/${app.appId}${rest}`, key: adminToken, body }),
+    param,
+    ...says,
+  );
+
+describeMistakes("a body that is not the JSON that a call takes", [
+  text("none at all", "", "empty", "JSON object"),
+  text("a form", "userId=ana&packId=Starter", "a form, not JSON", "application/json"),
+  text("a form of several parts", '--x\r\nContent-Disposition: form-data; name="userId"\r\n\r\nana\r\n--x--', "a form"),
+  text("an object turned into text", "[object Object]", "JSON.stringify"),
+  text(
+    "encoded twice",
+    JSON.stringify(JSON.stringify({ userId: "ana", packId: "Starter" })),
+    "not a string that holds JSON",
+  ),
+  text("single quotes", "{'userId': 'ana'}", "double quotes"),
+  text("names without quotes", "{userId: 1}", "names have double quotes"),
+  text("a comma too many", '{"userId": "ana", "packId": "Starter",}', "no comma"),
+  text("Python's words", '{"userId": "ana", "expiresAt": None}', "null"),
+  text("undefined", '{"userId": undefined}', "null"),
+  text("a comment", '{\n// the user\n"userId": "ana"}', "comments"),
+  text("XML", "<grant><userId>ana</userId></grant>", "XML"),
+  text("cut in the middle", '{"userId": "ana", "packId', "not valid JSON"),
+  text("a list where one is taken", '[{"userId":"ana","packId":"Starter"}]', "must be an object, not a list"),
+  text("null", "null", "must be an object, not null"),
+  wrong(
+    "the arguments in the query string",
+    () => ({ method: "POST", path: `${GRANT}?userId=ana&packId=Starter`, body: "" }),
+    "body",
+    "empty",
+    "in the body",
+  ),
+  wrong(
+    "one argument in the query string",
+    () => ({ path: `${GRANT}?userId=ana`, body: { packId: "Starter" } }),
+    "userId",
+    "in the body",
+  ),
+  wrong("UTF-16", () => ({ path: GRANT, body: new Uint8Array([0xff, 0xfe, 0x7b, 0x00]) }), "body", "UTF-8"),
+]);
+
+describeMistakes("a field by another name", [
+  grant("in snake_case", { userId: undefined, user_id: "ana" }, "user_id", "unknown", "write `userId`"),
+  grant("of snake_case, optional", { external_ref: "r" }, "external_ref", "write `externalRef`"),
+  grant("in another case", { externalref: "r" }, "externalref", "write `externalRef`"),
+  grant("in kebab-case", { "expires-at": null }, "expires-at", "write `expiresAt`"),
+  grant("with a letter too few", { externalRf: "r" }, "externalRf", "write `externalRef`"),
+  grant("customer", { userId: undefined, customer: "ana" }, "customer", "write `userId`"),
+  grant("idempotencyKey", { idempotencyKey: "r" }, "idempotencyKey", "write `externalRef`"),
+  grant("amount", { amount: 5 }, "amount", "write `quantity`"),
+  grant("metadata", { metadata: {} }, "metadata", "write `notes`"),
+  grant("pack", { packId: undefined, pack: "Starter" }, "pack", "write `packId`"),
+  grant("that nobody knows", { colour: "red" }, "colour", "the fields are `userId`, `packId`"),
+  event("idempotencyKey of an event", { eventId: undefined, idempotencyKey: "e" }, "idempotencyKey", "write `eventId`"),
+  event("timestamp", { timestamp: "2026-01-01T00:00:00Z" }, "timestamp", "write `occurredAt`"),
+  event("a unit a level too high", { tokens: 5 }, "tokens", "into `quantities`, as `tokens`"),
+  event("an amount a level too high", { amount: 5 }, "amount", "write `quantities`"),
+  event(
+    "a field a level too low",
+    { quantities: { tokens: 5, model: "large" } },
+    "quantities.model",
+    "at the top level, as `model`",
+  ),
+  event("a unit that is none", { quantities: { token: 5 } }, "quantities.token", "write `tokens`"),
+  event(
+    "a unit that is nowhere near",
+    { quantities: { requests: 5 } },
+    "quantities.requests",
+    "`count`, `tokens`, `seconds`, `cents`",
+  ),
+  wrong(
+    "a list with a name around it",
+    () => ({ path: EVENTS, body: { events: [{ eventId: "e", ...use }] } }),
+    "events",
+    "send the list itself",
+    "nothing around it",
+  ),
+  wrong(
+    "an event with a name around it",
+    () => ({ path: EVENTS, body: { event: { eventId: "e", ...use } } }),
+    "eventId",
+    "required",
+  ),
+  wrong(
+    "arguments with a name around them",
+    () => ({ path: GRANT, body: { data: { userId: "ana", packId: "Starter" } } }),
+    "data",
+    "send what is in it",
+  ),
+  wrong(
+    "a field in a call without fields",
+    () => ({ path: `${RESERVATIONS}/res_1/release`, body: { reason: "x" } }),
+    "reason",
+    "no fields",
+  ),
+  wrong(
+    "a CloudEvent as plain JSON",
+    () => ({ path: EVENTS, body: { specversion: "1.0", id: "e", source: "s", type: "t", subject: "ana" } }),
+    "content-type",
+    "`application/cloudevents+json`",
+  ),
+]);
+
+describeMistakes("a value of another form", [
+  grant("a number as the user", { userId: 42 }, "userId", "must be a string, in quotes"),
+  grant("null as the user", { userId: null }, "userId", "must be a string, not null"),
+  grant("a list as the user", { userId: ["ana"] }, "userId", "must be a string, not a list"),
+  grant("an object as the user", { userId: { id: "ana" } }, "userId", "must be a string, not an object"),
+  grant("an empty user", { userId: "" }, "userId", "must not be empty"),
+  grant("a user with a line feed", { userId: "ana\n" }, "userId", "control characters"),
+  grant("a user of 201 characters", { userId: "a".repeat(201) }, "userId", "at most 200"),
+  grant("an empty reference", { externalRef: "" }, "externalRef", "must not be empty"),
+  grant("a null reference", { externalRef: null }, "externalRef", "must be a string, not null"),
+  grant("a quantity as text", { packId: "Wallet", quantity: "5" }, "quantity", "must be a number, without quotes"),
+  grant("a source that is none", { source: "Purchased" }, "source", "purchase or grant or refund or manual"),
+  grant("a source in capitals", { source: "REFUND" }, "source", "write `refund`"),
+  grant("a date alone", { expiresAt: "2027-01-31" }, "expiresAt", "needs a time", "2026-01-31T12:00:00Z"),
+  grant("a time without a zone", { expiresAt: "2027-01-31T12:00:00" }, "expiresAt", "Z or an offset at its end"),
+  grant("a time of Unix", { expiresAt: 1_800_000_000 }, "expiresAt", "a string", "not a number"),
+  grant("a time of Unix as text", { expiresAt: "1800000000" }, "expiresAt", "not a number"),
+  grant("a day that does not exist", { expiresAt: "2027-02-30T12:00:00Z" }, "expiresAt", "a moment that exists"),
+  grant("the form of a browser's Date", { expiresAt: "Sun Jan 31 2027 12:00:00 GMT" }, "expiresAt", "RFC 3339"),
+  grant("an expiry in the past", { expiresAt: "2020-01-31T12:00:00Z" }, "expiresAt", "must be in the future"),
+  event("quantities as a number", { quantities: 5 }, "quantities", "must be an object"),
+  event("quantities as a list", { quantities: [{ tokens: 5 }] }, "quantities", "must be an object, not a list"),
+  event("tokens as text", { quantities: { tokens: "5" } }, "quantities.tokens", "must be a number, without quotes"),
+  event("tokens below zero", { quantities: { tokens: -5 } }, "quantities.tokens", "must not be negative"),
+  event(
+    "too many decimals of tokens",
+    { quantities: { tokens: 0.0001 } },
+    "quantities.tokens",
+    "at most 3 decimals",
+    "`tokens`",
+  ),
+  event(
+    "too many decimals of cents",
+    { quantities: { cents: 0.0000001 } },
+    "quantities.cents",
+    "at most 6 decimals",
+    "`cents`",
+  ),
+  event("more than there can be", { quantities: { cents: 1e12 } }, "quantities.cents", "at most 8589934592"),
+  event(
+    "properties as text",
+    { properties: '{"a":1}' },
+    "properties",
+    "must be an object, not a string that holds JSON",
+  ),
+  event("properties as a list", { properties: [] }, "properties", "must be an object, not a list"),
+  event("a shortage that is none", { onShortage: "partly" }, "onShortage", "reject or partial"),
+  event("an event without an id", { eventId: undefined }, "eventId", "is required"),
+  wrong(
+    "a list of 101",
+    () => ({ path: EVENTS, body: Array.from({ length: 101 }, () => ({})) }),
+    "body",
+    "at most 100",
+  ),
+  wrong(
+    "a hold of no time",
+    () => ({ path: RESERVATIONS, body: { ...use, quantities: {}, expiresInSeconds: 0 } }),
+    "expiresInSeconds",
+    "from 1 to 86400",
+  ),
+  wrong(
+    "a hold of half a second",
+    () => ({ path: RESERVATIONS, body: { ...use, quantities: {}, expiresInSeconds: 0.5 } }),
+    "expiresInSeconds",
+    "a whole number",
+  ),
+  wrong(
+    "a hold's time as text",
+    () => ({ path: RESERVATIONS, body: { ...use, quantities: {}, expiresInSeconds: "60" } }),
+    "expiresInSeconds",
+    "without quotes",
+  ),
+  wrong(
+    "a hold's id of another form",
+    () => ({ path: RESERVATIONS, body: { ...use, quantities: {}, reservationId: "my-hold" } }),
+    "reservationId",
+    "`res_`",
+  ),
+  wrong(
+    "a decision that is none",
+    () => ({ path: "/api/v1/consent", body: { distinctId: "ana", purpose: "ads", decision: "grant" } }),
+    "decision",
+    "write `granted`",
+  ),
+  wrong(
+    "true as text",
+    () => ({ path: "/api/v1/consent", body: { distinctId: "ana", purpose: "ads", decision: "denied", gpc: "true" } }),
+    "gpc",
+    "must be true or false, without quotes",
+  ),
+  wrong(
+    "no person to export",
+    () => ({ path: "/api/v1/export-person", body: { distinctId: "" } }),
+    "distinctId",
+    "must not be empty",
+  ),
+]);
+
+const query = (name: string, path: string, param: string, ...says: string[]): Mistake =>
+  wrong(name, () => ({ path }), param, ...says);
+
+describeMistakes("a query string", [
+  query("without the user", "/api/v1/credits", "userId", "is required in the query string"),
+  query("with the user in snake_case", "/api/v1/credits?user_id=ana", "userId", "another name"),
+  query("with an empty user", "/api/v1/credits?userId=", "userId", "must not be empty"),
+  query("with the user twice", "/api/v1/credits?userId=ana&userId=bob", "userId", "given once"),
+  query("with 1 for true", "/api/v1/credits?userId=ana&includeExpired=1", "includeExpired", "`true` or `false`"),
+  query("with TRUE", "/api/v1/credits?userId=ana&includeExpired=TRUE", "includeExpired", "lower case"),
+  query("with a limit of 0", "/api/v1/credits/history?userId=ana&limit=0", "limit", "from 1 to 500"),
+  query("with a limit of 1000", "/api/v1/credits/history?userId=ana&limit=1000", "limit", "from 1 to 500"),
+  query("with a limit of ten", "/api/v1/credits/history?userId=ana&limit=ten", "limit", "a whole number"),
+  query("with a made-up cursor", "/api/v1/credits/history?userId=ana&cursor=2", "cursor", "`nextCursor`"),
+  query("with an empty cursor", "/api/v1/credits/history?userId=ana&cursor=", "cursor", "must not be empty"),
+  query("with a date alone", "/api/v1/usage?userId=ana&from=2026-01-01", "from", "needs a time"),
+  query(
+    "with a plus that became a space",
+    "/api/v1/usage?userId=ana&from=2026-01-01T00:00:00+01:00",
+    "from",
+    "RFC 3339",
+  ),
+  query("with escapes that are none", "/api/v1/credits?userId=%zz", "query", "escape"),
+  wrong(
+    "with the arguments in the body of a GET",
+    () => ({ path: "/api/v1/credits", headers: { "content-type": "application/json" } }),
+    "userId",
+    "the body of a GET is not read",
+  ),
+  wrong(
+    "with a made-up bookmark",
+    () => ({ path: "/api/v1/credits?userId=ana", headers: { "x-d1-bookmark": "latest" } }),
+    "x-d1-bookmark",
+    "bookmark",
+  ),
+]);
+
+/** A mistake about a thing that is not there. */
+const missing = (
+  name: string,
+  send: (world: MistakenWorld) => Sent,
+  code: Mistake["code"],
+  param: string,
+  ...says: string[]
+): Mistake => ({
+  ...{ name, send, code, param, says },
+});
+
+describeMistakes("a thing that is not there", [
+  missing(
+    "a pack by a name with a letter missing",
+    () => ({ path: GRANT, body: { userId: "ana", packId: "Startr" } }),
+    "credit_pack_not_found",
+    "packId",
+    "matched exactly but for case",
+  ),
+  missing(
+    "a pack by a name with a space",
+    () => ({ path: GRANT, body: { userId: "ana", packId: "Starter " } }),
+    "credit_pack_not_found",
+    "packId",
+    "matched exactly but for case",
+  ),
+  missing(
+    "a pack by another's id",
+    () => ({ path: GRANT, body: { userId: "ana", packId: "cpk_7hWk3yB5nC0eUi9fMvS4Lx" } }),
+    "credit_pack_not_found",
+    "packId",
+    "no credit pack with this id",
+  ),
+  missing(
+    "a pack without items and no quantity",
+    () => ({ path: GRANT, body: { userId: "ana", packId: "Wallet" } }),
+    "invalid_quantity",
+    "quantity",
+    "is required",
+    "`cents`",
+  ),
+  missing(
+    "a quantity of 0",
+    () => ({ path: GRANT, body: { userId: "ana", packId: "Wallet", quantity: 0 } }),
+    "invalid_quantity",
+    "quantity",
+    "must be more than 0",
+  ),
+  missing(
+    "a quantity below 0",
+    () => ({ path: GRANT, body: { userId: "ana", packId: "Wallet", quantity: -5 } }),
+    "invalid_quantity",
+    "quantity",
+    "must be more than 0",
+  ),
+  missing(
+    "a quantity with too many decimals",
+    () => ({ path: GRANT, body: { userId: "ana", packId: "Wallet", quantity: 0.0000001 } }),
+    "invalid_quantity",
+    "quantity",
+    "at most 6 decimals",
+  ),
+  missing(
+    "a live balance by a test key",
+    ({ balanceId, keys }) => ({ path: "/api/v1/credits/revoke", body: { balanceId }, key: keys.sk_test }),
+    "credit_balance_not_found",
+    "balanceId",
+    "in this mode",
+  ),
+  missing(
+    "a balance with a space",
+    ({ balanceId }) => ({ path: "/api/v1/credits/revoke", body: { balanceId: ` ${balanceId}` } }),
+    "credit_balance_not_found",
+    "balanceId",
+    "compared exactly",
+  ),
+  missing(
+    "a pack's id as a balance's",
+    ({ packId }) => ({ path: "/api/v1/credits/revoke", body: { balanceId: packId } }),
+    "credit_balance_not_found",
+    "balanceId",
+    "begin with `crb_`",
+  ),
+  missing(
+    "a hold that is not there",
+    () => ({ path: `${RESERVATIONS}/res_none/commit`, body: { eventId: "e", quantities: {} } }),
+    "reservation_not_found",
+    "reservationId",
+    "in this mode",
+  ),
+]);
+
+describeMistakes("an argument of the administration", [
+  admin("a mode that is none", "/keys", "POST", { kind: "secret", mode: "production" }, "mode", "live or test"),
+  admin("a kind in capitals", "/keys", "POST", { kind: "Secret", mode: "live" }, "kind", "write `secret`"),
+  admin(
+    "a pack's name in snake_case",
+    "/packs",
+    "POST",
+    { pack_name: "P", items: [] },
+    "pack_name",
+    "write `packName`",
+  ),
+  admin(
+    "a pack without items and unit",
+    "/packs",
+    "POST",
+    { packName: "P", items: [] },
+    "unit",
+    "is required for a pack without items",
+  ),
+  admin(
+    "a unit in the singular",
+    "/packs",
+    "POST",
+    { packName: "P", items: [{ amount: 1, unit: "token" }] },
+    "items[0].unit",
+    "write `tokens`",
+  ),
+  admin(
+    "an amount of 0",
+    "/packs",
+    "POST",
+    { packName: "P", items: [{ amount: 0, unit: "tokens" }] },
+    "items[0].amount",
+    "must be positive",
+  ),
+  admin(
+    "rules as a text",
+    "/packs",
+    "POST",
+    { packName: "P", items: [{ amount: 1, unit: "tokens", matches: "chat.*" }] },
+    "items[0].matches",
+    "must be a list",
+  ),
+  admin(
+    "rules as globs alone",
+    "/packs",
+    "POST",
+    { packName: "P", items: [{ amount: 1, unit: "tokens", matches: ["chat.*"] }] },
+    "items[0].matches[0]",
+    "must be an object",
+  ),
+  admin(
+    "a rule of nothing",
+    "/packs",
+    "POST",
+    { packName: "P", items: [{ amount: 1, unit: "tokens", matches: [{}] }] },
+    "items[0].matches[0]",
+    "an event, a model or both",
+  ),
+  admin("a name with a space at its end", "/packs", "POST", { packName: "P ", items: [] }, "packName", "white space"),
+  admin(
+    "a setting of a type in capitals",
+    "/end-user-auth",
+    "PUT",
+    { mode: "live", setting: { type: "JWKS", url: "https://a.example" } },
+    "setting.type",
+    "write `jwks`",
+  ),
+  admin(
+    "a key server without TLS",
+    "/end-user-auth",
+    "PUT",
+    { mode: "live", setting: { type: "jwks", url: "http://a.example" } },
+    "setting.url",
+    "https",
+  ),
+  admin(
+    "a short secret",
+    "/end-user-auth",
+    "PUT",
+    { mode: "live", setting: { type: "hs256", secret: "short" } },
+    "setting.secret",
+    "at least 32 bytes",
+  ),
+  admin(
+    "a setting with nothing around it",
+    "/end-user-auth",
+    "PUT",
+    { mode: "live", type: "jwks", url: "https://a.example" },
+    "type",
+    "into `setting`",
+  ),
+]);
+
+it("ignores unknown parameters of a query, include_expired too, and lets a browser read the request's id", async () => {
+  const { keys } = await makeApp();
+  const answer = await makeClient(new Clock())("GET", "/api/v1/credits?userId=u&include_expired=true", {
+    key: keys.sk_live,
+    headers: { origin: "https://shop.example" },
+  });
+  expect(answer.status).toBe(200);
+  expect(answer.headers.get("access-control-expose-headers")?.split(",")).toContain("x-request-id");
+});
+
+it("tells each element of a list what to change", async () => {
+  const { keys } = await makeApp();
+  const call = makeClient(new Clock());
+  const elements = [{ ...use, event_id: "e" }, { eventId: "e", ...use, tokens: 5 }, "e", null];
+  const answer = await call("POST", EVENTS, { key: keys.sk_live, body: elements });
+  expect(answer.body.results.map((result: { error: { message: string } }) => result.error.message)).toEqual([
+    "This field is unknown: write `eventId`.",
+    "This field is unknown: write it into `quantities`, as `tokens`.",
+    "body must be an object.",
+    "body must be an object, not null.",
+  ]);
+  expectError(await call("POST", EVENTS, { key: keys.sk_live, body: "[" }), "invalid_request", "body");
+});
+
+it("refuses another user's cursor, and says whose to send", async () => {
+  const { keys, appId } = await makeApp();
+  await makePack(appId, "Starter", [{ amountSteps: 1_000, unit: "tokens" }]);
+  const call = makeClient(new Clock());
+  const history = (query: string) => call("GET", `/api/v1/credits/history?${query}`, { key: keys.sk_live });
+  for (const userId of ["ana", "ana", "bob", "bob"]) {
+    await call("POST", GRANT, { key: keys.sk_live, body: { userId, packId: "Starter" } });
+  }
+  const { nextCursor } = (await history("userId=ana&limit=1")).body;
+  const answer = await history(`userId=bob&limit=1&cursor=${nextCursor}`);
+  expectError(answer, "invalid_request", "cursor");
+  expect(answer.body.error.message).toContain("with the same other arguments");
+});
