@@ -191,6 +191,13 @@ BEGIN
   SELECT RAISE(ABORT, 'reservations_settled_once');
 END;
 --> statement-breakpoint
+-- An extension moves a reservation's end later, never earlier.
+CREATE TRIGGER reservations_end_not_earlier BEFORE UPDATE OF expires_at_ms ON reservations
+WHEN new.expires_at_ms < old.expires_at_ms
+BEGIN
+  SELECT RAISE(ABORT, 'reservations_end_not_earlier');
+END;
+--> statement-breakpoint
 -- What a batch rests on, said by its first statements: where it does not hold, the whole batch aborts. Nothing is stored.
 CREATE VIEW guards (name, holds) AS SELECT '', 1;
 --> statement-breakpoint

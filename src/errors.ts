@@ -44,7 +44,7 @@ export const errorMeaning: Readonly<Record<ErrorCode, string>> = {
   reservation_not_found: "There is no such reservation.",
   method_not_allowed: "The path does not support this method. `Allow` lists the methods that it supports.",
   idempotency_conflict: "The same id was used before with a different body.",
-  reservation_closed: "The reservation is already committed or released.",
+  reservation_closed: "The reservation is already committed or released, or expired where it must not be.",
   pack_name_taken: "Another pack of the application that is not archived has this name.",
   changed_meanwhile: "It was changed after you read it. `details` has the current version.",
   payload_too_large: "The body is larger than 1 MiB.",

@@ -21,6 +21,8 @@ const REFUSALS = {
   usage_events_primary_key: "usage_events.account_id, usage_events.occurred_by_ms",
   reservations_primary_key: "reservations.environment_id, reservations.id",
   reservations_settled_once: "reservations_settled_once",
+  reservations_state: "reservations_state",
+  reservations_end_not_earlier: "reservations_end_not_earlier",
   distinct_ids_claim_version: "distinct_ids_claim_version",
   distinct_ids_no_circle: "distinct_ids_no_circle",
   id_properties_version: "id_properties_version",

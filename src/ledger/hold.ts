@@ -23,7 +23,7 @@ export interface Hold {
 /** A reservation's row, with the columns that the ledger needs. */
 export type ReservationRow = Pick<
   typeof reservations.$inferSelect,
-  "id" | "event" | "model" | "legs" | "state" | "expiresAtMs" | "settledEventId" | "requestHash"
+  "id" | "event" | "model" | "legs" | "state" | "createdAtMs" | "expiresAtMs" | "settledEventId" | "requestHash"
 >;
 export type OpenReservation = ReservationRow & { readonly state: "open" };
 
@@ -61,7 +61,7 @@ const HOLDS_A_STATEMENT_MAX = 200;
 
 /**
  * Statements that settle open reservations of one user and return their holds, leg by leg. If one of them is already
- * settled, the batch aborts with `reservations_settled_once`.
+ * settled, the batch aborts with `reservations_settled_once`; if one is to expire and is not due, with `reservations_state`.
  */
 export function settleHolds(writing: WriteContext, holds: readonly Hold[], settlement: Settlement): Statement[] {
   const reason = settlement.state === "expired" ? "reservation_expired" : "reservation_released";
@@ -85,6 +85,8 @@ const settlementValues = (holds: readonly Hold[], { state, eventId }: Settlement
   ids: JSON.stringify(holds.map((hold) => hold.id)),
 });
 
+// One that was extended meanwhile is not due any more: the CHECK `reservations_state` aborts the batch.
 const settleSql = statement<WriteContext & ReturnType<typeof settlementValues>>`
-  UPDATE reservations SET state = :state, settled_at_ms = ${nowMsSql}, settled_event_id = :eventId
+  UPDATE reservations SET state = iif(:state = 'expired' AND expires_at_ms > ${nowMsSql}, 'not due', :state),
+    settled_at_ms = ${nowMsSql}, settled_event_id = :eventId
   WHERE environment_id = :environmentId AND id IN (SELECT value FROM json_each(:ids))`;

@@ -42,6 +42,8 @@ const CONFLICTS: ReadonlySet<Constraint> = new Set([
   "usage_events_event_id",
   "reservations_primary_key",
   "reservations_settled_once",
+  "reservations_state",
+  "reservations_end_not_earlier",
 ]);
 
 /**

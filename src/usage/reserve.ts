@@ -34,7 +34,11 @@ export async function createReservation(ctx: TenantCtx, input: ReserveInput): Pr
       recall: ({ balances }) => [[], [...balances.values()]],
       balances: ([, rows]) => rows,
       decide: ([[stored], rows], writing) => {
-        if (stored !== undefined) return replay(answerRepeat(reservationId, stored, stamp));
+        if (stored !== undefined) {
+          // As it was answered first: it may have been extended since.
+          const expiresAtMs = stored.createdAtMs + body.expiresInSeconds * 1_000;
+          return replay(answerRepeat(reservationId, { ...stored, expiresAtMs }, stamp));
+        }
         const payment = burnDown(spendableBalances(withReturns(rows, writing.due), writing.nowMs), body);
         if (payment.uncovered !== null) throw insufficientCredits(payment.uncovered);
         const entries = payment.legs.map(({ balance, amountSteps }) => ({
@@ -104,6 +108,7 @@ function reservationValues(
     model: body.model ?? null,
     quantities: JSON.stringify(presentQuantities(body.quantities)),
     legs: legsJson(payment),
+    createdAtMs: atMs,
     expiresAtMs: atMs + body.expiresInSeconds * 1_000,
     requestHash: stamp.stored,
   };
@@ -112,7 +117,7 @@ function reservationValues(
 /** The reservation for this isolate's memory, where the legs' remaining amounts are not needed. */
 function reservationForMemory(
   id: string,
-  { event, model, expiresAtMs, requestHash }: ReturnType<typeof reservationValues>,
+  { event, model, createdAtMs, expiresAtMs, requestHash }: ReturnType<typeof reservationValues>,
   { legs }: PlannedPayment,
 ): OpenReservation {
   const ownLegs = legs.map(({ balance, amountSteps }) => ({
@@ -127,6 +132,7 @@ function reservationForMemory(
     model,
     legs: JSON.stringify(ownLegs),
     state: "open",
+    createdAtMs,
     expiresAtMs,
     settledEventId: null,
     requestHash,

@@ -10,13 +10,22 @@ import { commitReservation } from "./commit.ts";
 import { recordList } from "./event-list.ts";
 import { readEventRequest } from "./event-request.ts";
 import { recordEvent } from "./events.ts";
+import { extendReservation } from "./extend.ts";
 import { listReservations } from "./list-reservations.ts";
 import { planUsage } from "./plan.ts";
 import { readReservation } from "./read-reservation.ts";
 import { releaseReservation } from "./release.ts";
 import { createReservation } from "./reserve.ts";
 import type { EventListOutput } from "./responses.ts";
-import { commitInput, planInput, reservationParams, reservationsInput, reserveInput, totalsInput } from "./schemas.ts";
+import {
+  commitInput,
+  extendInput,
+  planInput,
+  reservationParams,
+  reservationsInput,
+  reserveInput,
+  totalsInput,
+} from "./schemas.ts";
 import { usageTotals } from "./totals.ts";
 
 /** `POST /api/v1/credits/plan`. */
@@ -85,6 +94,14 @@ export const usageRoutes = createRoutes()
       if (replayed) c.header("idempotent-replayed", "true");
       return c.json(output);
     },
+  )
+  .post(
+    "/reservations/:reservationId/extend",
+    requireSecretKey("forbidden"),
+    readBody,
+    validate("param", reservationParams),
+    validate("json", extendInput),
+    async (c) => c.json(await extendReservation(c.var.ctx, c.req.valid("param").reservationId, c.req.valid("json"))),
   )
   .post(
     "/reservations/:reservationId/release",

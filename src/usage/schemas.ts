@@ -96,7 +96,13 @@ export type ReservationStatus = z.infer<typeof reservationStatus>;
 const reservationIdPattern = /^res_[A-Za-z0-9_-]{1,60}$/;
 
 const EXPIRES_IN_SECONDS_DEFAULT = 300;
-const EXPIRES_IN_SECONDS_MAX = 86_400;
+/** The longest that credits are held, from a reservation's creation on. */
+export const EXPIRES_IN_SECONDS_MAX = 86_400;
+
+const expiresInSeconds = z
+  .int()
+  .min(1, `must be from 1 to ${EXPIRES_IN_SECONDS_MAX}`)
+  .max(EXPIRES_IN_SECONDS_MAX, `must be from 1 to ${EXPIRES_IN_SECONDS_MAX}`);
 
 export const reserveInput = z
   .strictObject({
@@ -109,12 +115,7 @@ export const reserveInput = z
     event,
     model,
     quantities,
-    expiresInSeconds: z
-      .int()
-      .min(1, `must be from 1 to ${EXPIRES_IN_SECONDS_MAX}`)
-      .max(EXPIRES_IN_SECONDS_MAX, `must be from 1 to ${EXPIRES_IN_SECONDS_MAX}`)
-      .default(EXPIRES_IN_SECONDS_DEFAULT)
-      .describe("How long the credits are held."),
+    expiresInSeconds: expiresInSeconds.default(EXPIRES_IN_SECONDS_DEFAULT).describe("How long the credits are held."),
   })
   .meta({ id: "CreateReservation" });
 export type ReserveInput = z.infer<typeof reserveInput>;
@@ -122,6 +123,13 @@ export type ReserveInput = z.infer<typeof reserveInput>;
 export const reservationParams = z.object({
   reservationId: z.string().describe("The id of the reservation, `res_…`."),
 });
+
+export const extendInput = z
+  .strictObject({
+    expiresInSeconds: expiresInSeconds.describe("How long the credits are held from now on."),
+  })
+  .meta({ id: "ExtendReservation" });
+export type ExtendInput = z.infer<typeof extendInput>;
 
 export const reservationsInput = z.object({
   userId,

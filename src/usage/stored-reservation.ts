@@ -11,6 +11,7 @@ const columns = {
   model: reservations.model,
   legs: reservations.legs,
   state: reservations.state,
+  createdAtMs: reservations.createdAtMs,
   expiresAtMs: reservations.expiresAtMs,
   settledEventId: reservations.settledEventId,
   requestHash: reservations.requestHash,

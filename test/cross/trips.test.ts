@@ -142,6 +142,13 @@ const operations: readonly Operation[] = [
     prepare: reserve,
     run: ({ post }, tag) => post(`${USAGE}/reservations/res_${tag}/release`, {}),
   },
+  {
+    name: "extend",
+    cold: 2,
+    warm: 1,
+    prepare: reserve,
+    run: ({ post }, tag) => post(`${USAGE}/reservations/res_${tag}/extend`, { expiresInSeconds: 600 }),
+  },
   { name: "consent", cold: 1, warm: 1, run: ({ post }) => post("/api/v1/consent", consent) },
   {
     name: "consent by an end-user, whose token is verified first",

@@ -60,6 +60,10 @@ async function sendTo(pair: Pair, request: Request): Promise<Pick<Answer, "statu
       });
     case "release":
       return post(`usage/reservations/${request.reservationId}/release`, {});
+    case "extend": {
+      const { reservationId, seconds } = request;
+      return post(`usage/reservations/${reservationId}/extend`, { expiresInSeconds: seconds });
+    }
     case "cron":
       await pair.cron();
       return OK;
@@ -117,6 +121,8 @@ function inModelsWords(request: Request, answer: Partial<Answer> & Pick<Answer, 
       const rows = body.totals as { event: string; unit: string; amount: number }[];
       return { status, body: rows.map(({ event, unit, amount }) => `${event} ${unit} ${amount}`).sort() };
     }
+    case "extend":
+      return { status, body: body.expiresAt };
     case "cron":
     case "release":
       return { status };
@@ -157,10 +163,12 @@ function askModel(pair: Pair, request: Request, answer: Pick<Answer, "status" | 
       return model.reserve(request.use, request.seconds, request.reservationId ?? made);
     }
     case "commit":
+    case "extend":
     case "release": {
       const hold = model.holds.get(request.reservationId);
       if (hold === undefined) return { status: 404, code: "reservation_not_found" };
       if (request.kind === "commit") return model.commit(hold, request.quantities, request.spent);
+      if (request.kind === "extend") return model.extend(hold, request.seconds);
       return model.release(hold);
     }
     case "cron":

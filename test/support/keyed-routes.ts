@@ -104,6 +104,13 @@ export const keyedRoutes: readonly KeyedRoute[] = [
     before: reserve,
     request: (tag) => ({ path: `${USAGE}/reservations/res_${tag}/release`, body: {} }),
   },
+  {
+    name: "extend",
+    kind: "sk_live",
+    writes: true,
+    before: reserve,
+    request: (tag) => ({ path: `${USAGE}/reservations/res_${tag}/extend`, body: { expiresInSeconds: 600 } }),
+  },
   { name: "consent", kind: "sk_live", writes: true, request: consent },
   {
     name: "consent of an end-user",

@@ -146,6 +146,15 @@ export function createModel(clock: { now: () => number }) {
       holds.set(id, { id, request, use, legs, createdAt: clock.now(), expiresAt, body, ...unsettled });
       return { status: 200, body };
     },
+    /** The new end, if it may be there (U14). */
+    extend(hold: Hold, seconds: number): Answer {
+      expire(hold.use.userId);
+      if (hold.state !== "open") return refuse(409, "reservation_closed");
+      const expiresAt = clock.now() + seconds * 1_000;
+      if (expiresAt < hold.expiresAt || expiresAt > hold.createdAt + 86_400_000) return refuse(400, "invalid_request");
+      hold.expiresAt = expiresAt;
+      return { status: 200, body: iso(expiresAt) };
+    },
     release(hold: Hold): Answer {
       expire(hold.use.userId);
       if (hold.eventId !== null) return refuse(409, "reservation_closed");

@@ -131,6 +131,35 @@ export const usageOperations: readonly Operation[] = [
     },
   },
   {
+    name: "extend",
+    isIdempotent: true,
+    prepare: async (scene) => {
+      await grant(scene);
+      await reserve(scene);
+      const path = `${USAGE}/reservations/${reservationOf(scene)}/extend`;
+      return () => scene.send("POST", path, { expiresInSeconds: 600 });
+    },
+  },
+  {
+    name: "extend of a reservation that is due",
+    isIdempotent: true,
+    status: 409,
+    prepare: async (scene) => {
+      await dueHold(scene);
+      const path = `${USAGE}/reservations/${reservationOf(scene)}/extend`;
+      return () => scene.send("POST", path, { expiresInSeconds: 600 });
+    },
+  },
+  {
+    name: "reservations",
+    isIdempotent: true,
+    prepare: async (scene) => {
+      await grant(scene);
+      await reserve(scene);
+      return () => scene.send("GET", `${USAGE}/reservations?userId=${scene.userId}`);
+    },
+  },
+  {
     name: "cron",
     isIdempotent: true,
     hasNoCaller: true,

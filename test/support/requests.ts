@@ -10,6 +10,7 @@ export type Request =
   | { kind: "reserve"; use: Use; seconds: number; reservationId: string | null }
   | { kind: "commit"; reservationId: string; quantities: Quantities; spent: Spent }
   | { kind: "release"; reservationId: string }
+  | { kind: "extend"; reservationId: string; seconds: number }
   | { kind: "cron" }
   | { kind: "reservations"; userId: string; status: string | null; limit: number }
   | { kind: "list"; userId: string; includeExpired: boolean }
@@ -33,6 +34,7 @@ const WEIGHTS = {
   reserve: 16,
   commit: 14,
   release: 6,
+  extend: 5,
   revoke: 3,
   adjust: 6,
   cron: 3,
@@ -120,6 +122,9 @@ export function someRequest(random: Random, known: Known): Request {
     return { kind, reservationId, quantities: someQuantities(random), spent: someSpent(random, known) };
   }
   if (kind === "release") return { kind, reservationId };
+  if (kind === "extend") {
+    return { kind, reservationId, seconds: random.integer(1, random.chance(0.1) ? 86_400 : 600) };
+  }
   const balance = known.balances.length === 0 ? undefined : random.pick(known.balances);
   const balanceId = balance?.id ?? "crb_unknown";
   if (kind === "revoke") return { kind, balanceId, reason: random.pick(["refunded", "fraud"]) };

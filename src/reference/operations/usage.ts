@@ -13,6 +13,7 @@ import {
   commitInput,
   eventInput,
   eventsMax,
+  extendInput,
   reservationParams,
   reservationsInput,
   reserveInput,
@@ -165,6 +166,25 @@ export const usageOperations: readonly Operation[] = [
     body: { schema: commitInput, example: { eventId, quantities: { tokens: 120 } } },
     success: { description: "The debits.", schema: eventOutput, example: answer, replayable: true },
     errors: ["insufficient_credits", "idempotency_conflict", "reservation_not_found", "reservation_closed"],
+  },
+  {
+    id: "extendReservation",
+    method: "post",
+    path: "/api/v1/usage/reservations/{reservationId}/extend",
+    tag: "Usage",
+    summary: "Extend a reservation",
+    description:
+      "Moves the end of an open reservation to so many seconds from now. It never moves to an earlier time, and at most to a day " +
+      "after the reservation was made.",
+    access: "secret",
+    params: reservationParams,
+    body: { schema: extendInput, example: { expiresInSeconds: 120 } },
+    success: {
+      description: "The reservation with its new end.",
+      schema: reservationOutput,
+      example: { ...reservation, expiresAt: "2026-01-16T08:32:30.000Z" },
+    },
+    errors: ["reservation_not_found", "reservation_closed"],
   },
   {
     id: "releaseReservation",

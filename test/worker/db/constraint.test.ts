@@ -94,6 +94,14 @@ const violations: Record<Constraint, readonly string[]> = {
     reservation("released"),
     `UPDATE reservations SET state = 'committed' WHERE environment_id = ${ENVIRONMENT}`,
   ],
+  reservations_state: [
+    reservation("open"),
+    `UPDATE reservations SET state = 'not due' WHERE environment_id = ${ENVIRONMENT}`,
+  ],
+  reservations_end_not_earlier: [
+    reservation("open"),
+    `UPDATE reservations SET expires_at_ms = expires_at_ms - 1 WHERE environment_id = ${ENVIRONMENT}`,
+  ],
   distinct_ids_claim_version: [id("a"), id("b"), claim("a", "b", 1), claim("a", "b", 1)],
   distinct_ids_no_circle: [id("a"), id("b"), id("c"), claim("a", "b", 1), claim("b", "c", 1), claim("c", "a", 1)],
   id_properties_version: [idProperties(1), idProperties(2), idProperties(2)],

@@ -523,6 +523,7 @@ it("lists every trigger that must exist", async () => {
     "guards_account",
     "guards_key",
     "id_properties_version",
+    "reservations_end_not_earlier",
     "reservations_settled_once",
   ]);
 });

@@ -78,7 +78,7 @@ function expectWithin(cost: Cost, live: number, { trips, moved, writtenMax, turn
 }
 
 const cents = (amount: number) => ({ quantities: { cents: amount } });
-const settle = (spender: Spender, id: string, verb: "commit" | "release", body?: object) =>
+const settle = (spender: Spender, id: string, verb: "commit" | "release" | "extend", body?: object) =>
   spender.post(`/api/v1/usage/reservations/${id}/${verb}`, body);
 const commit = (id: string, amount: number) => (spender: Spender) =>
   settle(spender, id, "commit", { eventId: `of ${id}`, ...cents(amount) });
@@ -112,7 +112,7 @@ describe.each([1, 10, 100])("with %i live balances and 10,000 dead ones", (live)
   });
 
   it.each(["cold", "warm"] as const)(
-    "reserve costs 2p + 2 rows, commit 4p + 4, release 2p + 2, each two trips or, warm, one: %s",
+    "reserve costs 2p + 2 rows, commit 4p + 4, release 2p + 2, extend 2, each two trips or, warm, one: %s",
     async (state) => {
       const measures = await measured(live);
       const cost = measures[state];
@@ -121,6 +121,8 @@ describe.each([1, 10, 100])("with %i live balances and 10,000 dead ones", (live)
       expectWithin(await cost(reserve("res_1", 1)), live, { trips, moved: 1, writtenMax: 4 });
       expectWithin(await cost(commit("res_1", 1)), live, { trips, moved: 2, writtenMax: 8 });
       expectWithin(await cost(reserve("res_2", 1)), live, { trips, moved: 1, writtenMax: 4 });
+      const extend = (at: Spender) => settle(at, "res_2", "extend", { expiresInSeconds: 600 });
+      expectWithin(await cost(extend), 0, { trips, moved: 0, writtenMax: 2 });
       const release = await cost((at) => settle(at, "res_2", "release"));
       expectWithin(release, live, { trips, moved: 1, writtenMax: 4 });
       const held = await cost(reserve("res_3", amount));

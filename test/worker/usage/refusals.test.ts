@@ -60,6 +60,16 @@ describeRefusals("POST /api/v1/usage/reservations/{reservationId}/release", {
   stranger: "reservation_not_found",
 });
 
+describeRefusals("POST /api/v1/usage/reservations/{reservationId}/extend", {
+  prepare: async (call, app) => ({
+    method: "POST",
+    path: `${USAGE}/reservations/${await reserved(call, app)}/extend`,
+    body: { expiresInSeconds: 600 },
+  }),
+  publishable: "forbidden",
+  stranger: "reservation_not_found",
+});
+
 describeRefusals("GET /api/v1/usage/reservations/{reservationId}", {
   prepare: async (call, app) => ({ method: "GET", path: `${USAGE}/reservations/${await reserved(call, app)}` }),
   publishable: "requires_secret_key",
