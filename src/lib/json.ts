@@ -46,6 +46,11 @@ export function isJsonObject(value: unknown): value is JsonObject {
   return typeof value === "object" && value !== null && !Array.isArray(value) && !sourceJson.isRawJSON(value);
 }
 
+/** The object's own value of `key`, never one of its prototype. */
+export function own(object: JsonObject, key: string): unknown {
+  return Object.hasOwn(object, key) ? object[key] : undefined;
+}
+
 /** Whether objects and lists are nested deeper than `levelsMax`. */
 export function isNestedDeeperThan(value: unknown, levelsMax: number): boolean {
   if (typeof value !== "object" || value === null) return false;
