@@ -1,13 +1,12 @@
 import { spawn } from "node:child_process";
-import { createWriteStream, mkdirSync, readFileSync } from "node:fs";
+import { rmSync } from "node:fs";
 import { createServer } from "node:net";
 import { join } from "node:path";
-import { createInterface } from "node:readline";
-import { stripVTControlCharacters } from "node:util";
-import { yellow } from "./terminal.mjs";
+import { openLog } from "./log.mjs";
 
 const WRANGLER = join(import.meta.dirname, "../node_modules/wrangler/bin/wrangler.js");
-const LOG = ".purser/server.log";
+/** Where an earlier version let Wrangler keep a trace of each request, download tokens included. */
+const TRACES = ".wrangler/state/v3/observability";
 const START_SECONDS_MAX = 120;
 
 /** No requests to the network, no questions in the terminal, and no files outside of this directory. */
@@ -20,17 +19,33 @@ const calm = {
   WRANGLER_SEND_ERROR_REPORTS: "false",
   WRANGLER_HIDE_BANNER: "true",
   WRANGLER_WRITE_LOGS: "false",
+  // Otherwise Wrangler keeps whole URLs of requests, download tokens included, beside the database.
+  X_LOCAL_OBSERVABILITY: "false",
   WRANGLER_REGISTRY_PATH: ".wrangler/registry",
   CLOUDFLARE_CF_FETCH_ENABLED: "false",
 };
 
 const running = new Set();
 
+/** In a process group of its own, so that all that it started can be ended with it. */
 function wrangler(args) {
-  const child = spawn(process.execPath, [WRANGLER, ...args], { env: calm, stdio: ["ignore", "pipe", "pipe"] });
+  const options = { env: calm, stdio: ["ignore", "pipe", "pipe"], detached: true };
+  const child = spawn(process.execPath, [WRANGLER, ...args], options);
   running.add(child);
-  child.once("exit", () => running.delete(child));
+  child.once("exit", () => {
+    running.delete(child);
+    signalGroup(child, "SIGKILL");
+  });
   return child;
+}
+
+/** Does nothing when the whole group has ended. */
+function signalGroup({ pid }, signal) {
+  try {
+    process.kill(-pid, signal);
+  } catch (error) {
+    if (error.code !== "ESRCH") throw error;
+  }
 }
 
 /** Stops Wrangler, and resolves when it has ended. */
@@ -77,19 +92,6 @@ function migrateOne(file, binding) {
   });
 }
 
-/** Writes the Worker's output to the log. Its errors are printed as well. */
-function keepLog(child) {
-  mkdirSync(".purser", { recursive: true });
-  const log = createWriteStream(LOG, { mode: 0o600 });
-  for (const stream of [child.stdout, child.stderr]) {
-    createInterface({ input: stream }).on("line", (coloured) => {
-      const line = stripVTControlCharacters(coloured);
-      log.write(`${line}\n`);
-      if (/\[ERROR\]|"level":"error"|^Uncaught /.test(line)) console.error(yellow(line));
-    });
-  }
-}
-
 const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
 async function answersHealth(url) {
@@ -100,8 +102,9 @@ async function answersHealth(url) {
   }
 }
 
-/** Serves the Worker on the port; resolves once it answers. What it says goes to `.purser/server.log`. */
+/** Serves the Worker on the port; resolves once it answers. What it says goes to the log. */
 export async function serve(port, file = "wrangler.toml") {
+  rmSync(TRACES, { recursive: true, force: true });
   // Port 0 lets two Pursers run at once; otherwise both would want the inspector's usual port.
   // Not minified, so that the places in the log have their names.
   const args = [
@@ -109,6 +112,8 @@ export async function serve(port, file = "wrangler.toml") {
     "--config",
     file,
     "--minify=false",
+    "--var",
+    "BEHIND_CLOUDFLARE:false",
     "--ip",
     "127.0.0.1",
     "--port",
@@ -117,7 +122,7 @@ export async function serve(port, file = "wrangler.toml") {
     "0",
   ];
   const child = wrangler([...args, "--show-interactive-dev-session=false"]);
-  keepLog(child);
+  const log = openLog(child);
   let hasEnded = false;
   child.once("exit", () => {
     hasEnded = true;
@@ -125,9 +130,9 @@ export async function serve(port, file = "wrangler.toml") {
   const url = `http://localhost:${port}`;
   const deadline = Date.now() + START_SECONDS_MAX * 1_000;
   while (Date.now() < deadline) {
-    if (hasEnded) throw new Error(`The Worker did not start:\n${readFileSync(LOG, "utf8")}`);
-    if (await answersHealth(url)) return { url, child, log: LOG };
+    if (hasEnded) throw new Error(`The Worker did not start:\n${log.text()}`);
+    if (await answersHealth(url)) return { url, child, log: log.file };
     await pause(100);
   }
-  throw new Error(`The Worker did not answer within ${START_SECONDS_MAX} seconds; ${LOG} has what it said.`);
+  throw new Error(`The Worker did not answer within ${START_SECONDS_MAX} seconds; ${log.file} has what it said.`);
 }

@@ -4,11 +4,15 @@ export interface Settings {
   readonly adminToken: string | null;
   /** Null: exports return `export_unavailable`. */
   readonly exportSecrets: { readonly current: string; readonly previous: string | null } | null;
+  /** The origin of download links: `https://host[:port]`, or `request` for that of each request. Null: it is malformed. */
+  readonly publicOrigin: string | null;
   readonly testBalanceQuota: number;
   /** The binding of the database that new applications are made in. */
   readonly newAppsDatabase: string;
   /** Cloudflare Access before the dashboard: who it lets in is signed in. Null: the administrator's token signs in. */
   readonly access: { readonly teamUrl: string; readonly audience: string } | null;
+  /** Whether Cloudflare sets `cf-connecting-ip`. If not, the header is the caller's own, and no address is believed. */
+  readonly isBehindCloudflare: boolean;
 }
 
 const ADMIN_TOKEN_CHARACTERS_MIN = 32;
@@ -26,6 +30,15 @@ function readAccess(teamDomain = "", audience = ""): Settings["access"] {
   return { teamUrl: teamUrl.replace(/\/+$/, ""), audience };
 }
 
+/** `request` when nothing is set; null for what is no origin, or has more than one. */
+function readOrigin(text = ""): Settings["publicOrigin"] {
+  if (text === "") return "request";
+  const origin = URL.canParse(text) ? new URL(text).origin : null;
+  return origin !== null && /^https?:/.test(origin) && [origin, `${origin}/`].includes(text.toLowerCase())
+    ? origin
+    : null;
+}
+
 export function readSettings(env: Partial<Env>): Settings {
   const current = secretOf(env.ANALYTICS_EXPORT_SECRET, EXPORT_SECRET_CHARACTERS_MIN);
   const previous = secretOf(env.ANALYTICS_EXPORT_SECRET_PREVIOUS, EXPORT_SECRET_CHARACTERS_MIN);
@@ -33,8 +46,10 @@ export function readSettings(env: Partial<Env>): Settings {
   return {
     adminToken: secretOf(env.ADMIN_TOKEN, ADMIN_TOKEN_CHARACTERS_MIN),
     exportSecrets: current === null ? null : { current, previous },
+    publicOrigin: readOrigin(env.PUBLIC_ORIGIN),
     testBalanceQuota: quota !== undefined && /^\d{1,9}$/.test(quota) ? Number(quota) : TEST_BALANCE_QUOTA_DEFAULT,
     newAppsDatabase: env.NEW_APPS_DATABASE || "DB",
+    isBehindCloudflare: env.BEHIND_CLOUDFLARE === "true",
     access: readAccess(env.ACCESS_TEAM_DOMAIN, env.ACCESS_AUD),
   };
 }

@@ -16,13 +16,57 @@ function isFetchable(text: string): boolean {
   return protocol === "https:" || (protocol === "http:" && isLoopback);
 }
 
-/** How an application's end-user tokens are verified: by its published keys, or by a shared secret. */
-export const endUserSetting = z.discriminatedUnion("type", [
-  z.strictObject({
+/**
+ * Hosts whose published keys sign the tokens of many applications, such as all that use Firebase or Google. Only issuer and
+ * audience tell whose a token is.
+ */
+const SHARED_KEY_HOSTS = new Set([
+  "www.googleapis.com",
+  "googleapis.com",
+  "login.microsoftonline.com",
+  "login.microsoftonline.us",
+  "login.live.com",
+  "sts.windows.net",
+  "appleid.apple.com",
+  "account.apple.com",
+  "www.facebook.com",
+  "limited.facebook.com",
+  "token.actions.githubusercontent.com",
+  "gitlab.com",
+  "id.twitch.tv",
+  "api.line.me",
+  "access.line.me",
+  "www.linkedin.com",
+  "slack.com",
+  "api.login.yahoo.com",
+  "discord.com",
+  "www.paypalobjects.com",
+  "api.paypal.com",
+  "oauth.telegram.org",
+]);
+
+function isShared(url: string): boolean {
+  return URL.canParse(url) && SHARED_KEY_HOSTS.has(new URL(url).hostname.replace(/\.$/, ""));
+}
+
+const publishedKeys = z
+  .strictObject({
     type: z.literal("jwks"),
     url: z.string().max(2_000).refine(isFetchable, "must be an https URL, or http on a loopback host"),
     ...claims,
-  }),
+  })
+  .superRefine((setting, refinement) => {
+    if (!isShared(setting.url)) return;
+    for (const name of ["issuer", "audience"] as const) {
+      if (setting[name] !== undefined) continue;
+      const message = "is required, because these keys sign the tokens of other applications too";
+      refinement.addIssue({ code: "custom", path: [name], message });
+    }
+  });
+
+/** How an application's end-user tokens are verified: by its published keys, or by a shared secret. */
+export const endUserSetting = z.discriminatedUnion("type", [
+  publishedKeys,
   z.strictObject({
     type: z.literal("hs256"),
     secret: z

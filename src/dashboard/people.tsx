@@ -218,7 +218,10 @@ export const peopleRoutes = () =>
     .post("/people/mint", async (c) => {
       const { distinctId } = c.var.form;
       const link = await catchRefusal(async () =>
-        createLink(c.var.ctx, { ...parseForm(exportPersonInput, { distinctId }), origin: new URL(c.req.url).origin }),
+        createLink(c.var.ctx, {
+          ...parseForm(exportPersonInput, { distinctId }),
+          requestOrigin: new URL(c.req.url).origin,
+        }),
       );
       return link.refusal === undefined
         ? peoplePage(c, distinctId, link.result)

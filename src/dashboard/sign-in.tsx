@@ -1,10 +1,9 @@
 import type { Context } from "hono";
 import { deleteCookie, setCookie } from "hono/cookie";
 import { sealSession, sessionSeconds } from "../access/admin-session.ts";
-import { mayTryToSignIn } from "../access/sign-in-limit.ts";
+import { isAdminToken } from "../access/admin-tries.ts";
 import { PurserError } from "../errors.ts";
 import { readForm } from "../http/body.ts";
-import { equalSecrets } from "../lib/hash.ts";
 import { Field, Hidden } from "./components.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
 import { page } from "./layout.tsx";
@@ -29,19 +28,9 @@ const signInPage = (c: Context<DashboardEnv>, next: string | undefined, refusal?
     </form>,
   );
 
-async function assertNotTooOften(c: Context<DashboardEnv>): Promise<void> {
-  const address = c.req.header("cf-connecting-ip") ?? "unknown";
-  if (await mayTryToSignIn(c.env.SIGN_INS, address, c.var.runtime.now())) return;
-  throw new PurserError("rate_limited", "Too many sign-in attempts. Try again in a minute.", {
-    headers: { "Retry-After": "60" },
-  });
-}
-
 async function checkToken(c: Context<DashboardEnv>, token: string): Promise<void> {
   assertSameOrigin(c);
-  await assertNotTooOften(c);
-  const adminToken = adminTokenOf(c.var.root.settings);
-  if (!(await equalSecrets(token, adminToken))) {
+  if (!(await isAdminToken(c, token, adminTokenOf(c.var.root.settings)))) {
     throw new PurserError("invalid_key", "Wrong admin token.");
   }
 }

@@ -10,14 +10,18 @@ import type { ExportPersonInput } from "./schemas.ts";
 import { type ExportSecrets, signToken, tokenLifeMs } from "./token.ts";
 
 /**
- * Creates and signs a download link ("minting" in the interface). It is valid for 24 hours, on the origin of the request.
- * It reads no data, so a link is returned also if nothing is stored (P8). Throws `export_unavailable` if no secret is set.
+ * Creates and signs a download link ("minting" in the interface). It is valid for 24 hours, on the
+ * configured origin, else on that of the request. It reads no data, so a link is returned also if nothing is stored (P8). Throws `export_unavailable` if no secret
+ * is set, or the configured origin is malformed.
  */
 export async function createLink(
   ctx: TenantCtx,
-  { distinctId, origin }: ExportPersonInput & { readonly origin: string },
+  { distinctId, requestOrigin }: ExportPersonInput & { readonly requestOrigin: string },
 ): Promise<ExportPersonOutput> {
   const secrets = exportSecrets(ctx);
+  const { publicOrigin } = ctx.settings;
+  if (publicOrigin === null) throw notConfigured();
+  const origin = publicOrigin === "request" ? requestOrigin : publicOrigin;
   const { appId, mode } = ctx.environment;
   const nowMs = ctx.now();
   const expiresAt = iso(nowMs + tokenLifeMs);
@@ -38,8 +42,11 @@ export async function createLink(
 export function exportSecrets(ctx: Pick<SystemCtx, "settings">): ExportSecrets {
   const { exportSecrets: secrets } = ctx.settings;
   if (secrets !== null) return secrets;
-  throw new PurserError("export_unavailable", "Exports are not configured on this deployment.", {
+  throw notConfigured();
+}
+
+const notConfigured = () =>
+  new PurserError("export_unavailable", "Exports are not configured on this deployment.", {
     headers: { "Retry-After": "60" },
     fault: "not_set_up",
   });
-}

@@ -36,7 +36,8 @@ export const exportRoutes = createRoutes()
     requireSecretKey("requires_secret_key"),
     readBody,
     validate("json", exportPersonInput),
-    async (c) => c.json(await createLink(c.var.ctx, { ...c.req.valid("json"), origin: new URL(c.req.url).origin })),
+    async (c) =>
+      c.json(await createLink(c.var.ctx, { ...c.req.valid("json"), requestOrigin: new URL(c.req.url).origin })),
   )
   // For every method, because the URL has the token also when the request is refused.
   .use("/export-download", downloadHeaders)

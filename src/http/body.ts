@@ -3,6 +3,11 @@ import { factory } from "./factory.ts";
 
 export const bodyBytesMax = 1024 * 1024;
 
+/** The client went away amid its upload, so nobody reads the refusal. It is no fault of ours. */
+function cutOff(cause: unknown): never {
+  throw new PurserError("invalid_request", "The body ended before it was complete.", { param: "body", cause });
+}
+
 /** Reads the whole body. Throws `payload_too_large` when it is over 1 MiB, and leaves the rest to drain-body.ts. */
 async function readWithin(request: Request): Promise<Uint8Array<ArrayBuffer>> {
   const tooLarge = () => new PurserError("payload_too_large", `The body is larger than ${bodyBytesMax} bytes.`);
@@ -10,7 +15,7 @@ async function readWithin(request: Request): Promise<Uint8Array<ArrayBuffer>> {
   if (announced > bodyBytesMax) throw tooLarge();
   // Over HTTP a body is not longer than its content-length. A request from another Worker may be, so it is checked again.
   if (announced > 0) {
-    const bytes = new Uint8Array(await request.arrayBuffer());
+    const bytes = new Uint8Array(await request.arrayBuffer().catch(cutOff));
     if (bytes.byteLength > bodyBytesMax) throw tooLarge();
     return bytes;
   }
@@ -19,7 +24,7 @@ async function readWithin(request: Request): Promise<Uint8Array<ArrayBuffer>> {
   const reader = request.body?.getReader();
   try {
     for (;;) {
-      const { done, value } = (await reader?.read()) ?? { done: true };
+      const { done, value } = (await reader?.read().catch(cutOff)) ?? { done: true };
       if (done) break;
       size += value.byteLength;
       if (size > bodyBytesMax) throw tooLarge();

@@ -104,7 +104,7 @@ const headerRefs = (names: readonly HeaderName[]) =>
 export function errorCodes(operation: Operation): ErrorCode[] {
   const codes = new Set<ErrorCode>([...operation.errors, "internal_error", "temporarily_unavailable"]);
   const wrongKind = operation.publishableGets ?? (operation.method === "get" ? "requires_secret_key" : "forbidden");
-  if (operation.access !== "open") codes.add("invalid_key");
+  if (operation.access !== "open") codes.add("invalid_key").add("rate_limited");
   if (operation.access === "secret") codes.add(wrongKind);
   if (operation.access === "end-user") codes.add("forbidden").add("invalid_user_token");
   if (operation.access === "admin") codes.add("not_found");

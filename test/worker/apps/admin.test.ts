@@ -5,6 +5,7 @@ import { expectError } from "../../support/refusals.ts";
 import { type Client, Clock, home, makeApp, makeClient } from "../../support/world.ts";
 
 const ADMIN = "/api/v1/admin";
+const FIREBASE = "https://www.googleapis.com/service_accounts/v1/jwk/securetoken@system.gserviceaccount.com";
 const key = "administrator-token-of-the-tests-0001";
 
 interface Route {
@@ -257,10 +258,17 @@ describe("the end-user token setting", () => {
       [{ type: "jwks", url: "file:///etc/passwd" }, "setting.url"],
       [{ type: "jwks", url: "not a url" }, "setting.url"],
       [{ type: "none" }, "setting.type"],
+      [{ type: "jwks", url: FIREBASE }, "setting.issuer"],
+      [{ type: "jwks", url: FIREBASE, issuer: "https://securetoken.google.com/desk" }, "setting.audience"],
+      [{ type: "jwks", url: "https://WWW.googleapis.com./oauth2/v3/certs", audience: "desk" }, "setting.issuer"],
+      [{ type: "jwks", url: "https://login.microsoftonline.com/common/discovery/v2.0/keys" }, "setting.issuer"],
     ];
     for (const [setting, param] of wrong) {
       expectError(await call("PUT", path, { key, body: { mode: "live", setting } }), "invalid_request", param);
     }
+    const ofFirebase = { type: "jwks", url: FIREBASE, issuer: "https://securetoken.google.com/desk", audience: "desk" };
+    const firebase = await call("PUT", path, { key, body: { mode: "test", setting: ofFirebase } });
+    expect(firebase.body.setting).toEqual(ofFirebase);
     for (const url of [
       "https://keys.example.com/jwks",
       "http://localhost:9/jwks",

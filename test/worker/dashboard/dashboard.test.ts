@@ -27,7 +27,7 @@ afterAll(expectLedgerInvariants);
 const HOST = "http://purser.test";
 const HOUR_MS = 3_600_000;
 /** A limiter that never refuses: what it counts is shared by all tests. */
-const SIGN_INS: RateLimit = { limit: async () => ({ success: true }) };
+const ADMIN_TRIES: RateLimit = { limit: async () => ({ success: true }) };
 
 /** A browser of one's own: it keeps a cookie, and sends forms from the pages that it read. */
 function browse(clock = new Clock(), bindings: Partial<Env> = {}) {
@@ -36,7 +36,7 @@ function browse(clock = new Clock(), bindings: Partial<Env> = {}) {
   const send = async (path: string, init: RequestInit = {}) => {
     const headers = new Headers(init.headers);
     if (cookie !== "") headers.set("cookie", cookie);
-    const answer = await app.request(HOST + path, { ...init, headers }, bound({ SIGN_INS, ...bindings }));
+    const answer = await app.request(HOST + path, { ...init, headers }, bound({ ADMIN_TRIES, ...bindings }));
     const set = answer.headers.get("set-cookie");
     if (set !== null) cookie = set.split(";")[0] ?? "";
     return answer;
@@ -92,7 +92,7 @@ describe("signing in", () => {
     expect(plain).not.toContain("Secure");
     const app = createApp({ isolate: {}, now: new Clock().now, newId: randomId }).route("/admin", dashboardRoutes());
     const init = { method: "POST", body: new URLSearchParams({ token: env.ADMIN_TOKEN }) };
-    const answer = await app.request("https://purser.test/admin/sign-in", init, bound({ SIGN_INS }));
+    const answer = await app.request("https://purser.test/admin/sign-in", init, bound({ ADMIN_TRIES }));
     expect(answer.headers.get("set-cookie")).toContain("Secure");
   });
 
@@ -114,7 +114,7 @@ describe("signing in", () => {
 
   it("is limited in each isolate where the platform's limiter is not bound", async () => {
     const clock = new Clock();
-    const browser = browse(clock, { SIGN_INS: undefined as unknown as RateLimit });
+    const browser = browse(clock, { ADMIN_TRIES: undefined as unknown as RateLimit });
     const headers = { "cf-connecting-ip": "192.0.2.9" };
     for (let tries = 0; tries < 10; tries++) expect((await browser.signIn("wrong", headers)).status).toBe(401);
     expect((await browser.signIn(env.ADMIN_TOKEN, headers)).status).toBe(429);

@@ -44,6 +44,29 @@ describe("minting a link", () => {
     expect(JSON.stringify(results)).not.toContain(downloadUrl.split("token=")[1]);
   });
 
+  it("answers a link on the configured origin, whatever host the request names", async () => {
+    const app = await makeApp();
+    for (const PUBLIC_ORIGIN of ["https://credits.example.com", "https://credits.example.com/"]) {
+      const call = makeClient(new Clock(), { PUBLIC_ORIGIN });
+      const options = { key: app.keys.sk_live, body: { distinctId: "ana" }, headers: { host: "evil.example" } };
+      const { body } = await call("POST", `https://evil.example${PERSON}`, options);
+      expect(new URL(body.downloadUrl).origin).toBe("https://credits.example.com");
+    }
+  });
+
+  it.each(["credits.example.com", "https://credits.example.com/purser", "ftp://example.com", "https://a@b.example"])(
+    "fails closed where the configured origin is %s, which is none",
+    async (PUBLIC_ORIGIN) => {
+      const app = await makeApp();
+      const call = makeClient(new Clock(), { PUBLIC_ORIGIN });
+      expectError(
+        await call("POST", PERSON, { key: app.keys.sk_live, body: { distinctId: "ana" } }),
+        "export_unavailable",
+      );
+      expect(await auditOf(app, "ana")).toEqual([]);
+    },
+  );
+
   it("refuses an id that is empty, oversized or malformed, and a misspelt field", async () => {
     const call = makeClient(new Clock());
     const { keys } = await makeApp();

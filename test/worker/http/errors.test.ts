@@ -198,6 +198,51 @@ describe("a query", () => {
   });
 });
 
+describe("an upload that its client aborts", () => {
+  it.each([
+    ["with its length announced", { "content-length": "100" }],
+    ["in pieces", {}],
+  ])("%s is refused as cut off: no bug, nothing in the log, nothing done", async (_, headers) => {
+    const log = vi.spyOn(console, "error");
+    const warned = vi.spyOn(console, "warn");
+    const aborted = () =>
+      new ReadableStream<Uint8Array>({
+        start: (stream) => stream.enqueue(new TextEncoder().encode('{"distinctId":"cut",')),
+        pull: (stream) => stream.error(new Error("Network connection lost.")),
+      });
+    const key = app.keys.sk_live;
+    for (const path of ["/api/v1/consent", "/batch/", "/i/v1/analytics/events", "/api/v1/credits/grant"]) {
+      const answer = await call("POST", path, { key, body: aborted(), headers });
+      expectError(answer, "invalid_request", "body");
+    }
+    expect([...log.mock.calls, ...warned.mock.calls]).toEqual([]);
+  });
+});
+
+describe("every answer", () => {
+  it("is kept by no cache and read as nothing but what it says that it is", async () => {
+    const key = app.keys.sk_live;
+    const answers = [
+      await list("?userId=u"),
+      await list(""),
+      await call("GET", LIST),
+      await call("GET", "/nowhere"),
+      await call("GET", "/health"),
+      await call("PUT", LIST),
+      await call("POST", "/flags/", { body: { api_key: app.keys.pk_live } }),
+      await call("POST", "/batch/", { body: { api_key: app.keys.pk_live, event: "seen", distinct_id: "u" } }),
+      await call("GET", `/array/${app.keys.pk_live}/config.js`),
+      await call("POST", "/api/v1/export-person", { key, body: { distinctId: "u" } }),
+      await call("GET", "/api/v1/admin/apps", { key: env.ADMIN_TOKEN }),
+      await call("GET", "/api/v1/admin/apps", { key: "wrong" }),
+    ];
+    for (const { headers } of answers) {
+      expect(headers.get("cache-control")).toBe("no-store");
+      expect(headers.get("x-content-type-options")).toBe("nosniff");
+    }
+  });
+});
+
 describe("a bug", () => {
   const secrets = ["alice@example.com", "TypeError", "SELECT", "sk_live_"];
 

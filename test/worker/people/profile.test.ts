@@ -69,7 +69,7 @@ it("is a page on which every id is a link, and each reason is said in words", as
   const site = createApp({ isolate: {}, now: clock.now, newId: randomId }).route("/admin", dashboardRoutes());
   const limiter: RateLimit = { limit: async () => ({ success: true }) };
   const ask = (path: string, init: RequestInit = {}) =>
-    site.request(`https://purser.example${path}`, init, { ...env, SIGN_INS: limiter });
+    site.request(`https://purser.example${path}`, init, { ...env, ADMIN_TRIES: limiter });
   const body = new URLSearchParams({ token: env.ADMIN_TOKEN, next: "/admin/apps" });
   const signedIn = await ask("/admin/sign-in", { method: "POST", body });
   const cookie = (signedIn.headers.get("set-cookie") ?? "").split(";")[0] ?? "";

@@ -1,0 +1,1 @@
+export function keptLine(line: string): string | null;

@@ -1,0 +1,36 @@
+import { PurserError } from "../errors.ts";
+import { equalSecrets } from "../lib/hash.ts";
+import type { Runtime } from "../runtime.ts";
+import { addressOf, type Sent } from "./address.ts";
+import { countsOfIsolates } from "./minute-counts.ts";
+
+const FAILURES_A_MINUTE_MAX = 10;
+
+const failuresOf = countsOfIsolates();
+
+/**
+ * Whether `given` is the administrator's token. An address that failed ten times in a minute is refused with `rate_limited`,
+ * also with the right token, so that it learns nothing (L2). Failures are counted by the platform, and in the isolate.
+ */
+export async function isAdminToken(
+  c: Sent & { readonly var: { readonly runtime: Runtime } },
+  given: string,
+  adminToken: string,
+): Promise<boolean> {
+  const { isolate, now } = c.var.runtime;
+  const nowMs = now();
+  const address = addressOf(c);
+  const failures = failuresOf(isolate);
+  const refuse = () =>
+    new PurserError("rate_limited", "Too many attempts with a wrong admin token. Try again in a minute.", {
+      headers: { "Retry-After": String(failures.secondsLeft(address, nowMs)) },
+    });
+  if (failures.count(address, nowMs) >= FAILURES_A_MINUTE_MAX) throw refuse();
+  if (await equalSecrets(given, adminToken)) return true;
+  failures.add(address, nowMs);
+  const limiter: RateLimit | undefined = c.env.ADMIN_TRIES;
+  if (limiter === undefined || (await limiter.limit({ key: address })).success) return false;
+  // Other isolates saw the others of its failures.
+  failures.add(address, nowMs, FAILURES_A_MINUTE_MAX);
+  throw refuse();
+}

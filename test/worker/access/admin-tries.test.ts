@@ -1,0 +1,99 @@
+import { env } from "cloudflare:workers";
+import { describe, expect, it } from "vitest";
+import { createApp } from "../../../src/app.ts";
+import { dashboardRoutes } from "../../../src/dashboard/routes.tsx";
+import { randomId } from "../../../src/lib/ids.ts";
+import { bound, Clock } from "../../support/world.ts";
+
+const APPS = "/api/v1/admin/apps";
+
+/** What a platform counts for all isolates: ten a key, as wrangler.toml says. */
+function platform(): RateLimit {
+  const counts = new Map<string, number>();
+  return {
+    limit: async ({ key }) => {
+      const count = (counts.get(key) ?? 0) + 1;
+      counts.set(key, count);
+      return { success: count <= 10 };
+    },
+  };
+}
+
+/** Isolates of one deployment; each answers the status of a try with a token. */
+function deployment(bindings: Partial<Env> = {}) {
+  const clock = new Clock();
+  const shared = bound({ ADMIN_TRIES: platform(), ...bindings });
+  const isolate = () => {
+    const app = createApp({ isolate: {}, now: clock.now, newId: randomId }).route("/admin", dashboardRoutes());
+    const status = async (path: string, init: RequestInit, address: string) => {
+      const headers = new Headers(init.headers);
+      headers.set("cf-connecting-ip", address);
+      const answer = await app.request(`http://purser.test${path}`, { ...init, headers }, shared);
+      const wait = answer.headers.get("retry-after");
+      expect(wait === null).toBe(answer.status !== 429);
+      return answer.status;
+    };
+    return {
+      api: (token: string, address: string) => status(APPS, { headers: { authorization: `Bearer ${token}` } }, address),
+      signIn: (token: string, address: string) =>
+        status("/admin/sign-in", { method: "POST", body: new URLSearchParams({ token }) }, address),
+    };
+  };
+  return { clock, isolate };
+}
+
+describe("guesses of the administrator's token", () => {
+  it("are ten a minute an address, over the API and the dashboard together, and then the right one is refused too", async () => {
+    const { clock, isolate } = deployment();
+    const { api, signIn } = isolate();
+    for (let tries = 0; tries < 5; tries++) {
+      expect(await api(`wrong ${tries}`.replace(" ", "-"), "192.0.2.1")).toBe(401);
+      expect(await signIn(`wrong ${tries}`, "192.0.2.1")).toBe(401);
+    }
+    for (const ask of [api, signIn]) {
+      expect(await ask("wrong", "192.0.2.1")).toBe(429);
+      expect(await ask(env.ADMIN_TOKEN, "192.0.2.1")).toBe(429);
+    }
+    expect(await api(env.ADMIN_TOKEN, "192.0.2.2")).toBe(200);
+    clock.advance(60_000);
+    expect(await api(env.ADMIN_TOKEN, "192.0.2.1")).toBe(200);
+  });
+
+  it("are counted over all isolates where the platform counts", async () => {
+    const { isolate } = deployment();
+    const statuses: number[] = [];
+    for (let tries = 0; tries < 30; tries++) statuses.push(await isolate().api("wrong", "192.0.2.3"));
+    expect(statuses.filter((status) => status === 401)).toHaveLength(10);
+    expect(statuses.slice(10)).toEqual(Array(20).fill(429));
+  });
+
+  it("are counted in the isolate where it does not", async () => {
+    const { isolate } = deployment({ ADMIN_TRIES: undefined as unknown as RateLimit });
+    const { api } = isolate();
+    for (let tries = 0; tries < 10; tries++) expect(await api("wrong", "192.0.2.4")).toBe(401);
+    expect(await api("wrong", "192.0.2.4")).toBe(429);
+  });
+
+  it("are those that fail alone: whoever has the token may ask as often as they like", async () => {
+    const { isolate } = deployment();
+    const { api } = isolate();
+    for (let tries = 0; tries < 40; tries++) expect(await api(env.ADMIN_TOKEN, "192.0.2.5")).toBe(200);
+    expect(await api("wrong", "192.0.2.5")).toBe(401);
+  });
+
+  it("come from one address wherever the caller could choose the header", async () => {
+    const { isolate } = deployment({ BEHIND_CLOUDFLARE: "false" });
+    const { api, signIn } = isolate();
+    for (let tries = 0; tries < 10; tries++) expect(await api("wrong", `192.0.2.${tries}`)).toBe(401);
+    expect(await api("wrong", "203.0.113.1")).toBe(429);
+    expect(await signIn("wrong", "203.0.113.2")).toBe(429);
+  });
+
+  it("of all addresses that one IPv6 customer has count together", async () => {
+    const { isolate } = deployment();
+    const { api } = isolate();
+    for (let tries = 0; tries < 10; tries++) expect(await api("wrong", `2001:db8:1:2::${tries}`)).toBe(401);
+    expect(await api("wrong", "2001:0db8:0001:0002:aaaa::1")).toBe(429);
+    expect(await api("wrong", "2001:db8:1:3::1")).toBe(401);
+  });
+});
