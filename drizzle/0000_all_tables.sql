@@ -180,6 +180,12 @@ CREATE TABLE `daily_activity` (
 	PRIMARY KEY(`environment_id`, `kind`, `day`, `unit`)
 ) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
+CREATE TABLE `dashboard_sessions` (
+	`id` text PRIMARY KEY NOT NULL,
+	`actor` text NOT NULL,
+	`ends_at_ms` integer NOT NULL
+) STRICT, WITHOUT ROWID;
+--> statement-breakpoint
 CREATE TABLE `distinct_ids` (
 	`environment_id` integer NOT NULL,
 	`distinct_id` text NOT NULL,

@@ -1,30 +1,51 @@
+import { all, batch, nowMsSql, statement } from "../db/sql.ts";
 import { decodeBase64url, encodeBase64url } from "../lib/base64url.ts";
 import { signHmac, verifyHmac } from "../lib/hmac.ts";
+import type { SystemCtx } from "../runtime.ts";
 
 /** How long a sign-in lasts. */
 export const sessionSeconds = 8 * 60 * 60;
 
-/** Says what is signed, so that a session can never pass for a form's token, nor the other way round. */
-const sessionText = (body: string) => `purser dashboard session\n${body}`;
-const formText = (sessionId: string) => `purser dashboard form\n${sessionId}`;
-
-/** A session as its cookie holds it: id and end, signed with the administrator's token. A new token ends them all. */
-export async function sealSession(adminToken: string, sessionId: string, nowMs: number): Promise<string> {
-  const end = nowMs + sessionSeconds * 1_000;
-  const body = encodeBase64url(new TextEncoder().encode(JSON.stringify([sessionId, end])));
-  return `${body}.${encodeBase64url(await signHmac(adminToken, sessionText(body)))}`;
+export interface AdminSession {
+  readonly sessionId: string;
+  /** The name given at the sign-in. */
+  readonly by: string;
 }
 
-/** The id of a session that is signed and not over; else null. */
-export async function openSession(adminToken: string, cookie: string, nowMs: number): Promise<string | null> {
-  const [body = "", signature = "", ...rest] = cookie.split(".");
+/** Says what is signed, so that a session can never pass for a form's token, nor the other way round. */
+const sessionText = (sessionId: string) => `purser dashboard session\n${sessionId}`;
+const formText = (sessionId: string) => `purser dashboard form\n${sessionId}`;
+
+const deleteEnded = statement<{ nowMs: number }>`DELETE FROM dashboard_sessions WHERE ends_at_ms <= ${nowMsSql}`;
+const insertSession = statement<{ sessionId: string; by: string; endsAtMs: number }>`
+  INSERT INTO dashboard_sessions (id, actor, ends_at_ms) VALUES (:sessionId, :by, CAST(:endsAtMs AS INTEGER))
+  ON CONFLICT DO NOTHING`;
+const selectSession = statement<{ sessionId: string; nowMs: number }, AdminSession>`
+  SELECT id AS "sessionId", actor AS "by" FROM dashboard_sessions WHERE id = :sessionId AND ends_at_ms > ${nowMsSql}`;
+const deleteSession = statement<{ sessionId: string }>`DELETE FROM dashboard_sessions WHERE id = :sessionId`;
+
+/** Begins a session, and answers its cookie: the id, signed with the administrator's token. A new token ends them all. */
+export async function beginSession(root: SystemCtx, adminToken: string, by: string): Promise<string> {
+  const sessionId = root.newId("ses_");
+  const nowMs = root.now();
+  const endsAtMs = nowMs + sessionSeconds * 1_000;
+  await batch(root.db, [deleteEnded({ nowMs }), insertSession({ sessionId, by, endsAtMs })]);
+  return `${sessionId}.${encodeBase64url(await signHmac(adminToken, sessionText(sessionId)))}`;
+}
+
+/** The session of a cookie. Null when it is not signed, or the session has ended. */
+export async function openSession(root: SystemCtx, adminToken: string, cookie: string): Promise<AdminSession | null> {
+  const [sessionId = "", signature = "", ...rest] = cookie.split(".");
   const mac = decodeBase64url(signature);
-  const bytes = decodeBase64url(body);
-  if (rest.length > 0 || mac === null || bytes === null) return null;
-  if (!(await verifyHmac(adminToken, sessionText(body), mac))) return null;
-  // Signed, so it is what `sealSession` wrote.
-  const [sessionId, end] = JSON.parse(new TextDecoder().decode(bytes)) as [string, number];
-  return nowMs < end ? sessionId : null;
+  if (rest.length > 0 || mac === null) return null;
+  if (!(await verifyHmac(adminToken, sessionText(sessionId), mac))) return null;
+  const [session] = await all(root.db, selectSession({ sessionId, nowMs: root.now() }));
+  return session ?? null;
+}
+
+/** Ends a session for whoever has its cookie. */
+export async function endSession(root: SystemCtx, sessionId: string): Promise<void> {
+  await all(root.db, deleteSession({ sessionId }));
 }
 
 /** What every form of a session carries, so that no other site can send one. */

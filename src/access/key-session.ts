@@ -1,5 +1,5 @@
 import { constraintOf } from "../db/constraint.ts";
-import { openSession, type Session, type SessionStart } from "../db/session.ts";
+import { isAsLateAs, openSession, type Session, type SessionStart } from "../db/session.ts";
 import { type Db, type Statement, statement } from "../db/sql.ts";
 import { PurserError } from "../errors.ts";
 import { sha256 } from "../lib/hash.ts";
@@ -27,6 +27,8 @@ export interface KeySession extends Db {
 interface Opening {
   readonly d1: D1Database;
   readonly start: SessionStart;
+  /** The state that a read must see at least; null for any. */
+  readonly bookmark: string | null;
   readonly key: Key;
   /** The key as it was sent. */
   readonly text: string;
@@ -55,7 +57,15 @@ export function keyIdOf(hash: string): string {
   return `key_${hash.slice(0, 22)}`;
 }
 
-export async function openKeySession({ d1, start, key, text, needsUser, admit }: Opening): Promise<KeySession> {
+export async function openKeySession({
+  d1,
+  start,
+  bookmark,
+  key,
+  text,
+  needsUser,
+  admit,
+}: Opening): Promise<KeySession> {
   const values = { hash: await sha256(text), environmentId: key.environment.id, kind: key.kind };
   let session = openSession(d1, start);
   let isChecked = false;
@@ -79,8 +89,10 @@ export async function openKeySession({ d1, start, key, text, needsUser, admit }:
 
   const checked = async (statements: readonly Statement[]): Promise<unknown[][]> => {
     let { row, rows } = await ask(statements);
-    if (start !== "first-primary" && (row === undefined || (needsUser && row.endUserAuth === null))) {
-      // The replica may not have heard of the key, or of the setting, yet.
+    const isBehind = bookmark !== null && !isAsLateAs(session.bookmark(), bookmark);
+    if (start !== "first-primary" && (isBehind || row === undefined || (needsUser && row.endUserAuth === null))) {
+      // The replica may not have heard of the key, of the setting, or of what the caller saw, yet. D1 itself is not given the
+      // caller's bookmark: it would hand on whatever it is given as its own state.
       session = openSession(d1, "first-primary");
       ({ row, rows } = await ask(statements));
     }

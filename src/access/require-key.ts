@@ -1,6 +1,6 @@
 import type { Context } from "hono";
 import { databaseAt } from "../db/databases.ts";
-import { isBookmark, type SessionStart } from "../db/session.ts";
+import { isBookmark } from "../db/session.ts";
 import { invalid, PurserError } from "../errors.ts";
 import { type AppEnv, factory } from "../http/factory.ts";
 import { readSettings } from "../settings.ts";
@@ -11,17 +11,14 @@ import { keyAdvice } from "./key-mistakes.ts";
 import { openKeySession } from "./key-session.ts";
 
 /**
- * Reads begin wherever the caller's bookmark allows, writes at the primary. A malformed bookmark is left to the
- * validator, which refuses it in its turn: a body that is too large comes before it (W8).
+ * The bookmark that the caller sent; null for none. A malformed one is left to the validator, which refuses it in its turn: a
+ * body that is too large comes before it (W8).
  */
-function sessionStart(c: Context<AppEnv>, reads: boolean): SessionStart {
+function sentBookmark(c: Context<AppEnv>): string | null {
   const bookmark = c.req.header("x-d1-bookmark");
-  if (bookmark !== undefined && !isBookmark(bookmark)) {
-    c.set("malformedHeader", invalid("x-d1-bookmark", "is not a bookmark that this service gave out"));
-    return "first-primary";
-  }
-  if (!reads) return "first-primary";
-  return bookmark === undefined ? "first-unconstrained" : { bookmark };
+  if (bookmark === undefined || isBookmark(bookmark)) return bookmark ?? null;
+  c.set("malformedHeader", invalid("x-d1-bookmark", "is not a bookmark that this service gave out"));
+  return null;
 }
 
 /** What a route asks of a key besides being in force. */
@@ -48,10 +45,12 @@ async function serveKey<Answer>(
   const database = key === null ? null : databaseAt(c.env, key.environment.database);
   if (key === null) throw invalidKey(keyAdvice(text));
   if (database === null) throw invalidKey();
+  const bookmark = sentBookmark(c);
   const isUserNeeded = needsUser && key.kind === "publishable";
   const session = await openKeySession({
     d1: database.d1,
-    start: sessionStart(c, reads),
+    start: reads && c.var.malformedHeader === undefined ? "first-unconstrained" : "first-primary",
+    bookmark,
     key,
     text,
     needsUser: isUserNeeded,

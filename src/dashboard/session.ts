@@ -24,9 +24,9 @@ export async function findSession(c: Context<DashboardEnv>): Promise<Session | n
     const sessionId = `access:${subject}`;
     return { sessionId, formToken: await formToken(adminToken, sessionId), isByAccess: true, by };
   }
-  const sessionId = await openSession(adminToken, getCookie(c, COOKIE) ?? "", c.var.runtime.now());
-  if (sessionId === null) return null;
-  return { sessionId, formToken: await formToken(adminToken, sessionId), isByAccess: false, by: "dashboard" };
+  const session = await openSession(c.var.root, adminToken, getCookie(c, COOKIE) ?? "");
+  if (session === null) return null;
+  return { ...session, formToken: await formToken(adminToken, session.sessionId), isByAccess: false };
 }
 
 interface AccessUser {

@@ -11,6 +11,7 @@ export type ColumnClass = "names" | "text" | "kept" | "operational";
 
 /** Every column of a table under its class, by the names that the database has. */
 export const columnClasses: Readonly<Record<string, Readonly<Partial<Record<ColumnClass, readonly string[]>>>>> = {
+  dashboard_sessions: { operational: ["id", "actor", "ends_at_ms"] },
   apps: { operational: ["id", "name", "created_at_ms"] },
   environments: {
     operational: ["id", "app_id", "mode", "end_user_auth", "test_balance_count", "test_balance_quota"],

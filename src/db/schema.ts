@@ -448,3 +448,11 @@ export const adminAudit = sqliteTable(
   },
   (t) => [primaryKey({ columns: [t.appId, t.seq] }), uniqueIndex("admin_audit_id").on(t.appId, t.id)],
 );
+
+/** Sign-ins to the dashboard that have not ended. In `DB` alone. */
+export const dashboardSessions = sqliteTable("dashboard_sessions", {
+  id: text("id").primaryKey(),
+  /** The name given at the sign-in, for the audit. */
+  by: text("actor").notNull(),
+  endsAtMs: integer("ends_at_ms").notNull(),
+});

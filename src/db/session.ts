@@ -7,18 +7,25 @@ export interface Session extends Db {
   readonly bookmark: () => string | null;
 }
 
-/** Where a session starts: at the primary, at the nearest replica, or at a replica that has seen a bookmark. */
-export type SessionStart = "first-primary" | "first-unconstrained" | { readonly bookmark: string };
+/** Where a session starts: at the primary, or at the nearest replica. */
+export type SessionStart = "first-primary" | "first-unconstrained";
 
 const BOOKMARK = /^[0-9a-f]{8}-[0-9a-f]{8}-[0-9a-f]{8}-[0-9a-f]{32}$/;
 
-/** D1 keeps whatever it is given as a bookmark, so its form is checked first. */
+/** Of a bookmark, the numbers that grow with the database's state; the rest is a hash. */
+const NUMBERS_LENGTH = 26;
+
 export function isBookmark(text: string): boolean {
   return BOOKMARK.test(text);
 }
 
+/** Whether the state of `bookmark` is at least as late as that of `wanted`. */
+export function isAsLateAs(bookmark: string | null, wanted: string): boolean {
+  return bookmark !== null && bookmark.slice(0, NUMBERS_LENGTH) >= wanted.slice(0, NUMBERS_LENGTH);
+}
+
 export function openSession(d1: D1Database, start: SessionStart): Session {
-  const session = d1.withSession(typeof start === "string" ? start : start.bookmark);
+  const session = d1.withSession(start);
   const prepare = ({ text, params }: Statement) => session.prepare(text).bind(...params);
   const send = async (statements: readonly Statement[]): Promise<unknown[][]> => {
     const [first, ...others] = statements;

@@ -230,7 +230,7 @@ describe("a replica that lags", () => {
     expectError(await call("GET", LIST, { key }), "invalid_key");
   });
 
-  it("is asked for the key as of the caller's bookmark, in the trip that reads", async () => {
+  it("that is behind the caller's bookmark is not believed about the key: the primary is", async () => {
     const { app, call, lagging } = await laggingWorld();
     await copyApp(app);
     const key = app.keys.sk_live;

@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { afterAll, describe, expect, it, vi } from "vitest";
-import { sealSession } from "../../../src/access/admin-session.ts";
+import { beginSession } from "../../../src/access/admin-session.ts";
 import { createApp } from "../../../src/app.ts";
 import { grantPack } from "../../../src/credits/grant.ts";
 import { grantInput } from "../../../src/credits/schemas.ts";
@@ -12,8 +12,10 @@ import { expectLedgerInvariants } from "../../support/invariants.ts";
 import { seedBalances, seedEntries } from "../../support/lives.ts";
 import { send } from "../../support/people.ts";
 import {
+  type Bindings,
   bound,
   Clock,
+  makeAdminCtx,
   makeApp,
   makeClient,
   makeCtx,
@@ -30,7 +32,7 @@ const HOUR_MS = 3_600_000;
 const ADMIN_TRIES: RateLimit = { limit: async () => ({ success: true }) };
 
 /** A browser of one's own: it keeps a cookie, and sends forms from the pages that it read. */
-function browse(clock = new Clock(), bindings: Partial<Env> = {}) {
+function browse(clock = new Clock(), bindings: Bindings = {}) {
   const app = createApp({ isolate: {}, now: clock.now, newId: randomId }).route("/admin", dashboardRoutes());
   let cookie = "";
   const send = async (path: string, init: RequestInit = {}) => {
@@ -147,7 +149,7 @@ describe("a session", () => {
 
     const other = browse();
     other.setCookie(
-      `purser_session=${await sealSession("another-token-of-32-characters-000", "ses_1", new Clock().ms)}`,
+      `purser_session=${await beginSession(makeAdminCtx(clock), "another-token-of-32-characters-000", "ana")}`,
     );
     expect(isSignedOut(await other.get("/admin/apps"))).toBe(true);
   });
@@ -193,6 +195,49 @@ describe("a session", () => {
     const answer = await browser.post("/admin/sign-out", { _form: await browser.formToken() });
     expect(answer.headers.get("set-cookie")).toContain("Max-Age=0");
     expect(isSignedOut(await browser.get("/admin/apps"))).toBe(true);
+  });
+
+  it("is over for whoever kept its cookie too, and no other session with it", async () => {
+    const clock = new Clock();
+    const [mine, other, thief] = [browse(clock), browse(clock), browse(clock)];
+    await mine.signIn();
+    await other.signIn();
+    thief.setCookie(mine.cookie());
+    expect((await thief.get("/admin/apps")).status).toBe(200);
+    await mine.post("/admin/sign-out", { _form: await mine.formToken() });
+    expect(isSignedOut(await thief.get("/admin/apps"))).toBe(true);
+    expect(isSignedOut(await thief.post("/admin/apps", { _form: "x", name: "Made" }))).toBe(true);
+    expect((await other.get("/admin/apps")).status).toBe(200);
+  });
+
+  it("leaves nothing in the database when it has ended", async () => {
+    const clock = new Clock();
+    // Later than every other test, so that only these sessions stand.
+    clock.advance(100 * 24 * HOUR_MS);
+    const count = () => env.DB.prepare("SELECT count(*) AS n FROM dashboard_sessions").first("n");
+    await browse(clock).signIn();
+    expect(await count()).toBe(1);
+    clock.advance(8 * HOUR_MS);
+    const browser = browse(clock);
+    await browser.signIn();
+    expect(await count()).toBe(1);
+    await browser.post("/admin/sign-out", { _form: await browser.formToken() });
+    expect(await count()).toBe(0);
+  });
+
+  it("gives the audit the name that was given at its sign-in", async () => {
+    const browser = browse();
+    const names: unknown[] = [];
+    for (const name of ["Ana López", ""]) {
+      await browser.post("/admin/sign-in", { token: env.ADMIN_TOKEN, name });
+      const made = await browser.post("/admin/apps", { _form: await browser.formToken(), name: "Made" });
+      const appId = /app_\w+/.exec(made.headers.get("location") ?? "")?.[0] ?? "";
+      names.push(await env.DB.prepare("SELECT actor FROM admin_audit WHERE app_id = ?").bind(appId).first("actor"));
+    }
+    expect(names).toEqual(["Ana López", "dashboard"]);
+    const fresh = browse();
+    const refused = await fresh.post("/admin/sign-in", { token: env.ADMIN_TOKEN, name: " x" });
+    expect([refused.status, fresh.cookie()]).toEqual([400, ""]);
   });
 });
 
@@ -545,8 +590,8 @@ describe("several databases", () => {
 
   it("that cannot be reached are named, and the others' applications listed", async () => {
     vi.spyOn(scheduler, "wait").mockResolvedValue();
-    const faulty = faultyD1(env.DB);
-    const browser = browse(new Clock(), { DB: faulty.d1 });
+    const faulty = faultyD1(env.SPARE);
+    const browser = browse(new Clock(), { SPARE: faulty.d1 });
     await browser.signIn();
     faulty.plan({ fault: "before", at: 1, persists: true });
     const answer = await browser.get("/admin/apps");

@@ -377,6 +377,35 @@ describe("a bookmark", () => {
     for (const answer of answers) expect(answer.headers.get("x-d1-bookmark")).toBeNull();
   });
 
+  it("that this database never gave out is ignored, and handed to nobody: neither back, nor to D1, nor in a later answer", async () => {
+    const given: string[] = [];
+    const withSession = (start: string) => {
+      given.push(start);
+      return env.DB.withSession(start);
+    };
+    const spied = makeClient(new Clock(), { DB: { withSession } as unknown as D1Database });
+    const key = app.keys.sk_live;
+    const future = "fffffffe-ffffffff-00004f5c-4c2bb2e0d0a7f5f2d9f3b0e6b1a2c3d4";
+    const headers = { "x-d1-bookmark": future };
+    const first = await spied("GET", `${LIST}?userId=u`, { key, headers });
+    const answers = [
+      first,
+      await spied("GET", `${LIST}?userId=u`, { key, headers }),
+      await spied("POST", "/api/v1/consent", {
+        key,
+        headers,
+        body: { distinctId: "u", purpose: "p", decision: "denied" },
+      }),
+      await spied("GET", `${LIST}?userId=u`, { key }),
+    ];
+    for (const answer of answers) {
+      expect(answer.status).toBe(200);
+      expect(answer.headers.get("x-d1-bookmark")).toMatch(FORM);
+      expect((answer.headers.get("x-d1-bookmark") ?? "") < future).toBe(true);
+    }
+    expect(new Set(given)).toEqual(new Set(["first-unconstrained", "first-primary"]));
+  });
+
   it("may be sent back, and is refused when it is malformed", async () => {
     const given = (await list("?userId=u")).headers.get("x-d1-bookmark") ?? "";
     const answer = await list("?userId=u", { "x-d1-bookmark": given });
