@@ -4,7 +4,7 @@ import type { CaptureOutput, CaptureV1Output } from "../people/responses.ts";
 import type { TenantCtx } from "../runtime.ts";
 import { type AddedProperties, type Arrival, type ReadEvent, readEvent } from "./event.ts";
 import type { ScannedBody } from "./scan-body.ts";
-import { storeEvents } from "./store-events.ts";
+import { CaptureBudget, storeEvents } from "./store-events.ts";
 import type { CaptureRequest } from "./v0-request.ts";
 import type { V1Request } from "./v1-request.ts";
 
@@ -58,6 +58,7 @@ async function storeInParts(
   added: AddedProperties | undefined,
   tell: (read: ReadEvent, index: number, warnings: ReadonlyMap<string, string>) => void,
 ): Promise<void> {
+  const budget = new CaptureBudget();
   for (let next = 0; next < events.length; ) {
     const first = next;
     const part: ReadEvent[] = [];
@@ -68,7 +69,7 @@ async function storeInParts(
       part.push(readEvent(json, start, arrival, added));
     }
     const captured = part.flatMap((read) => ("captured" in read ? read.captured : []));
-    const warnings = await storeEvents(ctx, captured);
+    const warnings = await storeEvents(ctx, captured, budget);
     for (const [index, read] of part.entries()) tell(read, first + index, warnings);
   }
 }

@@ -1,5 +1,6 @@
 import { retryOnConflict } from "../db/retry-on-conflict.ts";
 import { batch, nowMsSql, type Statement, statement } from "../db/sql.ts";
+import { PurserError } from "../errors.ts";
 import { jsonChunks } from "../lib/json.ts";
 import { needsStoredPeople, noStoredPeople, planPeople } from "../people/plan-people.ts";
 import { type PeopleRow, peopleReads, storedPeople } from "../people/read-people.ts";
@@ -32,46 +33,85 @@ const insertEvents = statement<{ environmentId: number; events: string; nowMs: n
   ) AS new_events
   ORDER BY position`;
 
+/** A link is planned on stored ids, which may be long. So only so many are planned at a time. */
+const LINKS_MAX = 1_000;
+
+/** The most bytes of stored properties that one request may need. A client that sends half as many events needs less. */
+const PROPERTIES_BYTES_MAX = 16 * 1024 * 1024;
+
+/** What the parts of one request share. */
+export class CaptureBudget {
+  #bytes = PROPERTIES_BYTES_MAX;
+
+  spend(bytes: number): void {
+    this.#bytes -= bytes;
+    if (this.#bytes >= 0) return;
+    throw new PurserError(
+      "payload_too_large",
+      `The ids of these events have more than ${PROPERTIES_BYTES_MAX} bytes of properties. Send fewer events at a time.`,
+    );
+  }
+}
+
 /**
- * Stores events, each UUID once, and their changes to people (P2, P3), in one batch. A repeated batch finds its UUIDs stored
- * and changes nothing. Events without changes to people are written without a read. Returns the warnings by UUID.
+ * Stores events, each UUID once, and their changes to people (P2, P3): one batch, or several when they are about very much. A
+ * repeated batch finds its UUIDs stored and changes nothing. Events without changes to people are written without a read.
+ * Returns the warnings by UUID.
  */
 export async function storeEvents(
   ctx: TenantCtx,
   events: readonly CapturedEvent[],
+  budget: CaptureBudget,
 ): Promise<ReadonlyMap<string, string>> {
   const first = new Map<string, CapturedEvent>();
   for (const event of events) if (!first.has(event.uuid)) first.set(event.uuid, event);
-  const sent = [...first.values()];
-  const isVerified = ctx.caller.kind === "secret";
-  let warnings: ReadonlyMap<string, string> = new Map();
-  await retryOnConflict(peopleConflicts, ctx.newId(""), async () => {
-    const { newEvents, stored } = sent.some(needsStoredPeople)
-      ? await readStored(ctx, sent)
-      : { newEvents: sent, stored: noStoredPeople };
-    // If an earlier attempt's answer was lost, its own events are stored now.
-    if (newEvents.length === 0) return;
-    const change = planPeople(newEvents, stored, isVerified);
-    warnings = change.warnings;
-    const nowMs = ctx.now();
-    await batch(ctx.db, [...eventWrites(ctx, newEvents, nowMs, isVerified), ...peopleWrites(ctx, change, nowMs)]);
-  });
+  const warnings = new Map<string, string>();
+  for (let rest = [...first.values()]; rest.length > 0; ) {
+    const stored = await retryOnConflict(peopleConflicts, ctx.newId(""), () => storeSome(ctx, rest, budget));
+    for (const [uuid, warning] of stored.warnings) warnings.set(uuid, warning);
+    rest = rest.slice(stored.count);
+  }
   return warnings;
 }
 
-/** Reads in one trip which events are stored already, and all that the plan needs. */
-async function readStored(ctx: TenantCtx, sent: readonly CapturedEvent[]) {
+/** Stores the first events, at least one, in one batch. Returns how many. */
+async function storeSome(ctx: TenantCtx, rest: readonly CapturedEvent[], budget: CaptureBudget) {
+  const isVerified = ctx.caller.kind === "secret";
+  const asked = withinLinks(rest);
+  const { sent, newEvents, stored } = asked.some(needsStoredPeople)
+    ? await readStored(ctx, asked, budget)
+    : { sent: asked, newEvents: asked, stored: noStoredPeople };
+  // If an earlier attempt's answer was lost, its own events are stored now.
+  if (newEvents.length === 0) return { count: sent.length, warnings: new Map<string, string>() };
+  const change = planPeople(newEvents, stored, isVerified);
+  const nowMs = ctx.now();
+  await batch(ctx.db, [...eventWrites(ctx, newEvents, nowMs, isVerified), ...peopleWrites(ctx, change, nowMs)]);
+  return { count: sent.length, warnings: change.warnings };
+}
+
+function withinLinks(events: readonly CapturedEvent[]): readonly CapturedEvent[] {
+  let links = 0;
+  const end = events.findIndex(({ link }) => link !== null && ++links > LINKS_MAX);
+  return end === -1 ? events : events.slice(0, end);
+}
+
+/** Reads in one trip which events are stored already, and all that the plan of the first of them needs. */
+async function readStored(ctx: TenantCtx, asked: readonly CapturedEvent[], budget: CaptureBudget) {
   const environmentId = ctx.environment.id;
-  const uuids = jsonChunks(sent.map(({ uuid }) => uuid));
+  const uuids = jsonChunks(asked.map(({ uuid }) => uuid));
   const reads: Statement<UuidRow | PeopleRow>[] = uuids.map((chunk) => selectUuids({ environmentId, uuids: chunk }));
-  const results = await batch(ctx.db, [...reads, ...peopleReads(ctx, sent)]);
+  const results = await batch(ctx.db, [...reads, ...peopleReads(ctx, asked)]);
   const storedUuids = new Set<string>();
   const rows: PeopleRow[] = [];
   for (const row of results.flat()) {
     if ("uuid" in row) storedUuids.add(row.uuid);
     else rows.push(row);
   }
-  return { newEvents: sent.filter(({ uuid }) => !storedUuids.has(uuid)), stored: storedPeople(rows) };
+  const stored = storedPeople(rows);
+  budget.spend(stored.properties.reduce((sum, { properties }) => sum + properties.length, 0));
+  const end = asked.findIndex((event) => needsStoredPeople(event) && stored.unread.has(event.distinctId));
+  const sent = end === -1 ? asked : asked.slice(0, end);
+  return { sent, newEvents: sent.filter(({ uuid }) => !storedUuids.has(uuid)), stored };
 }
 
 function eventWrites(

@@ -132,6 +132,7 @@ export const columnClasses: Readonly<Record<string, Readonly<Partial<Record<Colu
       "claimed_at_ms",
       "claim_is_verified",
       "claim_version",
+      "claims_made",
     ],
   },
   id_properties: { names: ["distinct_id"], text: ["properties"], kept: ["environment_id", "version"] },

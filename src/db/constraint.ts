@@ -24,6 +24,7 @@ const REFUSALS = {
   reservations_state: "reservations_state",
   reservations_end_not_earlier: "reservations_end_not_earlier",
   distinct_ids_claim_version: "distinct_ids_claim_version",
+  distinct_ids_claims_made: "distinct_ids_claims_made",
   distinct_ids_no_circle: "distinct_ids_no_circle",
   id_properties_version: "id_properties_version",
   consent_log_seq_gapless: "consent_log_seq_gapless",

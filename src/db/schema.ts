@@ -311,12 +311,15 @@ export const distinctIds = sqliteTable(
     claimedAtMs: integer("claimed_at_ms"),
     /** Whether the claim was sent with a secret key. */
     claimIsVerified: integer("claim_is_verified", { mode: "boolean" }).notNull().default(false),
+    /** How many claims it made by publishable keys (L1). */
+    claimsMade: integer("claims_made").notNull().default(0),
     /** Grows by one with every change of the claim. A write that was planned on the claim compares it. */
     claimVersion: integer("claim_version").notNull().default(0),
   },
   (t) => [
     primaryKey({ columns: [t.environmentId, t.distinctId] }),
     index("distinct_ids_claimed_by").on(t.environmentId, t.claimedBy).where(sql`claimed_by IS NOT NULL`),
+    check("distinct_ids_claims_made", sql`${t.claimsMade} <= 1000`),
     check("distinct_ids_claimed_by_another", sql`${t.claimedBy} <> ${t.distinctId}`),
     check(
       "distinct_ids_claim_whole",

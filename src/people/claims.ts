@@ -10,15 +10,24 @@ export interface Claim {
   readonly isVerified: boolean;
 }
 
+/** Several claims in a row as one: the id at their upper end, if it matters, and how many they are. */
+interface ClaimsInRow {
+  readonly by: string | null;
+  readonly isVerified: boolean;
+  readonly count: number;
+}
+
 /** The stored facts about an id that claims depend on. */
 export interface ClaimRecord {
   readonly distinctId: string;
-  readonly claim: Claim | null;
+  readonly claim: Claim | ClaimsInRow | null;
   readonly version: number;
   /** Whether it has credits, usage or a consent of its own, or was identified. */
   readonly isUser: boolean;
   /** Whether it claims other ids. */
   readonly isClaimer: boolean;
+  /** How many claims it made by publishable keys. */
+  readonly claimsMade: number;
 }
 
 /** A change of one id's claim. */
@@ -36,10 +45,14 @@ export interface ClaimChanges {
   readonly changes: readonly ClaimChange[];
   /** Ids whose claims a decision depends on and does not change. Their versions must still be those that were read. */
   readonly unchanged: readonly Pick<ClaimRecord, "distinctId" | "version">[];
+  /** How many claims an id makes by a publishable key. */
+  readonly made: ReadonlyMap<string, number>;
 }
 
 /** The most claims above an id. With a publishable key, an id that has so many above it cannot claim another. */
 export const depthMax = 32;
+/** The most claims that an id makes by publishable keys (L1). */
+const claimsMadeMax = 1_000;
 
 /** The claims of a request: as they are read, and then changed by one event after another (P2). Pure. */
 export class Claims {
@@ -49,6 +62,7 @@ export class Claims {
   readonly #claimers = new Set<string>();
   readonly #changed = new Map<string, ClaimChange["claim"]>();
   readonly #unchanged = new Set<string>();
+  readonly #made = new Map<string, number>();
 
   /** `isVerified`: whether the events were sent with a secret key. */
   constructor(records: readonly ClaimRecord[], isVerified: boolean) {
@@ -74,6 +88,7 @@ export class Claims {
     if (present?.by === claimer && (present.isVerified || !this.#isVerified)) return null;
     this.#changed.set(claimed, { by: claimer, via, isVerified: this.#isVerified });
     this.#claimers.add(claimer);
+    if (!this.#isVerified) this.#made.set(claimer, (this.#made.get(claimer) ?? 0) + 1);
     return null;
   }
 
@@ -89,10 +104,12 @@ export class Claims {
       unchanged: [...this.#unchanged]
         .filter((distinctId) => !this.#changed.has(distinctId))
         .map((distinctId) => ({ distinctId, version: versionOf(distinctId) })),
+      made: this.#made,
     };
   }
 
-  #claimOn(distinctId: string): Claim | null {
+  #claimOn(distinctId: string | null): Claim | ClaimsInRow | null {
+    if (distinctId === null) return null;
     const changed = this.#changed.get(distinctId);
     return changed === undefined ? (this.#records.get(distinctId)?.claim ?? null) : changed;
   }
@@ -112,10 +129,14 @@ export class Claims {
     if (this.#isUser(claimed)) return "the other id is a user's, so only a secret key can link it";
     const present = this.#claimOn(claimed);
     if (present !== null) return present.by === claimer ? null : "the other id is already linked to another id";
+    if ((this.#records.get(claimer)?.claimsMade ?? 0) + (this.#made.get(claimer) ?? 0) >= claimsMadeMax) {
+      return `this id already links ${claimsMadeMax} others, so only a secret key can link more`;
+    }
     let depth = 0;
     for (let above = this.#claimOn(claimer); above !== null; above = this.#claimOn(above.by)) {
       if (above.by === claimed) return "this id is already linked to the other id";
-      if (++depth === depthMax) return `the chain of linked ids above this id already has ${depthMax} ids`;
+      depth += "count" in above ? above.count : 1;
+      if (depth >= depthMax) return `the chain of linked ids above this id already has ${depthMax} ids`;
     }
     return null;
   }
@@ -133,6 +154,7 @@ export class Claims {
       const above = this.#claimOn(id);
       if (above === null) return null;
       path.push(id);
+      if (above.by === null) return null;
       id = above.by;
     }
     const ending = path.find((id) => this.#claimOn(id)?.isVerified === false);

@@ -14,6 +14,10 @@ export interface PropertyChanges {
   readonly unset: Members | null;
 }
 
+export function changesProperties({ set, setOnce, unset }: PropertyChanges): boolean {
+  return set !== null || setOnce !== null || unset !== null;
+}
+
 /**
  * The properties of an id, changed by one event after another: JSON texts by name. The cost of an event depends on its own size,
  * not on the size of its id's properties.

@@ -1,6 +1,12 @@
 import { type ClaimChanges, type ClaimRecord, Claims, type Via } from "./claims.ts";
 import { isDeviceForm } from "./device-id.ts";
-import { IdProperties, type PropertyChanges, propertiesBytesMax, propertiesNamesMax } from "./id-properties.ts";
+import {
+  changesProperties,
+  IdProperties,
+  type PropertyChanges,
+  propertiesBytesMax,
+  propertiesNamesMax,
+} from "./id-properties.ts";
 
 /** The parts of an event that concern people. */
 export interface PersonEvent extends PropertyChanges {
@@ -32,6 +38,8 @@ export interface IdUpdate {
   readonly isDeviceForm: boolean;
   readonly isSender: boolean;
   readonly isIdentified: boolean;
+  /** How many claims it makes by a publishable key. */
+  readonly claimsMade: number;
 }
 
 /** The changes to people by some events. */
@@ -44,8 +52,8 @@ export interface PeopleChange extends ClaimChanges {
 }
 
 /** Whether the event's changes depend on what is stored about people. */
-export function needsStoredPeople({ isPersonless, link, set, setOnce, unset }: PersonEvent): boolean {
-  return !isPersonless && [link, set, setOnce, unset].some((part) => part !== null);
+export function needsStoredPeople(event: PersonEvent): boolean {
+  return !event.isPersonless && (event.link !== null || changesProperties(event));
 }
 
 const BEYOND = `the id's properties have at most ${propertiesNamesMax} names and ${propertiesBytesMax} bytes: what is beyond was not set`;
@@ -67,6 +75,7 @@ export function planPeople(events: readonly PersonEvent[], stored: StoredPeople,
       isDeviceForm: before?.isDeviceForm ?? isDeviceForm(distinctId),
       isSender: isSender || before?.isSender === true,
       isIdentified: isIdentified || before?.isIdentified === true,
+      claimsMade: 0,
     });
   };
   for (const event of events) {
@@ -76,19 +85,20 @@ export function planPeople(events: readonly PersonEvent[], stored: StoredPeople,
     const refusal = link === null ? null : claims.link(distinctId, link.otherId, link.via);
     if (refusal !== null) warnings.set(uuid, refusal);
     if (isIdentify) claims.identify(distinctId);
-    if (event.set === null && event.setOnce === null && event.unset === null) continue;
+    if (!changesProperties(event)) continue;
     const own = properties.get(distinctId) ?? new IdProperties(storedOf.get(distinctId)?.properties ?? "{}");
     properties.set(distinctId, own);
     if (!own.apply(event)) warnings.set(uuid, BEYOND);
   }
-  const { changes, unchanged } = claims.changes();
+  const { changes, unchanged, made } = claims.changes();
   for (const { distinctId, claim } of changes) {
     for (const id of claim === null ? [] : [distinctId, claim.by]) update(id, false, false);
   }
   return {
-    ids: [...ids.values()],
+    ids: Array.from(ids.values(), (id) => ({ ...id, claimsMade: made.get(id.distinctId) ?? 0 })),
     changes,
     unchanged,
+    made,
     properties: Array.from(properties).flatMap(([distinctId, own]) =>
       own.isChanged ? [{ distinctId, properties: own.text, version: storedOf.get(distinctId)?.version ?? 0 }] : [],
     ),

@@ -2,6 +2,7 @@ import { fragment, type Statement, statement } from "../db/sql.ts";
 import { jsonChunks } from "../lib/json.ts";
 import type { TenantCtx } from "../runtime.ts";
 import { type ClaimRecord, depthMax } from "./claims.ts";
+import { changesProperties, propertiesBytesMax } from "./id-properties.ts";
 import { isUserSql } from "./is-user.ts";
 import { needsStoredPeople, type PersonEvent, type StoredPeople } from "./plan-people.ts";
 
@@ -15,16 +16,24 @@ interface ClaimRow {
   /** Null for an id that is only above a linked id. */
   readonly isUser: 0 | 1 | null;
   readonly isClaimer: 0 | 1 | null;
+  readonly claimsMade: number;
 }
 interface PropertiesRow {
   readonly distinctId: string;
-  readonly properties: string;
+  /** Null when it was left out because those before it are enough to read at a time. */
+  readonly properties: string | null;
   readonly version: number;
 }
-export type PeopleRow = ClaimRow | PropertiesRow;
+/** For a linked id that is claimed: the nearest linked id above it, and how many claims lead there, or to the topmost id. */
+interface AboveRow {
+  readonly distinctId: string;
+  readonly nearest: string | null;
+  readonly claims: number;
+}
+export type PeopleRow = ClaimRow | AboveRow | PropertiesRow;
 
 const claimColumns = fragment`d.claimed_by AS claimedBy, coalesce(d.claim_is_verified, 0) AS isVerified,
-  coalesce(d.claim_version, 0) AS version`;
+  coalesce(d.claim_version, 0) AS version, coalesce(d.claims_made, 0) AS claimsMade`;
 
 /** The ids that events link, stored or not. */
 const linkedIds = statement<Ids, ClaimRow>`
@@ -37,24 +46,56 @@ const linkedIds = statement<Ids, ClaimRow>`
   FROM json_each(:ids) AS i
   LEFT JOIN distinct_ids AS d ON d.environment_id = :environmentId AND d.distinct_id = i.value`;
 
-/** The ids above them, by one claim after another. The nearest come first, so that a limit leaves out the farthest. */
-const idsAbove = statement<Ids & { idsMax: number }, ClaimRow>`
+/** The ids above them, by one claim after another. A claim from a secret key could close a circle of any length. */
+const idsAbove = statement<Ids, ClaimRow>`
   WITH RECURSIVE above (distinct_id) AS (
     SELECT d.claimed_by FROM json_each(:ids) AS i CROSS JOIN distinct_ids AS d
     WHERE d.environment_id = :environmentId AND d.distinct_id = i.value AND d.claimed_by IS NOT NULL
     UNION
     SELECT d.claimed_by FROM above CROSS JOIN distinct_ids AS d
     WHERE d.environment_id = :environmentId AND d.distinct_id = above.distinct_id AND d.claimed_by IS NOT NULL
-    LIMIT CAST(:idsMax AS INTEGER)
   )
   SELECT d.distinct_id AS distinctId, ${claimColumns}, NULL AS isUser, NULL AS isClaimer
   FROM above CROSS JOIN distinct_ids AS d
   WHERE d.environment_id = :environmentId AND d.distinct_id = above.distinct_id`;
 
+/**
+ * What a publishable key needs of the ids above: none of them changes, and none below `depthMax` claims matters. So what is read
+ * does not depend on how many they are, nor how long.
+ */
+const claimsAbove = statement<Ids, AboveRow>`
+  WITH RECURSIVE above (origin, distinct_id, claims, is_linked) AS (
+    SELECT d.distinct_id, d.claimed_by, 1, d.claimed_by IN (SELECT value FROM json_each(:ids))
+    FROM json_each(:ids) AS i CROSS JOIN distinct_ids AS d
+    WHERE d.environment_id = :environmentId AND d.distinct_id = i.value AND d.claimed_by IS NOT NULL
+    UNION ALL
+    SELECT above.origin, d.claimed_by, above.claims + 1, d.claimed_by IN (SELECT value FROM json_each(:ids))
+    FROM above CROSS JOIN distinct_ids AS d
+    WHERE d.environment_id = :environmentId AND d.distinct_id = above.distinct_id AND d.claimed_by IS NOT NULL
+      AND NOT above.is_linked AND above.claims <= ${`${depthMax}`}
+  )
+  SELECT origin AS distinctId, max(claims) AS claims, iif(is_linked, distinct_id, NULL) AS nearest
+  FROM above GROUP BY origin`;
+
 const propertiesOfIds = statement<Ids, PropertiesRow>`
   SELECT p.distinct_id AS distinctId, p.properties AS properties, p.version AS version
   FROM json_each(:ids) AS i CROSS JOIN id_properties AS p
   WHERE p.environment_id = :environmentId AND p.distinct_id = i.value`;
+
+/** The most bytes of properties that are read at a time. */
+const PROPERTIES_BYTES_MAX = 2 * 1024 * 1024;
+const IDS_WITHIN = PROPERTIES_BYTES_MAX / propertiesBytesMax;
+
+/** The properties of many ids, of the first of them. */
+const propertiesWithin = statement<Ids, PropertiesRow>`
+  SELECT s.distinct_id AS distinctId, p.version AS version,
+    iif(s.bytes <= ${`${PROPERTIES_BYTES_MAX}`}, p.properties, NULL) AS properties
+  FROM (
+    SELECT i.value AS distinct_id, sum(octet_length(o.properties)) OVER (ORDER BY i.key) AS bytes
+    FROM json_each(:ids) AS i CROSS JOIN id_properties AS o
+    WHERE o.environment_id = :environmentId AND o.distinct_id = i.value
+  ) AS s CROSS JOIN id_properties AS p
+  WHERE p.environment_id = :environmentId AND p.distinct_id = s.distinct_id`;
 
 /** The statements that read what `planPeople` needs. Linear in the events and in the ids above theirs. */
 export function peopleReads(ctx: TenantCtx, events: readonly PersonEvent[]): Statement<PeopleRow>[] {
@@ -63,30 +104,53 @@ export function peopleReads(ctx: TenantCtx, events: readonly PersonEvent[]): Sta
   const changing = new Set<string>();
   for (const event of events) {
     if (!needsStoredPeople(event)) continue;
-    changing.add(event.distinctId);
+    if (changesProperties(event)) changing.add(event.distinctId);
     if (event.link !== null) linked.add(event.distinctId).add(event.link.otherId);
   }
+  const above = ctx.caller.kind === "secret" ? idsAbove : claimsAbove;
   const claims = jsonChunks([...linked]).flatMap((ids) => [
     linkedIds({ environmentId, ids }),
-    // A publishable key cannot claim below this depth. A claim from a secret key could close a circle of any length.
-    idsAbove({ environmentId, ids, idsMax: ctx.caller.kind === "secret" ? -1 : linked.size * (depthMax + 1) }),
+    above({ environmentId, ids }),
   ]);
-  return [...claims, ...jsonChunks([...changing]).map((ids) => propertiesOfIds({ environmentId, ids }))];
+  const properties = changing.size > IDS_WITHIN ? propertiesWithin : propertiesOfIds;
+  return [...claims, ...jsonChunks([...changing]).map((ids) => properties({ environmentId, ids }))];
 }
 
-/** The stored people, from the rows of `peopleReads`. */
-export function storedPeople(rows: readonly PeopleRow[]): StoredPeople {
+/** The stored people, from the rows of `peopleReads`; and the ids whose properties were left out. */
+export function storedPeople(rows: readonly PeopleRow[]): StoredPeople & { readonly unread: ReadonlySet<string> } {
+  const unread = new Set<string>();
   const claims = new Map<string, ClaimRecord>();
+  const above: AboveRow[] = [];
   const properties: StoredPeople["properties"][number][] = [];
   for (const row of rows) {
-    if ("properties" in row) properties.push(row);
+    if ("properties" in row) {
+      if (row.properties === null) unread.add(row.distinctId);
+      else properties.push({ ...row, properties: row.properties });
+    } else if ("nearest" in row) above.push(row);
     // An id that events link may also be above another id. Then its own row has more.
     else if (row.isUser !== null || !claims.has(row.distinctId)) claims.set(row.distinctId, claimRecord(row));
   }
-  return { claims: [...claims.values()], properties };
+  for (const row of above) addAbove(claims, row);
+  return { claims: [...claims.values()], properties, unread };
 }
 
-function claimRecord({ distinctId, claimedBy, isVerified, version, isUser, isClaimer }: ClaimRow): ClaimRecord {
+/** Of the ids between, one record stands for all. */
+function addAbove(claims: Map<string, ClaimRecord>, { distinctId, nearest, claims: count }: AboveRow): void {
+  const claimer = claims.get(distinctId)?.claim?.by;
+  if (typeof claimer !== "string" || count === 1 || claims.has(claimer)) return;
+  const claim = { by: nearest, isVerified: false, count: count - 1 };
+  claims.set(claimer, { distinctId: claimer, claim, version: 0, isUser: false, isClaimer: true, claimsMade: 0 });
+}
+
+function claimRecord({
+  distinctId,
+  claimedBy,
+  isVerified,
+  version,
+  isUser,
+  isClaimer,
+  claimsMade,
+}: ClaimRow): ClaimRecord {
   const claim = claimedBy === null ? null : { by: claimedBy, isVerified: isVerified === 1 };
-  return { distinctId, claim, version, isUser: isUser === 1, isClaimer: isClaimer === 1 };
+  return { distinctId, claim, version, isUser: isUser === 1, isClaimer: isClaimer === 1, claimsMade };
 }

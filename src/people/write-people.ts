@@ -10,6 +10,7 @@ type RowsAt = Rows & { nowMs: number };
 /** The constraints that refuse the batch when something changed after it was read. */
 export const peopleConflicts = new Set([
   "distinct_ids_claim_version",
+  "distinct_ids_claims_made",
   "distinct_ids_no_circle",
   "id_properties_version",
 ] as const);
@@ -29,21 +30,23 @@ const uncountedBytes = fragment`SELECT sum(octet_length(e.properties)) FROM anal
 
 /**
  * Counts the new events of each id, so it comes after the events. It needs no guard, because these facts only grow. If it is
- * repeated, it finds nothing new.
+ * repeated, it finds nothing new: where claims are made, the batch fails on their versions.
  */
 const upsertIds = statement<RowsAt>`
   INSERT INTO distinct_ids (
     environment_id, distinct_id, is_device_form, is_sender, is_identified, first_seen_at_ms, last_seen_at_ms,
-    event_count, event_bytes
+    event_count, event_bytes, claims_made
   )
   SELECT CAST(:environmentId AS INTEGER), value ->> 0, value ->> 1, value ->> 2, value ->> 3, ${nowMsSql},
-    ${nowMsSql}, coalesce((${lastSeq}), 0), coalesce((${uncountedBytes}), 0)
+    ${nowMsSql}, coalesce((${lastSeq}), 0), coalesce((${uncountedBytes}), 0), value ->> 4
   FROM json_each(:rows) WHERE true
   ON CONFLICT (environment_id, distinct_id) DO UPDATE SET is_sender = max(is_sender, excluded.is_sender),
     is_identified = max(is_identified, excluded.is_identified),
     last_seen_at_ms = max(last_seen_at_ms, iif(excluded.event_count > event_count, excluded.last_seen_at_ms, 0)),
-    event_count = excluded.event_count, event_bytes = event_bytes + excluded.event_bytes
-  WHERE excluded.event_count > event_count OR excluded.is_sender > is_sender OR excluded.is_identified > is_identified`;
+    event_count = excluded.event_count, event_bytes = event_bytes + excluded.event_bytes,
+    claims_made = claims_made + excluded.claims_made
+  WHERE excluded.event_count > event_count OR excluded.is_sender > is_sender OR excluded.is_identified > is_identified
+    OR excluded.claims_made > 0`;
 
 /**
  * A row is [id, version, claimer, via, isVerified]. Its record exists. This is an upsert, because an UPDATE that joins a list
@@ -79,6 +82,7 @@ export function peopleWrites(ctx: TenantCtx, change: PeopleChange, nowMs: number
     Number(id.isDeviceForm),
     Number(id.isSender),
     Number(id.isIdentified),
+    id.claimsMade,
   ]);
   const unchanged = change.unchanged.map(({ distinctId, version }) => [distinctId, version + 1]);
   const ended = change.changes.flatMap(({ distinctId, version, wasClaimed }) =>

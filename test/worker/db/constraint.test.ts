@@ -103,6 +103,7 @@ const violations: Record<Constraint, readonly string[]> = {
     `UPDATE reservations SET expires_at_ms = expires_at_ms - 1 WHERE environment_id = ${ENVIRONMENT}`,
   ],
   distinct_ids_claim_version: [id("a"), id("b"), claim("a", "b", 1), claim("a", "b", 1)],
+  distinct_ids_claims_made: [id("a"), "UPDATE distinct_ids SET claims_made = 1001"],
   distinct_ids_no_circle: [id("a"), id("b"), id("c"), claim("a", "b", 1), claim("b", "c", 1), claim("c", "a", 1)],
   id_properties_version: [idProperties(1), idProperties(2), idProperties(2)],
   consent_log_seq_gapless: [consent, consent],

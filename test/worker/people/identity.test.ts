@@ -322,11 +322,11 @@ describe("a person", () => {
   });
 
   it("of ten thousand claimed ids is exported whole", async () => {
-    const { call, app, page } = await world();
+    const { call, app, page, server } = await world();
     for (let start = 0; start < 10_000; start += 2_500) {
       await send(
         call,
-        page,
+        server,
         Array.from({ length: 2_500 }, (_, index) => alias("many", device(start + index))),
       );
     }
