@@ -1,16 +1,10 @@
 import { constraintOf } from "../db/constraint.ts";
 import { isAsLateAs, openSession, type Session, type SessionStart } from "../db/session.ts";
-import { type Db, type Statement, statement } from "../db/sql.ts";
+import { type Db, namedRows, type Statement } from "../db/sql.ts";
 import { PurserError } from "../errors.ts";
-import { sha256 } from "../lib/hash.ts";
 import { invalidKey } from "./bearer.ts";
 import type { Key } from "./key.ts";
-
-/** What is stored of a key's environment. */
-export interface KeyRow {
-  /** The end-user token setting as JSON; null: there is none. */
-  readonly endUserAuth: string | null;
-}
+import { guardKey, hashOf, type KeyRow, selectKey, withKey } from "./key-check.ts";
 
 /**
  * The session of a request that a key opens. Its first trip carries the key's check beside what the verb asks for (W3a):
@@ -38,20 +32,6 @@ interface Opening {
   readonly admit: (row: KeyRow) => Promise<void>;
 }
 
-type KeyValues = { hash: string; environmentId: number; kind: Key["kind"] };
-
-const selectKey = statement<KeyValues, KeyRow>`
-  SELECT e.end_user_auth AS endUserAuth
-  FROM api_keys AS k CROSS JOIN environments AS e ON e.id = k.environment_id
-  WHERE k.hash = :hash AND k.environment_id = :environmentId AND k.kind = :kind AND k.revoked_at_ms IS NULL`;
-
-/** Aborts the batch with `guard_key` where the key is not in force. */
-const guardKey = statement<KeyValues>`
-  INSERT INTO guards (name, holds) SELECT 'key', EXISTS (
-    SELECT 1 FROM api_keys
-    WHERE hash = :hash AND environment_id = :environmentId AND kind = :kind AND revoked_at_ms IS NULL
-  )`;
-
 /** The id of a key, by its hash: so that it is known without asking. */
 export function keyIdOf(hash: string): string {
   return `key_${hash.slice(0, 22)}`;
@@ -66,7 +46,7 @@ export async function openKeySession({
   needsUser,
   admit,
 }: Opening): Promise<KeySession> {
-  const values = { hash: await sha256(text), environmentId: key.environment.id, kind: key.kind };
+  const values = { hash: await hashOf(text), environmentId: key.environment.id, kind: key.kind };
   let session = openSession(d1, start);
   let isChecked = false;
   let isInForce = false;
@@ -75,9 +55,19 @@ export async function openKeySession({
 
   /** The rows of the key, and of the statements that travel with it. */
   const ask = async (statements: readonly Statement[]): Promise<{ row: KeyRow | undefined; rows: unknown[][] }> => {
+    const [only, ...others] = statements;
+    if (only?.columns !== undefined && others.length === 0) return askInOne(only, only.columns);
     const [keys = [], ...rows] = await session.send([selectKey(values), ...statements]);
     // The rows of `selectKey`.
     return { row: keys[0] as KeyRow | undefined, rows };
+  };
+
+  /** One query costs D1 less than a batch of two, so the key's row is made its first. */
+  const askInOne = async (query: Statement, columns: readonly string[]): ReturnType<typeof ask> => {
+    const [keyRow, ...rows] = await session.sendForArrays(withKey(query, columns.length, values));
+    if (keyRow?.[columns.length] !== 1) return { row: undefined, rows: [] };
+    // The first column of the key's row, as `selectKey` reads it.
+    return { row: { endUserAuth: keyRow[0] as string | null }, rows: [namedRows(columns, rows)] };
   };
 
   /** At the primary the verb may be writing already: its batch aborts where the key is not in force. */

@@ -9,6 +9,8 @@ export type Unit = (typeof UNITS)[number];
 
 const DECIMALS: Readonly<Record<Unit, number>> = { count: 3, tokens: 3, seconds: 3, cents: 6 };
 
+const STEPS_A_UNIT: Readonly<Record<Unit, number>> = { count: 1_000, tokens: 1_000, seconds: 1_000, cents: 1_000_000 };
+
 /** The largest amount of a unit, in steps. Up to it, a double can represent every step. */
 export const amountStepsMax: Readonly<Record<Unit, number>> = {
   count: 8_796_093_022_208_000,
@@ -44,7 +46,7 @@ export function toSteps(unit: Unit, amount: number): Steps | null {
 
 /** The amount in its unit: the double nearest to steps / 10^decimals. It prints as exactly that decimal. */
 export function fromSteps(unit: Unit, steps: Steps): number {
-  return steps / 10 ** DECIMALS[unit];
+  return steps / STEPS_A_UNIT[unit];
 }
 
 /** Like `fromSteps`, for a sum of any size: the nearest double. */

@@ -28,7 +28,7 @@ const START: Position = { afterMs: -1, afterId: "" };
 
 async function openPosition(cursor: string | undefined, scope: readonly string[]): Promise<Position> {
   if (cursor === undefined) return START;
-  const text = await decodeTextCursor(cursor, scope);
+  const text = decodeTextCursor(cursor, scope);
   if (text === null) throw invalidCursor();
   // Sealed, so it is what `listKeys` wrote.
   const [afterMs, afterId] = JSON.parse(text) as [number, string];
@@ -54,6 +54,6 @@ export async function listKeys(
   const isMore = last !== undefined && rows.length > limit;
   return {
     keys: shown.map(presentKey),
-    nextCursor: isMore ? await encodeTextCursor(JSON.stringify([last.createdAtMs, last.keyId]), scope) : null,
+    nextCursor: isMore ? encodeTextCursor(JSON.stringify([last.createdAtMs, last.keyId]), scope) : null,
   };
 }

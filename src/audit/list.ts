@@ -24,7 +24,7 @@ const selectEntries = statement<{ appId: string; beforeSeq: number; limit: numbe
 /** The audit log of an existing application, newest first. Throws `invalid_request` for a cursor of another list. */
 export async function listAudit(root: SystemCtx, appId: string, input: ListAuditInput): Promise<ListAuditOutput> {
   const scope = ["admin_audit", appId];
-  const beforeSeq = input.cursor === undefined ? Number.MAX_SAFE_INTEGER : await decodeCursor(input.cursor, scope);
+  const beforeSeq = input.cursor === undefined ? Number.MAX_SAFE_INTEGER : decodeCursor(input.cursor, scope);
   if (beforeSeq === null) throw invalidCursor();
   const rows = await all(root.db, selectEntries({ appId, beforeSeq, limit: input.limit }));
   const last = rows.at(-1);
@@ -38,6 +38,6 @@ export async function listAudit(root: SystemCtx, appId: string, input: ListAudit
       details: JSON.parse(row.details) as Record<string, unknown>,
     })),
     // seq is gapless from 1.
-    nextCursor: last === undefined || last.seq === 1 ? null : await encodeCursor(last.seq, scope),
+    nextCursor: last === undefined || last.seq === 1 ? null : encodeCursor(last.seq, scope),
   };
 }

@@ -1,5 +1,5 @@
 import { creditLedger } from "../db/schema.ts";
-import { all, fragment, select, statement, type Values } from "../db/sql.ts";
+import { all, fragment, query, select, statement, type Values } from "../db/sql.ts";
 import { invalidCursor } from "../errors.ts";
 import { aboutAccount } from "../ledger/account.ts";
 import { presentEntry } from "../ledger/entry.ts";
@@ -29,7 +29,7 @@ const scopeOf = (ctx: TenantCtx, input: HistoryInput) => [ctx.environment.id, in
 /** The rows behind `listEntries`, which also have the balance after each entry. */
 export async function ledgerPage(ctx: TenantCtx, input: HistoryInput): Promise<LedgerPage> {
   const scope = scopeOf(ctx, input);
-  const before = input.cursor === undefined ? null : await decodeCursor(input.cursor, scope);
+  const before = input.cursor === undefined ? null : decodeCursor(input.cursor, scope);
   if (input.cursor !== undefined && before === null) {
     throw invalidCursor();
   }
@@ -38,7 +38,7 @@ export async function ledgerPage(ctx: TenantCtx, input: HistoryInput): Promise<L
   // Every balance has the entry of its grant, and a cursor exists only when older entries follow.
   if (last === undefined && input.balanceId !== undefined) throw balanceNotFound();
   const isMore = last !== undefined && (input.balanceId === undefined ? last.seq > 1 : last.previousSeq !== null);
-  return { rows: entries, nextCursor: isMore ? await encodeCursor(last.seq, scope) : null };
+  return { rows: entries, nextCursor: isMore ? encodeCursor(last.seq, scope) : null };
 }
 
 /** How many entries are searched for one page of entries of one reason, since no index has the reason. */
@@ -57,7 +57,7 @@ export async function ledgerPageOfReason(
   const found = searched.rows.filter((row) => row.reason === reason);
   const last = found[input.limit - 1];
   if (last === undefined || found.length === input.limit) return { rows: found, nextCursor: searched.nextCursor };
-  return { rows: found.slice(0, input.limit), nextCursor: await encodeCursor(last.seq, scopeOf(ctx, input)) };
+  return { rows: found.slice(0, input.limit), nextCursor: encodeCursor(last.seq, scopeOf(ctx, input)) };
 }
 
 const columns = {
@@ -77,9 +77,8 @@ const columns = {
 
 /** Seqs are gapless from 1, so the last row of a page shows whether another follows. */
 const selectPage = aboutAccount<{ before: number; limit: number }, LedgerRow>(
-  (account) => statement`
-    SELECT ${select(columns)} FROM credit_ledger WHERE account_id = ${account} AND seq < :before
-    ORDER BY seq DESC LIMIT :limit`,
+  (account) => query<LedgerRow>(columns)`
+    FROM credit_ledger WHERE account_id = ${account} AND seq < :before ORDER BY seq DESC LIMIT :limit`,
 );
 
 /** Follows `previous_seq` from the entry with the seq `start`. It needs no index and no scan. */

@@ -9,6 +9,8 @@ export type Values = Readonly<Record<string, Value>>;
 export interface Statement<Row = unknown> {
   readonly text: string;
   readonly params: readonly Value[];
+  /** The names of its columns, where they are known: `query` sets them. */
+  readonly columns?: readonly string[];
   /** Never set. It gives TypeScript the type of the rows. */
   readonly row?: Row;
 }
@@ -43,10 +45,26 @@ export function statement<Named extends Values, Row = never>(
   parts: TemplateStringsArray,
   ...fragments: readonly string[]
 ): (values: Named) => Statement<Row> {
+  return prepare(() => String.raw({ raw: parts }, ...fragments));
+}
+
+/**
+ * A query of some columns of a table: `FROM …` is what follows them. Its rows have the columns' fields. Because they are known,
+ * it can travel with the key's check as one statement, and its rows are read faster.
+ */
+export function query<Row>(columns: { readonly [Field in keyof Row]: SQLiteColumn }) {
+  const names = Object.keys(columns);
+  return (parts: TemplateStringsArray, ...fragments: readonly string[]): ((values: Values) => Statement<Row>) => {
+    const made = prepare(() => `SELECT ${select(columns)} ${String.raw({ raw: parts }, ...fragments)}`);
+    return (values) => ({ ...made(values), columns: names });
+  };
+}
+
+function prepare(write: () => string): (values: Values) => { text: string; params: Value[] } {
   let prepared: ReturnType<typeof numberNames> | undefined;
-  return (values: Values) => {
+  return (values) => {
     // The text is built when it is first sent, so that an isolate starts faster.
-    prepared ??= numberNames(String.raw({ raw: parts }, ...fragments));
+    prepared ??= numberNames(write());
     const params = prepared.names.map((name) => {
       const value = values[name];
       if (value === undefined) throw new TypeError(`A statement was sent without its ${name}.`);
@@ -74,6 +92,16 @@ export function select(columns: Columns, alias?: string): string {
   return Object.entries(columns)
     .map(([field, column]) => `${from}${column.name} AS "${field}"`)
     .join(", ");
+}
+
+/** Rows as objects, from arrays of values. */
+export function namedRows(names: readonly string[], rows: readonly (readonly unknown[])[]): Record<string, unknown>[] {
+  return rows.map((values) => {
+    const row: Record<string, unknown> = {};
+    // An indexed loop: a query may have hundreds of rows.
+    for (let index = 0; index < names.length; index++) row[names[index] ?? ""] = values[index];
+    return row;
+  });
 }
 
 /** All columns of a table, for `select`. */

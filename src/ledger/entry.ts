@@ -5,7 +5,7 @@ import type { LedgerRow } from "./insert-entries.ts";
 /** A ledger entry as the API returns it (C16). Its id is made of its balance's id and its seq, which are unique together. */
 export function presentEntry(row: LedgerRow) {
   return {
-    id: `led_${row.balanceId.replace(/^crb_/, "")}_${row.seq}`,
+    id: `led_${row.balanceId.slice("crb_".length)}_${row.seq}`,
     balanceId: row.balanceId,
     packId: row.packId,
     delta: fromSteps(row.unit, row.deltaSteps),

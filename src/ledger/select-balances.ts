@@ -1,5 +1,5 @@
 import { creditBalances } from "../db/schema.ts";
-import { allColumns, fragment, nowMsSql, select, statement } from "../db/sql.ts";
+import { allColumns, fragment, nowMsSql, query, select, statement } from "../db/sql.ts";
 import { aboutAccount } from "./account.ts";
 import { type BalanceRow, type PayingRow, type PresentedRow, payingColumns, presentedColumns } from "./balance.ts";
 
@@ -9,12 +9,12 @@ export const canPay = (account: string): string =>
 
 /** The user's balances that can pay now. */
 export const selectActive = aboutAccount<{ nowMs: number }, PresentedRow>(
-  (account) => statement`SELECT ${select(presentedColumns)} FROM credit_balances WHERE ${canPay(account)}`,
+  (account) => query<PresentedRow>(presentedColumns)`FROM credit_balances WHERE ${canPay(account)}`,
 );
 
 /** All balances of the user. */
 export const selectAllBalances = aboutAccount<Record<never, never>, PresentedRow>(
-  (account) => statement`SELECT ${select(presentedColumns)} FROM credit_balances WHERE account_id = ${account}`,
+  (account) => query<PresentedRow>(presentedColumns)`FROM credit_balances WHERE account_id = ${account}`,
 );
 
 /** How many balances that cannot pay are looked at, at the most. */

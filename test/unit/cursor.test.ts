@@ -13,17 +13,17 @@ it("gives back the position that it was sealed with, for the same list alone", a
       fc.array(part, { maxLength: 4 }),
       fc.array(part, { maxLength: 4 }),
       async (position, own, other) => {
-        const cursor = await encodeCursor(position, own);
+        const cursor = encodeCursor(position, own);
         expect(cursor).toMatch(/^[A-Za-z0-9_-]+$/);
-        expect(await decodeCursor(cursor, own)).toBe(position);
-        if (JSON.stringify(own) !== JSON.stringify(other)) expect(await decodeCursor(cursor, other)).toBeNull();
+        expect(decodeCursor(cursor, own)).toBe(position);
+        if (JSON.stringify(own) !== JSON.stringify(other)) expect(decodeCursor(cursor, other)).toBeNull();
       },
     ),
   );
 });
 
 it("refuses a cursor with any one character changed, left out or added", async () => {
-  const cursor = await encodeCursor(1_234, scope);
+  const cursor = encodeCursor(1_234, scope);
   const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_=+/ .";
   const altered = new Set<string>();
   for (let index = 0; index <= cursor.length; index++) {
@@ -34,20 +34,20 @@ it("refuses a cursor with any one character changed, left out or added", async (
     }
   }
   altered.delete(cursor);
-  for (const text of altered) expect(await decodeCursor(text, scope), text).toBeNull();
+  for (const text of altered) expect(decodeCursor(text, scope), text).toBeNull();
 });
 
 it("has one spelling: bytes that a decoder would pass over are refused", async () => {
-  const bytes = decodeBase64url(await encodeCursor(5, scope)) ?? new Uint8Array();
+  const bytes = decodeBase64url(encodeCursor(5, scope)) ?? new Uint8Array();
   const [check, position] = [bytes.slice(0, 9), bytes.slice(9)];
   for (const inserted of [[0xef, 0xbb, 0xbf], [0x20], [0x30], [0x2b], [0x00], [0xff]]) {
-    expect(await decodeCursor(encodeBase64url(new Uint8Array([...check, ...inserted, ...position])), scope)).toBeNull();
-    expect(await decodeCursor(encodeBase64url(new Uint8Array([...check, ...position, ...inserted])), scope)).toBeNull();
+    expect(decodeCursor(encodeBase64url(new Uint8Array([...check, ...inserted, ...position])), scope)).toBeNull();
+    expect(decodeCursor(encodeBase64url(new Uint8Array([...check, ...position, ...inserted])), scope)).toBeNull();
   }
 });
 
 it("refuses what is no cursor at all", async () => {
   for (const text of ["", "x", "5", "AAAA", "null", "🙂", "a".repeat(100_000)]) {
-    expect(await decodeCursor(text, scope)).toBeNull();
+    expect(decodeCursor(text, scope)).toBeNull();
   }
 });
