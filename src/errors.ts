@@ -35,7 +35,8 @@ export const errorMeaning: Readonly<Record<ErrorCode, string>> = {
   invalid_user_token: "The end-user's token is missing or not valid.",
   invalid_or_expired_token: "The download token has expired or is not valid.",
   insufficient_credits:
-    "The user's balances do not cover the usage. `details.uncovered` has the quantities that are not covered.",
+    "The user's balances do not cover the usage. `details.uncovered` has the quantities that are not covered, `details.skipped` " +
+    "why each balance that can pay now does not cover them.",
   forbidden: "The key is not allowed to do this, or the request is about another user than the one signed in.",
   requires_secret_key: "This operation requires a secret key, and a publishable key was sent.",
   not_found: "There is nothing at this path or under this id.",
@@ -43,7 +44,8 @@ export const errorMeaning: Readonly<Record<ErrorCode, string>> = {
   credit_balance_not_found: "There is no such balance.",
   reservation_not_found: "There is no such reservation.",
   method_not_allowed: "The path does not support this method. `Allow` lists the methods that it supports.",
-  idempotency_conflict: "The same id was used before with a different body.",
+  idempotency_conflict:
+    "The same id was used before with a different body. `details.differs` has the fields that differ.",
   reservation_closed: "The reservation is already committed or released, or expired where it must not be.",
   pack_name_taken: "Another pack of the application that is not archived has this name.",
   changed_meanwhile: "It was changed after you read it. `details` has the current version.",

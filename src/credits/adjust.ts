@@ -7,7 +7,7 @@ import { aboutAccount, accountSql, type WriteContext, writingValues } from "../l
 import { adjustmentColumns } from "../ledger/balance.ts";
 import { type Outcome, replay, writeReturning } from "../ledger/decision.ts";
 import { insertEntries } from "../ledger/insert-entries.ts";
-import { compareStamp, stampRequest } from "../ledger/request-hash.ts";
+import { compareStamp, idempotencyConflict, stampRequest } from "../ledger/request-hash.ts";
 import { withReturns } from "../ledger/spendable-balances.ts";
 import { writeForUser } from "../ledger/write.ts";
 import { assert } from "../lib/assert.ts";
@@ -46,7 +46,7 @@ const selectEnvironment = statement<{ balanceId: string }, Omit<Environment, "da
 export async function adjustBalance(ctx: TenantCtx, input: AdjustInput): Promise<Outcome<AdjustOutput>> {
   const { adjustmentId = ctx.newId("adj_"), ...request } = input;
   const { balanceId, note } = request;
-  const stamp = await stampRequest(ctx, ["adjust"], request);
+  const stamp = await stampRequest(ctx, ["adjust"], request, ["delta", "note"]);
   const adjusted = await writeForUser(ctx, {
     user: { balanceId },
     nonce: stamp.nonce,
@@ -59,9 +59,8 @@ export async function adjustBalance(ctx: TenantCtx, input: AdjustInput): Promise
       if (earlier !== undefined) {
         const whose = compareStamp(earlier.requestHash, stamp);
         if (whose === "other") {
-          throw new PurserError("idempotency_conflict", "Another adjustment was made under this id.", {
-            param: "adjustmentId",
-          });
+          const message = "Another adjustment was made under this id.";
+          throw idempotencyConflict(message, "adjustmentId", earlier.requestHash, stamp);
         }
         return replay({ output: adjustOutput(balance, earlier.remainingSteps), replayed: whose === "replay" });
       }

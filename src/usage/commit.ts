@@ -11,7 +11,7 @@ import type { TenantCtx } from "../runtime.ts";
 import { countShortage, insufficientCredits } from "./payment.ts";
 import type { EventOutput } from "./responses.ts";
 import type { CommitInput } from "./schemas.ts";
-import { answerRepeat, selectEvent, writeEvent } from "./stored-event.ts";
+import { answerRepeat, committedFields, selectEvent, writeEvent } from "./stored-event.ts";
 import {
   asHold,
   commitLate,
@@ -32,7 +32,7 @@ export async function commitReservation(
   input: CommitInput,
 ): Promise<Outcome<EventOutput>> {
   const { eventId } = input;
-  const stamp = await stampRequest(ctx, ["commit", reservationId], input);
+  const stamp = await stampRequest(ctx, ["commit", reservationId], input, committedFields);
   const recorded = await countShortage(ctx, () =>
     writeForUser(ctx, {
       user: { reservationId },
@@ -63,7 +63,9 @@ export async function commitReservation(
           model: model ?? undefined,
           quantities: input.quantities,
         });
-        if (payment.uncovered !== null && input.onShortage === "reject") throw insufficientCredits(payment.uncovered);
+        if (payment.uncovered !== null && input.onShortage === "reject") {
+          throw insufficientCredits(payment.uncovered, payment, spendable, { event, model: model ?? undefined });
+        }
         const { quantities, properties, occurredAt } = input;
         const newEvent = { eventId, event, model, quantities, properties, occurredAt, reservationId, payment };
         if (isLate) {

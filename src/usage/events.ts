@@ -8,7 +8,7 @@ import type { TenantCtx } from "../runtime.ts";
 import { countShortage, insufficientCredits } from "./payment.ts";
 import type { EventOutput } from "./responses.ts";
 import type { EventInput } from "./schemas.ts";
-import { answerRepeat, selectEvent, writeEvent } from "./stored-event.ts";
+import { answerRepeat, committedFields, selectEvent, writeEvent } from "./stored-event.ts";
 
 /**
  * Records a usage event and debits the balances that pay for it (U1 to U4). Throws `idempotency_conflict`, and
@@ -16,7 +16,7 @@ import { answerRepeat, selectEvent, writeEvent } from "./stored-event.ts";
  */
 export async function recordEvent(ctx: TenantCtx, input: EventInput): Promise<Outcome<EventOutput>> {
   const { userId, eventId } = input;
-  const stamp = await stampRequest(ctx, ["event"], input);
+  const stamp = await stampRequest(ctx, ["event"], input, ["userId", "event", "model", ...committedFields]);
   const recorded = await countShortage(ctx, () =>
     writeForUser(ctx, {
       user: { userId },
@@ -26,8 +26,11 @@ export async function recordEvent(ctx: TenantCtx, input: EventInput): Promise<Ou
       balances: ([, rows]) => rows,
       decide: ([[stored], rows], account) => {
         if (stored !== undefined) return replay(answerRepeat(eventId, stored, stamp));
-        const payment = burnDown(spendableBalances(withReturns(rows, account.due), account.nowMs), input);
-        if (payment.uncovered !== null && input.onShortage === "reject") throw insufficientCredits(payment.uncovered);
+        const live = spendableBalances(withReturns(rows, account.due), account.nowMs);
+        const payment = burnDown(live, input);
+        if (payment.uncovered !== null && input.onShortage === "reject") {
+          throw insufficientCredits(payment.uncovered, payment, live, input);
+        }
         return writeEvent(ctx, account, { ...input, model: input.model ?? null, reservationId: null, payment }, stamp);
       },
     }),

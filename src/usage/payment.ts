@@ -1,16 +1,37 @@
 import { countActivity } from "../activity/count.ts";
 import { fromSteps, presentQuantities, type Quantities } from "../amounts/amount.ts";
+import { rulesCover } from "../amounts/match.ts";
 import { fragment } from "../db/sql.ts";
 import { PurserError } from "../errors.ts";
 import { accountSql } from "../ledger/account.ts";
 import type { SpendableBalance } from "../ledger/balance.ts";
-import type { Payment } from "../ledger/burn-down.ts";
+import type { Payment, Usage } from "../ledger/burn-down.ts";
 import type { TenantCtx } from "../runtime.ts";
 
-/** `insufficient_credits` (402), with the quantities that are not covered (U3). */
-export function insufficientCredits(uncovered: Quantities): PurserError {
+/** How many balances a refusal explains, at the most. */
+const skippedBalancesMax = 20;
+const REFUSED = ["exhausted", "wrong_unit", "no_match"] as const;
+
+/**
+ * `insufficient_credits` (402), with the quantities that are not covered (U3), and why each balance that can pay now does not
+ * cover them (U12). `live` is in spending order.
+ */
+export function insufficientCredits(
+  uncovered: Quantities,
+  { legs }: PlannedPayment,
+  live: readonly SpendableBalance[],
+  { event, model }: Pick<Usage, "event" | "model">,
+): PurserError {
+  const paying = new Set(legs.map(({ balance }) => balance.id));
+  const reasonOf = ({ id, rules }: SpendableBalance): (typeof REFUSED)[number] => {
+    // A balance that pays a part of what is not covered pays all that it has.
+    if (paying.has(id)) return "exhausted";
+    return rulesCover(rules, event, model) ? "wrong_unit" : "no_match";
+  };
+  const all = live.map((balance) => ({ balanceId: balance.id, reason: reasonOf(balance) }));
+  const skipped = REFUSED.flatMap((refused) => all.filter(({ reason }) => reason === refused));
   return new PurserError("insufficient_credits", "The user's balances do not cover the usage.", {
-    details: { uncovered: presentQuantities(uncovered) },
+    details: { uncovered: presentQuantities(uncovered), skipped: skipped.slice(0, skippedBalancesMax) },
   });
 }
 

@@ -1,12 +1,11 @@
 import { fromSteps, presentQuantities } from "../amounts/amount.ts";
 import { nowMsSql, statement } from "../db/sql.ts";
-import { PurserError } from "../errors.ts";
 import { accountSql, type WriteContext, writingValues } from "../ledger/account.ts";
 import { burnDown } from "../ledger/burn-down.ts";
 import { type Outcome, replay, writeReturning } from "../ledger/decision.ts";
 import { type OpenReservation, readLegs } from "../ledger/hold.ts";
 import { insertEntries } from "../ledger/insert-entries.ts";
-import { compareStamp, type Stamp, stampRequest } from "../ledger/request-hash.ts";
+import { compareStamp, idempotencyConflict, type Stamp, stampRequest } from "../ledger/request-hash.ts";
 import { selectPayingBalances, spendableBalances, withReturns } from "../ledger/spendable-balances.ts";
 import { writeForUser } from "../ledger/write.ts";
 import { assert } from "../lib/assert.ts";
@@ -18,6 +17,8 @@ import type { ReserveInput } from "./schemas.ts";
 import { presentLeg } from "./shown-reservation.ts";
 import { selectReservation } from "./stored-reservation.ts";
 
+const reservedFields = ["userId", "event", "model", "quantities", "expiresInSeconds"] as const;
+
 /**
  * Holds the credits that a usage may cost: all or nothing (U5). With the caller's own `reservationId` it happens once.
  * Throws `insufficient_credits` and `idempotency_conflict`.
@@ -25,7 +26,7 @@ import { selectReservation } from "./stored-reservation.ts";
 export async function createReservation(ctx: TenantCtx, input: ReserveInput): Promise<Outcome<ReserveOutput>> {
   const { reservationId = ctx.newId("res_"), ...body } = input;
   const { userId } = body;
-  const stamp = await stampRequest(ctx, ["reserve"], body);
+  const stamp = await stampRequest(ctx, ["reserve"], body, reservedFields);
   const reserved = await countShortage(ctx, () =>
     writeForUser(ctx, {
       user: { userId },
@@ -39,8 +40,9 @@ export async function createReservation(ctx: TenantCtx, input: ReserveInput): Pr
           const expiresAtMs = stored.createdAtMs + body.expiresInSeconds * 1_000;
           return replay(answerRepeat(reservationId, { ...stored, expiresAtMs }, stamp));
         }
-        const payment = burnDown(spendableBalances(withReturns(rows, writing.due), writing.nowMs), body);
-        if (payment.uncovered !== null) throw insufficientCredits(payment.uncovered);
+        const live = spendableBalances(withReturns(rows, writing.due), writing.nowMs);
+        const payment = burnDown(live, body);
+        if (payment.uncovered !== null) throw insufficientCredits(payment.uncovered, payment, live, body);
         const entries = payment.legs.map(({ balance, amountSteps }) => ({
           balanceId: balance.id,
           deltaSteps: -amountSteps,
@@ -80,9 +82,12 @@ function answerRepeat(
 ): Outcome<ReserveOutput> {
   const whose = compareStamp(stored.requestHash, stamp);
   if (whose === "other") {
-    throw new PurserError("idempotency_conflict", "Another reservation was made under this id.", {
-      param: "reservationId",
-    });
+    throw idempotencyConflict(
+      "Another reservation was made under this id.",
+      "reservationId",
+      stored.requestHash,
+      stamp,
+    );
   }
   return { output: reserveOutput(id, stored), replayed: whose === "replay" };
 }

@@ -2,12 +2,11 @@ import { countActivity } from "../activity/count.ts";
 import { presentQuantities, type Quantities } from "../amounts/amount.ts";
 import type { Steps } from "../db/schema.ts";
 import { type Statement, statement } from "../db/sql.ts";
-import { PurserError } from "../errors.ts";
 import { accountSql, type WriteContext, writingValues } from "../ledger/account.ts";
 import { type Decision, type Outcome, writeReturning } from "../ledger/decision.ts";
 import { insertEntries } from "../ledger/insert-entries.ts";
 import type { StateChanges } from "../ledger/memory.ts";
-import { compareStamp, type Stamp } from "../ledger/request-hash.ts";
+import { compareStamp, idempotencyConflict, type Stamp } from "../ledger/request-hash.ts";
 import type { Debit } from "../ledger/responses.ts";
 import type { AccountAtRead } from "../ledger/send.ts";
 import { assert } from "../lib/assert.ts";
@@ -15,6 +14,9 @@ import type { JsonObject } from "../lib/json.ts";
 import type { TenantCtx } from "../runtime.ts";
 import { debitsSql, legsJson, type PlannedPayment } from "./payment.ts";
 import type { EventOutput } from "./responses.ts";
+
+/** The fields of a commit's body besides the id: the last of an event's, so that a conflict of the two names them. */
+export const committedFields = ["quantities", "occurredAt", "properties", "onShortage"] as const;
 
 type StoredAnswer = { readonly debits: string; readonly uncovered: string | null };
 
@@ -44,7 +46,7 @@ export function answerRepeat(
 ): Outcome<EventOutput> {
   const whose = compareStamp(stored.requestHash, stamp);
   if (whose === "other") {
-    throw new PurserError("idempotency_conflict", "Another event was recorded under this id.", { param: "eventId" });
+    throw idempotencyConflict("Another event was recorded under this id.", "eventId", stored.requestHash, stamp);
   }
   return { output: presentEvent(eventId, stored), replayed: whose === "replay" };
 }

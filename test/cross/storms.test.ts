@@ -139,8 +139,9 @@ describe("events at once", () => {
     );
     expect(statuses(answers)).toEqual({ 200: 142, 402: 158 });
     // Nobody was refused while 7 cents were left: each was told that 3 were.
-    const uncovered = { uncovered: { count: 0.572, cents: 4 } };
-    for (const { status, body } of answers) if (status === 402) expect(body.error.details).toEqual(uncovered);
+    const skipped = [{ balanceId: expect.any(String), reason: "exhausted" }];
+    const details = { uncovered: { count: 0.572, cents: 4 }, skipped };
+    for (const { status, body } of answers) if (status === 402) expect(body.error.details).toEqual(details);
     expect(await remaining("u")).toEqual(expect.arrayContaining([3]));
     const debits = (await motions("u")).event_committed ?? [];
     expect(debits.reduce((sum, delta) => sum + delta, 0)).toBe(-142 * 7);

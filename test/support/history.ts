@@ -103,8 +103,9 @@ async function allReservations(
 function inModelsWords(request: Request, answer: Partial<Answer> & Pick<Answer, "status" | "body">): ModelAnswer {
   const { status, body } = answer;
   if (status !== 200) {
-    const details = status === 402 ? { body: body.error.details } : {};
-    return { status, code: body.error.code, ...details };
+    const { code, details } = body.error;
+    const reasons = status === 402 || code === "idempotency_conflict" ? { body: details } : {};
+    return { status, code, ...reasons };
   }
   const replayed = answer.headers?.get("idempotent-replayed") === "true";
   switch (request.kind) {

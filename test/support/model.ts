@@ -11,7 +11,7 @@ export type Grantee = { userId: string; ref: string | null; expiresAt: number };
 type Born = { id: string; grantedAt: number; revoked: boolean; remaining: bigint };
 export type Balance = Born & Grantee & Item & Omit<Pack, "items">;
 type Leg = [balance: Balance, steps: bigint];
-export type Hold = Readonly<{ id: string; request: string; use: Use; legs: Leg[]; createdAt: number; body: object }> & {
+export type Hold = Readonly<{ id: string; request: Fields; use: Use; legs: Leg[]; createdAt: number; body: object }> & {
   expiresAt: number;
   state: string;
   settledAt: number | null;
@@ -25,8 +25,15 @@ export const fromSteps = (unit: Unit, steps: bigint) => Number(steps) / SCALE[un
 const ceil = (n: bigint, d: bigint) => (n + d - 1n) / d;
 const iso = (ms: number) => (ms === Infinity ? null : new Date(ms).toISOString());
 const refuse = (status: number, code: string, body?: object): Answer => ({ status, code, ...(body && { body }) });
-const again = (known: { request: string; body: object }, request: string): Answer =>
-  known.request === request ? { status: 200, body: known.body, replayed: true } : refuse(409, "idempotency_conflict");
+type Fields = Readonly<Record<string, unknown>>;
+const again = (known: { request: Fields; body: object }, request: Fields): Answer => {
+  const [first, second] = [known.request, request].map((fields) => JSON.stringify(fields));
+  if (first === second) return { status: 200, body: known.body, replayed: true };
+  const differs = Object.keys(request).filter(
+    (name) => name !== "hold" && JSON.stringify(known.request[name]) !== JSON.stringify(request[name]),
+  );
+  return refuse(409, "idempotency_conflict", { differs }); // U12
+};
 const asRegExp = (glob: string) => new RegExp(`^${glob.replaceAll(".", "\\.").replaceAll("*", ".*")}$`);
 const fits = (glob: string, name: string | undefined) => name !== undefined && asRegExp(glob).test(name);
 export const matches = ({ matches: rules }: Item, { event, model }: Use) =>
@@ -41,7 +48,7 @@ export function createModel(clock: { now: () => number }) {
   const balances: Balance[] = [];
   const ledger: object[] = [];
   const holds = new Map<string, Hold>();
-  const events = new Map<string, { request: string; body: object; use: Use; at: number }>();
+  const events = new Map<string, { request: Fields; body: object; use: Use; at: number }>();
 
   const post = (b: Balance, steps: bigint, reason: string, by: object = {}) => {
     b.remaining += steps;
@@ -84,16 +91,28 @@ export function createModel(clock: { now: () => number }) {
     }
     const short = UNITS.filter((unit) => quantity(unit) > 0n && left > 0n);
     const rest = short.map((unit) => [unit, fromSteps(unit, ceil(quantity(unit) * left, of))]);
-    return { legs, uncovered: rest.length === 0 ? null : Object.fromEntries(rest) };
+    const why = (b: Balance) => {
+      if (legs.some(([payer]) => payer === b)) return "exhausted";
+      return matches(b, use) ? "wrong_unit" : "no_match";
+    };
+    const live = able.filter((b) => b.remaining + (returning(b) ?? 0n) > 0n);
+    const reasons = live.map((b) => ({ balanceId: b.id, reason: why(b) }));
+    const skipped = ["exhausted", "wrong_unit", "no_match"].flatMap((r) =>
+      reasons.filter(({ reason }) => reason === r),
+    );
+    const uncovered = rest.length === 0 ? null : Object.fromEntries(rest);
+    return { legs, uncovered, skipped: skipped.slice(0, 20) }; // U12
   };
   const spend = (use: Use, { eventId, occurredAt, onShortage }: Spent, hold?: Hold): Answer => {
-    const request = JSON.stringify([use, occurredAt, onShortage, hold?.id]);
+    const { userId, event, model, quantities } = use;
+    const whose = hold ? { hold: hold.id } : { userId, event, model };
+    const request = { ...whose, quantities, occurredAt, onShortage };
     const known = events.get(eventId);
     expire(use.userId);
     if (known) return again(known, request);
     if (hold && (hold.eventId !== null || hold.state === "released")) return refuse(409, "reservation_closed");
-    const { legs, uncovered } = burn(use, hold?.state === "open" ? hold.legs : []);
-    if (uncovered && onShortage !== "partial") return refuse(402, "insufficient_credits", { uncovered });
+    const { legs, uncovered, skipped } = burn(use, hold?.state === "open" ? hold.legs : []);
+    if (uncovered && onShortage !== "partial") return refuse(402, "insufficient_credits", { uncovered, skipped });
     if (hold?.state === "open") settle(hold, "committed", "reservation_released");
     if (hold) hold.eventId = eventId; // Late: it stays expired (U8).
     for (const [b, steps] of legs) post(b, -steps, "event_committed", { eventId, reservationId: hold?.id ?? null });
@@ -134,11 +153,13 @@ export function createModel(clock: { now: () => number }) {
     },
     commit: (hold: Hold, quantities: Quantities, spent: Spent) => spend({ ...hold.use, quantities }, spent, hold),
     reserve(use: Use, seconds: number, id: string): Answer {
-      const [known, request] = [holds.get(id), JSON.stringify([use, seconds])];
+      const { userId, event, model, quantities } = use;
+      const request = { userId, event, model, quantities, expiresInSeconds: seconds };
+      const known = holds.get(id);
       expire(use.userId);
       if (known) return again(known, request);
-      const { legs, uncovered } = burn(use);
-      if (uncovered) return refuse(402, "insufficient_credits", { uncovered });
+      const { legs, uncovered, skipped } = burn(use);
+      if (uncovered) return refuse(402, "insufficient_credits", { uncovered, skipped });
       const expiresAt = clock.now() + seconds * 1_000;
       for (const [b, steps] of legs) post(b, -steps, "reservation_held", { reservationId: id });
       const body = { reservationId: id, expiresAt: iso(expiresAt), holds: legs.map(shown) };

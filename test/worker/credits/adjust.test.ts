@@ -157,8 +157,13 @@ describe("an adjustment", () => {
     const other = (await call("POST", "/api/v1/credits/grant", { key: app.keys.sk_test, body })).body.balanceId;
     const id = { adjustmentId: "adj_1" };
     expect((await balance.adjust(-4, "once", id)).status).toBe(200);
-    expectError(await balance.adjust(-5, "once", id), "idempotency_conflict", "adjustmentId");
-    expectError(await balance.adjust(-4, "twice", id), "idempotency_conflict", "adjustmentId");
+    const differs = async (delta: number, note: string) => {
+      const answer = await balance.adjust(delta, note, id);
+      expectError(answer, "idempotency_conflict", "adjustmentId");
+      return answer.body.error.details.differs;
+    };
+    expect(await differs(-5, "once")).toEqual(["delta"]);
+    expect(await differs(-4, "twice")).toEqual(["note"]);
     const path = (balanceId: string) => `/api/v1/admin/balances/${balanceId}/adjust`;
     const same = { delta: -4, note: "once", ...id };
     expectError(await call("POST", path(other), { key, body: same }), "idempotency_conflict", "adjustmentId");

@@ -52,7 +52,7 @@ describe("an event", () => {
     const { spend, remaining, post, ledger } = await makeSpender([wallet]);
     const short = await spend("e1", { quantities: { cents: 10.000001 } });
     expectError(short, "insufficient_credits");
-    expect(short.body.error.details).toEqual({ uncovered: { count: 0.001, cents: 0.000001 } });
+    expect(short.body.error.details).toMatchObject({ uncovered: { count: 0.001, cents: 0.000001 } });
     expect(await remaining()).toEqual([10]);
     expect(await ledger()).toHaveLength(1);
     expect((await spend("e1", { quantities: { cents: 10 } })).status).toBe(200);
@@ -180,14 +180,19 @@ describe("a list", () => {
     });
     expect(body.results).toEqual([
       expect.objectContaining({ eventId: "a", uncovered: null }),
-      error("b", "insufficient_credits", { details: { uncovered: { count: 0.334, cents: 2 } } }),
+      error("b", "insufficient_credits", {
+        details: {
+          uncovered: { count: 0.334, cents: 2 },
+          skipped: [{ balanceId: expect.any(String), reason: "exhausted" }],
+        },
+      }),
       error("c", "invalid_request", { param: "quantities.cents" }),
       error(null, "invalid_request", { param: "body" }),
       error(null, "invalid_request", { param: "eventId" }),
       expect.objectContaining({ eventId: "d", uncovered: null }),
       body.results[0],
-      error("a", "idempotency_conflict", { param: "eventId" }),
-      error("a", "idempotency_conflict", { param: "eventId" }),
+      error("a", "idempotency_conflict", { param: "eventId", details: { differs: ["quantities"] } }),
+      error("a", "idempotency_conflict", { param: "eventId", details: { differs: ["userId", "quantities"] } }),
     ]);
     expect(await remaining()).toEqual([0]);
   });
