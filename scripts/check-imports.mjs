@@ -36,7 +36,9 @@ const MAY_IMPORT = {
   ],
   reference: [
     "package.json",
+    "lib",
     "http",
+    "access",
     "amounts",
     "audit",
     "apps",

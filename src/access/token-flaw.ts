@@ -6,16 +6,18 @@ import type { EndUserSetting } from "./end-user-setting.ts";
 export const clockToleranceSeconds = 60;
 
 /** What may be wrong with an end-user token, in the order in which it is told (docs/decisions.md, "End-user tokens"). */
-export type TokenFlaw =
-  | "malformed"
-  | "algorithm"
-  | "no_key"
-  | "signature"
-  | "expired"
-  | "not_yet_valid"
-  | "issuer"
-  | "audience"
-  | "claim";
+export const TOKEN_FLAWS = [
+  "malformed",
+  "algorithm",
+  "no_key",
+  "signature",
+  "expired",
+  "not_yet_valid",
+  "issuer",
+  "audience",
+  "claim",
+] as const;
+export type TokenFlaw = (typeof TOKEN_FLAWS)[number];
 
 /** The claim that names the user. */
 export const userClaimOf = (setting: EndUserSetting): string => setting.claim ?? "sub";

@@ -1,5 +1,6 @@
 import * as z from "zod";
-import { kind, mode } from "./schemas.ts";
+import { mode } from "../http/fields.ts";
+import { kind } from "./schemas.ts";
 
 const time = z.string().meta({ format: "date-time" });
 

@@ -1,9 +1,8 @@
 import * as z from "zod";
 import { endUserSetting } from "../access/end-user-setting.ts";
-import { cursor, displayName, queryInteger } from "../http/fields.ts";
+import { cursor, displayName, mode, queryInteger } from "../http/fields.ts";
 
-export const mode = z.enum(["live", "test"]);
-export const kind = z.enum(["secret", "publishable"]);
+export const kind = z.enum(["secret", "publishable"]).meta({ id: "KeyKind" });
 
 export const createAppInput = z
   .strictObject({

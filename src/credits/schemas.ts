@@ -1,6 +1,6 @@
 import * as z from "zod";
 import { anyNumber, cursor, freeText, identifier, queryFlag, queryInteger, timestamp } from "../http/fields.ts";
-import { balanceId, userId } from "../ledger/schemas.ts";
+import { balanceId, grantSource, userId } from "../ledger/schemas.ts";
 
 export const grantInput = z
   .strictObject({
@@ -11,10 +11,7 @@ export const grantInput = z
       .describe("The amount in the pack's unit, for legacy packs. Ignored for packs with items."),
     externalRef: identifier(500).optional().describe("Idempotency key, such as a payment's id."),
     expiresAt: timestamp.nullish().describe("When the balances expire. Default: as the pack says. Null: never."),
-    source: z
-      .enum(["purchase", "grant", "refund", "manual"])
-      .default("purchase")
-      .describe("Why the credits are granted."),
+    source: grantSource.default("purchase").describe("Why the credits are granted."),
     notes: freeText().optional().describe("Stored with the balances, for people."),
   })
   .meta({ id: "GrantCredits" });

@@ -1,6 +1,8 @@
 import * as z from "zod";
 import { quantitiesOutput } from "../amounts/schemas.ts";
+import { mode } from "../http/fields.ts";
 import { balance, debit, ledgerEntry } from "../ledger/responses.ts";
+import { grantSource } from "../ledger/schemas.ts";
 import { consentEntry } from "../people/responses.ts";
 
 const time = z.string().meta({ format: "date-time" });
@@ -20,7 +22,7 @@ const properties = z.looseObject({}).meta({ additionalProperties: true });
 
 const exportedBalance = balance
   .extend({
-    source: z.enum(["purchase", "grant", "refund", "manual"]),
+    source: grantSource,
     externalRef: z.string().nullable(),
     notes: z.string().nullable(),
   })
@@ -110,7 +112,7 @@ export const exportDocument = z
     format,
     exportedAt: time.describe("The time whose state the document contains."),
     appId: z.string(),
-    mode: z.enum(["live", "test"]),
+    mode,
     distinctId: z.string().describe("The requested id."),
     person: exportedPerson.nullable().describe("Null when nothing is stored about this person."),
     events: z

@@ -33,6 +33,9 @@ export function displayName() {
   return identifier().refine((text) => text.trim() === text, "must not begin or end with white space");
 }
 
+/** Keys, credits and people belong to one mode. */
+export const mode = z.enum(["live", "test"]).meta({ id: "Mode" });
+
 /** Where a list continues. */
 export const cursor = z
   .string()

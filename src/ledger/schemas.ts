@@ -7,3 +7,6 @@ export const balanceId = identifier().describe("The id of a balance, `crb_…`."
 export const ledgerReason = z
   .enum(["event_committed", "reservation_held", "reservation_released", "reservation_expired", "grant", "admin_adjust"])
   .meta({ id: "LedgerReason" });
+
+/** Why credits are granted. */
+export const grantSource = z.enum(["purchase", "grant", "refund", "manual"]).meta({ id: "GrantSource" });

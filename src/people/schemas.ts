@@ -2,7 +2,7 @@ import * as z from "zod";
 import { identifier, timestamp } from "../http/fields.ts";
 
 const distinctId = identifier().describe("Any distinct id of the person.");
-export const decision = z.enum(["granted", "denied", "withdrawn"]);
+export const decision = z.enum(["granted", "denied", "withdrawn"]).meta({ id: "ConsentDecision" });
 
 export const consentInput = z
   .strictObject({

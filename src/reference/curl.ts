@@ -4,7 +4,6 @@ import { type DescribedOperation, type Parameter, parametersOf } from "./section
 const HEADERS: Readonly<Record<string, string>> = {
   secretKey: "Authorization: Bearer $SECRET_KEY",
   publishableKey: "Authorization: Bearer $PUBLISHABLE_KEY",
-  endUserToken: "X-User-Token: $USER_TOKEN",
   adminToken: "Authorization: Bearer $ADMIN_TOKEN",
 };
 

@@ -5,10 +5,13 @@ import {
   type ZodOpenApiOperationObject,
   type ZodOpenApiOverride,
   type ZodOpenApiPathsObject,
-  type ZodOpenApiResponseObject,
 } from "zod-openapi";
-import { type ErrorCode, errorMeaning, errorStatus } from "../errors.ts";
-import { errorBody } from "../http/error-body.ts";
+import type { ErrorCode } from "../errors.ts";
+import { errorDetail } from "../http/error-body.ts";
+import { isJsonObject } from "../lib/json.ts";
+import { errorComponents, errorDetailSchema } from "./error-details.ts";
+import { errorResponses, inOrder, sharedResponses } from "./error-responses.ts";
+import { type HeaderName, headerRefs, headers } from "./headers.ts";
 
 /**
  * What a request must send. `end-user`: a secret key, or a publishable key with the end-user's token. `client`: a key of
@@ -55,7 +58,7 @@ export type OpenApiDocument = ReturnType<typeof createDocument>;
 const SECURITY: Readonly<Record<Access, Record<string, string[]>[]>> = {
   open: [],
   secret: [{ secretKey: [] }],
-  "end-user": [{ secretKey: [] }, { publishableKey: [], endUserToken: [] }],
+  "end-user": [{ secretKey: [] }, { publishableKey: [] }],
   admin: [{ adminToken: [] }],
   client: [{ publishableKey: [] }, { secretKey: [] }],
   "key-inside": [],
@@ -63,42 +66,17 @@ const SECURITY: Readonly<Record<Access, Record<string, string[]>[]>> = {
 
 const bearer = (description: string) => ({ type: "http" as const, scheme: "bearer", description });
 
+/**
+ * All of them stand in the header `Authorization`. The end-user's token is a parameter and no scheme: a generated client that
+ * has one credential would send it by every scheme, and so a secret key as `X-User-Token`.
+ */
 const securitySchemes = {
   secretKey: bearer("A secret key, `sk_live_…` or `sk_test_…`. Only for your backend."),
   publishableKey: bearer(
     "A publishable key, `pk_live_…` or `pk_test_…`. Safe to use in a browser. Does not identify a user.",
   ),
   adminToken: bearer("The admin token, set by the deployment in `ADMIN_TOKEN`."),
-  endUserToken: {
-    type: "apiKey" as const,
-    in: "header" as const,
-    name: "X-User-Token",
-    description:
-      "The user's JWT from your own sign-in. The application's end-user token setting says how it is verified.",
-  },
 };
-
-const text = (description: string, example: string) => ({ description, schema: { type: "string" as const }, example });
-
-const headers = {
-  "x-request-id": text("The request's id. Also in `error.requestId`.", "req_4ZkX0uTn2mWq8hYc1LfRsa"),
-  "x-d1-bookmark": text(
-    "The database state of this response. Send it with a later read to see at least this state.",
-    "00000085-00000002-00004f5c-4c2bb2e0d0a7f5f2d9f3b0e6b1a2c3d4",
-  ),
-  "idempotent-replayed": text(
-    "`true` when the request was a repeat: nothing was done, and the first result is returned.",
-    "true",
-  ),
-  "retry-after": text("Seconds to wait before the next attempt.", "1"),
-  "www-authenticate": text("How to send a key.", "Bearer"),
-  link: text("The way to this reference, of a path at which there is nothing.", '</docs>; rel="help"'),
-};
-
-type HeaderName = keyof typeof headers;
-
-const headerRefs = (names: readonly HeaderName[]) =>
-  Object.fromEntries(names.map((name) => [name, { $ref: `#/components/headers/${name}` as const }]));
 
 /** Every error code of the operation, in the order of the catalogue. */
 export function errorCodes(operation: Operation): ErrorCode[] {
@@ -112,77 +90,13 @@ export function errorCodes(operation: Operation): ErrorCode[] {
   const hasBody = operation.body !== undefined || operation.method === "post";
   if (hasBody || operation.query !== undefined || isKeyed(operation)) codes.add("invalid_request");
   if (hasBody) codes.add("payload_too_large");
-  return (Object.keys(errorStatus) as ErrorCode[]).filter((code) => codes.has(code));
+  return inOrder(codes);
 }
 
 const isKeyed = ({ access }: Operation): boolean => access === "secret" || access === "end-user";
 /** Whether responses have a bookmark: with every key, wherever it was sent. */
 const hasBookmark = (operation: Operation): boolean =>
   isKeyed(operation) || operation.access === "client" || operation.access === "key-inside";
-
-/** One response for each status. An operation refers to it, and says which of its codes it may return. */
-const RESPONSE_NAMES: Readonly<Record<number, string>> = {
-  400: "BadRequest",
-  401: "Unauthorized",
-  402: "PaymentRequired",
-  403: "Forbidden",
-  404: "NotFound",
-  405: "MethodNotAllowed",
-  409: "Conflict",
-  413: "PayloadTooLarge",
-  429: "TooManyRequests",
-  500: "InternalError",
-  503: "Unavailable",
-};
-
-function responseName(status: number): string {
-  const name = RESPONSE_NAMES[status];
-  if (name === undefined) throw new Error(`The status ${status} has no response in the reference.`);
-  return name;
-}
-
-const meanings = (codes: readonly ErrorCode[]): string =>
-  codes.map((code) => `\`${code}\`: ${errorMeaning[code]}`).join("\n\n");
-
-const byStatus = (codes: readonly ErrorCode[]) => Map.groupBy(codes, (code) => errorStatus[code]);
-
-/** The error responses of one operation: each refers to the response of its status, with the operation's own codes. */
-function errorResponses(operation: Operation) {
-  return Object.fromEntries(
-    [...byStatus(errorCodes(operation))].map(([status, codes]) => [
-      `${status}`,
-      { $ref: `#/components/responses/${responseName(status)}` as const, description: meanings(codes) },
-    ]),
-  );
-}
-
-/** The error responses that the operations refer to, by name. */
-function sharedResponses(operations: readonly Operation[]): Record<string, ZodOpenApiResponseObject> {
-  const used = new Set(operations.flatMap(errorCodes));
-  const codes = (Object.keys(errorStatus) as ErrorCode[]).filter((code) => used.has(code));
-  return Object.fromEntries([...byStatus(codes)].map(([status, some]) => [responseName(status), errorResponse(some)]));
-}
-
-function errorResponse(codes: readonly ErrorCode[]): ZodOpenApiResponseObject {
-  const names: HeaderName[] = ["x-request-id", "x-d1-bookmark"];
-  if (codes.includes("invalid_key")) names.push("www-authenticate");
-  if (codes.includes("not_found")) names.push("link");
-  if (codes.some((code) => code === "rate_limited" || errorStatus[code] === 503)) names.push("retry-after");
-  const example = (code: ErrorCode) => ({
-    summary: code,
-    value: { error: { code, message: errorMeaning[code], requestId: headers["x-request-id"].example } },
-  });
-  return {
-    description: meanings(codes),
-    headers: headerRefs(names),
-    content: {
-      "application/json": {
-        schema: errorBody,
-        examples: Object.fromEntries(codes.map((code) => [code, example(code)])),
-      },
-    },
-  };
-}
 
 function describeOperation(operation: Operation): ZodOpenApiOperationObject {
   const { id, tag, summary, description, access, params, query, body, success } = operation;
@@ -193,6 +107,12 @@ function describeOperation(operation: Operation): ZodOpenApiOperationObject {
     name,
     { description: meaning, schema: { type: "string" as const } },
   ]);
+  const sharedParameters = [
+    ...(access === "end-user" ? [{ $ref: "#/components/parameters/endUserToken" as const }] : []),
+    ...(isKeyed(operation) && operation.method === "get"
+      ? [{ $ref: "#/components/parameters/bookmark" as const }]
+      : []),
+  ];
   return {
     operationId: id,
     tags: [tag],
@@ -203,9 +123,7 @@ function describeOperation(operation: Operation): ZodOpenApiOperationObject {
       ...(params === undefined ? {} : { path: params }),
       ...(query === undefined ? {} : { query }),
     },
-    ...(isKeyed(operation) && operation.method === "get"
-      ? { parameters: [{ $ref: "#/components/parameters/bookmark" }] }
-      : {}),
+    ...(sharedParameters.length === 0 ? {} : { parameters: sharedParameters }),
     ...(body === undefined ? {} : { requestBody: { required: true, content: contents(body, body.alternatives) } }),
     responses: {
       "200": {
@@ -213,7 +131,7 @@ function describeOperation(operation: Operation): ZodOpenApiOperationObject {
         headers: { ...headerRefs(names), ...Object.fromEntries(own) },
         content: contents(success),
       },
-      ...errorResponses(operation),
+      ...errorResponses(errorCodes(operation)),
     },
   };
 }
@@ -253,8 +171,18 @@ export function openApiDocument(about: About, operations: readonly Operation[]):
     paths,
     components: {
       headers,
-      responses: sharedResponses(operations),
+      responses: sharedResponses(new Set(operations.flatMap(errorCodes))),
+      schemas: errorComponents,
       parameters: {
+        endUserToken: {
+          name: "X-User-Token",
+          in: "header",
+          required: false,
+          description:
+            "The user's JWT from your own sign-in, without `Bearer`. Required with a publishable key, and not read with a " +
+            "secret one. The application's end-user token setting says how it is verified.",
+          schema: { type: "string" },
+        },
         bookmark: {
           name: "x-d1-bookmark",
           in: "header",
@@ -266,18 +194,40 @@ export function openApiDocument(about: About, operations: readonly Operation[]):
       securitySchemes,
     },
   };
-  return createDocument(plan, { override: correctSchema });
+  const document = createDocument(plan, { override: correctSchema });
+  for (const schema of Object.values(document.components?.schemas ?? {})) describeDefaults(schema);
+  return document;
 }
 
-/**
- * Two corrections of zod's output. It leaves out the default of a transformed argument. It writes "any other field" as an
- * empty schema, which some generators do not understand.
- */
+const isEmptyObject = (value: unknown): boolean => isJsonObject(value) && Object.keys(value).length === 0;
+
+/** Corrections of zod's output. */
 const correctSchema: ZodOpenApiOverride = ({ jsonSchema, zodSchema, io }) => {
   const { def } = zodSchema._zod;
+  // zod leaves out the default of a transformed argument.
   if (io === "input" && def.type === "default") jsonSchema.default ??= def.defaultValue;
-  const { additionalProperties } = jsonSchema;
-  if (typeof additionalProperties === "object" && Object.keys(additionalProperties).length === 0) {
-    jsonSchema.additionalProperties = true;
+  const { additionalProperties, properties } = jsonSchema;
+  // zod writes "any other field" as an empty schema, and no known ones as an empty list, which some generators misread.
+  if (isEmptyObject(additionalProperties)) jsonSchema.additionalProperties = true;
+  if (isEmptyObject(properties) && jsonSchema.additionalProperties === true) delete jsonSchema.properties;
+  if (zodSchema === errorDetail) {
+    for (const name of Object.keys(jsonSchema)) Reflect.deleteProperty(jsonSchema, name);
+    Object.assign(jsonSchema, errorDetailSchema);
   }
 };
+
+const hasDefault = (field: unknown): field is { default?: unknown; description?: string } =>
+  isJsonObject(field) && "default" in field;
+
+/** Tells the default of a body's field in words: some generators make a field with a default one that must be sent. */
+function describeDefaults(schema: unknown): void {
+  if (!isJsonObject(schema) || !isJsonObject(schema.properties)) return;
+  for (const field of Object.values(schema.properties)) {
+    if (!hasDefault(field)) continue;
+    const value: unknown = field.default;
+    delete field.default;
+    // An empty object or list is what is taken where nothing is sent.
+    if (typeof value === "object") continue;
+    field.description = `${field.description ?? ""} Default: \`${String(value)}\`.`.trim();
+  }
+}

@@ -13,7 +13,6 @@ import { ColouredJson, InlineText } from "./text.tsx";
 const SCHEME_NAMES: Readonly<Record<string, string>> = {
   secretKey: "a secret key",
   publishableKey: "a publishable key",
-  endUserToken: "the end-user's token",
   adminToken: "the admin token",
 };
 

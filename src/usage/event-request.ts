@@ -14,20 +14,31 @@ export type EventRequest =
   | { readonly kind: "one"; readonly input: EventInput }
   | { readonly kind: "list"; readonly elements: readonly ListElement[] };
 
+const mediaTypeOf = (contentType: string | undefined): string =>
+  (contentType ?? "").replace(/;.*$/s, "").trim().toLowerCase();
+
+const isCloudEvent = (value: unknown): boolean => isJsonObject(value) && own(value, "specversion") !== undefined;
+
 /** Throws `invalid_request` for a malformed single event. A malformed element of a list is refused by itself. */
 export function readEventRequest(contentType: string | undefined, body: unknown): EventRequest {
-  const mediaType = (contentType ?? "").replace(/;.*$/s, "").trim().toLowerCase();
-  if (
-    isJsonObject(body) &&
-    own(body, "specversion") !== undefined &&
-    !mediaType.startsWith("application/cloudevents")
-  ) {
+  const mediaType = mediaTypeOf(contentType);
+  if (isCloudEvent(body) && !mediaType.startsWith("application/cloudevents")) {
     throw invalid("content-type", `must be \`${CLOUD_EVENT}\` for a CloudEvent`);
   }
   if (mediaType === CLOUD_EVENT) return { kind: "one", input: readOne(cloudEvent, body) };
   if (mediaType === CLOUD_EVENT_BATCH) return { kind: "list", elements: readList(cloudEvent, "id", body) };
   if (Array.isArray(body)) return { kind: "list", elements: readList(eventInput, "eventId", body) };
   return { kind: "one", input: readOne(eventInput, body) };
+}
+
+/** The elements of a list, from the route that takes nothing else. */
+export function readEventList(contentType: string | undefined, body: unknown): readonly ListElement[] {
+  const mediaType = mediaTypeOf(contentType);
+  if (mediaType === CLOUD_EVENT_BATCH) return readList(cloudEvent, "id", body);
+  if (mediaType === CLOUD_EVENT) {
+    throw invalid("content-type", `must be \`${CLOUD_EVENT_BATCH}\` for a list of CloudEvents`);
+  }
+  return readList(eventInput, "eventId", body);
 }
 
 function readOne(schema: z.ZodType<EventInput>, body: unknown): EventInput {
@@ -37,7 +48,9 @@ function readOne(schema: z.ZodType<EventInput>, body: unknown): EventInput {
 }
 
 function readList(schema: z.ZodType<EventInput>, idField: string, body: unknown): ListElement[] {
-  if (!Array.isArray(body)) throw invalid("body", "must be a list");
+  if (!Array.isArray(body)) {
+    throw invalid("body", "must be a list: put the events into brackets, with nothing around them");
+  }
   if (body.length > eventsMax) throw invalid("body", `must hold at most ${eventsMax} events`);
   return body.map((element: unknown) => {
     try {

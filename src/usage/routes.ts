@@ -1,14 +1,15 @@
+import type { Context } from "hono";
 import * as z from "zod";
 import { requireSecretKey } from "../access/require-key.ts";
 import { errorStatus, presentRefusal } from "../errors.ts";
 import { readBody, readNoFields } from "../http/body.ts";
 import { logUnavailable } from "../http/errors.ts";
-import { createRoutes } from "../http/factory.ts";
+import { type AppEnv, createRoutes } from "../http/factory.ts";
 import { noFields } from "../http/no-fields.ts";
 import { validate } from "../http/validate.ts";
 import { commitReservation } from "./commit.ts";
-import { recordList } from "./event-list.ts";
-import { readEventRequest } from "./event-request.ts";
+import { type ListElement, recordList } from "./event-list.ts";
+import { readEventList, readEventRequest } from "./event-request.ts";
 import { recordEvent } from "./events.ts";
 import { extendReservation } from "./extend.ts";
 import { listReservations } from "./list-reservations.ts";
@@ -37,6 +38,24 @@ export const planRoutes = createRoutes().post(
   async (c) => c.json(await planUsage(c.var.ctx, c.req.valid("json"))),
 );
 
+/** The results of a list. Its status is 200; a 503 of one event is still logged, and gives the response a `Retry-After`. */
+async function answerList(c: Context<AppEnv>, elements: readonly ListElement[]): Promise<EventListOutput> {
+  const results = await recordList(c.var.ctx, elements);
+  const refusals = results.flatMap((result) => ("refusal" in result ? [result.refusal] : []));
+  const unavailable = refusals.find(({ code }) => errorStatus[code] === 503);
+  if (unavailable !== undefined) {
+    logUnavailable(unavailable, c.var.requestId);
+    for (const [name, value] of Object.entries(unavailable.headers)) c.header(name, value);
+  }
+  return {
+    results: results.map((result) =>
+      "refusal" in result
+        ? { eventId: result.eventId, error: { ...presentRefusal(result.refusal), requestId: c.var.requestId } }
+        : result,
+    ),
+  };
+}
+
 export const usageRoutes = createRoutes()
   .get("/", requireSecretKey("requires_secret_key"), validate("query", totalsInput), async (c) =>
     c.json(await usageTotals(c.var.ctx, c.req.valid("query"))),
@@ -48,23 +67,11 @@ export const usageRoutes = createRoutes()
       if (replayed) c.header("idempotent-replayed", "true");
       return c.json(output);
     }
-    const results = await recordList(c.var.ctx, incoming.elements);
-    // The response to a list is 200. A 503 of one event is still logged, and gives the response a `Retry-After`.
-    const refusals = results.flatMap((result) => ("refusal" in result ? [result.refusal] : []));
-    const unavailable = refusals.find(({ code }) => errorStatus[code] === 503);
-    if (unavailable !== undefined) {
-      logUnavailable(unavailable, c.var.requestId);
-      for (const [name, value] of Object.entries(unavailable.headers)) c.header(name, value);
-    }
-    const output: EventListOutput = {
-      results: results.map((result) =>
-        "refusal" in result
-          ? { eventId: result.eventId, error: { ...presentRefusal(result.refusal), requestId: c.var.requestId } }
-          : result,
-      ),
-    };
-    return c.json(output);
+    return c.json(await answerList(c, incoming.elements));
   })
+  .post("/events/batch", requireSecretKey("forbidden"), readBody, validate("json", z.unknown()), async (c) =>
+    c.json(await answerList(c, readEventList(c.req.header("content-type"), c.req.valid("json")))),
+  )
   .post("/reservations", requireSecretKey("forbidden"), readBody, validate("json", reserveInput), async (c) => {
     const { output, replayed } = await createReservation(c.var.ctx, c.req.valid("json"));
     if (replayed) c.header("idempotent-replayed", "true");

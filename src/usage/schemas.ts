@@ -36,6 +36,7 @@ const usageFields = {
   properties: anyProperties.optional().describe("Stored with the event and contained in the person's export."),
   onShortage: z
     .enum(["reject", "partial"])
+    .meta({ id: "OnShortage" })
     .default("reject")
     .describe("If credits are insufficient: refuse, or debit what is available and report the rest."),
 };

@@ -9,13 +9,8 @@ import { errorCodes } from "../../src/reference/describe.ts";
 import { checkDescribed, codesIn } from "../support/described.ts";
 import { Clock, makeClient } from "../support/world.ts";
 
-/** Pages for people, and other paths of the routes of PostHog's clients that are described. */
-const NOT_DESCRIBED: readonly RegExp[] = [
-  /^GET \/(docs)?$/,
-  /^(GET|POST) \/admin(\/|$)/,
-  /^POST \/(e|i\/v0\/e|capture|track|decide)$/,
-  /^POST \/.*\/$/,
-];
+/** Pages for people, and the paths with a slash at their end of PostHog's clients. */
+const NOT_DESCRIBED: readonly RegExp[] = [/^GET \/(docs)?$/, /^(GET|POST) \/admin(\/|$)/, /^POST \/.*\/$/];
 
 const served = (): string[] =>
   createApp()
@@ -105,11 +100,80 @@ describe("openapi.json", () => {
     const { body } = await readDocument();
     for (const { id, path, method } of operations) {
       for (const parameter of body.paths[path][method].parameters ?? []) {
-        if ("$ref" in parameter) continue;
-        expect(parameter.description, `${id}: ${parameter.name}`).toMatch(/\.$/);
+        const shared = body.components.parameters[parameter.$ref?.split("/").at(-1)];
+        const { name, description } = shared ?? parameter;
+        expect(description, `${id}: ${name}`).toMatch(/\.$/);
       }
     }
     expect(body.info.version).toBe(packageFile.version);
+  });
+
+  it("has one component for each shape that repeats", async () => {
+    const { body } = await readDocument();
+    const places = new Map<string, string[]>();
+    const visit = (value: unknown, place: string, isComponent = false): void => {
+      if (typeof value !== "object" || value === null) return;
+      const { description, ...shape } = value as { description?: unknown; properties?: unknown; enum?: unknown };
+      if (!isComponent && (shape.properties !== undefined || Array.isArray(shape.enum))) {
+        const key = JSON.stringify(shape);
+        places.set(key, [...(places.get(key) ?? []), place]);
+      }
+      for (const [name, inner] of Object.entries(value)) {
+        if (!/^examples?$/.test(name)) visit(inner, `${place}/${name}`);
+      }
+    };
+    for (const [name, schema] of Object.entries(body.components.schemas)) visit(schema, name, true);
+    visit(body.paths, "paths");
+    expect([...places.values()].filter((same) => same.length > 1)).toEqual([]);
+  });
+
+  it("tells what each code has as details, in one form of ErrorDetail", async () => {
+    const { body } = await readDocument();
+    const { schemas } = body.components;
+    const { oneOf, discriminator } = schemas.ErrorDetail;
+    const forms = oneOf.map(({ $ref }: { $ref: string }) => schemas[$ref.split("/").at(-1) ?? ""].properties);
+    const codes = forms.flatMap(({ code }: { code: { const?: string; enum?: string[] } }) => code.enum ?? [code.const]);
+    expect(codes.toSorted()).toEqual(Object.keys(errorStatus).toSorted());
+    expect(Object.keys(discriminator.mapping).toSorted()).toEqual(codes.toSorted());
+    expect(schemas.InsufficientCreditsError.properties.details.required).toContain("uncovered");
+    expect(schemas.InvalidUserTokenError.required).not.toContain("details");
+    expect(schemas.OtherError.properties.details).toBeUndefined();
+  });
+
+  it("asks for keys in the one header Authorization, so that no client sends a secret one as a user's token", async () => {
+    const { body } = await readDocument();
+    const schemes = Object.values(body.components.securitySchemes) as { type: string; scheme: string }[];
+    expect(schemes.map(({ type, scheme }) => `${type} ${scheme}`)).toEqual(schemes.map(() => "http bearer"));
+    for (const { access, path, method } of operations) {
+      const parameters: { $ref?: string }[] = body.paths[path][method].parameters ?? [];
+      const takesToken = parameters.some(({ $ref }) => $ref === "#/components/parameters/endUserToken");
+      expect(takesToken).toBe(access === "end-user");
+    }
+  });
+
+  it("takes any properties, demands no field that has a default, and describes lists of events apart", async () => {
+    const { body } = await readDocument();
+    const { schemas } = body.components;
+    const { properties, quantities } = schemas.UsageEvent.properties;
+    expect(properties).toMatchObject({ type: "object", additionalProperties: true });
+    expect(quantities.$ref).toBe("#/components/schemas/UsageQuantities");
+    expect(schemas.UsageEvent.required).toEqual(["eventId", "userId", "event"]);
+    const fields = Object.values(schemas).flatMap((schema) => Object.values(Object(schema).properties ?? {}));
+    expect(fields.filter((field) => "default" in Object(field))).toEqual([]);
+    const schemaOf = (path: string) => {
+      const { requestBody, responses } = body.paths[path].post;
+      return [requestBody, responses["200"]].map(({ content }) => content["application/json"].schema);
+    };
+    const [one, result] = schemaOf("/api/v1/usage/events");
+    expect([one.$ref, result.$ref]).toEqual([
+      "#/components/schemas/UsageEvent",
+      "#/components/schemas/UsageEventResult",
+    ]);
+    const [list, results] = schemaOf("/api/v1/usage/events/batch");
+    expect([list.items.$ref, results.$ref]).toEqual([
+      "#/components/schemas/UsageEvent",
+      "#/components/schemas/UsageEventList",
+    ]);
   });
 
   it("shows examples that its own schemas accept", async () => {

@@ -92,6 +92,10 @@ export function checkTaken(method: string, url: string, contentType: string, sen
   throw new Error(`${method} ${url} took a body that openapi.json refuses:\n${told}`);
 }
 
+/** Lists of events are described at a path of their own, and taken beside single ones too (U1). */
+const isListed = (path: string, body: unknown): boolean =>
+  path === "/api/v1/usage/events" && typeof body === "object" && body !== null && "results" in body;
+
 /**
  * Checks a response against the OpenAPI document: its status, its body, its error code and its headers must be described.
  * Throws an error that names the difference.
@@ -100,7 +104,7 @@ export function checkDescribed(method: string, url: string, status: number, head
   const path = pathOf(url);
   const where = `${method} ${path} answered ${status}`;
   checkUndescribed(where, status, headers, body);
-  const operation = operationAt(method, path);
+  const operation = operationAt(method, isListed(path, body) ? `${path}/batch` : path);
   if (operation === undefined) return;
 
   const response = responseOf(operation, status);

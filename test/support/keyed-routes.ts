@@ -86,6 +86,15 @@ export const keyedRoutes: readonly KeyedRoute[] = [
       body: ["a", "b", "c"].map((part) => ({ userId: "u", ...use, eventId: `${tag} ${part}` })),
     }),
   },
+  {
+    name: "list of usage events at its own path",
+    kind: "sk_live",
+    writes: true,
+    request: (tag) => ({
+      path: `${USAGE}/events/batch`,
+      body: ["a", "b"].map((part) => ({ userId: "u", ...use, eventId: `${tag} ${part}` })),
+    }),
+  },
   { name: "reserve", kind: "sk_live", writes: true, request: reserve },
   {
     name: "commit",

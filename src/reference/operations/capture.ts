@@ -43,25 +43,58 @@ const publishableKey = "pk_live_6nPz0vQ4tH8kXw2yBc5mAbCd";
 const uuid = "0194685f-8a3c-7d11-9f2b-6c1d2e3f4a5b";
 const event = { event: "signed up", distinct_id: "user_42", properties: { plan: "pro" } };
 
-export const captureOperations: readonly Operation[] = [
-  {
-    id: "captureEvents",
-    method: "post",
-    path: "/batch",
-    tag,
-    summary: "Store analytics events",
-    description:
-      "For PostHog's clients; `/e`, `/i/v0/e`, `/capture` and `/track` are the same, and each path may end with a slash. " +
-      "The key is in the body, as `api_key`. A body is a batch, one event or a list of events; it may be compressed with " +
-      "gzip and encoded in base64. An event is stored once for each `uuid`. Malformed events are listed in `refused`.",
-    access: "key-inside",
-    body: {
-      schema: z.union([captureBatch, captureOneEvent, z.array(captureEvent)]),
-      example: { api_key: publishableKey, batch: [event] },
-    },
-    success: { description: "The events are stored.", schema: captureOutput, example: { status: 1 } },
-    errors: ["forbidden"],
+/** The other paths of an operation, by which older clients call it. */
+function alsoAt(operation: Operation, paths: readonly string[]): readonly Operation[] {
+  return paths.map((path) => ({
+    ...operation,
+    id: `${operation.id}${path.replace(/\W+(\w)/g, (_match, letter: string) => letter.toUpperCase())}`,
+    path,
+    summary: `${operation.summary} (\`${path}\`)`,
+    description: `The same as \`${operation.path}\`, for older clients.`,
+  }));
+}
+
+const captureEvents: Operation = {
+  id: "captureEvents",
+  method: "post",
+  path: "/batch",
+  tag,
+  summary: "Store analytics events",
+  description:
+    "For PostHog's clients. Each of their paths may end with a slash. " +
+    "The key is in the body, as `api_key`. A body is a batch, one event or a list of events; it may be compressed with " +
+    "gzip and encoded in base64. An event is stored once for each `uuid`. Malformed events are listed in `refused`.",
+  access: "key-inside",
+  body: {
+    schema: z.union([captureBatch, captureOneEvent, z.array(captureEvent)]).meta({ id: "CaptureRequest" }),
+    example: { api_key: publishableKey, batch: [event] },
   },
+  success: { description: "The events are stored.", schema: captureOutput, example: { status: 1 } },
+  errors: ["forbidden"],
+};
+
+const getFeatureFlags: Operation = {
+  id: "getFeatureFlags",
+  method: "post",
+  path: "/flags",
+  tag,
+  summary: "Get feature flags",
+  description:
+    "For PostHog's clients, which require a response. Purser has no feature flags. The key is in " +
+    "the body, as `api_key` or `token`.",
+  access: "key-inside",
+  body: { schema: flagsRequest, example: { api_key: publishableKey, distinct_id: "user_42" } },
+  success: {
+    description: "No flags.",
+    schema: featureFlags,
+    example: { flags: {}, featureFlags: {}, requestId: "req_4ZkX0uTn2mWq8hYc1LfRsa" },
+  },
+  errors: ["forbidden"],
+};
+
+export const captureOperations: readonly Operation[] = [
+  captureEvents,
+  ...alsoAt(captureEvents, ["/e", "/i/v0/e", "/capture", "/track"]),
   {
     id: "captureEventsV1",
     method: "post",
@@ -78,24 +111,8 @@ export const captureOperations: readonly Operation[] = [
     },
     errors: ["forbidden"],
   },
-  {
-    id: "getFeatureFlags",
-    method: "post",
-    path: "/flags",
-    tag,
-    summary: "Get feature flags",
-    description:
-      "For PostHog's clients, which require a response; `/decide` is the same. Purser has no feature flags. The key is in " +
-      "the body, as `api_key` or `token`.",
-    access: "key-inside",
-    body: { schema: flagsRequest, example: { api_key: publishableKey, distinct_id: "user_42" } },
-    success: {
-      description: "No flags.",
-      schema: featureFlags,
-      example: { flags: {}, featureFlags: {}, requestId: "req_4ZkX0uTn2mWq8hYc1LfRsa" },
-    },
-    errors: ["forbidden"],
-  },
+  getFeatureFlags,
+  ...alsoAt(getFeatureFlags, ["/decide"]),
   {
     id: "getRemoteConfig",
     method: "get",

@@ -73,29 +73,50 @@ export const usageOperations: readonly Operation[] = [
     description:
       "Records usage once for each `eventId`, and debits the balances that pay for it, in spending order. Each balance pays " +
       "the part of the event that it can, in its own unit. If credits are insufficient, `reject` records nothing (402; the " +
-      "same id may be sent again) and `partial` debits what is available. A list of up to 100 events returns a list. Events " +
-      "of a list succeed or fail one by one. CloudEvents 1.0 are accepted as well: `id` is the eventId, `subject` the userId, " +
-      "`type` the event, `time` occurredAt.",
+      "same id may be sent again) and `partial` debits what is available. A CloudEvent 1.0 is accepted as well: `id` is the " +
+      "eventId, `subject` the userId, `type` the event, `time` occurredAt. Lists go to `/api/v1/usage/events/batch`; this path " +
+      "takes them too.",
     access: "secret",
     body: {
-      schema: z.union([eventInput, z.array(eventInput).max(eventsMax)]),
+      schema: eventInput,
       example: event,
+      alternatives: { "application/cloudevents+json": { schema: cloudEvent, example: cloud } },
+    },
+    success: {
+      description: "The debits.",
+      schema: eventOutput,
+      example: answer,
+      replayable: true,
+    },
+    errors: ["insufficient_credits", "idempotency_conflict"],
+  },
+  {
+    id: "recordUsageEvents",
+    method: "post",
+    path: "/api/v1/usage/events/batch",
+    tag: "Usage",
+    summary: "Record a list of usage events",
+    description:
+      "Up to 100 events as a bare list. Each succeeds or fails by itself, as with `recordUsageEvent`, also a malformed one: the " +
+      "response is 200 with a result for each. Events of one user are recorded in the order of the list.",
+    access: "secret",
+    body: {
+      schema: z.array(eventInput).max(eventsMax),
+      example: [event],
       alternatives: {
-        "application/cloudevents+json": { schema: cloudEvent, example: cloud },
         "application/cloudevents-batch+json": { schema: z.array(cloudEvent).max(eventsMax), example: [cloud] },
       },
     },
     success: {
-      description: "The debits. For a list: the result or the error of each event, in order.",
-      schema: z.union([eventOutput, eventListOutput]),
-      example: answer,
-      replayable: true,
+      description: "The result or the error of each event, in order.",
+      schema: eventListOutput,
+      example: { results: [answer] },
       headers: {
         "retry-after":
-          "For a list in which an event has the error `temporarily_unavailable`: seconds to wait before sending it again.",
+          "When an event has the error `temporarily_unavailable`: seconds to wait before sending it again.",
       },
     },
-    errors: ["insufficient_credits", "idempotency_conflict"],
+    errors: [],
   },
   {
     id: "createReservation",

@@ -1,0 +1,69 @@
+import * as z from "zod";
+import { TOKEN_FLAWS } from "../access/token-flaw.ts";
+import { quantitiesOutput } from "../amounts/schemas.ts";
+import { type ErrorCode, errorStatus } from "../errors.ts";
+import { errorDetail } from "../http/error-body.ts";
+
+const shortBalance = z
+  .strictObject({
+    balanceId: z.string(),
+    reason: z
+      .enum(["exhausted", "wrong_unit", "no_match"])
+      .meta({ id: "ShortageReason" })
+      .describe("`exhausted`: it would have paid all that it has."),
+  })
+  .meta({ id: "ShortBalance" });
+
+/** `details` of each code that has some; optional where not every refusal of the code has them. */
+const detailsByCode = {
+  invalid_user_token: z
+    .strictObject({ reason: z.enum(TOKEN_FLAWS).meta({ id: "TokenFlaw" }) })
+    .optional()
+    .describe("What was wrong with the token. Absent when none was sent."),
+  insufficient_credits: z.strictObject({
+    uncovered: quantitiesOutput.describe("The quantities that no balance covers."),
+    skipped: z.array(shortBalance).optional().describe("Why live balances do not pay, at most 20 of them."),
+  }),
+  idempotency_conflict: z
+    .strictObject({ differs: z.array(z.string()).describe("The fields that differ from those of the first request.") })
+    .optional(),
+  changed_meanwhile: z.strictObject({ version: z.int().describe("The current version.") }),
+  test_quota_exceeded: z.strictObject({ quota: z.int().describe("The limit of test-mode balances.") }),
+  export_unavailable: z.strictObject({ reason: z.literal("too_large") }).optional(),
+} satisfies Partial<Record<ErrorCode, z.ZodType>>;
+
+const common = errorDetail.omit({ code: true, details: true }).shape;
+
+/** `insufficient_credits` becomes `InsufficientCreditsError`. */
+const nameOf = (code: string): string =>
+  `${code.replace(/(?:^|_)([a-z])/g, (_match, letter: string) => letter.toUpperCase())}Error`;
+
+const codesWithDetails = Object.entries(detailsByCode).map(([code, details]) => ({
+  name: nameOf(code),
+  codes: [code],
+  schema: z.strictObject({ code: z.literal(code), ...common, details }),
+}));
+
+const otherCodes = Object.keys(errorStatus).filter((code) => !(code in detailsByCode));
+const withoutDetails = {
+  name: "OtherError",
+  codes: otherCodes,
+  schema: z.strictObject({ code: z.enum(otherCodes), ...common }),
+};
+
+const forms = [...codesWithDetails, withoutDetails];
+const reference = (name: string): string => `#/components/schemas/${name}`;
+
+/** The components of the forms that an error has, one for each code with details of its own. */
+export const errorComponents: Readonly<Record<string, z.ZodType>> = Object.fromEntries(
+  forms.map(({ name, schema }) => [name, schema]),
+);
+
+/** `ErrorDetail` as one of these forms, told apart by `code`. */
+export const errorDetailSchema = {
+  oneOf: forms.map(({ name }) => ({ $ref: reference(name) })),
+  discriminator: {
+    propertyName: "code",
+    mapping: Object.fromEntries(forms.flatMap(({ name, codes }) => codes.map((code) => [code, reference(name)]))),
+  },
+};

@@ -1,0 +1,22 @@
+const text = (description: string, example: string) => ({ description, schema: { type: "string" as const }, example });
+
+/** The headers of responses. */
+export const headers = {
+  "x-request-id": text("The request's id. Also in `error.requestId`.", "req_4ZkX0uTn2mWq8hYc1LfRsa"),
+  "x-d1-bookmark": text(
+    "The database state of this response. Send it with a later read to see at least this state.",
+    "00000085-00000002-00004f5c-4c2bb2e0d0a7f5f2d9f3b0e6b1a2c3d4",
+  ),
+  "idempotent-replayed": text(
+    "`true` when the request was a repeat: nothing was done, and the first result is returned.",
+    "true",
+  ),
+  "retry-after": text("Seconds to wait before the next attempt.", "1"),
+  "www-authenticate": text("How to send a key.", "Bearer"),
+  link: text("The way to this reference, of a path at which there is nothing.", '</docs>; rel="help"'),
+};
+
+export type HeaderName = keyof typeof headers;
+
+export const headerRefs = (names: readonly HeaderName[]) =>
+  Object.fromEntries(names.map((name) => [name, { $ref: `#/components/headers/${name}` as const }]));
