@@ -22,11 +22,13 @@ const detailsByCode = {
     .describe("What was wrong with the token. Absent when none was sent."),
   insufficient_credits: z.strictObject({
     uncovered: quantitiesOutput.describe("The quantities that no balance covers."),
-    skipped: z.array(shortBalance).optional().describe("Why live balances do not pay, at most 20 of them."),
+    skipped: z.array(shortBalance).describe("Why each balance that can pay now does not cover them; at most 20."),
   }),
-  idempotency_conflict: z
-    .strictObject({ differs: z.array(z.string()).describe("The fields that differ from those of the first request.") })
-    .optional(),
+  idempotency_conflict: z.strictObject({
+    differs: z
+      .array(z.string())
+      .describe("The fields that differ from those of the first request, as far as they are kept."),
+  }),
   changed_meanwhile: z.strictObject({ version: z.int().describe("The current version.") }),
   test_quota_exceeded: z.strictObject({ quota: z.int().describe("The limit of test-mode balances.") }),
   export_unavailable: z.strictObject({ reason: z.literal("too_large") }).optional(),

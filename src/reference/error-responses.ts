@@ -20,7 +20,11 @@ const RESPONSE_NAMES: Readonly<Record<number, string>> = {
 
 /** An example of the details that a code always has. */
 const DETAILS: Partial<Record<ErrorCode, object>> = {
-  insufficient_credits: { uncovered: { tokens: 120 } },
+  insufficient_credits: {
+    uncovered: { tokens: 120 },
+    skipped: [{ balanceId: "crb_2aFw6qH1xR9pLj4sNyT8Kc", reason: "no_match" }],
+  },
+  idempotency_conflict: { differs: ["quantities"] },
   invalid_user_token: { reason: "expired" },
   changed_meanwhile: { version: 3 },
   test_quota_exceeded: { quota: 1_000 },
