@@ -67,6 +67,7 @@ function start(scripts: readonly string[], directory: string): Miniflare {
     bindings: {
       ADMIN_TOKEN,
       ANALYTICS_EXPORT_SECRET: "export-secret-of-the-benchmark",
+      SETTINGS_SECRET: "settings-secret-of-the-benchmark-01",
       TEST_BALANCE_QUOTA: "1000000",
     },
     unsafeDirectSockets: [{ host: "127.0.0.1", port: 0 }],

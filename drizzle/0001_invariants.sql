@@ -207,6 +207,12 @@ BEGIN
   SELECT RAISE(ABORT, 'guard_key');
 END;
 --> statement-breakpoint
+CREATE TRIGGER guards_origin INSTEAD OF INSERT ON guards
+WHEN new.name = 'origin' AND NOT new.holds
+BEGIN
+  SELECT RAISE(ABORT, 'guard_origin');
+END;
+--> statement-breakpoint
 CREATE TRIGGER guards_account INSTEAD OF INSERT ON guards
 WHEN new.name = 'account' AND NOT new.holds
 BEGIN

@@ -22,6 +22,7 @@ export const errorStatus = {
   test_quota_exceeded: 429,
   internal_error: 500,
   export_unavailable: 503,
+  secrets_unavailable: 503,
   temporarily_unavailable: 503,
 } as const;
 
@@ -55,6 +56,8 @@ export const errorMeaning: Readonly<Record<ErrorCode, string>> = {
   internal_error: "An internal error. Quote `requestId` when you report it.",
   export_unavailable:
     "Exports are not configured on this deployment, or the data is too large for one download (`details.reason`: `too_large`).",
+  secrets_unavailable:
+    "The deployment has no `SETTINGS_SECRET`, or another one than that which a stored secret was sealed with.",
   temporarily_unavailable: "The service is busy; no partial change was made. Try again after `Retry-After` seconds.",
 };
 
@@ -65,7 +68,8 @@ export type Fault =
   | "database_unreachable"
   | "export_too_large"
   | "key_server_unreachable"
-  | "not_set_up";
+  | "not_set_up"
+  | "secret_unreadable";
 
 export interface ErrorOptions {
   /** The argument at fault, as the caller wrote it. */

@@ -4,6 +4,8 @@ export interface Settings {
   readonly adminToken: string | null;
   /** Null: exports return `export_unavailable`. */
   readonly exportSecrets: { readonly current: string; readonly previous: string | null } | null;
+  /** They seal what is stored of secrets. Null: storing one, and using one, is `secrets_unavailable`. */
+  readonly settingsSecrets: { readonly current: string; readonly previous: string | null } | null;
   /** The origin of download links: `https://host[:port]`, or `request` for that of each request. Null: it is malformed. */
   readonly publicOrigin: string | null;
   readonly testBalanceQuota: number;
@@ -17,11 +19,18 @@ export interface Settings {
 
 const ADMIN_TOKEN_CHARACTERS_MIN = 32;
 const EXPORT_SECRET_CHARACTERS_MIN = 16;
+const SETTINGS_SECRET_CHARACTERS_MIN = 32;
 const TEST_BALANCE_QUOTA_DEFAULT = 1_000;
 
 // wrangler types every secret as `string`, but a secret that was never set is undefined.
 const secretOf = (value: string | undefined, charactersMin: number): string | null =>
   value !== undefined && [...value].length >= charactersMin ? value : null;
+
+/** A secret, and the one before it. Null when there is none at present. */
+function rotatingSecret(now: string | undefined, before: string | undefined, charactersMin: number) {
+  const current = secretOf(now, charactersMin);
+  return current === null ? null : { current, previous: secretOf(before, charactersMin) };
+}
 
 /** `myteam.cloudflareaccess.com`, with or without `https://`. */
 function readAccess(teamDomain = "", audience = ""): Settings["access"] {
@@ -40,12 +49,15 @@ function readOrigin(text = ""): Settings["publicOrigin"] {
 }
 
 export function readSettings(env: Partial<Env>): Settings {
-  const current = secretOf(env.ANALYTICS_EXPORT_SECRET, EXPORT_SECRET_CHARACTERS_MIN);
-  const previous = secretOf(env.ANALYTICS_EXPORT_SECRET_PREVIOUS, EXPORT_SECRET_CHARACTERS_MIN);
   const quota = env.TEST_BALANCE_QUOTA;
   return {
     adminToken: secretOf(env.ADMIN_TOKEN, ADMIN_TOKEN_CHARACTERS_MIN),
-    exportSecrets: current === null ? null : { current, previous },
+    exportSecrets: rotatingSecret(
+      env.ANALYTICS_EXPORT_SECRET,
+      env.ANALYTICS_EXPORT_SECRET_PREVIOUS,
+      EXPORT_SECRET_CHARACTERS_MIN,
+    ),
+    settingsSecrets: rotatingSecret(env.SETTINGS_SECRET, env.SETTINGS_SECRET_PREVIOUS, SETTINGS_SECRET_CHARACTERS_MIN),
     publicOrigin: readOrigin(env.PUBLIC_ORIGIN),
     testBalanceQuota: quota !== undefined && /^\d{1,9}$/.test(quota) ? Number(quota) : TEST_BALANCE_QUOTA_DEFAULT,
     newAppsDatabase: env.NEW_APPS_DATABASE || "DB",

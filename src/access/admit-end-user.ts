@@ -1,11 +1,12 @@
 import type { Context } from "hono";
 import { PurserError } from "../errors.ts";
 import type { AppEnv } from "../http/factory.ts";
-import { readEndUserSetting, verifyEndUser } from "./end-user.ts";
+import { verifyEndUser } from "./end-user.ts";
+import { openEndUserSetting } from "./stored-setting.ts";
 
 /** Verifies the end-user's token by the setting that came with the key, and that the request asks about nobody else. */
 export async function admitEndUser(c: Context<AppEnv>, endUserAuth: string | null): Promise<void> {
-  const setting = readEndUserSetting(endUserAuth);
+  const setting = await openEndUserSetting(c.var.ctx, c.var.ctx.environment, endUserAuth);
   if (setting === null) {
     throw new PurserError(
       "forbidden",

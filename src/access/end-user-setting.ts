@@ -1,10 +1,21 @@
 import * as z from "zod";
 
-const claims = {
+const ORIGINS_MAX = 20;
+
+const isOrigin = (text: string): boolean =>
+  URL.canParse(text) && new URL(text).protocol === "https:" && new URL(text).origin === text;
+
+/** What each kind of setting may have beside its keys. */
+export const claims = {
   issuer: z.string().min(1).max(2_000).optional(),
   audience: z.string().min(1).max(2_000).optional(),
   /** The claim that names the user; `sub` unless set otherwise. */
   claim: z.string().min(1).max(200).optional(),
+  origins: z
+    .array(z.string().refine(isOrigin, "must be an origin as browsers send it, such as `https://app.example.com`"))
+    .max(ORIGINS_MAX)
+    .optional()
+    .describe("The pages that may use publishable keys, by the `Origin` header. Any when absent."),
 };
 
 const HS256_SECRET_BYTES_MIN = 32;

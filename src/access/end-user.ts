@@ -1,7 +1,7 @@
 import { type JWTPayload, type JWTVerifyOptions, jwtVerify } from "jose";
 import { PurserError } from "../errors.ts";
 import type { Runtime } from "../runtime.ts";
-import { type EndUserSetting, endUserSetting } from "./end-user-setting.ts";
+import type { EndUserSetting } from "./end-user-setting.ts";
 import { verifyByPublishedKeys } from "./jwks.ts";
 import { clockToleranceSeconds, flawOf, isJwt, refuseToken, userClaimOf } from "./token-flaw.ts";
 
@@ -45,9 +45,4 @@ export async function verifyToken(runtime: Verifying, setting: EndUserSetting, t
 async function verifyBySecret(secret: string, token: string, options: JWTVerifyOptions): Promise<JWTPayload> {
   const key = new TextEncoder().encode(secret);
   return (await jwtVerify(token, key, { ...options, algorithms: ["HS256"] })).payload;
-}
-
-/** The stored setting, or null when there is none. */
-export function readEndUserSetting(stored: string | null): EndUserSetting | null {
-  return stored === null ? null : endUserSetting.parse(JSON.parse(stored));
 }

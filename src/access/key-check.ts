@@ -24,6 +24,13 @@ export const guardKey = statement<KeyValues>`
     WHERE hash = :hash AND environment_id = :environmentId AND kind = :kind AND revoked_at_ms IS NULL
   )`;
 
+/** Aborts the batch with `guard_origin` where the environment's setting lists origins, and not this one (L4). */
+export const guardOrigin = statement<{ environmentId: number; origin: string }>`
+  INSERT INTO guards (name, holds) SELECT 'origin', NOT EXISTS (
+    SELECT 1 FROM environments WHERE id = :environmentId AND end_user_auth ->> '$.origins' IS NOT NULL
+      AND NOT EXISTS (SELECT 1 FROM json_each(end_user_auth, '$.origins') WHERE value = :origin)
+  )`;
+
 /** The texts that `withKey` has written, by the query's. There are as many as queries in the sources. */
 const textsWithKey = new Map<string, string>();
 

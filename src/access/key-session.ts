@@ -4,7 +4,8 @@ import { type Db, namedRows, type Statement } from "../db/sql.ts";
 import { PurserError } from "../errors.ts";
 import { invalidKey } from "./bearer.ts";
 import type { Key } from "./key.ts";
-import { guardKey, hashOf, type KeyRow, selectKey, withKey } from "./key-check.ts";
+import { guardKey, guardOrigin, hashOf, type KeyRow, selectKey, withKey } from "./key-check.ts";
+import { isOriginAllowed } from "./stored-setting.ts";
 
 /**
  * The session of a request that a key opens. Its first trip carries the key's check beside what the verb asks for (W3a):
@@ -26,6 +27,8 @@ interface Opening {
   readonly key: Key;
   /** The key as it was sent. */
   readonly text: string;
+  /** The `Origin` of a request with a publishable key; null for none. */
+  readonly origin: string | null;
   /** Whether the end-user's token is asked for, and so the setting by which it is verified. */
   readonly needsUser: boolean;
   /** What else must hold before anything is handed on, such as the end-user's token. Throws to refuse. */
@@ -43,6 +46,7 @@ export async function openKeySession({
   bookmark,
   key,
   text,
+  origin,
   needsUser,
   admit,
 }: Opening): Promise<KeySession> {
@@ -52,6 +56,8 @@ export async function openKeySession({
   let isInForce = false;
   /** What was found against the key, or its holder: not asked again. */
   let refusal: PurserError | null = null;
+
+  const isForeign = ({ endUserAuth }: KeyRow) => origin !== null && !isOriginAllowed(endUserAuth, origin);
 
   /** The rows of the key, and of the statements that travel with it. */
   const ask = async (statements: readonly Statement[]): Promise<{ row: KeyRow | undefined; rows: unknown[][] }> => {
@@ -72,15 +78,18 @@ export async function openKeySession({
 
   /** At the primary the verb may be writing already: its batch aborts where the key is not in force. */
   const guarded = async (statements: readonly Statement[]): Promise<unknown[][]> => {
-    const [, ...rows] = await sendGuarded(session, [guardKey(values), ...statements]);
+    const { environmentId } = values;
+    const guards = [guardKey(values), ...(origin === null ? [] : [guardOrigin({ environmentId, origin })])];
+    const rows = await sendGuarded(session, [...guards, ...statements]);
     isInForce = true;
-    return rows;
+    return rows.slice(guards.length);
   };
 
   const checked = async (statements: readonly Statement[]): Promise<unknown[][]> => {
     let { row, rows } = await ask(statements);
     const isBehind = bookmark !== null && !isAsLateAs(session.bookmark(), bookmark);
-    if (start !== "first-primary" && (isBehind || row === undefined || (needsUser && row.endUserAuth === null))) {
+    const isRefused = row === undefined || (needsUser && row.endUserAuth === null) || isForeign(row);
+    if (start !== "first-primary" && (isBehind || isRefused)) {
       // The replica may not have heard of the key, of the setting, or of what the caller saw, yet. D1 itself is not given the
       // caller's bookmark: it would hand on whatever it is given as its own state.
       session = openSession(d1, "first-primary");
@@ -88,6 +97,7 @@ export async function openKeySession({
     }
     if (row === undefined) throw invalidKey();
     isInForce = true;
+    if (isForeign(row)) throw foreignOrigin();
     await admit(row);
     return rows;
   };
@@ -126,10 +136,15 @@ export async function openKeySession({
   };
 }
 
+const foreignOrigin = () =>
+  new PurserError("forbidden", "The application's setting does not allow requests from pages of this origin.");
+
 async function sendGuarded(session: Session, statements: readonly Statement[]): Promise<unknown[][]> {
   try {
     return await session.send(statements);
   } catch (error) {
-    throw constraintOf(error) === "guard_key" ? invalidKey() : error;
+    const constraint = constraintOf(error);
+    if (constraint === "guard_key") throw invalidKey();
+    throw constraint === "guard_origin" ? foreignOrigin() : error;
   }
 }

@@ -9,6 +9,7 @@ import { bearerToken, invalidKey } from "./bearer.ts";
 import { type Key, readKey } from "./key.ts";
 import { keyAdvice } from "./key-mistakes.ts";
 import { openKeySession } from "./key-session.ts";
+import { limitRequests } from "./request-limit.ts";
 
 /**
  * The bookmark that the caller sent; null for none. A malformed one is left to the validator, which refuses it in its turn: a
@@ -32,18 +33,53 @@ interface Demand {
 }
 
 /**
- * Sets `ctx` for a key, whose check travels with the first trip of what follows (W3a), and hands out the bookmark, whatever
- * the answer (W12). Throws `invalid_key`. A refusal that needed no database asks for the key alone before it is told (W8).
+ * Serves a key as `serveKnownForm`. Requests with a publishable key, or with one that turns out to be nobody's, are counted,
+ * and `rate_limited` when they are too many (L2).
  */
 async function serveKey<Answer>(
   c: Context<AppEnv>,
   text: string,
-  { refuse = () => null, reads = c.req.method === "GET" || c.req.method === "HEAD", needsUser = false }: Demand,
+  demand: Demand,
   next: () => Promise<Answer>,
 ): Promise<Answer> {
   const key = readKey(text);
-  const database = key === null ? null : databaseAt(c.env, key.environment.database);
-  if (key === null) throw invalidKey(keyAdvice(text));
+  const isPublic = key?.kind === "publishable";
+  if (isPublic) await limitRequests(c);
+  try {
+    if (key === null) throw invalidKey(keyAdvice(text));
+    const answer = await serveKnownForm(c, { key, text }, demand, next);
+    // Hono has made an answer of what was thrown below by now.
+    if (!isPublic && isUnknownKey(c.error)) await limitUnknown(c);
+    return answer;
+  } catch (error) {
+    if (!isPublic && isUnknownKey(error)) await limitUnknown(c);
+    throw error;
+  }
+}
+
+async function limitUnknown(c: Context<AppEnv>): Promise<void> {
+  try {
+    await limitRequests(c);
+  } catch (error) {
+    // Of the answer that is replaced.
+    c.header("WWW-Authenticate", undefined);
+    throw error;
+  }
+}
+
+const isUnknownKey = (error: unknown): boolean => error instanceof PurserError && error.code === "invalid_key";
+
+/**
+ * Sets `ctx` for a key, whose check travels with the first trip of what follows (W3a), and hands out the bookmark, whatever
+ * the answer (W12). Throws `invalid_key`. A refusal that needed no database asks for the key alone before it is told (W8).
+ */
+async function serveKnownForm<Answer>(
+  c: Context<AppEnv>,
+  { key, text }: { readonly key: Key; readonly text: string },
+  { refuse = () => null, reads = c.req.method === "GET" || c.req.method === "HEAD", needsUser = false }: Demand,
+  next: () => Promise<Answer>,
+): Promise<Answer> {
+  const database = databaseAt(c.env, key.environment.database);
   if (database === null) throw invalidKey();
   const bookmark = sentBookmark(c);
   const isUserNeeded = needsUser && key.kind === "publishable";
@@ -53,6 +89,8 @@ async function serveKey<Answer>(
     bookmark,
     key,
     text,
+    // A backend has no origin, and a secret key needs none.
+    origin: key.kind === "publishable" ? (c.req.header("origin") ?? null) : null,
     needsUser: isUserNeeded,
     admit: async (row) => {
       if (isUserNeeded) await admitEndUser(c, row.endUserAuth);
@@ -125,7 +163,7 @@ export async function serveCaptureKey<Answer>(
           "A secret key has no place in a browser. Send a publishable key (`pk_…`) from there, and replace this one.",
         )
       : null;
-  return serveKey(c, sentKey(sent), { ...demand, refuse }, next);
+  return serveKey(c, await sentKey(c, sent), { ...demand, refuse }, next);
 }
 
 /** Serves a request whose publishable key stands in its path. A secret one is refused with `forbidden`. */
@@ -141,12 +179,13 @@ export async function servePublishableKey<Answer>(
           "A secret key must stand in no address. Send a publishable key (`pk_…`) here, and replace this one.",
         )
       : null;
-  return serveKey(c, sentKey(sent), { refuse }, next);
+  return serveKey(c, await sentKey(c, sent), { refuse }, next);
 }
 
-function sentKey(sent: string | null): string {
-  if (sent === null) throw invalidKey("Send a key of Purser as `api_key`, beside the events in the body.");
-  return sent;
+async function sentKey(c: Context<AppEnv>, sent: string | null): Promise<string> {
+  if (sent !== null) return sent;
+  await limitRequests(c);
+  throw invalidKey("Send a key of Purser as `api_key`, beside the events in the body.");
 }
 
 /** Requires a key that may send analytics events, in the header. */

@@ -1,4 +1,4 @@
-import { readEndUserSetting } from "../access/end-user.ts";
+import { sealEndUserSetting, showEndUserSetting } from "../access/stored-setting.ts";
 import { auditStatement, isLatest, newAct } from "../audit/audit-statement.ts";
 import { batch, statement } from "../db/sql.ts";
 import type { AdminCtx, Mode, SystemCtx } from "../runtime.ts";
@@ -6,13 +6,11 @@ import { requireEnvironment } from "./app.ts";
 import type { EndUserAuthOutput } from "./responses.ts";
 import type { SetEndUserAuthInput } from "./schemas.ts";
 
-/** The setting without its secret. */
-function present(appId: string, mode: Mode, stored: string | null): EndUserAuthOutput {
-  const setting = readEndUserSetting(stored);
-  if (setting?.type !== "hs256") return { appId, mode, setting };
-  const { secret: _, ...shown } = setting;
-  return { appId, mode, setting: shown };
-}
+const present = (appId: string, mode: Mode, stored: string | null): EndUserAuthOutput => ({
+  appId,
+  mode,
+  setting: showEndUserSetting(stored),
+});
 
 const audit = auditStatement<{ environmentId: number; stored: string | null }>(
   "EXISTS (SELECT 1 FROM environments WHERE id = :environmentId AND end_user_auth IS NOT :stored)",
@@ -22,7 +20,7 @@ const updateSetting = statement<{ environmentId: number; stored: string | null; 
 
 /**
  * Sets how end-user tokens are verified, or switches publishable keys' reading off with `setting: null`: in force as
- * W3a says. Throws `not_found`.
+ * W3a says. Throws `not_found`, and `secrets_unavailable` for a secret that cannot be stored.
  */
 export async function setEndUserAuth(
   admin: AdminCtx,
@@ -30,7 +28,7 @@ export async function setEndUserAuth(
   input: SetEndUserAuthInput,
 ): Promise<EndUserAuthOutput> {
   const environment = await requireEnvironment(admin, appId, input.mode);
-  const stored = input.setting === null ? null : JSON.stringify(input.setting);
+  const stored = input.setting === null ? null : await sealEndUserSetting(admin, environment, input.setting);
   const details = { mode: input.mode, type: input.setting?.type ?? null };
   const act = newAct(admin, { appId, action: "end_user_auth.set", target: appId, details });
   const values = { ...act, environmentId: environment.id, stored };

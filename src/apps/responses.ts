@@ -66,6 +66,7 @@ const shownSetting = z
     issuer: z.string().optional(),
     audience: z.string().optional(),
     claim: z.string().optional(),
+    origins: z.array(z.string()).optional(),
   })
   .meta({ id: "ShownEndUserSetting" });
 

@@ -38,6 +38,13 @@ export const TokenSetting = ({ c, setting }: TokenSettingProps) => (
     <div class="row">
       <Field label="Issuer (optional)" name="issuer" value={setting?.issuer} />
       <Field label="Audience (optional)" name="audience" value={setting?.audience} />
+      <Field
+        label="Pages that may use publishable keys"
+        hint="origins, separated by spaces; any when empty"
+        name="origins"
+        value={setting?.origins?.join(" ")}
+        placeholder="https://app.example.com"
+      />
       <Field label="Claim with the user id" name="claim" value={setting?.claim} placeholder="sub" />
       <button type="submit">Save</button>
     </div>
@@ -62,9 +69,11 @@ export const TokenTester = ({ c, test }: { c: Context<DashboardEnv>; test: Token
 /** The setting in the form of the API. */
 export function settingOf(form: Form): unknown {
   if (form.type === "none") return null;
-  const shared = Object.fromEntries(
+  const origins = textField(form, "origins")?.trim().split(/\s+/);
+  const texts = Object.fromEntries(
     ["issuer", "audience", "claim"].map((name) => [name, textField(form, name)]).filter(([, value]) => value),
   );
+  const shared = { ...texts, ...(origins === undefined ? {} : { origins }) };
   return form.type === "hs256"
     ? { type: "hs256", secret: form.secret, ...shared }
     : { type: "jwks", url: form.url, ...shared };

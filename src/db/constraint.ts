@@ -11,6 +11,7 @@ const REFUSALS = {
   credit_balances_revoked: "credit_balances_revoked",
   guard_account: "guard_account",
   guard_key: "guard_key",
+  guard_origin: "guard_origin",
   credit_adjustments_primary_key: "credit_adjustments.environment_id, credit_adjustments.id",
   credit_ledger_seq_gapless: "credit_ledger_seq_gapless",
   credit_ledger_follows_balance: "credit_ledger_follows_balance",

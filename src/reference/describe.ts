@@ -84,7 +84,7 @@ export function errorCodes(operation: Operation): ErrorCode[] {
   const wrongKind = operation.publishableGets ?? (operation.method === "get" ? "requires_secret_key" : "forbidden");
   if (operation.access !== "open") codes.add("invalid_key").add("rate_limited");
   if (operation.access === "secret") codes.add(wrongKind);
-  if (operation.access === "end-user") codes.add("forbidden").add("invalid_user_token");
+  if (operation.access === "end-user") codes.add("forbidden").add("invalid_user_token").add("secrets_unavailable");
   if (operation.access === "admin") codes.add("not_found");
   // A request with a key may also send a bookmark, which may be malformed. A POST without fields also checks its body.
   const hasBody = operation.body !== undefined || operation.method === "post";

@@ -5,6 +5,7 @@ import { writeKey } from "../../src/access/key.ts";
 import { sha256 } from "../../src/lib/hash.ts";
 import { randomId } from "../../src/lib/ids.ts";
 import { countingD1 } from "../support/counting-d1.ts";
+import { storedSettingOf } from "../support/end-user-setting.ts";
 import { expectLedgerInvariants } from "../support/invariants.ts";
 import {
   callKeyed,
@@ -215,7 +216,7 @@ describe("a replica that lags", () => {
     expectError(await list(), "forbidden");
     await lagging.d1
       .prepare("UPDATE environments SET end_user_auth = ? WHERE id = ?")
-      .bind(JSON.stringify(END_USER_SETTING), app.environments.live.id)
+      .bind(await storedSettingOf(app.environments.live, END_USER_SETTING), app.environments.live.id)
       .run();
     expect((await list()).status).toBe(200);
   });
@@ -253,9 +254,9 @@ describe("an end-user's setting", () => {
       call("GET", LIST, { key: app.keys.pk_live, headers: { "x-user-token": await userToken("u", clock, secret) } });
     const other = "another-secret-of-32-bytes-and-more";
     expect((await list()).status).toBe(200);
-    const set = (setting: object | null) =>
+    const set = async (setting: object | null) =>
       env.DB.prepare("UPDATE environments SET end_user_auth = ? WHERE id = ?")
-        .bind(setting === null ? null : JSON.stringify(setting), app.environments.live.id)
+        .bind(await storedSettingOf(app.environments.live, setting), app.environments.live.id)
         .run();
     await set({ type: "hs256", secret: other });
     expectError(await list(), "invalid_user_token");

@@ -15,6 +15,7 @@ import { nameKey } from "../../src/packs/name.ts";
 import type { AdminCtx, Environment, Mode, Runtime, TenantCtx } from "../../src/runtime.ts";
 import { readSettings } from "../../src/settings.ts";
 import { checkDescribed, checkTaken } from "./described.ts";
+import { storedSettingOf } from "./end-user-setting.ts";
 import type { Random } from "./random.ts";
 
 /** A clock that the test sets. It starts at a round time and never moves by itself. */
@@ -59,7 +60,7 @@ export async function makeApp(endUserAuth: object | null = null): Promise<TestAp
     const row = await env.DB.prepare(
       "INSERT INTO environments (app_id, mode, end_user_auth) VALUES (?, ?, ?) RETURNING id",
     )
-      .bind(appId, mode, endUserAuth === null ? null : JSON.stringify(endUserAuth))
+      .bind(appId, mode, await storedSettingOf({ appId, mode }, endUserAuth))
       .first<{ id: number }>();
     return { id: row?.id ?? 0, appId, mode, database };
   };
@@ -96,7 +97,9 @@ export type Bindings = Partial<Env> & { readonly SPARE?: D1Database };
 export function bound(bindings: Bindings = {}): Env {
   const { DB: d1 = env.DB, SPARE: spare = env.SPARE, ...others } = bindings;
   const databases = home() === 0 ? { DB: d1, DB_1: spare } : { DB: spare, DB_1: d1 };
-  return { ...env, NEW_APPS_DATABASE: home() === 0 ? "DB" : "DB_1", ...others, ...databases };
+  // Counted by the isolate, at the test's own time.
+  const PUBLIC_REQUESTS = undefined as unknown as RateLimit;
+  return { ...env, PUBLIC_REQUESTS, NEW_APPS_DATABASE: home() === 0 ? "DB" : "DB_1", ...others, ...databases };
 }
 
 /** A pack with items, straight into the tables. */

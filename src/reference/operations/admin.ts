@@ -63,7 +63,7 @@ const apps: readonly Operation[] = [
       schema: endUserAuthOutput,
       example: { appId: exampleApp.appId, mode: "live", setting },
     },
-    errors: [],
+    errors: ["secrets_unavailable"],
   },
 ];
 

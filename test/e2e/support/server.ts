@@ -7,6 +7,7 @@ import { keyIdOf } from "../../../src/access/key-session.ts";
 import { idIn } from "../../../src/db/databases.ts";
 import { randomId } from "../../../src/lib/ids.ts";
 import type { Mode } from "../../../src/runtime.ts";
+import { SETTINGS_SECRET, storedSettingOf } from "../../support/end-user-setting.ts";
 
 /** Secrets of every Worker that these tests start. */
 export const ADMIN_TOKEN = "administrator-token-of-the-tests-0001";
@@ -49,7 +50,7 @@ export async function startServer(options: ServerOptions = {}): Promise<Server> 
       {
         configPath: file,
         vars: { ...options.vars },
-        secrets: { ADMIN_TOKEN, ANALYTICS_EXPORT_SECRET: EXPORT_SECRET, ...options.secrets },
+        secrets: { ADMIN_TOKEN, ANALYTICS_EXPORT_SECRET: EXPORT_SECRET, SETTINGS_SECRET, ...options.secrets },
       },
     ],
   });
@@ -70,11 +71,10 @@ export async function startServer(options: ServerOptions = {}): Promise<Server> 
 async function makeApp(db: D1Database, endUserAuth?: object): Promise<ServedApp> {
   const appId = idIn(0, randomId("app_"));
   await db.prepare("INSERT INTO apps (id, name, created_at_ms) VALUES (?, 'Test', 0)").bind(appId).run();
-  const setting = endUserAuth === undefined ? null : JSON.stringify(endUserAuth);
   const environmentOf = async (mode: Mode): Promise<number> => {
     const row = await db
       .prepare("INSERT INTO environments (app_id, mode, end_user_auth) VALUES (?, ?, ?) RETURNING id")
-      .bind(appId, mode, setting)
+      .bind(appId, mode, await storedSettingOf({ appId, mode }, endUserAuth))
       .first<{ id: number }>();
     return row?.id ?? 0;
   };

@@ -522,6 +522,7 @@ it("lists every trigger that must exist", async () => {
     "export_audit_seq_gapless",
     "guards_account",
     "guards_key",
+    "guards_origin",
     "id_properties_version",
     "reservations_end_not_earlier",
     "reservations_settled_once",

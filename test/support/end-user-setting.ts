@@ -1,0 +1,17 @@
+import type { EndUserSetting } from "../../src/access/end-user-setting.ts";
+import { sealEndUserSetting } from "../../src/access/stored-setting.ts";
+import type { Mode } from "../../src/runtime.ts";
+
+/** That of every Worker that the tests start. */
+export const SETTINGS_SECRET = "settings-secret-of-the-tests-0001";
+
+/** An end-user setting as the database has it, for tests that plant one. */
+export async function storedSettingOf(
+  owner: { readonly appId: string; readonly mode: Mode },
+  setting: object | null | undefined,
+): Promise<string | null> {
+  if (setting === null || setting === undefined) return null;
+  const settings = { settingsSecrets: { current: SETTINGS_SECRET, previous: null } };
+  // A test plants a setting that the API would take.
+  return sealEndUserSetting({ settings }, owner, setting as EndUserSetting);
+}
