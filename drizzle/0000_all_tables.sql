@@ -138,7 +138,9 @@ CREATE TABLE `credit_ledger` (
 	`reservation_id` text,
 	`note` text,
 	`occurred_at_ms` integer NOT NULL,
+	`is_revoked` integer DEFAULT 0 NOT NULL,
 	PRIMARY KEY(`account_id`, `seq`),
+	CONSTRAINT "credit_ledger_is_revoked" CHECK("credit_ledger"."is_revoked" IN (0, 1)),
 	CONSTRAINT "credit_ledger_reason" CHECK("credit_ledger"."reason" IN ('event_committed', 'reservation_held', 'reservation_released', 'reservation_expired', 'grant', 'admin_adjust'))
 ) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
@@ -171,6 +173,23 @@ CREATE TABLE `credit_packs` (
 ) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
 CREATE UNIQUE INDEX `credit_packs_name_key` ON `credit_packs` (`app_id`,`name_key`) WHERE archived_at_ms IS NULL;--> statement-breakpoint
+CREATE TABLE `credit_refunds` (
+	`account_id` integer NOT NULL,
+	`external_ref` text NOT NULL,
+	`ordinal` integer NOT NULL,
+	`refund_ref` text NOT NULL,
+	`pack_ids` text NOT NULL,
+	`part` integer,
+	`of_parts` integer,
+	`first_seq` integer NOT NULL,
+	`last_seq` integer NOT NULL,
+	`request_hash` text NOT NULL,
+	PRIMARY KEY(`account_id`, `external_ref`, `ordinal`),
+	CONSTRAINT "credit_refunds_ordinal_max" CHECK("credit_refunds"."ordinal" <= 100),
+	CONSTRAINT "credit_refunds_share" CHECK(iif("credit_refunds"."part" IS NULL, "credit_refunds"."of_parts" IS NULL, "credit_refunds"."of_parts" IS NOT NULL AND "credit_refunds"."part" > 0 AND "credit_refunds"."part" <= "credit_refunds"."of_parts"))
+) STRICT, WITHOUT ROWID;
+--> statement-breakpoint
+CREATE UNIQUE INDEX `credit_refunds_refund_ref` ON `credit_refunds` (`account_id`,`external_ref`,`refund_ref`);--> statement-breakpoint
 CREATE TABLE `daily_activity` (
 	`environment_id` integer NOT NULL,
 	`kind` text NOT NULL,

@@ -40,6 +40,7 @@ WHEN new.reason <> 'grant' AND NOT EXISTS (
   WHERE account_id = new.account_id AND id = new.balance_id
     AND pack_id = new.pack_id AND unit = new.unit AND last_seq = new.previous_seq
     AND remaining_steps + new.delta_steps = new.balance_after_steps
+    AND (new.is_revoked = 1 OR revoked_at_ms IS NULL)
 )
 BEGIN
   SELECT RAISE(ABORT, 'credit_ledger_follows_balance');
@@ -52,6 +53,7 @@ WHEN new.reason = 'grant' AND NOT EXISTS (
   WHERE account_id = new.account_id AND id = new.balance_id
     AND pack_id = new.pack_id AND unit = new.unit AND grant_seq = new.seq AND last_seq = new.seq
     AND initial_steps = new.delta_steps AND initial_steps = new.balance_after_steps AND new.previous_seq IS NULL
+    AND new.is_revoked = 0
 )
 BEGIN
   SELECT RAISE(ABORT, 'credit_ledger_grant_with_balance');
@@ -83,7 +85,7 @@ END;
 --> statement-breakpoint
 -- Nothing adds to a revoked balance but what was held of it, which is taken back at once.
 CREATE TRIGGER credit_ledger_spares_revoked BEFORE INSERT ON credit_ledger
-WHEN new.reason = 'admin_adjust' AND new.delta_steps >= 0 AND EXISTS (
+WHEN new.reason = 'admin_adjust' AND new.delta_steps > 0 AND EXISTS (
   SELECT 1 FROM credit_balances
   WHERE account_id = new.account_id AND id = new.balance_id AND revoked_at_ms IS NOT NULL
 )
@@ -106,6 +108,14 @@ BEGIN
   UPDATE credit_balances
   SET remaining_steps = new.balance_after_steps, last_seq = new.seq, has_remaining = (new.balance_after_steps > 0)
   WHERE account_id = new.account_id AND id = new.balance_id;
+END;
+--> statement-breakpoint
+-- The ledger revokes the balance.
+CREATE TRIGGER credit_ledger_revokes_balance AFTER INSERT ON credit_ledger
+WHEN new.is_revoked = 1
+BEGIN
+  UPDATE credit_balances SET revoked_at_ms = new.occurred_at_ms
+  WHERE account_id = new.account_id AND id = new.balance_id AND revoked_at_ms IS NULL;
 END;
 --> statement-breakpoint
 CREATE TRIGGER credit_ledger_no_update BEFORE UPDATE ON credit_ledger
@@ -149,7 +159,9 @@ BEGIN
   )
   VALUES (
     new.account_id, new.grant_seq, new.id, new.pack_id, new.unit, new.initial_steps,
-    new.initial_steps, NULL, 'grant', NULL, NULL, new.notes, new.granted_at_ms
+    new.initial_steps, NULL, 'grant', NULL, NULL, new.notes, max(new.granted_at_ms, coalesce((
+      SELECT occurred_at_ms FROM credit_ledger WHERE account_id = new.account_id ORDER BY seq DESC LIMIT 1
+    ), 0))
   );
 END;
 --> statement-breakpoint
@@ -170,8 +182,15 @@ BEGIN
   SELECT RAISE(ABORT, 'credit_balances_frozen');
 END;
 --> statement-breakpoint
+-- A balance is revoked once, by the entry that was just written.
 CREATE TRIGGER credit_balances_revoked_once BEFORE UPDATE OF revoked_at_ms ON credit_balances
-WHEN old.revoked_at_ms IS NOT NULL OR new.remaining_steps > 0
+WHEN old.revoked_at_ms IS NOT NULL OR NOT EXISTS (
+  SELECT 1 FROM credit_ledger
+  WHERE account_id = new.account_id AND balance_id = new.id AND is_revoked = 1 AND balance_after_steps = 0
+    AND occurred_at_ms = new.revoked_at_ms AND seq = (
+      SELECT seq FROM credit_ledger WHERE account_id = new.account_id ORDER BY seq DESC LIMIT 1
+    )
+)
 BEGIN
   SELECT RAISE(ABORT, 'credit_balances_revoked_once');
 END;
@@ -179,6 +198,29 @@ END;
 CREATE TRIGGER credit_balances_no_delete BEFORE DELETE ON credit_balances
 BEGIN
   SELECT RAISE(ABORT, 'credit_balances_kept');
+END;
+--> statement-breakpoint
+-- A refund is planned on all that came before it under its reference, and is never rewritten.
+CREATE TRIGGER credit_refunds_gapless BEFORE INSERT ON credit_refunds
+WHEN new.ordinal <> 1 + coalesce((
+  SELECT ordinal FROM credit_refunds
+  WHERE account_id = new.account_id AND external_ref = new.external_ref ORDER BY ordinal DESC LIMIT 1
+), 0) OR EXISTS (
+  SELECT 1 FROM credit_refunds
+  WHERE account_id = new.account_id AND external_ref = new.external_ref AND refund_ref = new.refund_ref
+)
+BEGIN
+  SELECT RAISE(ABORT, 'credit_refunds_gapless');
+END;
+--> statement-breakpoint
+CREATE TRIGGER credit_refunds_no_update BEFORE UPDATE ON credit_refunds
+BEGIN
+  SELECT RAISE(ABORT, 'credit_refunds_append_only');
+END;
+--> statement-breakpoint
+CREATE TRIGGER credit_refunds_no_delete BEFORE DELETE ON credit_refunds
+BEGIN
+  SELECT RAISE(ABORT, 'credit_refunds_append_only');
 END;
 --> statement-breakpoint
 -- A reservation is settled once. One that expired may still be committed, late and once: it stays expired, and keeps
@@ -217,6 +259,12 @@ CREATE TRIGGER guards_account INSTEAD OF INSERT ON guards
 WHEN new.name = 'account' AND NOT new.holds
 BEGIN
   SELECT RAISE(ABORT, 'guard_account');
+END;
+--> statement-breakpoint
+CREATE TRIGGER guards_balance INSTEAD OF INSERT ON guards
+WHEN new.name = 'balance' AND NOT new.holds
+BEGIN
+  SELECT RAISE(ABORT, 'guard_balance');
 END;
 --> statement-breakpoint
 -- A claim is changed by whoever read its latest version.

@@ -134,16 +134,26 @@ const NEEDS_SECRET_KEY =
  * export-person and on reads (W13). A POST that only reads says so.
  */
 export function requireSecretKey(refusal: "forbidden" | "requires_secret_key", demand: Pick<Demand, "reads"> = {}) {
-  const refuse = ({ kind }: Key) => (kind === "secret" ? null : new PurserError(refusal, NEEDS_SECRET_KEY));
   return factory.createMiddleware(async (c, next) => {
-    await serveKey(c, bearerToken(c), { ...demand, refuse }, next);
+    await serveKey(c, bearerToken(c), { ...demand, refuse: refusePublishable(refusal) }, next);
   });
 }
 
-/** Requires a secret key, or a publishable one beside an end-user token that verifies. */
-export const requireKeyOrEndUser = factory.createMiddleware(async (c, next) => {
-  await serveKey(c, bearerToken(c), { needsUser: true }, next);
-});
+function refusePublishable(refusal: "forbidden" | "requires_secret_key") {
+  return ({ kind }: Key) => (kind === "secret" ? null : new PurserError(refusal, NEEDS_SECRET_KEY));
+}
+
+/**
+ * Requires a secret key, or a publishable one beside an end-user token that verifies. With one of `secretParams` in the query
+ * it requires a secret key.
+ */
+export function requireKeyOrEndUser(secretParams: readonly string[] = []) {
+  const refuse = refusePublishable("requires_secret_key");
+  return factory.createMiddleware(async (c, next) => {
+    const needsSecret = secretParams.some((name) => c.req.query(name) !== undefined);
+    await serveKey(c, bearerToken(c), needsSecret ? { refuse } : { needsUser: true }, next);
+  });
+}
 
 /**
  * Serves a request of PostHog's clients, whose key stands in the body or in the header. A secret key says that a server

@@ -1,23 +1,40 @@
 import { readRules, rulesPassFilter } from "../amounts/match.ts";
 import { all } from "../db/sql.ts";
+import { invalid } from "../errors.ts";
 import { inSpendingOrder, presentBalance } from "../ledger/balance.ts";
-import { selectActive, selectAllBalances } from "../ledger/select-balances.ts";
+import {
+  selectActive,
+  selectAllBalances,
+  selectAsOf,
+  selectUnderReference,
+  selectUnderReferenceAsOf,
+} from "../ledger/select-balances.ts";
 import type { TenantCtx } from "../runtime.ts";
 import type { ListOutput } from "./responses.ts";
 import type { ListInput } from "./schemas.ts";
 
 /**
- * The user's balances in spending order: the active ones, or all with `includeExpired`. With `event`, only those whose rules
- * match it (C4, C12, C13). An unknown user has none.
+ * The user's balances in spending order (C13): the active ones (C12); with `includeExpired` all; with `externalRef` all that
+ * were granted under it (C22); with `asOf` all that were issued by then, as they were (C23). With `event`, only those whose
+ * rules match it (C4). An unknown user has none. Throws `invalid_request` for a moment in the future.
  */
 export async function listBalances(ctx: TenantCtx, input: ListInput): Promise<ListOutput> {
-  const { userId, event } = input;
+  const { event } = input;
   // The query and the statuses use the same time, so that they agree.
   const nowMs = ctx.now();
-  const statement = input.includeExpired
-    ? selectAllBalances(ctx, { userId }, {})
-    : selectActive(ctx, { userId }, { nowMs });
-  const rows = await all(ctx.db, statement);
+  const atMs = input.asOf ?? nowMs;
+  if (atMs > nowMs) throw invalid("asOf", "must not be in the future");
+  const rows = await all(ctx.db, selectListed(ctx, input, atMs));
   const covering = rows.filter((row) => event === undefined || rulesPassFilter(readRules(row.matches), event));
-  return { credits: inSpendingOrder(covering).map((row) => presentBalance(row, nowMs)) };
+  return { credits: inSpendingOrder(covering).map((row) => presentBalance(row, atMs)) };
+}
+
+function selectListed(ctx: TenantCtx, { userId, externalRef, asOf: asOfMs, includeExpired }: ListInput, nowMs: number) {
+  const user = { userId };
+  if (asOfMs !== undefined) {
+    if (externalRef === undefined) return selectAsOf(ctx, user, { asOfMs });
+    return selectUnderReferenceAsOf(ctx, user, { asOfMs, externalRef });
+  }
+  if (externalRef !== undefined) return selectUnderReference(ctx, user, { externalRef });
+  return includeExpired ? selectAllBalances(ctx, user, {}) : selectActive(ctx, user, { nowMs });
 }

@@ -1,4 +1,5 @@
 import * as z from "zod";
+import { unit } from "../amounts/schemas.ts";
 import { balance, ledgerEntry } from "../ledger/responses.ts";
 
 const time = z.string().meta({ format: "date-time" });
@@ -26,6 +27,22 @@ export const revokeOutput = z
   .strictObject({ balanceId: z.string(), remaining: z.literal(0) })
   .meta({ id: "RevokeResult" });
 export type RevokeOutput = z.infer<typeof revokeOutput>;
+
+const refundedBalance = z
+  .strictObject({
+    balanceId: z.string(),
+    packItemId: z.string().nullable(),
+    unit,
+    taken: z.number().describe("What was taken back."),
+    short: z.number().describe("What was due and not there: spent, held or revoked. It is not asked for again."),
+    remaining: z.number().describe("The balance after the refund."),
+  })
+  .meta({ id: "RefundedBalance" });
+
+export const refundOutput = z
+  .strictObject({ refundRef: z.string(), externalRef: z.string(), balances: z.array(refundedBalance).min(1) })
+  .meta({ id: "RefundResult" });
+export type RefundOutput = z.infer<typeof refundOutput>;
 
 export const listOutput = z.strictObject({ credits: z.array(balance) }).meta({ id: "CreditBalanceList" });
 export type ListOutput = z.infer<typeof listOutput>;

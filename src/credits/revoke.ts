@@ -1,4 +1,4 @@
-import { nowMsSql, statement } from "../db/sql.ts";
+import { statement } from "../db/sql.ts";
 import { PurserError } from "../errors.ts";
 import { aboutAccount, accountSql, type WriteContext, writingValues } from "../ledger/account.ts";
 import { replay, write } from "../ledger/decision.ts";
@@ -24,8 +24,8 @@ export async function revokeBalance(ctx: TenantCtx, { balanceId, reason }: Revok
       if (balance.revokedAtMs !== null) return replay(answer);
       return write(
         [
+          guardNotRevoked({ ...writingValues(writing), balanceId }),
           insertReversal({ ...writingValues(writing), balanceId, note: reason ?? null }),
-          markRevoked({ ...writingValues(writing), balanceId }),
         ],
         () => answer,
         { act: { action: "credits.revoked", target: balanceId } },
@@ -41,8 +41,10 @@ const selectRevocation = aboutAccount<{ balanceId: string }, { revokedAtMs: numb
     SELECT revoked_at_ms AS revokedAtMs FROM credit_balances WHERE account_id = ${of} AND id = :balanceId`,
 );
 
-const markRevoked = statement<WriteContext & { balanceId: string }>`
-  UPDATE credit_balances SET revoked_at_ms = ${nowMsSql} WHERE account_id = ${accountSql} AND id = :balanceId`;
+/** Aborts the batch with `guard_balance` when another revoke came first. */
+const guardNotRevoked = statement<WriteContext & { balanceId: string }>`
+  INSERT INTO guards (name, holds) SELECT 'balance', revoked_at_ms IS NULL
+  FROM credit_balances WHERE account_id = ${accountSql} AND id = :balanceId`;
 
 export function balanceNotFound(): PurserError {
   return new PurserError(

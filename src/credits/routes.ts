@@ -6,8 +6,9 @@ import { validate } from "../http/validate.ts";
 import { grantPack } from "./grant.ts";
 import { listEntries } from "./history.ts";
 import { listBalances } from "./list.ts";
+import { refundCredits } from "./refund.ts";
 import { revokeBalance } from "./revoke.ts";
-import { grantInput, historyInput, listInput, revokeInput } from "./schemas.ts";
+import { grantInput, historyInput, listInput, refundInput, revokeInput } from "./schemas.ts";
 
 export const creditRoutes = createRoutes()
   .post("/grant", requireSecretKey("forbidden"), readBody, validate("json", grantInput), async (c) => {
@@ -18,7 +19,12 @@ export const creditRoutes = createRoutes()
   .post("/revoke", requireSecretKey("forbidden"), readBody, validate("json", revokeInput), async (c) =>
     c.json(await revokeBalance(c.var.ctx, c.req.valid("json"))),
   )
-  .get("/", requireKeyOrEndUser, validate("query", listInput), async (c) => {
+  .post("/refund", requireSecretKey("forbidden"), readBody, validate("json", refundInput), async (c) => {
+    const { output, replayed } = await refundCredits(c.var.ctx, c.req.valid("json"));
+    if (replayed) c.header("idempotent-replayed", "true");
+    return c.json(output);
+  })
+  .get("/", requireKeyOrEndUser(["externalRef", "asOf"]), validate("query", listInput), async (c) => {
     const input = c.req.valid("query");
     askAbout(c, "userId", input.userId);
     return c.json(await listBalances(c.var.ctx, input));

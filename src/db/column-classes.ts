@@ -73,7 +73,13 @@ export const columnClasses: Readonly<Record<string, Readonly<Partial<Record<Colu
       "previous_seq",
       "reason",
       "occurred_at_ms",
+      "is_revoked",
     ],
+  },
+  credit_refunds: {
+    names: ["external_ref", "refund_ref"],
+    text: ["request_hash"],
+    kept: ["account_id", "ordinal", "pack_ids", "part", "of_parts", "first_seq", "last_seq"],
   },
   credit_adjustments: {
     names: ["id"],

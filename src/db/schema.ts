@@ -189,10 +189,14 @@ export const creditLedger = sqliteTable(
     eventId: text("event_id"),
     reservationId: text("reservation_id"),
     note: text("note"),
+    /** When it was written. It never falls as seq grows. */
     occurredAtMs: integer("occurred_at_ms").notNull(),
+    /** Whether the balance is revoked after this entry. */
+    isRevoked: integer("is_revoked").notNull().default(0),
   },
   (t) => [
     primaryKey({ columns: [t.accountId, t.seq] }),
+    check("credit_ledger_is_revoked", sql`${t.isRevoked} IN (0, 1)`),
     check(
       "credit_ledger_reason",
       sql`${t.reason} IN ('event_committed', 'reservation_held', 'reservation_released', 'reservation_expired', 'grant', 'admin_adjust')`,
@@ -214,6 +218,38 @@ export const creditAdjustments = sqliteTable(
     requestHash: text("request_hash").notNull(),
   },
   (t) => [primaryKey({ columns: [t.environmentId, t.id] })],
+);
+
+/** Append-only: the refunds of a user's references. Their ledger entries say what each balance gave. */
+export const creditRefunds = sqliteTable(
+  "credit_refunds",
+  {
+    accountId: integer("account_id").notNull(),
+    externalRef: text("external_ref").notNull(),
+    /** Gapless per reference, from 1. Of two refunds that were planned on the same earlier ones, the second fails. */
+    ordinal: integer("ordinal").notNull(),
+    /** The idempotency key under the reference. */
+    refundRef: text("refund_ref").notNull(),
+    /** JSON list of the packs whose balances it is about. */
+    packIds: text("pack_ids").notNull(),
+    /** The share, `part` of `of`. Both are null for all that was left. */
+    part: integer("part"),
+    of: integer("of_parts"),
+    /** The seqs of its ledger entries. */
+    firstSeq: integer("first_seq").notNull(),
+    lastSeq: integer("last_seq").notNull(),
+    /** Like that of `usage_events`. */
+    requestHash: text("request_hash").notNull(),
+  },
+  (t) => [
+    primaryKey({ columns: [t.accountId, t.externalRef, t.ordinal] }),
+    uniqueIndex("credit_refunds_refund_ref").on(t.accountId, t.externalRef, t.refundRef),
+    check("credit_refunds_ordinal_max", sql`${t.ordinal} <= 100`),
+    check(
+      "credit_refunds_share",
+      sql`iif(${t.part} IS NULL, ${t.of} IS NULL, ${t.of} IS NOT NULL AND ${t.part} > 0 AND ${t.part} <= ${t.of})`,
+    ),
+  ],
 );
 
 /** Usage events. The primary key gives one index range for the order of arrival with a lower bound on `occurredAt`. */

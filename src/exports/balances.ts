@@ -11,7 +11,7 @@ import { type Bound, isStillThere, type Reading, type StillThere, stillThere } f
 export interface BalancePageRow extends BalanceRow {
   /** The distinct id that the balance belongs to. */
   readonly ownerId: string;
-  /** JSON [remaining steps, whether it was revoked after the snapshot]. Null when it did not change. */
+  /** JSON [remaining steps, whether it was revoked]. Null when it did not change. */
   readonly stateAtSnapshot: string | null;
 }
 
@@ -30,24 +30,21 @@ export function firstBalances(walk: string, key: PersonKey): Statement<BalancePa
 }
 
 /**
- * SQL: a balance's state when its user's ledger had reached the span's bound, found back along its own entries. A revoke is
- * recognised by the entry that it wrote at the same time. All other columns never change.
+ * SQL: a balance's state when its user's ledger had reached the span's bound, found back along its own entries. All other
+ * columns never change.
  */
 const bound = "(owner.value ->> 1)";
 const stateAtSnapshotSql = fragment`iif(b.last_seq <= ${bound}, NULL, (
-  WITH RECURSIVE back (seq, previous_seq, after_steps, is_revoke) AS (
-    SELECT seq, previous_seq, balance_after_steps,
-      reason = 'admin_adjust' AND balance_after_steps = 0 AND occurred_at_ms = b.revoked_at_ms
+  WITH RECURSIVE back (seq, previous_seq, after_steps, is_revoked) AS (
+    SELECT seq, previous_seq, balance_after_steps, is_revoked
     FROM credit_ledger WHERE account_id = b.account_id AND seq = b.last_seq
     UNION ALL
-    SELECT l.seq, l.previous_seq, l.balance_after_steps,
-      l.reason = 'admin_adjust' AND l.balance_after_steps = 0 AND l.occurred_at_ms = b.revoked_at_ms
+    SELECT l.seq, l.previous_seq, l.balance_after_steps, l.is_revoked
     FROM back CROSS JOIN credit_ledger AS l
     WHERE l.account_id = b.account_id AND l.seq = back.previous_seq
       AND back.seq > ${bound}
   )
-  SELECT json_array(sum(iif(seq <= ${bound}, after_steps, 0)), max(iif(seq > ${bound}, coalesce(is_revoke, 0), 0)))
-  FROM back))`;
+  SELECT json_array(after_steps, is_revoked) FROM back WHERE seq <= ${bound}))`;
 
 /** Balances that were issued before the snapshot, from a position in the first id's balances on. */
 const balancesOfSpans = statement<StillThere & { spans: string; count: number }, BalancePageRow>`
@@ -67,8 +64,8 @@ function readPage(reading: Reading, bounds: readonly Bound[], afterSeq: number, 
 function asOfSnapshot(row: BalancePageRow): BalanceRow {
   if (row.stateAtSnapshot === null) return row;
   // The statement above wrote this JSON.
-  const [remainingSteps, isRevokedSince] = JSON.parse(row.stateAtSnapshot) as [Steps, 0 | 1];
-  return { ...row, remainingSteps, revokedAtMs: isRevokedSince === 1 ? null : row.revokedAtMs };
+  const [remainingSteps, isRevoked] = JSON.parse(row.stateAtSnapshot) as [Steps, 0 | 1];
+  return { ...row, remainingSteps, revokedAtMs: isRevoked === 1 ? row.revokedAtMs : null };
 }
 
 function present(row: BalancePageRow, atMs: number): string {

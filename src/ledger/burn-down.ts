@@ -1,4 +1,5 @@
 import { type Quantities, UNITS, type Unit } from "../amounts/amount.ts";
+import { type Fraction, reduceFraction } from "../amounts/fraction.ts";
 import { type MatchRule, rulesCover } from "../amounts/match.ts";
 import type { Steps } from "../db/schema.ts";
 import { assert } from "../lib/assert.ts";
@@ -49,12 +50,6 @@ export function spendingOrder(a: Spendable, b: Spendable): number {
   );
 }
 
-function greatestCommonDivisor(a: bigint, b: bigint): bigint {
-  let [large, small] = [a, b];
-  while (small !== 0n) [large, small] = [small, large % small];
-  return large;
-}
-
 const ceilDivide = (dividend: bigint, divisor: bigint): bigint => (dividend + divisor - 1n) / divisor;
 
 /**
@@ -67,7 +62,7 @@ export function burnDown<B extends Spendable>(balances: readonly B[], usage: Usa
   if (carried.length === 0) return { legs: [], uncovered: null };
 
   const legs: Leg<B>[] = [];
-  let left = { numerator: 1n, denominator: 1n };
+  let left: Fraction = { numerator: 1n, denominator: 1n };
   for (const balance of balances) {
     const quantity = BigInt(usage.quantities[balance.unit] ?? 0);
     if (quantity === 0n || balance.remainingSteps === 0) continue;
@@ -80,10 +75,8 @@ export function burnDown<B extends Spendable>(balances: readonly B[], usage: Usa
     }
     legs.push({ balance, amountSteps: balance.remainingSteps });
     const numerator = left.numerator * quantity - remaining * left.denominator;
-    const denominator = left.denominator * quantity;
     assert(numerator > 0n, "a balance that is too small leaves a part of the event");
-    const divisor = greatestCommonDivisor(numerator, denominator);
-    left = { numerator: numerator / divisor, denominator: denominator / divisor };
+    left = reduceFraction({ numerator, denominator: left.denominator * quantity });
   }
 
   const uncovered: { [U in Unit]?: Steps } = {};

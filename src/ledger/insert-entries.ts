@@ -7,10 +7,16 @@ import { accountSql, type WriteContext, writingValues } from "./account.ts";
  * The only statements that write amounts. `insertBalances` issues balances; a trigger writes their ledger entries. The
  * others append entries; triggers apply them to the balances. Nothing else writes `remaining_steps`.
  */
-export type LedgerRow = Omit<typeof creditLedger.$inferSelect, "accountId">;
+export type LedgerRow = Omit<typeof creditLedger.$inferSelect, "accountId" | "isRevoked">;
 
 /** The account's last ledger seq. It is read by the statement that writes, so it is always current. */
-const lastSeq = fragment`coalesce((SELECT seq FROM credit_ledger WHERE account_id = ${accountSql} ORDER BY seq DESC LIMIT 1), 0)`;
+export const lastSeq = fragment`coalesce((SELECT seq FROM credit_ledger WHERE account_id = ${accountSql} ORDER BY seq DESC LIMIT 1), 0)`;
+
+/** The account's last entry, for what is written after it: an account that has a balance has an entry. */
+const lastEntry = fragment`(
+  SELECT seq, max(occurred_at_ms, ${nowMsSql}) AS now_ms FROM credit_ledger WHERE account_id = ${accountSql}
+  ORDER BY seq DESC LIMIT 1
+)`;
 
 /** What a grant decides about one balance. */
 export interface NewBalance {
@@ -72,12 +78,13 @@ export interface NewEntry {
 const insertEntriesSql = statement<WriteContext & { entries: string }>`
   INSERT INTO credit_ledger (
     account_id, seq, balance_id, pack_id, unit, delta_steps, balance_after_steps, previous_seq, reason, event_id,
-    reservation_id, note, occurred_at_ms
+    reservation_id, note, occurred_at_ms, is_revoked
   )
   SELECT b.account_id, last.seq + 1 + entry.key, b.id, b.pack_id, b.unit, entry.value ->> 'deltaSteps',
     b.remaining_steps + (entry.value ->> 'deltaSteps'), b.last_seq, entry.value ->> 'reason',
-    entry.value ->> 'eventId', entry.value ->> 'reservationId', entry.value ->> 'note', ${nowMsSql}
-  FROM (SELECT ${lastSeq} AS seq) AS last, json_each(:entries) AS entry
+    entry.value ->> 'eventId', entry.value ->> 'reservationId', entry.value ->> 'note', last.now_ms,
+    b.revoked_at_ms IS NOT NULL
+  FROM ${lastEntry} AS last, json_each(:entries) AS entry
   CROSS JOIN credit_balances AS b
   WHERE b.account_id = ${accountSql} AND b.id = entry.value ->> 'balanceId'
   ORDER BY entry.key`;
@@ -104,16 +111,17 @@ export interface HoldReturn {
 const insertReturnsSql = statement<WriteContext & { returns: string }>`
   INSERT INTO credit_ledger (
     account_id, seq, balance_id, pack_id, unit, delta_steps, balance_after_steps, previous_seq, reason, reservation_id,
-    occurred_at_ms
+    occurred_at_ms, is_revoked
   )
   SELECT account_id, seq, id, pack_id, unit, delta_steps, remaining_steps + sum(delta_steps) OVER one_balance,
-    lag(seq, 1, last_seq) OVER one_balance, reason, reservation_id, ${nowMsSql}
+    lag(seq, 1, last_seq) OVER one_balance, reason, reservation_id, now_ms,
+    revoked_at_ms IS NOT NULL
   FROM (
-    SELECT b.*, last.seq + row_number() OVER (ORDER BY back.key, way.reverses) AS seq,
+    SELECT b.*, last.now_ms, last.seq + row_number() OVER (ORDER BY back.key, way.reverses) AS seq,
       iif(way.reverses, -1, 1) * (back.value ->> 'amountSteps') AS delta_steps,
       iif(way.reverses, 'admin_adjust', back.value ->> 'reason') AS reason,
       back.value ->> 'reservationId' AS reservation_id
-    FROM (SELECT ${lastSeq} AS seq) AS last, json_each(:returns) AS back
+    FROM ${lastEntry} AS last, json_each(:returns) AS back
     CROSS JOIN credit_balances AS b
     CROSS JOIN (SELECT 0 AS reverses UNION ALL SELECT 1) AS way
     WHERE b.account_id = ${accountSql} AND b.id = back.value ->> 'balanceId'
@@ -136,9 +144,39 @@ export function insertReturns(writing: WriteContext, returns: readonly HoldRetur
 export const insertReversal = statement<WriteContext & { balanceId: string; note: string | null }>`
   INSERT INTO credit_ledger (
     account_id, seq, balance_id, pack_id, unit, delta_steps, balance_after_steps, previous_seq, reason, note,
-    occurred_at_ms
+    occurred_at_ms, is_revoked
   )
-  SELECT b.account_id, 1 + ${lastSeq}, b.id, b.pack_id, b.unit, -b.remaining_steps, 0, b.last_seq, 'admin_adjust', :note,
-    ${nowMsSql}
-  FROM credit_balances AS b
+  SELECT b.account_id, last.seq + 1, b.id, b.pack_id, b.unit, -b.remaining_steps, 0, b.last_seq, 'admin_adjust', :note,
+    last.now_ms, 1
+  FROM ${lastEntry} AS last CROSS JOIN credit_balances AS b
   WHERE b.account_id = ${accountSql} AND b.id = :balanceId`;
+
+/** What a refund asks of one balance. */
+export interface Taking {
+  readonly balanceId: string;
+  /** Taken as far as it is there. */
+  readonly dueSteps: Steps;
+  /** Whether whatever remains is taken, and the balance is revoked. */
+  readonly revokes: boolean;
+}
+
+const insertTakingsSql = statement<WriteContext & { takings: string; note: string | null }>`
+  INSERT INTO credit_ledger (
+    account_id, seq, balance_id, pack_id, unit, delta_steps, balance_after_steps, previous_seq, reason, note,
+    occurred_at_ms, is_revoked
+  )
+  SELECT account_id, seq, id, pack_id, unit, -taken, remaining_steps - taken, last_seq, 'admin_adjust', :note, now_ms,
+    revokes OR revoked_at_ms IS NOT NULL
+  FROM (
+    SELECT b.*, last.seq + 1 + taking.key AS seq, last.now_ms, taking.value ->> 'revokes' AS revokes,
+      iif(taking.value ->> 'revokes', b.remaining_steps, min(b.remaining_steps, taking.value ->> 'dueSteps')) AS taken
+    FROM ${lastEntry} AS last, json_each(:takings) AS taking
+    CROSS JOIN credit_balances AS b
+    WHERE b.account_id = ${accountSql} AND b.id = taking.value ->> 'balanceId'
+  )
+  ORDER BY seq`;
+
+/** The entries of a refund, one of each balance, in their order. What is there is judged as they are written. */
+export function insertTakings(writing: WriteContext, takings: readonly Taking[], note: string | null): Statement {
+  return insertTakingsSql({ ...writingValues(writing), takings: JSON.stringify(takings), note });
+}

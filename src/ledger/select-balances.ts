@@ -1,5 +1,5 @@
 import { creditBalances } from "../db/schema.ts";
-import { allColumns, fragment, nowMsSql, query, select, statement } from "../db/sql.ts";
+import { allColumns, fragment, nowMsSql, query, select, statement, type Values } from "../db/sql.ts";
 import { aboutAccount } from "./account.ts";
 import { type BalanceRow, type PayingRow, type PresentedRow, payingColumns, presentedColumns } from "./balance.ts";
 
@@ -15,6 +15,42 @@ export const selectActive = aboutAccount<{ nowMs: number }, PresentedRow>(
 /** All balances of the user. */
 export const selectAllBalances = aboutAccount<Record<never, never>, PresentedRow>(
   (account) => query<PresentedRow>(presentedColumns)`FROM credit_balances WHERE account_id = ${account}`,
+);
+
+const underReference = (account: string): string =>
+  fragment`INDEXED BY credit_balances_external_ref WHERE account_id = ${account} AND external_ref = :externalRef`;
+
+/** The user's balances under a reference. The index is named, because SQLite might otherwise read all balances of the user. */
+export const selectUnderReference = aboutAccount<{ externalRef: string }, PresentedRow>(
+  (account) => query<PresentedRow>(presentedColumns)`FROM credit_balances ${underReference(account)}`,
+);
+
+const { remainingSteps, revokedAtMs, ...neverChanged } = presentedColumns;
+
+/** Balances as they were at a moment: each goes back along its own entries to the last one up to then. */
+const asOf = (account: string, source: string) => statement<Values, PresentedRow>`
+  WITH RECURSIVE entry (grant_seq, previous_seq, after_steps, is_revoked, at_ms) AS (
+    SELECT b.grant_seq, l.previous_seq, l.balance_after_steps, l.is_revoked, l.occurred_at_ms
+    FROM (SELECT grant_seq, account_id, last_seq FROM credit_balances ${source}) AS b
+    CROSS JOIN credit_ledger AS l ON l.account_id = b.account_id AND l.seq = b.last_seq
+    UNION ALL
+    SELECT entry.grant_seq, older.previous_seq, older.balance_after_steps, older.is_revoked, older.occurred_at_ms
+    FROM entry CROSS JOIN credit_ledger AS older
+    WHERE entry.at_ms > :asOfMs AND older.account_id = ${account} AND older.seq = entry.previous_seq
+  )
+  SELECT ${select(neverChanged, "b")}, entry.after_steps AS remainingSteps,
+    iif(entry.is_revoked, b.revoked_at_ms, NULL) AS revokedAtMs
+  FROM entry CROSS JOIN credit_balances AS b ON b.account_id = ${account} AND b.grant_seq = entry.grant_seq
+  WHERE entry.at_ms <= :asOfMs`;
+
+/** All balances that were issued up to a moment, as they were then. */
+export const selectAsOf = aboutAccount<{ asOfMs: number }, PresentedRow>((account) =>
+  asOf(account, fragment`WHERE account_id = ${account}`),
+);
+
+/** The same of a reference. */
+export const selectUnderReferenceAsOf = aboutAccount<{ asOfMs: number; externalRef: string }, PresentedRow>((account) =>
+  asOf(account, underReference(account)),
 );
 
 /** How many balances that cannot pay are looked at, at the most. */

@@ -39,6 +39,8 @@ const CONFLICTS: ReadonlySet<Constraint> = new Set([
   "credit_balances_revoked",
   "credit_balances_revoked_once",
   "credit_adjustments_primary_key",
+  "credit_refunds_gapless",
+  "guard_balance",
   "usage_events_event_id",
   "reservations_primary_key",
   "reservations_settled_once",

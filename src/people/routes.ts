@@ -8,7 +8,7 @@ import { consentInput } from "./schemas.ts";
 
 export const consentRoutes = createRoutes().post(
   "/",
-  requireKeyOrEndUser,
+  requireKeyOrEndUser(),
   readBody,
   validate("json", consentInput),
   async (c) => {

@@ -16,6 +16,10 @@ const shortBalance = z
 
 /** `details` of each code that has some; optional where not every refusal of the code has them. */
 const detailsByCode = {
+  invalid_request: z
+    .strictObject({ limit: z.int().describe("How many there may be.") })
+    .optional()
+    .describe("Where there are as many as there may be."),
   invalid_user_token: z
     .strictObject({ reason: z.enum(TOKEN_FLAWS).meta({ id: "TokenFlaw" }) })
     .optional()

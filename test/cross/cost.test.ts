@@ -4,6 +4,7 @@ import { adjustBalance } from "../../src/credits/adjust.ts";
 import { grantPack } from "../../src/credits/grant.ts";
 import { listEntries } from "../../src/credits/history.ts";
 import { listBalances } from "../../src/credits/list.ts";
+import { refundCredits } from "../../src/credits/refund.ts";
 import { revokeBalance } from "../../src/credits/revoke.ts";
 import type { TenantCtx } from "../../src/runtime.ts";
 import { planUsage } from "../../src/usage/plan.ts";
@@ -230,9 +231,41 @@ describe("what a revoke costs", () => {
       const cost = await costOf(() => revokeBalance(ctxOf(), { balanceId, reason: "cost" }));
       expect(cost.roundTrips).toBeLessThanOrEqual(2);
       expect(cost.rowsWritten).toBeLessThanOrEqual(4);
-      expect(cost.rowsRead).toBeLessThanOrEqual(22);
+      expect(cost.rowsRead).toBeLessThanOrEqual(24);
       const again = await costOf(() => revokeBalance(ctxOf(), { balanceId, reason: "cost" }));
       expect(again).toEqual({ roundTrips: 1, rowsRead: expect.toSatisfy((read) => read <= 12), rowsWritten: 0 });
     }
   });
+});
+
+describe("what a refund costs", () => {
+  it.each([
+    { pack: "One", n: 1 },
+    { pack: "Ten", n: 10 },
+  ])(
+    "of $n balances is 2 trips, 4n + 2 rows written and O(n) read, whatever else the user has; again, one trip and it writes nothing",
+    async ({ pack, n }) => {
+      for (const { userId } of users) {
+        const externalRef = `refund of ${n}`;
+        await grantPack(ctxOf(), { userId, packId: pack, externalRef, source: "purchase" });
+        const part = { userId, externalRef, refundRef: "a", share: { part: 1, of: 3 } };
+        // A part moves each balance by one entry; the rest empties and revokes it.
+        for (const [input, rows] of [
+          [part, 2 * n + 2],
+          [{ userId, externalRef, refundRef: "b" }, 4 * n + 2],
+        ] as const) {
+          const cost = await costOf(() => refundCredits(ctxOf(), input));
+          expect(cost.roundTrips).toBe(2);
+          expect(cost.rowsWritten).toBeLessThanOrEqual(rows);
+          expect(cost.rowsRead).toBeLessThanOrEqual(25 * n + 30);
+          const again = await costOf(async () => expect((await refundCredits(ctxOf(), input)).replayed).toBe(true));
+          expect(again).toEqual({
+            roundTrips: 1,
+            rowsRead: expect.toSatisfy((read) => read <= 4 * n + 16),
+            rowsWritten: 0,
+          });
+        }
+      }
+    },
+  );
 });

@@ -4,9 +4,11 @@ import { idIn } from "../../src/db/databases.ts";
 import { NEVER_MS } from "../../src/db/schema.ts";
 import { randomId } from "../../src/lib/ids.ts";
 import { scheduled } from "../../src/scheduled.ts";
-import { compareState, exchange, type Pair } from "../support/history.ts";
+import { compareState } from "../support/compare-state.ts";
+import { exchange, type Pair } from "../support/history.ts";
 import { expectLedgerInvariants } from "../support/invariants.ts";
 import { createModel, type Pack } from "../support/model.ts";
+import { createRefunds } from "../support/model-refunds.ts";
 import { createRandom } from "../support/random.ts";
 import type { Request } from "../support/requests.ts";
 import { atRandom, bound, Clock, home, makeApp, makeClient, makePack } from "../support/world.ts";
@@ -29,6 +31,8 @@ interface Targets {
 /** One order of the six actions, on their targets. */
 interface Interleaving {
   readonly order: readonly Action[];
+  /** How a balance is taken back: revoked, or refunded by its reference. */
+  readonly takes: "revoke" | "refund" | "refund in part";
   readonly targets: Targets;
 }
 
@@ -60,6 +64,7 @@ const TURNS = env.SOAK_OPERATIONS === "" ? 1 : 20;
 const INTERLEAVINGS: readonly Interleaving[] = Array.from({ length: TURNS }, (_, turn) =>
   ordersOf(ACTIONS).map((order, index) => ({
     order,
+    takes: (["revoke", "refund", "refund in part"] as const)[(index + turn) % 3] ?? "revoke",
     targets: TARGETS[((index + turn * 11) * 89) % TARGETS.length] as Targets,
   })),
 ).flat();
@@ -88,13 +93,15 @@ async function enter(): Promise<{ pair: Pair; clock: Clock }> {
     const packItemId = stored?.id ?? "";
     packs.push({ packId, packName: name, items: [{ packItemId, unit, initial, priority, matches: [...matches] }] });
   }
+  const model = createModel(clock);
   const pair: Pair = {
     call: makeClient(clock, {}, randomId, atRandom(3, createRandom(20_260_115))),
     key: app.keys.sk_live,
     cron: () => scheduled(bound(), { isolate: {}, now: clock.now, newId: randomId }),
     environmentId: app.environments.live.id,
     packs,
-    model: createModel(clock),
+    model,
+    refund: createRefunds(model),
     compared: { rows: 0, seqs: new Map() },
   };
   return { pair, clock };
@@ -108,12 +115,13 @@ async function issueAll(pair: Pair, clock: Clock, users: readonly User[]): Promi
       const expiresAt = isToExpire ? clock.ms + (order.indexOf("balance expires") + 1) * STEP_MS : Infinity;
       const pack = pair.packs[index] as Pack;
       const id = idIn(home(), randomId("crb_"));
-      pair.model.grant(pack, { userId, ref: null, expiresAt }, [id]);
+      pair.model.grant(pack, { userId, ref: refOf(index), expiresAt }, [id]);
       const { packId, packName, items } = pack;
       const { amountSteps, unit, matches, priority } = item;
       return {
         ...{ userId, id, packId, packName, unit, priority, amountSteps, seq: index + 1 },
         packItemId: items[0]?.packItemId,
+        ref: refOf(index),
         matches: JSON.stringify(matches),
         expiresAtMs: Math.min(expiresAt, NEVER_MS),
       };
@@ -127,11 +135,11 @@ async function issueAll(pair: Pair, clock: Clock, users: readonly User[]): Promi
   await env.DB.prepare(
     `INSERT INTO credit_balances (
        account_id, id, pack_id, pack_name, pack_item_id, unit, matches, priority, initial_steps, remaining_steps,
-       has_remaining, source, granted_at_ms, expires_at_ms, grant_seq, last_seq
+       has_remaining, source, external_ref, granted_at_ms, expires_at_ms, grant_seq, last_seq
      )
      SELECT a.id, value ->> 'id', value ->> 'packId', value ->> 'packName',
        value ->> 'packItemId', value ->> 'unit', value ->> 'matches', value ->> 'priority', value ->> 'amountSteps',
-       value ->> 'amountSteps', 1, 'grant', CAST(?2 AS INTEGER), value ->> 'expiresAtMs', value ->> 'seq', value ->> 'seq'
+       value ->> 'amountSteps', 1, 'grant', value ->> 'ref', CAST(?2 AS INTEGER), value ->> 'expiresAtMs', value ->> 'seq', value ->> 'seq'
      FROM json_each(?3) CROSS JOIN accounts AS a ON a.environment_id = ?1 AND a.user_id = value ->> 'userId'
      ORDER BY key`,
   )
@@ -151,10 +159,11 @@ async function reserveBoth(pair: Pair, { userId, interleaving: { order, targets 
   }
 }
 
+const refOf = (index: number): string => `order-${index}`;
 const reservationOf = (userId: string, index: number): string => `res_${userId}_${index}`;
 
 /** What the action asks of Purser; null for what the clock alone does. */
-function requestOf(pair: Pair, userId: string, action: Action, targets: Targets): Request | null {
+function requestOf(pair: Pair, userId: string, action: Action, { targets, takes }: Interleaving): Request | null {
   const target = targets[action];
   const balance = pair.model.balances.filter((b) => b.userId === userId)[target];
   const balanceId = balance?.id ?? "";
@@ -167,8 +176,11 @@ function requestOf(pair: Pair, userId: string, action: Action, targets: Targets)
     }
     case "release":
       return { kind: "release", reservationId: reservationOf(userId, target) };
-    case "revoke":
-      return { kind: "revoke", balanceId, reason: "refunded" };
+    case "revoke": {
+      if (takes === "revoke") return { kind: "revoke", balanceId, reason: "refunded" };
+      const refund = { userId, ref: refOf(target), refundRef: "re", reason: "refunded" };
+      return { kind: "refund", ...refund, ...(takes === "refund" ? {} : { share: { part: 2, of: 3 } }) };
+    }
     case "adjust":
       return { kind: "adjust", balanceId, delta: -3, note: "by hand" };
     case "expire":
@@ -189,10 +201,10 @@ async function play(chunk: readonly Interleaving[], withCron: boolean): Promise<
     clock.advance(STEP_MS);
     if (withCron) await exchange(pair, { kind: "cron" }, "the cron");
     await Promise.all(
-      users.map(async ({ userId, interleaving: { order, targets } }) => {
-        const action = order[place];
-        const request = action === undefined ? null : requestOf(pair, userId, action, targets);
-        const where = `action ${place + 1} of ${JSON.stringify({ order, targets })}`;
+      users.map(async ({ userId, interleaving }) => {
+        const action = interleaving.order[place];
+        const request = action === undefined ? null : requestOf(pair, userId, action, interleaving);
+        const where = `action ${place + 1} of ${JSON.stringify(interleaving)}`;
         if (request !== null) await exchange(pair, request, where);
       }),
     );
@@ -204,7 +216,7 @@ async function play(chunk: readonly Interleaving[], withCron: boolean): Promise<
   expect([...pair.model.holds.values()].map(({ state }) => state)).not.toContain("open");
 }
 
-describe(`${INTERLEAVINGS.length} interleavings of commit, release, expire, revoke, a balance's own expiry and adjust`, () => {
+describe(`${INTERLEAVINGS.length} interleavings of commit, release, expire, revoke or refund, a balance's own expiry and adjust`, () => {
   const timeout = 240_000 * TURNS;
 
   it("end as decisions.md says, the ledger right after every step, when the cron expires holds", {

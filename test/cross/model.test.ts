@@ -1,10 +1,13 @@
 import { env } from "cloudflare:workers";
-import { afterAll, beforeEach, describe, it, vi } from "vitest";
+import { afterAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { scheduled } from "../../src/scheduled.ts";
+import { compareState } from "../support/compare-state.ts";
 import { FAULTS, type FaultPlan, faultyD1 } from "../support/faulty-d1.ts";
-import { compareState, exchange, type Pair } from "../support/history.ts";
+import { exchange, type Pair } from "../support/history.ts";
 import { expectLedgerInvariants } from "../support/invariants.ts";
 import { createModel, type Pack, type Unit } from "../support/model.ts";
+import { modelList } from "../support/model-reads.ts";
+import { createRefunds } from "../support/model-refunds.ts";
 import { createRandom, type Random } from "../support/random.ts";
 import { type Request, someRequest } from "../support/requests.ts";
 import {
@@ -100,6 +103,15 @@ function moveClock(random: Random, clock: Clock, model: ReturnType<typeof create
   else if (random.chance(0.25)) clock.advance(random.integer(1, 90_000));
 }
 
+/** Lists the balances as of a moment of the past, of which the model knew then how they stood (C23). */
+async function compareMoment({ call, key }: Pair, userId: string, atMs: number, expected: string): Promise<void> {
+  const query = new URLSearchParams({ userId, asOf: new Date(atMs).toISOString() });
+  const { body } = await call("GET", `/api/v1/credits?${query}`, { key });
+  const rows = body.credits as { balanceId: string; remaining: number; status: string }[];
+  const seen = JSON.stringify(rows.map(({ balanceId, remaining, status }) => ({ balanceId, remaining, status })));
+  expect(seen, `${userId} as of ${query.get("asOf")}`).toBe(expected);
+}
+
 async function play(seed: number): Promise<void> {
   const random = createRandom(seed);
   const clock = new Clock();
@@ -115,9 +127,12 @@ async function play(seed: number): Promise<void> {
     environmentId: app.environments.live.id,
     packs: await makePacks(app.appId),
     model,
+    refund: createRefunds(model),
     compared: { rows: 0, seqs: new Map(users.map((user) => [user, 0])) },
   };
   const past: Request[] = [];
+  /** What all balances of each user were, by the millisecond at whose end they were so. */
+  const moments = new Map<number, readonly string[]>();
   for (let count = 1; count <= OPERATIONS_A_HISTORY; count++) {
     moveClock(random, clock, model);
     const known = {
@@ -134,6 +149,12 @@ async function play(seed: number): Promise<void> {
     const where = `operation ${count} (PROOF_SEED=${seed})`;
     await exchange(pair, request, where, plan === null ? null : { faulty, plan });
     await compareState(pair, `after ${where}: ${JSON.stringify(request)}`);
+    const lists = users.map((userId) => JSON.stringify(modelList(model, userId, true)));
+    moments.set(clock.ms, lists);
+  }
+  for (const [atMs, lists] of moments) {
+    if (!random.chance(0.2)) continue;
+    for (const [index, userId] of users.entries()) await compareMoment(pair, userId, atMs, lists[index] ?? "");
   }
 }
 

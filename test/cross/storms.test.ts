@@ -180,23 +180,54 @@ describe("events at once", () => {
   });
 });
 
+describe("refunds at once", () => {
+  it("lets 30 of 40 refunds of a thirtieth land among debits, and takes what was issued, spent or short, exactly", async () => {
+    const { post, motions, remaining } = await enter();
+    const body = { userId: "u", packId: "Wallet", quantity: 500, externalRef: "order" };
+    expect((await post("credits/grant", body)).status).toBe(200);
+    const share = { part: 1, of: 30 };
+    const [refunds] = await Promise.all([
+      all(40, (index) =>
+        post("credits/refund", { userId: "u", externalRef: "order", refundRef: `re-${index}`, share }),
+      ),
+      all(60, (index) =>
+        post("usage/events", { eventId: `e${index}`, userId: "u", event: "call", quantities: { cents: 7 } }),
+      ),
+    ]);
+    expect(statuses(refunds)).toEqual({ 200: 30, 400: 10 });
+    const told = refunds.flatMap(({ body }) => (body.balances ?? []) as { taken: number; short: number }[]);
+    const sum = (amounts: readonly number[]) => Math.round(amounts.reduce((total, amount) => total + amount, 0) * 1e6);
+    const { event_committed: debits = [], admin_adjust: takings = [] } = await motions("u");
+    expect(takings).toHaveLength(30);
+    // At the last whatever remained was taken, the debits' share of what was never due included.
+    expect(sum(takings)).toBe(-sum(told.map(({ taken }) => taken)));
+    expect(sum(takings) + sum(debits)).toBe(-500_000_000);
+    expect(sum(told.map(({ taken, short }) => taken + short))).toBe(500_000_000);
+    expect(await remaining("u")).toEqual([0]);
+  });
+});
+
 describe("everything at once", () => {
   /** What each request may be refused with, besides being done. */
   const RIGHTFUL: Readonly<Record<string, readonly string[]>> = {
     grant: [],
     revoke: [],
+    // Shares above 1 together.
+    refund: ["invalid_request"],
     reserve: ["insufficient_credits"],
     event: ["insufficient_credits"],
     commit: ["insufficient_credits", "reservation_closed"],
     release: ["reservation_closed"],
   };
 
-  it("keeps every invariant and refuses nothing wrongly in a storm of grants, holds, commits and revokes", async () => {
+  it("keeps every invariant and refuses nothing wrongly in a storm of grants, holds, commits, refunds and revokes", async () => {
     const { post, grant, remaining, motions } = await enter();
     const random = createRandom(SEED);
     for (let round = 0; round < 5; round++) {
       const userId = `u${round}`;
       const balances = await all(4, () => grant(userId, random.integer(50, 200)));
+      const paid = { userId, packId: "Wallet", externalRef: "order" };
+      expect((await post("credits/grant", { ...paid, quantity: 100 })).status).toBe(200);
       const reservations = times(12, () => random.id("res_"));
       const held = { userId, event: "call", quantities: { cents: 10 } };
       for (const reservationId of reservations) {
@@ -205,6 +236,11 @@ describe("everything at once", () => {
       const requests = {
         grant: () => post("credits/grant", { userId, packId: "Wallet", quantity: random.integer(1, 100) }),
         revoke: () => post("credits/revoke", { balanceId: random.pick(balances.slice(0, 2)) }),
+        refund: () =>
+          post("credits/refund", {
+            ...{ userId, externalRef: "order", refundRef: random.id("re-") },
+            share: { part: random.integer(1, 3), of: 10 },
+          }),
         reserve: () => post("usage/reservations", { ...held, quantities: { cents: random.integer(1, 150) } }),
         event: () =>
           post("usage/events", { ...held, eventId: random.id("e-"), quantities: { cents: random.integer(1, 90) } }),
@@ -215,7 +251,7 @@ describe("everything at once", () => {
           }),
         release: () => post(`usage/reservations/${random.pick(reservations)}/release`, {}),
       };
-      const weights = { grant: 3, revoke: 1, reserve: 4, event: 4, commit: 4, release: 2 };
+      const weights = { grant: 3, revoke: 1, refund: 2, reserve: 4, event: 4, commit: 4, release: 2 };
       const answers = await all(80, async () => {
         const kind = random.weighted(weights);
         return { kind, answer: await requests[kind]() };

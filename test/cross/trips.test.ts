@@ -69,6 +69,20 @@ interface Operation {
 const operations: readonly Operation[] = [
   { name: "list", cold: 1, warm: 1, to: "replica", run: ({ get }) => get(`${CREDITS}?userId=u`) },
   {
+    name: "list by reference",
+    cold: 1,
+    warm: 1,
+    to: "replica",
+    run: ({ get }) => get(`${CREDITS}?userId=u&externalRef=a`),
+  },
+  {
+    name: "list as of a moment",
+    cold: 1,
+    warm: 1,
+    to: "replica",
+    run: ({ get }) => get(`${CREDITS}?userId=u&asOf=2026-01-15T12:00Z`),
+  },
+  {
     name: "list by an end-user",
     cold: 1,
     warm: 1,
@@ -117,6 +131,26 @@ const operations: readonly Operation[] = [
       spent();
       return post(`${CREDITS}/revoke`, { balanceId: credits.at(-1).balanceId });
     },
+  },
+  {
+    name: "refund",
+    cold: 2,
+    warm: 2,
+    prepare: (at, tag) => grant(at, `order ${tag}`),
+    run: ({ post }, tag) =>
+      post(`${CREDITS}/refund`, {
+        userId: "u",
+        externalRef: `order ${tag}`,
+        refundRef: "re",
+        share: { part: 1, of: 3 },
+      }),
+  },
+  {
+    name: "refund, replayed",
+    cold: 1,
+    warm: 1,
+    prepare: ({ post }) => post(`${CREDITS}/refund`, { userId: "u", externalRef: "a", refundRef: "re" }),
+    run: ({ post }) => post(`${CREDITS}/refund`, { userId: "u", externalRef: "a", refundRef: "re" }),
   },
   { name: "usage event", cold: 2, warm: 1, run: spend },
   {

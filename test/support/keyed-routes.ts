@@ -54,6 +54,12 @@ function uuidOf(tag: string): string {
 export const keyedRoutes: readonly KeyedRoute[] = [
   { name: "list", kind: "sk_live", writes: false, request: () => ({ path: "/api/v1/credits?userId=u" }) },
   {
+    name: "list by reference as of a moment",
+    kind: "sk_live",
+    writes: false,
+    request: () => ({ path: "/api/v1/credits?userId=u&externalRef=order&asOf=2026-01-01T00:00Z" }),
+  },
+  {
     name: "list of an end-user",
     kind: "pk_live",
     writes: false,
@@ -71,6 +77,13 @@ export const keyedRoutes: readonly KeyedRoute[] = [
   },
   { name: "plan", kind: "sk_live", writes: false, request: () => body("/api/v1/credits/plan", use) },
   { name: "grant", kind: "sk_live", writes: true, request: () => body("/api/v1/credits/grant", { packId: "Pack" }) },
+  {
+    name: "refund",
+    kind: "sk_live",
+    writes: true,
+    before: (tag) => body("/api/v1/credits/grant", { packId: "Pack", externalRef: `order ${tag}` }),
+    request: (tag) => body("/api/v1/credits/refund", { externalRef: `order ${tag}`, refundRef: "re" }),
+  },
   {
     name: "usage event",
     kind: "sk_live",

@@ -14,11 +14,11 @@ type Model = ReturnType<typeof createModel>;
 
 const quantity = (use: Use, unit: Unit): number => ({ count: 1, ...use.quantities })[unit] ?? 0;
 
-/** The user's balances in spending order, active ones or all (C11 to C13). */
-export function modelList(model: Model, userId: string, includeExpired: boolean) {
+/** The user's balances in spending order, active ones or all (C11 to C13), or all of a reference (C22). */
+export function modelList(model: Model, userId: string, includeExpired: boolean, ref?: string) {
   return model
     .ordered(userId)
-    .filter((b) => includeExpired || model.statusOf(b) === "active")
+    .filter((b) => (ref === undefined ? includeExpired || model.statusOf(b) === "active" : b.ref === ref))
     .map((b) => ({ balanceId: b.id, remaining: fromSteps(b.unit, b.remaining), status: model.statusOf(b) }));
 }
 

@@ -24,9 +24,13 @@ export const toSteps = (unit: Unit, amount: number) => BigInt(Math.round(amount 
 export const fromSteps = (unit: Unit, steps: bigint) => Number(steps) / SCALE[unit];
 const ceil = (n: bigint, d: bigint) => (n + d - 1n) / d;
 const iso = (ms: number) => (ms === Infinity ? null : new Date(ms).toISOString());
-const refuse = (status: number, code: string, body?: object): Answer => ({ status, code, ...(body && { body }) });
-type Fields = Readonly<Record<string, unknown>>;
-const again = (known: { request: Fields; body: object }, request: Fields): Answer => {
+export const refuse = (status: number, code: string, body?: object): Answer => ({
+  status,
+  code,
+  ...(body && { body }),
+});
+export type Fields = Readonly<Record<string, unknown>>;
+export const again = (known: { request: Fields; body: object }, request: Fields): Answer => {
   const [first, second] = [known.request, request].map((fields) => JSON.stringify(fields));
   if (first === second) return { status: 200, body: known.body, replayed: true };
   const differs = Object.keys(request).filter(
@@ -40,7 +44,7 @@ export const matches = ({ matches: rules }: Item, { event, model }: Use) =>
   rules.length === 0 || rules.some((r) => fits(r.event ?? "*", event) && (!r.model || fits(r.model, model)));
 const rank = ({ priority, matches, expiresAt, grantedAt, id }: Balance) =>
   [priority, matches.length ? 0 : 1, expiresAt, grantedAt].map((n) => `${Math.min(n, 1e15)}`.padStart(16)).join() + id;
-const left = (b: Balance) => fromSteps(b.unit, b.remaining);
+export const left = (b: Balance) => fromSteps(b.unit, b.remaining);
 const names = ({ id: balanceId, packId, unit }: Balance) => ({ balanceId, packId, unit });
 const shown = ([b, steps]: Leg) => ({ ...names(b), amount: fromSteps(b.unit, steps), remaining: left(b) });
 
@@ -122,7 +126,7 @@ export function createModel(clock: { now: () => number }) {
   };
 
   return {
-    ...{ balances, ledger, holds, events, burn, statusOf, ordered, isDue, expire, event: spend },
+    ...{ balances, ledger, holds, events, post, burn, statusOf, ordered, isDue, expire, event: spend },
     grant({ items, ...pack }: Pack, to: Grantee, ids: string[]): Answer {
       const isIt = (b: Balance) =>
         to.ref ? b.userId === to.userId && b.ref === to.ref && b.packId === pack.packId : ids.includes(b.id);

@@ -1,7 +1,27 @@
 import { env } from "cloudflare:workers";
-import { CREDITS, chat, dueHold, grant, idOf, type Operation } from "./operation.ts";
+import {
+  CREDITS,
+  chat,
+  done,
+  dueHold,
+  grant,
+  idOf,
+  type Operation,
+  reservationOf,
+  type Scene,
+  USAGE,
+} from "./operation.ts";
 import { adminOperations } from "./operations-admin.ts";
 import { usageOperations } from "./operations-usage.ts";
+import type { Answer } from "./world.ts";
+
+const grantUnder = (scene: Scene, externalRef: string): Promise<Answer> =>
+  done(scene.send("POST", `${CREDITS}/grant`, { userId: scene.userId, packId: "Two", externalRef }));
+
+const refund = (scene: Scene, more: object) => ({
+  ...{ userId: scene.userId, externalRef: "order-1", refundRef: idOf(scene, "refund"), reason: "refunded" },
+  ...more,
+});
 
 const creditOperations: readonly Operation[] = [
   {
@@ -21,6 +41,28 @@ const creditOperations: readonly Operation[] = [
     prepare: async (scene) => {
       const { balanceId } = (await grant(scene)).body;
       return () => scene.send("POST", `${CREDITS}/revoke`, { balanceId, reason: "refunded" });
+    },
+  },
+  {
+    name: "refund",
+    isIdempotent: true,
+    prepare: async (scene) => {
+      await grantUnder(scene, "order-1");
+      return () => scene.send("POST", `${CREDITS}/refund`, refund(scene, { share: { part: 1, of: 3 } }));
+    },
+  },
+  {
+    name: "refund of all that is left, which returns a due hold",
+    isIdempotent: true,
+    prepare: async (scene) => {
+      await grantUnder(scene, "order-1");
+      await done(
+        scene.send("POST", `${CREDITS}/refund`, refund(scene, { share: { part: 1, of: 3 }, refundRef: "first" })),
+      );
+      const hold = { ...chat(scene, 100, 1), reservationId: reservationOf(scene), expiresInSeconds: 1 };
+      await done(scene.send("POST", `${USAGE}/reservations`, hold));
+      scene.clock.advance(2_000);
+      return () => scene.send("POST", `${CREDITS}/refund`, refund(scene, {}));
     },
   },
   {

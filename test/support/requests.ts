@@ -1,9 +1,11 @@
 import { type Pack, type Quantities, type Spent, UNITS, type Unit, type Use } from "./model.ts";
+import type { RefundRequest } from "./model-refunds.ts";
 import type { Random } from "./random.ts";
 
 /** A request of a history: plain data, so that it can be printed and sent again unchanged. */
 export type Request =
   | { kind: "grant"; pack: string; userId: string; ref: string | null; expiresAt: number | null; quantity?: number }
+  | ({ kind: "refund" } & RefundRequest)
   | { kind: "revoke"; balanceId: string; reason: string }
   | { kind: "adjust"; balanceId: string; delta: number; note: string }
   | { kind: "event"; use: Use; spent: Spent }
@@ -13,7 +15,7 @@ export type Request =
   | { kind: "extend"; reservationId: string; seconds: number }
   | { kind: "cron" }
   | { kind: "reservations"; userId: string; status: string | null; limit: number }
-  | { kind: "list"; userId: string; includeExpired: boolean }
+  | { kind: "list"; userId: string; includeExpired: boolean; ref?: string }
   | { kind: "plan"; use: Use }
   | { kind: "totals"; userId: string; fromMs: number; toMs: number };
 
@@ -35,6 +37,7 @@ const WEIGHTS = {
   commit: 14,
   release: 6,
   extend: 5,
+  refund: 7,
   revoke: 3,
   adjust: 6,
   cron: 3,
@@ -95,10 +98,30 @@ function someGrant(random: Random, known: Known): Request {
   };
 }
 
+/** Often of a reference that was granted, sometimes under an id that was used before. */
+function someRefund(random: Random, known: Known): Request {
+  const grants = known.past.filter((request) => request.kind === "grant" && request.ref !== null);
+  const of = grants.length === 0 || random.chance(0.1) ? someGrant(random, known) : random.pick(grants.slice(-6));
+  const [userId, ref] = of.kind === "grant" ? [of.userId, of.ref ?? "order-1"] : ["nobody", "order-1"];
+  const whole = random.integer(1, 7);
+  return {
+    kind: "refund",
+    userId,
+    ref,
+    refundRef: random.chance(0.15) ? "re-1" : random.id("re-"),
+    ...(random.chance(0.3) ? { pack: of.kind === "grant" ? of.pack : "Mixed" } : {}),
+    ...(random.chance(0.8)
+      ? { share: { part: random.integer(1, whole), of: random.pick([whole, 10, 1_500] as const) } }
+      : {}),
+    ...(random.chance(0.5) ? { reason: "refunded" } : {}),
+  };
+}
+
 /** The same id with another body, if an id makes the request idempotent. Otherwise a new request. */
 function altered(random: Random, known: Known): Request {
-  const past = known.past.filter(({ kind }) => kind === "event" || kind === "reserve" || kind === "commit");
+  const past = known.past.filter(({ kind }) => /^(event|reserve|commit|refund)$/.test(kind));
   const request = past.length === 0 ? someGrant(random, known) : random.pick(past);
+  if (request.kind === "refund") return { ...request, share: { part: 1, of: 97 } };
   if (request.kind === "commit") return { ...request, quantities: { ...request.quantities, seconds: 77.777 } };
   if (request.kind === "reserve" || request.kind === "event") {
     const userId = random.pick(known.users);
@@ -117,6 +140,7 @@ export function someRequest(random: Random, known: Known): Request {
     const reservationId = random.chance(0.7) ? random.id("res_") : null;
     return { kind, use: someUse(random, known), seconds: random.integer(1, 300), reservationId };
   }
+  if (kind === "refund") return someRefund(random, known);
   const reservationId = someId(known.reservationIds, "res_unknown");
   if (kind === "commit") {
     return { kind, reservationId, quantities: someQuantities(random), spent: someSpent(random, known) };
@@ -132,7 +156,10 @@ export function someRequest(random: Random, known: Known): Request {
     const delta = someAmount(random, balance?.unit ?? "count") * random.pick([1, 1, -1]);
     return { kind, balanceId, delta: delta === 0 ? 1 : delta, note: "by hand" };
   }
-  if (kind === "list") return { kind, userId: random.pick(known.users), includeExpired: random.chance(0.5) };
+  if (kind === "list") {
+    const list = { kind, userId: random.pick(known.users), includeExpired: random.chance(0.5) };
+    return random.chance(0.5) ? list : { ...list, ref: `order-${random.integer(1, 12)}` };
+  }
   if (kind === "reservations") {
     const status = random.pick([null, "open", "committed", "released", "expired"]);
     return { kind, userId: random.pick(known.users), status, limit: random.integer(1, 9) };

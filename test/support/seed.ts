@@ -39,9 +39,9 @@ function balances(account: Account, label: string, count: number, expiresAtMs: n
 /** Debits `steps` from each balance of a label, or all that remains. */
 function entries(account: Account, label: string, count: number, steps: string, reason: string): string {
   return `INSERT INTO credit_ledger (account_id, seq, balance_id, pack_id, unit, delta_steps, balance_after_steps,
-      previous_seq, reason, occurred_at_ms)
+      previous_seq, reason, occurred_at_ms, is_revoked)
     SELECT b.account_id, last.seq + 1 + i, b.id, b.pack_id, b.unit, -(${steps}), b.remaining_steps - (${steps}),
-      b.last_seq, '${reason}', 2
+      b.last_seq, '${reason}', 2, '${label}' = 'revoked'
     FROM ${UNTIL(count)}, ${lastSeq(account)} AS last CROSS JOIN credit_balances AS b
     WHERE b.account_id = ${idOf(account)} AND b.id = '${seededId(account, label, "")}' || i
     ORDER BY i`;
@@ -63,7 +63,6 @@ export function deadBalancesSql(account: Account, count: number): string[] {
     entries(account, "depleted", third, "b.remaining_steps", "event_committed"),
     balances(account, "revoked", third, NEVER_MS),
     entries(account, "revoked", third, "b.remaining_steps", "admin_adjust"),
-    `UPDATE credit_balances SET revoked_at_ms = 2 WHERE account_id = ${idOf(account)} AND id LIKE '${seededId(account, "revoked", "")}%'`,
   ];
 }
 

@@ -1,5 +1,5 @@
-import { grantOutput, historyOutput, listOutput, revokeOutput } from "../../credits/responses.ts";
-import { grantInput, historyInput, listInput, revokeInput } from "../../credits/schemas.ts";
+import { grantOutput, historyOutput, listOutput, refundOutput, revokeOutput } from "../../credits/responses.ts";
+import { grantInput, historyInput, listInput, refundInput, revokeInput } from "../../credits/schemas.ts";
 import { planOutput } from "../../usage/responses.ts";
 import { planInput } from "../../usage/schemas.ts";
 import type { Operation } from "../describe.ts";
@@ -83,6 +83,39 @@ export const creditOperations: readonly Operation[] = [
     errors: ["credit_balance_not_found"],
   },
   {
+    id: "refundCredits",
+    method: "post",
+    path: "/api/v1/credits/refund",
+    tag: "Credits",
+    summary: "Refund a grant by its reference",
+    description:
+      "Takes back a share of what each balance under an `externalRef` was issued with, as far as it is there. Shares of " +
+      "several refunds add up exactly; a sum above 1 refuses the whole refund. At 1 a balance is revoked, with all that " +
+      "remains. The same `refundRef` with the same body returns the first result, with `idempotent-replayed: true`.",
+    access: "secret",
+    body: {
+      schema: refundInput,
+      example: {
+        userId: "user_42",
+        externalRef: "cs_test_a1b2c3",
+        refundRef: "re_3Kd9",
+        share: { part: 500, of: 1_500 },
+        reason: "Payment refunded in part",
+      },
+    },
+    success: {
+      description: "What each balance gave, in the order of the grant.",
+      schema: refundOutput,
+      example: {
+        refundRef: "re_3Kd9",
+        externalRef: "cs_test_a1b2c3",
+        balances: [{ balanceId, packItemId, unit: "tokens", taken: 120, short: 13.333, remaining: 0 }],
+      },
+      replayable: true,
+    },
+    errors: ["idempotency_conflict", "credit_balance_not_found"],
+  },
+  {
     id: "previewDebit",
     method: "post",
     path: "/api/v1/credits/plan",
@@ -112,7 +145,8 @@ export const creditOperations: readonly Operation[] = [
     summary: "List a user's balances",
     description:
       "The active balances, in spending order; with `includeExpired` all balances. A browser may call it with a publishable " +
-      "key and the user's token in `X-User-Token`, for that user only.",
+      "key and the user's token in `X-User-Token`, for that user only. `externalRef` lists what was granted under a reference, " +
+      "and `asOf` the balances as they were at a moment; both need a secret key.",
     access: "end-user",
     query: listInput,
     success: {
@@ -120,7 +154,7 @@ export const creditOperations: readonly Operation[] = [
       schema: listOutput,
       example: { credits: [balance] },
     },
-    errors: [],
+    errors: ["requires_secret_key"],
   },
   {
     id: "listLedgerEntries",

@@ -13,9 +13,10 @@ const balance = (id: string, seq: number, ref: string | null = null) => `INSERT 
   ) VALUES (${ACCOUNT}, '${id}', 'cpk_1', 'Pack', '', 'count', '[]', 100, 1000, 1000, 1, 'manual',
     ${ref === null ? "NULL" : `'${ref}'`}, 1, ${NEVER_MS}, ${seq}, ${seq})`;
 
-const entry = (seq: number, delta: number, after: number, previous: number) => `INSERT INTO credit_ledger (
-    account_id, seq, balance_id, pack_id, unit, delta_steps, balance_after_steps, previous_seq, reason, occurred_at_ms
-  ) VALUES (${ACCOUNT}, ${seq}, 'crb_c1', 'cpk_1', 'count', ${delta}, ${after}, ${previous}, 'admin_adjust', 5)`;
+const entry = (seq: number, delta: number, after: number, previous: number, revoked = 0) => `INSERT INTO credit_ledger (
+    account_id, seq, balance_id, pack_id, unit, delta_steps, balance_after_steps, previous_seq, reason, occurred_at_ms,
+    is_revoked
+  ) VALUES (${ACCOUNT}, ${seq}, 'crb_c1', 'cpk_1', 'count', ${delta}, ${after}, ${previous}, 'admin_adjust', 5, ${revoked})`;
 
 const usageEvent = (seq: number, eventId: string) => `INSERT INTO usage_events (
     account_id, occurred_by_ms, seq, environment_id, event_id, event, count_steps, occurred_at_ms, received_at_ms,
@@ -42,6 +43,10 @@ const adjustment = (id: string) => `INSERT INTO credit_adjustments (
     environment_id, id, account_id, balance_id, seq, request_hash
   ) VALUES (${ENVIRONMENT}, '${id}', ${ACCOUNT}, 'crb_c1', 2, 'hash')`;
 
+const refund = (ordinal: number, refundRef: string) => `INSERT INTO credit_refunds (
+    account_id, external_ref, ordinal, refund_ref, pack_ids, first_seq, last_seq, request_hash
+  ) VALUES (${ACCOUNT}, 'order', ${ordinal}, '${refundRef}', '[]', 2, 2, 'hash')`;
+
 const pack = (id: string) =>
   `INSERT INTO credit_packs (app_id, id, name, name_key, created_at_ms) VALUES ('app_constraint', '${id}', 'Gold', 'gold', 1)`;
 
@@ -64,22 +69,18 @@ const violations: Record<Constraint, readonly string[]> = {
   ],
   credit_balances_external_ref: [balance("crb_c1", 1, "order"), balance("crb_c2", 2, "order")],
   credit_balances_id: [balance("crb_c1", 1), balance("crb_c1", 2)],
-  credit_balances_revoked: [
-    balance("crb_c1", 1),
-    entry(2, -1_000, 0, 1),
-    "UPDATE credit_balances SET revoked_at_ms = 1 WHERE id = 'crb_c1'",
-    entry(3, 5, 5, 2),
-  ],
+  credit_balances_revoked: [balance("crb_c1", 1), entry(2, -1_000, 0, 1, 1), entry(3, 5, 5, 2, 1)],
   guard_key: ["INSERT INTO guards (name, holds) VALUES ('key', 0)"],
   guard_origin: ["INSERT INTO guards (name, holds) VALUES ('origin', 0)"],
   guard_account: ["INSERT INTO guards (name, holds) VALUES ('account', 0)"],
   credit_adjustments_primary_key: [adjustment("adj_1"), adjustment("adj_2"), adjustment("adj_1")],
   credit_balances_revoked_once: [
     balance("crb_c1", 1),
-    entry(2, -1_000, 0, 1),
-    "UPDATE credit_balances SET revoked_at_ms = 1 WHERE id = 'crb_c1'",
+    entry(2, -1_000, 0, 1, 1),
     "UPDATE credit_balances SET revoked_at_ms = 2 WHERE id = 'crb_c1'",
   ],
+  credit_refunds_gapless: [refund(1, "a"), refund(1, "b")],
+  guard_balance: ["INSERT INTO guards (name, holds) VALUES ('balance', 0)"],
   credit_ledger_seq_gapless: [balance("crb_c1", 1), entry(3, -1, 999, 1)],
   credit_ledger_follows_balance: [balance("crb_c1", 1), entry(2, -1, 998, 1)],
   environments_test_quota: [

@@ -18,6 +18,7 @@ async function everything(): Promise<unknown> {
     "accounts",
     "credit_balances",
     "credit_ledger",
+    "credit_refunds",
     "consent_log",
     "export_audit",
     "environments",
@@ -91,13 +92,14 @@ interface NewEntry {
   readonly reason?: string;
   readonly pack?: string;
   readonly unit?: string;
+  readonly revoked?: 0 | 1;
 }
 
 function entry(verb: string, m: NewEntry): string {
   const { user = "u", pack = "cpk_1", unit = "count", reason = "admin_adjust" } = m;
   return `${verb} INTO credit_ledger (account_id, seq, balance_id, pack_id, unit, delta_steps,
-    balance_after_steps, previous_seq, reason, occurred_at_ms) VALUES (${idOf(user)}, ${m.seq}, '${m.id}', '${pack}',
-    '${unit}', ${m.delta}, ${m.after}, ${m.previous}, '${reason}', 5)`;
+    balance_after_steps, previous_seq, reason, occurred_at_ms, is_revoked) VALUES (${idOf(user)}, ${m.seq}, '${m.id}',
+    '${pack}', '${unit}', ${m.delta}, ${m.after}, ${m.previous}, '${reason}', 5, ${m.revoked ?? 0})`;
 }
 
 const WAYS = ["INSERT", "INSERT OR REPLACE", "INSERT OR IGNORE", "INSERT OR FAIL", "INSERT OR ABORT", "REPLACE"];
@@ -225,11 +227,18 @@ describe("a balance", () => {
     }
   });
 
-  it("is revoked once, and only when nothing remains", async () => {
-    await run(balance("INSERT", { user: "revoked", id: "crb_revoked", seq: 1 }));
+  it("is revoked once, by an entry that leaves nothing, and by nothing else", async () => {
+    const of = { user: "revoked", id: "crb_revoked" };
+    await run(balance("INSERT", { ...of, seq: 1 }));
     await refused("UPDATE credit_balances SET revoked_at_ms = 5 WHERE id = 'crb_revoked'");
-    await run(entry("INSERT", { user: "revoked", id: "crb_revoked", seq: 2, delta: -1_000, after: 0, previous: 1 }));
-    await run("UPDATE credit_balances SET revoked_at_ms = 5 WHERE id = 'crb_revoked'");
+    await refused(entry("INSERT", { ...of, seq: 2, delta: -1, after: 999, previous: 1, revoked: 1 }));
+    await run(entry("INSERT", { ...of, seq: 2, delta: -1_000, after: 0, previous: 1 }));
+    await refused("UPDATE credit_balances SET revoked_at_ms = 5 WHERE id = 'crb_revoked'");
+    await run(entry("INSERT", { ...of, seq: 3, delta: 0, after: 0, previous: 2, revoked: 1 }));
+    const stored = db.prepare("SELECT revoked_at_ms AS atMs FROM credit_balances WHERE id = 'crb_revoked'");
+    expect(await stored.first()).toEqual({ atMs: 5 });
+    // The ledger does not take it back.
+    await refused(entry("INSERT", { ...of, seq: 4, delta: 0, after: 0, previous: 3 }));
     for (const value of ["6", "NULL", "5"]) {
       const error = await refused(`UPDATE credit_balances SET revoked_at_ms = ${value} WHERE id = 'crb_revoked'`);
       expect(constraintOf(error)).toBe("credit_balances_revoked_once");
@@ -350,21 +359,49 @@ describe("what is held of a balance", () => {
     const of = { user: "spared", id: "crb_spared" };
     await run(balance("INSERT", { ...of, seq: 1 }));
     await run(entry("INSERT", { ...of, seq: 2, delta: -300, after: 700, previous: 1, reason: "reservation_held" }));
-    await run(entry("INSERT", { ...of, seq: 3, delta: -700, after: 0, previous: 2 }));
-    await run("UPDATE credit_balances SET revoked_at_ms = 5 WHERE id = 'crb_spared'");
+    await run(entry("INSERT", { ...of, seq: 3, delta: -700, after: 0, previous: 2, revoked: 1 }));
     for (const verb of WAYS) {
-      for (const delta of [0, 1, 300]) {
-        const error = await refused(entry(verb, { ...of, seq: 4, delta, after: delta, previous: 3 }));
+      for (const delta of [1, 300]) {
+        const error = await refused(entry(verb, { ...of, seq: 4, delta, after: delta, previous: 3, revoked: 1 }));
         expect(constraintOf(error)).toBe("credit_balances_revoked");
       }
     }
     // A hold comes back, and is taken away by the very next entry: in between nothing is added either.
-    await run(entry("INSERT", { ...of, seq: 4, delta: 300, after: 300, previous: 3, reason: "reservation_expired" }));
+    const back = { ...of, revoked: 1, reason: "reservation_expired" } as const;
+    await run(entry("INSERT", { ...back, seq: 4, delta: 300, after: 300, previous: 3 }));
     for (const verb of WAYS) {
-      const error = await refused(entry(verb, { ...of, seq: 5, delta: 1, after: 301, previous: 4 }));
+      const error = await refused(entry(verb, { ...of, seq: 5, delta: 1, after: 301, previous: 4, revoked: 1 }));
       expect(constraintOf(error)).toBe("credit_balances_revoked");
     }
-    await run(entry("INSERT", { ...of, seq: 5, delta: -300, after: 0, previous: 4 }));
+    await run(entry("INSERT", { ...of, seq: 5, delta: -300, after: 0, previous: 4, revoked: 1 }));
+  });
+});
+
+describe("a refund", () => {
+  const refund = (verb: string, ordinal: number, refundRef: string, share = "1, 3") => `${verb} INTO credit_refunds (
+      account_id, external_ref, ordinal, refund_ref, pack_ids, part, of_parts, first_seq, last_seq, request_hash
+    ) VALUES (${idOf("other")}, 'order-1', ${ordinal}, '${refundRef}', '[]', ${share}, 1, 1, 'hash')`;
+
+  it("is the next of its reference, under a name of its own, and at most the hundredth", async () => {
+    await run(refund("INSERT", 1, "a"));
+    for (const verb of WAYS) {
+      for (const [ordinal, name] of [
+        [1, "b"],
+        [3, "b"],
+        [2, "a"],
+      ] as const) {
+        expect(constraintOf(await refused(refund(verb, ordinal, name)))).toBe("credit_refunds_gapless");
+      }
+    }
+    for (const share of ["4, 3", "0, 3", "1, NULL", "NULL, 3"]) await refused(refund("INSERT", 2, "b", share));
+    for (let ordinal = 2; ordinal <= 100; ordinal++) await run(refund("INSERT", ordinal, `n${ordinal}`));
+    expect((await refused(refund("INSERT", 101, "b"))).message).toContain("credit_refunds_ordinal_max");
+  });
+
+  it("is never changed and never deleted", async () => {
+    for (const sql of ["UPDATE credit_refunds SET part = part", "DELETE FROM credit_refunds"]) {
+      expect((await refused(sql)).message).toContain("credit_refunds_append_only");
+    }
   });
 });
 
@@ -510,10 +547,14 @@ it("lists every trigger that must exist", async () => {
     "credit_ledger_no_delete",
     "credit_ledger_no_update",
     "credit_ledger_not_below_zero",
+    "credit_ledger_revokes_balance",
     "credit_ledger_seq_gapless",
     "credit_ledger_spares_revoked",
     "credit_ledger_within_bounds",
     "credit_packs_version",
+    "credit_refunds_gapless",
+    "credit_refunds_no_delete",
+    "credit_refunds_no_update",
     "distinct_ids_claim_stays",
     "distinct_ids_claim_version",
     "distinct_ids_no_circle",
@@ -521,6 +562,7 @@ it("lists every trigger that must exist", async () => {
     "export_audit_no_update",
     "export_audit_seq_gapless",
     "guards_account",
+    "guards_balance",
     "guards_key",
     "guards_origin",
     "id_properties_version",

@@ -97,9 +97,9 @@ it("keeps the moment also of a balance that was revoked before it, and refilled 
     ] as const) {
       await env.DB.prepare(
         `INSERT INTO credit_ledger (account_id, seq, balance_id, pack_id, unit, delta_steps,
-           balance_after_steps, previous_seq, reason, occurred_at_ms)
+           balance_after_steps, previous_seq, reason, occurred_at_ms, is_revoked)
          SELECT account_id, CAST(? AS INTEGER), id, pack_id, unit, CAST(? AS INTEGER),
-           remaining_steps + CAST(? AS INTEGER), last_seq, ?, CAST(? AS INTEGER) FROM credit_balances WHERE id = ?`,
+           remaining_steps + CAST(? AS INTEGER), last_seq, ?, CAST(? AS INTEGER), 1 FROM credit_balances WHERE id = ?`,
       )
         .bind(seq + at, delta, delta, reason, clock.ms, last)
         .run();

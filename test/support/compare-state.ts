@@ -1,0 +1,54 @@
+import { env } from "cloudflare:workers";
+import { expect } from "vitest";
+import type { Pair } from "./history.ts";
+import { fromSteps, type Unit } from "./model.ts";
+
+/** `toEqual`, called only on a difference, because it takes most of the time of a long history. */
+function expectSame(seen: unknown, expected: unknown, where: string): void {
+  if (JSON.stringify(seen) !== JSON.stringify(expected)) expect(seen, where).toEqual(expected);
+}
+
+type Row = Readonly<Record<string, string | number | null>>;
+
+/** Compares every balance, and every ledger row since the last comparison. The rows of one request may be in any order. */
+export async function compareState(pair: Pair, where: string): Promise<void> {
+  const { model, compared, environmentId } = pair;
+  const since = JSON.stringify([...compared.seqs]);
+  const accounts = "SELECT id FROM accounts WHERE environment_id = ?1";
+  const [balances, ledger] = await env.DB.batch<Row>([
+    env.DB.prepare(
+      `SELECT id, unit, remaining_steps AS steps, revoked_at_ms IS NOT NULL AS revoked, ledger.steps AS sum
+       FROM credit_balances AS b LEFT JOIN (
+         SELECT balance_id, sum(delta_steps) AS steps FROM credit_ledger WHERE account_id IN (${accounts}) GROUP BY balance_id
+       ) AS ledger ON ledger.balance_id = b.id
+       WHERE account_id IN (${accounts}) ORDER BY id`,
+    ).bind(environmentId),
+    env.DB.prepare(
+      `SELECT user_id AS userId, balance_id AS balanceId, pack_id AS packId, unit, delta_steps AS delta, reason,
+         event_id AS eventId, reservation_id AS reservationId, note, occurred_at_ms AS occurredAt, seq
+       FROM json_each(?2) AS since
+       CROSS JOIN accounts AS a ON a.environment_id = ?1 AND a.user_id = since.value ->> 0
+       CROSS JOIN credit_ledger AS l ON l.account_id = a.id AND l.seq > since.value ->> 1 ORDER BY seq`,
+    ).bind(environmentId, since),
+  ]);
+  const inUnits = (row: Row, steps: string): number => fromSteps(row.unit as Unit, BigInt(row[steps] ?? 0));
+  const held = (balances?.results ?? []).map((row) => {
+    if (row.sum !== row.steps) throw new Error(`${row.id} is not the sum of its ledger ${where}`);
+    return [row.id, inUnits(row, "steps"), row.revoked === 1];
+  });
+  const own = model.balances.map((b) => [b.id, fromSteps(b.unit, b.remaining), b.revoked] as const);
+  expectSame(
+    held,
+    own.toSorted(([a], [b]) => (a < b ? -1 : 1)),
+    `balances ${where}`,
+  );
+
+  const written = (ledger?.results ?? []).map(({ seq, ...row }) => {
+    compared.seqs.set(String(row.userId), Number(seq));
+    const occurredAt = new Date(Number(row.occurredAt)).toISOString();
+    return JSON.stringify({ ...row, delta: inUnits(row, "delta"), occurredAt });
+  });
+  const expected = model.ledger.slice(compared.rows).map((row) => JSON.stringify(row));
+  expectSame(written.toSorted(), expected.toSorted(), `ledger rows ${where}`);
+  compared.rows = model.ledger.length;
+}

@@ -1,0 +1,76 @@
+import {
+  type Answer,
+  again,
+  type Balance,
+  type createModel,
+  type Fields,
+  fromSteps,
+  left,
+  refuse,
+  toSteps,
+} from "./model.ts";
+
+export interface RefundRequest {
+  readonly userId: string;
+  readonly ref: string;
+  readonly refundRef: string;
+  readonly pack?: string;
+  readonly share?: { readonly part: number; readonly of: number };
+  readonly reason?: string;
+}
+
+/** A sum of shares, as a fraction that nobody reduces. */
+type Sum = readonly [parts: bigint, of: bigint];
+interface Refund {
+  readonly refundRef: string;
+  readonly request: Fields;
+  readonly body: object;
+  readonly covered: readonly Balance[];
+  readonly share: RefundRequest["share"];
+}
+
+const add = ([parts, of]: Sum, share: RefundRequest["share"]): Sum =>
+  share === undefined ? [1n, 1n] : [parts * BigInt(share.of) + BigInt(share.part) * of, of * BigInt(share.of)];
+
+/** The refunds of a model (C21). */
+export function createRefunds(model: ReturnType<typeof createModel>) {
+  const all = new Map<string, Refund[]>();
+  return (asked: RefundRequest): Answer => {
+    const { userId, ref, refundRef, pack, share, reason } = asked;
+    const key = JSON.stringify([userId, ref]);
+    const request = { packId: pack, share, reason };
+    const earlier = all.get(key) ?? [];
+    model.expire(userId);
+    const known = earlier.find((refund) => refund.refundRef === refundRef);
+    if (known) return again(known, request);
+    const issued = model.balances.filter((b) => b.userId === userId && b.ref === ref);
+    const byId = issued.filter((b) => b.packId === pack);
+    const byName = issued.filter((b) => b.packName.toLowerCase() === pack?.toLowerCase());
+    const covered = pack === undefined ? issued : byId.length > 0 ? byId : byName;
+    if (covered.length === 0) return refuse(404, "credit_balance_not_found");
+    const sums = covered.map((b) => {
+      const before = earlier
+        .filter((refund) => refund.covered.includes(b))
+        .reduce<Sum>((sum, refund) => add(sum, refund.share), [0n, 1n]);
+      return { b, before, after: add(before, share) };
+    });
+    if (earlier.length === 100 || sums.some(({ after: [parts, of] }) => parts > of))
+      return refuse(400, "invalid_request");
+    if (!share && sums.every(({ before: [parts, of] }) => parts === of)) return refuse(400, "invalid_request");
+    const balances = sums.map(({ b, before, after }) => {
+      const whole = toSteps(b.unit, b.initial);
+      const due = (whole * after[0]) / after[1] - (whole * before[0]) / before[1];
+      const isAll = after[0] === after[1];
+      const taken = isAll || b.remaining < due ? b.remaining : due;
+      model.post(b, -taken, "admin_adjust", { note: reason ?? null });
+      b.revoked ||= isAll;
+      return {
+        ...{ balanceId: b.id, packItemId: b.packItemId, unit: b.unit, taken: fromSteps(b.unit, taken) },
+        ...{ short: fromSteps(b.unit, due > taken ? due - taken : 0n), remaining: left(b) },
+      };
+    });
+    const body = { refundRef, externalRef: ref, balances };
+    all.set(key, [...earlier, { refundRef, request, body, covered, share }]);
+    return { status: 200, body };
+  };
+}

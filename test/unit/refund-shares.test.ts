@@ -1,0 +1,90 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { amountStepsMax } from "../../src/amounts/amount.ts";
+import { type EarlierShare, planRefund, type Share } from "../../src/credits/refund-shares.ts";
+import { steps } from "../support/steps.ts";
+
+const PACK = "cpk_1";
+const covered = (share: Share): EarlierShare => ({ packIds: new Set([PACK]), share });
+const balanceOf = (initialSteps: number, packId = PACK) => ({ packId, initialSteps: steps(initialSteps) });
+
+/** What each of several refunds, one after another, is due of one balance; null from the first that is refused. */
+function dues(initialSteps: number, shares: readonly Share[]) {
+  return shares.map((share, index) =>
+    planRefund([balanceOf(initialSteps)], shares.slice(0, index).map(covered), share)?.at(0),
+  );
+}
+
+const initial = fc.integer({ min: 1, max: amountStepsMax.tokens });
+const of = fc.integer({ min: 1, max: 1_000_000_000_000 });
+
+/** Shares whose sum is below 1, with denominators of every size. */
+const parts = fc
+  .array(of, { minLength: 1, maxLength: 60 })
+  .chain((ofs) =>
+    fc.tuple(
+      ...ofs.map((all) => fc.integer({ min: 0, max: Math.floor(all / ofs.length) }).map((part) => ({ part, of: all }))),
+    ),
+  )
+  .map((shares) => shares.filter(({ part }) => part > 0));
+
+describe("the shares of refunds", () => {
+  it("add up exactly: after each refund all that was due is the sum of the shares, rounded down to a step", () => {
+    fc.assert(
+      fc.property(initial, parts, (initialSteps, shares) => {
+        let [all, numerator, denominator] = [0n, 0n, 1n];
+        for (const [index, due] of dues(initialSteps, shares).entries()) {
+          const { part, of } = shares[index] ?? { part: 0, of: 1 };
+          [numerator, denominator] = [numerator * BigInt(of) + BigInt(part) * denominator, denominator * BigInt(of)];
+          all += BigInt(due?.dueSteps ?? -1);
+          expect(due?.dueSteps).toBeGreaterThanOrEqual(0);
+          expect(all).toBe((BigInt(initialSteps) * numerator) / denominator);
+        }
+      }),
+    );
+  });
+
+  it("come to all of it with the refund of what is left, in whatever parts it was begun", () => {
+    fc.assert(
+      fc.property(initial, parts, (initialSteps, shares) => {
+        const due = dues(initialSteps, [...shares, null]);
+        expect(due.reduce((sum, each) => sum + BigInt(each?.dueSteps ?? 0), 0n)).toBe(BigInt(initialSteps));
+        expect(due.at(-1)?.revokes).toBe(true);
+      }),
+    );
+  });
+
+  it("are refused above 1, and only there, whatever their denominators", () => {
+    fc.assert(
+      fc.property(initial, fc.integer({ min: 2, max: 97 }), (initialSteps, count) => {
+        const shares = Array.from({ length: count }, () => ({ part: 1, of: count }));
+        const due = dues(initialSteps, shares);
+        expect(due.map((each) => each?.revokes)).toEqual(shares.map((_, index) => index === count - 1));
+        for (const more of [
+          { part: 1, of: 1_000_000_000_000 },
+          { part: 1, of: 1 },
+        ]) {
+          expect(dues(initialSteps, [...shares, more]).at(-1)).toBeUndefined();
+        }
+      }),
+    );
+  });
+
+  it("of a third three times take 33, 33 and 34 of 100 steps", () => {
+    const third = { part: 1, of: 3 };
+    expect(dues(100, [third, third, third]).map((due) => due?.dueSteps)).toEqual([33, 33, 34]);
+  });
+
+  it("count for the balances of their own packs alone, and one balance above 1 refuses the refund of all", () => {
+    const earlier = [covered({ part: 3, of: 4 })];
+    const both = [balanceOf(100), balanceOf(100, "cpk_2")];
+    const rest = planRefund(both, earlier, null);
+    expect(rest?.map(({ dueSteps }) => dueSteps)).toEqual([25, 100]);
+    expect(planRefund(both, earlier, { part: 1, of: 2 })).toBeNull();
+    const again = planRefund(both, [...earlier, covered(null)], null);
+    expect(again?.map(({ dueSteps, wasWhole }) => [dueSteps, wasWhole])).toEqual([
+      [0, true],
+      [100, false],
+    ]);
+  });
+});
