@@ -12,7 +12,7 @@ import type { AccountAtRead } from "../ledger/send.ts";
 import { withReturns } from "../ledger/spendable-balances.ts";
 import { writeForUser } from "../ledger/write.ts";
 import { assert } from "../lib/assert.ts";
-import { choosePack, type PackItemRow, type PackRow, selectPack } from "../packs/find.ts";
+import { choosePack, type PackRow, selectPack } from "../packs/find.ts";
 import { nameKey } from "../packs/name.ts";
 import type { TenantCtx } from "../runtime.ts";
 import { type BalanceIds, planGrant } from "./new-balances.ts";
@@ -36,11 +36,11 @@ export async function grantPack(ctx: TenantCtx, input: GrantInput): Promise<Outc
       user: { userId },
       nonce: ctx.newId(""),
       read: () => [
-        ...selectPack(ctx, input.packId),
+        selectPack(ctx, input.packId),
         selectGranted(ctx, { userId }, { externalRef, ids: JSON.stringify(ids) }),
       ],
-      decide: ([packs, items, earlier], account) =>
-        decideGrant(ctx, { input, packs, items, earlier, isOwn: (row) => ids.includes(row.id), idOf }, account),
+      decide: ([packs, earlier], account) =>
+        decideGrant(ctx, { input, packs, earlier, isOwn: (row) => ids.includes(row.id), idOf }, account),
       refusals: { environments_test_quota: () => quotaExceeded(ctx.settings.testBalanceQuota) },
     });
     assert(granted !== null, "a user named by id is never unknown");
@@ -82,7 +82,6 @@ const selectGranted = aboutAccount<{ externalRef: string | null; ids: string }, 
 interface Grant {
   readonly input: GrantInput;
   readonly packs: readonly PackRow[];
-  readonly items: readonly PackItemRow[];
   readonly earlier: readonly GrantedRow[];
   /** Whether a row was issued by this same grant, whose answer was lost. */
   readonly isOwn: (row: GrantedRow) => boolean;
@@ -93,7 +92,7 @@ function decideGrant(ctx: TenantCtx, grant: Grant, account: AccountAtRead): Deci
   const { input, earlier, isOwn, idOf } = grant;
   const own = earlier.filter(isOwn);
   if (own.length > 0) return replay({ output: storedOutput(own), replayed: false });
-  const pack = choosePack(input.packId, grant.packs, grant.items);
+  const pack = choosePack(input.packId, grant.packs);
   // A replay is found first: by this pack, or by the name under which the pack was granted (C10).
   const isSamePack = (row: GrantedRow) => row.packId === pack?.id;
   const isSameName = (row: GrantedRow) => nameKey(row.packName) === nameKey(input.packId);

@@ -38,15 +38,6 @@ export function aboutAccount<Named extends Values, Row>(
   };
 }
 
-/** The account's integer, its user's id and its ledger's last seq. No row if the user has no account yet. */
-export const selectAccount = aboutAccount<Values, { accountId: number; userId: string; lastSeq: number }>(
-  (account) => statement`
-    SELECT id AS accountId, user_id AS userId, coalesce((
-      SELECT seq FROM credit_ledger WHERE account_id = accounts.id ORDER BY seq DESC LIMIT 1
-    ), 0) AS lastSeq
-    FROM accounts WHERE id = ${account}`,
-);
-
 /** The account and the time of a write: values that each of its statements takes. */
 export type WriteContext = {
   readonly environmentId: number;

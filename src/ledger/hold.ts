@@ -1,7 +1,7 @@
 import type { Unit } from "../amounts/amount.ts";
 import type { reservations, Steps } from "../db/schema.ts";
 import { fragment, nowMsSql, type Statement, statement } from "../db/sql.ts";
-import { aboutAccount, type WriteContext, writingValues } from "./account.ts";
+import { type WriteContext, writingValues } from "./account.ts";
 import { insertReturns } from "./insert-entries.ts";
 
 /** What a reservation holds of one balance. */
@@ -46,10 +46,16 @@ export function readHold(row: { readonly id: string; readonly legs: string }): H
 export const isDue = (account: string): string =>
   fragment`account_id = ${account} AND state = 'open' AND expires_at_ms <= ${nowMsSql}`;
 
-/** The user's due holds: those of open reservations that have expired. One index range, usually empty. */
-export const selectDueHolds = aboutAccount<{ nowMs: number }, { id: string; legs: string }>(
-  (account) => statement`SELECT id, legs FROM reservations WHERE ${isDue(account)} ORDER BY expires_at_ms, id`,
-);
+/** SQL: an account's due holds as JSON, for `readDueHolds`: those of open reservations that have expired. Usually none. */
+export const dueHoldsSql = (account: string): string => fragment`(
+  SELECT json_group_array(json_object('id', id, 'legs', json(legs)) ORDER BY expires_at_ms, id)
+  FROM reservations WHERE ${isDue(account)}
+)`;
+
+/** Reads what `dueHoldsSql` wrote. */
+export function readDueHolds(stored: string): readonly Hold[] {
+  return JSON.parse(stored) as Hold[];
+}
 
 /** The entries of a hold's return, for the isolate's memory. */
 export function returnEntries({ legs }: Hold): { readonly balanceId: string; readonly deltaSteps: number }[] {

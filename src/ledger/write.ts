@@ -1,12 +1,12 @@
 import { type Constraint, constraintOf } from "../db/constraint.ts";
 import { retryOnConflict } from "../db/retry-on-conflict.ts";
-import { batch, type RowsOf, type Statement } from "../db/sql.ts";
+import { batch, type RowsOf, type Statement, statement } from "../db/sql.ts";
 import { PurserError } from "../errors.ts";
 import type { TenantCtx } from "../runtime.ts";
-import { selectAccount, type User, writingValues } from "./account.ts";
+import { aboutAccount, type User, writingValues } from "./account.ts";
 import type { PayingRow } from "./balance.ts";
 import { type Decision, replay } from "./decision.ts";
-import { readHold, selectDueHolds } from "./hold.ts";
+import { dueHoldsSql, readDueHolds } from "./hold.ts";
 import { type AccountState, guardAccount, memoryOf } from "./memory.ts";
 import { type AccountAtRead, returnDue, type StateBefore, send } from "./send.ts";
 
@@ -77,16 +77,24 @@ export async function returnDueHolds(ctx: TenantCtx, user: User, nonce: string):
   await writeForUser(ctx, { user, nonce, read: () => [], decide: () => replay(null) });
 }
 
+/** The account with its due holds. In one statement, because each statement of a batch takes time. */
+const selectAccount = aboutAccount<
+  { nowMs: number },
+  { accountId: number; userId: string; lastSeq: number; dueHolds: string }
+>(
+  (account) => statement`
+    SELECT id AS accountId, user_id AS userId, ${dueHoldsSql("accounts.id")} AS dueHolds, coalesce((
+      SELECT seq FROM credit_ledger WHERE account_id = accounts.id ORDER BY seq DESC LIMIT 1
+    ), 0) AS lastSeq
+    FROM accounts WHERE id = ${account}`,
+);
+
 async function readAccount<const Reads extends readonly Statement[]>(
   ctx: TenantCtx,
   { user, read }: Pick<UserWrite<Reads, unknown>, "user" | "read">,
 ) {
   const atMs = ctx.now();
-  const [[stored], due, ...rest] = await batch(ctx.db, [
-    selectAccount(ctx, user, {}),
-    selectDueHolds(ctx, user, { nowMs: atMs }),
-    ...read(atMs),
-  ] as const);
+  const [[stored], ...rest] = await batch(ctx.db, [selectAccount(ctx, user, { nowMs: atMs }), ...read(atMs)] as const);
   const userId = stored?.userId ?? ("userId" in user ? user.userId : null);
   const account: AccountAtRead | null =
     userId === null
@@ -97,7 +105,7 @@ async function readAccount<const Reads extends readonly Statement[]>(
           accountId: stored?.accountId ?? null,
           nowMs: atMs,
           lastSeq: stored?.lastSeq ?? 0,
-          due: due.map(readHold),
+          due: stored === undefined ? [] : readDueHolds(stored.dueHolds),
         };
   // The rest are the rows of the verb's own statements, in their order.
   return { account, found: rest as RowsOf<Reads> };

@@ -4,7 +4,7 @@ import { retryOnConflict } from "../db/retry-on-conflict.ts";
 import { batch, statement } from "../db/sql.ts";
 import { assert } from "../lib/assert.ts";
 import type { AdminCtx } from "../runtime.ts";
-import { choosePack, type Pack } from "./find.ts";
+import { type Pack, readPackRow } from "./find.ts";
 import { packNameTaken, presentPack, readPack, selectPackById, type storedItem } from "./pack.ts";
 import type { PackOutput } from "./responses.ts";
 
@@ -78,16 +78,15 @@ async function writeChange(
   const keyed = { appId: read.appId, packId: read.id, actId: act.actId };
   const items = changed.items === null ? null : JSON.stringify(changed.items);
   try {
-    const [, , , , packs, packItems] = await batch(admin.db, [
+    const [, , , , [pack]] = await batch(admin.db, [
       deleteItems({ ...keyed, items }),
       insertItems({ ...keyed, items }),
       updatePack({ ...keyed, pack: JSON.stringify(changed.pack, [...CHANGEABLE]), version: read.version + 1 }),
       audit(act),
-      ...selectPackById(read.appId, read.id),
+      selectPackById({ appId: read.appId, packId: read.id }),
     ]);
-    const pack = choosePack(read.id, packs, packItems);
-    assert(pack !== null, "a pack is never deleted");
-    return pack;
+    assert(pack !== undefined, "a pack is never deleted");
+    return readPackRow(pack);
   } catch (error) {
     throw constraintOf(error) === "credit_packs_name_key" ? packNameTaken(error) : error;
   }

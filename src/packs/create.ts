@@ -3,7 +3,7 @@ import { constraintOf } from "../db/constraint.ts";
 import { batch, fragment, statement } from "../db/sql.ts";
 import { assert } from "../lib/assert.ts";
 import type { AdminCtx } from "../runtime.ts";
-import { choosePack } from "./find.ts";
+import { readPackRow } from "./find.ts";
 import { nameKey } from "./name.ts";
 import { packNameTaken, presentPack, selectPackById, storedItem } from "./pack.ts";
 import type { PackOutput } from "./responses.ts";
@@ -41,15 +41,14 @@ export async function createPack(admin: AdminCtx, appId: string, input: CreatePa
   const items = JSON.stringify(input.items.map((item) => storedItem(item, admin.newId("cpi_"))));
   const act = newAct(admin, { appId, action: "pack.created", target: packId, details: { version: 1 } });
   try {
-    const [, , , packs, packItems] = await batch(admin.db, [
+    const [, , , [created]] = await batch(admin.db, [
       audit({ ...act, packId }),
       insertItems({ appId, packId, items }),
       insertPack({ appId, packId, pack }),
-      ...selectPackById(appId, packId),
+      selectPackById({ appId, packId }),
     ]);
-    const created = choosePack(packId, packs, packItems);
-    assert(created !== null, "a pack that was written is there");
-    return presentPack(created);
+    assert(created !== undefined, "a pack that was written is there");
+    return presentPack(readPackRow(created));
   } catch (error) {
     throw constraintOf(error) === "credit_packs_name_key" ? packNameTaken(error) : error;
   }

@@ -1,14 +1,38 @@
 import { creditPackItems, creditPacks } from "../db/schema.ts";
-import { allColumns, fragment, select, statement } from "../db/sql.ts";
+import { allColumns, fragment, type RowOf, select, statement } from "../db/sql.ts";
 import type { TenantCtx } from "../runtime.ts";
 import { nameKey } from "./name.ts";
 
-export type PackRow = typeof creditPacks.$inferSelect;
-export type PackItemRow = typeof creditPackItems.$inferSelect;
+const itemColumns = {
+  position: creditPackItems.position,
+  id: creditPackItems.id,
+  amountSteps: creditPackItems.amountSteps,
+  unit: creditPackItems.unit,
+  matches: creditPackItems.matches,
+  priority: creditPackItems.priority,
+};
+type PackItem = RowOf<typeof itemColumns>;
 
-export interface Pack extends PackRow {
+/** A pack's row with its items as JSON. */
+export type PackRow = typeof creditPacks.$inferSelect & { readonly itemsJson: string };
+
+export interface Pack extends Omit<PackRow, "itemsJson"> {
   /** In their configured order. Empty for a legacy pack. */
-  readonly items: readonly PackItemRow[];
+  readonly items: readonly PackItem[];
+}
+
+const itemFields = Object.entries(itemColumns).map(([field, column]) => `'${field}', i.${column.name}`);
+/** The start of a SELECT of packs, each with its items: one statement, because each statement of a batch takes time. */
+export const selectPacksSql = fragment`
+  SELECT ${select(allColumns(creditPacks), "p")}, (
+    SELECT json_group_array(json_object(${itemFields.join(", ")}) ORDER BY i.position)
+    FROM credit_pack_items AS i WHERE i.app_id = p.app_id AND i.pack_id = p.id
+  ) AS itemsJson
+  FROM credit_packs AS p`;
+
+export function readPackRow({ itemsJson, ...pack }: PackRow): Pack {
+  // `selectPacksSql` made it of these columns.
+  return { ...pack, items: JSON.parse(itemsJson) as PackItem[] };
 }
 
 /** A type, because an interface is not assignable to `Values`. */
@@ -19,29 +43,20 @@ type IdOrName = {
 };
 
 // Two searches, each in its own index. For an OR, SQLite would read every pack of the application.
-const ids = fragment`(
-  SELECT :idOrName
-  UNION ALL
-  SELECT id FROM credit_packs WHERE app_id = :appId AND name_key = :nameKey AND archived_at_ms IS NULL
-)`;
-const selectPackRows = statement<IdOrName, PackRow>`
-  SELECT ${select(allColumns(creditPacks))} FROM credit_packs WHERE app_id = :appId AND id IN ${ids}`;
-const selectItemRows = statement<IdOrName, PackItemRow>`
-  SELECT ${select(allColumns(creditPackItems))} FROM credit_pack_items WHERE app_id = :appId AND pack_id IN ${ids}`;
+const packsOf = statement<IdOrName, PackRow>`${selectPacksSql}
+  WHERE p.app_id = :appId AND p.id IN (
+    SELECT :idOrName
+    UNION ALL
+    SELECT id FROM credit_packs WHERE app_id = :appId AND name_key = :nameKey AND archived_at_ms IS NULL
+  )`;
 
-/**
- * Two statements that find a pack: by id, archived or not, or by the name of a pack that is not archived. The caller adds
- * them to its batch, and `choosePack` makes a pack from their rows.
- */
-export function selectPack(ctx: Pick<TenantCtx, "environment">, idOrName: string) {
-  const values = { appId: ctx.environment.appId, idOrName, nameKey: nameKey(idOrName) };
-  return [selectPackRows(values), selectItemRows(values)] as const;
+/** The statement that finds a pack for `choosePack`: by id, archived or not, or by the name of a pack that is not archived. */
+export function selectPack({ environment }: Pick<TenantCtx, "environment">, idOrName: string) {
+  return packsOf({ appId: environment.appId, idOrName, nameKey: nameKey(idOrName) });
 }
 
 /** The pack with the id or the name `idOrName`; an id comes first (C7). Null when there is none. */
-export function choosePack(idOrName: string, packs: readonly PackRow[], items: readonly PackItemRow[]): Pack | null {
-  const pack = packs.find((row) => row.id === idOrName) ?? packs[0];
-  if (pack === undefined) return null;
-  const own = items.filter((item) => item.packId === pack.id);
-  return { ...pack, items: own.sort((a, b) => a.position - b.position) };
+export function choosePack(idOrName: string, packs: readonly PackRow[]): Pack | null {
+  const row = packs.find(({ id }) => id === idOrName) ?? packs[0];
+  return row === undefined ? null : readPackRow(row);
 }

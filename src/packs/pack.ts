@@ -1,12 +1,11 @@
 import { fromSteps, toSteps } from "../amounts/amount.ts";
 import { readRules } from "../amounts/match.ts";
-import { creditPackItems, creditPacks } from "../db/schema.ts";
-import { allColumns, batch, select, statement } from "../db/sql.ts";
+import { all, statement } from "../db/sql.ts";
 import { PurserError } from "../errors.ts";
 import { assert } from "../lib/assert.ts";
 import { iso } from "../lib/time.ts";
 import type { SystemCtx } from "../runtime.ts";
-import { choosePack, type Pack, type PackItemRow, type PackRow } from "./find.ts";
+import { type Pack, type PackRow, readPackRow, selectPacksSql } from "./find.ts";
 import type { PackOutput } from "./responses.ts";
 import type { CreatePackInput } from "./schemas.ts";
 
@@ -19,23 +18,15 @@ const packNotFound = () =>
 export const packNameTaken = (cause: unknown) =>
   new PurserError("pack_name_taken", "Another pack of the application has this name.", { param: "packName", cause });
 
-const packById = statement<{ appId: string; packId: string }, PackRow>`
-  SELECT ${select(allColumns(creditPacks))} FROM credit_packs WHERE app_id = :appId AND id = :packId`;
-const itemsById = statement<{ appId: string; packId: string }, PackItemRow>`
-  SELECT ${select(allColumns(creditPackItems))} FROM credit_pack_items
-  WHERE app_id = :appId AND pack_id = :packId ORDER BY position`;
-
-/** The two statements that read one pack of an application, archived or not. */
-export function selectPackById(appId: string, packId: string) {
-  return [packById({ appId, packId }), itemsById({ appId, packId })] as const;
-}
+/** The statement that reads one pack of an application, archived or not. */
+export const selectPackById = statement<{ appId: string; packId: string }, PackRow>`${selectPacksSql}
+  WHERE p.app_id = :appId AND p.id = :packId`;
 
 /** Throws `not_found`. */
 export async function readPack(root: SystemCtx, appId: string, packId: string): Promise<Pack> {
-  const [packs, items] = await batch(root.db, selectPackById(appId, packId));
-  const pack = choosePack(packId, packs, items);
-  if (pack === null) throw packNotFound();
-  return pack;
+  const [row] = await all(root.db, selectPackById({ appId, packId }));
+  if (row === undefined) throw packNotFound();
+  return readPackRow(row);
 }
 
 /** An item in the form that the statements read from JSON. */
