@@ -267,6 +267,12 @@ BEGIN
   SELECT RAISE(ABORT, 'guard_balance');
 END;
 --> statement-breakpoint
+CREATE TRIGGER guards_people INSTEAD OF INSERT ON guards
+WHEN new.name = 'people' AND NOT new.holds
+BEGIN
+  SELECT RAISE(ABORT, 'guard_people');
+END;
+--> statement-breakpoint
 -- A claim is changed by whoever read its latest version.
 CREATE TRIGGER distinct_ids_claim_version BEFORE UPDATE OF
   claimed_by, claimed_via, claimed_at_ms, claim_is_verified, claim_version ON distinct_ids

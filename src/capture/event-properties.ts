@@ -8,6 +8,8 @@ const LEVELS_MAX = 900;
 /** The most bytes of an event's properties (L1). */
 const BYTES_MAX = 256 * 1024;
 
+const CHANGES_BYTES_MAX = 4_096;
+
 /** Members that may also stand beside the properties. */
 export const BESIDE = ["$set", "$set_once", "$unset"] as const;
 /** The members of the properties that Purser reads, or that a protocol version adds. */
@@ -49,6 +51,14 @@ export class EventProperties {
   members(name: string): Members | null {
     const span = this.find(name);
     return span === undefined ? null : membersAt(this.#json, span.start);
+  }
+
+  /** The texts of what the event says about a person's properties; null when they are long. */
+  changes(): string | null {
+    const spans = BESIDE.map((name) => this.find(name));
+    const bytes = spans.reduce((sum, span) => sum + (span === undefined ? 0 : span.end - span.start), 0);
+    if (bytes > CHANGES_BYTES_MAX) return null;
+    return spans.map((span) => (span === undefined ? "" : this.#json.text(span))).join("\n");
   }
 
   /** `$unset` is a list of names. Some clients send an object with the names as keys. */

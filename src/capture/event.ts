@@ -24,6 +24,8 @@ export interface CapturedEvent {
   readonly set: Members | null;
   readonly setOnce: Members | null;
   readonly unset: Members | null;
+  /** The JSON texts of these: empty when there are none, null when they are long. */
+  readonly changes: string | null;
 }
 
 /** One event of a request: read, or refused. The message names what is wrong and never repeats its value. */
@@ -88,6 +90,7 @@ export function readEvent(json: JsonBytes, start: number, arrival: Arrival, adde
   if (typeof properties === "string") return refuse("properties", properties);
   const isPersonless = properties.is("$process_person_profile", "false");
   const { link, warning } = isPersonless ? { link: null, warning: null } : readLink(event.text, properties);
+  const [set, setOnce, unset] = [properties.members("$set"), properties.members("$set_once"), properties.unset()];
   const captured = {
     uuid,
     event: event.text,
@@ -97,9 +100,10 @@ export function readEvent(json: JsonBytes, start: number, arrival: Arrival, adde
     isPersonless,
     isIdentify: event.text === "$identify",
     link,
-    set: properties.members("$set"),
-    setOnce: properties.members("$set_once"),
-    unset: properties.unset(),
+    set,
+    setOnce,
+    unset,
+    changes: set === null && setOnce === null && unset === null ? "" : properties.changes(),
   };
   return { captured, warning };
 }

@@ -1,8 +1,11 @@
+import { constraintOf } from "../db/constraint.ts";
 import { retryOnConflict } from "../db/retry-on-conflict.ts";
 import { batch, nowMsSql, type Statement, statement } from "../db/sql.ts";
 import { PurserError } from "../errors.ts";
 import { jsonChunks } from "../lib/json.ts";
-import { needsStoredPeople, noStoredPeople, planPeople } from "../people/plan-people.ts";
+import { guardOfKnown, readPeopleFirst, rememberPeople } from "../people/memory.ts";
+import { needsStoredPeople } from "../people/person-event.ts";
+import { noStoredPeople, type PeopleChange, planPeople } from "../people/plan-people.ts";
 import { type PeopleRow, peopleReads, storedPeople } from "../people/read-people.ts";
 import { peopleConflicts, peopleWrites } from "../people/write-people.ts";
 import type { TenantCtx } from "../runtime.ts";
@@ -67,26 +70,63 @@ export async function storeEvents(
   for (const event of events) if (!first.has(event.uuid)) first.set(event.uuid, event);
   const warnings = new Map<string, string>();
   for (let rest = [...first.values()]; rest.length > 0; ) {
-    const stored = await retryOnConflict(peopleConflicts, ctx.newId(""), () => storeSome(ctx, rest, budget));
-    for (const [uuid, warning] of stored.warnings) warnings.set(uuid, warning);
-    rest = rest.slice(stored.count);
+    let planned = noWarnings;
+    const count = await retryOnConflict(peopleConflicts, ctx.newId(""), () =>
+      storeSome(ctx, rest, budget, (latest) => {
+        planned = latest;
+      }),
+    );
+    for (const [uuid, warning] of planned) warnings.set(uuid, warning);
+    rest = rest.slice(count);
   }
   return warnings;
 }
 
-/** Stores the first events, at least one, in one batch. Returns how many. */
-async function storeSome(ctx: TenantCtx, rest: readonly CapturedEvent[], budget: CaptureBudget) {
+/** Stores the first events, at least one, in one batch. Returns how many. `warn` is told what the plan warns of. */
+async function storeSome(
+  ctx: TenantCtx,
+  rest: readonly CapturedEvent[],
+  budget: CaptureBudget,
+  warn: (warnings: ReadonlyMap<string, string>) => void,
+): Promise<number> {
   const isVerified = ctx.caller.kind === "secret";
   const asked = withinLinks(rest);
-  const { sent, newEvents, stored } = asked.some(needsStoredPeople)
-    ? await readStored(ctx, asked, budget)
-    : { sent: asked, newEvents: asked, stored: noStoredPeople };
-  // If an earlier attempt's answer was lost, its own events are stored now.
-  if (newEvents.length === 0) return { count: sent.length, warnings: new Map<string, string>() };
-  const change = planPeople(newEvents, stored, isVerified);
   const nowMs = ctx.now();
-  await batch(ctx.db, [...eventWrites(ctx, newEvents, nowMs, isVerified), ...peopleWrites(ctx, change, nowMs)]);
-  return { count: sent.length, warnings: change.warnings };
+  if (!asked.some(needsStoredPeople)) {
+    await write(ctx, asked, planPeople(asked, noStoredPeople, isVerified), nowMs);
+    return asked.length;
+  }
+  const guard = guardOfKnown(ctx, asked, nowMs);
+  if (guard !== null) {
+    await writeKnown(ctx, asked, guard, nowMs);
+    return asked.length;
+  }
+  const { sent, newEvents, stored } = await readStored(ctx, asked, budget);
+  // If an earlier attempt's answer was lost, its own events are stored now.
+  if (newEvents.length === 0) return sent.length;
+  const change = planPeople(newEvents, stored, isVerified);
+  warn(change.warnings);
+  await write(ctx, newEvents, change, nowMs);
+  rememberPeople(ctx, change.settled, nowMs);
+  return sent.length;
+}
+
+const noWarnings: ReadonlyMap<string, string> = new Map();
+
+async function write(ctx: TenantCtx, events: readonly CapturedEvent[], change: PeopleChange, nowMs: number) {
+  await batch(ctx.db, [...eventWrites(ctx, events, nowMs), ...peopleWrites(ctx, change, nowMs)]);
+}
+
+/** Writes events that change nothing about people, as long as `guard` holds. */
+async function writeKnown(ctx: TenantCtx, events: readonly CapturedEvent[], guard: Statement, nowMs: number) {
+  const plain = events.map((event) => ({ ...event, link: null, set: null, setOnce: null, unset: null, changes: "" }));
+  const change = planPeople(plain, noStoredPeople, ctx.caller.kind === "secret");
+  try {
+    await batch(ctx.db, [guard, ...eventWrites(ctx, events, nowMs), ...peopleWrites(ctx, change, nowMs)]);
+  } catch (error) {
+    if (constraintOf(error) === "guard_people") readPeopleFirst(ctx, events, nowMs);
+    throw error;
+  }
 }
 
 function withinLinks(events: readonly CapturedEvent[]): readonly CapturedEvent[] {
@@ -114,14 +154,10 @@ async function readStored(ctx: TenantCtx, asked: readonly CapturedEvent[], budge
   return { sent, newEvents: sent.filter(({ uuid }) => !storedUuids.has(uuid)), stored };
 }
 
-function eventWrites(
-  ctx: TenantCtx,
-  events: readonly CapturedEvent[],
-  nowMs: number,
-  isVerified: boolean,
-): Statement[] {
+function eventWrites(ctx: TenantCtx, events: readonly CapturedEvent[], nowMs: number): Statement[] {
+  const isVerified = Number(ctx.caller.kind === "secret");
   const rows = events.map((event) => [event.uuid, event.event, event.distinctId, event.timestampMs, event.properties]);
   return jsonChunks(rows).map((chunk) =>
-    insertEvents({ environmentId: ctx.environment.id, events: chunk, nowMs, isVerified: Number(isVerified) }),
+    insertEvents({ environmentId: ctx.environment.id, events: chunk, nowMs, isVerified }),
   );
 }

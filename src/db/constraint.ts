@@ -13,6 +13,7 @@ const REFUSALS = {
   guard_balance: "guard_balance",
   guard_key: "guard_key",
   guard_origin: "guard_origin",
+  guard_people: "guard_people",
   credit_adjustments_primary_key: "credit_adjustments.environment_id, credit_adjustments.id",
   credit_refunds_gapless: "credit_refunds_gapless",
   credit_ledger_seq_gapless: "credit_ledger_seq_gapless",

@@ -54,6 +54,13 @@ export const depthMax = 32;
 /** The most claims that an id makes by publishable keys (L1). */
 const claimsMadeMax = 1_000;
 
+/** The version of an id's claim after a new one. If there was one, it ends first, as a change of its own. */
+export const versionAfter = (version: number, wasClaimed: boolean): number => version + (wasClaimed ? 2 : 1);
+
+/** A link as it was sent. */
+export const sentLink = ({ otherId, via }: { readonly otherId: string; readonly via: Via }): string =>
+  `${via} ${otherId}`;
+
 /** The claims of a request: as they are read, and then changed by one event after another (P2). Pure. */
 export class Claims {
   readonly #isVerified: boolean;
@@ -90,6 +97,19 @@ export class Claims {
     this.#claimers.add(claimer);
     if (!this.#isVerified) this.#made.set(claimer, (this.#made.get(claimer) ?? 0) + 1);
     return null;
+  }
+
+  /**
+   * The version of the claim that the link made or found, when the same link again would find it. Null when the link might be
+   * read the other way round, or does nothing.
+   */
+  standing(distinctId: string, otherId: string, via: Via): number | null {
+    if (via === "alias" && isDeviceForm(distinctId)) return null;
+    const claim = this.#claimOn(otherId);
+    if (claim?.by !== distinctId || claim.isVerified !== this.#isVerified) return null;
+    const record = this.#records.get(otherId);
+    const version = record?.version ?? 0;
+    return this.#changed.has(otherId) ? versionAfter(version, (record?.claim ?? null) !== null) : version;
   }
 
   changes(): ClaimChanges {

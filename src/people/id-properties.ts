@@ -12,10 +12,12 @@ export interface PropertyChanges {
   readonly setOnce: Members | null;
   /** The names alone. */
   readonly unset: Members | null;
+  /** The JSON texts of these, as they were sent: empty when there are none, null when they are too long to be remembered. */
+  readonly changes: string | null;
 }
 
-export function changesProperties({ set, setOnce, unset }: PropertyChanges): boolean {
-  return set !== null || setOnce !== null || unset !== null;
+export function changesProperties({ changes }: PropertyChanges): boolean {
+  return changes !== "";
 }
 
 /**
@@ -28,8 +30,12 @@ export class IdProperties {
   #bytes = 0;
   isChanged = false;
 
-  /** `stored`: the JSON text of an object. */
-  constructor(stored: string) {
+  readonly #stored: string | null;
+
+  /** `stored`: the JSON text of an object; null when nothing is stored. */
+  constructor(stored: string | null) {
+    this.#stored = stored;
+    if (stored === null) return;
     membersOf(stored)?.((name, text) => {
       this.#texts.set(name, text);
       this.#bytes += nameBytes(name) + utf8Length(text);
@@ -54,6 +60,25 @@ export class IdProperties {
       if (!removed.has(name) && !this.#put(name, text)) isWhole = false;
     });
     return isWhole;
+  }
+
+  /** Whether the same changes again would change nothing. */
+  isSettled({ set, setOnce, unset }: PropertyChanges): boolean {
+    const removed = new Set<string>();
+    unset?.((name) => removed.add(name));
+    let isSettled = ![...removed].some((name) => this.#texts.has(name));
+    setOnce?.((name) => {
+      if (!removed.has(name) && !this.#texts.has(name)) isSettled = false;
+    });
+    set?.((name, text) => {
+      if (!removed.has(name) && this.#texts.get(name) !== text) isSettled = false;
+    });
+    return isSettled;
+  }
+
+  /** The bytes of what is stored afterwards. */
+  get storedBytes(): number {
+    return utf8Length(this.isChanged ? this.text : (this.#stored ?? ""));
   }
 
   get text(): string {

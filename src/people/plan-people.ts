@@ -1,21 +1,8 @@
-import { type ClaimChanges, type ClaimRecord, Claims, type Via } from "./claims.ts";
+import { type ClaimChanges, type ClaimRecord, Claims } from "./claims.ts";
 import { isDeviceForm } from "./device-id.ts";
-import {
-  changesProperties,
-  IdProperties,
-  type PropertyChanges,
-  propertiesBytesMax,
-  propertiesNamesMax,
-} from "./id-properties.ts";
-
-/** The parts of an event that concern people. */
-export interface PersonEvent extends PropertyChanges {
-  readonly uuid: string;
-  readonly distinctId: string;
-  readonly isPersonless: boolean;
-  readonly isIdentify: boolean;
-  readonly link: { readonly otherId: string; readonly via: Via } | null;
-}
+import { changesProperties, IdProperties, propertiesBytesMax, propertiesNamesMax } from "./id-properties.ts";
+import { needsStoredPeople, type PersonEvent } from "./person-event.ts";
+import { type SettledId, settledIds } from "./settled.ts";
 
 export interface StoredProperties {
   readonly distinctId: string;
@@ -49,11 +36,8 @@ export interface PeopleChange extends ClaimChanges {
   readonly properties: readonly StoredProperties[];
   /** Why an event linked or set nothing, by the event's UUID. */
   readonly warnings: ReadonlyMap<string, string>;
-}
-
-/** Whether the event's changes depend on what is stored about people. */
-export function needsStoredPeople(event: PersonEvent): boolean {
-  return !event.isPersonless && (event.link !== null || changesProperties(event));
+  /** What the same events again would find done. */
+  readonly settled: readonly SettledId[];
 }
 
 const BEYOND = `the id's properties have at most ${propertiesNamesMax} names and ${propertiesBytesMax} bytes: what is beyond was not set`;
@@ -86,7 +70,7 @@ export function planPeople(events: readonly PersonEvent[], stored: StoredPeople,
     if (refusal !== null) warnings.set(uuid, refusal);
     if (isIdentify) claims.identify(distinctId);
     if (!changesProperties(event)) continue;
-    const own = properties.get(distinctId) ?? new IdProperties(storedOf.get(distinctId)?.properties ?? "{}");
+    const own = properties.get(distinctId) ?? new IdProperties(storedOf.get(distinctId)?.properties ?? null);
     properties.set(distinctId, own);
     if (!own.apply(event)) warnings.set(uuid, BEYOND);
   }
@@ -103,5 +87,14 @@ export function planPeople(events: readonly PersonEvent[], stored: StoredPeople,
       own.isChanged ? [{ distinctId, properties: own.text, version: storedOf.get(distinctId)?.version ?? 0 }] : [],
     ),
     warnings,
+    settled: settledIds(
+      events.filter((event) => needsStoredPeople(event) && !warnings.has(event.uuid)),
+      claims,
+      (distinctId) => {
+        const own = properties.get(distinctId);
+        const version = storedOf.get(distinctId)?.version ?? 0;
+        return own === undefined ? null : { own, version: version + Number(own.isChanged) };
+      },
+    ),
   };
 }

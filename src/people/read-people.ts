@@ -4,7 +4,8 @@ import type { TenantCtx } from "../runtime.ts";
 import { type ClaimRecord, depthMax } from "./claims.ts";
 import { changesProperties, propertiesBytesMax } from "./id-properties.ts";
 import { isUserSql } from "./is-user.ts";
-import { needsStoredPeople, type PersonEvent, type StoredPeople } from "./plan-people.ts";
+import { needsStoredPeople, type PersonEvent } from "./person-event.ts";
+import type { StoredPeople } from "./plan-people.ts";
 
 type Ids = { environmentId: number; ids: string };
 

@@ -1,6 +1,7 @@
 import { fragment, nowMsSql, type Statement, statement } from "../db/sql.ts";
 import { jsonChunks } from "../lib/json.ts";
 import type { TenantCtx } from "../runtime.ts";
+import { versionAfter } from "./claims.ts";
 import type { PeopleChange } from "./plan-people.ts";
 
 /** A list of rows is sent as JSON, because D1 binds at most 100 values, and binds numbers as REAL. */
@@ -9,6 +10,7 @@ type RowsAt = Rows & { nowMs: number };
 
 /** The constraints that refuse the batch when something changed after it was read. */
 export const peopleConflicts = new Set([
+  "guard_people",
   "distinct_ids_claim_version",
   "distinct_ids_claims_made",
   "distinct_ids_no_circle",
@@ -89,7 +91,9 @@ export function peopleWrites(ctx: TenantCtx, change: PeopleChange, nowMs: number
     wasClaimed ? [[distinctId, version + 1, null, null, 0]] : [],
   );
   const made = change.changes.flatMap(({ distinctId, claim, version, wasClaimed }) =>
-    claim === null ? [] : [[distinctId, version + (wasClaimed ? 2 : 1), claim.by, claim.via, Number(claim.isVerified)]],
+    claim === null
+      ? []
+      : [[distinctId, versionAfter(version, wasClaimed), claim.by, claim.via, Number(claim.isVerified)]],
   );
   return [
     ...jsonChunks(properties).map((rows) => writeProperties({ environmentId, rows })),

@@ -54,6 +54,16 @@ const seen = (tag: string, properties = {}) => ({
   properties: { tag, ...properties },
 });
 
+const identified = {
+  event: "$identify",
+  distinct_id: "u",
+  properties: {
+    $anon_distinct_id: "0194685f-8a3c-7d11-9f2b-6c1d2e3f4a5b",
+    $set: { plan: "a" },
+    $set_once: { from: "b" },
+  },
+};
+
 interface Operation {
   readonly name: string;
   /** Trips in sequence at most, cold and warm. */
@@ -197,12 +207,26 @@ const operations: readonly Operation[] = [
     run: ({ call }, tag) => call("POST", "/batch/", { body: { api_key: tag, batch: [seen(tag), seen(tag)] } }),
   },
   {
-    name: "capture that says who somebody is, once more",
+    name: "capture that sets what is set, once more",
     cold: 2,
-    warm: 2,
+    warm: 1,
     prepare: ({ call }, tag) =>
       call("POST", "/batch/", { body: { api_key: tag, batch: [seen(tag, { $set: { a: 1 } })] } }),
     run: ({ call }, tag) => call("POST", "/batch/", { body: { api_key: tag, batch: [seen(tag, { $set: { a: 1 } })] } }),
+  },
+  {
+    name: "capture that says who somebody is, once more",
+    cold: 2,
+    warm: 1,
+    prepare: ({ call }, tag) => call("POST", "/batch/", { body: { api_key: tag, batch: [identified] } }),
+    run: ({ call }, tag) => call("POST", "/batch/", { body: { api_key: tag, batch: [identified, identified] } }),
+  },
+  {
+    name: "capture that sets something else",
+    cold: 2,
+    warm: 2,
+    run: ({ call }, tag) =>
+      call("POST", "/batch/", { body: { api_key: tag, batch: [seen(tag, { $set: { at: crypto.randomUUID() } })] } }),
   },
   { name: "mint", cold: 1, warm: 1, run: ({ post }) => post("/api/v1/export-person", { distinctId: "u" }) },
 ];

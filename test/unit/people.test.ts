@@ -148,7 +148,7 @@ const unsetting =
   (visit) => {
     for (const name of names) visit(name, "null");
   };
-const none = { set: null, setOnce: null, unset: null };
+const none = { set: null, setOnce: null, unset: null, changes: null };
 
 it("an id's properties change only where an event changes them, never through a prototype", () => {
   const after = (stored: object, changes: object) => {
@@ -244,7 +244,12 @@ it("an id's properties after many events are what each event would have made of 
       const played = new IdProperties(textOf(first));
       const expected = new Map(first);
       for (const { set, setOnce, unset } of list) {
-        played.apply({ set: membersOf(textOf(set)), setOnce: membersOf(textOf(setOnce)), unset: unsetting(...unset) });
+        played.apply({
+          set: membersOf(textOf(set)),
+          setOnce: membersOf(textOf(setOnce)),
+          unset: unsetting(...unset),
+          changes: null,
+        });
         for (const [name, value] of setOnce) if (!expected.has(name)) expected.set(name, value);
         for (const [name, value] of set) expected.set(name, value);
         for (const name of unset) expected.delete(name);

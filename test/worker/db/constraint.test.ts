@@ -72,6 +72,7 @@ const violations: Record<Constraint, readonly string[]> = {
   credit_balances_revoked: [balance("crb_c1", 1), entry(2, -1_000, 0, 1, 1), entry(3, 5, 5, 2, 1)],
   guard_key: ["INSERT INTO guards (name, holds) VALUES ('key', 0)"],
   guard_origin: ["INSERT INTO guards (name, holds) VALUES ('origin', 0)"],
+  guard_people: ["INSERT INTO guards (name, holds) VALUES ('people', 0)"],
   guard_account: ["INSERT INTO guards (name, holds) VALUES ('account', 0)"],
   credit_adjustments_primary_key: [adjustment("adj_1"), adjustment("adj_2"), adjustment("adj_1")],
   credit_balances_revoked_once: [

@@ -1,0 +1,147 @@
+import { type Statement, statement } from "../db/sql.ts";
+import type { Runtime, TenantCtx } from "../runtime.ts";
+import { sentLink } from "./claims.ts";
+import { isUserSql } from "./is-user.ts";
+import { needsStoredPeople, type PersonEvent } from "./person-event.ts";
+import type { SettledId } from "./settled.ts";
+
+const IDS_MAX = 1_000;
+/** The most characters that an isolate remembers of what was sent. */
+const CHARACTERS_MAX = 1_000_000;
+const MS_MAX = 600_000;
+/** After a guard failed, another isolate writes for this id too. For this time, a read first is faster than another failure. */
+const READ_FIRST_MS = 1_000;
+
+interface Remembered {
+  readonly id: SettledId;
+  readonly characters: number;
+  readonly untilMs: number;
+}
+
+/** The ids in one isolate's memory, the latest last. An environment's id is part of every key. */
+class PeopleMemory {
+  readonly #ids = new Map<string, Remembered>();
+  readonly #readFirstUntilMs = new Map<string, number>();
+  #characters = 0;
+
+  find(key: string, nowMs: number): SettledId | null {
+    const remembered = this.#ids.get(key);
+    return remembered === undefined || remembered.untilMs <= nowMs ? null : remembered.id;
+  }
+
+  remember(key: string, latest: SettledId, nowMs: number): void {
+    const id = merged(this.find(key, nowMs), latest);
+    this.#forget(key);
+    if ((this.#readFirstUntilMs.get(key) ?? 0) > nowMs) return;
+    const texts = [
+      id.distinctId,
+      ...(id.properties?.changes ?? []),
+      ...id.links.flatMap((one) => [one.link, one.claimed]),
+    ];
+    const characters = texts.reduce((sum, text) => sum + text.length, 0);
+    this.#ids.set(key, { id, characters, untilMs: nowMs + MS_MAX });
+    this.#characters += characters;
+    for (const oldest of this.#ids.keys()) {
+      if (this.#ids.size <= IDS_MAX && this.#characters <= CHARACTERS_MAX) break;
+      this.#forget(oldest);
+    }
+  }
+
+  readFirst(key: string, nowMs: number): void {
+    this.#forget(key);
+    if (this.#readFirstUntilMs.size >= IDS_MAX) this.#readFirstUntilMs.clear();
+    this.#readFirstUntilMs.set(key, nowMs + READ_FIRST_MS);
+  }
+
+  #forget(key: string): void {
+    const remembered = this.#ids.get(key);
+    if (remembered === undefined) return;
+    this.#ids.delete(key);
+    this.#characters -= remembered.characters;
+  }
+}
+
+/** Of one id, the latest are kept. */
+const KEPT_OF_ID = 4;
+
+/** What is settled at the same versions stays so. */
+function merged(before: SettledId | null, latest: SettledId): SettledId {
+  if (before === null) return latest;
+  const links = new Map([...before.links, ...latest.links].map((one) => [one.link, one]));
+  const { properties = null } = latest;
+  const isSame = properties?.version === before.properties?.version && properties?.bytes === before.properties?.bytes;
+  const changes = [...new Set([...(isSame ? (before.properties?.changes ?? []) : []), ...(properties?.changes ?? [])])];
+  return {
+    distinctId: latest.distinctId,
+    properties: properties === null ? before.properties : { ...properties, changes: changes.slice(-KEPT_OF_ID) },
+    links: [...links.values()].slice(-KEPT_OF_ID),
+  };
+}
+
+const memories = new WeakMap<object, PeopleMemory>();
+
+function memoryOf({ isolate }: Pick<Runtime, "isolate">): PeopleMemory {
+  const memory = memories.get(isolate) ?? new PeopleMemory();
+  memories.set(isolate, memory);
+  return memory;
+}
+
+/** A link by a publishable key is judged by other rules than one by a secret key. */
+const keyOf = ({ environment: { database, id }, caller }: TenantCtx, distinctId: string): string =>
+  `${database} ${id} ${caller.kind} ${distinctId}`;
+
+export function rememberPeople(ctx: TenantCtx, ids: readonly SettledId[], nowMs: number): void {
+  for (const id of ids) memoryOf(ctx).remember(keyOf(ctx, id.distinctId), id, nowMs);
+}
+
+/** The events' ids are read before the next write. */
+export function readPeopleFirst(ctx: TenantCtx, events: readonly PersonEvent[], nowMs: number): void {
+  for (const { distinctId } of events) memoryOf(ctx).readFirst(keyOf(ctx, distinctId), nowMs);
+}
+
+type Versions = { environmentId: number; properties: string; links: string; isVerified: number };
+
+/** Aborts the batch with `guard_people` when an id is no longer as it was remembered. */
+const guardPeople = statement<Versions>`
+  INSERT INTO guards (name, holds) SELECT 'people', NOT EXISTS (
+    SELECT 1 FROM json_each(:properties) AS i
+    LEFT JOIN id_properties AS p ON p.environment_id = :environmentId AND p.distinct_id = i.value ->> 0
+    WHERE coalesce(p.version, 0) <> i.value ->> 1 OR coalesce(octet_length(p.properties), 0) <> i.value ->> 2
+  ) AND NOT EXISTS (
+    SELECT 1 FROM json_each(:links) AS i
+    LEFT JOIN distinct_ids AS d ON d.environment_id = :environmentId AND d.distinct_id = i.value ->> 0
+    WHERE coalesce(d.claim_version, 0) <> i.value ->> 1
+      OR (:isVerified = 0 AND (d.is_identified = 1 OR ${isUserSql(":environmentId", "i.value ->> 0")}))
+  )`;
+
+/**
+ * The guard under which these events change nothing that is stored about people but when they were seen. Null when this isolate
+ * does not know that.
+ */
+export function guardOfKnown(ctx: TenantCtx, events: readonly PersonEvent[], nowMs: number): Statement | null {
+  const memory = memoryOf(ctx);
+  const properties = new Map<string, readonly [string, number, number]>();
+  const links = new Map<string, number>();
+  for (const event of events) {
+    if (!needsStoredPeople(event)) continue;
+    const known = memory.find(keyOf(ctx, event.distinctId), nowMs);
+    if (known === null || event.changes === null) return null;
+    if (event.changes !== "") {
+      if (known.properties?.changes.includes(event.changes) !== true) return null;
+      properties.set(event.distinctId, [event.distinctId, known.properties.version, known.properties.bytes]);
+    }
+    if (event.link === null) continue;
+    const sent = sentLink(event.link);
+    const link = known.links.find((one) => one.link === sent);
+    if (link === undefined) return null;
+    links.set(link.claimed, link.version);
+  }
+  // An identification makes the claimed id a user's, and a link that follows is refused.
+  if (events.some((event) => event.isIdentify && links.has(event.distinctId))) return null;
+  return guardPeople({
+    environmentId: ctx.environment.id,
+    properties: JSON.stringify([...properties.values()]),
+    links: JSON.stringify([...links]),
+    isVerified: Number(ctx.caller.kind === "secret"),
+  });
+}

@@ -1,0 +1,173 @@
+import { env } from "cloudflare:workers";
+import { describe, expect, it } from "vitest";
+import { countingD1 } from "../support/counting-d1.ts";
+import { FAULTS, faultyD1 } from "../support/faulty-d1.ts";
+import { claimsOf, eventsOf, idOf, idsOf } from "../support/people.ts";
+import { createRandom } from "../support/random.ts";
+import { type Client, Clock, makeApp, makeClient, makeLegacyPack, type TestApp } from "../support/world.ts";
+
+// An isolate remembers what an event found done, so that the same again takes one trip. Whatever is remembered, what is
+// stored and answered is what an isolate without memory would have stored and answered.
+
+const SEED = Number(env.PROOF_SEED) || (Date.now() % 1_000_000) + 1;
+const HISTORIES = Math.ceil((Number(env.SOAK_OPERATIONS) || 1_000) / 40);
+const DEVICE = "0190d6a1-0000-7000-8000-000000000001";
+const OTHER = "0190d6a1-0000-7000-8000-000000000002";
+
+interface Sent {
+  readonly event: string;
+  readonly distinct_id: string;
+  readonly properties: object;
+}
+
+const identify = (id: string, other: string, properties: object = {}): Sent => ({
+  event: "$identify",
+  distinct_id: id,
+  properties: { $anon_distinct_id: other, ...properties },
+});
+const seen = (id: string, properties: object = {}): Sent => ({ event: "seen", distinct_id: id, properties });
+
+const capture = (call: Client, key: string, events: readonly Sent[]) =>
+  call("POST", "/i/v1/analytics/events", {
+    key,
+    body: { batch: events.map((event) => ({ ...event, uuid: crypto.randomUUID() })) },
+  });
+
+const resultsOf = async (call: Client, key: string, events: readonly Sent[]) => {
+  const answer = await capture(call, key, events);
+  expect(answer.status, JSON.stringify(answer.body)).toBe(200);
+  return Object.values(answer.body.results).toReversed();
+};
+
+async function world() {
+  const clock = new Clock();
+  const app = await makeApp();
+  const pack = await makeLegacyPack(app.appId, "Wallet", "cents");
+  const grant = async (userId: string) => {
+    const body = { userId, packId: pack, quantity: 1 };
+    const granted = await makeClient(clock)("POST", "/api/v1/credits/grant", { key: app.keys.sk_live, body });
+    expect(granted.status).toBe(200);
+  };
+  return { clock, app, grant, isolate: () => makeClient(clock), key: app.keys.pk_live, secret: app.keys.sk_live };
+}
+
+describe("an event that an isolate sent before", () => {
+  it("is set again where another isolate has set something else since, or has unset it", async () => {
+    const { app, isolate, key } = await world();
+    const [one, other] = [isolate(), isolate()];
+    const setting = seen("ana", { $set: { plan: "a" } });
+    for (const change of [{ $set: { plan: "b" } }, { $unset: ["plan"] }, { $set: { plan: "c" }, $unset: ["x"] }]) {
+      for (let times = 0; times < 2; times++) await capture(one, key, [setting]);
+      await capture(other, key, [seen("ana", change)]);
+      await capture(one, key, [setting]);
+      expect((await idOf(app, "ana"))?.properties).toBe('{"plan":"a"}');
+    }
+    expect(await eventsOf(app, "ana")).toHaveLength(12);
+  });
+
+  it("is warned of where it links nothing any more", async () => {
+    const { app, isolate, key, secret, grant } = await world();
+    const one = isolate();
+    const link = identify("ana", DEVICE);
+    for (let times = 0; times < 3; times++) expect(await resultsOf(one, key, [link])).toEqual([{ result: "ok" }]);
+    await grant(DEVICE);
+    expect(await resultsOf(one, key, [link])).toMatchObject([{ result: "warning" }]);
+
+    const second = identify("bob", OTHER);
+    for (let times = 0; times < 2; times++) expect(await resultsOf(one, key, [second])).toEqual([{ result: "ok" }]);
+    await resultsOf(isolate(), secret, [identify("eve", OTHER)]);
+    expect(await resultsOf(one, key, [second])).toMatchObject([{ result: "warning" }]);
+    expect(await claimsOf(app)).toContain(`${OTHER} < eve!`);
+  });
+
+  it("is warned of where an event before it makes the other id a user's", async () => {
+    const { isolate, key } = await world();
+    const one = isolate();
+    const link = identify("ana", DEVICE);
+    for (let times = 0; times < 2; times++) await resultsOf(one, key, [link]);
+    const [, warned] = await resultsOf(one, key, [{ ...seen(DEVICE), event: "$identify" }, link]);
+    expect(warned).toMatchObject({ result: "warning" });
+  });
+
+  it("takes one trip, and reads and writes little more than an event that says nothing of people", async () => {
+    const { app, clock, key } = await world();
+    const counting = countingD1(env.DB);
+    const call = makeClient(clock, { DB: counting.d1 });
+    const events = [identify("ana", DEVICE, { $set: { a: 1 }, $set_once: { b: 2 } }), seen("ana", { $set: { a: 1 } })];
+    for (let times = 0; times < 2; times++) for (const event of events) await capture(call, key, [event]);
+    for (const event of [...events, ...events]) {
+      counting.spent();
+      await capture(call, key, [event]);
+      const spent = counting.spent();
+      expect(spent).toMatchObject({ roundTrips: 1, rowsWritten: 4 });
+      expect(spent.rowsRead).toBeLessThanOrEqual(30);
+    }
+    expect(await eventsOf(app, "ana")).toHaveLength(8);
+  });
+
+  it.each(FAULTS.flatMap((fault) => [1, 2].map((at) => ({ fault, at }))))(
+    "lands once when its trip fails: $fault at trip $at",
+    async (plan) => {
+      const { app, clock, key } = await world();
+      const faulty = faultyD1(env.DB);
+      const call = makeClient(clock, { DB: faulty.d1 });
+      const event = identify("ana", DEVICE, { $set: { a: 1 } });
+      for (let times = 0; times < 2; times++) await capture(call, key, [event]);
+      const body = { batch: [{ ...event, uuid: crypto.randomUUID() }] };
+      faulty.plan(plan);
+      const first = await call("POST", "/i/v1/analytics/events", { key, body });
+      expect([200, 503]).toContain(first.status);
+      faulty.plan(null);
+      expect((await call("POST", "/i/v1/analytics/events", { key, body })).status).toBe(200);
+      expect(await eventsOf(app, "ana")).toHaveLength(3);
+      expect(await idOf(app, "ana")).toMatchObject({ eventCount: 3, properties: '{"a":1}' });
+      expect(await claimsOf(app)).toEqual([`${DEVICE} < ana`]);
+    },
+  );
+});
+
+describe(`isolates that remember, PROOF_SEED=${SEED}`, () => {
+  it("store and answer what isolates without memory do", async () => {
+    console.log(`known-people.test.ts: PROOF_SEED=${SEED}`);
+    const random = createRandom(SEED);
+    const one = random.pick;
+    const changes = () =>
+      one([
+        {},
+        { $set: { a: 1 } },
+        { $set: { a: 2 }, $unset: ["b"] },
+        { $set_once: { a: 3, b: 1 } },
+        { $unset: ["a"] },
+      ]);
+    const ids = ["ana", "bob", DEVICE, OTHER];
+    const someEvent = (): Sent => {
+      const event = one(["seen", "$identify", "$identify", "$create_alias"]);
+      const link =
+        event === "$identify" ? { $anon_distinct_id: one(ids) } : event === "seen" ? {} : { alias: one(ids) };
+      return { event, distinct_id: one(ids), properties: { ...link, ...changes() } };
+    };
+    for (let history = 0; history < HISTORIES; history++) {
+      const [remembering, plain] = [await world(), await world()];
+      const isolates = [remembering.isolate(), remembering.isolate()];
+      const usual = Array.from({ length: 3 }, someEvent);
+      for (let step = 0; step < 20; step++) {
+        if (random.chance(0.1)) {
+          const user = one(ids);
+          for (const each of [remembering, plain]) await each.grant(user);
+          continue;
+        }
+        const events = Array.from({ length: one([1, 1, 1, 2]) }, () => (random.chance(0.7) ? one(usual) : someEvent()));
+        const isSecret = random.chance(0.2);
+        const keyOf = (each: typeof plain) => (isSecret ? each.secret : each.key);
+        const answers = [
+          await resultsOf(one(isolates), keyOf(remembering), events),
+          await resultsOf(plain.isolate(), keyOf(plain), events),
+        ];
+        expect(answers[0], `history ${history}, step ${step}`).toEqual(answers[1]);
+      }
+      const told = async (app: TestApp) =>
+        (await idsOf(app)).map(({ firstSeenAtMs, lastSeenAtMs, claimedAtMs, ...row }) => row);
+      expect(await told(remembering.app), `history ${history}`).toEqual(await told(plain.app));
+    }
+  });
+});
