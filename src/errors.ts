@@ -64,11 +64,13 @@ export const errorMeaning: Readonly<Record<ErrorCode, string>> = {
 /** The cause of a 503, written to the log for the admin. */
 export type Fault =
   | "contention"
+  | "database_full"
   | "database_overloaded"
   | "database_unreachable"
   | "export_too_large"
   | "key_server_unreachable"
   | "not_set_up"
+  | "queries_exhausted"
   | "secret_unreadable";
 
 export interface ErrorOptions {

@@ -23,30 +23,40 @@ function fallbacks(part: string): number[] {
 }
 
 /** `text.indexOf(part, from)` in linear time. In the worst case, the built-in search takes the product of the lengths. */
-function indexOfPart(text: string, part: string, from: number): number {
-  if (part === "") return from;
+function searchOf(part: string): (text: string, from: number) => number {
   const table = fallbacks(part);
-  for (let index = from, length = 0; index < text.length; index++) {
-    while (length > 0 && text[index] !== part[length]) length = table[length - 1] ?? 0;
-    if (text[index] === part[length]) length++;
-    if (length === part.length) return index + 1 - length;
-  }
-  return -1;
+  return (text, from) => {
+    if (part === "") return from;
+    for (let index = from, length = 0; index < text.length; index++) {
+      while (length > 0 && text[index] !== part[length]) length = table[length - 1] ?? 0;
+      if (text[index] === part[length]) length++;
+      if (length === part.length) return index + 1 - length;
+    }
+    return -1;
+  };
+}
+
+/** Whether a name matches a glob. Prepared once, because many names may meet the same glob. */
+function globTest(glob: string): (name: string) => boolean {
+  const [first = "", ...parts] = glob.split("*");
+  const last = parts.pop();
+  if (last === undefined) return (name) => name === glob;
+  const inner = parts.map((part) => ({ length: part.length, search: searchOf(part) }));
+  return (name) => {
+    if (!name.startsWith(first)) return false;
+    let position = first.length;
+    for (const { length, search } of inner) {
+      const found = search(name, position);
+      if (found === -1) return false;
+      position = found + length;
+    }
+    return name.length - last.length >= position && name.endsWith(last);
+  };
 }
 
 /** Whether the glob matches the whole name, code unit by code unit. Takes linear time. */
 export function globMatches(glob: string, name: string): boolean {
-  const [first = "", ...rest] = glob.split("*");
-  const last = rest.pop();
-  if (last === undefined) return glob === name;
-  if (!name.startsWith(first)) return false;
-  let position = first.length;
-  for (const part of rest) {
-    const found = indexOfPart(name, part, position);
-    if (found === -1) return false;
-    position = found + part.length;
-  }
-  return name.length - last.length >= position && name.endsWith(last);
+  return globTest(glob)(name);
 }
 
 /**
@@ -61,14 +71,32 @@ export function globsMeet(a: string, b: string): boolean {
   return (headA.startsWith(headB) || headB.startsWith(headA)) && (tailA.endsWith(tailB) || tailB.endsWith(tailA));
 }
 
-/** Whether a balance with these rules pays for the event: it has no rules, or one rule matches in each of its fields. */
+type RulesTest = (event: string, model: string | undefined) => boolean;
+
+function rulesTest(rules: readonly MatchRule[]): RulesTest {
+  const tests = rules.map(({ event, model }) => ({
+    event: event === undefined ? null : globTest(event),
+    model: model === undefined ? null : globTest(model),
+  }));
+  return (event, model) =>
+    tests.some(
+      (test) =>
+        (test.event === null || test.event(event)) &&
+        (test.model === null || (model !== undefined && test.model(model))),
+    );
+}
+
+const prepared = new WeakMap<readonly MatchRule[], RulesTest>();
+
+/**
+ * Whether a balance with these rules pays for the event: it has no rules, or one rule matches in each of its fields. The same
+ * list of rules is prepared once, so it must not change.
+ */
 export function rulesCover(rules: readonly MatchRule[], event: string, model: string | undefined): boolean {
   if (rules.length === 0) return true;
-  return rules.some(
-    (rule) =>
-      (rule.event === undefined || globMatches(rule.event, event)) &&
-      (rule.model === undefined || (model !== undefined && globMatches(rule.model, model))),
-  );
+  const test = prepared.get(rules) ?? rulesTest(rules);
+  prepared.set(rules, test);
+  return test(event, model);
 }
 
 /** Whether the `event` filter of a list includes a balance with these rules. Models are ignored (C4). */

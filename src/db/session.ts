@@ -1,4 +1,4 @@
-import { PurserError, temporarilyUnavailable } from "../errors.ts";
+import { type Fault, PurserError, temporarilyUnavailable } from "../errors.ts";
 import { type Db, namedRows, type Statement } from "./sql.ts";
 
 /** A session of one request with one database: it sees every state that it saw before, and what it wrote itself. */
@@ -53,19 +53,26 @@ const RETRYABLE = [
   "Network connection lost",
   "storage caused object to be reset",
   "reset because its code was updated",
+  "transient issue on remote node",
 ];
-/** D1's words for a queue that is full: sending again at once makes it worse. */
-const OVERLOADED = ["overloaded", "Too many requests queued"];
 
-const says = (error: unknown, words: readonly string[]): boolean => {
-  const message = error instanceof Error ? error.message : String(error);
-  return words.some((word) => message.includes(word));
-};
+/** D1's words for what sending again at once makes worse, or does not mend; and what the log says. */
+const NOT_NOW: readonly (readonly [words: string, fault: Fault])[] = [
+  ["overloaded", "database_overloaded"],
+  ["Too many requests queued", "database_overloaded"],
+  ["limit and was reset", "database_overloaded"],
+  ["timeout which caused object to be reset", "database_overloaded"],
+  ["Too many API requests by single", "queries_exhausted"],
+  ["Too many subrequests", "queries_exhausted"],
+  ["Exceeded maximum DB size", "database_full"],
+];
+
+const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
 
 /**
- * Sends again after a passing fault, and turns a full queue into `temporarily_unavailable`. A write whose answer was lost is
- * sent again as well, so every write must be done once however often it is sent: its ids are made before it, and a
- * constraint or a guard refuses the second time.
+ * Sends again after a passing fault, and turns what does not pass at once into `temporarily_unavailable`. A write whose answer
+ * was lost is sent again as well, so every write must be done once however often it is sent: its ids are made before it, and
+ * a constraint or a guard refuses the second time.
  */
 async function resend<Answer>(send: () => Promise<Answer>): Promise<Answer> {
   for (let attempt = 1; ; attempt++) {
@@ -73,10 +80,12 @@ async function resend<Answer>(send: () => Promise<Answer>): Promise<Answer> {
       return await send();
     } catch (error) {
       if (error instanceof PurserError) throw error;
-      if (says(error, OVERLOADED)) {
-        throw temporarilyUnavailable("The database is busy; try again shortly.", error, "database_overloaded");
+      const message = messageOf(error);
+      const notNow = NOT_NOW.find(([words]) => message.includes(words));
+      if (notNow !== undefined) {
+        throw temporarilyUnavailable("The database is busy; try again shortly.", error, notNow[1]);
       }
-      if (!says(error, RETRYABLE)) throw error;
+      if (!RETRYABLE.some((words) => message.includes(words))) throw error;
       if (attempt === ATTEMPTS_MAX) {
         throw temporarilyUnavailable("The database cannot be reached; try again.", error, "database_unreachable");
       }

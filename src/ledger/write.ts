@@ -27,6 +27,8 @@ export interface UserWrite<Reads extends readonly Statement[], Answer> {
   readonly recall?: (state: AccountState) => RowsOf<Reads> | null;
   /** All balances that may be able to pay, from what was read. They go into memory. */
   readonly balances?: (found: RowsOf<Reads>) => readonly PayingRow[];
+  /** What was read before, together with other users. The first attempt uses it instead of memory and of a read. */
+  readonly readBefore?: ReadResult<Reads> | undefined;
   /** Constraints that mean a refusal, not a conflict. */
   readonly refusals?: Readonly<Partial<Record<Constraint, () => PurserError>>>;
 }
@@ -40,6 +42,7 @@ const CONFLICTS: ReadonlySet<Constraint> = new Set([
   "credit_balances_revoked_once",
   "credit_adjustments_primary_key",
   "credit_refunds_gapless",
+  "guard_account",
   "guard_balance",
   "usage_events_event_id",
   "reservations_primary_key",
@@ -57,13 +60,17 @@ export async function writeForUser<const Reads extends readonly Statement[], Ans
   ctx: TenantCtx,
   verb: UserWrite<Reads, Answer>,
 ): Promise<Answer | null> {
-  const onMemory = await writeOnMemory(ctx, verb);
+  let { readBefore } = verb;
+  const onMemory = readBefore === undefined ? await writeOnMemory(ctx, verb) : null;
   if (onMemory !== null) return onMemory.answer;
   let refusal: PurserError | null = null;
   return retryOnConflict(CONFLICTS, verb.nonce, async () => {
-    const { account, found } = await readAccount(ctx, verb);
+    const { account, found } = readBefore ?? (await readAccount(ctx, verb));
     if (account === null) return null;
-    const outcome = refusal ?? (await decideAndSend(ctx, verb, account, found));
+    // Batches of others were sent since, so what was read may be older than a read of its own would be.
+    const guards = readBefore === undefined ? [] : [guardState(account, account.lastSeq)];
+    readBefore = undefined;
+    const outcome = refusal ?? (await decideAndSend(ctx, verb, { account, found, guards }));
     if (!(outcome instanceof PurserError)) return outcome.answer;
     // The refused batch also undid the return of holds, so they are returned now.
     refusal = outcome;
@@ -89,10 +96,16 @@ const selectAccount = aboutAccount<
     FROM accounts WHERE id = ${account}`,
 );
 
+/** The user's account, which is null when no user owns the given reservation or balance, and the rows of the verb's reads. */
+export interface ReadResult<Reads extends readonly Statement[]> {
+  readonly account: AccountAtRead | null;
+  readonly found: RowsOf<Reads>;
+}
+
 async function readAccount<const Reads extends readonly Statement[]>(
   ctx: TenantCtx,
   { user, read }: Pick<UserWrite<Reads, unknown>, "user" | "read">,
-) {
+): Promise<ReadResult<Reads>> {
   const atMs = ctx.now();
   const [[stored], ...rest] = await batch(ctx.db, [selectAccount(ctx, user, { nowMs: atMs }), ...read(atMs)] as const);
   const userId = stored?.userId ?? ("userId" in user ? user.userId : null);
@@ -125,8 +138,7 @@ type Result<Answer> = { readonly answer: Answer };
 async function decideAndSend<const Reads extends readonly Statement[], Answer>(
   ctx: TenantCtx,
   verb: UserWrite<Reads, Answer>,
-  account: AccountAtRead,
-  found: RowsOf<Reads>,
+  { account, found, guards }: { account: AccountAtRead; found: RowsOf<Reads>; guards: readonly Statement[] },
 ): Promise<Result<Answer> | PurserError> {
   const decision = decide(() => verb.decide(found, account));
   if (decision instanceof PurserError) return decision;
@@ -135,7 +147,7 @@ async function decideAndSend<const Reads extends readonly Statement[], Answer>(
     return { answer: decision.answer };
   }
   try {
-    return await send(ctx, account, decision, stateBeforeOf(ctx, verb, account, found), []);
+    return await send(ctx, account, decision, stateBeforeOf(ctx, verb, account, found), guards);
   } catch (error) {
     const constraint = constraintOf(error);
     const refusal = constraint === null ? undefined : verb.refusals?.[constraint];
@@ -143,6 +155,8 @@ async function decideAndSend<const Reads extends readonly Statement[], Answer>(
     return refusal();
   }
 }
+
+const guardState = (account: AccountAtRead, seq: number): Statement => guardAccount({ ...writingValues(account), seq });
 
 /** The account's state when the write was decided. Null when it is not complete enough for memory. */
 function stateBeforeOf<const Reads extends readonly Statement[]>(
@@ -176,10 +190,10 @@ async function writeOnMemory<const Reads extends readonly Statement[], Answer>(
   const decision = decide(() => verb.decide(found, account));
   if (decision instanceof PurserError || decision.kind === "replay" || decision.isShort === true) return null;
   try {
-    return await send(ctx, account, decision, state, [guardAccount({ ...writingValues(account), seq: state.seq })]);
+    return await send(ctx, account, decision, state, [guardState(account, state.seq)]);
   } catch (error) {
     const constraint = constraintOf(error);
-    if (constraint === null || !(constraint === "guard_account" || CONFLICTS.has(constraint))) throw error;
+    if (constraint === null || !CONFLICTS.has(constraint)) throw error;
     memory.readFirst(ctx.environment, userId, atMs);
     return null;
   }

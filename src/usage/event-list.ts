@@ -1,8 +1,17 @@
-import { type PurserError, refusalIn } from "../errors.ts";
+import { PurserError, refusalIn } from "../errors.ts";
+import { readTogether } from "../ledger/read-together.ts";
+import type { AccountAtRead } from "../ledger/send.ts";
+import { selectPayingBalances, spendableBalances, withReturns } from "../ledger/spendable-balances.ts";
+import { writeForUser } from "../ledger/write.ts";
+import { assert } from "../lib/assert.ts";
 import type { TenantCtx } from "../runtime.ts";
-import { recordEvent } from "./events.ts";
+import { decideEvents, type EventResult } from "./decide-events.ts";
+import { stampEvent } from "./events.ts";
+import { type ListedEvent, type Part, partsOf } from "./list-parts.ts";
+import { noteShortage } from "./payment.ts";
 import type { EventOutput } from "./responses.ts";
 import type { EventInput } from "./schemas.ts";
+import { selectEvents } from "./stored-event.ts";
 
 /** The refusal of one event, with its id if that can be read. */
 export interface EventRefusal {
@@ -13,35 +22,105 @@ export interface EventRefusal {
 /** An element of a list: an event, or why it is refused. */
 export type ListElement = { readonly input: EventInput } | EventRefusal;
 
+/** What became of an element. */
+type ElementResult = EventOutput | EventRefusal;
+
+/** D1 gives a request six connections at a time. */
+const connectionsMax = 6;
+
 /**
- * Records the events of a list one by one, and returns their results in order. Events of one user or with one id run in the
- * order of the list. Other events do not wait for them.
+ * Records the events of a list, each for itself, and returns their results in order. The users are read together in one trip.
+ * The events of one user land in one batch, and the batches of six users are sent at a time.
  */
-export async function recordList(
-  ctx: TenantCtx,
-  elements: readonly ListElement[],
-): Promise<readonly (EventOutput | EventRefusal)[]> {
-  const queues = new Map<string, Promise<unknown>>();
-  const results = elements.map((element) => {
-    if (!("input" in element)) return element;
-    const { input } = element;
-    const places = [`user ${input.userId}`, `event ${input.eventId}`];
-    const turn = Promise.allSettled(places.map((place) => queues.get(place)));
-    const result = turn.then(() => recordOne(ctx, input));
-    for (const place of places) queues.set(place, result);
+export async function recordList(ctx: TenantCtx, elements: readonly ListElement[]): Promise<readonly ElementResult[]> {
+  const results: (ElementResult | undefined)[] = elements.map((element) => ("input" in element ? undefined : element));
+  const bugs: unknown[] = [];
+  const record = async (part: Part, read: PartsRead | undefined): Promise<void> => {
+    try {
+      const found = await recordPart(ctx, part, read);
+      for (const [index, { place }] of part.events.entries()) results[place] = found[index];
+    } catch (error) {
+      bugs.push(error);
+    }
+  };
+  let waiting = await stampEvents(ctx, elements);
+  while (waiting.length > 0) {
+    const { parts, later } = partsOf(waiting);
+    const read = parts.length > 1 ? readParts(ctx, parts) : undefined;
+    for (let at = 0; at < parts.length; at += connectionsMax) {
+      await Promise.all(parts.slice(at, at + connectionsMax).map((part) => record(part, read)));
+    }
+    waiting = later;
+  }
+  // A bug is thrown only after all events are done.
+  if (bugs.length > 0) throw bugs[0];
+  return results.map((result) => {
+    assert(result !== undefined, "every element has a result");
     return result;
   });
-  // If one event fails with a bug, it is thrown only after all events are done.
-  await Promise.allSettled(results);
-  return Promise.all(results);
 }
 
-async function recordOne(ctx: TenantCtx, input: EventInput): Promise<EventOutput | EventRefusal> {
-  try {
-    return (await recordEvent(ctx, input)).output;
-  } catch (error) {
+async function stampEvents(ctx: TenantCtx, elements: readonly ListElement[]): Promise<readonly ListedEvent[]> {
+  const stamped = elements.map(async (element, place) =>
+    "input" in element ? [{ input: element.input, place, stamp: await stampEvent(ctx, element.input) }] : [],
+  );
+  return (await Promise.all(stamped)).flat();
+}
+
+const idsOf = (events: readonly ListedEvent[]): string[] => events.map(({ input }) => input.eventId);
+
+type PartsRead = ReturnType<typeof readParts>;
+
+function readParts(ctx: TenantCtx, parts: readonly Part[]) {
+  const events = parts.flatMap((part) => part.events);
+  const userIds = parts.map(({ userId }) => userId);
+  return readTogether(ctx, userIds, selectEvents(ctx, idsOf(events)));
+}
+
+/** The results of a user's events, in their order. When the database fails, each is refused with what it said. */
+async function recordPart(ctx: TenantCtx, part: Part, read: PartsRead | undefined): Promise<readonly ElementResult[]> {
+  const { events } = part;
+  const found = await landPart(ctx, part, read).catch((error: unknown) => {
     const refusal = refusalIn(error);
     if (refusal === null) throw error;
-    return { eventId: input.eventId, refusal };
-  }
+    return events.map(() => refusal);
+  });
+  return found.map((result, index) => {
+    if (!(result instanceof PurserError)) return result;
+    noteShortage(ctx, result);
+    return { eventId: events[index]?.input.eventId ?? null, refusal: result };
+  });
+}
+
+async function landPart(
+  ctx: TenantCtx,
+  { userId, events }: Part,
+  read: PartsRead | undefined,
+): Promise<readonly EventResult[]> {
+  const together = await read;
+  const user = together?.users.get(userId);
+  const landed = await writeForUser(ctx, {
+    user: { userId },
+    nonce: events[0]?.stamp.nonce ?? "",
+    readBefore:
+      together === undefined || user === undefined
+        ? undefined
+        : { account: asOfNow(ctx, user.account), found: [together.rows, user.balances] },
+    read: (nowMs) => [selectEvents(ctx, idsOf(events)), selectPayingBalances(ctx, { userId }, nowMs)],
+    recall: ({ balances }) => [[], [...balances.values()]],
+    balances: ([, rows]) => rows,
+    decide: ([stored, rows], account) =>
+      decideEvents(ctx, account, {
+        events,
+        stored: new Map(stored.map((row) => [row.eventId, row])),
+        balances: spendableBalances(withReturns(rows, account.due), account.nowMs),
+      }),
+  });
+  assert(landed !== null, "a user named by id is never unknown");
+  return landed;
+}
+
+/** What was read before the batches of others is written, and judged, at the time of its own batch. */
+function asOfNow(ctx: TenantCtx, account: AccountAtRead): AccountAtRead {
+  return { ...account, nowMs: ctx.now() };
 }

@@ -40,11 +40,15 @@ export async function countShortage<Answer>(ctx: TenantCtx, verb: () => Promise<
   try {
     return await verb();
   } catch (error) {
-    if (error instanceof PurserError && error.code === "insufficient_credits") {
-      countActivity(ctx.environment, "shortage", ctx.now());
-    }
+    noteShortage(ctx, error);
     throw error;
   }
+}
+
+/** Counts a refusal, if it is one for insufficient credits. */
+export function noteShortage(ctx: TenantCtx, refusal: unknown): void {
+  if (!(refusal instanceof PurserError) || refusal.code !== "insufficient_credits") return;
+  countActivity(ctx.environment, "shortage", ctx.now());
 }
 
 export type PlannedPayment = Payment<SpendableBalance>;

@@ -1,7 +1,8 @@
 import { countActivity } from "../activity/count.ts";
 import { presentQuantities, type Quantities } from "../amounts/amount.ts";
 import type { Steps } from "../db/schema.ts";
-import { type Statement, statement } from "../db/sql.ts";
+import { fragment, type Statement, statement } from "../db/sql.ts";
+import type { PurserError } from "../errors.ts";
 import { accountSql, type WriteContext, writingValues } from "../ledger/account.ts";
 import { type Decision, type Outcome, writeReturning } from "../ledger/decision.ts";
 import { insertEntries } from "../ledger/insert-entries.ts";
@@ -20,13 +21,26 @@ export const committedFields = ["quantities", "occurredAt", "properties", "onSho
 
 type StoredAnswer = { readonly debits: string; readonly uncovered: string | null };
 
-const selectEventSql = statement<{ environmentId: number; eventId: string }, StoredAnswer & { requestHash: string }>`
-  SELECT request_hash AS requestHash, debits, uncovered FROM usage_events
-  WHERE environment_id = :environmentId AND event_id = :eventId`;
+/** What a repeat of an event is compared with, and its answer. */
+export type StoredEvent = StoredAnswer & { readonly requestHash: string };
+
+const storedEvent = fragment`SELECT request_hash AS requestHash, debits, uncovered`;
+
+const selectEventSql = statement<{ environmentId: number; eventId: string }, StoredEvent>`
+  ${storedEvent} FROM usage_events WHERE environment_id = :environmentId AND event_id = :eventId`;
+
+const selectEventsSql = statement<{ environmentId: number; eventIds: string }, StoredEvent & { eventId: string }>`
+  ${storedEvent}, event_id AS eventId FROM json_each(:eventIds) AS named
+  CROSS JOIN usage_events ON environment_id = :environmentId AND event_id = named.value`;
 
 /** The event with an id, of any user: at most one row. */
 export function selectEvent(ctx: TenantCtx, eventId: string): ReturnType<typeof selectEventSql> {
   return selectEventSql({ environmentId: ctx.environment.id, eventId });
+}
+
+/** The events with some ids, of any users. */
+export function selectEvents(ctx: TenantCtx, eventIds: readonly string[]): ReturnType<typeof selectEventsSql> {
+  return selectEventsSql({ environmentId: ctx.environment.id, eventIds: JSON.stringify(eventIds) });
 }
 
 /** The stored JSON is already in the form of the response. */
@@ -38,16 +52,15 @@ function presentEvent(eventId: string, stored: StoredAnswer): EventOutput {
   };
 }
 
+/** `idempotency_conflict`: the event's id is another event's. */
+export function otherEvent(stored: string, stamp: Stamp): PurserError {
+  return idempotencyConflict("Another event was recorded under this id.", "eventId", stored, stamp);
+}
+
 /** The first result again. Throws `idempotency_conflict` if a different request used the id (U4). */
-export function answerRepeat(
-  eventId: string,
-  stored: StoredAnswer & { requestHash: string },
-  stamp: Stamp,
-): Outcome<EventOutput> {
+export function answerRepeat(eventId: string, stored: StoredEvent, stamp: Stamp): Outcome<EventOutput> {
   const whose = compareStamp(stored.requestHash, stamp);
-  if (whose === "other") {
-    throw idempotencyConflict("Another event was recorded under this id.", "eventId", stored.requestHash, stamp);
-  }
+  if (whose === "other") throw otherEvent(stored.requestHash, stamp);
   return { output: presentEvent(eventId, stored), replayed: whose === "replay" };
 }
 

@@ -207,6 +207,41 @@ describe("refunds at once", () => {
   });
 });
 
+describe("lists at once", () => {
+  const event = (eventId: string, amount: number) => ({
+    ...{ userId: "u", eventId, event: "call" },
+    quantities: { count: 0, cents: amount },
+  });
+
+  it("spend with single debits what is there to the last step, and refuse nothing while it lasts", async () => {
+    const { post, grant, remaining, motions } = await enter();
+    await grant("u", 30);
+    await grant("u", 20);
+    const answers = await all(30, (index) => {
+      if (index % 3 > 0) return post("usage/events", event(`single-${index}`, 0.5));
+      return post(
+        "usage/events",
+        times(12, (place) => event(`list-${index}-${place}`, 0.5)),
+      );
+    });
+    const results = answers.flatMap(({ body }): { error?: { code: string } }[] => body.results ?? [body]);
+    const codes = results.map(({ error }) => error?.code ?? null);
+    expect(codes.filter((code) => code === null)).toHaveLength(100);
+    expect(codes.filter((code) => code === "insufficient_credits")).toHaveLength(40);
+    expect(await remaining("u")).toEqual([0, 0]);
+    expect((await motions("u")).event_committed).toHaveLength(100);
+  });
+
+  it("record each event once, and answer alike, where one list is sent twenty times", async () => {
+    const { post, grant, remaining } = await enter();
+    await grant("u", 50);
+    const list = times(20, (index) => event(`e${index}`, 1));
+    const answers = await all(20, () => post("usage/events", list));
+    expect(distinct(answers)).toBe(1);
+    expect(await remaining("u")).toEqual([30]);
+  });
+});
+
 describe("everything at once", () => {
   /** What each request may be refused with, besides being done. */
   const RIGHTFUL: Readonly<Record<string, readonly string[]>> = {
@@ -216,6 +251,7 @@ describe("everything at once", () => {
     refund: ["invalid_request"],
     reserve: ["insufficient_credits"],
     event: ["insufficient_credits"],
+    list: ["insufficient_credits"],
     commit: ["insufficient_credits", "reservation_closed"],
     release: ["reservation_closed"],
   };
@@ -244,6 +280,11 @@ describe("everything at once", () => {
         reserve: () => post("usage/reservations", { ...held, quantities: { cents: random.integer(1, 150) } }),
         event: () =>
           post("usage/events", { ...held, eventId: random.id("e-"), quantities: { cents: random.integer(1, 90) } }),
+        list: () =>
+          post(
+            "usage/events",
+            times(4, () => ({ ...held, eventId: random.id("e-"), quantities: { cents: random.integer(1, 30) } })),
+          ),
         commit: () =>
           post(`usage/reservations/${random.pick(reservations)}/commit`, {
             eventId: random.id("e-"),
@@ -251,14 +292,16 @@ describe("everything at once", () => {
           }),
         release: () => post(`usage/reservations/${random.pick(reservations)}/release`, {}),
       };
-      const weights = { grant: 3, revoke: 1, refund: 2, reserve: 4, event: 4, commit: 4, release: 2 };
+      const weights = { grant: 3, revoke: 1, refund: 2, reserve: 4, event: 4, list: 3, commit: 4, release: 2 };
       const answers = await all(80, async () => {
         const kind = random.weighted(weights);
         return { kind, answer: await requests[kind]() };
       });
       for (const { kind, answer } of answers) {
-        const code = answer.status === 200 ? null : answer.body.error.code;
-        expect([null, ...(RIGHTFUL[kind] ?? [])], `${kind}: ${JSON.stringify(answer.body)}`).toContain(code);
+        for (const { error } of answer.body.results ?? [answer.body]) {
+          const rightful = [undefined, ...(RIGHTFUL[kind] ?? [])];
+          expect(rightful, `${kind}: ${JSON.stringify(answer.body)}`).toContain(error?.code);
+        }
       }
       const deltas = Object.values(await motions(userId)).flat();
       const left = (await remaining(userId)).reduce((sum, amount) => sum + amount, 0);

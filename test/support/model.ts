@@ -107,7 +107,7 @@ export function createModel(clock: { now: () => number }) {
     const uncovered = rest.length === 0 ? null : Object.fromEntries(rest);
     return { legs, uncovered, skipped: skipped.slice(0, 20) }; // U12
   };
-  const spend = (use: Use, { eventId, occurredAt, onShortage }: Spent, hold?: Hold): Answer => {
+  const spend = (use: Use, { eventId, occurredAt, onShortage = "reject" }: Spent, hold?: Hold): Answer => {
     const { userId, event, model, quantities } = use;
     const whose = hold ? { hold: hold.id } : { userId, event, model };
     const request = { ...whose, quantities, occurredAt, onShortage };

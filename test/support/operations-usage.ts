@@ -67,6 +67,33 @@ export const usageOperations: readonly Operation[] = [
     },
   },
   {
+    name: "list of usage events of one user, one of them twice and one refused, that returns a due hold",
+    isIdempotent: true,
+    isList: true,
+    prepare: async (scene) => {
+      await dueHold(scene);
+      const one = (name: string, tokens: number) => ({
+        ...chat(scene, tokens, tokens / 100),
+        eventId: idOf(scene, name),
+      });
+      // What is refused is tried again with what came after it, so it comes last.
+      const list = [one("a", 300), one("b", 200), one("a", 300), one("c", 50_000)];
+      return () => scene.send("POST", `${USAGE}/events`, list);
+    },
+  },
+  {
+    name: "list of usage events of several users",
+    isIdempotent: true,
+    isList: true,
+    prepare: async (scene) => {
+      await grant(scene);
+      const one = (name: string) => ({ ...chat(scene, 300, 3), eventId: idOf(scene, name) });
+      const other = { ...one("c"), userId: `${scene.userId} too`, onShortage: "partial" };
+      const list = [one("a"), other, one("b")];
+      return () => scene.send("POST", `${USAGE}/events`, list);
+    },
+  },
+  {
     name: "reserve",
     isIdempotent: true,
     prepare: async (scene) => {

@@ -9,6 +9,7 @@ export type Request =
   | { kind: "revoke"; balanceId: string; reason: string }
   | { kind: "adjust"; balanceId: string; delta: number; note: string }
   | { kind: "event"; use: Use; spent: Spent }
+  | { kind: "events"; list: readonly { use: Use; spent: Spent }[] }
   | { kind: "reserve"; use: Use; seconds: number; reservationId: string | null }
   | { kind: "commit"; reservationId: string; quantities: Quantities; spent: Spent }
   | { kind: "release"; reservationId: string }
@@ -33,6 +34,7 @@ const EVENTS = ["chat.completed", "chat.started", "image.made", "other"] as cons
 const WEIGHTS = {
   grant: 12,
   event: 24,
+  events: 5,
   reserve: 16,
   commit: 14,
   release: 6,
@@ -82,6 +84,20 @@ function someSpent(random: Random, known: Known): Spent {
     ...(random.chance(0.3) ? { occurredAt: new Date(occurredMs).toISOString() } : {}),
     ...(onShortage === undefined ? {} : { onShortage }),
   };
+}
+
+/** Some events, which may share their ids with each other and with events of before. */
+function someEvents(random: Random, known: Known): Request {
+  const past = known.past.flatMap((request) => (request.kind === "event" ? [request] : []));
+  const list: { use: Use; spent: Spent }[] = [];
+  for (let count = random.integer(1, 8); count > 0; count--) {
+    const before = [...list, ...past.slice(-3)];
+    const one = { use: someUse(random, known), spent: someSpent(random, known) };
+    if (before.length === 0 || random.chance(0.75)) list.push(one);
+    else if (random.chance(0.5)) list.push(random.pick(before));
+    else list.push({ ...one, spent: { ...one.spent, eventId: random.pick(before).spent.eventId } });
+  }
+  return { kind: "events", list: list.map(({ use, spent }) => ({ use, spent })) };
 }
 
 function someGrant(random: Random, known: Known): Request {
@@ -136,6 +152,7 @@ export function someRequest(random: Random, known: Known): Request {
   const kind = random.weighted(WEIGHTS);
   if (kind === "grant" || (known.balances.length === 0 && random.chance(0.8))) return someGrant(random, known);
   if (kind === "event") return { kind, use: someUse(random, known), spent: someSpent(random, known) };
+  if (kind === "events") return someEvents(random, known);
   if (kind === "reserve") {
     const reservationId = random.chance(0.7) ? random.id("res_") : null;
     return { kind, use: someUse(random, known), seconds: random.integer(1, 300), reservationId };

@@ -1,0 +1,40 @@
+import type { StampedEvent } from "./decide-events.ts";
+
+/** An event of a list, with its place in it. */
+export interface ListedEvent extends StampedEvent {
+  readonly place: number;
+}
+
+/** Events of one user, in the order of the list. */
+export interface Part {
+  readonly userId: string;
+  readonly events: readonly ListedEvent[];
+}
+
+/**
+ * The parts of a list that can land beside each other, and what must wait for them: an event whose id is another user's
+ * before it in the list, and what follows it of the same user. The first event never waits.
+ */
+export function partsOf(events: readonly ListedEvent[]): {
+  readonly parts: readonly Part[];
+  readonly later: readonly ListedEvent[];
+} {
+  const parts = new Map<string, ListedEvent[]>();
+  const later: ListedEvent[] = [];
+  const owners = new Map<string, string>();
+  const waiting = new Set<string>();
+  for (const listed of events) {
+    const { userId, eventId } = listed.input;
+    const owner = owners.get(eventId) ?? userId;
+    owners.set(eventId, owner);
+    if (owner !== userId) waiting.add(userId);
+    if (waiting.has(userId)) {
+      later.push(listed);
+      continue;
+    }
+    const own = parts.get(userId) ?? [];
+    parts.set(userId, own);
+    own.push(listed);
+  }
+  return { parts: [...parts].map(([userId, own]) => ({ userId, events: own })), later };
+}

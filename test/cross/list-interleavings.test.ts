@@ -1,0 +1,139 @@
+import { env } from "cloudflare:workers";
+import { afterAll, describe, expect, it } from "vitest";
+import { hookedD1 } from "../support/hooked-d1.ts";
+import { expectLedgerInvariants } from "../support/invariants.ts";
+import { type Answer, Clock, makeApp, makeClient, makePack } from "../support/world.ts";
+
+// What comes in between the trips of a list comes before it or after it: the outcome is one of these two. The users of a list
+// land apart, so each intruder is about one of them.
+
+afterAll(expectLedgerInvariants);
+
+const cents = (amount: number) => ({ count: 0, cents: amount });
+const event = (eventId: string, amount: number, more: object = {}) => ({
+  ...{ userId: "u", event: "chat.completed", eventId, quantities: cents(amount) },
+  ...more,
+});
+
+const LIST = [
+  event("a", 3),
+  event("b", 5),
+  event("v", 1, { userId: "v" }),
+  event("c", 100),
+  event("d", 4, { onShortage: "partial" }),
+  event("b", 5),
+];
+
+type Post = (path: string, body: object) => Promise<Answer>;
+
+/** Two users with 4 cents for `chat.*` and 10 for all events; 3 of the first's are held. */
+async function enter() {
+  const clock = new Clock();
+  const app = await makeApp();
+  const packId = await makePack(app.appId, "Pack", [
+    { amountSteps: 4_000_000, unit: "cents", matches: [{ event: "chat.*" }], priority: 1 },
+    { amountSteps: 10_000_000, unit: "cents" },
+  ]);
+  const key = app.keys.sk_live;
+  const posting = (d1: D1Database): Post => {
+    const call = makeClient(clock, { DB: d1 });
+    return (path, body) =>
+      call("POST", `/api/v1/${path}`, { key: path.startsWith("admin/") ? env.ADMIN_TOKEN : key, body });
+  };
+  const elsewhere = posting(env.DB);
+  const granted = await elsewhere("credits/grant", { userId: "u", packId });
+  const walletId: string = granted.body.balances[1].balanceId;
+  await elsewhere("credits/grant", { userId: "v", packId });
+  const held = { userId: "u", event: "chat.x", quantities: cents(3), reservationId: "res_a", expiresInSeconds: 60 };
+  expect((await elsewhere("usage/reservations", held)).status).toBe(200);
+  const read = makeClient(clock);
+  const remaining = async () => {
+    const lists = await Promise.all(
+      ["u", "v"].map((userId) => read("GET", `/api/v1/credits?userId=${userId}&includeExpired=true`, { key })),
+    );
+    return lists.map(({ body }) =>
+      body.credits.map((credit: { remaining: number; status: string }) => [credit.remaining, credit.status]),
+    );
+  };
+  return { clock, packId, walletId, elsewhere, posting, remaining };
+}
+
+type World = Awaited<ReturnType<typeof enter>>;
+
+const INTRUDERS: Readonly<Record<string, (world: World) => Promise<Answer>>> = {
+  "a debit": ({ elsewhere }) => elsewhere("usage/events", event("x", 6)),
+  "the same event": ({ elsewhere }) => elsewhere("usage/events", event("a", 3)),
+  "another event under one of its ids": ({ elsewhere }) => elsewhere("usage/events", event("b", 1)),
+  "a list with an event of it": ({ elsewhere }) =>
+    elsewhere("usage/events", [event("x", 2), event("a", 3), event("y", 9)]),
+  "a grant": ({ clock, elsewhere, packId }) => {
+    clock.advance(1);
+    return elsewhere("credits/grant", { userId: "u", packId });
+  },
+  "a revoke": ({ elsewhere, walletId }) => elsewhere("credits/revoke", { balanceId: walletId }),
+  "an adjustment up": ({ elsewhere, walletId }) =>
+    elsewhere(`admin/balances/${walletId}/adjust`, { delta: 2.5, note: "test" }),
+  "a hold": ({ elsewhere }) => elsewhere("usage/reservations", { userId: "u", event: "chat.x", quantities: cents(8) }),
+  "a commit": ({ elsewhere }) => elsewhere("usage/reservations/res_a/commit", { eventId: "x", quantities: cents(1) }),
+  "a release": ({ elsewhere }) => elsewhere("usage/reservations/res_a/release", {}),
+  "a hold that becomes due": async ({ clock, elsewhere }) => {
+    clock.advance(60_000);
+    return elsewhere("usage/events", event("x", 0.5));
+  },
+};
+
+interface Told {
+  readonly error?: { readonly code: string; readonly details?: object };
+  readonly debits?: readonly { readonly amount: number; readonly remaining: number }[];
+  readonly uncovered?: object | null;
+}
+
+/** Without ids, which differ from one world to the next. */
+const told = ({ error, debits, uncovered }: Told) => ({
+  ...(error === undefined ? {} : { code: error.code }),
+  debits: debits?.map(({ amount, remaining }) => ({ amount, remaining })),
+  uncovered,
+});
+
+async function outcomeOf(world: World, list: Answer, intruder: Answer) {
+  expect(list.status).toBe(200);
+  const other = "results" in intruder.body ? intruder.body.results.map(told) : told(intruder.body);
+  return { list: list.body.results.map(told), intruder: [intruder.status, other], remaining: await world.remaining() };
+}
+
+type Intruder = (world: World) => Promise<Answer>;
+
+async function inTurn(intrude: Intruder, isListFirst: boolean) {
+  const world = await enter();
+  const send = world.posting(env.DB);
+  if (isListFirst) {
+    const list = await send("usage/events", LIST);
+    return outcomeOf(world, list, await intrude(world));
+  }
+  const intruder = await intrude(world);
+  return outcomeOf(world, await send("usage/events", LIST), intruder);
+}
+
+/** The list, with the intruder before one of its trips. */
+async function between(intrude: Intruder, at: number) {
+  const world = await enter();
+  let isArmed = true;
+  let intruder: Answer | undefined;
+  const d1 = hookedD1(env.DB, async (trip) => {
+    if (trip !== at || !isArmed) return;
+    isArmed = false;
+    intruder = await intrude(world);
+  });
+  const answer = await world.posting(d1)("usage/events", LIST);
+  return intruder === undefined ? null : outcomeOf(world, answer, intruder);
+}
+
+describe.each(Object.entries(INTRUDERS))("%s between the trips of a list", (_, intrude) => {
+  it("comes before the list or after it", async () => {
+    const serial = [await inTurn(intrude, false), await inTurn(intrude, true)];
+    for (const at of [1, 2, 3]) {
+      const outcome = await between(intrude, at);
+      if (outcome !== null) expect(serial).toContainEqual(outcome);
+    }
+  });
+});
