@@ -1,10 +1,20 @@
 import { constraintOf } from "../db/constraint.ts";
 import { isAsLateAs, openSession, type Session, type SessionStart } from "../db/session.ts";
-import { type Db, namedRows, type Statement } from "../db/sql.ts";
+import type { Db, Statement } from "../db/sql.ts";
 import { PurserError } from "../errors.ts";
 import { invalidKey } from "./bearer.ts";
 import type { Key } from "./key.ts";
-import { guardKey, guardOrigin, hashOf, type KeyRow, selectKey, withKey } from "./key-check.ts";
+import {
+  areQueries,
+  guardKey,
+  guardOrigin,
+  hashOf,
+  type KeyRow,
+  queriesMax,
+  readWithKey,
+  selectKey,
+  withKey,
+} from "./key-check.ts";
 import { isOriginAllowed } from "./stored-setting.ts";
 
 /**
@@ -61,19 +71,12 @@ export async function openKeySession({
 
   /** The rows of the key, and of the statements that travel with it. */
   const ask = async (statements: readonly Statement[]): Promise<{ row: KeyRow | undefined; rows: unknown[][] }> => {
-    const [only, ...others] = statements;
-    if (only?.columns !== undefined && others.length === 0) return askInOne(only, only.columns);
+    if (areQueries(statements) && statements.length <= queriesMax) {
+      return readWithKey(statements, await session.sendForArrays(withKey(statements, values)));
+    }
     const [keys = [], ...rows] = await session.send([selectKey(values), ...statements]);
     // The rows of `selectKey`.
     return { row: keys[0] as KeyRow | undefined, rows };
-  };
-
-  /** One query costs D1 less than a batch of two, so the key's row is made its first. */
-  const askInOne = async (query: Statement, columns: readonly string[]): ReturnType<typeof ask> => {
-    const [keyRow, ...rows] = await session.sendForArrays(withKey(query, columns.length, values));
-    if (keyRow?.[columns.length] !== 1) return { row: undefined, rows: [] };
-    // The first column of the key's row, as `selectKey` reads it.
-    return { row: { endUserAuth: keyRow[0] as string | null }, rows: [namedRows(columns, rows)] };
   };
 
   /** At the primary the verb may be writing already: its batch aborts where the key is not in force. */
@@ -121,7 +124,9 @@ export async function openKeySession({
   return {
     keyId: keyIdOf(values.hash),
     send: async (statements) => {
-      if (!isChecked && start !== "first-primary") return judged(() => checked(statements));
+      if (!isChecked && (start !== "first-primary" || (statements.length > 0 && areQueries(statements)))) {
+        return judged(() => checked(statements));
+      }
       // Whoever may write for an end-user first proves who that is, by a setting that the database has.
       if (needsUser) await check();
       if (isChecked || statements.length === 0) return session.send(statements);

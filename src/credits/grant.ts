@@ -2,7 +2,7 @@ import { countActivity } from "../activity/count.ts";
 import { fromSteps } from "../amounts/amount.ts";
 import { idIn } from "../db/databases.ts";
 import { creditBalances, NEVER_MS } from "../db/schema.ts";
-import { type RowOf, select, statement } from "../db/sql.ts";
+import { query, type RowOf, statement } from "../db/sql.ts";
 import { PurserError } from "../errors.ts";
 import { aboutAccount, type WriteContext, writingValues } from "../ledger/account.ts";
 import { type PayingRow, presentExpiry } from "../ledger/balance.ts";
@@ -71,8 +71,8 @@ type GrantedRow = RowOf<typeof grantedColumns>;
  * issued. The index is named, because SQLite might otherwise read all balances of the user.
  */
 const selectGranted = aboutAccount<{ externalRef: string | null; ids: string }, GrantedRow>(
-  (account) => statement`
-    SELECT ${select(grantedColumns)} FROM credit_balances WHERE +account_id = ${account} AND id IN (
+  (account) => query<GrantedRow>(grantedColumns)`
+    FROM credit_balances WHERE +account_id = ${account} AND id IN (
       SELECT id FROM credit_balances INDEXED BY credit_balances_external_ref
       WHERE account_id = ${account} AND external_ref = :externalRef
       UNION ALL SELECT value FROM json_each(:ids)

@@ -49,13 +49,20 @@ export function statement<Named extends Values, Row = never>(
 }
 
 /**
- * A query of some columns of a table: `FROM …` is what follows them. Its rows have the columns' fields. Because they are known,
- * it can travel with the key's check as one statement, and its rows are read faster.
+ * A query of some columns, by their fields: of a table, or any SQL. `FROM …` is what follows them. Because its columns are
+ * known, it can travel with others and with the key's check as one statement, and its rows are read faster.
  */
-export function query<Row>(columns: { readonly [Field in keyof Row]: SQLiteColumn }) {
-  const names = Object.keys(columns);
+export function query<Row>(columns: { readonly [Field in keyof Row]: SQLiteColumn | string }) {
+  // The fields of an object have strings as their names.
+  const entries = Object.entries(columns) as [string, SQLiteColumn | string][];
+  const names = entries.map(([field]) => field);
   return (parts: TemplateStringsArray, ...fragments: readonly string[]): ((values: Values) => Statement<Row>) => {
-    const made = prepare(() => `SELECT ${select(columns)} ${String.raw({ raw: parts }, ...fragments)}`);
+    const made = prepare(() => {
+      const selected = entries.map(
+        ([field, column]) => `${typeof column === "string" ? column : column.name} AS "${field}"`,
+      );
+      return `SELECT ${selected.join(", ")} ${String.raw({ raw: parts }, ...fragments)}`;
+    });
     return (values) => ({ ...made(values), columns: names });
   };
 }

@@ -1,6 +1,7 @@
 import { type Constraint, constraintOf } from "../db/constraint.ts";
 import { retryOnConflict } from "../db/retry-on-conflict.ts";
-import { batch, type RowsOf, type Statement, statement } from "../db/sql.ts";
+import { accounts } from "../db/schema.ts";
+import { batch, fragment, query, type RowsOf, type Statement } from "../db/sql.ts";
 import { PurserError } from "../errors.ts";
 import type { TenantCtx } from "../runtime.ts";
 import { aboutAccount, type User, writingValues } from "./account.ts";
@@ -84,16 +85,19 @@ export async function returnDueHolds(ctx: TenantCtx, user: User, nonce: string):
   await writeForUser(ctx, { user, nonce, read: () => [], decide: () => replay(null) });
 }
 
-/** The account with its due holds. In one statement, because each statement of a batch takes time. */
-const selectAccount = aboutAccount<
-  { nowMs: number },
-  { accountId: number; userId: string; lastSeq: number; dueHolds: string }
->(
-  (account) => statement`
-    SELECT id AS accountId, user_id AS userId, ${dueHoldsSql("accounts.id")} AS dueHolds, coalesce((
+type StoredAccount = { accountId: number; userId: string; dueHolds: string; lastSeq: number };
+
+/** The account with its due holds. In one query, because each statement of a batch takes time. */
+const selectAccount = aboutAccount<{ nowMs: number }, StoredAccount>(
+  (account) =>
+    query<StoredAccount>({
+      accountId: accounts.id,
+      userId: accounts.userId,
+      dueHolds: dueHoldsSql("accounts.id"),
+      lastSeq: fragment`coalesce((
       SELECT seq FROM credit_ledger WHERE account_id = accounts.id ORDER BY seq DESC LIMIT 1
-    ), 0) AS lastSeq
-    FROM accounts WHERE id = ${account}`,
+    ), 0)`,
+    })`FROM accounts WHERE id = ${account}`,
 );
 
 /** The user's account, which is null when no user owns the given reservation or balance, and the rows of the verb's reads. */

@@ -1,5 +1,5 @@
 import { creditPackItems, creditPacks } from "../db/schema.ts";
-import { allColumns, fragment, type RowOf, select, statement } from "../db/sql.ts";
+import { allColumns, fragment, query, type RowOf } from "../db/sql.ts";
 import type { TenantCtx } from "../runtime.ts";
 import { nameKey } from "./name.ts";
 
@@ -22,29 +22,24 @@ export interface Pack extends Omit<PackRow, "itemsJson"> {
 }
 
 const itemFields = Object.entries(itemColumns).map(([field, column]) => `'${field}', i.${column.name}`);
-/** The start of a SELECT of packs, each with its items: one statement, because each statement of a batch takes time. */
-export const selectPacksSql = fragment`
-  SELECT ${select(allColumns(creditPacks), "p")}, (
-    SELECT json_group_array(json_object(${itemFields.join(", ")}) ORDER BY i.position)
+/** Reads packs, each with its items: one query, because each statement of a batch takes time. `p` is the pack. */
+export const queryPacks = query<PackRow>({
+  ...allColumns(creditPacks),
+  itemsJson: fragment`(
+    SELECT json_group_array(json_object(${itemFields.join(", ")}))
     FROM credit_pack_items AS i WHERE i.app_id = p.app_id AND i.pack_id = p.id
-  ) AS itemsJson
-  FROM credit_packs AS p`;
+  )`,
+});
 
 export function readPackRow({ itemsJson, ...pack }: PackRow): Pack {
-  // `selectPacksSql` made it of these columns.
-  return { ...pack, items: JSON.parse(itemsJson) as PackItem[] };
+  // `queryPacks` made it of these columns.
+  const items = JSON.parse(itemsJson) as PackItem[];
+  return { ...pack, items: items.sort((a, b) => a.position - b.position) };
 }
 
-/** A type, because an interface is not assignable to `Values`. */
-type IdOrName = {
-  readonly appId: string;
-  readonly idOrName: string;
-  readonly nameKey: string;
-};
-
 // Two searches, each in its own index. For an OR, SQLite would read every pack of the application.
-const packsOf = statement<IdOrName, PackRow>`${selectPacksSql}
-  WHERE p.app_id = :appId AND p.id IN (
+const packsOf = queryPacks`
+  FROM credit_packs AS p WHERE p.app_id = :appId AND p.id IN (
     SELECT :idOrName
     UNION ALL
     SELECT id FROM credit_packs WHERE app_id = :appId AND name_key = :nameKey AND archived_at_ms IS NULL

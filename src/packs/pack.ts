@@ -1,11 +1,11 @@
 import { fromSteps, toSteps } from "../amounts/amount.ts";
 import { readRules } from "../amounts/match.ts";
-import { all, statement } from "../db/sql.ts";
+import { all } from "../db/sql.ts";
 import { PurserError } from "../errors.ts";
 import { assert } from "../lib/assert.ts";
 import { iso } from "../lib/time.ts";
 import type { SystemCtx } from "../runtime.ts";
-import { type Pack, type PackRow, readPackRow, selectPacksSql } from "./find.ts";
+import { type Pack, queryPacks, readPackRow } from "./find.ts";
 import type { PackOutput } from "./responses.ts";
 import type { CreatePackInput } from "./schemas.ts";
 
@@ -19,8 +19,8 @@ export const packNameTaken = (cause: unknown) =>
   new PurserError("pack_name_taken", "Another pack of the application has this name.", { param: "packName", cause });
 
 /** The statement that reads one pack of an application, archived or not. */
-export const selectPackById = statement<{ appId: string; packId: string }, PackRow>`${selectPacksSql}
-  WHERE p.app_id = :appId AND p.id = :packId`;
+export const selectPackById = queryPacks`
+  FROM credit_packs AS p WHERE p.app_id = :appId AND p.id = :packId`;
 
 /** Throws `not_found`. */
 export async function readPack(root: SystemCtx, appId: string, packId: string): Promise<Pack> {
