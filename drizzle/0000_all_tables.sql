@@ -12,7 +12,8 @@ DROP TABLE `release_check`;
 CREATE TABLE `accounts` (
 	`id` integer PRIMARY KEY NOT NULL,
 	`environment_id` integer NOT NULL,
-	`user_id` text NOT NULL
+	`user_id` text NOT NULL,
+	FOREIGN KEY (`environment_id`) REFERENCES `environments`(`id`) ON UPDATE no action ON DELETE no action
 ) STRICT;
 --> statement-breakpoint
 CREATE UNIQUE INDEX `accounts_user` ON `accounts` (`environment_id`,`user_id`);--> statement-breakpoint
@@ -52,6 +53,7 @@ CREATE TABLE `api_keys` (
 	`name` text,
 	`created_at_ms` integer NOT NULL,
 	`revoked_at_ms` integer,
+	FOREIGN KEY (`environment_id`) REFERENCES `environments`(`id`) ON UPDATE no action ON DELETE no action,
 	CONSTRAINT "api_keys_kind" CHECK("api_keys"."kind" IN ('secret', 'publishable'))
 ) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
@@ -113,6 +115,7 @@ CREATE TABLE `credit_balances` (
 	`grant_seq` integer NOT NULL,
 	`last_seq` integer NOT NULL,
 	PRIMARY KEY(`account_id`, `grant_seq`),
+	FOREIGN KEY (`account_id`) REFERENCES `accounts`(`id`) ON UPDATE no action ON DELETE no action,
 	CONSTRAINT "credit_balances_unit" CHECK("credit_balances"."unit" IN ('count', 'tokens', 'seconds', 'cents')),
 	CONSTRAINT "credit_balances_source" CHECK("credit_balances"."source" IN ('purchase', 'grant', 'refund', 'manual')),
 	CONSTRAINT "credit_balances_initial_positive" CHECK("credit_balances"."initial_steps" > 0),
@@ -154,6 +157,7 @@ CREATE TABLE `credit_pack_items` (
 	`matches` text DEFAULT '[]' NOT NULL,
 	`priority` integer DEFAULT 100 NOT NULL,
 	PRIMARY KEY(`app_id`, `pack_id`, `position`),
+	FOREIGN KEY (`app_id`,`pack_id`) REFERENCES `credit_packs`(`app_id`,`id`) ON UPDATE no action ON DELETE no action,
 	CONSTRAINT "credit_pack_items_amount_positive" CHECK("credit_pack_items"."amount_steps" > 0)
 ) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
@@ -169,7 +173,8 @@ CREATE TABLE `credit_packs` (
 	`created_at_ms` integer NOT NULL,
 	`archived_at_ms` integer,
 	`version` integer DEFAULT 1 NOT NULL,
-	PRIMARY KEY(`app_id`, `id`)
+	PRIMARY KEY(`app_id`, `id`),
+	FOREIGN KEY (`app_id`) REFERENCES `apps`(`id`) ON UPDATE no action ON DELETE no action
 ) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
 CREATE UNIQUE INDEX `credit_packs_name_key` ON `credit_packs` (`app_id`,`name_key`) WHERE archived_at_ms IS NULL;--> statement-breakpoint
@@ -235,6 +240,7 @@ CREATE TABLE `environments` (
 	`end_user_auth` text,
 	`test_balance_count` integer DEFAULT 0 NOT NULL,
 	`test_balance_quota` integer DEFAULT 0 NOT NULL,
+	FOREIGN KEY (`app_id`) REFERENCES `apps`(`id`) ON UPDATE no action ON DELETE no action,
 	CONSTRAINT "environments_mode" CHECK("environments"."mode" IN ('live', 'test')),
 	CONSTRAINT "environments_test_quota" CHECK("environments"."test_balance_count" <= "environments"."test_balance_quota")
 ) STRICT;

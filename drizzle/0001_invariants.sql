@@ -1,5 +1,48 @@
 -- The invariants that the database itself keeps. Each RAISE says the name that src/db/constraint.ts reads.
 
+-- An environment stays its application's, in its mode. Keys, accounts and everything of a tenant go by its integer.
+CREATE TRIGGER environments_no_replace BEFORE INSERT ON environments
+WHEN EXISTS (SELECT 1 FROM environments WHERE id = new.id)
+  OR EXISTS (SELECT 1 FROM environments WHERE app_id = new.app_id AND mode = new.mode)
+BEGIN
+  SELECT RAISE(ABORT, 'environments_kept');
+END;
+--> statement-breakpoint
+CREATE TRIGGER environments_frozen BEFORE UPDATE OF id, app_id, mode ON environments
+BEGIN
+  SELECT RAISE(ABORT, 'environments_kept');
+END;
+--> statement-breakpoint
+CREATE TRIGGER environments_no_delete BEFORE DELETE ON environments
+BEGIN
+  SELECT RAISE(ABORT, 'environments_kept');
+END;
+--> statement-breakpoint
+-- A key stays what it was made: its hash, its environment and its kind. Once revoked it stays revoked, so it is neither
+-- deleted nor replaced: the same hash could begin anew.
+CREATE TRIGGER api_keys_no_replace BEFORE INSERT ON api_keys
+WHEN EXISTS (SELECT 1 FROM api_keys WHERE hash = new.hash)
+  OR EXISTS (SELECT 1 FROM api_keys WHERE environment_id = new.environment_id AND id = new.id)
+BEGIN
+  SELECT RAISE(ABORT, 'api_keys_kept');
+END;
+--> statement-breakpoint
+CREATE TRIGGER api_keys_frozen BEFORE UPDATE OF hash, id, environment_id, kind, hint, created_at_ms ON api_keys
+BEGIN
+  SELECT RAISE(ABORT, 'api_keys_kept');
+END;
+--> statement-breakpoint
+CREATE TRIGGER api_keys_revoked_once BEFORE UPDATE OF revoked_at_ms ON api_keys
+WHEN old.revoked_at_ms IS NOT NULL
+BEGIN
+  SELECT RAISE(ABORT, 'api_keys_revoked_once');
+END;
+--> statement-breakpoint
+CREATE TRIGGER api_keys_no_delete BEFORE DELETE ON api_keys
+BEGIN
+  SELECT RAISE(ABORT, 'api_keys_kept');
+END;
+--> statement-breakpoint
 -- The books are keyed by an account's integer. It stays that user's: an account that left, or was replaced, would leave its
 -- books to nobody, and its integer to the next user.
 CREATE TRIGGER accounts_no_replace BEFORE INSERT ON accounts
@@ -83,11 +126,17 @@ BEGIN
   SELECT RAISE(ABORT, 'credit_balances_remaining_within_bounds');
 END;
 --> statement-breakpoint
--- Nothing adds to a revoked balance but what was held of it, which is taken back at once.
+-- What was held of a revoked balance comes back, and is taken away at once (U9). A refund that takes nothing is written too.
+-- No other entry touches it.
 CREATE TRIGGER credit_ledger_spares_revoked BEFORE INSERT ON credit_ledger
-WHEN new.reason = 'admin_adjust' AND new.delta_steps > 0 AND EXISTS (
+WHEN new.reason <> 'grant' AND EXISTS (
   SELECT 1 FROM credit_balances
-  WHERE account_id = new.account_id AND id = new.balance_id AND revoked_at_ms IS NOT NULL
+  WHERE account_id = new.account_id AND id = new.balance_id AND revoked_at_ms IS NOT NULL AND NOT iif(
+    remaining_steps = 0,
+    (new.reason = 'admin_adjust' AND new.delta_steps = 0)
+      OR (new.reason IN ('reservation_released', 'reservation_expired') AND new.delta_steps > 0),
+    new.reason = 'admin_adjust' AND new.balance_after_steps = 0
+  )
 )
 BEGIN
   SELECT RAISE(ABORT, 'credit_balances_revoked');
@@ -221,6 +270,74 @@ END;
 CREATE TRIGGER credit_refunds_no_delete BEFORE DELETE ON credit_refunds
 BEGIN
   SELECT RAISE(ABORT, 'credit_refunds_append_only');
+END;
+--> statement-breakpoint
+-- A usage event is the next of its account: no gap in seq, and the latest `occurred_at_ms` so far. So no INSERT OR REPLACE.
+CREATE TRIGGER usage_events_seq_gapless BEFORE INSERT ON usage_events
+WHEN NOT coalesce((
+  SELECT new.seq = seq + 1 AND new.occurred_by_ms = max(occurred_by_ms, new.occurred_at_ms) FROM usage_events
+  WHERE account_id = new.account_id ORDER BY occurred_by_ms DESC, seq DESC LIMIT 1
+), new.seq = 1 AND new.occurred_by_ms = new.occurred_at_ms)
+BEGIN
+  SELECT RAISE(ABORT, 'usage_events_seq_gapless');
+END;
+--> statement-breakpoint
+CREATE TRIGGER usage_events_no_replace BEFORE INSERT ON usage_events
+WHEN EXISTS (SELECT 1 FROM usage_events WHERE environment_id = new.environment_id AND event_id = new.event_id)
+BEGIN
+  SELECT RAISE(ABORT, 'usage_events_event_id');
+END;
+--> statement-breakpoint
+-- Its eventId is unique in an environment, so that environment must be its account's.
+CREATE TRIGGER usage_events_of_account BEFORE INSERT ON usage_events
+WHEN NOT EXISTS (SELECT 1 FROM accounts WHERE id = new.account_id AND environment_id = new.environment_id)
+BEGIN
+  SELECT RAISE(ABORT, 'usage_events_of_account');
+END;
+--> statement-breakpoint
+-- What was used is never changed. What names somebody, or may hold any text, has a trigger of its own: an erasure will have
+-- to change that alone.
+CREATE TRIGGER usage_events_frozen BEFORE UPDATE OF
+  account_id, occurred_by_ms, seq, environment_id, event, model, count_steps, tokens_steps, seconds_steps, cents_steps,
+  occurred_at_ms, received_at_ms, debits, uncovered ON usage_events
+BEGIN
+  SELECT RAISE(ABORT, 'usage_events_append_only');
+END;
+--> statement-breakpoint
+CREATE TRIGGER usage_events_names_frozen BEFORE UPDATE OF event_id, reservation_id, properties, request_hash ON usage_events
+BEGIN
+  SELECT RAISE(ABORT, 'usage_events_append_only');
+END;
+--> statement-breakpoint
+CREATE TRIGGER usage_events_no_delete BEFORE DELETE ON usage_events
+BEGIN
+  SELECT RAISE(ABORT, 'usage_events_append_only');
+END;
+--> statement-breakpoint
+-- An adjustment that is forgotten could be made again. Its row comes first in its batch, and says the seq of its entry.
+CREATE TRIGGER credit_adjustments_no_replace BEFORE INSERT ON credit_adjustments
+WHEN EXISTS (SELECT 1 FROM credit_adjustments WHERE environment_id = new.environment_id AND id = new.id)
+BEGIN
+  SELECT RAISE(ABORT, 'credit_adjustments_primary_key');
+END;
+--> statement-breakpoint
+CREATE TRIGGER credit_adjustments_of_balance BEFORE INSERT ON credit_adjustments
+WHEN NOT EXISTS (
+  SELECT 1 FROM credit_balances AS b CROSS JOIN accounts AS a ON a.id = b.account_id
+  WHERE b.id = new.balance_id AND b.account_id = new.account_id AND a.environment_id = new.environment_id
+)
+BEGIN
+  SELECT RAISE(ABORT, 'credit_adjustments_of_balance');
+END;
+--> statement-breakpoint
+CREATE TRIGGER credit_adjustments_no_update BEFORE UPDATE ON credit_adjustments
+BEGIN
+  SELECT RAISE(ABORT, 'credit_adjustments_append_only');
+END;
+--> statement-breakpoint
+CREATE TRIGGER credit_adjustments_no_delete BEFORE DELETE ON credit_adjustments
+BEGIN
+  SELECT RAISE(ABORT, 'credit_adjustments_append_only');
 END;
 --> statement-breakpoint
 -- A reservation is settled once. One that expired may still be committed, late and once: it stays expired, and keeps

@@ -11,7 +11,9 @@ const audit = auditStatement("NOT EXISTS (SELECT 1 FROM apps WHERE id = :appId)"
 const insertApp = statement<{ appId: string; name: string; createdAtMs: number }>`
   INSERT INTO apps (id, name, created_at_ms) VALUES (:appId, :name, :createdAtMs) ON CONFLICT DO NOTHING`;
 const insertEnvironments = statement<{ appId: string }>`
-  INSERT INTO environments (app_id, mode) VALUES (:appId, 'live'), (:appId, 'test') ON CONFLICT DO NOTHING`;
+  INSERT INTO environments (app_id, mode)
+  SELECT :appId, value FROM json_each('["live", "test"]')
+  WHERE NOT EXISTS (SELECT 1 FROM environments WHERE app_id = :appId)`;
 
 /**
  * Makes an application with its two environments, live and test, in the database named or where new ones go (D1). It has no

@@ -11,7 +11,8 @@ import type { CreateKeyInput } from "./schemas.ts";
 
 const HINT_CHARACTERS = 4;
 
-const audit = auditStatement<{ hash: string }>("NOT EXISTS (SELECT 1 FROM api_keys WHERE hash = :hash)");
+const isNew = "NOT EXISTS (SELECT 1 FROM api_keys WHERE hash = :hash)";
+const audit = auditStatement<{ hash: string }>(isNew);
 const insertKey = statement<{
   hash: string;
   keyId: string;
@@ -22,7 +23,8 @@ const insertKey = statement<{
   createdAtMs: number;
 }>`
   INSERT INTO api_keys (hash, id, environment_id, kind, hint, name, created_at_ms)
-  VALUES (:hash, :keyId, :environmentId, :kind, :hint, :name, :createdAtMs) ON CONFLICT DO NOTHING`;
+  SELECT :hash, :keyId, CAST(:environmentId AS INTEGER), :kind, :hint, :name, CAST(:createdAtMs AS INTEGER)
+  WHERE ${isNew}`;
 
 /** Makes a key and answers it, for the only time: its SHA-256 is what stays. Throws `not_found`. */
 export async function createKey(admin: AdminCtx, appId: string, input: CreateKeyInput): Promise<CreateKeyOutput> {

@@ -4,7 +4,7 @@
  * are in `drizzle/*.sql`. test/worker/db/schema.test.ts compares both.
  */
 import { sql } from "drizzle-orm";
-import { check, index, integer, primaryKey, sqliteTable, text, uniqueIndex } from "drizzle-orm/sqlite-core";
+import { check, foreignKey, index, integer, primaryKey, sqliteTable, text, uniqueIndex } from "drizzle-orm/sqlite-core";
 
 declare const inSteps: unique symbol;
 /** An amount in its unit's smallest step (amounts/amount.ts). An amount in units is not assignable to this type. */
@@ -24,7 +24,9 @@ export const environments = sqliteTable(
   "environments",
   {
     id: integer("id").primaryKey(),
-    appId: text("app_id").notNull(),
+    appId: text("app_id")
+      .notNull()
+      .references(() => apps.id),
     mode: text("mode", { enum: ["live", "test"] }).notNull(),
     /** The end-user token setting as JSON. Null: publishable keys cannot read anything. */
     endUserAuth: text("end_user_auth"),
@@ -44,7 +46,9 @@ export const apiKeys = sqliteTable(
     /** SHA-256 of the key, base64url. The key itself is not stored. */
     hash: text("hash").primaryKey(),
     id: text("id").notNull(),
-    environmentId: integer("environment_id").notNull(),
+    environmentId: integer("environment_id")
+      .notNull()
+      .references(() => environments.id),
     kind: text("kind", { enum: ["secret", "publishable"] }).notNull(),
     hint: text("hint").notNull(),
     name: text("name"),
@@ -61,7 +65,9 @@ export const apiKeys = sqliteTable(
 export const creditPacks = sqliteTable(
   "credit_packs",
   {
-    appId: text("app_id").notNull(),
+    appId: text("app_id")
+      .notNull()
+      .references(() => apps.id),
     id: text("id").notNull(),
     name: text("name").notNull(),
     /** The key by which names are compared (packs/name.ts). */
@@ -96,6 +102,7 @@ export const creditPackItems = sqliteTable(
   },
   (t) => [
     primaryKey({ columns: [t.appId, t.packId, t.position] }),
+    foreignKey({ columns: [t.appId, t.packId], foreignColumns: [creditPacks.appId, creditPacks.id] }),
     check("credit_pack_items_amount_positive", sql`${t.amountSteps} > 0`),
   ],
 );
@@ -108,7 +115,9 @@ export const accounts = sqliteTable(
   "accounts",
   {
     id: integer("id").primaryKey(),
-    environmentId: integer("environment_id").notNull(),
+    environmentId: integer("environment_id")
+      .notNull()
+      .references(() => environments.id),
     userId: text("user_id").notNull(),
   },
   (t) => [uniqueIndex("accounts_user").on(t.environmentId, t.userId)],
@@ -118,7 +127,9 @@ export const accounts = sqliteTable(
 export const creditBalances = sqliteTable(
   "credit_balances",
   {
-    accountId: integer("account_id").notNull(),
+    accountId: integer("account_id")
+      .notNull()
+      .references(() => accounts.id),
     id: text("id").notNull(),
     packId: text("pack_id").notNull(),
     packName: text("pack_name").notNull(),

@@ -13,18 +13,21 @@ import type { CreatePackInput } from "./schemas.ts";
 const isNew = fragment`NOT EXISTS (SELECT 1 FROM credit_packs WHERE app_id = :appId AND id = :packId)`;
 
 const audit = auditStatement<{ packId: string }>(isNew);
-const insertItems = statement<{ appId: string; packId: string; items: string }>`
-  INSERT INTO credit_pack_items (app_id, pack_id, position, id, amount_steps, unit, matches, priority)
-  SELECT :appId, :packId, key, value ->> 'id', value ->> 'amountSteps', value ->> 'unit', value ->> 'matches',
-    value ->> 'priority'
-  FROM json_each(:items) WHERE ${isNew}`;
-
 const insertPack = statement<{ appId: string; packId: string; pack: string }>`
   INSERT INTO credit_packs
     (app_id, id, name, name_key, default_expiry_days, unit, matches, priority, created_at_ms)
   SELECT :appId, :packId, :pack ->> 'name', :pack ->> 'nameKey', :pack ->> 'defaultExpiryDays', :pack ->> 'unit',
     :pack ->> 'matches', :pack ->> 'priority', :pack ->> 'createdAtMs'
   WHERE ${isNew}`;
+
+/** After the pack, which they refer to. A pack that has changed since, in a repeat, keeps the items that it has. */
+const insertItems = statement<{ appId: string; packId: string; items: string }>`
+  INSERT INTO credit_pack_items (app_id, pack_id, position, id, amount_steps, unit, matches, priority)
+  SELECT :appId, :packId, key, value ->> 'id', value ->> 'amountSteps', value ->> 'unit', value ->> 'matches',
+    value ->> 'priority'
+  FROM json_each(:items) WHERE EXISTS (
+    SELECT 1 FROM credit_packs WHERE app_id = :appId AND id = :packId AND version = 1
+  ) AND NOT EXISTS (SELECT 1 FROM credit_pack_items WHERE app_id = :appId AND pack_id = :packId)`;
 
 /** Creates a pack of an existing application, with items or with a unit of its own. Throws `pack_name_taken`. */
 export async function createPack(admin: AdminCtx, appId: string, input: CreatePackInput): Promise<PackOutput> {
@@ -43,8 +46,8 @@ export async function createPack(admin: AdminCtx, appId: string, input: CreatePa
   try {
     const [, , , [created]] = await batch(admin.db, [
       audit({ ...act, packId }),
-      insertItems({ appId, packId, items }),
       insertPack({ appId, packId, pack }),
+      insertItems({ appId, packId, items }),
       selectPackById({ appId, packId }),
     ]);
     assert(created !== undefined, "a pack that was written is there");

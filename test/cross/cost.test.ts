@@ -202,7 +202,7 @@ describe("what a grant costs", () => {
       const second = await costOf(() => grantPack(ctxOf(mode), input));
       expect(first.roundTrips).toBeLessThanOrEqual(2);
       expect(first.rowsWritten).toBeLessThanOrEqual(6 * n + 2);
-      expect(first.rowsRead).toBeLessThanOrEqual(13 * n + 16);
+      expect(first.rowsRead).toBeLessThanOrEqual(13 * n + 20);
       expect(first.rowsWritten - second.rowsWritten).toBe(2);
     });
   }

@@ -2,6 +2,7 @@ import { applyD1Migrations } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { writeKey } from "../../src/access/key.ts";
+import { keyIdOf } from "../../src/access/key-session.ts";
 import { sha256 } from "../../src/lib/hash.ts";
 import { randomId } from "../../src/lib/ids.ts";
 import { countingD1 } from "../support/counting-d1.ts";
@@ -128,10 +129,14 @@ describe.each(keyedRoutes)("$name", (route) => {
   it("finds its key neither in another environment nor as another kind, though its hash be there", async () => {
     const world = await warmWorld();
     const { app, call } = world;
-    const key = app.keys[route.kind];
     await prepareKeyed(call, route, app, "moved");
-    await env.DB.prepare("UPDATE api_keys SET environment_id = ? WHERE hash = ?")
-      .bind(app.environments.test.id, await sha256(key))
+    const kind = route.kind === "sk_live" ? "secret" : "publishable";
+    const key = writeKey(kind, app.environments.live, randomId(""));
+    const hash = await sha256(key);
+    await env.DB.prepare(
+      "INSERT INTO api_keys (hash, id, environment_id, kind, hint, created_at_ms) VALUES (?, ?, CAST(? AS INTEGER), ?, '', 0)",
+    )
+      .bind(hash, keyIdOf(hash), app.environments.test.id, kind)
       .run();
     await expectNothing(world, route, key, "moved");
   });

@@ -1,5 +1,5 @@
 import { spawn } from "node:child_process";
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
@@ -71,6 +71,16 @@ async function expectWhole(): Promise<void> {
   expect(readdirSync(join(directory, ".purser"))).toEqual(["demo.json"]);
 }
 
+/** As in another database: no application is what this directory remembers, or has the demonstration's name. */
+async function forget(): Promise<void> {
+  await server.db.prepare("UPDATE apps SET name = 'Elsewhere' WHERE name = ?").bind(NAME).run();
+  const purser = join(directory, ".purser");
+  for (const file of readdirSync(purser).filter((name) => name.endsWith(".json"))) {
+    const text = readFileSync(join(purser, file), "utf8");
+    writeFileSync(join(purser, file), text.replaceAll(/"app_\w+"/g, '"app_elsewhere0"'));
+  }
+}
+
 describe("the demonstration", () => {
   it("is seeded once, however often it is started", async () => {
     const before = await demonstrations();
@@ -94,10 +104,10 @@ describe("the demonstration", () => {
 
   it("is begun anew where the database is another one", async () => {
     expect(await seed(5)).toBe(7);
-    await server.db.prepare("DELETE FROM apps WHERE name = ?").bind(NAME).run();
+    await forget();
     expect(await seed()).toBe(0);
     await expectWhole();
-    await server.db.prepare("DELETE FROM apps WHERE name = ?").bind(NAME).run();
+    await forget();
     expect(await seed()).toBe(0);
     await expectWhole();
     expect(await demonstrations()).toBe(1);

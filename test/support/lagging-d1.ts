@@ -49,6 +49,7 @@ export function laggingD1(primary: D1Database, replica: D1Database): LaggingD1 {
 const ENVIRONMENTS = "SELECT id FROM environments WHERE app_id = ?";
 /** Each table that an application is in, and where. */
 const TABLES = {
+  apps: "id = ?",
   environments: "app_id = ?",
   api_keys: `environment_id IN (${ENVIRONMENTS})`,
   credit_packs: "app_id = ?",
@@ -71,7 +72,7 @@ export async function copyApp(app: Pick<TestApp, "appId">): Promise<void> {
   // And the latest of the accounts there are, so that the next one gets the same integer on both.
   const latest = await env.DB.prepare("SELECT coalesce(max(id), 0) AS id FROM accounts").first<{ id: number }>();
   await env.REPLICA.prepare(
-    `INSERT INTO accounts (id, environment_id, user_id) SELECT CAST(?1 AS INTEGER), 0, 'before ' || ?1
+    `INSERT INTO accounts (id, environment_id, user_id) SELECT CAST(?1 AS INTEGER), (SELECT id FROM environments LIMIT 1), 'before ' || ?1
      WHERE NOT EXISTS (SELECT 1 FROM accounts WHERE id = ?1)`,
   )
     .bind(latest?.id ?? 0)

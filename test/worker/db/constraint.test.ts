@@ -1,11 +1,21 @@
 import { env } from "cloudflare:workers";
-import { describe, expect, it } from "vitest";
+import { beforeAll, describe, expect, it } from "vitest";
 import { type Constraint, constraintOf } from "../../../src/db/constraint.ts";
 import { NEVER_MS } from "../../../src/db/schema.ts";
 
 /** Nobody else's: the files of the suite share one database. */
-const ENVIRONMENT = 4_000_900;
-const ACCOUNT = 4_000_901;
+const ENVIRONMENT = -904;
+const ACCOUNT = -905;
+
+beforeAll(async () => {
+  await env.DB.batch(
+    [
+      "INSERT INTO apps (id, name, created_at_ms) VALUES ('app_constraint', 'C', 1)",
+      `INSERT INTO environments (id, app_id, mode) VALUES (${ENVIRONMENT}, 'app_constraint', 'live')`,
+      `INSERT INTO accounts (id, environment_id, user_id) VALUES (${ACCOUNT}, ${ENVIRONMENT}, 'u')`,
+    ].map((sql) => env.DB.prepare(sql)),
+  );
+});
 
 const balance = (id: string, seq: number, ref: string | null = null) => `INSERT INTO credit_balances (
     account_id, id, pack_id, pack_name, pack_item_id, unit, matches, priority, initial_steps, remaining_steps,
@@ -74,7 +84,7 @@ const violations: Record<Constraint, readonly string[]> = {
   guard_origin: ["INSERT INTO guards (name, holds) VALUES ('origin', 0)"],
   guard_people: ["INSERT INTO guards (name, holds) VALUES ('people', 0)"],
   guard_account: ["INSERT INTO guards (name, holds) VALUES ('account', 0)"],
-  credit_adjustments_primary_key: [adjustment("adj_1"), adjustment("adj_2"), adjustment("adj_1")],
+  credit_adjustments_primary_key: [balance("crb_c1", 1), adjustment("adj_1"), adjustment("adj_2"), adjustment("adj_1")],
   credit_balances_revoked_once: [
     balance("crb_c1", 1),
     entry(2, -1_000, 0, 1, 1),
@@ -91,7 +101,7 @@ const violations: Record<Constraint, readonly string[]> = {
   credit_packs_version: [pack("cpk_1"), "UPDATE credit_packs SET version = 3 WHERE app_id = 'app_constraint'"],
   credit_packs_name_key: [pack("cpk_1"), pack("cpk_2")],
   usage_events_event_id: [usageEvent(1, "e1"), usageEvent(2, "e1")],
-  usage_events_primary_key: [usageEvent(1, "e1"), usageEvent(1, "e2")],
+  usage_events_seq_gapless: [usageEvent(1, "e1"), usageEvent(1, "e2")],
   reservations_primary_key: [reservation("open"), reservation("open")],
   reservations_settled_once: [
     reservation("released"),

@@ -114,11 +114,6 @@ it.each([
     name: "events",
     sql: "DELETE FROM analytics_events WHERE environment_id = ?1 AND distinct_id = 'device' AND seq = 4400",
   },
-  {
-    name: "usage",
-    sql: `DELETE FROM usage_events WHERE seq > 4000 AND account_id = (
-      SELECT id FROM accounts WHERE environment_id = ?1 AND user_id = 'device')`,
-  },
   { name: "ids", sql: "DELETE FROM distinct_ids WHERE environment_id = ?1 AND distinct_id = 'ana'" },
 ])("never ends a document whose person lost $name while it streamed, and notes the failure", async ({ sql }) => {
   const clock = new Clock();

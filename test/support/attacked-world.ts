@@ -1,0 +1,226 @@
+import { NEVER_MS } from "../../src/db/schema.ts";
+
+/**
+ * At least one row of every table, as statements for the head of a batch that is then refused: nothing of it stays. Its integers
+ * are negative, so that no other test has them.
+ */
+export const LIVE = -1;
+export const TEST = -2;
+export const USER = -10;
+export const OTHER = -11;
+/** One whole, one that was drawn down, one revoked; the same reservation holds some of the last two. */
+export const [WHOLE, PART, REVOKED] = ["crb_whole_w", "crb_part_w", "crb_revoked_w"] as const;
+
+function insert(verb: string, table: string, values: Readonly<Record<string, string | number | null>>): string {
+  const written = Object.values(values).map((value) => (typeof value === "string" ? `'${value}'` : `${value}`));
+  return `${verb} INTO ${table} (${Object.keys(values).join()}) VALUES (${written.join()})`;
+}
+
+type Given = Readonly<Record<string, string | number | null>>;
+type Write = (given: Given, verb?: string) => string;
+
+const writer =
+  (table: string, defaults: Given): Write =>
+  (given, verb = "INSERT") =>
+    insert(verb, table, { ...defaults, ...given });
+
+const app = writer("apps", { name: "W", created_at_ms: 1 });
+export const environment = writer("environments", { app_id: "app_w", mode: "live" });
+export const key = writer("api_keys", { environment_id: LIVE, kind: "secret", hint: "sk", created_at_ms: 1 });
+export const pack = writer("credit_packs", { app_id: "app_w", name: "Pack", name_key: "pack", created_at_ms: 1 });
+export const item = writer("credit_pack_items", {
+  app_id: "app_w",
+  pack_id: "cpk_w",
+  position: 0,
+  id: "cpi_w",
+  amount_steps: 1,
+  unit: "count",
+});
+export const account = writer("accounts", { environment_id: LIVE });
+/** A balance of 1,000 steps. */
+export const balance = (id: string, seq: number, given: Given = {}, verb = "INSERT"): string =>
+  insert(verb, "credit_balances", {
+    account_id: USER,
+    id,
+    pack_id: "cpk_w",
+    pack_name: "Pack",
+    pack_item_id: "",
+    unit: "count",
+    matches: "[]",
+    priority: 100,
+    initial_steps: 1_000,
+    remaining_steps: 1_000,
+    has_remaining: 1,
+    source: "manual",
+    granted_at_ms: 1,
+    expires_at_ms: NEVER_MS,
+    grant_seq: seq,
+    last_seq: seq,
+    ...given,
+  });
+export const entry = writer("credit_ledger", {
+  account_id: USER,
+  balance_id: PART,
+  pack_id: "cpk_w",
+  unit: "count",
+  reason: "event_committed",
+  occurred_at_ms: 5,
+});
+export const adjustment = writer("credit_adjustments", {
+  environment_id: LIVE,
+  id: "adj_w",
+  account_id: USER,
+  balance_id: PART,
+  seq: 5,
+  request_hash: "hash",
+});
+export const refund = writer("credit_refunds", {
+  account_id: USER,
+  external_ref: "order",
+  ordinal: 1,
+  refund_ref: "refund",
+  pack_ids: "[]",
+  part: 1,
+  of_parts: 2,
+  first_seq: 5,
+  last_seq: 5,
+  request_hash: "hash",
+});
+export const usageEvent = writer("usage_events", {
+  account_id: USER,
+  occurred_by_ms: 10,
+  seq: 1,
+  environment_id: LIVE,
+  event_id: "e1",
+  event: "chat",
+  count_steps: 1_000,
+  occurred_at_ms: 10,
+  received_at_ms: 10,
+  request_hash: "hash",
+  debits: "[]",
+});
+export const reservation = writer("reservations", {
+  environment_id: LIVE,
+  id: "res_w",
+  account_id: USER,
+  event: "chat",
+  quantities: "{}",
+  legs: JSON.stringify([
+    { balanceId: REVOKED, packId: "cpk_w", unit: "count", amountSteps: 300, remainingSteps: 700 },
+    { balanceId: PART, packId: "cpk_w", unit: "count", amountSteps: 10, remainingSteps: 590 },
+  ]),
+  state: "open",
+  created_at_ms: 1,
+  expires_at_ms: 9_000_000_000_000,
+  request_hash: "hash",
+});
+const distinctId = writer("distinct_ids", {
+  environment_id: LIVE,
+  is_device_form: 1,
+  first_seen_at_ms: 1,
+  last_seen_at_ms: 1,
+});
+export const idProperties = writer("id_properties", { environment_id: LIVE, distinct_id: "a", properties: "{}" });
+export const analyticsEvent = writer("analytics_events", {
+  environment_id: LIVE,
+  distinct_id: "a",
+  seq: 1,
+  uuid: "uuid-1",
+  event: "seen",
+  timestamp_ms: 1,
+  received_at_ms: 1,
+  properties: "{}",
+});
+export const consent = writer("consent_log", {
+  environment_id: LIVE,
+  distinct_id: "a",
+  seq: 1,
+  id: "con_w",
+  purpose: "ads",
+  decision: "denied",
+  occurred_at_ms: 1,
+  received_at_ms: 1,
+});
+export const exportAudit = writer("export_audit", {
+  environment_id: LIVE,
+  distinct_id: "a",
+  seq: 1,
+  id: "exp_w",
+  action: "minted",
+  token_hash: "hash",
+  occurred_at_ms: 1,
+});
+export const adminAudit = writer("admin_audit", {
+  app_id: "app_w",
+  seq: 1,
+  id: "aud_w",
+  at_ms: 1,
+  actor: "api",
+  action: "key.created",
+  target: "key_w",
+  details: "{}",
+});
+export const claim = (id: string, by: string, version: number, isVerified: 0 | 1 = 0): string => `UPDATE distinct_ids
+  SET claimed_by = '${by}', claimed_via = 'alias', claimed_at_ms = 1, claim_is_verified = ${isVerified},
+    claim_version = ${version}
+  WHERE environment_id = ${LIVE} AND distinct_id = '${id}'`;
+
+/** The user's last seq in the ledger. */
+export const LAST_SEQ = 7;
+
+export const world: readonly string[] = [
+  app({ id: "app_w" }),
+  environment({ id: LIVE }),
+  environment({ id: TEST, mode: "test" }),
+  key({ hash: "hash_w", id: "key_w" }),
+  key({ hash: "hash_r", id: "key_r", revoked_at_ms: 5 }),
+  pack({ id: "cpk_w" }),
+  item({}),
+  account({ id: USER, user_id: "u" }),
+  account({ id: OTHER, user_id: "other" }),
+  balance(WHOLE, 1, { external_ref: "order" }),
+  balance(PART, 2),
+  balance(REVOKED, 3),
+  entry({ seq: 4, delta_steps: -400, balance_after_steps: 600, previous_seq: 2 }),
+  reservation({}),
+  entry({
+    seq: 5,
+    balance_id: REVOKED,
+    delta_steps: -300,
+    balance_after_steps: 700,
+    previous_seq: 3,
+    reason: "reservation_held",
+    reservation_id: "res_w",
+  }),
+  entry({
+    seq: 6,
+    delta_steps: -10,
+    balance_after_steps: 590,
+    previous_seq: 4,
+    reason: "reservation_held",
+    reservation_id: "res_w",
+  }),
+  entry({
+    seq: LAST_SEQ,
+    balance_id: REVOKED,
+    delta_steps: -700,
+    balance_after_steps: 0,
+    previous_seq: 5,
+    reason: "admin_adjust",
+    is_revoked: 1,
+  }),
+  adjustment({}),
+  refund({}),
+  usageEvent({}),
+  usageEvent({ seq: 2, event_id: "e2", occurred_by_ms: 10, occurred_at_ms: 9, reservation_id: "res_w" }),
+  ...["a", "b", "c"].map((id) => distinctId({ distinct_id: id })),
+  claim("a", "b", 1, 1),
+  claim("b", "c", 1),
+  idProperties({}),
+  analyticsEvent({}),
+  consent({}),
+  exportAudit({}),
+  adminAudit({}),
+  "INSERT INTO dashboard_sessions (id, actor, ends_at_ms) VALUES ('session_w', 'api', 1)",
+  "INSERT INTO daily_activity (environment_id, kind, day, unit, amount) VALUES (-1, 'minted', 1, '', 1)",
+];

@@ -1,0 +1,494 @@
+import { env } from "cloudflare:workers";
+import { describe, expect, it } from "vitest";
+import {
+  account,
+  adjustment,
+  adminAudit,
+  analyticsEvent,
+  balance,
+  claim,
+  consent,
+  entry,
+  environment,
+  exportAudit,
+  idProperties,
+  item,
+  key,
+  LAST_SEQ,
+  LIVE,
+  OTHER,
+  PART,
+  pack,
+  REVOKED,
+  refund,
+  reservation,
+  TEST,
+  USER,
+  usageEvent,
+  WHOLE,
+  world,
+} from "../../support/attacked-world.ts";
+
+/**
+ * What the database keeps by itself (docs/reliability.md): an attack for every trigger, CHECK, unique index and foreign key. Each
+ * runs at the end of a batch that makes its world and is refused, so nothing stays.
+ */
+const db = env.DB;
+
+/** How a batch ends in which every statement was let through. */
+const PASSED = "no such table: passed";
+const holds = (condition: string) => `INSERT INTO guards (name, holds) SELECT 'account', ${condition}`;
+
+/** The words with which the database refused what follows the world, or `PASSED`. */
+async function outcome(...statements: readonly string[]): Promise<string> {
+  const texts = [...world, ...statements, "SELECT 1 FROM passed"];
+  const error: unknown = await db.batch(texts.map((text) => db.prepare(text))).then(
+    () => null,
+    (thrown: unknown) => thrown,
+  );
+  if (!(error instanceof Error)) throw new Error("The batch was let through.");
+  return error.message;
+}
+
+interface Attack {
+  /** Each is tried by itself: a statement, or several. */
+  readonly sql: readonly (string | readonly string[])[];
+  readonly says: string;
+  /** What still refuses it without this trigger. */
+  readonly behind?: string;
+}
+
+const REPLACE = "INSERT OR REPLACE";
+const WAYS = ["INSERT", REPLACE, "INSERT OR FAIL", "REPLACE"];
+const nextEntry = { seq: LAST_SEQ + 1, delta_steps: -90, balance_after_steps: 500, previous_seq: 6 };
+const ofRevoked = { seq: LAST_SEQ + 1, balance_id: REVOKED, previous_seq: LAST_SEQ, is_revoked: 1 };
+const TOP = 8_796_093_022_208_000;
+
+function appendOnly(table: string, columns: readonly string[]): Record<string, Attack> {
+  const says = `${table}_append_only`;
+  return {
+    [`${table}_no_update`]: { says, sql: columns.map((column) => `UPDATE ${table} SET ${column} = ${column}`) },
+    [`${table}_no_delete`]: { says, sql: [`DELETE FROM ${table}`] },
+  };
+}
+
+/** By the name of the trigger. */
+const attacks: Readonly<Record<string, Attack>> = {
+  environments_no_replace: {
+    says: "environments_kept",
+    sql: [environment({ id: LIVE, app_id: "app_w", mode: "live" }, REPLACE), environment({ id: -3 }, REPLACE)],
+  },
+  environments_frozen: {
+    says: "environments_kept",
+    sql: [
+      `UPDATE environments SET id = -3 WHERE id = ${TEST}`,
+      `UPDATE OR REPLACE environments SET mode = 'live' WHERE id = ${TEST}`,
+      `UPDATE environments SET app_id = app_id WHERE id = ${TEST}`,
+    ],
+  },
+  environments_no_delete: { says: "environments_kept", sql: [`DELETE FROM environments WHERE id = ${TEST}`] },
+  api_keys_no_replace: {
+    says: "api_keys_kept",
+    sql: [
+      key({ hash: "hash_r", id: "key_r" }, REPLACE),
+      key({ hash: "hash_r", id: "key_new" }, "REPLACE"),
+      key({ hash: "hash_new", id: "key_r" }, REPLACE),
+    ],
+  },
+  api_keys_frozen: {
+    says: "api_keys_kept",
+    sql: [
+      "hash = 'hash_new'",
+      "id = 'key_new'",
+      `environment_id = ${TEST}`,
+      "kind = 'publishable'",
+      "hint = ''",
+      "created_at_ms = 2",
+    ].map((set) => `UPDATE api_keys SET ${set} WHERE hash = 'hash_w'`),
+  },
+  api_keys_revoked_once: {
+    says: "api_keys_revoked_once",
+    sql: ["NULL", "6", "9000000000000"].map(
+      (value) => `UPDATE api_keys SET revoked_at_ms = ${value} WHERE hash = 'hash_r'`,
+    ),
+  },
+  api_keys_no_delete: { says: "api_keys_kept", sql: ["DELETE FROM api_keys WHERE hash = 'hash_r'"] },
+
+  accounts_no_replace: {
+    says: "accounts_kept",
+    sql: [account({ id: -12, user_id: "other" }, REPLACE), account({ id: OTHER, user_id: "new" }, REPLACE)],
+  },
+  accounts_keep_id: {
+    says: "accounts_kept",
+    sql: [
+      `UPDATE accounts SET id = -12 WHERE id = ${OTHER}`,
+      `UPDATE accounts SET environment_id = ${TEST} WHERE id = ${OTHER}`,
+    ],
+  },
+  accounts_no_delete: { says: "accounts_kept", sql: [`DELETE FROM accounts WHERE id = ${OTHER}`] },
+
+  credit_ledger_seq_gapless: {
+    says: "credit_ledger_seq_gapless",
+    sql: WAYS.map((verb) => entry({ ...nextEntry, seq: LAST_SEQ + 2 }, verb)),
+  },
+  credit_ledger_follows_balance: {
+    says: "credit_ledger_follows_balance",
+    sql: WAYS.map((verb) => entry({ ...nextEntry, delta_steps: 0 }, verb)),
+  },
+  credit_ledger_grant_with_balance: {
+    says: "credit_ledger_grant_with_balance",
+    sql: WAYS.map((verb) => entry({ ...nextEntry, reason: "grant" }, verb)),
+  },
+  credit_ledger_not_below_zero: {
+    says: "credit_balances_remaining_not_negative",
+    sql: [entry({ ...nextEntry, delta_steps: -591, balance_after_steps: -1 }, "INSERT OR IGNORE")],
+  },
+  credit_ledger_within_bounds: {
+    says: "credit_balances_remaining_within_bounds",
+    sql: [entry({ ...nextEntry, delta_steps: TOP - 589, balance_after_steps: TOP + 1 }, "INSERT OR IGNORE")],
+  },
+  credit_ledger_leaves_room: {
+    says: "credit_balances_remaining_within_bounds",
+    sql: WAYS.map((verb) =>
+      entry({ ...nextEntry, delta_steps: TOP - 590, balance_after_steps: TOP, reason: "admin_adjust" }, verb),
+    ),
+  },
+  credit_ledger_spares_revoked: {
+    says: "credit_balances_revoked",
+    sql: WAYS.flatMap((verb) => [
+      entry({ ...ofRevoked, delta_steps: 5, balance_after_steps: 5, reason: "admin_adjust" }, verb),
+      entry({ ...ofRevoked, delta_steps: 5, balance_after_steps: 5 }, verb),
+      entry({ ...ofRevoked, delta_steps: 0, balance_after_steps: 0 }, verb),
+      entry({ ...ofRevoked, delta_steps: 0, balance_after_steps: 0, reason: "reservation_released" }, verb),
+      entry({ ...ofRevoked, delta_steps: 0, balance_after_steps: 0, reason: "reservation_held" }, verb),
+    ]),
+  },
+  credit_ledger_moves_balance: {
+    says: PASSED,
+    sql: [[entry(nextEntry), holds(`(SELECT remaining_steps = 500 FROM credit_balances WHERE id = '${PART}')`)]],
+    behind: "guard_account",
+  },
+  credit_ledger_empties_or_fills_balance: {
+    says: PASSED,
+    sql: [
+      [
+        entry({ ...nextEntry, delta_steps: -590, balance_after_steps: 0 }),
+        holds(`(SELECT has_remaining = 0 FROM credit_balances WHERE id = '${PART}')`),
+      ],
+    ],
+    behind: "guard_account",
+  },
+  credit_ledger_revokes_balance: {
+    says: PASSED,
+    sql: [
+      [
+        entry({
+          ...nextEntry,
+          delta_steps: -590,
+          balance_after_steps: 0,
+          reason: "admin_adjust",
+          is_revoked: 1,
+        }),
+        holds(`(SELECT revoked_at_ms IS NOT NULL FROM credit_balances WHERE id = '${PART}')`),
+      ],
+    ],
+    behind: "guard_account",
+  },
+  ...appendOnly("credit_ledger", ["note", "delta_steps", "seq"]),
+
+  credit_balances_begin_whole: {
+    says: "credit_balances_begin_whole",
+    sql: WAYS.map((verb) => balance("crb_new", LAST_SEQ + 1, { remaining_steps: 999 }, verb)),
+  },
+  credit_balances_no_replace: {
+    says: "credit_balances_id",
+    sql: [REPLACE, "REPLACE"].map((verb) => balance(WHOLE, LAST_SEQ + 1, {}, verb)),
+  },
+  credit_balances_no_replace_by_external_ref: {
+    says: "credit_balances_external_ref",
+    sql: [REPLACE, "REPLACE"].map((verb) => balance("crb_new", LAST_SEQ + 1, { external_ref: "order" }, verb)),
+  },
+  credit_balances_write_grant: {
+    says: PASSED,
+    sql: [
+      [
+        balance("crb_new", LAST_SEQ + 1),
+        holds(`EXISTS (SELECT 1 FROM credit_ledger WHERE account_id = ${USER} AND balance_id = 'crb_new')`),
+      ],
+    ],
+    behind: "guard_account",
+  },
+  credit_balances_moved_by_ledger: {
+    says: "credit_balances_moved_by_ledger",
+    sql: ["remaining_steps = 5", "last_seq = 4"].map((set) => `UPDATE credit_balances SET ${set} WHERE id = '${PART}'`),
+  },
+  credit_balances_frozen: {
+    says: "credit_balances_frozen",
+    sql: ["unit = 'cents'", "priority = 1", "expires_at_ms = 5", "initial_steps = 5", "matches = ''"].map(
+      (set) => `UPDATE credit_balances SET ${set} WHERE id = '${PART}'`,
+    ),
+  },
+  credit_balances_revoked_once: {
+    says: "credit_balances_revoked_once",
+    sql: [
+      `UPDATE credit_balances SET revoked_at_ms = NULL WHERE id = '${REVOKED}'`,
+      `UPDATE credit_balances SET revoked_at_ms = 5 WHERE id = '${PART}'`,
+    ],
+  },
+  credit_balances_no_delete: {
+    says: "credit_balances_kept",
+    sql: [`DELETE FROM credit_balances WHERE id = '${PART}'`],
+  },
+
+  usage_events_seq_gapless: {
+    says: "usage_events_seq_gapless",
+    sql: WAYS.flatMap((verb) =>
+      [
+        { seq: 4 },
+        { seq: 2, event_id: "e9" },
+        { seq: 3, occurred_by_ms: 9, occurred_at_ms: 9 },
+        { seq: 3, occurred_by_ms: 12, occurred_at_ms: 11 },
+      ].map((given) => usageEvent({ event_id: "e3", occurred_by_ms: 11, occurred_at_ms: 11, ...given }, verb)),
+    ),
+  },
+  usage_events_no_replace: {
+    says: "usage_events_event_id",
+    sql: [REPLACE, "REPLACE"].map((verb) => usageEvent({ seq: 3 }, verb)),
+  },
+  usage_events_of_account: {
+    says: "usage_events_of_account",
+    sql: [
+      usageEvent({ seq: 3, event_id: "e3", environment_id: TEST }),
+      usageEvent({ account_id: -99, event_id: "e3" }, REPLACE),
+    ],
+  },
+  usage_events_frozen: {
+    says: "usage_events_append_only",
+    sql: ["debits = '[]'", "count_steps = 1", "occurred_at_ms = 1", "uncovered = NULL"].map(
+      (set) => `UPDATE usage_events SET ${set} WHERE event_id = 'e1'`,
+    ),
+  },
+  usage_events_names_frozen: {
+    says: "usage_events_append_only",
+    sql: ["event_id = 'e9'", "reservation_id = NULL", "properties = NULL", "request_hash = ''"].map(
+      (set) => `UPDATE usage_events SET ${set} WHERE event_id = 'e1'`,
+    ),
+  },
+  usage_events_no_delete: { says: "usage_events_append_only", sql: ["DELETE FROM usage_events WHERE event_id = 'e2'"] },
+
+  credit_adjustments_no_replace: {
+    says: "credit_adjustments_primary_key",
+    sql: [REPLACE, "REPLACE"].map((verb) => adjustment({ request_hash: "another" }, verb)),
+  },
+  credit_adjustments_of_balance: {
+    says: "credit_adjustments_of_balance",
+    sql: [{ environment_id: TEST }, { account_id: OTHER }, { balance_id: "crb_nobody" }].map((given) =>
+      adjustment({ id: "adj_new", ...given }),
+    ),
+  },
+  ...appendOnly("credit_adjustments", ["request_hash", "seq"]),
+
+  credit_refunds_gapless: {
+    says: "credit_refunds_gapless",
+    sql: [
+      refund({ refund_ref: "another" }, REPLACE),
+      refund({ ordinal: 2 }, REPLACE),
+      refund({ ordinal: 3, refund_ref: "another" }),
+    ],
+  },
+  ...appendOnly("credit_refunds", ["part", "ordinal"]),
+
+  reservations_settled_once: {
+    says: "reservations_settled_once",
+    sql: ["open", "committed", "expired", "released"].map((state) => [
+      "UPDATE reservations SET state = 'released' WHERE id = 'res_w'",
+      `UPDATE reservations SET state = '${state}' WHERE id = 'res_w'`,
+    ]),
+  },
+
+  reservations_end_not_earlier: {
+    says: "reservations_end_not_earlier",
+    sql: ["UPDATE reservations SET expires_at_ms = 8000000000000 WHERE id = 'res_w'"],
+  },
+
+  guards_key: { says: "guard_key", sql: ["INSERT INTO guards (name, holds) VALUES ('key', 0)"] },
+  guards_balance: { says: "guard_balance", sql: ["INSERT INTO guards (name, holds) VALUES ('balance', 0)"] },
+  guards_people: { says: "guard_people", sql: ["INSERT INTO guards (name, holds) VALUES ('people', 0)"] },
+  guards_origin: { says: "guard_origin", sql: ["INSERT INTO guards (name, holds) VALUES ('origin', 0)"] },
+  guards_account: { says: "guard_account", sql: [holds("0")] },
+
+  distinct_ids_claim_version: { says: "distinct_ids_claim_version", sql: [claim("c", "d", 2), claim("c", "d", 0)] },
+  distinct_ids_claim_stays: { says: "distinct_ids_claim_stays", sql: [claim("a", "c", 2, 1), claim("b", "d", 2, 0)] },
+  distinct_ids_no_circle: { says: "distinct_ids_no_circle", sql: [claim("c", "a", 1), claim("c", "b", 1, 1)] },
+  id_properties_version: {
+    says: "id_properties_version",
+    sql: [REPLACE, ...WAYS].map((verb) => idProperties({ version: 3 }, verb)),
+  },
+
+  consent_log_seq_gapless: {
+    says: "consent_log_seq_gapless",
+    sql: [consent({ decision: "granted" }, REPLACE), consent({ seq: 3 })],
+  },
+  ...appendOnly("consent_log", ["decision", "seq"]),
+  export_audit_seq_gapless: {
+    says: "export_audit_seq_gapless",
+    sql: [exportAudit({ action: "failed" }, REPLACE), exportAudit({ seq: 3 })],
+  },
+  ...appendOnly("export_audit", ["action", "seq"]),
+  admin_audit_seq_gapless: {
+    says: "admin_audit_seq_gapless",
+    sql: [adminAudit({ id: "aud_new" }, REPLACE), adminAudit({ seq: 3, id: "aud_new" })],
+  },
+  admin_audit_no_replace: { says: "admin_audit_id", sql: [adminAudit({ seq: 2 }, REPLACE)] },
+  ...appendOnly("admin_audit", ["actor", "seq"]),
+
+  credit_packs_version: {
+    says: "credit_packs_version",
+    sql: ["name = 'x'", "version = 1", "version = 3"].map((set) => `UPDATE credit_packs SET ${set} WHERE id = 'cpk_w'`),
+  },
+};
+
+/** By the name of the CHECK. Triggers that refuse the same first are dropped first. */
+const checks: Readonly<Record<string, string | readonly string[]>> = {
+  environments_mode: environment({ id: -3, mode: "staging" }),
+  environments_test_quota: `UPDATE environments SET test_balance_count = 1 WHERE id = ${TEST}`,
+  api_keys_kind: key({ hash: "hash_new", id: "key_new", kind: "master" }),
+  credit_pack_items_amount_positive: item({ position: 1, amount_steps: 0 }),
+  credit_balances_unit: balance("crb_new", LAST_SEQ + 1, { unit: "minutes" }),
+  credit_balances_source: balance("crb_new", LAST_SEQ + 1, { source: "stolen" }),
+  credit_balances_initial_positive: balance("crb_new", LAST_SEQ + 1, {
+    initial_steps: 0,
+    remaining_steps: 0,
+    has_remaining: 0,
+  }),
+  credit_balances_remaining_not_negative: [
+    "DROP TRIGGER credit_balances_begin_whole",
+    balance("crb_new", LAST_SEQ + 1, { remaining_steps: -1, has_remaining: 0 }),
+  ],
+  credit_balances_remaining_within_bounds: balance("crb_new", LAST_SEQ + 1, {
+    initial_steps: TOP + 1,
+    remaining_steps: TOP + 1,
+  }),
+  credit_balances_has_remaining: balance("crb_new", LAST_SEQ + 1, { has_remaining: 0 }),
+  credit_ledger_is_revoked: entry({ ...nextEntry, is_revoked: 2 }),
+  credit_refunds_ordinal_max: ["DROP TRIGGER credit_refunds_gapless", refund({ ordinal: 101, refund_ref: "another" })],
+  credit_refunds_share: refund({ ordinal: 2, refund_ref: "another", part: 3 }),
+  credit_ledger_reason: entry({ ...nextEntry, reason: "whim" }),
+  reservations_state: reservation({ id: "res_new", state: "lost" }),
+  reservations_on_expiry: reservation({ id: "res_new", on_expiry: "keep" }),
+  distinct_ids_claimed_by_another: ["DROP TRIGGER distinct_ids_no_circle", claim("c", "c", 1)],
+  distinct_ids_claims_made: "UPDATE distinct_ids SET claims_made = 1001 WHERE distinct_id = 'c'",
+  distinct_ids_claim_whole: "UPDATE distinct_ids SET claimed_via = 'alias', claim_version = 1 WHERE distinct_id = 'c'",
+  consent_log_decision: consent({ seq: 2, decision: "perhaps" }),
+  export_audit_action: exportAudit({ seq: 2, action: "lost" }),
+};
+
+/** By "table.column, column". Where a trigger refuses the same first, by that trigger's name. */
+const uniques: Readonly<Record<string, readonly [sql: string, says?: string]>> = {
+  "environments.app_id, mode": [environment({ id: -3 }), "environments_kept"],
+  "api_keys.environment_id, id": [key({ hash: "hash_new", id: "key_w" }), "api_keys_kept"],
+  "credit_packs.app_id, name_key": [pack({ id: "cpk_new" })],
+  "accounts.environment_id, user_id": [account({ id: -12, user_id: "u" }), "accounts_kept"],
+  "credit_balances.id": [balance(WHOLE, LAST_SEQ + 1), "credit_balances_id"],
+  "credit_balances.account_id, external_ref, pack_id, pack_item_id": [
+    balance("crb_new", LAST_SEQ + 1, { external_ref: "order" }),
+    "credit_balances_external_ref",
+  ],
+  "credit_refunds.account_id, external_ref, refund_ref": [refund({ ordinal: 2 }), "credit_refunds_gapless"],
+  "usage_events.environment_id, event_id": [usageEvent({ seq: 3 }), "usage_events_event_id"],
+  "analytics_events.environment_id, uuid": [analyticsEvent({ seq: 2 })],
+  "admin_audit.app_id, id": [adminAudit({ seq: 2 }), "admin_audit_id"],
+};
+
+/** By "table -> parent". */
+const parents: Readonly<Record<string, readonly string[]>> = {
+  "environments -> apps": [environment({ id: -3, app_id: "app_nobody" }), "DELETE FROM apps WHERE id = 'app_w'"],
+  "api_keys -> environments": [key({ hash: "hash_new", id: "key_new", environment_id: -99 })],
+  "credit_packs -> apps": [
+    pack({ id: "cpk_new", app_id: "app_nobody" }),
+    "UPDATE apps SET id = 'app_new' WHERE id = 'app_w'",
+  ],
+  "credit_pack_items -> credit_packs": [
+    item({ position: 1, pack_id: "cpk_nobody" }),
+    "DELETE FROM credit_packs WHERE id = 'cpk_w'",
+  ],
+  "accounts -> environments": [account({ id: -12, user_id: "new", environment_id: -99 })],
+  "credit_balances -> accounts": [balance("crb_new", 1, { account_id: -99 })],
+};
+
+const names = async (sql: string): Promise<string[]> =>
+  (await db.prepare(sql).all<{ name: string }>()).results.map((row) => row.name);
+const own = "name NOT GLOB 'sqlite_*' AND name NOT GLOB '_cf_*' AND name NOT GLOB 'd1_*'";
+const tables = `SELECT name FROM sqlite_schema WHERE type = 'table' AND ${own}`;
+
+describe("the database", () => {
+  it("lets a lawful world through", async () => {
+    expect(await outcome()).toContain(PASSED);
+  });
+
+  it("has an attack tried on every trigger, CHECK, unique index and foreign key", async () => {
+    expect(Object.keys(attacks).toSorted()).toEqual(
+      await names("SELECT name FROM sqlite_schema WHERE type = 'trigger' ORDER BY name"),
+    );
+    const texts = await names(`SELECT sql AS name FROM sqlite_schema WHERE type = 'table' AND ${own}`);
+    const found = texts.flatMap((text) => [...text.matchAll(/CONSTRAINT "(\w+)" CHECK/g)].map(([, name]) => name));
+    expect(Object.keys(checks).toSorted()).toEqual(found.toSorted());
+    const indexes = await names(`SELECT t.name || '.' || (
+        SELECT group_concat(c.name, ', ') FROM pragma_index_info(i.name) AS c
+      ) AS name FROM (${tables}) AS t, pragma_index_list(t.name) AS i WHERE i."unique" = 1 AND i.origin = 'c'`);
+    expect(Object.keys(uniques).toSorted()).toEqual(indexes.toSorted());
+    const keys = await names(`SELECT DISTINCT t.name || ' -> ' || f."table" AS name
+      FROM (${tables}) AS t, pragma_foreign_key_list(t.name) AS f`);
+    expect(Object.keys(parents).toSorted()).toEqual(keys.toSorted());
+  });
+
+  it.each(Object.entries(attacks))(
+    "is kept whole by the trigger %s, which nothing else replaces",
+    async (trigger, attack) => {
+      const { says, sql, behind = PASSED } = attack;
+      for (const statements of sql) {
+        const tried = typeof statements === "string" ? [statements] : statements;
+        expect(await outcome(...tried), tried.join()).toContain(says);
+      }
+      // Without the trigger the attack gets further: so it is this trigger that stopped it.
+      const [first = ""] = sql;
+      const tried = typeof first === "string" ? [first] : first;
+      expect(await outcome(`DROP TRIGGER ${trigger}`, ...tried), tried.join()).toContain(behind);
+    },
+  );
+
+  it.each(Object.entries(checks))("is kept whole by the CHECK %s", async (name, sql) => {
+    expect(await outcome(...(typeof sql === "string" ? [sql] : sql))).toContain(name);
+  });
+
+  it.each(Object.entries(uniques))("has one row of %s", async (name, [sql, says]) => {
+    const [table = "", columns = ""] = name.split(".");
+    expect(await outcome(sql)).toContain(
+      says ??
+        columns
+          .split(", ")
+          .map((column) => `${table}.${column}`)
+          .join(", "),
+    );
+  });
+
+  it.each(Object.entries(parents))("has no row without its parent, nor loses one that has rows: %s", async (_, sql) => {
+    for (const attack of sql) expect(await outcome(attack)).toContain("FOREIGN KEY constraint failed");
+  });
+
+  it("takes no fraction and no text where a whole number belongs: STRICT, in every column", async () => {
+    const { results } = await db
+      .prepare(`SELECT t.name AS "table", c.name AS "column" FROM (${tables}) AS t, pragma_table_info(t.name) AS c
+        WHERE upper(c.type) = 'INTEGER' ORDER BY 1, 2`)
+      .all<{ table: string; column: string }>();
+    expect(results.length).toBeGreaterThan(60);
+    const triggers = await names("SELECT name FROM sqlite_schema WHERE type = 'trigger'");
+    const dropAll = triggers.map((name) => `DROP TRIGGER ${name}`);
+    for (const { table, column } of results) {
+      for (const value of ["0.5", "'much'", "x'00'"]) {
+        const said = await outcome(...dropAll, `UPDATE ${table} SET ${column} = ${value}`);
+        expect(said, `${table}.${column} = ${value}`).toMatch(/cannot store|datatype mismatch/);
+      }
+    }
+  });
+});
