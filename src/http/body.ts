@@ -10,7 +10,8 @@ function cutOff(cause: unknown): never {
 
 /** Reads the whole body. Throws `payload_too_large` when it is over 1 MiB, and leaves the rest to drain-body.ts. */
 async function readWithin(request: Request): Promise<Uint8Array<ArrayBuffer>> {
-  const tooLarge = () => new PurserError("payload_too_large", `The body is larger than ${bodyBytesMax} bytes.`);
+  const tooLarge = () =>
+    new PurserError("payload_too_large", `The body is larger than ${bodyBytesMax} bytes (1 MiB). Send less at once.`);
   const announced = Number(request.headers.get("content-length") ?? Number.NaN);
   if (announced > bodyBytesMax) throw tooLarge();
   // Over HTTP a body is not longer than its content-length. A request from another Worker may be, so it is checked again.
@@ -63,7 +64,11 @@ export const readBody = factory.createMiddleware(async (c, next) => {
   try {
     c.set("bodyText", strictUtf8.decode(bytes));
   } catch {
-    throw invalid("body", "The body is not valid UTF-8.");
+    const isGzip = bytes[0] === 0x1f && bytes[1] === 0x8b;
+    throw invalid(
+      "body",
+      isGzip ? "The body is compressed. Send plain JSON." : "The body is not valid UTF-8. Encode it so.",
+    );
   }
   await next();
 });

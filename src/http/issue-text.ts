@@ -5,6 +5,9 @@ import { nearest } from "../lib/nearest.ts";
 /** What is said of an argument that is missing. */
 export const IS_REQUIRED = "is required";
 
+/** The end of what is said of a null. */
+export const NOT_NULL = ", not null";
+
 /** The words for the types of JSON. */
 const TYPES: Readonly<Record<string, string>> = {
   string: "a string",
@@ -46,10 +49,11 @@ function tooBig({ origin, maximum, inclusive }: Limit<"maximum">): string {
 
 /** What was sent instead of the type that is expected, as far as it helps to say so. */
 function sentInstead(expected: string, input: unknown): string {
-  if (input === null) return ", not null";
+  if (input === null) return NOT_NULL;
   if (Array.isArray(input)) return ", not a list";
   if (typeof input === "object") return ", not an object";
-  if (expected === "string") return typeof input === "number" || typeof input === "boolean" ? ", in quotes" : "";
+  // A number with more digits than a double has is a symbol (lib/exact-json.ts).
+  if (expected === "string") return /^(number|boolean|symbol)$/.test(typeof input) ? ", in quotes" : "";
   if (typeof input !== "string") return "";
   if (expected === "number" || expected === "int") return Number.isNaN(Number(input)) ? "" : ", without quotes";
   if (expected === "boolean") return /^(true|false)$/i.test(input) ? ", without quotes" : "";

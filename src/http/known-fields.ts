@@ -27,6 +27,22 @@ function partsOf(schema: z.core.$ZodType): readonly z.core.$ZodType[] {
   }
 }
 
+/** Whether the field at a place may be left out. */
+export function isOptional(schema: z.core.$ZodType, place: Place): boolean {
+  const [name, ...below] = place;
+  const { def } = (schema as z.core.$ZodTypes)._zod;
+  if (name === undefined)
+    return (
+      def.type === "optional" ||
+      def.type === "default" ||
+      def.type === "prefault" ||
+      partsOf(schema).some((part) => isOptional(part, place))
+    );
+  if (def.type !== "object") return partsOf(schema).some((part) => isOptional(part, place));
+  const field = Object.entries(def.shape).find(([own]) => own === name)?.[1];
+  return field !== undefined && isOptional(field, below);
+}
+
 /** The places of all fields that a schema knows, those of the upper levels first. */
 export function knownFields(schema: z.core.$ZodType, above: Place = []): readonly Place[] {
   const { def } = (schema as z.core.$ZodTypes)._zod;

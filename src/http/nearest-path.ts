@@ -7,6 +7,23 @@ const segmentsOf = (path: string): string[] => path.split("/").filter((segment) 
 /** What integrators leave out, most often first: the prefix, then the part of the interface. */
 const PREFIXES = ["", "/api/v1", "/api/v1/usage", "/api/v1/credits", "/api/v1/admin"];
 
+/** Where something is that other services have at a path of this end. */
+const OTHER_ENDS: readonly (readonly [route: string, ends: string])[] = [
+  ["/api/v1/credits", "balance balances wallet"],
+  ["/api/v1/credits/history", "ledger transactions entries"],
+  ["/api/v1/usage/events", "consume spend debit deduct meter track record ingest"],
+  ["/api/v1/usage/reservations", "hold holds reserve"],
+  ["/api/v1/export-person", "export exports gdpr dsar"],
+  ["/api/v1/openapi.json", "swagger swagger.json openapi openapi.yaml"],
+  ["/api/v1/admin/apps/:appId/packs", "packs pack products"],
+  ["/api/v1/admin/apps/:appId/keys", "keys api-keys"],
+];
+
+function otherEndOf(path: string): string | undefined {
+  const end = segmentsOf(path).at(-1)?.toLowerCase() ?? "";
+  return OTHER_ENDS.find(([, ends]) => ends.split(" ").includes(end))?.[0];
+}
+
 /** The path without slashes too many, and with the prefix of the interface where it has another version's or half of it. */
 function variantsOf(path: string): string[][] {
   const own = segmentsOf(path);
@@ -39,5 +56,5 @@ export function nearestPath(routePaths: Iterable<string>, path: string): string 
     }
   }
   // A segment such as `:appId{[a-z]+}` is shown as `{appId}`.
-  return best?.route.replace(/:(\w+)(\{[^}]*\})?/g, "{$1}").replace(/(.)\/$/, "$1") ?? null;
+  return (best?.route ?? otherEndOf(path))?.replace(/:(\w+)(\{[^}]*\})?/g, "{$1}").replace(/(.)\/$/, "$1") ?? null;
 }

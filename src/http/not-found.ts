@@ -43,7 +43,7 @@ export function answerUnknownPath(app: RoutedApp) {
     }
     const allow = methods.join(", ");
     const sends = methods.filter((method) => method !== "HEAD" && method !== "OPTIONS").join(" or ");
-    throw new PurserError("method_not_allowed", `This path supports ${allow}. Send ${sends}.`, {
+    throw new PurserError("method_not_allowed", `Send ${sends}. This path supports ${allow}.`, {
       headers: { Allow: allow },
     });
   };

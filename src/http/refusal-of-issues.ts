@@ -1,12 +1,16 @@
 import * as z from "zod";
 import { invalid, type PurserError } from "../errors.ts";
-import { describeIssue, IS_REQUIRED } from "./issue-text.ts";
-import { fieldMeant, fieldsAt } from "./unknown-field.ts";
+import { describeIssue, IS_REQUIRED, NOT_NULL } from "./issue-text.ts";
+import { isOptional } from "./known-fields.ts";
+import { fieldMeant, fieldsAt, wrapperIn } from "./unknown-field.ts";
 
 z.config({ customError: describeIssue });
 
 /** The most characters of a caller's field name that a response repeats. */
 const PARAM_CHARACTERS_MAX = 200;
+
+/** The most of them that a message repeats. */
+const NAME_CHARACTERS_MAX = 60;
 
 /** What was read, so that a message can say which field was meant. */
 export interface Read {
@@ -39,24 +43,47 @@ function valueAt(value: unknown, path: readonly PropertyKey[]): unknown {
   return path.reduce<unknown>((inner, key) => Object.getOwnPropertyDescriptor(Object(inner), key)?.value, value);
 }
 
-type UnknownFields = z.core.$ZodIssueUnrecognizedKeys;
-
-const isUnknownFields = (issue: z.core.$ZodIssue): issue is UnknownFields => issue.code === "unrecognized_keys";
-
-/** What an unknown field means; null where that is not known. */
-function meantBy(
-  { path, keys: [name = ""] }: UnknownFields,
-  { schema, value, takesList = false }: Read,
-): string | null {
-  const above = path.filter((key) => typeof key === "string");
-  return fieldMeant({ schema, above, name, value: valueAt(value, [...path, name]), takesList });
+/** An unknown field of a body. */
+interface UnknownField {
+  readonly path: readonly PropertyKey[];
+  readonly name: string;
 }
 
-function refuseUnknown(issue: UnknownFields, whole: string, read: Read | null): PurserError {
-  const above = issue.path.filter((key) => typeof key === "string");
-  const advice = read === null ? null : (meantBy(issue, read) ?? fieldsAt(read.schema, above));
-  const param = pathText([...issue.path, issue.keys[0] ?? ""]) || whole;
-  return invalid(param, `This field is unknown${advice === null ? "" : `: ${advice}`}.`);
+/** So many unknown fields are compared with the known ones: a body may have thousands. */
+const COMPARED_MAX = 8;
+
+function unknownFields(issues: readonly z.core.$ZodIssue[]): UnknownField[] {
+  const found: UnknownField[] = [];
+  for (const issue of issues) {
+    if (found.length >= COMPARED_MAX) break;
+    if (issue.code !== "unrecognized_keys") continue;
+    for (const name of issue.keys.slice(0, COMPARED_MAX)) found.push({ path: issue.path, name });
+  }
+  return found.slice(0, COMPARED_MAX);
+}
+
+const levelsOf = (path: readonly PropertyKey[]): string[] => path.filter((key) => typeof key === "string");
+
+/** What an unknown field means; null where that is not known. */
+function meantBy({ path, name }: UnknownField, { schema, value, takesList = false }: Read): string | null {
+  return fieldMeant({ schema, above: levelsOf(path), name, value: valueAt(value, [...path, name]), takesList });
+}
+
+function refuseUnknown({ path, name }: UnknownField, advice: string | null, whole: string): PurserError {
+  const param = pathText([...path, name]) || whole;
+  const words = `is unknown${advice === null ? "" : `: ${advice}`}`;
+  // A name may be as long as a body. Then it stands in `param` alone.
+  return invalid(param, param.length <= NAME_CHARACTERS_MAX ? words : `This field ${words}.`);
+}
+
+/** The refusal for a field that is missing because its value has another name, or all of them have one around them. */
+function refuseMisnamed(issues: readonly z.core.$ZodIssue[], whole: string, read: Read): PurserError | null {
+  for (const field of unknownFields(issues)) {
+    const meant = meantBy(field, read);
+    if (meant !== null) return refuseUnknown(field, meant, whole);
+  }
+  const wrapper = wrapperIn(read.schema, read.value);
+  return wrapper === null ? null : invalid(wrapper, `must not be around the arguments: send what is in it`);
 }
 
 /**
@@ -71,11 +98,14 @@ export function refusalOfIssues(
   const first = issues[0];
   if (first === undefined) return invalid(whole, "is malformed");
   const issue = mostSpecificIssue(first);
-  if (isUnknownFields(issue)) return refuseUnknown(issue, whole, read);
-  if (issue.message === IS_REQUIRED && read !== null) {
-    const misnamed = issues.filter(isUnknownFields).find((unknown) => meantBy(unknown, read) !== null);
-    if (misnamed !== undefined) return refuseUnknown(misnamed, whole, read);
+  const [unknown] = unknownFields([issue]);
+  if (unknown !== undefined) {
+    const advice = read === null ? null : (meantBy(unknown, read) ?? fieldsAt(read.schema, levelsOf(unknown.path)));
+    return refuseUnknown(unknown, advice, whole);
   }
+  const misnamed = issue.message === IS_REQUIRED && read !== null ? refuseMisnamed(issues, whole, read) : null;
+  if (misnamed !== null) return misnamed;
   const param = pathText(issue.path);
-  return invalid(param === "" ? whole : param, issue.message);
+  const isLeftOut = issue.message.endsWith(NOT_NULL) && read !== null && isOptional(read.schema, levelsOf(issue.path));
+  return invalid(param === "" ? whole : param, `${issue.message}${isLeftOut ? ": leave it out instead" : ""}`);
 }

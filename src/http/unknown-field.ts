@@ -7,11 +7,11 @@ import { knownFields } from "./known-fields.ts";
 const OTHER_NAMES: readonly (readonly [here: readonly string[], elsewhere: string])[] = [
   [
     ["userId", "distinctId"],
-    "user customer customerId client clientId account accountId uid subject sub endUserId owner person",
+    "user customer customerId client clientId account accountId uid subject sub endUserId owner person userId distinctId",
   ],
   [
     ["externalRef", "eventId", "adjustmentId", "reservationId"],
-    "id idempotencyKey idempotencyId key reference ref requestId orderId paymentId transactionId messageId",
+    "id uuid idempotencyKey idempotencyId key reference ref requestId orderId paymentId transactionId messageId",
   ],
   [["event", "packName", "purpose"], "type name eventName eventType action feature meter"],
   [["quantities", "quantity", "delta", "amount"], "amount value quantity qty credits units usage tokensUsed cost"],
@@ -21,13 +21,19 @@ const OTHER_NAMES: readonly (readonly [here: readonly string[], elsewhere: strin
   [["properties", "notes", "note"], "metadata meta props attributes data extra payload"],
   [
     ["expiresAt", "expiresInSeconds", "defaultExpiryDays"],
-    "expires expiry expiration expiresIn expireAt validUntil ttl timeout",
+    "expires expiry expiration expiresIn expiresAt expireAt expiryDays expiresInDays validDays validUntil ttl timeout",
   ],
   [["notes", "note", "reason"], "notes note reason comment description memo text"],
   [["matches"], "match rules rule filter filters events models"],
   [["decision"], "status consent choice granted value"],
   [["onShortage"], "partial allowPartial overdraft onInsufficient"],
   [["setting"], "settings config endUserAuth"],
+  [["name"], "title label appName displayName keyName"],
+  [["kind"], "type keyType"],
+  [["url"], "jwksUrl jwksUri uri endpoint"],
+  [["issuer"], "iss"],
+  [["audience"], "aud"],
+  [["secret"], "sharedSecret signingKey key"],
   [["mode"], "environment env live test"],
 ];
 
@@ -42,8 +48,28 @@ function otherNameOf(name: string, known: readonly string[]): string | undefined
 }
 
 /** Whether a value is the request itself with a name around it, such as `{ data: { userId, … } }`. */
-const isWrapper = (value: unknown, known: readonly string[]): boolean =>
-  isJsonObject(value) && Object.keys(value).filter((name) => known.includes(name)).length >= 2;
+function isWrapper(value: unknown, known: readonly string[]): boolean {
+  if (!isJsonObject(value)) return false;
+  const plain = new Set(known.map(plainName));
+  return (
+    Object.keys(value)
+      .slice(0, 20)
+      .filter((name) => plain.has(plainName(name.slice(0, 60)))).length >= 2
+  );
+}
+
+const namesAt = (schema: z.core.$ZodType, above: readonly string[]): string[] =>
+  knownFields(schema)
+    .filter((place) => place.slice(0, -1).join(".") === above.join("."))
+    .map((place) => place.at(-1) ?? "");
+
+/** The known field that has the whole request as its value, such as `{ event: { eventId, … } }`. */
+export function wrapperIn(schema: z.core.$ZodType, value: unknown): string | null {
+  const [only, ...others] = isJsonObject(value) ? Object.entries(value) : [];
+  if (only === undefined || others.length > 0) return null;
+  const known = namesAt(schema, []);
+  return known.includes(only[0]) && isWrapper(only[1], known) ? only[0] : null;
+}
 
 interface Unknown {
   readonly schema: z.core.$ZodType;
@@ -58,10 +84,10 @@ interface Unknown {
 /** What an unknown field probably means, as an instruction. Null when that is not known. */
 export function fieldMeant({ schema, above, name, value, takesList }: Unknown): string | null {
   const places = knownFields(schema);
-  const level = above.join(".");
-  const known = places.filter((place) => place.slice(0, -1).join(".") === level).map((place) => place.at(-1) ?? "");
-  if (above.length === 0 && Array.isArray(value) && takesList) return "send the list itself, with nothing around it";
-  if (above.length === 0 && isWrapper(value, known)) return "send what is in it, with nothing around it";
+  const known = namesAt(schema, above);
+  const around = `without ${/^\w{1,40}$/.test(name) ? `\`${name}\`` : "anything"} around it`;
+  if (above.length === 0 && Array.isArray(value) && takesList) return `send the list itself, ${around}`;
+  if (above.length === 0 && isWrapper(value, known)) return `send what is in it, ${around}`;
   const near = nearest(name, known);
   if (near !== null && plainName(near) === plainName(name)) return `write \`${near}\``;
   const elsewhere = places.find((place) => plainName(place.at(-1) ?? "") === plainName(name));
@@ -81,8 +107,7 @@ function placeText(place: readonly string[]): string {
 
 /** The fields that an object may have at a place, for a message. */
 export function fieldsAt(schema: z.core.$ZodType, above: readonly string[]): string {
-  const level = above.join(".");
-  const names = knownFields(schema).filter((place) => place.slice(0, -1).join(".") === level);
+  const names = namesAt(schema, above);
   if (names.length === 0) return "no fields are taken here";
-  return `the fields are ${names.map((place) => `\`${place.at(-1)}\``).join(", ")}`;
+  return `the fields are ${names.map((name) => `\`${name}\``).join(", ")}`;
 }

@@ -17,7 +17,10 @@ function assertDecodable(url: string): void {
   try {
     decodeURIComponent(url.slice(query + 1));
   } catch {
-    throw invalid("query", "The query string has an escape that is not valid UTF-8.");
+    throw invalid(
+      "query",
+      "The query string has an escape that is not valid UTF-8. Encode each value by itself, as encodeURIComponent does.",
+    );
   }
 }
 
@@ -70,7 +73,8 @@ function inQuery(c: Context, schema: z.ZodType, refusal: PurserError): PurserErr
   if (param === undefined || refusal.message !== `${param} ${IS_REQUIRED}.`) return refusal;
   for (const name of Object.keys(c.req.query())) {
     const meant = fieldMeant({ schema, above: [], name, value: null, takesList: false });
-    if (meant === `write \`${param}\``) return invalid(param, `${IS_REQUIRED}: another name stands in its place`);
+    // The name is made of the same letters as a known one, so that nothing of the caller's is repeated.
+    if (meant === `write \`${param}\``) return invalid(param, `${IS_REQUIRED}: write it so, not \`${name}\``);
   }
   const hasBody = c.req.header("content-type") !== undefined;
   return invalid(param, `${IS_REQUIRED} in the query string${hasBody ? ": the body of a GET is not read" : ""}`);

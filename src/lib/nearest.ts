@@ -24,6 +24,8 @@ const CHARACTERS_MAX = 60;
 export function nearness(text: string, name: string): number | null {
   if (text.length > CHARACTERS_MAX) return null;
   const [one, other] = [plainName(text), plainName(name)];
+  // People seldom mistype the first letter, and `rs256` does not mean `hs256`.
+  if (one[0] !== other[0]) return null;
   const distance = editDistance(one, other);
   return distance <= Math.min(2, Math.floor(Math.max(one.length, other.length) / 3)) ? distance : null;
 }

@@ -19,12 +19,24 @@ const mediaTypeOf = (contentType: string | undefined): string =>
 
 const isCloudEvent = (value: unknown): boolean => isJsonObject(value) && own(value, "specversion") !== undefined;
 
-/** Throws `invalid_request` for a malformed single event. A malformed element of a list is refused by itself. */
-export function readEventRequest(contentType: string | undefined, body: unknown): EventRequest {
-  const mediaType = mediaTypeOf(contentType);
+/** Refuses a body of another form than its type of content says. */
+function assertDeclared(mediaType: string, body: unknown): void {
   if (isCloudEvent(body) && !mediaType.startsWith("application/cloudevents")) {
     throw invalid("content-type", `must be \`${CLOUD_EVENT}\` for a CloudEvent`);
   }
+  if (mediaType !== CLOUD_EVENT || isCloudEvent(body)) return;
+  if (Array.isArray(body)) {
+    throw invalid("body", `must be an object, not a list: a list of CloudEvents is \`${CLOUD_EVENT_BATCH}\``);
+  }
+  if (isJsonObject(body) && own(body, "eventId") !== undefined) {
+    throw invalid("content-type", "must be `application/json` for an event that is no CloudEvent");
+  }
+}
+
+/** Throws `invalid_request` for a malformed single event. A malformed element of a list is refused by itself. */
+export function readEventRequest(contentType: string | undefined, body: unknown): EventRequest {
+  const mediaType = mediaTypeOf(contentType);
+  assertDeclared(mediaType, body);
   if (mediaType === CLOUD_EVENT) return { kind: "one", input: readOne(cloudEvent, body) };
   if (mediaType === CLOUD_EVENT_BATCH) return { kind: "list", elements: readList(cloudEvent, "id", body) };
   if (Array.isArray(body)) return { kind: "list", elements: readList(eventInput, "eventId", body) };
@@ -54,6 +66,9 @@ function readList(schema: z.ZodType<EventInput>, idField: string, body: unknown)
   if (body.length > eventsMax) throw invalid("body", `must hold at most ${eventsMax} events`);
   return body.map((element: unknown) => {
     try {
+      if (schema === eventInput && isCloudEvent(element)) {
+        throw invalid("content-type", `must be \`${CLOUD_EVENT_BATCH}\` for a list of CloudEvents`);
+      }
       return { input: readOne(schema, element) };
     } catch (error) {
       if (!(error instanceof PurserError)) throw error;

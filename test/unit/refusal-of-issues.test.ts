@@ -79,16 +79,16 @@ describe("a malformed argument is told in plain words", () => {
     const meant = (value: unknown) => told(schema, value);
     expect(meant({ pack_name: "a" })).toEqual({
       param: "pack_name",
-      message: "This field is unknown: write `packName`.",
+      message: "pack_name is unknown: write `packName`.",
     });
-    expect(meant({ items: [{}, { Unit: "a" }] }).message).toBe("This field is unknown: write `unit`.");
+    expect(meant({ items: [{}, { Unit: "a" }] }).message).toBe("items[1].Unit is unknown: write `unit`.");
     expect(meant({ items: [{ packName: "a" }] }).message).toBe(
-      "This field is unknown: write it at the top level, as `packName`.",
+      "items[0].packName is unknown: write it at the top level, as `packName`.",
     );
     expect(meant({ items: [{ amount: 1 }] }).message).toBe(
-      "This field is unknown: write it into `items.of`, as `amount`.",
+      "items[0].amount is unknown: write it into `items.of`, as `amount`.",
     );
-    expect(meant({ items: [{ colour: 1 }] }).message).toBe("This field is unknown: the fields are `unit`, `of`.");
+    expect(meant({ items: [{ colour: 1 }] }).message).toBe("items[0].colour is unknown: the fields are `unit`, `of`.");
   });
 
   it("never repeats the value", () => {

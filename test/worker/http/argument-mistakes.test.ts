@@ -67,6 +67,22 @@ describeMistakes("a body that is not the JSON that a call takes", [
   wrong("UTF-16", () => ({ path: GRANT, body: new Uint8Array([0xff, 0xfe, 0x7b, 0x00]) }), "body", "UTF-8"),
 ]);
 
+describeMistakes("a body that cannot be read", [
+  wrong(
+    "compressed",
+    () => ({ path: GRANT, body: new Uint8Array([0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff]) }),
+    "body",
+    "compressed",
+    "plain JSON",
+  ),
+  {
+    name: "larger than 1 MiB",
+    send: () => ({ path: EVENTS, body: " ".repeat(1024 * 1024 + 1) }),
+    code: "payload_too_large",
+    says: ["1 MiB", "Send less at once"],
+  },
+]);
+
 describeMistakes("a field by another name", [
   grant("in snake_case", { userId: undefined, user_id: "ana" }, "user_id", "unknown", "write `userId`"),
   grant("of snake_case, optional", { external_ref: "r" }, "external_ref", "write `externalRef`"),
@@ -78,6 +94,30 @@ describeMistakes("a field by another name", [
   grant("amount", { amount: 5 }, "amount", "write `quantity`"),
   grant("metadata", { metadata: {} }, "metadata", "write `notes`"),
   grant("pack", { packId: undefined, pack: "Starter" }, "pack", "write `packId`"),
+  wrong(
+    "userId for a person",
+    () => ({ path: "/api/v1/export-person", body: { userId: "ana" } }),
+    "userId",
+    "write `distinctId`",
+  ),
+  wrong(
+    "expiresAt of a hold",
+    () => ({ path: RESERVATIONS, body: { ...use, quantities: {}, expiresAt: "2027-01-01T00:00:00Z" } }),
+    "expiresAt",
+    "write `expiresInSeconds`",
+  ),
+  event(
+    "PostHog's names",
+    { eventId: undefined, userId: undefined, distinct_id: "ana", uuid: "e" },
+    "distinct_id",
+    "write `userId`",
+  ),
+  wrong(
+    "a grant with a name around it, in snake_case",
+    () => ({ path: GRANT, body: { grant: { user_id: "ana", pack_id: "Starter" } } }),
+    "grant",
+    "without `grant` around it",
+  ),
   grant("that nobody knows", { colour: "red" }, "colour", "the fields are `userId`, `packId`"),
   event("idempotencyKey of an event", { eventId: undefined, idempotencyKey: "e" }, "idempotencyKey", "write `eventId`"),
   event("timestamp", { timestamp: "2026-01-01T00:00:00Z" }, "timestamp", "write `occurredAt`"),
@@ -101,13 +141,13 @@ describeMistakes("a field by another name", [
     () => ({ path: EVENTS, body: { events: [{ eventId: "e", ...use }] } }),
     "events",
     "send the list itself",
-    "nothing around it",
+    "without `events` around it",
   ),
   wrong(
     "an event with a name around it",
     () => ({ path: EVENTS, body: { event: { eventId: "e", ...use } } }),
-    "eventId",
-    "required",
+    "event",
+    "must not be around the arguments",
   ),
   wrong(
     "arguments with a name around them",
@@ -149,6 +189,34 @@ describeMistakes("a value of another form", [
   grant("a day that does not exist", { expiresAt: "2027-02-30T12:00:00Z" }, "expiresAt", "a moment that exists"),
   grant("the form of a browser's Date", { expiresAt: "Sun Jan 31 2027 12:00:00 GMT" }, "expiresAt", "RFC 3339"),
   grant("an expiry in the past", { expiresAt: "2020-01-31T12:00:00Z" }, "expiresAt", "must be in the future"),
+  event("a null where nothing is meant", { model: null }, "model", "must be a string, not null: leave it out instead"),
+  event("a null unit", { quantities: { tokens: null } }, "quantities.tokens", "leave it out instead"),
+  wrong(
+    "a number that no double holds",
+    () => ({ path: GRANT, body: '{"userId": 12345678901234567890123, "packId": "Starter"}' }),
+    "userId",
+    "in quotes",
+  ),
+  wrong(
+    "a plain event as a CloudEvent",
+    () => ({
+      path: EVENTS,
+      body: { eventId: "e", ...use },
+      headers: { "content-type": "application/cloudevents+json" },
+    }),
+    "content-type",
+    "`application/json`",
+  ),
+  wrong(
+    "a list of CloudEvents as one",
+    () => ({
+      path: EVENTS,
+      body: [{ specversion: "1.0" }],
+      headers: { "content-type": "application/cloudevents+json" },
+    }),
+    "body",
+    "`application/cloudevents-batch+json`",
+  ),
   event("quantities as a number", { quantities: 5 }, "quantities", "must be an object"),
   event("quantities as a list", { quantities: [{ tokens: 5 }] }, "quantities", "must be an object, not a list"),
   event("tokens as text", { quantities: { tokens: "5" } }, "quantities.tokens", "must be a number, without quotes"),
@@ -232,7 +300,7 @@ const query = (name: string, path: string, param: string, ...says: string[]): Mi
 
 describeMistakes("a query string", [
   query("without the user", "/api/v1/credits", "userId", "is required in the query string"),
-  query("with the user in snake_case", "/api/v1/credits?user_id=ana", "userId", "another name"),
+  query("with the user in snake_case", "/api/v1/credits?user_id=ana", "userId", "not `user_id`"),
   query("with an empty user", "/api/v1/credits?userId=", "userId", "must not be empty"),
   query("with the user twice", "/api/v1/credits?userId=ana&userId=bob", "userId", "given once"),
   query("with 1 for true", "/api/v1/credits?userId=ana&includeExpired=1", "includeExpired", "`true` or `false`"),
@@ -457,7 +525,13 @@ it("ignores unknown parameters of a query, include_expired too, and lets a brows
     headers: { origin: "https://shop.example" },
   });
   expect(answer.status).toBe(200);
-  expect(answer.headers.get("access-control-expose-headers")?.split(",")).toContain("x-request-id");
+  const refused = await makeClient(new Clock())("GET", "/api/v1/credits", {
+    headers: { origin: "https://shop.example" },
+  });
+  for (const { headers } of [answer, refused]) {
+    expect(headers.get("access-control-expose-headers")?.split(",")).toContain("x-request-id");
+    expect(headers.get("access-control-allow-origin")).toBe("*");
+  }
 });
 
 it("tells each element of a list what to change", async () => {
@@ -466,8 +540,8 @@ it("tells each element of a list what to change", async () => {
   const elements = [{ ...use, event_id: "e" }, { eventId: "e", ...use, tokens: 5 }, "e", null];
   const answer = await call("POST", EVENTS, { key: keys.sk_live, body: elements });
   expect(answer.body.results.map((result: { error: { message: string } }) => result.error.message)).toEqual([
-    "This field is unknown: write `eventId`.",
-    "This field is unknown: write it into `quantities`, as `tokens`.",
+    "event_id is unknown: write `eventId`.",
+    "tokens is unknown: write it into `quantities`, as `tokens`.",
     "body must be an object.",
     "body must be an object, not null.",
   ]);
