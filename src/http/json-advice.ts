@@ -11,7 +11,7 @@ export function jsonAdvice(text: string, cause: unknown): string {
   if (/^\{\s*'|[[:,]\s*'/.test(start)) return "The body is not valid JSON: strings and names have double quotes.";
   if (/,\s*[}\]]/.test(start)) return "The body is not valid JSON: no comma comes after the last element.";
   if (/^\{\s*[A-Za-z_$]/.test(start)) return "The body is not valid JSON: names have double quotes.";
-  if (/^\s*\/[/*]/m.test(start)) return "The body is not valid JSON: it may have no comments.";
+  if (/^[ \t]*\/[/*]/m.test(start)) return "The body is not valid JSON: it may have no comments.";
   if (/[:[,]\s*(undefined|NaN|-?Infinity|None|True|False)\b/.test(start)) {
     return "The body is not valid JSON: its values are strings, numbers, true, false, null, objects and lists.";
   }

@@ -1,0 +1,23 @@
+import { expect, it } from "vitest";
+import { jsonAdvice } from "../../src/http/json-advice.ts";
+
+it("says of a text of a mebibyte what is wrong in linear time, whatever the text is", () => {
+  const length = 1024 * 1024;
+  for (const piece of ["\n", " ", ",", "\n ", ", ", ": ", "[", "-", "a", "\n/", "'", "{", "[object "]) {
+    const startMs = performance.now();
+    jsonAdvice(`{${piece.repeat(length / piece.length)}`, null);
+    jsonAdvice(piece.repeat(length / piece.length), null);
+    expect(performance.now() - startMs, JSON.stringify(piece)).toBeLessThan(1_000);
+  }
+});
+
+it("names the place where the parser stopped, and nothing of the text", () => {
+  const text = '{"a": 1 "alice@example.com": 2}';
+  let cause: unknown;
+  try {
+    JSON.parse(text);
+  } catch (error) {
+    cause = error;
+  }
+  expect(jsonAdvice(text, cause)).toBe("The body is not valid JSON: it goes wrong after 8 characters.");
+});
