@@ -12,8 +12,8 @@ const worker = {
     cloudflareTest(async () => ({
       wrangler: { configPath: "./wrangler.toml" },
       miniflare: {
-        // For test/support/lagging-d1.ts alone.
-        d1Databases: { REPLICA: "replica", SPARE: "spare" },
+        // For test/support/lagging-d1.ts and for test/worker/credits/verify.test.ts alone.
+        d1Databases: { REPLICA: "replica", SPARE: "spare", FLAWED: "flawed" },
         bindings: {
           TEST_MIGRATIONS: await readD1Migrations("drizzle"),
           ADMIN_TOKEN: "administrator-token-of-the-tests-0001",

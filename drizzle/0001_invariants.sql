@@ -208,9 +208,7 @@ BEGIN
   )
   VALUES (
     new.account_id, new.grant_seq, new.id, new.pack_id, new.unit, new.initial_steps,
-    new.initial_steps, NULL, 'grant', NULL, NULL, new.notes, max(new.granted_at_ms, coalesce((
-      SELECT occurred_at_ms FROM credit_ledger WHERE account_id = new.account_id ORDER BY seq DESC LIMIT 1
-    ), 0))
+    new.initial_steps, NULL, 'grant', NULL, NULL, new.notes, new.granted_at_ms
   );
 END;
 --> statement-breakpoint

@@ -1,5 +1,5 @@
 import { requireAdmin } from "../access/require-admin.ts";
-import { requireApp } from "../apps/app.ts";
+import { requireApp, requireEnvironment } from "../apps/app.ts";
 import { createApp } from "../apps/create-app.ts";
 import { createKey } from "../apps/create-key.ts";
 import { setEndUserAuth } from "../apps/end-user-auth.ts";
@@ -10,7 +10,8 @@ import { createAppInput, createKeyInput, listKeysInput, setEndUserAuthInput } fr
 import { listAudit } from "../audit/list.ts";
 import { listAuditInput } from "../audit/schemas.ts";
 import { adjustBalance, findTenant } from "../credits/adjust.ts";
-import { adjustInput } from "../credits/schemas.ts";
+import { adjustInput, verifyUsersInput } from "../credits/schemas.ts";
+import { verifyUsers } from "../credits/verify-users.ts";
 import { readBody, readNoFields } from "../http/body.ts";
 import { createRoutes } from "../http/factory.ts";
 import { noFields } from "../http/no-fields.ts";
@@ -59,6 +60,11 @@ export const adminRoutes = createRoutes()
   .get("/apps/:appId/audit", requireAdmin, validate("query", listAuditInput), async (c) => {
     const { id } = await requireApp(c.var.admin, c.req.param("appId"));
     return c.json(await listAudit(c.var.admin, id, c.req.valid("query")));
+  })
+  .post("/apps/:appId/verify", requireAdmin, readBody, validate("json", verifyUsersInput), async (c) => {
+    const { mode, cursor } = c.req.valid("json");
+    const environment = await requireEnvironment(c.var.admin, c.req.param("appId"), mode);
+    return c.json(await verifyUsers({ ...c.var.admin, environment }, cursor));
   })
   .post("/balances/:balanceId/adjust", requireAdmin, readBody, validate("json", adjustInput), async (c) => {
     const balanceId = c.req.param("balanceId");

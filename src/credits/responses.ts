@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { unit } from "../amounts/schemas.ts";
+import { quantitiesOutput, unit } from "../amounts/schemas.ts";
 import { balance, ledgerEntry } from "../ledger/responses.ts";
 
 const time = z.string().meta({ format: "date-time" });
@@ -54,6 +54,49 @@ export const historyOutput = z
   })
   .meta({ id: "LedgerPage" });
 export type HistoryOutput = z.infer<typeof historyOutput>;
+
+const nextCursor = z.string().nullable().describe("The cursor of the next page. Null on the last page.");
+
+const creditUser = z
+  .strictObject({
+    userId: z.string(),
+    balances: z.int().describe("How many balances can pay."),
+    remaining: quantitiesOutput.describe("What remains of them, by unit."),
+    nextExpiresAt: time.nullable().describe("When the first of them expires. Null: never."),
+  })
+  .meta({ id: "CreditUser" });
+
+export const usersOutput = z.strictObject({ users: z.array(creditUser), nextCursor }).meta({ id: "CreditUserList" });
+export type UsersOutput = z.infer<typeof usersOutput>;
+
+const flaw = z
+  .strictObject({
+    balanceId: z.string().nullable(),
+    kind: z
+      .enum(["sum", "gap", "chain", "below_zero"])
+      .describe(
+        "`sum`: what remains is not the sum of the deltas. `gap`: an entry is missing. `chain`: an entry does not go on from " +
+          "the one before it. `below_zero`: a running sum is below 0.",
+      ),
+  })
+  .meta({ id: "LedgerFlaw" });
+
+export const verifyOutput = z
+  .strictObject({
+    userId: z.string(),
+    balances: z.int().describe("How many balances were issued in this page."),
+    entries: z.int().describe("How many ledger entries this page has."),
+    isSound: z.boolean().describe("Whether this page has no flaws."),
+    flaws: z.array(flaw),
+    nextCursor,
+  })
+  .meta({ id: "LedgerVerification" });
+export type VerifyOutput = z.infer<typeof verifyOutput>;
+
+export const verifyUsersOutput = z
+  .strictObject({ users: z.array(verifyOutput), nextCursor })
+  .meta({ id: "LedgerVerificationList" });
+export type VerifyUsersOutput = z.infer<typeof verifyUsersOutput>;
 
 export const adjustOutput = z
   .strictObject({ balanceId: z.string(), remaining: z.number() })

@@ -8,7 +8,9 @@ import { listEntries } from "./history.ts";
 import { listBalances } from "./list.ts";
 import { refundCredits } from "./refund.ts";
 import { revokeBalance } from "./revoke.ts";
-import { grantInput, historyInput, listInput, refundInput, revokeInput } from "./schemas.ts";
+import { grantInput, historyInput, listInput, refundInput, revokeInput, usersInput, verifyInput } from "./schemas.ts";
+import { listUsers } from "./users.ts";
+import { verifyUser } from "./verify.ts";
 
 export const creditRoutes = createRoutes()
   .post("/grant", requireSecretKey("forbidden"), readBody, validate("json", grantInput), async (c) => {
@@ -31,4 +33,10 @@ export const creditRoutes = createRoutes()
   })
   .get("/history", requireSecretKey("requires_secret_key"), validate("query", historyInput), async (c) =>
     c.json(await listEntries(c.var.ctx, c.req.valid("query"))),
+  )
+  .get("/users", requireSecretKey("requires_secret_key"), validate("query", usersInput), async (c) =>
+    c.json(await listUsers(c.var.ctx, c.req.valid("query"))),
+  )
+  .get("/verify", requireSecretKey("requires_secret_key"), validate("query", verifyInput), async (c) =>
+    c.json(await verifyUser(c.var.ctx, c.req.valid("query"))),
   );

@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { anyNumber, cursor, freeText, identifier, queryFlag, queryInteger, timestamp } from "../http/fields.ts";
+import { anyNumber, cursor, freeText, identifier, mode, queryFlag, queryInteger, timestamp } from "../http/fields.ts";
 import { balanceId, grantSource, userId } from "../ledger/schemas.ts";
 
 /** References that begin so are those of Stripe's payments, which no caller gives (C21). */
@@ -88,6 +88,17 @@ export const historyInput = z.object({
   cursor,
 });
 export type HistoryInput = z.infer<typeof historyInput>;
+
+export const usersInput = z.object({
+  limit: queryInteger(1, 500).default(50).describe("The most users in a page."),
+  cursor,
+});
+export type UsersInput = z.infer<typeof usersInput>;
+
+export const verifyInput = z.object({ userId, cursor });
+export type VerifyInput = z.infer<typeof verifyInput>;
+
+export const verifyUsersInput = z.strictObject({ mode, cursor }).meta({ id: "VerifyUsers" });
 
 export const adjustInput = z
   .strictObject({

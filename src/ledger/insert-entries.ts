@@ -48,9 +48,11 @@ const insertBalancesSql = statement<WriteContext & { grant: string; balances: st
   SELECT ${accountSql}, new.value ->> 'id', common.value ->> 'packId', common.value ->> 'packName',
     new.value ->> 'packItemId', new.value ->> 'unit', new.value ->> 'matches', new.value ->> 'priority',
     new.value ->> 'amountSteps', new.value ->> 'amountSteps', 1, common.value ->> 'source',
-    common.value ->> 'externalRef', common.value ->> 'notes', ${nowMsSql}, common.value ->> 'expiresAtMs',
+    common.value ->> 'externalRef', common.value ->> 'notes', last.now_ms, common.value ->> 'expiresAtMs',
     last.seq + 1 + new.key, last.seq + 1 + new.key
-  FROM json_each(:grant) AS common, json_each(:balances) AS new, (SELECT ${lastSeq} AS seq) AS last
+  FROM json_each(:grant) AS common, json_each(:balances) AS new, (
+    SELECT coalesce(max(seq), 0) AS seq, max(coalesce(max(now_ms), 0), ${nowMsSql}) AS now_ms FROM ${lastEntry}
+  ) AS last
   WHERE 1
   ORDER BY new.key`;
 

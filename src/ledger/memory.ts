@@ -126,7 +126,8 @@ export const guardAccount = statement<WriteContext & { seq: number }>`
 
 /**
  * The last statement of a write whose account stays in memory. It reads the account's current seq, and whether anything but
- * this write raised a balance after `sinceSeq`. In that case the memory would be incomplete.
+ * this write raised a balance after `sinceSeq`, or a clock that is ahead gave new balances another time than this write's. In
+ * that case the memory would not be right.
  */
 export const selectStateAfter = statement<
   WriteContext & { sinceSeq: number; settledReservationId: string; newBalanceIds: string },
@@ -138,5 +139,7 @@ export const selectStateAfter = statement<
       SELECT 1 FROM credit_ledger WHERE account_id = a.id AND seq > :sinceSeq AND delta_steps > 0
         AND reservation_id IS NOT :settledReservationId
         AND balance_id NOT IN (SELECT value FROM json_each(:newBalanceIds))
-    ) AS isRaised
+    ) OR (:newBalanceIds <> '[]' AND :nowMs < (
+      SELECT occurred_at_ms FROM credit_ledger WHERE account_id = a.id ORDER BY seq DESC LIMIT 1
+    )) AS isRaised
   FROM accounts AS a WHERE a.environment_id = :environmentId AND a.user_id = :userId`;

@@ -92,6 +92,8 @@ const operations: readonly Operation[] = [
     to: "replica",
     run: ({ get }) => get(`${CREDITS}?userId=u&asOf=2026-01-15T12:00Z`),
   },
+  { name: "users", cold: 1, warm: 1, to: "replica", run: ({ get }) => get(`${CREDITS}/users`) },
+  { name: "verify", cold: 1, warm: 1, to: "replica", run: ({ get }) => get(`${CREDITS}/verify?userId=u`) },
   {
     name: "list by an end-user",
     cold: 1,

@@ -6,6 +6,8 @@ declare namespace Cloudflare {
     REPLICA: D1Database;
     /** Another database of the deployment: `DB` where a file's applications live in `DB_1`, and the other way round. */
     SPARE: D1Database;
+    /** A database whose triggers are dropped, so that flaws can be planted. */
+    FLAWED: D1Database;
     /** drizzle/*.sql, read by vitest.config.ts. */
     TEST_MIGRATIONS: import("cloudflare:test").D1Migration[];
     /** The seed of random histories. If empty, each run has another one. */

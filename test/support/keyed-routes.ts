@@ -59,6 +59,8 @@ export const keyedRoutes: readonly KeyedRoute[] = [
     writes: false,
     request: () => ({ path: "/api/v1/credits?userId=u&externalRef=order&asOf=2026-01-01T00:00Z" }),
   },
+  { name: "users", kind: "sk_live", writes: false, request: () => ({ path: "/api/v1/credits/users" }) },
+  { name: "verify", kind: "sk_live", writes: false, request: () => ({ path: "/api/v1/credits/verify?userId=u" }) },
   {
     name: "list of an end-user",
     kind: "pk_live",

@@ -111,6 +111,23 @@ const creditOperations: readonly Operation[] = [
     },
   },
   {
+    name: "list as of a moment",
+    isIdempotent: true,
+    prepare: async (scene) => {
+      await grant(scene);
+      const asOf = new Date(scene.clock.ms).toISOString();
+      return () => scene.send("GET", `${CREDITS}?userId=${scene.userId}&event=chat.*&asOf=${asOf}`);
+    },
+  },
+  {
+    name: "verification of a user",
+    isIdempotent: true,
+    prepare: async (scene) => {
+      await grant(scene);
+      return () => scene.send("GET", `${CREDITS}/verify?userId=${scene.userId}`);
+    },
+  },
+  {
     name: "history",
     isIdempotent: true,
     prepare: async (scene) => {

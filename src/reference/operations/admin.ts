@@ -3,8 +3,8 @@ import { app, createKeyOutput, endUserAuthOutput, key, listAppsOutput, listKeysO
 import { createAppInput, createKeyInput, listKeysInput, setEndUserAuthInput } from "../../apps/schemas.ts";
 import { listAuditOutput } from "../../audit/responses.ts";
 import { listAuditInput } from "../../audit/schemas.ts";
-import { adjustOutput } from "../../credits/responses.ts";
-import { adjustInput } from "../../credits/schemas.ts";
+import { adjustOutput, verifyUsersOutput } from "../../credits/responses.ts";
+import { adjustInput, verifyUsersInput } from "../../credits/schemas.ts";
 import type { Operation } from "../describe.ts";
 import { access, appId, createdAt, ofApp, path, tag } from "./administration.ts";
 import { packOperations } from "./packs.ts";
@@ -158,6 +158,28 @@ export const adminOperations: readonly Operation[] = [
   ...keys,
   ...packOperations,
   ...audit,
+  {
+    id: "verifyUsers",
+    method: "post",
+    path: path("/apps/{appId}/verify"),
+    tag,
+    access,
+    summary: "Verify the balances of an application's users",
+    description:
+      "Recomputes the balances of one user after another from the ledger. A page has at most 10,000 entries; a user with more " +
+      "goes on in the next. It changes nothing, and is not recorded in the audit log.",
+    params: ofApp,
+    body: { schema: verifyUsersInput, example: { mode: "live" } },
+    success: {
+      description: "A page of users, each verified as by `GET /api/v1/credits/verify`.",
+      schema: verifyUsersOutput,
+      example: {
+        users: [{ userId: "user_42", balances: 3, entries: 41, isSound: true, flaws: [], nextCursor: null }],
+        nextCursor: null,
+      },
+    },
+    errors: [],
+  },
   {
     id: "adjustBalance",
     method: "post",

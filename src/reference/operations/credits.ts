@@ -1,5 +1,21 @@
-import { grantOutput, historyOutput, listOutput, refundOutput, revokeOutput } from "../../credits/responses.ts";
-import { grantInput, historyInput, listInput, refundInput, revokeInput } from "../../credits/schemas.ts";
+import {
+  grantOutput,
+  historyOutput,
+  listOutput,
+  refundOutput,
+  revokeOutput,
+  usersOutput,
+  verifyOutput,
+} from "../../credits/responses.ts";
+import {
+  grantInput,
+  historyInput,
+  listInput,
+  refundInput,
+  revokeInput,
+  usersInput,
+  verifyInput,
+} from "../../credits/schemas.ts";
 import { planOutput } from "../../usage/responses.ts";
 import { planInput } from "../../usage/schemas.ts";
 import type { Operation } from "../describe.ts";
@@ -171,5 +187,43 @@ export const creditOperations: readonly Operation[] = [
       example: { entries: [entry], nextCursor: null },
     },
     errors: ["credit_balance_not_found"],
+  },
+  {
+    id: "listCreditUsers",
+    method: "get",
+    path: "/api/v1/credits/users",
+    tag: "Credits",
+    summary: "List the users who have credits",
+    description:
+      "Who has balances that can pay now, by user id in the order of code points. A page may hold fewer users than `limit`, " +
+      "even none, while `nextCursor` is not null.",
+    access: "secret",
+    query: usersInput,
+    success: {
+      description: "A page of users.",
+      schema: usersOutput,
+      example: {
+        users: [{ userId: "user_42", balances: 2, remaining: { tokens: 280, cents: 5 }, nextExpiresAt: expiresAt }],
+        nextCursor: null,
+      },
+    },
+    errors: [],
+  },
+  {
+    id: "verifyUser",
+    method: "get",
+    path: "/api/v1/credits/verify",
+    tag: "Credits",
+    summary: "Verify a user's balances",
+    description:
+      "Recomputes the user's balances from the ledger, in pages of at most 10,000 entries, and says what does not add up.",
+    access: "secret",
+    query: verifyInput,
+    success: {
+      description: "A page of the verification. All pages together are sound when each of them is.",
+      schema: verifyOutput,
+      example: { userId: "user_42", balances: 3, entries: 41, isSound: true, flaws: [], nextCursor: null },
+    },
+    errors: [],
   },
 ];

@@ -1,0 +1,146 @@
+import type { Unit } from "../amounts/amount.ts";
+
+/** A ledger entry, with what its verification needs. */
+export interface VerifiedEntry {
+  readonly seq: number;
+  readonly balanceId: string;
+  readonly packId: string;
+  readonly unit: Unit;
+  readonly deltaSteps: number;
+  readonly afterSteps: number;
+  readonly previousSeq: number | null;
+  readonly isGrant: 0 | 1;
+}
+
+export interface VerifiedBalance {
+  readonly id: string;
+  readonly packId: string;
+  readonly unit: Unit;
+  readonly initialSteps: number;
+  readonly remainingSteps: number;
+  readonly grantSeq: number;
+  readonly lastSeq: number;
+}
+
+/** Where a balance stands after some of the ledger: its last entry up to there, and the sum of its deltas. */
+export interface Standing {
+  readonly seq: number;
+  readonly balanceId: string;
+  readonly afterSteps: number;
+  readonly total: bigint;
+}
+
+/**
+ * - `sum`: what remains is not the sum of the deltas.
+ * - `gap`: a seq is missing. Its `balanceId` is null.
+ * - `chain`: an entry does not go on from the one before it.
+ * - `below_zero`: a running sum is below 0.
+ */
+export interface Flaw {
+  readonly balanceId: string | null;
+  readonly kind: "sum" | "gap" | "chain" | "below_zero";
+}
+
+/** A stretch of one user's ledger, and all that it touches. */
+export interface LedgerStretch {
+  /** It has the entries after this seq, up to `endSeq`. */
+  readonly afterSeq: number;
+  readonly endSeq: number;
+  /** The last seq of the whole ledger. */
+  readonly lastSeq: number;
+  /** In the order of their seqs. */
+  readonly entries: readonly VerifiedEntry[];
+  /** The balances of its entries, of `standings`, and those that were granted in it. */
+  readonly balances: readonly VerifiedBalance[];
+  /** Where balances stood before it: all but those that had ended soundly. */
+  readonly standings: readonly Standing[];
+}
+
+/** Recomputes a stretch of the ledger. Returns its flaws, and the standings that the next stretch needs. */
+export function verifyEntries(stretch: LedgerStretch): {
+  readonly flaws: readonly Flaw[];
+  readonly standings: readonly Standing[];
+} {
+  const flaws = new Flaws();
+  const balances = new Map(stretch.balances.map((balance) => [balance.id, balance]));
+  const standings = new Map(stretch.standings.map((standing) => [standing.balanceId, standing]));
+  const touched = new Set<string>();
+  let previousSeq = stretch.afterSeq;
+  for (const entry of stretch.entries) {
+    const { balanceId } = entry;
+    const balance = balances.get(balanceId);
+    const before = standings.get(balanceId) ?? standingAtEnd(balance, stretch.afterSeq);
+    if (entry.seq !== previousSeq + 1) flaws.add(null, "gap");
+    if (!goesOn(entry, before, balance)) flaws.add(balanceId, "chain");
+    const total = (before?.total ?? 0n) + BigInt(entry.deltaSteps);
+    if (total < 0n) flaws.add(balanceId, "below_zero");
+    standings.set(balanceId, { seq: entry.seq, balanceId, afterSteps: entry.afterSteps, total });
+    touched.add(balanceId);
+    previousSeq = entry.seq;
+  }
+  const isEnd = stretch.endSeq >= stretch.lastSeq;
+  if (!isEnd && previousSeq < stretch.endSeq) flaws.add(null, "gap");
+
+  const next: Standing[] = [];
+  for (const standing of standings.values()) {
+    const balance = balances.get(standing.balanceId);
+    if (balance === undefined) {
+      // Nothing remains of a balance that does not exist.
+      if (touched.has(standing.balanceId)) flaws.add(standing.balanceId, "sum");
+    } else if (
+      touched.has(balance.id) ? isEnd || standing.seq >= balance.lastSeq : isEnd && standing.seq < balance.lastSeq
+    ) {
+      judgeEnd(flaws, balance, standing, stretch.lastSeq);
+    }
+    if (balance === undefined || !isSoundAtEnd(balance, standing)) next.push(standing);
+  }
+  for (const balance of stretch.balances) {
+    const isOfStretch = balance.grantSeq > stretch.afterSeq && (isEnd || balance.grantSeq <= stretch.endSeq);
+    if (isOfStretch && !standings.has(balance.id)) judgeEnd(flaws, balance, null, stretch.lastSeq);
+  }
+  return { flaws: flaws.list, standings: isEnd ? [] : next };
+}
+
+function isSoundAtEnd(balance: VerifiedBalance, { seq, afterSteps, total }: Standing): boolean {
+  const { lastSeq, remainingSteps } = balance;
+  return seq === lastSeq && afterSteps === remainingSteps && total === BigInt(remainingSteps);
+}
+
+/** A balance whose entries ended before the stretch, and of which nothing was kept: then it was sound at its end. */
+function standingAtEnd(balance: VerifiedBalance | undefined, afterSeq: number): Standing | undefined {
+  if (balance === undefined || balance.lastSeq > afterSeq) return undefined;
+  const { id, lastSeq, remainingSteps } = balance;
+  return { seq: lastSeq, balanceId: id, afterSteps: remainingSteps, total: BigInt(remainingSteps) };
+}
+
+function goesOn(entry: VerifiedEntry, before: Standing | undefined, balance: VerifiedBalance | undefined): boolean {
+  const { seq, previousSeq, deltaSteps, afterSteps, isGrant } = entry;
+  if (balance !== undefined && (entry.unit !== balance.unit || entry.packId !== balance.packId)) return false;
+  if (before !== undefined) {
+    return isGrant === 0 && previousSeq === before.seq && afterSteps === before.afterSteps + deltaSteps;
+  }
+  if (isGrant === 0 || previousSeq !== null || afterSteps !== deltaSteps) return false;
+  return balance === undefined || (seq === balance.grantSeq && deltaSteps === balance.initialSteps);
+}
+
+/** Judges a balance by its last entry: null when it has none. */
+function judgeEnd(flaws: Flaws, balance: VerifiedBalance, standing: Standing | null, ledgerLastSeq: number): void {
+  const isSum = BigInt(balance.remainingSteps) === (standing?.total ?? 0n);
+  if (!isSum) flaws.add(balance.id, "sum");
+  // Entries at the very end of the ledger are missing.
+  if (balance.lastSeq > ledgerLastSeq) flaws.add(null, "gap");
+  else if (isSum && standing?.seq !== balance.lastSeq) flaws.add(balance.id, "chain");
+}
+
+/** Each flaw once. */
+class Flaws {
+  readonly #flaws = new Map<string, Flaw>();
+
+  add(balanceId: string | null, kind: Flaw["kind"]): void {
+    this.#flaws.set(`${kind} ${balanceId ?? ""}`, { balanceId, kind });
+  }
+
+  get list(): readonly Flaw[] {
+    return [...this.#flaws.values()];
+  }
+}

@@ -1,0 +1,174 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import {
+  type Flaw,
+  type Standing,
+  type VerifiedBalance,
+  type VerifiedEntry,
+  verifyEntries,
+} from "../../src/ledger/verify-entries.ts";
+
+type Entry = { -readonly [Field in keyof VerifiedEntry]: VerifiedEntry[Field] };
+type Balance = { -readonly [Field in keyof VerifiedBalance]: VerifiedBalance[Field] };
+interface Books {
+  readonly entries: Entry[];
+  readonly balances: Balance[];
+}
+
+const OF = { packId: "cpk_1", unit: "tokens" } as const;
+
+/** Sound books: in each round a balance is granted, or an earlier one moves. */
+function soundBooks(rounds: readonly { readonly balance: number; readonly part: number }[]): Books {
+  const books: Books = { entries: [], balances: [] };
+  for (const [index, { balance: place, part }] of rounds.entries()) {
+    const seq = index + 1;
+    const found = place >= books.balances.length ? undefined : books.balances[place];
+    if (found === undefined) {
+      const id = `crb_${books.balances.length}`;
+      const deltaSteps = 1_000;
+      books.entries.push({
+        ...OF,
+        seq,
+        balanceId: id,
+        deltaSteps,
+        afterSteps: deltaSteps,
+        previousSeq: null,
+        isGrant: 1,
+      });
+      books.balances.push({
+        ...OF,
+        id,
+        initialSteps: deltaSteps,
+        remainingSteps: deltaSteps,
+        grantSeq: seq,
+        lastSeq: seq,
+      });
+      continue;
+    }
+    const deltaSteps = part < 0 ? -Math.min(found.remainingSteps, -part) : part;
+    const afterSteps = found.remainingSteps + deltaSteps;
+    books.entries.push({
+      ...OF,
+      seq,
+      balanceId: found.id,
+      deltaSteps,
+      afterSteps,
+      previousSeq: found.lastSeq,
+      isGrant: 0,
+    });
+    found.remainingSteps = afterSteps;
+    found.lastSeq = seq;
+  }
+  return books;
+}
+
+/** Verifies page by page, with what each page of the database would have. */
+function verify({ entries, balances }: Books, size: number): Flaw[] {
+  const lastSeq = entries.at(-1)?.seq ?? 0;
+  const flaws: Flaw[] = [];
+  let standings: readonly Standing[] = [];
+  for (let afterSeq = 0; afterSeq < Math.max(lastSeq, 1); afterSeq += size) {
+    const endSeq = afterSeq + size;
+    const own = entries.filter(({ seq }) => seq > afterSeq && seq <= endSeq);
+    const ids = new Set([...own, ...standings].map(({ balanceId }) => balanceId));
+    const touched = balances.filter(
+      ({ id, grantSeq }) => ids.has(id) || (grantSeq > afterSeq && (grantSeq <= endSeq || endSeq >= lastSeq)),
+    );
+    const page = verifyEntries({ afterSeq, endSeq, lastSeq, entries: own, balances: touched, standings });
+    flaws.push(...page.flaws);
+    standings = page.standings;
+  }
+  return flaws;
+}
+
+const named = (flaws: readonly Flaw[]) =>
+  [...new Set(flaws.map(({ balanceId, kind }) => `${kind} ${balanceId}`))].sort();
+
+const rounds = fc.array(fc.record({ balance: fc.nat(8), part: fc.integer({ min: -400, max: 200 }) }), {
+  minLength: 1,
+  maxLength: 40,
+});
+const size = fc.integer({ min: 1, max: 45 });
+
+/** Something that only a hand behind the triggers' back can do. */
+const PLANTINGS: Record<string, (books: Books, at: number, steps: number) => void> = {
+  remaining: ({ balances }, at, steps) => {
+    const balance = balances[at % balances.length];
+    if (balance !== undefined) balance.remainingSteps += steps;
+  },
+  delta: ({ entries }, at, steps) => {
+    const entry = entries[at % entries.length];
+    if (entry !== undefined) entry.deltaSteps += steps;
+  },
+  after: ({ entries }, at, steps) => {
+    const entry = entries[at % entries.length];
+    if (entry !== undefined) entry.afterSteps += steps;
+  },
+  previous: ({ entries }, at, steps) => {
+    const entry = entries[at % entries.length];
+    if (entry !== undefined) entry.previousSeq = (entry.previousSeq ?? 0) + steps;
+  },
+  stranger: ({ entries }, at) => {
+    const entry = entries[at % entries.length];
+    if (entry !== undefined) entry.balanceId = "crb_nobody";
+  },
+  missing: ({ entries }, at) => {
+    entries.splice(at % entries.length, 1);
+  },
+  more: ({ entries, balances }, at, steps) => {
+    const balance = balances[at % balances.length];
+    if (balance === undefined) return;
+    const afterSteps = balance.remainingSteps + steps;
+    const seq = (entries.at(-1)?.seq ?? 0) + 1;
+    entries.push({
+      ...OF,
+      seq,
+      balanceId: balance.id,
+      deltaSteps: steps,
+      afterSteps,
+      previousSeq: balance.lastSeq,
+      isGrant: 0,
+    });
+  },
+};
+const planting = fc.record({
+  kind: fc.constantFrom(...Object.keys(PLANTINGS)),
+  at: fc.nat(100),
+  steps: fc.integer({ min: -2_000, max: 2_000 }).filter((steps) => steps !== 0),
+});
+
+describe("the verification of a ledger", () => {
+  it("finds nothing in sound books, whatever the pages", () => {
+    fc.assert(
+      fc.property(rounds, size, (moves, pages) => {
+        expect(verify(soundBooks(moves), pages)).toEqual([]);
+      }),
+    );
+  });
+
+  it("finds a flaw that was planted, and the same in pages of any size as in one", () => {
+    fc.assert(
+      fc.property(rounds, size, planting, (moves, pages, { kind, at, steps }) => {
+        const books = soundBooks(moves);
+        PLANTINGS[kind]?.(books, at, steps);
+        const whole = named(verify(books, 100));
+        expect(whole).not.toEqual([]);
+        expect(named(verify(books, pages))).toEqual(whole);
+      }),
+      { numRuns: 1_000 },
+    );
+  });
+
+  it("finds in pages every balance with a flaw that it finds in one, of several flaws", () => {
+    const flawed = (flaws: readonly Flaw[]) => new Set(flaws.map(({ balanceId }) => balanceId));
+    fc.assert(
+      fc.property(rounds, size, fc.array(planting, { minLength: 2, maxLength: 4 }), (moves, pages, plantings) => {
+        const books = soundBooks(moves);
+        for (const { kind, at, steps } of plantings) if (books.entries.length > 0) PLANTINGS[kind]?.(books, at, steps);
+        const [whole, parts] = [flawed(verify(books, 100)), flawed(verify(books, pages))];
+        expect([...parts]).toEqual(expect.arrayContaining([...whole]));
+      }),
+      { numRuns: 1_000 },
+    );
+  });
+});
