@@ -13,7 +13,7 @@ const MAY_IMPORT = {
   access: ["lib", "db", "http"],
   apps: ["lib", "db", "http", "audit", "access"],
   packs: ["lib", "db", "http", "amounts", "audit"],
-  ledger: ["lib", "db", "http", "amounts", "audit"],
+  ledger: ["lib", "db", "http", "activity", "amounts", "audit"],
   credits: ["lib", "db", "http", "audit", "access", "activity", "amounts", "packs", "ledger"],
   usage: ["lib", "db", "http", "access", "activity", "amounts", "ledger"],
   people: ["lib", "db", "http", "access"],

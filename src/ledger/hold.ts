@@ -1,8 +1,9 @@
-import type { Unit } from "../amounts/amount.ts";
+import { type Quantities, toSteps, UNITS, type Unit } from "../amounts/amount.ts";
 import type { reservations, Steps } from "../db/schema.ts";
 import { fragment, nowMsSql, type Statement, statement } from "../db/sql.ts";
+import { assert } from "../lib/assert.ts";
 import { type WriteContext, writingValues } from "./account.ts";
-import { insertReturns } from "./insert-entries.ts";
+import { insertSettlement, type SettlementEntry } from "./insert-entries.ts";
 
 /** What a reservation holds of one balance. */
 export interface HoldLeg {
@@ -18,6 +19,21 @@ export interface HoldLeg {
 export interface Hold {
   readonly id: string;
   readonly legs: readonly HoldLeg[];
+}
+
+/** The usage that a reservation is charged with, if nobody settles it in time (U15). */
+export interface Charge {
+  readonly event: string;
+  readonly model: string | null;
+  readonly quantities: Quantities;
+  /** The reservation's end. */
+  readonly occurredAtMs: number;
+}
+
+/** The holds of an open reservation that has expired. */
+export interface DueHold extends Hold {
+  /** Null if the holds return. */
+  readonly charge: Charge | null;
 }
 
 /** A reservation's row, with the columns that the ledger needs. */
@@ -38,23 +54,59 @@ export function readLegs(stored: string): readonly HoldLeg[] {
   return JSON.parse(stored) as HoldLeg[];
 }
 
-export function readHold(row: { readonly id: string; readonly legs: string }): Hold {
-  return { id: row.id, legs: readLegs(row.legs) };
-}
-
 /** SQL: whether a reservation is due. It repeats the condition of the partial index, so that SQLite uses the index. */
 export const isDue = (account: string): string =>
   fragment`account_id = ${account} AND state = 'open' AND expires_at_ms <= ${nowMsSql}`;
 
+/** SQL: whether an expired reservation is charged. It is not if there is an event of its id already (U15). */
+export const isToCharge = fragment`(
+  reservations.on_expiry = 'charge' AND NOT EXISTS (
+    SELECT 1 FROM usage_events AS taken
+    WHERE taken.environment_id = reservations.environment_id AND taken.event_id = reservations.id
+  )
+)`;
+
+/** SQL: the columns of a `DueRow`. */
+export const dueColumns = fragment`id, legs, event, model, quantities, expires_at_ms AS occurredAtMs,
+  ${isToCharge} AS isToCharge`;
+
+export interface DueRow {
+  readonly id: string;
+  readonly legs: string;
+  readonly event: string;
+  readonly model: string | null;
+  readonly quantities: string;
+  readonly occurredAtMs: number;
+  readonly isToCharge: 0 | 1;
+}
+
 /** SQL: an account's due holds as JSON, for `readDueHolds`: those of open reservations that have expired. Usually none. */
 export const dueHoldsSql = (account: string): string => fragment`(
-  SELECT json_group_array(json_object('id', id, 'legs', json(legs)) ORDER BY expires_at_ms, id)
-  FROM reservations WHERE ${isDue(account)}
+  SELECT json_group_array(json_object('id', id, 'legs', legs, 'event', event, 'model', model, 'quantities', quantities,
+    'occurredAtMs', occurredAtMs, 'isToCharge', isToCharge) ORDER BY occurredAtMs, id)
+  FROM (SELECT ${dueColumns} FROM reservations WHERE ${isDue(account)})
 )`;
 
 /** Reads what `dueHoldsSql` wrote. */
-export function readDueHolds(stored: string): readonly Hold[] {
-  return JSON.parse(stored) as Hold[];
+export function readDueHolds(stored: string): readonly DueHold[] {
+  return (JSON.parse(stored) as DueRow[]).map(readDueHold);
+}
+
+export function readDueHold({ id, legs, event, model, quantities, occurredAtMs, isToCharge: is }: DueRow): DueHold {
+  const charge = is === 1 ? { event, model, quantities: readQuantities(quantities), occurredAtMs } : null;
+  return { id, legs: readLegs(legs), charge };
+}
+
+/** Reads stored quantities: JSON that Purser wrote, in units. */
+function readQuantities(stored: string): Quantities {
+  const amounts = JSON.parse(stored) as { readonly [U in Unit]?: number };
+  const quantities: { [U in Unit]?: Steps } = {};
+  for (const unit of UNITS) {
+    const steps = toSteps(unit, amounts[unit] ?? 0);
+    assert(steps !== null, "a stored quantity is a whole number of steps");
+    if (amounts[unit] !== undefined) quantities[unit] = steps;
+  }
+  return quantities;
 }
 
 /** The entries of a hold's return, for the isolate's memory. */
@@ -63,7 +115,7 @@ export function returnEntries({ legs }: Hold): { readonly balanceId: string; rea
 }
 
 /** Keeps a statement's JSON far below the 2 MB that D1 takes. */
-const HOLDS_A_STATEMENT_MAX = 200;
+export const HOLDS_A_STATEMENT_MAX = 200;
 
 /**
  * Statements that settle open reservations of one user and return their holds, leg by leg. If one of them is already
@@ -74,15 +126,18 @@ export function settleHolds(writing: WriteContext, holds: readonly Hold[], settl
   const statements: Statement[] = [];
   for (let at = 0; at < holds.length; at += HOLDS_A_STATEMENT_MAX) {
     const some = holds.slice(at, at + HOLDS_A_STATEMENT_MAX);
-    const returns = some.flatMap(({ id, legs }) =>
-      legs.map(({ balanceId, amountSteps }) => ({ balanceId, amountSteps, reason, reservationId: id }) as const),
-    );
+    const returns = some.flatMap((hold) => returnsOf(hold, reason));
     statements.push(
       settleSql({ ...writingValues(writing), ...settlementValues(some, settlement) }),
-      ...insertReturns(writing, returns),
+      ...insertSettlement(writing, returns),
     );
   }
   return statements;
+}
+
+/** The ledger entries of a hold's return. */
+export function returnsOf({ id, legs }: Hold, reason: SettlementEntry["reason"]): SettlementEntry[] {
+  return legs.map(({ balanceId, amountSteps: deltaSteps }) => ({ balanceId, deltaSteps, reason, reservationId: id }));
 }
 
 const settlementValues = (holds: readonly Hold[], { state, eventId }: Settlement) => ({

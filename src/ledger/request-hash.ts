@@ -39,6 +39,19 @@ export async function stampRequest<Input extends object>(
   return { hash, nonce, fields, stored: `${hash}.${nonce}.${marks}` };
 }
 
+/** The fields of a commit's body besides the id: the last of an event's, so that a conflict of the two names them. */
+export const committedFields = ["quantities", "occurredAt", "properties", "onShortage"] as const;
+
+/** The stamp of an event that is recorded because nobody settled its reservation (U15). It is of nobody's request. */
+export function stampCharge(charge: { readonly [Field in (typeof committedFields)[number]]?: unknown }): string {
+  return `charge..${committedFields.map((field) => markOf(charge[field])).join("")}`;
+}
+
+/** Whether a stored stamp is a charge's. */
+export function isCharge(stored: string): boolean {
+  return stored.startsWith("charge.");
+}
+
 /** Whether a stored stamp is of this same write (its answer was lost), of an equal request, or of another request. */
 export function compareStamp(stored: string, stamp: Stamp): "own" | "replay" | "other" {
   if (stored === stamp.stored) return "own";

@@ -4,15 +4,15 @@ import { assert } from "../lib/assert.ts";
 import type { TenantCtx } from "../runtime.ts";
 import { createAccount, type WriteContext, writingValues } from "./account.ts";
 import type { Write } from "./decision.ts";
-import { type Hold, settleHolds } from "./hold.ts";
+import { type DueHold, settleHolds } from "./hold.ts";
 import { type AccountState, afterWrite, memoryOf, type StateChanges, selectStateAfter } from "./memory.ts";
 
 /** A user's account at the time of an attempt. */
 export interface AccountAtRead extends WriteContext {
   /** The last seq of the ledger; 0 when it is empty. */
   readonly lastSeq: number;
-  /** Due holds. Whatever is decided, they are returned, so a plan counts them as returned. */
-  readonly due: readonly Hold[];
+  /** Due holds. Whatever is decided, they are returned, so a plan counts them as returned. None is to be charged any more. */
+  readonly due: readonly DueHold[];
 }
 
 /** The state of an account when a write was decided. */
@@ -80,9 +80,4 @@ function remember(
   if (stateAfter === undefined || stateAfter.isRaised === 1) return;
   const { accountId, seq } = stateAfter;
   memory.remember(ctx.environment, { accountId, userId, seq, ...afterWrite(before, changes) });
-}
-
-/** Returns the due holds in a batch of their own. Costs nothing when there are none. */
-export async function returnDue(ctx: TenantCtx, account: AccountAtRead): Promise<void> {
-  await batch(ctx.db, settleHolds(account, account.due, { state: "expired" }));
 }

@@ -1,10 +1,10 @@
 import type { Steps } from "../db/schema.ts";
-import { fragment, type Statement, select, statement } from "../db/sql.ts";
+import { fragment, nowMsSql, type Statement, select, statement } from "../db/sql.ts";
 import type { TenantCtx } from "../runtime.ts";
 import { aboutAccount, type User } from "./account.ts";
 import { asSpendable, type PayingRow, payingColumns, type SpendableBalance } from "./balance.ts";
 import { spendingOrder } from "./burn-down.ts";
-import { type Hold, isDue } from "./hold.ts";
+import { type DueRow, dueColumns, type Hold, isDue } from "./hold.ts";
 import { canPay } from "./select-balances.ts";
 
 /** Whether a balance is named by the legs of some reservations of its account. The plus has SQLite find it by its id. */
@@ -27,16 +27,32 @@ const selectPayingCommit = aboutAccount<{ nowMs: number; reservationId: string }
     UNION ALL ${paying} WHERE ${isReservedBy(account, "environment_id = :environmentId AND reservations.id = :reservationId")}`,
 );
 
+/** SQL: balances that can pay now, or could at the end of a due reservation that is charged (U15). */
+const canPayOrBeCharged = (account: string): string => fragment`account_id = ${account} AND has_remaining = 1
+  AND expires_at_ms > coalesce(
+    (SELECT min(expires_at_ms) FROM reservations WHERE ${isDue(account)} AND on_expiry = 'charge'), ${nowMsSql}
+  )`;
+
 /** The balances that can pay now. */
 export const selectPayingNow = aboutAccount<{ nowMs: number }, PayingRow>(
   (account) => statement`${paying} WHERE ${canPay(account)}`,
 );
 
-/** The legs of the user's due holds, each with the balance that it returns to, live or not. */
-export const selectDueLegs = aboutAccount<{ nowMs: number }, PayingRow & { holdId: string; legs: string }>(
+/** All balances that matter when the user's due holds are settled; some come twice. */
+export const selectBalancesOfDue = aboutAccount<{ nowMs: number }, PayingRow>(
   (account) => statement`
-    SELECT ${select(payingColumns, "b")}, due.id AS holdId, due.legs AS legs
-    FROM (SELECT id, account_id, legs FROM reservations WHERE ${isDue(account)}) AS due
+    ${paying} WHERE ${canPayOrBeCharged(account)}
+    UNION ALL ${paying} WHERE ${isReservedBy(account, isDue(account))}`,
+);
+
+export type DueLegRow = Omit<DueRow, "id"> & PayingRow & { readonly holdId: string };
+
+/** The legs of the user's due holds, each with the balance that it returns to, live or not. */
+export const selectDueLegs = aboutAccount<{ nowMs: number }, DueLegRow>(
+  (account) => statement`
+    SELECT ${select(payingColumns, "b")}, due.id AS holdId, due.legs, due.event, due.model, due.quantities,
+      due.occurredAtMs, due.isToCharge
+    FROM (SELECT ${dueColumns}, account_id FROM reservations WHERE ${isDue(account)}) AS due
     CROSS JOIN json_each(due.legs) AS leg
     CROSS JOIN credit_balances AS b ON b.id = leg.value ->> 'balanceId' AND +b.account_id = due.account_id`,
 );
@@ -74,4 +90,10 @@ export function spendableBalances(rows: readonly PayingRow[], atMs: number): Spe
     .filter((row) => row.revokedAtMs === null && row.expiresAtMs > atMs && row.remainingSteps > 0)
     .map(asSpendable)
     .sort(spendingOrder);
+}
+
+/** The balances of a hold first, then the others, each group in its order (U6). */
+export function reservedFirst(balances: readonly SpendableBalance[], own: Hold): SpendableBalance[] {
+  const reserved = new Set(own.legs.map((leg) => leg.balanceId));
+  return [...balances.filter(({ id }) => reserved.has(id)), ...balances.filter(({ id }) => !reserved.has(id))];
 }

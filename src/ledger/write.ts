@@ -6,15 +6,16 @@ import { PurserError } from "../errors.ts";
 import type { TenantCtx } from "../runtime.ts";
 import { aboutAccount, type User, writingValues } from "./account.ts";
 import type { PayingRow } from "./balance.ts";
-import { type Decision, replay } from "./decision.ts";
+import type { Decision } from "./decision.ts";
 import { dueHoldsSql, readDueHolds } from "./hold.ts";
 import { type AccountState, guardAccount, memoryOf } from "./memory.ts";
-import { type AccountAtRead, returnDue, type StateBefore, send } from "./send.ts";
+import { type AccountAtRead, type StateBefore, send } from "./send.ts";
+import { hasCharge, settleDue } from "./settle-due.ts";
 
 /**
  * The only way to write for a user: read, decide, send one batch. On a conflict, all of it is done again. A verb gives its
- * reads and its decision. Due holds (U8) are returned here, also when the verb ends in a refusal or a replay. See
- * docs/architecture.md.
+ * reads and its decision. Due holds are returned (U8) or charged (U15) here, also when the verb ends in a refusal or a
+ * replay. See docs/architecture.md.
  */
 export interface UserWrite<Reads extends readonly Statement[], Answer> {
   readonly user: User;
@@ -66,7 +67,7 @@ export async function writeForUser<const Reads extends readonly Statement[], Ans
   if (onMemory !== null) return onMemory.answer;
   let refusal: PurserError | null = null;
   return retryOnConflict(CONFLICTS, verb.nonce, async () => {
-    const { account, found } = readBefore ?? (await readAccount(ctx, verb));
+    const { account, found } = readBefore ?? (await readAfterCharges(ctx, verb));
     if (account === null) return null;
     // Batches of others were sent since, so what was read may be older than a read of its own would be.
     const guards = readBefore === undefined ? [] : [guardState(account, account.lastSeq)];
@@ -75,14 +76,30 @@ export async function writeForUser<const Reads extends readonly Statement[], Ans
     if (!(outcome instanceof PurserError)) return outcome.answer;
     // The refused batch also undid the return of holds, so they are returned now.
     refusal = outcome;
-    await returnDue(ctx, account);
+    await settleDue(ctx, account);
     throw refusal;
   });
 }
 
-/** Returns a user's due holds, for the cron. */
-export async function returnDueHolds(ctx: TenantCtx, user: User, nonce: string): Promise<void> {
-  await writeForUser(ctx, { user, nonce, read: () => [], decide: () => replay(null) });
+/** Returns or charges a user's due holds, for the cron. */
+export async function settleDueHolds(ctx: TenantCtx, user: User, nonce: string): Promise<void> {
+  await retryOnConflict(CONFLICTS, nonce, async () => {
+    const { account } = await readAccount(ctx, { user, read: () => [] });
+    if (account !== null) await settleDue(ctx, account);
+  });
+}
+
+/** Reads for a verb. Due reservations that are charged (U15) come first: what the verb decides on contains them. */
+async function readAfterCharges<const Reads extends readonly Statement[]>(
+  ctx: TenantCtx,
+  verb: Pick<UserWrite<Reads, unknown>, "user" | "read">,
+) {
+  let reading = await readAccount(ctx, verb);
+  while (reading.account !== null && hasCharge(reading.account.due)) {
+    await settleDue(ctx, reading.account);
+    reading = await readAccount(ctx, verb);
+  }
+  return reading;
 }
 
 type StoredAccount = { accountId: number; userId: string; dueHolds: string; lastSeq: number };
@@ -147,7 +164,7 @@ async function decideAndSend<const Reads extends readonly Statement[], Answer>(
   const decision = decide(() => verb.decide(found, account));
   if (decision instanceof PurserError) return decision;
   if (decision.kind === "replay") {
-    await returnDue(ctx, account);
+    await settleDue(ctx, account);
     return { answer: decision.answer };
   }
   try {

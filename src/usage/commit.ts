@@ -1,17 +1,21 @@
 import { writingValues } from "../ledger/account.ts";
-import type { SpendableBalance } from "../ledger/balance.ts";
 import { burnDown } from "../ledger/burn-down.ts";
 import { type Outcome, replay } from "../ledger/decision.ts";
-import { type Hold, returnEntries, settleHolds } from "../ledger/hold.ts";
-import { stampRequest } from "../ledger/request-hash.ts";
-import { selectBalancesForCommit, spendableBalances, withReturns } from "../ledger/spendable-balances.ts";
+import { returnEntries, settleHolds } from "../ledger/hold.ts";
+import { committedFields, isCharge, stampRequest } from "../ledger/request-hash.ts";
+import {
+  reservedFirst,
+  selectBalancesForCommit,
+  spendableBalances,
+  withReturns,
+} from "../ledger/spendable-balances.ts";
 import { writeForUser } from "../ledger/write.ts";
 import { assert } from "../lib/assert.ts";
 import type { TenantCtx } from "../runtime.ts";
 import { countShortage, insufficientCredits } from "./payment.ts";
 import type { EventOutput } from "./responses.ts";
 import type { CommitInput } from "./schemas.ts";
-import { answerRepeat, committedFields, selectEvent, writeEvent } from "./stored-event.ts";
+import { answerRepeat, selectEvent, writeEvent } from "./stored-event.ts";
 import {
   asHold,
   commitLate,
@@ -49,7 +53,9 @@ export async function commitReservation(
       balances: ([, , rows]) => rows,
       decide: ([[reservation], [stored], rows], account) => {
         assert(reservation !== undefined, "the account was found by this reservation");
-        if (stored !== undefined) return replay(answerRepeat(eventId, stored, stamp));
+        // After a charge it is closed, also for who commits with the charge's own event id (U15).
+        const isCharged = eventId === reservationId && stored !== undefined && isCharge(stored.requestHash);
+        if (stored !== undefined && !isCharged) return replay(answerRepeat(eventId, stored, stamp));
         if (isClosed(reservation)) throw reservationClosed("The reservation is already committed or released.");
         const own = asHold(reservation);
         const isLate = reservation.state === "expired" || account.due.some((hold) => hold.id === own.id);
@@ -83,10 +89,4 @@ export async function commitReservation(
   );
   if (recorded === null) throw reservationNotFound();
   return recorded;
-}
-
-/** The balances of the hold first, then the others, each group in its order. */
-function reservedFirst(balances: readonly SpendableBalance[], own: Hold): SpendableBalance[] {
-  const reserved = new Set(own.legs.map((leg) => leg.balanceId));
-  return [...balances.filter(({ id }) => reserved.has(id)), ...balances.filter(({ id }) => !reserved.has(id))];
 }

@@ -1,7 +1,7 @@
 import type { SpendableBalance } from "../ledger/balance.ts";
 import { burnDown } from "../ledger/burn-down.ts";
 import { type Decision, type Outcome, replay } from "../ledger/decision.ts";
-import { type Stamp, stampRequest } from "../ledger/request-hash.ts";
+import { committedFields, type Stamp, stampRequest } from "../ledger/request-hash.ts";
 import type { AccountAtRead } from "../ledger/send.ts";
 import { selectPayingBalances, spendableBalances, withReturns } from "../ledger/spendable-balances.ts";
 import { writeForUser } from "../ledger/write.ts";
@@ -10,7 +10,7 @@ import type { TenantCtx } from "../runtime.ts";
 import { countShortage, insufficientCredits } from "./payment.ts";
 import type { EventOutput } from "./responses.ts";
 import type { EventInput } from "./schemas.ts";
-import { answerRepeat, committedFields, type StoredEvent, selectEvent, writeEvent } from "./stored-event.ts";
+import { answerRepeat, type StoredEvent, selectEvent, writeEvent } from "./stored-event.ts";
 
 /**
  * Records a usage event and debits the balances that pay for it (U1 to U4). Throws `idempotency_conflict`, and

@@ -1,19 +1,19 @@
 import { all, nowMsSql, statement } from "../db/sql.ts";
-import { returnDueHolds } from "../ledger/write.ts";
+import { settleDueHolds } from "../ledger/write.ts";
 import type { Mode, SystemCtx, TenantCtx } from "../runtime.ts";
 
-/** A Worker may send 1,000 queries in one invocation. A user's holds take up to six: two to read and four to write. */
+/** A Worker may send 1,000 queries in one invocation. A user's holds take up to six: two or three to read, the others to write. */
 const USERS_A_RUN_MAX = 150;
 
 export interface ExpiryRun {
   readonly users: number;
-  /** Errors from finding or returning holds. The next run tries again. */
+  /** Errors from finding or settling holds. The next run tries again. */
   readonly failures: readonly unknown[];
 }
 
 /**
- * Returns the holds that are due, of every application, user by user: each is one write. A user whose own write was faster
- * has returned them already. The databases share a run's queries evenly, and one that fails takes only its own down (D2).
+ * Returns or charges the holds that are due, of every application, user by user: each is one write. A user whose own write was
+ * faster has settled them already. The databases share a run's queries evenly, and one that fails takes only its own down (D2).
  * What one run does not reach, the next does (U8).
  */
 export async function expireReservations(root: SystemCtx): Promise<ExpiryRun> {
@@ -33,7 +33,7 @@ export async function expireReservations(root: SystemCtx): Promise<ExpiryRun> {
         environment: { ...environment, database: index },
         caller: { kind: "cron" },
       };
-      await returnDueHolds(ctx, { accountId }, root.newId("")).catch((error: unknown) => failures.push(error));
+      await settleDueHolds(ctx, { accountId }, root.newId("")).catch((error: unknown) => failures.push(error));
     }
   }
   return { users, failures };

@@ -1,11 +1,12 @@
 import { all, fragment, nowMsSql, statement } from "../db/sql.ts";
 import { invalidCursor } from "../errors.ts";
 import { aboutAccount } from "../ledger/account.ts";
+import { isToCharge } from "../ledger/hold.ts";
 import { decodeTextCursor, encodeTextCursor } from "../lib/cursor.ts";
 import type { TenantCtx } from "../runtime.ts";
 import type { ReservationsOutput } from "./responses.ts";
 import type { ReservationStatus, ReservationsInput } from "./schemas.ts";
-import { isToCharge, presentReservation, type ShownRow, shownColumns } from "./shown-reservation.ts";
+import { presentReservation, type ShownRow, shownColumns } from "./shown-reservation.ts";
 
 /**
  * A page of the user's reservations, newest first; of one status if it is given (U13). The cursor has the last one shown, so

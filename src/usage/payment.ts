@@ -3,9 +3,9 @@ import { fromSteps, presentQuantities, type Quantities } from "../amounts/amount
 import { rulesCover } from "../amounts/match.ts";
 import { fragment } from "../db/sql.ts";
 import { PurserError } from "../errors.ts";
-import { accountSql } from "../ledger/account.ts";
 import type { SpendableBalance } from "../ledger/balance.ts";
 import type { Payment, Usage } from "../ledger/burn-down.ts";
+import { debitsOf, fromLegs } from "../ledger/debits.ts";
 import type { TenantCtx } from "../runtime.ts";
 
 /** How many balances a refusal explains, at the most. */
@@ -60,30 +60,13 @@ export function legsJson({ legs }: PlannedPayment): string {
       balanceId: balance.id,
       amount: fromSteps(balance.unit, amountSteps),
       amountSteps,
+      lessSteps: amountSteps,
     })),
   );
 }
 
-const fromLegs = fragment`
-  FROM json_each(:legs) AS leg CROSS JOIN credit_balances AS b
-  WHERE b.account_id = ${accountSql} AND b.id = leg.value ->> 'balanceId'`;
-
-// If the balance would be negative, the debit that follows aborts the batch. Until then this must be a valid number.
-const left = fragment`max(0, b.remaining_steps - (leg.value ->> 'amountSteps'))`;
-
-/**
- * SQL: a response's debits as JSON. The remaining amounts are read while the batch runs, because the plan may be older. They
- * are written as decimals, digit by digit, because SQLite does not print doubles exactly.
- */
-export const debitsSql = fragment`(
-  SELECT json_group_array(json_object(
-    'balanceId', b.id, 'packId', b.pack_id, 'unit', b.unit, 'amount', leg.value -> 'amount',
-    'remaining', json(rtrim(rtrim(iif(b.unit = 'cents',
-      printf('%d.%06d', ${left} / 1000000, ${left} % 1000000), printf('%d.%03d', ${left} / 1000, ${left} % 1000)
-    ), '0'), '.'))
-  ))
-  ${fromLegs}
-)`;
+/** SQL: the debits of an event, by its value `legs`. */
+export const debitsSql = debitsOf(":legs");
 
 /** SQL: a hold's legs as JSON, in steps (`HoldLeg`). */
 export const legsSql = fragment`(
@@ -91,5 +74,5 @@ export const legsSql = fragment`(
     'balanceId', b.id, 'packId', b.pack_id, 'unit', b.unit, 'amountSteps', leg.value ->> 'amountSteps',
     'remainingSteps', b.remaining_steps - (leg.value ->> 'amountSteps')
   ))
-  ${fromLegs}
+  ${fromLegs(":legs")}
 )`;

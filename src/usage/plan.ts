@@ -4,27 +4,41 @@ import type { Steps } from "../db/schema.ts";
 import { batch } from "../db/sql.ts";
 import { inSpendingOrder, type PayingRow, statusOf } from "../ledger/balance.ts";
 import { burnDown, type Usage } from "../ledger/burn-down.ts";
-import { readHold } from "../ledger/hold.ts";
+import { readDueHold } from "../ledger/hold.ts";
+import { planDue } from "../ledger/plan-due.ts";
 import { selectNewestDead } from "../ledger/select-balances.ts";
-import { selectDueLegs, selectPayingNow, spendableBalances, withReturns } from "../ledger/spendable-balances.ts";
+import {
+  selectBalancesOfDue,
+  selectDueLegs,
+  selectPayingNow,
+  spendableBalances,
+} from "../ledger/spendable-balances.ts";
 import type { TenantCtx } from "../runtime.ts";
 import type { PlanOutput } from "./responses.ts";
 import type { PlanInput } from "./schemas.ts";
 
 /**
- * What an event would debit if it came now: by the same burn-down, over the same state, due holds counted as returned;
+ * What an event would debit if it came now: by the same burn-down, over the same state, due holds counted as settled;
  * and why each other balance would not pay, of those that are dead the newest hundred. Changes nothing (U11).
  */
 export async function planUsage(ctx: TenantCtx, input: PlanInput): Promise<PlanOutput> {
   const nowMs = ctx.now();
   const user = { userId: input.userId };
-  const [paying, dead, due] = await batch(ctx.db, [
-    selectPayingNow(ctx, user, { nowMs }),
-    selectNewestDead(ctx, user, { nowMs }),
-    selectDueLegs(ctx, user, { nowMs }),
-  ]);
-  const holds = new Map(due.map(({ holdId, legs }) => [holdId, readHold({ id: holdId, legs })]));
-  const rows = withReturns([...paying, ...dead, ...due], [...holds.values()]);
+  const readWith = (selectPaying: typeof selectPayingNow) =>
+    batch(ctx.db, [
+      selectPaying(ctx, user, { nowMs }),
+      selectNewestDead(ctx, user, { nowMs }),
+      selectDueLegs(ctx, user, { nowMs }),
+    ]);
+  let [paying, dead, due] = await readWith(selectPayingNow);
+  // A charge may be paid by balances that expired since.
+  if (due.some(({ isToCharge }) => isToCharge === 1)) [paying, dead, due] = await readWith(selectBalancesOfDue);
+  due.sort((a, b) => a.occurredAtMs - b.occurredAtMs || (a.holdId < b.holdId ? -1 : 1));
+  const holds = new Map(due.map((row) => [row.holdId, readDueHold({ ...row, id: row.holdId })]));
+  const after = planDue([...paying, ...dead, ...due], [...holds.values()]);
+  const listed = new Set([...dead, ...due].map(({ id }) => id));
+  // Others that expired were read for a charge alone.
+  const rows = after.rows.filter((row) => row.expiresAtMs > nowMs || listed.has(row.id));
   const { legs, uncovered } = burnDown(spendableBalances(rows, nowMs), input);
   const debited = new Set(legs.map((leg) => leg.balance.id));
   return {

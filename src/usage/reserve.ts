@@ -17,7 +17,7 @@ import type { ReserveInput } from "./schemas.ts";
 import { presentLeg } from "./shown-reservation.ts";
 import { selectReservation } from "./stored-reservation.ts";
 
-const reservedFields = ["userId", "event", "model", "quantities", "expiresInSeconds"] as const;
+const reservedFields = ["userId", "event", "model", "quantities", "expiresInSeconds", "onExpiry"] as const;
 
 /**
  * Holds the credits that a usage may cost: all or nothing (U5). With the caller's own `reservationId` it happens once.
@@ -96,7 +96,7 @@ const insertReservation = statement<WriteContext & ReturnType<typeof reservation
   INSERT INTO reservations (
     environment_id, id, account_id, event, model, quantities, legs, on_expiry, state, created_at_ms, expires_at_ms, request_hash
   )
-  SELECT CAST(:environmentId AS INTEGER), :reservationId, ${accountSql}, :event, :model, :quantities, ${legsSql}, 'return',
+  SELECT CAST(:environmentId AS INTEGER), :reservationId, ${accountSql}, :event, :model, :quantities, ${legsSql}, :onExpiry,
     'open', ${nowMsSql}, CAST(:expiresAtMs AS INTEGER), :requestHash
   RETURNING legs, expires_at_ms AS expiresAtMs`;
 
@@ -113,6 +113,7 @@ function reservationValues(
     model: body.model ?? null,
     quantities: JSON.stringify(presentQuantities(body.quantities)),
     legs: legsJson(payment),
+    onExpiry: body.onExpiry,
     createdAtMs: atMs,
     expiresAtMs: atMs + body.expiresInSeconds * 1_000,
     requestHash: stamp.stored,

@@ -2,7 +2,7 @@ import * as z from "zod";
 import { quantitiesOutput, unit } from "../amounts/schemas.ts";
 import { errorDetail } from "../http/error-body.ts";
 import { debit } from "../ledger/responses.ts";
-import { reservationStatus } from "./schemas.ts";
+import { onExpiry, reservationStatus } from "./schemas.ts";
 
 export const eventOutput = z
   .strictObject({
@@ -49,7 +49,7 @@ export const reservationOutput = z
     event: z.string(),
     model: z.string().nullable(),
     quantities: quantitiesOutput,
-    onExpiry: z.enum(["return", "charge"]).describe("What becomes of the holds if nobody settles it in time."),
+    onExpiry: onExpiry.describe("What becomes of the holds if nobody settles it in time."),
     status: reservationStatus.describe("If it expired and its holds did not return yet: what it will be."),
     createdAt: time,
     expiresAt: time,

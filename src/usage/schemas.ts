@@ -105,6 +105,8 @@ const expiresInSeconds = z
   .min(1, `must be from 1 to ${EXPIRES_IN_SECONDS_MAX}`)
   .max(EXPIRES_IN_SECONDS_MAX, `must be from 1 to ${EXPIRES_IN_SECONDS_MAX}`);
 
+export const onExpiry = z.enum(["return", "charge"]).meta({ id: "OnExpiry" });
+
 export const reserveInput = z
   .strictObject({
     reservationId: z
@@ -117,6 +119,11 @@ export const reserveInput = z
     model,
     quantities,
     expiresInSeconds: expiresInSeconds.default(EXPIRES_IN_SECONDS_DEFAULT).describe("How long the credits are held."),
+    onExpiry: onExpiry
+      .default("return")
+      .describe(
+        "If nobody settles it in time: return the holds, or charge the reserved quantities as an event of its id.",
+      ),
   })
   .meta({ id: "CreateReservation" });
 export type ReserveInput = z.infer<typeof reserveInput>;

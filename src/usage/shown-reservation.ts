@@ -1,7 +1,7 @@
 import { fromSteps } from "../amounts/amount.ts";
 import { reservations } from "../db/schema.ts";
 import { fragment, nowMsSql, select } from "../db/sql.ts";
-import { type HoldLeg, readLegs } from "../ledger/hold.ts";
+import { type HoldLeg, isToCharge, readLegs } from "../ledger/hold.ts";
 import { iso } from "../lib/time.ts";
 import type { ReservationOutput } from "./responses.ts";
 
@@ -21,14 +21,6 @@ export type ShownRow = Pick<typeof reservations.$inferSelect, keyof typeof colum
   readonly status: ReservationOutput["status"];
   readonly eventId: string | null;
 };
-
-/** SQL: whether a due reservation of the table `reservations` will be charged. */
-export const isToCharge = fragment`(
-  reservations.on_expiry = 'charge' AND NOT EXISTS (
-    SELECT 1 FROM usage_events AS taken
-    WHERE taken.environment_id = reservations.environment_id AND taken.event_id = reservations.id
-  )
-)`;
 
 /** SQL: the columns of a `ShownRow`. A due reservation has the status that it will have (U13). */
 export const shownColumns = fragment`${select(columns, "reservations")},

@@ -16,9 +16,6 @@ import type { TenantCtx } from "../runtime.ts";
 import { debitsSql, legsJson, type PlannedPayment } from "./payment.ts";
 import type { EventOutput } from "./responses.ts";
 
-/** The fields of a commit's body besides the id: the last of an event's, so that a conflict of the two names them. */
-export const committedFields = ["quantities", "occurredAt", "properties", "onShortage"] as const;
-
 type StoredAnswer = { readonly debits: string; readonly uncovered: string | null };
 
 /** What a repeat of an event is compared with, and its answer. */

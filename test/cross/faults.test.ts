@@ -129,7 +129,14 @@ async function flawless(operation: Operation, isolates: number) {
   expect(answer.status, JSON.stringify(answer.body)).toBe(operation.status ?? 200);
   const trips = faulty.trips();
   const held = await heldOf(scene);
-  return { isolates, trips, before, after: named(scene, held), answered: named(scene, held, told(answer)) };
+  const states = [before, named(scene, held)];
+  if (operation.settlesFirst === true) {
+    const other = enter(isolates);
+    await operation.prepare(other);
+    await other.cron();
+    states.push(named(other, await heldOf(other)));
+  }
+  return { isolates, trips, states, answered: named(scene, held, told(answer)) };
 }
 
 async function underFault(operation: Operation, plan: FaultPlan, expected: Awaited<ReturnType<typeof flawless>>) {
@@ -151,7 +158,7 @@ async function underFault(operation: Operation, plan: FaultPlan, expected: Await
     expect(answer).toMatchObject({ status: 503, body: { error: { code: "temporarily_unavailable" } } });
     expect(answer.headers.get("retry-after")).toMatch(/^[1-9]\d*$/);
   }
-  expect([expected.before, expected.after]).toContain(named(scene, held));
+  expect(expected.states).toContain(named(scene, held));
   if (!operation.isIdempotent) return;
   const again = await attempt(run, null);
   expect(named(scene, await heldOf(scene), told(again))).toBe(expected.answered);

@@ -154,7 +154,9 @@ async function reserveBoth(pair: Pair, { userId, interleaving: { order, targets 
     const seconds = targets.expire === index ? ((order.indexOf("expire") + 1) * STEP_MS) / 1_000 : 86_400;
     const use = { userId, event: "chat.completed", quantities: { count: 0, ...quantities } };
     const reservationId = reservationOf(userId, index);
-    const answer = await exchange(pair, { kind: "reserve", use, seconds, reservationId }, "a hold");
+    // Every other user's are charged when they expire.
+    const onExpiry = Number(userId.replace(/\D/g, "")) % 2 === 0 ? "charge" : "return";
+    const answer = await exchange(pair, { kind: "reserve", use, seconds, onExpiry, reservationId }, "a hold");
     expect(answer.status).toBe(200);
   }
 }

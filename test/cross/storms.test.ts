@@ -2,6 +2,7 @@ import { env } from "cloudflare:workers";
 import { afterAll, describe, expect, it, vi } from "vitest";
 import { refusalIn } from "../../src/errors.ts";
 import { randomId } from "../../src/lib/ids.ts";
+import { scheduled } from "../../src/scheduled.ts";
 import { createReservation } from "../../src/usage/reserve.ts";
 import { reserveInput } from "../../src/usage/schemas.ts";
 import { expectLedgerInvariants } from "../support/invariants.ts";
@@ -9,6 +10,7 @@ import { createRandom } from "../support/random.ts";
 import {
   type Answer,
   atRandom,
+  bound,
   Clock,
   makeApp,
   makeClient,
@@ -239,6 +241,50 @@ describe("lists at once", () => {
     const answers = await all(20, () => post("usage/events", list));
     expect(distinct(answers)).toBe(1);
     expect(await remaining("u")).toEqual([30]);
+  });
+});
+
+describe("charges at once", () => {
+  it("charges each of thirty reservations once or settles it, whatever meets at their ends", async () => {
+    const { app, call, post, grant, remaining, motions } = await enter();
+    const userId = "u";
+    await grant(userId, 500);
+    const ids = times(30, () => randomId("res_"));
+    for (const reservationId of ids) {
+      const body = { reservationId, userId, event: "call", quantities: { cents: 7 }, onExpiry: "charge" };
+      expect((await post("usage/reservations", { ...body, expiresInSeconds: 60 })).status).toBe(200);
+    }
+    clock.advance(60_000);
+    const random = createRandom(SEED);
+    const run = () => scheduled(bound(), { isolate: {}, now: clock.now, newId: randomId });
+    const acts = {
+      commit: (id: string) => post(`usage/reservations/${id}/commit`, { eventId: randomId("e-"), quantities: {} }),
+      release: (id: string) => post(`usage/reservations/${id}/release`, {}),
+      extend: (id: string) => post(`usage/reservations/${id}/extend`, { expiresInSeconds: 90 }),
+      event: () => post("usage/events", { eventId: randomId("e-"), userId, event: "call", quantities: { cents: 1 } }),
+    };
+    const answers = await all(60, async (index) => {
+      if (index % 15 === 0) await run();
+      const kind = random.pick(["commit", "release", "extend", "event"] as const);
+      return { kind, answer: await acts[kind](random.pick(ids)) };
+    });
+    const events = answers.filter(({ kind }) => kind === "event");
+    expect(statuses(events.map(({ answer }) => answer))).toEqual({ 200: events.length });
+    for (const { kind, answer } of answers) {
+      if (kind !== "event") expect(answer.body.error.code).toBe("reservation_closed");
+    }
+    expect(await remaining(userId)).toEqual([500 - 30 * 7 - events.length]);
+    expect((await motions(userId)).reservation_released).toEqual(Array(30).fill(7));
+    const { results } = await env.DB.prepare(
+      "SELECT count(*) AS n FROM usage_events WHERE environment_id = ? AND event_id = reservation_id",
+    )
+      .bind(app.environments.live.id)
+      .all();
+    expect(results).toEqual([{ n: 30 }]);
+    const listed = await call("GET", `/api/v1/usage/reservations?userId=${userId}&status=committed`, {
+      key: app.keys.sk_live,
+    });
+    expect(listed.body.reservations).toHaveLength(30);
   });
 });
 

@@ -56,12 +56,13 @@ async function sendTo(pair: Pair, request: Request): Promise<Pick<Answer, "statu
         request.list.map(({ use, spent }) => ({ ...use, ...spent })),
       );
     case "reserve": {
-      const { use, seconds, reservationId } = request;
+      const { use, seconds, reservationId, onExpiry } = request;
       const own = reservationId === null ? {} : { reservationId };
       return post("usage/reservations", {
         ...use,
         quantities: use.quantities ?? {},
         expiresInSeconds: seconds,
+        ...(onExpiry && { onExpiry }),
         ...own,
       });
     }
@@ -196,7 +197,7 @@ function askModel(pair: Pair, request: Request, answer: Pick<Answer, "status" | 
       return { status: 200, body: request.list.map(({ use, spent }) => resultOf(model.event(use, spent))) };
     case "reserve": {
       const made = answer.status === 200 ? (answer.body.reservationId as string) : "res_refused";
-      return model.reserve(request.use, request.seconds, request.reservationId ?? made);
+      return model.reserve(request.use, request.seconds, request.onExpiry, request.reservationId ?? made);
     }
     case "commit":
     case "extend":

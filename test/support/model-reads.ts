@@ -23,16 +23,11 @@ export function modelList(model: Model, userId: string, includeExpired: boolean,
 }
 
 /**
- * The debits that an event would make now, and why each other balance would not be debited (U11). Due holds count as returned
- * (U8).
+ * The debits that an event would make now, and why each other balance would not be debited (U11). Due holds count as settled
+ * (U8, U15).
  */
 export function modelPlan(model: Model, use: Use) {
-  const due = [...model.holds.values()].filter((hold) => hold.use.userId === use.userId && model.isDue(hold));
-  const returning = due.flatMap(({ legs }) => legs).filter(([b]) => !b.revoked);
-  for (const [b, steps] of returning) b.remaining += steps;
-  const plan = planAsItStands(model, use);
-  for (const [b, steps] of returning) b.remaining -= steps;
-  return plan;
+  return model.afterDue(use.userId, () => planAsItStands(model, use));
 }
 
 function planAsItStands(model: Model, use: Use) {
@@ -73,6 +68,7 @@ export function modelTotals(model: Model, userId: string, fromMs: number, toMs: 
 /** A reservation as it stands; a due one with the status that it will have (U13). */
 function modelReservation(model: Model, hold: Hold) {
   const { id: reservationId, use, legs, createdAt, expiresAt, settledAt, eventId } = hold;
+  const isToCharge = hold.onExpiry === "charge" && !model.events.has(reservationId);
   const sent = { count: 1, ...use.quantities };
   const quantities = Object.fromEntries(UNITS.filter((unit) => unit in sent).map((unit) => [unit, sent[unit]]));
   const iso = (ms: number) => new Date(ms).toISOString();
@@ -83,13 +79,13 @@ function modelReservation(model: Model, hold: Hold) {
       event: use.event,
       model: use.model ?? null,
       quantities,
-      onExpiry: "return",
+      onExpiry: hold.onExpiry,
     },
-    status: model.isDue(hold) ? "expired" : hold.state,
+    status: !model.isDue(hold) ? hold.state : isToCharge ? "committed" : "expired",
     createdAt: iso(createdAt),
     expiresAt: iso(expiresAt),
     settledAt: settledAt === null ? null : iso(settledAt),
-    eventId,
+    eventId: model.isDue(hold) && isToCharge ? reservationId : eventId,
     holds: legs.map(([b, steps]) => ({
       ...{ balanceId: b.id, packId: b.packId, unit: b.unit, amount: fromSteps(b.unit, steps) },
     })),

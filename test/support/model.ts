@@ -6,12 +6,21 @@ export type Spent = { eventId: string; occurredAt?: string; onShortage?: "reject
 export type Item = { packItemId: string | null; unit: Unit; initial: number; priority: number; matches: Rule[] };
 export type Pack = { packId: string; packName: string; items: Item[] };
 export type Answer = { status: number; code?: string; body?: unknown; replayed?: boolean };
+export type OnExpiry = "return" | "charge";
 type Rule = { event?: string; model?: string };
 export type Grantee = { userId: string; ref: string | null; expiresAt: number };
 type Born = { id: string; grantedAt: number; revoked: boolean; remaining: bigint };
 export type Balance = Born & Grantee & Item & Omit<Pack, "items">;
 type Leg = [balance: Balance, steps: bigint];
-export type Hold = Readonly<{ id: string; request: Fields; use: Use; legs: Leg[]; createdAt: number; body: object }> & {
+export type Hold = Readonly<{
+  id: string;
+  request: Fields;
+  use: Use;
+  legs: Leg[];
+  createdAt: number;
+  body: object;
+  onExpiry: OnExpiry;
+}> & {
   expiresAt: number;
   state: string;
   settledAt: number | null;
@@ -33,9 +42,8 @@ export type Fields = Readonly<Record<string, unknown>>;
 export const again = (known: { request: Fields; body: object }, request: Fields): Answer => {
   const [first, second] = [known.request, request].map((fields) => JSON.stringify(fields));
   if (first === second) return { status: 200, body: known.body, replayed: true };
-  const differs = Object.keys(request).filter(
-    (name) => name !== "hold" && JSON.stringify(known.request[name]) !== JSON.stringify(request[name]),
-  );
+  const common = Object.keys(request).filter((name) => name !== "hold" && name in known.request);
+  const differs = common.filter((name) => JSON.stringify(known.request[name]) !== JSON.stringify(request[name]));
   return refuse(409, "idempotency_conflict", { differs }); // U12
 };
 const asRegExp = (glob: string) => new RegExp(`^${glob.replaceAll(".", "\\.").replaceAll("*", ".*")}$`);
@@ -75,15 +83,28 @@ export function createModel(clock: { now: () => number }) {
   /** Returns due holds: at the next write of the user, or for all users by the cron (U8). */
   const isDue = (hold: Hold) => hold.state === "open" && hold.expiresAt <= clock.now();
   const expire = (userId?: string) => {
-    for (const hold of holds.values())
-      if (isDue(hold) && hold.use.userId === (userId ?? hold.use.userId))
-        settle(hold, "expired", "reservation_expired");
+    const due = [...holds.values()].filter((hold) => isDue(hold) && hold.use.userId === (userId ?? hold.use.userId));
+    for (const hold of due.sort((a, b) => a.expiresAt - b.expiresAt || (a.id < b.id ? -1 : 1))) {
+      if (hold.onExpiry === "charge" && !events.has(hold.id)) charge(hold);
+      else settle(hold, "expired", "reservation_expired");
+    }
+  };
+  /** What nobody settled in time is spent, as a commit at the reservation's end (U15). */
+  const charge = (hold: Hold) => {
+    const { id: eventId, use, legs: held, expiresAt } = hold;
+    const { legs, uncovered } = burn(use, held, expiresAt);
+    settle(hold, "committed", "reservation_released");
+    hold.eventId = eventId;
+    for (const [b, steps] of legs) post(b, -steps, "event_committed", { eventId, reservationId: eventId });
+    const quantities = { count: 1, ...use.quantities };
+    const request = { charged: eventId, quantities, occurredAt: iso(expiresAt), onShortage: "partial" };
+    events.set(eventId, { request, body: { eventId, debits: legs.map(shown), uncovered }, use, at: expiresAt });
   };
   /** Burn-down (U2). `left / of` is the part of the event that is not paid yet. The balances of `held` pay first (U6). */
-  const burn = (use: Use, held: Leg[] = []) => {
+  const burn = (use: Use, held: Leg[] = [], at = clock.now()) => {
     const returning = (b: Balance) => held.find(([other]) => other === b)?.[1];
     const quantity = (unit: Unit) => toSteps(unit, { count: 1, ...use.quantities }[unit] ?? 0);
-    const able = ordered(use.userId).filter((b) => !/rev|exp/.test(statusOf(b)));
+    const able = ordered(use.userId).filter((b) => !b.revoked && b.expiresAt > at && b.grantedAt <= at);
     let [left, of] = [1n, 1n];
     const legs: Leg[] = [];
     for (const b of [...able.filter(returning), ...able.filter((b) => !returning(b))]) {
@@ -110,10 +131,11 @@ export function createModel(clock: { now: () => number }) {
   const spend = (use: Use, { eventId, occurredAt, onShortage = "reject" }: Spent, hold?: Hold): Answer => {
     const { userId, event, model, quantities } = use;
     const whose = hold ? { hold: hold.id } : { userId, event, model };
-    const request = { ...whose, quantities, occurredAt, onShortage };
+    const sent = { quantities: { count: 1, ...quantities }, occurredAt, onShortage };
+    const request = { ...whose, ...sent };
     const known = events.get(eventId);
     expire(use.userId);
-    if (known) return again(known, request);
+    if (known && !("charged" in known.request && hold?.id === eventId)) return again(known, request);
     if (hold && (hold.eventId !== null || hold.state === "released")) return refuse(409, "reservation_closed");
     const { legs, uncovered, skipped } = burn(use, hold?.state === "open" ? hold.legs : []);
     if (uncovered && onShortage !== "partial") return refuse(402, "insufficient_credits", { uncovered, skipped });
@@ -125,7 +147,24 @@ export function createModel(clock: { now: () => number }) {
     return { status: 200, body };
   };
 
+  /** What `look` would see if the user's due holds were settled. Changes nothing. */
+  const afterDue = <Seen>(userId: string, look: () => Seen): Seen => {
+    const before = {
+      balances: balances.map((b) => ({ ...b })),
+      holds: [...holds.values()].map((hold) => ({ ...hold })),
+    };
+    const [rows, known] = [ledger.length, new Set(events.keys())];
+    expire(userId);
+    const seen = look();
+    for (const [index, b] of balances.entries()) Object.assign(b, before.balances[index]);
+    for (const hold of before.holds) Object.assign(holds.get(hold.id) ?? {}, hold);
+    ledger.length = rows;
+    for (const id of events.keys()) if (!known.has(id)) events.delete(id);
+    return seen;
+  };
+
   return {
+    afterDue,
     ...{ balances, ledger, holds, events, post, burn, statusOf, ordered, isDue, expire, event: spend },
     grant({ items, ...pack }: Pack, to: Grantee, ids: string[]): Answer {
       const isIt = (b: Balance) =>
@@ -156,9 +195,14 @@ export function createModel(clock: { now: () => number }) {
       return { status: 200, body: { balanceId: b.id, remaining: left(b) } };
     },
     commit: (hold: Hold, quantities: Quantities, spent: Spent) => spend({ ...hold.use, quantities }, spent, hold),
-    reserve(use: Use, seconds: number, id: string): Answer {
+    reserve(use: Use, seconds: number, onExpiry: OnExpiry | undefined, id: string): Answer {
       const { userId, event, model, quantities } = use;
-      const request = { userId, event, model, quantities, expiresInSeconds: seconds };
+      const sent = {
+        quantities: { count: 1, ...quantities },
+        expiresInSeconds: seconds,
+        onExpiry: onExpiry ?? "return",
+      };
+      const request = { userId, event, model, ...sent };
       const known = holds.get(id);
       expire(use.userId);
       if (known) return again(known, request);
@@ -168,7 +212,8 @@ export function createModel(clock: { now: () => number }) {
       for (const [b, steps] of legs) post(b, -steps, "reservation_held", { reservationId: id });
       const body = { reservationId: id, expiresAt: iso(expiresAt), holds: legs.map(shown) };
       const unsettled = { state: "open", settledAt: null, eventId: null };
-      holds.set(id, { id, request, use, legs, createdAt: clock.now(), expiresAt, body, ...unsettled });
+      const created = { id, request, use, legs, createdAt: clock.now(), onExpiry: onExpiry ?? "return" };
+      holds.set(id, { ...created, expiresAt, body, ...unsettled });
       return { status: 200, body };
     },
     /** The new end, if it may be there (U14). */

@@ -25,6 +25,8 @@ export interface Operation {
   readonly hasNoCaller?: true;
   /** Whether it is a list. An element may fail inside of a response with 200. */
   readonly isList?: true;
+  /** Whether it settles what is due in a batch of its own first. A fault may leave just that, as if the cron had run. */
+  readonly settlesFirst?: true;
   /** The status when nothing fails. Default 200. */
   readonly status?: number;
 }
@@ -50,12 +52,13 @@ export const chat = (scene: Scene, tokens: number, cents: number) => ({
   quantities: { tokens, cents },
 });
 
-export const reserve = (scene: Scene, seconds = 60): Promise<Answer> =>
+export const reserve = (scene: Scene, seconds = 60, more: object = {}): Promise<Answer> =>
   done(
     scene.send("POST", `${USAGE}/reservations`, {
       ...chat(scene, 600, 6),
       reservationId: reservationOf(scene),
       expiresInSeconds: seconds,
+      ...more,
     }),
   );
 
@@ -65,6 +68,16 @@ export async function dueHold(scene: Scene): Promise<Answer> {
   await reserve(scene, 1);
   scene.clock.advance(2_000);
   return granted;
+}
+
+/** Makes a due reservation, which the next write must charge. */
+export async function dueCharge(scene: Scene): Promise<void> {
+  await grant(scene);
+  // So that the two are spent in the order of their grants.
+  scene.clock.advance(1);
+  await grant(scene);
+  await reserve(scene, 1, { onExpiry: "charge" });
+  scene.clock.advance(2_000);
 }
 
 export const event = (scene: Scene, tokens: number, more: object = {}) => {

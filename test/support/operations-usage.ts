@@ -2,6 +2,7 @@ import {
   CREDITS,
   chat,
   done,
+  dueCharge,
   dueHold,
   event,
   grant,
@@ -155,6 +156,47 @@ export const usageOperations: readonly Operation[] = [
       await done(scene.send("POST", `${USAGE}/reservations`, other));
       scene.clock.advance(2_000);
       return () => scene.send("POST", `${USAGE}/reservations/${other.reservationId}/release`, {});
+    },
+  },
+  {
+    name: "usage event that charges a due reservation",
+    isIdempotent: true,
+    settlesFirst: true,
+    prepare: async (scene) => {
+      await dueCharge(scene);
+      return event(scene, 100);
+    },
+  },
+  {
+    name: "usage event that is refused and charges a due reservation",
+    isIdempotent: true,
+    status: 402,
+    prepare: async (scene) => {
+      await dueCharge(scene);
+      return event(scene, 50_000);
+    },
+  },
+  {
+    name: "commit that comes late and causes the charge",
+    isIdempotent: true,
+    status: 409,
+    prepare: async (scene) => {
+      await dueCharge(scene);
+      return settle(scene, "commit", 200);
+    },
+  },
+  {
+    name: "cron that charges",
+    isIdempotent: true,
+    hasNoCaller: true,
+    prepare: async (scene) => {
+      scene.clock.advance(2_000);
+      await scene.cron(); // for what other tests left
+      await dueCharge(scene);
+      return async () => {
+        await scene.cron();
+        return { status: 200, headers: new Headers(), body: null };
+      };
     },
   },
   {

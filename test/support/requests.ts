@@ -1,4 +1,4 @@
-import { type Pack, type Quantities, type Spent, UNITS, type Unit, type Use } from "./model.ts";
+import { type OnExpiry, type Pack, type Quantities, type Spent, UNITS, type Unit, type Use } from "./model.ts";
 import type { RefundRequest } from "./model-refunds.ts";
 import type { Random } from "./random.ts";
 
@@ -10,7 +10,7 @@ export type Request =
   | { kind: "adjust"; balanceId: string; delta: number; note: string }
   | { kind: "event"; use: Use; spent: Spent }
   | { kind: "events"; list: readonly { use: Use; spent: Spent }[] }
-  | { kind: "reserve"; use: Use; seconds: number; reservationId: string | null }
+  | { kind: "reserve"; use: Use; seconds: number; onExpiry?: OnExpiry; reservationId: string | null }
   | { kind: "commit"; reservationId: string; quantities: Quantities; spent: Spent }
   | { kind: "release"; reservationId: string }
   | { kind: "extend"; reservationId: string; seconds: number }
@@ -80,7 +80,9 @@ function someSpent(random: Random, known: Known): Spent {
   const onShortage = random.pick([undefined, undefined, "reject", "partial"] as const);
   const occurredMs = known.nowMs - random.integer(0, 3_600_000);
   return {
-    eventId: random.id("evt-"),
+    // A charge has its reservation's id (U15).
+    eventId:
+      known.reservationIds.length > 0 && random.chance(0.04) ? random.pick(known.reservationIds) : random.id("evt-"),
     ...(random.chance(0.3) ? { occurredAt: new Date(occurredMs).toISOString() } : {}),
     ...(onShortage === undefined ? {} : { onShortage }),
   };
@@ -155,7 +157,9 @@ export function someRequest(random: Random, known: Known): Request {
   if (kind === "events") return someEvents(random, known);
   if (kind === "reserve") {
     const reservationId = random.chance(0.7) ? random.id("res_") : null;
-    return { kind, use: someUse(random, known), seconds: random.integer(1, 300), reservationId };
+    const onExpiry = random.pick(["charge", "charge", "return", undefined] as const);
+    const seconds = random.integer(1, 300);
+    return { kind, use: someUse(random, known), seconds, ...(onExpiry && { onExpiry }), reservationId };
   }
   if (kind === "refund") return someRefund(random, known);
   const reservationId = someId(known.reservationIds, "res_unknown");

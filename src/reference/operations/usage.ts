@@ -126,7 +126,8 @@ export const usageOperations: readonly Operation[] = [
     summary: "Create a reservation",
     description:
       "Holds the credits that the usage may cost: all or nothing. The hold ends when the reservation is committed, released " +
-      "or expires. With your own `reservationId` the call is idempotent.",
+      'or expires. With your own `reservationId` the call is idempotent. With `onExpiry: "charge"` a reservation that nobody ' +
+      "settled in time is committed with the reserved quantities, as an event whose `eventId` is the `reservationId`.",
     access: "secret",
     body: {
       schema: reserveInput,
@@ -180,8 +181,8 @@ export const usageOperations: readonly Operation[] = [
     summary: "Commit a reservation",
     description:
       "Releases the holds and debits the actual usage in one transaction. The usage may be less or more than was held. The " +
-      "balances of the holds pay first. A commit after the reservation expired counts as a plain event. On 402 the hold " +
-      "remains.",
+      "balances of the holds pay first. A commit after the reservation expired counts as a plain event, unless the " +
+      "reservation was charged. On 402 the hold remains.",
     access: "secret",
     params: reservationParams,
     body: { schema: commitInput, example: { eventId, quantities: { tokens: 120 } } },
@@ -213,7 +214,9 @@ export const usageOperations: readonly Operation[] = [
     path: "/api/v1/usage/reservations/{reservationId}/release",
     tag: "Usage",
     summary: "Release a reservation",
-    description: "Returns the held credits. Releasing it again, or after it expired, returns the same result.",
+    description:
+      "Returns the held credits. Releasing it again, or after it expired, returns the same result. After it was committed or " +
+      "charged it is closed.",
     access: "secret",
     params: reservationParams,
     success: {
