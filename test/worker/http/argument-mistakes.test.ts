@@ -295,6 +295,20 @@ describeMistakes("a value of another form", [
   ),
 ]);
 
+const refund = (name: string, fields: object, param: string, ...says: string[]): Mistake => {
+  const body = { userId: "ana", externalRef: "order-1", refundRef: "r1", ...fields };
+  return wrong(name, () => ({ path: "/api/v1/credits/refund", body }), param, ...says);
+};
+
+describeMistakes("a refund", [
+  refund("by another name of its key", { refundRef: undefined, refundId: "r1" }, "refundId", "write `refundRef`"),
+  refund("by an amount", { amount: 500 }, "amount", "write `share`"),
+  refund("by a part at the top", { part: 1, of: 2 }, "part", "into `share`, as `part`"),
+  refund("by a fraction", { share: 0.5 }, "share", "must be an object"),
+  refund("of more than was paid", { share: { part: 2, of: 1 } }, "share", "at most `of`"),
+  refund("of a part as text", { share: { part: "1", of: 2 } }, "share.part", "without quotes"),
+]);
+
 const query = (name: string, path: string, param: string, ...says: string[]): Mistake =>
   wrong(name, () => ({ path }), param, ...says);
 
