@@ -20,6 +20,9 @@ export interface AccountState {
   readonly reservations: ReadonlyMap<string, OpenReservation>;
 }
 
+/** The state of an account when a write was decided. */
+export type StateBefore = Pick<AccountState, "balances" | "reservations" | "seq">;
+
 /** How a write changes the account in memory. */
 export interface StateChanges {
   readonly entries: readonly { readonly balanceId: string; readonly deltaSteps: number }[];
@@ -44,6 +47,8 @@ class AccountMemory {
   /** The account's key by the keys of its reservations. */
   readonly #owners = new Map<string, string>();
   readonly #readFirstUntilMs = new Map<string, number>();
+  /** How many writes of this isolate that raise a balance are on their way, by the account's key. */
+  readonly #raising = new Map<string, number>();
 
   /** Null when memory does not have enough to plan on. */
   find(environment: Environment, user: User, nowMs: number): AccountState | null {
@@ -51,6 +56,8 @@ class AccountMemory {
     if ("userId" in user) key = keyOf(environment, "user", user.userId);
     if ("reservationId" in user) key = this.#owners.get(keyOf(environment, "reservation", user.reservationId));
     if (key === undefined || (this.#readFirstUntilMs.get(key) ?? 0) > nowMs) return null;
+    // What is planned now would fail on its guard when that write lands first.
+    if (this.#raising.has(key)) return null;
     return this.#accounts.get(key)?.state ?? null;
   }
 
@@ -66,6 +73,25 @@ class AccountMemory {
 
   forget(environment: Environment, userId: string): void {
     this.#drop(keyOf(environment, "user", userId));
+  }
+
+  /** The state that is remembered, if another write of this isolate landed after `before` was read. Otherwise `before`. */
+  latest(environment: Environment, userId: string, before: StateBefore): StateBefore {
+    const state = this.#accounts.get(keyOf(environment, "user", userId))?.state;
+    return state !== undefined && state.seq >= before.seq ? state : before;
+  }
+
+  /** Waits for a write that raises a balance. Meanwhile nothing is planned on what is remembered of its account. */
+  async whileRaising<Answer>(environment: Environment, userId: string, write: () => Promise<Answer>): Promise<Answer> {
+    const key = keyOf(environment, "user", userId);
+    this.#raising.set(key, (this.#raising.get(key) ?? 0) + 1);
+    try {
+      return await write();
+    } finally {
+      const others = (this.#raising.get(key) ?? 1) - 1;
+      if (others > 0) this.#raising.set(key, others);
+      else this.#raising.delete(key);
+    }
   }
 
   /** Another isolate writes for this user, so for a while the account is read before each write. */

@@ -5,7 +5,7 @@ import type { TenantCtx } from "../runtime.ts";
 import { createAccount, type WriteContext, writingValues } from "./account.ts";
 import type { Write } from "./decision.ts";
 import { type DueHold, settleHolds } from "./hold.ts";
-import { type AccountState, afterWrite, memoryOf, type StateChanges, selectStateAfter } from "./memory.ts";
+import { afterWrite, memoryOf, type StateBefore, type StateChanges, selectStateAfter } from "./memory.ts";
 
 /** A user's account at the time of an attempt. */
 export interface AccountAtRead extends WriteContext {
@@ -14,9 +14,6 @@ export interface AccountAtRead extends WriteContext {
   /** Due holds. Whatever is decided, they are returned, so a plan counts them as returned. None is to be charged any more. */
   readonly due: readonly DueHold[];
 }
-
-/** The state of an account when a write was decided. */
-export type StateBefore = Pick<AccountState, "balances" | "reservations" | "seq">;
 
 /** The only place that builds a batch for a user. Whatever every write must contain is added here. */
 export async function send<Answer>(
@@ -34,12 +31,10 @@ export async function send<Answer>(
   ];
   const isKept = before !== null && changes !== undefined;
   const stateAfter = isKept ? [stateAfterWrite(account, before, changes)] : [];
-  const rows: unknown[][] = await batch(ctx.db, [
-    ...leading,
-    ...statements,
-    ...auditRow(ctx, account, act),
-    ...stateAfter,
-  ]);
+  const write = (): Promise<unknown[][]> =>
+    batch(ctx.db, [...leading, ...statements, ...auditRow(ctx, account, act), ...stateAfter]);
+  const isRaise = changes?.entries.some(({ deltaSteps }) => deltaSteps > 0) === true;
+  const rows = isRaise ? await memoryOf(ctx).whileRaising(ctx.environment, account.userId, write) : await write();
   if (isKept) remember(ctx, account, before, changes, rows.at(-1));
   else memoryOf(ctx).forget(ctx.environment, account.userId);
   return { answer: answer(rows.slice(leading.length)) };
@@ -76,8 +71,10 @@ function remember(
   // The rows of `selectStateAfter`, which is the last statement.
   const [stateAfter] = (rows ?? []) as RowsOf<[ReturnType<typeof stateAfterWrite>]>[0];
   const memory = memoryOf(ctx);
+  // What another write of this isolate changed meanwhile stays.
+  const latest = memory.latest(ctx.environment, userId, before);
   memory.forget(ctx.environment, userId);
   if (stateAfter === undefined || stateAfter.isRaised === 1) return;
   const { accountId, seq } = stateAfter;
-  memory.remember(ctx.environment, { accountId, userId, seq, ...afterWrite(before, changes) });
+  memory.remember(ctx.environment, { accountId, userId, seq, ...afterWrite(latest, changes) });
 }

@@ -8,8 +8,8 @@ import { aboutAccount, type User, writingValues } from "./account.ts";
 import type { PayingRow } from "./balance.ts";
 import type { Decision } from "./decision.ts";
 import { dueHoldsSql, readDueHolds } from "./hold.ts";
-import { type AccountState, guardAccount, memoryOf } from "./memory.ts";
-import { type AccountAtRead, type StateBefore, send } from "./send.ts";
+import { type AccountState, guardAccount, memoryOf, type StateBefore } from "./memory.ts";
+import { type AccountAtRead, send } from "./send.ts";
 import { hasCharge, settleDue } from "./settle-due.ts";
 
 /**

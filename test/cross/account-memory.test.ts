@@ -60,6 +60,30 @@ describe("an isolate that has just written for a user", () => {
     expect((await one.list()).credits[0].remaining).toBe(7.5);
   });
 
+  it("keeps what was reserved at the same moment: each hold of ten is committed in one trip", async () => {
+    const { one } = await makeIsolates([wallet]);
+    await one.grant();
+    const ids = Array.from({ length: 10 }, (_, index) => `res_${index}`);
+    await Promise.all(ids.map(async (id) => expect((await one.reserve(id, 0.5)).status).toBe(200)));
+    for (const id of ids) expect(await one.trips(() => one.commit(id, `e_${id}`, 0.25))).toBe(1);
+    expect((await one.list()).credits[0].remaining).toBe(7.5);
+  });
+
+  it("reads before a debit while its own commit is on its way, so that no batch is sent to fail", async () => {
+    const { one } = await makeIsolates([wallet]);
+    await one.grant();
+    await one.reserve("res_a", 2);
+    const trips = await one.trips(async () => {
+      const [committed, spent] = await Promise.all([one.commit("res_a", "e1", 1), one.spend("e2", 1)]);
+      expect(committed.status).toBe(200);
+      return spent;
+    });
+    expect(trips).toBe(3);
+    expect((await one.list()).credits[0].remaining).toBe(8);
+    expect(await one.trips(() => one.spend("e3", 1))).toBeLessThanOrEqual(2);
+    expect(await one.trips(() => one.spend("e4", 1))).toBe(1);
+  });
+
   it("takes two trips for what it has not seen, and one for the next", async () => {
     const { one, two } = await makeIsolates([wallet]);
     await one.grant();
