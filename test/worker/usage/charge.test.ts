@@ -2,6 +2,7 @@ import { env } from "cloudflare:workers";
 import { afterAll, describe, expect, it } from "vitest";
 import { randomId } from "../../../src/lib/ids.ts";
 import { scheduled } from "../../../src/scheduled.ts";
+import { documentOf } from "../../support/exports.ts";
 import { hookedD1 } from "../../support/hooked-d1.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
 import { expectError } from "../../support/refusals.ts";
@@ -89,7 +90,7 @@ describe("a reservation that is charged when nobody settles it", () => {
     ]);
   });
 
-  it("is a usage event: in totals at its end", async () => {
+  it("is a usage event: in totals at its end, and in the person's export", async () => {
     const spender = await dueCharge();
     expect(await totals(spender)).toEqual([]);
     await cron(spender);
@@ -102,6 +103,10 @@ describe("a reservation that is charged when nobody settles it", () => {
     expect(after.body.totals).toHaveLength(2);
     const before = await spender.get(`/api/v1/usage?userId=${spender.userId}&to=${end}`);
     expect(before.body.totals).toEqual([]);
+    const { events } = await documentOf(spender.app, spender.userId, spender.clock);
+    expect(events.metering).toMatchObject([
+      { eventId: "res_1", occurredAt: end, receivedAt: iso(spender.clock.ms), debits: [{ amount: 4, remaining: 6 }] },
+    ]);
   });
 
   it("is not charged when it is committed, released or extended in time", async () => {

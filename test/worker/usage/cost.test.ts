@@ -154,6 +154,20 @@ describe.each([1, 10, 100])("with %i live balances and 10,000 dead ones", (live)
     expect(read.rowsRead).toBeLessThanOrEqual(2 * 5 + 2 + OF_THE_KEY);
   });
 
+  it("a due charge adds three trips, and the rows of a commit, to the event that meets it", async () => {
+    const { spender, cold } = await measured(live);
+    await spender.reserve({ reservationId: "res_1", onExpiry: "charge", expiresInSeconds: 1, ...cents(10 * live - 2) });
+    spender.clock.advance(1_000);
+    const [ofCommit, ofEvent] = [4 * live + 4, 2 + 2];
+    // The balances that the reservation emptied are filled by the return, and emptied again.
+    expectWithin(await cold((at) => at.spend("e1", cents(0.1))), 3 * live, {
+      trips: 5,
+      moved: 2 * live + 1,
+      writtenMax: ofCommit + ofEvent,
+      turned: 2 * live,
+    });
+  });
+
   it("a page of n reservations is one trip and reads 4n + 20 rows and the open ones twice, however many are settled", async () => {
     const { spender, cold } = await measured(live);
     for (let index = 0; index < 60; index++) {
