@@ -6,10 +6,33 @@ export interface MatchRule {
 
 const NO_RULES: readonly MatchRule[] = [];
 
-/** Reads stored rules: JSON that Purser wrote from a validated list. */
+/** Lists that were read, by their text: balances of one pack share theirs. */
+const readLists = new Map<string, readonly MatchRule[]>();
+const READ_CHARACTERS_MAX = 200_000;
+let readCharacters = 0;
+
+/** Reads stored rules: JSON that Purser wrote from a validated list. The same text gives the same list. */
 export function readRules(stored: string): readonly MatchRule[] {
-  return stored === "[]" ? NO_RULES : (JSON.parse(stored) as MatchRule[]);
+  if (stored === "[]") return NO_RULES;
+  const known = readLists.get(stored);
+  if (known !== undefined) return known;
+  if (readCharacters > READ_CHARACTERS_MAX) {
+    readLists.clear();
+    readCharacters = 0;
+  }
+  const rules = JSON.parse(stored) as MatchRule[];
+  readLists.set(stored, rules);
+  readCharacters += stored.length;
+  return rules;
 }
+
+interface Verdict {
+  readonly event: string;
+  readonly model: string | undefined;
+  readonly covers: boolean;
+}
+/** The latest verdict of a list, so that balances that share it do not judge an event each. */
+const verdicts = new WeakMap<readonly MatchRule[], Verdict>();
 
 /** The failure function of `part`, as in the algorithm of Knuth, Morris and Pratt. */
 function fallbacks(part: string): number[] {
@@ -94,9 +117,13 @@ const prepared = new WeakMap<readonly MatchRule[], RulesTest>();
  */
 export function rulesCover(rules: readonly MatchRule[], event: string, model: string | undefined): boolean {
   if (rules.length === 0) return true;
+  const latest = verdicts.get(rules);
+  if (latest !== undefined && latest.event === event && latest.model === model) return latest.covers;
   const test = prepared.get(rules) ?? rulesTest(rules);
   prepared.set(rules, test);
-  return test(event, model);
+  const covers = test(event, model);
+  verdicts.set(rules, { event, model, covers });
+  return covers;
 }
 
 /** Whether the `event` filter of a list includes a balance with these rules. Models are ignored (C4). */

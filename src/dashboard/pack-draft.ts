@@ -1,4 +1,6 @@
+import { invalid } from "../errors.ts";
 import type { PackOutput } from "../packs/responses.ts";
+import { ITEMS_MAX, RULES_MAX } from "../packs/schemas.ts";
 import { type Form, numberField, textField } from "./form.ts";
 
 /** A pack as texts, as they were typed into the form, valid or not. */
@@ -58,43 +60,69 @@ export function draftOf(pack: PackOutput): PackDraft {
   };
 }
 
-/** The numbers at `{n}` in names such as `items.{n}.amount`, in order. Removed rows leave gaps. */
-function indices(form: Form, pattern: RegExp): number[] {
-  const found = Object.keys(form).map((name) => pattern.exec(name)?.[1]);
-  return [...new Set(found.filter((text) => text !== undefined).map(Number))].sort((a, b) => a - b);
+/** `items.{n}.{field}`, `items.{n}.rules.{n}.{field}` or `rules.{n}.{field}`. */
+const FIELD = /^(?:items\.(\d{1,6})\.)?(?:(rules)\.(\d{1,6})\.)?([A-Za-z]+)$/;
+
+interface Row {
+  readonly fields: Map<string, string>;
+  readonly rules: Map<number, Map<string, string>>;
 }
+
+/** The rows of the form, by their numbers: those of the items, and that of the pack, which has none. */
+function readRows(form: Form): ReadonlyMap<number | null, Row> {
+  const rows = new Map<number | null, Row>();
+  for (const [name, text] of Object.entries(form)) {
+    const [, item, rules, rule, field = ""] = FIELD.exec(name) ?? [];
+    const index = item === undefined ? null : Number(item);
+    const row: Row = rows.get(index) ?? { fields: new Map(), rules: new Map() };
+    rows.set(index, row);
+    if (rules === undefined) row.fields.set(field, text);
+    else row.rules.set(Number(rule), (row.rules.get(Number(rule)) ?? new Map()).set(field, text));
+  }
+  return rows;
+}
+
+/** Entries in the order of their numbers. Removed rows leave gaps. */
+const inOrder = <Entry>(rows: ReadonlyMap<number, Entry>): Entry[] =>
+  [...rows].sort(([a], [b]) => a - b).map(([, entry]) => entry);
 
 /** The rules of one list, without its empty rows. */
-function readRules(form: Form, prefix: string): RuleDraft[] {
-  const pattern = new RegExp(`^${prefix.replaceAll(".", "\\.")}rules\\.(\\d+)\\.(?:event|model)$`);
-  return indices(form, pattern)
-    .map((index) => ({
-      event: form[`${prefix}rules.${index}.event`] ?? "",
-      model: form[`${prefix}rules.${index}.model`] ?? "",
-    }))
+function readRules(row: Row | undefined): RuleDraft[] {
+  const rules = row === undefined ? [] : inOrder(row.rules);
+  const given = rules
+    .map((fields) => ({ event: fields.get("event") ?? "", model: fields.get("model") ?? "" }))
     .filter((rule) => rule.event !== "" || rule.model !== "");
+  if (given.length > RULES_MAX) throw invalid("rules", `must have at most ${RULES_MAX} rules`);
+  return given;
 }
 
+/** Throws `invalid_request` for more items or rules than a pack may have. */
 export function readDraft(form: Form): PackDraft {
-  const items = indices(form, /^items\.(\d+)\.amount$/).map((index) => {
-    const field = (name: string) => form[`items.${index}.${name}`] ?? "";
-    return {
+  const rows = readRows(form);
+  const itemRows = new Map([...rows].flatMap(([index, row]) => (index === null ? [] : [[index, row] as const])));
+  const items = inOrder(itemRows).flatMap((row) => {
+    const field = (name: string) => row.fields.get(name) ?? "";
+    const item = {
       packItemId: field("packItemId"),
       amount: field("amount"),
       unit: field("unit"),
       priority: field("priority"),
-      rules: readRules(form, `items.${index}.`),
+      rules: readRules(row),
     };
+    // An empty row is not an item.
+    return row.fields.has("amount") && (item.packItemId !== "" || item.amount !== "" || item.rules.length > 0)
+      ? [item]
+      : [];
   });
+  if (items.length > ITEMS_MAX) throw invalid("items", `must have at most ${ITEMS_MAX} items`);
   return {
     packName: form.packName ?? "",
     defaultExpiryDays: form.defaultExpiryDays ?? "",
     kind: form.kind === "legacy" ? "legacy" : "items",
-    // An empty row is not an item.
-    items: items.filter((item) => item.packItemId !== "" || item.amount !== "" || item.rules.length > 0),
+    items,
     unit: form.unit ?? "",
     priority: form.priority ?? "",
-    rules: readRules(form, ""),
+    rules: readRules(rows.get(null)),
   };
 }
 

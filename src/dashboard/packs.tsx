@@ -1,4 +1,5 @@
 import type { Context } from "hono";
+import { matchRule } from "../amounts/schemas.ts";
 import type { PurserError } from "../errors.ts";
 import { archivePack } from "../packs/archive.ts";
 import { createPack } from "../packs/create.ts";
@@ -119,8 +120,8 @@ function formPage(
 /** What the form's rules say of the event that is being tried. */
 function runRuleTest(c: Context<DashboardEnv>, draft: PackDraft): RuleTest {
   const { form } = c.var;
-  const event = form["try.event"] ?? "";
-  const model = textField(form, "try.model");
+  const tried = { event: textField(form, "try.event"), model: textField(form, "try.model") };
+  const { event = "", model } = tried.event === undefined ? tried : parseForm(matchRule, tried);
   const verdicts = ruleLists(draft).map(({ name, rules }) => ({ name, ...testRules(rules, event, model) }));
   return { event, model: model ?? "", verdicts: event === "" ? [] : verdicts };
 }

@@ -81,6 +81,18 @@ export const readNoFields = factory.createMiddleware((c, next) =>
   }),
 );
 
+/** More than the largest pack has in its form. Each field costs memory, however short it is. */
+const FIELDS_MAX = 25_000;
+const AMPERSAND = 0x26;
+
+function assertFewFields(bytes: Uint8Array): void {
+  let count = 0;
+  // Parts of a multipart form are longer, and so there are fewer.
+  for (const byte of bytes) if (byte === AMPERSAND && ++count === FIELDS_MAX) throw tooManyFields();
+}
+
+const tooManyFields = () => new PurserError("payload_too_large", `A form has at most ${FIELDS_MAX} fields.`);
+
 const IS_FORM = /^(application\/x-www-form-urlencoded|multipart\/form-data)\s*(;|$)/i;
 
 /** The text fields of a form of at most 1 MiB; of several with one name, the last. Empty when the request has no form. */
@@ -88,6 +100,7 @@ export async function readForm(request: Request): Promise<Record<string, string>
   const bytes = await readWithin(request);
   const contentType = request.headers.get("content-type") ?? "";
   if (!IS_FORM.test(contentType)) return {};
+  assertFewFields(bytes);
   const whole = new Response(bytes, { headers: { "content-type": contentType } });
   const form = await whole.formData().catch((cause: unknown) => {
     throw new PurserError("invalid_request", "The form is malformed.", { param: "form", cause });

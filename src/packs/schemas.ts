@@ -3,8 +3,8 @@ import { amountRule, toSteps } from "../amounts/amount.ts";
 import { matchRule, unit } from "../amounts/schemas.ts";
 import { anyNumber, displayName, identifier } from "../http/fields.ts";
 
-const ITEMS_MAX = 100;
-const RULES_MAX = 100;
+export const ITEMS_MAX = 100;
+export const RULES_MAX = 100;
 const PRIORITY_MAX = 1_000_000;
 const EXPIRY_DAYS_MAX = 36_500;
 

@@ -12,6 +12,7 @@ import {
 import { writeForUser } from "../ledger/write.ts";
 import { assert } from "../lib/assert.ts";
 import type { TenantCtx } from "../runtime.ts";
+import { assertNotAhead } from "./occurred-at.ts";
 import { countShortage, insufficientCredits } from "./payment.ts";
 import type { EventOutput } from "./responses.ts";
 import type { CommitInput } from "./schemas.ts";
@@ -36,6 +37,7 @@ export async function commitReservation(
   input: CommitInput,
 ): Promise<Outcome<EventOutput>> {
   const { eventId } = input;
+  assertNotAhead(input.occurredAt, ctx.now());
   const stamp = await stampRequest(ctx, ["commit", reservationId], input, committedFields);
   const recorded = await countShortage(ctx, () =>
     writeForUser(ctx, {

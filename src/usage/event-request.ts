@@ -5,6 +5,7 @@ import { identifier } from "../http/fields.ts";
 import { refusalOfIssues } from "../http/refusal-of-issues.ts";
 import { isJsonObject, own } from "../lib/json.ts";
 import type { ListElement } from "./event-list.ts";
+import { assertNotAhead } from "./occurred-at.ts";
 import { cloudEvent, type EventInput, eventInput, eventsMax } from "./schemas.ts";
 
 const CLOUD_EVENT = "application/cloudevents+json";
@@ -34,45 +35,57 @@ function assertDeclared(mediaType: string, body: unknown): void {
 }
 
 /** Throws `invalid_request` for a malformed single event. A malformed element of a list is refused by itself. */
-export function readEventRequest(contentType: string | undefined, body: unknown): EventRequest {
+export function readEventRequest(contentType: string | undefined, body: unknown, nowMs: number): EventRequest {
   const mediaType = mediaTypeOf(contentType);
   assertDeclared(mediaType, body);
-  if (mediaType === CLOUD_EVENT) return { kind: "one", input: readOne(cloudEvent, body) };
-  if (mediaType === CLOUD_EVENT_BATCH) return { kind: "list", elements: readList(cloudEvent, "id", body) };
-  if (Array.isArray(body)) return { kind: "list", elements: readList(eventInput, "eventId", body) };
-  return { kind: "one", input: readOne(eventInput, body) };
+  if (mediaType === CLOUD_EVENT) return { kind: "one", input: readOne(CLOUD, body, nowMs) };
+  if (mediaType === CLOUD_EVENT_BATCH) return { kind: "list", elements: readList(CLOUD, body, nowMs) };
+  if (Array.isArray(body)) return { kind: "list", elements: readList(OWN, body, nowMs) };
+  return { kind: "one", input: readOne(OWN, body, nowMs) };
 }
 
 /** The elements of a list, from the route that takes nothing else. */
-export function readEventList(contentType: string | undefined, body: unknown): readonly ListElement[] {
+export function readEventList(contentType: string | undefined, body: unknown, nowMs: number): readonly ListElement[] {
   const mediaType = mediaTypeOf(contentType);
-  if (mediaType === CLOUD_EVENT_BATCH) return readList(cloudEvent, "id", body);
+  if (mediaType === CLOUD_EVENT_BATCH) return readList(CLOUD, body, nowMs);
   if (mediaType === CLOUD_EVENT) {
     throw invalid("content-type", `must be \`${CLOUD_EVENT_BATCH}\` for a list of CloudEvents`);
   }
-  return readList(eventInput, "eventId", body);
+  return readList(OWN, body, nowMs);
 }
 
-function readOne(schema: z.ZodType<EventInput>, body: unknown): EventInput {
+/** What one format calls the fields that a refusal names. */
+interface Format {
+  readonly schema: z.ZodType<EventInput>;
+  readonly idField: string;
+  readonly timeField: string;
+}
+const OWN: Format = { schema: eventInput, idField: "eventId", timeField: "occurredAt" };
+const CLOUD: Format = { schema: cloudEvent, idField: "id", timeField: "time" };
+
+function readOne({ schema, timeField }: Format, body: unknown, nowMs: number): EventInput {
   const read = schema.safeParse(body);
-  if (read.success) return read.data;
+  if (read.success) {
+    assertNotAhead(read.data.occurredAt, nowMs, timeField);
+    return read.data;
+  }
   throw refusalOfIssues(read.error.issues, "body", { schema, value: body, takesList: true });
 }
 
-function readList(schema: z.ZodType<EventInput>, idField: string, body: unknown): ListElement[] {
+function readList(format: Format, body: unknown, nowMs: number): ListElement[] {
   if (!Array.isArray(body)) {
     throw invalid("body", "must be a list: put the events into brackets, with nothing around them");
   }
   if (body.length > eventsMax) throw invalid("body", `must hold at most ${eventsMax} events`);
   return body.map((element: unknown) => {
     try {
-      if (schema === eventInput && isCloudEvent(element)) {
+      if (format === OWN && isCloudEvent(element)) {
         throw invalid("content-type", `must be \`${CLOUD_EVENT_BATCH}\` for a list of CloudEvents`);
       }
-      return { input: readOne(schema, element) };
+      return { input: readOne(format, element, nowMs) };
     } catch (error) {
       if (!(error instanceof PurserError)) throw error;
-      return { eventId: readableId(element, idField), refusal: error };
+      return { eventId: readableId(element, format.idField), refusal: error };
     }
   });
 }

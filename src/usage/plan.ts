@@ -14,6 +14,7 @@ import {
   spendableBalances,
 } from "../ledger/spendable-balances.ts";
 import type { TenantCtx } from "../runtime.ts";
+import { assertNotAhead } from "./occurred-at.ts";
 import type { PlanOutput } from "./responses.ts";
 import type { PlanInput } from "./schemas.ts";
 
@@ -23,6 +24,7 @@ import type { PlanInput } from "./schemas.ts";
  */
 export async function planUsage(ctx: TenantCtx, input: PlanInput): Promise<PlanOutput> {
   const nowMs = ctx.now();
+  assertNotAhead(input.occurredAt, nowMs);
   const user = { userId: input.userId };
   const readWith = (selectPaying: typeof selectPayingNow) =>
     batch(ctx.db, [

@@ -61,7 +61,7 @@ export const usageRoutes = createRoutes()
     c.json(await usageTotals(c.var.ctx, c.req.valid("query"))),
   )
   .post("/events", requireSecretKey("forbidden"), readBody, validate("json", z.unknown()), async (c) => {
-    const incoming = readEventRequest(c.req.header("content-type"), c.req.valid("json"));
+    const incoming = readEventRequest(c.req.header("content-type"), c.req.valid("json"), c.var.ctx.now());
     if (incoming.kind === "one") {
       const { output, replayed } = await recordEvent(c.var.ctx, incoming.input);
       if (replayed) c.header("idempotent-replayed", "true");
@@ -70,7 +70,7 @@ export const usageRoutes = createRoutes()
     return c.json(await answerList(c, incoming.elements));
   })
   .post("/events/batch", requireSecretKey("forbidden"), readBody, validate("json", z.unknown()), async (c) =>
-    c.json(await answerList(c, readEventList(c.req.header("content-type"), c.req.valid("json")))),
+    c.json(await answerList(c, readEventList(c.req.header("content-type"), c.req.valid("json"), c.var.ctx.now()))),
   )
   .post("/reservations", requireSecretKey("forbidden"), readBody, validate("json", reserveInput), async (c) => {
     const { output, replayed } = await createReservation(c.var.ctx, c.req.valid("json"));

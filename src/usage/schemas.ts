@@ -5,6 +5,7 @@ import { userId } from "../ledger/schemas.ts";
 import { isFiniteJson } from "../lib/canonical-json.ts";
 import { roundNumbers } from "../lib/exact-json.ts";
 import { isNestedDeeperThan } from "../lib/json.ts";
+import { occurredAt } from "./occurred-at.ts";
 
 const PROPERTIES_LEVELS_MAX = 100;
 /** In UTF-8 bytes of JSON. A row of D1 holds at most 2 MB. */
@@ -32,7 +33,7 @@ const usageFields = {
   event: identifier().describe("The event's name, such as `chat.completed`."),
   model: identifier().optional().describe("The model that was used, for rules with a model."),
   quantities: quantities.prefault({}).describe("The usage in each unit. `count` is 1 unless it is given."),
-  occurredAt: timestamp.optional().describe("The time of the usage. Default: now."),
+  occurredAt: occurredAt.optional().describe("The time of the usage, at most a day ahead. Default: now."),
   properties: anyProperties.optional().describe("Stored with the event and contained in the person's export."),
   onShortage: z
     .enum(["reject", "partial"])
@@ -44,7 +45,7 @@ const usageFields = {
 export const planInput = z.strictObject(usageFields).meta({ id: "PreviewDebit" });
 export type PlanInput = z.infer<typeof planInput>;
 
-const { event, model, occurredAt, properties, onShortage } = usageFields;
+const { event, model, properties, onShortage } = usageFields;
 
 const eventId = identifier().describe("Your own id of the event: its idempotency key. It does not expire.");
 
@@ -70,7 +71,7 @@ export const cloudEvent = z
     source: z.string().min(1, "must not be empty"),
     type: event,
     subject: userId,
-    time: timestamp.nullish().describe("The time of the usage. Default: now."),
+    time: occurredAt.nullish().describe("The time of the usage, at most a day ahead. Default: now."),
     data: cloudEventData.nullish(),
   })
   .refine((given) => given.data_base64 === undefined, {
@@ -151,7 +152,7 @@ export const commitInput = z
   .strictObject({
     eventId,
     quantities,
-    occurredAt,
+    occurredAt: usageFields.occurredAt,
     properties,
     onShortage,
   })

@@ -1,0 +1,64 @@
+import { describe, expect, it } from "vitest";
+import { globMatches } from "../../src/amounts/match.ts";
+import { bodyOf, readDraft, ruleLists } from "../../src/dashboard/pack-draft.ts";
+import { suggestGlobs } from "../../src/packs/suggest-globs.ts";
+import { testRules } from "../../src/packs/test-rules.ts";
+
+/** The form of a pack of so many items with so many rules each. */
+function formOf(items: number, rules: number): Record<string, string> {
+  const form: Record<string, string> = { packName: "Pack", kind: "items", "try.event": "chat" };
+  for (let item = 0; item < items; item++) {
+    // Numbers with gaps, backwards.
+    const prefix = `items.${3 * (items - item)}.`;
+    form[`${prefix}amount`] = `${items - item}`;
+    form[`${prefix}unit`] = "tokens";
+    for (let rule = 0; rule < rules; rule++) form[`${prefix}rules.${2 * rule}.event`] = `e${rule}`;
+  }
+  return form;
+}
+
+describe("the form of a pack", () => {
+  it("is read in the order of its numbers, without its empty rows", () => {
+    const form = {
+      ...formOf(3, 2),
+      "items.5.amount": "",
+      "items.5.unit": "tokens",
+      "rules.0.event": "",
+      "rules.1.model": "m",
+    };
+    const draft = readDraft(form);
+    expect(draft.items.map((item) => item.amount)).toEqual(["1", "2", "3"]);
+    expect(draft.items[0]?.rules.map((rule) => rule.event)).toEqual(["e0", "e1"]);
+    expect(readDraft({ ...form, kind: "legacy", unit: "cents" })).toMatchObject({
+      kind: "legacy",
+      rules: [{ event: "", model: "m" }],
+    });
+    expect(bodyOf(draft)).toMatchObject({ packName: "Pack", items: [{ amount: 1 }, { amount: 2 }, { amount: 3 }] });
+  });
+
+  it("of the largest pack is read and tried in time that is linear in its fields", () => {
+    const form = formOf(100, 100);
+    const startedMs = performance.now();
+    const lists = ruleLists(readDraft(form));
+    const verdicts = lists.map(({ rules }) => testRules(rules, "a.".repeat(100), undefined));
+    expect(performance.now() - startedMs).toBeLessThan(500);
+    expect(verdicts).toHaveLength(100);
+    expect(lists.at(-1)?.rules).toHaveLength(100);
+  });
+
+  it.each([
+    ["items", formOf(101, 1), "items"],
+    ["rules", formOf(1, 101), "rules"],
+    ["items by far", formOf(8_000, 1), "items"],
+  ])("with more %s than a pack may have is refused", (_what, form, param) => {
+    expect(() => readDraft(form)).toThrow(expect.objectContaining({ code: "invalid_request", param }));
+  });
+});
+
+it("a name of any form is suggested twelve globs at most, and all of them match", () => {
+  for (const name of [".".repeat(8_000), "a.b".repeat(3_000), "plain"]) {
+    const globs = suggestGlobs(name);
+    expect(globs.length).toBeLessThanOrEqual(12);
+    for (const glob of globs) expect(globMatches(glob, name)).toBe(true);
+  }
+});
