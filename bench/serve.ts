@@ -37,7 +37,7 @@ export interface Served {
   readonly close: () => Promise<void>;
 }
 
-function workerds(): number[] {
+export function workerds(): number[] {
   try {
     return readFileSync(`/proc/${process.pid}/task/${process.pid}/children`, "utf8")
       .trim()

@@ -9,7 +9,7 @@ import type { CaptureRequest } from "./v0-request.ts";
 import type { V1Request } from "./v1-request.ts";
 
 /** The most bytes of events that are read and stored at a time. */
-const PART_BYTES_MAX = 1024 * 1024;
+const PART_BYTES_MAX = 512 * 1024;
 
 const arrivalOf = (ctx: TenantCtx, sentAtMs: number | null): Arrival => ({
   nowMs: ctx.now(),

@@ -1,5 +1,6 @@
 import { invalid, PurserError } from "../errors.ts";
 import { factory } from "./factory.ts";
+import { assertJsonShape } from "./json-shape.ts";
 
 export const bodyBytesMax = 1024 * 1024;
 
@@ -70,6 +71,7 @@ export const readBody = factory.createMiddleware(async (c, next) => {
       isGzip ? "The body is compressed. Send plain JSON." : "The body is not valid UTF-8. Encode it so.",
     );
   }
+  assertJsonShape(bytes);
   await next();
 });
 

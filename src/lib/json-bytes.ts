@@ -59,6 +59,8 @@ export class JsonBytes {
   #levels = new Uint8Array(64);
   /** The levels of objects and lists in the last value that `skip` passed. */
   depth = 0;
+  /** The objects and lists that `skip` has passed. */
+  containers = 0;
 
   constructor(bytes: Uint8Array) {
     this.#bytes = bytes;
@@ -169,6 +171,7 @@ export class JsonBytes {
       if (byte === OPEN_OBJECT || byte === OPEN_LIST) {
         const isObject = byte === OPEN_OBJECT;
         const inner = this.space(at + 1);
+        this.containers++;
         if (level + 1 > this.depth) this.depth = level + 1;
         if (bytes[inner] === (isObject ? CLOSE_OBJECT : CLOSE_LIST)) at = inner + 1;
         else {

@@ -1,0 +1,31 @@
+import purser from "../../src/index.ts";
+import { d1Of } from "../../test/support/wrapped-d1.ts";
+
+interface Answer {
+  readonly results?: D1Result[];
+  readonly bookmark?: string;
+  readonly error?: string;
+}
+
+/** Purser over a D1 in another process, which is asked by JSON over HTTP, as D1 is on the platform. */
+function farD1(url: string): D1Database {
+  return d1Of((start) => {
+    let bookmark: string | null = null;
+    return {
+      send: async (statements) => {
+        const body = JSON.stringify({ start, statements });
+        const answer = await (await fetch(url, { method: "POST", body })).json<Answer>();
+        if (answer.results === undefined) throw new Error(answer.error);
+        bookmark = answer.bookmark ?? bookmark;
+        return answer.results;
+      },
+      getBookmark: () => bookmark,
+    };
+  });
+}
+
+export default {
+  // `D1_URL` is a binding of the bench alone.
+  fetch: (request, env, context) =>
+    purser.fetch(request, { ...env, DB: farD1((env as Env & { D1_URL: string }).D1_URL) }, context),
+} satisfies ExportedHandler<Env>;

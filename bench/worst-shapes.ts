@@ -1,0 +1,147 @@
+import { gzipSync } from "node:zlib";
+
+/** A request of the worst kind: what it costs is bounded, whoever sends it. */
+export interface Shape {
+  readonly name: string;
+  readonly path: string;
+  readonly body: Uint8Array;
+  /** The bytes of the body once it is unpacked. */
+  readonly bytes: number;
+  readonly headers?: Readonly<Record<string, string>>;
+  /** Requests that make the state that it is about. */
+  readonly before?: readonly Uint8Array[];
+}
+
+const MIB = 1024 * 1024;
+const utf8 = (text: string) => new TextEncoder().encode(text);
+const filled = (head: string, part: string, tail: string, bytes: number) =>
+  head + part.repeat(Math.floor((bytes - head.length - tail.length - 2) / utf8(part).length)) + tail;
+const device = (n: number) => `0194685f-8a3c-7d11-9f2b-${`${n}`.padStart(12, "0")}`;
+const times = <T>(count: number, make: (n: number) => T): T[] => Array.from({ length: count }, (_, n) => make(n));
+
+function capture(name: string, text: string): Shape {
+  const plain = utf8(text);
+  return { name: `capture: ${name}`, path: "/batch/", body: gzipSync(plain), bytes: plain.length };
+}
+
+export function captureShapes(key: string): Shape[] {
+  const batch = (events: readonly string[]) => `{"api_key":"${key}","batch":[${events.join()}]}`;
+  const event = (id: string, properties: string, name = "e") =>
+    `{"event":"${name}","distinct_id":"${id}","properties":${properties}}`;
+  /** Events that fill 10 MiB. */
+  const full = (bytesOfOne: number, make: (n: number) => string) =>
+    batch(times(Math.min(10_000, Math.floor((10 * MIB - 200) / bytesOfOne)), make));
+  const setOf = (count: number, from = 0) =>
+    `{${times(count, (n) => `"${(n + from).toString(36)}":${n % 10}`).join()}}`;
+  const many = setOf(1_000, 1296);
+  const quotes = `{"a":"${'\\"'.repeat(130_000)}€"}`;
+  const deep = `{"a":${"[".repeat(890)}${"]".repeat(890)}}`;
+  const identify = (id: string, other: string) => event(id, `{"$anon_distinct_id":"${other}"}`, "$identify");
+  const long = (n: number) => `${n}`.padStart(6, "0") + "€".repeat(194);
+  const setting = (id: string, properties: string) => event(id, `{"$set":${properties}}`);
+  const held = (from: number, count: number) =>
+    gzipSync(batch(times(count, (n) => setting(`held-${from + n}`, `{"h":"${"€".repeat(21_000)}"}`))));
+  const bomb: Shape = {
+    ...capture("gzip of 1 GiB", ""),
+    body: gzipSync(Buffer.alloc(1024 * MIB), { level: 9 }).subarray(0, MIB),
+    bytes: 10 * MIB,
+  };
+  return [
+    capture("a list of 3 million objects, no key", filled("[", "{},", "{}]", 10 * MIB)),
+    capture("5 million levels, no key", "[".repeat(5 * MIB) + "]".repeat(5 * MIB)),
+    capture(
+      "numbers, and one of many digits",
+      filled(`{"api_key":"${key}","n":12345678901234567890,"x":[`, "1,", "1]}", 10 * MIB),
+    ),
+    capture("a million names", filled(`{"api_key":"${key}","x":{`, '"ab":1,', '"a":1}}', 10 * MIB)),
+    bomb,
+    capture("10,000 events without properties", batch(times(10_000, (n) => event(`id-${n}`, "{}")))),
+    capture("10,000 events that are malformed", batch(times(10_000, () => "[]"))),
+    capture(
+      "10,000 events, each with the key",
+      `[${times(10_000, (n) => event(`id-${n}`, `{"token":"${key}"}`)).join()}]`,
+    ),
+    capture(
+      "a thousand properties an event",
+      full(many.length + 60, () => event("one", many)),
+    ),
+    capture(
+      "a thousand $set an event, of one id",
+      full(many.length + 70, (n) => setting("one", setOf(1_000, 1296 + (n % 2)))),
+    ),
+    capture(
+      "40 $set an event, of one id",
+      full(1_000, (n) => setting("one", setOf(40, n))),
+    ),
+    capture(
+      "40 $set an event, of ten thousand ids",
+      full(1_000, (n) => setting(`id-${n}`, setOf(40, n))),
+    ),
+    capture(
+      "$unset of many names",
+      full(200_000, () => event("one", `{"$unset":[${times(49_000, () => '"a"').join()}]}`)),
+    ),
+    capture(
+      "256 KiB of quotes an event",
+      full(quotes.length + 100, () => event("one", quotes)),
+    ),
+    capture(
+      "900 levels an event",
+      full(deep.length + 60, () => event("one", deep)),
+    ),
+    capture(
+      "names that are escaped",
+      full(100_000, () => event("one", filled("{", '"\\u0061":1,', '"a":1}', 99_000))),
+    ),
+    capture("10,000 links of one id", batch(times(10_000, (n) => identify("ana", device(n))))),
+    capture(
+      "10,000 links of long ids",
+      full(1_300, (n) => identify(long(n), device(n))),
+    ),
+    {
+      ...capture("100 ids that hold 64 KiB", batch(times(100, (n) => setting(`held-${n}`, '{"a":1}')))),
+      before: [held(0, 50), held(50, 50)],
+    },
+    {
+      ...capture("240 ids that hold 64 KiB", batch(times(240, (n) => setting(`held-${n}`, '{"a":1}')))),
+      before: times(6, (n) => held(40 * n, 40)),
+    },
+    {
+      ...capture("base64 in a form", ""),
+      headers: { "content-type": "application/x-www-form-urlencoded" },
+      body: utf8(`a&data=${Buffer.from(filled("[", "{},", "{}]", 700_000)).toString("base64")}`),
+      bytes: MIB,
+    },
+  ];
+}
+
+export function jsonShapes(secretKey: string): Shape[] {
+  const headers = { authorization: `Bearer ${secretKey}`, "content-type": "application/json" };
+  const json = (name: string, path: string, text: string): Shape => {
+    const body = utf8(text);
+    return { name: `${path.replace("/api/v1/", "")}: ${name}`, path, body, bytes: body.length, headers };
+  };
+  const texts = (bytes: number): [string, string][] => [
+    ["objects", filled("[", "{},", "{}]", bytes)],
+    ["lists", filled("[", "[],", "[]]", bytes)],
+    ["levels", "[".repeat(bytes / 2) + "]".repeat(bytes / 2)],
+    ["levels and a long number", `${"[".repeat(bytes / 2 - 40)}12345678901234567890123${"]".repeat(bytes / 2 - 40)}`],
+    ["objects and a long number", filled("[1234567890123456789012345,", "{},", "{}]", bytes)],
+    ["long numbers", filled("[", "12345678901234567890,", "1]", bytes)],
+    ["digits", `[${"1".repeat(bytes - 10)}]`],
+    ["names", `{${times(90_000, (n) => `"${n.toString(36)}":1`).join()}}`],
+    ["objects of other names", `[${times(60_000, (n) => `{"k${n}":1}`).join()}]`],
+  ];
+  const paths = ["usage/events", "credits/grant", "consent", "export-person"].map((path) => `/api/v1/${path}`);
+  const event = (value: string) =>
+    `{"eventId":"e","userId":"u","event":"e","onShortage":"partial","properties":{"a":${value}}}`;
+  return [
+    ...texts(MIB).flatMap(([name, text]) => paths.map((path) => json(name, path, text))),
+    ...texts(MIB - 200).map(([name, text]) => json(`properties of ${name}`, "/api/v1/usage/events", event(text))),
+    json(
+      "100 events of 10 kB",
+      "/api/v1/usage/events",
+      `[${times(100, (n) => `{"eventId":"e${n}","userId":"u","event":"e","onShortage":"partial","properties":{${times(700, (m) => `"n${m}":${m}.5`).join()}}}`).join()}]`,
+    ),
+  ];
+}

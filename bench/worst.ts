@@ -1,0 +1,157 @@
+/**
+ * Requests of the worst shapes, each in a workerd of its own. CPU is measured in the 128 MB of heap that the platform gives,
+ * memory in so small a heap that it holds little garbage. Prints the ten that take most CPU, and all that are beyond the bounds.
+ * Fails when one takes more than a second of CPU, or 40 MB beside its body, or when its isolate dies. With an argument: only
+ * the shapes whose names contain it.
+ */
+import { createHash } from "node:crypto";
+import { readFileSync, writeFileSync } from "node:fs";
+import { convertV4MiniflareOptions, Miniflare } from "miniflare";
+import { writeKey } from "../src/access/key.ts";
+import { APP_ID } from "./app-id.ts";
+import { ADMIN_TOKEN, bundle, prepare, runAll, SECRET_KEY, workerds } from "./serve.ts";
+import { table, verdict } from "./table.ts";
+import { captureShapes, jsonShapes, type Shape } from "./worst-shapes.ts";
+
+const CPU_SECONDS_MAX = 1;
+const BYTES_MAX = 40 * 1024 * 1024;
+const PLATFORM = "--max-old-space-size=128";
+/** The first in which a request survives. */
+const SMALL = [16, 32].map((megabytes) => `--max-old-space-size=${megabytes} --max-semi-space-size=1`);
+const PUBLISHABLE_KEY = writeKey("publishable", { id: 1, appId: APP_ID, mode: "live" }, "p".repeat(22));
+
+interface Figure {
+  readonly shape: Shape;
+  /** Null when the isolate died. */
+  readonly status: number | null;
+  readonly cpuSeconds: number;
+  readonly bytes: number;
+}
+
+const cpuSecondsOf = (pid: number): number => {
+  const fields = readFileSync(`/proc/${pid}/stat`, "utf8")
+    .replace(/^.*\) /, "")
+    .split(" ");
+  return (Number(fields[11]) + Number(fields[12])) / 100;
+};
+const bytesOf = (pid: number, field: string): number => {
+  const line = readFileSync(`/proc/${pid}/status`, "utf8")
+    .split("\n")
+    .find((one) => one.startsWith(field));
+  return Number(line?.replace(/\D/g, "")) * 1024;
+};
+
+/** A workerd for one Worker, and its process. */
+async function start(script: string, options: object, flags?: string) {
+  const before = new Set(workerds());
+  // Miniflare reads it when it starts.
+  if (flags === undefined) delete process.env.MINIFLARE_WORKERD_V8_FLAGS;
+  else process.env.MINIFLARE_WORKERD_V8_FLAGS = flags;
+  const workers = [
+    {
+      name: "worst",
+      modules: [{ type: "ESModule" as const, path: "index.mjs", contents: script }],
+      compatibilityDate: "2026-10-01",
+      unsafeDirectSockets: [{ host: "127.0.0.1", port: 0 }],
+      ...options,
+    },
+  ];
+  const miniflare = new Miniflare(convertV4MiniflareOptions({ workers }));
+  const url = (await miniflare.unsafeGetDirectURL("worst")).origin;
+  const pid = workerds().find((one) => !before.has(one));
+  if (pid === undefined) throw new Error("workerd did not start");
+  return { miniflare, url, pid };
+}
+
+async function send(
+  url: string,
+  { path, headers, body }: Pick<Shape, "path" | "headers" | "body">,
+): Promise<number | null> {
+  // A Buffer is a part of a larger memory.
+  const response = await fetch(url + path, {
+    method: "POST",
+    body: new Uint8Array(body),
+    headers: headers ?? {},
+  }).catch(() => null);
+  await response?.arrayBuffer().catch(() => null);
+  return response?.status ?? null;
+}
+
+async function measure(script: string, d1Url: string, shape: Shape): Promise<Figure> {
+  const { status, cpuSeconds } = await measureIn(PLATFORM, script, d1Url, shape);
+  for (const heap of SMALL) {
+    const { bytes } = await measureIn(heap, script, d1Url, shape);
+    if (bytes !== Number.POSITIVE_INFINITY) return { shape, status, cpuSeconds, bytes };
+  }
+  return { shape, status, cpuSeconds, bytes: Number.POSITIVE_INFINITY };
+}
+
+async function measureIn(heap: string, script: string, d1Url: string, shape: Shape): Promise<Figure> {
+  const bindings = {
+    D1_URL: d1Url,
+    ADMIN_TOKEN,
+    ANALYTICS_EXPORT_SECRET: "export-secret-of-the-benchmark",
+    TEST_BALANCE_QUOTA: "1000",
+  };
+  const { miniflare, url, pid } = await start(script, { bindings }, heap);
+  try {
+    await send(url, {
+      path: "/batch/",
+      body: new TextEncoder().encode(`{"api_key":"${PUBLISHABLE_KEY}","batch":[{"event":"e","distinct_id":"w"}]}`),
+    });
+    for (const body of shape.before ?? []) await send(url, { path: shape.path, body });
+    const cpuBefore = cpuSecondsOf(pid);
+    const bytesBefore = bytesOf(pid, "VmRSS");
+    // The highest from now on.
+    writeFileSync(`/proc/${pid}/clear_refs`, "5");
+    const status = await send(url, shape);
+    if (status === null)
+      return { shape, status, cpuSeconds: Number.POSITIVE_INFINITY, bytes: Number.POSITIVE_INFINITY };
+    const bytes = Math.max(0, bytesOf(pid, "VmHWM") - bytesBefore - shape.bytes);
+    return { shape, status, cpuSeconds: cpuSecondsOf(pid) - cpuBefore, bytes };
+  } finally {
+    await miniflare.dispose();
+  }
+}
+
+const [worker = "", server = ""] = await Promise.all(
+  ["bench/workers/worst.ts", "bench/workers/d1-server.ts"].map(bundle),
+);
+const d1 = await start(server, { d1Databases: { DB: "bench" } });
+const figures: Figure[] = [];
+try {
+  const db = await d1.miniflare.getD1Database("DB", "worst");
+  await prepare(db);
+  const hash = createHash("sha256").update(PUBLISHABLE_KEY).digest("base64url");
+  await runAll(db, [
+    `INSERT INTO api_keys (hash, id, environment_id, kind, hint, created_at_ms) VALUES ('${hash}', 'key_public', 1, 'publishable', 'pk_live_p', 0)`,
+  ]);
+  const asked = process.argv[2] ?? "";
+  const shapes = [...captureShapes(PUBLISHABLE_KEY), ...jsonShapes(SECRET_KEY)].filter(({ name }) =>
+    name.includes(asked),
+  );
+  for (const shape of shapes) figures.push(await measure(worker, d1.url, shape));
+} finally {
+  await d1.miniflare.dispose();
+}
+
+const isWithin = ({ cpuSeconds, bytes }: Figure) => cpuSeconds <= CPU_SECONDS_MAX && bytes <= BYTES_MAX;
+const worst = figures.toSorted((a, b) => b.cpuSeconds - a.cpuSeconds);
+const shown = [...worst.slice(0, 10), ...worst.slice(10).filter((figure) => !isWithin(figure))];
+console.log(
+  table(
+    ["Request", "Answer", "CPU", "Memory beside the body", ""],
+    shown.map((figure) => [
+      figure.shape.name,
+      figure.status === null ? "the isolate died" : `${figure.status}`,
+      `${figure.cpuSeconds.toFixed(2)} s`,
+      `${(figure.bytes / 1024 / 1024).toFixed(0)} MiB`,
+      verdict(isWithin(figure)),
+    ]),
+  ),
+);
+const broken = figures.filter((figure) => !isWithin(figure)).length;
+console.log(
+  `${figures.length} shapes, ${broken} of them beyond ${CPU_SECONDS_MAX} s of CPU or 40 MiB beside the body.`,
+);
+if (broken > 0) process.exitCode = 1;

@@ -1,0 +1,74 @@
+import { describe, expect, it } from "vitest";
+import { expectError } from "../../support/refusals.ts";
+import { Clock, makeApp, makeClient } from "../../support/world.ts";
+
+// Each in a second of CPU and 40 MB: `npm run bench:worst` measures it. Here, that they are answered at all, and soon.
+
+const MIB = 1024 * 1024;
+const PATHS = ["usage/events", "credits/grant", "credits/plan", "consent", "export-person"];
+const times = (part: string, bytes: number) => part.repeat(Math.floor(bytes / part.length));
+
+describe("a body of JSON that would cost far more than its bytes", () => {
+  it.each([
+    ["of 300,000 objects", `[${times("{},", MIB - 10)}{}]`],
+    ["of 300,000 lists in an object", `{"a":[${times("[],", MIB - 20)}[]]}`],
+    ["of 500,000 levels", times("[", MIB / 2) + times("]", MIB / 2)],
+    [
+      "of 500,000 levels around a long number",
+      `${times("[", MIB / 2 - 40)}${"1".repeat(30)}${times("]", MIB / 2 - 40)}`,
+    ],
+  ])("%s is refused on every route, after the key", async (_what, body) => {
+    const call = makeClient(new Clock());
+    const { keys } = await makeApp();
+    for (const path of PATHS) {
+      const startedMs = performance.now();
+      expectError(await call("POST", `/api/v1/${path}`, { key: keys.sk_live, body }), "invalid_request", "body");
+      expect(performance.now() - startedMs).toBeLessThan(2_000);
+      const unknown = `${keys.sk_live.slice(0, 8)}${"0".repeat(keys.sk_live.length - 8)}`;
+      expectError(await call("POST", `/api/v1/${path}`, { key: unknown, body }), "invalid_key");
+    }
+  });
+
+  it("is taken where its objects and lists are 50,000", async () => {
+    const call = makeClient(new Clock());
+    const { keys } = await makeApp();
+    const event = (count: number) =>
+      `{"eventId":"e${count}","userId":"u","event":"e","onShortage":"partial","properties":{"a":[${Array(count).fill("[1]").join()}]}}`;
+    const sent = (count: number) => call("POST", "/api/v1/usage/events", { key: keys.sk_live, body: event(count) });
+    // The body, its properties and the list are three more.
+    expect((await sent(49_997)).status).toBe(200);
+    expectError(await sent(49_998), "invalid_request", "body");
+  });
+});
+
+describe("a body of PostHog's clients of the worst shapes", () => {
+  const gzip = async (text: string) => {
+    const stream = new Blob([text]).stream().pipeThrough(new CompressionStream("gzip"));
+    return new Uint8Array(await new Response(stream).arrayBuffer());
+  };
+
+  it.each([
+    ["3 million objects", () => `[${times("{},", 10 * MIB - 10)}{}]`],
+    ["5 million levels", () => times("[", 5 * MIB) + times("]", 5 * MIB)],
+    ["a number of 3 MiB", () => `[{"n":${"1".repeat(3 * MIB)}},${times("{},", 6 * MIB)}{}]`],
+  ])("is refused before any event is read: %s", async (_what, make) => {
+    const call = makeClient(new Clock());
+    const body = await gzip(make());
+    const startedMs = performance.now();
+    expectError(await call("POST", "/batch/", { body }), "invalid_key");
+    expect(performance.now() - startedMs).toBeLessThan(2_000);
+  });
+
+  it("10,000 events with 40 `$set` each of one id are one id's properties, soon", async () => {
+    const call = makeClient(new Clock());
+    const { keys } = await makeApp();
+    const events = Array.from({ length: 10_000 }, (_, n) => {
+      const names = Array.from({ length: 40 }, (_, m) => [`n${(n + m) % 60}`, n]);
+      return { event: "e", distinct_id: "one", properties: { $set: Object.fromEntries(names) } };
+    });
+    const body = await gzip(JSON.stringify({ api_key: keys.pk_live, batch: events }));
+    const startedMs = performance.now();
+    expect((await call("POST", "/batch/", { body })).status).toBe(200);
+    expect(performance.now() - startedMs).toBeLessThan(10_000);
+  });
+});
