@@ -9,6 +9,7 @@ const PEOPLE = [
   { distinctId: "ten-thousand", events: 10_000, rounds: 9 },
   { distinctId: "million", events: 1_000_000, rounds: 3 },
 ] as const;
+const MANY_IDS = 400_000;
 const SLOW_BYTES_A_SECOND = 4_000_000;
 const SLOW_FOR_MS = 20_000;
 
@@ -47,6 +48,28 @@ async function fill(db: D1Database, environmentId: number, distinctId: string, e
   }
 }
 
+/** A person who claims many ids. The head of its export must fit into memory. */
+async function claimIds(db: D1Database, environmentId: number, distinctId: string, ids: number): Promise<void> {
+  await db
+    .prepare(
+      `INSERT INTO distinct_ids (environment_id, distinct_id, is_device_form, is_sender, first_seen_at_ms, last_seen_at_ms)
+       VALUES (CAST(? AS INTEGER), ?, 0, 1, 1, 1)`,
+    )
+    .bind(environmentId, distinctId)
+    .run();
+  for (let from = 1; from <= ids; from += 50_000) {
+    await db
+      .prepare(
+        `INSERT INTO distinct_ids (environment_id, distinct_id, is_device_form, first_seen_at_ms, last_seen_at_ms, claimed_by,
+           claimed_via, claimed_at_ms)
+         WITH RECURSIVE n(i) AS (SELECT ${from} UNION ALL SELECT i + 1 FROM n WHERE i < ${Math.min(ids, from + 49_999)})
+         SELECT CAST(?1 AS INTEGER), printf('%08x-0000-4000-8000-%012x', i, i), 1, 1, 1, ?2, 'alias', i FROM n`,
+      )
+      .bind(environmentId, distinctId)
+      .run();
+  }
+}
+
 async function mint(url: string, key: string, distinctId: string): Promise<string> {
   const response = await fetch(`${url}/api/v1/export-person`, {
     method: "POST",
@@ -76,6 +99,13 @@ async function main(): Promise<void> {
   try {
     const app = await makeApp(bench.db);
     const startedMs = performance.now();
+    await claimIds(bench.db, app.environmentId, "many-ids", MANY_IDS);
+    const head = await readAnswer(await mint(bench.urls.purser ?? "", app.key, "many-ids"), bench.residentBytes);
+    if (!head.end.endsWith("]}")) throw new Error("the document of many ids was cut short");
+    console.log(
+      `${whole(MANY_IDS)} claimed ids: first byte after ${whole(head.firstByteMs)} ms, ${mega(head.bytes)} MB`,
+    );
+
     for (const { distinctId, events } of PEOPLE) await fill(bench.db, app.environmentId, distinctId, events);
     console.log(`Filled in ${((performance.now() - startedMs) / 1_000).toFixed(1)} s.`);
 

@@ -18,13 +18,12 @@ export interface BalancePageRow extends BalanceRow {
 const PAGE_BALANCES = 500;
 const columns = select(allColumns(creditBalances), "b");
 
-/** The first balances of the walk's ids, in the order of the walk. */
-export function firstBalances(walk: string, key: PersonKey): Statement<BalancePageRow> {
-  return statement<
-    PersonKey,
-    BalancePageRow
-  >`${walk} SELECT ${columns}, owner.distinct_id AS ownerId, NULL AS stateAtSnapshot
-    FROM person AS owner CROSS JOIN credit_balances AS b
+/** The first balances of the requested id, which comes first. */
+export function firstBalances(key: PersonKey): Statement<BalancePageRow> {
+  return statement<PersonKey, BalancePageRow>`
+    SELECT ${columns}, owner.distinct_id AS ownerId, NULL AS stateAtSnapshot
+    FROM (SELECT id AS environment_id, :distinctId AS distinct_id FROM environments WHERE app_id = :appId AND mode = :mode)
+      AS owner CROSS JOIN credit_balances AS b
     WHERE b.account_id = ${accountSql("owner.environment_id")}
     LIMIT ${`${PAGE_BALANCES}`}`(key);
 }
@@ -75,31 +74,40 @@ function present(row: BalancePageRow, atMs: number): string {
 
 /**
  * Balances as JSON without brackets, in pieces of a page. `bounds` are those of the ledger, because every balance has an entry
- * there. The first balances of the ids `idsRead` were read with the snapshot.
+ * there. The first balances, of the requested id, were read with the snapshot.
  */
 export async function* balancePieces(
   reading: Reading,
-  bounds: readonly Bound[],
+  bounds: Iterable<Bound>,
   first: readonly BalancePageRow[],
-  idsRead: ReadonlySet<string>,
   exportedAtMs: number,
 ): AsyncGenerator<Utf8> {
   // The budget counts a balance like several rows of a list.
   const count = Math.max(PAGE_BALANCES, Math.ceil(reading.pageRowsMin / balanceShare));
+  const rest = bounds[Symbol.iterator]();
   let pageMax = PAGE_BALANCES;
   let page = first;
-  let rest = hasAllBalances(first) ? bounds.filter(({ id }) => !idsRead.has(id)) : bounds;
-  let wanted: readonly Bound[] = [];
+  let wanted = first.length === 0 ? [] : nextBounds(rest, 1);
   for (;;) {
     if (page.length > 0) yield utf8(page.map((row) => present(row, exportedAtMs)).join(","));
     const last = page.length === pageMax ? page.at(-1) : undefined;
-    rest = rest.slice(last === undefined ? wanted.length : rest.findIndex(({ id }) => id === last.ownerId));
-    if (rest.length === 0) return;
+    wanted = last === undefined ? [] : wanted.slice(wanted.findIndex(({ id }) => id === last.ownerId));
     // Each id has a balance, so a page cannot reach more ids than this. Their names take at most half of D1's 2 MB for a value.
-    wanted = rest.slice(0, PAGE_BALANCES);
+    wanted.push(...nextBounds(rest, PAGE_BALANCES - wanted.length));
+    if (wanted.length === 0) return;
     pageMax = count;
     page = await readPage(reading, wanted, last?.grantSeq ?? 0, count);
   }
+}
+
+function nextBounds(rest: Iterator<Bound>, count: number): Bound[] {
+  const bounds: Bound[] = [];
+  while (bounds.length < count) {
+    const { value, done } = rest.next();
+    if (done === true) break;
+    bounds.push(value);
+  }
+  return bounds;
 }
 
 /** Whether `first` has all balances of its ids. */

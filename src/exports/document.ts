@@ -5,20 +5,26 @@ import { balancePieces, hasAllBalances } from "./balances.ts";
 import { entryPieces, hasAllEntries } from "./entries.ts";
 import { LISTS, type ListName } from "./lists.ts";
 import { personHead } from "./person-head.ts";
+import { boundsOf } from "./person-ids.ts";
+import { hasAllProperties } from "./properties.ts";
 import type { Snapshot } from "./snapshot.ts";
 
 /** Whether anything is stored about the person. Earlier exports do not count (P8). */
-function hasData({ isPerson, bounds }: Snapshot): boolean {
-  return isPerson || [bounds.ledger, bounds.metering, bounds.consent].some((list) => list.length > 0);
+function hasData({ isPerson, ids: { sizes } }: Snapshot): boolean {
+  return isPerson || [sizes.ledger, sizes.metering, sizes.consent].some(({ rows }) => rows > 0);
 }
 
+/** The ids of more would make the whole document too large for memory. */
+const IDS_OF_WHOLE = 1_000;
+
 /** Whether the snapshot has all rows. Then `documentPieces` reads nothing more from the database. */
-export function fitsInSnapshot(snapshot: Snapshot): boolean {
-  const { bounds, first, firstBalances, firstIds, ids } = snapshot;
+export function fitsInSnapshot({ ids, first, firstBalances, isPerson }: Snapshot): boolean {
   return (
-    ids.length === firstIds &&
+    ids.count <= IDS_OF_WHOLE &&
+    (!isPerson || hasAllProperties(ids)) &&
+    ids.sizes.ledger.ids <= 1 &&
     hasAllBalances(firstBalances) &&
-    LISTS.every((name) => hasAllEntries(bounds[name], first[name]))
+    LISTS.every((name) => hasAllEntries(ids.sizes[name].rows, first[name]))
   );
 }
 
@@ -44,16 +50,15 @@ export async function* documentPieces(
   snapshot: Snapshot,
   exportedAtMs: number,
 ): AsyncGenerator<Utf8> {
-  const { reading, bounds, first } = snapshot;
-  const list = (name: ListName) => withCommas(entryPieces(reading, name, bounds[name], first[name]));
+  const { reading, ids, first } = snapshot;
+  const list = (name: ListName) => withCommas(entryPieces(reading, name, boundsOf(ids, name), first[name]));
   const { appId, mode, distinctId } = subject;
   const head = JSON.stringify({ format: "json", exportedAt: iso(exportedAtMs), appId, mode, distinctId });
   yield utf8(`${head.slice(0, -1)},"person":`);
   if (hasData(snapshot)) {
     yield* personHead(snapshot);
     yield utf8(',"credits":{"balances":[');
-    const idsRead = new Set(snapshot.ids.slice(0, snapshot.firstIds).map((row) => row.distinctId));
-    yield* withCommas(balancePieces(reading, bounds.ledger, snapshot.firstBalances, idsRead, exportedAtMs));
+    yield* withCommas(balancePieces(reading, boundsOf(ids, "ledger"), snapshot.firstBalances, exportedAtMs));
     yield utf8('],"ledger":[');
     yield* list("ledger");
     yield utf8(']},"exports":[');

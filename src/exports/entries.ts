@@ -3,17 +3,19 @@ import { assert } from "../lib/assert.ts";
 import { type Utf8, utf8 } from "../lib/utf8.ts";
 import type { PersonKey } from "../people/person-walk.ts";
 import { isOwnedSql, LISTS, type List, type ListName, lists, ownersOfSpans } from "./lists.ts";
-import { type EntryRow, firstPosition, moveOver, nextSpans, type Position, type Span } from "./position.ts";
 import { type Bound, isStillThere, type Reading, type StillThere, stillThere } from "./reading.ts";
+import { type EntryRow, openCursor, type Span } from "./span-cursor.ts";
 
 const PAGE_ROWS_MAX = 2_000;
 const PAGE_BYTES = 1_500_000;
+/** The most bytes of a query for heavy rows, unless one row alone has more. */
+const HEAVY_BYTES = 4_000_000;
 /** The most bytes of a page whose rows are larger than expected. */
 const PAGE_BYTES_MAX = 8_000_000;
 
 /** The limits of a list's first rows, which are read with the snapshot. */
 const FIRST_ROWS_MAX = PAGE_ROWS_MAX;
-const FIRST_BODY_BYTES_MAX = 4_096;
+const FIRST_BODY_BYTES_MAX = 2_048;
 
 const isReadWhole = "every row that the snapshot counted is there";
 
@@ -57,11 +59,12 @@ const ofEach = <Made>(make: (list: List) => Made) =>
 const pageStatements = ofEach(pageStatement);
 const heavyStatements = ofEach(heavyStatement);
 
-/** The first rows of a list for the walk's ids, in the order of the walk. */
-export function firstEntries(name: ListName, walk: string, key: PersonKey): Statement<FirstRow> {
+/** The first rows of the requested id's own list. They are the first of the whole list, because that id comes first. */
+export function firstEntries(name: ListName, key: PersonKey): Statement<FirstRow> {
   const list = lists[name];
-  return statement<PersonKey, FirstRow>`${walk} ${selection(list, `${FIRST_BODY_BYTES_MAX}`)}
-    FROM person AS owner CROSS JOIN ${list.table} AS t
+  return statement<PersonKey, FirstRow>`${selection(list, `${FIRST_BODY_BYTES_MAX}`)}
+    FROM (SELECT id AS environment_id, :distinctId AS distinct_id FROM environments WHERE app_id = :appId AND mode = :mode)
+      AS owner CROSS JOIN ${list.table} AS t
     WHERE ${isOwnedSql(list, "owner.environment_id")}
     LIMIT ${`${FIRST_ROWS_MAX}`}`(key);
 }
@@ -91,7 +94,7 @@ async function readHeavy(
   for (const [index, [seq, text, position = 0]] of page.entries()) {
     if (typeof text === "string") continue;
     bytes += text;
-    if (spans.length > 0 && bytes > PAGE_BYTES) break;
+    if (spans.length > 0 && bytes > HEAVY_BYTES) break;
     spans.push([ids[index] ?? "", seq - 1, seq, position]);
   }
   const found = await arrays(
@@ -139,11 +142,9 @@ function rowsOfNextPage(page: readonly EntryRow[], pageRowsMin: number): number 
   return Math.max(1, fair, Math.min(Math.max(PAGE_ROWS_MAX, pageRowsMin), rowsOf(PAGE_BYTES)));
 }
 
-const totalOf = (bounds: readonly Bound[]): number => bounds.reduce((sum, bound) => sum + bound.last, 0);
-
-/** Whether the first rows are the whole list, and none was too large. */
-export function hasAllEntries(bounds: readonly Bound[], first: readonly EntryRow[]): boolean {
-  return first.length === totalOf(bounds) && first.every(([, text]) => typeof text === "string");
+/** Whether the first rows are the whole list of `rows` rows, and none was too large. */
+export function hasAllEntries(rows: number, first: readonly EntryRow[]): boolean {
+  return first.length === rows && first.every(([, text]) => typeof text === "string");
 }
 
 /**
@@ -153,16 +154,18 @@ export function hasAllEntries(bounds: readonly Bound[], first: readonly EntryRow
 export async function* entryPieces(
   reading: Reading,
   name: ListName,
-  bounds: readonly Bound[],
+  bounds: Iterable<Bound>,
   first: EntryRow[],
 ): AsyncGenerator<Utf8> {
-  const position: Position = firstPosition();
+  const cursor = openCursor(bounds);
   let page = first;
+  let { spans } = cursor.take(first.length);
   for (;;) {
     const rowsMax = rowsOfNextPage(page, reading.pageRowsMin);
-    yield* pagePieces(reading, name, page, moveOver(bounds, position, page));
-    const next = nextSpans(bounds, position, rowsMax);
+    yield* pagePieces(reading, name, page, cursor.moveOver(spans, page));
+    const next = cursor.take(rowsMax);
     if (next.count === 0) return;
     page = await readPage(reading, name, next, Math.floor(PAGE_BYTES_MAX / rowsMax));
+    spans = next.spans;
   }
 }

@@ -3,15 +3,23 @@ import { expect, it } from "vitest";
 import { pageRowsMin, queriesMax } from "../../src/exports/budget.ts";
 import type { ListName } from "../../src/exports/lists.ts";
 
-const none = { ledger: [], exports: [], analytics: [], metering: [], consent: [] };
-const one = (last: number) => [{ id: "ana", last }];
+type Bounds = readonly { readonly id: string; readonly last: number }[];
+const sizeOf = (bounds: Bounds) => ({
+  rows: bounds.reduce((sum, { last }) => sum + last, 0),
+  ids: bounds.length,
+  idBytes: bounds.reduce((sum, { id }) => sum + 3 * id.length, 0),
+});
+const one = (last: number) => sizeOf([{ id: "ana", last }]);
+const nothing = sizeOf([]);
+const none = { ledger: nothing, exports: nothing, analytics: nothing, metering: nothing, consent: nothing };
+const ofAnalytics = (analyticsBytes: number) => ({ analyticsBytes, propertiesBytes: 0, propertiesCount: 0 });
 
 it("gives all lists one budget: a million of each of two fit, and pages of small documents stay as they are", () => {
   const million = one(1_000_000);
-  const rows = pageRowsMin({ ...none, analytics: million, metering: million }, 300_000_000) ?? 0;
+  const rows = pageRowsMin({ ...none, analytics: million, metering: million }, ofAnalytics(300_000_000)) ?? 0;
   expect(rows).toBeGreaterThan(2_000);
   expect(2 * Math.ceil(1_000_000 / rows)).toBeLessThan(queriesMax / 2);
-  expect(pageRowsMin({ ...none, analytics: one(4_000) }, 1_000_000)).toBeLessThan(2_000);
+  expect(pageRowsMin({ ...none, analytics: one(4_000) }, ofAnalytics(1_000_000))).toBeLessThan(2_000);
 });
 
 it("keeps the pages of all lists, and as many of heavy rows and of balances, within the queries", () => {
@@ -22,7 +30,14 @@ it("keeps the pages of all lists, and as many of heavy rows and of balances, wit
     fc.property(bound, bound, bound, bound, bound, fc.nat(2_000_000_000), (...args) => {
       const [ledger, exports, analytics, metering, consent, bytes] = args;
       const bounds = { ledger, exports, analytics, metering, consent };
-      const rowsMin = pageRowsMin(bounds, bytes);
+      const sizes = {
+        ledger: sizeOf(ledger),
+        exports: sizeOf(exports),
+        analytics: sizeOf(analytics),
+        metering: sizeOf(metering),
+        consent: sizeOf(consent),
+      };
+      const rowsMin = pageRowsMin(sizes, ofAnalytics(bytes));
       if (rowsMin === null) return;
       const pages = (name: ListName) => {
         const rows = bounds[name].reduce((sum, { last }) => sum + last, 0);
@@ -38,6 +53,6 @@ it("keeps the pages of all lists, and as many of heavy rows and of balances, wit
 });
 
 it("refuses what no page that fits into memory would carry", () => {
-  expect(pageRowsMin({ ...none, analytics: one(10_000_000) }, 0)).toBeNull();
-  expect(pageRowsMin({ ...none, analytics: one(10) }, 3_000_000_000)).toBeNull();
+  expect(pageRowsMin({ ...none, analytics: one(10_000_000) }, ofAnalytics(0))).toBeNull();
+  expect(pageRowsMin({ ...none, analytics: one(10) }, ofAnalytics(3_000_000_000))).toBeNull();
 });

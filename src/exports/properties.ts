@@ -1,0 +1,69 @@
+import { all, statement } from "../db/sql.ts";
+import { assert } from "../lib/assert.ts";
+import { isJsonObject, parseJson } from "../lib/json.ts";
+import { type Utf8, utf8 } from "../lib/utf8.ts";
+import type { PersonId, PersonIds } from "./person-ids.ts";
+import type { Reading } from "./reading.ts";
+
+/** The limits of a page. Ids have at most 800 bytes, and D1 takes 2 MB for one value. */
+const IDS_OF_PAGE = 1_000;
+const PAGE_BYTES = 2_000_000;
+/** The most names of which memory knows that they are written. Beyond, a name that several more ids have may stand twice. */
+const NAMES_MAX = 100_000;
+
+/** Properties as they were at the snapshot. One that was changed since is not found. */
+const propertiesOfIds = statement<{ environmentId: number; ids: string }, { properties: string }>`
+  SELECT p.properties AS properties FROM json_each(:ids) AS i CROSS JOIN id_properties AS p
+  WHERE p.environment_id = :environmentId AND p.distinct_id = i.value ->> 0 AND p.version = i.value ->> 1`;
+
+/** The ids whose properties were not read with the snapshot, nearest first. */
+function* laterIds({ each, firstProperties }: PersonIds): Generator<PersonId> {
+  let index = 0;
+  for (const id of each()) {
+    if (id.propertiesVersion > 0 && (firstProperties[index] ?? null) === null) yield id;
+    index++;
+  }
+}
+
+/** Whether the snapshot has all properties. */
+export const hasAllProperties = (ids: PersonIds): boolean => laterIds(ids).next().done === true;
+
+/** The texts of all properties, nearest first. Throws when one was changed after the snapshot: P10 could not be kept. */
+async function* propertiesTexts({ db, environmentId }: Reading, ids: PersonIds): AsyncGenerator<string> {
+  for (const text of ids.firstProperties) if (text !== null) yield text;
+  const later = laterIds(ids);
+  for (;;) {
+    const wanted: [string, number][] = [];
+    for (let bytes = 0; wanted.length < IDS_OF_PAGE && bytes < PAGE_BYTES; ) {
+      const { value, done } = later.next();
+      if (done === true) break;
+      wanted.push([value.distinctId, value.propertiesVersion]);
+      bytes += value.propertiesBytes;
+    }
+    if (wanted.length === 0) return;
+    const found = await all(db, propertiesOfIds({ environmentId, ids: JSON.stringify(wanted) }));
+    assert(found.length === wanted.length, "properties are as they were at the snapshot");
+    for (const { properties } of found) yield properties;
+  }
+}
+
+/** Properties as one JSON object, in pieces: of one name, those of the first that have it. As they are stored, digit by digit. */
+export async function* propertiesPieces(reading: Reading, ids: PersonIds): AsyncGenerator<Utf8> {
+  const names = new Set<string>();
+  yield utf8("{");
+  let isFirst = true;
+  for await (const text of propertiesTexts(reading, ids)) {
+    const properties = parseJson(text);
+    assert(isJsonObject(properties), "an id's properties are a JSON object");
+    const members: string[] = [];
+    for (const [name, value] of Object.entries(properties)) {
+      if (names.has(name)) continue;
+      if (names.size < NAMES_MAX) names.add(name);
+      members.push(`${JSON.stringify(name)}:${JSON.stringify(value)}`);
+    }
+    if (members.length === 0) continue;
+    yield utf8(`${isFirst ? "" : ","}${members.join(",")}`);
+    isFirst = false;
+  }
+  yield utf8("}");
+}

@@ -1,0 +1,145 @@
+import { env } from "cloudflare:workers";
+import { describe, expect, it } from "vitest";
+import { countingD1 } from "../../support/counting-d1.ts";
+import { auditOf, documentOf, linkTo, open, readAll } from "../../support/exports.ts";
+import { hookedD1 } from "../../support/hooked-d1.ts";
+import { seedAnalytics, seedBalances, seedPerson } from "../../support/lives.ts";
+import { Clock, makeApp, type TestApp } from "../../support/world.ts";
+
+/** What one person may hold: all of it with `npm run soak`, less in the suite. */
+const soak = env.SOAK_OPERATIONS !== "";
+const LARGEST = "x".repeat(256 * 1_024 - 12);
+
+/** A D1 that counts queries as the platform does: each statement of a batch is one. */
+function countingQueries() {
+  let queries = 0;
+  const d1 = hookedD1(env.DB, async (_, statements) => {
+    queries += statements;
+  });
+  return { d1, spent: () => queries };
+}
+
+async function claimIds(app: TestApp, count: number): Promise<void> {
+  for (let from = 1; from <= count; from += 50_000) {
+    await env.DB.prepare(
+      `INSERT INTO distinct_ids (environment_id, distinct_id, is_device_form, first_seen_at_ms, last_seen_at_ms, claimed_by,
+         claimed_via, claimed_at_ms)
+       WITH RECURSIVE n (i) AS (SELECT CAST(?2 AS INTEGER) UNION ALL SELECT i + 1 FROM n WHERE i < ?3)
+       SELECT CAST(?1 AS INTEGER), printf('%08x-0000-4000-8000-%012x', i, i), 1, 1, 1, 'ana', 'alias', i FROM n`,
+    )
+      .bind(app.environments.live.id, from, Math.min(count, from + 49_999))
+      .run();
+  }
+}
+
+/** The length of a document that was read to its end, and how often a text is in it. */
+async function readCounting(app: TestApp, d1: D1Database, word: string) {
+  const clock = new Clock();
+  const response = await open(await linkTo(app, "ana", clock), clock, d1);
+  const decoder = new TextDecoder();
+  let words = 0;
+  let tail = "";
+  for await (const chunk of response.body ?? []) {
+    const text = tail + decoder.decode(chunk, { stream: true });
+    words += text.split(word).length - 1;
+    tail = text.slice(1 - word.length);
+  }
+  return { status: response.status, words, isWhole: tail.endsWith("]}") };
+}
+
+describe("an export opens, and is whole, whatever the person holds", () => {
+  it("with many claimed ids", async () => {
+    const count = soak ? 400_000 : 9_000;
+    const app = await makeApp();
+    await seedPerson(app.environments.live, {}, ["ana"]);
+    await claimIds(app, count);
+    const { d1, spent } = countingQueries();
+    const { status, words, isWhole } = await readCounting(app, d1, '"linkedAt"');
+    expect([status, words, isWhole]).toEqual([200, count + 1, true]);
+    expect(spent()).toBeLessThanOrEqual(900);
+  }, 240_000);
+
+  it("with many balances", async () => {
+    const count = soak ? 10_000 : 1_200;
+    const app = await makeApp();
+    await seedPerson(app.environments.live, {}, ["ana"]);
+    await seedBalances(app.environments.live, "ana", count);
+    const { d1, spent } = countingQueries();
+    const { status, words, isWhole } = await readCounting(app, d1, '"externalRef"');
+    expect([status, words, isWhole]).toEqual([200, count, true]);
+    expect(spent()).toBeLessThanOrEqual(20 + count / 250);
+  }, 240_000);
+
+  it("with many events of the largest size, several to a query", async () => {
+    const count = soak ? 2_000 : 40;
+    const app = await makeApp();
+    await seedPerson(app.environments.live, {}, ["ana"]);
+    for (let done = 0; done < count; done += 40) {
+      await seedAnalytics(app.environments.live, "ana", Array(40).fill(JSON.stringify({ text: LARGEST })));
+    }
+    const { d1, spent } = countingQueries();
+    const { status, words, isWhole } = await readCounting(app, d1, '"uuid"');
+    expect([status, words, isWhole]).toEqual([200, count, true]);
+    expect(spent()).toBeLessThanOrEqual(20 + (count * LARGEST.length) / 2_000_000);
+  }, 240_000);
+});
+
+describe("properties", () => {
+  async function withProperties(): Promise<TestApp> {
+    const app = await makeApp();
+    await seedPerson(app.environments.live, {}, ["ana"]);
+    await claimIds(app, 200);
+    await env.DB.prepare(
+      `INSERT INTO id_properties (environment_id, distinct_id, properties)
+       SELECT environment_id, distinct_id, json_object('nearest', distinct_id, distinct_id, 1.5, 'text', ?2)
+       FROM distinct_ids WHERE environment_id = ?1`,
+    )
+      .bind(app.environments.live.id, "y".repeat(40_000))
+      .run();
+    return app;
+  }
+
+  it("of many ids are one object: of one name, those of the nearest", async () => {
+    const app = await withProperties();
+    const { d1, spent } = countingQueries();
+    const { person } = await documentOf(app, "ana", new Clock(), d1);
+    expect(Object.keys(person?.properties ?? {})).toHaveLength(203);
+    expect(person?.properties).toMatchObject({ nearest: "ana", ana: 1.5 });
+    expect(spent()).toBeLessThanOrEqual(30);
+  });
+
+  it("that were changed after the snapshot, and not read with it, leave a document without its end", async () => {
+    const app = await withProperties();
+    const clock = new Clock();
+    let trips = 0;
+    const d1 = hookedD1(env.DB, async () => {
+      if (++trips !== 3) return;
+      await env.DB.prepare("UPDATE id_properties SET version = 2 WHERE environment_id = ?")
+        .bind(app.environments.live.id)
+        .run();
+    });
+    const text = await readAll(await open(await linkTo(app, "ana", clock), clock, d1));
+    expect(() => JSON.parse(text)).toThrow();
+    expect(await auditOf(app, "ana")).toEqual(["opened", "failed"]);
+  });
+});
+
+it.each([1, 10, 40, 150, 151, 400])("costs at most 1.05 × rows + 8 an id for a person of %i ids", async (count) => {
+  const app = await makeApp();
+  const { live } = app.environments;
+  await seedPerson(live, {}, ["ana"]);
+  await claimIds(app, count - 1);
+  await env.DB.prepare(
+    `INSERT INTO analytics_events (environment_id, distinct_id, seq, uuid, event, timestamp_ms, received_at_ms, properties)
+     SELECT environment_id, distinct_id, 1, 'of-' || distinct_id, 'seen', 1, 1, '{}' FROM distinct_ids WHERE environment_id = ?`,
+  )
+    .bind(live.id)
+    .run();
+  await env.DB.prepare("UPDATE distinct_ids SET event_count = 1 WHERE environment_id = ?").bind(live.id).run();
+  const counting = countingD1(env.DB);
+  const { person, events } = await documentOf(app, "ana", new Clock(), counting.d1);
+  const rows = events.analytics.length + (person?.distinctIds.length ?? 0) + (person?.exports.length ?? 0);
+  expect(rows).toBe(2 * count + 1);
+  // What is fixed: the application, the audit's own look-ups, the bounds.
+  expect(counting.spent().rowsRead).toBeLessThanOrEqual(1.05 * rows + 8 * count + 30);
+});
