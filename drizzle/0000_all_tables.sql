@@ -30,6 +30,16 @@ CREATE TABLE `admin_audit` (
 ) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
 CREATE UNIQUE INDEX `admin_audit_id` ON `admin_audit` (`app_id`,`id`);--> statement-breakpoint
+CREATE TABLE `analytics_days` (
+	`environment_id` integer NOT NULL,
+	`day` integer NOT NULL,
+	`events` integer NOT NULL,
+	`bytes` integer NOT NULL,
+	`id_events` integer NOT NULL,
+	`id_bytes` integer NOT NULL,
+	PRIMARY KEY(`environment_id`, `day`)
+) STRICT, WITHOUT ROWID;
+--> statement-breakpoint
 CREATE TABLE `analytics_events` (
 	`environment_id` integer NOT NULL,
 	`distinct_id` text NOT NULL,
@@ -217,6 +227,9 @@ CREATE TABLE `distinct_ids` (
 	`last_seen_at_ms` integer NOT NULL,
 	`event_count` integer DEFAULT 0 NOT NULL,
 	`event_bytes` integer DEFAULT 0 NOT NULL,
+	`day` integer,
+	`day_events` integer DEFAULT 0 NOT NULL,
+	`day_bytes` integer DEFAULT 0 NOT NULL,
 	`is_device_form` integer NOT NULL,
 	`is_sender` integer DEFAULT false NOT NULL,
 	`is_identified` integer DEFAULT false NOT NULL,
@@ -238,6 +251,7 @@ CREATE TABLE `environments` (
 	`app_id` text NOT NULL,
 	`mode` text NOT NULL,
 	`end_user_auth` text,
+	`analytics_limits` text,
 	`test_balance_count` integer DEFAULT 0 NOT NULL,
 	`test_balance_quota` integer DEFAULT 0 NOT NULL,
 	FOREIGN KEY (`app_id`) REFERENCES `apps`(`id`) ON UPDATE no action ON DELETE no action,
@@ -266,6 +280,14 @@ CREATE TABLE `id_properties` (
 	`version` integer DEFAULT 1 NOT NULL,
 	PRIMARY KEY(`environment_id`, `distinct_id`)
 ) STRICT;
+--> statement-breakpoint
+CREATE TABLE `limits_reached` (
+	`environment_id` integer NOT NULL,
+	`day` integer NOT NULL,
+	`limit_name` text NOT NULL,
+	`reached_at_ms` integer NOT NULL,
+	PRIMARY KEY(`environment_id`, `day`, `limit_name`)
+) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
 CREATE TABLE `reservations` (
 	`environment_id` integer NOT NULL,

@@ -388,6 +388,40 @@ BEGIN
   SELECT RAISE(ABORT, 'guard_people');
 END;
 --> statement-breakpoint
+CREATE TRIGGER guards_events INSTEAD OF INSERT ON guards
+WHEN new.name = 'events' AND NOT new.holds
+BEGIN
+  SELECT RAISE(ABORT, 'limit_events');
+END;
+--> statement-breakpoint
+CREATE TRIGGER guards_bytes INSTEAD OF INSERT ON guards
+WHEN new.name = 'bytes' AND NOT new.holds
+BEGIN
+  SELECT RAISE(ABORT, 'limit_bytes');
+END;
+--> statement-breakpoint
+-- What a batch added to a day's analytics is told here, and aborts where it goes over a limit of the environment. id_events
+-- and id_bytes are the most that one of its ids has now.
+CREATE VIEW analytics_counts (environment_id, day, events, bytes, id_events, id_bytes) AS
+SELECT environment_id, day, events, bytes, id_events, id_bytes FROM analytics_days;
+--> statement-breakpoint
+CREATE TRIGGER analytics_counts_within_limits INSTEAD OF INSERT ON analytics_counts
+BEGIN
+  SELECT
+    iif(new.id_events > coalesce(e.analytics_limits ->> 'eventsADayOfOneId', 100000), RAISE(ABORT, 'limit_id_events'), 0),
+    iif(new.id_bytes > coalesce(e.analytics_limits ->> 'bytesADayOfOneId', 104857600), RAISE(ABORT, 'limit_id_bytes'), 0),
+    iif(coalesce(d.events, 0) + new.events > coalesce(e.analytics_limits ->> 'eventsADay', 1000000),
+      RAISE(ABORT, 'limit_events'), 0),
+    iif(coalesce(d.bytes, 0) + new.bytes > coalesce(e.analytics_limits ->> 'bytesADay', 1073741824),
+      RAISE(ABORT, 'limit_bytes'), 0)
+  FROM environments AS e LEFT JOIN analytics_days AS d ON d.environment_id = e.id AND d.day = new.day
+  WHERE e.id = new.environment_id;
+  INSERT INTO analytics_days (environment_id, day, events, bytes, id_events, id_bytes)
+  VALUES (new.environment_id, new.day, new.events, new.bytes, new.id_events, new.id_bytes)
+  ON CONFLICT (environment_id, day) DO UPDATE SET events = events + excluded.events, bytes = bytes + excluded.bytes,
+    id_events = max(id_events, excluded.id_events), id_bytes = max(id_bytes, excluded.id_bytes);
+END;
+--> statement-breakpoint
 -- A claim is changed by whoever read its latest version.
 CREATE TRIGGER distinct_ids_claim_version BEFORE UPDATE OF
   claimed_by, claimed_via, claimed_at_ms, claim_is_verified, claim_version ON distinct_ids

@@ -16,6 +16,9 @@ import { readBody, readNoFields } from "../http/body.ts";
 import { createRoutes } from "../http/factory.ts";
 import { noFields } from "../http/no-fields.ts";
 import { validate } from "../http/validate.ts";
+import { readLimits } from "../limits/read.ts";
+import { readLimitsInput, setLimitsInput } from "../limits/schemas.ts";
+import { setLimits } from "../limits/set.ts";
 import { archivePack } from "../packs/archive.ts";
 import { createPack } from "../packs/create.ts";
 import { listPacks } from "../packs/list.ts";
@@ -39,6 +42,12 @@ export const adminRoutes = createRoutes()
   )
   .put("/apps/:appId/end-user-auth", requireAdmin, readBody, validate("json", setEndUserAuthInput), async (c) =>
     c.json(await setEndUserAuth(c.var.admin, c.req.param("appId"), c.req.valid("json"))),
+  )
+  .put("/apps/:appId/limits", requireAdmin, readBody, validate("json", setLimitsInput), async (c) =>
+    c.json(await setLimits(c.var.admin, c.req.param("appId"), c.req.valid("json"))),
+  )
+  .get("/apps/:appId/limits", requireAdmin, validate("query", readLimitsInput), async (c) =>
+    c.json(await readLimits(c.var.admin, c.req.param("appId"), c.req.valid("query").mode)),
   )
   .post("/apps/:appId/packs", requireAdmin, readBody, validate("json", createPackInput), async (c) => {
     const { id } = await requireApp(c.var.admin, c.req.param("appId"));

@@ -7,6 +7,7 @@ export const ACTIONS = [
   "key.created",
   "key.revoked",
   "end_user_auth.set",
+  "limits.set",
   "pack.created",
   "pack.changed",
   "pack.archived",

@@ -2,9 +2,11 @@ import { invalid } from "../errors.ts";
 import { uuidOf } from "../lib/uuid.ts";
 import type { CaptureOutput, CaptureV1Output } from "../people/responses.ts";
 import type { TenantCtx } from "../runtime.ts";
+import { CaptureBudget } from "./capture-budget.ts";
 import { type AddedProperties, type Arrival, type ReadEvent, readEvent } from "./event.ts";
 import type { ScannedBody } from "./scan-body.ts";
-import { CaptureBudget, storeEvents } from "./store-events.ts";
+import { storeEvents } from "./store-events.ts";
+import { dropAll, type StoredEvents } from "./stored-events.ts";
 import type { CaptureRequest } from "./v0-request.ts";
 import type { V1Request } from "./v1-request.ts";
 
@@ -23,8 +25,10 @@ const arrivalOf = (ctx: TenantCtx, sentAtMs: number | null): Arrival => ({
  */
 export async function capture(ctx: TenantCtx, { body, sentAtMs }: CaptureRequest): Promise<CaptureOutput> {
   const refused: NonNullable<CaptureOutput["refused"]> = [];
-  await storeInParts(ctx, body, arrivalOf(ctx, sentAtMs), undefined, (read, index) => {
+  let isLimited = false;
+  await storeInParts(ctx, body, arrivalOf(ctx, sentAtMs), undefined, (read, index, { drops }) => {
     if ("refused" in read) refused.push({ index, ...read.refused });
+    isLimited ||= drops.size > 0;
   });
   const [first] = refused;
   if (first !== undefined && refused.length === body.eventCount) {
@@ -33,15 +37,19 @@ export async function capture(ctx: TenantCtx, { body, sentAtMs }: CaptureRequest
       first.message,
     );
   }
-  return { status: 1, ...(refused.length === 0 ? {} : { refused }) };
+  return {
+    status: 1,
+    ...(isLimited ? { quota_limited: ["events" as const] } : {}),
+    ...(refused.length === 0 ? {} : { refused }),
+  };
 }
 
 /** Stores the events of a v1 request. The result of each: stored, stored with a warning, or dropped as malformed. */
 export async function captureV1(ctx: TenantCtx, request: V1Request): Promise<CaptureV1Output> {
   const { body, uuids, sentAtMs, added } = request;
   const results: [string, Result][] = [];
-  await storeInParts(ctx, body, arrivalOf(ctx, sentAtMs), added, (read, index, warnings) => {
-    results.push([uuids[index] ?? "", resultOf(read, warnings)]);
+  await storeInParts(ctx, body, arrivalOf(ctx, sentAtMs), added, (read, index, stored) => {
+    results.push([uuids[index] ?? "", resultOf(read, stored)]);
   });
   // If two events have one UUID, the first is stored, and its result is returned.
   return { results: Object.fromEntries(results.toReversed()) };
@@ -56,9 +64,10 @@ async function storeInParts(
   { json, events }: ScannedBody,
   arrival: Arrival,
   added: AddedProperties | undefined,
-  tell: (read: ReadEvent, index: number, warnings: ReadonlyMap<string, string>) => void,
+  tell: (read: ReadEvent, index: number, stored: StoredEvents) => void,
 ): Promise<void> {
   const budget = new CaptureBudget();
+  let full: StoredEvents["full"] = null;
   for (let next = 0; next < events.length; ) {
     const first = next;
     const part: ReadEvent[] = [];
@@ -69,15 +78,18 @@ async function storeInParts(
       part.push(readEvent(json, start, arrival, added));
     }
     const captured = part.flatMap((read) => ("captured" in read ? read.captured : []));
-    const warnings = await storeEvents(ctx, captured, budget);
-    for (const [index, read] of part.entries()) tell(read, first + index, warnings);
+    const stored: StoredEvents = full === null ? await storeEvents(ctx, captured, budget) : dropAll(captured, full);
+    full = stored.full;
+    for (const [index, read] of part.entries()) tell(read, first + index, stored);
   }
 }
 
 type Result = CaptureV1Output["results"][string];
 
-function resultOf(event: ReadEvent, warnings: ReadonlyMap<string, string>): Result {
+function resultOf(event: ReadEvent, { warnings, drops }: StoredEvents): Result {
   if ("refused" in event) return { result: "drop", details: `${event.refused.param} ${event.refused.message}` };
+  const limit = drops.get(event.captured.uuid);
+  if (limit !== undefined) return { result: "drop", details: `the limit ${limit} of today is reached` };
   const details = event.warning ?? warnings.get(event.captured.uuid);
   return details === undefined ? { result: "ok" } : { result: "warning", details };
 }

@@ -1,15 +1,29 @@
 import { constraintOf } from "../db/constraint.ts";
 import { retryOnConflict } from "../db/retry-on-conflict.ts";
 import { batch, nowMsSql, type Statement, statement } from "../db/sql.ts";
-import { PurserError } from "../errors.ts";
 import { jsonChunks } from "../lib/json.ts";
+import type { AnalyticsLimit } from "../limits/analytics-limits.ts";
+import {
+  dayCounts,
+  environmentLimitIn,
+  type IdUse,
+  idLimitConstraints,
+  idsOverLimit,
+  idUseReads,
+  isIdLimit,
+  reachedWrites,
+  rememberReached,
+  roomGuards,
+} from "../limits/count.ts";
 import { guardOfKnown, readPeopleFirst, rememberPeople } from "../people/memory.ts";
 import { needsStoredPeople } from "../people/person-event.ts";
 import { noStoredPeople, type PeopleChange, planPeople } from "../people/plan-people.ts";
 import { type PeopleRow, peopleReads, storedPeople } from "../people/read-people.ts";
 import { peopleConflicts, peopleWrites } from "../people/write-people.ts";
 import type { TenantCtx } from "../runtime.ts";
+import type { CaptureBudget } from "./capture-budget.ts";
 import type { CapturedEvent } from "./event.ts";
+import { dropAll, dropsOf, type StoredEvents } from "./stored-events.ts";
 
 type UuidRow = { readonly uuid: string };
 
@@ -39,82 +53,114 @@ const insertEvents = statement<{ environmentId: number; events: string; nowMs: n
 /** A link is planned on stored ids, which may be long. So only so many are planned at a time. */
 const LINKS_MAX = 1_000;
 
-/** The most bytes of stored properties that one request may need. A client that sends half as many events needs less. */
-const PROPERTIES_BYTES_MAX = 16 * 1024 * 1024;
-
-/** What the parts of one request share. */
-export class CaptureBudget {
-  #bytes = PROPERTIES_BYTES_MAX;
-
-  spend(bytes: number): void {
-    this.#bytes -= bytes;
-    if (this.#bytes >= 0) return;
-    throw new PurserError(
-      "payload_too_large",
-      `The ids of these events have more than ${PROPERTIES_BYTES_MAX} bytes of properties. Send fewer events at a time.`,
-    );
-  }
-}
+const conflicts = new Set([...peopleConflicts, ...idLimitConstraints]);
 
 /**
- * Stores events, each UUID once, and their changes to people (P2, P3): one batch, or several when they are about very much. A
- * repeated batch finds its UUIDs stored and changes nothing. Events without changes to people are written without a read.
- * Returns the warnings by UUID.
+ * Stores events, each UUID once, their changes to people (P2, P3), and what they count for the day's limits (L3): one batch, or
+ * several when they are about very much. A repeated batch finds its UUIDs stored and changes nothing. Events without changes to
+ * people are written without a read. Over a limit of an id none of its events are stored, over one of the environment no more.
  */
 export async function storeEvents(
   ctx: TenantCtx,
   events: readonly CapturedEvent[],
   budget: CaptureBudget,
-): Promise<ReadonlyMap<string, string>> {
+): Promise<StoredEvents> {
   const first = new Map<string, CapturedEvent>();
   for (const event of events) if (!first.has(event.uuid)) first.set(event.uuid, event);
   const warnings = new Map<string, string>();
+  const drops = new Map<string, AnalyticsLimit>();
   for (let rest = [...first.values()]; rest.length > 0; ) {
-    let planned = noWarnings;
-    const count = await retryOnConflict(peopleConflicts, ctx.newId(""), () =>
-      storeSome(ctx, rest, budget, (latest) => {
-        planned = latest;
-      }),
-    );
-    for (const [uuid, warning] of planned) warnings.set(uuid, warning);
-    rest = rest.slice(count);
+    const attempts: Attempts = { warnings: noWarnings, isIdOver: false };
+    const stored = await retryOnConflict(conflicts, ctx.newId(""), () => storeWithin(ctx, rest, budget, attempts));
+    const { full } = stored;
+    for (const [uuid, limit] of full === null ? stored.drops : dropAll(rest, full).drops) drops.set(uuid, limit);
+    if (full !== null) return { warnings, drops, full };
+    for (const [uuid, warning] of attempts.warnings) warnings.set(uuid, warning);
+    rest = rest.slice(stored.count);
   }
-  return warnings;
+  return { warnings, drops, full: null };
 }
 
-/** Stores the first events, at least one, in one batch. Returns how many. `warn` is told what the plan warns of. */
+/** What the attempts at one batch share. */
+interface Attempts {
+  /** What the latest plan warns of. */
+  warnings: ReadonlyMap<string, string>;
+  /** Whether an id was over a limit: then what the ids sent today is read first. */
+  isIdOver: boolean;
+}
+
+/** How many of the first events are done with, and what became of them. */
+interface Done extends Pick<StoredEvents, "drops" | "full"> {
+  readonly count: number;
+}
+
+const allStored = (count: number): Done => ({ count, drops: new Map(), full: null });
+
+/** The same as `storeSome`, unless a limit of the environment is met. */
+async function storeWithin(
+  ctx: TenantCtx,
+  rest: readonly CapturedEvent[],
+  budget: CaptureBudget,
+  attempts: Attempts,
+): Promise<Done> {
+  try {
+    return await storeSome(ctx, rest, budget, attempts);
+  } catch (error) {
+    attempts.isIdOver ||= isIdLimit(error);
+    const full = environmentLimitIn(error);
+    if (full === null) throw error;
+    const nowMs = ctx.now();
+    await batch(ctx.db, reachedWrites(ctx, [full], nowMs));
+    rememberReached(ctx, [full], nowMs);
+    return { ...allStored(0), full };
+  }
+}
+
+/** Stores the first events, at least one, in one batch. Of ids that are over a limit it stores none. */
 async function storeSome(
   ctx: TenantCtx,
   rest: readonly CapturedEvent[],
   budget: CaptureBudget,
-  warn: (warnings: ReadonlyMap<string, string>) => void,
-): Promise<number> {
+  attempts: Attempts,
+): Promise<Done> {
   const isVerified = ctx.caller.kind === "secret";
   const asked = withinLinks(rest);
   const nowMs = ctx.now();
-  if (!asked.some(needsStoredPeople)) {
-    await write(ctx, asked, planPeople(asked, noStoredPeople, isVerified), nowMs);
-    return asked.length;
+  if (!attempts.isIdOver) {
+    if (!asked.some(needsStoredPeople)) {
+      await write(ctx, asked, planPeople(asked, noStoredPeople, isVerified), nowMs);
+      return allStored(asked.length);
+    }
+    const guard = guardOfKnown(ctx, asked, nowMs);
+    if (guard !== null) {
+      await writeKnown(ctx, asked, guard, nowMs);
+      return allStored(asked.length);
+    }
   }
-  const guard = guardOfKnown(ctx, asked, nowMs);
-  if (guard !== null) {
-    await writeKnown(ctx, asked, guard, nowMs);
-    return asked.length;
-  }
-  const { sent, newEvents, stored } = await readStored(ctx, asked, budget);
+  const useReads = attempts.isIdOver ? idUseReads(ctx, asked, nowMs) : [];
+  const { sent, newEvents, stored, uses } = await readStored(ctx, asked, budget, useReads);
   // If an earlier attempt's answer was lost, its own events are stored now.
-  if (newEvents.length === 0) return sent.length;
-  const change = planPeople(newEvents, stored, isVerified);
-  warn(change.warnings);
-  await write(ctx, newEvents, change, nowMs);
+  if (newEvents.length === 0) return allStored(sent.length);
+  const over = idsOverLimit(uses, newEvents);
+  const kept = newEvents.filter(({ distinctId }) => !over.has(distinctId));
+  const change = planPeople(kept, stored, isVerified);
+  attempts.warnings = change.warnings;
+  await write(ctx, kept, change, nowMs, reachedWrites(ctx, over.values(), nowMs));
+  rememberReached(ctx, over.values(), nowMs);
   rememberPeople(ctx, change.settled, nowMs);
-  return sent.length;
+  return { ...allStored(sent.length), drops: dropsOf(newEvents, over) };
 }
 
 const noWarnings: ReadonlyMap<string, string> = new Map();
 
-async function write(ctx: TenantCtx, events: readonly CapturedEvent[], change: PeopleChange, nowMs: number) {
-  await batch(ctx.db, [...eventWrites(ctx, events, nowMs), ...peopleWrites(ctx, change, nowMs)]);
+async function write(
+  ctx: TenantCtx,
+  events: readonly CapturedEvent[],
+  change: PeopleChange,
+  nowMs: number,
+  others: readonly Statement[] = [],
+) {
+  await batch(ctx.db, [...eventWrites(ctx, events, nowMs), ...peopleWrites(ctx, change, nowMs), ...others]);
 }
 
 /** Writes events that change nothing about people, as long as `guard` holds. */
@@ -136,28 +182,39 @@ function withinLinks(events: readonly CapturedEvent[]): readonly CapturedEvent[]
 }
 
 /** Reads in one trip which events are stored already, and all that the plan of the first of them needs. */
-async function readStored(ctx: TenantCtx, asked: readonly CapturedEvent[], budget: CaptureBudget) {
+async function readStored(
+  ctx: TenantCtx,
+  asked: readonly CapturedEvent[],
+  budget: CaptureBudget,
+  useReads: readonly Statement<IdUse>[],
+) {
   const environmentId = ctx.environment.id;
   const uuids = jsonChunks(asked.map(({ uuid }) => uuid));
-  const reads: Statement<UuidRow | PeopleRow>[] = uuids.map((chunk) => selectUuids({ environmentId, uuids: chunk }));
-  const results = await batch(ctx.db, [...reads, ...peopleReads(ctx, asked)]);
+  const reads: Statement<UuidRow | PeopleRow | IdUse>[] = uuids.map((chunk) =>
+    selectUuids({ environmentId, uuids: chunk }),
+  );
+  const results = await batch(ctx.db, [...reads, ...peopleReads(ctx, asked), ...useReads]);
   const storedUuids = new Set<string>();
   const rows: PeopleRow[] = [];
+  const uses: IdUse[] = [];
   for (const row of results.flat()) {
     if ("uuid" in row) storedUuids.add(row.uuid);
+    else if ("limits" in row) uses.push(row);
     else rows.push(row);
   }
   const stored = storedPeople(rows);
   budget.spend(stored.properties.reduce((sum, { properties }) => sum + properties.length, 0));
   const end = asked.findIndex((event) => needsStoredPeople(event) && stored.unread.has(event.distinctId));
   const sent = end === -1 ? asked : asked.slice(0, end);
-  return { sent, newEvents: sent.filter(({ uuid }) => !storedUuids.has(uuid)), stored };
+  return { sent, newEvents: sent.filter(({ uuid }) => !storedUuids.has(uuid)), stored, uses };
 }
 
+/** Stores events, and counts them for the day's limits. */
 function eventWrites(ctx: TenantCtx, events: readonly CapturedEvent[], nowMs: number): Statement[] {
   const isVerified = Number(ctx.caller.kind === "secret");
   const rows = events.map((event) => [event.uuid, event.event, event.distinctId, event.timestampMs, event.properties]);
-  return jsonChunks(rows).map((chunk) =>
+  const inserts = jsonChunks(rows).map((chunk) =>
     insertEvents({ environmentId: ctx.environment.id, events: chunk, nowMs, isVerified }),
   );
+  return [...roomGuards(ctx, events, nowMs), ...inserts, ...dayCounts(ctx, events, nowMs)];
 }

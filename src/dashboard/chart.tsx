@@ -103,7 +103,7 @@ export const StepChart = (props: { label: string; steps: readonly Step[] }) => {
   );
 };
 
-/** How much of a balance remains. */
+/** How much of a balance remains, or how much of a limit is used. */
 export const Meter = (props: { label: string; remaining: number; initial: number }) => {
   // After an adjustment, more can remain than the initial amount.
   const share = Math.min(1, props.remaining / Math.max(props.initial, props.remaining, 1e-9));

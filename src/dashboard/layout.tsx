@@ -5,7 +5,7 @@ import { logUnavailable } from "../http/errors.ts";
 import { assetPaths } from "./assets.ts";
 import type { DashboardEnv } from "./env.ts";
 
-type Section = "overview" | "packs" | "users" | "people" | "keys";
+type Section = "overview" | "packs" | "users" | "people" | "keys" | "limits";
 
 const SECTIONS: readonly (readonly [section: Section, name: string])[] = [
   ["overview", "Overview"],
@@ -13,6 +13,7 @@ const SECTIONS: readonly (readonly [section: Section, name: string])[] = [
   ["users", "Users"],
   ["people", "People"],
   ["keys", "Keys"],
+  ["limits", "Limits"],
 ];
 
 interface PageOptions {

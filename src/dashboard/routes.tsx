@@ -8,6 +8,7 @@ import { grantRoutes } from "./grant.tsx";
 import { inEnvironment } from "./in-environment.ts";
 import { keysRoutes } from "./keys.tsx";
 import { page } from "./layout.tsx";
+import { limitsRoutes } from "./limits.tsx";
 import { overviewRoutes } from "./overview.tsx";
 import { packsRoutes } from "./packs.tsx";
 import { peopleRoutes } from "./people.tsx";
@@ -28,7 +29,8 @@ const environmentRoutes = () =>
     .route("/", adjustRoutes())
     .route("/", revokeRoutes())
     .route("/", peopleRoutes())
-    .route("/", keysRoutes());
+    .route("/", keysRoutes())
+    .route("/", limitsRoutes());
 
 /**
  * The dashboard at /admin. Its routes are created when it is first opened, so that an isolate that serves only the API

@@ -14,7 +14,15 @@ export const columnClasses: Readonly<Record<string, Readonly<Partial<Record<Colu
   dashboard_sessions: { operational: ["id", "actor", "ends_at_ms"] },
   apps: { operational: ["id", "name", "created_at_ms"] },
   environments: {
-    operational: ["id", "app_id", "mode", "end_user_auth", "test_balance_count", "test_balance_quota"],
+    operational: [
+      "id",
+      "app_id",
+      "mode",
+      "end_user_auth",
+      "analytics_limits",
+      "test_balance_count",
+      "test_balance_quota",
+    ],
   },
   api_keys: { operational: ["hash", "id", "environment_id", "kind", "hint", "name", "created_at_ms", "revoked_at_ms"] },
   credit_packs: {
@@ -131,6 +139,9 @@ export const columnClasses: Readonly<Record<string, Readonly<Partial<Record<Colu
       "last_seen_at_ms",
       "event_count",
       "event_bytes",
+      "day",
+      "day_events",
+      "day_bytes",
       "is_device_form",
       "is_sender",
       "is_identified",
@@ -147,6 +158,8 @@ export const columnClasses: Readonly<Record<string, Readonly<Partial<Record<Colu
     text: ["event", "properties"],
     kept: ["environment_id", "seq", "timestamp_ms", "received_at_ms", "is_verified"],
   },
+  analytics_days: { operational: ["environment_id", "day", "events", "bytes", "id_events", "id_bytes"] },
+  limits_reached: { operational: ["environment_id", "day", "limit_name", "reached_at_ms"] },
   consent_log: {
     names: ["distinct_id", "id"],
     text: ["purpose", "method", "notice_version", "source"],

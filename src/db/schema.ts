@@ -30,6 +30,8 @@ export const environments = sqliteTable(
     mode: text("mode", { enum: ["live", "test"] }).notNull(),
     /** The end-user token setting as JSON. Null: publishable keys cannot read anything. */
     endUserAuth: text("end_user_auth"),
+    /** The limits of analytics that were set, as JSON (limits/analytics-limits.ts). Null: the defaults. */
+    analyticsLimits: text("analytics_limits"),
     testBalanceCount: integer("test_balance_count").notNull().default(0),
     testBalanceQuota: integer("test_balance_quota").notNull().default(0),
   },
@@ -346,6 +348,10 @@ export const distinctIds = sqliteTable(
     /** The number of analytics events of this id, whose seqs are 1 to this number, and the bytes of their properties. */
     eventCount: integer("event_count").notNull().default(0),
     eventBytes: integer("event_bytes").notNull().default(0),
+    /** The latest UTC day, since 1970, on which publishable keys sent events of this id; how many, and their bytes (L3). */
+    day: integer("day"),
+    dayEvents: integer("day_events").notNull().default(0),
+    dayBytes: integer("day_bytes").notNull().default(0),
     /** Whether it has the form of a device id (people/device-id.ts). */
     isDeviceForm: integer("is_device_form", { mode: "boolean" }).notNull(),
     /** Whether it sent an event that was not personless. Then it is the id of a person (P3). */
@@ -409,6 +415,35 @@ export const analyticsEvents = sqliteTable(
     primaryKey({ columns: [t.environmentId, t.distinctId, t.seq] }),
     uniqueIndex("analytics_events_uuid").on(t.environmentId, t.uuid),
   ],
+);
+
+/** What publishable keys sent of analytics on a UTC day: exact, because it is counted in the batch that stores it (L3). */
+export const analyticsDays = sqliteTable(
+  "analytics_days",
+  {
+    environmentId: integer("environment_id").notNull(),
+    /** Days since 1970. */
+    day: integer("day").notNull(),
+    events: integer("events").notNull(),
+    /** Bytes of their properties. */
+    bytes: integer("bytes").notNull(),
+    /** The most of one distinct id. */
+    idEvents: integer("id_events").notNull(),
+    idBytes: integer("id_bytes").notNull(),
+  },
+  (t) => [primaryKey({ columns: [t.environmentId, t.day] })],
+);
+
+/** The limits of an environment that were met, once a day and limit. */
+export const limitsReached = sqliteTable(
+  "limits_reached",
+  {
+    environmentId: integer("environment_id").notNull(),
+    day: integer("day").notNull(),
+    limitName: text("limit_name").notNull(),
+    reachedAtMs: integer("reached_at_ms").notNull(),
+  },
+  (t) => [primaryKey({ columns: [t.environmentId, t.day, t.limitName] })],
 );
 
 /** Append-only. */

@@ -23,6 +23,10 @@ export type ConsentEntry = z.infer<typeof consentEntry>;
 export const captureOutput = z
   .strictObject({
     status: z.literal(1),
+    quota_limited: z
+      .array(z.literal("events"))
+      .optional()
+      .describe("Given when events were not stored, because a limit of today is reached."),
     refused: z
       .array(z.strictObject({ index: z.int(), param: z.string(), message: z.string() }).meta({ id: "RefusedEvent" }))
       .optional()

@@ -1,5 +1,7 @@
 import { fragment, nowMsSql, type Statement, statement } from "../db/sql.ts";
 import { jsonChunks } from "../lib/json.ts";
+import { daySql } from "../limits/analytics-limits.ts";
+import { isCounted } from "../limits/count.ts";
 import type { TenantCtx } from "../runtime.ts";
 import { versionAfter } from "./claims.ts";
 import type { PeopleChange } from "./plan-people.ts";
@@ -34,18 +36,26 @@ const uncountedBytes = fragment`SELECT sum(octet_length(e.properties)) FROM anal
  * Counts the new events of each id, so it comes after the events. It needs no guard, because these facts only grow. If it is
  * repeated, it finds nothing new: where claims are made, the batch fails on their versions.
  */
-const upsertIds = statement<RowsAt>`
+const upsertIds = statement<RowsAt & { isCounted: number }>`
   INSERT INTO distinct_ids (
     environment_id, distinct_id, is_device_form, is_sender, is_identified, first_seen_at_ms, last_seen_at_ms,
-    event_count, event_bytes, claims_made
+    event_count, event_bytes, claims_made, day, day_events, day_bytes
+  )
+  WITH new_rows AS MATERIALIZED (
+    SELECT value, coalesce((${lastSeq}), 0) AS events, coalesce((${uncountedBytes}), 0) AS bytes FROM json_each(:rows)
   )
   SELECT CAST(:environmentId AS INTEGER), value ->> 0, value ->> 1, value ->> 2, value ->> 3, ${nowMsSql},
-    ${nowMsSql}, coalesce((${lastSeq}), 0), coalesce((${uncountedBytes}), 0), value ->> 4
-  FROM json_each(:rows) WHERE true
+    ${nowMsSql}, events, bytes, value ->> 4, iif(:isCounted, ${daySql}, NULL), iif(:isCounted, events, 0),
+    iif(:isCounted, bytes, 0)
+  FROM new_rows WHERE true
   ON CONFLICT (environment_id, distinct_id) DO UPDATE SET is_sender = max(is_sender, excluded.is_sender),
     is_identified = max(is_identified, excluded.is_identified),
     last_seen_at_ms = max(last_seen_at_ms, iif(excluded.event_count > event_count, excluded.last_seen_at_ms, 0)),
     event_count = excluded.event_count, event_bytes = event_bytes + excluded.event_bytes,
+    day = coalesce(excluded.day, day),
+    day_events = iif(excluded.day IS NULL, day_events,
+      iif(day = excluded.day, day_events, 0) + excluded.event_count - event_count),
+    day_bytes = iif(excluded.day IS NULL, day_bytes, iif(day = excluded.day, day_bytes, 0) + excluded.event_bytes),
     claims_made = claims_made + excluded.claims_made
   WHERE excluded.event_count > event_count OR excluded.is_sender > is_sender OR excluded.is_identified > is_identified
     OR excluded.claims_made > 0`;
@@ -97,7 +107,7 @@ export function peopleWrites(ctx: TenantCtx, change: PeopleChange, nowMs: number
   );
   return [
     ...jsonChunks(properties).map((rows) => writeProperties({ environmentId, rows })),
-    ...jsonChunks(ids).map((rows) => upsertIds({ environmentId, rows, nowMs })),
+    ...jsonChunks(ids).map((rows) => upsertIds({ environmentId, rows, nowMs, isCounted: Number(isCounted(ctx)) })),
     ...jsonChunks(unchanged).map((rows) => guardClaims({ environmentId, rows })),
     ...[...jsonChunks(ended), ...jsonChunks(made)].map((rows) => changeClaims({ environmentId, rows, nowMs })),
   ];

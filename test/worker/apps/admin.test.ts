@@ -22,6 +22,8 @@ const ROUTES: readonly Route[] = [
   { method: "GET", path: "/apps/app_none/keys" },
   { method: "DELETE", path: "/apps/app_none/keys/key_none" },
   { method: "PUT", path: "/apps/app_none/end-user-auth", body: { mode: "live", setting: null } },
+  { method: "PUT", path: "/apps/app_none/limits", body: { mode: "live", analytics: null } },
+  { method: "GET", path: "/apps/app_none/limits?mode=live" },
   { method: "POST", path: "/apps/app_none/packs", body: { packName: "P", items: [], unit: "count" } },
   { method: "GET", path: "/apps/app_none/packs" },
   { method: "PATCH", path: "/apps/app_none/packs/cpk_none", body: {} },

@@ -82,6 +82,13 @@ const acts: readonly AuditedAct[] = [
     isIdempotent: true,
   },
   {
+    action: "limits.set",
+    act: (send) => send("PUT", "/limits", { mode: "live", analytics: { eventsADay: 5 } }),
+    target: (_answer, { appId }) => appId,
+    details: { mode: "live", eventsADay: 5 },
+    isIdempotent: true,
+  },
+  {
     action: "pack.created",
     act: (send) => send("POST", "/packs", { packName: "New", items }),
     target: ({ body }) => body.packId,

@@ -274,7 +274,15 @@ describe("every answer of the dashboard", () => {
     const browser = browse();
     await browser.signIn();
     const { appId } = await makeApp();
-    for (const page of ["overview", "packs", "packs/new", "users?userId=u1", "people?distinctId=u1", "keys"]) {
+    for (const page of [
+      "overview",
+      "packs",
+      "packs/new",
+      "users?userId=u1",
+      "people?distinctId=u1",
+      "keys",
+      "limits",
+    ]) {
       const text = await (await browser.get(`/admin/apps/${appId}/live/${page}`)).text();
       expect(text).not.toMatch(/<script(?![^>]*\ssrc="\/admin\/assets\/)|<style|\sstyle="|\son\w+="|javascript:/);
       expect(text.match(/(?:src|href|action)="(?!\/admin\/|#)[^"]*"/g)).toBeNull();
@@ -298,6 +306,35 @@ describe("every answer of the dashboard", () => {
       [`/admin/apps/${appId}/other/overview`, 404],
     ];
     for (const [path, status] of cases) expect((await browser.get(path)).status, path).toBe(status);
+  });
+});
+
+describe("the page of limits", () => {
+  it("shows how near each is and which were met, and sets them", async () => {
+    const clock = new Clock();
+    const browser = browse(clock);
+    await browser.signIn();
+    const app = await makeApp();
+    const at = `/admin/apps/${app.appId}/live/limits`;
+    const set = async (fields: Record<string, string>) =>
+      browser.post(at, { _form: await browser.formToken(), ...fields });
+    const saved = await set({ eventsADay: "4", bytesADay: "" });
+    expect([saved.status, saved.headers.get("location")]).toEqual([303, `${at}?notice=set`]);
+    const call = makeClient(clock);
+    const capture = (count: number) =>
+      call("POST", "/batch/", {
+        body: { api_key: app.keys.pk_live, batch: Array(count).fill({ event: "seen", distinct_id: "u" }) },
+      });
+    await capture(3);
+    const page = await (await browser.get(at)).text();
+    expect(page).toContain('aria-label="75 %"');
+    expect(page).toContain("None.");
+    expect((await capture(2)).body.quota_limited).toEqual(["events"]);
+    expect(await (await browser.get(at)).text()).toContain("Events a day: 2026-01-15 12:00:00");
+    const refused = await set({ eventsADay: "-1" });
+    expect(refused.status).toBe(400);
+    expect(await refused.text()).toContain("analytics.eventsADay");
+    expect(await (await browser.get(at)).text()).toContain('aria-label="75 %"');
   });
 });
 

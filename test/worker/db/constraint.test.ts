@@ -70,6 +70,11 @@ const audit = `INSERT INTO export_audit (environment_id, distinct_id, seq, id, a
 const counted = (count: number) =>
   `INSERT INTO environments (app_id, mode, test_balance_count, test_balance_quota) VALUES ('app_constraint', 'test', ${count}, 5)`;
 
+/** Told of the environment that `counted` made. */
+const counts = (column: "id_events" | "id_bytes", most: number) =>
+  `INSERT INTO analytics_counts (environment_id, day, events, bytes, ${column})
+   SELECT max(id), 1, 1, 1, ${most} FROM environments`;
+
 /** For each name, one batch whose last statement violates it: real violations of the real tables. */
 const violations: Record<Constraint, readonly string[]> = {
   credit_balances_remaining_not_negative: [balance("crb_c1", 1), entry(2, -1_001, -1, 1)],
@@ -83,6 +88,10 @@ const violations: Record<Constraint, readonly string[]> = {
   guard_key: ["INSERT INTO guards (name, holds) VALUES ('key', 0)"],
   guard_origin: ["INSERT INTO guards (name, holds) VALUES ('origin', 0)"],
   guard_people: ["INSERT INTO guards (name, holds) VALUES ('people', 0)"],
+  limit_events: ["INSERT INTO guards (name, holds) VALUES ('events', 0)"],
+  limit_bytes: ["INSERT INTO guards (name, holds) VALUES ('bytes', 0)"],
+  limit_id_events: [counted(0), counts("id_events", 100_001)],
+  limit_id_bytes: [counted(0), counts("id_bytes", 104_857_601)],
   guard_account: ["INSERT INTO guards (name, holds) VALUES ('account', 0)"],
   credit_adjustments_primary_key: [balance("crb_c1", 1), adjustment("adj_1"), adjustment("adj_2"), adjustment("adj_1")],
   credit_balances_revoked_once: [

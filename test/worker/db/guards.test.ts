@@ -315,7 +315,18 @@ const attacks: Readonly<Record<string, Attack>> = {
   guards_balance: { says: "guard_balance", sql: ["INSERT INTO guards (name, holds) VALUES ('balance', 0)"] },
   guards_people: { says: "guard_people", sql: ["INSERT INTO guards (name, holds) VALUES ('people', 0)"] },
   guards_origin: { says: "guard_origin", sql: ["INSERT INTO guards (name, holds) VALUES ('origin', 0)"] },
+  guards_events: { says: "limit_events", sql: ["INSERT INTO guards (name, holds) VALUES ('events', 0)"] },
+  guards_bytes: { says: "limit_bytes", sql: ["INSERT INTO guards (name, holds) VALUES ('bytes', 0)"] },
   guards_account: { says: "guard_account", sql: [holds("0")] },
+
+  analytics_counts_within_limits: {
+    says: "limit_",
+    sql: ["1000001, 1, 1, 1", "1, 1073741825, 1, 1", "1, 1, 100001, 1", "1, 1, 1, 104857601"].map(
+      (counts) => `INSERT INTO analytics_counts (environment_id, day, events, bytes, id_events, id_bytes)
+        VALUES (${TEST}, 1, ${counts})`,
+    ),
+    behind: "cannot modify analytics_counts",
+  },
 
   distinct_ids_claim_version: { says: "distinct_ids_claim_version", sql: [claim("c", "d", 2), claim("c", "d", 0)] },
   distinct_ids_claim_stays: { says: "distinct_ids_claim_stays", sql: [claim("a", "c", 2, 1), claim("b", "d", 2, 0)] },

@@ -1,0 +1,117 @@
+import type { Context } from "hono";
+import type { PurserError } from "../errors.ts";
+import { type AnalyticsLimit, analyticsDefaults } from "../limits/analytics-limits.ts";
+import { readLimits } from "../limits/read.ts";
+import { setLimitsInput } from "../limits/schemas.ts";
+import { setLimits } from "../limits/set.ts";
+import { Meter } from "./chart.tsx";
+import { Field } from "./components.tsx";
+import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
+import { catchRefusal, numberField, parseForm } from "./form.ts";
+import { amount, time } from "./format.ts";
+import { FormToken, page, pathIn } from "./layout.tsx";
+
+const NAMES: Readonly<Record<AnalyticsLimit, string>> = {
+  eventsADay: "Events a day",
+  bytesADay: "Bytes a day",
+  eventsADayOfOneId: "Events a day of one id",
+  bytesADayOfOneId: "Bytes a day of one id",
+};
+
+// Object.keys forgets that these are the names of the limits.
+const LIMITS = Object.keys(analyticsDefaults) as AnalyticsLimit[];
+
+async function limitsPage(c: Context<DashboardEnv>, refusal?: PurserError) {
+  const { appId, mode } = c.var.ctx.environment;
+  const { analytics, today, reached } = await readLimits(c.var.root, appId, mode);
+  const used: Readonly<Record<AnalyticsLimit, number>> = {
+    eventsADay: today.events,
+    bytesADay: today.bytes,
+    eventsADayOfOneId: today.eventsOfOneId,
+    bytesADayOfOneId: today.bytesOfOneId,
+  };
+  const notice = c.req.query("notice") === "set" ? "Limits saved. They are in force now." : undefined;
+  return page(
+    c,
+    { title: "Limits", section: "limits", refusal, notice },
+    <>
+      <section class="card">
+        <h2>Analytics today</h2>
+        <p class="soft">
+          What publishable keys sent on {today.day} (UTC). Secret keys are not counted. Over a limit of the day nothing
+          more is stored until midnight; over one of an id, none of that id's events.
+        </p>
+        <table>
+          <thead>
+            <tr>
+              <th>Limit</th>
+              <th class="number">Used</th>
+              <th class="number">At most</th>
+              <th>How near</th>
+            </tr>
+          </thead>
+          <tbody>
+            {LIMITS.map((limit) => (
+              <tr>
+                <th scope="row">{NAMES[limit]}</th>
+                <td class="number">{amount(used[limit])}</td>
+                <td class="number">{amount(analytics[limit])}</td>
+                <td>
+                  <Meter
+                    label={nearness(used[limit], analytics[limit])}
+                    remaining={Math.min(used[limit], analytics[limit])}
+                    initial={analytics[limit]}
+                  />
+                  <span class="soft">{nearness(used[limit], analytics[limit])}</span>
+                </td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </section>
+      <section class="card">
+        <h2>Limits that were met (last 30 days)</h2>
+        {reached.length === 0 && <p class="soft">None.</p>}
+        <ul>
+          {reached.map(({ limit, at }) => (
+            <li>
+              {NAMES[limit]}: {time(at)}
+            </li>
+          ))}
+        </ul>
+      </section>
+      <form method="post" action={pathIn(c, "limits")} class="card">
+        <h2>Set limits</h2>
+        <p class="soft">An empty field is the default. No honest client meets a default.</p>
+        <FormToken c={c} />
+        <div class="row">
+          {LIMITS.map((limit) => (
+            <Field
+              label={NAMES[limit]}
+              name={limit}
+              value={analytics[limit] === analyticsDefaults[limit] ? "" : String(analytics[limit])}
+              placeholder={String(analyticsDefaults[limit])}
+            />
+          ))}
+          <button type="submit">Save limits</button>
+        </div>
+      </form>
+    </>,
+  );
+}
+
+const nearness = (used: number, most: number): string =>
+  `${most === 0 ? 100 : Math.min(100, Math.floor((used / most) * 100))} %`;
+
+export const limitsRoutes = () =>
+  createDashboardRoutes()
+    .get("/limits", (c) => limitsPage(c))
+    .post("/limits", async (c) => {
+      const { appId, mode } = c.var.ctx.environment;
+      const set = LIMITS.map((limit) => [limit, numberField(c.var.form, limit)] as const);
+      const analytics = Object.fromEntries(set.filter(([, value]) => value !== undefined));
+      const done = await catchRefusal(async () =>
+        setLimits(c.var.admin, appId, parseForm(setLimitsInput, { mode, analytics })),
+      );
+      return done.refusal === undefined ? c.redirect(pathIn(c, "limits?notice=set"), 303) : limitsPage(c, done.refusal);
+    });

@@ -1,0 +1,32 @@
+import { requireEnvironment } from "../apps/app.ts";
+import { auditStatement, isLatest, newAct } from "../audit/audit-statement.ts";
+import { batch, statement } from "../db/sql.ts";
+import type { AdminCtx } from "../runtime.ts";
+import { limitReads, presentLimits } from "./read.ts";
+import type { LimitsOutput } from "./responses.ts";
+import type { SetLimitsInput } from "./schemas.ts";
+
+const audit = auditStatement<{ environmentId: number; stored: string | null }>(
+  "EXISTS (SELECT 1 FROM environments WHERE id = :environmentId AND analytics_limits IS NOT :stored)",
+);
+const updateLimits = statement<{ environmentId: number; stored: string | null; appId: string; actId: string }>`
+  UPDATE environments SET analytics_limits = :stored WHERE id = :environmentId AND ${isLatest}`;
+
+/** Sets the limits of an environment's analytics: all of them, in force at once (L3). Throws `not_found`. */
+export async function setLimits(admin: AdminCtx, appId: string, input: SetLimitsInput): Promise<LimitsOutput> {
+  const { id: environmentId } = await requireEnvironment(admin, appId, input.mode);
+  // In the schema's order, so that the same limits are the same text.
+  const set = Object.fromEntries(
+    Object.entries(input.analytics ?? {}).filter((entry): entry is [string, number] => entry[1] !== undefined),
+  );
+  const stored = Object.keys(set).length === 0 ? null : JSON.stringify(set);
+  const details = { mode: input.mode, ...set };
+  const act = newAct(admin, { appId, action: "limits.set", target: appId, details });
+  const values = { ...act, environmentId, stored };
+  const [, , [today], reached] = await batch(admin.db, [
+    audit(values),
+    updateLimits(values),
+    ...limitReads({ environmentId, nowMs: admin.now() }),
+  ]);
+  return presentLimits(appId, input.mode, today, reached);
+}
