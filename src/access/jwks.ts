@@ -9,7 +9,7 @@ import {
 } from "jose";
 import { type PurserError, temporarilyUnavailable } from "../errors.ts";
 import type { Runtime } from "../runtime.ts";
-import { type FetchedKeySet, fetchKeySet, keySetFreshMs } from "./fetch-key-set.ts";
+import { type FetchedKeySet, fetchKeySet, fetchMsMax, keySetFreshMs } from "./fetch-key-set.ts";
 
 /** Asymmetric algorithms alone: a published key must never verify as a shared secret. */
 const ALGORITHMS = [
@@ -30,6 +30,7 @@ const KEY_SETS_MAX = 200;
 const RELOADS_A_MINUTE_MAX = 5;
 /** So many failures of a key server, and it is not asked for the rest of the minute. */
 const FAILURES_A_MINUTE_MAX = 5;
+const LOOK_EVERY_MS = 20;
 /** Keys that were fetched this long ago are fetched anew for a signature of none of them. */
 const SIGNATURES_RELOAD_AFTER_MS = 30_000;
 
@@ -56,6 +57,8 @@ class KeySet {
   readonly #failures = new Minute();
   #find: ReturnType<typeof createLocalJWKSet> | null = null;
   #fetchedAtMs = 0;
+  /** The number of requests that fetch the keys now. */
+  #fetching = 0;
 
   constructor(url: string) {
     this.#url = url;
@@ -94,11 +97,25 @@ class KeySet {
     return true;
   }
 
-  /** Requests do not wait for each other's fetch: on Workers the one cannot see the other's answer. */
+  /** A request that its client cancelled never says that its fetch ended, so the wait has an end. */
+  async #waitForOthers(): Promise<void> {
+    for (let waitedMs = 0; this.#fetching >= FAILURES_A_MINUTE_MAX; waitedMs += LOOK_EVERY_MS) {
+      if (waitedMs >= fetchMsMax) this.#fetching = 0;
+      else await scheduler.wait(LOOK_EVERY_MS);
+    }
+  }
+
+  /**
+   * Requests cannot await each other's fetch on Workers. So when as many fetch already as may fail, others look now and then for
+   * what was found: a server that hangs is asked no more often than one that is down.
+   */
   async #load(nowMs: number, isAnew: boolean): Promise<ReturnType<typeof createLocalJWKSet>> {
+    await this.#waitForOthers();
+    if (!isAnew && this.#find !== null) return this.#find;
     if (this.#failures.count(nowMs) >= FAILURES_A_MINUTE_MAX) throw keyServerFault("It failed a moment ago.");
     let fetched: FetchedKeySet;
     let find: ReturnType<typeof createLocalJWKSet>;
+    this.#fetching++;
     try {
       fetched = await fetchKeySet(this.#url, nowMs, isAnew);
       // Throws for what is no set of keys; what is in one is judged when it is used.
@@ -106,6 +123,8 @@ class KeySet {
     } catch (error) {
       this.#failures.add(nowMs);
       throw keyServerFault(error);
+    } finally {
+      this.#fetching = Math.max(0, this.#fetching - 1);
     }
     if (fetched.fetchedAtMs < this.#fetchedAtMs) return find;
     this.#find = find;

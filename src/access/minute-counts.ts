@@ -52,3 +52,12 @@ export function countsOfIsolates(): (isolate: object) => MinuteCounts {
     return own;
   };
 }
+
+/** Whether the platform lets an address pass. Null where it does not count, or cannot: then the isolate's own counts decide. */
+export async function mayPass(limiter: RateLimit | undefined, address: string): Promise<boolean | null> {
+  try {
+    return limiter === undefined ? null : (await limiter.limit({ key: address })).success;
+  } catch {
+    return null;
+  }
+}

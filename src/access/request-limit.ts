@@ -1,7 +1,7 @@
 import { PurserError } from "../errors.ts";
 import type { Runtime } from "../runtime.ts";
 import { addressOf, type Sent } from "./address.ts";
-import { countsOfIsolates } from "./minute-counts.ts";
+import { countsOfIsolates, mayPass } from "./minute-counts.ts";
 
 const REQUESTS_A_MINUTE_MAX = 1_200;
 const MINUTE_SECONDS = 60;
@@ -15,11 +15,9 @@ const requestsOf = countsOfIsolates();
 export async function limitRequests(c: Sent & { readonly var: { readonly runtime: Runtime } }): Promise<void> {
   const { isolate, now } = c.var.runtime;
   const address = addressOf(c);
-  const limiter: RateLimit | undefined = c.env.PUBLIC_REQUESTS;
-  if (limiter !== undefined) {
-    if ((await limiter.limit({ key: address })).success) return;
-    throw tooMany(MINUTE_SECONDS);
-  }
+  const isLetThrough = await mayPass(c.env.PUBLIC_REQUESTS, address);
+  if (isLetThrough === true) return;
+  if (isLetThrough === false) throw tooMany(MINUTE_SECONDS);
   const requests = requestsOf(isolate);
   const nowMs = now();
   if (requests.add(address, nowMs) > REQUESTS_A_MINUTE_MAX) throw tooMany(requests.secondsLeft(address, nowMs));

@@ -5,14 +5,6 @@ import { DAY_MS } from "../lib/time.ts";
 import type { TenantCtx } from "../runtime.ts";
 import { type AnalyticsLimit, daySql, limitSql, limitsOf } from "./analytics-limits.ts";
 
-/** The limit that each constraint keeps. */
-const LIMITS = {
-  limit_events: "eventsADay",
-  limit_bytes: "bytesADay",
-  limit_id_events: "eventsADayOfOneId",
-  limit_id_bytes: "bytesADayOfOneId",
-} as const;
-
 /** The constraints of one id's limits: whoever meets one reads which ids these are, and tries again without them. */
 export const idLimitConstraints = new Set(["limit_id_events", "limit_id_bytes"] as const);
 
@@ -25,7 +17,8 @@ export function isIdLimit(error: unknown): boolean {
 /** The limit of the environment that an error of D1 tells of; null for any other error. */
 export function environmentLimitIn(error: unknown): AnalyticsLimit | null {
   const constraint = constraintOf(error);
-  return constraint === "limit_events" || constraint === "limit_bytes" ? LIMITS[constraint] : null;
+  if (constraint === "limit_events") return "eventsADay";
+  return constraint === "limit_bytes" ? "bytesADay" : null;
 }
 
 const isFull = (used: string, limit: AnalyticsLimit) => fragment`SELECT 1

@@ -279,7 +279,7 @@ describe.skipIf(chromiumPath === null)(`the dashboard in a real browser${without
     await phone.page.getByRole("link", { name: "live" }).first().click();
     const root = phone.page.url().replace(/\/overview$/, "");
     const query = new URLSearchParams({ userId: USER, distinctId: USER });
-    for (const path of ["overview", "packs", "packs/new", `users?${query}`, `people?${query}`, "keys"]) {
+    for (const path of ["overview", "packs", "packs/new", `users?${query}`, `people?${query}`, "keys", "limits"]) {
       await phone.page.goto(`${root}/${path}`);
       const [wide, room] = (await phone.page.evaluate(
         "[document.documentElement.scrollWidth, document.documentElement.clientWidth]",

@@ -222,5 +222,7 @@ export const world: readonly string[] = [
   exportAudit({}),
   adminAudit({}),
   "INSERT INTO dashboard_sessions (id, actor, ends_at_ms) VALUES ('session_w', 'api', 1)",
+  "INSERT INTO analytics_counts (environment_id, day, events, bytes, id_events, id_bytes) VALUES (-1, 1, 1, 1, 1, 1)",
+  "INSERT INTO limits_reached (environment_id, day, limit_name, reached_at_ms) VALUES (-1, 1, 'eventsADay', 1)",
   "INSERT INTO daily_activity (environment_id, kind, day, unit, amount) VALUES (-1, 'minted', 1, '', 1)",
 ];

@@ -74,6 +74,17 @@ describe("guesses of the administrator's token", () => {
     expect(await api("wrong", "192.0.2.4")).toBe(429);
   });
 
+  it("that come at once are no more", async () => {
+    const { isolate } = deployment({ ADMIN_TRIES: undefined as unknown as RateLimit });
+    const { api } = isolate();
+    const guesses = await Promise.all(Array.from({ length: 100 }, (_, n) => api(`wrong-${n}`, "192.0.2.6")));
+    expect(guesses.filter((status) => status === 401)).toHaveLength(10);
+    expect(guesses.filter((status) => status === 429)).toHaveLength(90);
+    const { api: fresh } = isolate();
+    const owner = await Promise.all(Array.from({ length: 100 }, () => fresh(env.ADMIN_TOKEN, "192.0.2.6")));
+    expect(new Set(owner)).toEqual(new Set([200]));
+  });
+
   it("are those that fail alone: whoever has the token may ask as often as they like", async () => {
     const { isolate } = deployment();
     const { api } = isolate();

@@ -104,6 +104,28 @@ describe("published keys", () => {
     expect(server.requests).toBe(6);
   });
 
+  it("of a server that hangs are asked for five times, however many requests come at once", async () => {
+    const first = await makeSigning("first");
+    const { server, token, isolate } = await makeWorld([first.jwk]);
+    vi.spyOn(console, "warn").mockReturnValue();
+    let release = () => {};
+    const hangs = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    vi.mocked(fetch).mockImplementation(async () => {
+      server.requests++;
+      await hangs;
+      throw new Error("The connection was lost.");
+    });
+    const [ask, sent] = [isolate(), await token(first)];
+    const answers = Promise.all(Array.from({ length: 30 }, () => ask(sent)));
+    await scheduler.wait(200);
+    expect(server.requests).toBe(5);
+    release();
+    for (const answer of await answers) expectError(answer, "temporarily_unavailable");
+    expect(server.requests).toBe(5);
+  });
+
   it("are known to many requests at once in an isolate that has served nobody: none is turned away for another's fetch", async () => {
     const first = await makeSigning("first");
     const { token, isolate } = await makeWorld([first.jwk]);

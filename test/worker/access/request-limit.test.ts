@@ -82,6 +82,14 @@ describe("requests of one address with a publishable key", () => {
   );
 });
 
+it("where the platform cannot count, the isolate does", async () => {
+  const { app, clock } = await world();
+  const broken: RateLimit = { limit: async () => Promise.reject(new Error("The limiter is down.")) };
+  const call = makeClient(clock, { PUBLIC_REQUESTS: broken });
+  const statuses = await sendMany(call, 1_201, app.keys.pk_live, "192.0.2.7");
+  expect(statuses.get(200)).toBe(1_200);
+});
+
 describe("requests whose key proves unknown", () => {
   it("are counted, whatever was wrong with it: no form, no such key, revoked, none in a body", async () => {
     const { app, clock, call } = await world();

@@ -1,0 +1,138 @@
+import { env } from "cloudflare:workers";
+import { describe, expect, it } from "vitest";
+import { DAY_MS } from "../../src/lib/time.ts";
+import { createRandom } from "../support/random.ts";
+import { atRandom, Clock, makeApp, makeClient } from "../support/world.ts";
+
+const SEED = Number(env.PROOF_SEED) || (Date.now() % 1_000_000) + 1;
+const OPERATIONS = 120;
+
+interface Event {
+  readonly uuid: string;
+  readonly event: string;
+  readonly distinct_id: string;
+  readonly properties: object;
+}
+
+interface Limits {
+  readonly eventsADay: number;
+  readonly bytesADay: number;
+  readonly eventsADayOfOneId: number;
+  readonly bytesADayOfOneId: number;
+}
+
+interface Use {
+  events: number;
+  bytes: number;
+}
+
+const bytesOf = (event: Event): number => new TextEncoder().encode(JSON.stringify(event.properties)).length;
+const useOf = (events: readonly Event[]): Use => ({
+  events: events.length,
+  bytes: events.reduce((sum, event) => sum + bytesOf(event), 0),
+});
+
+/** What L3 says, in plain words: what is stored, and what of a day is used. */
+class Model {
+  readonly stored = new Map<string, string>();
+  #day = -1;
+  #all: Use = { events: 0, bytes: 0 };
+  #ofIds = new Map<string, Use>();
+
+  /** The result of each event, in the order in which they came. */
+  send(batch: readonly Event[], day: number, limits: Limits, isCounted: boolean): string[] {
+    if (day !== this.#day) {
+      this.#day = day;
+      this.#all = { events: 0, bytes: 0 };
+      this.#ofIds = new Map();
+    }
+    const firsts = new Map(batch.toReversed().map((event) => [event.uuid, event]));
+    const fresh = [...firsts.values()].filter(({ uuid }) => !this.stored.has(uuid));
+    const isNothingLeft = this.#all.events >= limits.eventsADay || this.#all.bytes >= limits.bytesADay;
+    if (isCounted && fresh.length > 0 && isNothingLeft) return batch.map(() => "drop");
+    const over = new Set<string>();
+    for (const id of isCounted ? new Set(fresh.map((event) => event.distinct_id)) : []) {
+      const before = this.#ofIds.get(id) ?? { events: 0, bytes: 0 };
+      const more = useOf(fresh.filter((event) => event.distinct_id === id));
+      if (before.events + more.events > limits.eventsADayOfOneId) over.add(id);
+      if (before.bytes + more.bytes > limits.bytesADayOfOneId) over.add(id);
+    }
+    const kept = fresh.filter((event) => !over.has(event.distinct_id));
+    const more = useOf(kept);
+    const isFull =
+      isCounted &&
+      kept.length > 0 &&
+      (this.#all.events + more.events > limits.eventsADay || this.#all.bytes + more.bytes > limits.bytesADay);
+    if (isFull) return batch.map(() => "drop");
+    const dropped = new Set(fresh.filter((event) => over.has(event.distinct_id)).map(({ uuid }) => uuid));
+    for (const event of kept) this.stored.set(event.uuid, event.distinct_id);
+    if (isCounted) this.#count(kept, more);
+    return batch.map(({ uuid }) => (dropped.has(uuid) ? "drop" : "ok"));
+  }
+
+  used(day: number): Use {
+    return day === this.#day ? this.#all : { events: 0, bytes: 0 };
+  }
+
+  #count(kept: readonly Event[], { events, bytes }: Use): void {
+    this.#all = { events: this.#all.events + events, bytes: this.#all.bytes + bytes };
+    for (const event of kept) {
+      const before = this.#ofIds.get(event.distinct_id) ?? { events: 0, bytes: 0 };
+      this.#ofIds.set(event.distinct_id, { events: before.events + 1, bytes: before.bytes + bytesOf(event) });
+    }
+  }
+}
+
+describe(`random analytics under limits, PROOF_SEED=${SEED}`, () => {
+  it("are stored and dropped as L3 says, over several isolates, with repeats, other days and changed limits", async () => {
+    console.info(`limits-model.test.ts: PROOF_SEED=${SEED}`);
+    const random = createRandom(SEED);
+    const clock = new Clock();
+    const app = await makeApp();
+    const call = makeClient(clock, {}, undefined, atRandom(3, random));
+    const path = `/api/v1/admin/apps/${app.appId}/limits`;
+    const model = new Model();
+    const past: Event[] = [];
+    let limits: Limits = { eventsADay: 40, bytesADay: 600, eventsADayOfOneId: 12, bytesADayOfOneId: 200 };
+    const setLimits = () => call("PUT", path, { key: env.ADMIN_TOKEN, body: { mode: "live", analytics: limits } });
+    await setLimits();
+    const someEvent = (): Event =>
+      past.length > 0 && random.chance(0.25)
+        ? random.pick(past)
+        : {
+            uuid: `00000000-0000-4000-8000-${random
+              .integer(0, 2 ** 40)
+              .toString(16)
+              .padStart(12, "0")}`,
+            event: "seen",
+            distinct_id: `id-${random.integer(1, 5)}`,
+            properties: random.chance(0.2)
+              ? { $set: { n: random.integer(0, 3) } }
+              : { n: "x".repeat(random.integer(0, 12)) },
+          };
+    for (let operation = 0; operation < OPERATIONS; operation++) {
+      if (random.chance(0.08)) clock.advance(random.integer(1, DAY_MS));
+      if (random.chance(0.06)) {
+        limits = { ...limits, eventsADay: random.integer(0, 60), eventsADayOfOneId: random.integer(0, 20) };
+        await setLimits();
+      }
+      const batch = Array.from({ length: random.integer(1, 8) }, someEvent);
+      past.push(...batch);
+      const isCounted = random.chance(0.85);
+      const key = isCounted ? app.keys.pk_live : app.keys.sk_live;
+      const { body } = await call("POST", "/i/v1/analytics/events", { key, body: { batch } });
+      const day = Math.floor(clock.ms / DAY_MS);
+      const expected = model.send(batch, day, limits, isCounted);
+      const told = batch.map(({ uuid }) => body.results[uuid].result);
+      expect(told, `operation ${operation}`).toEqual(expected);
+      const { today } = (await call("GET", `${path}?mode=live`, { key: env.ADMIN_TOKEN })).body;
+      expect({ events: today.events, bytes: today.bytes }, `operation ${operation}`).toEqual(model.used(day));
+    }
+    const { results } = await env.DB.prepare(
+      "SELECT uuid, distinct_id AS id FROM analytics_events WHERE environment_id = ? ORDER BY uuid",
+    )
+      .bind(app.environments.live.id)
+      .all<{ uuid: string; id: string }>();
+    expect(results).toEqual([...model.stored].sort().map(([uuid, id]) => ({ uuid, id })));
+  });
+});
