@@ -133,8 +133,8 @@ export function createModel(clock: { now: () => number }) {
     const whose = hold ? { hold: hold.id } : { userId, event, model };
     const sent = { quantities: { count: 1, ...quantities }, occurredAt, onShortage };
     const request = { ...whose, ...sent };
-    const known = events.get(eventId);
     expire(use.userId);
+    const known = events.get(eventId); // a charge's too
     if (known && !("charged" in known.request && hold?.id === eventId)) return again(known, request);
     if (hold && (hold.eventId !== null || hold.state === "released")) return refuse(409, "reservation_closed");
     const { legs, uncovered, skipped } = burn(use, hold?.state === "open" ? hold.legs : []);
