@@ -3,11 +3,21 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vites
 import { refusalIn } from "../../src/errors.ts";
 import { randomId } from "../../src/lib/ids.ts";
 import { scheduled } from "../../src/scheduled.ts";
-import { FAULTS, type FaultPlan, type FaultyD1, faultyD1 } from "../support/faulty-d1.ts";
+import { FAULTS, type FaultPlan, type FaultyD1, faultyD1, SILENCES } from "../support/faulty-d1.ts";
 import { expectLedgerInvariants } from "../support/invariants.ts";
 import type { Operation, Scene } from "../support/operation.ts";
 import { operations } from "../support/operations.ts";
-import { type Answer, bound, Clock, inTurn, makeApp, makeClient, makePack, type TestApp } from "../support/world.ts";
+import {
+  type Answer,
+  bound,
+  Clock,
+  inTurn,
+  makeApp,
+  makeClient,
+  makePack,
+  type PickIsolate,
+  type TestApp,
+} from "../support/world.ts";
 
 afterAll(expectLedgerInvariants);
 vi.setConfig({ testTimeout: 120_000 });
@@ -31,10 +41,11 @@ beforeEach(() => {
   vi.spyOn(console, "error").mockReturnValue();
 });
 
-function enter(isolates: number): Scene {
+function enter(isolates: number | PickIsolate): Scene {
   const clock = new Clock();
+  const pick = typeof isolates === "number" ? inTurn(isolates) : isolates;
   // Every scene grants in the one application, in test mode.
-  const call = makeClient(clock, { DB: faulty.d1, TEST_BALANCE_QUOTA: "100000" }, randomId, inTurn(isolates));
+  const call = makeClient(clock, { DB: faulty.d1, TEST_BALANCE_QUOTA: "100000" }, randomId, pick);
   return {
     userId: randomId("u_"),
     clock,
@@ -139,6 +150,29 @@ async function flawless(operation: Operation, isolates: number) {
   return { isolates, trips, states, answered: named(scene, held, told(answer)) };
 }
 
+/** What D1 says of itself, after which the same batch may be sent again. */
+const PASSING = [
+  "D1_ERROR: Network connection lost.",
+  "D1_ERROR: Internal error in D1 DB storage caused object to be reset.",
+  "D1_ERROR: Internal error while starting up D1 DB storage caused object to be reset.",
+  "D1_ERROR: D1 DB reset because its code was updated.",
+  "D1_ERROR: Cannot resolve D1 DB due to transient issue on remote node.",
+];
+const OUT_OF_QUERIES = "Too many API requests by single Worker invocation.";
+/** After which sending again at once would make it worse, or be in vain. */
+const NOT_NOW = [
+  "D1_ERROR: D1 DB is overloaded. Requests queued for too long.",
+  "D1_ERROR: D1 DB is overloaded. Too many requests queued.",
+  "D1_ERROR: D1 DB exceeded its CPU time limit and was reset.",
+  "D1_ERROR: D1 DB's isolate exceeded its memory limit and was reset.",
+  "D1_ERROR: D1 DB storage operation exceeded timeout which caused object to be reset.",
+  "D1_ERROR: Exceeded maximum DB size",
+  OUT_OF_QUERIES,
+];
+
+const isPassing = ({ fault, persists, says }: FaultPlan): boolean =>
+  fault !== "overloaded" && persists !== true && !(says !== undefined && NOT_NOW.includes(says));
+
 async function underFault(operation: Operation, plan: FaultPlan, expected: Awaited<ReturnType<typeof flawless>>) {
   const scene = enter(expected.isolates);
   faulty.plan(null);
@@ -146,7 +180,7 @@ async function underFault(operation: Operation, plan: FaultPlan, expected: Await
   const answer = await attempt(run, plan);
   faulty.plan(null);
   const held = await heldOf(scene);
-  if (plan.fault !== "overloaded" && plan.persists !== true) {
+  if (isPassing(plan)) {
     // One fault that passes is not even noticed.
     expect(named(scene, held, told(answer))).toBe(expected.answered);
     return;
@@ -183,6 +217,71 @@ describe.each(everywhere)("$name, isolates: $isolates", ({ isolates, ...operatio
     });
   }
 });
+
+describe("what D1 says of itself", () => {
+  const some = operations.filter(({ name }) =>
+    /^(usage event|list of usage events|reserve|grant with|capture)/.test(name),
+  );
+
+  it.each(PASSING)("is not even noticed, and lands once: %s", async (says) => {
+    for (const operation of some) {
+      const expected = await flawless(operation, 1);
+      for (const fault of ["before", "after"] as const) {
+        for (let at = 1; at <= expected.trips; at++) await underFault(operation, { fault, at, says }, expected);
+      }
+    }
+  });
+
+  it.each(NOT_NOW)("is a 503, leaves nothing half done, and lands once when it is sent again: %s", async (says) => {
+    for (const operation of some) {
+      const expected = await flawless(operation, 1);
+      for (const fault of ["before", "after"] as const) {
+        for (let at = 1; at <= expected.trips; at++) await underFault(operation, { fault, at, says }, expected);
+      }
+    }
+  });
+});
+
+describe.each(operations)("$name, which is cut off", (operation) => {
+  it("by the queries that an invocation may send, anywhere, lands once or not at all", async () => {
+    const expected = await flawless(operation, 1);
+    for (let at = 1; at <= expected.trips; at++) {
+      await underFault(operation, { fault: "before", at, persists: true, says: OUT_OF_QUERIES }, expected);
+    }
+  });
+
+  it("by the end of its isolate or of its caller, anywhere, lands once or not at all, and the next request is served", async () => {
+    const expected = await flawless(operation, 1);
+    for (const [index, fault] of SILENCES.entries()) {
+      for (let at = 1; at <= expected.trips; at++) {
+        // One ends the isolate, the other leaves it to serve the next request.
+        await underSilence(operation, { fault, at }, expected, (index + at) % 2 === 0);
+      }
+    }
+  });
+});
+
+async function underSilence(
+  operation: Operation,
+  plan: FaultPlan,
+  expected: Awaited<ReturnType<typeof flawless>>,
+  isIsolateEnded: boolean,
+) {
+  let isolate = 0;
+  const scene = enter(() => isolate);
+  faulty.plan(null);
+  const run = await operation.prepare(scene);
+  faulty.plan(plan);
+  void run();
+  await faulty.silenced();
+  faulty.plan(null);
+  expect([expected.before, expected.after]).toContain(named(scene, await heldOf(scene)));
+  if (isIsolateEnded) isolate++;
+  expect((await scene.send("GET", `/api/v1/credits?userId=${scene.userId}`)).status).toBe(200);
+  if (!operation.isIdempotent) return;
+  const again = await attempt(run, null);
+  expect(named(scene, await heldOf(scene), told(again))).toBe(expected.answered);
+}
 
 it("counts a test-mode balance once, however its grant's answers were lost", async () => {
   const counted = await env.DB.prepare(

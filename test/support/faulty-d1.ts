@@ -6,9 +6,13 @@ import { type Travel, wrappedD1 } from "./wrapped-d1.ts";
  */
 export const FAULTS = ["before", "amid", "after", "overloaded"] as const;
 type Fault = (typeof FAULTS)[number];
+/** The trip never answers, before or after it landed: the isolate ended, or the caller left and the request with it. */
+export const SILENCES = ["silent before", "silent after"] as const;
 
 export interface FaultPlan {
-  readonly fault: Fault;
+  readonly fault: Fault | (typeof SILENCES)[number];
+  /** What D1 says, instead of that the connection was lost. */
+  readonly says?: string;
   /** The number of the trip that fails, from 1. */
   readonly at: number;
   /** Whether every later trip fails too. */
@@ -21,6 +25,8 @@ export interface FaultyD1 {
   plan(plan: FaultPlan | null): void;
   /** The number of trips since the plan was set, with failed ones. */
   trips(): number;
+  /** Waits for the trip of the plan to fall silent. */
+  silenced(): Promise<void>;
 }
 
 const LOST = "D1_ERROR: Network connection lost.";
@@ -32,6 +38,8 @@ const POISON = "SELECT abs(-9223372036854775807 - 1)";
 export function faultyD1(d1: D1Database): FaultyD1 {
   let planned: FaultPlan | null = null;
   let trips = 0;
+  let fallSilent = () => {};
+  let silence = Promise.resolve();
 
   const travel: Travel = async (send, statements) => {
     trips++;
@@ -46,7 +54,13 @@ export function faultyD1(d1: D1Database): FaultyD1 {
       if (survived) throw new Error("the poisoned batch was meant to fail");
     }
     if (planned.fault === "after") await send(statements);
-    throw new Error(LOST);
+    if (planned.fault === "silent before" || planned.fault === "silent after") {
+      // A batch that is refused falls silent as well.
+      if (planned.fault === "silent after") await send(statements).catch(() => {});
+      fallSilent();
+      return new Promise(() => {});
+    }
+    throw new Error(planned.says ?? LOST);
   };
 
   return {
@@ -54,7 +68,11 @@ export function faultyD1(d1: D1Database): FaultyD1 {
     plan: (plan) => {
       planned = plan;
       trips = 0;
+      silence = new Promise((resolve) => {
+        fallSilent = resolve;
+      });
     },
     trips: () => trips,
+    silenced: () => silence,
   };
 }
