@@ -1,0 +1,200 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { type KillableServer, startKillableServer } from "./support/killable-server.ts";
+import { ADMIN_TOKEN } from "./support/server.ts";
+import { isDecided, type Sent, Storm, send } from "./support/storm.ts";
+
+// Storms over the built Worker, whose process is killed while they run. What was acknowledged is there exactly once; what was
+// not is sent again, and lands once.
+
+const SOAK = Number(process.env.SOAK_OPERATIONS) || 0;
+const KILLS = SOAK === 0 ? 2 : Math.min(60, Math.ceil(SOAK / 500));
+const SEED = Number(process.env.PROOF_SEED) || (Date.now() % 1_000_000) + 1;
+const CALLERS = 16;
+const STORM_MS = { min: 200, max: 1_500 };
+
+let server: KillableServer;
+beforeAll(async () => {
+  server = await startKillableServer();
+}, 120_000);
+afterAll(() => server.close());
+
+async function enter(cycle: number, seed: number): Promise<Storm> {
+  const admin = async (path: string, body: object) => {
+    const told = await send(server.url(), { kind: "grant", path: `/api/v1/admin/${path}`, body, key: ADMIN_TOKEN });
+    expect(told.status, told.body).toBe(200);
+    return JSON.parse(told.body);
+  };
+  const { appId } = await admin("apps", { name: `Storm ${cycle}` });
+  const { key } = await admin(`apps/${appId}/keys`, { kind: "secret", mode: "live" });
+  const items = [
+    { unit: "cents", amount: 60, matches: [{ event: "call" }], priority: 1 },
+    { unit: "cents", amount: 40 },
+  ];
+  await admin(`apps/${appId}/packs`, { packName: `Wallet ${appId}`, items });
+  const users = Array.from({ length: 5 }, (_, index) => `user-${cycle}-${index}`);
+  return new Storm(seed, { url: server.url(), appId, key, users });
+}
+
+/** Sends again until it is decided: a kill leaves nothing in the way for long. */
+async function sendAgain({ request }: Sent): Promise<Sent["told"]> {
+  for (let attempt = 1; attempt <= 20; attempt++) {
+    const told = await send(server.url(), request);
+    if (isDecided(told)) return told;
+  }
+  throw new Error(`a ${request.kind} is not decided after 20 attempts`);
+}
+
+interface Result {
+  readonly eventId?: string;
+  readonly reservationId?: string;
+  readonly debits?: readonly { readonly balanceId: string; readonly amount: number }[];
+  readonly holds?: Result["debits"];
+  readonly balances?: readonly { readonly balanceId: string }[];
+  readonly results?: readonly Result[];
+  readonly error?: object;
+}
+
+/** What of an answer a repeat must say again: all but the remaining of a grant, and what was refused and may be tried anew. */
+function kept({ request, told }: Sent): unknown {
+  const answer: Result = JSON.parse(told?.body ?? "null");
+  if (request.kind === "grant") return answer.balances?.map(({ balanceId }) => balanceId);
+  if (request.kind === "list") return answer.results?.map((result) => (result.error === undefined ? result : null));
+  return answer;
+}
+
+/** What an answer of a repeat must have in common with the first: a refused event of a list may be recorded by now. */
+function expectSame(first: Sent, again: Sent): void {
+  const [before, after] = [kept(first), kept(again)];
+  if (first.request.kind !== "list") {
+    expect(after, JSON.stringify(first)).toEqual(before);
+    return;
+  }
+  for (const [index, result] of (before as unknown[]).entries()) {
+    if (result !== null) expect((after as unknown[])[index], JSON.stringify(first)).toEqual(result);
+  }
+}
+
+/** How often each thing that was acknowledged is in the database, with what its ledger entries took. */
+async function expectThere(db: D1Database, all: readonly Sent[]): Promise<void> {
+  const answers = all.flatMap(({ told }): Result[] => (told?.status === 200 ? [JSON.parse(told.body)] : []));
+  const results = answers.flatMap((answer) => answer.results ?? [answer]).filter(({ error }) => error === undefined);
+  const stepsOf = (legs: Result["debits"] = []) => Math.round(legs.reduce((sum, { amount }) => sum + amount, 0) * 1e6);
+  type Effect = readonly [id: string, reason: string, steps: number, times: 1];
+  const expected = results.flatMap(({ eventId, reservationId, debits, holds }): Effect[] => {
+    if (eventId !== undefined) return [[eventId, "event_committed", stepsOf(debits), 1]];
+    return holds === undefined ? [] : [[reservationId ?? "", "reservation_held", stepsOf(holds), 1]];
+  });
+  const { results: rows } = await db
+    .prepare(
+      `SELECT named.value ->> 0 AS id, coalesce((
+         SELECT -sum(delta_steps) FROM credit_ledger
+         WHERE reason = named.value ->> 1 AND named.value ->> 0 IN (event_id, reservation_id)
+           AND (reason = 'reservation_held' OR event_id = named.value ->> 0)
+       ), 0) AS steps, (SELECT count(*) FROM usage_events WHERE event_id = named.value ->> 0)
+         + (SELECT count(*) FROM reservations WHERE id = named.value ->> 0) AS times
+       FROM json_each(?) AS named`,
+    )
+    .bind(JSON.stringify(expected))
+    .all<{ id: string; steps: number; times: number }>();
+  expect(rows.map(({ id, steps, times }) => [id, steps, times])).toEqual(
+    expected.map(([id, , steps, times]) => [id, steps, times]),
+  );
+  const ids = answers.flatMap(({ balances }) => balances ?? []).map(({ balanceId }) => balanceId);
+  const uuids = all.flatMap(({ request, told }) =>
+    request.kind === "capture" && told?.status === 200
+      ? (request.body as { batch: { uuid: string }[] }).batch.map(({ uuid }) => uuid)
+      : [],
+  );
+  const adjusted = all.filter(({ request, told }) => request.kind === "adjust" && told?.status === 200);
+  const counted = await db
+    .prepare(
+      `SELECT (SELECT count(*) FROM credit_balances WHERE id IN (SELECT value FROM json_each(?1))) AS balances,
+         (SELECT count(*) FROM analytics_events WHERE uuid IN (SELECT value FROM json_each(?2))) AS captured,
+         (SELECT count(*) FROM credit_adjustments WHERE id IN (SELECT value FROM json_each(?3))) AS adjusted`,
+    )
+    .bind(
+      JSON.stringify(ids),
+      JSON.stringify(uuids),
+      JSON.stringify(adjusted.map(({ request }) => (request.body as { adjustmentId: string }).adjustmentId)),
+    )
+    .first();
+  expect(counted).toEqual({ balances: new Set(ids).size, captured: uuids.length, adjusted: adjusted.length });
+}
+
+/** No balance differs from the sum of its entries, none is below zero, and no account's entries have a gap. */
+async function expectSound(db: D1Database): Promise<void> {
+  const { results } = await db
+    .prepare(
+      `SELECT b.id FROM credit_balances AS b WHERE remaining_steps < 0 OR remaining_steps <> (
+         SELECT sum(delta_steps) FROM credit_ledger AS l WHERE l.account_id = b.account_id AND l.balance_id = b.id)
+       UNION ALL SELECT 'account ' || account_id FROM credit_ledger GROUP BY account_id HAVING count(*) <> max(seq)
+       UNION ALL SELECT 'events of ' || account_id FROM usage_events GROUP BY account_id HAVING count(*) <> max(seq)`,
+    )
+    .all();
+  expect(results).toEqual([]);
+}
+
+interface Count {
+  readonly requests: number;
+  /** Without an answer, and sent again; and how many of them had landed. */
+  readonly unanswered: number;
+  readonly landed: number;
+}
+
+/** Holds what is there against what was acknowledged; then sends the rest again, and some of the first once more. */
+async function settle(storm: Storm): Promise<Count> {
+  const db = await server.db();
+  const acknowledged = storm.sent.filter(({ told }) => told !== null && isDecided(told));
+  expect(acknowledged.length).toBeGreaterThan(0);
+  await expectThere(db, acknowledged);
+  const others = storm.sent.filter((sent) => !acknowledged.includes(sent));
+  for (const sent of others) sent.told = await sendAgain(sent);
+  const repeated = storm.sent
+    .filter(({ request, told }) => told?.status === 200 && request.kind !== "release")
+    .slice(-60);
+  for (const sent of repeated) expectSame(sent, { request: sent.request, told: await sendAgain(sent) });
+  await expectThere(db, storm.sent);
+  await expectSound(db);
+  const landed = others.filter(({ told }) => told?.isReplay === true).length;
+  return { requests: storm.sent.length, unanswered: others.length, landed };
+}
+
+/** Storms one after another, each cut by `cut`. */
+async function play(count: number, isImpatient: boolean, cut: () => Promise<void>): Promise<void> {
+  const counts: Count[] = [];
+  for (let cycle = 0; cycle < count; cycle++) {
+    // Ids are random, and each storm needs ids of its own.
+    const storm = await enter(cycle, SEED + cycle + (isImpatient ? 1_000 : 0));
+    let isOver = false;
+    const callers = Array.from({ length: CALLERS }, () => storm.run(server.url(), () => isOver, isImpatient));
+    const stormMs = STORM_MS.min + (((SEED + cycle) * 7_919) % (STORM_MS.max - STORM_MS.min));
+    await new Promise((resolve) => setTimeout(resolve, stormMs));
+    isOver = true;
+    await cut();
+    await Promise.all(callers);
+    counts.push(await settle(storm));
+  }
+  const sum = (field: keyof Count) => counts.reduce((total, one) => total + one[field], 0);
+  console.info(
+    `kills.test.ts: PROOF_SEED=${SEED}, ${count} storms, ${sum("requests")} requests, ` +
+      `${sum("unanswered")} without an answer and sent again, ${sum("landed")} of them had landed`,
+  );
+}
+
+describe(`storms over the built Worker, from PROOF_SEED=${SEED} on`, () => {
+  const timeout = 60_000 + KILLS * 30_000;
+
+  it(
+    `lose and double nothing in ${KILLS} kills of the whole server, and what had no answer lands once`,
+    { timeout },
+    () =>
+      play(KILLS, false, async () => {
+        await server.kill();
+        await server.start();
+      }),
+  );
+
+  it("lose and double nothing when callers leave at any moment, and the next request is served", { timeout }, () =>
+    play(Math.ceil(KILLS / 2), true, async () => {}),
+  );
+});

@@ -1,0 +1,84 @@
+import { execFileSync } from "node:child_process";
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { convertV4MiniflareOptions, Miniflare } from "miniflare";
+import { migrate } from "../../../bench/serve.ts";
+import { ADMIN_TOKEN } from "./server.ts";
+
+/** The built Worker in a workerd of its own, over a database on disk, which outlives the process. */
+export interface KillableServer {
+  readonly url: () => string;
+  readonly db: () => Promise<D1Database>;
+  /** Kills the whole server, as a loss of power would: whatever runs ends where it stands. */
+  readonly kill: () => Promise<void>;
+  /** Starts it again, over the same database. */
+  readonly start: () => Promise<void>;
+  readonly close: () => Promise<void>;
+}
+
+const root = join(import.meta.dirname, "../../..");
+
+function build(directory: string): string {
+  const command = join(root, "node_modules/.bin/wrangler");
+  const env = { ...process.env, WRANGLER_HIDE_BANNER: "true" };
+  execFileSync(command, ["deploy", "--dry-run", "--outdir", directory], { cwd: root, env, stdio: "pipe" });
+  return readFileSync(join(directory, "index.js"), "utf8");
+}
+
+/** The processes that this one started. */
+function children(): number[] {
+  const threads = readdirSync("/proc/self/task");
+  return threads.flatMap((id) => readFileSync(`/proc/self/task/${id}/children`, "utf8").split(" ").map(Number));
+}
+
+const isWorkerd = (pid: number): boolean => pid > 0 && readFileSync(`/proc/${pid}/comm`, "utf8").startsWith("workerd");
+
+export async function startKillableServer(): Promise<KillableServer> {
+  const directory = mkdtempSync(join(tmpdir(), "purser-kills-"));
+  const contents = build(join(directory, "build"));
+  const options = convertV4MiniflareOptions({
+    resourcePersistencePath: join(directory, "state"),
+    workers: [
+      {
+        name: "purser",
+        modules: [{ type: "ESModule", path: "index.js", contents }],
+        compatibilityDate: "2026-10-01",
+        d1Databases: { DB: "kills" },
+        bindings: { ADMIN_TOKEN, NEW_APPS_DATABASE: "DB", TEST_BALANCE_QUOTA: "1000" },
+        unsafeDirectSockets: [{ host: "127.0.0.1", port: 0 }],
+      },
+    ],
+  });
+  let running: { readonly miniflare: Miniflare; readonly pid: number; readonly url: string } | null = null;
+  const now = () => {
+    if (running === null) throw new Error("the server was killed and not started again");
+    return running;
+  };
+  const start = async () => {
+    const before = new Set(children());
+    const miniflare = new Miniflare(options);
+    const url = (await miniflare.unsafeGetDirectURL("purser")).origin;
+    const pid = children().find((one) => !before.has(one) && isWorkerd(one));
+    if (pid === undefined) throw new Error("workerd is a child of this process");
+    running = { miniflare, pid, url };
+  };
+  const kill = async () => {
+    const { miniflare, pid } = now();
+    running = null;
+    process.kill(pid, "SIGKILL");
+    await miniflare.dispose().catch(() => {});
+  };
+  await start();
+  await migrate(await now().miniflare.getD1Database("DB", "purser"));
+  return {
+    url: () => now().url,
+    db: () => now().miniflare.getD1Database("DB", "purser"),
+    kill,
+    start,
+    close: async () => {
+      await running?.miniflare.dispose();
+      rmSync(directory, { recursive: true, force: true });
+    },
+  };
+}
