@@ -275,7 +275,7 @@ async function underSilence(
   void run();
   await faulty.silenced();
   faulty.plan(null);
-  expect([expected.before, expected.after]).toContain(named(scene, await heldOf(scene)));
+  expect(expected.states).toContain(named(scene, await heldOf(scene)));
   if (isIsolateEnded) isolate++;
   expect((await scene.send("GET", `/api/v1/credits?userId=${scene.userId}`)).status).toBe(200);
   if (!operation.isIdempotent) return;

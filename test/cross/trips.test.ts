@@ -172,6 +172,16 @@ const operations: readonly Operation[] = [
     prepare: (at) => spend(at, "same"),
     run: (at) => spend(at, "same"),
   },
+  {
+    name: "usage events, 100 of one user",
+    cold: 2,
+    warm: 1,
+    run: ({ post }, tag) =>
+      post(
+        `${USAGE}/events`,
+        Array.from({ length: 100 }, (_, index) => ({ ...use, userId: "u", eventId: `${tag} ${index}` })),
+      ),
+  },
   { name: "reserve", cold: 2, warm: 1, run: reserve },
   {
     name: "commit",
