@@ -53,10 +53,9 @@ export function faultyD1(d1: D1Database): FaultyD1 {
       );
       if (survived) throw new Error("the poisoned batch was meant to fail");
     }
-    if (planned.fault === "after") await send(statements);
+    // The answer of a batch that is refused is lost as well.
+    if (planned.fault === "after" || planned.fault === "silent after") await send(statements).catch(() => {});
     if (planned.fault === "silent before" || planned.fault === "silent after") {
-      // A batch that is refused falls silent as well.
-      if (planned.fault === "silent after") await send(statements).catch(() => {});
       fallSilent();
       return new Promise(() => {});
     }
