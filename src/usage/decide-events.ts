@@ -32,6 +32,8 @@ interface EventsToDecide {
   readonly stored: ReadonlyMap<string, StoredEvent>;
   /** The balances that can pay, in spending order. */
   readonly balances: readonly SpendableBalance[];
+  /** What the attempt before refused. This attempt replaces it. It stands where that attempt landed and its answer was lost. */
+  readonly refused: Map<StampedEvent, PurserError>;
 }
 
 /**
@@ -41,7 +43,7 @@ interface EventsToDecide {
 export function decideEvents(
   ctx: TenantCtx,
   account: AccountAtRead,
-  { events, stored, balances }: EventsToDecide,
+  { events, stored, balances, refused }: EventsToDecide,
 ): Decision<readonly EventResult[]> {
   const statements: Statement[] = [];
   const entries: StateChanges["entries"][number][] = [];
@@ -49,16 +51,21 @@ export function decideEvents(
   const taken = new Map<string, { readonly place: number; readonly stamp: Stamp }>();
   let isShort = false;
   let left = balances;
-  for (const [place, { input, stamp }] of events.entries()) {
+  const hasLanded = events.some(({ input, stamp }) => stored.get(input.eventId)?.requestHash === stamp.stored);
+  const stands = new Map(hasLanded ? refused : []);
+  refused.clear();
+  for (const [place, event] of events.entries()) {
+    const { input, stamp } = event;
     const earlier = taken.get(input.eventId);
     if (earlier !== undefined) {
       answers.push(repeatOf(earlier, stamp));
       continue;
     }
-    const decision = decideOne(() =>
-      decideEvent(ctx, account, { input, stamp, stored: stored.get(input.eventId), balances: left }),
-    );
+    const decision =
+      stands.get(event) ??
+      decideOne(() => decideEvent(ctx, account, { input, stamp, stored: stored.get(input.eventId), balances: left }));
     if (decision instanceof PurserError) {
+      refused.set(event, decision);
       // Nothing is refused on memory: the events are read first.
       isShort = true;
       answers.push(() => decision);

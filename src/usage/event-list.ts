@@ -5,7 +5,7 @@ import { selectPayingBalances, spendableBalances, withReturns } from "../ledger/
 import { writeForUser } from "../ledger/write.ts";
 import { assert } from "../lib/assert.ts";
 import type { TenantCtx } from "../runtime.ts";
-import { decideEvents, type EventResult } from "./decide-events.ts";
+import { decideEvents, type EventResult, type StampedEvent } from "./decide-events.ts";
 import { stampEvent } from "./events.ts";
 import { type ListedEvent, type Part, partsOf } from "./list-parts.ts";
 import { noteShortage } from "./payment.ts";
@@ -97,6 +97,7 @@ async function landPart(
   { userId, events }: Part,
   read: PartsRead | undefined,
 ): Promise<readonly EventResult[]> {
+  const refused = new Map<StampedEvent, PurserError>();
   const together = await read;
   const user = together?.users.get(userId);
   const landed = await writeForUser(ctx, {
@@ -114,6 +115,7 @@ async function landPart(
         events,
         stored: new Map(stored.map((row) => [row.eventId, row])),
         balances: spendableBalances(withReturns(rows, account.due), account.nowMs),
+        refused,
       }),
   });
   assert(landed !== null, "a user named by id is never unknown");

@@ -2,6 +2,7 @@ import { env } from "cloudflare:workers";
 import { afterAll, describe, expect, it } from "vitest";
 import { countingD1 } from "../../support/counting-d1.ts";
 import { farD1 } from "../../support/far-d1.ts";
+import { faultyD1 } from "../../support/faulty-d1.ts";
 import { hookedD1 } from "../../support/hooked-d1.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
 import { createRandom, type Random } from "../../support/random.ts";
@@ -151,6 +152,16 @@ describe("events of one list", () => {
     ]);
     expect(answer.body.results[1]).toEqual(answer.body.results[0]);
     expect([await remaining("u"), await remaining("v")]).toEqual([6, 10]);
+  });
+
+  it("are answered by what landed where the answer of their batch was lost, also an event that it refused", async () => {
+    const faulty = faultyD1(env.DB);
+    const { send, remaining } = await enter({ users: ["u"], d1: faulty.d1 });
+    faulty.plan({ fault: "after", at: 2 });
+    const answer = await send([event("u", "a", 3), event("u", "b", 8), event("u", "b", 1), event("u", "a", 3)]);
+    expect(codesOf(answer)).toEqual([null, "insufficient_credits", null, null]);
+    expect(answer.body.results[1].error.details).toMatchObject({ uncovered: { cents: 1 } });
+    expect(await remaining("u")).toBe(6);
   });
 
   it("return a due hold once, whether they are recorded or refused", async () => {
