@@ -99,8 +99,8 @@ describe("an event that an isolate sent before", () => {
       counting.spent();
       await capture(call, key, [event]);
       const spent = counting.spent();
-      expect(spent).toMatchObject({ roundTrips: 1, rowsWritten: 4 });
-      expect(spent.rowsRead).toBeLessThanOrEqual(30);
+      expect(spent).toMatchObject({ roundTrips: 1, rowsWritten: 5 });
+      expect(spent.rowsRead).toBeLessThanOrEqual(46);
     }
     expect(await eventsOf(app, "ana")).toHaveLength(8);
   });
