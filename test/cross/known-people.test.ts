@@ -169,5 +169,5 @@ describe(`isolates that remember, PROOF_SEED=${SEED}`, () => {
         (await idsOf(app)).map(({ firstSeenAtMs, lastSeenAtMs, claimedAtMs, ...row }) => row);
       expect(await told(remembering.app), `history ${history}`).toEqual(await told(plain.app));
     }
-  });
+  }, 600_000);
 });
