@@ -348,6 +348,30 @@ BEGIN
   SELECT RAISE(ABORT, 'reservations_settled_once');
 END;
 --> statement-breakpoint
+-- What a reservation holds, of whom and for what, never changes: only its end, its state and its event do.
+CREATE TRIGGER reservations_frozen BEFORE UPDATE OF
+  environment_id, id, account_id, event, model, quantities, legs, on_expiry, created_at_ms, request_hash ON reservations
+BEGIN
+  SELECT RAISE(ABORT, 'reservations_frozen');
+END;
+--> statement-breakpoint
+CREATE TRIGGER reservations_no_replace BEFORE INSERT ON reservations
+WHEN EXISTS (SELECT 1 FROM reservations WHERE environment_id = new.environment_id AND id = new.id)
+BEGIN
+  SELECT RAISE(ABORT, 'reservations_primary_key');
+END;
+--> statement-breakpoint
+CREATE TRIGGER reservations_of_account BEFORE INSERT ON reservations
+WHEN NOT EXISTS (SELECT 1 FROM accounts WHERE id = new.account_id AND environment_id = new.environment_id)
+BEGIN
+  SELECT RAISE(ABORT, 'reservations_of_account');
+END;
+--> statement-breakpoint
+CREATE TRIGGER reservations_no_delete BEFORE DELETE ON reservations
+BEGIN
+  SELECT RAISE(ABORT, 'reservations_kept');
+END;
+--> statement-breakpoint
 -- An extension moves a reservation's end later, never earlier.
 CREATE TRIGGER reservations_end_not_earlier BEFORE UPDATE OF expires_at_ms ON reservations
 WHEN new.expires_at_ms < old.expires_at_ms

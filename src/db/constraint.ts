@@ -27,7 +27,7 @@ const REFUSALS = {
   credit_packs_name_key: "credit_packs.app_id, credit_packs.name_key",
   usage_events_event_id: "usage_events_event_id",
   usage_events_seq_gapless: "usage_events_seq_gapless",
-  reservations_primary_key: "reservations.environment_id, reservations.id",
+  reservations_primary_key: "reservations_primary_key",
   reservations_settled_once: "reservations_settled_once",
   reservations_state: "reservations_state",
   reservations_end_not_earlier: "reservations_end_not_earlier",

@@ -306,6 +306,21 @@ const attacks: Readonly<Record<string, Attack>> = {
     ]),
   },
 
+  reservations_frozen: {
+    says: "reservations_frozen",
+    sql: ["legs = '[]'", `account_id = ${OTHER}`, "quantities = '{}'", "on_expiry = 'charge'"].map(
+      (set) => `UPDATE reservations SET ${set} WHERE id = 'res_w'`,
+    ),
+  },
+  reservations_no_replace: {
+    says: "reservations_primary_key",
+    sql: [REPLACE, "REPLACE"].map((verb) => reservation({ legs: "[]" }, verb)),
+  },
+  reservations_of_account: {
+    says: "reservations_of_account",
+    sql: [reservation({ id: "res_new", environment_id: TEST }), reservation({ id: "res_new", account_id: -99 })],
+  },
+  reservations_no_delete: { says: "reservations_kept", sql: ["DELETE FROM reservations WHERE id = 'res_w'"] },
   reservations_end_not_earlier: {
     says: "reservations_end_not_earlier",
     sql: ["UPDATE reservations SET expires_at_ms = 8000000000000 WHERE id = 'res_w'"],
