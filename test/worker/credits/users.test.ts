@@ -23,10 +23,14 @@ async function makeWorld() {
       (await w.grant({ userId, packId, quantity, ...(expiresAt === undefined ? {} : { expiresAt }) })).body.balanceId,
     /** Every page, and the users of all of them. */
     walk: async (limit: number) => {
-      const pages = [(await get(`?limit=${limit}`)).body];
-      for (let page = pages[0]; page.nextCursor !== null; pages.push(page)) {
-        page = (await get(`?limit=${limit}&cursor=${page.nextCursor}`)).body;
-      }
+      const pages = [];
+      let cursor: string | null = null;
+      do {
+        const answer = await get(`?limit=${limit}${cursor === null ? "" : `&cursor=${cursor}`}`);
+        expect(answer.status, JSON.stringify(answer.body)).toBe(200);
+        pages.push(answer.body);
+        cursor = answer.body.nextCursor;
+      } while (cursor !== null);
       return { pages, userIds: pages.flatMap((page) => page.users.map((user: { userId: string }) => user.userId)) };
     },
   };

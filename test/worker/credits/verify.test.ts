@@ -337,10 +337,9 @@ describe("the verification of an application", () => {
     const sizes: number[] = [];
     let cursor: string | null = null;
     do {
-      const { body }: { body: { users: typeof found; nextCursor: string | null } } = (await verify(app.appId, {
-        mode: "live",
-        ...(cursor === null ? {} : { cursor }),
-      })) as never;
+      const answer = await verify(app.appId, { mode: "live", ...(cursor === null ? {} : { cursor }) });
+      expect(answer.status, JSON.stringify(answer.body)).toBe(200);
+      const body: { users: typeof found; nextCursor: string | null } = answer.body;
       found.push(...body.users);
       sizes.push(body.users.length);
       cursor = body.nextCursor;
