@@ -5,7 +5,7 @@ import { readLimits } from "../limits/read.ts";
 import { setLimitsInput } from "../limits/schemas.ts";
 import { setLimits } from "../limits/set.ts";
 import { Meter } from "./chart.tsx";
-import { Field } from "./components.tsx";
+import { Field, Table } from "./components.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
 import { catchRefusal, numberField, parseForm } from "./form.ts";
 import { amount, time } from "./format.ts";
@@ -41,33 +41,24 @@ async function limitsPage(c: Context<DashboardEnv>, refusal?: PurserError) {
           What publishable keys sent on {today.day} (UTC). Secret keys are not counted. Over a limit of the day nothing
           more is stored until midnight; over one of an id, none of that id's events.
         </p>
-        <table>
-          <thead>
-            <tr>
-              <th>Limit</th>
-              <th class="number">Used</th>
-              <th class="number">At most</th>
-              <th>How near</th>
-            </tr>
-          </thead>
-          <tbody>
-            {LIMITS.map((limit) => (
-              <tr>
-                <th scope="row">{NAMES[limit]}</th>
-                <td class="number">{amount(used[limit])}</td>
-                <td class="number">{amount(analytics[limit])}</td>
-                <td>
-                  <Meter
-                    label={nearness(used[limit], analytics[limit])}
-                    remaining={Math.min(used[limit], analytics[limit])}
-                    initial={analytics[limit]}
-                  />
-                  <span class="soft">{nearness(used[limit], analytics[limit])}</span>
-                </td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
+        <Table
+          label="Analytics today"
+          head={["Limit", "Used", "At most", "How near"]}
+          rows={LIMITS.map((limit) => [
+            NAMES[limit],
+            amount(used[limit]),
+            amount(analytics[limit]),
+            <>
+              <Meter
+                label={nearness(used[limit], analytics[limit])}
+                remaining={Math.min(used[limit], analytics[limit])}
+                initial={analytics[limit]}
+              />
+              <span class="soft">{nearness(used[limit], analytics[limit])}</span>
+            </>,
+          ])}
+          empty=""
+        />
       </section>
       <section class="card">
         <h2>Limits that were met (last 30 days)</h2>
