@@ -1,5 +1,14 @@
 import { applyD1Migrations } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 
-await applyD1Migrations(env.DB, env.TEST_MIGRATIONS);
-await applyD1Migrations(env.SPARE, env.TEST_MIGRATIONS);
+for (const db of [env.DB, env.SPARE]) {
+  await applyD1Migrations(db, env.TEST_MIGRATIONS);
+  // Some tests give their environments negative ids. SQLite counts on from the largest, which is no such one with this.
+  await db.batch([
+    db.prepare("INSERT OR IGNORE INTO apps (id, name, created_at_ms) VALUES ('app_first', 'First', 0)"),
+    db.prepare(
+      `INSERT INTO environments (id, app_id, mode) SELECT 1, 'app_first', 'live'
+       WHERE NOT EXISTS (SELECT 1 FROM environments WHERE id > 0)`,
+    ),
+  ]);
+}

@@ -265,13 +265,13 @@ const attacks: Readonly<Record<string, Attack>> = {
   usage_events_frozen: {
     says: "usage_events_append_only",
     sql: ["debits = '[]'", "count_steps = 1", "occurred_at_ms = 1", "uncovered = NULL"].map(
-      (set) => `UPDATE usage_events SET ${set} WHERE event_id = 'e1'`,
+      (set) => `UPDATE usage_events SET ${set} WHERE event_id = 'e1' AND environment_id = ${LIVE}`,
     ),
   },
   usage_events_names_frozen: {
     says: "usage_events_append_only",
     sql: ["event_id = 'e9'", "reservation_id = NULL", "properties = NULL", "request_hash = ''"].map(
-      (set) => `UPDATE usage_events SET ${set} WHERE event_id = 'e1'`,
+      (set) => `UPDATE usage_events SET ${set} WHERE event_id = 'e1' AND environment_id = ${LIVE}`,
     ),
   },
   usage_events_no_delete: { says: "usage_events_append_only", sql: ["DELETE FROM usage_events WHERE event_id = 'e2'"] },

@@ -68,7 +68,8 @@ describe("the cron", () => {
     for (let index = 0; index < 220; index++) await spender.reserve(cents(1));
     for (const other of others) await other.reserve(cents(1));
     spender.clock.advance(300_000);
-    await tick(spender);
+    // One run returns the holds of 150 users, and other tests may have left some.
+    for (let run = 0; run < 10; run++) await tick(spender);
     expect(await spender.remaining()).toEqual([8_000]);
     for (const other of others) expect(await other.remaining()).toEqual([10]);
   }, 120_000);
