@@ -13,7 +13,7 @@ export interface Part {
 
 /**
  * The parts of a list that can land beside each other, and what must wait for them: an event whose id is another user's
- * before it in the list, and what follows it of the same user. The first event never waits.
+ * before it in the list, or waits already, and what follows it of the same user. The first event never waits.
  */
 export function partsOf(events: readonly ListedEvent[]): {
   readonly parts: readonly Part[];
@@ -22,13 +22,15 @@ export function partsOf(events: readonly ListedEvent[]): {
   const parts = new Map<string, ListedEvent[]>();
   const later: ListedEvent[] = [];
   const owners = new Map<string, string>();
-  const waiting = new Set<string>();
+  const waitingUsers = new Set<string>();
+  const waitingIds = new Set<string>();
   for (const listed of events) {
     const { userId, eventId } = listed.input;
     const owner = owners.get(eventId) ?? userId;
     owners.set(eventId, owner);
-    if (owner !== userId) waiting.add(userId);
-    if (waiting.has(userId)) {
+    if (owner !== userId || waitingIds.has(eventId)) waitingUsers.add(userId);
+    if (waitingUsers.has(userId)) {
+      waitingIds.add(eventId);
       later.push(listed);
       continue;
     }

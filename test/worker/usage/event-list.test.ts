@@ -164,6 +164,13 @@ describe("events of one list", () => {
     expect(await remaining("u")).toBe(6);
   });
 
+  it("meet an id in the order of the list, whichever users name it", async () => {
+    const { send, remaining } = await enter({ users: ["u", "v"] });
+    const answer = await send([event("u", "a", 11), event("v", "a", 1), event("u", "a", 11), event("u", "b", 1)]);
+    expect(codesOf(answer)).toEqual(["insufficient_credits", null, "idempotency_conflict", null]);
+    expect([await remaining("u"), await remaining("v")]).toEqual([9, 9]);
+  });
+
   it("return a due hold once, whether they are recorded or refused", async () => {
     for (const amount of [1, 100]) {
       const { send, post, clock, remaining } = await enter({ users: ["u", "v"] });
