@@ -252,6 +252,7 @@ CREATE TABLE `environments` (
 	`mode` text NOT NULL,
 	`end_user_auth` text,
 	`analytics_limits` text,
+	`features` text,
 	`test_balance_count` integer DEFAULT 0 NOT NULL,
 	`test_balance_quota` integer DEFAULT 0 NOT NULL,
 	FOREIGN KEY (`app_id`) REFERENCES `apps`(`id`) ON UPDATE no action ON DELETE no action,

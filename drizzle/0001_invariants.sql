@@ -400,6 +400,12 @@ BEGIN
   SELECT RAISE(ABORT, 'guard_account');
 END;
 --> statement-breakpoint
+CREATE TRIGGER guards_environment INSTEAD OF INSERT ON guards
+WHEN new.name = 'environment' AND NOT new.holds
+BEGIN
+  SELECT RAISE(ABORT, 'guard_environment');
+END;
+--> statement-breakpoint
 CREATE TRIGGER guards_balance INSTEAD OF INSERT ON guards
 WHEN new.name = 'balance' AND NOT new.holds
 BEGIN

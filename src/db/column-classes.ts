@@ -20,6 +20,7 @@ export const columnClasses: Readonly<Record<string, Readonly<Partial<Record<Colu
       "mode",
       "end_user_auth",
       "analytics_limits",
+      "features",
       "test_balance_count",
       "test_balance_quota",
     ],

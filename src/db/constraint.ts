@@ -11,6 +11,7 @@ const REFUSALS = {
   credit_balances_revoked: "credit_balances_revoked",
   guard_account: "guard_account",
   guard_balance: "guard_balance",
+  guard_environment: "guard_environment",
   guard_key: "guard_key",
   guard_origin: "guard_origin",
   guard_people: "guard_people",

@@ -32,6 +32,8 @@ export const environments = sqliteTable(
     endUserAuth: text("end_user_auth"),
     /** The limits of analytics that were set, as JSON (limits/analytics-limits.ts). Null: the defaults. */
     analyticsLimits: text("analytics_limits"),
+    /** What the environment uses of webhooks and the like, as JSON (db/features.ts). Null: nothing. */
+    features: text("features"),
     testBalanceCount: integer("test_balance_count").notNull().default(0),
     testBalanceQuota: integer("test_balance_quota").notNull().default(0),
   },

@@ -1,3 +1,4 @@
+import { areFeaturesSql } from "../db/features.ts";
 import type { Steps } from "../db/schema.ts";
 import { nowMsSql, statement } from "../db/sql.ts";
 import type { Environment, Runtime } from "../runtime.ts";
@@ -12,6 +13,8 @@ import type { OpenReservation } from "./hold.ts";
 export interface AccountState {
   readonly accountId: number;
   readonly userId: string;
+  /** The environment's, as text (db/features.ts). */
+  readonly features: string | null;
   /** Every entry up to this seq that raised a balance is included. */
   readonly seq: number;
   /** All balances that may be able to pay, by id. */
@@ -139,16 +142,16 @@ export function afterWrite(
 const ENTRIES_SINCE_MAX = "100";
 
 /**
- * Aborts the batch with `guard_account` when a balance was raised after the account was remembered, or a hold is due. Then
- * another plan might be right. Lowered balances need no guard: `remaining >= 0` is one. Reads at most a hundred entries.
+ * Aborts the batch with `guard_account` when a balance was raised after the account was remembered, a hold is due, or the
+ * environment's features changed. Then another plan might be right. Lowered balances need no guard: `remaining >= 0` is one. Reads at most a hundred entries.
  */
-export const guardAccount = statement<WriteContext & { seq: number }>`
+export const guardAccount = statement<WriteContext & { seq: number; features: string | null }>`
   INSERT INTO guards (name, holds) SELECT 'account', NOT EXISTS (
     SELECT 1 FROM credit_ledger
     WHERE account_id = :accountId AND seq > :seq AND (delta_steps > 0 OR seq > :seq + ${ENTRIES_SINCE_MAX})
   ) AND NOT EXISTS (
     SELECT 1 FROM reservations WHERE account_id = :accountId AND state = 'open' AND expires_at_ms <= ${nowMsSql}
-  )`;
+  ) AND ${areFeaturesSql}`;
 
 /**
  * The last statement of a write whose account stays in memory. It reads the account's current seq, and whether anything but

@@ -1,3 +1,4 @@
+import { featuresSql } from "../db/features.ts";
 import { batch, type Statement, select, statement } from "../db/sql.ts";
 import type { TenantCtx } from "../runtime.ts";
 import { type PayingRow, payingColumns } from "./balance.ts";
@@ -19,9 +20,9 @@ type Named = { environmentId: number; userIds: string; nowMs: number };
 
 const selectAccounts = statement<
   Named,
-  { userId: string; accountId: number | null; lastSeq: number; hasDueHolds: 0 | 1 }
+  { features: string | null; userId: string; accountId: number | null; lastSeq: number; hasDueHolds: 0 | 1 }
 >`
-  SELECT named.value AS userId, owner.id AS accountId, coalesce((
+  SELECT ${featuresSql} AS features, named.value AS userId, owner.id AS accountId, coalesce((
     SELECT seq FROM credit_ledger WHERE account_id = owner.id ORDER BY seq DESC LIMIT 1
   ), 0) AS lastSeq, EXISTS (SELECT 1 FROM reservations WHERE ${isDue("owner.id")}) AS hasDueHolds
   FROM json_each(:userIds) AS named
@@ -53,9 +54,10 @@ export async function readTogether<Row>(
   // Whoever was being read when the limit was reached is not complete, and nobody after that was read.
   const complete = paying.length < balancesMax ? accounts.length : userIds.indexOf(paying.at(-1)?.userId ?? "");
   const users = new Map<string, UserAtRead>();
-  for (const { userId, accountId, lastSeq, hasDueHolds } of accounts.slice(0, complete)) {
+  for (const { features, userId, accountId, lastSeq, hasDueHolds } of accounts.slice(0, complete)) {
     if (hasDueHolds === 1) continue;
-    const account = { environmentId: ctx.environment.id, userId, accountId, nowMs: named.nowMs, lastSeq, due: [] };
+    const { environmentId, nowMs } = named;
+    const account = { environmentId, userId, accountId, nowMs, lastSeq, features, due: [] };
     users.set(userId, { account, balances: balances.get(userId) ?? [] });
   }
   return { users, rows };

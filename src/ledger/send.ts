@@ -1,18 +1,28 @@
 import { auditStatement, newAct } from "../audit/audit-statement.ts";
+import { guardFeatures } from "../db/features.ts";
 import { batch, type RowsOf, type Statement } from "../db/sql.ts";
 import { assert } from "../lib/assert.ts";
 import type { TenantCtx } from "../runtime.ts";
 import { createAccount, type WriteContext, writingValues } from "./account.ts";
 import type { Write } from "./decision.ts";
 import { type DueHold, settleHolds } from "./hold.ts";
-import { afterWrite, memoryOf, type StateBefore, type StateChanges, selectStateAfter } from "./memory.ts";
+import { afterWrite, guardAccount, memoryOf, type StateBefore, type StateChanges, selectStateAfter } from "./memory.ts";
 
 /** A user's account at the time of an attempt. */
 export interface AccountAtRead extends WriteContext {
   /** The last seq of the ledger; 0 when it is empty. */
   readonly lastSeq: number;
+  /** The environment's, as text (db/features.ts). The write aborts where they have changed. */
+  readonly features: string | null;
   /** Due holds. Whatever is decided, they are returned, so a plan counts them as returned. None is to be charged any more. */
   readonly due: readonly DueHold[];
+}
+
+interface AccountBefore {
+  /** Null when it is not complete enough for memory. */
+  readonly before: StateBefore | null;
+  /** Whether other batches were sent since the account was read. */
+  readonly isOld: boolean;
 }
 
 /** The only place that builds a batch for a user. Whatever every write must contain is added here. */
@@ -20,13 +30,14 @@ export async function send<Answer>(
   ctx: TenantCtx,
   account: AccountAtRead,
   decision: Write<Answer>,
-  before: StateBefore | null,
-  guards: readonly Statement[],
+  { before, isOld }: AccountBefore,
 ): Promise<{ readonly answer: Answer }> {
   const { statements, answer, act, changes } = decision;
+  const { environmentId, features } = account;
+  const values = writingValues(account);
   const leading = [
-    ...guards,
-    ...(account.accountId === null ? [createAccount(writingValues(account))] : []),
+    isOld ? guardAccount({ ...values, features, seq: account.lastSeq }) : guardFeatures({ environmentId, features }),
+    ...(account.accountId === null ? [createAccount(values)] : []),
     ...settleHolds(account, account.due, { state: "expired" }),
   ];
   const isKept = before !== null && changes !== undefined;
@@ -63,7 +74,7 @@ function stateAfterWrite(
 
 function remember(
   ctx: TenantCtx,
-  { userId }: AccountAtRead,
+  { userId, features }: AccountAtRead,
   before: StateBefore,
   changes: StateChanges,
   rows: unknown[] | undefined,
@@ -76,5 +87,5 @@ function remember(
   memory.forget(ctx.environment, userId);
   if (stateAfter === undefined || stateAfter.isRaised === 1) return;
   const { accountId, seq } = stateAfter;
-  memory.remember(ctx.environment, { accountId, userId, seq, ...afterWrite(latest, changes) });
+  memory.remember(ctx.environment, { accountId, userId, features, seq, ...afterWrite(latest, changes) });
 }

@@ -1,5 +1,6 @@
 import { countActivity } from "../activity/count.ts";
 import { fromSteps, presentQuantities } from "../amounts/amount.ts";
+import { guardFeatures } from "../db/features.ts";
 import { all, batch, nowMsSql, type Statement, statement } from "../db/sql.ts";
 import { assert } from "../lib/assert.ts";
 import type { TenantCtx } from "../runtime.ts";
@@ -11,7 +12,7 @@ import { planDue, type SettledHold } from "./plan-due.ts";
 import { stampCharge } from "./request-hash.ts";
 import { selectBalancesOfDue } from "./spendable-balances.ts";
 
-type Account = WriteContext & { readonly due: readonly DueHold[] };
+type Account = WriteContext & { readonly due: readonly DueHold[]; readonly features: string | null };
 
 export const hasCharge = (due: readonly DueHold[]): boolean => due.some(({ charge }) => charge !== null);
 
@@ -21,14 +22,15 @@ export const hasCharge = (due: readonly DueHold[]): boolean => due.some(({ charg
  */
 export async function settleDue(ctx: TenantCtx, account: Account): Promise<void> {
   if (!hasCharge(account.due)) {
-    await batch(ctx.db, settleHolds(account, account.due, { state: "expired" }));
+    if (account.due.length === 0) return;
+    await batch(ctx.db, [guardFeatures(account), ...settleHolds(account, account.due, { state: "expired" })]);
     return;
   }
   const { accountId, nowMs } = account;
   assert(accountId !== null, "who has reservations has an account");
   const rows = await all(ctx.db, selectBalancesOfDue(ctx, { accountId }, { nowMs }));
   const { settled } = planDue(rows, account.due);
-  const statements: Statement[] = [];
+  const statements: Statement[] = [guardFeatures(account)];
   for (let at = 0; at < settled.length; at += HOLDS_A_STATEMENT_MAX) {
     statements.push(...settlementOf(account, settled.slice(at, at + HOLDS_A_STATEMENT_MAX)));
   }

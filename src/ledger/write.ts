@@ -1,14 +1,13 @@
 import { type Constraint, constraintOf } from "../db/constraint.ts";
 import { retryOnConflict } from "../db/retry-on-conflict.ts";
-import { accounts } from "../db/schema.ts";
 import { batch, fragment, query, type RowsOf, type Statement } from "../db/sql.ts";
 import { PurserError } from "../errors.ts";
 import type { TenantCtx } from "../runtime.ts";
-import { aboutAccount, type User, writingValues } from "./account.ts";
+import { aboutAccount, type User } from "./account.ts";
 import type { PayingRow } from "./balance.ts";
 import type { Decision } from "./decision.ts";
 import { dueHoldsSql, readDueHolds } from "./hold.ts";
-import { type AccountState, guardAccount, memoryOf, type StateBefore } from "./memory.ts";
+import { type AccountState, memoryOf, type StateBefore } from "./memory.ts";
 import { type AccountAtRead, send } from "./send.ts";
 import { hasCharge, settleDue } from "./settle-due.ts";
 
@@ -46,6 +45,7 @@ const CONFLICTS: ReadonlySet<Constraint> = new Set([
   "credit_refunds_gapless",
   "guard_account",
   "guard_balance",
+  "guard_environment",
   "usage_events_event_id",
   "reservations_primary_key",
   "reservations_settled_once",
@@ -70,9 +70,9 @@ export async function writeForUser<const Reads extends readonly Statement[], Ans
     const { account, found } = readBefore ?? (await readAfterCharges(ctx, verb));
     if (account === null) return null;
     // Batches of others were sent since, so what was read may be older than a read of its own would be.
-    const guards = readBefore === undefined ? [] : [guardState(account, account.lastSeq)];
+    const isOld = readBefore !== undefined;
     readBefore = undefined;
-    const outcome = refusal ?? (await decideAndSend(ctx, verb, { account, found, guards }));
+    const outcome = refusal ?? (await decideAndSend(ctx, verb, { account, found, isOld }));
     if (!(outcome instanceof PurserError)) return outcome.answer;
     // The refused batch also undid the return of holds, so they are returned now.
     refusal = outcome;
@@ -102,19 +102,24 @@ async function readAfterCharges<const Reads extends readonly Statement[]>(
   return reading;
 }
 
-type StoredAccount = { accountId: number; userId: string; dueHolds: string; lastSeq: number };
+type StoredAccount = {
+  features: string | null;
+  accountId: number | null;
+  userId: string | null;
+  dueHolds: string;
+  lastSeq: number;
+};
 
-/** The account with its due holds. In one query, because each statement of a batch takes time. */
+/** The environment's features, and the account with its due holds. In one query, because each statement takes time. */
 const selectAccount = aboutAccount<{ nowMs: number }, StoredAccount>(
   (account) =>
     query<StoredAccount>({
-      accountId: accounts.id,
-      userId: accounts.userId,
-      dueHolds: dueHoldsSql("accounts.id"),
-      lastSeq: fragment`coalesce((
-      SELECT seq FROM credit_ledger WHERE account_id = accounts.id ORDER BY seq DESC LIMIT 1
-    ), 0)`,
-    })`FROM accounts WHERE id = ${account}`,
+      features: "e.features",
+      accountId: "a.id",
+      userId: "a.user_id",
+      dueHolds: dueHoldsSql("a.id"),
+      lastSeq: fragment`coalesce((SELECT seq FROM credit_ledger WHERE account_id = a.id ORDER BY seq DESC LIMIT 1), 0)`,
+    })`FROM environments AS e LEFT JOIN accounts AS a ON a.id = ${account} WHERE e.id = :environmentId`,
 );
 
 /** The user's account, which is null when no user owns the given reservation or balance, and the rows of the verb's reads. */
@@ -139,6 +144,7 @@ async function readAccount<const Reads extends readonly Statement[]>(
           accountId: stored?.accountId ?? null,
           nowMs: atMs,
           lastSeq: stored?.lastSeq ?? 0,
+          features: stored?.features ?? null,
           due: stored === undefined ? [] : readDueHolds(stored.dueHolds),
         };
   // The rest are the rows of the verb's own statements, in their order.
@@ -159,7 +165,7 @@ type Result<Answer> = { readonly answer: Answer };
 async function decideAndSend<const Reads extends readonly Statement[], Answer>(
   ctx: TenantCtx,
   verb: UserWrite<Reads, Answer>,
-  { account, found, guards }: { account: AccountAtRead; found: RowsOf<Reads>; guards: readonly Statement[] },
+  { account, found, isOld }: { account: AccountAtRead; found: RowsOf<Reads>; isOld: boolean },
 ): Promise<Result<Answer> | PurserError> {
   const decision = decide(() => verb.decide(found, account));
   if (decision instanceof PurserError) return decision;
@@ -168,7 +174,7 @@ async function decideAndSend<const Reads extends readonly Statement[], Answer>(
     return { answer: decision.answer };
   }
   try {
-    return await send(ctx, account, decision, stateBeforeOf(ctx, verb, account, found), guards);
+    return await send(ctx, account, decision, { before: stateBeforeOf(ctx, verb, account, found), isOld });
   } catch (error) {
     const constraint = constraintOf(error);
     const refusal = constraint === null ? undefined : verb.refusals?.[constraint];
@@ -176,8 +182,6 @@ async function decideAndSend<const Reads extends readonly Statement[], Answer>(
     return refusal();
   }
 }
-
-const guardState = (account: AccountAtRead, seq: number): Statement => guardAccount({ ...writingValues(account), seq });
 
 /** The account's state when the write was decided. Null when it is not complete enough for memory. */
 function stateBeforeOf<const Reads extends readonly Statement[]>(
@@ -206,12 +210,12 @@ async function writeOnMemory<const Reads extends readonly Statement[], Answer>(
   const state = verb.recall === undefined ? null : memory.find(ctx.environment, verb.user, atMs);
   const found = state === null ? null : (verb.recall?.(state) ?? null);
   if (state === null || found === null) return null;
-  const { accountId, userId } = state;
-  const account = { environmentId: ctx.environment.id, userId, accountId, nowMs: atMs, lastSeq: state.seq, due: [] };
+  const { accountId, userId, features, seq: lastSeq } = state;
+  const account = { environmentId: ctx.environment.id, userId, accountId, nowMs: atMs, lastSeq, features, due: [] };
   const decision = decide(() => verb.decide(found, account));
   if (decision instanceof PurserError || decision.kind === "replay" || decision.isShort === true) return null;
   try {
-    return await send(ctx, account, decision, state, [guardState(account, state.seq)]);
+    return await send(ctx, account, decision, { before: state, isOld: true });
   } catch (error) {
     const constraint = constraintOf(error);
     if (constraint === null || !CONFLICTS.has(constraint)) throw error;

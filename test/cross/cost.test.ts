@@ -150,7 +150,7 @@ describe("what an adjustment costs", () => {
       const cost = await costOf(() => adjustBalance(ctxOf(), input));
       expect(cost.roundTrips).toBe(2);
       expect(cost.rowsWritten).toBeLessThanOrEqual(4);
-      expect(cost.rowsRead).toBeLessThanOrEqual(30);
+      expect(cost.rowsRead).toBeLessThanOrEqual(32);
       const again = await costOf(async () => expect((await adjustBalance(ctxOf(), input)).replayed).toBe(true));
       expect(again).toEqual({ roundTrips: 1, rowsRead: expect.toSatisfy((read) => read <= 16), rowsWritten: 0 });
     }
@@ -231,7 +231,7 @@ describe("what a revoke costs", () => {
       const cost = await costOf(() => revokeBalance(ctxOf(), { balanceId, reason: "cost" }));
       expect(cost.roundTrips).toBeLessThanOrEqual(2);
       expect(cost.rowsWritten).toBeLessThanOrEqual(4);
-      expect(cost.rowsRead).toBeLessThanOrEqual(24);
+      expect(cost.rowsRead).toBeLessThanOrEqual(26);
       const again = await costOf(() => revokeBalance(ctxOf(), { balanceId, reason: "cost" }));
       expect(again).toEqual({ roundTrips: 1, rowsRead: expect.toSatisfy((read) => read <= 12), rowsWritten: 0 });
     }

@@ -87,6 +87,7 @@ const violations: Record<Constraint, readonly string[]> = {
   credit_balances_revoked: [balance("crb_c1", 1), entry(2, -1_000, 0, 1, 1), entry(3, 5, 5, 2, 1)],
   guard_key: ["INSERT INTO guards (name, holds) VALUES ('key', 0)"],
   guard_origin: ["INSERT INTO guards (name, holds) VALUES ('origin', 0)"],
+  guard_environment: ["INSERT INTO guards (name, holds) VALUES ('environment', 0)"],
   guard_people: ["INSERT INTO guards (name, holds) VALUES ('people', 0)"],
   limit_events: ["INSERT INTO guards (name, holds) VALUES ('events', 0)"],
   limit_bytes: ["INSERT INTO guards (name, holds) VALUES ('bytes', 0)"],

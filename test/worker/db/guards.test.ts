@@ -328,6 +328,10 @@ const attacks: Readonly<Record<string, Attack>> = {
 
   guards_key: { says: "guard_key", sql: ["INSERT INTO guards (name, holds) VALUES ('key', 0)"] },
   guards_balance: { says: "guard_balance", sql: ["INSERT INTO guards (name, holds) VALUES ('balance', 0)"] },
+  guards_environment: {
+    says: "guard_environment",
+    sql: ["INSERT INTO guards (name, holds) VALUES ('environment', 0)"],
+  },
   guards_people: { says: "guard_people", sql: ["INSERT INTO guards (name, holds) VALUES ('people', 0)"] },
   guards_origin: { says: "guard_origin", sql: ["INSERT INTO guards (name, holds) VALUES ('origin', 0)"] },
   guards_events: { says: "limit_events", sql: ["INSERT INTO guards (name, holds) VALUES ('events', 0)"] },

@@ -1,0 +1,77 @@
+import { env } from "cloudflare:workers";
+import { afterAll, expect, it } from "vitest";
+import { changeFeature, readFeatures } from "../../src/db/features.ts";
+import { countingD1 } from "../support/counting-d1.ts";
+import { expectLedgerInvariants } from "../support/invariants.ts";
+import { Clock, makeApp, makeClient, makePack } from "../support/world.ts";
+import { wrappedD1 } from "../support/wrapped-d1.ts";
+
+afterAll(expectLedgerInvariants);
+
+const wallet = { amountSteps: 10_000_000, unit: "cents" } as const;
+
+async function enter(d1: D1Database) {
+  const app = await makeApp();
+  const packId = await makePack(app.appId, "Pack", [wallet]);
+  const call = makeClient(new Clock(), { DB: d1 });
+  const post = (path: string, body: object) => call("POST", `/api/v1${path}`, { key: app.keys.sk_live, body });
+  const change = async (part: object | null) => {
+    const { text, params } = changeFeature(app.environments.live.id, "webhooks", part);
+    await env.DB.prepare(text)
+      .bind(...params)
+      .run();
+  };
+  const features = () =>
+    env.DB.prepare("SELECT features FROM environments WHERE id = ?").bind(app.environments.live.id).first("features");
+  return {
+    change,
+    features,
+    grant: () => post("/credits/grant", { userId: "u", packId }),
+    spend: (eventId: string) =>
+      post("/usage/events", { eventId, userId: "u", event: "chat", quantities: { count: 0, cents: 1 } }),
+  };
+}
+
+it("the features of an environment are one text, null while there are none", async () => {
+  const { change, features } = await enter(env.DB);
+  expect(await features()).toBeNull();
+  await change({ one: "'" });
+  expect(readFeatures((await features()) as string)).toEqual({ webhooks: { one: "'" } });
+  await change({ two: 2 });
+  expect(await features()).toBe('{"webhooks":{"two":2}}');
+  await change(null);
+  await change(null);
+  expect(await features()).toBeNull();
+});
+
+it("a write that was planned on an isolate's memory begins anew after features changed, once", async () => {
+  const counting = countingD1(env.DB);
+  const { grant, spend, change } = await enter(counting.d1);
+  const trips = async (eventId: string) => {
+    counting.spent();
+    expect((await spend(eventId)).body.debits).toMatchObject([{ amount: 1 }]);
+    return counting.spent().roundTrips;
+  };
+  await grant();
+  expect(await trips("warm")).toBe(1);
+  await change({ on: true });
+  expect(await trips("changed")).toBe(3);
+});
+
+it("a write begins anew where features changed between its read and its batch", async () => {
+  let trip = 0;
+  let meanwhile: { readonly before: number; readonly act: () => Promise<void> } | null = null;
+  const d1 = wrappedD1(env.DB, async (send, statements) => {
+    trip++;
+    if (trip === meanwhile?.before) await meanwhile.act();
+    return send(statements);
+  });
+  const { grant, spend, change } = await enter(d1);
+  await grant();
+  await change({ on: 1 });
+  // The isolate's memory is old, so there are three trips: the batch on memory, the read, the batch.
+  trip = 0;
+  meanwhile = { before: 3, act: () => change({ on: 2 }) };
+  expect((await spend("e")).body.debits).toMatchObject([{ amount: 1, remaining: 9 }]);
+  expect(trip).toBe(5);
+});
