@@ -1,21 +1,27 @@
-import * as z from "zod";
+import * as z from "zod/mini";
+import { described } from "../http/described.ts";
 
 const ORIGINS_MAX = 20;
 
 const isOrigin = (text: string): boolean =>
   URL.canParse(text) && new URL(text).protocol === "https:" && new URL(text).origin === text;
 
+const origin = z
+  .string()
+  .check(z.refine(isOrigin, "must be an origin as browsers send it, such as `https://app.example.com`"));
+
+const someText = (max: number) => z.optional(z.string().check(z.minLength(1), z.maxLength(max)));
+
 /** What each kind of setting may have beside its keys. */
 export const claims = {
-  issuer: z.string().min(1).max(2_000).optional(),
-  audience: z.string().min(1).max(2_000).optional(),
+  issuer: someText(2_000),
+  audience: someText(2_000),
   /** The claim that names the user; `sub` unless set otherwise. */
-  claim: z.string().min(1).max(200).optional(),
-  origins: z
-    .array(z.string().refine(isOrigin, "must be an origin as browsers send it, such as `https://app.example.com`"))
-    .max(ORIGINS_MAX)
-    .optional()
-    .describe("The pages that may use publishable keys, by the `Origin` header. Any when absent."),
+  claim: someText(200),
+  origins: described(
+    z.optional(z.array(origin).check(z.maxLength(ORIGINS_MAX))),
+    "The pages that may use publishable keys, by the `Origin` header. Any when absent.",
+  ),
 };
 
 const HS256_SECRET_BYTES_MIN = 32;
@@ -63,31 +69,35 @@ function isShared(url: string): boolean {
 const publishedKeys = z
   .strictObject({
     type: z.literal("jwks"),
-    url: z.string().max(2_000).refine(isFetchable, "must be an https URL, or http on a loopback host"),
+    url: z
+      .string()
+      .check(z.maxLength(2_000), z.refine(isFetchable, "must be an https URL, or http on a loopback host")),
     ...claims,
   })
-  .superRefine((setting, refinement) => {
-    if (!isShared(setting.url)) return;
-    for (const name of ["issuer", "audience"] as const) {
-      if (setting[name] !== undefined) continue;
-      const message = "is required, because these keys sign the tokens of other applications too";
-      refinement.addIssue({ code: "custom", path: [name], message });
-    }
-  });
+  .check(
+    z.superRefine((setting, refinement) => {
+      if (!isShared(setting.url)) return;
+      for (const name of ["issuer", "audience"] as const) {
+        if (setting[name] !== undefined) continue;
+        const message = "is required, because these keys sign the tokens of other applications too";
+        refinement.addIssue({ code: "custom", path: [name], message });
+      }
+    }),
+  );
 
 /** How an application's end-user tokens are verified: by its published keys, or by a shared secret. */
 export const endUserSetting = z.discriminatedUnion("type", [
   publishedKeys,
   z.strictObject({
     type: z.literal("hs256"),
-    secret: z
-      .string()
-      .max(2_000)
-      .refine((text) => text.isWellFormed(), "must be well-formed Unicode")
-      .refine(
+    secret: z.string().check(
+      z.maxLength(2_000),
+      z.refine((text) => text.isWellFormed(), "must be well-formed Unicode"),
+      z.refine(
         (text) => new TextEncoder().encode(text).length >= HS256_SECRET_BYTES_MIN,
         `must have at least ${HS256_SECRET_BYTES_MIN} bytes`,
       ),
+    ),
     ...claims,
   }),
 ]);

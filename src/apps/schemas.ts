@@ -1,35 +1,38 @@
-import * as z from "zod";
+import * as z from "zod/mini";
 import { endUserSetting } from "../access/end-user-setting.ts";
-import { cursor, displayName, mode, queryInteger } from "../http/fields.ts";
+import { described } from "../http/described.ts";
+import { cursor, displayName, mode, pageLimit } from "../http/fields.ts";
 
-export const kind = z.enum(["secret", "publishable"]).meta({ id: "KeyKind" });
+export const kind = described(z.enum(["secret", "publishable"]), { id: "KeyKind" });
 
-export const createAppInput = z
-  .strictObject({
+export const createAppInput = described(
+  z.strictObject({
     name: displayName(),
-    database: z.string().optional().describe("Where it lives for good, such as `DB_1`. Default: where new ones go."),
-  })
-  .meta({ id: "CreateApp" });
+    database: described(z.optional(z.string()), "Where it lives for good, such as `DB_1`. Default: where new ones go."),
+  }),
+  { id: "CreateApp" },
+);
 export type CreateAppInput = z.infer<typeof createAppInput>;
 
-export const createKeyInput = z
-  .strictObject({ kind, mode, name: displayName().optional() })
-  .meta({ id: "CreateApiKey" });
+export const createKeyInput = described(z.strictObject({ kind, mode, name: z.optional(displayName()) }), {
+  id: "CreateApiKey",
+});
 export type CreateKeyInput = z.infer<typeof createKeyInput>;
 
 export const listKeysInput = z.object({
-  limit: queryInteger(1, 500).default(100).describe("The most keys in a page."),
+  limit: pageLimit("keys", 100),
   cursor,
 });
 export type ListKeysInput = z.infer<typeof listKeysInput>;
 
-export const setEndUserAuthInput = z
-  .strictObject({
+export const setEndUserAuthInput = described(
+  z.strictObject({
     mode,
-    setting: endUserSetting
-      .meta({ id: "EndUserSetting" })
-      .nullable()
-      .describe("Null: publishable keys cannot read anything."),
-  })
-  .meta({ id: "SetEndUserAuth" });
+    setting: described(
+      z.nullable(described(endUserSetting, { id: "EndUserSetting" })),
+      "Null: publishable keys cannot read anything.",
+    ),
+  }),
+  { id: "SetEndUserAuth" },
+);
 export type SetEndUserAuthInput = z.infer<typeof setEndUserAuthInput>;

@@ -1,8 +1,8 @@
-import * as z from "zod";
-import { cursor, queryInteger } from "../http/fields.ts";
+import * as z from "zod/mini";
+import { cursor, pageLimit } from "../http/fields.ts";
 
 export const listAuditInput = z.object({
-  limit: queryInteger(1, 500).default(50).describe("The most entries in a page."),
+  limit: pageLimit("entries"),
   cursor,
 });
 export type ListAuditInput = z.infer<typeof listAuditInput>;

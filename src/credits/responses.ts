@@ -1,5 +1,6 @@
 import * as z from "zod";
-import { quantitiesOutput, unit } from "../amounts/schemas.ts";
+import { quantitiesOutput } from "../amounts/responses.ts";
+import { unit } from "../amounts/schemas.ts";
 import { balance, ledgerEntry } from "../ledger/responses.ts";
 
 const time = z.string().meta({ format: "date-time" });

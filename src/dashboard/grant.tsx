@@ -51,7 +51,7 @@ async function grantForm(c: Context<DashboardEnv>, form: Form, refusal?: PurserE
           label="Source"
           name="source"
           value={form.source ?? "manual"}
-          options={grantInput.shape.source.unwrap().options.map((each) => [each, each] as const)}
+          options={grantInput.shape.source.def.innerType.options.map((each) => [each, each] as const)}
         />
       </div>
       <LongText label="Reason (kept in the ledger)" name="notes" value={form.notes} required />

@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { quantitiesOutput } from "../amounts/schemas.ts";
+import { quantitiesOutput } from "../amounts/responses.ts";
 import { mode } from "../http/fields.ts";
 import { balance, debit, ledgerEntry } from "../ledger/responses.ts";
 import { grantSource } from "../ledger/schemas.ts";

@@ -1,10 +1,12 @@
 /** Schemas of fields that several rooms share. */
-import * as z from "zod";
+import * as z from "zod/mini";
 import { isJsonObject, type JsonObject } from "../lib/json.ts";
 import { parseTimestamp } from "../lib/time.ts";
+import { described } from "./described.ts";
 import { wrongType } from "./issue-text.ts";
 
 const LONE_SURROGATE = "must be well-formed Unicode";
+const NOT_EMPTY = "must not be empty";
 
 const wellFormed = (text: string): boolean => text.isWellFormed();
 const withoutControls = (text: string): boolean => !/\p{Cc}/u.test(text);
@@ -13,48 +15,51 @@ const codePoints = (text: string): number => {
   for (const _ of text) count++;
   return count;
 };
+const atMost = (codePointsMax: number) =>
+  z.refine<string>((text) => codePoints(text) <= codePointsMax, `must have at most ${codePointsMax} code points`);
 
 /**
  * A name or id that a caller chose (W9): 1 to `codePointsMax` code points, well-formed, without control characters. It is
  * compared code unit by code unit, and never trimmed, normalised or cut.
  */
 export function identifier(codePointsMax = 200) {
-  return z
+  const schema = z
     .string()
-    .min(1, "must not be empty")
-    .refine((text) => codePoints(text) <= codePointsMax, `must have at most ${codePointsMax} code points`)
-    .refine(wellFormed, LONE_SURROGATE)
-    .refine(withoutControls, "must not contain control characters")
-    .meta({ minLength: 1, maxLength: codePointsMax });
+    .check(
+      z.minLength(1, NOT_EMPTY),
+      atMost(codePointsMax),
+      z.refine(wellFormed, LONE_SURROGATE),
+      z.refine(withoutControls, "must not contain control characters"),
+    );
+  return described(schema, { minLength: 1, maxLength: codePointsMax });
 }
 
 /** A name that the admin gives: not blank, and without white space at its start or end. */
 export function displayName() {
-  return identifier().refine((text) => text.trim() === text, "must not begin or end with white space");
+  return identifier().check(z.refine((text) => text.trim() === text, "must not begin or end with white space"));
 }
 
 /** Keys, credits and people belong to one mode. */
-export const mode = z.enum(["live", "test"]).meta({ id: "Mode" });
+export const mode = described(z.enum(["live", "test"]), { id: "Mode" });
 
 /** Where a list continues. */
-export const cursor = z
-  .string()
-  .min(1, "must not be empty")
-  .optional()
-  .describe("The `nextCursor` of the previous page.");
+export const cursor = described(
+  z.optional(z.string().check(z.minLength(1, NOT_EMPTY))),
+  "The `nextCursor` of the previous page.",
+);
 
 /** Free text for people: up to `codePointsMax` code points, well-formed, without NUL, where SQLite's text functions end. */
 export function freeText(codePointsMax = 2_000) {
-  return z
-    .string()
-    .refine((text) => codePoints(text) <= codePointsMax, `must have at most ${codePointsMax} code points`)
-    .refine(wellFormed, LONE_SURROGATE)
-    .refine((text) => !text.includes("\u0000"), "must not contain NUL")
-    .meta({ maxLength: codePointsMax });
+  const schema = z.string().check(
+    atMost(codePointsMax),
+    z.refine(wellFormed, LONE_SURROGATE),
+    z.refine((text) => !text.includes("\u0000"), "must not contain NUL"),
+  );
+  return described(schema, { maxLength: codePointsMax });
 }
 
 /** Shows a field of a query string by its own type in the reference. */
-const described = (schema: { type: "boolean" | "integer"; minimum?: number; maximum?: number }) => ({
+const shownAs = (schema: { type: "boolean" | "integer"; minimum?: number; maximum?: number }) => ({
   override: ({ jsonSchema }: { jsonSchema: object }): void => {
     Object.assign(jsonSchema, { enum: undefined, pattern: undefined }, schema);
   },
@@ -72,19 +77,31 @@ function timestampAdvice(text: string): string {
   return `must be an RFC 3339 timestamp with Z or an offset, such as ${TIMESTAMP_EXAMPLE}, of a moment that exists`;
 }
 
+/** Reads a value as another, or refuses it: with `refuse`, which takes what to change. */
+export function readAs<In extends z.ZodMiniType, Out>(
+  schema: In,
+  read: (value: z.output<In>, refuse: (message: string) => never) => Out,
+) {
+  const reading = z.transform((value: z.output<In>, payload) =>
+    read(value, (message) => {
+      payload.issues.push({ code: "custom", input: value, message });
+      return z.NEVER;
+    }),
+  );
+  return z.pipe(schema, reading);
+}
+
 /** A timestamp of a request, read as integer milliseconds. */
-export const timestamp = z
-  .string({
-    error: ({ input }) =>
-      typeof input === "number" ? `must be a string such as ${TIMESTAMP_EXAMPLE}, not a number` : undefined,
-  })
-  .transform((text, context) => {
-    const atMs = parseTimestamp(text);
-    if (atMs !== null) return atMs;
-    context.addIssue({ code: "custom", message: timestampAdvice(text) });
-    return z.NEVER;
-  })
-  .meta({ format: "date-time" });
+export const timestamp = described(
+  readAs(
+    z.string({
+      error: ({ input }) =>
+        typeof input === "number" ? `must be a string such as ${TIMESTAMP_EXAMPLE}, not a number` : undefined,
+    }),
+    (text, refuse) => parseTimestamp(text) ?? refuse(timestampAdvice(text)),
+  ),
+  { format: "date-time" },
+);
 
 const isNumber = (value: unknown): boolean => typeof value === "number" || typeof value === "symbol";
 
@@ -92,31 +109,37 @@ const isNumber = (value: unknown): boolean => typeof value === "number" || typeo
  * A JSON number of any size. The schema of the amount checks it later. Numbers that no unit can hold become infinite: `1e999`,
  * and a number with more digits than a double can represent.
  */
-export const anyNumber = z
-  .custom<number | symbol>(isNumber, { error: ({ input }) => wrongType("number", input) })
-  .meta({ type: "number" })
-  .transform((value) => {
+export const anyNumber = readAs(
+  described(z.custom<number | symbol>(isNumber, { error: ({ input }) => wrongType("number", input) }), {
+    type: "number",
+  }),
+  (value) => {
     if (typeof value === "number") return value;
     return value.description?.startsWith("-") ? -Infinity : Infinity;
-  });
+  },
+);
 
 /** A JSON object, unchanged, with a key such as `__proto__`. For its numbers see `roundNumbers`. */
-export const jsonObject = z
-  .custom<JsonObject>(isJsonObject, { error: ({ input }) => wrongType("object", input) })
-  .meta({ type: "object" });
+export const jsonObject = described(
+  z.custom<JsonObject>(isJsonObject, { error: ({ input }) => wrongType("object", input) }),
+  { type: "object" },
+);
 
 /** `true` or `false` in a query string. */
-export const queryFlag = z
-  .enum(["true", "false"], "must be `true` or `false`, in lower case")
-  .transform((text) => text === "true")
-  .meta(described({ type: "boolean" }));
+export const queryFlag = described(
+  readAs(z.enum(["true", "false"], "must be `true` or `false`, in lower case"), (text) => text === "true"),
+  shownAs({ type: "boolean" }),
+);
 
 /** A whole number in a query string, within bounds. */
-export function queryInteger(min: number, max: number) {
-  return z
-    .string()
-    .regex(/^\d{1,15}$/, "must be a whole number")
-    .transform(Number)
-    .refine((value) => value >= min && value <= max, `must be from ${min} to ${max}`)
-    .meta(described({ type: "integer", minimum: min, maximum: max }));
+function queryInteger(min: number, max: number) {
+  const digits = z.string().check(z.regex(/^\d{1,15}$/, "must be a whole number"));
+  const number = readAs(digits, Number).check(
+    z.refine((value) => value >= min && value <= max, `must be from ${min} to ${max}`),
+  );
+  return described(number, shownAs({ type: "integer", minimum: min, maximum: max }));
 }
+
+/** The most rows in a page of a list. */
+export const pageLimit = (rows: string, standard = 50) =>
+  described(z._default(queryInteger(1, 500), standard), `The most ${rows} in a page.`);

@@ -1,12 +1,21 @@
-import * as z from "zod";
+import * as z from "zod/mini";
+import { described } from "../http/described.ts";
 import { identifier } from "../http/fields.ts";
 
-export const userId = identifier().describe("Your own id of the user.");
-export const balanceId = identifier().describe("The id of a balance, `crb_…`.");
+export const userId = described(identifier(), "Your own id of the user.");
+export const balanceId = described(identifier(), "The id of a balance, `crb_…`.");
 
-export const ledgerReason = z
-  .enum(["event_committed", "reservation_held", "reservation_released", "reservation_expired", "grant", "admin_adjust"])
-  .meta({ id: "LedgerReason" });
+export const ledgerReason = described(
+  z.enum([
+    "event_committed",
+    "reservation_held",
+    "reservation_released",
+    "reservation_expired",
+    "grant",
+    "admin_adjust",
+  ]),
+  { id: "LedgerReason" },
+);
 
 /** Why credits are granted. */
-export const grantSource = z.enum(["purchase", "grant", "refund", "manual"]).meta({ id: "GrantSource" });
+export const grantSource = described(z.enum(["purchase", "grant", "refund", "manual"]), { id: "GrantSource" });

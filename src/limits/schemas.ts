@@ -1,4 +1,5 @@
-import * as z from "zod";
+import * as z from "zod/mini";
+import { described } from "../http/described.ts";
 import { mode } from "../http/fields.ts";
 import { analyticsDefaults } from "./analytics-limits.ts";
 
@@ -6,23 +7,28 @@ import { analyticsDefaults } from "./analytics-limits.ts";
 const LIMIT_MAX = 10 ** 15;
 
 const limit = (value: number, what: string) =>
-  z.int().min(0).max(LIMIT_MAX).optional().describe(`${what} The default is ${value}.`);
+  described(z.optional(z.int().check(z.minimum(0), z.maximum(LIMIT_MAX))), `${what} The default is ${value}.`);
 
-export const setLimitsInput = z
-  .strictObject({
+const analyticsLimits = described(
+  z.strictObject({
+    eventsADay: limit(analyticsDefaults.eventsADay, "Events of the environment in a UTC day."),
+    bytesADay: limit(analyticsDefaults.bytesADay, "Bytes of their properties."),
+    eventsADayOfOneId: limit(analyticsDefaults.eventsADayOfOneId, "Events of one distinct id in a UTC day."),
+    bytesADayOfOneId: limit(analyticsDefaults.bytesADayOfOneId, "Bytes of their properties."),
+  }),
+  { id: "SetAnalyticsLimits" },
+);
+
+export const setLimitsInput = described(
+  z.strictObject({
     mode,
-    analytics: z
-      .strictObject({
-        eventsADay: limit(analyticsDefaults.eventsADay, "Events of the environment in a UTC day."),
-        bytesADay: limit(analyticsDefaults.bytesADay, "Bytes of their properties."),
-        eventsADayOfOneId: limit(analyticsDefaults.eventsADayOfOneId, "Events of one distinct id in a UTC day."),
-        bytesADayOfOneId: limit(analyticsDefaults.bytesADayOfOneId, "Bytes of their properties."),
-      })
-      .meta({ id: "SetAnalyticsLimits" })
-      .nullable()
-      .describe("All limits that are set: one left out is the default again. Null: the defaults."),
-  })
-  .meta({ id: "SetLimits" });
+    analytics: described(
+      z.nullable(analyticsLimits),
+      "All limits that are set: one left out is the default again. Null: the defaults.",
+    ),
+  }),
+  { id: "SetLimits" },
+);
 export type SetLimitsInput = z.infer<typeof setLimitsInput>;
 
-export const readLimitsInput = z.object({ mode: mode.describe("The mode whose limits they are.") });
+export const readLimitsInput = z.object({ mode: described(mode, "The mode whose limits they are.") });

@@ -19,7 +19,7 @@ export const pack = z
         })
         .meta({ id: "CreditPackItem" }),
     ),
-    unit: unit.nullable().describe("Null for a pack with items, as are `matches` and `priority`."),
+    unit: z.nullable(unit).describe("Null for a pack with items, as are `matches` and `priority`."),
     matches: z.array(matchRule).nullable(),
     priority: z.number().nullable(),
     createdAt: time,

@@ -33,8 +33,8 @@ export interface Operation {
   readonly access: Access;
   /** The code for a publishable key where a secret key is required (W13). Given if it is not the usual one of the method. */
   readonly publishableGets?: "forbidden" | "requires_secret_key";
-  readonly params?: z.ZodObject;
-  readonly query?: z.ZodObject;
+  readonly params?: z.core.$ZodObject;
+  readonly query?: z.core.$ZodObject;
   readonly body?: Content & { readonly alternatives?: Readonly<Record<string, Content>> };
   readonly success: Content & {
     readonly description: string;
@@ -49,7 +49,7 @@ export interface Operation {
 interface Content {
   /** `application/json` unless given. */
   readonly type?: string;
-  readonly schema: z.ZodType;
+  readonly schema: z.core.$ZodType;
   readonly example: unknown;
 }
 

@@ -3,7 +3,8 @@ import { type Bundle, measureBundle } from "../../bench/bundle.ts";
 
 const GZIP_KIB_MAX = 130;
 /** What describes the interface, or is at work before the build alone. */
-const NOT_LOADED = /(^|\/)(responses|error-body)\.ts$|^src\/reference\/(?!(origin|routes)\.ts$)|zod-openapi/;
+const NOT_LOADED =
+  /(^|\/)(responses|error-body)\.ts$|^src\/reference\/(?!(origin|routes)\.ts$)|zod-openapi|zod\/v4\/classic/;
 
 describe("what an isolate loads", () => {
   let whole: Bundle;

@@ -1,0 +1,11 @@
+import * as z from "zod";
+
+/** Quantities of a response: the units that the event has. */
+export const quantitiesOutput = z
+  .strictObject({
+    count: z.number().optional(),
+    tokens: z.number().optional(),
+    seconds: z.number().optional(),
+    cents: z.number().optional(),
+  })
+  .meta({ id: "Quantities" });
