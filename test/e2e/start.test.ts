@@ -40,7 +40,16 @@ function freePort(): Promise<number> {
 /** A checkout of its own, so that its database and its log are its own too. */
 function makeCheckout(): string {
   const made = mkdtempSync(join(tmpdir(), "purser-start-"));
-  for (const name of ["src", "drizzle", "scripts", "node_modules", "package.json", "wrangler.toml", "tsconfig.json"]) {
+  for (const name of [
+    "src",
+    "drizzle",
+    "scripts",
+    "clients",
+    "node_modules",
+    "package.json",
+    "wrangler.toml",
+    "tsconfig.json",
+  ]) {
     symlinkSync(join(root, name), join(made, name));
   }
   writeFileSync(join(made, ".dev.vars"), `ADMIN_TOKEN=${ADMIN_TOKEN}\n`);

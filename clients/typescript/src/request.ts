@@ -1,0 +1,60 @@
+import { table } from "./generated/operations.ts";
+
+export type Fields = Readonly<Record<string, unknown>>;
+
+export interface Request {
+  readonly method: string;
+  readonly path: string;
+  readonly body: string | null;
+  /** Whether a second time does nothing more than the first. */
+  readonly isRepeatable: boolean;
+}
+
+/** The idempotency id of an operation, which is made where none was given. */
+const ID_OF: Readonly<Record<string, readonly [field: string, prefix: string]>> = {
+  grantCredits: ["externalRef", ""],
+  recordUsageEvent: ["eventId", ""],
+  recordUsageEvents: ["eventId", ""],
+  commitReservation: ["eventId", ""],
+  createReservation: ["reservationId", "res_"],
+  adjustBalance: ["adjustmentId", ""],
+};
+
+/** Other POSTs that may be sent twice: the second answers as the first did, or changes nothing. */
+const REPEATABLE = new Set(
+  (
+    "refundCredits revokeBalance previewDebit releaseReservation extendReservation createExportLink verifyUsers " +
+    "archivePack restorePack settlePayment erasePerson liftErasure"
+  ).split(" "),
+);
+
+function withId(fields: Fields, [field, prefix]: readonly [string, string]): Fields {
+  return fields[field] === undefined ? { ...fields, [field]: prefix + crypto.randomUUID() } : fields;
+}
+
+/** The request of an operation. Made once for a call, so that every try has the same ids. */
+export function requestOf(name: keyof typeof table, input: Fields | readonly Fields[] = {}): Request {
+  const [method = "", template = ""] = table[name].split(" ");
+  const id = ID_OF[name];
+  const isRepeatable = /^(GET|PUT|DELETE)$/.test(method) || id !== undefined || REPEATABLE.has(name);
+  if (Array.isArray(input)) {
+    const body = id === undefined ? input : input.map((each) => withId(each, id));
+    return { method, path: template, body: JSON.stringify(body), isRepeatable };
+  }
+  // `Array.isArray` does not narrow readonly lists.
+  const fields = input as Fields;
+  const left = new Map(Object.entries(id === undefined ? fields : withId(fields, id)));
+  const path = template.replace(/\{(\w+)\}/g, (_match, field: string) => {
+    const value = left.get(field);
+    // A URL would take one or two dots for a step in its path.
+    if (typeof value !== "string" || /^\.{0,2}$/.test(value)) throw new TypeError(`${name} needs ${field}.`);
+    left.delete(field);
+    return encodeURIComponent(value);
+  });
+  const given = [...left].filter(([, value]) => value !== undefined);
+  if (method === "GET" || method === "DELETE") {
+    const query = new URLSearchParams(given.map(([field, value]) => [field, String(value)]));
+    return { method, path: given.length === 0 ? path : `${path}?${query}`, body: null, isRepeatable };
+  }
+  return { method, path, body: JSON.stringify(Object.fromEntries(given)), isRepeatable };
+}

@@ -1,0 +1,125 @@
+import { errorOf, PurserError } from "./errors.ts";
+import type { CallOptions } from "./operation.ts";
+import type { Request } from "./request.ts";
+
+export interface PurserSettings {
+  /** Where Purser is, such as `https://purser.example.com`. */
+  readonly url: string;
+  /** A secret key, a publishable key, or the administrator's token for the operations of administration. */
+  readonly key: string;
+  /** With a publishable key: the user's JWT from your own sign-in, or what gives it. */
+  readonly userToken?: string | (() => string | Promise<string>);
+  /** How often a call is sent again. Default 4. */
+  readonly retries?: number;
+  /** How long one try may take. Default 30,000. */
+  readonly timeoutMs?: number;
+  /** In place of the global `fetch`. */
+  readonly fetch?: (url: string, init: RequestInit) => Promise<Response>;
+}
+
+/** What a client remembers between its calls. */
+export interface Memory {
+  bookmark: string | null;
+}
+
+const PAUSE_MS = 100;
+/** A longer `Retry-After` is the caller's to wait for. */
+const RETRY_AFTER_MS_MAX = 60_000;
+
+const wait = (ms: number, signal: AbortSignal | undefined): Promise<void> =>
+  new Promise((resolve, reject) => {
+    const stop = () => {
+      clearTimeout(timer);
+      reject(signal?.reason);
+    };
+    const timer = setTimeout(() => {
+      signal?.removeEventListener("abort", stop);
+      resolve();
+    }, ms);
+    signal?.addEventListener("abort", stop, { once: true });
+  });
+
+/** How long an answer asks to wait, in milliseconds; null when it does not ask. */
+function retryAfterMs(headers: Headers): number | null {
+  const text = headers.get("retry-after");
+  if (text === null) return null;
+  const ms = /^\d+$/.test(text) ? Number(text) * 1_000 : Date.parse(text) - Date.now();
+  return Number.isNaN(ms) ? null : Math.max(ms, 0);
+}
+
+/** An answer, or what came in place of one. */
+interface Outcome {
+  readonly value?: unknown;
+  readonly error?: PurserError;
+  /** How long to wait before the next try; null where another try would not help. */
+  readonly pauseMs: number | null;
+}
+
+async function tryOnce(
+  settings: PurserSettings,
+  memory: Memory,
+  { method, path, body, isRepeatable }: Request,
+  { signal, userToken }: CallOptions,
+  ownPauseMs: number,
+): Promise<Outcome> {
+  const timeout = AbortSignal.timeout(settings.timeoutMs ?? 30_000);
+  const token =
+    userToken ?? (typeof settings.userToken === "function" ? await settings.userToken() : settings.userToken);
+  const headers = {
+    authorization: `Bearer ${settings.key}`,
+    ...(body === null ? {} : { "content-type": "application/json" }),
+    ...(token === undefined ? {} : { "x-user-token": token }),
+    ...(method === "GET" && memory.bookmark !== null ? { "x-d1-bookmark": memory.bookmark } : {}),
+  };
+  const init = { method, headers, body, signal: signal === undefined ? timeout : AbortSignal.any([signal, timeout]) };
+  let response: Response;
+  let value: unknown;
+  try {
+    const url = settings.url.replace(/\/+$/, "") + path;
+    // The global `fetch` must be called as what it is: a method of the global object.
+    response = await (settings.fetch === undefined ? fetch(url, init) : settings.fetch(url, init));
+    const text = await response.text();
+    value = /json/.test(response.headers.get("content-type") ?? "") ? JSON.parse(text) : text;
+  } catch (cause) {
+    if (signal?.aborted) throw signal.reason;
+    const error = new PurserError(
+      0,
+      { code: "no_answer", message: `${method} ${path.split("?")[0]} got no answer.` },
+      { cause },
+    );
+    return { error, pauseMs: isRepeatable ? ownPauseMs : null };
+  }
+  // Bookmarks grow with the state of the database, as texts too.
+  const bookmark = response.headers.get("x-d1-bookmark");
+  if (bookmark !== null && bookmark > (memory.bookmark ?? "")) memory.bookmark = bookmark;
+  const askedMs = retryAfterMs(response.headers);
+  const asked = askedMs !== null && askedMs <= RETRY_AFTER_MS_MAX ? Math.max(askedMs, ownPauseMs) : null;
+  // A list of events is 200 and asks to be sent again when one of them met a passing fault.
+  if (response.ok) return { value, pauseMs: asked };
+  const error = errorOf(response.status, value);
+  // What refuses with 429 has done nothing. Of a 503 that is not certain.
+  if (response.status === 429 || (response.status === 503 && isRepeatable)) return { error, pauseMs: asked };
+  const isGateway = error.code === "unknown_answer" && response.status >= 500;
+  return { error, pauseMs: isGateway && isRepeatable ? (asked ?? ownPauseMs) : null };
+}
+
+/** Sends a request, and again where that may help and can do no harm. Throws `PurserError`, or the reason of the signal. */
+export async function send(
+  settings: PurserSettings,
+  memory: Memory,
+  request: Request,
+  options: CallOptions = {},
+): Promise<unknown> {
+  const retries = settings.retries ?? 4;
+  for (let attempt = 0; ; attempt++) {
+    options.signal?.throwIfAborted();
+    const ownPauseMs = PAUSE_MS * 2 ** attempt * (0.5 + Math.random());
+    const { value, error, pauseMs } = await tryOnce(settings, memory, request, options, ownPauseMs);
+    if (pauseMs !== null && attempt < retries) {
+      await wait(pauseMs, options.signal);
+      continue;
+    }
+    if (error !== undefined) throw error;
+    return value;
+  }
+}

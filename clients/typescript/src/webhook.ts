@@ -1,0 +1,68 @@
+const TOLERANCE_SECONDS = 300;
+const encoder = new TextEncoder();
+
+type HeaderSource = Headers | Readonly<Record<string, string | readonly string[] | undefined>>;
+
+export interface WebhookMessage {
+  readonly id: string;
+  readonly type: string;
+  readonly timestamp: string;
+  readonly appId: string;
+  readonly mode: "live" | "test";
+  readonly data: Readonly<Record<string, unknown>>;
+}
+
+/** A message that Purser did not send, or not just now. Answer it with 400. */
+export class WebhookVerificationError extends Error {
+  override readonly name = "WebhookVerificationError";
+}
+
+function headerOf(headers: HeaderSource, name: string): string {
+  const value = headers instanceof Headers ? headers.get(name) : headers[name];
+  if (typeof value !== "string") throw new WebhookVerificationError(`The header ${name} is missing.`);
+  return value;
+}
+
+function bytesOf(base64: string): Uint8Array<ArrayBuffer> | null {
+  try {
+    return Uint8Array.from(atob(base64), (character) => character.charCodeAt(0));
+  } catch {
+    return null;
+  }
+}
+
+/** The key of an endpoint's secret, `whsec_` and base64. */
+function importSecret(secret: string): Promise<CryptoKey> {
+  const bytes = bytesOf(secret.replace(/^whsec_/, ""));
+  if (bytes === null || bytes.length === 0) throw new TypeError("The secret must be the endpoint's, whsec_….");
+  return crypto.subtle.importKey("raw", bytes, { name: "HMAC", hash: "SHA-256" }, false, ["verify"]);
+}
+
+/**
+ * The message of a webhook, if it was signed with the endpoint's secret in the last five minutes (Standard Webhooks). Throws
+ * `WebhookVerificationError` otherwise. `body` is what was received, before any parsing. During a rotation give both secrets.
+ */
+export async function verifyWebhook(
+  headers: HeaderSource,
+  body: string | Uint8Array | ArrayBuffer,
+  secret: string | readonly string[],
+): Promise<WebhookMessage> {
+  const id = headerOf(headers, "webhook-id");
+  const timestamp = headerOf(headers, "webhook-timestamp");
+  const signatures = headerOf(headers, "webhook-signature").split(" ");
+  if (!/^\d+$/.test(timestamp) || Math.abs(Date.now() / 1_000 - Number(timestamp)) > TOLERANCE_SECONDS) {
+    throw new WebhookVerificationError("The message was not sent in the last five minutes.");
+  }
+  const text = typeof body === "string" ? body : new TextDecoder().decode(body);
+  const signed = encoder.encode(`${id}.${timestamp}.${text}`);
+  for (const each of typeof secret === "string" ? [secret] : secret) {
+    const key = await importSecret(each);
+    for (const signature of signatures) {
+      const bytes = signature.startsWith("v1,") ? bytesOf(signature.slice(3)) : null;
+      // Compares in constant time. What was signed is Purser's own JSON.
+      if (bytes !== null && (await crypto.subtle.verify("HMAC", key, bytes, signed)))
+        return JSON.parse(text) as WebhookMessage;
+    }
+  }
+  throw new WebhookVerificationError("No signature of the message is of this secret.");
+}

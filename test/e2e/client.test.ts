@@ -1,0 +1,373 @@
+import { execFile } from "node:child_process";
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { gzipSync } from "node:zlib";
+import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest";
+import { InsufficientCredits, Purser, PurserError } from "../../clients/typescript/src/index.ts";
+import { userToken } from "../../scripts/user-token.mjs";
+import { type FaultyProxy, startFaultyProxy } from "./support/faulty-proxy.ts";
+import { ADMIN_TOKEN, type ServedApp, type Server, startServer } from "./support/server.ts";
+
+const run = promisify(execFile);
+const CLIENT = join(import.meta.dirname, "../../clients/typescript");
+const END_USER_SECRET = "a-secret-of-32-bytes-and-no-less!";
+
+let server: Server;
+let proxy: FaultyProxy;
+let app: ServedApp;
+let purser: Purser;
+beforeAll(async () => {
+  server = await startServer();
+  proxy = await startFaultyProxy(server.url);
+  app = await server.makeApp({ type: "hs256", secret: END_USER_SECRET });
+  purser = new Purser({ url: `${proxy.url}/`, key: app.keys.sk_live });
+  const admin = new Purser({ url: server.url, key: ADMIN_TOKEN });
+  const items = [
+    { amount: 100_000, unit: "tokens", matches: [{ event: "chat.*" }] },
+    { amount: 500, unit: "cents" },
+  ] as const;
+  await admin.createPack({ appId: app.appId, packName: "Starter", items });
+  await admin.createPack({ appId: app.appId, packName: "Tokens", items: [], unit: "tokens" });
+});
+afterEach(() => {
+  vi.useRealTimers();
+  vi.restoreAllMocks();
+  proxy.faults.length = 0;
+  proxy.seen.length = 0;
+});
+afterAll(async () => {
+  await proxy.close();
+  await server.close();
+});
+
+let users = 0;
+/** A user with so many tokens. */
+async function userWith(tokens: number): Promise<string> {
+  const userId = `user-${++users}`;
+  await purser.grantCredits({ userId, packId: "tokens", quantity: tokens });
+  proxy.seen.length = 0;
+  return userId;
+}
+
+async function remainingOf(userId: string): Promise<number | undefined> {
+  const { credits } = await purser.listBalances({ userId, includeExpired: true });
+  return credits[0]?.remaining;
+}
+
+/** The error of a call that must fail. */
+const errorOf = (call: Promise<unknown>): Promise<PurserError> =>
+  call.then(
+    () => Promise.reject(new Error("This should have failed.")),
+    (error) => error,
+  );
+
+describe("the client under faults", () => {
+  it("debits once whatever becomes of a connection, also where the caller gives no id", async () => {
+    const userId = await userWith(1_000);
+    for (const fault of ["refused", "lost", "cut", { status: 502, body: "<html>" }] as const) {
+      proxy.faults.push(fault, fault);
+      const { debits } = await purser.recordUsageEvent({ userId, event: "chat", quantities: { tokens: 10 } });
+      expect(debits.map(({ amount }) => amount)).toEqual([10]);
+    }
+    proxy.faults.push("lost");
+    const events = [1, 2].map(() => ({ userId, event: "chat", quantities: { tokens: 5 } }));
+    const { results } = await purser.recordUsageEvents(events);
+    expect(results.map((result) => "debits" in result && result.debits[0]?.amount)).toEqual([5, 5]);
+    expect(await remainingOf(userId)).toBe(950);
+  });
+
+  it("grants, reserves, commits and adjusts once, under an id that it makes", async () => {
+    const userId = await userWith(100);
+    proxy.faults.push("lost");
+    const { balanceId } = await purser.grantCredits({ userId, packId: "tokens", quantity: 100 });
+    proxy.faults.push("lost");
+    const { reservationId } = await purser.createReservation({ userId, event: "chat", quantities: { tokens: 150 } });
+    proxy.faults.push("lost", "cut");
+    await purser.commitReservation({ reservationId, quantities: { tokens: 120 } });
+    const admin = new Purser({ url: proxy.url, key: ADMIN_TOKEN });
+    proxy.faults.push("lost");
+    expect(await admin.adjustBalance({ balanceId, delta: 7, note: "sorry" })).toEqual({ balanceId, remaining: 87 });
+    const { credits } = await purser.listBalances({ userId });
+    expect(credits.map(({ remaining }) => remaining)).toEqual([87]);
+  });
+
+  it("waits as long as Retry-After says, also of a list with an event that met a fault", async () => {
+    const userId = await userWith(100);
+    const waits: number[] = [];
+    const start = setTimeout;
+    vi.spyOn(globalThis, "setTimeout").mockImplementation(((work: () => void, ms = 0) => {
+      if (ms === 7_000) waits.push(ms);
+      return start(work, ms === 7_000 ? 0 : ms);
+      // The types of Node and of Workers differ in what it returns.
+    }) as typeof setTimeout);
+    const refusal = JSON.stringify({ error: { code: "rate_limited", message: "Wait.", requestId: "req_1" } });
+    const headers = { "content-type": "application/json", "retry-after": "7" };
+    for (const fault of [
+      { status: 429, headers, body: refusal },
+      { status: 503, headers, body: refusal.replace("rate_limited", "temporarily_unavailable") },
+      { status: 200, headers, body: JSON.stringify({ results: [] }) },
+    ]) {
+      proxy.seen.length = 0;
+      proxy.faults.push(fault);
+      const { results } = await purser.recordUsageEvents([{ userId, event: "chat", quantities: { tokens: 1 } }]);
+      expect(results).toHaveLength(1);
+      expect(proxy.seen).toHaveLength(2);
+    }
+    expect(waits).toEqual([7_000, 7_000, 7_000]);
+  });
+
+  it("sends nothing again that a repeat does not mend, or that might happen twice", async () => {
+    const fail = (status: number, code: string, headers = {}) =>
+      proxy.faults.push({
+        status,
+        headers: { "content-type": "application/json", ...headers },
+        body: JSON.stringify({ error: { code, message: "No.", requestId: "req_1" } }),
+      });
+    const calls: [plant: () => unknown, call: () => Promise<unknown>, code: string][] = [
+      [() => fail(503, "export_unavailable"), () => purser.createExportLink({ distinctId: "u" }), "export_unavailable"],
+      [() => fail(429, "test_quota_exceeded"), () => purser.listBalances({ userId: "u" }), "test_quota_exceeded"],
+      [() => fail(500, "internal_error"), () => purser.listBalances({ userId: "u" }), "internal_error"],
+      [
+        () => fail(429, "rate_limited", { "retry-after": "3600" }),
+        () => purser.listBalances({ userId: "u" }),
+        "rate_limited",
+      ],
+      [
+        () => proxy.faults.push("lost"),
+        () => purser.recordConsent({ distinctId: "u", purpose: "a", decision: "denied" }),
+        "no_answer",
+      ],
+    ];
+    for (const [plant, call, code] of calls) {
+      proxy.seen.length = 0;
+      plant();
+      expect((await errorOf(call())).code).toBe(code);
+      expect(proxy.seen, code).toHaveLength(1);
+    }
+  });
+
+  it("gives up after its retries, and at once when its signal aborts", async () => {
+    const impatient = new Purser({ url: proxy.url, key: app.keys.sk_live, retries: 1 });
+    proxy.faults.push("refused", "refused");
+    const error = await errorOf(impatient.listBalances({ userId: "u" }));
+    expect(error).toMatchObject({ name: "PurserError", code: "no_answer", status: 0, requestId: null });
+    expect(error.message).toBe("GET /api/v1/credits got no answer.");
+    const controller = new AbortController();
+    proxy.faults.push({ status: 503, headers: { "retry-after": "60" } });
+    const waiting = errorOf(purser.listBalances({ userId: "u" }, { signal: controller.signal }));
+    await vi.waitFor(() => expect(proxy.seen).toHaveLength(3));
+    controller.abort(new Error("enough"));
+    expect(await waiting).toMatchObject({ message: "enough" });
+    expect(proxy.seen).toHaveLength(3);
+  });
+});
+
+describe("the client", () => {
+  it("throws refusals as one class, and uncovered usage as InsufficientCredits", async () => {
+    const userId = await userWith(10);
+    const short = await errorOf(purser.recordUsageEvent({ userId, event: "chat", quantities: { tokens: 15 } }));
+    expect(short).toBeInstanceOf(InsufficientCredits);
+    expect(short).toBeInstanceOf(PurserError);
+    expect(short).toMatchObject({ code: "insufficient_credits", status: 402, uncovered: { tokens: 5 } });
+    const refused = await errorOf(purser.listLedgerEntries({ userId, limit: 501 }));
+    expect(refused).toMatchObject({ name: "PurserError", code: "invalid_request", status: 400, param: "limit" });
+    expect(refused.requestId).toMatch(/^req_/);
+    expect(await errorOf(purser.getReservation({ reservationId: "../apps" }))).toMatchObject({ status: 404 });
+    expect(await errorOf(purser.getReservation({ reservationId: ".." }))).toBeInstanceOf(TypeError);
+    expect(await remainingOf(userId)).toBe(10);
+  });
+
+  it("sends the bookmark of each write with the next read, and takes it to another client", async () => {
+    const userId = await userWith(10);
+    const other = new Purser({ url: proxy.url, key: app.keys.sk_live });
+    await other.listBalances({ userId });
+    expect(proxy.seen[0]?.headers["x-d1-bookmark"]).toBeUndefined();
+    await purser.recordUsageEvent({ userId, event: "chat", quantities: { tokens: 1 } });
+    const { bookmark } = purser;
+    expect(bookmark).toMatch(/^[0-9a-f-]{59}$/);
+    other.bookmark = bookmark;
+    await other.listBalances({ userId });
+    await purser.listBalances({ userId });
+    expect(proxy.seen.slice(2).map(({ headers }) => headers["x-d1-bookmark"])).toEqual([bookmark, bookmark]);
+    expect(proxy.seen[1]?.headers["x-d1-bookmark"]).toBeUndefined();
+  });
+
+  it("walks all pages of a list, or answers the first", async () => {
+    const userId = await userWith(10);
+    for (let n = 0; n < 4; n++) await purser.recordUsageEvent({ userId, event: "chat", quantities: { tokens: 1 } });
+    proxy.seen.length = 0;
+    const deltas: number[] = [];
+    for await (const { delta } of purser.listLedgerEntries({ userId, limit: 2 })) deltas.push(delta);
+    expect(deltas).toEqual([-1, -1, -1, -1, 10]);
+    expect(proxy.seen).toHaveLength(3);
+    expect((await purser.listLedgerEntries({ userId, limit: 2 })).entries).toHaveLength(2);
+  });
+
+  it("shows a signed-in user their balances by a publishable key", async () => {
+    const userId = await userWith(10);
+    const page = new Purser({
+      url: server.url,
+      key: app.keys.pk_live,
+      userToken: () => userToken(END_USER_SECRET, userId),
+    });
+    expect((await page.listBalances({ userId })).credits).toHaveLength(1);
+    const another = await errorOf(page.listBalances({ userId: "u" }, { userToken: "x" }));
+    expect(another).toMatchObject({ code: "invalid_user_token", details: { reason: "malformed" } });
+  });
+});
+
+describe("usage.hold", () => {
+  const hold = (userId: string, tokens = 50) => ({ userId, event: "chat", quantities: { tokens } });
+
+  it("commits what was used, and returns the rest", async () => {
+    const userId = await userWith(100);
+    const { result, usage } = await purser.usage.hold(hold(userId), async ({ used, holds }) => {
+      expect(holds.map(({ amount }) => amount)).toEqual([50]);
+      used({ tokens: 5 });
+      used({ tokens: 20 });
+      return "a ship";
+    });
+    expect(result).toBe("a ship");
+    expect(usage).toMatchObject({ debits: [{ amount: 20, remaining: 80 }], uncovered: null });
+    expect(await remainingOf(userId)).toBe(80);
+  });
+
+  it("charges once where every answer of it is lost", async () => {
+    const userId = await userWith(100);
+    proxy.faults.push("lost", null, "lost", "cut");
+    await purser.usage.hold(hold(userId), ({ used }) => used({ tokens: 70 }));
+    expect(await remainingOf(userId)).toBe(30);
+    proxy.faults.push(null, "lost", "lost");
+    expect(
+      (await errorOf(purser.usage.hold(hold(userId, 10), () => Promise.reject(new Error("broken"))))).message,
+    ).toBe("broken");
+    expect(await remainingOf(userId)).toBe(30);
+  });
+
+  it("begins no work that the credits do not cover", async () => {
+    const userId = await userWith(10);
+    const work = vi.fn();
+    expect(await errorOf(purser.usage.hold(hold(userId), work))).toMatchObject({ uncovered: { tokens: 40 } });
+    expect(work).not.toHaveBeenCalled();
+    expect(await remainingOf(userId)).toBe(10);
+  });
+
+  it("releases on failure, and when nobody said what was used", async () => {
+    const userId = await userWith(100);
+    const failing = purser.usage.hold(hold(userId), ({ used }) => {
+      used({ tokens: 20 });
+      throw new Error("the model failed");
+    });
+    expect((await errorOf(failing)).message).toBe("the model failed");
+    expect((await errorOf(purser.usage.hold(hold(userId), () => {}))).message).toContain("hold.used");
+    expect(await remainingOf(userId)).toBe(100);
+    const reasons: string[] = [];
+    for await (const { reason } of purser.listLedgerEntries({ userId })) reasons.push(reason);
+    expect(reasons.filter((reason) => reason === "reservation_released")).toHaveLength(2);
+  });
+
+  it("commits what was used when the stream is aborted, and releases when nothing was", async () => {
+    const userId = await userWith(100);
+    const controller = new AbortController();
+    const { signal } = controller;
+    const streaming = purser.usage.hold({ ...hold(userId), signal }, async ({ used }) => {
+      for (let tokens = 1; ; tokens++) {
+        signal.throwIfAborted();
+        used({ tokens });
+        if (tokens === 30) controller.abort();
+      }
+    });
+    expect(await errorOf(streaming)).toMatchObject({ name: "AbortError" });
+    expect(await remainingOf(userId)).toBe(70);
+    const none = purser.usage.hold(hold(userId), () => Promise.reject(new DOMException("gone", "AbortError")));
+    expect(await errorOf(none)).toMatchObject({ name: "AbortError" });
+    const late = purser.usage.hold({ ...hold(userId), signal }, () => {});
+    expect(await errorOf(late)).toMatchObject({ name: "AbortError" });
+    expect(await remainingOf(userId)).toBe(70);
+  });
+
+  it("lets other balances pay what went beyond the hold, and says what none could", async () => {
+    const userId = await userWith(60);
+    const { usage } = await purser.usage.hold(hold(userId), ({ used }) => used({ tokens: 75 }));
+    expect(usage).toMatchObject({ debits: [{ amount: 60, remaining: 0 }], uncovered: { tokens: 15 } });
+  });
+
+  it("extends the reservation while the work runs, and leaves it standing when the commit fails", async () => {
+    const userId = await userWith(100);
+    vi.useFakeTimers({ toFake: ["setInterval", "clearInterval"] });
+    let reservationId = "";
+    const impatient = new Purser({ url: proxy.url, key: app.keys.sk_live, retries: 0 });
+    const held = impatient.usage.hold({ ...hold(userId), expiresInSeconds: 60 }, async (one) => {
+      reservationId = one.reservationId;
+      const { expiresAt } = await purser.getReservation({ reservationId });
+      await vi.advanceTimersByTimeAsync(30_000);
+      await vi.waitFor(async () => {
+        expect((await purser.getReservation({ reservationId })).expiresAt > expiresAt).toBe(true);
+      });
+      one.used({ tokens: 50 });
+      proxy.faults.push("refused");
+    });
+    expect(await errorOf(held)).toMatchObject({ code: "no_answer" });
+    expect(vi.getTimerCount()).toBe(0);
+    expect((await purser.getReservation({ reservationId })).status).toBe("open");
+  });
+});
+
+describe("the package", () => {
+  it("is below 10 KiB packed, with types, no dependencies, and README examples that compile and run", async () => {
+    await run("npm", ["run", "--silent", "build", "--workspace", "clients/typescript"]);
+    expect(gzipSync(readFileSync(join(CLIENT, "dist/index.js"))).length).toBeLessThan(10 * 1_024);
+    const manifest = JSON.parse(readFileSync(join(CLIENT, "package.json"), "utf8"));
+    expect(Object.keys(manifest)).not.toContain("dependencies");
+
+    const examples = join(CLIENT, ".examples");
+    rmSync(examples, { recursive: true, force: true });
+    mkdirSync(examples);
+    const blocks = [...readFileSync(join(CLIENT, "README.md"), "utf8").matchAll(/^```ts\n([\s\S]*?)^```$/gm)];
+    const told = `
+declare const yourSignIn: { getToken(): Promise<string> };
+async function* yourModel(_prompt: string) { yield* ["A ", "ship ", "is ", "a ", "town."]; }
+const refused = await receive(new Request("https://shop.example", { method: "POST" }));
+console.log(JSON.stringify({ credits: credits.length, debits, uncovered, reasons, result, usage, mine: mine.credits.length, refused: refused.status }));`;
+    writeFileSync(join(examples, "readme.ts"), blocks.map(([, code]) => code).join("\n") + told);
+    const sign = `import { userToken } from ${JSON.stringify(join(CLIENT, "../../scripts/user-token.mjs"))};
+globalThis.yourSignIn = { getToken: () => userToken(${JSON.stringify(END_USER_SECRET)}, "user_grace") };`;
+    writeFileSync(join(examples, "sign-in.mjs"), sign);
+    const options = {
+      module: "NodeNext",
+      lib: ["ES2023", "DOM"],
+      types: ["node"],
+      strict: true,
+      noEmit: true,
+      exactOptionalPropertyTypes: true,
+    };
+    writeFileSync(join(examples, "tsconfig.json"), JSON.stringify({ compilerOptions: options, include: ["*.ts"] }));
+    // By the newest compiler, and by TypeScript 5, as a consumer that checks the package's own declarations.
+    const tsc5 = join(CLIENT, "../../tools/generated-client/node_modules/typescript/bin/tsc");
+    await run("tsc", ["--project", examples]);
+    await run(process.execPath, [tsc5, "--project", examples]);
+
+    const env = {
+      ...process.env,
+      PURSER_URL: server.url,
+      PURSER_KEY: app.keys.sk_live,
+      PURSER_PUBLISHABLE_KEY: app.keys.pk_live,
+    };
+    const { stdout } = await run(
+      process.execPath,
+      ["--import", join(examples, "sign-in.mjs"), join(examples, "readme.ts")],
+      { env },
+    );
+    expect(JSON.parse(stdout)).toMatchObject({
+      credits: 2,
+      debits: [{ unit: "tokens", amount: 1_200, remaining: 98_800 }],
+      uncovered: 89_500,
+      reasons: ["event_committed", "grant", "grant"],
+      result: "A ship is a town.",
+      usage: { debits: [{ amount: 5, remaining: 98_795 }], uncovered: null },
+      mine: 2,
+      refused: 400,
+    });
+  });
+});

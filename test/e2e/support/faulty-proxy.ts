@@ -1,0 +1,62 @@
+import { createServer, type IncomingMessage, request, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { buffer } from "node:stream/consumers";
+
+/**
+ * What happens to one request: it never arrives; it arrives and its answer is lost, or cut in two; or this answer comes in
+ * place of the server's.
+ */
+export type Fault =
+  | "refused"
+  | "lost"
+  | "cut"
+  | { readonly status: number; readonly headers?: Record<string, string>; readonly body?: string };
+
+export interface FaultyProxy {
+  readonly url: string;
+  /** What meets the next requests, in this order; null is no fault. */
+  readonly faults: (Fault | null)[];
+  /** The requests that came, with those that met a fault. */
+  readonly seen: { readonly method: string; readonly path: string; readonly headers: IncomingMessage["headers"] }[];
+  readonly close: () => Promise<void>;
+}
+
+/** Stands between a client and a server, and plants faults between them. */
+export async function startFaultyProxy(target: string): Promise<FaultyProxy> {
+  const faults: (Fault | null)[] = [];
+  const seen: FaultyProxy["seen"] = [];
+
+  async function pass(incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
+    const { method = "", url = "", headers } = incoming;
+    seen.push({ method, path: url, headers });
+    const body = await buffer(incoming);
+    const fault = faults.shift() ?? null;
+    if (fault === "refused") return void incoming.socket.destroy();
+    if (fault !== null && typeof fault === "object") {
+      return void outgoing.writeHead(fault.status, fault.headers).end(fault.body);
+    }
+    const answer = await new Promise<IncomingMessage>((resolve, reject) => {
+      request(target + url, { method, headers }, resolve)
+        .once("error", reject)
+        .end(body);
+    });
+    const bytes = await buffer(answer);
+    if (fault === "lost") return void incoming.socket.destroy();
+    outgoing.writeHead(answer.statusCode ?? 500, answer.headers);
+    if (fault === null) return void outgoing.end(bytes);
+    outgoing.write(bytes.subarray(0, bytes.length / 2), () => incoming.socket.destroy());
+  }
+
+  const server = createServer((incoming, outgoing) => {
+    pass(incoming, outgoing).catch(() => incoming.socket.destroy());
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  // A server that listens on a TCP port has an address of this form.
+  const { port } = server.address() as AddressInfo;
+  const close = () =>
+    new Promise<void>((resolve) => {
+      server.close(() => resolve());
+      server.closeAllConnections();
+    });
+  return { url: `http://127.0.0.1:${port}`, faults, seen, close };
+}

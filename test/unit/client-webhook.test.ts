@@ -1,0 +1,91 @@
+import { createHmac } from "node:crypto";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { verifyWebhook } from "../../clients/typescript/src/index.ts";
+
+/** The example of the Standard Webhooks libraries. */
+const SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+const ID = "msg_p5jXN8AQM9LWM0D4loKWxJek";
+const TIMESTAMP = 1_614_265_330;
+const BODY = '{"test": 2432232314}';
+const SIGNATURE = "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=";
+
+const headersWith = (changes: Record<string, string> = {}) => ({
+  "webhook-id": ID,
+  "webhook-timestamp": String(TIMESTAMP),
+  "webhook-signature": SIGNATURE,
+  ...changes,
+});
+const sign = (secret: string, timestamp = TIMESTAMP, body = BODY) =>
+  `v1,${createHmac("sha256", Buffer.from(secret.slice(6), "base64"))
+    .update(`${ID}.${timestamp}.${body}`)
+    .digest("base64")}`;
+
+beforeEach(() => {
+  vi.useFakeTimers({ toFake: ["Date"], now: TIMESTAMP * 1_000 });
+});
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+const refused = { name: "WebhookVerificationError" };
+
+describe("verifyWebhook", () => {
+  it("takes the message that Standard Webhooks show, in every form of headers and body", async () => {
+    const message = { test: 2432232314 };
+    expect(await verifyWebhook(headersWith(), BODY, SECRET)).toEqual(message);
+    expect(await verifyWebhook(new Headers(headersWith()), new TextEncoder().encode(BODY), SECRET)).toEqual(message);
+  });
+
+  it("takes one of several signatures and secrets, while a secret is rotated", async () => {
+    const before = "whsec_b2xkIHNlY3JldCBvZiB0aGUgZW5kcG9pbnQ=";
+    const both = headersWith({ "webhook-signature": `v1a,x ${sign(before)} ${SIGNATURE}` });
+    expect(await verifyWebhook(both, BODY, SECRET)).toBeDefined();
+    expect(await verifyWebhook(headersWith(), BODY, [before, SECRET])).toBeDefined();
+    await expect(verifyWebhook(headersWith(), BODY, before)).rejects.toMatchObject(refused);
+  });
+
+  it("refuses what was changed, was signed otherwise, lacks a header, or is no signature", async () => {
+    await expect(verifyWebhook(headersWith(), BODY.replace("test", "tset"), SECRET)).rejects.toMatchObject(refused);
+    await expect(verifyWebhook(headersWith({ "webhook-id": "msg_2" }), BODY, SECRET)).rejects.toMatchObject(refused);
+    for (const signature of [
+      "",
+      "v1,",
+      "v1,!!",
+      SIGNATURE.slice(3),
+      SIGNATURE.replace("v1", "v2"),
+      SIGNATURE.slice(0, 40),
+    ]) {
+      const headers = headersWith({ "webhook-signature": signature });
+      await expect(verifyWebhook(headers, BODY, SECRET), signature).rejects.toMatchObject(refused);
+    }
+    for (const name of Object.keys(headersWith())) {
+      const { [name]: _left, ...others } = headersWith() as Record<string, string>;
+      await expect(verifyWebhook(others, BODY, SECRET), name).rejects.toMatchObject(refused);
+    }
+  });
+
+  it("takes messages of the last five minutes alone, and as much ahead", async () => {
+    for (const [seconds, isTaken] of [
+      [-301, false],
+      [-300, true],
+      [300, true],
+      [301, false],
+    ] as const) {
+      const at = TIMESTAMP + seconds;
+      const headers = headersWith({ "webhook-timestamp": String(at), "webhook-signature": sign(SECRET, at) });
+      const verified = verifyWebhook(headers, BODY, SECRET).then(
+        () => true,
+        () => false,
+      );
+      expect(await verified, String(seconds)).toBe(isTaken);
+    }
+    const headers = headersWith({ "webhook-timestamp": "soon" });
+    await expect(verifyWebhook(headers, BODY, SECRET)).rejects.toMatchObject(refused);
+  });
+
+  it("says that a secret is none", async () => {
+    for (const secret of ["", "whsec_", "whsec_ü"]) {
+      await expect(verifyWebhook(headersWith(), BODY, secret)).rejects.toThrow(TypeError);
+    }
+  });
+});
