@@ -82,10 +82,12 @@ for (const path of globSync("src/**/*.{ts,tsx}").sort()) {
   )) {
     if (/^(@hono\/|hono($|\/))/.test(from) && !type && !SEES_HONO.test(file)) flaw("a verb never sees Hono");
     if (from === "zod" && !type && !MAY_RUN_WHOLE_ZOD.test(file)) flaw("the Worker uses zod/mini");
+    if (/^drizzle-orm/.test(from) && !type && file !== "db/schema.ts") flaw("Drizzle is no part of the Worker");
     if (!from.startsWith(".")) continue;
     const target = relative("src", join(dirname(path), from));
     const other = roomOf(target);
     if (IS_RESPONSES.test(target) && !type && !MAY_RUN_RESPONSES.test(file)) flaw(`${from} is for types alone here`);
+    if (target === "db/schema.ts" && !type) flaw("for types alone: statements take their columns from db/tables.ts");
     if (other === room) continue;
     if (room !== "lib" && COMMON.includes(other)) continue;
     if (!allowed?.includes(other)) flaw(`${room} may not import ${from}`);

@@ -1,6 +1,7 @@
 import { fromSteps, UNITS, type Unit } from "../amounts/amount.ts";
-import { dailyActivity, type Steps } from "../db/schema.ts";
+import type { Steps } from "../db/schema.ts";
 import { all, type RowOf, select, statement } from "../db/sql.ts";
+import { dailyActivity } from "../db/tables.ts";
 import { DAY_MS, iso } from "../lib/time.ts";
 import type { TenantCtx } from "../runtime.ts";
 import type { ActivityKind } from "./count.ts";

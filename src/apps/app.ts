@@ -1,14 +1,15 @@
 import { databaseIndexOf } from "../db/databases.ts";
-import { apps } from "../db/schema.ts";
-import { all, allColumns, select, statement } from "../db/sql.ts";
+import { all, type RowOf, select, statement } from "../db/sql.ts";
+import { apps } from "../db/tables.ts";
 import { PurserError } from "../errors.ts";
 import { assert } from "../lib/assert.ts";
 import type { Environment, Mode, SystemCtx } from "../runtime.ts";
 
-export type AppRow = typeof apps.$inferSelect;
+export const appColumns = { id: apps.id, name: apps.name, createdAtMs: apps.createdAtMs };
+export type AppRow = RowOf<typeof appColumns>;
 
 const selectApp = statement<{ appId: string }, AppRow>`
-  SELECT ${select(allColumns(apps))} FROM apps WHERE id = :appId`;
+  SELECT ${select(appColumns)} FROM apps WHERE id = :appId`;
 
 /** Throws `not_found` for an application that is not there. */
 export async function requireApp(root: SystemCtx, appId: string): Promise<AppRow> {

@@ -1,5 +1,5 @@
-import { apiKeys, environments } from "../db/schema.ts";
 import { type RowOf, select } from "../db/sql.ts";
+import { apiKeys, environments } from "../db/tables.ts";
 import { iso } from "../lib/time.ts";
 import type { KeyOutput } from "./responses.ts";
 

@@ -1,13 +1,12 @@
-import { apps } from "../db/schema.ts";
-import { all, allColumns, select, statement } from "../db/sql.ts";
+import { all, select, statement } from "../db/sql.ts";
 import { iso } from "../lib/time.ts";
 import type { SystemCtx } from "../runtime.ts";
-import type { AppRow } from "./app.ts";
+import { type AppRow, appColumns } from "./app.ts";
 import type { ListAppsOutput } from "./responses.ts";
 
 const EVERY = -1;
 
-const selectApps = statement<{ limit: number }, AppRow>`SELECT ${select(allColumns(apps))} FROM apps LIMIT :limit`;
+const selectApps = statement<{ limit: number }, AppRow>`SELECT ${select(appColumns)} FROM apps LIMIT :limit`;
 
 /**
  * Applications of every database, oldest first: all of them, or no more than `limit` of each. A database that fails takes

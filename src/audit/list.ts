@@ -1,5 +1,5 @@
-import { adminAudit } from "../db/schema.ts";
 import { all, type RowOf, select, statement } from "../db/sql.ts";
+import { adminAudit } from "../db/tables.ts";
 import { invalidCursor } from "../errors.ts";
 import { decodeCursor, encodeCursor } from "../lib/cursor.ts";
 import { iso } from "../lib/time.ts";
@@ -11,7 +11,7 @@ import type { ListAuditInput } from "./schemas.ts";
 const columns = {
   seq: adminAudit.seq,
   atMs: adminAudit.atMs,
-  by: adminAudit.by,
+  by: adminAudit.actor,
   action: adminAudit.action,
   target: adminAudit.target,
   details: adminAudit.details,

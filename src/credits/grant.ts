@@ -1,8 +1,8 @@
 import { countActivity } from "../activity/count.ts";
 import { fromSteps } from "../amounts/amount.ts";
 import { idIn } from "../db/databases.ts";
-import { creditBalances, NEVER_MS } from "../db/schema.ts";
 import { query, type RowOf, statement } from "../db/sql.ts";
+import { creditBalances, NEVER_MS } from "../db/tables.ts";
 import { PurserError } from "../errors.ts";
 import { aboutAccount, type WriteContext, writingValues } from "../ledger/account.ts";
 import { type PayingRow, presentExpiry } from "../ledger/balance.ts";

@@ -1,5 +1,5 @@
-import { creditLedger } from "../db/schema.ts";
 import { all, fragment, query, select, statement, type Values } from "../db/sql.ts";
+import { creditLedger } from "../db/tables.ts";
 import { invalidCursor } from "../errors.ts";
 import { aboutAccount } from "../ledger/account.ts";
 import { presentEntry } from "../ledger/entry.ts";

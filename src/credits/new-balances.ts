@@ -1,5 +1,5 @@
 import { amountRule, toSteps } from "../amounts/amount.ts";
-import { NEVER_MS } from "../db/schema.ts";
+import { NEVER_MS } from "../db/tables.ts";
 import { invalid, PurserError } from "../errors.ts";
 import type { NewBalance, NewBalances } from "../ledger/insert-entries.ts";
 import { assert } from "../lib/assert.ts";

@@ -1,5 +1,6 @@
-import { creditBalances, creditRefunds, type Steps } from "../db/schema.ts";
+import type { Steps } from "../db/schema.ts";
 import { type RowOf, select, statement } from "../db/sql.ts";
+import { creditBalances, creditRefunds } from "../db/tables.ts";
 import { aboutAccount, accountSql, type WriteContext } from "../ledger/account.ts";
 import { lastSeq } from "../ledger/insert-entries.ts";
 import type { EarlierShare, Share } from "./refund-shares.ts";
@@ -26,7 +27,7 @@ const refundColumns = {
   refundRef: creditRefunds.refundRef,
   packIds: creditRefunds.packIds,
   part: creditRefunds.part,
-  of: creditRefunds.of,
+  of: creditRefunds.ofParts,
   requestHash: creditRefunds.requestHash,
 };
 export type RefundRow = RowOf<typeof refundColumns>;

@@ -1,6 +1,7 @@
 import { amountOfSteps, UNITS, type Unit } from "../amounts/amount.ts";
-import { NEVER_MS, type Steps } from "../db/schema.ts";
+import type { Steps } from "../db/schema.ts";
 import { all, nowMsSql, statement } from "../db/sql.ts";
+import { NEVER_MS } from "../db/tables.ts";
 import { invalidCursor } from "../errors.ts";
 import { presentExpiry } from "../ledger/balance.ts";
 import { decodeTextCursor, encodeTextCursor } from "../lib/cursor.ts";

@@ -1,5 +1,5 @@
-import { creditBalances, creditLedger } from "../db/schema.ts";
 import { fragment, select, statement } from "../db/sql.ts";
+import { creditBalances, creditLedger } from "../db/tables.ts";
 import { aboutAccount, type User } from "../ledger/account.ts";
 import type { Standing, VerifiedBalance, VerifiedEntry } from "../ledger/verify-entries.ts";
 import type { TenantCtx } from "../runtime.ts";

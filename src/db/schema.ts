@@ -10,9 +10,6 @@ declare const inSteps: unique symbol;
 /** An amount in its unit's smallest step (amounts/amount.ts). An amount in units is not assignable to this type. */
 export type Steps = number & { readonly [inSteps]: true };
 
-/** `expires_at_ms` of a balance that never expires. It sorts after every date, so that active balances are one index range. */
-export const NEVER_MS = Number.MAX_SAFE_INTEGER;
-
 export const apps = sqliteTable("apps", {
   id: text("id").primaryKey(),
   name: text("name").notNull(),
@@ -249,7 +246,7 @@ export const creditRefunds = sqliteTable(
     packIds: text("pack_ids").notNull(),
     /** The share, `part` of `of`. Both are null for all that was left. */
     part: integer("part"),
-    of: integer("of_parts"),
+    ofParts: integer("of_parts"),
     /** The seqs of its ledger entries. */
     firstSeq: integer("first_seq").notNull(),
     lastSeq: integer("last_seq").notNull(),
@@ -262,7 +259,7 @@ export const creditRefunds = sqliteTable(
     check("credit_refunds_ordinal_max", sql`${t.ordinal} <= 100`),
     check(
       "credit_refunds_share",
-      sql`iif(${t.part} IS NULL, ${t.of} IS NULL, ${t.of} IS NOT NULL AND ${t.part} > 0 AND ${t.part} <= ${t.of})`,
+      sql`iif(${t.part} IS NULL, ${t.ofParts} IS NULL, ${t.ofParts} IS NOT NULL AND ${t.part} > 0 AND ${t.part} <= ${t.ofParts})`,
     ),
   ],
 );
@@ -527,7 +524,7 @@ export const adminAudit = sqliteTable(
     id: text("id").notNull(),
     atMs: integer("at_ms").notNull(),
     /** Who acted: an e-mail address or subject of Cloudflare Access, `dashboard`, or `api`. */
-    by: text("actor").notNull(),
+    actor: text("actor").notNull(),
     action: text("action").notNull(),
     target: text("target").notNull(),
     /** JSON object: no secret, no user id, no free text. */
@@ -540,6 +537,6 @@ export const adminAudit = sqliteTable(
 export const dashboardSessions = sqliteTable("dashboard_sessions", {
   id: text("id").primaryKey(),
   /** The name given at the sign-in, for the audit. */
-  by: text("actor").notNull(),
+  actor: text("actor").notNull(),
   endsAtMs: integer("ends_at_ms").notNull(),
 });

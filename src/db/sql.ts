@@ -1,6 +1,3 @@
-import { getTableColumns } from "drizzle-orm";
-import type { SQLiteColumn, SQLiteTable } from "drizzle-orm/sqlite-core";
-
 /** The type of a named value. D1 binds numbers as REAL, so use `CAST(:n AS INTEGER)` in JSON, in text and in results. */
 export type Value = string | number | null;
 export type Values = Readonly<Record<string, Value>>;
@@ -52,17 +49,10 @@ export function statement<Named extends Values, Row = never>(
  * A query of some columns, by their fields: of a table, or any SQL. `FROM …` is what follows them. Because its columns are
  * known, it can travel with others and with the key's check as one statement, and its rows are read faster.
  */
-export function query<Row>(columns: { readonly [Field in keyof Row]: SQLiteColumn | string }) {
-  // The fields of an object have strings as their names.
-  const entries = Object.entries(columns) as [string, SQLiteColumn | string][];
-  const names = entries.map(([field]) => field);
+export function query<Row>(columns: { readonly [Field in keyof Row]: string }) {
+  const names = Object.keys(columns);
   return (parts: TemplateStringsArray, ...fragments: readonly string[]): ((values: Values) => Statement<Row>) => {
-    const made = prepare(() => {
-      const selected = entries.map(
-        ([field, column]) => `${typeof column === "string" ? column : column.name} AS "${field}"`,
-      );
-      return `SELECT ${selected.join(", ")} ${String.raw({ raw: parts }, ...fragments)}`;
-    });
+    const made = prepare(() => `SELECT ${select(columns)} ${String.raw({ raw: parts }, ...fragments)}`);
     return (values) => ({ ...made(values), columns: names });
   };
 }
@@ -87,17 +77,18 @@ export const fragment = String.raw;
 /** The time of a write or a read, with the value `nowMs`. A statement that reads the clock takes its time from here. */
 export const nowMsSql = fragment`CAST(:nowMs AS INTEGER)`;
 
-type Columns = Readonly<Record<string, SQLiteColumn>>;
+declare const data: unique symbol;
+/** The name of a column. `data` is never set: it gives TypeScript the type of the values. */
+export type Column<Data = unknown> = string & { readonly [data]?: Data };
+export type ColumnsOf<Row> = { readonly [Field in keyof Row]: Column<Row[Field]> };
 /** A row of some columns, as D1 returns it. */
-export type RowOf<C extends Columns> = {
-  [Field in keyof C]: C[Field]["_"]["notNull"] extends true ? C[Field]["_"]["data"] : C[Field]["_"]["data"] | null;
-};
+export type RowOf<C> = { [Field in keyof C]: C[Field] extends Column<infer Data> ? Data : never };
 
 /** Columns for a SELECT, each with the alias of its field: `b.pack_id AS "packId", …`. Values are as SQLite stores them. */
-export function select(columns: Columns, alias?: string): string {
+export function select(columns: Readonly<Record<string, string>>, alias?: string): string {
   const from = alias === undefined ? "" : `${alias}.`;
   return Object.entries(columns)
-    .map(([field, column]) => `${from}${column.name} AS "${field}"`)
+    .map(([field, column]) => `${from}${column} AS "${field}"`)
     .join(", ");
 }
 
@@ -109,11 +100,6 @@ export function namedRows(names: readonly string[], rows: readonly (readonly unk
     for (let index = 0; index < names.length; index++) row[names[index] ?? ""] = values[index];
     return row;
   });
-}
-
-/** All columns of a table, for `select`. */
-export function allColumns<Table extends SQLiteTable>(table: Table): Table["_"]["columns"] {
-  return getTableColumns(table);
 }
 
 /** The rows of each statement, in their order. */

@@ -1,6 +1,6 @@
-import { creditBalances, type Steps } from "../db/schema.ts";
-import { all, allColumns, fragment, type Statement, select, statement } from "../db/sql.ts";
-import { type BalanceRow, presentBalance } from "../ledger/balance.ts";
+import type { Steps } from "../db/schema.ts";
+import { all, fragment, type Statement, select, statement } from "../db/sql.ts";
+import { type BalanceRow, balanceColumns, presentBalance } from "../ledger/balance.ts";
 import { type Utf8, utf8 } from "../lib/utf8.ts";
 import type { PersonKey } from "../people/person-walk.ts";
 import { balanceShare } from "./budget.ts";
@@ -16,7 +16,7 @@ export interface BalancePageRow extends BalanceRow {
 }
 
 const PAGE_BALANCES = 500;
-const columns = select(allColumns(creditBalances), "b");
+const columns = select(balanceColumns, "b");
 
 /** The first balances of the requested id, which comes first. */
 export function firstBalances(key: PersonKey): Statement<BalancePageRow> {

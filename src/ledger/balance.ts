@@ -1,10 +1,9 @@
 import { fromSteps } from "../amounts/amount.ts";
 import { readRules } from "../amounts/match.ts";
-import { creditBalances, NEVER_MS } from "../db/schema.ts";
+import type { RowOf } from "../db/sql.ts";
+import { creditBalances, NEVER_MS } from "../db/tables.ts";
 import { iso } from "../lib/time.ts";
 import { type Spendable, spendingOrder } from "./burn-down.ts";
-
-export type BalanceRow = typeof creditBalances.$inferSelect;
 
 /** The columns that burn-down and a balance's status need. */
 export const payingColumns = {
@@ -18,7 +17,7 @@ export const payingColumns = {
   expiresAtMs: creditBalances.expiresAtMs,
   revokedAtMs: creditBalances.revokedAtMs,
 };
-export type PayingRow = Pick<BalanceRow, keyof typeof payingColumns>;
+export type PayingRow = RowOf<typeof payingColumns>;
 
 /** The columns of a response. */
 export const presentedColumns = {
@@ -27,7 +26,17 @@ export const presentedColumns = {
   packItemId: creditBalances.packItemId,
   initialSteps: creditBalances.initialSteps,
 };
-export type PresentedRow = Pick<BalanceRow, keyof typeof presentedColumns>;
+export type PresentedRow = RowOf<typeof presentedColumns>;
+
+/** The columns of the dashboard and of an export. */
+export const balanceColumns = {
+  ...presentedColumns,
+  source: creditBalances.source,
+  externalRef: creditBalances.externalRef,
+  notes: creditBalances.notes,
+  grantSeq: creditBalances.grantSeq,
+};
+export type BalanceRow = RowOf<typeof balanceColumns>;
 
 /** The columns that an adjustment needs. */
 export const adjustmentColumns = {

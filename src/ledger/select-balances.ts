@@ -1,7 +1,13 @@
-import { creditBalances } from "../db/schema.ts";
-import { allColumns, fragment, nowMsSql, query, select, statement, type Values } from "../db/sql.ts";
+import { fragment, nowMsSql, query, select, statement, type Values } from "../db/sql.ts";
 import { aboutAccount } from "./account.ts";
-import { type BalanceRow, type PayingRow, type PresentedRow, payingColumns, presentedColumns } from "./balance.ts";
+import {
+  type BalanceRow,
+  balanceColumns,
+  type PayingRow,
+  type PresentedRow,
+  payingColumns,
+  presentedColumns,
+} from "./balance.ts";
 
 /** SQL: whether a balance can pay now. It repeats the condition of the partial index, so only balances that can pay are read. */
 export const canPay = (account: string): string =>
@@ -64,14 +70,13 @@ export const selectNewestDead = aboutAccount<{ nowMs: number }, PayingRow>(
     ORDER BY grant_seq DESC LIMIT ${`${deadBalancesMax}`}`,
 );
 
-const allBalanceColumns = select(allColumns(creditBalances));
-
-/** All columns of up to `limit` balances that can pay now. */
+/** All that is shown of up to `limit` balances that can pay now. */
 export const selectActiveUpTo = aboutAccount<{ nowMs: number; limit: number }, BalanceRow>(
-  (account) => statement`SELECT ${allBalanceColumns} FROM credit_balances WHERE ${canPay(account)} LIMIT :limit`,
+  (account) => statement`SELECT ${select(balanceColumns)} FROM credit_balances WHERE ${canPay(account)} LIMIT :limit`,
 );
 
-/** All columns of up to `limit` balances of the user. */
+/** All that is shown of up to `limit` balances of the user. */
 export const selectBalancesUpTo = aboutAccount<{ limit: number }, BalanceRow>(
-  (account) => statement`SELECT ${allBalanceColumns} FROM credit_balances WHERE account_id = ${account} LIMIT :limit`,
+  (account) =>
+    statement`SELECT ${select(balanceColumns)} FROM credit_balances WHERE account_id = ${account} LIMIT :limit`,
 );

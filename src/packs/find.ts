@@ -1,5 +1,5 @@
-import { creditPackItems, creditPacks } from "../db/schema.ts";
-import { allColumns, fragment, query, type RowOf } from "../db/sql.ts";
+import { fragment, query, type RowOf } from "../db/sql.ts";
+import { creditPackItems, creditPacks } from "../db/tables.ts";
 import type { TenantCtx } from "../runtime.ts";
 import { nameKey } from "./name.ts";
 
@@ -13,18 +13,32 @@ const itemColumns = {
 };
 type PackItem = RowOf<typeof itemColumns>;
 
+const packColumns = {
+  appId: creditPacks.appId,
+  id: creditPacks.id,
+  name: creditPacks.name,
+  nameKey: creditPacks.nameKey,
+  defaultExpiryDays: creditPacks.defaultExpiryDays,
+  unit: creditPacks.unit,
+  matches: creditPacks.matches,
+  priority: creditPacks.priority,
+  createdAtMs: creditPacks.createdAtMs,
+  archivedAtMs: creditPacks.archivedAtMs,
+  version: creditPacks.version,
+};
+
 /** A pack's row with its items as JSON. */
-export type PackRow = typeof creditPacks.$inferSelect & { readonly itemsJson: string };
+export type PackRow = RowOf<typeof packColumns> & { readonly itemsJson: string };
 
 export interface Pack extends Omit<PackRow, "itemsJson"> {
   /** In their configured order. Empty for a legacy pack. */
   readonly items: readonly PackItem[];
 }
 
-const itemFields = Object.entries(itemColumns).map(([field, column]) => `'${field}', i.${column.name}`);
+const itemFields = Object.entries(itemColumns).map(([field, column]) => `'${field}', i.${column}`);
 /** Reads packs, each with its items: one query, because each statement of a batch takes time. `p` is the pack. */
 export const queryPacks = query<PackRow>({
-  ...allColumns(creditPacks),
+  ...packColumns,
   itemsJson: fragment`(
     SELECT json_group_array(json_object(${itemFields.join(", ")}))
     FROM credit_pack_items AS i WHERE i.app_id = p.app_id AND i.pack_id = p.id

@@ -1,16 +1,29 @@
-import { consentLog } from "../db/schema.ts";
-import { allColumns, batch, select, statement } from "../db/sql.ts";
+import { batch, type RowOf, select, statement } from "../db/sql.ts";
+import { consentLog } from "../db/tables.ts";
 import { assert } from "../lib/assert.ts";
 import { iso } from "../lib/time.ts";
 import type { TenantCtx } from "../runtime.ts";
 import type { ConsentEntry } from "./responses.ts";
 import type { ConsentInput } from "./schemas.ts";
 
+const columns = {
+  id: consentLog.id,
+  distinctId: consentLog.distinctId,
+  purpose: consentLog.purpose,
+  decision: consentLog.decision,
+  method: consentLog.method,
+  noticeVersion: consentLog.noticeVersion,
+  source: consentLog.source,
+  gpc: consentLog.gpc,
+  occurredAtMs: consentLog.occurredAtMs,
+  receivedAtMs: consentLog.receivedAtMs,
+};
+
 /** A row as SQLite stores it. */
-export type ConsentRow = Omit<typeof consentLog.$inferSelect, "gpc" | "isByUser"> & { readonly gpc: 0 | 1 | null };
+export type ConsentRow = Omit<RowOf<typeof columns>, "gpc"> & { readonly gpc: 0 | 1 | null };
 
 /** The columns of a `ConsentRow`. */
-export const consentColumns = (alias?: string): string => select(allColumns(consentLog), alias);
+export const consentColumns = (alias?: string): string => select(columns, alias);
 
 type NewConsent = {
   environmentId: number;

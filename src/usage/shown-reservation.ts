@@ -1,6 +1,6 @@
 import { fromSteps } from "../amounts/amount.ts";
-import { reservations } from "../db/schema.ts";
-import { fragment, nowMsSql, select } from "../db/sql.ts";
+import { fragment, nowMsSql, type RowOf, select } from "../db/sql.ts";
+import { reservations } from "../db/tables.ts";
 import { type HoldLeg, isToCharge, readLegs } from "../ledger/hold.ts";
 import { iso } from "../lib/time.ts";
 import type { ReservationOutput } from "./responses.ts";
@@ -17,7 +17,7 @@ const columns = {
   settledAtMs: reservations.settledAtMs,
 };
 
-export type ShownRow = Pick<typeof reservations.$inferSelect, keyof typeof columns> & {
+export type ShownRow = RowOf<typeof columns> & {
   readonly status: ReservationOutput["status"];
   readonly eventId: string | null;
 };

@@ -1,5 +1,5 @@
-import { reservations } from "../db/schema.ts";
 import { type Statement, select, statement } from "../db/sql.ts";
+import { reservations } from "../db/tables.ts";
 import { PurserError } from "../errors.ts";
 import type { WriteContext } from "../ledger/account.ts";
 import { type Hold, type ReservationRow, readLegs } from "../ledger/hold.ts";

@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { afterAll, describe, expect, it } from "vitest";
 import { idIn } from "../../src/db/databases.ts";
-import { NEVER_MS } from "../../src/db/schema.ts";
+import { NEVER_MS } from "../../src/db/tables.ts";
 import { randomId } from "../../src/lib/ids.ts";
 import { scheduled } from "../../src/scheduled.ts";
 import { compareState } from "../support/compare-state.ts";

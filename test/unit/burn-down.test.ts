@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { amountStepsMax, type Quantities, UNITS, type Unit } from "../../src/amounts/amount.ts";
-import { NEVER_MS } from "../../src/db/schema.ts";
+import { NEVER_MS } from "../../src/db/tables.ts";
 import { burnDown, type Spendable, spendingOrder } from "../../src/ledger/burn-down.ts";
 import { steps } from "../support/steps.ts";
 

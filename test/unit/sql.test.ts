@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { creditLedger } from "../../src/db/schema.ts";
 import { fragment, select, statement } from "../../src/db/sql.ts";
+import { creditLedger } from "../../src/db/tables.ts";
 
 describe("a statement", () => {
   it("numbers each name once, in the order in which names first stand", () => {

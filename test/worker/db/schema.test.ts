@@ -1,10 +1,10 @@
 import { env } from "cloudflare:workers";
-import { is, Table } from "drizzle-orm";
+import { getTableColumns, is, Table } from "drizzle-orm";
 import { getTableConfig, type SQLiteTable } from "drizzle-orm/sqlite-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { constraintOf } from "../../../src/db/constraint.ts";
 import * as schema from "../../../src/db/schema.ts";
-import { NEVER_MS } from "../../../src/db/schema.ts";
+import { creditLedger, NEVER_MS } from "../../../src/db/tables.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
 
 afterAll(expectLedgerInvariants);
@@ -604,6 +604,16 @@ describe("the tables", () => {
     const withRowids = ["accounts", "environments", "analytics_events", "id_properties"];
     for (const row of own) {
       expect(row, row.name).toMatchObject({ strict: 1, withoutRowid: withRowids.includes(row.name) ? 0 : 1 });
+    }
+  });
+
+  it("call each column as its field, in snake case, which is how statements name it", () => {
+    // Every table of tables.ts answers for any field.
+    const nameOf = (field: string): unknown => Reflect.get(creditLedger, field);
+    for (const table of tables) {
+      for (const [field, column] of Object.entries(getTableColumns(table))) {
+        expect(column.name, getTableConfig(table).name).toBe(nameOf(field));
+      }
     }
   });
 

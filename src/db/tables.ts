@@ -1,0 +1,28 @@
+/** The tables of schema.ts as statements name them. Drizzle itself is no part of the Worker. */
+
+import type * as schema from "./schema.ts";
+import type { ColumnsOf } from "./sql.ts";
+
+/** `expires_at_ms` of a balance that never expires. It sorts after every date, so that active balances are one index range. */
+export const NEVER_MS = Number.MAX_SAFE_INTEGER;
+
+/** A field's column has the same name in snake case, which a test compares with the schema. */
+const columnOf = (field: string): string => field.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+
+function table<Table extends { readonly $inferSelect: object }>(): ColumnsOf<Table["$inferSelect"]> {
+  // Typed by the schema: only fields that it has are asked for.
+  return new Proxy({}, { get: (_, field) => columnOf(String(field)) }) as ColumnsOf<Table["$inferSelect"]>;
+}
+
+export const adminAudit = table<typeof schema.adminAudit>();
+export const apiKeys = table<typeof schema.apiKeys>();
+export const apps = table<typeof schema.apps>();
+export const consentLog = table<typeof schema.consentLog>();
+export const creditBalances = table<typeof schema.creditBalances>();
+export const creditLedger = table<typeof schema.creditLedger>();
+export const creditPackItems = table<typeof schema.creditPackItems>();
+export const creditPacks = table<typeof schema.creditPacks>();
+export const creditRefunds = table<typeof schema.creditRefunds>();
+export const dailyActivity = table<typeof schema.dailyActivity>();
+export const environments = table<typeof schema.environments>();
+export const reservations = table<typeof schema.reservations>();
