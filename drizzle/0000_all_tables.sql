@@ -30,6 +30,26 @@ CREATE TABLE `admin_audit` (
 ) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
 CREATE UNIQUE INDEX `admin_audit_id` ON `admin_audit` (`app_id`,`id`);--> statement-breakpoint
+CREATE TABLE `alert_states` (
+	`environment_id` integer NOT NULL,
+	`alert_id` text NOT NULL,
+	`account_id` integer NOT NULL,
+	PRIMARY KEY(`environment_id`, `alert_id`, `account_id`)
+) STRICT, WITHOUT ROWID;
+--> statement-breakpoint
+CREATE TABLE `alerts` (
+	`environment_id` integer NOT NULL,
+	`id` text NOT NULL,
+	`name` text NOT NULL,
+	`unit` text NOT NULL,
+	`event` text,
+	`amount_steps` integer,
+	`percent_thousandths` integer,
+	`created_at_ms` integer NOT NULL,
+	PRIMARY KEY(`environment_id`, `id`),
+	CONSTRAINT "alerts_below" CHECK(iif("alerts"."amount_steps" IS NULL, "alerts"."percent_thousandths" BETWEEN 1 AND 100000, "alerts"."amount_steps" > 0 AND "alerts"."percent_thousandths" IS NULL) IS TRUE)
+) STRICT, WITHOUT ROWID;
+--> statement-breakpoint
 CREATE TABLE `analytics_days` (
 	`environment_id` integer NOT NULL,
 	`day` integer NOT NULL,
@@ -73,6 +93,14 @@ CREATE TABLE `apps` (
 	`id` text PRIMARY KEY NOT NULL,
 	`name` text NOT NULL,
 	`created_at_ms` integer NOT NULL
+) STRICT, WITHOUT ROWID;
+--> statement-breakpoint
+CREATE TABLE `balance_expiries` (
+	`environment_id` integer NOT NULL,
+	`expires_at_ms` integer NOT NULL,
+	`account_id` integer NOT NULL,
+	`grant_seq` integer NOT NULL,
+	PRIMARY KEY(`environment_id`, `expires_at_ms`, `account_id`, `grant_seq`)
 ) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
 CREATE TABLE `consent_log` (
@@ -261,6 +289,16 @@ CREATE TABLE `environments` (
 ) STRICT;
 --> statement-breakpoint
 CREATE UNIQUE INDEX `environments_app_mode` ON `environments` (`app_id`,`mode`);--> statement-breakpoint
+CREATE TABLE `expiry_notices` (
+	`environment_id` integer NOT NULL,
+	`days` integer NOT NULL,
+	`since_ms` integer NOT NULL,
+	`done_expires_at_ms` integer DEFAULT 0 NOT NULL,
+	`done_account_id` integer DEFAULT 0 NOT NULL,
+	`done_grant_seq` integer DEFAULT 0 NOT NULL,
+	PRIMARY KEY(`environment_id`, `days`)
+) STRICT, WITHOUT ROWID;
+--> statement-breakpoint
 CREATE TABLE `export_audit` (
 	`environment_id` integer NOT NULL,
 	`distinct_id` text NOT NULL,

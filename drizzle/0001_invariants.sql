@@ -212,6 +212,14 @@ BEGIN
   );
 END;
 --> statement-breakpoint
+-- When a balance expires is written where the cron finds it (H6). One that never does is not.
+CREATE TRIGGER credit_balances_write_expiry AFTER INSERT ON credit_balances
+WHEN new.expires_at_ms < 9007199254740991
+BEGIN
+  INSERT INTO balance_expiries (environment_id, expires_at_ms, account_id, grant_seq)
+  SELECT environment_id, new.expires_at_ms, new.account_id, new.grant_seq FROM accounts WHERE id = new.account_id;
+END;
+--> statement-breakpoint
 CREATE TRIGGER credit_balances_moved_by_ledger BEFORE UPDATE OF remaining_steps, last_seq, has_remaining ON credit_balances
 WHEN NOT EXISTS (
   SELECT 1 FROM credit_ledger

@@ -1,6 +1,7 @@
 import { Hono } from "hono";
 import { getPath } from "hono/utils/url";
 import { adminRoutes } from "./admin/routes.ts";
+import { alertRoutes } from "./alerts/routes.ts";
 import { captureRoutes } from "./capture/routes.ts";
 import { creditRoutes } from "./credits/routes.ts";
 import { exportRoutes } from "./exports/routes.ts";
@@ -45,6 +46,7 @@ export function createApp(runtime: Runtime = realRuntime) {
     .route("/", captureRoutes)
     .route("/api/v1", exportRoutes)
     .route("/api/v1/admin", adminRoutes)
+    .route("/api/v1/admin", alertRoutes)
     .route("/api/v1/usage", usageRoutes)
     .route("/api/v1", openApiRoutes)
     .route("/docs", docsRoutes);

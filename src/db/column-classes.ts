@@ -170,6 +170,23 @@ export const columnClasses: Readonly<Record<string, Readonly<Partial<Record<Colu
     names: ["distinct_id", "token_hash"],
     kept: ["environment_id", "seq", "id", "action", "key_id", "occurred_at_ms"],
   },
+  alerts: {
+    operational: [
+      "environment_id",
+      "id",
+      "name",
+      "unit",
+      "event",
+      "amount_steps",
+      "percent_thousandths",
+      "created_at_ms",
+    ],
+  },
+  alert_states: { kept: ["environment_id", "alert_id", "account_id"] },
+  balance_expiries: { kept: ["environment_id", "expires_at_ms", "account_id", "grant_seq"] },
+  expiry_notices: {
+    operational: ["environment_id", "days", "since_ms", "done_expires_at_ms", "done_account_id", "done_grant_seq"],
+  },
   daily_activity: { operational: ["environment_id", "kind", "day", "unit", "amount"] },
   admin_audit: { operational: ["app_id", "seq", "id", "at_ms", "actor", "action", "target", "details"] },
 };

@@ -224,5 +224,9 @@ export const world: readonly string[] = [
   "INSERT INTO dashboard_sessions (id, actor, ends_at_ms) VALUES ('session_w', 'api', 1)",
   "INSERT INTO analytics_counts (environment_id, day, events, bytes, id_events, id_bytes) VALUES (-1, 1, 1, 1, 1, 1)",
   "INSERT INTO limits_reached (environment_id, day, limit_name, reached_at_ms) VALUES (-1, 1, 'eventsADay', 1)",
+  `INSERT INTO alerts (environment_id, id, name, unit, amount_steps, created_at_ms) VALUES (-1, 'alr_w', 'Low', 'count', 1, 1)`,
+  "INSERT INTO alert_states (environment_id, alert_id, account_id) VALUES (-1, 'alr_w', -10)",
+  "INSERT INTO balance_expiries (environment_id, expires_at_ms, account_id, grant_seq) VALUES (-1, 1, -10, 1)",
+  "INSERT INTO expiry_notices (environment_id, days, since_ms) VALUES (-1, 7, 1)",
   "INSERT INTO daily_activity (environment_id, kind, day, unit, amount) VALUES (-1, 'minted', 1, '', 1)",
 ];

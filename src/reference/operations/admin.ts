@@ -10,6 +10,7 @@ import { limitsOutput } from "../../limits/responses.ts";
 import { readLimitsInput, setLimitsInput } from "../../limits/schemas.ts";
 import type { Operation } from "../describe.ts";
 import { access, appId, createdAt, ofApp, path, tag } from "./administration.ts";
+import { alertOperations } from "./alerts.ts";
 import { packOperations } from "./packs.ts";
 
 const balanceId = "crb_5cQx2vN8bT0rKf7yLwZ3Hd";
@@ -198,6 +199,7 @@ export const adminOperations: readonly Operation[] = [
   ...limitOperations,
   ...keys,
   ...packOperations,
+  ...alertOperations,
   ...audit,
   {
     id: "verifyUsers",

@@ -14,6 +14,8 @@ interface Route {
   readonly body?: object;
 }
 
+const tokens = { mode: "live", name: "Low", unit: "tokens" };
+
 /** One call of each route; what it names need not exist. */
 const ROUTES: readonly Route[] = [
   { method: "POST", path: "/apps", body: { name: "Desk" } },
@@ -24,6 +26,11 @@ const ROUTES: readonly Route[] = [
   { method: "PUT", path: "/apps/app_none/end-user-auth", body: { mode: "live", setting: null } },
   { method: "PUT", path: "/apps/app_none/limits", body: { mode: "live", analytics: null } },
   { method: "GET", path: "/apps/app_none/limits?mode=live" },
+  { method: "POST", path: "/apps/app_none/alerts", body: { ...tokens, below: { amount: 1 } } },
+  { method: "GET", path: "/apps/app_none/alerts?mode=live" },
+  { method: "DELETE", path: "/apps/app_none/alerts/alr_none" },
+  { method: "PUT", path: "/apps/app_none/expiry-notices", body: { mode: "live", days: [] } },
+  { method: "GET", path: "/apps/app_none/expiry-notices?mode=live" },
   { method: "POST", path: "/apps/app_none/packs", body: { packName: "P", items: [], unit: "count" } },
   { method: "GET", path: "/apps/app_none/packs" },
   { method: "PATCH", path: "/apps/app_none/packs/cpk_none", body: {} },

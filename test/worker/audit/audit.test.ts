@@ -7,6 +7,7 @@ import { type Answer, Clock, makeClient } from "../../support/world.ts";
 const key = "administrator-token-of-the-tests-0001";
 const APPS = "/api/v1/admin/apps";
 const secret = "a-secret-of-32-bytes-and-no-less!";
+const low = { mode: "live", name: "Low", unit: "tokens", below: { percent: 20 } };
 const items = [{ amount: 400, unit: "tokens" }];
 
 type Send = (method: string, path: string, body?: object) => Promise<Answer>;
@@ -38,6 +39,7 @@ interface Made {
   readonly keyId: string;
   readonly packId: string;
   readonly archivedId: string;
+  readonly alertId: string;
 }
 
 /** Something of each kind to act on. */
@@ -46,13 +48,14 @@ async function furnish({ send }: Office): Promise<Made> {
   const { packId } = (await send("POST", "/packs", { packName: "Starter", items })).body;
   const archivedId = (await send("POST", "/packs", { packName: "Old", items })).body.packId;
   await send("POST", `/packs/${archivedId}/archive`);
-  return { keyId, packId, archivedId };
+  const { alertId } = (await send("POST", "/alerts", low)).body;
+  return { keyId, packId, archivedId, alertId };
 }
 
 interface AuditedAct {
   readonly action: string;
   readonly act: (send: Send, made: Made) => Promise<Answer>;
-  readonly target: (answer: Answer, office: Office) => string;
+  readonly target: (answer: Answer, office: Office, made: Made) => string;
   readonly details: object;
   /** Whether doing it once more is without effect. */
   readonly isIdempotent: boolean;
@@ -86,6 +89,27 @@ const acts: readonly AuditedAct[] = [
     act: (send) => send("PUT", "/limits", { mode: "live", analytics: { eventsADay: 5 } }),
     target: (_answer, { appId }) => appId,
     details: { mode: "live", eventsADay: 5 },
+    isIdempotent: true,
+  },
+  {
+    action: "alert.created",
+    act: (send) => send("POST", "/alerts", low),
+    target: ({ body }) => body.alertId,
+    details: { mode: "live" },
+    isIdempotent: false,
+  },
+  {
+    action: "alert.deleted",
+    act: (send, { alertId }) => send("DELETE", `/alerts/${alertId}`),
+    target: (_answer, _office, { alertId }) => alertId,
+    details: { mode: "live" },
+    isIdempotent: true,
+  },
+  {
+    action: "expiry_notices.set",
+    act: (send) => send("PUT", "/expiry-notices", { mode: "live", days: [30, 7] }),
+    target: (_answer, { appId }) => appId,
+    details: { mode: "live", days: ["30", "7"] },
     isIdempotent: true,
   },
   {
@@ -149,7 +173,7 @@ describe.each(acts)("$action", ({ action, act, target, details, isIdempotent }) 
     office.clock.advance(1_000);
     const answer = await act(office.send, made);
     expect(answer.status).toBe(200);
-    const entry = { at: "2026-01-15T12:00:01.000Z", by: "api", action, target: target(answer, office), details };
+    const entry = { at: "2026-01-15T12:00:01.000Z", by: "api", action, target: target(answer, office, made), details };
     expect(await office.entries()).toEqual([...before, entry]);
     for (const word of [secret, "Starter", "Begin", "Page"]) expect(JSON.stringify(entry)).not.toContain(word);
   });

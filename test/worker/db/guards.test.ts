@@ -208,6 +208,17 @@ const attacks: Readonly<Record<string, Attack>> = {
     says: "credit_balances_external_ref",
     sql: [REPLACE, "REPLACE"].map((verb) => balance("crb_new", LAST_SEQ + 1, { external_ref: "order" }, verb)),
   },
+  credit_balances_write_expiry: {
+    says: PASSED,
+    sql: [
+      [
+        balance("crb_ends", LAST_SEQ + 1, { expires_at_ms: 77 }),
+        holds(`EXISTS (SELECT 1 FROM balance_expiries
+          WHERE environment_id = ${LIVE} AND expires_at_ms = 77 AND account_id = ${USER} AND grant_seq = ${LAST_SEQ + 1})`),
+      ],
+    ],
+    behind: "guard_account",
+  },
   credit_balances_write_grant: {
     says: PASSED,
     sql: [
@@ -384,6 +395,7 @@ const checks: Readonly<Record<string, string | readonly string[]>> = {
   environments_test_quota: `UPDATE environments SET test_balance_count = 1 WHERE id = ${TEST}`,
   api_keys_kind: key({ hash: "hash_new", id: "key_new", kind: "master" }),
   credit_pack_items_amount_positive: item({ position: 1, amount_steps: 0 }),
+  alerts_below: "UPDATE alerts SET percent_thousandths = 1 WHERE environment_id = -1",
   credit_balances_unit: balance("crb_new", LAST_SEQ + 1, { unit: "minutes" }),
   credit_balances_source: balance("crb_new", LAST_SEQ + 1, { source: "stolen" }),
   credit_balances_initial_positive: balance("crb_new", LAST_SEQ + 1, {

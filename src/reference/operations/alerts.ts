@@ -1,0 +1,84 @@
+import * as z from "zod";
+import { alertOutput, expiryNoticesOutput, listAlertsOutput } from "../../alerts/responses.ts";
+import {
+  createAlertInput,
+  listAlertsInput,
+  readExpiryNoticesInput,
+  setExpiryNoticesInput,
+} from "../../alerts/schemas.ts";
+import type { Operation } from "../describe.ts";
+import { access, appId, createdAt, ofApp, path, tag } from "./administration.ts";
+
+const exampleAppId = "app_3kDw9pX1sB6vMn0qTzR7Ge";
+const newAlert = { mode: "live", name: "Nearly used up", unit: "tokens", below: { percent: 20 } };
+const alert = { alertId: "alr_7hNc4kR9wZ2yTfBq8mLx3D", event: null, createdAt, ...newAlert };
+const notices = { mode: "live", days: [30, 7, 1] };
+
+export const alertOperations: readonly Operation[] = [
+  {
+    id: "createAlert",
+    method: "post",
+    path: path("/apps/{appId}/alerts"),
+    tag,
+    access,
+    summary: "Create an alert",
+    description:
+      "For one mode, at most 20. It sends `credits.low` when a debit, commit, refund, revoke, adjustment or expiry brings what remains of a user's live balances of the unit, holds counted, from at or above the threshold to below. It goes off again only after a grant, a restored payment or an adjustment has lifted it.",
+    params: ofApp,
+    body: { schema: createAlertInput, example: newAlert },
+    success: { description: "The alert.", schema: alertOutput, example: alert },
+    errors: [],
+  },
+  {
+    id: "listAlerts",
+    method: "get",
+    path: path("/apps/{appId}/alerts"),
+    tag,
+    access,
+    summary: "List alerts",
+    description: "Of one mode, oldest first.",
+    params: ofApp,
+    query: listAlertsInput,
+    success: { description: "The alerts.", schema: listAlertsOutput, example: { alerts: [alert] } },
+    errors: [],
+  },
+  {
+    id: "deleteAlert",
+    method: "delete",
+    path: path("/apps/{appId}/alerts/{alertId}"),
+    tag,
+    access,
+    summary: "Delete an alert",
+    description: "It sends nothing more.",
+    params: z.object({ appId, alertId: z.string().describe("The id of the alert, `alr_…`.") }),
+    success: { description: "The alert as it was.", schema: alertOutput, example: alert },
+    errors: [],
+  },
+  {
+    id: "setExpiryNotices",
+    method: "put",
+    path: path("/apps/{appId}/expiry-notices"),
+    tag,
+    access,
+    summary: "Set when notices of expiry are sent",
+    description:
+      "For one mode, and the whole setting. `balance.expiring` is sent for each of these days before a balance expires. There is none for a moment before the balance was granted, the number was set, or the first endpoint was created.",
+    params: ofApp,
+    body: { schema: setExpiryNoticesInput, example: notices },
+    success: { description: "The setting.", schema: expiryNoticesOutput, example: { appId: exampleAppId, ...notices } },
+    errors: [],
+  },
+  {
+    id: "getExpiryNotices",
+    method: "get",
+    path: path("/apps/{appId}/expiry-notices"),
+    tag,
+    access,
+    summary: "Get when notices of expiry are sent",
+    description: "For one mode.",
+    params: ofApp,
+    query: readExpiryNoticesInput,
+    success: { description: "The setting.", schema: expiryNoticesOutput, example: { appId: exampleAppId, ...notices } },
+    errors: [],
+  },
+];
