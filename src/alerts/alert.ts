@@ -1,12 +1,23 @@
 import { fromSteps } from "../amounts/amount.ts";
-import { alerts } from "../db/schema.ts";
-import { allColumns, type RowOf, select } from "../db/sql.ts";
+import { type RowOf, select } from "../db/sql.ts";
+import { alerts } from "../db/tables.ts";
 import { iso } from "../lib/time.ts";
 import type { Mode } from "../runtime.ts";
 import type { AlertOutput } from "./responses.ts";
 
-export const alertColumns = select(allColumns(alerts), "l");
-export type AlertRow = RowOf<(typeof alerts)["_"]["columns"]>;
+const columns = {
+  environmentId: alerts.environmentId,
+  id: alerts.id,
+  name: alerts.name,
+  unit: alerts.unit,
+  event: alerts.event,
+  amountSteps: alerts.amountSteps,
+  percentThousandths: alerts.percentThousandths,
+  createdAtMs: alerts.createdAtMs,
+};
+/** The columns of `alerts AS l`. */
+export const alertColumns = select(columns, "l");
+export type AlertRow = RowOf<typeof columns>;
 
 /** An alert as the API returns it. */
 export function presentAlert({ id, name, unit, event, createdAtMs, ...row }: AlertRow, mode: Mode): AlertOutput {

@@ -15,6 +15,7 @@ function table<Table extends { readonly $inferSelect: object }>(): ColumnsOf<Tab
 }
 
 export const adminAudit = table<typeof schema.adminAudit>();
+export const alerts = table<typeof schema.alerts>();
 export const apiKeys = table<typeof schema.apiKeys>();
 export const apps = table<typeof schema.apps>();
 export const consentLog = table<typeof schema.consentLog>();
