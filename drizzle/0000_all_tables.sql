@@ -372,4 +372,43 @@ CREATE TABLE `usage_events` (
 	PRIMARY KEY(`account_id`, `occurred_by_ms`, `seq`)
 ) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
-CREATE UNIQUE INDEX `usage_events_event_id` ON `usage_events` (`environment_id`,`event_id`);
+CREATE UNIQUE INDEX `usage_events_event_id` ON `usage_events` (`environment_id`,`event_id`);--> statement-breakpoint
+CREATE TABLE `webhook_deliveries` (
+	`endpoint_id` text NOT NULL,
+	`message_id` text NOT NULL,
+	`status` text NOT NULL,
+	`tries` integer DEFAULT 0 NOT NULL,
+	`next_attempt_at_ms` integer NOT NULL,
+	`due_at_ms` integer NOT NULL,
+	`attempts` text DEFAULT '[]' NOT NULL,
+	PRIMARY KEY(`endpoint_id`, `message_id`),
+	CONSTRAINT "webhook_deliveries_status" CHECK("webhook_deliveries"."status" IN ('pending', 'delivered', 'failed'))
+) STRICT, WITHOUT ROWID;
+--> statement-breakpoint
+CREATE INDEX `webhook_deliveries_due` ON `webhook_deliveries` (`endpoint_id`,`due_at_ms`) WHERE status = 'pending';--> statement-breakpoint
+CREATE TABLE `webhook_endpoints` (
+	`id` text PRIMARY KEY NOT NULL,
+	`environment_id` integer NOT NULL,
+	`url` text NOT NULL,
+	`types` text,
+	`description` text,
+	`is_enabled` integer DEFAULT true NOT NULL,
+	`secret` text NOT NULL,
+	`previous_secret` text,
+	`previous_until_ms` integer,
+	`failing_since_ms` integer,
+	`created_at_ms` integer NOT NULL,
+	FOREIGN KEY (`environment_id`) REFERENCES `environments`(`id`) ON UPDATE no action ON DELETE no action
+) STRICT, WITHOUT ROWID;
+--> statement-breakpoint
+CREATE INDEX `webhook_endpoints_environment` ON `webhook_endpoints` (`environment_id`,`created_at_ms`,`id`);--> statement-breakpoint
+CREATE TABLE `webhook_messages` (
+	`id` text PRIMARY KEY NOT NULL,
+	`environment_id` integer NOT NULL,
+	`type` text NOT NULL,
+	`at_ms` integer NOT NULL,
+	`subject` text,
+	`data` text NOT NULL
+) STRICT, WITHOUT ROWID;
+--> statement-breakpoint
+CREATE INDEX `webhook_messages_subject` ON `webhook_messages` (`environment_id`,`subject`) WHERE subject IS NOT NULL;

@@ -571,3 +571,20 @@ CREATE TRIGGER admin_audit_no_delete BEFORE DELETE ON admin_audit
 BEGIN
   SELECT RAISE(ABORT, 'admin_audit_append_only');
 END;
+--> statement-breakpoint
+CREATE TRIGGER webhook_endpoints_limit BEFORE INSERT ON webhook_endpoints
+WHEN (SELECT count(*) FROM webhook_endpoints WHERE environment_id = new.environment_id) >= 10
+BEGIN
+  SELECT RAISE(ABORT, 'webhook_endpoints_limit');
+END;
+--> statement-breakpoint
+CREATE TRIGGER webhook_endpoints_keep_environment BEFORE UPDATE OF id, environment_id ON webhook_endpoints
+BEGIN
+  SELECT RAISE(ABORT, 'webhook_endpoints_kept');
+END;
+--> statement-breakpoint
+-- A message is the same in every attempt. An erasure deletes those that name the person.
+CREATE TRIGGER webhook_messages_no_update BEFORE UPDATE ON webhook_messages
+BEGIN
+  SELECT RAISE(ABORT, 'webhook_messages_frozen');
+END;

@@ -34,7 +34,12 @@ export interface Runtime {
   readonly now: () => number;
   /** 22 random characters of base62, more than 128 bits, behind `prefix`: `newId("crb_")`. */
   readonly newId: (prefix: string) => string;
+  /** Messages whose first attempts are made behind the answer. Absent where the cron makes them. */
+  readonly outbox?: Outbox;
 }
+
+/** Written messages, each with the index of its database. */
+export type Outbox = { readonly database: number; readonly messageId: string }[];
 
 interface DatabaseCtx extends Runtime {
   readonly db: Db;

@@ -7,6 +7,7 @@ import { aboutAccount, accountSql, type WriteContext, writingValues } from "../l
 import { adjustmentColumns } from "../ledger/balance.ts";
 import { type Outcome, replay, writeReturning } from "../ledger/decision.ts";
 import { insertEntries } from "../ledger/insert-entries.ts";
+import { entryWritten } from "../ledger/messages.ts";
 import { compareStamp, idempotencyConflict, stampRequest } from "../ledger/request-hash.ts";
 import { withReturns } from "../ledger/spendable-balances.ts";
 import { writeForUser } from "../ledger/write.ts";
@@ -79,6 +80,7 @@ export async function adjustBalance(ctx: TenantCtx, input: AdjustInput): Promise
           before: [adjustment, ...insertEntries(writing, [entry])],
           returning: selectAdjustment({ environmentId: writing.environmentId, adjustmentId }),
           act: { action: "credits.adjusted", target: balanceId, details: { delta: input.delta, unit: balance.unit } },
+          messages: () => [entryWritten("credits.adjusted", writing.userId)],
         },
         ([written]) => {
           assert(written !== undefined, "an adjustment that was written is there");

@@ -8,6 +8,7 @@ import { aboutAccount, type WriteContext, writingValues } from "../ledger/accoun
 import { type PayingRow, presentExpiry } from "../ledger/balance.ts";
 import { type Decision, type Outcome, replay, write } from "../ledger/decision.ts";
 import { insertBalances, type NewBalances } from "../ledger/insert-entries.ts";
+import { creditsGranted } from "../ledger/messages.ts";
 import type { AccountAtRead } from "../ledger/send.ts";
 import { withReturns } from "../ledger/spendable-balances.ts";
 import { writeForUser } from "../ledger/write.ts";
@@ -116,7 +117,11 @@ function decideGrant(ctx: TenantCtx, grant: Grant, account: AccountAtRead): Deci
       countGranted(ctx, newBalances, account.nowMs);
       return { output: newOutput(newBalances), replayed: false };
     },
-    { act: { action: "credits.granted", target: newBalances.packId, details: { balanceIds } }, changes },
+    {
+      act: { action: "credits.granted", target: newBalances.packId, details: { balanceIds } },
+      messages: () => [creditsGranted(account.userId, newBalances)],
+      changes,
+    },
   );
 }
 

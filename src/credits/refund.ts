@@ -96,6 +96,15 @@ function decideRefund(ctx: TenantCtx, refund: Refund, account: AccountAtRead): D
         insertTakings(account, takingsOf(due), reason),
       ],
       returning: selectTaken(ctx, { userId }, { externalRef, refundRef }),
+      messages: () => [
+        {
+          type: "credits.refunded",
+          subject: userId,
+          data: { userId, refundRef, externalRef },
+          motions: due.map(({ balance, dueSteps }) => ({ packItemId: balance.packItemId || null, dueSteps })),
+          last: { after: 0 },
+        },
+      ],
     },
     (rows) => ({ output: refundOutput(input, due, rows), replayed: false }),
   );

@@ -3,6 +3,7 @@ import { PurserError } from "../errors.ts";
 import { aboutAccount, accountSql, type WriteContext, writingValues } from "../ledger/account.ts";
 import { replay, write } from "../ledger/decision.ts";
 import { insertReversal } from "../ledger/insert-entries.ts";
+import { entryWritten } from "../ledger/messages.ts";
 import { writeForUser } from "../ledger/write.ts";
 import { assert } from "../lib/assert.ts";
 import type { TenantCtx } from "../runtime.ts";
@@ -28,7 +29,10 @@ export async function revokeBalance(ctx: TenantCtx, { balanceId, reason }: Revok
           insertReversal({ ...writingValues(writing), balanceId, note: reason ?? null }),
         ],
         () => answer,
-        { act: { action: "credits.revoked", target: balanceId } },
+        {
+          act: { action: "credits.revoked", target: balanceId },
+          messages: () => [entryWritten("credits.revoked", writing.userId)],
+        },
       );
     },
   });

@@ -188,5 +188,24 @@ export const columnClasses: Readonly<Record<string, Readonly<Partial<Record<Colu
     operational: ["environment_id", "days", "since_ms", "done_expires_at_ms", "done_account_id", "done_grant_seq"],
   },
   daily_activity: { operational: ["environment_id", "kind", "day", "unit", "amount"] },
+  webhook_endpoints: {
+    operational: [
+      "id",
+      "environment_id",
+      "url",
+      "types",
+      "description",
+      "is_enabled",
+      "secret",
+      "previous_secret",
+      "previous_until_ms",
+      "failing_since_ms",
+      "created_at_ms",
+    ],
+  },
+  webhook_messages: { names: ["subject"], text: ["data"], operational: ["id", "environment_id", "type", "at_ms"] },
+  webhook_deliveries: {
+    operational: ["endpoint_id", "message_id", "status", "tries", "next_attempt_at_ms", "due_at_ms", "attempts"],
+  },
   admin_audit: { operational: ["app_id", "seq", "id", "at_ms", "actor", "action", "target", "details"] },
 };

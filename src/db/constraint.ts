@@ -38,6 +38,7 @@ const REFUSALS = {
   id_properties_version: "id_properties_version",
   consent_log_seq_gapless: "consent_log_seq_gapless",
   export_audit_seq_gapless: "export_audit_seq_gapless",
+  webhook_endpoints_limit: "webhook_endpoints_limit",
 } as const;
 
 export type Constraint = keyof typeof REFUSALS;

@@ -1,6 +1,7 @@
 import type { Act } from "../audit/audit-statement.ts";
 import type { Statement } from "../db/sql.ts";
 import type { StateChanges } from "./memory.ts";
+import type { LedgerMessage } from "./messages.ts";
 
 /** What a verb decided about what was read. To refuse, it throws instead. */
 export type Decision<Answer> = Replay<Answer> | Write<Answer>;
@@ -24,6 +25,8 @@ export interface Write<Answer> {
   readonly answer: (rows: readonly unknown[][]) => Answer;
   /** What the audit records if the administrator does it. Then it must be present. */
   readonly act?: Omit<Act, "appId"> | undefined;
+  /** What it tells the environment's endpoints, if any of them wants it (H2). In the order of its entries. */
+  readonly messages?: (() => readonly LedgerMessage[]) | undefined;
   /** How it changes the account in this isolate's memory. If absent, the account is removed from memory. */
   readonly changes?: StateChanges | undefined;
   /** Whether credits are insufficient. This is never decided from memory, only after a read. */
@@ -38,9 +41,9 @@ export function replay<Answer>(answer: Answer): Decision<Answer> {
 export function write<Answer>(
   statements: readonly Statement[],
   answer: () => Answer,
-  { act, changes }: Pick<Write<Answer>, "act" | "changes"> = {},
+  more: Pick<Write<Answer>, "act" | "changes" | "messages"> = {},
 ): Decision<Answer> {
-  return { kind: "write", statements, answer, act, changes };
+  return { ...more, kind: "write", statements, answer };
 }
 
 /** A write whose answer is made from the rows of one statement, `returning`. */
@@ -49,17 +52,15 @@ export function writeReturning<Row, Answer>(
     readonly before?: readonly Statement[];
     readonly returning: Statement<Row>;
     readonly after?: readonly Statement[];
-  } & Pick<Write<Answer>, "act" | "changes" | "isShort">,
+  } & Pick<Write<Answer>, "act" | "changes" | "isShort" | "messages">,
   answer: (rows: readonly Row[]) => Answer,
 ): Decision<Answer> {
-  const { before = [], returning, after = [], act, changes, isShort } = parts;
+  const { before = [], returning, after = [], ...more } = parts;
   return {
+    ...more,
     kind: "write",
     statements: [...before, returning, ...after],
     // A batch returns rows in the order of its statements, and the type of this statement says what its rows are.
     answer: (rows) => answer((rows[before.length] ?? []) as Row[]),
-    act,
-    changes,
-    isShort,
   };
 }

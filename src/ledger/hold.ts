@@ -1,4 +1,4 @@
-import { type Quantities, toSteps, UNITS, type Unit } from "../amounts/amount.ts";
+import { fromSteps, type Quantities, toSteps, UNITS, type Unit } from "../amounts/amount.ts";
 import type { reservations, Steps } from "../db/schema.ts";
 import { fragment, nowMsSql, type Statement, statement } from "../db/sql.ts";
 import { assert } from "../lib/assert.ts";
@@ -13,6 +13,11 @@ export interface HoldLeg {
   readonly amountSteps: Steps;
   /** The balance after the hold was made. */
   readonly remainingSteps: Steps;
+}
+
+/** A hold as the API returns it, without the remaining amount. */
+export function presentLeg({ balanceId, packId, unit, amountSteps }: HoldLeg) {
+  return { balanceId, packId, unit, amount: fromSteps(unit, amountSteps) };
 }
 
 /** The holds of an open reservation. */
@@ -32,6 +37,7 @@ export interface Charge {
 
 /** The holds of an open reservation that has expired. */
 export interface DueHold extends Hold {
+  readonly event: string;
   /** Null if the holds return. */
   readonly charge: Charge | null;
 }
@@ -94,7 +100,7 @@ export function readDueHolds(stored: string): readonly DueHold[] {
 
 export function readDueHold({ id, legs, event, model, quantities, occurredAtMs, isToCharge: is }: DueRow): DueHold {
   const charge = is === 1 ? { event, model, quantities: readQuantities(quantities), occurredAtMs } : null;
-  return { id, legs: readLegs(legs), charge };
+  return { id, event, legs: readLegs(legs), charge };
 }
 
 /** Reads stored quantities: JSON that Purser wrote, in units. */

@@ -3,10 +3,12 @@ import { guardFeatures } from "../db/features.ts";
 import { batch, type RowsOf, type Statement } from "../db/sql.ts";
 import { assert } from "../lib/assert.ts";
 import type { TenantCtx } from "../runtime.ts";
+import { noteMessages } from "../webhooks/outbox.ts";
 import { createAccount, type WriteContext, writingValues } from "./account.ts";
 import type { Write } from "./decision.ts";
 import { type DueHold, settleHolds } from "./hold.ts";
 import { afterWrite, guardAccount, memoryOf, type StateBefore, type StateChanges, selectStateAfter } from "./memory.ts";
+import { ledgerMessageWrites, reservationExpired, wantedOf } from "./messages.ts";
 
 /** A user's account at the time of an attempt. */
 export interface AccountAtRead extends WriteContext {
@@ -40,12 +42,23 @@ export async function send<Answer>(
     ...(account.accountId === null ? [createAccount(values)] : []),
     ...settleHolds(account, account.due, { state: "expired" }),
   ];
+  const messages = wantedOf(ctx, account, () => [
+    ...account.due.map((hold) => reservationExpired(account.userId, hold)),
+    ...(decision.messages?.() ?? []),
+  ]);
   const isKept = before !== null && changes !== undefined;
   const stateAfter = isKept ? [stateAfterWrite(account, before, changes)] : [];
   const write = (): Promise<unknown[][]> =>
-    batch(ctx.db, [...leading, ...statements, ...auditRow(ctx, account, act), ...stateAfter]);
+    batch(ctx.db, [
+      ...leading,
+      ...statements,
+      ...auditRow(ctx, account, act),
+      ...ledgerMessageWrites(ctx, account, messages),
+      ...stateAfter,
+    ]);
   const isRaise = changes?.entries.some(({ deltaSteps }) => deltaSteps > 0) === true;
   const rows = isRaise ? await memoryOf(ctx).whileRaising(ctx.environment, account.userId, write) : await write();
+  noteMessages(ctx, messages);
   if (isKept) remember(ctx, account, before, changes, rows.at(-1));
   else memoryOf(ctx).forget(ctx.environment, account.userId);
   return { answer: answer(rows.slice(leading.length)) };

@@ -4,10 +4,12 @@ import { guardFeatures } from "../db/features.ts";
 import { all, batch, nowMsSql, type Statement, statement } from "../db/sql.ts";
 import { assert } from "../lib/assert.ts";
 import type { TenantCtx } from "../runtime.ts";
+import { noteMessages } from "../webhooks/outbox.ts";
 import { accountSql, type WriteContext, writingValues } from "./account.ts";
 import { debitsOf } from "./debits.ts";
 import { type DueHold, HOLDS_A_STATEMENT_MAX, returnsOf, settleHolds } from "./hold.ts";
 import { insertSettlement, type SettlementEntry } from "./insert-entries.ts";
+import { type LedgerMessage, ledgerMessageWrites, reservationExpired, usageRecorded, wantedOf } from "./messages.ts";
 import { planDue, type SettledHold } from "./plan-due.ts";
 import { stampCharge } from "./request-hash.ts";
 import { selectBalancesOfDue } from "./spendable-balances.ts";
@@ -23,21 +25,40 @@ export const hasCharge = (due: readonly DueHold[]): boolean => due.some(({ charg
 export async function settleDue(ctx: TenantCtx, account: Account): Promise<void> {
   if (!hasCharge(account.due)) {
     if (account.due.length === 0) return;
-    await batch(ctx.db, [guardFeatures(account), ...settleHolds(account, account.due, { state: "expired" })]);
+    const settled = account.due.map((hold) => ({ hold, charged: null }));
+    await sendSettlement(ctx, account, settleHolds(account, account.due, { state: "expired" }), settled);
     return;
   }
   const { accountId, nowMs } = account;
   assert(accountId !== null, "who has reservations has an account");
   const rows = await all(ctx.db, selectBalancesOfDue(ctx, { accountId }, { nowMs }));
   const { settled } = planDue(rows, account.due);
-  const statements: Statement[] = [guardFeatures(account)];
+  const statements: Statement[] = [];
   for (let at = 0; at < settled.length; at += HOLDS_A_STATEMENT_MAX) {
     statements.push(...settlementOf(account, settled.slice(at, at + HOLDS_A_STATEMENT_MAX)));
   }
-  await batch(ctx.db, statements);
+  await sendSettlement(ctx, account, statements, settled);
   for (const { balance, amountSteps } of settled.flatMap(({ charged }) => charged?.payment.legs ?? [])) {
     countActivity(ctx.environment, "spent", nowMs, balance.unit, amountSteps);
   }
+}
+
+async function sendSettlement(
+  ctx: TenantCtx,
+  account: Account,
+  statements: readonly Statement[],
+  settled: readonly SettledHold[],
+): Promise<void> {
+  const messages = wantedOf(ctx, account, () => settled.map((one) => messageOf(account.userId, one)));
+  await batch(ctx.db, [guardFeatures(account), ...statements, ...ledgerMessageWrites(ctx, account, messages)]);
+  noteMessages(ctx, messages);
+}
+
+function messageOf(userId: string, { hold, charged }: SettledHold): LedgerMessage {
+  if (charged === null) return reservationExpired(userId, hold);
+  const { event, model, quantities } = charged.charge;
+  const hasEntries = hold.legs.length > 0 || charged.payment.legs.length > 0;
+  return usageRecorded(userId, { eventId: hold.id, event, model, quantities, reservationId: hold.id, hasEntries });
 }
 
 /** The statements that settle some due holds. The events come before the entries that debit for them. */

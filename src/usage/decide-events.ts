@@ -2,7 +2,7 @@ import type { Steps } from "../db/schema.ts";
 import type { Statement } from "../db/sql.ts";
 import { PurserError } from "../errors.ts";
 import type { SpendableBalance } from "../ledger/balance.ts";
-import { type Decision, replay } from "../ledger/decision.ts";
+import { type Decision, replay, type Write } from "../ledger/decision.ts";
 import type { StateChanges } from "../ledger/memory.ts";
 import { compareStamp, type Stamp } from "../ledger/request-hash.ts";
 import type { AccountAtRead } from "../ledger/send.ts";
@@ -47,6 +47,7 @@ export function decideEvents(
 ): Decision<readonly EventResult[]> {
   const statements: Statement[] = [];
   const entries: StateChanges["entries"][number][] = [];
+  const messages: NonNullable<Write<unknown>["messages"]>[] = [];
   const answers: AnswerOne[] = [];
   const taken = new Map<string, { readonly place: number; readonly stamp: Stamp }>();
   let isShort = false;
@@ -76,6 +77,7 @@ export function decideEvents(
       statements.push(...decision.statements);
       answers.push((rows) => decision.answer(rows.slice(at)).output);
       taken.set(input.eventId, { place, stamp });
+      if (decision.messages !== undefined) messages.push(decision.messages);
       if (decision.isShort === true) isShort = true;
       const own = decision.changes?.entries ?? [];
       entries.push(...own);
@@ -89,7 +91,14 @@ export function decideEvents(
   };
   return statements.length === 0
     ? replay(answer([]))
-    : { kind: "write", statements, answer, changes: { entries }, isShort };
+    : {
+        kind: "write",
+        statements,
+        answer,
+        changes: { entries },
+        messages: () => messages.flatMap((make) => make()),
+        isShort,
+      };
 }
 
 function repeatOf(earlier: { readonly place: number; readonly stamp: Stamp }, stamp: Stamp): AnswerOne {

@@ -1,10 +1,9 @@
 import { replay, write } from "../ledger/decision.ts";
-import { type ReservationRow, returnEntries, settleHolds } from "../ledger/hold.ts";
+import { presentLeg, type ReservationRow, returnEntries, settleHolds } from "../ledger/hold.ts";
 import { writeForUser } from "../ledger/write.ts";
 import { assert } from "../lib/assert.ts";
 import type { TenantCtx } from "../runtime.ts";
 import type { ReleaseOutput } from "./responses.ts";
-import { presentLeg } from "./shown-reservation.ts";
 import { asHold, reservationClosed, reservationNotFound, selectReservation } from "./stored-reservation.ts";
 
 /**

@@ -3,7 +3,7 @@ import { nowMsSql, statement } from "../db/sql.ts";
 import { accountSql, type WriteContext, writingValues } from "../ledger/account.ts";
 import { burnDown } from "../ledger/burn-down.ts";
 import { type Outcome, replay, writeReturning } from "../ledger/decision.ts";
-import { type OpenReservation, readLegs } from "../ledger/hold.ts";
+import { type OpenReservation, presentLeg, readLegs } from "../ledger/hold.ts";
 import { insertEntries } from "../ledger/insert-entries.ts";
 import { compareStamp, idempotencyConflict, type Stamp, stampRequest } from "../ledger/request-hash.ts";
 import { selectPayingBalances, spendableBalances, withReturns } from "../ledger/spendable-balances.ts";
@@ -14,7 +14,6 @@ import type { TenantCtx } from "../runtime.ts";
 import { countShortage, insufficientCredits, legsJson, legsSql, type PlannedPayment } from "./payment.ts";
 import type { ReserveOutput } from "./responses.ts";
 import type { ReserveInput } from "./schemas.ts";
-import { presentLeg } from "./shown-reservation.ts";
 import { selectReservation } from "./stored-reservation.ts";
 
 const reservedFields = ["userId", "event", "model", "quantities", "expiresInSeconds", "onExpiry"] as const;

@@ -1,7 +1,6 @@
-import { fromSteps } from "../amounts/amount.ts";
 import { fragment, nowMsSql, type RowOf, select } from "../db/sql.ts";
 import { reservations } from "../db/tables.ts";
-import { type HoldLeg, isToCharge, readLegs } from "../ledger/hold.ts";
+import { isToCharge, presentLeg, readLegs } from "../ledger/hold.ts";
 import { iso } from "../lib/time.ts";
 import type { ReservationOutput } from "./responses.ts";
 
@@ -46,9 +45,4 @@ export function presentReservation(userId: string, row: ShownRow): ReservationOu
     eventId: row.eventId,
     holds: readLegs(row.legs).map(presentLeg),
   };
-}
-
-/** A hold as the API returns it, without the remaining amount. */
-export function presentLeg({ balanceId, packId, unit, amountSteps }: HoldLeg) {
-  return { balanceId, packId, unit, amount: fromSteps(unit, amountSteps) };
 }

@@ -7,6 +7,7 @@ import { accountSql, type WriteContext, writingValues } from "../ledger/account.
 import { type Decision, type Outcome, writeReturning } from "../ledger/decision.ts";
 import { insertEntries } from "../ledger/insert-entries.ts";
 import type { StateChanges } from "../ledger/memory.ts";
+import { usageRecorded } from "../ledger/messages.ts";
 import { compareStamp, idempotencyConflict, type Stamp } from "../ledger/request-hash.ts";
 import type { Debit } from "../ledger/responses.ts";
 import type { AccountAtRead } from "../ledger/send.ts";
@@ -110,6 +111,7 @@ export function writeEvent(
       entries: [...returns, ...entries],
       ...(settledReservationId === undefined ? {} : { settledReservationId }),
     },
+    messages: () => [usageRecorded(writing.userId, { ...event, hasEntries: entries.length + returns.length > 0 })],
     isShort: entries.length === 0 || event.payment.uncovered !== null,
   };
   return writeReturning(parts, ([row]) => {

@@ -16,7 +16,7 @@ async function enter(d1: D1Database) {
   const call = makeClient(new Clock(), { DB: d1 });
   const post = (path: string, body: object) => call("POST", `/api/v1${path}`, { key: app.keys.sk_live, body });
   const change = async (part: object | null) => {
-    const { text, params } = changeFeature(app.environments.live.id, "webhooks", part);
+    const { text, params } = changeFeature(app.environments.live.id, "notices", part);
     await env.DB.prepare(text)
       .bind(...params)
       .run();
@@ -36,9 +36,9 @@ it("the features of an environment are one text, null while there are none", asy
   const { change, features } = await enter(env.DB);
   expect(await features()).toBeNull();
   await change({ one: "'" });
-  expect(readFeatures((await features()) as string)).toEqual({ webhooks: { one: "'" } });
+  expect(readFeatures((await features()) as string)).toEqual({ notices: { one: "'" } });
   await change({ two: 2 });
-  expect(await features()).toBe('{"webhooks":{"two":2}}');
+  expect(await features()).toBe('{"notices":{"two":2}}');
   await change(null);
   await change(null);
   expect(await features()).toBeNull();

@@ -160,6 +160,20 @@ export const adminAudit = writer("admin_audit", {
   target: "key_w",
   details: "{}",
 });
+export const webhookEndpoint = writer("webhook_endpoints", {
+  id: "whk_w",
+  environment_id: LIVE,
+  url: "https://example.com",
+  secret: "sealed",
+  created_at_ms: 1,
+});
+export const webhookDelivery = writer("webhook_deliveries", {
+  endpoint_id: "whk_w",
+  message_id: "msg_w",
+  status: "pending",
+  next_attempt_at_ms: 9_000_000_000_000,
+  due_at_ms: 9_000_000_000_000,
+});
 export const claim = (id: string, by: string, version: number, isVerified: 0 | 1 = 0): string => `UPDATE distinct_ids
   SET claimed_by = '${by}', claimed_via = 'alias', claimed_at_ms = 1, claim_is_verified = ${isVerified},
     claim_version = ${version}
@@ -221,6 +235,10 @@ export const world: readonly string[] = [
   consent({}),
   exportAudit({}),
   adminAudit({}),
+  webhookEndpoint({}),
+  `INSERT INTO webhook_messages (id, environment_id, type, at_ms, subject, data)
+    VALUES ('msg_w', ${LIVE}, 'credits.granted', 1, 'u', '{}')`,
+  webhookDelivery({}),
   "INSERT INTO dashboard_sessions (id, actor, ends_at_ms) VALUES ('session_w', 'api', 1)",
   "INSERT INTO analytics_counts (environment_id, day, events, bytes, id_events, id_bytes) VALUES (-1, 1, 1, 1, 1, 1)",
   "INSERT INTO limits_reached (environment_id, day, limit_name, reached_at_ms) VALUES (-1, 1, 'eventsADay', 1)",

@@ -75,6 +75,9 @@ const counts = (column: "id_events" | "id_bytes", most: number) =>
   `INSERT INTO analytics_counts (environment_id, day, events, bytes, ${column})
    SELECT max(id), 1, 1, 1, ${most} FROM environments`;
 
+const endpoint = (n: number) => `INSERT INTO webhook_endpoints (id, environment_id, url, secret, created_at_ms)
+  VALUES ('whk_constraint_${n}', ${ENVIRONMENT}, 'https://example.com', 'sealed', 1)`;
+
 /** For each name, one batch whose last statement violates it: real violations of the real tables. */
 const violations: Record<Constraint, readonly string[]> = {
   credit_balances_remaining_not_negative: [balance("crb_c1", 1), entry(2, -1_001, -1, 1)],
@@ -131,6 +134,7 @@ const violations: Record<Constraint, readonly string[]> = {
   id_properties_version: [idProperties(1), idProperties(2), idProperties(2)],
   consent_log_seq_gapless: [consent, consent],
   export_audit_seq_gapless: [audit, audit],
+  webhook_endpoints_limit: Array.from({ length: 11 }, (_, n) => endpoint(n)),
 };
 
 async function thrownBy(work: Promise<unknown>): Promise<unknown> {

@@ -26,6 +26,8 @@ import {
   USER,
   usageEvent,
   WHOLE,
+  webhookDelivery,
+  webhookEndpoint,
   world,
 } from "../../support/attacked-world.ts";
 
@@ -383,6 +385,19 @@ const attacks: Readonly<Record<string, Attack>> = {
   admin_audit_no_replace: { says: "admin_audit_id", sql: [adminAudit({ seq: 2 }, REPLACE)] },
   ...appendOnly("admin_audit", ["actor", "seq"]),
 
+  webhook_endpoints_limit: {
+    says: "webhook_endpoints_limit",
+    sql: WAYS.map((verb) => Array.from({ length: 10 }, (_, n) => webhookEndpoint({ id: `whk_new_${n}` }, verb))),
+  },
+  webhook_endpoints_keep_environment: {
+    says: "webhook_endpoints_kept",
+    sql: [`environment_id = ${TEST}`, "id = 'whk_new'"].map((set) => `UPDATE webhook_endpoints SET ${set}`),
+  },
+  webhook_messages_no_update: {
+    says: "webhook_messages_frozen",
+    sql: ["data = '{\"a\":1}'", "subject = NULL", "id = 'msg_new'"].map((set) => `UPDATE webhook_messages SET ${set}`),
+  },
+
   credit_packs_version: {
     says: "credit_packs_version",
     sql: ["name = 'x'", "version = 1", "version = 3"].map((set) => `UPDATE credit_packs SET ${set} WHERE id = 'cpk_w'`),
@@ -423,6 +438,7 @@ const checks: Readonly<Record<string, string | readonly string[]>> = {
   distinct_ids_claim_whole: "UPDATE distinct_ids SET claimed_via = 'alias', claim_version = 1 WHERE distinct_id = 'c'",
   consent_log_decision: consent({ seq: 2, decision: "perhaps" }),
   export_audit_action: exportAudit({ seq: 2, action: "lost" }),
+  webhook_deliveries_status: webhookDelivery({ message_id: "msg_new", status: "lost" }),
 };
 
 /** By "table.column, column". Where a trigger refuses the same first, by that trigger's name. */
@@ -455,6 +471,7 @@ const parents: Readonly<Record<string, readonly string[]>> = {
     "DELETE FROM credit_packs WHERE id = 'cpk_w'",
   ],
   "accounts -> environments": [account({ id: -12, user_id: "new", environment_id: -99 })],
+  "webhook_endpoints -> environments": [webhookEndpoint({ id: "whk_new", environment_id: -99 })],
   "credit_balances -> accounts": [balance("crb_new", 1, { account_id: -99 })],
 };
 

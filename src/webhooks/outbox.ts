@@ -1,0 +1,94 @@
+import { nowMsSql, type Statement, statement } from "../db/sql.ts";
+import type { TenantCtx } from "../runtime.ts";
+import { endpointsOf, type MessageType, messageIdAt, wantsType } from "./message.ts";
+
+/** What happened, to be told to the endpoints that want it (H2). */
+export interface NewMessage {
+  readonly type: MessageType;
+  /** The user or the distinct id that it names. */
+  readonly subject: string | null;
+  readonly data: Readonly<Record<string, unknown>>;
+}
+
+/** A message with its id, for the endpoints that want it. */
+export type Outgoing<Message extends Pick<NewMessage, "type">> = Message & {
+  readonly id: string;
+  readonly endpointIds: readonly string[];
+};
+
+/** Those of some messages that an endpoint wants, by the text of the environment's features. Usually none. */
+export function wantedMessages<Message extends Pick<NewMessage, "type">>(
+  ctx: TenantCtx,
+  features: string | null,
+  messages: () => readonly Message[],
+): Outgoing<Message>[] {
+  const endpoints = endpointsOf(features);
+  if (endpoints.length === 0) return [];
+  const prefix = messageIdAt(ctx.now());
+  return messages().flatMap((message) => {
+    const endpointIds = endpoints.filter(({ types }) => wantsType(types, message.type)).map(({ id }) => id);
+    return endpointIds.length === 0 ? [] : [{ ...message, id: ctx.newId(prefix), endpointIds }];
+  });
+}
+
+/** A type, because an interface is not assignable to `Values`. */
+type MessageValues = { environmentId: number; nowMs: number; messages: string };
+
+/**
+ * A statement that writes messages. `data` is SQL for a message's data, beside `m.value`, the message as JSON. A batch that is
+ * sent again writes nothing more.
+ */
+export function messageInsert<Named extends MessageValues = MessageValues>(data: string) {
+  return statement<Named>`
+    INSERT INTO webhook_messages (id, environment_id, type, at_ms, subject, data)
+    SELECT m.value ->> 'id', CAST(:environmentId AS INTEGER), m.value ->> 'type', ${nowMsSql}, m.value ->> 'subject', ${data}
+    FROM json_each(:messages) AS m WHERE 1
+    ON CONFLICT (id) DO NOTHING`;
+}
+
+const insertMessages = messageInsert("m.value -> 'data'");
+
+const insertDeliveries = statement<{ environmentId: number; deliveries: string; atMs: number; dueAtMs: number }>`
+  INSERT INTO webhook_deliveries (endpoint_id, message_id, status, next_attempt_at_ms, due_at_ms)
+  SELECT d.value ->> 0, m.id, 'pending', CAST(:atMs AS INTEGER), CAST(:dueAtMs AS INTEGER)
+  FROM json_each(:deliveries) AS d CROSS JOIN webhook_messages AS m ON m.id = d.value ->> 1
+  WHERE m.environment_id = :environmentId
+  ON CONFLICT (endpoint_id, message_id) DO NOTHING`;
+
+/** How long whoever makes an attempt has for it. Nobody else makes it meanwhile. */
+const LEASE_MS = 30_000;
+
+/** How many messages an invocation attempts behind its answer. The cron takes the others. */
+const FIRST_ATTEMPTS_MAX = 20;
+
+/**
+ * The statement that sends messages to their endpoints, those of them that the batch wrote before. It makes a delivery for each
+ * endpoint: as leased, where this invocation makes the first attempt (`noteMessages`), else due at once.
+ */
+export function deliver(ctx: TenantCtx, messages: readonly Outgoing<Pick<NewMessage, "type">>[]): Statement[] {
+  if (messages.length === 0) return [];
+  const atMs = ctx.now();
+  const isOurs = ctx.outbox !== undefined && ctx.outbox.length < FIRST_ATTEMPTS_MAX;
+  const deliveries = messages.flatMap(({ id, endpointIds }) => endpointIds.map((endpointId) => [endpointId, id]));
+  return [
+    insertDeliveries({
+      environmentId: ctx.environment.id,
+      deliveries: JSON.stringify(deliveries),
+      atMs,
+      dueAtMs: isOurs ? atMs + LEASE_MS : atMs,
+    }),
+  ];
+}
+
+/** Has this invocation make the first attempts of messages that were written. */
+export function noteMessages(ctx: TenantCtx, messages: readonly { readonly id: string }[]): void {
+  const { database } = ctx.environment;
+  if (messages.length > 0) ctx.outbox?.push(...messages.map(({ id }) => ({ database, messageId: id })));
+}
+
+/** The statements that write messages whose data are known, and send them. `nowMs` is the environment's time. */
+export function messageWrites(ctx: TenantCtx, messages: readonly Outgoing<NewMessage>[], nowMs: number): Statement[] {
+  if (messages.length === 0) return [];
+  const values = { environmentId: ctx.environment.id, nowMs, messages: JSON.stringify(messages) };
+  return [insertMessages(values), ...deliver(ctx, messages)];
+}

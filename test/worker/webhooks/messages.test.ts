@@ -1,0 +1,218 @@
+import { env } from "cloudflare:workers";
+import { describe, expect, it } from "vitest";
+import { all, batch, statement } from "../../../src/db/sql.ts";
+import { settleDueHolds } from "../../../src/ledger/write.ts";
+import type { Mode, Outbox } from "../../../src/runtime.ts";
+import { messageWrites, noteMessages, wantedMessages } from "../../../src/webhooks/outbox.ts";
+import { makeEndpoint, storedMessages } from "../../support/webhooks.ts";
+import { Clock, makeApp, makeClient, makeCtx, makeLegacyPack, makePack } from "../../support/world.ts";
+
+async function world(types: readonly string[] | null = ["**"], mode: Mode = "live") {
+  const clock = new Clock();
+  const app = await makeApp();
+  const environment = app.environments[mode];
+  const call = makeClient(clock);
+  const key = app.keys[`sk_${mode}`];
+  const post = async (path: string, body: object) => {
+    const answer = await call("POST", `/api/v1${path}`, { key, body });
+    expect(answer.status).toBe(200);
+    return answer.body;
+  };
+  const items = [
+    { amountSteps: 400_000, unit: "tokens", priority: 1 },
+    { amountSteps: 10_500_000, unit: "cents" },
+  ] as const;
+  const packId = await makePack(app.appId, "Pack", items);
+  const webhookId = await makeEndpoint(environment, types);
+  const adjust = (balanceId: string, body: object) =>
+    call("POST", `/api/v1/admin/balances/${balanceId}/adjust`, { key: env.ADMIN_TOKEN, body });
+  const messages = async () =>
+    (await storedMessages(environment)).map(({ type, subject, data, deliveries }) => {
+      expect(deliveries).toBe(1);
+      expect(subject).toBe("u");
+      return { type, ...data };
+    });
+  return { clock, app, environment, call, key, post, packId, webhookId, adjust, messages };
+}
+
+describe("messages of what moves credits", () => {
+  it("tell a grant, an event, an adjustment, a refund and a revoke, with the seq of each one's last entry", async () => {
+    const { app, post, packId, adjust, messages } = await world();
+    const granted = await post("/credits/grant", { userId: "u", packId, externalRef: "order", source: "purchase" });
+    const [tokens, cents] = granted.balances;
+    const event = { userId: "u", eventId: "e1", event: "chat", quantities: { count: 0, tokens: 100.5 } };
+    const recorded = await post("/usage/events", event);
+    const adjusted = { ...(await adjust(cents.balanceId, { delta: -0.25, note: "gift" })).body };
+    const { refundRef, externalRef, balances } = await post("/credits/refund", {
+      ...{ userId: "u", externalRef: "order", refundRef: "r1", share: { part: 9, of: 10 } },
+    });
+    await post("/credits/revoke", { balanceId: tokens.balanceId, reason: "fraud" });
+    const found = await messages();
+    expect(found).toEqual([
+      {
+        type: "credits.granted",
+        userId: "u",
+        balances: [
+          { ...tokens, packId, unit: "tokens", initial: 400, remaining: undefined },
+          { ...cents, packId, unit: "cents", initial: 10.5, remaining: undefined },
+        ],
+        externalRef: "order",
+        source: "purchase",
+        seq: 2,
+      },
+      {
+        type: "usage.recorded",
+        userId: "u",
+        ...recorded,
+        event: "chat",
+        model: null,
+        quantities: event.quantities,
+        seq: 3,
+      },
+      {
+        type: "credits.adjusted",
+        userId: "u",
+        balanceId: cents.balanceId,
+        unit: "cents",
+        delta: -0.25,
+        remaining: adjusted.remaining,
+        note: "gift",
+        seq: 4,
+      },
+      { type: "credits.refunded", userId: "u", refundRef, externalRef, balances, seq: 6 },
+      {
+        type: "credits.revoked",
+        userId: "u",
+        balanceId: tokens.balanceId,
+        unit: "tokens",
+        delta: 0,
+        remaining: 0,
+        note: "fraud",
+        seq: 7,
+      },
+    ]);
+    expect(balances.map((one: { short: number }) => one.short)).toEqual([60.5, 0]);
+    expect(await storedMessages(app.environments.test)).toEqual([]);
+  });
+
+  it("tell a commit, a charge, an expiry, and what a list recorded, each with its own seq", async () => {
+    const { clock, environment, post, packId, messages } = await world(["usage.*", "reservation.*"]);
+    await post("/credits/grant", { userId: "u", packId });
+    const hold = { userId: "u", event: "chat", model: "m", quantities: { tokens: 10 }, expiresInSeconds: 60 };
+    await post("/usage/reservations", { ...hold, reservationId: "res_a" });
+    await post("/usage/reservations", { ...hold, reservationId: "res_b" });
+    await post("/usage/reservations", { ...hold, reservationId: "res_c", onExpiry: "charge" });
+    const committed = await post("/usage/reservations/res_a/commit", { eventId: "e1", quantities: { tokens: 3 } });
+    clock.advance(60_000);
+    await settleDueHolds(makeCtx(environment, clock), { accountId: await accountOf(environment.id) }, "n");
+    const event = (n: number, tokens: number, onShortage = "reject") => ({
+      ...{ userId: "u", eventId: `l${n}`, event: "chat", quantities: { count: 0, tokens }, onShortage },
+    });
+    const list = [event(1, 1), event(2, 5_000), event(3, 5_000, "partial"), event(4, 1, "partial"), event(1, 1)];
+    const { results } = await post("/usage/events/batch", list as never);
+    const found = await messages();
+    const data = { userId: "u", event: "chat", model: null };
+    expect(found.map(({ debits: _, ...message }) => message)).toEqual([
+      {
+        type: "usage.recorded",
+        ...data,
+        eventId: "l4",
+        quantities: { count: 0, tokens: 1 },
+        uncovered: { tokens: 1 },
+        seq: null,
+      },
+      {
+        type: "usage.recorded",
+        ...data,
+        model: "m",
+        eventId: "e1",
+        quantities: { count: 1, tokens: 3 },
+        uncovered: null,
+        seq: 7,
+      },
+      {
+        ...{ type: "reservation.expired", userId: "u", reservationId: "res_b", event: "chat", seq: 8 },
+        holds: [{ balanceId: expect.stringMatching(/^crb_/), packId, unit: "tokens", amount: 10 }],
+      },
+      {
+        type: "usage.recorded",
+        ...data,
+        model: "m",
+        eventId: "res_c",
+        quantities: { count: 1, tokens: 10 },
+        uncovered: null,
+        seq: 10,
+      },
+      { type: "usage.recorded", ...data, eventId: "l1", quantities: { count: 0, tokens: 1 }, uncovered: null, seq: 11 },
+      {
+        type: "usage.recorded",
+        ...data,
+        eventId: "l3",
+        quantities: { count: 0, tokens: 5_000 },
+        uncovered: { tokens: 4_614 },
+        seq: 12,
+      },
+    ]);
+    expect(found[1]?.debits).toEqual(committed.debits);
+    expect(found[4]?.debits).toEqual(results[0].debits);
+    expect(results[1].error.code).toBe("insufficient_credits");
+  });
+
+  it("are written once, however often the effect is asked for, and by whoever wants them alone", async () => {
+    const { post, packId, messages } = await world(["credits.*"]);
+    for (let n = 0; n < 3; n++) await post("/credits/grant", { userId: "u", packId, externalRef: "order" });
+    await post("/usage/events", { userId: "u", eventId: "e", event: "chat", quantities: { count: 0, cents: 1 } });
+    expect((await messages()).map(({ type }) => type)).toEqual(["credits.granted"]);
+  });
+
+  it.each([
+    [null, ["credits.granted"]],
+    [["*"], ["credits.granted"]],
+    [
+      ["*", "usage.recorded"],
+      ["credits.granted", "usage.recorded"],
+    ],
+    [["credits.low"], []],
+  ])("go to an endpoint of types %j as %j", async (types, wanted) => {
+    const { post, app, messages } = await world(types);
+    const packId = await makeLegacyPack(app.appId, "Legacy", "count");
+    await post("/credits/grant", { userId: "u", packId, quantity: 2 });
+    await post("/usage/events", { userId: "u", eventId: "e", event: "chat" });
+    expect((await messages()).map(({ type }) => type)).toEqual(wanted);
+  });
+});
+
+describe("a message whose data are known", () => {
+  it("is written once, however often its batch is sent, and is attempted first by whoever wrote it", async () => {
+    const { clock, environment } = await world();
+    const outbox: Outbox = [];
+    const ctx = { ...makeCtx(environment, clock), outbox };
+    const { features } = await all(ctx.db, readFeaturesOf({ environmentId: environment.id })).then(
+      ([row]) => row ?? raise(),
+    );
+    const limits = { type: "limits.reached", subject: null, data: { limit: "eventsADay" } } as const;
+    const messages = wantedMessages(ctx, features, () => [limits]);
+    const statements = messageWrites(ctx, messages, 5);
+    for (let n = 0; n < 2; n++) await batch(ctx.db, statements);
+    noteMessages(ctx, messages);
+    expect(await storedMessages(environment)).toEqual([{ ...limits, id: messages[0]?.id, deliveries: 1 }]);
+    expect(outbox).toEqual([{ database: environment.database, messageId: messages[0]?.id }]);
+    const due = await env.DB.prepare("SELECT due_at_ms FROM webhook_deliveries WHERE message_id = ?")
+      .bind(messages[0]?.id)
+      .first("due_at_ms");
+    expect(due).toBe(clock.ms + 30_000);
+    expect(wantedMessages(ctx, null, () => raise())).toEqual([]);
+  });
+});
+
+const readFeaturesOf = statement<{ environmentId: number }, { features: string | null }>`
+  SELECT features FROM environments WHERE id = :environmentId`;
+
+const raise = (): never => {
+  throw new Error("not reached");
+};
+
+async function accountOf(environmentId: number): Promise<number> {
+  const row = await env.DB.prepare("SELECT id FROM accounts WHERE environment_id = ?").bind(environmentId).first("id");
+  return Number(row);
+}
