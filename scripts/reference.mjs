@@ -1,4 +1,5 @@
-// `npm run reference`: generates the files of the reference, which the Worker serves. Wrangler and Vitest run it themselves.
+// `npm run reference`: makes the files that the Worker serves: the reference, the balance element and llms.txt. Wrangler and
+// Vitest run it themselves.
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { build } from "esbuild";
@@ -25,8 +26,24 @@ function read(file) {
   }
 }
 
+const element = await build({
+  absWorkingDir: root,
+  entryPoints: ["clients/balance/purser-balance.ts"],
+  bundle: true,
+  minify: true,
+  charset: "utf8",
+  format: "esm",
+  target: "es2022",
+  write: false,
+});
+const files = {
+  ...made.referenceFiles(),
+  "purser-balance.js": element.outputFiles[0].text,
+  "llms.txt": readFileSync(join(root, "docs/llms.txt"), "utf8"),
+};
+
 mkdirSync(directory, { recursive: true });
-for (const [name, text] of Object.entries(made.referenceFiles())) {
+for (const [name, text] of Object.entries(files)) {
   const file = join(directory, name);
   // An unchanged file is not written, because Wrangler watches these files and would load it again.
   if (read(file) !== text) writeFileSync(file, text);

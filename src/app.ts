@@ -13,7 +13,7 @@ import { healthRoutes } from "./http/health.ts";
 import { answerUnknownPath } from "./http/not-found.ts";
 import { randomId } from "./lib/ids.ts";
 import { consentRoutes } from "./people/routes.ts";
-import { docsRoutes, openApiRoutes } from "./reference/routes.ts";
+import { docsRoutes, fileRoutes, openApiRoutes } from "./reference/routes.ts";
 import type { Runtime } from "./runtime.ts";
 import { planRoutes, usageRoutes } from "./usage/routes.ts";
 
@@ -49,6 +49,7 @@ export function createApp(runtime: Runtime = realRuntime) {
     .route("/api/v1/admin", alertRoutes)
     .route("/api/v1/usage", usageRoutes)
     .route("/api/v1", openApiRoutes)
-    .route("/docs", docsRoutes);
+    .route("/docs", docsRoutes)
+    .route("/", fileRoutes);
   return app.notFound(answerUnknownPath(app));
 }

@@ -1,8 +1,11 @@
 /** The files that `npm run reference` generates from the schemas before the Worker is built. */
 export type ReferenceFile = "openapi.json" | "export-document.schema.json" | "docs.html";
 
+/** What it makes besides: of clients/balance, and docs/llms.txt. */
+type OtherFile = "purser-balance.js" | "llms.txt";
+
 /** The text of a file of the reference. It is a static asset, so that its generator is not part of the Worker. */
-export async function referenceFile(env: Env, name: ReferenceFile): Promise<string> {
+export async function referenceFile(env: Env, name: ReferenceFile | OtherFile): Promise<string> {
   const answer = await env.REFERENCE.fetch(`https://reference.invalid/${name}`);
   if (!answer.ok) throw new Error(`The reference has no ${name}.`);
   return answer.text();

@@ -8,6 +8,18 @@ export const openApiRoutes = createRoutes().get("/openapi.json", async (c) =>
   c.body(await referenceFile(c.env, "openapi.json"), 200, { "Content-Type": "application/json" }),
 );
 
+/** `GET /purser-balance.js`: the element that pages of any origin load (W11), and `GET /llms.txt`. */
+export const fileRoutes = createRoutes()
+  .get("/purser-balance.js", async (c) => {
+    c.header("Access-Control-Allow-Origin", "*");
+    c.header("Cross-Origin-Resource-Policy", "cross-origin");
+    c.header("Cache-Control", "public, max-age=3600");
+    return c.body(await referenceFile(c.env, "purser-balance.js"), 200, {
+      "Content-Type": "text/javascript; charset=utf-8",
+    });
+  })
+  .get("/llms.txt", async (c) => c.text(atOrigin(await referenceFile(c.env, "llms.txt"), new URL(c.req.url).origin)));
+
 /** Allows nothing but the page's own style sheet, by its hash. */
 async function contentSecurityPolicy(page: string): Promise<string> {
   const [, style = ""] = /<style>([^<]*)<\/style>/.exec(page) ?? [];

@@ -10,8 +10,12 @@ import { errorCodes } from "../../src/reference/describe.ts";
 import { checkDescribed, codesIn } from "../support/described.ts";
 import { Clock, makeClient } from "../support/world.ts";
 
-/** Pages for people, and the paths with a slash at their end of PostHog's clients. */
-const NOT_DESCRIBED: readonly RegExp[] = [/^GET \/(docs)?$/, /^(GET|POST) \/admin(\/|$)/, /^POST \/.*\/$/];
+/** Pages for people, files that are no operation, and the paths with a slash at their end of PostHog's clients. */
+const NOT_DESCRIBED: readonly RegExp[] = [
+  /^GET \/(docs|purser-balance\.js|llms\.txt)?$/,
+  /^(GET|POST) \/admin(\/|$)/,
+  /^POST \/.*\/$/,
+];
 
 const served = (): string[] =>
   createApp()

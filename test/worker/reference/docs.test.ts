@@ -66,3 +66,19 @@ describe("the reference at /docs", () => {
     expect(policy).toContain(`'sha256-${btoa(String.fromCharCode(...new Uint8Array(digest)))}'`);
   });
 });
+
+describe("/llms.txt", () => {
+  it("is text that names this origin, and paths and links that are there", async () => {
+    const { status, headers, body } = await read("https://purser.example/llms.txt");
+    expect([status, headers.get("content-type")]).toEqual([200, "text/plain; charset=UTF-8"]);
+    expect(body).toMatch(/^# Purser\n\n> /);
+    expect(body).not.toContain("origin.invalid");
+    for (const [, link = ""] of body.matchAll(/https:\/\/purser\.example(\/[^\s)"]*)/g)) {
+      expect((await read(link)).status, link).toBe(200);
+    }
+    const described = new Set(operations.map(({ method, path }) => `${method.toUpperCase()} ${path}`));
+    const named = [...body.matchAll(/`((?:GET|POST) \/api\/[^\s`?]*)/g)].map(([, call]) => call);
+    expect(named.length).toBeGreaterThan(5);
+    expect(named.filter((call) => !described.has(call))).toEqual([]);
+  });
+});

@@ -1,0 +1,228 @@
+/**
+ * `<purser-balance publishable-key="pk_live_…" user-id="user_grace">`: what remains of a user's credits. docs/balance-element.md describes it.
+ */
+import { type Balance, nextToExpire, totalsByUnit, type UnitTotal } from "./credits.ts";
+import { styles } from "./styles.ts";
+
+type Token = string | Promise<string>;
+type State = "loading" | "ok" | "low" | "empty" | "unknown";
+
+/** What the element says unless an attribute of the name says it otherwise. */
+const WORDS = {
+  "text-count": "Uses",
+  "text-tokens": "Tokens",
+  "text-seconds": "Seconds",
+  "text-cents": "Cents",
+  "text-low": "low",
+  "text-expires": "Next to expire: {amounts}, {date}",
+  "text-empty": "No credits left.",
+  "text-loading": "",
+  "text-unknown": "Your credits cannot be shown now.",
+};
+type Word = keyof typeof WORDS;
+
+/** Below this share of what was granted a unit is low, in percent, unless `low` or `low-<unit>` says otherwise. */
+const LOW_PERCENT = 10;
+const DAY_MS = 86_400_000;
+
+class PurserBalance extends HTMLElement {
+  static readonly observedAttributes = ["url", "publishable-key", "user-id", "event"];
+
+  /** Gives the user's own sign-in token. Without it the event `purser-token` asks for one. A page may set it before this script runs. */
+  declare getToken?: (() => Token) | null;
+
+  #request: AbortController | null = null;
+  #timer: ReturnType<typeof setTimeout> | undefined;
+  #bookmark = "";
+  readonly #root = this.attachShadow({ mode: "open" });
+  readonly #box = document.createElement("div");
+
+  constructor() {
+    super();
+    const sheet = new CSSStyleSheet();
+    sheet.replaceSync(styles);
+    this.#root.adoptedStyleSheets = [sheet];
+    this.#box.setAttribute("part", "balance");
+    this.#box.setAttribute("role", "status");
+    this.#root.append(this.#box, document.createElement("slot"));
+  }
+
+  connectedCallback(): void {
+    addEventListener("online", this.#refresh);
+    addEventListener("offline", this.#refresh);
+    addEventListener("purser-refresh", this.#refresh);
+    document.addEventListener("visibilitychange", this.#refresh);
+    this.#refresh();
+  }
+
+  disconnectedCallback(): void {
+    removeEventListener("online", this.#refresh);
+    removeEventListener("offline", this.#refresh);
+    removeEventListener("purser-refresh", this.#refresh);
+    document.removeEventListener("visibilitychange", this.#refresh);
+    this.#request?.abort();
+    clearTimeout(this.#timer);
+  }
+
+  /** A property, so that it can be added to and removed from events. */
+  readonly #refresh = (): void => {
+    if (document.visibilityState === "visible") void this.refresh();
+  };
+
+  attributeChangedCallback(_name: string, before: string | null, after: string | null): void {
+    if (!this.isConnected || before === after) return;
+    // Another user's credits must not stay while theirs are read.
+    this.#show("loading", []);
+    this.#refresh();
+  }
+
+  /** Reads again. A bookmark, `x-d1-bookmark` of a write's answer, makes it see at least that write. */
+  async refresh(bookmark = ""): Promise<void> {
+    this.#request?.abort();
+    clearTimeout(this.#timer);
+    if (bookmark > this.#bookmark) this.#bookmark = bookmark;
+    const request = new AbortController();
+    this.#request = request;
+    try {
+      const credits = await this.#read(request.signal);
+      if (request.signal.aborted) return;
+      this.#tell(credits);
+    } catch (error) {
+      if (request.signal.aborted) return;
+      this.#show("unknown", [this.#paragraph("message", this.#word("text-unknown"))]);
+      this.dispatchEvent(new CustomEvent("purser-error", { detail: error }));
+    }
+  }
+
+  async #read(signal: AbortSignal): Promise<readonly Balance[]> {
+    if (!this.hasAttribute("data-state"))
+      this.#show("loading", [this.#paragraph("message", this.#word("text-loading"))]);
+    const [key, user] = [this.getAttribute("publishable-key"), this.getAttribute("user-id")];
+    if (!key || !user) throw new TypeError("<purser-balance> needs the attributes publishable-key and user-id.");
+    const token = await this.#token();
+    const url = new URL("/api/v1/credits", this.getAttribute("url") ?? import.meta.url);
+    url.searchParams.set("userId", user);
+    const event = this.getAttribute("event");
+    if (event) url.searchParams.set("event", event);
+    const headers = { authorization: `Bearer ${key}`, "x-user-token": token };
+    const response = await fetch(url, {
+      headers: this.#bookmark === "" ? headers : { ...headers, "x-d1-bookmark": this.#bookmark },
+      signal,
+    });
+    const { credits, error } = await response.json();
+    const seconds = Number(response.headers.get("retry-after"));
+    if (seconds > 0 && !signal.aborted) this.#refreshIn(seconds * 1_000);
+    if (!response.ok) throw new Error(error?.message ?? `Purser answered ${response.status}.`);
+    return credits;
+  }
+
+  async #token(): Promise<string> {
+    if (this.getToken) return this.getToken();
+    let given: Token | undefined;
+    const provide = (token: Token) => {
+      given = token;
+    };
+    this.dispatchEvent(new CustomEvent("purser-token", { bubbles: true, composed: true, detail: { provide } }));
+    if (given === undefined) throw new TypeError("<purser-balance> has no getToken, and nobody answered purser-token.");
+    return given;
+  }
+
+  #refreshIn(ms: number): void {
+    clearTimeout(this.#timer);
+    if (ms < DAY_MS) this.#timer = setTimeout(this.#refresh, ms);
+  }
+
+  #tell(credits: readonly Balance[]): void {
+    const totals = totalsByUnit(credits);
+    const low = [...totals].filter(([unit, total]) => this.#isLow(unit, total)).map(([unit]) => unit);
+    const list = document.createElement("dl");
+    list.setAttribute("part", "list");
+    for (const [unit, { remaining }] of totals) {
+      const parts = low.includes(unit) ? " low" : "";
+      const note = low.includes(unit) ? ` (${this.#word("text-low")})` : "";
+      list.append(
+        this.#element("dt", `unit ${unit}${parts}`, this.#unitWord(unit)),
+        this.#element("dd", `amount ${unit}${parts}`, this.#amount(unit, remaining) + note),
+      );
+    }
+    const next = nextToExpire(credits);
+    const isEmpty = totals.size === 0;
+    this.#show(isEmpty ? "empty" : low.length > 0 ? "low" : "ok", [
+      ...(isEmpty ? [this.#paragraph("message empty", this.#word("text-empty"))] : [list]),
+      ...(next === null ? [] : [this.#paragraph("expires", this.#expiry(next))]),
+    ]);
+    // What has expired is no longer there, so it is read again then.
+    if (next !== null) this.#refreshIn(next.at.getTime() - Date.now() + 1_000);
+    const remaining = Object.fromEntries([...totals].map(([unit, total]) => [unit, total.remaining]));
+    this.dispatchEvent(new CustomEvent("purser-balance", { detail: { state: this.dataset.state, remaining } }));
+  }
+
+  #isLow(unit: string, { remaining, initial }: UnitTotal): boolean {
+    const amount = this.getAttribute(`low-${unit}`);
+    if (amount !== null) return remaining < Number(amount);
+    return remaining < (initial * Number(this.getAttribute("low") ?? LOW_PERCENT)) / 100;
+  }
+
+  #expiry({ at, totals }: { at: Date; totals: Map<string, UnitTotal> }): string {
+    const amounts = [...totals].map(([unit, { remaining }]) =>
+      this.#isMoney(unit) ? this.#amount(unit, remaining) : `${this.#amount(unit, remaining)} ${this.#unitWord(unit)}`,
+    );
+    const isSoon = at.getTime() - Date.now() < DAY_MS;
+    const format = new Intl.DateTimeFormat(this.#language(), {
+      dateStyle: "medium",
+      ...(isSoon && { timeStyle: "short" }),
+    });
+    const texts: Readonly<Record<string, string>> = {
+      amounts: new Intl.ListFormat(this.#language()).format(amounts),
+      date: format.format(at),
+    };
+    return this.#word("text-expires").replace(/\{(amounts|date)\}/g, (_match, name: string) => texts[name] ?? "");
+  }
+
+  #isMoney(unit: string): boolean {
+    return unit === "cents" && this.hasAttribute("currency");
+  }
+
+  /** Rounded down: never more than there is. */
+  #amount(unit: string, amount: number): string {
+    const currency = this.getAttribute("currency");
+    // Newer than the types of this target.
+    const floor = { roundingMode: "floor" } as Intl.NumberFormatOptions;
+    if (unit === "cents" && currency !== null) {
+      return new Intl.NumberFormat(this.#language(), { style: "currency", currency, ...floor }).format(amount / 100);
+    }
+    return new Intl.NumberFormat(this.#language(), { maximumFractionDigits: 2, ...floor }).format(amount);
+  }
+
+  #language(): string | undefined {
+    return this.closest("[lang]")?.getAttribute("lang") || undefined;
+  }
+
+  #unitWord(unit: string): string {
+    const word = `text-${unit}`;
+    return word in WORDS ? this.#word(word as Word) : unit;
+  }
+
+  #word(word: Word): string {
+    return this.getAttribute(word) ?? WORDS[word];
+  }
+
+  #element(name: string, part: string, text: string): HTMLElement {
+    const element = document.createElement(name);
+    element.setAttribute("part", part);
+    element.textContent = text;
+    return element;
+  }
+
+  #paragraph(part: string, text: string): HTMLElement {
+    return this.#element("p", part, text);
+  }
+
+  #show(state: State, content: readonly HTMLElement[]): void {
+    this.dataset.state = state;
+    this.#box.setAttribute("aria-busy", String(state === "loading"));
+    this.#box.replaceChildren(...content);
+  }
+}
+
+customElements.define("purser-balance", PurserBalance);

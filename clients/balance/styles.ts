@@ -1,0 +1,17 @@
+/** The element takes the page's font, colour and colour scheme. Custom properties change the rest, `::part` all of it. */
+export const styles = `
+:host {
+  display: block;
+  color: var(--purser-color, inherit);
+  font: var(--purser-font, inherit);
+  font-variant-numeric: tabular-nums;
+}
+:host([hidden]), [hidden] { display: none !important }
+dl { margin: 0; display: grid; gap: var(--purser-gap, 0.25em) 1em; grid-template-columns: 1fr auto }
+dt, dd { margin: 0 }
+dd { text-align: end }
+p { margin: var(--purser-gap, 0.25em) 0 0 }
+[part~=expires], [part~=message] { color: var(--purser-muted, inherit); font-size: 0.9em }
+[part~=low] { color: var(--purser-low, #8a4600) }
+@supports (color: light-dark(red, red)) { [part~=low] { color: var(--purser-low, light-dark(#8a4600, #ffb870)) } }
+`;

@@ -1,0 +1,186 @@
+import { readFileSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { join } from "node:path";
+import { gzipSync } from "node:zlib";
+import type { Browser, Page } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { userToken } from "../../scripts/user-token.mjs";
+import { chromiumPath, launchBrowser, withoutChromium } from "./support/browser.ts";
+import { expectAccessible } from "./support/dashboard.ts";
+import { ADMIN_TOKEN, type ServedApp, type Server, startServer } from "./support/server.ts";
+
+const SECRET = "a-secret-of-32-bytes-and-no-less!";
+const EXAMPLE = readFileSync(join(import.meta.dirname, "../../examples/balance.html"), "utf8");
+
+/** A page of another origin than Purser's, which allows no style but its own. */
+function startShop() {
+  const shop = createServer((request, response) => {
+    const page =
+      request.url === "/example" ? EXAMPLE : '<!doctype html><html lang="en"><title>Shop</title><main></main>';
+    response.writeHead(200, { "content-type": "text/html; charset=utf-8" }).end(page);
+  });
+  return new Promise<typeof shop>((resolve) => shop.listen(0, "127.0.0.1", () => resolve(shop)));
+}
+
+describe.skipIf(chromiumPath === null)(`<purser-balance> in a browser${withoutChromium}`, () => {
+  let server: Server;
+  let browser: Browser;
+  let app: ServedApp;
+  let shop: Awaited<ReturnType<typeof startShop>>;
+  let shopUrl = "";
+  beforeAll(async () => {
+    [server, browser, shop] = await Promise.all([startServer(), launchBrowser(), startShop()]);
+    // A server that listens on a TCP port has an address of this form.
+    shopUrl = `http://127.0.0.1:${(shop.address() as AddressInfo).port}`;
+    app = await server.makeApp({ type: "hs256", secret: SECRET });
+    for (const unit of ["tokens", "cents", "count"]) {
+      await post(`/api/v1/admin/apps/${app.appId}/packs`, { packName: unit, items: [], unit }, ADMIN_TOKEN);
+    }
+  });
+  afterAll(async () => {
+    await browser.close();
+    shop.close();
+    await server.close();
+  });
+
+  async function post(path: string, body: object, key = app.keys.sk_live): Promise<Response> {
+    const headers = { authorization: `Bearer ${key}`, "content-type": "application/json" };
+    const response = await fetch(server.url + path, { method: "POST", headers, body: JSON.stringify(body) });
+    expect(response.status).toBe(200);
+    return response;
+  }
+
+  const grant = (userId: string, packId: string, quantity: number, expiresAt: string | null = null) =>
+    post("/api/v1/credits/grant", { userId, packId, quantity, expiresAt });
+  const spend = (userId: string, quantities: object) =>
+    post("/api/v1/usage/events", { eventId: crypto.randomUUID(), userId, event: "chat", quantities });
+
+  /** A page of the shop with the element for this user, and its text once it is in this state. */
+  async function openElement(userId: string, attributes = "", scheme: "light" | "dark" = "light") {
+    const page = await (await browser.newContext({ colorScheme: scheme })).newPage();
+    const complaints: string[] = [];
+    page.on("pageerror", (error) => complaints.push(error.message));
+    await page.goto(shopUrl);
+    const markup = `<purser-balance publishable-key="${app.keys.pk_live}" user-id="${userId}" ${attributes}></purser-balance>`;
+    await page.evaluate(
+      `document.querySelector("main").innerHTML = ${JSON.stringify(markup)};
+       document.querySelector("purser-balance").getToken = () => ${JSON.stringify(await userToken(SECRET, userId))};
+       document.head.append(Object.assign(document.createElement("script"), { type: "module", src: "${server.url}/purser-balance.js" }));`,
+    );
+    return { page, complaints };
+  }
+
+  const textIn = async (page: Page, state: string): Promise<string> => {
+    await page.waitForSelector(`purser-balance[data-state="${state}"]`, { state: "attached" });
+    return (await page.locator("purser-balance [part~=balance] :is(dt, dd, p)").allTextContents()).join(" ");
+  };
+  const run = (page: Page, script: string) =>
+    page.evaluate(`const balance = document.querySelector("purser-balance"); ${script}`);
+
+  it("shows what remains by unit, what expires next, and what is low, in light and dark", async () => {
+    await grant("ada", "tokens", 1_000, "2099-12-03T12:00:00Z");
+    await grant("ada", "tokens", 234.5);
+    await grant("ada", "cents", 500);
+    await spend("ada", { cents: 460.5 });
+    await grant("ada", "count", 3, "2098-01-02T12:00:00Z");
+    for (const scheme of ["light", "dark"] as const) {
+      const { page, complaints } = await openElement("ada", 'currency="EUR"', scheme);
+      expect(await textIn(page, "low")).toBe(
+        "Uses 3 Tokens 1,234.5 Cents €0.39 (low) Next to expire: 3 Uses, Jan 2, 2098",
+      );
+      const colours = scheme === "light" ? "background: #fff; color: #111" : "background: #111; color: #eee";
+      await page.evaluate(`document.documentElement.style = "color-scheme: ${scheme}; ${colours}"`);
+      await expectAccessible(page);
+      expect(complaints).toEqual([]);
+      await page.context().close();
+    }
+  });
+
+  it("speaks any language, by attributes, and takes custom properties and parts", async () => {
+    await grant("grace", "tokens", 1_234.5, "2099-12-03T12:00:00Z");
+    const { page } = await openElement(
+      "grace",
+      'lang="de" low-tokens="2000" text-tokens="Wörter" text-low="wenig" text-expires="{date}: {amounts} <b>"',
+    );
+    expect(await textIn(page, "low")).toBe("Wörter 1.234,5 (wenig) 03.12.2099: 1.234,5 Wörter <b>");
+    await run(
+      page,
+      `document.head.insertAdjacentHTML("beforeend", "<style>purser-balance { --purser-low: rgb(1, 2, 3) } purser-balance::part(unit) { color: rgb(4, 5, 6) }</style>")`,
+    );
+    const colourOf = (part: string) =>
+      run(page, `getComputedStyle(balance.shadowRoot.querySelector("[part~=${part}]")).color`).then(String);
+    expect([await colourOf("amount"), await colourOf("unit")]).toEqual(["rgb(1, 2, 3)", "rgb(4, 5, 6)"]);
+    await page.context().close();
+  });
+
+  it("reads again when told, and when the page is seen again; and follows its user", async () => {
+    await grant("eve", "tokens", 100);
+    const { page } = await openElement("eve");
+    expect(await textIn(page, "ok")).toBe("Tokens 100");
+    const { headers } = await spend("eve", { tokens: 95 });
+    await run(page, `balance.refresh("${headers.get("x-d1-bookmark")}")`);
+    expect(await textIn(page, "low")).toBe("Tokens 5 (low)");
+    await spend("eve", { tokens: 5 });
+    await run(page, 'document.dispatchEvent(new Event("visibilitychange"))');
+    expect(await textIn(page, "empty")).toBe("No credits left.");
+    await grant("eve", "tokens", 7);
+    await run(page, 'dispatchEvent(new Event("purser-refresh"))');
+    expect(await textIn(page, "ok")).toBe("Tokens 7");
+    // Eve's token proves nobody else.
+    await run(page, 'balance.setAttribute("user-id", "ada")');
+    expect(await textIn(page, "unknown")).toBe("Your credits cannot be shown now.");
+    await page.context().close();
+  });
+
+  it("says nothing that it does not know: offline, without a token, or in place of an older answer", async () => {
+    await grant("mallory", "tokens", 100);
+    const { page } = await openElement("mallory");
+    await textIn(page, "ok");
+    await page.context().setOffline(true);
+    expect(await textIn(page, "unknown")).toBe("Your credits cannot be shown now.");
+    await page.context().setOffline(false);
+    expect(await textIn(page, "ok")).toBe("Tokens 100");
+    // Two reads at once: only the later one may speak.
+    await run(
+      page,
+      `balance.getToken = () => new Promise((resolve) => { globalThis.late = resolve; }); globalThis.first = balance.refresh();
+      balance.getToken = null; balance.addEventListener("purser-token", (event) => event.detail.provide("x"), { once: true });
+      balance.addEventListener("purser-error", (event) => { globalThis.heard = event.detail.message; }); balance.refresh();`,
+    );
+    await textIn(page, "unknown");
+    expect(await run(page, "globalThis.heard")).toContain("token");
+    await run(page, `globalThis.late(${JSON.stringify(await userToken(SECRET, "mallory"))})`);
+    await run(page, "globalThis.first");
+    expect(await textIn(page, "unknown")).toContain("cannot be shown");
+    await page.context().close();
+  });
+
+  it("is what examples/balance.html shows, with a link for who has little left", async () => {
+    await grant("walt", "cents", 1_000);
+    const page = await (await browser.newContext()).newPage();
+    const fragment = new URLSearchParams({
+      url: server.url,
+      key: app.keys.pk_live,
+      user: "walt",
+      token: await userToken(SECRET, "walt"),
+    });
+    await page.goto(`${shopUrl}/example#${fragment}`);
+    expect(await textIn(page, "ok")).toBe("Cents $10.00");
+    const link = page.getByRole("link", { name: "Buy more" });
+    expect(await link.isVisible()).toBe(false);
+    await spend("walt", { cents: 900 });
+    await run(page, "balance.refresh()");
+    expect(await textIn(page, "low")).toBe("Cents $1.00 (low)");
+    expect(await link.isVisible()).toBe(true);
+    await page.context().close();
+  });
+
+  it("is below 5 KiB packed, and served to any origin", async () => {
+    const response = await fetch(`${server.url}/purser-balance.js`, { headers: { origin: "https://shop.example" } });
+    expect(response.headers.get("content-type")).toBe("text/javascript; charset=utf-8");
+    expect(response.headers.get("access-control-allow-origin")).toBe("*");
+    expect(response.headers.get("cache-control")).toBe("public, max-age=3600");
+    expect(gzipSync(await response.text()).length).toBeLessThan(5 * 1_024);
+  });
+});

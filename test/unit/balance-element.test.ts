@@ -1,0 +1,35 @@
+import { describe, expect, it } from "vitest";
+import { nextToExpire, totalsByUnit } from "../../clients/balance/credits.ts";
+
+const balance = (unit: string, remaining: number, expiresAt: string | null = null) => ({
+  unit,
+  remaining,
+  initial: remaining * 2,
+  expiresAt,
+});
+
+describe("what the balance element shows", () => {
+  it("is summed by unit in the order of the list, without a fraction that nobody has", () => {
+    const totals = totalsByUnit([balance("tokens", 0.1), balance("cents", 1), balance("tokens", 0.2)]);
+    expect([...totals]).toEqual([
+      ["tokens", { remaining: 0.3, initial: 0.6 }],
+      ["cents", { remaining: 1, initial: 2 }],
+    ]);
+  });
+
+  it("expires at the earliest moment, with all that expires then", () => {
+    const [early, late] = ["2027-01-01T00:00:00.000Z", "2027-01-02T00:00:00.000Z"];
+    const credits = [
+      balance("tokens", 5, late),
+      balance("tokens", 2, early),
+      balance("cents", 3),
+      balance("tokens", 1, early),
+    ];
+    expect(nextToExpire(credits)).toEqual({
+      at: new Date(early),
+      totals: new Map([["tokens", { remaining: 3, initial: 6 }]]),
+    });
+    expect(nextToExpire([balance("cents", 3)])).toBeNull();
+    expect(nextToExpire([])).toBeNull();
+  });
+});
