@@ -78,10 +78,14 @@ class AccountMemory {
     this.#drop(keyOf(environment, "user", userId));
   }
 
-  /** The state that is remembered, if another write of this isolate landed after `before` was read. Otherwise `before`. */
+  /**
+   * The state that is remembered, if another write of this isolate landed after `before` was read. Otherwise `before`. Only
+   * `before` may have balances that were empty, to which a commit returns its holds.
+   */
   latest(environment: Environment, userId: string, before: StateBefore): StateBefore {
     const state = this.#accounts.get(keyOf(environment, "user", userId))?.state;
-    return state !== undefined && state.seq >= before.seq ? state : before;
+    if (state === undefined || state.seq < before.seq) return before;
+    return { ...state, balances: new Map([...before.balances, ...state.balances]) };
   }
 
   /** Waits for a write that raises a balance. Meanwhile nothing is planned on what is remembered of its account. */

@@ -84,6 +84,22 @@ describe("an isolate that has just written for a user", () => {
     expect(await one.trips(() => one.spend("e4", 1))).toBe(1);
   });
 
+  it("plans with what its own commit gave back to a balance that was empty when it last read", async () => {
+    const { one, two, clock } = await makeIsolates([wallet, chat]);
+    await one.grant();
+    await one.reserve("res_a", 5);
+    await two.grant();
+    // The second grant fails the guard of this debit, so the user is read, and the balance that is held whole is empty.
+    await one.spend("e1", 5);
+    await one.commit("res_a", "e2", 2);
+    clock.advance(pause);
+    const { body } = await one.spend("e3", 4);
+    expect(body.debits).toMatchObject([
+      { amount: 3, remaining: 0 },
+      { amount: 1, remaining: 9 },
+    ]);
+  });
+
   it("takes two trips for what it has not seen, and one for the next", async () => {
     const { one, two } = await makeIsolates([wallet]);
     await one.grant();
