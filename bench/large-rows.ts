@@ -34,11 +34,18 @@ const CASES: readonly Case[] = [
     insert: "INSERT INTO id_properties (environment_id, distinct_id, properties) VALUES (?1, 'id ' || ?2, ?3)",
   },
   {
+    // Larger properties are in a table of their own.
     table: "usage_events",
-    largeBytes: 900_000,
+    largeBytes: 1_024,
     insert: `INSERT INTO usage_events (account_id, occurred_by_ms, seq, environment_id, event_id, event, count_steps, properties,
       occurred_at_ms, received_at_ms, request_hash, debits)
       VALUES (1000 * ?1 + ?2 % 1000, ?2, ?2, ?1, 'e' || ?1 || ' ' || ?2, 'e', 1, ?3, 1, 1, 'hash', '[]')`,
+  },
+  {
+    table: "large_properties",
+    largeBytes: 900_000,
+    insert:
+      "INSERT INTO large_properties (account_id, occurred_by_ms, seq, properties) VALUES (1000 * ?1 + ?2 % 1000, ?2, ?2, ?3)",
   },
   {
     table: "consent_log",

@@ -320,6 +320,14 @@ CREATE TABLE `id_properties` (
 	PRIMARY KEY(`environment_id`, `distinct_id`)
 ) STRICT;
 --> statement-breakpoint
+CREATE TABLE `large_properties` (
+	`account_id` integer NOT NULL,
+	`occurred_by_ms` integer NOT NULL,
+	`seq` integer NOT NULL,
+	`properties` text NOT NULL,
+	PRIMARY KEY(`account_id`, `occurred_by_ms`, `seq`)
+) STRICT;
+--> statement-breakpoint
 CREATE TABLE `limits_reached` (
 	`environment_id` integer NOT NULL,
 	`day` integer NOT NULL,
@@ -363,13 +371,15 @@ CREATE TABLE `usage_events` (
 	`seconds_steps` integer,
 	`cents_steps` integer,
 	`properties` text,
+	`large_properties_bytes` integer,
 	`occurred_at_ms` integer NOT NULL,
 	`received_at_ms` integer NOT NULL,
 	`reservation_id` text,
 	`request_hash` text NOT NULL,
 	`debits` text NOT NULL,
 	`uncovered` text,
-	PRIMARY KEY(`account_id`, `occurred_by_ms`, `seq`)
+	PRIMARY KEY(`account_id`, `occurred_by_ms`, `seq`),
+	CONSTRAINT "usage_events_properties_once" CHECK("usage_events"."properties" IS NULL OR "usage_events"."large_properties_bytes" IS NULL)
 ) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
 CREATE UNIQUE INDEX `usage_events_event_id` ON `usage_events` (`environment_id`,`event_id`);--> statement-breakpoint

@@ -310,7 +310,8 @@ BEGIN
   SELECT RAISE(ABORT, 'usage_events_append_only');
 END;
 --> statement-breakpoint
-CREATE TRIGGER usage_events_names_frozen BEFORE UPDATE OF event_id, reservation_id, properties, request_hash ON usage_events
+CREATE TRIGGER usage_events_names_frozen BEFORE UPDATE OF
+  event_id, reservation_id, properties, large_properties_bytes, request_hash ON usage_events
 BEGIN
   SELECT RAISE(ABORT, 'usage_events_append_only');
 END;
@@ -318,6 +319,36 @@ END;
 CREATE TRIGGER usage_events_no_delete BEFORE DELETE ON usage_events
 BEGIN
   SELECT RAISE(ABORT, 'usage_events_append_only');
+END;
+--> statement-breakpoint
+-- Large properties belong to an event that says how many bytes they are.
+CREATE TRIGGER large_properties_of_event BEFORE INSERT ON large_properties
+WHEN NOT EXISTS (
+  SELECT 1 FROM usage_events
+  WHERE account_id = new.account_id AND occurred_by_ms = new.occurred_by_ms AND seq = new.seq
+    AND large_properties_bytes = octet_length(new.properties)
+)
+BEGIN
+  SELECT RAISE(ABORT, 'large_properties_of_event');
+END;
+--> statement-breakpoint
+CREATE TRIGGER large_properties_no_replace BEFORE INSERT ON large_properties
+WHEN EXISTS (
+  SELECT 1 FROM large_properties
+  WHERE account_id = new.account_id AND occurred_by_ms = new.occurred_by_ms AND seq = new.seq
+)
+BEGIN
+  SELECT RAISE(ABORT, 'large_properties_primary_key');
+END;
+--> statement-breakpoint
+CREATE TRIGGER large_properties_no_update BEFORE UPDATE ON large_properties
+BEGIN
+  SELECT RAISE(ABORT, 'large_properties_append_only');
+END;
+--> statement-breakpoint
+CREATE TRIGGER large_properties_no_delete BEFORE DELETE ON large_properties
+BEGIN
+  SELECT RAISE(ABORT, 'large_properties_append_only');
 END;
 --> statement-breakpoint
 -- An adjustment that is forgotten could be made again. Its row comes first in its batch, and says the seq of its entry.

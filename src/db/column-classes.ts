@@ -97,7 +97,7 @@ export const columnClasses: Readonly<Record<string, Readonly<Partial<Record<Colu
   },
   usage_events: {
     names: ["event_id", "reservation_id"],
-    text: ["properties", "request_hash"],
+    text: ["properties", "large_properties_bytes", "request_hash"],
     kept: [
       "account_id",
       "occurred_by_ms",
@@ -115,6 +115,7 @@ export const columnClasses: Readonly<Record<string, Readonly<Partial<Record<Colu
       "uncovered",
     ],
   },
+  large_properties: { text: ["properties"], kept: ["account_id", "occurred_by_ms", "seq"] },
   reservations: {
     names: ["id", "settled_event_id"],
     text: ["request_hash"],

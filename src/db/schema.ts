@@ -281,8 +281,10 @@ export const usageEvents = sqliteTable(
     tokensSteps: integer("tokens_steps").$type<Steps>(),
     secondsSteps: integer("seconds_steps").$type<Steps>(),
     centsSteps: integer("cents_steps").$type<Steps>(),
-    /** JSON object, as it was sent. Null when none was sent. */
+    /** JSON object, as it was sent. Null when none was sent, and when it is in `large_properties`. */
     properties: text("properties"),
+    /** The bytes of its JSON in `large_properties`. Null when it is here. */
+    largePropertiesBytes: integer("large_properties_bytes"),
     occurredAtMs: integer("occurred_at_ms").notNull(),
     receivedAtMs: integer("received_at_ms").notNull(),
     reservationId: text("reservation_id"),
@@ -296,7 +298,21 @@ export const usageEvents = sqliteTable(
   (t) => [
     primaryKey({ columns: [t.accountId, t.occurredByMs, t.seq] }),
     uniqueIndex("usage_events_event_id").on(t.environmentId, t.eventId),
+    check("usage_events_properties_once", sql`${t.properties} IS NULL OR ${t.largePropertiesBytes} IS NULL`),
   ],
+);
+
+/** Properties of usage events that are large. In a table with rowids, so that they make no tree deep (docs/benchmarks.md). */
+export const largeProperties = sqliteTable(
+  "large_properties",
+  {
+    accountId: integer("account_id").notNull(),
+    occurredByMs: integer("occurred_by_ms").notNull(),
+    seq: integer("seq").notNull(),
+    /** JSON object, as it was sent. */
+    properties: text("properties").notNull(),
+  },
+  (t) => [primaryKey({ columns: [t.accountId, t.occurredByMs, t.seq] })],
 );
 
 export const reservations = sqliteTable(

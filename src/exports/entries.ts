@@ -21,7 +21,7 @@ const isReadWhole = "every row that the snapshot counted is there";
 
 export type FirstRow = { readonly seq: number; readonly text: string | number; readonly position?: number };
 type PageRow = [seq: number, text: string | number, position: number];
-type HeavyRow = [head: string, body: string];
+type HeavyRow = [head: string, body: string | null];
 type Spans = StillThere & { spans: string };
 
 /** A row's seq, its JSON or the bytes of a JSON that is too large for the page, and its value of `orderedBy`. */
@@ -102,7 +102,10 @@ async function readHeavy(
     heavyStatements[name]({ ...stillThere(reading), spans: JSON.stringify(spans) }),
   );
   assert(found.length === spans.length, isReadWhole);
-  return found.map(([head, body]) => `${head}${body}}`);
+  return found.map(([head, body]) => {
+    assert(body !== null, isReadWhole);
+    return `${head}${body}}`;
+  });
 }
 
 /**

@@ -63,6 +63,10 @@ const fields = (pairs: readonly (readonly [name: string, value: string])[]): str
 
 const endingIn = (head: string, name: string): string => `${head} || ',"${name}":'`;
 
+/** SQL: the properties of a usage event, wherever they are kept. */
+const usageProperties = `iif(t.large_properties_bytes IS NULL, coalesce(t.properties, 'null'), (SELECT l.properties
+  FROM large_properties AS l WHERE l.account_id = t.account_id AND l.occurred_by_ms = t.occurred_by_ms AND l.seq = t.seq))`;
+
 export const lists: Readonly<Record<ListName, List>> = {
   analytics: {
     table: "analytics_events",
@@ -101,8 +105,8 @@ export const lists: Readonly<Record<ListName, List>> = {
       ]),
       "debits",
     ),
-    body: `t.debits || ',"uncovered":' || coalesce(t.uncovered, 'null') || ',"properties":' || coalesce(t.properties, 'null')`,
-    bodyBytes: "(octet_length(t.debits) + coalesce(octet_length(t.properties), 0))",
+    body: `t.debits || ',"uncovered":' || coalesce(t.uncovered, 'null') || ',"properties":' || ${usageProperties}`,
+    bodyBytes: "(octet_length(t.debits) + coalesce(octet_length(t.properties), t.large_properties_bytes, 0))",
   },
   ledger: {
     table: "credit_ledger",

@@ -66,6 +66,7 @@ const TABLES = [
   ["credit_adjustments", OF_ACCOUNT, "seq"],
   ["credit_refunds", OF_ACCOUNT, "ordinal"],
   ["usage_events", OF_ACCOUNT, "seq"],
+  ["large_properties", OF_ACCOUNT, "seq"],
   ["reservations", OF_ACCOUNT, "created_at_ms"],
   ["distinct_ids", "?1 IN (distinct_id, claimed_by)", "distinct_id"],
   ["id_properties", "distinct_id = ?", "distinct_id"],

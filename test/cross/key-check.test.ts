@@ -53,6 +53,7 @@ const TABLES = {
   credit_balances: OF_ACCOUNT,
   credit_ledger: OF_ACCOUNT,
   usage_events: OF_ACCOUNT,
+  large_properties: OF_ACCOUNT,
   reservations: OF_ACCOUNT,
   distinct_ids: "environment_id = ?1",
   analytics_events: "environment_id = ?1",

@@ -99,6 +99,13 @@ export const usageEvent = writer("usage_events", {
   request_hash: "hash",
   debits: "[]",
 });
+/** The properties of the event `e2`. */
+export const largeProperties = writer("large_properties", {
+  account_id: USER,
+  occurred_by_ms: 10,
+  seq: 2,
+  properties: '{"large":1}',
+});
 export const reservation = writer("reservations", {
   environment_id: LIVE,
   id: "res_w",
@@ -226,7 +233,15 @@ export const world: readonly string[] = [
   adjustment({}),
   refund({}),
   usageEvent({}),
-  usageEvent({ seq: 2, event_id: "e2", occurred_by_ms: 10, occurred_at_ms: 9, reservation_id: "res_w" }),
+  usageEvent({
+    seq: 2,
+    event_id: "e2",
+    occurred_by_ms: 10,
+    occurred_at_ms: 9,
+    reservation_id: "res_w",
+    large_properties_bytes: 11,
+  }),
+  largeProperties({}),
   ...["a", "b", "c"].map((id) => distinctId({ distinct_id: id })),
   claim("a", "b", 1, 1),
   claim("b", "c", 1),

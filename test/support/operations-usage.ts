@@ -24,11 +24,11 @@ export const usageOperations: readonly Operation[] = [
     },
   },
   {
-    name: "usage event that is only partly covered",
+    name: "usage event that is only partly covered, with large properties",
     isIdempotent: true,
     prepare: async (scene) => {
       await grant(scene);
-      return event(scene, 5_000, { onShortage: "partial" });
+      return event(scene, 5_000, { onShortage: "partial", properties: { text: "x".repeat(1_100) } });
     },
   },
   {

@@ -16,6 +16,7 @@ import {
   key,
   LAST_SEQ,
   LIVE,
+  largeProperties,
   OTHER,
   PART,
   pack,
@@ -283,11 +284,25 @@ const attacks: Readonly<Record<string, Attack>> = {
   },
   usage_events_names_frozen: {
     says: "usage_events_append_only",
-    sql: ["event_id = 'e9'", "reservation_id = NULL", "properties = NULL", "request_hash = ''"].map(
-      (set) => `UPDATE usage_events SET ${set} WHERE event_id = 'e1' AND environment_id = ${LIVE}`,
-    ),
+    sql: [
+      "event_id = 'e9'",
+      "reservation_id = NULL",
+      "properties = NULL",
+      "large_properties_bytes = NULL",
+      "request_hash = ''",
+    ].map((set) => `UPDATE usage_events SET ${set} WHERE event_id = 'e1' AND environment_id = ${LIVE}`),
   },
   usage_events_no_delete: { says: "usage_events_append_only", sql: ["DELETE FROM usage_events WHERE event_id = 'e2'"] },
+
+  large_properties_of_event: {
+    says: "large_properties_of_event",
+    sql: [{ seq: 1 }, { seq: 3 }, { account_id: OTHER }, { occurred_by_ms: 9 }].map((given) => largeProperties(given)),
+  },
+  large_properties_no_replace: {
+    says: "large_properties_primary_key",
+    sql: [REPLACE, "REPLACE"].map((verb) => largeProperties({ properties: '{"other":2}' }, verb)),
+  },
+  ...appendOnly("large_properties", ["account_id", "seq", "properties"]),
 
   credit_adjustments_no_replace: {
     says: "credit_adjustments_primary_key",
@@ -431,6 +446,7 @@ const checks: Readonly<Record<string, string | readonly string[]>> = {
   credit_refunds_ordinal_max: ["DROP TRIGGER credit_refunds_gapless", refund({ ordinal: 101, refund_ref: "another" })],
   credit_refunds_share: refund({ ordinal: 2, refund_ref: "another", part: 3 }),
   credit_ledger_reason: entry({ ...nextEntry, reason: "whim" }),
+  usage_events_properties_once: usageEvent({ seq: 3, event_id: "e3", properties: "{}", large_properties_bytes: 2 }),
   reservations_state: reservation({ id: "res_new", state: "lost" }),
   reservations_on_expiry: reservation({ id: "res_new", on_expiry: "keep" }),
   distinct_ids_claimed_by_another: ["DROP TRIGGER distinct_ids_no_circle", claim("c", "c", 1)],

@@ -97,6 +97,14 @@ describe.each([1, 10, 100])("with %i live balances and 10,000 dead ones", (live)
     expect(replay.rowsRead).toBeLessThanOrEqual(2 * 1 + 12 + OF_THE_KEY);
   });
 
+  it("an event with properties over 1 KiB costs two rows more", async () => {
+    const { cold, warm } = await measured(live);
+    const large = (id: string) => (at: Spender) =>
+      at.spend(id, { ...cents(1), properties: { text: "x".repeat(1_100) } });
+    expectWithin(await cold(large("e1")), live, { trips: 2, moved: 1, writtenMax: 6 });
+    expectWithin(await warm(large("e2")), live, { trips: 1, moved: 1, writtenMax: 6 });
+  });
+
   it("an event costs one trip, and no more rows, where the isolate has just written for the user", async () => {
     const { warm } = await measured(live);
     expectWithin(await warm((at) => at.spend("e1", cents(1))), live, { trips: 1, moved: 1, writtenMax: 4 });

@@ -1,5 +1,6 @@
 import { env } from "cloudflare:workers";
 import { afterAll, describe, expect, it, vi } from "vitest";
+import { documentOf } from "../../support/exports.ts";
 import { faultyD1 } from "../../support/faulty-d1.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
 import { expectError } from "../../support/refusals.ts";
@@ -116,6 +117,46 @@ describe("a malformed event", () => {
     expectError(await post(EVENTS, raw(deep)), "invalid_request", "properties");
     expectError(await post(EVENTS, raw('{"a":1e999}')), "invalid_request", "properties");
     expectError(await post(EVENTS, raw(`{"a":[${"1e20,".repeat(100_000)}1]}`)), "invalid_request", "properties");
+  });
+
+  it("keeps large properties in a table of their own, and exports, repeats and compares them like others", async () => {
+    const { app, clock, spend, post, userId } = await makeSpender([{ amountSteps: 9_000, unit: "count" }]);
+    /** Properties of so many bytes. */
+    const text = (bytes: number, last = "x") => ({ é: `${"x".repeat(bytes - 9 - last.length)}${last}` });
+    const bodies = { small: text(1_024), over: text(1_025), huge: text(900_000), far: text(1_000_000) };
+    for (const [id, properties] of Object.entries(bodies)) {
+      expect((await spend(id, { properties })).status).toBe(200);
+      expect((await spend(id, { properties })).headers.get("idempotent-replayed")).toBe("true");
+      expectError(await spend(id, { properties: text(properties.é.length + 9, "y") }), "idempotency_conflict");
+    }
+    const list = ["listed", "also"].map((eventId) => ({
+      eventId,
+      userId,
+      event: "e",
+      properties: text(2_000, eventId),
+    }));
+    expect((await post(EVENTS, list)).body.results).toHaveLength(2);
+    const { results } = await env.DB.prepare(
+      `SELECT e.event_id AS id, e.properties IS NULL AS isApart, e.large_properties_bytes AS bytes,
+         octet_length(l.properties) AS stored
+       FROM usage_events AS e LEFT JOIN large_properties AS l USING (account_id, occurred_by_ms, seq)
+       WHERE e.account_id = (SELECT id FROM accounts WHERE user_id = ?) ORDER BY e.seq`,
+    )
+      .bind(userId)
+      .all();
+    expect(results.map(({ id, isApart, bytes, stored }) => [id, isApart, bytes, stored])).toEqual([
+      ["small", 0, null, null],
+      ["over", 1, 1_025, 1_025],
+      ["huge", 1, 900_000, 900_000],
+      ["far", 1, 1_000_000, 1_000_000],
+      ["listed", 1, 2_000, 2_000],
+      ["also", 1, 2_000, 2_000],
+    ]);
+    const { events } = await documentOf(app, userId, clock);
+    expect(events.metering.map(({ eventId, properties }) => [eventId, properties])).toEqual([
+      ...Object.entries(bodies),
+      ...list.map(({ eventId, properties }) => [eventId, properties]),
+    ]);
   });
 
   it("keeps what is unusual in its properties just as it came", async () => {
