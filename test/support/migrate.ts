@@ -10,5 +10,7 @@ for (const db of [env.DB, env.SPARE]) {
       `INSERT INTO environments (id, app_id, mode) SELECT 1, 'app_first', 'live'
        WHERE NOT EXISTS (SELECT 1 FROM environments WHERE id > 0)`,
     ),
+    // What files before this one left open would be due in its time, and there may be more of it than one run of the cron settles.
+    db.prepare("UPDATE reservations SET expires_at_ms = 9000000000000000 WHERE state = 'open'"),
   ]);
 }
