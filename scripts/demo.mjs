@@ -2,6 +2,7 @@
 import { randomUUID } from "node:crypto";
 import Stripe from "stripe";
 import { backend } from "../examples/stripe-webhook.mjs";
+import { serverUrl } from "./running.mjs";
 import { PERSON, readDemo } from "./seed.mjs";
 import { bold, cyan, dim, green, yellow } from "./terminal.mjs";
 import { userToken } from "./user-token.mjs";
@@ -144,7 +145,7 @@ async function download(ask) {
 
 async function main() {
   const demo = readDemo();
-  const url = `http://localhost:${process.env.PORT ?? "8787"}`;
+  const url = serverUrl();
   const isUp = await fetch(`${url}/health`).then(
     (response) => response.ok,
     () => false,

@@ -1,10 +1,11 @@
-import { createWriteStream, existsSync, mkdirSync, readFileSync, renameSync, statSync } from "node:fs";
+import { appendFileSync, existsSync, mkdirSync, readFileSync, renameSync, statSync } from "node:fs";
+import { dirname } from "node:path";
 import { createInterface } from "node:readline";
 import { stripVTControlCharacters } from "node:util";
 import { yellow } from "./terminal.mjs";
 
 const FILE = ".purser/server.log";
-/** A log that is larger when the server starts is put aside as `server.log.1`, in place of the one before. */
+/** A log that has grown larger is put aside as `server.log.1`, in place of the one before. */
 const BYTES_MAX = 10 * 1024 * 1024;
 
 /** A line for a request. Its path may name a user or a key. */
@@ -18,20 +19,23 @@ export function keptLine(line) {
 }
 
 /** Appends a process's output to the log. Its errors are printed as well. */
-export function openLog(child) {
-  mkdirSync(".purser", { recursive: true });
-  if (existsSync(FILE) && statSync(FILE).size > BYTES_MAX) renameSync(FILE, `${FILE}.1`);
-  const startBytes = existsSync(FILE) ? statSync(FILE).size : 0;
-  const log = createWriteStream(FILE, { mode: 0o600, flags: "a" });
+export function openLog(child, file = FILE, bytesMax = BYTES_MAX) {
+  const append = (text) => {
+    if (existsSync(file) && statSync(file).size + text.length > bytesMax) renameSync(file, `${file}.1`);
+    appendFileSync(file, text, { mode: 0o600 });
+  };
+  mkdirSync(dirname(file), { recursive: true });
+  append("");
+  const startBytes = statSync(file).size;
   for (const stream of [child.stdout, child.stderr]) {
     createInterface({ input: stream }).on("line", (coloured) => {
       const line = keptLine(stripVTControlCharacters(coloured));
       if (line === null) return;
-      log.write(`${line}\n`);
+      append(`${line}\n`);
       if (/\[ERROR\]|"level":"error"|^Uncaught /.test(line)) console.error(yellow(line));
     });
   }
   /** What this process said. */
-  const text = () => readFileSync(FILE).subarray(startBytes).toString("utf8");
-  return { file: FILE, text };
+  const text = () => readFileSync(file).subarray(startBytes).toString("utf8");
+  return { file, text };
 }

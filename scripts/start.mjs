@@ -1,5 +1,6 @@
 /** `npm start`: creates the secrets, the databases, the server and the demo. A later start keeps them. */
 import { databaseCount, localConfig } from "./databases.mjs";
+import { forgetServer, rememberServer } from "./running.mjs";
 import { localSecrets } from "./secrets.mjs";
 import { ensureDemo } from "./seed.mjs";
 import { printExamples } from "./story.mjs";
@@ -21,6 +22,7 @@ async function stop(exitCode) {
   if (isStopping) return;
   isStopping = true;
   await stopAll();
+  forgetServer();
   process.exit(exitCode);
 }
 
@@ -60,6 +62,7 @@ async function main() {
     stop(1);
   });
   await printExamples(url, await ensureDemo(url, secrets.ADMIN_TOKEN), secrets.ADMIN_TOKEN);
+  rememberServer(url);
   tick(url);
 }
 

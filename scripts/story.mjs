@@ -25,34 +25,34 @@ function storyLines() {
   const call = { event: "transcribe", quantities: { seconds: 600 } };
   return [
     [
-      "A payment came in: grant the Starter pack. Sent twice, it happens once",
+      "A payment came in: grant the Starter pack. Sent twice, it is granted once",
       post("/api/v1/credits/grant", { userId: USER, packId: "starter", externalRef: `order-${run}` }),
     ],
     [
-      "What a browser shows its user: a publishable key and a sign-in token, no secret",
+      "What a browser shows its user, by a publishable key and the user sign-in token",
       get(`/api/v1/credits?userId=${USER}`, '-H "authorization: Bearer $PK" -H "x-user-token: $USER_TOKEN"'),
     ],
     [
-      "What would pay for a chat, and why nothing else would. Changes nothing",
+      "Preview a debit: which balances would pay for a chat. Changes nothing",
       post("/api/v1/credits/plan", { userId: USER, ...chat }),
     ],
     [
-      "The chat happened: 1,200 tokens are drawn down. Sent twice, paid once",
+      "The user chats: 1,200 tokens are debited. Sent twice, debited once",
       post("/api/v1/usage/events", { eventId: `chat-${run}`, userId: USER, ...chat }),
     ],
     [
-      "The price is known only afterwards: hold ten minutes, commit what was used, the rest returns",
+      "The price is known only afterwards: reserve ten minutes, then commit what was used. The rest is returned",
       post("/api/v1/usage/reservations", { reservationId: `res_${run}`, userId: USER, ...call }),
       post(`/api/v1/usage/reservations/res_${run}/commit`, { eventId: `call-${run}`, quantities: { seconds: 431.5 } }),
     ],
     ["The ledger records every change, newest first", get(`/api/v1/credits/history?userId=${USER}`)],
     [
-      "A refund: take one balance back. What was spent stays spent",
+      "A refund: revoke one balance. What was spent stays spent",
       `BALANCE=$(curl -s "$URL/api/v1/credits?userId=${USER}" ${SECRET} | grep -o 'crb_[0-9A-Za-z]*' | tail -1)`,
       post("/api/v1/credits/revoke", `'{"balanceId":"'$BALANCE'","reason":"order refunded"}'`),
     ],
     [
-      "A person asks what you hold about them: mint a link, and open it",
+      "A person asks what you hold about them: create a link, and open it",
       `LINK=$(curl -s "$URL/api/v1/export-person" ${SECRET} -H 'content-type: application/json' -d '{"distinctId":"${PERSON}"}' | grep -o 'http[^"]*')`,
       `curl -sw '\\n' "$LINK" | cut -c 1-600`,
     ],
@@ -65,7 +65,7 @@ export async function printExamples(url, demo, adminToken) {
   const fragment = new URLSearchParams({ url, key: demo.keys.pk_live, user: USER, token });
   const lines = [
     "",
-    `${green("●")} ${bold("Purser is up")} at ${cyan(url)}`,
+    `${green("●")} ${bold("Purser is running")} at ${cyan(url)}`,
     "",
     `  reference    ${url}/docs`,
     `  dashboard    ${url}/admin`,
@@ -74,7 +74,7 @@ export async function printExamples(url, demo, adminToken) {
     `  ${bold("Lighthouse")}, a demonstration ${dim(`(${demo.appId}, packs Starter and Top-up)`)}`,
     ...Object.entries(demo.keys).map(([name, key]) => `  ${name.padEnd(11)}  ${key}`),
     "",
-    `  ${bold("The story, ready to paste")}`,
+    `  ${bold("The calls, ready to paste")}`,
     "",
     `URL=${url}`,
     `SK=${demo.keys.sk_live}`,
@@ -87,7 +87,7 @@ export async function printExamples(url, demo, adminToken) {
     `  ${bold("The same balance in a page")}`,
     `  ${dim(`${PAGE}#${fragment}`)}`,
     "",
-    `  ${bold("npm run demo")} in another terminal walks all of it. ${dim("Ctrl-C stops the server.")}`,
+    `  ${bold("npm run demo")} in another terminal makes all of these calls. ${dim("Ctrl-C stops the server.")}`,
     "",
   );
   console.log(lines.join("\n"));

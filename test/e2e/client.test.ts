@@ -1,10 +1,12 @@
 import { execFile } from "node:child_process";
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { gzipSync } from "node:zlib";
-import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest";
+import { afterAll, afterEach, beforeAll, describe, expect, it, onTestFinished, vi } from "vitest";
 import { InsufficientCredits, Purser, PurserError } from "../../clients/typescript/src/index.ts";
+import { type AskModel, chatServer } from "../../examples/ai-chat.mjs";
 import { userToken } from "../../scripts/user-token.mjs";
 import { type FaultyProxy, startFaultyProxy } from "./support/faulty-proxy.ts";
 import { ADMIN_TOKEN, type ServedApp, type Server, startServer } from "./support/server.ts";
@@ -311,6 +313,48 @@ describe("usage.hold", () => {
     expect(await errorOf(held)).toMatchObject({ code: "no_answer" });
     expect(vi.getTimerCount()).toBe(0);
     expect((await purser.getReservation({ reservationId })).status).toBe("open");
+  });
+});
+
+describe("examples/ai-chat.mjs", () => {
+  /** Asks a chat server of this model, which ends with the test. */
+  async function chat(userId: string, prompt: string, askModel?: AskModel) {
+    const settings = { purserUrl: proxy.url, secretKey: app.keys.sk_live };
+    const shop = chatServer(askModel === undefined ? settings : { ...settings, askModel });
+    await new Promise<void>((resolve) => shop.listen(0, "127.0.0.1", resolve));
+    onTestFinished(() => void shop.close());
+    // A server that listens on a TCP port has an address of this form.
+    const { port } = shop.address() as AddressInfo;
+    const body = JSON.stringify({ userId, model: "small-2", prompt });
+    return fetch(`http://127.0.0.1:${port}`, { method: "POST", body });
+  }
+
+  it("streams an answer and charges its tokens, or says that the credits do not suffice", async () => {
+    const userId = await userWith(600);
+    const answer = await chat(userId, "Tell me of ships.");
+    const text = await answer.text();
+    expect(text).toContain("A ship is a town that moves.");
+    expect(await remainingOf(userId)).toBe(600 - 4 - text.trim().split(" ").length);
+    const poor = await chat(await userWith(100), "Tell me of ships.");
+    expect([poor.status, await poor.text()]).toEqual([402, "You have too few credits for this."]);
+  });
+
+  it("charges what was streamed when the reader leaves, and nothing when the model fails", async () => {
+    const userId = await userWith(600);
+    const leaving = await chat(userId, "one two", async function* ({ signal }) {
+      yield* ["a ", "b ", "c "];
+      await new Promise((_resolve, reject) => signal.addEventListener("abort", () => reject(signal.reason)));
+    });
+    const reader = leaving.body?.getReader();
+    for (let text = ""; text.length < 6; ) text += new TextDecoder().decode((await reader?.read())?.value);
+    await reader?.cancel();
+    await vi.waitFor(async () => expect(await remainingOf(userId)).toBe(595), { timeout: 10_000 });
+    // biome-ignore lint/correctness/useYield: it fails before its first token.
+    const failed = await chat(userId, "one two", async function* () {
+      throw new Error("overloaded");
+    });
+    expect(failed.status).toBe(502);
+    expect(await remainingOf(userId)).toBe(595);
   });
 });
 

@@ -1,4 +1,4 @@
-import { type ChildProcess, spawn } from "node:child_process";
+import { type ChildProcess, execFile, spawn } from "node:child_process";
 import {
   appendFileSync,
   existsSync,
@@ -15,9 +15,11 @@ import {
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { ADMIN_TOKEN } from "./support/server.ts";
 
+const run = promisify(execFile);
 const root = join(import.meta.dirname, "../..");
 const LOG = ".purser/server.log";
 const TRACES = ".wrangler/state/v3/observability";
@@ -121,6 +123,13 @@ describe("npm start", () => {
     expect(statuses).toEqual([...Array(10).fill(401), 429, 429]);
   });
 
+  it("is found by npm run demo, whatever its port", async () => {
+    const { PORT: _port, ...env } = process.env;
+    const { stdout } = await run(process.execPath, ["scripts/demo.mjs"], { cwd: directory, env });
+    expect(stdout).toContain("delivered twice, granted once");
+    expect(stdout).toContain("8. A person's data");
+  });
+
   it("keeps no trace of requests, and appends to its log, in which there is no query string", async () => {
     await fetch(`${url}/api/v1/export-download?token=a-download-token`);
     expect(existsSync(join(directory, TRACES))).toBe(false);
@@ -136,6 +145,7 @@ describe("npm start", () => {
     const parentOf = (pid: number) => Number(/^PPid:\s+(\d+)$/m.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1]);
     process.kill(parentOf(started[0] ?? 0), "SIGKILL");
     expect(await ended).toBe(1);
+    expect(existsSync(join(directory, ".purser/running.json"))).toBe(false);
     await expect.poll(() => processes().filter((pid) => started.includes(pid))).toEqual([]);
   });
 });

@@ -1,5 +1,9 @@
-import { expect, it } from "vitest";
-import { keptLine } from "../../scripts/log.mjs";
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { PassThrough } from "node:stream";
+import { expect, it, onTestFinished } from "vitest";
+import { keptLine, openLog } from "../../scripts/log.mjs";
 
 it("the log of a local server keeps no line of a request, and no query string", () => {
   expect(keptLine("[wrangler:info] GET /admin/apps/app_1/live/users 200 OK (4ms)")).toBeNull();
@@ -11,4 +15,17 @@ it("the log of a local server keeps no line of a request, and no query string", 
   for (const line of ["[wrangler:info] Ready on http://localhost:8787", "What now? Nothing."]) {
     expect(keptLine(line)).toBe(line);
   }
+});
+
+it("the log of a local server takes no more than twice its bound, however long it runs", async () => {
+  const directory = mkdtempSync(join(tmpdir(), "purser-log-"));
+  onTestFinished(() => rmSync(directory, { recursive: true }));
+  const [file, stdout, stderr] = [join(directory, "made/server.log"), new PassThrough(), new PassThrough()];
+  openLog({ stdout, stderr }, file, 1_000);
+  for (let line = 0; line < 100; line++) stdout.write(`${"x".repeat(98)}${line % 10}\n`);
+  stdout.end();
+  await expect.poll(() => readFileSync(file, "utf8").trimEnd().endsWith("9")).toBe(true);
+  const kept = readdirSync(join(directory, "made"));
+  expect(kept.sort()).toEqual(["server.log", "server.log.1"]);
+  for (const name of kept) expect(statSync(join(directory, "made", name)).size).toBeLessThanOrEqual(1_000);
 });

@@ -64,7 +64,7 @@ export const creditOperations: readonly Operation[] = [
     tag: "Credits",
     summary: "Grant a pack to a user",
     description:
-      "Issues one balance for each item of the pack, or one of `quantity` for a legacy pack; all or none. With an " +
+      "Issues one balance for each item of the pack, or one of `quantity` for a legacy pack, which has no items; all or none. With an " +
       "`externalRef`, such as a payment's id, it happens once: a repeat returns the existing balances, with " +
       "`idempotent-replayed: true`.",
     access: "secret",
