@@ -619,3 +619,23 @@ CREATE TRIGGER webhook_messages_no_update BEFORE UPDATE ON webhook_messages
 BEGIN
   SELECT RAISE(ABORT, 'webhook_messages_frozen');
 END;
+--> statement-breakpoint
+-- From the first endpoint on, what expires is told (H6), until the last is deleted.
+CREATE TRIGGER webhook_endpoints_begin_notices AFTER INSERT ON webhook_endpoints
+BEGIN
+  INSERT INTO expiry_notices (environment_id, days, since_ms) VALUES (new.environment_id, 0, new.created_at_ms)
+  ON CONFLICT (environment_id, days) DO NOTHING;
+END;
+--> statement-breakpoint
+CREATE TRIGGER webhook_endpoints_end_notices AFTER DELETE ON webhook_endpoints
+WHEN NOT EXISTS (SELECT 1 FROM webhook_endpoints WHERE environment_id = old.environment_id)
+BEGIN
+  DELETE FROM expiry_notices WHERE environment_id = old.environment_id AND days = 0;
+END;
+--> statement-breakpoint
+-- Which alerts went off is kept only while an endpoint is on (H5).
+CREATE TRIGGER environments_forget_alerts AFTER UPDATE OF features ON environments
+WHEN coalesce(old.features ->> 'webhooks', '[]') <> '[]' AND coalesce(new.features ->> 'webhooks', '[]') = '[]'
+BEGIN
+  DELETE FROM alert_states WHERE environment_id = new.id;
+END;

@@ -2,6 +2,7 @@ import type { Unit } from "../amounts/amount.ts";
 import type { creditLedger, Steps } from "../db/schema.ts";
 import { fragment, nowMsSql, type Statement, statement } from "../db/sql.ts";
 import { accountSql, type WriteContext, writingValues } from "./account.ts";
+import { moving } from "./motion.ts";
 
 /**
  * The only statements that write amounts. `insertBalances` issues balances; a trigger writes their ledger entries. The
@@ -59,11 +60,9 @@ const insertBalancesSql = statement<WriteContext & { grant: string; balances: st
 /** Issues all balances of a grant. If they exist already, fails with `credit_balances_external_ref` or `credit_balances_id`. */
 export function insertBalances(writing: WriteContext, { balances, ...grant }: NewBalances): Statement {
   // JSON carries the numbers: D1 binds them as REAL.
-  return insertBalancesSql({
-    ...writingValues(writing),
-    grant: JSON.stringify([grant]),
-    balances: JSON.stringify(balances),
-  });
+  const values = { grant: JSON.stringify([grant]), balances: JSON.stringify(balances) };
+  const insert = insertBalancesSql({ ...writingValues(writing), ...values });
+  return moving(insert, { entries: balances.length, lifts: true });
 }
 
 /** One entry of one balance. */
@@ -96,9 +95,10 @@ const insertEntriesSql = statement<WriteContext & { entries: string }>`
  * from the balance before the statement. If a balance would become negative, a CHECK aborts the whole batch.
  */
 export function insertEntries(writing: WriteContext, entries: readonly NewEntry[]): Statement[] {
-  return entries.length === 0
-    ? []
-    : [insertEntriesSql({ ...writingValues(writing), entries: JSON.stringify(entries) })];
+  if (entries.length === 0) return [];
+  const insert = insertEntriesSql({ ...writingValues(writing), entries: JSON.stringify(entries) });
+  if (entries.every(({ reason }) => reason === "reservation_held")) return [insert];
+  return [moving(insert, { entries: entries.length, lifts: entries.some(({ deltaSteps }) => deltaSteps > 0) })];
 }
 
 /** One entry of one balance when reservations are settled: an amount that returns, or a debit of a charge (U15). */
@@ -144,8 +144,8 @@ export function insertSettlement(writing: WriteContext, entries: readonly Settle
     : [insertSettlementSql({ ...writingValues(writing), entries: JSON.stringify(entries) })];
 }
 
-/** The only entry of a revoke: it takes the remaining amount, also when that is 0. */
-export const insertReversal = statement<WriteContext & { balanceId: string; note: string | null }>`
+type Reversal = WriteContext & { balanceId: string; note: string | null };
+const insertReversalSql = statement<Reversal>`
   INSERT INTO credit_ledger (
     account_id, seq, balance_id, pack_id, unit, delta_steps, balance_after_steps, previous_seq, reason, note,
     occurred_at_ms, is_revoked
@@ -154,6 +154,11 @@ export const insertReversal = statement<WriteContext & { balanceId: string; note
     last.now_ms, 1
   FROM ${lastEntry} AS last CROSS JOIN credit_balances AS b
   WHERE b.account_id = ${accountSql} AND b.id = :balanceId`;
+
+/** The only entry of a revoke: it takes the remaining amount, also when that is 0. */
+export function insertReversal(reversal: Reversal): Statement {
+  return moving(insertReversalSql(reversal), { entries: 1, lifts: false });
+}
 
 /** What a refund asks of one balance. */
 export interface Taking {
@@ -182,5 +187,6 @@ const insertTakingsSql = statement<WriteContext & { takings: string; note: strin
 
 /** The entries of a refund, one of each balance, in their order. What is there is judged as they are written. */
 export function insertTakings(writing: WriteContext, takings: readonly Taking[], note: string | null): Statement {
-  return insertTakingsSql({ ...writingValues(writing), takings: JSON.stringify(takings), note });
+  const insert = insertTakingsSql({ ...writingValues(writing), takings: JSON.stringify(takings), note });
+  return moving(insert, { entries: takings.length, lifts: false });
 }

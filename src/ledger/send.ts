@@ -7,8 +7,10 @@ import { noteMessages } from "../webhooks/outbox.ts";
 import { createAccount, type WriteContext, writingValues } from "./account.ts";
 import type { Write } from "./decision.ts";
 import { type DueHold, settleHolds } from "./hold.ts";
+import { alertsAmong, alertWrites } from "./judge-alerts.ts";
 import { afterWrite, guardAccount, memoryOf, type StateBefore, type StateChanges, selectStateAfter } from "./memory.ts";
 import { ledgerMessageWrites, reservationExpired, wantedOf } from "./messages.ts";
+import { motionsOf } from "./motion.ts";
 
 /** A user's account at the time of an attempt. */
 export interface AccountAtRead extends WriteContext {
@@ -48,17 +50,19 @@ export async function send<Answer>(
   ]);
   const isKept = before !== null && changes !== undefined;
   const stateAfter = isKept ? [stateAfterWrite(account, before, changes)] : [];
-  const write = (): Promise<unknown[][]> =>
-    batch(ctx.db, [
-      ...leading,
-      ...statements,
-      ...auditRow(ctx, account, act),
-      ...ledgerMessageWrites(ctx, account, messages),
-      ...stateAfter,
-    ]);
+  const alerts = alertWrites(ctx, account, motionsOf(statements));
+  const all = [
+    ...leading,
+    ...statements,
+    ...auditRow(ctx, account, act),
+    ...ledgerMessageWrites(ctx, account, messages),
+    ...alerts.statements,
+    ...stateAfter,
+  ];
+  const write = (): Promise<unknown[][]> => batch(ctx.db, all);
   const isRaise = changes?.entries.some(({ deltaSteps }) => deltaSteps > 0) === true;
   const rows = isRaise ? await memoryOf(ctx).whileRaising(ctx.environment, account.userId, write) : await write();
-  noteMessages(ctx, messages);
+  noteMessages(ctx, [...messages, ...alertsAmong(alerts, all, rows)]);
   if (isKept) remember(ctx, account, before, changes, rows.at(-1));
   else memoryOf(ctx).forget(ctx.environment, account.userId);
   return { answer: answer(rows.slice(leading.length)) };

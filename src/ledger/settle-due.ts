@@ -9,7 +9,9 @@ import { accountSql, type WriteContext, writingValues } from "./account.ts";
 import { debitsOf } from "./debits.ts";
 import { type DueHold, HOLDS_A_STATEMENT_MAX, returnsOf, settleHolds } from "./hold.ts";
 import { insertSettlement, type SettlementEntry } from "./insert-entries.ts";
+import { alertsAmong, alertWrites } from "./judge-alerts.ts";
 import { type LedgerMessage, ledgerMessageWrites, reservationExpired, usageRecorded, wantedOf } from "./messages.ts";
+import type { Motion } from "./motion.ts";
 import { planDue, type SettledHold } from "./plan-due.ts";
 import { stampCharge } from "./request-hash.ts";
 import { selectBalancesOfDue } from "./spendable-balances.ts";
@@ -50,8 +52,23 @@ async function sendSettlement(
   settled: readonly SettledHold[],
 ): Promise<void> {
   const messages = wantedOf(ctx, account, () => settled.map((one) => messageOf(account.userId, one)));
-  await batch(ctx.db, [guardFeatures(account), ...statements, ...ledgerMessageWrites(ctx, account, messages)]);
-  noteMessages(ctx, messages);
+  const alerts = alertWrites(ctx, account, chargesOf(settled));
+  const all = [
+    guardFeatures(account),
+    ...statements,
+    ...ledgerMessageWrites(ctx, account, messages),
+    ...alerts.statements,
+  ];
+  const rows = await batch(ctx.db, all);
+  noteMessages(ctx, [...messages, ...alertsAmong(alerts, all, rows)]);
+}
+
+/** The charges among settled holds. Returns come between them, and once more where one is reversed (U9). */
+function chargesOf(settled: readonly SettledHold[]): Motion[] {
+  const eventIds = settled.flatMap(({ hold, charged }) => (charged === null ? [] : [hold.id]));
+  if (eventIds.length === 0) return [];
+  const counts = settled.map(({ hold, charged }) => 2 * hold.legs.length + (charged?.payment.legs.length ?? 0));
+  return [{ entries: counts.reduce((sum, count) => sum + count, 0), lifts: false, eventIds }];
 }
 
 function messageOf(userId: string, { hold, charged }: SettledHold): LedgerMessage {

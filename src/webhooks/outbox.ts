@@ -67,17 +67,21 @@ const FIRST_ATTEMPTS_MAX = 20;
  */
 export function deliver(ctx: TenantCtx, messages: readonly Outgoing<Pick<NewMessage, "type">>[]): Statement[] {
   if (messages.length === 0) return [];
-  const atMs = ctx.now();
-  const isOurs = ctx.outbox !== undefined && ctx.outbox.length < FIRST_ATTEMPTS_MAX;
   const deliveries = messages.flatMap(({ id, endpointIds }) => endpointIds.map((endpointId) => [endpointId, id]));
   return [
     insertDeliveries({
       environmentId: ctx.environment.id,
       deliveries: JSON.stringify(deliveries),
-      atMs,
-      dueAtMs: isOurs ? atMs + LEASE_MS : atMs,
+      ...deliveryTimes(ctx),
     }),
   ];
+}
+
+/** When deliveries that are written now are due: after a lease, where this invocation makes their first attempts. */
+export function deliveryTimes(ctx: TenantCtx): { atMs: number; dueAtMs: number } {
+  const atMs = ctx.now();
+  const isOurs = ctx.outbox !== undefined && ctx.outbox.length < FIRST_ATTEMPTS_MAX;
+  return { atMs, dueAtMs: isOurs ? atMs + LEASE_MS : atMs };
 }
 
 /** Has this invocation make the first attempts of messages that were written. */

@@ -211,6 +211,38 @@ const attacks: Readonly<Record<string, Attack>> = {
     says: "credit_balances_external_ref",
     sql: [REPLACE, "REPLACE"].map((verb) => balance("crb_new", LAST_SEQ + 1, { external_ref: "order" }, verb)),
   },
+  webhook_endpoints_begin_notices: {
+    says: PASSED,
+    sql: [
+      [
+        `DELETE FROM webhook_endpoints WHERE environment_id = ${LIVE}`,
+        webhookEndpoint({ id: "whk_first", created_at_ms: 7 }),
+        holds(`EXISTS (SELECT 1 FROM expiry_notices WHERE environment_id = ${LIVE} AND days = 0 AND since_ms = 7)`),
+      ],
+    ],
+    behind: "guard_account",
+  },
+  webhook_endpoints_end_notices: {
+    says: PASSED,
+    sql: [
+      [
+        `DELETE FROM webhook_endpoints WHERE environment_id = ${LIVE}`,
+        holds(`NOT EXISTS (SELECT 1 FROM expiry_notices WHERE environment_id = ${LIVE} AND days = 0)`),
+      ],
+    ],
+    behind: "guard_account",
+  },
+  environments_forget_alerts: {
+    says: PASSED,
+    sql: [
+      [
+        `UPDATE environments SET features = '{"webhooks":[{}]}' WHERE id = ${LIVE}`,
+        `UPDATE environments SET features = NULL WHERE id = ${LIVE}`,
+        holds(`NOT EXISTS (SELECT 1 FROM alert_states WHERE environment_id = ${LIVE})`),
+      ],
+    ],
+    behind: "guard_account",
+  },
   credit_balances_write_expiry: {
     says: PASSED,
     sql: [

@@ -1,0 +1,23 @@
+import type { Statement } from "../db/sql.ts";
+
+/** What the entries of a statement do to what a user has. A hold and its return do nothing to it (H5). */
+export interface Motion {
+  /** How many they are: the last of their batch. With `eventIds` it is the most that they can be. */
+  readonly entries: number;
+  /** Whether they are a grant, or add something. */
+  readonly lifts: boolean;
+  /** Only the debits of these events, which have other entries between them. */
+  readonly eventIds?: readonly string[];
+}
+
+const motions = new WeakMap<Statement, Motion>();
+
+/** The statement, about which its batch knows that it moves credits. No other entries may come after it. */
+export function moving<Moving extends Statement>(statement: Moving, motion: Motion): Moving {
+  motions.set(statement, motion);
+  return statement;
+}
+
+export function motionsOf(statements: readonly Statement[]): Motion[] {
+  return statements.flatMap((statement) => motions.get(statement) ?? []);
+}
