@@ -30,6 +30,7 @@ CREATE TABLE `admin_audit` (
 ) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
 CREATE UNIQUE INDEX `admin_audit_id` ON `admin_audit` (`app_id`,`id`);--> statement-breakpoint
+CREATE INDEX `admin_audit_target` ON `admin_audit` (`app_id`,`target`,`seq`);--> statement-breakpoint
 CREATE TABLE `alert_states` (
 	`environment_id` integer NOT NULL,
 	`alert_id` text NOT NULL,

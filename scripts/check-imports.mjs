@@ -26,6 +26,7 @@ const MAY_IMPORT = {
   dashboard: [
     "lib",
     "http",
+    "audit",
     "access",
     "activity",
     "amounts",

@@ -33,6 +33,9 @@ export async function beginSession(root: SystemCtx, adminToken: string, by: stri
   return `${sessionId}.${encodeBase64url(await signHmac(adminToken, sessionText(sessionId)))}`;
 }
 
+/** The id of a session that a cookie of `beginSession` names. */
+export const sessionIdOf = (cookie: string): string => cookie.split(".")[0] ?? "";
+
 /** The session of a cookie. Null when it is not signed, or the session has ended. */
 export async function openSession(root: SystemCtx, adminToken: string, cookie: string): Promise<AdminSession | null> {
   const [sessionId = "", signature = "", ...rest] = cookie.split(".");
@@ -46,6 +49,20 @@ export async function openSession(root: SystemCtx, adminToken: string, cookie: s
 /** Ends a session for whoever has its cookie. */
 export async function endSession(root: SystemCtx, sessionId: string): Promise<void> {
   await all(root.db, deleteSession({ sessionId }));
+}
+
+const selectSessions = statement<{ nowMs: number; limit: number }, AdminSession & { endsAtMs: number }>`
+  SELECT id AS "sessionId", actor AS "by", ends_at_ms AS "endsAtMs" FROM dashboard_sessions
+  WHERE ends_at_ms > ${nowMsSql} ORDER BY ends_at_ms DESC, id LIMIT :limit`;
+
+/** The sessions that have not ended, the newest first. An id opens nothing: a cookie is signed. */
+export async function listSessions(root: SystemCtx, limit: number) {
+  const rows = await all(root.db, selectSessions({ nowMs: root.now(), limit }));
+  return rows.map(({ endsAtMs, ...session }) => ({
+    ...session,
+    beganAtMs: endsAtMs - sessionSeconds * 1_000,
+    endsAtMs,
+  }));
 }
 
 /** What every form of a session carries, so that no other site can send one. */

@@ -26,10 +26,18 @@ const insertKey = statement<{
   SELECT :hash, :keyId, CAST(:environmentId AS INTEGER), :kind, :hint, :name, CAST(:createdAtMs AS INTEGER)
   WHERE ${isNew}`;
 
-/** Makes a key and answers it, for the only time: its SHA-256 is what stays. Throws `not_found`. */
-export async function createKey(admin: AdminCtx, appId: string, input: CreateKeyInput): Promise<CreateKeyOutput> {
+/**
+ * Makes a key and answers it, for the only time: its SHA-256 is what stays. `random` is 22 characters of base62: with the
+ * same ones again it is the same key, made once. Throws `not_found`.
+ */
+export async function createKey(
+  admin: AdminCtx,
+  appId: string,
+  input: CreateKeyInput,
+  random = admin.newId(""),
+): Promise<CreateKeyOutput> {
   const environment = await requireEnvironment(admin, appId, input.mode);
-  const key = writeKey(input.kind, environment, admin.newId(""));
+  const key = writeKey(input.kind, environment, random);
   const hash = await sha256(key);
   const row = {
     hash,

@@ -1,4 +1,4 @@
-import { sealEndUserSetting, showEndUserSetting } from "../access/stored-setting.ts";
+import { openEndUserSetting, sealEndUserSetting, showEndUserSetting } from "../access/stored-setting.ts";
 import { auditStatement, isLatest, newAct } from "../audit/audit-statement.ts";
 import { batch, statement } from "../db/sql.ts";
 import type { AdminCtx, Mode, SystemCtx } from "../runtime.ts";
@@ -34,6 +34,13 @@ export async function setEndUserAuth(
   const values = { ...act, environmentId: environment.id, stored };
   await batch(admin.db, [audit(values), updateSetting(values)]);
   return present(appId, input.mode, stored);
+}
+
+/** The shared secret of the setting in force, for a form that keeps it; null without one. Throws `secrets_unavailable`. */
+export async function readEndUserSecret(root: SystemCtx, appId: string, mode: Mode): Promise<string | null> {
+  const environment = await requireEnvironment(root, appId, mode);
+  const setting = await openEndUserSetting(root, environment, environment.endUserAuth);
+  return setting?.type === "hs256" ? setting.secret : null;
 }
 
 /** The setting in force. Throws `not_found`. */

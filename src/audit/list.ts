@@ -5,10 +5,10 @@ import { decodeCursor, encodeCursor } from "../lib/cursor.ts";
 import { iso } from "../lib/time.ts";
 import type { SystemCtx } from "../runtime.ts";
 import type { Action } from "./audit-statement.ts";
-import type { ListAuditOutput } from "./responses.ts";
+import type { AuditEntry, ListAuditOutput } from "./responses.ts";
 import type { ListAuditInput } from "./schemas.ts";
 
-const columns = {
+export const auditColumns = {
   seq: adminAudit.seq,
   atMs: adminAudit.atMs,
   by: adminAudit.actor,
@@ -17,8 +17,8 @@ const columns = {
   details: adminAudit.details,
 };
 
-const selectEntries = statement<{ appId: string; beforeSeq: number; limit: number }, RowOf<typeof columns>>`
-  SELECT ${select(columns)} FROM admin_audit
+const selectEntries = statement<{ appId: string; beforeSeq: number; limit: number }, RowOf<typeof auditColumns>>`
+  SELECT ${select(auditColumns)} FROM admin_audit
   WHERE app_id = :appId AND seq < :beforeSeq ORDER BY seq DESC LIMIT :limit`;
 
 /** The audit log of an existing application, newest first. Throws `invalid_request` for a cursor of another list. */
@@ -29,15 +29,20 @@ export async function listAudit(root: SystemCtx, appId: string, input: ListAudit
   const rows = await all(root.db, selectEntries({ appId, beforeSeq, limit: input.limit }));
   const last = rows.at(-1);
   return {
-    entries: rows.map((row) => ({
-      at: iso(row.atMs),
-      by: row.by,
-      // Only `auditStatement` writes rows, from values of these types.
-      action: row.action as Action,
-      target: row.target,
-      details: JSON.parse(row.details) as Record<string, unknown>,
-    })),
+    entries: rows.map(presentEntry),
     // seq is gapless from 1.
     nextCursor: last === undefined || last.seq === 1 ? null : encodeCursor(last.seq, scope),
+  };
+}
+
+/** An entry as the API returns it. */
+export function presentEntry(row: RowOf<typeof auditColumns>): AuditEntry {
+  return {
+    at: iso(row.atMs),
+    by: row.by,
+    // Only `auditStatement` writes rows, from values of these types.
+    action: row.action as Action,
+    target: row.target,
+    details: JSON.parse(row.details) as Record<string, unknown>,
   };
 }

@@ -13,6 +13,8 @@ const auditEntry = z
   })
   .meta({ id: "AuditEntry" });
 
+export type AuditEntry = z.infer<typeof auditEntry>;
+
 export const listAuditOutput = z
   .strictObject({
     entries: z.array(auditEntry),

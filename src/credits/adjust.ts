@@ -1,4 +1,4 @@
-import { amountRule, amountStepsMax, fromSteps, toSteps } from "../amounts/amount.ts";
+import { amountRule, amountStepsMax, fromSteps, toSteps, type Unit } from "../amounts/amount.ts";
 import { databaseIndexOf } from "../db/databases.ts";
 import type { Steps } from "../db/schema.ts";
 import { all, type RowOf, select, statement } from "../db/sql.ts";
@@ -67,7 +67,8 @@ export async function adjustBalance(ctx: TenantCtx, input: AdjustInput): Promise
       }
       const [returned = balance] = withReturns([balance], writing.due);
       const heldSteps = balance.heldSteps - (returned.remainingSteps - balance.remainingSteps);
-      const deltaSteps = planAdjustment({ ...returned, heldSteps }, input.delta);
+      const isRevoked = balance.revokedAtMs !== null;
+      const deltaSteps = planAdjustment({ ...returned, isRevoked, heldSteps }, input.delta);
       const adjustment = insertAdjustment({
         ...writingValues(writing),
         adjustmentId,
@@ -125,8 +126,16 @@ function adjustOutput({ id, unit }: BalanceToAdjust, remainingSteps: Steps): Adj
   return { balanceId: id, remaining: fromSteps(unit, remainingSteps) };
 }
 
-function planAdjustment(balance: BalanceToAdjust, delta: number): Steps {
-  if (balance.revokedAtMs !== null) throw invalid("balanceId", "The balance is revoked.");
+interface Adjustable {
+  readonly unit: Unit;
+  readonly isRevoked: boolean;
+  readonly remainingSteps: number;
+  readonly heldSteps: number;
+}
+
+/** The steps to add. Throws what `adjustBalance` throws for the balance and the amount. */
+export function planAdjustment(balance: Adjustable, delta: number): Steps {
+  if (balance.isRevoked) throw invalid("balanceId", "The balance is revoked.");
   const deltaSteps = toSteps(balance.unit, delta);
   if (deltaSteps === null) throw invalid("delta", amountRule(balance.unit));
   const remainingSteps = balance.remainingSteps + deltaSteps;

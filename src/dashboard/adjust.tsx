@@ -1,27 +1,26 @@
 import type { Context } from "hono";
 import { adjustBalance } from "../credits/adjust.ts";
+import { previewAdjustment } from "../credits/preview.ts";
+import { readBalance } from "../credits/read-balance.ts";
 import { adjustInput } from "../credits/schemas.ts";
 import type { PurserError } from "../errors.ts";
 import { Field, Hidden, LongText } from "./components.tsx";
-import { Confirm, findBalance, formFields, redirectAfter, requireReason } from "./confirm.tsx";
+import { Confirm, doubtsOfAmount, formFields, redirectAfter, requireReason, userPath } from "./confirm.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
 import { catchRefusal, type Form, numberField, parseForm } from "./form.ts";
 import { amount, signed } from "./format.ts";
-import { FormToken, page, pathIn } from "./layout.tsx";
+import { page, pathIn } from "./layout.tsx";
 
 async function adjustForm(c: Context<DashboardEnv>, form: Form, refusal?: PurserError) {
-  const balance = await findBalance(c, form);
+  const { balanceId, userId, packName, remaining, unit } = await readBalance(c.var.ctx, form.balanceId ?? "");
   return page(
     c,
     { title: "Adjust balance", section: "users", refusal },
-    <form method="post" action={pathIn(c, "users/adjust/confirm")} class="card">
-      <FormToken c={c} />
-      <Hidden fields={{ userId: form.userId ?? "", balanceId: form.balanceId ?? "" }} />
-      {balance !== undefined && (
-        <p>
-          {balance.packName} of {form.userId}: {amount(balance.remaining)} {balance.unit} remaining.
-        </p>
-      )}
+    <form method="get" action={pathIn(c, "users/adjust/confirm")} class="card">
+      <Hidden fields={{ userId, balanceId, adjustmentId: form.adjustmentId ?? c.var.root.newId("adj_") }} />
+      <p>
+        {packName} of {userId}: {amount(remaining)} {unit} remaining.
+      </p>
       <div class="row">
         <Field
           label="Amount to add (negative to deduct)"
@@ -29,10 +28,10 @@ async function adjustForm(c: Context<DashboardEnv>, form: Form, refusal?: Purser
           value={form.delta}
           required
           placeholder="-10"
-          isBad={refusal?.param === "delta"}
+          refusal={refusal}
         />
       </div>
-      <LongText label="Reason (kept in the ledger)" name="note" value={form.note} required />
+      <LongText label="Reason (kept in the ledger)" name="note" value={form.note} required refusal={refusal} />
       <p>
         <button type="submit">Continue</button>
       </p>
@@ -41,29 +40,51 @@ async function adjustForm(c: Context<DashboardEnv>, form: Form, refusal?: Purser
 }
 
 const readAdjustment = (form: Form) =>
-  parseForm(adjustInput, { delta: numberField(form, "delta") ?? Number.NaN, note: requireReason(form, "note") });
+  parseForm(adjustInput, { delta: numberField(form, "delta"), note: requireReason(form, "note") });
 
-async function confirmAdjust(c: Context<DashboardEnv>) {
-  const { form, root } = c.var;
-  const read = await catchRefusal(async () => readAdjustment(form));
+async function confirmAdjust(c: Context<DashboardEnv>, form: Form, refused?: PurserError) {
+  const read = await catchRefusal(async () => {
+    const { delta, note } = readAdjustment(form);
+    return { delta, note, ...(await previewAdjustment(c.var.ctx, { balanceId: form.balanceId ?? "", delta })) };
+  });
   if (read.result === undefined) return adjustForm(c, form, read.refusal);
-  const balance = await findBalance(c, form);
-  const fields = { ...formFields(form), adjustmentId: root.newId("adj_") };
+  const { balance, delta, note, remaining } = read.result;
   return page(
     c,
-    { title: "Confirm adjustment", section: "users" },
-    <Confirm c={c} action="users/adjust" fields={fields} button="Confirm adjustment">
+    { title: "Confirm adjustment", section: "users", refusal: refused },
+    <Confirm
+      c={c}
+      action="users/adjust"
+      fields={{ ...formFields(form), adjustmentId: form.adjustmentId ?? c.var.root.newId("adj_") }}
+      button="Confirm adjustment"
+      cancel={userPath(balance.userId)}
+      doubts={doubtsOfAmount(balance.unit, delta)}
+    >
       <dl class="facts">
+        <dt>User</dt>
+        <dd>{balance.userId}</dd>
         <dt>Balance</dt>
-        <dd>{balance?.packName ?? form.balanceId}</dd>
+        <dd>
+          {balance.packName} <code>{balance.balanceId}</code>
+        </dd>
         <dt>Change</dt>
         <dd>
-          {signed(read.result.delta)} {balance?.unit}
+          <b>
+            {signed(delta)} {balance.unit}
+          </b>
         </dd>
-        <dt>Current balance</dt>
-        <dd>{balance === undefined ? "unknown" : `${amount(balance.remaining)} ${balance.unit}`}</dd>
+        <dt>Balance afterwards</dt>
+        <dd>
+          {amount(balance.remaining)} → {amount(remaining)} {balance.unit}
+        </dd>
+        {balance.status === "expired" && (
+          <>
+            <dt>Note</dt>
+            <dd>The balance has expired, and stays so: what is added cannot be spent.</dd>
+          </>
+        )}
         <dt>Reason</dt>
-        <dd>{read.result.note}</dd>
+        <dd>{note}</dd>
       </dl>
     </Confirm>,
   );
@@ -72,14 +93,16 @@ async function confirmAdjust(c: Context<DashboardEnv>) {
 export const adjustRoutes = () =>
   createDashboardRoutes()
     .get("/users/adjust", (c) => adjustForm(c, c.req.query()))
-    .post("/users/adjust/confirm", confirmAdjust)
+    .get("/users/adjust/confirm", (c) => confirmAdjust(c, c.req.query()))
     .post("/users/adjust", (c) => {
       const { form, root } = c.var;
       const { balanceId = "", adjustmentId = root.newId("adj_") } = form;
       return redirectAfter(
         c,
-        "adjusted",
-        async () => adjustBalance(c.var.ctx, { balanceId, adjustmentId, ...readAdjustment(form) }),
-        (refusal) => adjustForm(c, form, refusal),
+        async () => {
+          const { replayed } = await adjustBalance(c.var.ctx, { balanceId, adjustmentId, ...readAdjustment(form) });
+          return replayed ? "adjusted-before" : "adjusted";
+        },
+        (refusal) => (refusal.param === "sure" ? confirmAdjust : adjustForm)(c, form, refusal),
       );
     });

@@ -43,7 +43,7 @@ async function appsPage(c: Context<DashboardEnv>, name: string, refusal?: Purser
         <h2>New application</h2>
         <FormToken c={c} />
         <div class="row">
-          <Field label="Name" name="name" value={name} required isBad={refusal?.param === "name"} />
+          <Field label="Name" name="name" value={name} required refusal={refusal} />
           {root.databases.length > 1 && (
             <Choice
               label="Database"

@@ -1,15 +1,23 @@
 import type { Child } from "hono/jsx";
+import type { PurserError } from "../errors.ts";
 
-interface FieldProps {
+/** A field that shows the refusal of its argument beside itself. */
+interface Refusable {
   readonly label: string;
   readonly name: string;
+  readonly refusal?: PurserError | undefined;
+  /** The argument that the refusal names, if it is not the field's name. */
+  readonly param?: string;
+}
+
+interface FieldProps extends Refusable {
   readonly value?: string | undefined;
   readonly hint?: string;
-  readonly type?: "text" | "number" | "password" | "datetime-local";
+  readonly type?: "text" | "number" | "password" | "datetime-local" | "date";
   readonly required?: boolean;
   readonly placeholder?: string;
   readonly autocomplete?: string;
-  /** Whether this field was refused. */
+  /** Whether this field was refused, where the page says why above. */
   readonly isBad?: boolean;
   readonly list?: string;
   readonly step?: string;
@@ -22,8 +30,31 @@ const nextId = (name: string): string => {
   return `${name.replace(/[^a-zA-Z0-9]/g, "-")}-${ids}`;
 };
 
+/** What a refusal says of one field, without the argument's name. Null when it is about another. */
+function errorOf({ label, name, param = name, refusal }: Refusable): string | null {
+  if (refusal?.param === undefined || refusal.param !== param) return null;
+  const { message } = refusal;
+  const [title = label] = label.split(" (");
+  return message.startsWith(`${param} `) ? `${title} ${message.slice(param.length + 1)}` : message;
+}
+
+/** The page looks for this class, and then does not show the refusal a second time. */
+export const FIELD_ERROR = "field-error";
+
+const FieldError = ({ id, error }: { id: string; error: string | null }) =>
+  error === null ? null : (
+    <span class={FIELD_ERROR} id={`${id}-error`} role="alert">
+      {error}
+    </span>
+  );
+
+/** Attributes of a refused control: it is announced, and has the focus. */
+const refused = (id: string, error: string | null) =>
+  error === null ? {} : { "aria-invalid": "true" as const, "aria-describedby": `${id}-error`, autofocus: true };
+
 export const Field = (props: FieldProps) => {
   const id = nextId(props.name);
+  const error = errorOf(props);
   return (
     <div class="field">
       <label for={id}>
@@ -41,42 +72,46 @@ export const Field = (props: FieldProps) => {
         list={props.list}
         step={props.step}
         aria-invalid={props.isBad === true ? "true" : undefined}
+        {...refused(id, error)}
       />
+      <FieldError id={id} error={error} />
     </div>
   );
 };
 
-interface ChoiceProps {
-  readonly label: string;
-  readonly name: string;
+interface ChoiceProps extends Refusable {
   readonly value?: string | undefined;
   readonly options: readonly (readonly [value: string, label: string])[];
 }
 
 export const Choice = (props: ChoiceProps) => {
   const id = nextId(props.name);
+  const error = errorOf(props);
   return (
     <div class="field">
       <label for={id}>{props.label}</label>
-      <select id={id} name={props.name}>
+      <select id={id} name={props.name} {...refused(id, error)}>
         {props.options.map(([value, label]) => (
           <option value={value} selected={value === props.value}>
             {label}
           </option>
         ))}
       </select>
+      <FieldError id={id} error={error} />
     </div>
   );
 };
 
-export const LongText = (props: { label: string; name: string; value?: string | undefined; required?: boolean }) => {
+export const LongText = (props: Refusable & { value?: string | undefined; required?: boolean }) => {
   const id = nextId(props.name);
+  const error = errorOf(props);
   return (
     <div class="field wide">
       <label for={id}>{props.label}</label>
-      <textarea id={id} name={props.name} rows={2} required={props.required}>
+      <textarea id={id} name={props.name} rows={2} required={props.required} {...refused(id, error)}>
         {props.value ?? ""}
       </textarea>
+      <FieldError id={id} error={error} />
     </div>
   );
 };

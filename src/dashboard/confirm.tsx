@@ -1,30 +1,56 @@
 import type { Context } from "hono";
 import type { Child } from "hono/jsx";
-import { listAllBalances } from "../credits/list-all.ts";
+import type { Unit } from "../amounts/amount.ts";
 import { invalid, type PurserError } from "../errors.ts";
 import { Hidden } from "./components.tsx";
 import type { DashboardEnv } from "./env.ts";
 import { catchRefusal, type Form, textField } from "./form.ts";
-import { query } from "./format.ts";
+import { amount, query } from "./format.ts";
 import { FormToken, pathIn } from "./layout.tsx";
 
-/** How many packs are offered, and how many balances are searched. */
+/** How many packs are offered. */
 export const SHOWN_MAX = 200;
 
-const userPath = (c: Context<DashboardEnv>, userId: string, notice?: string) =>
-  `${pathIn(c, "users")}${query({ userId, notice })}`;
+/** A link must hold it, because a confirmation is a page that can be reloaded. */
+const REASON_MAX = 500;
 
 /** Redirects to the user's page with a notice. If the action is refused, shows the form again with the refusal. */
 export async function redirectAfter(
   c: Context<DashboardEnv>,
-  notice: string,
-  work: () => Promise<unknown>,
+  work: () => Promise<string>,
   showForm: (refusal: PurserError) => Response | Promise<Response>,
 ) {
-  const done = await catchRefusal(work);
-  return done.refusal === undefined
-    ? c.redirect(userPath(c, c.var.form.userId ?? "", notice), 303)
-    : showForm(done.refusal);
+  const done = await catchRefusal(async () => {
+    assertSure(c.var.form);
+    return work();
+  });
+  if (done.refusal !== undefined) return showForm(done.refusal);
+  return c.redirect(`${pathIn(c, "users")}${query({ userId: c.var.form.userId, notice: done.result })}`, 303);
+}
+
+/** From which amount on a confirmation asks twice. */
+const LARGE: Readonly<Record<Unit, number>> = {
+  count: 100_000,
+  tokens: 10_000_000,
+  seconds: 1_000_000,
+  cents: 100_000,
+};
+
+/** What a confirmation must ask twice about an amount. */
+export function doubtsOfAmount(unit: Unit, value: number): readonly string[] {
+  return Math.abs(value) >= LARGE[unit] ? [`This is a large amount: ${amount(Math.abs(value))} ${unit}.`] : [];
+}
+
+/** What a confirmation must ask twice about an id. */
+export function doubtsOfId(userId: string): readonly string[] {
+  return userId === userId.trim() ? [] : [`The user id begins or ends with a space: “${userId}”.`];
+}
+
+/** A form whose confirmation asked twice is taken only with the answer. */
+function assertSure(form: Form): void {
+  if (form.asked === "yes" && form.sure !== "yes") {
+    throw invalid("sure", "Nothing was changed: tick the box to say that you are sure.");
+  }
 }
 
 interface ConfirmProps {
@@ -33,35 +59,52 @@ interface ConfirmProps {
   /** Sent on unchanged. */
   readonly fields: Readonly<Record<string, string>>;
   readonly button: string;
+  /** Where Cancel leads, within the application. */
+  readonly cancel: string;
+  readonly isDangerous?: boolean;
+  /** What is asked twice. */
+  readonly doubts?: readonly string[];
   readonly children: Child;
 }
 
-/** A form that shows an action and asks to confirm it. */
-export const Confirm = ({ c, action, fields, button, children }: ConfirmProps) => (
+/** A form that shows an action and asks to confirm it; twice where there are doubts. */
+export const Confirm = ({ c, action, fields, button, cancel, isDangerous, doubts = [], children }: ConfirmProps) => (
   <form method="post" action={pathIn(c, action)} class="card">
     <FormToken c={c} />
-    <Hidden fields={fields} />
+    <Hidden fields={{ ...fields, ...(doubts.length === 0 ? {} : { asked: "yes" }) }} />
     {children}
+    {doubts.length > 0 && (
+      <div class="warn-box">
+        <ul>
+          {doubts.map((doubt) => (
+            <li>{doubt}</li>
+          ))}
+        </ul>
+        <label>
+          <input type="checkbox" name="sure" value="yes" required /> I have checked this. {button}.
+        </label>
+      </div>
+    )}
     <div class="row">
-      <button type="submit">{button}</button>
-      <a class="button quiet" href={userPath(c, fields.userId ?? "")}>
+      <button type="submit" class={isDangerous === true ? "danger" : undefined}>
+        {button}
+      </button>
+      <a class="button quiet" href={pathIn(c, cancel)}>
         Cancel
       </a>
     </div>
   </form>
 );
 
-export const formFields = ({ _form, ...fields }: Form): Record<string, string> => ({ ...fields });
+/** The fields of a form that go on to its confirmation and its act. */
+export const formFields = ({ _form, asked, sure, notice, ...fields }: Form): Record<string, string> => ({ ...fields });
 
 /** A reason, which the dashboard requires. In the API it is optional. */
 export function requireReason(form: Form, name: string): string {
   const reason = textField(form, name);
-  if (reason === undefined) throw invalid(name, "A reason is required.");
+  if (reason === undefined || reason.trim() === "") throw invalid(name, "A reason is required.");
+  if ([...reason].length > REASON_MAX) throw invalid(name, `must have at most ${REASON_MAX} characters`);
   return reason;
 }
 
-/** The balance that a form names, if the user has it. */
-export async function findBalance(c: Context<DashboardEnv>, form: Form) {
-  const { balances } = await listAllBalances(c.var.ctx, form.userId ?? "", SHOWN_MAX);
-  return balances.find((balance) => balance.balanceId === form.balanceId);
-}
+export const userPath = (userId: string | undefined): string => `users${query({ userId })}`;

@@ -1,5 +1,5 @@
 import type * as z from "zod/mini";
-import { type PurserError, refusalIn } from "../errors.ts";
+import { invalid, type PurserError, refusalIn } from "../errors.ts";
 import { refusalOfIssues } from "../http/refusal-of-issues.ts";
 import { exactNumber } from "../lib/exact-json.ts";
 
@@ -11,17 +11,29 @@ export function textField(form: Form, name: string): string | undefined {
   return text === undefined || text === "" ? undefined : text;
 }
 
-/** A number as a person types it, for a schema to read. NaN, which every schema refuses, when it is not a number. */
-export function numberField(form: Form, name: string): number | symbol | undefined {
-  const text = textField(form, name)?.replaceAll(/\s/g, "");
-  if (text === undefined) return undefined;
-  return /^[+-]?[\d.]+(e[+-]?\d+)?$/i.test(text) ? exactNumber(text) : Number.NaN;
+const PLAIN = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i;
+/** Thousands are apart by commas, spaces, apostrophes or low lines: the same everywhere in a number. */
+const IN_THOUSANDS = /^[+-]?\d{1,3}(?:([,\s'’_])\d{3})(?:\1\d{3})*(\.\d+)?$/;
+
+/**
+ * A number as a person types it, for a schema to read: `1,000`, `1 000` and a typographic minus too. What could be read in
+ * two ways, such as `100,5`, is refused by the name of its argument, `param`.
+ */
+export function numberField(form: Form, name: string, param = name): number | symbol | undefined {
+  const text = textField(form, name)
+    ?.trim()
+    .replace(/^[\u2212\u2012-\u2015\ufe63\uff0d]\s*/, "-");
+  if (text === undefined || text === "") return undefined;
+  if (PLAIN.test(text)) return exactNumber(text);
+  if (IN_THOUSANDS.test(text)) return exactNumber(text.replaceAll(/[,\s'’_]/g, ""));
+  throw invalid(param, "must be a number such as `1,000` or `0.5`: a point before decimals, commas between thousands");
 }
 
-/** A time from a `datetime-local` field, read as UTC. */
+/** A time from a `datetime-local` field, or the start of a day from a `date` field, read as UTC. */
 export function timeField(form: Form, name: string): string | undefined {
   const text = textField(form, name);
-  return text === undefined ? undefined : `${text}Z`;
+  if (text === undefined) return undefined;
+  return /^\d{4}-\d{2}-\d{2}$/.test(text) ? `${text}T00:00:00Z` : `${text}Z`;
 }
 
 /** Reads a value with the API's own schema. Throws the refusal that the API would return. */

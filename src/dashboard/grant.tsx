@@ -1,38 +1,57 @@
 import type { Context } from "hono";
+import { amountOfSteps } from "../amounts/amount.ts";
 import { grantPack } from "../credits/grant.ts";
+import { previewGrant } from "../credits/preview.ts";
 import { grantInput } from "../credits/schemas.ts";
-import type { PurserError } from "../errors.ts";
+import { readUserTotals } from "../credits/user-totals.ts";
+import { invalid, type PurserError } from "../errors.ts";
 import { listPacks } from "../packs/list.ts";
-import type { PackOutput } from "../packs/responses.ts";
-import { Choice, Field, LongText } from "./components.tsx";
-import { Confirm, formFields, redirectAfter, requireReason, SHOWN_MAX } from "./confirm.tsx";
+import { Choice, Field, Hidden, LongText } from "./components.tsx";
+import {
+  Confirm,
+  doubtsOfAmount,
+  doubtsOfId,
+  formFields,
+  redirectAfter,
+  requireReason,
+  SHOWN_MAX,
+  userPath,
+} from "./confirm.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
 import { catchRefusal, type Form, numberField, parseForm, textField, timeField } from "./form.ts";
 import { amount, time } from "./format.ts";
-import { FormToken, page, pathIn } from "./layout.tsx";
+import { page, pathIn } from "./layout.tsx";
+
+const SOURCES = ["manual", "grant", "purchase", "refund"] as const;
 
 async function grantForm(c: Context<DashboardEnv>, form: Form, refusal?: PurserError) {
-  const { packs } = await listPacks(c.var.root, c.var.ctx.environment.appId, SHOWN_MAX);
+  const { root } = c.var;
+  const { packs } = await listPacks(root, c.var.ctx.environment.appId, SHOWN_MAX);
   const offered = packs.filter((pack) => pack.archivedAt === null);
   return page(
     c,
     { title: "Grant credits", section: "users", refusal },
-    <form method="post" action={pathIn(c, "users/grant/confirm")} class="card">
-      <FormToken c={c} />
+    <form method="get" action={pathIn(c, "users/grant/confirm")} class="card">
+      {/* The same confirmation, gone back to and sent again, grants nothing more. */}
+      <Hidden fields={{ ref: form.ref ?? root.newId("dashboard:") }} />
       <div class="row">
-        <Field label="User id" name="userId" value={form.userId} required isBad={refusal?.param === "userId"} />
+        <Field label="User id" name="userId" value={form.userId} required refusal={refusal} />
         <Choice
           label="Pack"
           name="packId"
           value={form.packId}
-          options={offered.map((pack) => [pack.packId, pack.packName] as const)}
+          options={offered.map((pack) => [
+            pack.packId,
+            pack.items.length === 0 ? `${pack.packName} (any quantity of ${pack.unit})` : pack.packName,
+          ])}
+          refusal={refusal}
         />
         <Field
           label="Quantity"
           name="quantity"
           value={form.quantity}
           hint="only for packs without items"
-          isBad={refusal?.param === "quantity"}
+          refusal={refusal}
         />
       </div>
       <div class="row">
@@ -46,15 +65,23 @@ async function grantForm(c: Context<DashboardEnv>, form: Form, refusal?: PurserE
             ["at", "at the time given"],
           ]}
         />
-        <Field label="Time (UTC)" name="expiresAt" type="datetime-local" value={form.expiresAt} step="1" />
+        <Field
+          label="Time (UTC)"
+          name="expiresAt"
+          type="datetime-local"
+          value={form.expiresAt}
+          step="1"
+          refusal={refusal}
+        />
         <Choice
           label="Source"
           name="source"
           value={form.source ?? "manual"}
-          options={grantInput.shape.source.def.innerType.options.map((each) => [each, each] as const)}
+          options={SOURCES.map((each) => [each, each] as const)}
+          refusal={refusal}
         />
       </div>
-      <LongText label="Reason (kept in the ledger)" name="notes" value={form.notes} required />
+      <LongText label="Reason (kept in the ledger)" name="notes" value={form.notes} required refusal={refusal} />
       <p>
         <button type="submit">Continue</button>
       </p>
@@ -62,54 +89,75 @@ async function grantForm(c: Context<DashboardEnv>, form: Form, refusal?: PurserE
   );
 }
 
-const EXPIRIES: Readonly<Record<string, (form: Form) => string | null | undefined>> = {
-  never: () => null,
-  at: (form) => timeField(form, "expiresAt") ?? "",
-};
-
-const EXPIRY_TEXTS: Readonly<Record<string, (form: Form) => string>> = {
-  never: () => "never",
-  at: (form) => `${time(form.expiresAt ?? "")} UTC`,
-};
+function expiryOf(form: Form): string | null | undefined {
+  if (form.expiry === "never") return null;
+  const at = timeField(form, "expiresAt");
+  if (form.expiry === "at") return at ?? "";
+  if (at !== undefined)
+    throw invalid("expiresAt", "is given, and would be ignored: choose “at the time given”, or clear it");
+  return undefined;
+}
 
 function readGrant(form: Form) {
   return parseForm(grantInput, {
     userId: form.userId,
     packId: form.packId,
     quantity: numberField(form, "quantity"),
-    expiresAt: EXPIRIES[form.expiry ?? ""]?.(form),
+    expiresAt: expiryOf(form),
     source: form.source,
     notes: requireReason(form, "notes"),
-    // The confirmation page creates it, so that a form that is sent twice grants once.
-    externalRef: textField(form, "externalRef"),
+    externalRef: textField(form, "ref"),
   });
 }
 
-const creditsOf = (pack: PackOutput | undefined, form: Form): string =>
-  pack === undefined || pack.items.length === 0
-    ? `${form.quantity || "no"} ${pack?.unit ?? ""}`
-    : pack.items.map((item) => `${amount(item.amount)} ${item.unit}`).join(", ");
-
-async function confirmGrant(c: Context<DashboardEnv>) {
-  const { form, root } = c.var;
-  const read = await catchRefusal(async () => readGrant(form));
-  if (read.refusal !== undefined) return grantForm(c, form, read.refusal);
-  const { packs } = await listPacks(root, c.var.ctx.environment.appId, SHOWN_MAX);
-  const pack = packs.find((each) => each.packId === form.packId);
-  const fields = { ...formFields(form), externalRef: root.newId("dashboard:") };
+async function confirmGrant(c: Context<DashboardEnv>, form: Form, refused?: PurserError) {
+  const { ctx, root } = c.var;
+  const read = await catchRefusal(async () => {
+    const input = readGrant(form);
+    return { input, plan: await previewGrant(ctx, input), totals: await readUserTotals(ctx, input.userId) };
+  });
+  if (read.result === undefined) return grantForm(c, form, read.refusal);
+  const { input, plan, totals } = read.result;
+  const units = [...new Set(plan.amounts.map(({ unit }) => unit))];
+  const after = units.map((unit) => {
+    const issued = plan.amounts.filter((each) => each.unit === unit);
+    const steps = issued.reduce((sum, each) => sum + BigInt(each.amountSteps), 0n);
+    const before = totals.units.find((each) => each.unit === unit)?.remainingSteps ?? 0n;
+    return `${amount(amountOfSteps(unit, before))} → ${amount(amountOfSteps(unit, before + steps))} ${unit}`;
+  });
   return page(
     c,
-    { title: "Confirm grant", section: "users" },
-    <Confirm c={c} action="users/grant" fields={fields} button="Grant credits">
+    { title: "Confirm grant", section: "users", refusal: refused },
+    <Confirm
+      c={c}
+      action="users/grant"
+      fields={{ ...formFields(form), ref: form.ref ?? root.newId("dashboard:") }}
+      button="Grant credits"
+      cancel={userPath(form.userId)}
+      doubts={[...doubtsOfId(input.userId), ...plan.amounts.flatMap((each) => doubtsOfAmount(each.unit, each.amount))]}
+    >
       <dl class="facts">
         <dt>User</dt>
-        <dd>{form.userId}</dd>
+        <dd>{input.userId}</dd>
         <dt>Pack</dt>
-        <dd>{pack?.packName ?? form.packId}</dd>
+        <dd>{plan.packName}</dd>
         <dt>Credits issued</dt>
-        <dd>{creditsOf(pack, form)}</dd>
+        <dd>
+          <b>{plan.amounts.map((each) => `${amount(each.amount)} ${each.unit}`).join(", ")}</b>
+        </dd>
+        <dt>All that the user has, after</dt>
+        <dd>
+          {after.join(", ")}
+          {totals.isPartial ? " (at least: the user has too many balances to add up)" : ""}
+        </dd>
+        {plan.ignoresQuantity && (
+          <>
+            <dt>Ignored</dt>
+            <dd>The quantity {form.quantity}: this pack issues the amounts of its items.</dd>
+          </>
+        )}
         <dt>Expires</dt>
-        <dd>{EXPIRY_TEXTS[form.expiry ?? ""]?.(form) ?? "pack default"}</dd>
+        <dd>{time(plan.expiresAt)}</dd>
         <dt>Reason</dt>
         <dd>{form.notes}</dd>
       </dl>
@@ -120,12 +168,11 @@ async function confirmGrant(c: Context<DashboardEnv>) {
 export const grantRoutes = () =>
   createDashboardRoutes()
     .get("/users/grant", (c) => grantForm(c, c.req.query()))
-    .post("/users/grant/confirm", confirmGrant)
+    .get("/users/grant/confirm", (c) => confirmGrant(c, c.req.query()))
     .post("/users/grant", (c) =>
       redirectAfter(
         c,
-        "granted",
-        async () => grantPack(c.var.ctx, readGrant(c.var.form)),
-        (refusal) => grantForm(c, c.var.form, refusal),
+        async () => ((await grantPack(c.var.ctx, readGrant(c.var.form))).replayed ? "granted-before" : "granted"),
+        (refusal) => (refusal.param === "sure" ? confirmGrant : grantForm)(c, c.var.form, refusal),
       ),
     );

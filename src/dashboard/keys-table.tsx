@@ -1,8 +1,9 @@
 import type { Context } from "hono";
 import type { KeyOutput } from "../apps/responses.ts";
+import type { PurserError } from "../errors.ts";
 import { Choice, Field, Hidden, Table, Tag } from "./components.tsx";
 import type { DashboardEnv } from "./env.ts";
-import { textField } from "./form.ts";
+import { type Form, textField } from "./form.ts";
 import { query, time } from "./format.ts";
 import { FormToken, pathIn } from "./layout.tsx";
 
@@ -10,10 +11,13 @@ interface KeysProps {
   readonly c: Context<DashboardEnv>;
   readonly keys: readonly KeyOutput[];
   readonly next: string | null;
+  /** The form that was refused, and why. */
+  readonly form: Form;
+  readonly refusal: PurserError | undefined;
 }
 
 /** A page of the environment's keys, and the form for a new one. */
-export const Keys = ({ c, keys, next }: KeysProps) => (
+export const Keys = ({ c, keys, next, form, refusal }: KeysProps) => (
   <section class="card">
     <h2>{c.var.ctx.environment.mode === "live" ? "Live keys" : "Test keys"}</h2>
     <Table
@@ -44,15 +48,19 @@ export const Keys = ({ c, keys, next }: KeysProps) => (
     </p>
     <form method="post" action={pathIn(c, "keys")} class="row">
       <FormToken c={c} />
+      {/* Sent twice, this form makes one key. */}
+      <Hidden fields={{ nonce: form.nonce ?? c.var.root.newId("") }} />
       <Choice
         label="New key"
         name="kind"
+        value={form.kind}
+        refusal={refusal}
         options={[
           ["secret", "secret: for your backend"],
           ["publishable", "publishable: for browsers"],
         ]}
       />
-      <Field label="Name (optional)" name="name" placeholder="Backend" />
+      <Field label="Name (optional)" name="name" value={form.name} placeholder="Backend" refusal={refusal} />
       <button type="submit">Create key</button>
     </form>
   </section>

@@ -1,6 +1,6 @@
 import type { Context } from "hono";
 import { createKey } from "../apps/create-key.ts";
-import { readEndUserAuth, setEndUserAuth } from "../apps/end-user-auth.ts";
+import { readEndUserAuth, readEndUserSecret, setEndUserAuth } from "../apps/end-user-auth.ts";
 import { listKeys } from "../apps/list-keys.ts";
 import type { CreateKeyOutput } from "../apps/responses.ts";
 import { revokeKey } from "../apps/revoke-key.ts";
@@ -9,20 +9,23 @@ import { type TokenTest, testUserToken } from "../apps/test-user-token.ts";
 import type { PurserError } from "../errors.ts";
 import { CopyBox, Hidden } from "./components.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
-import { catchRefusal, parseForm, textField } from "./form.ts";
+import { catchRefusal, type Form, parseForm, textField } from "./form.ts";
 import { Keys } from "./keys-table.tsx";
 import { FormToken, page, pathIn } from "./layout.tsx";
+import { keepOnce, randomOf, takeOnce } from "./once.ts";
 import { settingOf, TokenSetting, TokenTester } from "./token-setting.tsx";
 
 const SHOWN_MAX = 100;
 const NOTICES: Readonly<Record<string, string>> = {
   app: "Application created. Create its keys below.",
+  created: "Key created.",
   revoked: "Key revoked. It can write nothing now, and read nothing within seconds.",
   setting: "Setting saved. It takes effect now, and for reads within seconds.",
 };
 
 interface KeysPageOptions {
-  readonly created?: CreateKeyOutput | undefined;
+  /** The form that was refused. */
+  readonly form?: Form;
   readonly test?: TokenTest | undefined;
   readonly refusal?: PurserError | undefined;
 }
@@ -30,17 +33,19 @@ interface KeysPageOptions {
 async function keysPage(c: Context<DashboardEnv>, options: KeysPageOptions = {}) {
   const { appId, mode } = c.var.ctx.environment;
   const wanted = { limit: SHOWN_MAX, cursor: textField(c.req.query(), "cursor") };
+  const { setting } = await readEndUserAuth(c.var.root, appId, mode);
   const listed = await listKeys(c.var.root, appId, wanted, mode);
   const notice = NOTICES[c.req.query("notice") ?? ""];
+  const created = await takeOnce<CreateKeyOutput>(c, "key");
   return page(
     c,
     { title: "Application and keys", section: "keys", refusal: options.refusal, notice },
     <>
-      {options.created !== undefined && (
+      {created !== null && (
         <section class="card">
           <h2>New key</h2>
           <p>Copy it now: it is not shown again.</p>
-          <CopyBox label={`${options.created.kind} key, ${options.created.mode} mode`} value={options.created.key} />
+          <CopyBox label={`${created.kind} key, ${created.mode} mode`} value={created.key} />
         </section>
       )}
       <section class="card">
@@ -51,13 +56,32 @@ async function keysPage(c: Context<DashboardEnv>, options: KeysPageOptions = {})
           <dd>
             <code>{appId}</code>
           </dd>
+          <dt>Database</dt>
+          <dd>
+            <code>{databaseOf(c)}</code>
+          </dd>
         </dl>
       </section>
-      <Keys c={c} keys={listed.keys} next={listed.nextCursor} />
-      <TokenSetting c={c} setting={(await readEndUserAuth(c.var.root, appId, mode)).setting} />
-      <TokenTester c={c} test={options.test} />
+      <Keys c={c} keys={listed.keys} next={listed.nextCursor} form={options.form ?? {}} refusal={options.refusal} />
+      <TokenSetting c={c} setting={setting} form={options.form ?? {}} refusal={options.refusal} />
+      <TokenTester c={c} test={options.test} token={options.form?.token} />
     </>,
   );
+}
+
+const databaseOf = ({ var: { ctx, root } }: Context<DashboardEnv>) =>
+  root.databases.find(({ index }) => index === ctx.environment.database)?.name ?? "DB";
+
+/** The setting of the form. A secret that is left empty stays as it is. */
+async function readSetting(c: Context<DashboardEnv>) {
+  const { appId, mode } = c.var.ctx.environment;
+  const { form, root } = c.var;
+  const keeps = form.type === "hs256" && (form.secret ?? "") === "";
+  const stored = keeps ? await readEndUserSecret(root, appId, mode) : null;
+  return parseForm(setEndUserAuthInput, {
+    mode,
+    setting: settingOf(stored === null ? form : { ...form, secret: stored }),
+  });
 }
 
 export const keysRoutes = () =>
@@ -66,10 +90,13 @@ export const keysRoutes = () =>
     .post("/keys", async (c) => {
       const { form, admin } = c.var;
       const { appId, mode } = c.var.ctx.environment;
-      const created = await catchRefusal(async () =>
-        createKey(admin, appId, parseForm(createKeyInput, { kind: form.kind, mode, name: textField(form, "name") })),
-      );
-      return keysPage(c, { created: created.result, refusal: created.refusal });
+      const created = await catchRefusal(async () => {
+        const input = parseForm(createKeyInput, { kind: form.kind, mode, name: textField(form, "name") });
+        return createKey(admin, appId, input, await randomOf(c, form.nonce ?? admin.newId("")));
+      });
+      if (created.refusal !== undefined) return keysPage(c, { form, refusal: created.refusal });
+      await keepOnce(c, "key", created.result);
+      return c.redirect(pathIn(c, "keys?notice=created"), 303);
     })
     .post("/keys/confirm", async (c) =>
       page(
@@ -101,16 +128,14 @@ export const keysRoutes = () =>
         : keysPage(c, { refusal: done.refusal });
     })
     .post("/end-user-auth", async (c) => {
-      const { appId, mode } = c.var.ctx.environment;
-      const done = await catchRefusal(async () =>
-        setEndUserAuth(c.var.admin, appId, parseForm(setEndUserAuthInput, { mode, setting: settingOf(c.var.form) })),
-      );
+      const { appId } = c.var.ctx.environment;
+      const done = await catchRefusal(async () => setEndUserAuth(c.var.admin, appId, await readSetting(c)));
       return done.refusal === undefined
         ? c.redirect(pathIn(c, "keys?notice=setting"), 303)
-        : keysPage(c, { refusal: done.refusal });
+        : keysPage(c, { form: c.var.form, refusal: done.refusal });
     })
     .post("/test-token", async (c) => {
       const { appId, mode } = c.var.ctx.environment;
       const token = (c.var.form.token ?? "").trim();
-      return keysPage(c, { test: await testUserToken(c.var.root, appId, mode, token) });
+      return keysPage(c, { form: { token }, test: await testUserToken(c.var.root, appId, mode, token) });
     });

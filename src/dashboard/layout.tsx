@@ -1,11 +1,14 @@
 import type { Context } from "hono";
+import { raw } from "hono/html";
 import type { Child } from "hono/jsx";
 import { errorStatus, type PurserError } from "../errors.ts";
 import { logUnavailable } from "../http/errors.ts";
 import { assetPaths } from "./assets.ts";
+import { FIELD_ERROR } from "./components.tsx";
 import type { DashboardEnv } from "./env.ts";
+import { query } from "./format.ts";
 
-type Section = "overview" | "packs" | "users" | "people" | "keys" | "limits";
+type Section = "overview" | "packs" | "users" | "people" | "keys" | "limits" | "audit";
 
 const SECTIONS: readonly (readonly [section: Section, name: string])[] = [
   ["overview", "Overview"],
@@ -14,6 +17,7 @@ const SECTIONS: readonly (readonly [section: Section, name: string])[] = [
   ["people", "People"],
   ["keys", "Keys"],
   ["limits", "Limits"],
+  ["audit", "Audit"],
 ];
 
 interface PageOptions {
@@ -37,13 +41,16 @@ export function page(c: Context<DashboardEnv>, options: PageOptions, body: Child
   if (options.refusal !== undefined) logUnavailable(options.refusal, c.var.requestId);
   const status = options.refusal === undefined ? 200 : errorStatus[options.refusal.code];
   const path = assetPaths();
+  const rendered = String(<div class="body">{body}</div>);
+  // Said once: above only when no field of the page says it.
+  const refusal = rendered.includes(`class="${FIELD_ERROR}"`) ? undefined : options.refusal;
   const document = (
     <html lang="en">
       <head>
         <meta charset="utf-8" />
         <meta name="viewport" content="width=device-width, initial-scale=1" />
         <meta name="color-scheme" content="light dark" />
-        <title>{options.title} · Purser</title>
+        <title>{[options.title, ...placeOf(c), "Purser"].join(" · ")}</title>
         <link rel="stylesheet" href={path.styles} />
         <link rel="icon" href={path.icon} type="image/svg+xml" />
         <script src={path.script} defer />
@@ -55,14 +62,18 @@ export function page(c: Context<DashboardEnv>, options: PageOptions, body: Child
         <Header c={c} section={options.section} />
         <main id="main" tabindex={-1}>
           <h1>{options.title}</h1>
-          <Notice refusal={options.refusal} notice={options.notice} />
-          {body}
+          <Notice refusal={refusal} notice={options.notice} />
+          {raw(rendered)}
         </main>
       </body>
     </html>
   );
   return c.html(`<!DOCTYPE html>${document}`, status);
 }
+
+/** The application and its mode, on a page of one. */
+const placeOf = ({ var: { appName, ctx } }: Context<DashboardEnv>): readonly string[] =>
+  appName === undefined ? [] : [`${appName} (${ctx.environment.mode})`];
 
 const Notice = (props: { refusal?: PurserError | undefined; notice?: string | undefined }) => (
   <>
@@ -91,12 +102,16 @@ const Header = ({ c, section }: { c: Context<DashboardEnv>; section?: Section | 
     <header class="bar">
       <Brand />
       {ctx !== undefined && <Breadcrumb c={c} section={section ?? "overview"} />}
-      <form method="post" action="/admin/sign-out" class="out">
-        <FormToken c={c} />
-        <button type="submit" class="quiet">
-          Sign out
-        </button>
-      </form>
+      <span class="out">
+        <a href="/docs">Docs</a>
+        {!session.isByAccess && <a href="/admin/apps/sessions">Sessions</a>}
+        <form method="post" action="/admin/sign-out">
+          <FormToken c={c} />
+          <button type="submit" class="quiet">
+            Sign out
+          </button>
+        </form>
+      </span>
     </header>
   );
 };
@@ -110,6 +125,9 @@ const Brand = () => (
 /** The current application, a link to each mode, and the sections. */
 const Breadcrumb = ({ c, section }: { c: Context<DashboardEnv>; section: Section }) => {
   const { appId, mode } = c.var.ctx.environment;
+  // The same user or person in the other mode.
+  const { userId, distinctId } = { ...c.req.query(), ...c.var.form };
+  const kept = query(section === "users" ? { userId } : section === "people" ? { distinctId } : {});
   return (
     <>
       <span class="place">
@@ -117,7 +135,7 @@ const Breadcrumb = ({ c, section }: { c: Context<DashboardEnv>; section: Section
         <span class="modes">
           {(["live", "test"] as const).map((each) => (
             <a
-              href={`/admin/apps/${encodeURIComponent(appId)}/${each}/${section}`}
+              href={`/admin/apps/${encodeURIComponent(appId)}/${each}/${section}${kept}`}
               class={each}
               aria-current={each === mode ? "true" : undefined}
             >

@@ -80,7 +80,11 @@ async function limitsPage(c: Context<DashboardEnv>, refusal?: PurserError) {
             <Field
               label={NAMES[limit]}
               name={limit}
-              value={analytics[limit] === analyticsDefaults[limit] ? "" : String(analytics[limit])}
+              value={
+                c.var.form[limit] ?? (analytics[limit] === analyticsDefaults[limit] ? "" : String(analytics[limit]))
+              }
+              refusal={refusal}
+              param={`analytics.${limit}`}
               placeholder={String(analyticsDefaults[limit])}
             />
           ))}
@@ -99,10 +103,10 @@ export const limitsRoutes = () =>
     .get("/limits", (c) => limitsPage(c))
     .post("/limits", async (c) => {
       const { appId, mode } = c.var.ctx.environment;
-      const set = LIMITS.map((limit) => [limit, numberField(c.var.form, limit)] as const);
-      const analytics = Object.fromEntries(set.filter(([, value]) => value !== undefined));
-      const done = await catchRefusal(async () =>
-        setLimits(c.var.admin, appId, parseForm(setLimitsInput, { mode, analytics })),
-      );
+      const done = await catchRefusal(async () => {
+        const set = LIMITS.map((limit) => [limit, numberField(c.var.form, limit, `analytics.${limit}`)] as const);
+        const analytics = Object.fromEntries(set.filter(([, value]) => value !== undefined));
+        return setLimits(c.var.admin, appId, parseForm(setLimitsInput, { mode, analytics }));
+      });
       return done.refusal === undefined ? c.redirect(pathIn(c, "limits?notice=set"), 303) : limitsPage(c, done.refusal);
     });

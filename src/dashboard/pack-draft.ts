@@ -130,10 +130,10 @@ const matchesOf = (rules: readonly RuleDraft[]) =>
   rules.map((rule) => ({ event: textField({ ...rule }, "event"), model: textField({ ...rule }, "model") }));
 
 /** The draft as a request body of the API, for the schema to validate. */
-export function bodyOf(draft: PackDraft): unknown {
+export function bodyOf(draft: PackDraft): object {
   const common = {
     packName: draft.packName,
-    defaultExpiryDays: numberField({ days: draft.defaultExpiryDays }, "days") ?? null,
+    defaultExpiryDays: numberField({ ...draft, items: "", rules: "" }, "defaultExpiryDays") ?? null,
   };
   if (draft.kind === "legacy") {
     const priority = numberField({ ...draft, items: "", rules: "" }, "priority");
@@ -141,11 +141,11 @@ export function bodyOf(draft: PackDraft): unknown {
   }
   return {
     ...common,
-    items: draft.items.map((item) => ({
+    items: draft.items.map((item, index) => ({
       ...(item.packItemId === "" ? {} : { packItemId: item.packItemId }),
-      amount: numberField({ amount: item.amount }, "amount") ?? Number.NaN,
+      amount: numberField({ amount: item.amount }, "amount", `items[${index}].amount`),
       unit: item.unit,
-      priority: numberField({ priority: item.priority }, "priority") ?? 100,
+      priority: numberField({ priority: item.priority }, "priority", `items[${index}].priority`) ?? 100,
       matches: matchesOf(item.rules),
     })),
   };

@@ -3,7 +3,7 @@ import type { Child } from "hono/jsx";
 import { UNITS } from "../amounts/amount.ts";
 import type { PurserError } from "../errors.ts";
 import type { Verdict } from "../packs/test-rules.ts";
-import { Choice, Field } from "./components.tsx";
+import { Choice, Field, Hidden } from "./components.tsx";
 import type { DashboardEnv } from "./env.ts";
 import { FormToken, pathIn } from "./layout.tsx";
 import { blankItem, type ItemDraft, type PackDraft, type RuleDraft } from "./pack-draft.ts";
@@ -19,6 +19,8 @@ interface PackFormProps {
   /** Null for a new pack. */
   readonly packId: string | null;
   readonly draft: PackDraft;
+  /** The version that the form changes. */
+  readonly version?: number;
   readonly refusal?: PurserError | undefined;
   readonly ruleTest: RuleTest;
 }
@@ -28,20 +30,20 @@ const units = UNITS.map((unit) => [unit, unit] as const);
 const ITEM_MARK = "__item__";
 const RULE_MARK = "__rule__";
 
-export const PackForm = ({ c, packId, draft, refusal, ruleTest }: PackFormProps) => {
-  const isBad = (param: string) => refusal?.param === param;
+export const PackForm = ({ c, packId, draft, version, refusal, ruleTest }: PackFormProps) => {
   return (
     <form method="post" action={pathIn(c, packId === null ? "packs" : `packs/${packId}`)}>
       <FormToken c={c} />
+      {version !== undefined && <Hidden fields={{ version: String(version) }} />}
       <section class="card">
         <div class="row">
-          <Field label="Name" name="packName" value={draft.packName} required isBad={isBad("packName")} />
+          <Field label="Name" name="packName" value={draft.packName} required refusal={refusal} />
           <Field
             label="Expires after (days)"
             name="defaultExpiryDays"
             value={draft.defaultExpiryDays}
             hint="empty = never"
-            isBad={isBad("defaultExpiryDays")}
+            refusal={refusal}
           />
         </div>
         <Kind kind={draft.kind} />
@@ -53,10 +55,10 @@ export const PackForm = ({ c, packId, draft, refusal, ruleTest }: PackFormProps)
           <div data-list="item">
             {/* There is always one empty row, for a browser without the script. */}
             {(draft.items.length === 0 ? [blankItem] : draft.items).map((item, index) => (
-              <Item item={item} index={`${index}`} isBad={(part) => isBad(`items[${index}].${part}`)} />
+              <Item item={item} index={`${index}`} refusal={refusal} param={`items[${index}]`} />
             ))}
             <template data-mark={ITEM_MARK}>
-              <Item item={blankItem} index={ITEM_MARK} isBad={() => false} />
+              <Item item={blankItem} index={ITEM_MARK} refusal={undefined} param="" />
             </template>
           </div>
           <button type="button" class="quiet" data-add="item">
@@ -72,7 +74,7 @@ export const PackForm = ({ c, packId, draft, refusal, ruleTest }: PackFormProps)
           <Rules prefix="" rules={draft.rules} />
         </fieldset>
       </section>
-      <Tester c={c} packId={packId} ruleTest={ruleTest} />
+      {/* Before the tester: Enter presses the first button of a form. */}
       <section class="card">
         {packId !== null && <p>Existing balances do not change. Changes apply to new grants.</p>}
         <div class="row">
@@ -82,6 +84,7 @@ export const PackForm = ({ c, packId, draft, refusal, ruleTest }: PackFormProps)
           </a>
         </div>
       </section>
+      <Tester c={c} packId={packId} ruleTest={ruleTest} />
     </form>
   );
 };
@@ -99,15 +102,21 @@ const Kind = ({ kind }: { kind: PackDraft["kind"] }) => (
   </div>
 );
 
-const Item = (props: { item: ItemDraft; index: string; isBad: (part: string) => boolean }) => {
-  const { item, index, isBad } = props;
+const Item = (props: { item: ItemDraft; index: string; refusal: PurserError | undefined; param: string }) => {
+  const { item, index, refusal, param } = props;
   const prefix = `items.${index}.`;
   return (
     <fieldset data-index={index} data-scope>
       <legend>{index === ITEM_MARK ? "New item" : `Item ${Number(index) + 1}`}</legend>
       <input type="hidden" name={`${prefix}packItemId`} value={item.packItemId} />
       <div class="row">
-        <Field label="Amount" name={`${prefix}amount`} value={item.amount} isBad={isBad("amount")} />
+        <Field
+          label="Amount"
+          name={`${prefix}amount`}
+          value={item.amount}
+          refusal={refusal}
+          param={`${param}.amount`}
+        />
         <Choice label="Unit" name={`${prefix}unit`} value={item.unit} options={units} />
         <Field
           label="Priority"
@@ -115,7 +124,8 @@ const Item = (props: { item: ItemDraft; index: string; isBad: (part: string) => 
           value={item.priority}
           placeholder="100"
           hint="lower pays first"
-          isBad={isBad("priority")}
+          refusal={refusal}
+          param={`${param}.priority`}
         />
       </div>
       <Rules prefix={prefix} rules={item.rules}>

@@ -10,6 +10,7 @@ import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
 import { catchRefusal, parseForm } from "./form.ts";
 import { query, time } from "./format.ts";
 import { FormToken, page, pathIn } from "./layout.tsx";
+import { keepOnce, takeOnce } from "./once.ts";
 
 const FindPerson = ({ c, distinctId }: { c: Context<DashboardEnv>; distinctId?: string | undefined }) => (
   <form method="get" action={pathIn(c, "people")} class="card row">
@@ -23,7 +24,7 @@ const FindPerson = ({ c, distinctId }: { c: Context<DashboardEnv>; distinctId?: 
   </form>
 );
 
-async function peoplePage(c: Context<DashboardEnv>, given: string | undefined, link?: ExportPersonOutput) {
+async function peoplePage(c: Context<DashboardEnv>, given: string | undefined) {
   if (given === undefined || given === "") {
     return page(c, { title: "People", section: "people" }, <FindPerson c={c} />);
   }
@@ -39,6 +40,7 @@ async function peoplePage(c: Context<DashboardEnv>, given: string | undefined, l
     return page(c, { title: "People", section: "people", refusal }, <FindPerson c={c} distinctId={given} />);
   }
   const { distinctId, profile, audit } = found.result;
+  const link = (await takeOnce<ExportPersonOutput>(c, `link ${distinctId}`)) ?? undefined;
   return page(
     c,
     { title: `Person ${distinctId}`, section: "people" },
@@ -223,7 +225,9 @@ export const peopleRoutes = () =>
           requestOrigin: new URL(c.req.url).origin,
         }),
       );
-      return link.refusal === undefined
-        ? peoplePage(c, distinctId, link.result)
-        : page(c, { title: "People", section: "people", refusal: link.refusal }, <FindPerson c={c} />);
+      if (link.refusal === undefined) {
+        await keepOnce(c, `link ${distinctId}`, link.result);
+        return c.redirect(`${pathIn(c, "people")}${query({ distinctId })}#export`, 303);
+      }
+      return page(c, { title: "People", section: "people", refusal: link.refusal }, <FindPerson c={c} />);
     });

@@ -1,9 +1,11 @@
 import type { Context } from "hono";
+import { fromSteps } from "../amounts/amount.ts";
+import { readBalance } from "../credits/read-balance.ts";
 import { revokeBalance } from "../credits/revoke.ts";
 import { revokeInput } from "../credits/schemas.ts";
 import type { PurserError } from "../errors.ts";
 import { LongText } from "./components.tsx";
-import { Confirm, findBalance, redirectAfter, requireReason } from "./confirm.tsx";
+import { Confirm, doubtsOfAmount, redirectAfter, requireReason, userPath } from "./confirm.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
 import { type Form, parseForm } from "./form.ts";
 import { amount, time } from "./format.ts";
@@ -11,19 +13,48 @@ import { page } from "./layout.tsx";
 
 /** One page: the form itself asks for the confirmation. */
 async function revokeForm(c: Context<DashboardEnv>, form: Form, refusal?: PurserError) {
-  const balance = await findBalance(c, form);
-  const fields = { userId: form.userId ?? "", balanceId: form.balanceId ?? "" };
+  const balance = await readBalance(c.var.ctx, form.balanceId ?? "");
+  const { userId, balanceId, packName, remaining, unit, heldSteps } = balance;
+  const held =
+    heldSteps === 0
+      ? ""
+      : ` What reservations hold of it, ${amount(fromSteps(unit, heldSteps))} ${unit}, is lost when it returns.`;
   return page(
     c,
     { title: "Revoke balance", section: "users", refusal },
-    <Confirm c={c} action="users/revoke" fields={fields} button="Revoke balance">
-      <p>
-        {balance === undefined
-          ? form.balanceId
-          : `${balance.packName}: The remaining ${amount(balance.remaining)} ${balance.unit} are set to 0. This cannot be undone. Credits already spent are not refunded. Expires: ${time(balance.expiresAt)}.`}
-      </p>
-      <LongText label="Reason (kept in the ledger)" name="reason" value={form.reason} required />
-    </Confirm>,
+    balance.status === "revoked" ? (
+      <p class="card">This balance is revoked already.</p>
+    ) : (
+      <Confirm
+        c={c}
+        action="users/revoke"
+        fields={{ userId, balanceId }}
+        button="Revoke balance"
+        cancel={userPath(userId)}
+        isDangerous
+        doubts={doubtsOfAmount(unit, remaining)}
+      >
+        <dl class="facts">
+          <dt>User</dt>
+          <dd>{userId}</dd>
+          <dt>Balance</dt>
+          <dd>
+            {packName} <code>{balanceId}</code>, expires: {time(balance.expiresAt)}
+          </dd>
+          <dt>Balance afterwards</dt>
+          <dd>
+            <b>
+              {amount(remaining)} → 0 {unit}
+            </b>
+          </dd>
+        </dl>
+        <p>
+          The remaining {amount(remaining)} {unit} are set to 0. This cannot be undone. Credits already spent are not
+          refunded.{held}
+        </p>
+        <LongText label="Reason (kept in the ledger)" name="reason" value={form.reason} required refusal={refusal} />
+      </Confirm>
+    ),
   );
 }
 
@@ -34,12 +65,11 @@ export const revokeRoutes = () =>
       const { form } = c.var;
       return redirectAfter(
         c,
-        "revoked",
-        async () =>
-          revokeBalance(
-            c.var.ctx,
-            parseForm(revokeInput, { balanceId: form.balanceId, reason: requireReason(form, "reason") }),
-          ),
+        async () => {
+          const input = parseForm(revokeInput, { balanceId: form.balanceId, reason: requireReason(form, "reason") });
+          await revokeBalance(c.var.ctx, input);
+          return "revoked";
+        },
         (refusal) => revokeForm(c, form, refusal),
       );
     });

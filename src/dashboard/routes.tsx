@@ -1,20 +1,26 @@
+import type { Context } from "hono";
 import { openRoot } from "../access/open-root.ts";
 import { PurserError, refusalIn } from "../errors.ts";
 import { adjustRoutes } from "./adjust.tsx";
 import { appsRoutes } from "./apps.tsx";
 import { assets } from "./assets.ts";
-import { createDashboardRoutes } from "./env.ts";
+import { auditRoutes } from "./audit.tsx";
+import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
 import { grantRoutes } from "./grant.tsx";
 import { inEnvironment } from "./in-environment.ts";
 import { keysRoutes } from "./keys.tsx";
 import { page } from "./layout.tsx";
 import { limitsRoutes } from "./limits.tsx";
 import { overviewRoutes } from "./overview.tsx";
+import { packRoutes } from "./pack.tsx";
+import { packArchiveRoutes } from "./pack-archive.tsx";
 import { packsRoutes } from "./packs.tsx";
 import { peopleRoutes } from "./people.tsx";
 import { protect } from "./protect.ts";
 import { requireSignIn } from "./require-sign-in.ts";
 import { revokeRoutes } from "./revoke.tsx";
+import { adminTokenOf } from "./session.ts";
+import { sessionsRoutes } from "./sessions.tsx";
 import { signInRoutes } from "./sign-in.tsx";
 import { usersRoutes } from "./users.tsx";
 
@@ -24,13 +30,25 @@ const environmentRoutes = () =>
     .use(inEnvironment)
     .route("/", overviewRoutes())
     .route("/", packsRoutes())
+    .route("/", packRoutes())
+    .route("/", packArchiveRoutes())
     .route("/", usersRoutes())
     .route("/", grantRoutes())
     .route("/", adjustRoutes())
     .route("/", revokeRoutes())
     .route("/", peopleRoutes())
     .route("/", keysRoutes())
-    .route("/", limitsRoutes());
+    .route("/", limitsRoutes())
+    .route("/", auditRoutes());
+
+const errorPage = (c: Context<DashboardEnv>, refusal: PurserError) =>
+  page(
+    c,
+    { title: refusal.code === "not_found" ? "Not found" : "Something went wrong", refusal },
+    <p>
+      <a href="/admin/apps">Back to applications</a>
+    </p>,
+  );
 
 /**
  * The dashboard at /admin. Its routes are created when it is first opened, so that an isolate that serves only the API
@@ -42,7 +60,8 @@ export const dashboardRoutes = () =>
       const refusal = refusalIn(error);
       // For a bug, and when nobody is signed in, the error is returned as the API returns it.
       if (refusal === null || c.var.session === undefined) throw error;
-      return page(c, { title: "Something went wrong", refusal }, <a href="/admin/apps">Back to applications</a>);
+      for (const [name, value] of Object.entries(refusal.headers)) c.header(name, value);
+      return errorPage(c, refusal);
     })
     .use(protect, openRoot)
     .get("/assets/:name", (c) => {
@@ -56,4 +75,9 @@ export const dashboardRoutes = () =>
     // Covers /apps itself as well.
     .use("/apps/*", requireSignIn)
     .route("/", appsRoutes())
-    .route("/apps/:appId/:mode{live|test}", environmentRoutes());
+    .route("/", sessionsRoutes())
+    .route("/apps/:appId/:mode{live|test}", environmentRoutes())
+    .all("*", (c) => {
+      adminTokenOf(c.var.root.settings);
+      return errorPage(c, new PurserError("not_found", "There is no such page."));
+    });

@@ -58,6 +58,13 @@ async function testRules(form) {
   }
 }
 
+addEventListener("keydown", (event) => {
+  if (event.key !== "Enter" || !event.target.closest("[data-tester]")) return;
+  if (event.target.tagName !== "INPUT") return;
+  event.preventDefault();
+  testRules(event.target.closest("form"));
+});
+
 let waiting;
 addEventListener("input", (event) => {
   const form = event.target.closest("form");

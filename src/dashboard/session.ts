@@ -9,6 +9,14 @@ import type { DashboardEnv, Session } from "./env.ts";
 
 export const COOKIE = "purser_session";
 
+export const cookieOptions = (c: Context<DashboardEnv>) => ({
+  path: "/admin",
+  httpOnly: true,
+  sameSite: "Strict" as const,
+  // Browsers ignore a Secure cookie from a plain http server, such as a local one.
+  secure: new URL(c.req.url).protocol === "https:",
+});
+
 /** If no admin token is set, there is no dashboard. */
 export function adminTokenOf(settings: Settings): string {
   if (settings.adminToken === null) throw new PurserError("not_found", "There is nothing at this path.");

@@ -1,41 +1,18 @@
 import type { Context } from "hono";
 import { deleteCookie, setCookie } from "hono/cookie";
 import * as z from "zod/mini";
-import { beginSession, endSession, sessionSeconds } from "../access/admin-session.ts";
+import { beginSession, endSession, formToken, sessionIdOf, sessionSeconds } from "../access/admin-session.ts";
 import { isAdminToken } from "../access/admin-tries.ts";
 import { PurserError } from "../errors.ts";
 import { readForm } from "../http/body.ts";
 import { displayName } from "../http/fields.ts";
-import { Field, Hidden } from "./components.tsx";
+import { Hidden } from "./components.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
 import { parseForm } from "./form.ts";
 import { page } from "./layout.tsx";
 import { assertSameOrigin, requireSignIn } from "./require-sign-in.ts";
-import { adminTokenOf, COOKIE } from "./session.ts";
-
-/** The page after a sign-in: always a page of the dashboard. */
-const destination = (next: string | undefined): string =>
-  next !== undefined && /^\/admin\/apps[\w/.~%-]*$/.test(next) ? next : "/admin/apps";
-
-interface Refused {
-  readonly name?: string;
-  readonly refusal?: PurserError;
-}
-
-const signInPage = (c: Context<DashboardEnv>, next: string | undefined, { name, refusal }: Refused = {}) =>
-  page(
-    c,
-    { title: "Sign in", refusal },
-    <form method="post" action="/admin/sign-in" class="card signin">
-      <p class="soft">Use the admin token (the deployment's ADMIN_TOKEN).</p>
-      <Hidden fields={{ next: destination(next) }} />
-      <div class="row">
-        <Field label="Your name (optional, for the audit log)" name="name" value={name} autocomplete="username" />
-        <Field label="Admin token" name="token" type="password" required autocomplete="current-password" />
-        <button type="submit">Sign in</button>
-      </div>
-    </form>,
-  );
+import { adminTokenOf, COOKIE, cookieOptions } from "./session.ts";
+import { destination, type KeptForm, readKeptForm, signInPage } from "./sign-in-page.tsx";
 
 /** The name for the audit. Throws `invalid_request` for one that is malformed. */
 function readName(name: string): string {
@@ -49,13 +26,24 @@ async function checkToken(c: Context<DashboardEnv>, token: string): Promise<void
   }
 }
 
-const cookieOptions = (c: Context<DashboardEnv>) => ({
-  path: "/admin",
-  httpOnly: true,
-  sameSite: "Strict" as const,
-  // Browsers ignore a Secure cookie from a plain http server, such as a local one.
-  secure: new URL(c.req.url).protocol === "https:",
-});
+/** Asks whether a form that was kept over the sign-in is to be sent. */
+async function keptFormPage(c: Context<DashboardEnv>, kept: KeptForm, sessionId: string) {
+  const _form = await formToken(adminTokenOf(c.var.root.settings), sessionId);
+  return page(
+    c,
+    { title: "Signed in" },
+    <form method="post" action={kept.path} class="card">
+      <Hidden fields={{ ...kept.fields, _form }} />
+      <p>The form that you sent before is kept. It has changed nothing yet.</p>
+      <div class="row">
+        <button type="submit">Send the form</button>
+        <a class="button quiet" href="/admin/apps">
+          Discard it
+        </a>
+      </div>
+    </form>,
+  );
+}
 
 export const signInRoutes = () =>
   createDashboardRoutes()
@@ -63,13 +51,14 @@ export const signInRoutes = () =>
       const { settings } = c.var.root;
       adminTokenOf(settings);
       // With Cloudflare Access, a request that gets here is signed in.
-      return settings.access === null ? signInPage(c, c.req.query("next")) : c.redirect("/admin/apps", 303);
+      return settings.access === null ? signInPage(c, { next: c.req.query("next") }) : c.redirect("/admin/apps", 303);
     })
     .post("/sign-in", async (c) => {
       const { settings } = c.var.root;
       const adminToken = adminTokenOf(settings);
       if (settings.access !== null) throw new PurserError("forbidden", "This dashboard uses Cloudflare Access.");
-      const { next: wanted, token = "", name = "" } = await readForm(c.req.raw);
+      const { next, token = "", name = "", ...form } = await readForm(c.req.raw);
+      const kept = readKeptForm(form.kept);
       let cookie: string;
       try {
         const by = readName(name);
@@ -78,10 +67,10 @@ export const signInRoutes = () =>
       } catch (error) {
         if (!(error instanceof PurserError)) throw error;
         for (const [name, value] of Object.entries(error.headers)) c.header(name, value);
-        return signInPage(c, wanted, { name, refusal: error });
+        return signInPage(c, { next, kept, name, refusal: error });
       }
       setCookie(c, COOKIE, cookie, { ...cookieOptions(c), maxAge: sessionSeconds });
-      return c.redirect(destination(wanted), 303);
+      return kept === null ? c.redirect(destination(next), 303) : keptFormPage(c, kept, sessionIdOf(cookie));
     })
     .post("/sign-out", requireSignIn, async (c) => {
       if (c.var.session.isByAccess) return c.redirect("/cdn-cgi/access/logout", 303);

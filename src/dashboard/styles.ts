@@ -32,7 +32,15 @@ main:focus { outline: none; }
 .bar nav { display: flex; flex-wrap: wrap; gap: 4px; flex: 1; }
 .bar nav a { padding: 4px 10px; border-radius: 6px; text-decoration: none; color: var(--soft); }
 .bar nav a[aria-current] { background: var(--ground); color: var(--ink); font-weight: 600; }
-.out { margin-left: auto; }
+.out { margin-left: auto; display: flex; align-items: center; gap: 12px; }
+.field-error { color: var(--bad); font-size: 13px; overflow-wrap: anywhere; }
+.warn-box { background: var(--test-ground); color: var(--test); border-radius: 8px; padding: 10px 14px; margin-bottom: 12px; }
+.warn-box label { color: inherit; font-size: 15px; font-weight: 600; }
+.warn-box ul { margin: 0 0 6px; padding-left: 18px; }
+.more summary { cursor: pointer; color: var(--accent); margin-bottom: 12px; }
+.steps li { margin-bottom: 6px; }
+.ranges a[aria-current] { font-weight: 600; color: var(--ink); text-decoration: none; }
+.two { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 300px), 1fr)); gap: 16px; }
 main { max-width: 1080px; margin: 0 auto; padding: 20px; }
 h1 { font-size: 24px; line-height: 1.25; margin: 8px 0 16px; overflow-wrap: anywhere; }
 h2 { font-size: 18px; margin: 0 0 10px; }
@@ -46,6 +54,7 @@ h3 { font-size: 15px; margin: 0 0 8px; overflow-wrap: anywhere; }
 .field.wide { flex-basis: 100%; }
 label { font-size: 13px; color: var(--soft); }
 input, select, textarea, button { font: inherit; color: inherit; }
+select { min-height: 38px; }
 input, select, textarea { background: var(--ground); border: 1px solid var(--line); border-radius: 6px; padding: 7px 9px; width: 100%; min-width: 0; }
 input[type="radio"], input[type="checkbox"] { width: auto; }
 [aria-invalid="true"] { border-color: var(--bad); outline: 1px solid var(--bad); }

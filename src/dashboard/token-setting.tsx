@@ -1,6 +1,7 @@
 import type { Context } from "hono";
 import type { EndUserAuthOutput } from "../apps/responses.ts";
 import type { TokenTest } from "../apps/test-user-token.ts";
+import type { PurserError } from "../errors.ts";
 import { Choice, Field, LongText } from "./components.tsx";
 import type { DashboardEnv } from "./env.ts";
 import { type Form, textField } from "./form.ts";
@@ -9,54 +10,105 @@ import { FormToken, pathIn } from "./layout.tsx";
 interface TokenSettingProps {
   readonly c: Context<DashboardEnv>;
   readonly setting: EndUserAuthOutput["setting"];
+  /** The form that was refused, and why. */
+  readonly form: Form;
+  readonly refusal: PurserError | undefined;
 }
 
-/** The setting by which end-user tokens are verified, as a form. */
-export const TokenSetting = ({ c, setting }: TokenSettingProps) => (
-  <form method="post" action={pathIn(c, "end-user-auth")} class="card">
-    <h2>User tokens</h2>
-    <p class="soft">
-      How Purser verifies your users' sign-in tokens. A browser needs one, with a publishable key, to read its user's
-      credits. {setting === null ? "Not set: publishable keys cannot read anything." : null}
-      {setting?.type === "hs256" ? "A secret is set. Enter it again to save changes." : null}
-    </p>
-    <FormToken c={c} />
-    <div class="row">
-      <Choice
-        label="Verified by"
-        name="type"
-        value={setting?.type ?? "none"}
-        options={[
-          ["none", "not verified (off)"],
-          ["jwks", "published keys (JWKS)"],
-          ["hs256", "a shared secret (HS256)"],
-        ]}
-      />
-      <Field label="JWKS URL" name="url" value={setting?.url} placeholder="https://…/.well-known/jwks.json" />
-      <Field label="Shared secret" name="secret" type="password" hint="32 bytes or more" autocomplete="new-password" />
-    </div>
-    <div class="row">
-      <Field label="Issuer (optional)" name="issuer" value={setting?.issuer} />
-      <Field label="Audience (optional)" name="audience" value={setting?.audience} />
-      <Field
-        label="Pages that may use publishable keys"
-        hint="origins, separated by spaces; any when empty"
-        name="origins"
-        value={setting?.origins?.join(" ")}
-        placeholder="https://app.example.com"
-      />
-      <Field label="Claim with the user id" name="claim" value={setting?.claim} placeholder="sub" />
-      <button type="submit">Save</button>
-    </div>
-  </form>
-);
+/** The setting by which end-user tokens are verified, as a form. A refused form stays as it was typed, but for its secret. */
+export const TokenSetting = ({ c, setting, form, refusal: all }: TokenSettingProps) => {
+  const isRefused = form.type !== undefined;
+  const refusal = isRefused ? all : undefined;
+  const textOf = (name: "url" | "issuer" | "audience" | "claim") => (isRefused ? form[name] : setting?.[name]);
+  const hasSecret = setting?.type === "hs256";
+  return (
+    <form method="post" action={pathIn(c, "end-user-auth")} class="card" id="end-user-auth">
+      <h2>User tokens</h2>
+      <p class="soft">
+        How Purser verifies your users' sign-in tokens. A browser needs one, with a publishable key, to read its user's
+        credits. {setting === null ? "Not set: publishable keys cannot read anything." : null}
+        {hasSecret ? "A secret is set. Leave its field empty to keep it." : null}
+      </p>
+      <FormToken c={c} />
+      <div class="row">
+        <Choice
+          label="Verified by"
+          name="type"
+          value={isRefused ? form.type : (setting?.type ?? "none")}
+          options={[
+            ["none", "not verified (off)"],
+            ["jwks", "published keys (JWKS)"],
+            ["hs256", "a shared secret (HS256)"],
+          ]}
+        />
+        <Field
+          label="JWKS URL"
+          name="url"
+          value={textOf("url")}
+          placeholder="https://…/.well-known/jwks.json"
+          refusal={refusal}
+          param="setting.url"
+        />
+        <Field
+          label="Shared secret"
+          name="secret"
+          type="password"
+          hint={hasSecret ? "empty keeps the present one" : "32 bytes or more"}
+          autocomplete="new-password"
+          refusal={refusal}
+          param="setting.secret"
+        />
+      </div>
+      <div class="row">
+        <Field
+          label="Issuer (optional)"
+          name="issuer"
+          value={textOf("issuer")}
+          refusal={refusal}
+          param="setting.issuer"
+        />
+        <Field
+          label="Audience (optional)"
+          name="audience"
+          value={textOf("audience")}
+          refusal={refusal}
+          param="setting.audience"
+        />
+        <Field
+          label="Pages that may use publishable keys"
+          hint="origins, separated by spaces; any when empty"
+          name="origins"
+          value={isRefused ? form.origins : setting?.origins?.join(" ")}
+          placeholder="https://app.example.com"
+        />
+        <Field
+          label="Claim with the user id"
+          name="claim"
+          value={textOf("claim")}
+          placeholder="sub"
+          refusal={refusal}
+          param="setting.claim"
+        />
+        <button type="submit">Save</button>
+      </div>
+    </form>
+  );
+};
 
 /** Verifies a token with the setting. */
-export const TokenTester = ({ c, test }: { c: Context<DashboardEnv>; test: TokenTest | undefined }) => (
-  <form method="post" action={pathIn(c, "test-token")} class="card">
+export const TokenTester = ({
+  c,
+  test,
+  token,
+}: {
+  c: Context<DashboardEnv>;
+  test: TokenTest | undefined;
+  token: string | undefined;
+}) => (
+  <form method="post" action={`${pathIn(c, "test-token")}#test-token`} class="card" id="test-token">
     <h2>Test a user token</h2>
     <FormToken c={c} />
-    <LongText label="User token (JWT). It is not stored." name="token" required />
+    <LongText label="User token (JWT). It is not stored." name="token" value={token} required />
     <button type="submit">Verify token</button>
     {test !== undefined && (
       <p class={`notice ${"userId" in test ? "good" : "bad"}`} role="status">

@@ -23,8 +23,11 @@ const CHART_ROWS = 200;
 
 const NOTICES: Readonly<Record<string, string>> = {
   granted: "Credits granted. See the ledger below.",
+  "granted-before": "These credits were granted before. Nothing was granted again.",
   adjusted: "Balance adjusted. See the ledger below.",
+  "adjusted-before": "This adjustment was made before. Nothing was changed again.",
   revoked: "Balance revoked. See the ledger below.",
+  released: "Reservation released. What it held can be spent again.",
 };
 
 const FindUser = ({ c, userId }: { c: Context<DashboardEnv>; userId?: string | undefined }) => (

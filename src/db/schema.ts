@@ -615,7 +615,12 @@ export const adminAudit = sqliteTable(
     /** JSON object: no secret, no user id, no free text. */
     details: text("details").notNull(),
   },
-  (t) => [primaryKey({ columns: [t.appId, t.seq] }), uniqueIndex("admin_audit_id").on(t.appId, t.id)],
+  (t) => [
+    primaryKey({ columns: [t.appId, t.seq] }),
+    uniqueIndex("admin_audit_id").on(t.appId, t.id),
+    // What was done to one thing.
+    index("admin_audit_target").on(t.appId, t.target, t.seq),
+  ],
 );
 
 /** Endpoints of webhooks (H1). At most ten an environment: a trigger counts. */

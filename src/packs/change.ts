@@ -18,6 +18,8 @@ export interface ChangedPack {
   readonly items: readonly ReturnType<typeof storedItem>[] | null;
   /** The names of the changed fields, for the audit log. */
   readonly fields?: readonly string[];
+  /** What these were before. */
+  readonly before?: Readonly<Record<string, unknown>>;
 }
 
 /** Decides the change of a stored pack. Null when nothing changes. May throw a refusal. */
@@ -41,9 +43,9 @@ export async function changePack(
     const read = await readPack(admin, appId, packId);
     const changed = decide(read);
     if (changed === null) return presentPack(read);
-    const { fields } = changed;
+    const { fields, before } = changed;
     const version = read.version + 1;
-    const details = JSON.stringify({ version, ...(fields === undefined ? {} : { fields }) });
+    const details = JSON.stringify({ version, ...(fields === undefined ? {} : { fields, before }) });
     return presentPack(await writeChange(admin, { ...act, details }, read, changed));
   });
 }

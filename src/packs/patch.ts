@@ -3,7 +3,7 @@ import type { AdminCtx } from "../runtime.ts";
 import { type ChangedPack, changePack } from "./change.ts";
 import type { Pack } from "./find.ts";
 import { nameKey } from "./name.ts";
-import { storedItem } from "./pack.ts";
+import { presentPack, storedItem } from "./pack.ts";
 import type { PackOutput } from "./responses.ts";
 import { LEGACY_FIELDS, type PatchPackInput } from "./schemas.ts";
 
@@ -22,7 +22,7 @@ export async function patchPack(
     assertVersion(pack, input.version);
     const patched = patch(admin, pack, input);
     const fields = changedFields(pack, patched);
-    return fields.length === 0 ? null : { ...patched, fields };
+    return fields.length === 0 ? null : { ...patched, fields, before: shownBefore(pack, fields) };
   });
 }
 
@@ -64,6 +64,17 @@ function keepIdentities(admin: AdminCtx, pack: Pack, items: NonNullable<PatchPac
     }
     return storedItem(item, item.packItemId ?? admin.newId("cpi_"));
   });
+}
+
+/** Larger ones are left out of the audit: a page of it has 500 rows. */
+const BEFORE_CHARACTERS_MAX = 10_000;
+
+/** What the changed fields were, as the API returns them: a pack's history. But for its name, which may be any text. */
+function shownBefore(pack: Pack, fields: readonly string[]): Readonly<Record<string, unknown>> {
+  const before = Object.fromEntries(
+    Object.entries(presentPack(pack)).filter(([field]) => field !== "packName" && fields.includes(field)),
+  );
+  return JSON.stringify(before).length > BEFORE_CHARACTERS_MAX ? {} : before;
 }
 
 /** The API names of the fields that the change sets to another value. */

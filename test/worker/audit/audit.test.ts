@@ -123,7 +123,7 @@ const acts: readonly AuditedAct[] = [
     action: "pack.changed",
     act: (send, { packId }) => send("PATCH", `/packs/${packId}`, { packName: "Begin", defaultExpiryDays: 3 }),
     target: ({ body }) => body.packId,
-    details: { version: 2, fields: ["packName", "defaultExpiryDays"] },
+    details: { version: 2, fields: ["packName", "defaultExpiryDays"], before: { defaultExpiryDays: null } },
     isIdempotent: true,
   },
   {

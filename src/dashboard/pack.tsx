@@ -1,0 +1,178 @@
+import type { Context } from "hono";
+import { matchRule } from "../amounts/schemas.ts";
+import { listActs } from "../audit/search.ts";
+import type { PurserError } from "../errors.ts";
+import { createPack } from "../packs/create.ts";
+import { presentPack, readPack } from "../packs/pack.ts";
+import { patchPack } from "../packs/patch.ts";
+import type { PackOutput } from "../packs/responses.ts";
+import { createPackInput, patchPackInput } from "../packs/schemas.ts";
+import { testRules } from "../packs/test-rules.ts";
+import { Acts } from "./acts.tsx";
+import { Confirm, formFields } from "./confirm.tsx";
+import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
+import { catchRefusal, parseForm, textField } from "./form.ts";
+import { time } from "./format.ts";
+import { FormToken, page, pathIn } from "./layout.tsx";
+import { blankPack, bodyOf, draftOf, type PackDraft, readDraft, ruleLists } from "./pack-draft.ts";
+import { PackForm, type RuleTest } from "./pack-form.tsx";
+import { Contents, NOTICES } from "./packs.tsx";
+
+const noRuleTest: RuleTest = { event: "", model: "", verdicts: [] };
+
+interface Outcome {
+  readonly refusal?: PurserError | undefined;
+  readonly ruleTest?: RuleTest;
+}
+
+const newPackPage = (c: Context<DashboardEnv>, draft: PackDraft, { refusal, ruleTest = noRuleTest }: Outcome = {}) =>
+  page(
+    c,
+    { title: "New pack", section: "packs", refusal },
+    <PackForm c={c} packId={null} draft={draft} refusal={refusal} ruleTest={ruleTest} />,
+  );
+
+const readStored = async (c: Context<DashboardEnv>, packId: string): Promise<PackOutput> =>
+  presentPack(await readPack(c.var.root, c.var.ctx.environment.appId, packId));
+
+async function packPage(
+  c: Context<DashboardEnv>,
+  pack: PackOutput,
+  draft: PackDraft,
+  { refusal, ruleTest = noRuleTest }: Outcome = {},
+) {
+  const { packId } = pack;
+  const history = await listActs(c.var.root, c.var.ctx.environment.appId, [packId], "pack.");
+  return page(
+    c,
+    { title: `Pack ${pack.packName}`, section: "packs", refusal, notice: NOTICES[c.req.query("notice") ?? ""] },
+    <>
+      {pack.archivedAt !== null && <Archived c={c} pack={pack} />}
+      {refusal?.code === "changed_meanwhile" && <Stored pack={pack} />}
+      <PackForm c={c} packId={packId} draft={draft} version={pack.version} refusal={refusal} ruleTest={ruleTest} />
+      {pack.archivedAt === null && (
+        <form method="get" action={pathIn(c, `packs/${packId}/archive`)} class="card">
+          <button type="submit" class="quiet">
+            Archive pack
+          </button>{" "}
+          <span class="soft">It can no longer be granted. Existing balances are unchanged. It can be restored.</span>
+        </form>
+      )}
+      <section class="card" id="history">
+        <h2>History</h2>
+        <p class="soft">
+          Version {pack.version}. <code>{packId}</code>
+        </p>
+        <Acts c={c} label="History" entries={history} empty="No changes." />
+      </section>
+    </>,
+  );
+}
+
+const Archived = ({ c, pack }: { c: Context<DashboardEnv>; pack: PackOutput }) => (
+  <form method="post" action={pathIn(c, `packs/${pack.packId}/restore`)} class="card">
+    <FormToken c={c} />
+    <div class="row">
+      <p>
+        <b>Archived</b> {time(pack.archivedAt)} (UTC). It cannot be granted, and its name can be given to another.
+      </p>
+      <button type="submit">Restore pack</button>
+    </div>
+  </form>
+);
+
+/** What the pack is now, beside the form that was refused because of it. */
+const Stored = ({ pack }: { pack: PackOutput }) => (
+  <section class="card" aria-label="The stored version">
+    <h2>As it is now: version {pack.version}</h2>
+    <dl class="facts">
+      <dt>Name</dt>
+      <dd>{pack.packName}</dd>
+      <dt>Expires after</dt>
+      <dd>{pack.defaultExpiryDays === null ? "never" : `${pack.defaultExpiryDays} days`}</dd>
+      <dt>Contents</dt>
+      <dd>
+        <Contents pack={pack} />
+      </dd>
+    </dl>
+    <p class="soft">
+      Your version is in the form below, and is not saved. Saving it replaces version {pack.version}. The history says
+      who changed it.
+    </p>
+  </section>
+);
+
+/** What the form's rules say of the event that is being tried. */
+function runRuleTest(c: Context<DashboardEnv>, draft: PackDraft): RuleTest {
+  const { form } = c.var;
+  const tried = { event: textField(form, "try.event"), model: textField(form, "try.model") };
+  const { event = "", model } = tried.event === undefined ? tried : parseForm(matchRule, tried);
+  const verdicts = ruleLists(draft).map(({ name, rules }) => ({ name, ...testRules(rules, event, model) }));
+  return { event, model: model ?? "", verdicts: event === "" ? [] : verdicts };
+}
+
+async function answerRuleTest(c: Context<DashboardEnv>, packId: string | null) {
+  const draft = readDraft(c.var.form);
+  const ruleTest = runRuleTest(c, draft);
+  if (c.req.header("accept") === "application/json") return c.json(ruleTest);
+  return packId === null
+    ? newPackPage(c, draft, { ruleTest })
+    : packPage(c, await readStored(c, packId), draft, { ruleTest });
+}
+
+/** Asks before a pack with items becomes one without. */
+const confirmNoItems = (c: Context<DashboardEnv>, packId: string, pack: PackOutput) =>
+  page(
+    c,
+    { title: "Take all items from the pack", section: "packs" },
+    <Confirm
+      c={c}
+      action={`packs/${packId}`}
+      fields={formFields(c.var.form)}
+      button="Save pack"
+      cancel={`packs/${packId}`}
+      doubts={["From now on each grant names a quantity, and issues one balance of it. It issues none of these items."]}
+    >
+      <p>
+        <b>{pack.packName}</b> will have no items. Now it has:
+      </p>
+      <Contents pack={pack} />
+    </Confirm>,
+  );
+
+async function savePack(c: Context<DashboardEnv>, packId: string) {
+  const { form, ctx } = c.var;
+  const draft = readDraft(form);
+  const pack = await readStored(c, packId);
+  const takesAll = pack.items.length > 0 && (draft.kind === "legacy" || draft.items.length === 0);
+  if (takesAll && form.sure !== "yes") return confirmNoItems(c, packId, pack);
+  const saved = await catchRefusal(async () => {
+    // A form without its version is refused: it could undo what somebody else did.
+    const version = Number(form.version ?? 0);
+    const input = parseForm(patchPackInput, { ...bodyOf(draft), version });
+    return patchPack(c.var.admin, ctx.environment.appId, packId, input);
+  });
+  if (saved.refusal === undefined) return c.redirect(pathIn(c, `packs/${packId}?notice=saved`), 303);
+  return packPage(c, await readStored(c, packId), draft, { refusal: saved.refusal });
+}
+
+export const packRoutes = () =>
+  createDashboardRoutes()
+    .get("/packs/new", (c) => newPackPage(c, blankPack))
+    .post("/packs/new/try", (c) => answerRuleTest(c, null))
+    .post("/packs", async (c) => {
+      const { appId } = c.var.ctx.environment;
+      const draft = readDraft(c.var.form);
+      const created = await catchRefusal(async () =>
+        createPack(c.var.admin, appId, parseForm(createPackInput, bodyOf(draft))),
+      );
+      return created.refusal === undefined
+        ? c.redirect(pathIn(c, "packs?notice=created"), 303)
+        : newPackPage(c, draft, { refusal: created.refusal });
+    })
+    .get("/packs/:packId", async (c) => {
+      const pack = await readStored(c, c.req.param("packId"));
+      return packPage(c, pack, draftOf(pack));
+    })
+    .post("/packs/:packId", (c) => savePack(c, c.req.param("packId")))
+    .post("/packs/:packId/try", (c) => answerRuleTest(c, c.req.param("packId")));

@@ -1,0 +1,284 @@
+import { env } from "cloudflare:workers";
+import { afterAll, describe, expect, it } from "vitest";
+import { browse } from "../../support/browse.ts";
+import { expectLedgerInvariants } from "../../support/invariants.ts";
+import { seedBalances } from "../../support/lives.ts";
+import { Clock, makeApp, makeLegacyPack, makePack, type TestApp } from "../../support/world.ts";
+
+afterAll(expectLedgerInvariants);
+
+const HOURS_8_MS = 8 * 3_600_000;
+
+async function world(clock = new Clock()) {
+  const app = await makeApp();
+  const browser = browse(clock);
+  await browser.signIn();
+  const at = `/admin/apps/${app.appId}/live`;
+  const read = async (path: string) => {
+    const answer = await browser.get(path.startsWith("/") ? path : `${at}/${path}`);
+    return { status: answer.status, text: (await answer.text()).replaceAll("&amp;", "&") };
+  };
+  const send = async (path: string, fields: Record<string, string>) =>
+    browser.post(path.startsWith("/") ? path : `${at}/${path}`, { _form: await browser.formToken(), ...fields });
+  return { app, browser, at, read, send, clock };
+}
+
+const query = (fields: Record<string, string>) => `?${new URLSearchParams(fields)}`;
+const hidden = (text: string, name: string) => new RegExp(`name="${name}" value="([^"]*)"`).exec(text)?.[1] ?? "";
+const countOf = async (table: string, app: TestApp) =>
+  env.DB.prepare(
+    `SELECT count(*) AS n FROM ${table} WHERE account_id IN (SELECT id FROM accounts WHERE environment_id = ?)`,
+  )
+    .bind(app.environments.live.id)
+    .first("n");
+
+describe("the confirmation of a grant", () => {
+  it("says exactly what it would do, what is ignored, and what the balance will be, and does nothing", async () => {
+    const { app, read } = await world();
+    const packId = await makePack(app.appId, "Starter", [{ amountSteps: 1_234_567_000, unit: "tokens" }]);
+    await seedBalances(app.environments.live, "u1", 1);
+    const fields = { userId: "u1", packId, quantity: "5", notes: "hello", source: "manual", ref: "dashboard:x" };
+    const { status, text } = await read(`users/grant/confirm${query(fields)}`);
+    expect(status).toBe(200);
+    for (const part of ["Starter", "1,234,567 tokens", "0 → 1,234,567 tokens", "The quantity 5: this pack issues"]) {
+      expect(text).toContain(part);
+    }
+    expect(await countOf("credit_balances", app)).toBe(1);
+  });
+
+  it("refuses first, in the API's words, beside the field, once", async () => {
+    const { app, read } = await world();
+    const packId = await makeLegacyPack(app.appId, "Any", "count");
+    const cases: readonly (readonly [Record<string, string>, string])[] = [
+      [{ quantity: "100,5" }, "Quantity must be a number such as"],
+      [{ quantity: "" }, "Quantity is required for this pack"],
+      [{ quantity: "-1" }, "Quantity must be more than 0."],
+      [{ quantity: "1", packId: "cpk_none" }, "The application has no credit pack with this id."],
+      [{ quantity: "1", notes: " " }, "A reason is required."],
+      [{ quantity: "1", expiry: "at", expiresAt: "2020-01-01T00:00" }, "Time must be in the future."],
+      [{ quantity: "1", expiresAt: "2027-01-01T00:00" }, "Time is given, and would be ignored"],
+    ];
+    for (const [fields, words] of cases) {
+      const all = { userId: "u1", packId, notes: "x", source: "manual", ...fields };
+      const { status, text } = await read(`users/grant/confirm${query(all)}`);
+      expect([status >= 400, text.split(words).length - 1], words).toEqual([true, 1]);
+      expect(text, words).toContain("field-error");
+    }
+    expect(await countOf("credit_balances", app)).toBe(0);
+  });
+
+  it("grants once however often it is gone back to and sent", async () => {
+    const { app, read, send } = await world();
+    const packId = await makeLegacyPack(app.appId, "Any", "count");
+    const form = await read("users/grant?userId=u1");
+    const fields = {
+      userId: "u1",
+      packId,
+      quantity: "1,000",
+      notes: "x",
+      source: "manual",
+      ref: hidden(form.text, "ref"),
+    };
+    const confirm = await read(`users/grant/confirm${query(fields)}`);
+    expect(hidden(confirm.text, "ref")).toBe(fields.ref);
+    const notices: (string | null)[] = [];
+    for (let n = 0; n < 2; n++) notices.push((await send("users/grant", fields)).headers.get("location"));
+    expect(notices.map((location) => /notice=([\w-]+)/.exec(location ?? "")?.[1])).toEqual([
+      "granted",
+      "granted-before",
+    ]);
+    expect(await countOf("credit_balances", app)).toBe(1);
+    expect((await read("users?userId=u1")).text).toContain("1,000 of 1,000 count");
+  });
+
+  it("asks twice for a large amount and for an id with a space at its end, and takes no form without the answer", async () => {
+    const { app, read, send } = await world();
+    const packId = await makeLegacyPack(app.appId, "Any", "cents");
+    const fields = { userId: "u1 ", packId, quantity: "100000", notes: "x", source: "manual", ref: "dashboard:2" };
+    const { text } = await read(`users/grant/confirm${query(fields)}`);
+    expect(text).toContain("This is a large amount: 100,000 cents.");
+    expect(text).toContain("begins or ends with a space");
+    expect(hidden(text, "asked")).toBe("yes");
+    const refused = await send("users/grant", { ...fields, asked: "yes" });
+    expect([refused.status, await countOf("credit_balances", app)]).toEqual([400, 0]);
+    expect((await send("users/grant", { ...fields, asked: "yes", sure: "yes" })).status).toBe(303);
+    expect(await countOf("credit_balances", app)).toBe(1);
+  });
+});
+
+describe("the confirmation of an adjustment", () => {
+  it("says the balance afterwards, or refuses as the API would, and changes nothing", async () => {
+    const { app, read } = await world();
+    const [balanceId = ""] = await seedBalances(app.environments.live, "u1", 1);
+    const at = (delta: string) => read(`users/adjust/confirm${query({ balanceId, delta, note: "x" })}`);
+    expect((await at("\u22120.25")).text).toMatch(/-0\.25\s+cents[\s\S]*1 → 0\.75\s+cents/);
+    expect((await at("-1,000.5")).text).toContain("Amount to add would make the balance negative.");
+    expect((await at("0")).text).toContain("Amount to add must not be 0.");
+    expect((await at("0.0000001")).text).toContain("Amount to add must have at most 6 decimals");
+    expect((await read("users/adjust?balanceId=crb_none")).status).toBe(404);
+    expect(await countOf("credit_ledger", app)).toBe(1);
+  });
+});
+
+describe("a new key", () => {
+  it("is shown by a page that can be reloaded, once, and made once however often its form is sent", async () => {
+    const { app, read, send } = await world();
+    const nonce = hidden((await read("keys")).text, "nonce");
+    const made = await send("keys", { kind: "secret", name: "Backend", nonce });
+    expect(made.status).toBe(303);
+    const shown = /value="(sk_live_\w+)"/.exec((await read("keys")).text)?.[1];
+    expect(shown).toBeDefined();
+    expect((await read("keys")).text).not.toContain(shown);
+    await send("keys", { kind: "secret", name: "Backend", nonce });
+    expect((await read("keys")).text).toContain(shown);
+    const named = "SELECT count(*) AS n FROM api_keys WHERE environment_id = ? AND name = 'Backend'";
+    expect(await env.DB.prepare(named).bind(app.environments.live.id).first("n")).toBe(1);
+    expect((await read("keys")).text).toMatch(/Backend/);
+  });
+});
+
+describe("a form that was sent after the session ended", () => {
+  it("survives the sign-in, asks before it is sent, and is taken from no other site", async () => {
+    const { app, browser, at, clock } = await world();
+    clock.advance(HOURS_8_MS);
+    const fields = { _form: "old", kind: "secret", name: `Kept "><b>` };
+    const foreign = await browser.post(`${at}/keys`, fields, { "sec-fetch-site": "cross-site" });
+    expect(foreign.status).toBe(403);
+    const asked = await (await browser.post(`${at}/keys`, fields)).text();
+    expect(asked).toContain("the form is kept");
+    const kept = hidden(asked, "kept").replaceAll("&quot;", '"').replaceAll("&lt;", "<").replaceAll("&gt;", ">");
+    const wrong = await (await browser.post("/admin/sign-in", { token: "wrong", kept })).text();
+    expect(hidden(wrong, "kept")).toBe(hidden(asked, "kept"));
+    const page = await (await browser.post("/admin/sign-in", { token: env.ADMIN_TOKEN, kept })).text();
+    expect(page).toContain(`action="${at}/keys"`);
+    expect(page).not.toContain("<b>Kept");
+    const sent = { kind: "secret", name: fields.name, _form: hidden(page, "_form") };
+    expect((await browser.post(`${at}/keys`, sent)).status).toBe(303);
+    const named = "SELECT count(*) AS n FROM api_keys WHERE environment_id = ? AND name = ?";
+    expect(await env.DB.prepare(named).bind(app.environments.live.id, fields.name).first("n")).toBe(1);
+    const evil = await browser.post("/admin/sign-in", {
+      token: env.ADMIN_TOKEN,
+      kept: JSON.stringify({ path: "https://evil.example/", fields: {} }),
+    });
+    expect(evil.headers.get("location")).toBe("/admin/apps");
+  });
+
+  it("leads a page with its query back to where it was", async () => {
+    const { browser, at, clock } = await world();
+    clock.advance(HOURS_8_MS);
+    const away = await browser.get(`${at}/users?userId=a%20b`);
+    const next = new URL(away.headers.get("location") ?? "", "http://purser.test").searchParams.get("next") ?? "";
+    const back = await browser.post("/admin/sign-in", { token: env.ADMIN_TOKEN, next });
+    expect(back.headers.get("location")).toBe(`${at}/users?userId=a%20b`);
+  });
+});
+
+describe("a pack's page", () => {
+  const fields = { kind: "legacy", packName: "Any", unit: "count", defaultExpiryDays: "" };
+
+  it("shows both versions when it was changed meanwhile, and keeps what was before in its history", async () => {
+    const { app, read, send } = await world();
+    const packId = await makeLegacyPack(app.appId, "Any", "count");
+    const version = hidden((await read(`packs/${packId}`)).text, "version");
+    expect(version).toBe("1");
+    const first = { ...fields, version, defaultExpiryDays: "30" };
+    expect((await send(`packs/${packId}`, first)).status).toBe(303);
+    const second = await send(`packs/${packId}`, { ...fields, version, defaultExpiryDays: "7" });
+    const text = await second.text();
+    expect(second.status).toBe(409);
+    expect(text).toContain("As it is now: version 2");
+    expect(text).toContain("30 days");
+    expect([hidden(text, "defaultExpiryDays"), hidden(text, "version")]).toEqual(
+      ["7", "2"].map((x, i) => (i ? x : "")),
+    );
+    expect(text).toMatch(/name="defaultExpiryDays" type="text" value="7"/);
+    expect((await send(`packs/${packId}`, fields)).status).toBe(400);
+    expect((await send(`packs/${packId}`, { ...fields, version: "2", defaultExpiryDays: "7" })).status).toBe(303);
+    const page = (await read(`packs/${packId}`)).text;
+    expect(page).toMatch(/pack\.changed[\s\S]*Before[\s\S]*&quot;defaultExpiryDays&quot;:30/);
+  });
+
+  it("asks before it takes all items away, and archived is seen and undone", async () => {
+    const { app, read, send } = await world();
+    const packId = await makePack(app.appId, "Items", [{ amountSteps: 1_000, unit: "count" }]);
+    const items = () =>
+      env.DB.prepare("SELECT count(*) AS n FROM credit_pack_items WHERE pack_id = ?").bind(packId).first("n");
+    const change = { ...fields, packName: "Items", version: "1" };
+    const asked = await send(`packs/${packId}`, change);
+    expect(await asked.text()).toContain("will have no items");
+    expect(await items()).toBe(1);
+    expect((await send(`packs/${packId}`, { ...change, asked: "yes", sure: "yes" })).status).toBe(303);
+    expect(await items()).toBe(0);
+    await send(`packs/${packId}/archive`, {});
+    expect((await read(`packs/${packId}`)).text).toContain("Restore pack");
+    expect((await send(`packs/${packId}/restore`, {})).status).toBe(303);
+    expect((await read(`packs/${packId}`)).text).not.toContain("Restore pack");
+  });
+});
+
+it("keeps the shared secret of a setting whose other fields change", async () => {
+  const { app, read, send } = await world();
+  const secret = "a-secret-of-32-bytes-and-no-less!";
+  const set = { type: "hs256", secret, issuer: "", audience: "", claim: "", origins: "" };
+  expect((await send("end-user-auth", set)).status).toBe(303);
+  expect((await send("end-user-auth", { ...set, secret: "", issuer: "https://issuer.example" })).status).toBe(303);
+  const page = (await read("keys")).text;
+  expect(page).toContain("https://issuer.example");
+  expect(page).not.toContain(secret);
+  const stored = await env.DB.prepare("SELECT end_user_auth AS s FROM environments WHERE id = ?")
+    .bind(app.environments.live.id)
+    .first<string>("s");
+  expect(JSON.parse(stored ?? "null")).toMatchObject({
+    type: "hs256",
+    issuer: "https://issuer.example",
+    sealed: expect.any(String),
+  });
+  expect((await send("end-user-auth", { type: "jwks", url: "nonsense" })).status).toBe(400);
+});
+
+it("lists sessions, and ends another's", async () => {
+  const clock = new Clock();
+  // Later than every other test, so that only these sessions stand.
+  clock.advance(200 * 24 * 3_600_000);
+  const { read, send } = await world(clock);
+  const other = browse(clock);
+  await other.post("/admin/sign-in", { token: env.ADMIN_TOKEN, name: "Ana <b>" });
+  const { text } = await read("/admin/apps/sessions");
+  expect(text).toContain("Ana &lt;b&gt;");
+  const row = text.split("<tr>").find((part) => part.includes("Ana")) ?? "";
+  expect((await send("/admin/apps/sessions/end", { sessionId: hidden(row, "sessionId") })).status).toBe(303);
+  expect((await other.get("/admin/apps")).status).toBe(303);
+  expect((await read("/admin/apps/sessions")).text).not.toContain("Ana");
+});
+
+describe("the audit's page", () => {
+  it("filters by who, what and about which, page by page, and each thing says who did it", async () => {
+    const { app, read, send } = await world();
+    const packId = await makeLegacyPack(app.appId, "Any", "count");
+    for (let n = 0; n < 3; n++) {
+      const grant = { userId: `u${n}`, packId, quantity: "1", notes: "x", source: "manual", ref: `dashboard:${n}` };
+      expect((await send("users/grant", grant)).status).toBe(303);
+    }
+    await send(`packs/${packId}/archive`, {});
+    const rows = async (filters: Record<string, string>) =>
+      (await read(`audit${query(filters)}`)).text.split("<tr>").length - 2;
+    expect(await rows({ action: "credits.granted" })).toBe(3);
+    expect(await rows({ by: "dashboard" })).toBe(4);
+    expect(await rows({ by: "nobody" })).toBe(-1);
+    expect(await rows({ target: packId, action: "pack.archived" })).toBe(1);
+    expect(await rows({ target: "' OR 1 --" })).toBe(-1);
+    expect((await read("audit?cursor=made-up")).status).toBe(400);
+  });
+});
+
+it("is a page for what is not there, with the application and mode in the titles of those that are", async () => {
+  const { browser, at, read } = await world();
+  for (const path of ["/admin/nowhere", "/admin/apps/nowhere/else", `${at}/nowhere`]) {
+    const answer = await browser.get(path);
+    expect([answer.status, answer.headers.get("content-type")], path).toEqual([404, "text/html; charset=UTF-8"]);
+  }
+  const { text } = await read("users?userId=a%26b");
+  expect(text).toContain("<title>User a&b · Test (live) · Purser</title>");
+  expect(text).toContain(`${at.replace(/live$/, "test")}/users?userId=a%26b"`);
+  expect(text).toContain('href="/docs"');
+});
