@@ -18,6 +18,7 @@ export const ACTIONS = [
   "credits.granted",
   "credits.adjusted",
   "credits.revoked",
+  "reservation.released",
 ] as const;
 export type Action = (typeof ACTIONS)[number];
 

@@ -6,7 +6,7 @@ import type { TenantCtx } from "../runtime.ts";
 import { balanceNotFound } from "./revoke.ts";
 
 /** The columns that the dashboard shows of a balance. */
-export const shownColumns = {
+const shownColumns = {
   ...presentedColumns,
   source: creditBalances.source,
   externalRef: creditBalances.externalRef,
@@ -16,7 +16,7 @@ export const shownColumns = {
 type ShownRow = RowOf<typeof shownColumns>;
 
 /** A balance as the dashboard shows it: as the API returns it, with where it came from. */
-export function showBalance(row: ShownRow, nowMs: number) {
+function showBalance(row: ShownRow, nowMs: number) {
   const { source, externalRef, notes } = row;
   return { ...presentBalance(row, nowMs), source, externalRef, notes };
 }

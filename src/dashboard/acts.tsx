@@ -12,7 +12,7 @@ function pageOf(target: string): string | null {
   return target.startsWith("key_") ? "keys" : null;
 }
 
-export const Target = ({ c, target }: { c: Context<DashboardEnv>; target: string }) => {
+const Target = ({ c, target }: { c: Context<DashboardEnv>; target: string }) => {
   const place = pageOf(target);
   return place === null ? (
     <code>{target}</code>
@@ -26,7 +26,7 @@ export const Target = ({ c, target }: { c: Context<DashboardEnv>; target: string
 const shown = (value: unknown): string => (typeof value === "string" ? value : JSON.stringify(value));
 
 /** The details of an act: what it changed, and what that was before. */
-export const Details = ({ details }: Pick<AuditEntry, "details">) => {
+const Details = ({ details }: Pick<AuditEntry, "details">) => {
   const { before, ...others } = details;
   const entries = Object.entries(others);
   return (

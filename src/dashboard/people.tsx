@@ -10,6 +10,7 @@ import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
 import { catchRefusal, parseForm } from "./form.ts";
 import { query, time } from "./format.ts";
 import { FormToken, page, pathIn } from "./layout.tsx";
+import { PersonLink } from "./links.tsx";
 import { keepOnce, takeOnce } from "./once.ts";
 
 const FindPerson = ({ c, distinctId }: { c: Context<DashboardEnv>; distinctId?: string | undefined }) => (
@@ -100,12 +101,6 @@ const ClaimState = ({ claim }: { claim: Claim }) => {
   );
 };
 
-const PersonLink = ({ c, distinctId }: { c: Context<DashboardEnv>; distinctId: string }) => (
-  <a href={`${pathIn(c, "people")}${query({ distinctId })}`}>
-    <code>{distinctId}</code>
-  </a>
-);
-
 const Claims = ({ c, profile }: { c: Context<DashboardEnv>; profile: Profile }) => (
   <section class="card" id="claims">
     <h2>Linked ids</h2>
@@ -115,7 +110,7 @@ const Claims = ({ c, profile }: { c: Context<DashboardEnv>; profile: Profile }) 
     </p>
     {profile.claimed !== null && (
       <p>
-        This id is linked to <PersonLink c={c} distinctId={profile.claimed.claimedBy ?? ""} />{" "}
+        This id is linked to <PersonLink c={c} id={profile.claimed.claimedBy ?? ""} />{" "}
         <ClaimState claim={profile.claimed} /> The data of that id is not part of this person.
       </p>
     )}
@@ -124,8 +119,8 @@ const Claims = ({ c, profile }: { c: Context<DashboardEnv>; profile: Profile }) 
       head={["Distinct id", "Linked to", "Method", "Linked (UTC)", "Status", "Events"]}
       empty="No linked ids."
       rows={profile.claims.map((claim) => [
-        <PersonLink c={c} distinctId={claim.distinctId} />,
-        <PersonLink c={c} distinctId={claim.claimedBy ?? ""} />,
+        <PersonLink c={c} id={claim.distinctId} />,
+        <PersonLink c={c} id={claim.claimedBy ?? ""} />,
         claim.via ?? "",
         <span class="num">{time(claim.linkedAt, "")}</span>,
         <ClaimState claim={claim} />,

@@ -5,6 +5,7 @@ import { adjustRoutes } from "./adjust.tsx";
 import { appsRoutes } from "./apps.tsx";
 import { assets } from "./assets.ts";
 import { auditRoutes } from "./audit.tsx";
+import { balanceRoutes } from "./balance.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
 import { grantRoutes } from "./grant.tsx";
 import { inEnvironment } from "./in-environment.ts";
@@ -22,6 +23,7 @@ import { revokeRoutes } from "./revoke.tsx";
 import { adminTokenOf } from "./session.ts";
 import { sessionsRoutes } from "./sessions.tsx";
 import { signInRoutes } from "./sign-in.tsx";
+import { usageRoutes } from "./usage.tsx";
 import { usersRoutes } from "./users.tsx";
 
 /** The pages of one application in one mode. */
@@ -36,6 +38,8 @@ const environmentRoutes = () =>
     .route("/", grantRoutes())
     .route("/", adjustRoutes())
     .route("/", revokeRoutes())
+    .route("/", balanceRoutes())
+    .route("/", usageRoutes())
     .route("/", peopleRoutes())
     .route("/", keysRoutes())
     .route("/", limitsRoutes())

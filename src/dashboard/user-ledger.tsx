@@ -4,12 +4,14 @@ import { type LedgerPage, searchedEntriesMax } from "../credits/history.ts";
 import type { LedgerRow } from "../ledger/insert-entries.ts";
 import { ledgerReason } from "../ledger/schemas.ts";
 import { iso } from "../lib/time.ts";
+import type { EventDescription } from "../usage/read-event.ts";
 import { StepChart } from "./chart.tsx";
 import { Choice, Hidden, Table } from "./components.tsx";
 import type { DashboardEnv } from "./env.ts";
 import type { Form } from "./form.ts";
 import { amount, query, signed, time } from "./format.ts";
 import { pathIn } from "./layout.tsx";
+import { BalanceLink, EventLink, quantitiesText, ReservationLink } from "./links.tsx";
 import type { ShownBalance } from "./user-balances.tsx";
 
 interface LedgerProps {
@@ -17,11 +19,13 @@ interface LedgerProps {
   readonly form: Form;
   readonly balances: readonly ShownBalance[];
   readonly page: LedgerPage;
+  /** The usage events behind the page's entries. */
+  readonly events: ReadonlyMap<string, EventDescription>;
   /** The balance that the chart shows, and its newest entries. Null when the user has no balance. */
   readonly chart: { readonly balance: ShownBalance; readonly rows: readonly LedgerRow[] } | null;
 }
 
-export const Ledger = ({ c, form, balances, page, chart }: LedgerProps) => {
+export const Ledger = ({ c, form, balances, page, events, chart }: LedgerProps) => {
   const { userId = "", balanceId = "", reason = "" } = form;
   const link = (fields: Record<string, string>) =>
     `${pathIn(c, "users")}${query({ userId, balanceId, reason, ...fields })}#ledger`;
@@ -59,7 +63,7 @@ export const Ledger = ({ c, form, balances, page, chart }: LedgerProps) => {
           Download CSV
         </a>
       </form>
-      <Entries balances={balances} rows={page.rows} />
+      <Entries c={c} balances={balances} rows={page.rows} events={events} />
       {reason !== "" && page.nextCursor !== null && (
         <p class="soft">
           This page searched {amount(searchedEntriesMax)} entries. Older pages may have more with this reason.
@@ -73,7 +77,9 @@ export const Ledger = ({ c, form, balances, page, chart }: LedgerProps) => {
   );
 };
 
-const Entries = ({ balances, rows }: { balances: readonly ShownBalance[]; rows: readonly LedgerRow[] }) => {
+type EntriesProps = Pick<LedgerProps, "c" | "balances" | "events"> & { readonly rows: readonly LedgerRow[] };
+
+const Entries = ({ c, balances, rows, events }: EntriesProps) => {
   const nameOf = (id: string) => balances.find((balance) => balance.balanceId === id)?.packName;
   return (
     <Table
@@ -82,18 +88,37 @@ const Entries = ({ balances, rows }: { balances: readonly ShownBalance[]; rows: 
       empty="No entries."
       rows={rows.map((row) => [
         <span class="num">{time(iso(row.occurredAtMs))}</span>,
-        nameOf(row.balanceId) ?? <code>{row.balanceId}</code>,
+        <>
+          {nameOf(row.balanceId)} <BalanceLink c={c} id={row.balanceId} />
+        </>,
         <span class={row.deltaSteps > 0 ? "num plus" : "num"}>
           {signed(fromSteps(row.unit, row.deltaSteps))} {row.unit}
         </span>,
         <span class="num">{amount(fromSteps(row.unit, row.balanceAfterSteps))}</span>,
         row.reason,
-        <code>{row.eventId ?? row.reservationId ?? ""}</code>,
+        <Source c={c} row={row} event={row.eventId === null ? undefined : events.get(row.eventId)} />,
         row.note ?? "",
       ])}
     />
   );
 };
+
+/** What an entry came from: its usage event, with what was used, or its reservation. */
+const Source = ({
+  c,
+  row,
+  event,
+}: Pick<LedgerProps, "c"> & { row: LedgerRow; event: EventDescription | undefined }) => (
+  <>
+    {event !== undefined && (
+      <div>
+        {[event.event, event.model].filter((part) => part !== null).join(" · ")}: {quantitiesText(event.quantities)}
+      </div>
+    )}
+    {row.eventId !== null && <EventLink c={c} id={row.eventId} />}{" "}
+    {row.reservationId !== null && <ReservationLink c={c} id={row.reservationId} />}
+  </>
+);
 
 /** A balance's remaining amount over time, oldest first. */
 const BalanceChart = ({ balance, rows }: { balance: ShownBalance; rows: readonly LedgerRow[] }) => (

@@ -5,6 +5,7 @@ import { historyInput } from "../credits/schemas.ts";
 import type { PurserError } from "../errors.ts";
 import { ledgerReason } from "../ledger/schemas.ts";
 import { planUsage } from "../usage/plan.ts";
+import { describeEvents } from "../usage/read-event.ts";
 import type { PlanOutput } from "../usage/responses.ts";
 import { planInput } from "../usage/schemas.ts";
 import { Field } from "./components.tsx";
@@ -74,7 +75,13 @@ async function usersPage(c: Context<DashboardEnv>) {
       reason === undefined
         ? await ledgerPage(c.var.ctx, input)
         : await ledgerPageOfReason(c.var.ctx, input, parseForm(ledgerReason, reason));
-    return { list, ledger, chart: await recentEntries(c, input.userId, form, list) };
+    const eventIds = ledger.rows.flatMap(({ eventId }) => (eventId === null ? [] : [eventId]));
+    return {
+      list,
+      ledger,
+      events: await describeEvents(c.var.ctx, eventIds),
+      chart: await recentEntries(c, input.userId, form, list),
+    };
   });
   if (found.result === undefined) return notFound(c, userId, found.refusal);
   const answer =
@@ -83,7 +90,7 @@ async function usersPage(c: Context<DashboardEnv>) {
       : await catchRefusal(
           async (): Promise<PlanOutput> => planUsage(c.var.ctx, parseForm(planInput, eventFields(form))),
         );
-  const { list, ledger, chart } = found.result;
+  const { list, ledger, events, chart } = found.result;
   return page(
     c,
     {
@@ -96,7 +103,7 @@ async function usersPage(c: Context<DashboardEnv>) {
       <FindUser c={c} userId={userId} />
       <Balances c={c} userId={userId} list={list} />
       <Plan c={c} form={form} list={list} plan={answer?.result} />
-      <Ledger c={c} form={form} balances={list.balances} page={ledger} chart={chart} />
+      <Ledger c={c} form={form} balances={list.balances} page={ledger} events={events} chart={chart} />
     </>,
   );
 }

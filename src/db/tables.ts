@@ -27,3 +27,4 @@ export const creditRefunds = table<typeof schema.creditRefunds>();
 export const dailyActivity = table<typeof schema.dailyActivity>();
 export const environments = table<typeof schema.environments>();
 export const reservations = table<typeof schema.reservations>();
+export const usageEvents = table<typeof schema.usageEvents>();

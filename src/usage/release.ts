@@ -24,7 +24,11 @@ export async function releaseReservation(ctx: TenantCtx, reservationId: string):
         return replay(releaseOutput(reservation, reservation.state === "released" ? "released" : "expired"));
       }
       const hold = asHold(reservation);
+      // The reservation's own id is the caller's, and may name somebody.
+      const balanceIds = hold.legs.map((leg) => leg.balanceId);
+      const target = balanceIds[0] ?? ctx.environment.appId;
       return write(settleHolds(account, [hold], { state: "released" }), () => releaseOutput(reservation, "released"), {
+        act: { action: "reservation.released", target, details: { balanceIds } },
         changes: { entries: returnEntries(hold), settledReservationId: reservationId },
       });
     },

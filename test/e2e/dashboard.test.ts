@@ -155,7 +155,7 @@ describe.skipIf(chromiumPath === null)(`the dashboard in a real browser${without
       await Promise.all([send(), send()]);
     })()`);
     await submit("Grant credits");
-    expect(await notice()).toContain("Credits granted");
+    expect(await notice()).toContain("These credits were granted before");
     expect(await page.locator("article").count()).toBe(2);
     expect(await page.locator("#ledger tbody tr").count()).toBe(2);
     await page.locator("#ledger").getByText(`goodwill ${EVIL}`).first().waitFor();

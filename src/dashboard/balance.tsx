@@ -1,0 +1,135 @@
+import type { Context } from "hono";
+import { fromSteps } from "../amounts/amount.ts";
+import { findGrantAct, listActs } from "../audit/search.ts";
+import { readBalance, readSiblings } from "../credits/read-balance.ts";
+import { Acts } from "./acts.tsx";
+import { Meter } from "./chart.tsx";
+import { Table, Tag } from "./components.tsx";
+import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
+import { amount, query, time } from "./format.ts";
+import { page, pathIn } from "./layout.tsx";
+import { BalanceLink, UserLink } from "./links.tsx";
+import { Rules } from "./rules.tsx";
+
+type Balance = Awaited<ReturnType<typeof readBalance>>;
+
+async function balancePage(c: Context<DashboardEnv>, balanceId: string) {
+  const { ctx } = c.var;
+  const { appId } = ctx.environment;
+  const balance = await readBalance(ctx, balanceId);
+  const [siblings, granted, acts] = await Promise.all([
+    readSiblings(ctx, balanceId),
+    findGrantAct(ctx, appId, balance),
+    listActs(ctx, appId, [balanceId]),
+  ]);
+  const ofUser = (place: string) => `${pathIn(c, place)}${query({ userId: balance.userId, balanceId })}`;
+  return page(
+    c,
+    { title: `Balance ${balance.packName}`, section: "users" },
+    <>
+      <section class="card">
+        <Facts c={c} balance={balance} grantedBy={granted?.by ?? null} />
+        <div class="row">
+          <a class="button quiet" href={`${ofUser("users")}#ledger`}>
+            Ledger
+          </a>
+          {balance.status !== "revoked" && (
+            <>
+              <a class="button quiet" href={ofUser("users/adjust")}>
+                Adjust
+              </a>
+              <a class="button quiet" href={ofUser("users/revoke")}>
+                Revoke
+              </a>
+            </>
+          )}
+        </div>
+      </section>
+      <section class="card">
+        <h2>Of the same grant</h2>
+        <Table
+          label="Of the same grant"
+          head={["Balance", "Remaining", "Status"]}
+          empty="This grant issued no other balance."
+          rows={siblings.map((each) => [
+            <BalanceLink c={c} id={each.balanceId} />,
+            <span class="num">
+              {amount(each.remaining)} of {amount(each.initial)} {each.unit}
+            </span>,
+            <Tag kind={each.status}>{each.status}</Tag>,
+          ])}
+        />
+      </section>
+      <section class="card">
+        <h2>Done to it by administrators</h2>
+        <Acts
+          c={c}
+          label="Acts"
+          entries={granted === null ? acts : [...acts, granted]}
+          empty="Nothing by the dashboard or the administration API."
+        />
+      </section>
+    </>,
+  );
+}
+
+interface FactsProps {
+  readonly c: Context<DashboardEnv>;
+  readonly balance: Balance;
+  readonly grantedBy: string | null;
+}
+
+const Facts = ({ c, balance, grantedBy }: FactsProps) => {
+  const left = `${amount(balance.remaining)} of ${amount(balance.initial)} ${balance.unit}`;
+  const held = fromSteps(balance.unit, balance.heldSteps);
+  return (
+    <>
+      <p>
+        <b>{left}</b> <Tag kind={balance.status}>{balance.status}</Tag>
+        {held > 0 ? ` ${amount(held)} ${balance.unit} more are held by open reservations.` : ""}
+      </p>
+      <Meter label={`${left} remaining`} remaining={balance.remaining} initial={balance.initial} />
+      <dl class="facts">
+        <dt>User</dt>
+        <dd>
+          <UserLink c={c} id={balance.userId} />
+        </dd>
+        <dt>Balance id</dt>
+        <dd>
+          <code>{balance.balanceId}</code>
+        </dd>
+        <dt>Pack</dt>
+        <dd>
+          <a href={pathIn(c, `packs/${balance.packId}`)}>{balance.packName}</a>
+          {balance.packItemId === null ? null : (
+            <>
+              , item <code>{balance.packItemId}</code>
+            </>
+          )}
+        </dd>
+        <dt>Reference</dt>
+        <dd>{balance.externalRef === null ? "none" : <code>{balance.externalRef}</code>}</dd>
+        <dt>Granted (UTC)</dt>
+        <dd>
+          {time(balance.grantedAt)}, {balance.source}
+          {grantedBy === null ? "" : `, by ${grantedBy}`}
+        </dd>
+        <dt>Expires (UTC)</dt>
+        <dd>{time(balance.expiresAt)}</dd>
+        <dt>Pays for</dt>
+        <dd>
+          <Rules matches={balance.matches} />, priority {balance.priority}
+        </dd>
+        {balance.notes !== null && (
+          <>
+            <dt>Notes</dt>
+            <dd>“{balance.notes}”</dd>
+          </>
+        )}
+      </dl>
+    </>
+  );
+};
+
+export const balanceRoutes = () =>
+  createDashboardRoutes().get("/users/balance", (c) => balancePage(c, c.req.query("balanceId") ?? ""));

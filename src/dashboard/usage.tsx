@@ -1,0 +1,152 @@
+import type { Context } from "hono";
+import type { PurserError } from "../errors.ts";
+import { readUsageEvent } from "../usage/read-event.ts";
+import { readReservation } from "../usage/read-reservation.ts";
+import { releaseReservation } from "../usage/release.ts";
+import { Table, Tag } from "./components.tsx";
+import { Confirm } from "./confirm.tsx";
+import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
+import { catchRefusal } from "./form.ts";
+import { amount, query, time } from "./format.ts";
+import { page, pathIn } from "./layout.tsx";
+import { BalanceLink, EventLink, quantitiesText, ReservationLink, UserLink } from "./links.tsx";
+
+/** A usage event: what was used, and who paid. */
+async function eventPage(c: Context<DashboardEnv>, eventId: string) {
+  const event = await readUsageEvent(c.var.ctx, eventId);
+  return page(
+    c,
+    { title: `Event ${event.event}`, section: "users" },
+    <section class="card">
+      <dl class="facts">
+        <dt>Event id</dt>
+        <dd>
+          <code>{eventId}</code>
+        </dd>
+        <dt>User</dt>
+        <dd>
+          <UserLink c={c} id={event.userId} />
+        </dd>
+        <dt>Model</dt>
+        <dd>{event.model ?? "none"}</dd>
+        <dt>Used</dt>
+        <dd>{quantitiesText(event.quantities)}</dd>
+        <dt>Not covered</dt>
+        <dd>{event.uncovered === null ? "nothing" : quantitiesText(event.uncovered)}</dd>
+        <dt>Occurred (UTC)</dt>
+        <dd>{time(event.occurredAt)}</dd>
+        <dt>Received (UTC)</dt>
+        <dd>{time(event.receivedAt)}</dd>
+        {event.reservationId !== null && (
+          <>
+            <dt>Reservation</dt>
+            <dd>
+              <ReservationLink c={c} id={event.reservationId} />
+            </dd>
+          </>
+        )}
+      </dl>
+      <h3>Debits</h3>
+      <Table
+        label="Debits"
+        head={["Balance", "Amount", "Remaining after it"]}
+        empty="No debits."
+        rows={event.debits.map((debit) => [
+          <BalanceLink c={c} id={debit.balanceId} />,
+          <span class="num">
+            {amount(debit.amount)} {debit.unit}
+          </span>,
+          <span class="num">{amount(debit.remaining)}</span>,
+        ])}
+      />
+    </section>,
+  );
+}
+
+/** A reservation: what it holds, and a form that releases it. */
+async function reservationPage(c: Context<DashboardEnv>, reservationId: string, refusal?: PurserError) {
+  const reservation = await readReservation(c.var.ctx, reservationId);
+  return page(
+    c,
+    { title: `Reservation ${reservation.event}`, section: "users", refusal },
+    <>
+      <section class="card">
+        <dl class="facts">
+          <dt>Reservation id</dt>
+          <dd>
+            <code>{reservationId}</code> <Tag kind={reservation.status}>{reservation.status}</Tag>
+          </dd>
+          <dt>User</dt>
+          <dd>
+            <UserLink c={c} id={reservation.userId} />
+          </dd>
+          <dt>Model</dt>
+          <dd>{reservation.model ?? "none"}</dd>
+          <dt>Reserved</dt>
+          <dd>{quantitiesText(reservation.quantities)}</dd>
+          <dt>Created (UTC)</dt>
+          <dd>{time(reservation.createdAt)}</dd>
+          <dt>Expires (UTC)</dt>
+          <dd>
+            {time(reservation.expiresAt)}, then it is {reservation.onExpiry === "charge" ? "charged" : "returned"}
+          </dd>
+          <dt>Settled (UTC)</dt>
+          <dd>{time(reservation.settledAt, "not yet")}</dd>
+          {reservation.eventId !== null && (
+            <>
+              <dt>Event</dt>
+              <dd>
+                <EventLink c={c} id={reservation.eventId} />
+              </dd>
+            </>
+          )}
+        </dl>
+        <h3>Holds</h3>
+        <Table
+          label="Holds"
+          head={["Balance", "Amount"]}
+          empty="No holds."
+          rows={reservation.holds.map((hold) => [
+            <BalanceLink c={c} id={hold.balanceId} />,
+            <span class="num">
+              {amount(hold.amount)} {hold.unit}
+            </span>,
+          ])}
+        />
+      </section>
+      {reservation.status === "open" && <Release c={c} reservation={reservation} />}
+    </>,
+  );
+}
+
+interface ReleaseProps {
+  readonly c: Context<DashboardEnv>;
+  readonly reservation: Awaited<ReturnType<typeof readReservation>>;
+}
+
+const Release = ({ c, reservation: { reservationId, userId, holds } }: ReleaseProps) => (
+  <Confirm
+    c={c}
+    action="users/reservation/release"
+    fields={{ reservationId, userId }}
+    button="Release reservation"
+    cancel={`users${query({ userId })}`}
+  >
+    <p>
+      {holds.map((hold) => `${amount(hold.amount)} ${hold.unit}`).join(", ") || "Nothing"} can be spent again. Whoever
+      made the reservation can no longer commit it.
+    </p>
+  </Confirm>
+);
+
+export const usageRoutes = () =>
+  createDashboardRoutes()
+    .get("/users/event", (c) => eventPage(c, c.req.query("eventId") ?? ""))
+    .get("/users/reservation", (c) => reservationPage(c, c.req.query("reservationId") ?? ""))
+    .post("/users/reservation/release", async (c) => {
+      const { userId, reservationId = "" } = c.var.form;
+      const done = await catchRefusal(() => releaseReservation(c.var.ctx, reservationId));
+      return done.refusal === undefined
+        ? c.redirect(`${pathIn(c, "users")}${query({ userId, notice: "released" })}`, 303)
+        : reservationPage(c, reservationId, done.refusal);
+    });
