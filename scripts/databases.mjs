@@ -6,17 +6,26 @@ const DATABASES_MAX = 10;
 
 const nameOf = (index) => (index === 0 ? "DB" : `DB_${index}`);
 
-/** The bindings of the databases that a configuration names, as src/db/databases.ts reads them. */
-export function boundDatabases(text) {
-  const tables = text.split(/^(?=\[)/m).filter((table) => table.startsWith("[[d1_databases]]"));
+/**
+ * The bindings of the databases that a configuration names, as src/db/databases.ts reads them. A named environment has its own
+ * and no others.
+ */
+export function boundDatabases(text, environment = null) {
+  const head = environment === null ? "[[d1_databases]]" : `[[env.${environment}.d1_databases]]`;
+  const tables = text.split(/^(?=\[)/m).filter((table) => table.startsWith(head));
   const bindings = tables.map((table) => /^binding\s*=\s*["']([^"']*)["']/m.exec(table)?.[1]);
   return Array.from({ length: DATABASES_MAX }, (_, index) => nameOf(index)).filter((name) => bindings.includes(name));
 }
 
 /** What a deployment tells Wrangler to do, in this order: every database is migrated before the Worker that needs it goes up. */
 export function deploySteps(text, args = []) {
+  const [, , environment = null] = /(^| )(?:--env|-e)[ =](\S+)/.exec(args.join(" ")) ?? [];
+  const databases = boundDatabases(text, environment);
+  if (databases.length === 0)
+    throw new Error(`wrangler.toml binds no database${environment === null ? "" : ` in [env.${environment}]`}.`);
+  const inEnvironment = environment === null ? [] : ["--env", environment];
   // By binding: a database may have been renamed since.
-  const migrations = boundDatabases(text).map((binding) => ["d1", "migrations", "apply", binding, "--remote"]);
+  const migrations = databases.map((binding) => ["d1", "migrations", "apply", binding, "--remote", ...inEnvironment]);
   return [...migrations, ["deploy", ...args]];
 }
 

@@ -36,6 +36,48 @@ describe("a configuration of several databases", () => {
   });
 });
 
+describe("docs/deployment.md", () => {
+  const page = readFileSync("docs/deployment.md", "utf8");
+  const blocks = [...page.matchAll(/^```toml\n([\s\S]*?)^```$/gm)].map(([, text = ""]) => text);
+  const staging = blocks.find((text) => text.startsWith("[env.staging]")) ?? "";
+  /** Each table with the names that it sets, without comments. */
+  const tablesOf = (text: string) =>
+    text
+      .split(/^(?=\[)/m)
+      .map((table) => [...table.matchAll(/^(\[.*\]|[\w.]+ *=)/gm)].map(([, name = ""]) => name).join(" "));
+
+  it("shows a staging environment with all that an environment does not inherit", () => {
+    const own = tablesOf(config).filter((table) => /^\[+(vars|d1_databases|ratelimits)\]/.test(table));
+    const shown = tablesOf(staging).map((table) => table.replace("env.staging.", ""));
+    expect(own.length).toBeGreaterThan(3);
+    expect(shown.slice(1)).toEqual(expect.arrayContaining(own));
+    expect(shown.slice(1)).toHaveLength(own.length);
+  });
+
+  it("deploys that environment when its own databases are migrated", () => {
+    for (const args of [["--env", "staging"], ["--env=staging"], ["-e", "staging"]]) {
+      expect(deploySteps(config + staging, args)).toEqual([
+        ["d1", "migrations", "apply", "DB", "--remote", "--env", "staging"],
+        ["deploy", ...args],
+      ]);
+    }
+    expect(() => deploySteps(config, ["--env", "staging"])).toThrow("[env.staging]");
+  });
+});
+
+describe("the deploy button", () => {
+  it("finds a description of every secret that it asks for, and of every variable", () => {
+    const { cloudflare } = JSON.parse(readFileSync("package.json", "utf8"));
+    const described = Object.keys(cloudflare.bindings);
+    const secrets = [...readFileSync(".dev.vars.example", "utf8").matchAll(/^(\w+)=/gm)].map(([, name = ""]) => name);
+    const [, variables = ""] = /^\[vars\]\n([\s\S]*?)\n\n/m.exec(config) ?? [];
+    const names = [...variables.matchAll(/^(\w+) =/gm)].map(([, name = ""]) => name);
+    expect(names.length).toBeGreaterThan(4);
+    const asked = [...secrets.filter((name) => !name.endsWith("_PREVIOUS")), ...names];
+    expect(asked.filter((name) => !described.includes(name))).toEqual([]);
+  });
+});
+
 describe("an id that names its database", () => {
   it("says its index, and no other id says any", () => {
     for (let index = 0; index < 10; index++) {

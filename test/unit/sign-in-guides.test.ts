@@ -1,0 +1,25 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { describe, expect, it } from "vitest";
+import { TOKEN_FLAWS } from "../../src/access/token-flaw.ts";
+import { setEndUserAuthInput } from "../../src/apps/schemas.ts";
+
+const pages = readdirSync("docs/sign-in").map((name) => [name, readFileSync(`docs/sign-in/${name}`, "utf8")] as const);
+
+describe("the guides to sign-in", () => {
+  it("are of Clerk, Auth0, Supabase and Firebase, a page each", () => {
+    expect(pages.map(([name]) => name).sort()).toEqual(["auth0.md", "clerk.md", "firebase.md", "supabase.md"]);
+    for (const [name, text] of pages) expect(text.split("\n").length, name).toBeLessThan(80);
+  });
+
+  it.each(pages)("%s shows a setting that Purser takes, and reasons that it tells", (_name, text) => {
+    const [, setting = ""] = /-d '(\{.*\})'/.exec(text) ?? [];
+    expect(setEndUserAuthInput.safeParse(JSON.parse(setting)).error).toBeUndefined();
+    const reasons = [...text.matchAll(/^- (`\w+`(?: or `\w+`)?):/gm)].flatMap(([, names = ""]) =>
+      names.match(/\w+_?\w+/g),
+    );
+    expect(reasons.length).toBeGreaterThan(1);
+    expect(
+      reasons.filter((reason) => reason !== "or" && !(TOKEN_FLAWS as readonly unknown[]).includes(reason)),
+    ).toEqual([]);
+  });
+});
