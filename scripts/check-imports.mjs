@@ -59,7 +59,7 @@ const MAY_IMPORT = {
     "people",
     "exports",
   ],
-  "scheduled.ts": ["lib", "db", "access", "webhooks", "usage"],
+  "scheduled.ts": ["lib", "db", "access", "alerts", "webhooks", "usage"],
   "app.ts": [
     "lib",
     "http",

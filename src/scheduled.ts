@@ -1,4 +1,5 @@
 import { systemCtx } from "./access/open-root.ts";
+import { findExpiries } from "./alerts/find-expiries.ts";
 import { constraintOf } from "./db/constraint.ts";
 import { refusalIn } from "./errors.ts";
 import { randomId } from "./lib/ids.ts";
@@ -7,11 +8,17 @@ import { expireReservations } from "./usage/expire.ts";
 
 const realRuntime: Runtime = { isolate: {}, now: () => Date.now(), newId: randomId };
 
-/** The cron's work, once a minute: it returns due holds in every database. */
+/** The cron's work, once a minute, in every database: it returns due holds, and tells of balances that expire. */
 export async function scheduled(env: Env, runtime: Runtime = realRuntime): Promise<void> {
-  const { users, failures } = await expireReservations(systemCtx(env, runtime));
+  const root = systemCtx(env, runtime);
+  const { users, failures } = await expireReservations(root);
+  report("holds_not_returned", failures, { users });
+  report("expiries_not_found", await findExpiries(root));
+}
+
+/** Logs kinds alone, because a message can contain a user's id. */
+function report(code: string, failures: readonly unknown[], more: object = {}): void {
   if (failures.length === 0) return;
-  // Only kinds are logged, because a message can contain a user's id.
   const kinds = failures.map((error) => refusalIn(error)?.code ?? constraintOf(error) ?? "unknown");
-  console.error(JSON.stringify({ level: "error", code: "holds_not_returned", users, kinds: [...new Set(kinds)] }));
+  console.error(JSON.stringify({ level: "error", code, ...more, kinds: [...new Set(kinds)] }));
 }

@@ -5,7 +5,7 @@ import { deliveryTimes, type Outgoing, wantedMessages } from "../webhooks/outbox
 import { type WriteContext, writingValues } from "./account.ts";
 import { amountSql } from "./debits.ts";
 import type { Motion } from "./motion.ts";
-import { thresholdSql, watchedSql } from "./watched-sql.ts";
+import { noMotionSql, thresholdSql, watchedSql } from "./watched-sql.ts";
 
 const userSql = fragment`SELECT id FROM accounts WHERE environment_id = :environmentId AND user_id = :userId`;
 
@@ -30,7 +30,7 @@ const entriesSql = fragment`
 const typeOf = fragment`iif(l.id = '', 'credits.depleted', 'credits.low')`;
 
 /** The statement that writes the messages of alerts that go off. `from` and `leaves` as in `watchedSql`. */
-const goOffSql = (from: string, leaves: string): string => fragment`
+export const goOffSql = (from: string, leaves: string): string => fragment`
   INSERT INTO webhook_messages (id, environment_id, type, at_ms, subject, data)
   ${watchedSql({ from, leaves, isAsked: fragment`:endpoints -> ('$."' || ${typeOf} || '"') IS NOT NULL` })},
   crossed AS (
@@ -58,7 +58,7 @@ const ownMessages = fragment`webhook_messages AS m
   ON m.id > :messageId AND m.id < :messageId || '~' AND m.environment_id = :environmentId`;
 
 /** Sends the messages whose ids begin with `messageId` to the endpoints of their types, `{ type: [endpointId] }`. */
-const deliverOwn = statement<{
+export const deliverOwn = statement<{
   environmentId: number;
   messageId: string;
   endpoints: string;
@@ -70,7 +70,7 @@ const deliverOwn = statement<{
   FROM (SELECT 1) CROSS JOIN ${ownMessages} CROSS JOIN json_each(:endpoints, '$."' || m.type || '"') AS e`;
 
 /** Keeps which alerts went off, by their messages, whose ids begin with `messageId`. */
-const keepGoneOff = statement<{ environmentId: number; messageId: string }>`
+export const keepGoneOff = statement<{ environmentId: number; messageId: string }>`
   INSERT INTO alert_states (environment_id, alert_id, account_id)
   SELECT a.environment_id, coalesce(m.data ->> 'alertId', ''), a.id
   FROM (SELECT 1) CROSS JOIN ${ownMessages}
@@ -87,7 +87,7 @@ const ofGoneOff = fragment`
       SELECT id FROM alerts WHERE environment_id = :environmentId UNION ALL SELECT ''
     ) AS l WHERE ${isGoneOff}
   )),
-  motion (account_id, balance_id, delta, was_revoked) AS (SELECT NULL, NULL, 0, 0 WHERE 0)`;
+  ${noMotionSql}`;
 
 /** Has alerts go off again that what the user has now is not below. */
 const lift = statement<WriteContext>`
@@ -96,7 +96,7 @@ const lift = statement<WriteContext>`
     SELECT l.id, l.account_id FROM l WHERE l.live_after > 0 AND l.live_after >= ${thresholdSql("l.issued_after")}
   )`;
 
-const ALERT_TYPES = [{ type: "credits.low" }, { type: "credits.depleted" }] as const;
+export const ALERT_TYPES = [{ type: "credits.low" }, { type: "credits.depleted" }] as const;
 
 interface AlertWrites {
   readonly statements: readonly Statement[];
@@ -146,6 +146,6 @@ export function alertsAmong(
 }
 
 /** For `deliverOwn`. */
-function endpointsByType(wanted: readonly Outgoing<{ readonly type: MessageType }>[]): string {
+export function endpointsByType(wanted: readonly Outgoing<{ readonly type: MessageType }>[]): string {
   return JSON.stringify(Object.fromEntries(wanted.map(({ type, endpointIds }) => [type, endpointIds])));
 }

@@ -15,6 +15,9 @@ interface Watch {
   readonly isAsked: string;
 }
 
+/** The CTE `motion` of no entries. */
+export const noMotionSql = fragment`motion (account_id, balance_id, delta, was_revoked) AS (SELECT NULL, NULL, 0, 0 WHERE 0)`;
+
 /** A sum of steps that does not overflow: what is beyond 8 * 10^18 counts as that much. */
 const sum = (steps: string): string =>
   fragment`(min(sum(${steps} / 1048576), 8000000000000) * 1048576 + sum(${steps} % 1048576))`;

@@ -12,5 +12,6 @@ for (const db of [env.DB, env.SPARE]) {
     ),
     // What files before this one left open would be due in its time, and there may be more of it than one run of the cron settles.
     db.prepare("UPDATE reservations SET expires_at_ms = 9000000000000000 WHERE state = 'open'"),
+    db.prepare("DELETE FROM balance_expiries"),
   ]);
 }

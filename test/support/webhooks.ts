@@ -7,13 +7,14 @@ import type { Environment } from "../../src/runtime.ts";
 export async function makeEndpoint(
   environment: Environment,
   types: readonly string[] | null = ["**"],
+  createdAtMs = 0,
 ): Promise<string> {
   const id = randomId("whk_");
   const { text, params } = changeFeature(environment.id, "webhooks", [{ id, types }]);
   await env.DB.batch([
     env.DB.prepare(
-      "INSERT INTO webhook_endpoints (id, environment_id, url, types, secret, created_at_ms) VALUES (?, ?, ?, ?, ?, 0)",
-    ).bind(id, environment.id, "https://receiver.example", types && JSON.stringify(types), "sealed"),
+      "INSERT INTO webhook_endpoints (id, environment_id, url, types, secret, created_at_ms) VALUES (?, ?, ?, ?, ?, CAST(? AS INTEGER))",
+    ).bind(id, environment.id, "https://receiver.example", types && JSON.stringify(types), "sealed", createdAtMs),
     env.DB.prepare(text).bind(...params),
   ]);
   return id;

@@ -175,10 +175,10 @@ describe("the cron, when D1 cannot be reached", () => {
     );
     const lines = log.mock.calls.map(([line]) => JSON.parse(String(line)));
     log.mockRestore();
-    expect(lines).toEqual([
-      { level: "error", code: "holds_not_returned", users: 0, kinds: ["unknown"] },
-      { level: "error", code: "holds_not_returned", users: 0, kinds: ["temporarily_unavailable"] },
-    ]);
+    // Each part of the cron's work says so for itself.
+    expect(lines).toContainEqual({ level: "error", code: "holds_not_returned", users: 0, kinds: ["unknown"] });
+    for (const { kinds } of lines) expect([["unknown"], ["temporarily_unavailable"]]).toContainEqual(kinds);
+    expect(lines.filter(({ code }) => code === "holds_not_returned")).toHaveLength(2);
   });
 });
 
