@@ -29,7 +29,7 @@ function storyLines() {
       post("/api/v1/credits/grant", { userId: USER, packId: "starter", externalRef: `order-${run}` }),
     ],
     [
-      "What a browser shows its user, by a publishable key and the user sign-in token",
+      "What a browser shows, by a publishable key and the sign-in token of its user",
       get(`/api/v1/credits?userId=${USER}`, '-H "authorization: Bearer $PK" -H "x-user-token: $USER_TOKEN"'),
     ],
     [

@@ -1,7 +1,10 @@
-/** Builds dist/: the client as one ES module, and its types. Needs openapi.json, which `npm run reference` makes. */
+/** Builds dist/: the client as one ES module, and its types, from the schemas of this commit. */
 import { execFileSync } from "node:child_process";
 import { join } from "node:path";
-import "./operations.mjs";
-import "./types.mjs";
 
-execFileSync("tsc", ["--project", "tsconfig.json"], { cwd: join(import.meta.dirname, ".."), stdio: "inherit" });
+const run = (command, args, cwd) => execFileSync(command, args, { cwd, stdio: "inherit" });
+
+// Makes openapi.json, the table of operations and the bundle.
+run("npm", ["run", "--silent", "reference"], join(import.meta.dirname, "../../.."));
+await import("./types.mjs");
+run("tsc", ["--project", "tsconfig.json"], join(import.meta.dirname, ".."));

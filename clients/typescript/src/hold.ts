@@ -78,6 +78,7 @@ export async function holdUsage<Result>(
   const stop = keepOpen(purser, reservationId, reservation.expiresInSeconds ?? EXPIRES_IN_SECONDS);
   let result: Result;
   try {
+    signal?.throwIfAborted();
     result = await work({ reservationId, eventId, holds, used });
     if (last.used === undefined) throw new TypeError("Say what was used: hold.used({ tokens: 812 }).");
   } catch (error) {
