@@ -337,6 +337,71 @@ CREATE TABLE `limits_reached` (
 	PRIMARY KEY(`environment_id`, `day`, `limit_name`)
 ) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
+CREATE TABLE `payment_events` (
+	`environment_id` integer NOT NULL,
+	`payment_id` text NOT NULL,
+	`event_id` text NOT NULL,
+	`type` text NOT NULL,
+	`at_seconds` integer NOT NULL,
+	`outcome` text NOT NULL,
+	PRIMARY KEY(`environment_id`, `payment_id`, `event_id`)
+) STRICT, WITHOUT ROWID;
+--> statement-breakpoint
+CREATE TABLE `payment_facts` (
+	`environment_id` integer NOT NULL,
+	`payment_id` text NOT NULL,
+	`kind` text NOT NULL,
+	`id` text NOT NULL,
+	`at_seconds` integer NOT NULL,
+	`user_id` text,
+	`data` text NOT NULL,
+	PRIMARY KEY(`environment_id`, `payment_id`, `kind`, `id`)
+) STRICT;
+--> statement-breakpoint
+CREATE TABLE `payment_grants` (
+	`balance_id` text PRIMARY KEY NOT NULL,
+	`environment_id` integer NOT NULL,
+	`payment_id` text NOT NULL,
+	`account_id` integer NOT NULL,
+	`part` integer NOT NULL,
+	`of_parts` integer NOT NULL,
+	`due_steps` integer NOT NULL,
+	`taken_steps` integer NOT NULL,
+	`is_revoked` integer NOT NULL,
+	`is_surplus` integer NOT NULL,
+	CONSTRAINT "payment_grants_share" CHECK("payment_grants"."part" >= 0 AND "payment_grants"."of_parts" > 0 AND "payment_grants"."part" <= "payment_grants"."of_parts"),
+	CONSTRAINT "payment_grants_taken" CHECK("payment_grants"."taken_steps" >= 0 AND "payment_grants"."due_steps" >= 0),
+	CONSTRAINT "payment_grants_flags" CHECK("payment_grants"."is_revoked" IN (0, 1) AND "payment_grants"."is_surplus" IN (0, 1))
+) STRICT, WITHOUT ROWID;
+--> statement-breakpoint
+CREATE INDEX `payment_grants_payment` ON `payment_grants` (`environment_id`,`payment_id`);--> statement-breakpoint
+CREATE TABLE `payment_names` (
+	`environment_id` integer NOT NULL,
+	`name` text NOT NULL,
+	`payment_id` text NOT NULL,
+	PRIMARY KEY(`environment_id`, `name`)
+) STRICT, WITHOUT ROWID;
+--> statement-breakpoint
+CREATE INDEX `payment_names_payment` ON `payment_names` (`environment_id`,`payment_id`);--> statement-breakpoint
+CREATE TABLE `payments` (
+	`environment_id` integer NOT NULL,
+	`id` text NOT NULL,
+	`status` text NOT NULL,
+	`reason` text,
+	`customer` text,
+	`settled_by` text,
+	`tell_at_ms` integer,
+	`version` integer DEFAULT 1 NOT NULL,
+	`written_by` text NOT NULL,
+	`created_at_ms` integer NOT NULL,
+	PRIMARY KEY(`environment_id`, `id`),
+	CONSTRAINT "payments_status" CHECK("payments"."status" IN ('granted', 'waiting') AND "payments"."reason" IS NULL AND "payments"."tell_at_ms" IS NULL OR "payments"."status" = 'unmatched' AND "payments"."reason" IS NOT NULL)
+) STRICT, WITHOUT ROWID;
+--> statement-breakpoint
+CREATE INDEX `payments_created` ON `payments` (`environment_id`,`created_at_ms`,`id`);--> statement-breakpoint
+CREATE INDEX `payments_status` ON `payments` (`environment_id`,`status`,`created_at_ms`,`id`);--> statement-breakpoint
+CREATE INDEX `payments_customer` ON `payments` (`environment_id`,`customer`) WHERE status = 'unmatched';--> statement-breakpoint
+CREATE INDEX `payments_tell` ON `payments` (`tell_at_ms`) WHERE tell_at_ms IS NOT NULL;--> statement-breakpoint
 CREATE TABLE `reservations` (
 	`environment_id` integer NOT NULL,
 	`id` text NOT NULL,
@@ -359,6 +424,21 @@ CREATE TABLE `reservations` (
 --> statement-breakpoint
 CREATE INDEX `reservations_open` ON `reservations` (`account_id`,`expires_at_ms`,`created_at_ms`,`id`) WHERE state = 'open';--> statement-breakpoint
 CREATE INDEX `reservations_settled` ON `reservations` (`account_id`,`state`,`created_at_ms`,`id`) WHERE state <> 'open';--> statement-breakpoint
+CREATE TABLE `stripe_customers` (
+	`environment_id` integer NOT NULL,
+	`customer` text NOT NULL,
+	`user_id` text NOT NULL,
+	`at_seconds` integer NOT NULL,
+	PRIMARY KEY(`environment_id`, `customer`)
+) STRICT, WITHOUT ROWID;
+--> statement-breakpoint
+CREATE INDEX `stripe_customers_user` ON `stripe_customers` (`environment_id`,`user_id`);--> statement-breakpoint
+CREATE TABLE `stripe_settings` (
+	`environment_id` integer PRIMARY KEY NOT NULL,
+	`setting` text,
+	`last_event_at_ms` integer
+) STRICT;
+--> statement-breakpoint
 CREATE TABLE `usage_events` (
 	`account_id` integer NOT NULL,
 	`occurred_by_ms` integer NOT NULL,

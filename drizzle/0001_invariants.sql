@@ -83,7 +83,9 @@ WHEN new.reason <> 'grant' AND NOT EXISTS (
   WHERE account_id = new.account_id AND id = new.balance_id
     AND pack_id = new.pack_id AND unit = new.unit AND last_seq = new.previous_seq
     AND remaining_steps + new.delta_steps = new.balance_after_steps
-    AND (new.is_revoked = 1 OR revoked_at_ms IS NULL)
+    AND (new.is_revoked = 1 OR revoked_at_ms IS NULL OR (new.reason = 'admin_adjust' AND EXISTS (
+      SELECT 1 FROM payment_grants WHERE balance_id = new.balance_id AND is_revoked = 1
+    )))
 )
 BEGIN
   SELECT RAISE(ABORT, 'credit_ledger_follows_balance');
@@ -127,9 +129,9 @@ BEGIN
 END;
 --> statement-breakpoint
 -- What was held of a revoked balance comes back, and is taken away at once (U9). A refund that takes nothing is written too.
--- No other entry touches it.
+-- No other entry touches it, but the one by which the payment that revoked it restores it.
 CREATE TRIGGER credit_ledger_spares_revoked BEFORE INSERT ON credit_ledger
-WHEN new.reason <> 'grant' AND EXISTS (
+WHEN new.reason <> 'grant' AND new.is_revoked = 1 AND EXISTS (
   SELECT 1 FROM credit_balances
   WHERE account_id = new.account_id AND id = new.balance_id AND revoked_at_ms IS NOT NULL AND NOT iif(
     remaining_steps = 0,
@@ -165,6 +167,22 @@ WHEN new.is_revoked = 1
 BEGIN
   UPDATE credit_balances SET revoked_at_ms = new.occurred_at_ms
   WHERE account_id = new.account_id AND id = new.balance_id AND revoked_at_ms IS NULL;
+END;
+--> statement-breakpoint
+-- The payment that revoked a balance restores it.
+CREATE TRIGGER credit_ledger_restores_balance AFTER INSERT ON credit_ledger
+WHEN new.is_revoked = 0 AND new.reason = 'admin_adjust'
+BEGIN
+  UPDATE credit_balances SET revoked_at_ms = NULL
+  WHERE account_id = new.account_id AND id = new.balance_id AND revoked_at_ms IS NOT NULL;
+END;
+--> statement-breakpoint
+-- What a payment takes of a balance that it revoked counts as taken, also what a hold returns later (S4).
+CREATE TRIGGER credit_ledger_counts_taken AFTER INSERT ON credit_ledger
+WHEN new.is_revoked = 1 AND new.reason = 'admin_adjust' AND new.delta_steps < 0
+BEGIN
+  UPDATE payment_grants SET taken_steps = taken_steps - new.delta_steps
+  WHERE balance_id = new.balance_id AND is_revoked = 1;
 END;
 --> statement-breakpoint
 CREATE TRIGGER credit_ledger_no_update BEFORE UPDATE ON credit_ledger
@@ -237,14 +255,19 @@ BEGIN
   SELECT RAISE(ABORT, 'credit_balances_frozen');
 END;
 --> statement-breakpoint
--- A balance is revoked once, by the entry that was just written.
+-- A balance is revoked once, and restored by the payment that revoked it, by the entry that was just written.
 CREATE TRIGGER credit_balances_revoked_once BEFORE UPDATE OF revoked_at_ms ON credit_balances
-WHEN old.revoked_at_ms IS NOT NULL OR NOT EXISTS (
+WHEN (old.revoked_at_ms IS NOT NULL AND new.revoked_at_ms IS NOT NULL) OR NOT EXISTS (
   SELECT 1 FROM credit_ledger
-  WHERE account_id = new.account_id AND balance_id = new.id AND is_revoked = 1 AND balance_after_steps = 0
-    AND occurred_at_ms = new.revoked_at_ms AND seq = (
-      SELECT seq FROM credit_ledger WHERE account_id = new.account_id ORDER BY seq DESC LIMIT 1
-    )
+  WHERE account_id = new.account_id AND balance_id = new.id AND seq = (
+    SELECT seq FROM credit_ledger WHERE account_id = new.account_id ORDER BY seq DESC LIMIT 1
+  ) AND iif(
+    new.revoked_at_ms IS NULL,
+    is_revoked = 0 AND reason = 'admin_adjust' AND EXISTS (
+      SELECT 1 FROM payment_grants WHERE balance_id = new.id AND is_revoked = 1
+    ),
+    is_revoked = 1 AND balance_after_steps = 0 AND occurred_at_ms = new.revoked_at_ms
+  )
 )
 BEGIN
   SELECT RAISE(ABORT, 'credit_balances_revoked_once');
@@ -276,6 +299,33 @@ END;
 CREATE TRIGGER credit_refunds_no_delete BEFORE DELETE ON credit_refunds
 BEGIN
   SELECT RAISE(ABORT, 'credit_refunds_append_only');
+END;
+--> statement-breakpoint
+-- A payment's grant is of a balance that is there, once, and stays: a payment that forgot its grant would pay again.
+CREATE TRIGGER payment_grants_of_balance BEFORE INSERT ON payment_grants
+WHEN NOT EXISTS (
+  SELECT 1 FROM credit_balances AS b CROSS JOIN accounts AS a ON a.id = b.account_id
+  WHERE b.id = new.balance_id AND b.account_id = new.account_id AND a.environment_id = new.environment_id
+) OR EXISTS (SELECT 1 FROM payment_grants WHERE balance_id = new.balance_id)
+BEGIN
+  SELECT RAISE(ABORT, 'payment_grants_of_balance');
+END;
+--> statement-breakpoint
+CREATE TRIGGER payment_grants_frozen BEFORE UPDATE OF balance_id, environment_id, account_id ON payment_grants
+BEGIN
+  SELECT RAISE(ABORT, 'payment_grants_kept');
+END;
+--> statement-breakpoint
+CREATE TRIGGER payment_grants_no_delete BEFORE DELETE ON payment_grants
+BEGIN
+  SELECT RAISE(ABORT, 'payment_grants_kept');
+END;
+--> statement-breakpoint
+-- A name is one payment's. INSERT OR REPLACE would take it from it.
+CREATE TRIGGER payment_names_no_replace BEFORE INSERT ON payment_names
+WHEN EXISTS (SELECT 1 FROM payment_names WHERE environment_id = new.environment_id AND name = new.name)
+BEGIN
+  SELECT RAISE(ABORT, 'payment_names_taken');
 END;
 --> statement-breakpoint
 -- A usage event is the next of its account: no gap in seq, and the latest `occurred_at_ms` so far. So no INSERT OR REPLACE.
@@ -449,6 +499,12 @@ CREATE TRIGGER guards_balance INSTEAD OF INSERT ON guards
 WHEN new.name = 'balance' AND NOT new.holds
 BEGIN
   SELECT RAISE(ABORT, 'guard_balance');
+END;
+--> statement-breakpoint
+CREATE TRIGGER guards_payment INSTEAD OF INSERT ON guards
+WHEN new.name = 'payment' AND NOT new.holds
+BEGIN
+  SELECT RAISE(ABORT, 'guard_payment');
 END;
 --> statement-breakpoint
 CREATE TRIGGER guards_people INSTEAD OF INSERT ON guards

@@ -12,6 +12,7 @@ import type { AppEnv } from "./http/factory.ts";
 import { healthRoutes } from "./http/health.ts";
 import { answerUnknownPath } from "./http/not-found.ts";
 import { randomId } from "./lib/ids.ts";
+import { stripeRoutes } from "./payments/routes.ts";
 import { consentRoutes } from "./people/routes.ts";
 import { docsRoutes, fileRoutes, openApiRoutes } from "./reference/routes.ts";
 import type { Runtime } from "./runtime.ts";
@@ -48,6 +49,7 @@ export function createApp(runtime: Runtime = realRuntime) {
     .route("/api/v1/admin", adminRoutes)
     .route("/api/v1/admin", alertRoutes)
     .route("/api/v1/usage", usageRoutes)
+    .route("/api/v1/stripe", stripeRoutes)
     .route("/api/v1", openApiRoutes)
     .route("/docs", docsRoutes)
     .route("/", fileRoutes);

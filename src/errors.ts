@@ -2,6 +2,7 @@
 export const errorStatus = {
   invalid_request: 400,
   invalid_quantity: 400,
+  invalid_signature: 400,
   invalid_key: 401,
   invalid_user_token: 401,
   invalid_or_expired_token: 401,
@@ -32,6 +33,7 @@ export type ErrorCode = keyof typeof errorStatus;
 export const errorMeaning: Readonly<Record<ErrorCode, string>> = {
   invalid_request: "An argument is missing, malformed or unknown. `param` names it.",
   invalid_quantity: "The quantity is missing, not positive, or too large or has too many decimals for its unit.",
+  invalid_signature: "The event's signature is missing, does not verify, or is too old.",
   invalid_key: "The key is missing, malformed, unknown or revoked.",
   invalid_user_token: "The end-user's token is missing or not valid.",
   invalid_or_expired_token: "The download token has expired or is not valid.",

@@ -18,7 +18,9 @@ export type Caller =
   | AdminCaller
   /** Whoever holds a download link. */
   | { readonly kind: "link" }
-  | { readonly kind: "cron" };
+  | { readonly kind: "cron" }
+  /** Whoever signs with the signing secret of an environment's Stripe events. */
+  | { readonly kind: "stripe" };
 
 /** The administrator. `by` is the name that the audit gives: `api`, or whoever is signed in to the dashboard. */
 export interface AdminCaller {

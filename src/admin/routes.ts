@@ -25,6 +25,10 @@ import { listPacks } from "../packs/list.ts";
 import { patchPack } from "../packs/patch.ts";
 import { restorePack } from "../packs/restore.ts";
 import { createPackInput, patchPackInput } from "../packs/schemas.ts";
+import { listPayments } from "../payments/list.ts";
+import { listPaymentsInput, readStripeInput, setStripeInput, settlePaymentInput } from "../payments/schemas.ts";
+import { settlePayment } from "../payments/settle.ts";
+import { readStripe, setStripe } from "../payments/stripe-setting.ts";
 
 export const adminRoutes = createRoutes()
   .post("/apps", requireAdmin, readBody, validate("json", createAppInput), async (c) =>
@@ -48,6 +52,27 @@ export const adminRoutes = createRoutes()
   )
   .get("/apps/:appId/limits", requireAdmin, validate("query", readLimitsInput), async (c) =>
     c.json(await readLimits(c.var.admin, c.req.param("appId"), c.req.valid("query").mode)),
+  )
+  .put("/apps/:appId/stripe", requireAdmin, readBody, validate("json", setStripeInput), async (c) =>
+    c.json(await setStripe(c.var.admin, c.req.param("appId"), c.req.valid("json"))),
+  )
+  .get("/apps/:appId/stripe", requireAdmin, validate("query", readStripeInput), async (c) =>
+    c.json(await readStripe(c.var.admin, c.req.param("appId"), c.req.valid("query").mode)),
+  )
+  .get("/apps/:appId/payments", requireAdmin, validate("query", listPaymentsInput), async (c) =>
+    c.json(await listPayments(c.var.admin, c.req.param("appId"), c.req.valid("query"))),
+  )
+  .post(
+    "/apps/:appId/payments/:paymentKey/settle",
+    requireAdmin,
+    readBody,
+    validate("json", settlePaymentInput),
+    async (c) => {
+      const { appId, paymentKey } = c.req.param();
+      const { output, replayed } = await settlePayment(c.var.admin, appId, paymentKey, c.req.valid("json"));
+      if (replayed) c.header("idempotent-replayed", "true");
+      return c.json(output);
+    },
   )
   .post("/apps/:appId/packs", requireAdmin, readBody, validate("json", createPackInput), async (c) => {
     const { id } = await requireApp(c.var.admin, c.req.param("appId"));

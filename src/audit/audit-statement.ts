@@ -19,6 +19,8 @@ export const ACTIONS = [
   "credits.adjusted",
   "credits.revoked",
   "reservation.released",
+  "stripe.set",
+  "payment.settled",
 ] as const;
 export type Action = (typeof ACTIONS)[number];
 

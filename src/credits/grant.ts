@@ -42,7 +42,7 @@ export async function grantPack(ctx: TenantCtx, input: GrantInput): Promise<Outc
       ],
       decide: ([packs, earlier], account) =>
         decideGrant(ctx, { input, packs, earlier, isOwn: (row) => ids.includes(row.id), idOf }, account),
-      refusals: { environments_test_quota: () => quotaExceeded(ctx.settings.testBalanceQuota) },
+      refusals: quotaRefusal(ctx),
     });
     assert(granted !== null, "a user named by id is never unknown");
     return granted;
@@ -103,18 +103,13 @@ function decideGrant(ctx: TenantCtx, grant: Grant, account: AccountAtRead): Deci
   if (replayed.length > 0) return replay({ output: storedOutput(withReturns(replayed, account.due)), replayed: true });
 
   const newBalances = planGrant(input, pack, account.nowMs, idOf);
-  const amount = newBalances.balances.length;
-  const quota =
-    ctx.environment.mode === "test"
-      ? [countTestBalances({ ...writingValues(account), amount, quota: ctx.settings.testBalanceQuota })]
-      : [];
-  // The balances come first, so that a replay is found before the quota refuses it.
+  const { statements, count } = issueBalances(ctx, account, [newBalances]);
   const balanceIds = newBalances.balances.map(({ id }) => id);
   const changes = { entries: [], newBalances: newRows(newBalances, account.nowMs) };
   return write(
-    [insertBalances(writingValues(account), newBalances), ...quota],
+    statements,
     () => {
-      countGranted(ctx, newBalances, account.nowMs);
+      count();
       return { output: newOutput(newBalances), replayed: false };
     },
     {
@@ -124,6 +119,26 @@ function decideGrant(ctx: TenantCtx, grant: Grant, account: AccountAtRead): Deci
     },
   );
 }
+
+/** The statements that issue balances, and what to count when they are there. With them goes `quotaRefusal`. */
+export function issueBalances(ctx: TenantCtx, account: AccountAtRead, grants: readonly NewBalances[]) {
+  const amount = grants.reduce((sum, { balances }) => sum + balances.length, 0);
+  const quota =
+    ctx.environment.mode === "test"
+      ? [countTestBalances({ ...writingValues(account), amount, quota: ctx.settings.testBalanceQuota })]
+      : [];
+  return {
+    // The balances come first, so that a replay is found before the quota refuses it.
+    statements: [...grants.map((grant) => insertBalances(writingValues(account), grant)), ...quota],
+    count: () => {
+      for (const grant of grants) countGranted(ctx, grant, account.nowMs);
+    },
+  };
+}
+
+export const quotaRefusal = (ctx: TenantCtx) => ({
+  environments_test_quota: () => quotaExceeded(ctx.settings.testBalanceQuota),
+});
 
 /** Rows may belong to two packs of one name. Returns those of the pack that was granted first. */
 function firstPackOf(rows: readonly GrantedRow[]): readonly GrantedRow[] {
@@ -165,7 +180,8 @@ function newOutput({ balances, expiresAtMs }: NewBalances): GrantOutput {
   return grantOutput(balances.map((balance) => ({ ...balance, remainingSteps: balance.amountSteps, expiresAtMs })));
 }
 
-function grantOutput(
+/** The answer of a grant. */
+export function grantOutput(
   rows: readonly Pick<GrantedRow, "id" | "packItemId" | "unit" | "remainingSteps" | "expiresAtMs">[],
 ): GrantOutput {
   const balances = rows.map((row) => ({

@@ -209,4 +209,28 @@ export const columnClasses: Readonly<Record<string, Readonly<Partial<Record<Colu
     operational: ["endpoint_id", "message_id", "status", "tries", "next_attempt_at_ms", "due_at_ms", "attempts"],
   },
   admin_audit: { operational: ["app_id", "seq", "id", "at_ms", "actor", "action", "target", "details"] },
+  stripe_settings: { operational: ["environment_id", "setting", "last_event_at_ms"] },
+  stripe_customers: { names: ["customer", "user_id"], kept: ["environment_id", "at_seconds"] },
+  payments: {
+    names: ["customer"],
+    text: ["settled_by"],
+    kept: ["environment_id", "id", "status", "reason", "tell_at_ms", "version", "written_by", "created_at_ms"],
+  },
+  payment_names: { kept: ["environment_id", "name", "payment_id"] },
+  payment_facts: { names: ["user_id"], kept: ["environment_id", "payment_id", "kind", "id", "at_seconds", "data"] },
+  payment_grants: {
+    kept: [
+      "balance_id",
+      "environment_id",
+      "payment_id",
+      "account_id",
+      "part",
+      "of_parts",
+      "due_steps",
+      "taken_steps",
+      "is_revoked",
+      "is_surplus",
+    ],
+  },
+  payment_events: { kept: ["environment_id", "payment_id", "event_id", "type", "at_seconds", "outcome"] },
 };

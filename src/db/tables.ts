@@ -26,5 +26,6 @@ export const creditPacks = table<typeof schema.creditPacks>();
 export const creditRefunds = table<typeof schema.creditRefunds>();
 export const dailyActivity = table<typeof schema.dailyActivity>();
 export const environments = table<typeof schema.environments>();
+export const payments = table<typeof schema.payments>();
 export const reservations = table<typeof schema.reservations>();
 export const usageEvents = table<typeof schema.usageEvents>();

@@ -56,14 +56,11 @@ export const limitBody = factory.createMiddleware(async (c, next) => {
 
 const strictUtf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: false });
 
-/**
- * Reads a body of at most 1 MiB as UTF-8, for any declared type, and sets `bodyText` for the JSON validator. Bytes that are
- * not UTF-8 are refused, because a lenient reader could turn two ids into one.
- */
-export const readBody = factory.createMiddleware(async (c, next) => {
-  const bytes = await readWithin(c.req.raw);
+/** A body's text, for the JSON validator. Bytes that are not UTF-8 are refused, because a lenient reader could turn two ids into one. */
+export function bodyTextOf(bytes: Uint8Array): string {
+  assertJsonShape(bytes);
   try {
-    c.set("bodyText", strictUtf8.decode(bytes));
+    return strictUtf8.decode(bytes);
   } catch {
     const isGzip = bytes[0] === 0x1f && bytes[1] === 0x8b;
     throw invalid(
@@ -71,7 +68,11 @@ export const readBody = factory.createMiddleware(async (c, next) => {
       isGzip ? "The body is compressed. Send plain JSON." : "The body is not valid UTF-8. Encode it so.",
     );
   }
-  assertJsonShape(bytes);
+}
+
+/** Reads a body of at most 1 MiB as UTF-8, for any declared type, and sets `bodyText` for the JSON validator. */
+export const readBody = factory.createMiddleware(async (c, next) => {
+  c.set("bodyText", bodyTextOf(await readWithin(c.req.raw)));
   await next();
 });
 

@@ -46,6 +46,8 @@ const CONFLICTS: ReadonlySet<Constraint> = new Set([
   "guard_account",
   "guard_balance",
   "guard_environment",
+  "guard_payment",
+  "payment_names_taken",
   "usage_events_event_id",
   "reservations_primary_key",
   "reservations_settled_once",

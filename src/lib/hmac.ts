@@ -4,11 +4,10 @@ async function importKey(secret: string, usage: "sign" | "verify"): Promise<Cryp
   ]);
 }
 
-/** HMAC-SHA-256 over the text's UTF-8 bytes, keyed with the secret's UTF-8 bytes. */
-export async function signHmac(secret: string, text: string): Promise<Uint8Array> {
-  return new Uint8Array(
-    await crypto.subtle.sign("HMAC", await importKey(secret, "sign"), new TextEncoder().encode(text)),
-  );
+/** HMAC-SHA-256 over bytes, or over a text's UTF-8 bytes, keyed with the secret's UTF-8 bytes. */
+export async function signHmac(secret: string, signed: string | BufferSource): Promise<Uint8Array> {
+  const bytes = typeof signed === "string" ? new TextEncoder().encode(signed) : signed;
+  return new Uint8Array(await crypto.subtle.sign("HMAC", await importKey(secret, "sign"), bytes));
 }
 
 /** Whether `mac` is the HMAC-SHA-256 of `text` under `secret`, in constant time. */

@@ -5,6 +5,7 @@ import { adminOperations } from "./operations/admin.ts";
 import { captureOperations } from "./operations/capture.ts";
 import { creditOperations } from "./operations/credits.ts";
 import { exportOperations } from "./operations/exports.ts";
+import { paymentOperations } from "./operations/payments.ts";
 import { peopleOperations } from "./operations/people.ts";
 import { usageOperations } from "./operations/usage.ts";
 
@@ -50,6 +51,7 @@ export const operations: readonly Operation[] = [
   ...captureOperations,
   ...peopleOperations,
   ...exportOperations,
+  ...paymentOperations,
   ...adminOperations,
   ...serviceOperations,
 ];
@@ -83,6 +85,10 @@ the arguments, existence, rule.
       description: "The routes of PostHog's clients. Set `api_host` to this deployment and use a key of Purser.",
     },
     { name: "People", description: "Consent, and the export of a person's data." },
+    {
+      name: "Payments",
+      description: "Stripe's events in: what was paid is granted, what is refunded or disputed is taken back.",
+    },
     {
       name: "Administration",
       description: "Applications, keys, packs and adjustments. Needs the admin token.",

@@ -181,6 +181,27 @@ export const webhookDelivery = writer("webhook_deliveries", {
   next_attempt_at_ms: 9_000_000_000_000,
   due_at_ms: 9_000_000_000_000,
 });
+export const payment = writer("payments", {
+  environment_id: LIVE,
+  id: "pay_w",
+  status: "granted",
+  written_by: "w",
+  tell_at_ms: null,
+  created_at_ms: 1,
+});
+export const paymentName = writer("payment_names", { environment_id: LIVE, name: "pi_w", payment_id: "pay_w" });
+export const paymentGrant = writer("payment_grants", {
+  balance_id: REVOKED,
+  environment_id: LIVE,
+  payment_id: "pay_w",
+  account_id: USER,
+  part: 0,
+  of_parts: 1,
+  due_steps: 0,
+  taken_steps: 0,
+  is_revoked: 0,
+  is_surplus: 0,
+});
 export const claim = (id: string, by: string, version: number, isVerified: 0 | 1 = 0): string => `UPDATE distinct_ids
   SET claimed_by = '${by}', claimed_via = 'alias', claimed_at_ms = 1, claim_is_verified = ${isVerified},
     claim_version = ${version}
@@ -254,6 +275,14 @@ export const world: readonly string[] = [
   `INSERT INTO webhook_messages (id, environment_id, type, at_ms, subject, data)
     VALUES ('msg_w', ${LIVE}, 'credits.granted', 1, 'u', '{}')`,
   webhookDelivery({}),
+  payment({}),
+  payment({ id: "pay_u", status: "unmatched", reason: "no_user", tell_at_ms: 1 }),
+  paymentName({}),
+  paymentGrant({}),
+  `INSERT INTO payment_facts VALUES (${LIVE}, 'pay_w', 'charge', 'ch_w', 1, NULL, '{}')`,
+  `INSERT INTO payment_events VALUES (${LIVE}, 'pay_w', 'evt_w', 'charge.refunded', 1, 'taken')`,
+  `INSERT INTO stripe_customers VALUES (${LIVE}, 'cus_w', 'u', 1)`,
+  `INSERT INTO stripe_settings VALUES (${LIVE}, '{}', 1)`,
   "INSERT INTO dashboard_sessions (id, actor, ends_at_ms) VALUES ('session_w', 'api', 1)",
   "INSERT INTO analytics_counts (environment_id, day, events, bytes, id_events, id_bytes) VALUES (-1, 1, 1, 1, 1, 1)",
   "INSERT INTO limits_reached (environment_id, day, limit_name, reached_at_ms) VALUES (-1, 1, 'eventsADay', 1)",

@@ -80,6 +80,11 @@ const endpoint = (n: number) => `INSERT INTO webhook_endpoints (id, environment_
 
 /** For each name, one batch whose last statement violates it: real violations of the real tables. */
 const violations: Record<Constraint, readonly string[]> = {
+  guard_payment: ["INSERT INTO guards (name, holds) VALUES ('payment', 0)"],
+  payment_names_taken: Array.from(
+    { length: 2 },
+    () => `INSERT INTO payment_names (environment_id, name, payment_id) VALUES (${ENVIRONMENT}, 'pi_1', 'pay_1')`,
+  ),
   credit_balances_remaining_not_negative: [balance("crb_c1", 1), entry(2, -1_001, -1, 1)],
   credit_balances_remaining_within_bounds: [
     balance("crb_c1", 1),

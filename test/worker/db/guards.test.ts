@@ -20,6 +20,9 @@ import {
   OTHER,
   PART,
   pack,
+  payment,
+  paymentGrant,
+  paymentName,
   REVOKED,
   refund,
   reservation,
@@ -193,6 +196,28 @@ const attacks: Readonly<Record<string, Attack>> = {
           is_revoked: 1,
         }),
         holds(`(SELECT revoked_at_ms IS NOT NULL FROM credit_balances WHERE id = '${PART}')`),
+      ],
+    ],
+    behind: "guard_account",
+  },
+  credit_ledger_restores_balance: {
+    says: PASSED,
+    sql: [
+      [
+        "UPDATE payment_grants SET is_revoked = 1",
+        entry({ ...ofRevoked, is_revoked: 0, delta_steps: 50, balance_after_steps: 50, reason: "admin_adjust" }),
+        holds(`(SELECT revoked_at_ms IS NULL FROM credit_balances WHERE id = '${REVOKED}')`),
+      ],
+    ],
+    behind: "guard_account",
+  },
+  credit_ledger_counts_taken: {
+    says: PASSED,
+    sql: [
+      [
+        paymentGrant({ balance_id: PART, is_revoked: 1 }),
+        entry({ ...nextEntry, delta_steps: -590, balance_after_steps: 0, reason: "admin_adjust", is_revoked: 1 }),
+        holds(`(SELECT taken_steps = 590 FROM payment_grants WHERE balance_id = '${PART}')`),
       ],
     ],
     behind: "guard_account",
@@ -392,6 +417,7 @@ const attacks: Readonly<Record<string, Attack>> = {
     says: "guard_environment",
     sql: ["INSERT INTO guards (name, holds) VALUES ('environment', 0)"],
   },
+  guards_payment: { says: "guard_payment", sql: ["INSERT INTO guards (name, holds) VALUES ('payment', 0)"] },
   guards_people: { says: "guard_people", sql: ["INSERT INTO guards (name, holds) VALUES ('people', 0)"] },
   guards_origin: { says: "guard_origin", sql: ["INSERT INTO guards (name, holds) VALUES ('origin', 0)"] },
   guards_events: { says: "limit_events", sql: ["INSERT INTO guards (name, holds) VALUES ('events', 0)"] },
@@ -445,6 +471,27 @@ const attacks: Readonly<Record<string, Attack>> = {
     sql: ["data = '{\"a\":1}'", "subject = NULL", "id = 'msg_new'"].map((set) => `UPDATE webhook_messages SET ${set}`),
   },
 
+  payment_grants_of_balance: {
+    says: "payment_grants_of_balance",
+    sql: [
+      paymentGrant({ balance_id: "crb_nobody" }),
+      paymentGrant({ balance_id: PART, account_id: OTHER }),
+      paymentGrant({ balance_id: PART, environment_id: TEST }),
+      paymentGrant({ taken_steps: 1 }, REPLACE),
+    ],
+  },
+  payment_grants_frozen: {
+    says: "payment_grants_kept",
+    sql: ["balance_id = 'crb_nobody'", `environment_id = ${TEST}`, `account_id = ${OTHER}`].map(
+      (set) => `UPDATE payment_grants SET ${set}`,
+    ),
+  },
+  payment_grants_no_delete: { says: "payment_grants_kept", sql: ["DELETE FROM payment_grants"] },
+  payment_names_no_replace: {
+    says: "payment_names_taken",
+    sql: [REPLACE, "REPLACE"].map((verb) => paymentName({ payment_id: "pay_u" }, verb)),
+  },
+
   credit_packs_version: {
     says: "credit_packs_version",
     sql: ["name = 'x'", "version = 1", "version = 3"].map((set) => `UPDATE credit_packs SET ${set} WHERE id = 'cpk_w'`),
@@ -479,6 +526,10 @@ const checks: Readonly<Record<string, string | readonly string[]>> = {
   credit_refunds_share: refund({ ordinal: 2, refund_ref: "another", part: 3 }),
   credit_ledger_reason: entry({ ...nextEntry, reason: "whim" }),
   usage_events_properties_once: usageEvent({ seq: 3, event_id: "e3", properties: "{}", large_properties_bytes: 2 }),
+  payments_status: payment({ id: "pay_new", reason: "no_user" }),
+  payment_grants_share: "UPDATE payment_grants SET part = 2",
+  payment_grants_taken: "UPDATE payment_grants SET taken_steps = -1",
+  payment_grants_flags: "UPDATE payment_grants SET is_revoked = 2",
   reservations_state: reservation({ id: "res_new", state: "lost" }),
   reservations_on_expiry: reservation({ id: "res_new", on_expiry: "keep" }),
   distinct_ids_claimed_by_another: ["DROP TRIGGER distinct_ids_no_circle", claim("c", "c", 1)],

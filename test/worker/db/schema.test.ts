@@ -601,7 +601,10 @@ describe("the tables", () => {
     const own = results.filter((row) => !/^(sqlite_|_cf_|d1_)/.test(row.name));
     expect(own.map((row) => row.name).sort()).toEqual(tables.map((table) => getTableConfig(table).name).sort());
     // A tree without rowids holds whole rows in its inner pages.
-    const withRowids = ["accounts", "environments", "analytics_events", "id_properties", "large_properties"];
+    const withRowids = [
+      ...["accounts", "environments", "analytics_events", "id_properties", "large_properties"],
+      ...["payment_facts", "stripe_settings"],
+    ];
     for (const row of own) {
       expect(row, row.name).toMatchObject({ strict: 1, withoutRowid: withRowids.includes(row.name) ? 0 : 1 });
     }

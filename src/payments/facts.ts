@@ -1,0 +1,130 @@
+/**
+ * What Stripe said last of each object of a payment. Facts join in any order and repetition to the same set: of two about one
+ * object the newer by `created` stays, and of one second the one that S2 names.
+ */
+interface FactOf<Kind extends string, Data> {
+  readonly kind: Kind;
+  /** The id of the object at Stripe. */
+  readonly id: string;
+  /** `created` of the event, in seconds. */
+  readonly at: number;
+  /** The user that it names. Only of a session and an invoice. */
+  readonly userId: string | null;
+  readonly data: Data;
+}
+
+/** A paid checkout session. Amounts are in the currency's smallest unit, as everywhere at Stripe. */
+export type SessionFact = FactOf<
+  "session",
+  {
+    readonly pack: string | null;
+    readonly quantity: string | null;
+    readonly subtotal: number | null;
+    readonly total: number | null;
+    readonly currency: string | null;
+    /** Its payment intent, else its own id. */
+    readonly ref: string;
+  }
+>;
+
+export interface InvoiceLine {
+  readonly id: string;
+  readonly price: string | null;
+  readonly quantity: number | null;
+  readonly amount: number;
+  readonly isProration: boolean;
+  /** In seconds. */
+  readonly start: number;
+  readonly end: number;
+}
+
+export type InvoiceFact = FactOf<
+  "invoice",
+  {
+    readonly isSubscription: boolean;
+    readonly lines: readonly InvoiceLine[];
+    readonly hasMore: boolean;
+    readonly paid: number;
+    readonly currency: string;
+  }
+>;
+
+/** What of an invoice a payment intent paid. Its id is that of the intent, or of the charge. */
+type InvoicePaymentFact = FactOf<"invoice_payment", { readonly paid: number; readonly currency: string }>;
+
+/** `of` is the charge's payment intent, else the charge. */
+type ChargeFact = FactOf<
+  "charge",
+  { readonly of: string; readonly refunded: number; readonly captured: number; readonly currency: string }
+>;
+
+type RefundFact = FactOf<
+  "refund",
+  {
+    readonly charge: string | null;
+    readonly of: string;
+    readonly amount: number;
+    /** The earliest `created` of an event that said that it failed. Null: none did. */
+    readonly failedAt: number | null;
+    readonly isFailed: boolean;
+  }
+>;
+
+type DisputeFact = FactOf<
+  "dispute",
+  {
+    readonly charge: string;
+    readonly of: string;
+    readonly amount: number;
+    /** What is withheld now. */
+    readonly out: number;
+    readonly currency: string;
+    readonly isReinstated: boolean;
+  }
+>;
+
+export type Fact = SessionFact | InvoiceFact | InvoicePaymentFact | ChargeFact | RefundFact | DisputeFact;
+
+/** Of two facts of one second, what comes later in this order stays. */
+function rank(fact: Fact): number {
+  switch (fact.kind) {
+    case "charge":
+      return fact.data.refunded;
+    case "refund":
+      return fact.data.isFailed ? 1 : 0;
+    case "dispute":
+      return fact.data.isReinstated ? 1 : 0;
+    default:
+      return 0;
+  }
+}
+
+const isNewer = (fact: Fact, known: Fact): boolean =>
+  fact.at > known.at || (fact.at === known.at && rank(fact) > rank(known));
+
+/** A refund failed at the earliest moment of which is known. */
+function withFailure(fact: Fact, other: Fact): Fact {
+  if (fact.kind !== "refund" || other.kind !== "refund") return fact;
+  const moments = [fact.data.failedAt, other.data.failedAt].filter((at) => at !== null);
+  const failedAt = moments.length === 0 ? null : Math.min(...moments);
+  return failedAt === fact.data.failedAt ? fact : { ...fact, data: { ...fact.data, failedAt } };
+}
+
+const keyOf = ({ kind, id }: Fact): string => `${kind} ${id}`;
+
+/** Joins facts. Facts that say nothing new are the known ones themselves. */
+export function joinFacts(known: readonly Fact[], more: readonly Fact[]): readonly Fact[] {
+  const facts = new Map(known.map((fact) => [keyOf(fact), fact]));
+  for (const fact of more) {
+    const before = facts.get(keyOf(fact));
+    const after =
+      before === undefined ? fact : isNewer(fact, before) ? withFailure(fact, before) : withFailure(before, fact);
+    facts.set(keyOf(fact), after);
+  }
+  return [...facts.values()];
+}
+
+/** The facts of one kind. */
+export function factsOf<Kind extends Fact["kind"]>(facts: readonly Fact[], kind: Kind) {
+  return facts.filter((fact): fact is Extract<Fact, { kind: Kind }> => fact.kind === kind);
+}

@@ -1,0 +1,64 @@
+import { fromSteps } from "../amounts/amount.ts";
+import { requireEnvironment } from "../apps/app.ts";
+import type { Steps } from "../db/schema.ts";
+import { all } from "../db/sql.ts";
+import { invalidCursor } from "../errors.ts";
+import { decodeTextCursor, encodeTextCursor } from "../lib/cursor.ts";
+import { iso } from "../lib/time.ts";
+import type { SystemCtx } from "../runtime.ts";
+import { factsOf } from "./facts.ts";
+import type { Reason } from "./offer.ts";
+import type { ListPaymentsOutput, PaymentOutput } from "./responses.ts";
+import type { ListPaymentsInput } from "./schemas.ts";
+import { moneyOf } from "./share.ts";
+import { namesInOrder, shownKey } from "./state.ts";
+import { readEvents, readPayment, type StoredPayment, selectPage, selectPageOf } from "./stored-payment.ts";
+
+/** The payments of an environment, newest first. Throws `not_found`. */
+export async function listPayments(
+  root: SystemCtx,
+  appId: string,
+  { mode, status, limit, cursor }: ListPaymentsInput,
+): Promise<ListPaymentsOutput> {
+  const { id: environmentId } = await requireEnvironment(root, appId, mode);
+  const scope = ["payments", environmentId, status ?? ""];
+  const position = cursor === undefined ? null : decodeTextCursor(cursor, scope);
+  if (cursor !== undefined && position === null) throw invalidCursor();
+  const [beforeMs = "", beforeId = ""] = position?.split(" ") ?? [];
+  const before = { beforeMs: beforeMs === "" ? Number.MAX_SAFE_INTEGER : Number(beforeMs), beforeId };
+  const values = { environmentId, ...before, limit: limit + 1 };
+  const rows = await all(root.db, status === undefined ? selectPage(values) : selectPageOf({ ...values, status }));
+  const page = rows.slice(0, limit);
+  const last = page.at(-1);
+  return {
+    payments: page.map((row) => present(readPayment(row), readEvents(row))),
+    nextCursor:
+      rows.length > limit && last !== undefined ? encodeTextCursor(`${last.createdAtMs} ${last.id}`, scope) : null,
+  };
+}
+
+function present(payment: StoredPayment, events: ReturnType<typeof readEvents>): PaymentOutput {
+  const { names, facts, grants, status, reason, createdAtMs, customerUser } = payment;
+  const { currency, captured, refunded, withheld } = moneyOf(facts);
+  const named = [...factsOf(facts, "session"), ...factsOf(facts, "invoice")].map(({ userId }) => userId);
+  return {
+    paymentKey: shownKey(names),
+    names: [...namesInOrder(names)],
+    status,
+    // Written by `movePayment` from these.
+    reason: reason as Reason | null,
+    userId: grants[0]?.userId ?? named.find((userId) => userId !== null) ?? customerUser,
+    currency,
+    captured: Number(captured),
+    refunded: Number(refunded),
+    withheld: Number(withheld),
+    grants: grants.map(({ balanceId, packId, unit, initialSteps, takenSteps, dueSteps }) => ({
+      ...{ balanceId, packId, unit },
+      initial: fromSteps(unit, initialSteps),
+      taken: fromSteps(unit, takenSteps),
+      short: fromSteps(unit, Math.max(0, dueSteps - takenSteps) as Steps),
+    })),
+    events: events.map(({ eventId, type, at, outcome }) => ({ eventId, type, at: iso(at * 1_000), outcome })),
+    createdAt: iso(createdAtMs),
+  };
+}

@@ -1,0 +1,92 @@
+import * as z from "zod";
+import { unit } from "../amounts/schemas.ts";
+import { described } from "../http/described.ts";
+import { mode } from "../http/fields.ts";
+import { REASONS } from "./offer.ts";
+import { expires, paymentStatus } from "./schemas.ts";
+import { OUTCOMES } from "./stored-payment.ts";
+
+const time = z.string().meta({ format: "date-time" });
+const money = z.int().describe("In the currency's smallest unit, as at Stripe.");
+const outcome = z.enum(OUTCOMES).meta({ id: "PaymentOutcome" });
+
+export const stripeEventOutput = z
+  .strictObject({
+    received: z.literal(true),
+    outcome: outcome.describe("What this delivery did. `ignored`: nothing, as when it is a repeat."),
+    paymentKey: z.string().optional().describe("The payment's id at Stripe: its payment intent, if it has one."),
+  })
+  .meta({ id: "StripeEventReceived" });
+export type StripeEventOutput = z.infer<typeof stripeEventOutput>;
+
+const shownSetting = z
+  .strictObject({
+    signingSecrets: z.array(z.string()).describe("The start and the end of each, to recognise it."),
+    currency: z.string(),
+    prices: z.array(
+      z
+        .strictObject({
+          price: z.string(),
+          packId: z.string(),
+          quantity: z.number().optional(),
+          expires,
+        })
+        .meta({ id: "ShownStripePrice" }),
+    ),
+  })
+  .meta({ id: "ShownStripeSetting" });
+
+export const stripeOutput = z
+  .strictObject({
+    mode,
+    setting: z.nullable(shownSetting).describe("Null: no events are taken."),
+    lastEventAt: time.nullable().describe("When an event came last, to the minute."),
+  })
+  .meta({ id: "StripeSettings" });
+export type StripeOutput = z.infer<typeof stripeOutput>;
+
+const grant = z
+  .strictObject({
+    balanceId: z.string(),
+    packId: z.string(),
+    unit,
+    initial: z.number(),
+    taken: z.number().describe("What was taken back because of refunds and disputes."),
+    short: z.number().describe("What is due back and was not there."),
+  })
+  .meta({ id: "PaymentGrant" });
+
+const event = z.strictObject({ eventId: z.string(), type: z.string(), at: time, outcome }).meta({ id: "PaymentEvent" });
+
+const payment = z
+  .strictObject({
+    paymentKey: z.string().describe("Its payment intent, if it has one."),
+    names: z.array(z.string()).describe("All ids of Stripe's that are this payment."),
+    status: described(
+      paymentStatus,
+      "`unmatched`: it was paid, and nothing could be granted. `waiting`: Stripe has not said yet what it pays.",
+    ),
+    reason: z
+      .enum(REASONS)
+      .meta({ id: "UnmatchedReason" })
+      .nullable()
+      .describe("Why nothing was granted. Null unless `unmatched`."),
+    userId: z.string().nullable(),
+    currency: z.string().nullable(),
+    captured: money,
+    refunded: money,
+    withheld: money,
+    grants: z.array(grant),
+    events: z.array(event).describe("The events that moved it, oldest first."),
+    createdAt: time,
+  })
+  .meta({ id: "Payment" });
+export type PaymentOutput = z.infer<typeof payment>;
+
+export const listPaymentsOutput = z
+  .strictObject({
+    payments: z.array(payment),
+    nextCursor: z.string().nullable().describe("The cursor of the next page. Null on the last page."),
+  })
+  .meta({ id: "PaymentList" });
+export type ListPaymentsOutput = z.infer<typeof listPaymentsOutput>;

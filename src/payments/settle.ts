@@ -1,0 +1,85 @@
+import { requireEnvironment } from "../apps/app.ts";
+import { grantOutput } from "../credits/grant.ts";
+import { planGrant } from "../credits/new-balances.ts";
+import type { GrantOutput } from "../credits/responses.ts";
+import { all } from "../db/sql.ts";
+import { PurserError } from "../errors.ts";
+import type { Outcome } from "../ledger/decision.ts";
+import { compareStamp, idempotencyConflict, stampRequest } from "../ledger/request-hash.ts";
+import { assert } from "../lib/assert.ts";
+import type { AdminCtx } from "../runtime.ts";
+import { factsOf } from "./facts.ts";
+import { type Move, movePayment } from "./move.ts";
+import { quantityOf, refOf } from "./offer.ts";
+import type { SettlePaymentInput } from "./schemas.ts";
+import { readStored } from "./setting.ts";
+import { type PaymentState, shownKey } from "./state.ts";
+import { readPayment, type StoredPayment, selectPayments } from "./stored-payment.ts";
+import { selectSetting } from "./stripe-setting.ts";
+
+/**
+ * Grants a pack for a payment that granted nothing: the administrator says to whom. What is due back of the payment is taken
+ * with it. A repeat returns the first grant. Throws `not_found`, `credit_pack_not_found`, `invalid_quantity`, and
+ * `idempotency_conflict` for a payment that has its grant.
+ */
+export async function settlePayment(
+  admin: AdminCtx,
+  appId: string,
+  paymentKey: string,
+  input: SettlePaymentInput,
+): Promise<Outcome<GrantOutput>> {
+  const { mode, userId, packId, quantity } = input;
+  const environment = await requireEnvironment(admin, appId, mode);
+  const ctx = { ...admin, environment };
+  const stamp = await stampRequest(ctx, ["settle"], input, ["userId", "packId", "quantity"]);
+  const [stored] = await all(admin.db, selectSetting({ environmentId: environment.id }));
+  const setting = stored?.setting == null ? { currency: "", prices: [] } : readStored(stored.setting);
+  const plan = (state: PaymentState, terms: Parameters<NonNullable<Move["settle"]>["plan"]>[1]) => {
+    if (state.known.length === 0) throw noPayment();
+    const pack = terms.packOf(packId);
+    const [session] = factsOf(state.facts, "session");
+    const said = session?.data.quantity === null ? { amount: session.data } : { units: session?.data.quantity ?? "" };
+    const unit = pack?.unit ?? null;
+    const ofStripe = unit === null ? null : quantityOf({ quantity: said, times: 1 }, unit, setting.currency);
+    const key = shownKey(state.names);
+    const given = quantity ?? (typeof ofStripe === "number" ? ofStripe : null);
+    const notes = `Stripe ${key}: settled by the administrator`;
+    const grant = { userId, packId, quantity: given, externalRef: refOf(key), source: "purchase" as const, notes };
+    return [planGrant(grant, pack, terms.nowMs, terms.newId)];
+  };
+  const change = {
+    eventId: null,
+    type: "",
+    at: 0,
+    note: `Stripe ${paymentKey}`,
+    names: [paymentKey],
+    facts: [],
+    customer: null,
+  };
+  const settle = { userId, stamp: stamp.stored, packs: [packId], plan };
+  const { outcome } = await movePayment(ctx, { setting, change, mayGrant: true, settle });
+
+  const rows = await all(
+    admin.db,
+    selectPayments({ environmentId: environment.id, names: JSON.stringify([paymentKey]) }),
+  );
+  const [payment] = rows.map(readPayment);
+  if (payment === undefined) throw noPayment();
+  if (outcome === "granted") return { output: outputOf(payment), replayed: false };
+  const settledBy = payment.settledBy ?? "";
+  if (compareStamp(settledBy, stamp) === "other") {
+    throw idempotencyConflict("The payment has its grant.", "paymentKey", settledBy, stamp);
+  }
+  return { output: outputOf(payment), replayed: true };
+}
+
+function outputOf({ grants }: StoredPayment): GrantOutput {
+  const own = grants.filter(({ isSurplus }) => isSurplus === 0);
+  assert(own.length > 0, "a payment that is granted has its grant");
+  return grantOutput(own.map((grant) => ({ ...grant, id: grant.balanceId })));
+}
+
+function noPayment(): PurserError {
+  const message = "The application has no such payment in this mode. A payment is found by each of its ids at Stripe.";
+  return new PurserError("not_found", message, { param: "paymentKey" });
+}

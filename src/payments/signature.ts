@@ -1,0 +1,51 @@
+import { PurserError } from "../errors.ts";
+import { signHmac } from "../lib/hmac.ts";
+
+const TOLERANCE_SECONDS = 300;
+
+/**
+ * Checks `Stripe-Signature` over the bytes received: one `t`, and one `v1` that is the HMAC-SHA-256 of `t.body` under one of
+ * the secrets (S1). Throws `invalid_signature`.
+ */
+export async function checkSignature(
+  header: string | undefined,
+  body: Uint8Array,
+  secrets: readonly string[],
+  nowMs: number,
+): Promise<void> {
+  const fields = (header ?? "").split(",").map((field) => field.trim().split("=", 2));
+  const valuesOf = (name: string) => fields.flatMap(([key, value = ""]) => (key === name ? [value] : []));
+  const [time = "", ...otherTimes] = valuesOf("t");
+  if (!/^\d{1,12}$/.test(time) || otherTimes.length > 0) throw refuse("must be a signature of Stripe's, with one `t`");
+  const prefix = new TextEncoder().encode(`${time}.`);
+  const signed = new Uint8Array(prefix.length + body.length);
+  signed.set(prefix);
+  signed.set(body, prefix.length);
+  const signatures = valuesOf("v1");
+  let isSigned = false;
+  for (const secret of secrets) {
+    const mac = await signHmac(secret, signed);
+    const expected = [...mac].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+    for (const signature of signatures) isSigned = isEqual(signature, expected) || isSigned;
+  }
+  if (!isSigned) throw refuse("does not verify. Set the endpoint's signing secret, and send the body unchanged");
+  if (Math.abs(Math.floor(nowMs / 1_000) - Number(time)) > TOLERANCE_SECONDS) {
+    throw refuse(`is of a time more than ${TOLERANCE_SECONDS} seconds away`);
+  }
+}
+
+/** Compares in constant time. The lengths are public. */
+function isEqual(given: string, expected: string): boolean {
+  if (given.length !== expected.length) return false;
+  let difference = 0;
+  for (let index = 0; index < expected.length; index++) {
+    difference |= given.charCodeAt(index) ^ expected.charCodeAt(index);
+  }
+  return difference === 0;
+}
+
+function refuse(message: string): PurserError {
+  return new PurserError("invalid_signature", `The header \`Stripe-Signature\` ${message}.`, {
+    param: "Stripe-Signature",
+  });
+}

@@ -1,0 +1,98 @@
+import type { Fraction } from "../amounts/fraction.ts";
+import type { PaymentMotion } from "../ledger/insert-entries.ts";
+import type { PaymentChange } from "./event.ts";
+import { type Fact, joinFacts } from "./facts.ts";
+import { dueOf, type MoneyState, moneyOf } from "./share.ts";
+import type { StoredGrant, StoredPayment } from "./stored-payment.ts";
+
+/** A payment as it is with an event: what is stored under its names, which may have been several payments, and the news. */
+export interface PaymentState {
+  /** The oldest first, which the others join. */
+  readonly known: readonly StoredPayment[];
+  readonly names: readonly string[];
+  readonly facts: readonly Fact[];
+  readonly grants: readonly StoredGrant[];
+  readonly customer: string | null;
+  readonly customerUser: string | null;
+  readonly money: MoneyState;
+  /** Whether there is anything to store. */
+  readonly isChanged: boolean;
+}
+
+const isBefore = (a: StoredPayment, b: StoredPayment): number =>
+  a.createdAtMs - b.createdAtMs || (a.id < b.id ? -1 : 1);
+
+/** Joins what is stored with what an event says. */
+export function stateOf(
+  rows: readonly StoredPayment[],
+  change: Pick<PaymentChange, "names" | "facts" | "customer">,
+  customerUser: string | null,
+): PaymentState {
+  const known = rows.toSorted(isBefore);
+  const stored = known.reduce<readonly Fact[]>((facts, payment) => joinFacts(facts, payment.facts), []);
+  const facts = joinFacts(stored, change.facts);
+  const storedNames = known.flatMap(({ names }) => names);
+  const names = [...new Set([...storedNames, ...change.names])];
+  const storedCustomer = known.map(({ customer }) => customer).find((customer) => customer !== null) ?? null;
+  const customer = change.customer ?? storedCustomer;
+  return {
+    ...{ known, names, facts, customer },
+    grants: withSurplus(known),
+    customerUser: customerUser ?? known.find((payment) => payment.customerUser !== null)?.customerUser ?? null,
+    money: moneyOf(facts),
+    isChanged:
+      known.length !== 1 ||
+      names.length > storedNames.length ||
+      customer !== storedCustomer ||
+      facts.some((fact) => !stored.includes(fact)),
+  };
+}
+
+/** A payment is granted once: where two names were granted before they were known to be one, all of the later is due. */
+function withSurplus(known: readonly StoredPayment[]): readonly StoredGrant[] {
+  const firstOf = ({ grants }: StoredPayment) => Math.min(...grants.map(({ grantedAtMs }) => grantedAtMs));
+  const [first] = known
+    .filter(({ grants }) => grants.some(({ isSurplus }) => isSurplus === 0))
+    .toSorted((a, b) => firstOf(a) - firstOf(b) || isBefore(a, b));
+  return known.flatMap((payment) =>
+    payment.grants.map((grant) => ({ ...grant, isSurplus: payment === first ? grant.isSurplus : (1 as const) })),
+  );
+}
+
+const WHOLE: Fraction = { numerator: 1n, denominator: 1n };
+
+/** What a grant must be brought to. */
+export type Motion = PaymentMotion & { readonly accountId: number };
+
+type Moving = Pick<StoredGrant, "balanceId" | "accountId" | "initialSteps" | "part" | "of" | "isSurplus">;
+
+/** The motion to a share. Null when that share was applied last. */
+export function motionOf(grant: Moving, money: Pick<MoneyState, "share">): Motion | null {
+  const { numerator, denominator } = grant.isSurplus === 1 ? WHOLE : money.share;
+  const [before, now] = [BigInt(grant.part) * denominator, numerator * BigInt(grant.of)];
+  if (before === now) return null;
+  return {
+    balanceId: grant.balanceId,
+    accountId: grant.accountId,
+    part: Number(numerator),
+    of: Number(denominator),
+    dueSteps: dueOf(grant.initialSteps, { numerator, denominator }),
+    isWhole: numerator === denominator,
+    isMore: now > before,
+  };
+}
+
+const KINDS = ["pi_", "cs_", "in_"];
+const kindOf = (name: string): number => {
+  const index = KINDS.findIndex((prefix) => name.startsWith(prefix));
+  return index === -1 ? KINDS.length : index;
+};
+
+/** The names in the order in which they are shown. The first is the payment's key: its payment intent, if it has one. */
+export function namesInOrder(names: readonly string[]): readonly string[] {
+  return names.toSorted((a, b) => kindOf(a) - kindOf(b) || (a < b ? -1 : 1));
+}
+
+export function shownKey(names: readonly string[]): string {
+  return namesInOrder(names)[0] ?? "";
+}

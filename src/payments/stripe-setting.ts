@@ -1,0 +1,100 @@
+import { amountRule, toSteps, type Unit } from "../amounts/amount.ts";
+import { requireEnvironment } from "../apps/app.ts";
+import { auditStatement, isLatest, newAct } from "../audit/audit-statement.ts";
+import { all, batch, statement } from "../db/sql.ts";
+import { invalid, PurserError } from "../errors.ts";
+import { iso } from "../lib/time.ts";
+import { choosePack, selectPack } from "../packs/find.ts";
+import type { AdminCtx, Environment, Mode, SystemCtx } from "../runtime.ts";
+import type { StripeOutput } from "./responses.ts";
+import type { SetStripeInput } from "./schemas.ts";
+import { readStored, sealStripeSetting } from "./setting.ts";
+
+export interface StoredStripe {
+  readonly setting: string | null;
+  readonly lastEventAtMs: number | null;
+}
+
+export const selectSetting = statement<{ environmentId: number }, StoredStripe>`
+  SELECT setting, last_event_at_ms AS lastEventAtMs FROM stripe_settings WHERE environment_id = :environmentId`;
+
+function present(mode: Mode, stored: StoredStripe | undefined): StripeOutput {
+  const { setting = null, lastEventAtMs = null } = stored ?? {};
+  const lastEventAt = lastEventAtMs === null ? null : iso(lastEventAtMs);
+  if (setting === null) return { mode, setting: null, lastEventAt };
+  const { currency, prices, secrets } = readStored(setting);
+  const signingSecrets = secrets.map(({ hint }) => hint);
+  return { mode, setting: { signingSecrets, currency, prices: [...prices] }, lastEventAt };
+}
+
+/** The setting without its secrets (S1). Throws `not_found`. */
+export async function readStripe(root: SystemCtx, appId: string, mode: Mode): Promise<StripeOutput> {
+  const { id: environmentId } = await requireEnvironment(root, appId, mode);
+  const [stored] = await all(root.db, selectSetting({ environmentId }));
+  return present(mode, stored);
+}
+
+type Values = { environmentId: number; stored: string | null };
+const audit = auditStatement<Values>(
+  "(SELECT setting FROM stripe_settings WHERE environment_id = :environmentId) IS NOT :stored",
+);
+const updateSetting = statement<Values & { appId: string; actId: string }>`
+  INSERT INTO stripe_settings (environment_id, setting)
+  SELECT CAST(:environmentId AS INTEGER), :stored WHERE ${isLatest}
+  ON CONFLICT (environment_id) DO UPDATE SET setting = excluded.setting`;
+
+/**
+ * Sets how Stripe's events are taken, but for secrets that are left out (S1). Throws `not_found`, `credit_pack_not_found`,
+ * `secrets_unavailable`, and `invalid_request` for a setting without any secret or a legacy pack without a quantity.
+ */
+export async function setStripe(admin: AdminCtx, appId: string, input: SetStripeInput): Promise<StripeOutput> {
+  const environment = await requireEnvironment(admin, appId, input.mode);
+  const environmentId = environment.id;
+  const [before] = await all(admin.db, selectSetting({ environmentId }));
+  const stored =
+    input.setting === null ? null : await sealed(admin, environment, input.setting, before?.setting ?? null);
+  const details = { mode: input.mode, prices: input.setting?.prices.map(({ price }) => price) ?? null };
+  const act = newAct(admin, { appId, action: "stripe.set", target: appId, details });
+  const values = { ...act, environmentId, stored };
+  const [, , [after]] = await batch(admin.db, [audit(values), updateSetting(values), selectSetting({ environmentId })]);
+  return present(input.mode, after);
+}
+
+async function sealed(
+  admin: AdminCtx,
+  environment: Environment,
+  setting: NonNullable<SetStripeInput["setting"]>,
+  before: string | null,
+): Promise<string> {
+  await assertPacks(admin, environment, setting.prices);
+  const stored = await sealStripeSetting(admin, environment, setting, before);
+  if (stored === null) throw invalid("setting.signingSecrets", "is required while none is set");
+  return stored;
+}
+
+async function assertPacks(
+  admin: AdminCtx,
+  environment: Environment,
+  prices: NonNullable<SetStripeInput["setting"]>["prices"],
+): Promise<void> {
+  const found = await batch(
+    admin.db,
+    prices.map(({ packId }) => selectPack({ environment }, packId)),
+  );
+  for (const [index, { packId, quantity }] of prices.entries()) {
+    const param = `setting.prices[${index}]`;
+    const pack = choosePack(packId, found[index] ?? []);
+    if (pack === null || pack.archivedAtMs !== null) {
+      const message = "The application has no such pack, or it is archived.";
+      throw new PurserError("credit_pack_not_found", message, { param: `${param}.packId` });
+    }
+    if (pack.unit !== null) assertQuantity(`${param}.quantity`, pack.unit, quantity);
+  }
+}
+
+/** Throws `invalid_request` where a price of a legacy pack lacks its quantity, or has one that the unit cannot hold. */
+function assertQuantity(param: string, unit: Unit, quantity: number | undefined): void {
+  if (quantity === undefined) throw invalid(param, `is required for a pack without items, in its unit \`${unit}\``);
+  if (!(quantity > 0)) throw invalid(param, "must be more than 0");
+  if (toSteps(unit, quantity) === null) throw invalid(param, amountRule(unit));
+}

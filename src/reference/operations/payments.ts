@@ -1,0 +1,142 @@
+import * as z from "zod";
+import { grantOutput } from "../../credits/responses.ts";
+import { stripeEventInput } from "../../payments/event.ts";
+import { listPaymentsOutput, stripeEventOutput, stripeOutput } from "../../payments/responses.ts";
+import { listPaymentsInput, readStripeInput, setStripeInput, settlePaymentInput } from "../../payments/schemas.ts";
+import type { Operation } from "../describe.ts";
+import { access, appId, createdAt, ofApp, path, tag } from "./administration.ts";
+
+const paymentKey = "pi_3Q5vXK2eZvKYlo2C1a2b3c4d";
+const packId = "cpk_1mVt9sD4gE6uXa8oPzJ2Rq";
+const balanceId = "crb_5cQx2vN8bT0rKf7yLwZ3Hd0";
+
+const prices = [{ price: "price_1PgafmB7WZ01zgkW6dKueIc5", packId, expires: "period" }];
+const settings = {
+  mode: "live",
+  setting: { signingSecrets: ["whsec_…AbCd"], currency: "usd", prices },
+  lastEventAt: "2026-01-15T12:00:00.000Z",
+};
+
+export const paymentOperations: readonly Operation[] = [
+  {
+    id: "setStripe",
+    method: "put",
+    path: path("/apps/{appId}/stripe"),
+    tag,
+    access,
+    summary: "Set how Stripe's events are taken",
+    description:
+      "For one mode. Takes effect at once. A secret is not shown again; without `signingSecrets` those set stay.",
+    params: ofApp,
+    body: {
+      schema: setStripeInput,
+      example: { mode: "live", setting: { signingSecrets: ["whsec_8f2aQ1xYb0c9d8e7AbCd"], prices } },
+    },
+    success: { description: "The setting, without its secrets.", schema: stripeOutput, example: settings },
+    errors: ["credit_pack_not_found", "secrets_unavailable"],
+  },
+  {
+    id: "getStripe",
+    method: "get",
+    path: path("/apps/{appId}/stripe"),
+    tag,
+    access,
+    summary: "Get how Stripe's events are taken",
+    description: "For one mode, with the moment of the last event.",
+    params: ofApp,
+    query: readStripeInput,
+    success: { description: "The setting, without its secrets.", schema: stripeOutput, example: settings },
+    errors: [],
+  },
+  {
+    id: "listPayments",
+    method: "get",
+    path: path("/apps/{appId}/payments"),
+    tag,
+    access,
+    summary: "List payments",
+    description: "The payments at Stripe of one mode, newest first: what each granted, and what was taken back.",
+    params: ofApp,
+    query: listPaymentsInput,
+    success: {
+      description: "A page of payments.",
+      schema: listPaymentsOutput,
+      example: {
+        payments: [
+          {
+            paymentKey,
+            names: [paymentKey, "cs_live_a1b2c3"],
+            status: "granted",
+            reason: null,
+            userId: "user_42",
+            currency: "usd",
+            captured: 1500,
+            refunded: 500,
+            withheld: 0,
+            grants: [{ balanceId, packId, unit: "tokens", initial: 300_000, taken: 100_000, short: 0 }],
+            events: [
+              { eventId: "evt_1a", type: "checkout.session.completed", at: createdAt, outcome: "granted" },
+              { eventId: "evt_2b", type: "charge.refunded", at: "2026-01-16T09:00:00.000Z", outcome: "taken" },
+            ],
+            createdAt,
+          },
+        ],
+        nextCursor: null,
+      },
+    },
+    errors: [],
+  },
+  {
+    id: "settlePayment",
+    method: "post",
+    path: path("/apps/{appId}/payments/{paymentKey}/settle"),
+    tag,
+    access,
+    summary: "Settle a payment by hand",
+    description:
+      "Grants a pack for a payment that granted nothing. From then on it is the payment's grant: refunds and disputes take it back.",
+    params: z.object({ appId, paymentKey: z.string().describe("Any of the payment's ids at Stripe.") }),
+    body: { schema: settlePaymentInput, example: { mode: "live", userId: "user_42", packId } },
+    success: {
+      description: "The balances.",
+      schema: grantOutput,
+      example: {
+        balances: [{ balanceId, packItemId: null, remaining: 1500, expiresAt: null }],
+        balanceId,
+        remaining: 1500,
+        expiresAt: null,
+      },
+      replayable: true,
+    },
+    errors: ["credit_pack_not_found", "invalid_quantity", "test_quota_exceeded", "idempotency_conflict"],
+  },
+  {
+    id: "receiveStripeEvent",
+    method: "post",
+    path: "/api/v1/stripe/{appId}/{mode}",
+    tag: "Payments",
+    access: "open",
+    summary: "Receive an event from Stripe",
+    description:
+      "For Stripe, not for you: set this URL as an endpoint at Stripe, and its signing secret by `setStripe`. Events come in any " +
+      "order and however often. No key: `Stripe-Signature` proves the sender.",
+    params: z.object({ appId, mode: z.enum(["live", "test"]).describe("The mode of the events.") }),
+    body: {
+      schema: stripeEventInput,
+      example: {
+        id: "evt_1a",
+        object: "event",
+        type: "charge.refunded",
+        created: 1_768_478_400,
+        livemode: true,
+        data: { object: { id: "ch_1a", object: "charge", amount_captured: 1500, amount_refunded: 500 } },
+      },
+    },
+    success: {
+      description: "It was taken, or is about nothing here.",
+      schema: stripeEventOutput,
+      example: { received: true, outcome: "taken", paymentKey },
+    },
+    errors: ["invalid_signature", "not_found", "secrets_unavailable"],
+  },
+];

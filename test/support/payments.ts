@@ -1,0 +1,84 @@
+import { env } from "cloudflare:workers";
+import type { TestEvent } from "./stripe-events.ts";
+import { stripeSignature } from "./stripe-signature.ts";
+import { type Answer, type Bindings, Clock, makeApp, makeClient, makeLegacyPack, makePack } from "./world.ts";
+
+export const ADMIN = "administrator-token-of-the-tests-0001";
+export const SIGNING_SECRET = "whsec_of_the_tests_0001";
+
+export const signatureOf = (payload: string, clock: Clock, secret = SIGNING_SECRET): Promise<string> =>
+  stripeSignature(payload, secret, Math.floor(clock.ms / 1_000));
+
+export const PRICES = { items: "price_items", wallet: "price_wallet", period: "price_period" };
+
+/** An application that takes Stripe's events, with a pack of two items, a wallet in cents and a pack in tokens. */
+export async function paymentsWorld(bindings: Bindings = {}) {
+  const clock = new Clock();
+  const app = await makeApp();
+  const admin = makeClient(clock);
+  const items = await makePack(app.appId, "Two", [
+    { amountSteps: 400_000, unit: "tokens" },
+    { amountSteps: 5_000_000, unit: "cents" },
+  ]);
+  const wallet = await makeLegacyPack(app.appId, "Wallet", "cents");
+  const tokens = await makeLegacyPack(app.appId, "Tokens", "tokens");
+  const setting = {
+    signingSecrets: [SIGNING_SECRET],
+    prices: [
+      { price: PRICES.items, packId: items },
+      { price: PRICES.wallet, packId: "wallet", quantity: 250.5 },
+      { price: PRICES.period, packId: tokens, quantity: 100, expires: "period" },
+    ],
+  };
+  const path = `/api/v1/admin/apps/${app.appId}`;
+  const set = (value: object | null, mode = "live"): Promise<Answer> =>
+    admin("PUT", `${path}/stripe`, { key: ADMIN, body: { mode, setting: value } });
+  const made = await set(setting);
+  if (made.status !== 200) throw new Error(`the setting was answered ${made.status} ${JSON.stringify(made.body)}`);
+
+  const call = makeClient(clock, bindings);
+  const send = async (event: TestEvent, client = call): Promise<Answer> => {
+    const body = JSON.stringify(event);
+    const headers = { "stripe-signature": await signatureOf(body, clock) };
+    return client("POST", `/api/v1/stripe/${app.appId}/live`, { body, headers });
+  };
+  const key = app.keys.sk_live;
+  return {
+    ...{ clock, app, call, admin, set, send, path, packs: { items, wallet, tokens } },
+    nowS: Math.floor(clock.ms / 1_000),
+    /** What the delivery did. */
+    deliver: async (event: TestEvent): Promise<string> => {
+      const { status, body } = await send(event);
+      if (status !== 200) throw new Error(`${event.type} was answered ${status} ${JSON.stringify(body)}`);
+      return body.outcome;
+    },
+    payments: async (query = "") =>
+      (await admin("GET", `${path}/payments?mode=live${query}`, { key: ADMIN })).body.payments,
+    settle: (paymentKey: string, body: object) =>
+      admin("POST", `${path}/payments/${paymentKey}/settle`, { key: ADMIN, body: { mode: "live", ...body } }),
+    /** A user's balances: what remains and the status, by unit. */
+    balances: async (userId: string): Promise<[string, number, string][]> => {
+      const { credits } = (await call("GET", `/api/v1/credits?userId=${userId}&includeExpired=true`, { key })).body;
+      const shown = credits.map((b: { unit: string; remaining: number; status: string }) => [
+        b.unit,
+        b.remaining,
+        b.status,
+      ]);
+      return shown.toSorted().toReversed();
+    },
+    history: async (userId: string) =>
+      (await call("GET", `/api/v1/credits/history?userId=${userId}&limit=500`, { key })).body.entries,
+    post: (route: string, body: object) => call("POST", `/api/v1/${route}`, { key, body }),
+    /** Everything that is stored of payments. */
+    stored: async () => {
+      const tables = ["payments", "payment_names", "payment_facts", "payment_grants", "payment_events"];
+      const found = await env.DB.batch(
+        tables.map((table) =>
+          env.DB.prepare(`SELECT * FROM ${table} WHERE environment_id = ?`).bind(app.environments.live.id),
+        ),
+      );
+      return found.map(({ results }) => results);
+    },
+  };
+}
+export type PaymentsWorld = Awaited<ReturnType<typeof paymentsWorld>>;

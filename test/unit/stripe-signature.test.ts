@@ -1,0 +1,54 @@
+import Stripe from "stripe";
+import { expect, it } from "vitest";
+import { checkSignature } from "../../src/payments/signature.ts";
+import { stripeSignature } from "../support/stripe-signature.ts";
+
+const secret = "whsec_of_the_tests_0001";
+const payload = '{"id":"evt_1","name":"Jürgen"}';
+const nowMs = 1_768_478_400_500;
+const timestamp = 1_768_478_400;
+const bytes = new TextEncoder().encode(payload);
+const theirs = Stripe.webhooks.generateTestHeaderString({ payload, secret, timestamp });
+
+it("signs in tests as Stripe's own package does", async () => {
+  expect(await stripeSignature(payload, secret, timestamp)).toBe(theirs);
+});
+
+it("accepts what Stripe's own package signed, under either secret of a rotation", async () => {
+  await checkSignature(theirs, bytes, [secret], nowMs);
+  await checkSignature(theirs, bytes, ["whsec_another_one_0002", secret], nowMs);
+  await checkSignature(`${theirs},v1=${"0".repeat(64)},v0=${"1".repeat(64)}`, bytes, [secret], nowMs);
+  await checkSignature(theirs.replace(",v1", `,v1=${"0".repeat(64)},v1`), bytes, [secret], nowMs);
+});
+
+it("accepts 300 seconds either way, and no more", async () => {
+  for (const seconds of [-300, 300]) await checkSignature(theirs, bytes, [secret], nowMs + seconds * 1_000);
+  for (const seconds of [-301, 301]) {
+    const check = checkSignature(theirs, bytes, [secret], nowMs + seconds * 1_000);
+    await expect(check).rejects.toMatchObject({ code: "invalid_signature" });
+  }
+});
+
+const [, v1 = ""] = /v1=(\w+)/.exec(theirs) ?? [];
+it.each([
+  ["no header", undefined],
+  ["an empty header", ""],
+  ["another scheme", theirs.replace("v1=", "v0=")],
+  ["no time", `v1=${v1}`],
+  ["two times", `t=${timestamp},${theirs}`],
+  ["another time", theirs.replace(`${timestamp}`, `${timestamp + 1}`)],
+  ["a time that is no number", `t=1e9,v1=${v1}`],
+  ["a part of the signature", `t=${timestamp},v1=${v1.slice(0, 63)}`],
+  ["another case", `t=${timestamp},v1=${v1.toUpperCase()}`],
+])("refuses %s", async (_, header) => {
+  const check = checkSignature(header, bytes, [secret], nowMs);
+  await expect(check).rejects.toMatchObject({ code: "invalid_signature", param: "Stripe-Signature" });
+});
+
+it("refuses another body, and another secret", async () => {
+  const other = new TextEncoder().encode(payload.replace("evt_1", "evt_2"));
+  await expect(checkSignature(theirs, other, [secret], nowMs)).rejects.toMatchObject({ code: "invalid_signature" });
+  const check = checkSignature(theirs, bytes, ["whsec_another_one_0002"], nowMs);
+  await expect(check).rejects.toMatchObject({ code: "invalid_signature" });
+  await expect(checkSignature(theirs, bytes, [], nowMs)).rejects.toMatchObject({ code: "invalid_signature" });
+});
