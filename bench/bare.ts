@@ -235,11 +235,12 @@ async function commit(db: D1Database, reservationId: string, input: Row): Promis
   await db.batch([
     db
       .prepare(
-        `UPDATE reservations SET state = 'committed', settled_at_ms = CAST(? AS INTEGER), settled_event_id = ?
+        // The database returns what was held.
+        `UPDATE reservations SET state = 'committed', settled_at_ms = CAST(? AS INTEGER), settled_event_id = ?,
+           settled_seq = 1 + (SELECT seq FROM credit_ledger AS l WHERE l.account_id = reservations.account_id ORDER BY seq DESC LIMIT 1)
          WHERE environment_id = ? AND id = ?`,
       )
       .bind(Date.now(), eventId, ENVIRONMENT_ID, reservationId),
-    entry(db, accountId, leg.balanceId, leg.amountSteps, "reservation_released", null, reservationId),
     usageRow(db, accountId, eventId, held.event, steps, reservationId, debits),
     entry(db, accountId, leg.balanceId, -steps, "event_committed", eventId, reservationId),
   ]);

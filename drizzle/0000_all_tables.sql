@@ -416,6 +416,7 @@ CREATE TABLE `reservations` (
 	`expires_at_ms` integer NOT NULL,
 	`settled_at_ms` integer,
 	`settled_event_id` text,
+	`settled_seq` integer,
 	`request_hash` text NOT NULL,
 	PRIMARY KEY(`environment_id`, `id`),
 	CONSTRAINT "reservations_on_expiry" CHECK("reservations"."on_expiry" IN ('return', 'charge')),

@@ -432,9 +432,85 @@ END;
 CREATE TRIGGER reservations_settled_once BEFORE UPDATE ON reservations
 WHEN old.state <> 'open' AND NOT (
   old.state = 'expired' AND new.state = 'expired' AND old.settled_event_id IS NULL AND new.settled_event_id IS NOT NULL
+  AND new.settled_seq IS old.settled_seq
 )
 BEGIN
   SELECT RAISE(ABORT, 'reservations_settled_once');
+END;
+--> statement-breakpoint
+-- Who settles a reservation returns what it holds: nobody can do one without the other. What was returned to balances that
+-- are revoked is taken away at once (U9).
+CREATE TRIGGER reservations_return AFTER UPDATE OF state ON reservations
+WHEN old.state = 'open' AND new.state <> 'open'
+BEGIN
+  INSERT INTO credit_ledger (
+    account_id, seq, balance_id, pack_id, unit, delta_steps, balance_after_steps, previous_seq, reason, reservation_id,
+    occurred_at_ms, is_revoked
+  )
+  SELECT b.account_id, new.settled_seq + leg.key, b.id, b.pack_id, b.unit, leg.value ->> 'amountSteps',
+    b.remaining_steps + (leg.value ->> 'amountSteps'), b.last_seq,
+    iif(new.state = 'expired', 'reservation_expired', 'reservation_released'), new.id,
+    max(last.occurred_at_ms, new.settled_at_ms), b.revoked_at_ms IS NOT NULL
+  FROM (
+    SELECT occurred_at_ms FROM credit_ledger WHERE account_id = new.account_id ORDER BY seq DESC LIMIT 1
+  ) AS last CROSS JOIN json_each(new.legs) AS leg CROSS JOIN credit_balances AS b
+  WHERE b.account_id = new.account_id AND b.id = leg.value ->> 'balanceId'
+  ORDER BY leg.key;
+  INSERT INTO credit_ledger (
+    account_id, seq, balance_id, pack_id, unit, delta_steps, balance_after_steps, previous_seq, reason, reservation_id,
+    occurred_at_ms, is_revoked
+  )
+  SELECT b.account_id, last.seq + row_number() OVER (ORDER BY leg.key), b.id, b.pack_id, b.unit,
+    -(leg.value ->> 'amountSteps'), b.remaining_steps - (leg.value ->> 'amountSteps'), b.last_seq, 'admin_adjust', new.id,
+    last.occurred_at_ms, 1
+  FROM (
+    SELECT seq, occurred_at_ms FROM credit_ledger WHERE account_id = new.account_id ORDER BY seq DESC LIMIT 1
+  ) AS last CROSS JOIN json_each(new.legs) AS leg CROSS JOIN credit_balances AS b
+  WHERE b.account_id = new.account_id AND b.id = leg.value ->> 'balanceId' AND b.revoked_at_ms IS NOT NULL
+  ORDER BY leg.key;
+END;
+--> statement-breakpoint
+-- What a reservation returns is written by the trigger above alone: each leg once, at the seq that its settlement names.
+CREATE TRIGGER credit_ledger_returns_by_settlement BEFORE INSERT ON credit_ledger
+WHEN new.reason IN ('reservation_released', 'reservation_expired') AND NOT EXISTS (
+  SELECT 1 FROM accounts AS a CROSS JOIN reservations AS r ON r.environment_id = a.environment_id
+  WHERE a.id = new.account_id AND r.id = new.reservation_id AND r.account_id = new.account_id AND r.state <> 'open'
+    AND (r.state = 'expired') = (new.reason = 'reservation_expired')
+    AND r.legs ->> ('$[' || (new.seq - r.settled_seq) || '].balanceId') = new.balance_id
+    AND r.legs ->> ('$[' || (new.seq - r.settled_seq) || '].amountSteps') = new.delta_steps
+)
+BEGIN
+  SELECT RAISE(ABORT, 'credit_ledger_returns_by_settlement');
+END;
+--> statement-breakpoint
+-- Settlements of reservations, each with the debits of its charge (U15), in their order. One that is to expire or to be
+-- charged, and was extended meanwhile, is not due any more: then the CHECK reservations_state aborts the batch.
+CREATE VIEW settlements (environment_id, id, state, at_ms, event_id, charges) AS
+SELECT environment_id, id, state, settled_at_ms, settled_event_id, NULL FROM reservations WHERE state <> 'open';
+--> statement-breakpoint
+CREATE TRIGGER settlements_in_order INSTEAD OF INSERT ON settlements
+BEGIN
+  UPDATE reservations SET
+    state = iif((new.state = 'expired' OR new.charges IS NOT NULL) AND expires_at_ms > new.at_ms, 'not due', new.state),
+    settled_at_ms = new.at_ms, settled_event_id = new.event_id,
+    settled_seq = 1 + coalesce((
+      SELECT l.seq FROM credit_ledger AS l WHERE l.account_id = reservations.account_id ORDER BY l.seq DESC LIMIT 1
+    ), 0)
+  WHERE environment_id = new.environment_id AND id = new.id;
+  INSERT INTO credit_ledger (
+    account_id, seq, balance_id, pack_id, unit, delta_steps, balance_after_steps, previous_seq, reason, event_id,
+    reservation_id, occurred_at_ms
+  )
+  SELECT b.account_id, last.seq + 1 + charge.key, b.id, b.pack_id, b.unit, charge.value ->> 'deltaSteps',
+    b.remaining_steps + (charge.value ->> 'deltaSteps'), b.last_seq, 'event_committed', new.event_id, new.id,
+    last.occurred_at_ms
+  FROM json_each(new.charges) AS charge CROSS JOIN (
+    SELECT account_id, seq, occurred_at_ms FROM credit_ledger WHERE account_id = (
+      SELECT account_id FROM reservations WHERE environment_id = new.environment_id AND id = new.id
+    ) ORDER BY seq DESC LIMIT 1
+  ) AS last CROSS JOIN credit_balances AS b
+  WHERE b.account_id = last.account_id AND b.id = charge.value ->> 'balanceId'
+  ORDER BY charge.key;
 END;
 --> statement-breakpoint
 -- What a reservation holds, of whom and for what, never changes: only its end, its state and its event do.

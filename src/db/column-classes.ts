@@ -131,6 +131,7 @@ export const columnClasses: Readonly<Record<string, Readonly<Partial<Record<Colu
       "created_at_ms",
       "expires_at_ms",
       "settled_at_ms",
+      "settled_seq",
     ],
   },
   distinct_ids: {

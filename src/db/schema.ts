@@ -336,6 +336,8 @@ export const reservations = sqliteTable(
     expiresAtMs: integer("expires_at_ms").notNull(),
     settledAtMs: integer("settled_at_ms"),
     settledEventId: text("settled_event_id"),
+    /** The ledger seq of what its first leg returned. The other legs follow it. */
+    settledSeq: integer("settled_seq"),
     /** Like that of `usage_events`. */
     requestHash: text("request_hash").notNull(),
   },

@@ -3,7 +3,6 @@ import type { reservations, Steps } from "../db/schema.ts";
 import { fragment, nowMsSql, type Statement, statement } from "../db/sql.ts";
 import { assert } from "../lib/assert.ts";
 import { type WriteContext, writingValues } from "./account.ts";
-import { insertSettlement, type SettlementEntry } from "./insert-entries.ts";
 
 /** What a reservation holds of one balance. */
 export interface HoldLeg {
@@ -123,37 +122,39 @@ export function returnEntries({ legs }: Hold): { readonly balanceId: string; rea
 /** Keeps a statement's JSON far below the 2 MB that D1 takes. */
 export const HOLDS_A_STATEMENT_MAX = 200;
 
+/** A reservation that is settled. */
+export interface SettlementRow extends Settlement {
+  readonly id: string;
+  /** What its charge debits (U15). Absent if it is not charged. */
+  readonly charges?: readonly { readonly balanceId: string; readonly deltaSteps: number }[];
+}
+
 /**
- * Statements that settle open reservations of one user and return their holds, leg by leg. If one of them is already
- * settled, the batch aborts with `reservations_settled_once`; if one is to expire and is not due, with `reservations_state`.
+ * Settles open reservations of one user one after another. The database returns their holds with it, leg by leg. If one of them
+ * is already settled, the batch aborts with `reservations_settled_once`; if one is to expire and is not due, with
+ * `reservations_state`.
  */
+export function insertSettlements(writing: WriteContext, settlements: readonly SettlementRow[]): Statement {
+  return insertSettlementsSql({ ...writingValues(writing), settlements: JSON.stringify(settlements) });
+}
+
+/** Settles open reservations of one user, all alike. */
 export function settleHolds(writing: WriteContext, holds: readonly Hold[], settlement: Settlement): Statement[] {
-  const reason = settlement.state === "expired" ? "reservation_expired" : "reservation_released";
   const statements: Statement[] = [];
   for (let at = 0; at < holds.length; at += HOLDS_A_STATEMENT_MAX) {
     const some = holds.slice(at, at + HOLDS_A_STATEMENT_MAX);
-    const returns = some.flatMap((hold) => returnsOf(hold, reason));
     statements.push(
-      settleSql({ ...writingValues(writing), ...settlementValues(some, settlement) }),
-      ...insertSettlement(writing, returns),
+      insertSettlements(
+        writing,
+        some.map(({ id }) => ({ id, ...settlement })),
+      ),
     );
   }
   return statements;
 }
 
-/** The ledger entries of a hold's return. */
-export function returnsOf({ id, legs }: Hold, reason: SettlementEntry["reason"]): SettlementEntry[] {
-  return legs.map(({ balanceId, amountSteps: deltaSteps }) => ({ balanceId, deltaSteps, reason, reservationId: id }));
-}
-
-const settlementValues = (holds: readonly Hold[], { state, eventId }: Settlement) => ({
-  state,
-  eventId: eventId ?? null,
-  ids: JSON.stringify(holds.map((hold) => hold.id)),
-});
-
-// One that was extended meanwhile is not due any more: the CHECK `reservations_state` aborts the batch.
-const settleSql = statement<WriteContext & ReturnType<typeof settlementValues>>`
-  UPDATE reservations SET state = iif(:state = 'expired' AND expires_at_ms > ${nowMsSql}, 'not due', :state),
-    settled_at_ms = ${nowMsSql}, settled_event_id = :eventId
-  WHERE environment_id = :environmentId AND id IN (SELECT value FROM json_each(:ids))`;
+const insertSettlementsSql = statement<WriteContext & { settlements: string }>`
+  INSERT INTO settlements (environment_id, id, state, at_ms, event_id, charges)
+  SELECT CAST(:environmentId AS INTEGER), value ->> 'id', value ->> 'state', ${nowMsSql}, value ->> 'eventId',
+    value -> 'charges'
+  FROM json_each(:settlements) ORDER BY key`;

@@ -5,8 +5,9 @@ import { accountSql, type WriteContext, writingValues } from "./account.ts";
 import { moving } from "./motion.ts";
 
 /**
- * The only statements that write amounts. `insertBalances` issues balances; a trigger writes their ledger entries. The
- * others append entries; triggers apply them to the balances. Nothing else writes `remaining_steps`.
+ * The only statements that write amounts, beside settlements (hold.ts), whose entries a trigger writes. `insertBalances` issues
+ * balances; a trigger writes their ledger entries. The others append entries; triggers apply them to the balances. Nothing else
+ * writes `remaining_steps`.
  */
 export type LedgerRow = Omit<typeof creditLedger.$inferSelect, "accountId" | "isRevoked">;
 
@@ -99,49 +100,6 @@ export function insertEntries(writing: WriteContext, entries: readonly NewEntry[
   const insert = insertEntriesSql({ ...writingValues(writing), entries: JSON.stringify(entries) });
   if (entries.every(({ reason }) => reason === "reservation_held")) return [insert];
   return [moving(insert, { entries: entries.length, lifts: entries.some(({ deltaSteps }) => deltaSteps > 0) })];
-}
-
-/** One entry of one balance when reservations are settled: an amount that returns, or a debit of a charge (U15). */
-export interface SettlementEntry {
-  readonly balanceId: string;
-  /** Positive for what returns. */
-  readonly deltaSteps: number;
-  readonly reason: "reservation_released" | "reservation_expired" | "event_committed";
-  readonly reservationId: string;
-  readonly eventId?: string;
-}
-
-// Because the ledger has triggers, SQLite runs the whole SELECT before it inserts the first row. So `b` does not change.
-const insertSettlementSql = statement<WriteContext & { entries: string }>`
-  INSERT INTO credit_ledger (
-    account_id, seq, balance_id, pack_id, unit, delta_steps, balance_after_steps, previous_seq, reason, event_id,
-    reservation_id, occurred_at_ms, is_revoked
-  )
-  SELECT account_id, seq, id, pack_id, unit, delta_steps, remaining_steps + sum(delta_steps) OVER one_balance,
-    lag(seq, 1, last_seq) OVER one_balance, reason, event_id, reservation_id, now_ms,
-    revoked_at_ms IS NOT NULL
-  FROM (
-    SELECT b.*, last.now_ms, last.seq + row_number() OVER (ORDER BY entry.key, way.reverses) AS seq,
-      iif(way.reverses, -1, 1) * (entry.value ->> 'deltaSteps') AS delta_steps,
-      iif(way.reverses, 'admin_adjust', entry.value ->> 'reason') AS reason,
-      entry.value ->> 'eventId' AS event_id, entry.value ->> 'reservationId' AS reservation_id
-    FROM ${lastEntry} AS last, json_each(:entries) AS entry
-    CROSS JOIN credit_balances AS b
-    CROSS JOIN (SELECT 0 AS reverses UNION ALL SELECT 1) AS way
-    WHERE b.account_id = ${accountSql} AND b.id = entry.value ->> 'balanceId'
-      AND (way.reverses = 0 OR (b.revoked_at_ms IS NOT NULL AND entry.value ->> 'deltaSteps' > 0))
-  )
-  WINDOW one_balance AS (PARTITION BY id ORDER BY seq)
-  ORDER BY seq`;
-
-/**
- * Appends the entries of settled reservations, in their order. A balance may get several. If a balance was revoked, the next
- * entry reverses what was returned to it (U9).
- */
-export function insertSettlement(writing: WriteContext, entries: readonly SettlementEntry[]): Statement[] {
-  return entries.length === 0
-    ? []
-    : [insertSettlementSql({ ...writingValues(writing), entries: JSON.stringify(entries) })];
 }
 
 type Reversal = WriteContext & { balanceId: string; note: string | null };

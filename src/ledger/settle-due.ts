@@ -7,8 +7,7 @@ import type { TenantCtx } from "../runtime.ts";
 import { noteMessages } from "../webhooks/outbox.ts";
 import { accountSql, type WriteContext, writingValues } from "./account.ts";
 import { debitsOf } from "./debits.ts";
-import { type DueHold, HOLDS_A_STATEMENT_MAX, returnsOf, settleHolds } from "./hold.ts";
-import { insertSettlement, type SettlementEntry } from "./insert-entries.ts";
+import { type DueHold, HOLDS_A_STATEMENT_MAX, insertSettlements, type SettlementRow, settleHolds } from "./hold.ts";
 import { alertsAmong, alertWrites } from "./judge-alerts.ts";
 import { type LedgerMessage, ledgerMessageWrites, reservationExpired, usageRecorded, wantedOf } from "./messages.ts";
 import type { Motion } from "./motion.ts";
@@ -80,45 +79,33 @@ function messageOf(userId: string, { hold, charged }: SettledHold): LedgerMessag
 
 /** The statements that settle some due holds. The events come before the entries that debit for them. */
 function settlementOf(account: Account, some: readonly SettledHold[]): Statement[] {
-  const values = writingValues(account);
   const lessSteps = new Map<string, number>();
-  const entries: SettlementEntry[] = [];
-  const append = (entry: SettlementEntry) => {
-    entries.push(entry);
-    lessSteps.set(entry.balanceId, (lessSteps.get(entry.balanceId) ?? 0) - entry.deltaSteps);
-  };
-  const events = some.flatMap(({ hold, charged }) => {
-    for (const entry of returnsOf(hold, charged === null ? "reservation_expired" : "reservation_released"))
-      append(entry);
-    if (charged === null) return [];
+  const take = (balanceId: string, steps: number) =>
+    lessSteps.set(balanceId, (lessSteps.get(balanceId) ?? 0) + steps).get(balanceId);
+  const events: object[] = [];
+  const settlements = some.map(({ hold: { id, legs }, charged }): SettlementRow => {
+    for (const { balanceId, amountSteps } of legs) take(balanceId, -amountSteps);
+    if (charged === null) return { id, state: "expired" };
     const { charge, payment } = charged;
-    const ids = { reservationId: hold.id, eventId: hold.id };
-    const legs = payment.legs.map(({ balance, amountSteps }) => {
-      append({ balanceId: balance.id, deltaSteps: -amountSteps, reason: "event_committed", ...ids });
+    const debits = payment.legs.map(({ balance, amountSteps }) => {
       const amount = fromSteps(balance.unit, amountSteps);
-      return { balanceId: balance.id, amount, lessSteps: lessSteps.get(balance.id) };
+      return { balanceId: balance.id, amount, lessSteps: take(balance.id, amountSteps) };
     });
     const { quantities, occurredAtMs: occurredAt } = charge;
     const uncovered = payment.uncovered === null ? null : JSON.stringify(presentQuantities(payment.uncovered));
     const stamp = stampCharge({ quantities, occurredAt, onShortage: "partial" });
-    return [{ id: hold.id, ...charge, legs, uncovered, stamp }];
+    events.push({ id, ...charge, legs: debits, uncovered, stamp });
+    const charges = payment.legs.map(({ balance, amountSteps }) => ({
+      balanceId: balance.id,
+      deltaSteps: -amountSteps,
+    }));
+    return { id, state: "committed", eventId: id, charges };
   });
-  const ids = JSON.stringify(some.map(({ hold }) => hold.id));
-  const charged = JSON.stringify(events.map(({ id }) => id));
   return [
-    settleDueSql({ ...values, ids, charged }),
-    ...(events.length === 0 ? [] : [insertCharges({ ...values, charges: JSON.stringify(events) })]),
-    ...insertSettlement(account, entries),
+    ...(events.length === 0 ? [] : [insertCharges({ ...writingValues(account), charges: JSON.stringify(events) })]),
+    insertSettlements(account, settlements),
   ];
 }
-
-// One that was extended meanwhile is not due any more: the CHECK `reservations_state` aborts the batch.
-const settleDueSql = statement<WriteContext & { ids: string; charged: string }>`
-  UPDATE reservations SET
-    state = CASE WHEN expires_at_ms > ${nowMsSql} THEN 'not due'
-      WHEN id IN (SELECT value FROM json_each(:charged)) THEN 'committed' ELSE 'expired' END,
-    settled_at_ms = ${nowMsSql}, settled_event_id = iif(id IN (SELECT value FROM json_each(:charged)), id, NULL)
-  WHERE environment_id = :environmentId AND id IN (SELECT value FROM json_each(:ids))`;
 
 /** The events of charges come in the order of their times, as their primary key needs it. */
 const insertCharges = statement<WriteContext & { charges: string }>`

@@ -21,6 +21,15 @@ export async function expectLedgerInvariants(): Promise<void> {
     "SELECT balance_id FROM credit_ledger AS l WHERE NOT EXISTS (SELECT 1 FROM credit_balances AS b WHERE b.id = l.balance_id)",
   ).all();
   expect(strays.results, "ledger rows without a balance").toEqual([]);
+  const unreturned = await env.DB.prepare(
+    `SELECT r.id FROM reservations AS r CROSS JOIN json_each(r.legs) AS leg
+     WHERE r.settled_seq IS NOT NULL AND NOT EXISTS (
+       SELECT 1 FROM credit_ledger AS l
+       WHERE l.account_id = r.account_id AND l.seq = r.settled_seq + leg.key AND l.reservation_id IS NOT NULL
+         AND l.balance_id = leg.value ->> 'balanceId' AND l.delta_steps = leg.value ->> 'amountSteps'
+     )`,
+  ).all();
+  expect(unreturned.results, "settled reservations that returned something else than they held").toEqual([]);
   const homeless = await env.DB.prepare(
     `SELECT account_id FROM credit_ledger WHERE account_id NOT IN (SELECT id FROM accounts)
      UNION SELECT account_id FROM usage_events WHERE account_id NOT IN (SELECT id FROM accounts)

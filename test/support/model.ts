@@ -75,10 +75,9 @@ export function createModel(clock: { now: () => number }) {
   const settle = (hold: Hold, state: string, reason: string) => {
     hold.state = state;
     hold.settledAt = clock.now();
-    for (const [b, steps] of hold.legs) {
-      post(b, steps, reason, { reservationId: hold.id });
-      if (b.revoked) post(b, -steps, "admin_adjust", { reservationId: hold.id }); // U9
-    }
+    for (const [b, steps] of hold.legs) post(b, steps, reason, { reservationId: hold.id });
+    const revoked = hold.legs.filter(([b]) => b.revoked); // U9
+    for (const [b, steps] of revoked) post(b, -steps, "admin_adjust", { reservationId: hold.id });
   };
   /** Returns due holds: at the next write of the user, or for all users by the cron (U8). */
   const isDue = (hold: Hold) => hold.state === "open" && hold.expiresAt <= clock.now();

@@ -105,9 +105,12 @@ describe("an adjustment", () => {
       .bind(app.environments.test.id, legs)
       .run();
     expectError(await balance.adjust(0.001), "invalid_request", "delta");
-    await env.DB.prepare("UPDATE reservations SET state = 'released' WHERE id = 'res_1' AND environment_id = ?")
+    await env.DB.prepare(
+      `INSERT INTO settlements (environment_id, id, state, at_ms) VALUES (CAST(? AS INTEGER), 'res_1', 'released', 0)`,
+    )
       .bind(app.environments.test.id)
       .run();
+    expect((await balance.adjust(-10)).status).toBe(200);
     expect((await balance.adjust(10)).body.remaining).toBe(8_796_093_022_208);
   });
 

@@ -68,6 +68,25 @@ const REPLACE = "INSERT OR REPLACE";
 const WAYS = ["INSERT", REPLACE, "INSERT OR FAIL", "REPLACE"];
 const nextEntry = { seq: LAST_SEQ + 1, delta_steps: -90, balance_after_steps: 500, previous_seq: 6 };
 const ofRevoked = { seq: LAST_SEQ + 1, balance_id: REVOKED, previous_seq: LAST_SEQ, is_revoked: 1 };
+const settle = (state: string) => `UPDATE reservations
+  SET state = '${state}', settled_at_ms = 5, settled_seq = ${LAST_SEQ + 1} WHERE id = 'res_w'`;
+/** Its end is far away, so it is due as late. */
+const settleInView = (state: string, charges = "NULL") => `INSERT INTO settlements VALUES
+  (${LIVE}, 'res_w', '${state}', 9000000000001, NULL, ${charges})`;
+/** What the reservation holds of one balance, written by hand. */
+const returned = (given: Parameters<typeof entry>[0], verb?: string) =>
+  entry(
+    {
+      seq: LAST_SEQ + 1,
+      previous_seq: 6,
+      delta_steps: 10,
+      balance_after_steps: 600,
+      reason: "reservation_released",
+      reservation_id: "res_w",
+      ...given,
+    },
+    verb,
+  );
 const TOP = 8_796_093_022_208_000;
 
 function appendOnly(table: string, columns: readonly string[]): Record<string, Attack> {
@@ -165,7 +184,6 @@ const attacks: Readonly<Record<string, Attack>> = {
       entry({ ...ofRevoked, delta_steps: 5, balance_after_steps: 5, reason: "admin_adjust" }, verb),
       entry({ ...ofRevoked, delta_steps: 5, balance_after_steps: 5 }, verb),
       entry({ ...ofRevoked, delta_steps: 0, balance_after_steps: 0 }, verb),
-      entry({ ...ofRevoked, delta_steps: 0, balance_after_steps: 0, reason: "reservation_released" }, verb),
       entry({ ...ofRevoked, delta_steps: 0, balance_after_steps: 0, reason: "reservation_held" }, verb),
     ]),
   },
@@ -385,10 +403,56 @@ const attacks: Readonly<Record<string, Attack>> = {
 
   reservations_settled_once: {
     says: "reservations_settled_once",
-    sql: ["open", "committed", "expired", "released"].map((state) => [
-      "UPDATE reservations SET state = 'released' WHERE id = 'res_w'",
-      `UPDATE reservations SET state = '${state}' WHERE id = 'res_w'`,
-    ]),
+    sql: [
+      ...["open", "committed", "expired", "released"].map((state) => [
+        settle("released"),
+        `UPDATE reservations SET state = '${state}' WHERE id = 'res_w'`,
+      ]),
+      [settle("expired"), "UPDATE reservations SET settled_event_id = 'e9', settled_seq = 1 WHERE id = 'res_w'"],
+    ],
+  },
+  reservations_return: {
+    says: PASSED,
+    // However it is settled: with what it holds, of which the revoked balance gives up its part again.
+    sql: ["released", "committed", "expired"].flatMap((state) =>
+      [settle(state), settleInView(state)].map((sql) => [
+        sql,
+        holds(
+          `(SELECT group_concat(balance_id || ' ' || delta_steps || ' ' || reason, ', ' ORDER BY seq) IS '${[
+            `${REVOKED} 300 reservation_${state === "expired" ? "expired" : "released"}`,
+            `${PART} 10 reservation_${state === "expired" ? "expired" : "released"}`,
+            `${REVOKED} -300 admin_adjust`,
+          ].join(", ")}' FROM credit_ledger WHERE account_id = ${USER} AND seq > ${LAST_SEQ})`,
+        ),
+      ]),
+    ),
+    behind: "guard_account",
+  },
+  settlements_in_order: {
+    says: PASSED,
+    sql: [
+      [settleInView("released"), holds("(SELECT state = 'released' FROM reservations WHERE id = 'res_w')")],
+      [
+        settleInView("committed", `'[{"balanceId":"${PART}","deltaSteps":-600}]'`),
+        holds(`(
+        SELECT remaining_steps = 0 FROM credit_balances WHERE id = '${PART}')`),
+      ],
+    ],
+    behind: "cannot modify settlements",
+  },
+  credit_ledger_returns_by_settlement: {
+    says: "credit_ledger_returns_by_settlement",
+    sql: [
+      // While it is open, once more after it is settled, of another balance, amount, reason or reservation.
+      ...WAYS.map((verb) => returned({}, verb)),
+      ...[{}, { reason: "reservation_expired" }, { delta_steps: 9, balance_after_steps: 609 }].map((given) => [
+        settle("released"),
+        returned({ seq: LAST_SEQ + 4, previous_seq: LAST_SEQ + 2, balance_after_steps: 610, ...given }),
+      ]),
+      returned({ reservation_id: null }),
+      returned({ reservation_id: "res_nobody" }),
+      returned({ balance_id: WHOLE, balance_after_steps: 1_010, previous_seq: 1 }),
+    ],
   },
 
   reservations_frozen: {

@@ -338,6 +338,10 @@ describe("what is held of a balance", () => {
       expires_at_ms, request_hash) VALUES (-900, '${id}', ${idOf(account)}, 'e', '{}',
       '${JSON.stringify(legs.map(([balanceId, amountSteps]) => ({ balanceId, amountSteps })))}', '${state}', 1, ${NEVER_DUE_MS}, '')`);
 
+  const expire = (id: string) => `UPDATE reservations SET state = 'expired', settled_at_ms = 9,
+    settled_seq = (SELECT 1 + max(seq) FROM credit_ledger AS l WHERE l.account_id = reservations.account_id)
+    WHERE environment_id = -900 AND id = '${id}'`;
+
   it("finds room when it comes back: no adjustment takes it, by any clause", async () => {
     const of = { user: "held", id: "crb_held" };
     await run(balance("INSERT", { ...of, seq: 1, steps: TOP }));
@@ -360,11 +364,10 @@ describe("what is held of a balance", () => {
     await run(entry("INSERT", { ...of, seq: 4, delta: 20, after: TOP - 30, previous: 3 }));
     await refused(entry("INSERT", { ...of, seq: 5, delta: 1, after: TOP - 29, previous: 4 }));
     // What is held comes back to the last step, and a balance may be lowered at any time.
-    await run("UPDATE reservations SET state = 'expired' WHERE environment_id = -900 AND id IN ('res_a', 'res_b')");
-    const reason = "reservation_expired";
-    await run(entry("INSERT", { ...of, seq: 5, delta: 10, after: TOP - 20, previous: 4, reason }));
-    await run(entry("INSERT", { ...of, seq: 6, delta: 20, after: TOP, previous: 5, reason }));
-    await run(entry("INSERT", { ...of, seq: 7, delta: -1, after: TOP - 1, previous: 6 }));
+    await run(entry("INSERT", { ...of, id: "crb_beside", seq: 5, delta: -900, after: 100, previous: 2 }));
+    await run(expire("res_a"));
+    await run(expire("res_b"));
+    await run(entry("INSERT", { ...of, seq: 9, delta: -1, after: TOP - 1, previous: 8 }));
   });
 
   it("and nothing else comes back to a revoked balance: no adjustment raises it, by any clause", async () => {
@@ -378,14 +381,22 @@ describe("what is held of a balance", () => {
         expect(constraintOf(error)).toBe("credit_balances_revoked");
       }
     }
-    // A hold comes back, and is taken away by the very next entry: in between nothing is added either.
-    const back = { ...of, revoked: 1, reason: "reservation_expired" } as const;
-    await run(entry("INSERT", { ...back, seq: 4, delta: 300, after: 300, previous: 3 }));
+    // A hold comes back, and is taken away at once.
+    await hold("spared", "res_spared", "open", [["crb_spared", 300]]);
+    await run(expire("res_spared"));
+    const { results } = await db
+      .prepare(
+        `SELECT delta_steps AS delta, reason FROM credit_ledger WHERE account_id = ${idOf("spared")} AND seq > 3`,
+      )
+      .all();
+    expect(results).toEqual([
+      { delta: 300, reason: "reservation_expired" },
+      { delta: -300, reason: "admin_adjust" },
+    ]);
     for (const verb of WAYS) {
-      const error = await refused(entry(verb, { ...of, seq: 5, delta: 1, after: 301, previous: 4, revoked: 1 }));
+      const error = await refused(entry(verb, { ...of, seq: 6, delta: 1, after: 1, previous: 5, revoked: 1 }));
       expect(constraintOf(error)).toBe("credit_balances_revoked");
     }
-    await run(entry("INSERT", { ...of, seq: 5, delta: -300, after: 0, previous: 4, revoked: 1 }));
   });
 });
 
