@@ -89,21 +89,18 @@ it("keeps the moment also of a balance that was revoked before it, and refilled 
     if (trip === 1 || isDone) return;
     isDone = true;
     clock.advance(1_000);
-    const seq = 512;
     // A hold comes back to the revoked balance, and is taken back (U9).
-    for (const [at, delta, reason] of [
-      [0, 5, "reservation_released"],
-      [1, -5, "admin_adjust"],
-    ] as const) {
-      await env.DB.prepare(
-        `INSERT INTO credit_ledger (account_id, seq, balance_id, pack_id, unit, delta_steps,
-           balance_after_steps, previous_seq, reason, occurred_at_ms, is_revoked)
-         SELECT account_id, CAST(? AS INTEGER), id, pack_id, unit, CAST(? AS INTEGER),
-           remaining_steps + CAST(? AS INTEGER), last_seq, ?, CAST(? AS INTEGER), 1 FROM credit_balances WHERE id = ?`,
-      )
-        .bind(seq + at, delta, delta, reason, clock.ms, last)
-        .run();
-    }
+    const legs = JSON.stringify([{ balanceId: last, amountSteps: 5 }]);
+    await env.DB.batch([
+      env.DB.prepare(
+        `INSERT INTO reservations (environment_id, id, account_id, event, quantities, legs, state, created_at_ms, expires_at_ms,
+           request_hash)
+         SELECT CAST(?1 AS INTEGER), 'res_back', account_id, 'e', '{}', ?2, 'open', 0, 0, '' FROM credit_balances WHERE id = ?3`,
+      ).bind(live.id, legs, last),
+      env.DB.prepare(
+        `INSERT INTO settlements (environment_id, id, state, at_ms) VALUES (?1, 'res_back', 'released', CAST(?2 AS INTEGER))`,
+      ).bind(live.id, clock.ms),
+    ]);
   });
   expect(isDone).toBe(true);
   expect(held(readDocument(text))).toEqual(held(before));
