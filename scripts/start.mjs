@@ -61,8 +61,9 @@ async function main() {
     console.error(`The Worker stopped with code ${code}; ${log} has what it said.`);
     stop(1);
   });
-  await printExamples(url, await ensureDemo(url, secrets.ADMIN_TOKEN), secrets.ADMIN_TOKEN);
+  const demo = await ensureDemo(url, secrets.ADMIN_TOKEN);
   rememberServer(url);
+  await printExamples(url, demo, secrets.ADMIN_TOKEN);
   tick(url);
 }
 

@@ -158,7 +158,7 @@ describe("the client under faults", () => {
     const controller = new AbortController();
     proxy.faults.push({ status: 503, headers: { "retry-after": "60" } });
     const waiting = errorOf(purser.listBalances({ userId: "u" }, { signal: controller.signal }));
-    await vi.waitFor(() => expect(proxy.seen).toHaveLength(3));
+    await vi.waitFor(() => expect(proxy.seen).toHaveLength(3), { timeout: 10_000 });
     controller.abort(new Error("enough"));
     expect(await waiting).toMatchObject({ message: "enough" });
     expect(proxy.seen).toHaveLength(3);
@@ -304,9 +304,12 @@ describe("usage.hold", () => {
       reservationId = one.reservationId;
       const { expiresAt } = await purser.getReservation({ reservationId });
       await vi.advanceTimersByTimeAsync(30_000);
-      await vi.waitFor(async () => {
-        expect((await purser.getReservation({ reservationId })).expiresAt > expiresAt).toBe(true);
-      });
+      await vi.waitFor(
+        async () => {
+          expect((await purser.getReservation({ reservationId })).expiresAt > expiresAt).toBe(true);
+        },
+        { timeout: 10_000 },
+      );
       one.used({ tokens: 50 });
       proxy.faults.push("refused");
     });
