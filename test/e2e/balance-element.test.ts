@@ -158,7 +158,7 @@ describe.skipIf(chromiumPath === null)(`<purser-balance> in a browser${withoutCh
 
   it("is what examples/balance.html shows, with a link for who has little left", async () => {
     await grant("walt", "cents", 1_000);
-    const page = await (await browser.newContext()).newPage();
+    const page = await (await browser.newContext({ colorScheme: "dark" })).newPage();
     const fragment = new URLSearchParams({
       url: server.url,
       key: app.keys.pk_live,
@@ -173,6 +173,7 @@ describe.skipIf(chromiumPath === null)(`<purser-balance> in a browser${withoutCh
     await run(page, "balance.refresh()");
     expect(await textIn(page, "low")).toBe("Cents $1.00 (low)");
     expect(await link.isVisible()).toBe(true);
+    await expectAccessible(page);
     await page.context().close();
   });
 
