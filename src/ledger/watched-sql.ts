@@ -50,7 +50,7 @@ export const watchedSql = ({ from, leaves, isAsked }: Watch): string => fragment
     ON b.account_id = w.account_id AND b.has_remaining = 1 AND b.expires_at_ms >= done.from_ms
     UNION ALL
     SELECT b.* FROM held_or_moved AS n CROSS JOIN credit_balances AS b ON b.id = n.balance_id
-    WHERE b.account_id = n.account_id AND b.has_remaining = 0
+    WHERE +b.account_id = n.account_id AND b.has_remaining = 0
   ),
   balances (account_id, unit, matches, initial, is_live, before, after) AS MATERIALIZED (
     SELECT r.account_id, r.unit, r.matches, r.initial_steps, r.expires_at_ms > ${nowMsSql},

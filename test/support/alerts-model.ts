@@ -1,0 +1,153 @@
+/** The model of alerts and notices (H5, H6), by the ledger alone. No SQL, and nothing from src. */
+const DAY = 86_400_000;
+
+export interface Entry {
+  readonly user: string;
+  readonly seq: number;
+  readonly balanceId: string;
+  readonly delta: number;
+  readonly reason: string;
+  readonly isRevoked: boolean;
+  readonly reservationId: string | null;
+}
+
+export interface Issued {
+  readonly id: string;
+  readonly user: string;
+  readonly unit: string;
+  readonly pack: string;
+  readonly initial: number;
+  readonly grantedAt: number;
+  readonly expiresAt: number;
+}
+
+export interface Alert {
+  readonly id: string;
+  readonly unit: string;
+  /** The packs whose balances cover its event. */
+  readonly packs: readonly string[];
+  readonly below: { readonly amount?: number; readonly percent?: number };
+}
+
+type Balance = Issued & {
+  total: number;
+  remaining: number;
+  revoked: boolean;
+  found: boolean;
+  readonly told: Set<number>;
+};
+
+/** Amounts in steps. `sinceMs` is when the endpoint was made, and the days were set. */
+export function createAlertsModel(alerts: readonly Alert[], days: readonly number[], sinceMs: number) {
+  const balances = new Map<string, Balance>();
+  const lastSeqs = new Map<string, number>();
+  const gone = new Set<string>();
+
+  const shownIn = (user: string, alert: Alert | null) =>
+    [...balances.values()].filter(
+      (b) => b.user === user && (alert === null || (b.unit === alert.unit && alert.packs.includes(b.pack))),
+    );
+  const totalOf = (b: Balance) => (b.revoked ? 0 : b.total);
+  const thresholdOf = (alert: Alert | null, issued: number) =>
+    alert?.below.percent === undefined
+      ? (alert?.below.amount ?? 1)
+      : Math.ceil(Number((alert.below.percent * issued).toFixed(6)) / 100);
+
+  /** Does something to the balances of a user, and answers the alerts that it lets go off. */
+  const move = (user: string, nowMs: number, act: () => boolean): string[] => {
+    // What was live, with and without what expired and was not found yet.
+    const pictures = [null, ...alerts].map((alert) => {
+      const all = shownIn(user, alert).filter((b) => !b.found && totalOf(b) > 0);
+      const live = all.filter((b) => b.expiresAt > nowMs);
+      const sides = [live, all].map((of) => ({
+        of,
+        before: of.reduce((sum, b) => sum + totalOf(b), 0),
+        threshold: thresholdOf(
+          alert,
+          of.reduce((sum, b) => sum + b.initial, 0),
+        ),
+      }));
+      return { alert, sides };
+    });
+    const lifts = act();
+    return pictures.flatMap(({ alert, sides }) => {
+      const key = `${user} ${alert?.id ?? ""}`;
+      const now = shownIn(user, alert).filter((b) => !b.found && b.expiresAt > nowMs && totalOf(b) > 0);
+      const left = now.reduce((sum, b) => sum + totalOf(b), 0);
+      if (lifts) {
+        if (
+          left > 0 &&
+          left >=
+            thresholdOf(
+              alert,
+              now.reduce((sum, b) => sum + b.initial, 0),
+            )
+        )
+          gone.delete(key);
+        return [];
+      }
+      const crossed = sides.find(({ of, before, threshold }) => {
+        const after = of.filter((b) => !b.found).reduce((sum, b) => sum + totalOf(b), 0);
+        return before >= threshold && after < threshold;
+      });
+      if (crossed === undefined || gone.has(key)) return [];
+      gone.add(key);
+      const seq = lastSeqs.get(user);
+      return [
+        alert === null ? `depleted ${user} ${seq}` : `low ${user} ${alert.id} ${left} of ${crossed.threshold} ${seq}`,
+      ];
+    });
+  };
+
+  return {
+    /** What one batch wrote for a user: its entries, and the balances that it issued. */
+    batch(user: string, entries: readonly Entry[], issued: readonly Issued[], nowMs: number): string[] {
+      if (entries.length === 0) return [];
+      return move(user, nowMs, () => {
+        for (const b of issued) {
+          const fresh = { total: 0, remaining: 0, revoked: false, found: false, told: new Set<number>() };
+          balances.set(b.id, { ...b, ...fresh });
+        }
+        let lifts = false;
+        for (const { balanceId, delta, reason, isRevoked, reservationId, seq } of entries) {
+          const b = balances.get(balanceId);
+          if (b === undefined) throw new Error(`no balance ${balanceId}`);
+          b.remaining += delta;
+          // What a reservation holds, returns or takes back from a revoked balance is still, or no more, the user's.
+          const isHold = reason.startsWith("reservation_") || (reason === "admin_adjust" && reservationId !== null);
+          if (!isHold) {
+            b.total += delta;
+            lifts ||= delta > 0;
+          }
+          b.revoked = isRevoked;
+          lastSeqs.set(user, seq);
+        }
+        return lifts;
+      });
+    },
+    /** What a run of the cron finds. */
+    cron(nowMs: number): string[] {
+      const messages: string[] = [];
+      for (const b of balances.values()) {
+        const passed = days.filter((d) => b.expiresAt - d * DAY <= nowMs && !b.told.has(d));
+        const due = passed.filter((d) => b.expiresAt - d * DAY >= Math.max(b.grantedAt, sinceMs));
+        for (const d of passed) b.told.add(d);
+        if (b.expiresAt > nowMs && due.length > 0 && !b.revoked && b.remaining > 0) {
+          messages.push(`expiring ${b.user} ${b.id} ${b.remaining} in ${Math.min(...due)}`);
+        }
+      }
+      const ended = [...balances.values()].filter((b) => !b.found && b.expiresAt <= nowMs);
+      for (const b of ended)
+        if (!b.revoked && b.remaining > 0) messages.push(`expired ${b.user} ${b.id} ${b.remaining}`);
+      for (const user of new Set(ended.map((b) => b.user))) {
+        messages.push(
+          ...move(user, nowMs, () => {
+            for (const b of ended) if (b.user === user) b.found = true;
+            return false;
+          }),
+        );
+      }
+      return messages;
+    },
+  };
+}
