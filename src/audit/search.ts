@@ -36,7 +36,7 @@ const search = (of: string) => {
   return {
     rows: statement<Values, AuditRow>`SELECT ${columns} FROM (${searched}) WHERE ${filtered} LIMIT :limit`,
     end: statement<Values, { lastSeq: number | null; searched: number }>`
-      SELECT min(seq) AS lastSeq, count(*) AS searched FROM (${searched}) WHERE :by IS :by AND :action = :action`,
+      SELECT min(seq) AS lastSeq, count(*) AS searched FROM (${searched})`,
   };
 };
 const ofApp = search("WHERE app_id = :appId AND :target IS NULL");

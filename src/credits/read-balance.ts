@@ -6,17 +6,17 @@ import type { TenantCtx } from "../runtime.ts";
 import { balanceNotFound } from "./revoke.ts";
 
 /** The columns that the dashboard shows of a balance. */
-const shownColumns = {
+export const shownColumns = {
   ...presentedColumns,
   source: creditBalances.source,
   externalRef: creditBalances.externalRef,
   notes: creditBalances.notes,
   grantSeq: creditBalances.grantSeq,
 };
-type ShownRow = RowOf<typeof shownColumns>;
+export type ShownRow = RowOf<typeof shownColumns>;
 
 /** A balance as the dashboard shows it: as the API returns it, with where it came from. */
-function showBalance(row: ShownRow, nowMs: number) {
+export function showBalance(row: ShownRow, nowMs: number) {
   const { source, externalRef, notes } = row;
   return { ...presentBalance(row, nowMs), source, externalRef, notes };
 }

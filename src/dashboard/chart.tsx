@@ -1,4 +1,4 @@
-import { amount, shortAmount } from "./format.ts";
+import { amount, shortAmount, time } from "./format.ts";
 
 const WIDTH = 320;
 const HEIGHT = 72;
@@ -96,8 +96,11 @@ export const StepChart = (props: { label: string; steps: readonly Step[] }) => {
         <path class="line" d={path.join("")} />
       </svg>
       <p class="axis">
-        <span>{first.at.slice(0, 10)}</span>
-        <span>{last.at.slice(0, 10)}</span>
+        <span>{time(first.at)}</span>
+        <span>
+          0 to {amount(top)}; {steps.length} newest entries, UTC
+        </span>
+        <span>{time(last.at)}</span>
       </p>
     </figure>
   );

@@ -1,5 +1,5 @@
 import { fromSteps } from "../amounts/amount.ts";
-import { ledgerPage } from "../credits/history.ts";
+import { type LedgerFilters, ledgerPage, passesFilters } from "../credits/history.ts";
 import type { HistoryInput } from "../credits/schemas.ts";
 import type { LedgerRow } from "../ledger/insert-entries.ts";
 import { iso } from "../lib/time.ts";
@@ -36,11 +36,7 @@ const line = (row: LedgerRow): string =>
     .join(",");
 
 /** A user's ledger as CSV, newest first, page by page. */
-export function ledgerCsv(
-  ctx: TenantCtx,
-  input: Pick<HistoryInput, "userId" | "balanceId">,
-  reason: string | undefined,
-) {
+export function ledgerCsv(ctx: TenantCtx, input: Pick<HistoryInput, "userId" | "balanceId">, filters: LedgerFilters) {
   const encoder = new TextEncoder();
   let cursor: string | undefined;
   let sent = 0;
@@ -49,7 +45,7 @@ export function ledgerCsv(
       start: (controller) => controller.enqueue(encoder.encode(`${HEAD}\r\n`)),
       pull: async (controller) => {
         const page = await ledgerPage(ctx, { ...input, limit: PAGE_ROWS, ...(cursor === undefined ? {} : { cursor }) });
-        const rows = page.rows.filter((row) => reason === undefined || row.reason === reason);
+        const rows = page.rows.filter((row) => passesFilters(row, filters));
         controller.enqueue(encoder.encode(rows.map((row) => `${line(row)}\r\n`).join("")));
         sent += page.rows.length;
         cursor = page.nextCursor ?? undefined;

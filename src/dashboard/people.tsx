@@ -5,30 +5,17 @@ import { listExportEvents } from "../exports/list-events.ts";
 import type { ExportPersonOutput } from "../exports/responses.ts";
 import { exportPersonInput } from "../exports/schemas.ts";
 import { type Profile, readProfile } from "../people/profile.ts";
-import { CopyBox, Field, Hidden, Table, Tag } from "./components.tsx";
+import { CopyBox, Hidden, Table, Tag } from "./components.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
 import { catchRefusal, parseForm } from "./form.ts";
 import { query, time } from "./format.ts";
 import { FormToken, page, pathIn } from "./layout.tsx";
 import { PersonLink } from "./links.tsx";
 import { keepOnce, takeOnce } from "./once.ts";
-
-const FindPerson = ({ c, distinctId }: { c: Context<DashboardEnv>; distinctId?: string | undefined }) => (
-  <form method="get" action={pathIn(c, "people")} class="card row">
-    <Field label="Distinct id" name="distinctId" value={distinctId} required />
-    <button type="submit">Search</button>
-    {distinctId !== undefined && (
-      <a class="button quiet" href={`${pathIn(c, "users")}${query({ userId: distinctId })}`}>
-        View credits
-      </a>
-    )}
-  </form>
-);
+import { FindPerson, peopleList } from "./people-list.tsx";
 
 async function peoplePage(c: Context<DashboardEnv>, given: string | undefined) {
-  if (given === undefined || given === "") {
-    return page(c, { title: "People", section: "people" }, <FindPerson c={c} />);
-  }
+  if (given === undefined || given === "") return peopleList(c);
   const found = await catchRefusal(async () => {
     const { distinctId } = parseForm(exportPersonInput, { distinctId: given });
     const profile = await readProfile(c.var.ctx, distinctId);
@@ -116,7 +103,7 @@ const Claims = ({ c, profile }: { c: Context<DashboardEnv>; profile: Profile }) 
     )}
     <Table
       label="Linked ids"
-      head={["Distinct id", "Linked to", "Method", "Linked (UTC)", "Status", "Events"]}
+      head={["Distinct id", "Linked to", "Method", "Linked (UTC)", "Status", "Events", "Credits"]}
       empty="No linked ids."
       rows={profile.claims.map((claim) => [
         <PersonLink c={c} id={claim.distinctId} />,
@@ -125,6 +112,7 @@ const Claims = ({ c, profile }: { c: Context<DashboardEnv>; profile: Profile }) 
         <span class="num">{time(claim.linkedAt, "")}</span>,
         <ClaimState claim={claim} />,
         <span class="num">{claim.eventCount}</span>,
+        <a href={`${pathIn(c, "users")}${query({ userId: claim.distinctId })}`}>credits</a>,
       ])}
     />
     {profile.isTruncated && <p class="soft">Not all ids are shown.</p>}

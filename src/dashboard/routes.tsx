@@ -3,9 +3,11 @@ import { openRoot } from "../access/open-root.ts";
 import { PurserError, refusalIn } from "../errors.ts";
 import { adjustRoutes } from "./adjust.tsx";
 import { appsRoutes } from "./apps.tsx";
+import { asOfRoutes } from "./as-of.tsx";
 import { assets } from "./assets.ts";
 import { auditRoutes } from "./audit.tsx";
 import { balanceRoutes } from "./balance.tsx";
+import { balancesRoutes } from "./balances.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
 import { grantRoutes } from "./grant.tsx";
 import { inEnvironment } from "./in-environment.ts";
@@ -24,7 +26,9 @@ import { adminTokenOf } from "./session.ts";
 import { sessionsRoutes } from "./sessions.tsx";
 import { signInRoutes } from "./sign-in.tsx";
 import { usageRoutes } from "./usage.tsx";
+import { userRoutes } from "./user.tsx";
 import { usersRoutes } from "./users.tsx";
+import { verifyRoutes } from "./verify.tsx";
 
 /** The pages of one application in one mode. */
 const environmentRoutes = () =>
@@ -35,6 +39,10 @@ const environmentRoutes = () =>
     .route("/", packRoutes())
     .route("/", packArchiveRoutes())
     .route("/", usersRoutes())
+    .route("/", userRoutes())
+    .route("/", balancesRoutes())
+    .route("/", asOfRoutes())
+    .route("/", verifyRoutes())
     .route("/", grantRoutes())
     .route("/", adjustRoutes())
     .route("/", revokeRoutes())

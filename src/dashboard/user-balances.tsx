@@ -14,13 +14,37 @@ export const Balances = ({ c, userId, list }: { c: Context<DashboardEnv>; userId
   <section aria-label="Balances">
     <h2>Balances, in spending order</h2>
     {list.balances.length === 0 && <p class="card empty">This user has no balances.</p>}
-    <div class="cards">
-      {list.balances.map((balance) => (
-        <Balance c={c} userId={userId} balance={balance} />
-      ))}
-    </div>
-    {list.isTruncated && <p class="soft">Not all balances are shown.</p>}
+    <Cards c={c} userId={userId} balances={list.balances.slice(0, OPEN_MAX)} />
+    {list.balances.length > OPEN_MAX && (
+      <details class="more">
+        <summary>{list.balances.length - OPEN_MAX} more balances</summary>
+        <Cards c={c} userId={userId} balances={list.balances.slice(OPEN_MAX)} />
+      </details>
+    )}
+    {list.balances.length > 0 && (
+      <p class="soft">
+        {list.isTruncated ? "Not all balances are shown here. " : ""}
+        <a href={`${pathIn(c, "users/balances")}${query({ userId })}`}>All balances, by status, pack and reference</a>
+      </p>
+    )}
   </section>
+);
+
+/** The other cards are folded. */
+const OPEN_MAX = 6;
+
+interface CardsProps {
+  readonly c: Context<DashboardEnv>;
+  readonly userId: string;
+  readonly balances: readonly ShownBalance[];
+}
+
+const Cards = ({ c, userId, balances }: CardsProps) => (
+  <div class="cards">
+    {balances.map((balance) => (
+      <Balance c={c} userId={userId} balance={balance} />
+    ))}
+  </div>
 );
 
 const Balance = ({ c, userId, balance }: { c: Context<DashboardEnv>; userId: string; balance: ShownBalance }) => {
@@ -29,7 +53,8 @@ const Balance = ({ c, userId, balance }: { c: Context<DashboardEnv>; userId: str
   return (
     <article class="card">
       <h3>
-        {balance.packName} <Tag kind={balance.status}>{balance.status}</Tag>
+        <a href={`${pathIn(c, "users/balance")}${query({ balanceId })}`}>{balance.packName}</a>{" "}
+        <Tag kind={balance.status}>{balance.status}</Tag>
       </h3>
       <b>{left}</b>
       <Meter label={`${left} remaining`} remaining={balance.remaining} initial={balance.initial} />

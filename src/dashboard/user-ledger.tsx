@@ -6,7 +6,7 @@ import { ledgerReason } from "../ledger/schemas.ts";
 import { iso } from "../lib/time.ts";
 import type { EventDescription } from "../usage/read-event.ts";
 import { StepChart } from "./chart.tsx";
-import { Choice, Hidden, Table } from "./components.tsx";
+import { Choice, Field, Hidden, Table } from "./components.tsx";
 import type { DashboardEnv } from "./env.ts";
 import type { Form } from "./form.ts";
 import { amount, query, signed, time } from "./format.ts";
@@ -26,9 +26,9 @@ interface LedgerProps {
 }
 
 export const Ledger = ({ c, form, balances, page, events, chart }: LedgerProps) => {
-  const { userId = "", balanceId = "", reason = "" } = form;
-  const link = (fields: Record<string, string>) =>
-    `${pathIn(c, "users")}${query({ userId, balanceId, reason, ...fields })}#ledger`;
+  const { userId = "", balanceId = "", reason = "", from = "", to = "" } = form;
+  const filters = { userId, balanceId, reason, from, to };
+  const link = (fields: Record<string, string>) => `${pathIn(c, "users")}${query({ ...filters, ...fields })}#ledger`;
   return (
     <section class="card" id="ledger">
       <h2>Ledger</h2>
@@ -45,7 +45,7 @@ export const Ledger = ({ c, form, balances, page, events, chart }: LedgerProps) 
               (balance) =>
                 [
                   balance.balanceId,
-                  `${balance.packName}, ${amount(balance.initial)} ${balance.unit}, ${time(balance.grantedAt).slice(0, 10)}`,
+                  `${balance.packName}, ${amount(balance.initial)} ${balance.unit}, ${time(balance.grantedAt)}, …${balance.balanceId.slice(-4)}`,
                 ] as const,
             ),
           ]}
@@ -56,18 +56,18 @@ export const Ledger = ({ c, form, balances, page, events, chart }: LedgerProps) 
           value={reason}
           options={[["", "all"], ...ledgerReason.options.map((each) => [each, each] as const)]}
         />
+        <Field label="From (UTC)" name="from" type="date" value={from} />
+        <Field label="To, included (UTC)" name="to" type="date" value={to} />
         <button type="submit" class="quiet">
           Filter
         </button>
-        <a class="button quiet" href={`${pathIn(c, "users/ledger.csv")}${query({ userId, balanceId, reason })}`}>
+        <a class="button quiet" href={`${pathIn(c, "users/ledger.csv")}${query(filters)}`}>
           Download CSV
         </a>
       </form>
       <Entries c={c} balances={balances} rows={page.rows} events={events} />
-      {reason !== "" && page.nextCursor !== null && (
-        <p class="soft">
-          This page searched {amount(searchedEntriesMax)} entries. Older pages may have more with this reason.
-        </p>
+      {(reason !== "" || from !== "") && page.nextCursor !== null && (
+        <p class="soft">This page searched {amount(searchedEntriesMax)} entries. Older pages may have more of these.</p>
       )}
       <p>
         {form.cursor !== undefined && form.cursor !== "" && <a href={link({})}>Newest</a>}{" "}

@@ -1,5 +1,6 @@
 import type { Context } from "hono";
 import type { BalanceList } from "../credits/list-all.ts";
+import type { PurserError } from "../errors.ts";
 import type { PlanOutput } from "../usage/responses.ts";
 import { Field, Hidden, Table } from "./components.tsx";
 import type { DashboardEnv } from "./env.ts";
@@ -21,23 +22,24 @@ interface PlanProps {
   readonly form: Form;
   readonly list: BalanceList;
   readonly plan: PlanOutput | undefined;
+  readonly refusal: PurserError | undefined;
 }
 
 /** The preview of a debit: it changes nothing. */
-export const Plan = ({ c, form, list, plan }: PlanProps) => (
+export const Plan = ({ c, form, list, plan, refusal }: PlanProps) => (
   <section class="card" id="plan">
     <h2>Preview a debit</h2>
     <form method="get" action={`${pathIn(c, "users")}#plan`}>
       <Hidden fields={{ userId: form.userId ?? "" }} />
       <div class="row">
-        <Field label="Event" name="event" value={form.event} placeholder="chat.completed" required />
+        <Field label="Event" name="event" value={form.event} placeholder="chat.completed" required refusal={refusal} />
         <Field label="Model (optional)" name="model" value={form.model} />
       </div>
       <div class="row">
-        <Field label="Count" name="count" value={form.count} placeholder="1" />
-        <Field label="Tokens" name="tokens" value={form.tokens} />
-        <Field label="Seconds" name="seconds" value={form.seconds} />
-        <Field label="Cents" name="cents" value={form.cents} />
+        <Field label="Count" name="count" value={form.count} placeholder="1" refusal={refusal} />
+        <Field label="Tokens" name="tokens" value={form.tokens} refusal={refusal} />
+        <Field label="Seconds" name="seconds" value={form.seconds} refusal={refusal} />
+        <Field label="Cents" name="cents" value={form.cents} refusal={refusal} />
         <button type="submit" class="quiet">
           Preview
         </button>

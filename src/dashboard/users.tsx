@@ -1,136 +1,98 @@
 import type { Context } from "hono";
-import { ledgerPage, ledgerPageOfReason } from "../credits/history.ts";
-import { type BalanceList, listAllBalances } from "../credits/list-all.ts";
-import { historyInput } from "../credits/schemas.ts";
-import type { PurserError } from "../errors.ts";
-import { ledgerReason } from "../ledger/schemas.ts";
-import { planUsage } from "../usage/plan.ts";
-import { describeEvents } from "../usage/read-event.ts";
-import type { PlanOutput } from "../usage/responses.ts";
-import { planInput } from "../usage/schemas.ts";
-import { Field } from "./components.tsx";
+import { type FoundUser, findUsers } from "../credits/find-users.ts";
+import { readBalance } from "../credits/read-balance.ts";
+import { PurserError } from "../errors.ts";
+import { readUsageEvent } from "../usage/read-event.ts";
+import { readReservation } from "../usage/read-reservation.ts";
+import { Table } from "./components.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
-import { catchRefusal, type Form, numberField, parseForm, textField } from "./form.ts";
-import { query } from "./format.ts";
+import { FindUser } from "./find-user.tsx";
+import { catchRefusal, textField } from "./form.ts";
+import { amount, query, time } from "./format.ts";
 import { page, pathIn } from "./layout.tsx";
-import { ledgerCsv } from "./ledger-csv.ts";
-import { Balances } from "./user-balances.tsx";
-import { Ledger } from "./user-ledger.tsx";
-import { Plan } from "./user-plan.tsx";
+import { EventLink, UserLink } from "./links.tsx";
+import { userPage } from "./user.tsx";
 
-const BALANCES_MAX = 100;
-const LEDGER_ROWS = 50;
-const CHART_ROWS = 200;
+const ROWS = 50;
 
-const NOTICES: Readonly<Record<string, string>> = {
-  granted: "Credits granted. See the ledger below.",
-  "granted-before": "These credits were granted before. Nothing was granted again.",
-  adjusted: "Balance adjusted. See the ledger below.",
-  "adjusted-before": "This adjustment was made before. Nothing was changed again.",
-  revoked: "Balance revoked. See the ledger below.",
-  released: "Reservation released. What it held can be spent again.",
-};
+/** Whether a thing is there: only that it is not is an answer. */
+async function exists(read: () => Promise<unknown>): Promise<boolean> {
+  const { refusal } = await catchRefusal(read);
+  if (refusal !== undefined && !/not_found$/.test(refusal.code)) throw refusal;
+  return refusal === undefined;
+}
 
-const FindUser = ({ c, userId }: { c: Context<DashboardEnv>; userId?: string | undefined }) => (
-  <form method="get" action={pathIn(c, "users")} class="card row">
-    <Field label="User id" name="userId" value={userId} required placeholder="Your user id" />
-    <button type="submit">Search</button>
-    {userId !== undefined && (
-      <>
-        <a class="button quiet" href={`${pathIn(c, "users/grant")}${query({ userId })}`}>
-          Grant credits
-        </a>
-        <a class="button quiet" href={`${pathIn(c, "people")}${query({ distinctId: userId })}`}>
-          View person
-        </a>
-      </>
-    )}
-  </form>
-);
-
-/** The event of the form, in the form of the API. */
-function eventFields(form: Form): unknown {
-  const quantities = Object.fromEntries(
-    (["count", "tokens", "seconds", "cents"] as const)
-      .map((unit) => [unit, numberField(form, unit)] as const)
-      .filter(([, value]) => value !== undefined),
-  );
-  return { userId: form.userId, event: form.event, model: textField(form, "model"), quantities };
+/** The page of the thing that has this id alone. Null when it is to be searched for. */
+async function pageOfId(c: Context<DashboardEnv>, id: string): Promise<string | null> {
+  const { ctx } = c.var;
+  if (id.startsWith("crb_") && (await exists(() => readBalance(ctx, id)))) {
+    return `users/balance${query({ balanceId: id })}`;
+  }
+  const isReservation = id.startsWith("res_") && (await exists(() => readReservation(ctx, id)));
+  return isReservation ? `users/reservation${query({ reservationId: id })}` : null;
 }
 
 async function usersPage(c: Context<DashboardEnv>) {
   const form = c.req.query();
-  const userId = textField(form, "userId");
-  if (userId === undefined) return page(c, { title: "Users", section: "users" }, <FindUser c={c} />);
-  const found = await catchRefusal(async () => {
-    const input = parseForm(historyInput, {
-      userId,
-      limit: `${LEDGER_ROWS}`,
-      balanceId: textField(form, "balanceId"),
-      cursor: textField(form, "cursor"),
-    });
-    const list = await listAllBalances(c.var.ctx, input.userId, BALANCES_MAX);
-    const reason = textField(form, "reason");
-    const ledger =
-      reason === undefined
-        ? await ledgerPage(c.var.ctx, input)
-        : await ledgerPageOfReason(c.var.ctx, input, parseForm(ledgerReason, reason));
-    const eventIds = ledger.rows.flatMap(({ eventId }) => (eventId === null ? [] : [eventId]));
-    return {
-      list,
-      ledger,
-      events: await describeEvents(c.var.ctx, eventIds),
-      chart: await recentEntries(c, input.userId, form, list),
-    };
-  });
-  if (found.result === undefined) return notFound(c, userId, found.refusal);
-  const answer =
-    textField(form, "event") === undefined
-      ? undefined
-      : await catchRefusal(
-          async (): Promise<PlanOutput> => planUsage(c.var.ctx, parseForm(planInput, eventFields(form))),
-        );
-  const { list, ledger, events, chart } = found.result;
+  const q = textField(form, "q");
+  if (q !== undefined && [...q].length > 500) throw new PurserError("invalid_request", "is too long", { param: "q" });
+  const place = q === undefined ? null : await pageOfId(c, q);
+  if (place !== null) return c.redirect(pathIn(c, place), 303);
+  const cursor = textField(form, "cursor");
+  const { users, nextCursor } = await findUsers(c.var.ctx, { beginning: q ?? "", limit: ROWS, cursor });
+  const isEvent = q !== undefined && (await exists(() => readUsageEvent(c.var.ctx, q)));
+  const isAlone = users.length === 0 || (users.length === 1 && users[0]?.userId === q);
+  if (q !== undefined && isAlone && !isEvent && cursor === undefined) {
+    return c.redirect(`${pathIn(c, "users")}${query({ userId: q })}`, 303);
+  }
   return page(
     c,
-    {
-      title: `User ${userId}`,
-      section: "users",
-      notice: NOTICES[form.notice ?? ""],
-      refusal: answer?.refusal,
-    },
+    { title: "Users", section: "users" },
     <>
-      <FindUser c={c} userId={userId} />
-      <Balances c={c} userId={userId} list={list} />
-      <Plan c={c} form={form} list={list} plan={answer?.result} />
-      <Ledger c={c} form={form} balances={list.balances} page={ledger} events={events} chart={chart} />
+      <FindUser c={c} value={q} />
+      {q !== undefined && (
+        <p class="card">
+          {isEvent && (
+            <>
+              A usage event has this id: <EventLink c={c} id={q} />.{" "}
+            </>
+          )}
+          <a href={`${pathIn(c, "users")}${query({ userId: q })}`}>Open the user “{q}”</a>, whether or not there is one.
+        </p>
+      )}
+      <section class="card">
+        <UserTable c={c} users={users} />
+        <p>
+          {cursor !== undefined && <a href={`${pathIn(c, "users")}${query({ q })}`}>First users</a>}{" "}
+          {nextCursor !== null && <a href={`${pathIn(c, "users")}${query({ q, cursor: nextCursor })}`}>More users</a>}
+        </p>
+      </section>
+      <p class="soft">
+        <a href={pathIn(c, "verify")}>Verify the ledgers of all users</a>
+      </p>
     </>,
   );
 }
 
-const notFound = (c: Context<DashboardEnv>, userId: string, refusal: PurserError) =>
-  page(c, { title: "Users", section: "users", refusal }, <FindUser c={c} userId={userId} />);
-
-/** The newest entries of the selected balance, or of the first in spending order. */
-async function recentEntries(c: Context<DashboardEnv>, userId: string, form: Form, list: BalanceList) {
-  const balance = list.balances.find((each) => each.balanceId === form.balanceId) ?? list.balances[0];
-  if (balance === undefined) return null;
-  const { rows } = await ledgerPage(c.var.ctx, { userId, balanceId: balance.balanceId, limit: CHART_ROWS });
-  return { balance, rows };
-}
+const UserTable = ({ c, users }: { c: Context<DashboardEnv>; users: readonly FoundUser[] }) => (
+  <Table
+    label="Users"
+    head={["User", "Can be spent now", "Balances", "Last entry (UTC)"]}
+    empty="No users here yet. A user is there from the first grant or usage event on."
+    rows={users.map((user) => [
+      <UserLink c={c} id={user.userId} />,
+      <span class="num">
+        {user.remaining.map((each) => `${amount(each.amount)} ${each.unit}`).join(", ") || "nothing"}
+        {user.isPartial ? " of the first balances; the user's page has all" : ""}
+      </span>,
+      <span class="num">
+        {user.isPartial ? "more than " : ""}
+        {user.balances}
+      </span>,
+      <span class="num">{time(user.lastEntryAt, "none")}</span>,
+    ])}
+  />
+);
 
 export const usersRoutes = () =>
-  createDashboardRoutes()
-    .get("/users", usersPage)
-    .get("/users/ledger.csv", (c) => {
-      const form = c.req.query();
-      const { userId, balanceId } = parseForm(historyInput, {
-        userId: form.userId,
-        balanceId: textField(form, "balanceId"),
-      });
-      const input = balanceId === undefined ? { userId } : { userId, balanceId };
-      return c.body(ledgerCsv(c.var.ctx, input, textField(form, "reason")), 200, {
-        "content-type": "text/csv; charset=utf-8",
-        "content-disposition": 'attachment; filename="ledger.csv"',
-      });
-    });
+  createDashboardRoutes().get("/users", (c) => (c.req.query("userId") ? userPage(c) : usersPage(c)));

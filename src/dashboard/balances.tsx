@@ -1,0 +1,85 @@
+import type { Context } from "hono";
+import { findBalances, searchedBalancesMax } from "../credits/find-balances.ts";
+import type { ShownBalance } from "../credits/read-balance.ts";
+import type { BalanceStatus } from "../ledger/balance.ts";
+import { listPacks } from "../packs/list.ts";
+import { Choice, Field, Hidden, Table, Tag } from "./components.tsx";
+import { SHOWN_MAX } from "./confirm.tsx";
+import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
+import { catchRefusal, textField } from "./form.ts";
+import { amount, query, time } from "./format.ts";
+import { page, pathIn } from "./layout.tsx";
+import { BalanceLink, UserLink } from "./links.tsx";
+
+const ROWS = 50;
+const STATUSES: readonly BalanceStatus[] = ["active", "depleted", "expired", "revoked"];
+
+async function balancesPage(c: Context<DashboardEnv>) {
+  const form = c.req.query();
+  const { userId = "" } = form;
+  const status = STATUSES.find((each) => each === form.status);
+  const filters = { status, packId: textField(form, "packId"), reference: textField(form, "reference") };
+  const [{ packs }, found] = await Promise.all([
+    listPacks(c.var.root, c.var.ctx.environment.appId, SHOWN_MAX),
+    catchRefusal(() => findBalances(c.var.ctx, userId, filters, { limit: ROWS, cursor: textField(form, "cursor") })),
+  ]);
+  const { balances = [], nextCursor = null } = found.result ?? {};
+  const link = (cursor?: string) => `${pathIn(c, "users/balances")}${query({ userId, ...filters, cursor })}`;
+  return page(
+    c,
+    { title: `Balances of ${userId}`, section: "users", refusal: found.refusal },
+    <>
+      <p>
+        <UserLink c={c} id={userId} />
+      </p>
+      <form method="get" action={pathIn(c, "users/balances")} class="card row">
+        <Hidden fields={{ userId }} />
+        <Choice
+          label="Status"
+          name="status"
+          value={status ?? ""}
+          options={[["", "all"], ...STATUSES.map((each) => [each, each] as const)]}
+        />
+        <Choice
+          label="Pack"
+          name="packId"
+          value={filters.packId ?? ""}
+          options={[["", "all"], ...packs.map((pack) => [pack.packId, pack.packName] as const)]}
+        />
+        <Field label="Reference" name="reference" value={filters.reference} placeholder="Or its beginning" />
+        <button type="submit">Filter</button>
+      </form>
+      <section class="card">
+        <BalanceTable c={c} balances={balances} />
+        {nextCursor !== null && balances.length < ROWS && (
+          <p class="soft">This page searched {amount(searchedBalancesMax)} balances. Older pages may have more.</p>
+        )}
+        <p>
+          {form.cursor !== undefined && <a href={link()}>Newest</a>}{" "}
+          {nextCursor !== null && <a href={link(nextCursor)}>Older</a>}
+        </p>
+      </section>
+    </>,
+  );
+}
+
+const BalanceTable = ({ c, balances }: { c: Context<DashboardEnv>; balances: readonly ShownBalance[] }) => (
+  <Table
+    label="Balances"
+    head={["Balance", "Pack", "Remaining", "Status", "Reference", "Granted (UTC)", "Expires (UTC)"]}
+    empty="No balances here."
+    rows={balances.map((balance) => [
+      <BalanceLink c={c} id={balance.balanceId} />,
+      balance.packName,
+      <span class="num">
+        {amount(balance.remaining)} of {amount(balance.initial)} {balance.unit}
+      </span>,
+      <Tag kind={balance.status}>{balance.status}</Tag>,
+      balance.externalRef === null ? "" : <code>{balance.externalRef}</code>,
+      <span class="num">{time(balance.grantedAt)}</span>,
+      <span class="num">{time(balance.expiresAt)}</span>,
+    ])}
+  />
+);
+
+export const balancesRoutes = () => createDashboardRoutes().get("/users/balances", balancesPage);

@@ -1,0 +1,17 @@
+import type { Context } from "hono";
+import { Field } from "./components.tsx";
+import type { DashboardEnv } from "./env.ts";
+import { pathIn } from "./layout.tsx";
+
+/** The search for users, and for what has an id. */
+export const FindUser = ({ c, value }: { c: Context<DashboardEnv>; value?: string | undefined }) => (
+  <form method="get" action={pathIn(c, "users")} class="card row">
+    <Field
+      label="User id"
+      name="q"
+      value={value}
+      placeholder="A user id or its beginning; the id of a balance, a reservation or an event"
+    />
+    <button type="submit">Search</button>
+  </form>
+);

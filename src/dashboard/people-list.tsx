@@ -1,0 +1,64 @@
+import type { Context } from "hono";
+import { findPeople } from "../people/find-people.ts";
+import { Field, Table, Tag } from "./components.tsx";
+import type { DashboardEnv } from "./env.ts";
+import { textField } from "./form.ts";
+import { query, time } from "./format.ts";
+import { page, pathIn } from "./layout.tsx";
+import { PersonLink } from "./links.tsx";
+
+const ROWS = 50;
+
+export const FindPerson = ({ c, distinctId }: { c: Context<DashboardEnv>; distinctId?: string | undefined }) => (
+  <form method="get" action={pathIn(c, "people")} class="card row">
+    <Field label="Distinct id" name="q" value={distinctId} placeholder="Any id of a person, or its beginning" />
+    <button type="submit">Search</button>
+    {distinctId !== undefined && (
+      <a class="button quiet" href={`${pathIn(c, "users")}${query({ userId: distinctId })}`}>
+        View credits
+      </a>
+    )}
+  </form>
+);
+
+/** Ids that begin with a text. One that stands alone is opened. */
+export async function peopleList(c: Context<DashboardEnv>) {
+  const form = c.req.query();
+  const [q, cursor] = [textField(form, "q"), textField(form, "cursor")];
+  const { people, nextCursor } = await findPeople(c.var.ctx, { beginning: q ?? "", limit: ROWS, cursor });
+  const isAlone = people.length === 0 || (people.length === 1 && people[0]?.distinctId === q);
+  const open = `${pathIn(c, "people")}${query({ distinctId: q })}`;
+  if (q !== undefined && isAlone && cursor === undefined) return c.redirect(open, 303);
+  return page(
+    c,
+    { title: "People", section: "people" },
+    <>
+      <FindPerson c={c} distinctId={q} />
+      {q !== undefined && (
+        <p class="card">
+          <a href={open}>Open the id “{q}”</a>, whether or not something was sent under it.
+        </p>
+      )}
+      <section class="card">
+        <Table
+          label="People"
+          head={["Distinct id", "Last seen (UTC)", "First seen (UTC)", "Events", "Linked to"]}
+          empty="Nobody here yet. Ids come with analytics events."
+          rows={people.map((each) => [
+            <>
+              <PersonLink c={c} id={each.distinctId} /> {each.isIdentified ? <Tag kind="active">identified</Tag> : null}
+            </>,
+            <span class="num">{time(each.lastSeenAt)}</span>,
+            <span class="num">{time(each.firstSeenAt)}</span>,
+            <span class="num">{each.eventCount}</span>,
+            each.claimedBy === null ? "" : <PersonLink c={c} id={each.claimedBy} />,
+          ])}
+        />
+        <p>
+          {cursor !== undefined && <a href={`${pathIn(c, "people")}${query({ q })}`}>First ids</a>}{" "}
+          {nextCursor !== null && <a href={`${pathIn(c, "people")}${query({ q, cursor: nextCursor })}`}>More ids</a>}
+        </p>
+      </section>
+    </>,
+  );
+}

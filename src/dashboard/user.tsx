@@ -1,0 +1,159 @@
+import type { Context } from "hono";
+import { type LedgerFilters, ledgerPage, searchLedger } from "../credits/history.ts";
+import { type BalanceList, listAllBalances } from "../credits/list-all.ts";
+import { historyInput } from "../credits/schemas.ts";
+import { readUserTotals } from "../credits/user-totals.ts";
+import { invalid } from "../errors.ts";
+import { ledgerReason } from "../ledger/schemas.ts";
+import { DAY_MS } from "../lib/time.ts";
+import { listReservations } from "../usage/list-reservations.ts";
+import { planUsage } from "../usage/plan.ts";
+import { describeEvents } from "../usage/read-event.ts";
+import type { PlanOutput } from "../usage/responses.ts";
+import { planInput } from "../usage/schemas.ts";
+import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
+import { FindUser } from "./find-user.tsx";
+import { catchRefusal, type Form, numberField, parseForm, textField, timeField } from "./form.ts";
+import { query } from "./format.ts";
+import { page, pathIn } from "./layout.tsx";
+import { ledgerCsv } from "./ledger-csv.ts";
+import { Balances } from "./user-balances.tsx";
+import { Ledger } from "./user-ledger.tsx";
+import { Plan } from "./user-plan.tsx";
+import { Holds, Totals } from "./user-totals.tsx";
+
+const BALANCES_MAX = 100;
+const LEDGER_ROWS = 50;
+const CHART_ROWS = 200;
+const HOLDS_MAX = 50;
+
+const NOTICES: Readonly<Record<string, string>> = {
+  granted: "Credits granted. See the ledger below.",
+  "granted-before": "These credits were granted before. Nothing was granted again.",
+  adjusted: "Balance adjusted. See the ledger below.",
+  "adjusted-before": "This adjustment was made before. Nothing was changed again.",
+  revoked: "Balance revoked. See the ledger below.",
+  released: "Reservation released. What it held can be spent again.",
+};
+
+/** The event of the form, in the form of the API. */
+function eventFields(form: Form): unknown {
+  const quantities = Object.fromEntries(
+    (["count", "tokens", "seconds", "cents"] as const)
+      .map((unit) => [unit, numberField(form, unit)] as const)
+      .filter(([, value]) => value !== undefined),
+  );
+  return { userId: form.userId, event: form.event, model: textField(form, "model"), quantities };
+}
+
+/** The start of the day of a date field, in milliseconds. */
+function dayField(form: Form, name: string): number | undefined {
+  const text = timeField(form, name);
+  if (text === undefined) return undefined;
+  const atMs = Date.parse(text);
+  if (Number.isNaN(atMs)) throw invalid(name, "must be a date such as 2026-01-31");
+  return atMs;
+}
+
+function readFilters(form: Form): LedgerFilters {
+  const reason = textField(form, "reason");
+  const toMs = dayField(form, "to");
+  return {
+    reason: reason === undefined ? undefined : parseForm(ledgerReason, reason),
+    fromMs: dayField(form, "from"),
+    toMs: toMs === undefined ? undefined : toMs + DAY_MS,
+  };
+}
+
+const readHistory = (form: Form) =>
+  parseForm(historyInput, {
+    userId: form.userId,
+    limit: `${LEDGER_ROWS}`,
+    balanceId: textField(form, "balanceId"),
+    cursor: textField(form, "cursor"),
+  });
+
+async function readUser(c: Context<DashboardEnv>, form: Form) {
+  const { ctx } = c.var;
+  const input = readHistory(form);
+  const { userId } = input;
+  const [list, totals, { reservations }, ledger] = await Promise.all([
+    listAllBalances(ctx, userId, BALANCES_MAX),
+    readUserTotals(ctx, userId),
+    listReservations(ctx, { userId, status: "open", limit: HOLDS_MAX }),
+    searchLedger(ctx, input, readFilters(form)),
+  ]);
+  const eventIds = ledger.rows.flatMap(({ eventId }) => (eventId === null ? [] : [eventId]));
+  const [events, chart] = await Promise.all([describeEvents(ctx, eventIds), recentEntries(c, userId, form, list)]);
+  return { list, totals, reservations, ledger, events, chart };
+}
+
+/** All about one user's credits. */
+export async function userPage(c: Context<DashboardEnv>) {
+  const form = c.req.query();
+  const { userId = "" } = form;
+  const found = await catchRefusal(() => readUser(c, form));
+  if (found.result === undefined) {
+    return page(c, { title: "Users", section: "users", refusal: found.refusal }, <FindUser c={c} value={userId} />);
+  }
+  const answer =
+    textField(form, "event") === undefined
+      ? undefined
+      : await catchRefusal(
+          async (): Promise<PlanOutput> => planUsage(c.var.ctx, parseForm(planInput, eventFields(form))),
+        );
+  const { list, totals, reservations, ledger, events, chart } = found.result;
+  return page(
+    c,
+    { title: `User ${userId}`, section: "users", notice: NOTICES[form.notice ?? ""], refusal: answer?.refusal },
+    <>
+      <FindUser c={c} value={userId} />
+      <Actions c={c} userId={userId} />
+      <Totals totals={totals} />
+      {reservations.length > 0 && <Holds c={c} reservations={reservations} isAll={reservations.length < HOLDS_MAX} />}
+      <Balances c={c} userId={userId} list={list} />
+      <Ledger c={c} form={form} balances={list.balances} page={ledger} events={events} chart={chart} />
+      <Plan c={c} form={form} list={list} plan={answer?.result} refusal={answer?.refusal} />
+    </>,
+  );
+}
+
+const Actions = ({ c, userId }: { c: Context<DashboardEnv>; userId: string }) => {
+  const links = [
+    ["users/grant", "Grant credits", { userId }],
+    ["people", "View person", { distinctId: userId }],
+    ["users/as-of", "As of a moment", { userId }],
+    ["users/verify", "Verify the ledger", { userId }],
+  ] as const;
+  return (
+    <div class="row">
+      {links.map(([place, name, fields]) => (
+        <a class="button quiet" href={`${pathIn(c, place)}${query(fields)}`}>
+          {name}
+        </a>
+      ))}
+    </div>
+  );
+};
+
+/** The newest entries of the selected balance, or of the first in spending order. */
+async function recentEntries(c: Context<DashboardEnv>, userId: string, form: Form, list: BalanceList) {
+  const balance = list.balances.find((each) => each.balanceId === form.balanceId) ?? list.balances[0];
+  if (balance === undefined) return null;
+  const { rows } = await ledgerPage(c.var.ctx, { userId, balanceId: balance.balanceId, limit: CHART_ROWS });
+  return { balance, rows };
+}
+
+export const userRoutes = () =>
+  createDashboardRoutes().get("/users/ledger.csv", (c) => {
+    const form = c.req.query();
+    const { userId, balanceId } = parseForm(historyInput, {
+      userId: form.userId,
+      balanceId: textField(form, "balanceId"),
+    });
+    const input = balanceId === undefined ? { userId } : { userId, balanceId };
+    return c.body(ledgerCsv(c.var.ctx, input, readFilters(form)), 200, {
+      "content-type": "text/csv; charset=utf-8",
+      "content-disposition": 'attachment; filename="ledger.csv"',
+    });
+  });

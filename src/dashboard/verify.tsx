@@ -1,0 +1,93 @@
+import type { Context } from "hono";
+import type { VerifyOutput } from "../credits/responses.ts";
+import { verifyInput } from "../credits/schemas.ts";
+import { VERIFIED_ENTRIES_MAX, verifyUser } from "../credits/verify.ts";
+import { verifyUsers } from "../credits/verify-users.ts";
+import type { PurserError } from "../errors.ts";
+import { Table } from "./components.tsx";
+import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
+import { catchRefusal, parseForm, textField } from "./form.ts";
+import { amount, query } from "./format.ts";
+import { page, pathIn } from "./layout.tsx";
+import { BalanceLink, UserLink } from "./links.tsx";
+
+const FLAWS: Readonly<Record<VerifyOutput["flaws"][number]["kind"], string>> = {
+  sum: "what remains is not the sum of its entries",
+  gap: "an entry is missing",
+  chain: "an entry does not go on from the one before it",
+  below_zero: "it was below zero",
+};
+
+const Verdict = ({ c, result }: { c: Context<DashboardEnv>; result: VerifyOutput }) => (
+  <>
+    <p class={`verdict ${result.isSound ? "yes" : "no"}`}>
+      {result.isSound ? "✓ Sound" : `✗ ${result.flaws.length} flaws`}
+    </p>
+    {result.flaws.length > 0 && (
+      <ul>
+        {result.flaws.map(({ balanceId, kind }) => (
+          <li>
+            {balanceId === null ? "The ledger" : <BalanceLink c={c} id={balanceId} />}: {FLAWS[kind]}
+          </li>
+        ))}
+      </ul>
+    )}
+  </>
+);
+
+interface VerifyPage {
+  readonly title: string;
+  readonly results: readonly VerifyOutput[];
+  /** Where the verification goes on. Null at its end. */
+  readonly next: string | null;
+  readonly refusal?: PurserError | undefined;
+}
+
+const verifyPage = (c: Context<DashboardEnv>, { title, results, next, refusal }: VerifyPage) =>
+  page(
+    c,
+    { title, section: "users", refusal },
+    <section class="card">
+      <p class="soft">
+        Every balance is computed again from the ledger, and compared with what is stored. A page verifies up to{" "}
+        {amount(VERIFIED_ENTRIES_MAX)} entries.
+      </p>
+      <Table
+        label="Verification"
+        head={["User", "Balances", "Entries", "Result"]}
+        empty="There is nothing to verify."
+        rows={results.map((result) => [
+          <UserLink c={c} id={result.userId} />,
+          <span class="num">{amount(result.balances)}</span>,
+          <span class="num">{amount(result.entries)}</span>,
+          <Verdict c={c} result={result} />,
+        ])}
+      />
+      <p>{next === null ? "This is the end." : <a href={pathIn(c, next)}>Verify the next entries</a>}</p>
+    </section>,
+  );
+
+export const verifyRoutes = () =>
+  createDashboardRoutes()
+    .get("/users/verify", async (c) => {
+      const { userId = "", ...form } = c.req.query();
+      const title = `Verification of ${userId}`;
+      const done = await catchRefusal(async () =>
+        verifyUser(c.var.ctx, parseForm(verifyInput, { userId, cursor: textField(form, "cursor") })),
+      );
+      if (done.result === undefined) return verifyPage(c, { title, results: [], next: null, refusal: done.refusal });
+      const { nextCursor } = done.result;
+      const next = nextCursor === null ? null : `users/verify${query({ userId, cursor: nextCursor })}`;
+      return verifyPage(c, { title, results: [done.result], next });
+    })
+    .get("/verify", async (c) => {
+      const title = "Verification";
+      const done = await catchRefusal(() => verifyUsers(c.var.ctx, textField(c.req.query(), "cursor")));
+      if (done.result === undefined) return verifyPage(c, { title, results: [], next: null, refusal: done.refusal });
+      const { users, nextCursor } = done.result;
+      return verifyPage(c, {
+        title,
+        results: users,
+        next: nextCursor === null ? null : `verify${query({ cursor: nextCursor })}`,
+      });
+    });

@@ -1,0 +1,46 @@
+import { all, statement } from "../db/sql.ts";
+import { invalidCursor } from "../errors.ts";
+import { decodeTextCursor, encodeTextCursor } from "../lib/cursor.ts";
+import { iso } from "../lib/time.ts";
+import type { TenantCtx } from "../runtime.ts";
+
+type IdRow = {
+  distinctId: string;
+  firstSeenAtMs: number;
+  lastSeenAtMs: number;
+  eventCount: number;
+  isIdentified: 0 | 1;
+  claimedBy: string | null;
+};
+
+const selectIds = statement<{ environmentId: number; after: string; from: string; to: string; limit: number }, IdRow>`
+  SELECT distinct_id AS distinctId, first_seen_at_ms AS firstSeenAtMs, last_seen_at_ms AS lastSeenAtMs,
+    event_count AS eventCount, is_identified AS isIdentified, claimed_by AS claimedBy
+  FROM distinct_ids
+  WHERE environment_id = :environmentId AND distinct_id > :after AND distinct_id >= :from AND distinct_id < :to
+  ORDER BY distinct_id LIMIT :limit`;
+
+/** Distinct ids that begin with a text, by id. Throws `invalid_request` for another list's cursor. */
+export async function findPeople(
+  ctx: TenantCtx,
+  { beginning, limit, cursor }: { beginning: string; limit: number; cursor?: string | undefined },
+) {
+  const environmentId = ctx.environment.id;
+  const scope = ["found people", environmentId, beginning];
+  const after = cursor === undefined ? "" : decodeTextCursor(cursor, scope);
+  if (after === null) throw invalidCursor();
+  const range = { from: beginning, to: `${beginning}\u{10ffff}` };
+  const rows = await all(ctx.db, selectIds({ environmentId, after, ...range, limit: limit + 1 }));
+  const shown = rows.slice(0, limit);
+  const last = shown.at(-1);
+  const isMore = rows.length > limit && last !== undefined;
+  return {
+    people: shown.map(({ firstSeenAtMs, lastSeenAtMs, isIdentified, ...row }) => ({
+      ...row,
+      isIdentified: isIdentified === 1,
+      firstSeenAt: iso(firstSeenAtMs),
+      lastSeenAt: iso(lastSeenAtMs),
+    })),
+    nextCursor: isMore ? encodeTextCursor(last.distinctId, scope) : null,
+  };
+}
