@@ -1,0 +1,34 @@
+import { createExecutionContext } from "cloudflare:test";
+import { expect, it } from "vitest";
+import { InsufficientCredits, Purser, verifyWebhook } from "../../clients/typescript/src/index.ts";
+import { createApp } from "../../src/app.ts";
+import { bound, makeApp, makeLegacyPack } from "../support/world.ts";
+
+it("the client works inside workerd: calls, pages, holds, errors and signatures", async () => {
+  const { appId, keys } = await makeApp();
+  const app = createApp();
+  await makeLegacyPack(appId, "Tokens", "tokens");
+  const purser = new Purser({
+    url: "https://purser.example",
+    key: keys.sk_live,
+    fetch: async (url, init) => app.fetch(new Request(url, init), bound(), createExecutionContext()),
+  });
+  await purser.grantCredits({ userId: "u", packId: "tokens", quantity: 100 });
+  const usage = { userId: "u", event: "chat", quantities: { tokens: 60 } };
+  const held = await purser.usage.hold(usage, ({ used }) => {
+    used({ tokens: 40 });
+    return "done";
+  });
+  expect(held).toMatchObject({ result: "done", usage: { debits: [{ amount: 40, remaining: 60 }] } });
+  await purser.recordUsageEvent(usage);
+  await expect(purser.recordUsageEvent(usage)).rejects.toThrow(InsufficientCredits);
+  const deltas: number[] = [];
+  for await (const { delta } of purser.listLedgerEntries({ userId: "u", limit: 2 })) deltas.push(delta);
+  expect(deltas).toEqual([-60, -40, 60, -60, 100]);
+  const headers = {
+    "webhook-id": "msg_1",
+    "webhook-timestamp": `${Math.floor(Date.now() / 1_000)}`,
+    "webhook-signature": "v1,AAAA",
+  };
+  await expect(verifyWebhook(new Headers(headers), "{}", "whsec_c2VjcmV0")).rejects.toThrow("No signature");
+});
