@@ -30,7 +30,7 @@ export function createApp(runtime: Runtime = realRuntime) {
     .use(async (c, next) => {
       c.set("runtime", runtime);
       c.set("requestId", runtime.newId("req_"));
-      c.header("x-request-id", c.var.requestId);
+      c.header("x-request-id", c.get("requestId"));
       // Answers hold what is a caller's own. A route that says otherwise, such as a page's assets, overwrites this.
       c.header("cache-control", "no-store");
       c.header("x-content-type-options", "nosniff");

@@ -48,7 +48,16 @@ function readOrigin(text = ""): Settings["publicOrigin"] {
     : null;
 }
 
+/** The settings of each object of bindings, which is one for all requests of an isolate. */
+const settingsOf = new WeakMap<object, Settings>();
+
 export function readSettings(env: Partial<Env>): Settings {
+  const settings = settingsOf.get(env) ?? settingsIn(env);
+  settingsOf.set(env, settings);
+  return settings;
+}
+
+function settingsIn(env: Partial<Env>): Settings {
   const quota = env.TEST_BALANCE_QUOTA;
   return {
     adminToken: secretOf(env.ADMIN_TOKEN, ADMIN_TOKEN_CHARACTERS_MIN),

@@ -6,7 +6,7 @@ import { openEndUserSetting } from "./stored-setting.ts";
 
 /** Verifies the end-user's token by the setting that came with the key, and that the request asks about nobody else. */
 export async function admitEndUser(c: Context<AppEnv>, endUserAuth: string | null): Promise<void> {
-  const setting = await openEndUserSetting(c.var.ctx, c.var.ctx.environment, endUserAuth);
+  const setting = await openEndUserSetting(c.get("ctx"), c.get("ctx").environment, endUserAuth);
   if (setting === null) {
     throw new PurserError(
       "forbidden",
@@ -18,7 +18,7 @@ export async function admitEndUser(c: Context<AppEnv>, endUserAuth: string | nul
   if (token === undefined || token === "") {
     throw new PurserError("invalid_user_token", "Send the user's JWT from your own sign-in as `X-User-Token`.");
   }
-  c.set("endUserId", await verifyEndUser(c.var.runtime, setting, token));
+  c.set("endUserId", await verifyEndUser(c.get("runtime"), setting, token));
   assertOwnUser(c);
 }
 
@@ -32,7 +32,7 @@ export function askAbout(c: Context<AppEnv>, param: string, userId: string): voi
 }
 
 function assertOwnUser(c: Context<AppEnv>): void {
-  const { askedUser, endUserId } = c.var;
+  const [askedUser, endUserId] = [c.get("askedUser"), c.get("endUserId")];
   if (askedUser === undefined || endUserId === undefined || endUserId === askedUser.userId) return;
   throw new PurserError("forbidden", "must be the user whom the end-user token names", { param: askedUser.param });
 }

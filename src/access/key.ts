@@ -1,6 +1,7 @@
 import { databaseIndexOf } from "../db/databases.ts";
 import { fromBase62, toBase62 } from "../lib/base62.ts";
 import { crc32 } from "../lib/crc32.ts";
+import { remember } from "../lib/remember.ts";
 import type { Environment, Mode } from "../runtime.ts";
 
 /** A key as it is written (W3). Whether it is in force, the database alone knows. */
@@ -32,7 +33,7 @@ export function writeKey(
 }
 
 /** Null for what is no key. */
-export function readKey(text: string): Key | null {
+export const readKey = remember(100, (text): Key | null => {
   const parts = KEY.exec(text);
   if (parts === null) return null;
   const [, prefix, mode, , app, environment = "", sum] = parts;
@@ -43,4 +44,4 @@ export function readKey(text: string): Key | null {
   if (Number.isNaN(id) || toBase62(id) !== environment || database === null) return null;
   // The pattern admits these two modes alone.
   return { kind: prefix === "sk" ? "secret" : "publishable", environment: { id, appId, mode: mode as Mode, database } };
-}
+});

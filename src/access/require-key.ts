@@ -85,7 +85,7 @@ async function serveKnownForm<Answer>(
   const isUserNeeded = needsUser && key.kind === "publishable";
   const session = await openKeySession({
     d1: database.d1,
-    start: reads && c.var.malformedHeader === undefined ? "first-unconstrained" : "first-primary",
+    start: reads && c.get("malformedHeader") === undefined ? "first-unconstrained" : "first-primary",
     bookmark,
     key,
     text,
@@ -98,7 +98,7 @@ async function serveKnownForm<Answer>(
   });
   const { environment, kind } = key;
   const caller = { kind, keyId: session.keyId };
-  c.set("ctx", { ...c.var.runtime, db: session, settings: readSettings(c.env), environment, caller });
+  c.set("ctx", { ...c.get("runtime"), db: session, settings: readSettings(c.env), environment, caller });
   try {
     const refusal = refuse(key);
     if (refusal !== null) throw refusal;

@@ -14,29 +14,29 @@ import { verifyUser } from "./verify.ts";
 
 export const creditRoutes = createRoutes()
   .post("/grant", requireSecretKey("forbidden"), readBody, validate("json", grantInput), async (c) => {
-    const { output, replayed } = await grantPack(c.var.ctx, c.req.valid("json"));
+    const { output, replayed } = await grantPack(c.get("ctx"), c.req.valid("json"));
     if (replayed) c.header("idempotent-replayed", "true");
     return c.json(output);
   })
   .post("/revoke", requireSecretKey("forbidden"), readBody, validate("json", revokeInput), async (c) =>
-    c.json(await revokeBalance(c.var.ctx, c.req.valid("json"))),
+    c.json(await revokeBalance(c.get("ctx"), c.req.valid("json"))),
   )
   .post("/refund", requireSecretKey("forbidden"), readBody, validate("json", refundInput), async (c) => {
-    const { output, replayed } = await refundCredits(c.var.ctx, c.req.valid("json"));
+    const { output, replayed } = await refundCredits(c.get("ctx"), c.req.valid("json"));
     if (replayed) c.header("idempotent-replayed", "true");
     return c.json(output);
   })
   .get("/", requireKeyOrEndUser(["externalRef", "asOf"]), validate("query", listInput), async (c) => {
     const input = c.req.valid("query");
     askAbout(c, "userId", input.userId);
-    return c.json(await listBalances(c.var.ctx, input));
+    return c.json(await listBalances(c.get("ctx"), input));
   })
   .get("/history", requireSecretKey("requires_secret_key"), validate("query", historyInput), async (c) =>
-    c.json(await listEntries(c.var.ctx, c.req.valid("query"))),
+    c.json(await listEntries(c.get("ctx"), c.req.valid("query"))),
   )
   .get("/users", requireSecretKey("requires_secret_key"), validate("query", usersInput), async (c) =>
-    c.json(await listUsers(c.var.ctx, c.req.valid("query"))),
+    c.json(await listUsers(c.get("ctx"), c.req.valid("query"))),
   )
   .get("/verify", requireSecretKey("requires_secret_key"), validate("query", verifyInput), async (c) =>
-    c.json(await verifyUser(c.var.ctx, c.req.valid("query"))),
+    c.json(await verifyUser(c.get("ctx"), c.req.valid("query"))),
   );

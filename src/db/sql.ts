@@ -47,7 +47,8 @@ export function statement<Named extends Values, Row = never>(
 
 /**
  * A query of some columns, by their fields: of a table, or any SQL. `FROM …` is what follows them. Because its columns are
- * known, it can travel with others and with the key's check as one statement, and its rows are read faster.
+ * known, it can travel with others and with the key's check as one statement, and its rows are read faster. Its values are
+ * texts, whole numbers and nulls; JSON that SQLite writes ends with `|| ''`, which makes it a text.
  */
 export function query<Row>(columns: { readonly [Field in keyof Row]: string }) {
   const names = Object.keys(columns);

@@ -79,7 +79,7 @@ export const readBody = factory.createMiddleware(async (c, next) => {
 /** Like `readBody`, for a POST without fields. An absent or empty body is read as `{}`. */
 export const readNoFields = factory.createMiddleware((c, next) =>
   readBody(c, async () => {
-    if (c.var.bodyText === "") c.set("bodyText", "{}");
+    if (c.get("bodyText") === "") c.set("bodyText", "{}");
     await next();
   }),
 );

@@ -8,9 +8,10 @@ const DRAINED_BYTES_MAX = 16 * 1024 * 1024;
  * it would not see the refusal.
  */
 export const drainBody = factory.createMiddleware(async (c, next) => {
-  const { body } = c.req.raw;
   await next();
-  if (body === null || body.locked || c.res.status < 400) return;
+  if (c.res.status < 400) return;
+  const { body } = c.req.raw;
+  if (body === null || body.locked) return;
   const reader = body.getReader();
   try {
     for (let drained = 0; drained <= DRAINED_BYTES_MAX; ) {

@@ -31,7 +31,7 @@ function asPurserError(error: unknown, requestId: string): PurserError {
 
 /** The only place that turns an error into a response: `{ error: { code, message, param?, details?, requestId } }` (W4). */
 export function answerError(thrown: unknown, c: Context<AppEnv>): Response {
-  const requestId = c.var.requestId;
+  const requestId = c.get("requestId");
   const error = asPurserError(thrown, requestId);
   logUnavailable(error, requestId);
   for (const [name, value] of Object.entries(error.headers)) c.header(name, value);

@@ -39,8 +39,8 @@ interface JsonOf<Schema extends z.ZodMiniType> {
 /** Validates the text that `readBody` read. */
 function validateJson<Schema extends z.ZodMiniType>(schema: Schema) {
   return createMiddleware<AppEnv, string, JsonOf<Schema>>(async (c, next) => {
-    const value = parseBody(c.var.bodyText);
-    if (c.var.malformedHeader !== undefined) throw c.var.malformedHeader;
+    const value = parseBody(c.get("bodyText"));
+    if (c.get("malformedHeader") !== undefined) throw c.get("malformedHeader");
     const result = schema.safeParse(value);
     if (!result.success) throw inRightPlace(c, refusalOfIssues(result.error.issues, "body", { schema, value }));
     // Hono types validated data as `{}`. The schema's output is a value in any case.
@@ -83,7 +83,7 @@ function inQuery(c: Context, schema: z.ZodMiniType, refusal: PurserError): Purse
 function validateOther<Target extends "query" | "param", Schema extends z.ZodMiniType>(target: Target, schema: Schema) {
   return zValidator(target, schema, (result, c) => {
     // The validator's types do not know the app's environment, which all routes share.
-    const { malformedHeader } = (c as Context<AppEnv>).var;
+    const malformedHeader = (c as Context<AppEnv>).get("malformedHeader");
     if (malformedHeader !== undefined) throw malformedHeader;
     if (target === "query") assertDecodable(c.req.url);
     if (result.success) return;

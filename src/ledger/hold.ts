@@ -90,7 +90,7 @@ export const dueHoldsSql = (account: string): string => fragment`(
   SELECT json_group_array(json_object('id', id, 'legs', legs, 'event', event, 'model', model, 'quantities', quantities,
     'occurredAtMs', occurredAtMs, 'isToCharge', isToCharge) ORDER BY occurredAtMs, id)
   FROM (SELECT ${dueColumns} FROM reservations WHERE ${isDue(account)})
-)`;
+) || ''`;
 
 /** Reads what `dueHoldsSql` wrote. */
 export function readDueHolds(stored: string): readonly DueHold[] {

@@ -11,6 +11,36 @@ import { moving } from "./motion.ts";
  */
 export type LedgerRow = Omit<typeof creditLedger.$inferSelect, "accountId" | "isRevoked">;
 
+/** An entry that a statement wrote. */
+export interface WrittenEntry {
+  readonly accountId: number;
+  readonly seq: number;
+  readonly atMs: number;
+}
+
+/** A statement that writes entries, and returns them. */
+interface EntriesStatement extends Statement<WrittenEntry> {
+  readonly writesEntries: true;
+}
+
+const returningEntries = (statement: Statement<WrittenEntry>): EntriesStatement => ({
+  ...statement,
+  writesEntries: true,
+});
+
+export function writesEntries(statement: Statement): statement is EntriesStatement {
+  return "writesEntries" in statement;
+}
+
+const selectLastEntrySql = statement<WriteContext, WrittenEntry>`
+  SELECT account_id AS accountId, seq, occurred_at_ms AS atMs FROM credit_ledger
+  WHERE account_id = :accountId ORDER BY seq DESC LIMIT 1`;
+
+/** The entry that a trigger wrote last in the same batch. */
+export function selectLastEntry(writing: WriteContext): EntriesStatement {
+  return returningEntries(selectLastEntrySql(writingValues(writing)));
+}
+
 /** The account's last ledger seq. It is read by the statement that writes, so it is always current. */
 export const lastSeq = fragment`coalesce((SELECT seq FROM credit_ledger WHERE account_id = ${accountSql} ORDER BY seq DESC LIMIT 1), 0)`;
 
@@ -42,7 +72,7 @@ export interface NewBalances {
   readonly balances: readonly NewBalance[];
 }
 
-const insertBalancesSql = statement<WriteContext & { grant: string; balances: string }>`
+const insertBalancesSql = statement<WriteContext & { grant: string; balances: string }, WrittenEntry>`
   INSERT INTO credit_balances (
     account_id, id, pack_id, pack_name, pack_item_id, unit, matches, priority, initial_steps, remaining_steps,
     has_remaining, source, external_ref, notes, granted_at_ms, expires_at_ms, grant_seq, last_seq
@@ -56,13 +86,14 @@ const insertBalancesSql = statement<WriteContext & { grant: string; balances: st
     SELECT coalesce(max(seq), 0) AS seq, max(coalesce(max(now_ms), 0), ${nowMsSql}) AS now_ms FROM ${lastEntry}
   ) AS last
   WHERE 1
-  ORDER BY new.key`;
+  ORDER BY new.key
+  RETURNING account_id AS accountId, grant_seq AS seq, granted_at_ms AS atMs`;
 
 /** Issues all balances of a grant. If they exist already, fails with `credit_balances_external_ref` or `credit_balances_id`. */
-export function insertBalances(writing: WriteContext, { balances, ...grant }: NewBalances): Statement {
+export function insertBalances(writing: WriteContext, { balances, ...grant }: NewBalances): EntriesStatement {
   // JSON carries the numbers: D1 binds them as REAL.
   const values = { grant: JSON.stringify([grant]), balances: JSON.stringify(balances) };
-  const insert = insertBalancesSql({ ...writingValues(writing), ...values });
+  const insert = returningEntries(insertBalancesSql({ ...writingValues(writing), ...values }));
   return moving(insert, { entries: balances.length, lifts: true });
 }
 
@@ -77,7 +108,7 @@ export interface NewEntry {
   readonly note?: string;
 }
 
-const insertEntriesSql = statement<WriteContext & { entries: string }>`
+const insertEntriesSql = statement<WriteContext & { entries: string }, WrittenEntry>`
   INSERT INTO credit_ledger (
     account_id, seq, balance_id, pack_id, unit, delta_steps, balance_after_steps, previous_seq, reason, event_id,
     reservation_id, note, occurred_at_ms, is_revoked
@@ -89,15 +120,17 @@ const insertEntriesSql = statement<WriteContext & { entries: string }>`
   FROM ${lastEntry} AS last, json_each(:entries) AS entry
   CROSS JOIN credit_balances AS b
   WHERE b.account_id = ${accountSql} AND b.id = entry.value ->> 'balanceId'
-  ORDER BY entry.key`;
+  ORDER BY entry.key
+  RETURNING account_id AS accountId, seq, occurred_at_ms AS atMs`;
 
 /**
  * Appends entries in their order. An empty list gives no statement. No balance may appear twice, because each entry starts
  * from the balance before the statement. If a balance would become negative, a CHECK aborts the whole batch.
  */
-export function insertEntries(writing: WriteContext, entries: readonly NewEntry[]): Statement[] {
+export function insertEntries(writing: WriteContext, entries: readonly NewEntry[]): EntriesStatement[] {
   if (entries.length === 0) return [];
-  const insert = insertEntriesSql({ ...writingValues(writing), entries: JSON.stringify(entries) });
+  const values = { ...writingValues(writing), entries: JSON.stringify(entries) };
+  const insert = returningEntries(insertEntriesSql(values));
   if (entries.every(({ reason }) => reason === "reservation_held")) return [insert];
   return [moving(insert, { entries: entries.length, lifts: entries.some(({ deltaSteps }) => deltaSteps > 0) })];
 }

@@ -156,23 +156,3 @@ export const guardAccount = statement<WriteContext & { seq: number; features: st
   ) AND NOT EXISTS (
     SELECT 1 FROM reservations WHERE account_id = :accountId AND state = 'open' AND expires_at_ms <= ${nowMsSql}
   ) AND ${areFeaturesSql}`;
-
-/**
- * The last statement of a write whose account stays in memory. It reads the account's current seq, and whether anything but
- * this write raised a balance after `sinceSeq`, or a clock that is ahead gave new balances another time than this write's. In
- * that case the memory would not be right.
- */
-export const selectStateAfter = statement<
-  WriteContext & { sinceSeq: number; settledReservationId: string; newBalanceIds: string },
-  { accountId: number; seq: number; isRaised: 0 | 1 }
->`
-  SELECT a.id AS accountId,
-    coalesce((SELECT seq FROM credit_ledger WHERE account_id = a.id ORDER BY seq DESC LIMIT 1), 0) AS seq,
-    EXISTS (
-      SELECT 1 FROM credit_ledger WHERE account_id = a.id AND seq > :sinceSeq AND delta_steps > 0
-        AND reservation_id IS NOT :settledReservationId
-        AND balance_id NOT IN (SELECT value FROM json_each(:newBalanceIds))
-    ) OR (:newBalanceIds <> '[]' AND :nowMs < (
-      SELECT occurred_at_ms FROM credit_ledger WHERE account_id = a.id ORDER BY seq DESC LIMIT 1
-    )) AS isRaised
-  FROM accounts AS a WHERE a.environment_id = :environmentId AND a.user_id = :userId`;

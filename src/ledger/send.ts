@@ -1,14 +1,17 @@
 import { auditStatement, newAct } from "../audit/audit-statement.ts";
 import { guardFeatures } from "../db/features.ts";
-import { batch, type RowsOf, type Statement } from "../db/sql.ts";
+import { batch, type Statement } from "../db/sql.ts";
 import { assert } from "../lib/assert.ts";
 import type { TenantCtx } from "../runtime.ts";
 import { noteMessages } from "../webhooks/outbox.ts";
 import { createAccount, type WriteContext, writingValues } from "./account.ts";
 import type { Write } from "./decision.ts";
 import { type DueHold, settleHolds } from "./hold.ts";
+
+import { selectLastEntry, type WrittenEntry, writesEntries } from "./insert-entries.ts";
 import { alertsAmong, alertWrites } from "./judge-alerts.ts";
-import { afterWrite, guardAccount, memoryOf, type StateBefore, type StateChanges, selectStateAfter } from "./memory.ts";
+import { afterWrite, guardAccount, memoryOf, type StateBefore, type StateChanges } from "./memory.ts";
+
 import { ledgerMessageWrites, reservationExpired, wantedOf } from "./messages.ts";
 import { motionsOf } from "./motion.ts";
 
@@ -48,23 +51,27 @@ export async function send<Answer>(
     ...account.due.map((hold) => reservationExpired(account.userId, hold)),
     ...(decision.messages?.() ?? []),
   ]);
-  const isKept = before !== null && changes !== undefined;
-  const stateAfter = isKept ? [stateAfterWrite(account, before, changes)] : [];
   const alerts = alertWrites(ctx, account, motionsOf(statements));
-  const all = [
+  // A reservation's return is written by a trigger, which tells nothing.
+  const isUntold = before !== null && changes?.settledReservationId !== undefined && !statements.some(writesEntries);
+  const sent: readonly Statement[] = [
     ...leading,
     ...statements,
+    ...(isUntold ? [selectLastEntry(values)] : []),
     ...auditRow(ctx, account, act),
     ...ledgerMessageWrites(ctx, account, messages),
     ...alerts.statements,
-    ...stateAfter,
   ];
-  const write = (): Promise<unknown[][]> => batch(ctx.db, all);
+  const write = (): Promise<unknown[][]> => batch(ctx.db, sent);
   const isRaise = changes?.entries.some(({ deltaSteps }) => deltaSteps > 0) === true;
   const rows = isRaise ? await memoryOf(ctx).whileRaising(ctx.environment, account.userId, write) : await write();
-  noteMessages(ctx, [...messages, ...alertsAmong(alerts, all, rows)]);
-  if (isKept) remember(ctx, account, before, changes, rows.at(-1));
-  else memoryOf(ctx).forget(ctx.environment, account.userId);
+  noteMessages(ctx, [...messages, ...alertsAmong(alerts, sent, rows)]);
+  if (before === null || changes === undefined) memoryOf(ctx).forget(ctx.environment, account.userId);
+  else {
+    // The statement says what its rows are.
+    const entries = sent.flatMap((one, index) => (writesEntries(one) ? (rows[index] as WrittenEntry[]) : []));
+    remember(ctx, account, { before, changes, isOld, entries });
+  }
   return { answer: answer(rows.slice(leading.length)) };
 }
 
@@ -80,29 +87,31 @@ function auditRow(ctx: TenantCtx, { nowMs }: AccountAtRead, act: Write<unknown>[
   return [insertAudit({ ...values, atMs: nowMs })];
 }
 
-function stateAfterWrite(
-  account: AccountAtRead,
-  before: StateBefore,
-  { newBalances = [], settledReservationId = "" }: StateChanges,
-) {
-  const newBalanceIds = JSON.stringify(newBalances.map((row) => row.id));
-  return selectStateAfter({ ...writingValues(account), sinceSeq: before.seq, settledReservationId, newBalanceIds });
+interface Written {
+  readonly before: StateBefore;
+  readonly changes: StateChanges;
+  readonly isOld: boolean;
+  readonly entries: readonly WrittenEntry[];
 }
 
+/** Keeps the account in memory, unless somebody else may have raised a balance since it was read. */
 function remember(
   ctx: TenantCtx,
-  { userId, features }: AccountAtRead,
-  before: StateBefore,
-  changes: StateChanges,
-  rows: unknown[] | undefined,
+  { userId, features, nowMs, ...account }: AccountAtRead,
+  { before, changes, isOld, entries }: Written,
 ): void {
-  // The rows of `selectStateAfter`, which is the last statement.
-  const [stateAfter] = (rows ?? []) as RowsOf<[ReturnType<typeof stateAfterWrite>]>[0];
   const memory = memoryOf(ctx);
   // What another write of this isolate changed meanwhile stays.
   const latest = memory.latest(ctx.environment, userId, before);
   memory.forget(ctx.environment, userId);
-  if (stateAfter === undefined || stateAfter.isRaised === 1) return;
-  const { accountId, seq } = stateAfter;
+  const last = entries.at(-1);
+  const accountId = account.accountId ?? last?.accountId;
+  const seq = last?.seq ?? latest.seq;
+  // A guard has made sure of it, or there is no entry of another between what was read and what was written.
+  const count = changes.entries.length + (changes.newBalances?.length ?? 0);
+  const isComplete = isOld || seq === latest.seq + count;
+  // A clock that is ahead gave new balances another time than this write's.
+  const isAhead = changes.newBalances !== undefined && last?.atMs !== nowMs;
+  if (accountId === undefined || !isComplete || isAhead) return;
   memory.remember(ctx.environment, { accountId, userId, features, seq, ...afterWrite(latest, changes) });
 }

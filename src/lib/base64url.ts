@@ -2,7 +2,12 @@
 export function encodeBase64url(bytes: Uint8Array): string {
   let binary = "";
   for (const byte of bytes) binary += String.fromCharCode(byte);
-  return btoa(binary).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
+  return base64urlOfAscii(binary);
+}
+
+/** The same of ASCII text. */
+export function base64urlOfAscii(text: string): string {
+  return btoa(text).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
 }
 
 /**

@@ -1,4 +1,4 @@
-import { decodeBase64url, encodeBase64url } from "./base64url.ts";
+import { base64urlOfAscii, decodeBase64url, encodeBase64url } from "./base64url.ts";
 import { crc32 } from "./crc32.ts";
 
 type Scope = readonly (string | number)[];
@@ -29,7 +29,8 @@ export function decodeTextCursor(cursor: string, scope: Scope): string | null {
 
 /** Like `encodeTextCursor`, for a whole number from 1. */
 export function encodeCursor(position: number, scope: Scope): string {
-  return encodeTextCursor(String(position), scope);
+  const digits = String(position);
+  return base64urlOfAscii(checkOf(digits, scope) + digits);
 }
 
 /** The number of a cursor that `encodeCursor` made for the same scope. Null for anything else. */

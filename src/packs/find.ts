@@ -42,7 +42,7 @@ export const queryPacks = query<PackRow>({
   itemsJson: fragment`(
     SELECT json_group_array(json_object(${itemFields.join(", ")}))
     FROM credit_pack_items AS i WHERE i.app_id = p.app_id AND i.pack_id = p.id
-  )`,
+  ) || ''`,
 });
 
 export function readPackRow({ itemsJson, ...pack }: PackRow): Pack {

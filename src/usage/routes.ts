@@ -35,22 +35,22 @@ export const planRoutes = createRoutes().post(
   requireSecretKey("forbidden", { reads: true }),
   readBody,
   validate("json", planInput),
-  async (c) => c.json(await planUsage(c.var.ctx, c.req.valid("json"))),
+  async (c) => c.json(await planUsage(c.get("ctx"), c.req.valid("json"))),
 );
 
 /** The results of a list. Its status is 200; a 503 of one event is still logged, and gives the response a `Retry-After`. */
 async function answerList(c: Context<AppEnv>, elements: readonly ListElement[]): Promise<EventListOutput> {
-  const results = await recordList(c.var.ctx, elements);
+  const results = await recordList(c.get("ctx"), elements);
   const refusals = results.flatMap((result) => ("refusal" in result ? [result.refusal] : []));
   const unavailable = refusals.find(({ code }) => errorStatus[code] === 503);
   if (unavailable !== undefined) {
-    logUnavailable(unavailable, c.var.requestId);
+    logUnavailable(unavailable, c.get("requestId"));
     for (const [name, value] of Object.entries(unavailable.headers)) c.header(name, value);
   }
   return {
     results: results.map((result) =>
       "refusal" in result
-        ? { eventId: result.eventId, error: { ...presentRefusal(result.refusal), requestId: c.var.requestId } }
+        ? { eventId: result.eventId, error: { ...presentRefusal(result.refusal), requestId: c.get("requestId") } }
         : result,
     ),
   };
@@ -58,33 +58,33 @@ async function answerList(c: Context<AppEnv>, elements: readonly ListElement[]):
 
 export const usageRoutes = createRoutes()
   .get("/", requireSecretKey("requires_secret_key"), validate("query", totalsInput), async (c) =>
-    c.json(await usageTotals(c.var.ctx, c.req.valid("query"))),
+    c.json(await usageTotals(c.get("ctx"), c.req.valid("query"))),
   )
   .post("/events", requireSecretKey("forbidden"), readBody, validate("json", z.unknown()), async (c) => {
-    const incoming = readEventRequest(c.req.header("content-type"), c.req.valid("json"), c.var.ctx.now());
+    const incoming = readEventRequest(c.req.header("content-type"), c.req.valid("json"), c.get("ctx").now());
     if (incoming.kind === "one") {
-      const { output, replayed } = await recordEvent(c.var.ctx, incoming.input);
+      const { output, replayed } = await recordEvent(c.get("ctx"), incoming.input);
       if (replayed) c.header("idempotent-replayed", "true");
       return c.json(output);
     }
     return c.json(await answerList(c, incoming.elements));
   })
   .post("/events/batch", requireSecretKey("forbidden"), readBody, validate("json", z.unknown()), async (c) =>
-    c.json(await answerList(c, readEventList(c.req.header("content-type"), c.req.valid("json"), c.var.ctx.now()))),
+    c.json(await answerList(c, readEventList(c.req.header("content-type"), c.req.valid("json"), c.get("ctx").now()))),
   )
   .post("/reservations", requireSecretKey("forbidden"), readBody, validate("json", reserveInput), async (c) => {
-    const { output, replayed } = await createReservation(c.var.ctx, c.req.valid("json"));
+    const { output, replayed } = await createReservation(c.get("ctx"), c.req.valid("json"));
     if (replayed) c.header("idempotent-replayed", "true");
     return c.json(output);
   })
   .get("/reservations", requireSecretKey("requires_secret_key"), validate("query", reservationsInput), async (c) =>
-    c.json(await listReservations(c.var.ctx, c.req.valid("query"))),
+    c.json(await listReservations(c.get("ctx"), c.req.valid("query"))),
   )
   .get(
     "/reservations/:reservationId",
     requireSecretKey("requires_secret_key"),
     validate("param", reservationParams),
-    async (c) => c.json(await readReservation(c.var.ctx, c.req.valid("param").reservationId)),
+    async (c) => c.json(await readReservation(c.get("ctx"), c.req.valid("param").reservationId)),
   )
   .post(
     "/reservations/:reservationId/commit",
@@ -94,7 +94,7 @@ export const usageRoutes = createRoutes()
     validate("json", commitInput),
     async (c) => {
       const { output, replayed } = await commitReservation(
-        c.var.ctx,
+        c.get("ctx"),
         c.req.valid("param").reservationId,
         c.req.valid("json"),
       );
@@ -108,7 +108,7 @@ export const usageRoutes = createRoutes()
     readBody,
     validate("param", reservationParams),
     validate("json", extendInput),
-    async (c) => c.json(await extendReservation(c.var.ctx, c.req.valid("param").reservationId, c.req.valid("json"))),
+    async (c) => c.json(await extendReservation(c.get("ctx"), c.req.valid("param").reservationId, c.req.valid("json"))),
   )
   .post(
     "/reservations/:reservationId/release",
@@ -116,5 +116,5 @@ export const usageRoutes = createRoutes()
     readNoFields,
     validate("param", reservationParams),
     validate("json", noFields),
-    async (c) => c.json(await releaseReservation(c.var.ctx, c.req.valid("param").reservationId)),
+    async (c) => c.json(await releaseReservation(c.get("ctx"), c.req.valid("param").reservationId)),
   );

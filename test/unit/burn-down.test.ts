@@ -251,6 +251,6 @@ describe("many events on many rules", () => {
       const usage = { event: `e${index}.a.20.b`, model: "model", quantities: { tokens: steps(1) } };
       expect(burnDown(balances, usage).legs).toEqual([]);
     }
-    expect(performance.now() - startedMs).toBeLessThan(1_000);
+    expect(performance.now() - startedMs).toBeLessThan(10_000);
   });
 });
