@@ -18,7 +18,7 @@ const MAY_IMPORT = {
   alerts: ["lib", "db", "http", "amounts", "audit", "access", "apps", "webhooks", "ledger"],
   credits: ["lib", "db", "http", "audit", "access", "activity", "amounts", "packs", "ledger"],
   usage: ["lib", "db", "http", "access", "activity", "amounts", "ledger"],
-  limits: ["lib", "db", "http", "audit", "access", "apps"],
+  limits: ["lib", "db", "http", "amounts", "audit", "access", "apps", "webhooks"],
   people: ["lib", "db", "http", "access", "limits"],
   capture: ["lib", "db", "http", "access", "limits", "people"],
   exports: ["lib", "db", "http", "access", "activity", "amounts", "webhooks", "ledger", "people"],

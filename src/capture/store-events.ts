@@ -11,10 +11,9 @@ import {
   idsOverLimit,
   idUseReads,
   isIdLimit,
-  reachedWrites,
-  rememberReached,
   roomGuards,
 } from "../limits/count.ts";
+import { reachedWrites } from "../limits/reached.ts";
 import { guardOfKnown, readPeopleFirst, rememberPeople } from "../people/memory.ts";
 import { needsStoredPeople } from "../people/person-event.ts";
 import { noStoredPeople, type PeopleChange, planPeople } from "../people/plan-people.ts";
@@ -110,8 +109,9 @@ async function storeWithin(
     const full = environmentLimitIn(error);
     if (full === null) throw error;
     const nowMs = ctx.now();
-    await batch(ctx.db, reachedWrites(ctx, [full], nowMs));
-    rememberReached(ctx, [full], nowMs);
+    const reached = reachedWrites(ctx, [full], nowMs);
+    await batch(ctx.db, reached.statements);
+    reached.landed();
     return { ...allStored(0), full };
   }
 }
@@ -145,8 +145,9 @@ async function storeSome(
   const kept = newEvents.filter(({ distinctId }) => !over.has(distinctId));
   const change = planPeople(kept, stored, isVerified);
   attempts.warnings = change.warnings;
-  await write(ctx, kept, change, nowMs, reachedWrites(ctx, over.values(), nowMs));
-  rememberReached(ctx, over.values(), nowMs);
+  const reached = reachedWrites(ctx, over.values(), nowMs);
+  await write(ctx, kept, change, nowMs, reached.statements);
+  reached.landed();
   rememberPeople(ctx, change.settled, nowMs);
   return { ...allStored(sent.length), drops: dropsOf(newEvents, over) };
 }

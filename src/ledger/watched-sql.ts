@@ -1,5 +1,5 @@
+import { passesFilterSql } from "../amounts/filter-sql.ts";
 import { fragment, nowMsSql } from "../db/sql.ts";
-import { passesFilterSql } from "./filter-sql.ts";
 
 /**
  * What alerts watch (H5), as SQL. Every part is about the environment `:environmentId` at `:nowMs`, and reads what the database

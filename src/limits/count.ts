@@ -1,7 +1,6 @@
 import { constraintOf } from "../db/constraint.ts";
-import { fragment, nowMsSql, type Statement, statement } from "../db/sql.ts";
+import { fragment, type Statement, statement } from "../db/sql.ts";
 import { jsonChunks } from "../lib/json.ts";
-import { DAY_MS } from "../lib/time.ts";
 import type { TenantCtx } from "../runtime.ts";
 import { type AnalyticsLimit, daySql, limitSql, limitsOf } from "./analytics-limits.ts";
 
@@ -74,12 +73,6 @@ const selectIdUse = statement<{ environmentId: number; ids: string; nowMs: numbe
   LEFT JOIN distinct_ids AS d ON d.environment_id = :environmentId AND d.distinct_id = i.value
   WHERE e.id = :environmentId`;
 
-const insertReached = statement<{ environmentId: number; limit: AnalyticsLimit; nowMs: number }>`
-  INSERT INTO limits_reached (environment_id, day, limit_name, reached_at_ms)
-  SELECT CAST(:environmentId AS INTEGER), ${daySql}, :limit, ${nowMsSql} WHERE NOT EXISTS (
-    SELECT 1 FROM limits_reached WHERE environment_id = :environmentId AND day = ${daySql} AND limit_name = :limit
-  )`;
-
 /** The parts of an event that are counted. */
 export interface CountedEvent {
   readonly uuid: string;
@@ -135,27 +128,3 @@ export function idsOverLimit(
   }
   return over;
 }
-
-/** What each isolate knows to be recorded. It saves a write, and nothing rests on it. */
-const recorded = new WeakMap<object, Set<string>>();
-const RECORDED_MAX = 1_000;
-
-/** The statements that record once a day which limits were met. None for what this isolate has recorded. */
-export function reachedWrites(ctx: TenantCtx, limits: Iterable<AnalyticsLimit>, nowMs: number): Statement[] {
-  const known = recorded.get(ctx.isolate);
-  const environmentId = ctx.environment.id;
-  return [...new Set(limits)]
-    .filter((limit) => known?.has(recordOf(ctx, limit, nowMs)) !== true)
-    .map((limit) => insertReached({ environmentId, limit, nowMs }));
-}
-
-/** Remembers what was recorded. */
-export function rememberReached(ctx: TenantCtx, limits: Iterable<AnalyticsLimit>, nowMs: number): void {
-  const known = recorded.get(ctx.isolate) ?? new Set();
-  recorded.set(ctx.isolate, known);
-  if (known.size >= RECORDED_MAX) known.clear();
-  for (const limit of limits) known.add(recordOf(ctx, limit, nowMs));
-}
-
-const recordOf = ({ environment }: TenantCtx, limit: AnalyticsLimit, nowMs: number): string =>
-  `${environment.appId} ${environment.mode} ${Math.floor(nowMs / DAY_MS)} ${limit}`;

@@ -5,6 +5,7 @@ import { analyticsDefaults } from "../../../src/limits/analytics-limits.ts";
 import { countingD1 } from "../../support/counting-d1.ts";
 import { faultyD1 } from "../../support/faulty-d1.ts";
 import { expectError } from "../../support/refusals.ts";
+import { makeEndpoint, storedMessages } from "../../support/webhooks.ts";
 import { type Bindings, Clock, inTurn, makeApp, makeClient } from "../../support/world.ts";
 
 const APPS = "/api/v1/admin/apps";
@@ -329,5 +330,51 @@ describe("what is counted", () => {
       .bind(app.environments.live.id)
       .all();
     expect(results).toEqual([{ limit_name: "eventsADay" }]);
+  });
+});
+
+describe("limits.reached", () => {
+  it("is sent once a day and limit, by whichever isolate meets it first, with the row that records it", async () => {
+    const { app, client, clock, v0, v1, call } = await world({ eventsADay: 2, eventsADayOfOneId: 1 });
+    await makeEndpoint(app.environments.live, ["limits.*"]);
+    const reached = async () =>
+      (await storedMessages(app.environments.live)).map(({ data, deliveries }) => ({ ...data, deliveries }));
+    expect((await v1(many(2, "a"))).status).toBe(200);
+    const told = { environment: "live", deliveries: 1 };
+    expect(await reached()).toEqual([{ limit: "eventsADayOfOneId", ...told }]);
+    await v0(many(2, "b"));
+    await v0([seen("c"), seen("d")]);
+    await Promise.all(
+      Array.from({ length: 6 }, () => v0([seen("e"), seen("f"), seen("g")], app.keys.pk_live, client())),
+    );
+    const both = [
+      { limit: "eventsADay", ...told },
+      { limit: "eventsADayOfOneId", ...told },
+    ];
+    const byLimit = (rows: { limit: string }[]) => rows.toSorted((a, b) => a.limit.localeCompare(b.limit));
+    expect(byLimit(await reached())).toEqual(byLimit(both));
+    clock.advance(DAY_MS);
+    await v0([seen("e"), seen("f"), seen("g")], app.keys.pk_live, call);
+    expect(await reached()).toHaveLength(3);
+  });
+
+  it("is sent whatever fails, once, and to nobody where no endpoint wants it", async () => {
+    vi.spyOn(scheduler, "wait").mockResolvedValue();
+    for (const fault of ["before", "amid", "after"] as const) {
+      for (let at = 1; at <= 3; at++) {
+        const faulty = faultyD1(env.DB);
+        const { app, v0, client } = await world({ eventsADay: 0 });
+        await makeEndpoint(app.environments.live, null);
+        faulty.plan({ fault, at });
+        await v0([seen()], app.keys.pk_live, client({ DB: faulty.d1 }));
+        faulty.plan(null);
+        await v0([seen()]);
+        expect((await storedMessages(app.environments.live)).map(({ data }) => data.limit)).toEqual(["eventsADay"]);
+      }
+    }
+    const { app, v0 } = await world({ eventsADay: 0 });
+    await makeEndpoint(app.environments.live, ["credits.*", "limits.reached.*"]);
+    await v0([seen()]);
+    expect(await storedMessages(app.environments.live)).toEqual([]);
   });
 });

@@ -27,8 +27,8 @@ const tail = (a: string, b: string): string =>
 
 const hasStar = (text: string): string => fragment`instr(${text}, '*') > 0`;
 
-/** Whether some name matches both (`globsMeet`). */
-const meet = (a: string, b: string): string => {
+/** SQL: whether some name matches both, each a name or a glob: `globsMeet`, in the database. */
+export const meetSql = (a: string, b: string): string => {
   const [headA, headB] = [fragment`(${partsOf(a)} ->> 0)`, fragment`(${partsOf(b)} ->> 0)`];
   const [tailA, tailB] = [fragment`(${partsOf(a)} ->> '$[#-1]')`, fragment`(${partsOf(b)} ->> '$[#-1]')`];
   return fragment`(${a} = ${b} OR iif(${hasStar(a)} AND ${hasStar(b)},
@@ -40,5 +40,5 @@ const meet = (a: string, b: string): string => {
 /** SQL: whether the `event` filter of a list includes a balance with these rules (C4): `rulesPassFilter`, in the database. */
 export const passesFilterSql = (filter: string, rules: string): string => fragment`(${rules} = '[]' OR EXISTS (
   SELECT 1 FROM (SELECT value ->> 'event' AS event FROM json_each(${rules})) AS rule
-  WHERE rule.event IS NULL OR ${meet(filter, "rule.event")}
+  WHERE rule.event IS NULL OR ${meetSql(filter, "rule.event")}
 ))`;

@@ -1,8 +1,8 @@
 import { env } from "cloudflare:workers";
 import fc from "fast-check";
 import { expect, it } from "vitest";
+import { passesFilterSql } from "../../../src/amounts/filter-sql.ts";
 import { type MatchRule, rulesPassFilter } from "../../../src/amounts/match.ts";
-import { passesFilterSql } from "../../../src/ledger/filter-sql.ts";
 
 type Case = readonly [filter: string, rules: readonly MatchRule[]];
 
