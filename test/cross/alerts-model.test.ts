@@ -1,7 +1,9 @@
 import { env } from "cloudflare:workers";
 import { afterAll, beforeEach, expect, it, vi } from "vitest";
+import { systemCtx } from "../../src/access/open-root.ts";
+import { findExpiries } from "../../src/alerts/find-expiries.ts";
 import { DAY_MS } from "../../src/lib/time.ts";
-import { scheduled } from "../../src/scheduled.ts";
+import { expireReservations } from "../../src/usage/expire.ts";
 import { type Alert, createAlertsModel, type Entry, type Issued } from "../support/alerts-model.ts";
 import { FAULTS, faultyD1 } from "../support/faulty-d1.ts";
 import { expectLedgerInvariants } from "../support/invariants.ts";
@@ -175,7 +177,8 @@ async function play(seed: number): Promise<number> {
     const act = operation(`${seed} ${count}`);
     const expected: string[] = [];
     if (act === null) {
-      const run = () => scheduled(bound({ DB: faulty.d1 }), { isolate: {}, now: clock.now, newId });
+      const root = systemCtx(bound({ DB: faulty.d1 }), { isolate: {}, now: clock.now, newId });
+      const run = async () => [await expireReservations(root), await findExpiries(root)];
       if (random.chance(0.2)) await Promise.all([run(), run()]);
       else await run();
       expected.push(...(await expectWritten()), ...model.cron(clock.ms));

@@ -2,6 +2,7 @@ import { env } from "cloudflare:workers";
 import { afterAll, describe, expect, it } from "vitest";
 import { countingD1 } from "../../support/counting-d1.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
+import { deadBalancesSql, liveBalancesSql } from "../../support/seed.ts";
 import { makeEndpoint, storedMessages } from "../../support/webhooks.ts";
 import { Clock, inTurn, makeApp, makeClient, makePack, type TestItem } from "../../support/world.ts";
 
@@ -30,7 +31,7 @@ async function world({ items = [tokens(100)], alerts = [], types = ALERTS }: Giv
   const call = makeClient(clock, { DB: d1 });
   const key = app.keys.sk_live;
   const packId = await makePack(app.appId, "Pack", items);
-  const endpointId = await makeEndpoint(app.environments.live, types);
+  const endpointId = await makeEndpoint(app.environments.live, types, clock.ms);
   const admin = (method: string, path: string, body?: object) =>
     call(method, `/api/v1/admin${path}`, { key: env.ADMIN_TOKEN, ...(body === undefined ? {} : { body }) });
   const alertIds: string[] = [];
@@ -341,5 +342,28 @@ describe("an endpoint", () => {
     await grant();
     await spend(100);
     expect(await sent()).toEqual([44]);
+  });
+});
+
+describe("what judging alerts reads", () => {
+  it("depends on the live balances of the user and on the alerts, not on balances that are dead", async () => {
+    const reads = async (dead: number) => {
+      const { app, clock, grant, spend, spent } = await world({
+        alerts: [{ below: { amount: 1 } }, { event: "chat.*", below: { percent: 1 } }],
+      });
+      const account = { environmentId: app.environments.live.id, userId: "u" };
+      for (const sql of [...deadBalancesSql(account, dead), ...liveBalancesSql(account, 10)]) {
+        await env.DB.prepare(sql).run();
+      }
+      await grant();
+      await spend(1);
+      clock.advance(1);
+      spent();
+      await spend(1);
+      return spent();
+    };
+    const [few, many] = [await reads(0), await reads(2_000)];
+    expect(many).toEqual(few);
+    expect(few.rowsRead).toBeLessThan(200);
   });
 });

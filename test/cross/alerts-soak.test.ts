@@ -1,0 +1,80 @@
+import { env } from "cloudflare:workers";
+import { expect, it } from "vitest";
+import { systemCtx } from "../../src/access/open-root.ts";
+import { findExpiries } from "../../src/alerts/find-expiries.ts";
+import { randomId } from "../../src/lib/ids.ts";
+import { DAY_MS } from "../../src/lib/time.ts";
+import { makeEndpoint } from "../support/webhooks.ts";
+import { bound, Clock, makeApp } from "../support/world.ts";
+
+const IS_SOAK = env.SOAK_OPERATIONS !== "";
+/** In `npm run soak` a hundred thousand, of as many users; else as many as take two pages. */
+const BALANCES = IS_SOAK ? 100_000 : 1_200;
+const AT_ONCE = 600;
+
+/** Users with a balance of 1 token each that expire at one moment, straight into the tables. */
+async function seed(environmentId: number, expiresAtMs: number): Promise<void> {
+  for (let from = 0; from < BALANCES; from += AT_ONCE) {
+    const users = Array.from({ length: Math.min(AT_ONCE, BALANCES - from) }, (_, i) => `user ${from + i}`);
+    await env.DB.batch([
+      env.DB.prepare(
+        "INSERT INTO accounts (environment_id, user_id) SELECT CAST(?1 AS INTEGER), value FROM json_each(?2)",
+      ).bind(environmentId, JSON.stringify(users)),
+      env.DB.prepare(
+        `INSERT INTO credit_balances (
+           account_id, id, pack_id, pack_name, pack_item_id, unit, matches, priority, initial_steps, remaining_steps,
+           has_remaining, source, granted_at_ms, expires_at_ms, grant_seq, last_seq
+         )
+         SELECT a.id, 'crb_soak_' || a.id, 'cpk_1', 'Starter', 'cpi_1', 'tokens', '[]', 100, 1000, 1000, 1, 'grant', 0,
+           CAST(?3 AS INTEGER), 1, 1
+         FROM json_each(?2) AS u CROSS JOIN accounts AS a ON a.environment_id = ?1 AND a.user_id = u.value`,
+      ).bind(environmentId, JSON.stringify(users), expiresAtMs),
+    ]);
+  }
+}
+
+it(`finds ${BALANCES} balances that expire in the same second in several runs, in order, each once, with their alerts`, {
+  timeout: IS_SOAK ? 900_000 : 30_000,
+}, async () => {
+  await env.DB.prepare("DELETE FROM balance_expiries").run();
+  const clock = new Clock();
+  const { live } = (await makeApp()).environments;
+  const endpointId = await makeEndpoint(live, ["credits.depleted", "balance.*"]);
+  await seed(live.id, clock.ms + DAY_MS);
+  clock.advance(DAY_MS);
+  const count = async (type: string) =>
+    (await env.DB.prepare("SELECT count(*) AS n FROM webhook_messages WHERE environment_id = ? AND type = ?")
+      .bind(live.id, type)
+      .first("n")) as number;
+  const run = () => findExpiries(systemCtx(bound(), { isolate: {}, now: clock.now, newId: randomId }));
+  let runs = 0;
+  for (let found = 0; found < BALANCES; runs++) {
+    // Two runs overlap, now and then.
+    await (runs % 3 === 1 ? Promise.all([run(), run()]) : run());
+    const { results } = await env.DB.prepare(
+      `SELECT a.id, m.at_ms FROM webhook_messages AS m CROSS JOIN accounts AS a
+       ON a.environment_id = m.environment_id AND a.user_id = m.subject
+       WHERE m.environment_id = ? AND m.type = 'balance.expired' AND m.at_ms = ? ORDER BY a.id`,
+    )
+      .bind(live.id, clock.ms)
+      .raw<[number, number]>()
+      .then((rows) => ({ results: rows.map(([id]) => id) }));
+    // The accounts of this run follow those of the run before, without a gap.
+    const [first = 0] = results;
+    expect(results).toEqual(Array.from({ length: results.length }, (_, i) => first + i));
+    const all = await count("balance.expired");
+    expect(all).toBeGreaterThan(found);
+    found = all;
+    clock.advance(60_000);
+  }
+  expect(await count("balance.expired")).toBe(BALANCES);
+  expect(await count("credits.depleted")).toBe(BALANCES);
+  const told = await env.DB.prepare(
+    "SELECT count(DISTINCT subject) AS n FROM webhook_messages WHERE environment_id = ? AND type = 'balance.expired'",
+  )
+    .bind(live.id)
+    .first("n");
+  expect(told).toBe(BALANCES);
+  if (IS_SOAK) expect(runs).toBeGreaterThan(1);
+  await env.DB.prepare("DELETE FROM webhook_deliveries WHERE endpoint_id = ?").bind(endpointId).run();
+});
