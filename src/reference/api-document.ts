@@ -72,7 +72,10 @@ the arguments, existence, rule.
 
 **Amounts** are exact: up to three decimals of \`count\`, \`tokens\` and \`seconds\`, up to six of \`cents\`. **Times** are ISO 8601.
 
-**Reads after writes.** Every response to a valid key has the header \`x-d1-bookmark\`. Send it with a later read to see at least that state.`,
+**Reads after writes.** Every response to a valid key has the header \`x-d1-bookmark\`. Send it with a later read to see at least that state.
+
+**Clients.** The repository has one for TypeScript. \`/purser-balance.js\` is an element that shows a user's credits on your page.
+\`/llms.txt\` tells a coding assistant how to call Purser.`,
   tags: [
     {
       name: "Credits",
