@@ -27,11 +27,16 @@ const insertAlert = statement<
 const selectAlert = statement<Key, AlertRow>`
   SELECT ${alertColumns} FROM alerts AS l WHERE environment_id = :environmentId AND id = :alertId`;
 
-/** Sets an alert (H5). Throws `not_found`, and `invalid_request` where the environment has as many as it may have. */
-export async function createAlert(admin: AdminCtx, appId: string, input: CreateAlertInput): Promise<AlertOutput> {
+/** Sets an alert (H5), once under its id. Throws `not_found`, and `invalid_request` where the environment has as many as it may have. */
+export async function createAlert(
+  admin: AdminCtx,
+  appId: string,
+  input: CreateAlertInput,
+  alertId = admin.newId("alr_"),
+): Promise<AlertOutput> {
   const { mode, name, unit, event = null, below } = input;
   const { id: environmentId } = await requireEnvironment(admin, appId, mode);
-  const key = { environmentId, alertId: admin.newId("alr_") };
+  const key = { environmentId, alertId };
   const act = newAct(admin, { appId, action: "alert.created", target: key.alertId, details: { mode } });
   const amount = below.amount === undefined ? null : toSteps(unit, below.amount);
   const percent = below.percent === undefined ? null : percentThousandths(below.percent);

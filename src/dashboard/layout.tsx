@@ -8,7 +8,7 @@ import { FIELD_ERROR } from "./components.tsx";
 import type { DashboardEnv } from "./env.ts";
 import { query } from "./format.ts";
 
-type Section = "overview" | "packs" | "users" | "people" | "keys" | "limits" | "audit";
+type Section = "overview" | "packs" | "users" | "people" | "keys" | "alerts" | "limits" | "audit";
 
 const SECTIONS: readonly (readonly [section: Section, name: string])[] = [
   ["overview", "Overview"],
@@ -16,6 +16,7 @@ const SECTIONS: readonly (readonly [section: Section, name: string])[] = [
   ["users", "Users"],
   ["people", "People"],
   ["keys", "Keys"],
+  ["alerts", "Alerts"],
   ["limits", "Limits"],
   ["audit", "Audit"],
 ];

@@ -2,6 +2,7 @@ import type { Context } from "hono";
 import { openRoot } from "../access/open-root.ts";
 import { PurserError, refusalIn } from "../errors.ts";
 import { adjustRoutes } from "./adjust.tsx";
+import { alertsRoutes } from "./alerts.tsx";
 import { appsRoutes } from "./apps.tsx";
 import { asOfRoutes } from "./as-of.tsx";
 import { assets } from "./assets.ts";
@@ -50,6 +51,7 @@ const environmentRoutes = () =>
     .route("/", usageRoutes())
     .route("/", peopleRoutes())
     .route("/", keysRoutes())
+    .route("/", alertsRoutes())
     .route("/", limitsRoutes())
     .route("/", auditRoutes());
 

@@ -251,6 +251,7 @@ describe("every answer of the dashboard", () => {
       "users?userId=u1",
       "people?distinctId=u1",
       "keys",
+      "alerts",
       "limits",
       "audit",
     ]) {
@@ -277,6 +278,35 @@ describe("every answer of the dashboard", () => {
       [`/admin/apps/${appId}/other/overview`, 404],
     ];
     for (const [path, status] of cases) expect((await browser.get(path)).status, path).toBe(status);
+  });
+});
+
+describe("the page of alerts", () => {
+  it("makes an alert once however often its form is sent, deletes it, and sets the notices", async () => {
+    const browser = browse();
+    await browser.signIn();
+    const { appId } = await makeApp();
+    const at = `/admin/apps/${appId}/live/alerts`;
+    const post = async (path: string, fields: Record<string, string>) =>
+      browser.post(`${at}${path}`, { _form: await browser.formToken(), ...fields });
+    const form = { nonce: "n", name: "Nearly used up", unit: "tokens", event: "chat.*", below: "12.5", of: "percent" };
+    for (let i = 0; i < 2; i++) {
+      const made = await post("", form);
+      expect([made.status, made.headers.get("location")]).toEqual([303, `${at}?notice=created`]);
+    }
+    const text = await (await browser.get(at)).text();
+    expect(text.match(/Nearly used up/g)).toHaveLength(1);
+    expect(text).toContain("12.5 % of what was issued in tokens");
+    const refused = await post("", { ...form, nonce: "m", below: "101" });
+    expect(refused.status).toBe(400);
+    expect(await refused.text()).toContain("Below must be above 0 and at most 100.");
+    const alertId = /name="alertId" value="([^"]+)"/.exec(text)?.[1] ?? "";
+    expect((await post("/delete", { alertId })).headers.get("location")).toBe(`${at}?notice=deleted`);
+    expect((await post("/delete", { alertId })).status).toBe(404);
+    expect((await post("/notices", { days: "30, 7 1" })).headers.get("location")).toBe(`${at}?notice=days`);
+    expect(await (await browser.get(at)).text()).toContain('value="30, 7, 1"');
+    expect((await post("/notices", { days: "soon" })).status).toBe(400);
+    expect((await post("/notices", { days: "" })).status).toBe(303);
   });
 });
 

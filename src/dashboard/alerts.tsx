@@ -1,0 +1,150 @@
+import type { Context } from "hono";
+import { createAlert } from "../alerts/create.ts";
+import { deleteAlert } from "../alerts/delete.ts";
+import { readExpiryNotices, setExpiryNotices } from "../alerts/expiry-notices.ts";
+import { listAlerts } from "../alerts/list.ts";
+import type { AlertOutput } from "../alerts/responses.ts";
+import { createAlertInput, setExpiryNoticesInput } from "../alerts/schemas.ts";
+import { UNITS } from "../amounts/amount.ts";
+import type { PurserError } from "../errors.ts";
+import { Choice, Field, Hidden, Table } from "./components.tsx";
+import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
+import { catchRefusal, numberField, parseForm, textField } from "./form.ts";
+import { amount, time } from "./format.ts";
+import { FormToken, page, pathIn } from "./layout.tsx";
+import { randomOf } from "./once.ts";
+
+const NOTICES: Readonly<Record<string, string>> = {
+  created: "Alert created.",
+  deleted: "Alert deleted. It sends nothing more.",
+  days: "Notices saved. They are in force now.",
+};
+
+const belowOf = ({ below, unit }: AlertOutput) =>
+  "amount" in below ? `${amount(below.amount)} ${unit}` : `${below.percent} % of what was issued in ${unit}`;
+
+async function alertsPage(c: Context<DashboardEnv>, refusal?: PurserError) {
+  const { appId, mode } = c.var.ctx.environment;
+  const { alerts } = await listAlerts(c.var.root, appId, mode);
+  const { days } = await readExpiryNotices(c.var.root, appId, mode);
+  const { form } = c.var;
+  return page(
+    c,
+    { title: "Alerts", section: "alerts", refusal, notice: NOTICES[c.req.query("notice") ?? ""] },
+    <>
+      <section class="card">
+        <h2>Alerts</h2>
+        <p class="soft">
+          An alert sends <code>credits.low</code> when less than this remains for a user, what is reserved included. It
+          goes off again after a grant or an adjustment has lifted it. <code>credits.depleted</code> needs no alert.
+        </p>
+        <Table
+          label="Alerts"
+          head={["Name", "Below", "Event", "Created", ""]}
+          rows={alerts.map((alert) => [
+            alert.name,
+            belowOf(alert),
+            alert.event === null ? <span class="soft">all</span> : <code>{alert.event}</code>,
+            time(alert.createdAt),
+            <form method="post" action={pathIn(c, "alerts/delete")}>
+              <FormToken c={c} />
+              <Hidden fields={{ alertId: alert.alertId }} />
+              <button type="submit" class="quiet">
+                Delete
+              </button>
+            </form>,
+          ])}
+          empty="None."
+        />
+      </section>
+      <form method="post" action={pathIn(c, "alerts")} class="card">
+        <h2>New alert</h2>
+        <FormToken c={c} />
+        <Hidden fields={{ nonce: form.nonce ?? c.var.root.newId("") }} />
+        <div class="row">
+          <Field label="Name" name="name" value={form.name} refusal={refusal} required />
+          <Choice
+            label="Unit"
+            name="unit"
+            value={form.unit}
+            options={UNITS.map((unit) => [unit, unit])}
+            refusal={refusal}
+          />
+          <Field label="Event (optional)" name="event" value={form.event} refusal={refusal} placeholder="chat.*" />
+          <Field
+            label="Below"
+            name="below"
+            value={form.below}
+            refusal={refusal}
+            param={`below.${form.of ?? ""}`}
+            required
+          />
+          <Choice
+            label="Of"
+            name="of"
+            value={form.of}
+            options={[
+              ["amount", "the unit"],
+              ["percent", "per cent"],
+            ]}
+          />
+          <button type="submit">Create alert</button>
+        </div>
+      </form>
+      <form method="post" action={pathIn(c, "alerts/notices")} class="card">
+        <h2>Notices of expiry</h2>
+        <p class="soft">
+          So many days before a balance expires with something left, <code>balance.expiring</code> is sent. Up to ten
+          numbers; empty: none. <code>balance.expired</code> needs no setting.
+        </p>
+        <FormToken c={c} />
+        <div class="row">
+          <Field
+            label="Days before"
+            name="days"
+            value={form.days ?? days.join(", ")}
+            refusal={refusal}
+            placeholder="30, 7, 1"
+          />
+          <button type="submit">Save notices</button>
+        </div>
+      </form>
+    </>,
+  );
+}
+
+export const alertsRoutes = () =>
+  createDashboardRoutes()
+    .get("/alerts", (c) => alertsPage(c))
+    .post("/alerts", async (c) => {
+      const { form, admin } = c.var;
+      const { appId, mode } = c.var.ctx.environment;
+      const of = form.of === "percent" ? "percent" : "amount";
+      const done = await catchRefusal(async () => {
+        const below = { [of]: numberField(form, "below", `below.${of}`) };
+        const fields = { mode, name: form.name, unit: form.unit, event: textField(form, "event"), below };
+        const alertId = `alr_${await randomOf(c, form.nonce ?? admin.newId(""))}`;
+        return createAlert(admin, appId, parseForm(createAlertInput, fields), alertId);
+      });
+      return done.refusal === undefined
+        ? c.redirect(pathIn(c, "alerts?notice=created"), 303)
+        : alertsPage(c, done.refusal);
+    })
+    .post("/alerts/delete", async (c) => {
+      const { appId } = c.var.ctx.environment;
+      const done = await catchRefusal(() => deleteAlert(c.var.admin, appId, c.var.form.alertId ?? ""));
+      return done.refusal === undefined
+        ? c.redirect(pathIn(c, "alerts?notice=deleted"), 303)
+        : alertsPage(c, done.refusal);
+    })
+    .post("/alerts/notices", async (c) => {
+      const { appId, mode } = c.var.ctx.environment;
+      const done = await catchRefusal(async () => {
+        const texts = (c.var.form.days ?? "").split(/[\s,;]+/).filter((text) => text !== "");
+        const days = texts.map((text) => (/^\d{1,15}$/.test(text) ? Number(text) : text));
+        return setExpiryNotices(c.var.admin, appId, parseForm(setExpiryNoticesInput, { mode, days }));
+      });
+      return done.refusal === undefined
+        ? c.redirect(pathIn(c, "alerts?notice=days"), 303)
+        : alertsPage(c, done.refusal);
+    });
