@@ -19,6 +19,7 @@ const worker = {
           ADMIN_TOKEN: "administrator-token-of-the-tests-0001",
           ANALYTICS_EXPORT_SECRET: "export-secret-of-the-tests",
           SETTINGS_SECRET: "settings-secret-of-the-tests-0001",
+          ERASURE_SECRET: "erasure-secret-of-the-tests-00001",
           ANALYTICS_EXPORT_SECRET_PREVIOUS: "export-secret-before-that",
           // What the environment of `npm test` and `npm run soak` says to the tests inside workerd.
           PROOF_SEED: process.env.PROOF_SEED ?? "",

@@ -13,6 +13,7 @@ CREATE TABLE `accounts` (
 	`id` integer PRIMARY KEY NOT NULL,
 	`environment_id` integer NOT NULL,
 	`user_id` text NOT NULL,
+	`is_erased` integer DEFAULT 0 NOT NULL,
 	FOREIGN KEY (`environment_id`) REFERENCES `environments`(`id`) ON UPDATE no action ON DELETE no action
 ) STRICT;
 --> statement-breakpoint
@@ -133,6 +134,7 @@ CREATE TABLE `credit_adjustments` (
 	PRIMARY KEY(`environment_id`, `id`)
 ) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
+CREATE INDEX `credit_adjustments_account` ON `credit_adjustments` (`account_id`,`seq`);--> statement-breakpoint
 CREATE TABLE `credit_balances` (
 	`account_id` integer NOT NULL,
 	`id` text NOT NULL,
@@ -290,6 +292,54 @@ CREATE TABLE `environments` (
 ) STRICT;
 --> statement-breakpoint
 CREATE UNIQUE INDEX `environments_app_mode` ON `environments` (`app_id`,`mode`);--> statement-breakpoint
+CREATE TABLE `erasure_ids` (
+	`environment_id` integer NOT NULL,
+	`erasure_id` text NOT NULL,
+	`position` integer NOT NULL,
+	`distinct_id` text NOT NULL,
+	`hash` text NOT NULL,
+	`pseudonym` text NOT NULL,
+	`account_id` integer,
+	`ledger_from` integer DEFAULT 0 NOT NULL,
+	`ledger_to` integer DEFAULT 0 NOT NULL,
+	`usage_from_ms` integer DEFAULT 0 NOT NULL,
+	`usage_from` integer DEFAULT 0 NOT NULL,
+	`usage_to_ms` integer DEFAULT 0 NOT NULL,
+	`usage_to` integer DEFAULT 0 NOT NULL,
+	`is_done` integer DEFAULT 0 NOT NULL,
+	PRIMARY KEY(`environment_id`, `erasure_id`, `position`)
+) STRICT, WITHOUT ROWID;
+--> statement-breakpoint
+CREATE UNIQUE INDEX `erasure_ids_distinct_id` ON `erasure_ids` (`environment_id`,`distinct_id`);--> statement-breakpoint
+CREATE UNIQUE INDEX `erasure_ids_account` ON `erasure_ids` (`account_id`) WHERE account_id IS NOT NULL;--> statement-breakpoint
+CREATE TABLE `erasure_names` (
+	`account_id` integer NOT NULL,
+	`kind` text NOT NULL,
+	`old_name` text NOT NULL,
+	`new_name` text NOT NULL,
+	PRIMARY KEY(`account_id`, `kind`, `old_name`),
+	CONSTRAINT "erasure_names_kind" CHECK("erasure_names"."kind" IN ('id', 'reference'))
+) STRICT, WITHOUT ROWID;
+--> statement-breakpoint
+CREATE UNIQUE INDEX `erasure_names_new` ON `erasure_names` (`account_id`,`kind`,`new_name`);--> statement-breakpoint
+CREATE TABLE `erasures` (
+	`environment_id` integer NOT NULL,
+	`id` text NOT NULL,
+	`reason` text,
+	`keep_consent` integer NOT NULL,
+	`actor` text NOT NULL,
+	`fingerprint` text NOT NULL,
+	`is_collected` integer DEFAULT 0 NOT NULL,
+	`id_count` integer DEFAULT 0 NOT NULL,
+	`counts` text DEFAULT '[]' NOT NULL,
+	`started_at_ms` integer NOT NULL,
+	`completed_at_ms` integer,
+	`lifted_at_ms` integer,
+	PRIMARY KEY(`environment_id`, `id`),
+	CONSTRAINT "erasures_lifted_after_end" CHECK("erasures"."lifted_at_ms" IS NULL OR "erasures"."completed_at_ms" IS NOT NULL)
+) STRICT, WITHOUT ROWID;
+--> statement-breakpoint
+CREATE INDEX `erasures_running` ON `erasures` (`environment_id`,`started_at_ms`) WHERE completed_at_ms IS NULL;--> statement-breakpoint
 CREATE TABLE `expiry_notices` (
 	`environment_id` integer NOT NULL,
 	`days` integer NOT NULL,
@@ -440,6 +490,15 @@ CREATE TABLE `stripe_settings` (
 	`last_event_at_ms` integer
 ) STRICT;
 --> statement-breakpoint
+CREATE TABLE `tombstones` (
+	`environment_id` integer NOT NULL,
+	`hash` text NOT NULL,
+	`erasure_id` text NOT NULL,
+	PRIMARY KEY(`environment_id`, `hash`),
+	FOREIGN KEY (`environment_id`,`erasure_id`) REFERENCES `erasures`(`environment_id`,`id`) ON UPDATE no action ON DELETE no action
+) STRICT, WITHOUT ROWID;
+--> statement-breakpoint
+CREATE INDEX `tombstones_erasure` ON `tombstones` (`environment_id`,`erasure_id`);--> statement-breakpoint
 CREATE TABLE `usage_events` (
 	`account_id` integer NOT NULL,
 	`occurred_by_ms` integer NOT NULL,

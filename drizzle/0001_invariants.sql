@@ -61,6 +61,16 @@ BEGIN
   SELECT RAISE(ABORT, 'accounts_kept');
 END;
 --> statement-breakpoint
+-- An account's name changes once: to the pseudonym that a running erasure has for it.
+CREATE TRIGGER accounts_name_erased BEFORE UPDATE OF user_id, is_erased ON accounts
+WHEN NOT (old.is_erased = 0 AND new.is_erased = 1 AND EXISTS (
+  SELECT 1 FROM erasure_ids WHERE environment_id = old.environment_id AND distinct_id = old.user_id
+    AND account_id = old.id AND pseudonym = new.user_id
+))
+BEGIN
+  SELECT RAISE(ABORT, 'accounts_kept');
+END;
+--> statement-breakpoint
 CREATE TRIGGER accounts_no_delete BEFORE DELETE ON accounts
 BEGIN
   SELECT RAISE(ABORT, 'accounts_kept');
@@ -185,7 +195,23 @@ BEGIN
   WHERE balance_id = new.balance_id AND is_revoked = 1;
 END;
 --> statement-breakpoint
-CREATE TRIGGER credit_ledger_no_update BEFORE UPDATE ON credit_ledger
+CREATE TRIGGER credit_ledger_frozen BEFORE UPDATE OF
+  account_id, seq, balance_id, pack_id, unit, delta_steps, balance_after_steps, previous_seq, reason, occurred_at_ms,
+  is_revoked ON credit_ledger
+BEGIN
+  SELECT RAISE(ABORT, 'credit_ledger_append_only');
+END;
+--> statement-breakpoint
+-- What names somebody, or may hold any text, is touched by an erasure of its account alone (E3): names become their pairs in
+-- erasure_names, texts are emptied. So it is with every table of the books.
+CREATE TRIGGER credit_ledger_names_erased BEFORE UPDATE OF event_id, reservation_id, note ON credit_ledger
+WHEN NOT (EXISTS (SELECT 1 FROM erasure_ids WHERE account_id = old.account_id) AND new.note IS NULL
+  AND (new.event_id IS NULL) = (old.event_id IS NULL) AND new.event_id IS (
+    SELECT new_name FROM erasure_names WHERE account_id = old.account_id AND kind = 'id' AND old_name = old.event_id
+  )
+  AND (new.reservation_id IS NULL) = (old.reservation_id IS NULL) AND new.reservation_id IS (
+    SELECT new_name FROM erasure_names WHERE account_id = old.account_id AND kind = 'id' AND old_name = old.reservation_id
+  ))
 BEGIN
   SELECT RAISE(ABORT, 'credit_ledger_append_only');
 END;
@@ -250,7 +276,22 @@ END;
 --> statement-breakpoint
 CREATE TRIGGER credit_balances_frozen BEFORE UPDATE OF
   account_id, id, pack_id, pack_name, pack_item_id, unit, matches, priority, initial_steps, source,
-  external_ref, notes, granted_at_ms, expires_at_ms, grant_seq ON credit_balances
+  granted_at_ms, expires_at_ms, grant_seq ON credit_balances
+BEGIN
+  SELECT RAISE(ABORT, 'credit_balances_frozen');
+END;
+--> statement-breakpoint
+CREATE TRIGGER credit_balances_names_erased BEFORE UPDATE OF external_ref, notes ON credit_balances
+WHEN NOT (EXISTS (SELECT 1 FROM erasure_ids WHERE account_id = old.account_id) AND new.notes IS NULL
+  AND (new.external_ref IS old.external_ref OR EXISTS (
+    SELECT 1 FROM erasure_names WHERE account_id = old.account_id AND kind = 'reference'
+      AND old_name = old.external_ref AND new_name = new.external_ref
+  ))
+) OR (new.external_ref <> old.external_ref AND EXISTS (
+  SELECT 1 FROM credit_balances
+  WHERE account_id = new.account_id AND external_ref = new.external_ref
+    AND pack_id = new.pack_id AND pack_item_id = new.pack_item_id
+))
 BEGIN
   SELECT RAISE(ABORT, 'credit_balances_frozen');
 END;
@@ -291,7 +332,24 @@ BEGIN
   SELECT RAISE(ABORT, 'credit_refunds_gapless');
 END;
 --> statement-breakpoint
-CREATE TRIGGER credit_refunds_no_update BEFORE UPDATE ON credit_refunds
+CREATE TRIGGER credit_refunds_frozen BEFORE UPDATE OF account_id, ordinal, pack_ids, part, of_parts, first_seq, last_seq
+  ON credit_refunds
+BEGIN
+  SELECT RAISE(ABORT, 'credit_refunds_append_only');
+END;
+--> statement-breakpoint
+CREATE TRIGGER credit_refunds_names_erased BEFORE UPDATE OF external_ref, refund_ref, request_hash ON credit_refunds
+WHEN NOT (EXISTS (SELECT 1 FROM erasure_ids WHERE account_id = old.account_id) AND new.request_hash = ''
+  AND (new.external_ref IS NULL) = (old.external_ref IS NULL) AND new.external_ref IS (
+    SELECT new_name FROM erasure_names WHERE account_id = old.account_id AND kind = 'reference' AND old_name = old.external_ref
+  )
+  AND (new.refund_ref IS NULL) = (old.refund_ref IS NULL) AND new.refund_ref IS (
+    SELECT new_name FROM erasure_names WHERE account_id = old.account_id AND kind = 'reference' AND old_name = old.refund_ref
+  )
+) OR EXISTS (
+  SELECT 1 FROM credit_refunds WHERE account_id = new.account_id AND external_ref = new.external_ref
+    AND (ordinal = new.ordinal OR refund_ref = new.refund_ref)
+)
 BEGIN
   SELECT RAISE(ABORT, 'credit_refunds_append_only');
 END;
@@ -351,8 +409,7 @@ BEGIN
   SELECT RAISE(ABORT, 'usage_events_of_account');
 END;
 --> statement-breakpoint
--- What was used is never changed. What names somebody, or may hold any text, has a trigger of its own: an erasure will have
--- to change that alone.
+-- What was used is never changed.
 CREATE TRIGGER usage_events_frozen BEFORE UPDATE OF
   account_id, occurred_by_ms, seq, environment_id, event, model, count_steps, tokens_steps, seconds_steps, cents_steps,
   occurred_at_ms, received_at_ms, debits, uncovered ON usage_events
@@ -360,8 +417,17 @@ BEGIN
   SELECT RAISE(ABORT, 'usage_events_append_only');
 END;
 --> statement-breakpoint
-CREATE TRIGGER usage_events_names_frozen BEFORE UPDATE OF
+CREATE TRIGGER usage_events_names_erased BEFORE UPDATE OF
   event_id, reservation_id, properties, large_properties_bytes, request_hash ON usage_events
+WHEN NOT (EXISTS (SELECT 1 FROM erasure_ids WHERE account_id = old.account_id) AND new.properties IS NULL
+  AND new.large_properties_bytes IS NULL AND new.request_hash = ''
+  AND (new.event_id IS NULL) = (old.event_id IS NULL) AND new.event_id IS (
+    SELECT new_name FROM erasure_names WHERE account_id = old.account_id AND kind = 'id' AND old_name = old.event_id
+  )
+  AND (new.reservation_id IS NULL) = (old.reservation_id IS NULL) AND new.reservation_id IS (
+    SELECT new_name FROM erasure_names WHERE account_id = old.account_id AND kind = 'id' AND old_name = old.reservation_id
+  )
+) OR EXISTS (SELECT 1 FROM usage_events WHERE environment_id = new.environment_id AND event_id = new.event_id)
 BEGIN
   SELECT RAISE(ABORT, 'usage_events_append_only');
 END;
@@ -397,6 +463,7 @@ BEGIN
 END;
 --> statement-breakpoint
 CREATE TRIGGER large_properties_no_delete BEFORE DELETE ON large_properties
+WHEN NOT EXISTS (SELECT 1 FROM erasure_ids WHERE account_id = old.account_id)
 BEGIN
   SELECT RAISE(ABORT, 'large_properties_append_only');
 END;
@@ -417,7 +484,17 @@ BEGIN
   SELECT RAISE(ABORT, 'credit_adjustments_of_balance');
 END;
 --> statement-breakpoint
-CREATE TRIGGER credit_adjustments_no_update BEFORE UPDATE ON credit_adjustments
+CREATE TRIGGER credit_adjustments_frozen BEFORE UPDATE OF environment_id, account_id, balance_id, seq ON credit_adjustments
+BEGIN
+  SELECT RAISE(ABORT, 'credit_adjustments_append_only');
+END;
+--> statement-breakpoint
+CREATE TRIGGER credit_adjustments_names_erased BEFORE UPDATE OF id, request_hash ON credit_adjustments
+WHEN NOT (EXISTS (SELECT 1 FROM erasure_ids WHERE account_id = old.account_id) AND new.request_hash = ''
+  AND (new.id IS NULL) = (old.id IS NULL) AND new.id IS (
+    SELECT new_name FROM erasure_names WHERE account_id = old.account_id AND kind = 'id' AND old_name = old.id
+  )
+) OR EXISTS (SELECT 1 FROM credit_adjustments WHERE environment_id = new.environment_id AND id = new.id)
 BEGIN
   SELECT RAISE(ABORT, 'credit_adjustments_append_only');
 END;
@@ -428,10 +505,14 @@ BEGIN
 END;
 --> statement-breakpoint
 -- A reservation is settled once. One that expired may still be committed, late and once: it stays expired, and keeps
--- the event.
+-- the event. An erasure changes only names, which reservations_names_erased sees to.
 CREATE TRIGGER reservations_settled_once BEFORE UPDATE ON reservations
 WHEN old.state <> 'open' AND NOT (
   old.state = 'expired' AND new.state = 'expired' AND old.settled_event_id IS NULL AND new.settled_event_id IS NOT NULL
+  AND new.settled_seq IS old.settled_seq
+) AND NOT (
+  new.id <> old.id AND new.state = old.state AND new.settled_at_ms = old.settled_at_ms
+  AND new.expires_at_ms = old.expires_at_ms
   AND new.settled_seq IS old.settled_seq
 )
 BEGIN
@@ -515,7 +596,21 @@ END;
 --> statement-breakpoint
 -- What a reservation holds, of whom and for what, never changes: only its end, its state and its event do.
 CREATE TRIGGER reservations_frozen BEFORE UPDATE OF
-  environment_id, id, account_id, event, model, quantities, legs, on_expiry, created_at_ms, request_hash ON reservations
+  environment_id, account_id, event, model, quantities, legs, on_expiry, created_at_ms ON reservations
+BEGIN
+  SELECT RAISE(ABORT, 'reservations_frozen');
+END;
+--> statement-breakpoint
+CREATE TRIGGER reservations_names_erased BEFORE UPDATE ON reservations
+WHEN (new.id <> old.id OR new.request_hash <> old.request_hash) AND (NOT (
+  EXISTS (SELECT 1 FROM erasure_ids WHERE account_id = old.account_id) AND old.state <> 'open' AND new.request_hash = ''
+  AND (new.id IS NULL) = (old.id IS NULL) AND new.id IS (
+    SELECT new_name FROM erasure_names WHERE account_id = old.account_id AND kind = 'id' AND old_name = old.id
+  )
+  AND (new.settled_event_id IS NULL) = (old.settled_event_id IS NULL) AND new.settled_event_id IS (
+    SELECT new_name FROM erasure_names WHERE account_id = old.account_id AND kind = 'id' AND old_name = old.settled_event_id
+  )
+) OR EXISTS (SELECT 1 FROM reservations WHERE environment_id = new.environment_id AND id = new.id))
 BEGIN
   SELECT RAISE(ABORT, 'reservations_frozen');
 END;
@@ -581,6 +676,18 @@ CREATE TRIGGER guards_payment INSTEAD OF INSERT ON guards
 WHEN new.name = 'payment' AND NOT new.holds
 BEGIN
   SELECT RAISE(ABORT, 'guard_payment');
+END;
+--> statement-breakpoint
+CREATE TRIGGER guards_person INSTEAD OF INSERT ON guards
+WHEN new.name = 'person' AND NOT new.holds
+BEGIN
+  SELECT RAISE(ABORT, 'guard_person');
+END;
+--> statement-breakpoint
+CREATE TRIGGER guards_tombstones INSTEAD OF INSERT ON guards
+WHEN new.name = 'tombstones' AND NOT new.holds
+BEGIN
+  SELECT RAISE(ABORT, 'guard_tombstones');
 END;
 --> statement-breakpoint
 CREATE TRIGGER guards_people INSTEAD OF INSERT ON guards
@@ -676,12 +783,31 @@ BEGIN
   SELECT RAISE(ABORT, 'consent_log_seq_gapless');
 END;
 --> statement-breakpoint
-CREATE TRIGGER consent_log_no_update BEFORE UPDATE ON consent_log
+CREATE TRIGGER consent_log_frozen BEFORE UPDATE OF
+  environment_id, id, purpose, decision, method, notice_version, source, gpc, is_by_user,
+  occurred_at_ms, received_at_ms ON consent_log
+BEGIN
+  SELECT RAISE(ABORT, 'consent_log_append_only');
+END;
+--> statement-breakpoint
+-- Under an erased id's hash it goes on from what is there.
+CREATE TRIGGER consent_log_name_erased BEFORE UPDATE OF distinct_id, seq ON consent_log
+WHEN NOT EXISTS (
+  SELECT 1 FROM erasure_ids AS i CROSS JOIN erasures AS e ON e.environment_id = i.environment_id AND e.id = i.erasure_id
+  WHERE i.environment_id = old.environment_id AND i.distinct_id = old.distinct_id AND i.hash = new.distinct_id AND e.keep_consent = 1
+) OR EXISTS (
+  SELECT 1 FROM consent_log
+  WHERE environment_id = new.environment_id AND distinct_id = new.distinct_id AND seq = new.seq
+)
 BEGIN
   SELECT RAISE(ABORT, 'consent_log_append_only');
 END;
 --> statement-breakpoint
 CREATE TRIGGER consent_log_no_delete BEFORE DELETE ON consent_log
+WHEN NOT EXISTS (
+  SELECT 1 FROM erasure_ids AS i CROSS JOIN erasures AS e ON e.environment_id = i.environment_id AND e.id = i.erasure_id
+  WHERE i.environment_id = old.environment_id AND i.distinct_id = old.distinct_id AND e.keep_consent = 0
+)
 BEGIN
   SELECT RAISE(ABORT, 'consent_log_append_only');
 END;
@@ -695,7 +821,21 @@ BEGIN
   SELECT RAISE(ABORT, 'export_audit_seq_gapless');
 END;
 --> statement-breakpoint
-CREATE TRIGGER export_audit_no_update BEFORE UPDATE ON export_audit
+CREATE TRIGGER export_audit_frozen BEFORE UPDATE OF
+  environment_id, id, action, token_hash, key_id, occurred_at_ms ON export_audit
+BEGIN
+  SELECT RAISE(ABORT, 'export_audit_append_only');
+END;
+--> statement-breakpoint
+-- Under an erased id's hash it goes on from what is there.
+CREATE TRIGGER export_audit_name_erased BEFORE UPDATE OF distinct_id, seq ON export_audit
+WHEN NOT EXISTS (
+  SELECT 1 FROM erasure_ids AS i
+  WHERE i.environment_id = old.environment_id AND i.distinct_id = old.distinct_id AND i.hash = new.distinct_id
+) OR EXISTS (
+  SELECT 1 FROM export_audit
+  WHERE environment_id = new.environment_id AND distinct_id = new.distinct_id AND seq = new.seq
+)
 BEGIN
   SELECT RAISE(ABORT, 'export_audit_append_only');
 END;
@@ -770,4 +910,87 @@ CREATE TRIGGER environments_forget_alerts AFTER UPDATE OF features ON environmen
 WHEN coalesce(old.features ->> 'webhooks', '[]') <> '[]' AND coalesce(new.features ->> 'webhooks', '[]') = '[]'
 BEGIN
   DELETE FROM alert_states WHERE environment_id = new.id;
+END;
+--> statement-breakpoint
+-- An erasure stays what it was begun as, ends once, when no id of it is left, and is never forgotten.
+CREATE TRIGGER erasures_no_replace BEFORE INSERT ON erasures
+WHEN EXISTS (SELECT 1 FROM erasures WHERE environment_id = new.environment_id AND id = new.id)
+BEGIN
+  SELECT RAISE(ABORT, 'erasures_kept');
+END;
+--> statement-breakpoint
+CREATE TRIGGER erasures_frozen BEFORE UPDATE OF
+  environment_id, id, reason, keep_consent, actor, fingerprint, started_at_ms ON erasures
+BEGIN
+  SELECT RAISE(ABORT, 'erasures_kept');
+END;
+--> statement-breakpoint
+CREATE TRIGGER erasures_end_once BEFORE UPDATE ON erasures
+WHEN old.lifted_at_ms IS NOT NULL
+  OR (old.completed_at_ms IS NOT NULL AND (
+    new.completed_at_ms IS NOT old.completed_at_ms OR new.counts <> old.counts OR new.id_count <> old.id_count
+  ))
+  OR (new.completed_at_ms IS NOT NULL AND old.completed_at_ms IS NULL AND (new.is_collected = 0 OR EXISTS (
+    SELECT 1 FROM erasure_ids WHERE environment_id = new.environment_id AND erasure_id = new.id
+  )))
+BEGIN
+  SELECT RAISE(ABORT, 'erasures_kept');
+END;
+--> statement-breakpoint
+CREATE TRIGGER erasures_no_delete BEFORE DELETE ON erasures
+BEGIN
+  SELECT RAISE(ABORT, 'erasures_kept');
+END;
+--> statement-breakpoint
+-- A tombstone stands until its erasure is lifted.
+CREATE TRIGGER tombstones_no_replace BEFORE INSERT ON tombstones
+WHEN EXISTS (SELECT 1 FROM tombstones WHERE environment_id = new.environment_id AND hash = new.hash)
+BEGIN
+  SELECT RAISE(ABORT, 'tombstones_stand');
+END;
+--> statement-breakpoint
+CREATE TRIGGER tombstones_no_update BEFORE UPDATE ON tombstones
+BEGIN
+  SELECT RAISE(ABORT, 'tombstones_stand');
+END;
+--> statement-breakpoint
+CREATE TRIGGER tombstones_no_delete BEFORE DELETE ON tombstones
+WHEN NOT EXISTS (
+  SELECT 1 FROM erasures
+  WHERE environment_id = old.environment_id AND id = old.erasure_id AND lifted_at_ms IS NOT NULL
+)
+BEGIN
+  SELECT RAISE(ABORT, 'tombstones_stand');
+END;
+--> statement-breakpoint
+-- Only a running erasure has ids, each once, with one pseudonym.
+CREATE TRIGGER erasure_ids_of_running BEFORE INSERT ON erasure_ids
+WHEN NOT EXISTS (
+  SELECT 1 FROM erasures
+  WHERE environment_id = new.environment_id AND id = new.erasure_id AND completed_at_ms IS NULL
+) OR EXISTS (
+  SELECT 1 FROM erasure_ids WHERE environment_id = new.environment_id
+    AND (distinct_id = new.distinct_id OR (erasure_id = new.erasure_id AND position = new.position))
+) OR EXISTS (SELECT 1 FROM erasure_ids WHERE account_id = new.account_id)
+BEGIN
+  SELECT RAISE(ABORT, 'erasure_ids_kept');
+END;
+--> statement-breakpoint
+CREATE TRIGGER erasure_ids_frozen BEFORE UPDATE OF
+  environment_id, erasure_id, position, distinct_id, hash, pseudonym, account_id ON erasure_ids
+BEGIN
+  SELECT RAISE(ABORT, 'erasure_ids_kept');
+END;
+--> statement-breakpoint
+CREATE TRIGGER erasure_names_of_running BEFORE INSERT ON erasure_names
+WHEN NOT EXISTS (SELECT 1 FROM erasure_ids WHERE account_id = new.account_id) OR EXISTS (
+  SELECT 1 FROM erasure_names WHERE account_id = new.account_id AND kind = new.kind AND old_name = new.old_name
+)
+BEGIN
+  SELECT RAISE(ABORT, 'erasure_names_kept');
+END;
+--> statement-breakpoint
+CREATE TRIGGER erasure_names_no_update BEFORE UPDATE ON erasure_names
+BEGIN
+  SELECT RAISE(ABORT, 'erasure_names_kept');
 END;

@@ -3,7 +3,7 @@ import { existsSync, readFileSync, writeFileSync } from "node:fs";
 
 const FILE = ".dev.vars";
 /** The secrets of the Worker, with their minimum length. */
-const NEEDED = { ADMIN_TOKEN: 32, ANALYTICS_EXPORT_SECRET: 16, SETTINGS_SECRET: 32 };
+const NEEDED = { ADMIN_TOKEN: 32, ANALYTICS_EXPORT_SECRET: 16, SETTINGS_SECRET: 32, ERASURE_SECRET: 32 };
 
 /** Reads `NAME=value` lines. The last line of a name counts. Quotes around a value are removed. */
 function parse(text) {

@@ -4,6 +4,7 @@ import { adminRoutes } from "./admin/routes.ts";
 import { alertRoutes } from "./alerts/routes.ts";
 import { captureRoutes } from "./capture/routes.ts";
 import { creditRoutes } from "./credits/routes.ts";
+import { erasureRoutes } from "./erasure/routes.ts";
 import { exportRoutes } from "./exports/routes.ts";
 import { allowBrowsers } from "./http/cors.ts";
 import { drainBody } from "./http/drain-body.ts";
@@ -46,6 +47,7 @@ export function createApp(runtime: Runtime = realRuntime) {
     .route("/api/v1/consent", consentRoutes)
     .route("/", captureRoutes)
     .route("/api/v1", exportRoutes)
+    .route("/api/v1", erasureRoutes)
     .route("/api/v1/admin", adminRoutes)
     .route("/api/v1/admin", alertRoutes)
     .route("/api/v1/usage", usageRoutes)

@@ -18,11 +18,13 @@ export const errorStatus = {
   reservation_closed: 409,
   pack_name_taken: 409,
   changed_meanwhile: 409,
+  person_erased: 409,
   payload_too_large: 413,
   rate_limited: 429,
   test_quota_exceeded: 429,
   internal_error: 500,
   export_unavailable: 503,
+  erasure_unavailable: 503,
   secrets_unavailable: 503,
   temporarily_unavailable: 503,
 } as const;
@@ -51,13 +53,17 @@ export const errorMeaning: Readonly<Record<ErrorCode, string>> = {
     "The same id was used before with a different body. `details.differs` has the fields that differ.",
   reservation_closed: "The reservation is already committed or released, or expired where it must not be.",
   pack_name_taken: "Another pack of the application that is not archived has this name.",
-  changed_meanwhile: "It was changed after you read it. `details` has the current version.",
+  changed_meanwhile: "It was changed after you read it. `details` has what it is now.",
+  person_erased: "The person of this id was erased (`POST /api/v1/erase-person`), and nothing is written for them.",
   payload_too_large: "The body is larger than 1 MiB.",
   rate_limited: "Too many requests. Try again after `Retry-After` seconds.",
   test_quota_exceeded: "The application has reached its limit of test-mode balances.",
   internal_error: "An internal error. Quote `requestId` when you report it.",
   export_unavailable:
     "Exports are not configured on this deployment, or the data is too large for one download (`details.reason`: `too_large`).",
+  erasure_unavailable:
+    "The deployment has no `ERASURE_SECRET`, or another one than that which erased ids were hashed with. While erased ids stand, " +
+    "nothing is written for any id without it.",
   secrets_unavailable:
     "The deployment has no `SETTINGS_SECRET`, or another one than that which a stored secret was sealed with.",
   temporarily_unavailable: "The service is busy; no partial change was made. Try again after `Retry-After` seconds.",

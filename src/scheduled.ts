@@ -1,6 +1,7 @@
 import { systemCtx } from "./access/open-root.ts";
 import { findExpiries } from "./alerts/find-expiries.ts";
 import { constraintOf } from "./db/constraint.ts";
+import { eraseRunning } from "./erasure/erase-running.ts";
 import { refusalIn } from "./errors.ts";
 import { randomId } from "./lib/ids.ts";
 import type { Runtime } from "./runtime.ts";
@@ -8,12 +9,16 @@ import { expireReservations } from "./usage/expire.ts";
 
 const realRuntime: Runtime = { isolate: {}, now: () => Date.now(), newId: randomId };
 
-/** The cron's work, once a minute, in every database: it returns due holds, and tells of balances that expire. */
+/**
+ * The cron's work, once a minute, in every database: it returns due holds, tells of balances that expire, and goes
+ * on with erasures.
+ */
 export async function scheduled(env: Env, runtime: Runtime = realRuntime): Promise<void> {
   const root = systemCtx(env, runtime);
   const { users, failures } = await expireReservations(root);
   report("holds_not_returned", failures, { users });
   report("expiries_not_found", await findExpiries(root));
+  report("erasures_not_continued", await eraseRunning(root));
 }
 
 /** Logs kinds alone, because a message can contain a user's id. */

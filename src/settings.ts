@@ -6,6 +6,8 @@ export interface Settings {
   readonly exportSecrets: { readonly current: string; readonly previous: string | null } | null;
   /** They seal what is stored of secrets. Null: storing one, and using one, is `secrets_unavailable`. */
   readonly settingsSecrets: { readonly current: string; readonly previous: string | null } | null;
+  /** They hash erased ids (E4). Null: nobody can be erased, and while tombstones stand nothing is written for an id. */
+  readonly erasureSecrets: { readonly current: string; readonly previous: string | null } | null;
   /** The origin of download links: `https://host[:port]`, or `request` for that of each request. Null: it is malformed. */
   readonly publicOrigin: string | null;
   readonly testBalanceQuota: number;
@@ -20,6 +22,7 @@ export interface Settings {
 const ADMIN_TOKEN_CHARACTERS_MIN = 32;
 const EXPORT_SECRET_CHARACTERS_MIN = 16;
 const SETTINGS_SECRET_CHARACTERS_MIN = 32;
+const ERASURE_SECRET_CHARACTERS_MIN = 32;
 const TEST_BALANCE_QUOTA_DEFAULT = 1_000;
 
 // wrangler types every secret as `string`, but a secret that was never set is undefined.
@@ -67,6 +70,7 @@ function settingsIn(env: Partial<Env>): Settings {
       EXPORT_SECRET_CHARACTERS_MIN,
     ),
     settingsSecrets: rotatingSecret(env.SETTINGS_SECRET, env.SETTINGS_SECRET_PREVIOUS, SETTINGS_SECRET_CHARACTERS_MIN),
+    erasureSecrets: rotatingSecret(env.ERASURE_SECRET, env.ERASURE_SECRET_PREVIOUS, ERASURE_SECRET_CHARACTERS_MIN),
     publicOrigin: readOrigin(env.PUBLIC_ORIGIN),
     testBalanceQuota: quota !== undefined && /^\d{1,9}$/.test(quota) ? Number(quota) : TEST_BALANCE_QUOTA_DEFAULT,
     newAppsDatabase: env.NEW_APPS_DATABASE || "DB",

@@ -21,6 +21,8 @@ export const ACTIONS = [
   "reservation.released",
   "stripe.set",
   "payment.settled",
+  "person.erased",
+  "erasure.lifted",
 ] as const;
 export type Action = (typeof ACTIONS)[number];
 

@@ -20,6 +20,8 @@ export interface CapturedEvent {
   readonly isIdentify: boolean;
   /** The other id of `$identify` or `$create_alias`. */
   readonly link: { readonly otherId: string; readonly via: "identify" | "alias" } | null;
+  /** Each id that a property names as another id of the event's own, whether or not that links it. */
+  readonly otherIds: readonly { readonly property: string; readonly id: string }[];
   /** Null: none. */
   readonly set: Members | null;
   readonly setOnce: Members | null;
@@ -100,6 +102,7 @@ export function readEvent(json: JsonBytes, start: number, arrival: Arrival, adde
     isPersonless,
     isIdentify: event.text === "$identify",
     link,
+    otherIds: readOtherIds(properties),
     set,
     setOnce,
     unset,
@@ -129,6 +132,17 @@ function readLink(
   const other = readName(properties.json, span, STRING_OR_NUMBER);
   if ("flaw" in other) return { link: null, warning: `properties.${key} ${other.flaw}: nothing was linked` };
   return { link: { otherId: other.text, via }, warning: null };
+}
+
+const NO_IDS: CapturedEvent["otherIds"] = [];
+
+function readOtherIds(properties: EventProperties): CapturedEvent["otherIds"] {
+  const spans = ["$anon_distinct_id", "alias"].map((property) => ({ property, span: properties.find(property) }));
+  if (spans.every(({ span }) => span === undefined)) return NO_IDS;
+  return spans.flatMap(({ property, span }) => {
+    const other = readName(properties.json, span, STRING_OR_NUMBER);
+    return "flaw" in other ? [] : [{ property, id: other.text }];
+  });
 }
 
 const TIME_BYTES_MAX = 100;

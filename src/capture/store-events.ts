@@ -20,9 +20,12 @@ import { noStoredPeople, type PeopleChange, planPeople } from "../people/plan-pe
 import { type PeopleRow, peopleReads, storedPeople } from "../people/read-people.ts";
 import { peopleConflicts, peopleWrites } from "../people/write-people.ts";
 import type { TenantCtx } from "../runtime.ts";
+import { findErased, personGuards } from "../tombstones/check.ts";
+import { withTombstones } from "../tombstones/known.ts";
 import type { CaptureBudget } from "./capture-budget.ts";
 import type { CapturedEvent } from "./event.ts";
 import { dropAll, dropsOf, type StoredEvents } from "./stored-events.ts";
+import { idsNamedBy, withoutErased } from "./without-erased.ts";
 
 type UuidRow = { readonly uuid: string };
 
@@ -59,17 +62,40 @@ const conflicts = new Set([...peopleConflicts, ...idLimitConstraints]);
  * several when they are about very much. A repeated batch finds its UUIDs stored and changes nothing. Events without changes to
  * people are written without a read. Over a limit of an id none of its events are stored, over one of the environment no more.
  */
-export async function storeEvents(
+export function storeEvents(
   ctx: TenantCtx,
   events: readonly CapturedEvent[],
   budget: CaptureBudget,
+): Promise<StoredEvents> {
+  return withTombstones(ctx, async (standing, guard) => {
+    const guards: GuardsOf = async (some) => [guard, ...(await personGuards(ctx, standing, idsNamedBy(some)))];
+    let kept = events;
+    for (;;) {
+      try {
+        return await storeAll(ctx, kept, budget, guards);
+      } catch (error) {
+        if (constraintOf(error) !== "guard_person") throw error;
+        kept = withoutErased(events, await findErased(ctx, standing, idsNamedBy(events)));
+      }
+    }
+  });
+}
+
+/** The guards of a batch that stores some events. */
+type GuardsOf = (events: readonly CapturedEvent[]) => Promise<readonly Statement[]>;
+
+async function storeAll(
+  ctx: TenantCtx,
+  events: readonly CapturedEvent[],
+  budget: CaptureBudget,
+  guards: GuardsOf,
 ): Promise<StoredEvents> {
   const first = new Map<string, CapturedEvent>();
   for (const event of events) if (!first.has(event.uuid)) first.set(event.uuid, event);
   const warnings = new Map<string, string>();
   const drops = new Map<string, AnalyticsLimit>();
   for (let rest = [...first.values()]; rest.length > 0; ) {
-    const attempts: Attempts = { warnings: noWarnings, isIdOver: false };
+    const attempts: Attempts = { guards, warnings: noWarnings, isIdOver: false };
     const stored = await retryOnConflict(conflicts, ctx.newId(""), () => storeWithin(ctx, rest, budget, attempts));
     const { full } = stored;
     for (const [uuid, limit] of full === null ? stored.drops : dropAll(rest, full).drops) drops.set(uuid, limit);
@@ -82,6 +108,7 @@ export async function storeEvents(
 
 /** What the attempts at one batch share. */
 interface Attempts {
+  readonly guards: GuardsOf;
   /** What the latest plan warns of. */
   warnings: ReadonlyMap<string, string>;
   /** Whether an id was over a limit: then what the ids sent today is read first. */
@@ -128,12 +155,12 @@ async function storeSome(
   const nowMs = ctx.now();
   if (!attempts.isIdOver) {
     if (!asked.some(needsStoredPeople)) {
-      await write(ctx, asked, planPeople(asked, noStoredPeople, isVerified), nowMs);
+      await write(ctx, attempts, asked, planPeople(asked, noStoredPeople, isVerified), nowMs);
       return allStored(asked.length);
     }
     const guard = guardOfKnown(ctx, asked, nowMs);
     if (guard !== null) {
-      await writeKnown(ctx, asked, guard, nowMs);
+      await writeKnown(ctx, attempts, asked, guard, nowMs);
       return allStored(asked.length);
     }
   }
@@ -146,7 +173,7 @@ async function storeSome(
   const change = planPeople(kept, stored, isVerified);
   attempts.warnings = change.warnings;
   const reached = reachedWrites(ctx, over.values(), nowMs);
-  await write(ctx, kept, change, nowMs, reached.statements);
+  await write(ctx, attempts, kept, change, nowMs, reached.statements);
   reached.landed();
   rememberPeople(ctx, change.settled, nowMs);
   return { ...allStored(sent.length), drops: dropsOf(newEvents, over) };
@@ -156,20 +183,29 @@ const noWarnings: ReadonlyMap<string, string> = new Map();
 
 async function write(
   ctx: TenantCtx,
+  { guards }: Attempts,
   events: readonly CapturedEvent[],
   change: PeopleChange,
   nowMs: number,
   others: readonly Statement[] = [],
 ) {
-  await batch(ctx.db, [...eventWrites(ctx, events, nowMs), ...peopleWrites(ctx, change, nowMs), ...others]);
+  const writes = [...eventWrites(ctx, events, nowMs), ...peopleWrites(ctx, change, nowMs), ...others];
+  await batch(ctx.db, [...(await guards(events)), ...writes]);
 }
 
 /** Writes events that change nothing about people, as long as `guard` holds. */
-async function writeKnown(ctx: TenantCtx, events: readonly CapturedEvent[], guard: Statement, nowMs: number) {
+async function writeKnown(
+  ctx: TenantCtx,
+  { guards }: Attempts,
+  events: readonly CapturedEvent[],
+  guard: Statement,
+  nowMs: number,
+) {
   const plain = events.map((event) => ({ ...event, link: null, set: null, setOnce: null, unset: null, changes: "" }));
   const change = planPeople(plain, noStoredPeople, ctx.caller.kind === "secret");
   try {
-    await batch(ctx.db, [guard, ...eventWrites(ctx, events, nowMs), ...peopleWrites(ctx, change, nowMs)]);
+    const writes = [...eventWrites(ctx, events, nowMs), ...peopleWrites(ctx, change, nowMs)];
+    await batch(ctx.db, [...(await guards(events)), guard, ...writes]);
   } catch (error) {
     if (constraintOf(error) === "guard_people") readPeopleFirst(ctx, events, nowMs);
     throw error;

@@ -44,7 +44,7 @@ export const columnClasses: Readonly<Record<string, Readonly<Partial<Record<Colu
   credit_pack_items: {
     operational: ["app_id", "pack_id", "position", "id", "amount_steps", "unit", "matches", "priority"],
   },
-  accounts: { names: ["user_id"], kept: ["id", "environment_id"] },
+  accounts: { names: ["user_id"], kept: ["id", "environment_id", "is_erased"] },
   credit_balances: {
     names: ["external_ref"],
     text: ["notes"],
@@ -189,6 +189,39 @@ export const columnClasses: Readonly<Record<string, Readonly<Partial<Record<Colu
   expiry_notices: {
     operational: ["environment_id", "days", "since_ms", "done_expires_at_ms", "done_account_id", "done_grant_seq"],
   },
+  erasures: {
+    operational: [
+      "environment_id",
+      "id",
+      "reason",
+      "keep_consent",
+      "actor",
+      "fingerprint",
+      "is_collected",
+      "id_count",
+      "counts",
+      "started_at_ms",
+      "completed_at_ms",
+      "lifted_at_ms",
+    ],
+  },
+  tombstones: { kept: ["environment_id", "hash", "erasure_id"] },
+  erasure_ids: {
+    names: ["distinct_id", "hash", "pseudonym", "account_id"],
+    kept: [
+      "environment_id",
+      "erasure_id",
+      "position",
+      "ledger_from",
+      "ledger_to",
+      "usage_from_ms",
+      "usage_from",
+      "usage_to_ms",
+      "usage_to",
+      "is_done",
+    ],
+  },
+  erasure_names: { names: ["account_id", "old_name", "new_name"], kept: ["kind"] },
   daily_activity: { operational: ["environment_id", "kind", "day", "unit", "amount"] },
   webhook_endpoints: {
     operational: [

@@ -27,5 +27,6 @@ export const creditRefunds = table<typeof schema.creditRefunds>();
 export const dailyActivity = table<typeof schema.dailyActivity>();
 export const environments = table<typeof schema.environments>();
 export const payments = table<typeof schema.payments>();
+export const erasures = table<typeof schema.erasures>();
 export const reservations = table<typeof schema.reservations>();
 export const usageEvents = table<typeof schema.usageEvents>();

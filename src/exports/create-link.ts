@@ -1,9 +1,10 @@
 import { countActivity } from "../activity/count.ts";
-import { all } from "../db/sql.ts";
+import { batch } from "../db/sql.ts";
 import { PurserError } from "../errors.ts";
 import { sha256 } from "../lib/hash.ts";
 import { iso } from "../lib/time.ts";
 import type { SystemCtx, TenantCtx } from "../runtime.ts";
+import { underName } from "../tombstones/known.ts";
 import { type AuditRow, insertAuditRow } from "./audit.ts";
 import type { ExportPersonOutput } from "./responses.ts";
 import type { ExportPersonInput } from "./schemas.ts";
@@ -33,7 +34,9 @@ export async function createLink(
     keyId: ctx.caller.kind === "secret" ? ctx.caller.keyId : null,
     occurredAtMs: nowMs,
   };
-  await all(ctx.db, insertAuditRow({ appId, mode, distinctId }, row));
+  await underName(ctx, distinctId, (name, guards) =>
+    batch(ctx.db, [...guards, insertAuditRow({ appId, mode, distinctId: name }, row)]),
+  );
   countActivity(ctx.environment, "minted", nowMs);
   return { downloadUrl: `${origin}/api/v1/export-download?token=${token}`, expiresAt, format: "json" };
 }

@@ -1,11 +1,12 @@
 import { inDatabaseOf } from "../access/open-root.ts";
 import { countActivity } from "../activity/count.ts";
 import { databaseIndexOf } from "../db/databases.ts";
-import { all } from "../db/sql.ts";
+import { batch } from "../db/sql.ts";
 import { PurserError } from "../errors.ts";
 import { sha256 } from "../lib/hash.ts";
 import type { Utf8 } from "../lib/utf8.ts";
 import type { SystemCtx } from "../runtime.ts";
+import { underName } from "../tombstones/known.ts";
 import { type AuditRow, insertAuditRow, type Subject } from "./audit.ts";
 import { exportSecrets } from "./create-link.ts";
 import { documentEnd, documentPieces, fitsInSnapshot } from "./document.ts";
@@ -48,9 +49,26 @@ export async function verifyLink(ctx: SystemCtx, token: string | null): Promise<
 export async function downloadExport(root: SystemCtx, token: string | null): Promise<Download> {
   const { appId, mode, distinctId } = await verifyLink(root, token);
   const ctx = inDatabaseOf(root, appId);
-  const subject = { appId, mode, distinctId };
-  const audit = await auditOf(ctx, subject, token ?? "");
-  const snapshot = await takeSnapshot(ctx.db, subject, audit.row("opened"));
+  return openDocument(ctx, { appId, mode, distinctId }, token ?? "");
+}
+
+async function openDocument(ctx: SystemCtx, subject: Subject, token: string): Promise<Download> {
+  const { appId, mode, distinctId } = subject;
+  const place = { ...ctx, environment: { appId, mode } };
+  const rowOf = await rowsOf(ctx, token);
+  const { name, snapshot } = await underName(place, distinctId, async (name, guards) => ({
+    name,
+    snapshot: await takeSnapshot(ctx.db, { appId, mode, distinctId: name }, rowOf("opened"), guards),
+  }));
+  const audit: Audit = {
+    write: (action) =>
+      underName(place, distinctId, async (latest, guards) => {
+        const isErased = latest !== name;
+        const row = rowOf(isErased && action === "completed" ? "failed" : action);
+        await batch(ctx.db, [...guards, insertAuditRow({ appId, mode, distinctId: latest }, row)]);
+        return !isErased;
+      }),
+  };
   // The token is signed correctly, so its application existed. It no longer does.
   if (snapshot === null) throw invalidToken();
   if (snapshot === "too large") {
@@ -68,27 +86,20 @@ export async function downloadExport(root: SystemCtx, token: string | null): Pro
     await audit.write("failed").catch(() => {});
     throw cause;
   }
-  await audit.write("completed");
+  if (!(await audit.write("completed"))) return openDocument(ctx, subject, token);
   const body = new Uint8Array(await new Blob([...whole, documentEnd()]).arrayBuffer());
   return { body, ended: Promise.resolve(null) };
 }
 
-type Audit = Awaited<ReturnType<typeof auditOf>>;
-
 /** Writes the audit rows of one download. */
-async function auditOf(ctx: SystemCtx, subject: Subject, token: string) {
+interface Audit {
+  /** Answers whether the person is still who was read: if not, the download has failed. */
+  readonly write: (action: AuditRow["action"]) => Promise<boolean>;
+}
+
+async function rowsOf(ctx: SystemCtx, token: string): Promise<(action: AuditRow["action"]) => AuditRow> {
   const tokenHash = await sha256(token);
-  const row = (action: AuditRow["action"]): AuditRow => ({
-    id: ctx.newId("exp_"),
-    action,
-    tokenHash,
-    keyId: null,
-    occurredAtMs: ctx.now(),
-  });
-  return {
-    row,
-    write: async (action: AuditRow["action"]) => void (await all(ctx.db, insertAuditRow(subject, row(action)))),
-  };
+  return (action) => ({ id: ctx.newId("exp_"), action, tokenHash, keyId: null, occurredAtMs: ctx.now() });
 }
 
 /** Reads one piece ahead: while a page is sent, the next one is read. */
@@ -132,10 +143,14 @@ function streamDocument(pieces: AsyncGenerator<Utf8>, audit: Audit): Download {
           return controller.error(new Error("The export was interrupted."));
         }
         isOver = true;
-        await audit.write("completed").catch((cause) => {
+        const isWhole = await audit.write("completed").catch((cause) => {
           ending.resolve(cause);
-          throw new Error("The export was interrupted.");
+          return false;
         });
+        if (!isWhole) {
+          ending.resolve(null);
+          throw new Error("The export was interrupted.");
+        }
         controller.enqueue(documentEnd());
         controller.close();
         ending.resolve(null);

@@ -1,5 +1,6 @@
-import { batch, type Db, statement } from "../db/sql.ts";
+import { batch, type Db, type Statement, statement } from "../db/sql.ts";
 import { claimCountsSql, type PersonKey } from "../people/person-walk.ts";
+import { batchBehind } from "../tombstones/known.ts";
 import { type AuditRow, insertAuditRow, type Subject } from "./audit.ts";
 import { type BalancePageRow, firstBalances } from "./balances.ts";
 import { pageRowsMin } from "./budget.ts";
@@ -42,20 +43,29 @@ const findOwn = statement<PersonKey, OwnRow>`
  * Writes the audit row of the opening and takes the snapshot, in one batch, which D1 runs alone. Null when there is no such
  * application; then no row is written. "too large" when the data does not fit into one download.
  */
-export async function takeSnapshot(db: Db, subject: Subject, opened: AuditRow): Promise<Snapshot | "too large" | null> {
+export async function takeSnapshot(
+  db: Db,
+  subject: Subject,
+  opened: AuditRow,
+  guards: readonly Statement[],
+): Promise<Snapshot | "too large" | null> {
   const { appId, mode, distinctId } = subject;
   const key = { appId, mode, distinctId };
-  const [, firstOwn, few, ledger, exports, analytics, metering, consent, firstOwnBalances] = await batch(db, [
-    insertAuditRow(subject, opened),
-    findOwn(key),
-    findFewIds(key),
-    firstEntries("ledger", key),
-    firstEntries("exports", key),
-    firstEntries("analytics", key),
-    firstEntries("metering", key),
-    firstEntries("consent", key),
-    firstBalances(key),
-  ] as const);
+  const [, firstOwn, few, ledger, exports, analytics, metering, consent, firstOwnBalances] = await batchBehind(
+    db,
+    guards,
+    [
+      insertAuditRow(subject, opened),
+      findOwn(key),
+      findFewIds(key),
+      firstEntries("ledger", key),
+      firstEntries("exports", key),
+      firstEntries("analytics", key),
+      firstEntries("metering", key),
+      firstEntries("consent", key),
+      firstBalances(key),
+    ] as const,
+  );
   // What of a larger person can change is read again, at one moment. The first rows of its lists stay the first.
   const [[own], idRows, balances] = isMore(few)
     ? await batch(db, [findOwn(key), findManyIds(key), firstBalances(key)] as const)

@@ -3,6 +3,7 @@ import { guardFeatures } from "../db/features.ts";
 import { batch, type Statement } from "../db/sql.ts";
 import { assert } from "../lib/assert.ts";
 import type { TenantCtx } from "../runtime.ts";
+import { personGuards, standingIn } from "../tombstones/check.ts";
 import { noteMessages } from "../webhooks/outbox.ts";
 import { createAccount, type WriteContext, writingValues } from "./account.ts";
 import type { Write } from "./decision.ts";
@@ -44,6 +45,7 @@ export async function send<Answer>(
   const values = writingValues(account);
   const leading = [
     isOld ? guardAccount({ ...values, features, seq: account.lastSeq }) : guardFeatures({ environmentId, features }),
+    ...(await personGuards(ctx, standingIn(features), [account.userId])),
     ...(account.accountId === null ? [createAccount(values)] : []),
     ...settleHolds(account, account.due, { state: "expired" }),
   ];

@@ -4,6 +4,7 @@ import { guardFeatures } from "../db/features.ts";
 import { all, batch, nowMsSql, type Statement, statement } from "../db/sql.ts";
 import { assert } from "../lib/assert.ts";
 import type { TenantCtx } from "../runtime.ts";
+import { personGuards, standingIn } from "../tombstones/check.ts";
 import { noteMessages } from "../webhooks/outbox.ts";
 import { accountSql, type WriteContext, writingValues } from "./account.ts";
 import { debitsOf } from "./debits.ts";
@@ -24,8 +25,8 @@ export const hasCharge = (due: readonly DueHold[]): boolean => due.some(({ charg
  * a conflict when another write was faster, also when it recorded an event of a charge's id.
  */
 export async function settleDue(ctx: TenantCtx, account: Account): Promise<void> {
+  if (account.due.length === 0) return;
   if (!hasCharge(account.due)) {
-    if (account.due.length === 0) return;
     const settled = account.due.map((hold) => ({ hold, charged: null }));
     await sendSettlement(ctx, account, settleHolds(account, account.due, { state: "expired" }), settled);
     return;
@@ -54,6 +55,7 @@ async function sendSettlement(
   const alerts = alertWrites(ctx, account, chargesOf(settled));
   const all = [
     guardFeatures(account),
+    ...(await personGuards(ctx, standingIn(account.features), [account.userId])),
     ...statements,
     ...ledgerMessageWrites(ctx, account, messages),
     ...alerts.statements,

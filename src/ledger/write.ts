@@ -3,6 +3,7 @@ import { retryOnConflict } from "../db/retry-on-conflict.ts";
 import { batch, fragment, query, type RowsOf, type Statement } from "../db/sql.ts";
 import { PurserError } from "../errors.ts";
 import type { TenantCtx } from "../runtime.ts";
+import { erasedSql, hashesOf, personErased, requireSecrets, standingIn } from "../tombstones/check.ts";
 import { aboutAccount, type User } from "./account.ts";
 import type { PayingRow } from "./balance.ts";
 import type { Decision } from "./decision.ts";
@@ -48,6 +49,7 @@ const CONFLICTS: ReadonlySet<Constraint> = new Set([
   "guard_environment",
   "guard_payment",
   "payment_names_taken",
+  "guard_person",
   "usage_events_event_id",
   "reservations_primary_key",
   "reservations_settled_once",
@@ -108,17 +110,19 @@ type StoredAccount = {
   features: string | null;
   accountId: number | null;
   userId: string | null;
+  isErased: 0 | 1;
   dueHolds: string;
   lastSeq: number;
 };
 
 /** The environment's features, and the account with its due holds. In one query, because each statement takes time. */
-const selectAccount = aboutAccount<{ nowMs: number }, StoredAccount>(
+const selectAccount = aboutAccount<{ nowMs: number; hashes: string }, StoredAccount>(
   (account) =>
     query<StoredAccount>({
       features: "e.features",
       accountId: "a.id",
       userId: "a.user_id",
+      isErased: fragment`coalesce(a.is_erased, 0) OR ${erasedSql("e.features", ":hashes")}`,
       dueHolds: dueHoldsSql("a.id"),
       lastSeq: fragment`coalesce((SELECT seq FROM credit_ledger WHERE account_id = a.id ORDER BY seq DESC LIMIT 1), 0)`,
     })`FROM environments AS e LEFT JOIN accounts AS a ON a.id = ${account} WHERE e.id = :environmentId`,
@@ -135,8 +139,14 @@ async function readAccount<const Reads extends readonly Statement[]>(
   { user, read }: Pick<UserWrite<Reads, unknown>, "user" | "read">,
 ): Promise<ReadResult<Reads>> {
   const atMs = ctx.now();
-  const [[stored], ...rest] = await batch(ctx.db, [selectAccount(ctx, user, { nowMs: atMs }), ...read(atMs)] as const);
-  const userId = stored?.userId ?? ("userId" in user ? user.userId : null);
+  const hashes = JSON.stringify("userId" in user ? await hashesOf(ctx, user.userId) : []);
+  const first = selectAccount(ctx, user, { nowMs: atMs, hashes });
+  const [[stored], ...rest] = await batch(ctx.db, [first, ...read(atMs)] as const);
+  await requireSecrets(ctx, standingIn(stored?.features ?? null));
+  // Its reservations are not found by their old ids (E4), and nothing of it is due.
+  const isUnknown = stored?.isErased === 1 && ("reservationId" in user || "accountId" in user);
+  if (stored?.isErased === 1 && !isUnknown) throw personErased();
+  const userId = isUnknown ? null : (stored?.userId ?? ("userId" in user ? user.userId : null));
   const account: AccountAtRead | null =
     userId === null
       ? null

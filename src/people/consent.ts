@@ -1,8 +1,11 @@
-import { batch, type RowOf, select, statement } from "../db/sql.ts";
+import { constraintOf } from "../db/constraint.ts";
+import { type RowOf, select, statement } from "../db/sql.ts";
 import { consentLog } from "../db/tables.ts";
 import { assert } from "../lib/assert.ts";
 import { iso } from "../lib/time.ts";
 import type { TenantCtx } from "../runtime.ts";
+import { personErased, personGuards } from "../tombstones/check.ts";
+import { batchBehind, withTombstones } from "../tombstones/known.ts";
 import type { ConsentEntry } from "./responses.ts";
 import type { ConsentInput } from "./schemas.ts";
 
@@ -56,7 +59,7 @@ const insertConsent = statement<NewConsent>`
 const findConsent = statement<{ environmentId: number; distinctId: string; consentId: string }, ConsentRow>`
   SELECT ${consentColumns()} FROM consent_log WHERE ${ofId} AND id = :consentId`;
 
-/** Appends a decision to the consent log of a distinct id, which may be unknown (P5). Entries never change. */
+/** Appends a decision to the consent log of a distinct id, which may be unknown (P5). Entries never change. Throws `person_erased`. */
 export async function recordConsent(ctx: TenantCtx, input: ConsentInput): Promise<ConsentEntry> {
   const receivedAtMs = ctx.now();
   const key = { environmentId: ctx.environment.id, distinctId: input.distinctId, consentId: ctx.newId("con_") };
@@ -73,9 +76,16 @@ export async function recordConsent(ctx: TenantCtx, input: ConsentInput): Promis
     occurredAtMs: input.occurredAt ?? receivedAtMs,
     receivedAtMs,
   };
-  const [, [row]] = await batch(ctx.db, [insertConsent(entry), findConsent(key)]);
+  const [, [row]] = await withTombstones(ctx, async (standing, guard) => {
+    const guards = [guard, ...(await personGuards(ctx, standing, [input.distinctId]))];
+    return batchBehind(ctx.db, guards, [insertConsent(entry), findConsent(key)] as const);
+  }).catch(refuseErased);
   assert(row !== undefined, "a consent that was written is there");
   return presentConsent(row);
+}
+
+function refuseErased(error: unknown): never {
+  throw constraintOf(error) === "guard_person" ? personErased("distinctId") : error;
 }
 
 export function presentConsent(row: ConsentRow): ConsentEntry {

@@ -4,6 +4,7 @@ import { type OpenApiDocument, type Operation, openApiDocument } from "./describ
 import { adminOperations } from "./operations/admin.ts";
 import { captureOperations } from "./operations/capture.ts";
 import { creditOperations } from "./operations/credits.ts";
+import { erasureOperations } from "./operations/erasures.ts";
 import { exportOperations } from "./operations/exports.ts";
 import { paymentOperations } from "./operations/payments.ts";
 import { peopleOperations } from "./operations/people.ts";
@@ -52,6 +53,7 @@ export const operations: readonly Operation[] = [
   ...peopleOperations,
   ...exportOperations,
   ...paymentOperations,
+  ...erasureOperations,
   ...adminOperations,
   ...serviceOperations,
 ];
@@ -87,7 +89,7 @@ the arguments, existence, rule.
       name: "Analytics",
       description: "The routes of PostHog's clients. Set `api_host` to this deployment and use a key of Purser.",
     },
-    { name: "People", description: "Consent, and the export of a person's data." },
+    { name: "People", description: "Consent, and the export and the erasure of a person's data." },
     {
       name: "Payments",
       description: "Stripe's events in: what was paid is granted, what is refunded or disputed is taken back.",

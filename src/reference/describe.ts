@@ -44,6 +44,8 @@ export interface Operation {
   };
   /** The operation's own codes. Those that follow from its key, body and arguments are added. */
   readonly errors: readonly ErrorCode[];
+  /** Whether it writes for an id, which may be erased (E4): with a code of its own, or in silence, as analytics are. */
+  readonly writesForId?: "refused" | "silent";
 }
 
 interface Content {
@@ -86,6 +88,8 @@ export function errorCodes(operation: Operation): ErrorCode[] {
   if (operation.access === "secret") codes.add(wrongKind);
   if (operation.access === "end-user") codes.add("forbidden").add("invalid_user_token").add("secrets_unavailable");
   if (operation.access === "admin") codes.add("not_found");
+  if (operation.writesForId !== undefined) codes.add("erasure_unavailable");
+  if (operation.writesForId === "refused") codes.add("person_erased");
   // A request with a key may also send a bookmark, which may be malformed. A POST without fields also checks its body.
   const hasBody = operation.body !== undefined || operation.method === "post";
   if (hasBody || operation.query !== undefined || isKeyed(operation)) codes.add("invalid_request");

@@ -33,7 +33,12 @@ const detailsByCode = {
       .array(z.string())
       .describe("The fields that differ from those of the first request, as far as they are kept."),
   }),
-  changed_meanwhile: z.strictObject({ version: z.int().describe("The current version.") }),
+  changed_meanwhile: z
+    .strictObject({
+      version: z.int().optional().describe("The current version of a pack."),
+      distinctIds: z.array(z.string()).optional().describe("The present ids of a person."),
+    })
+    .optional(),
   test_quota_exceeded: z.strictObject({ quota: z.int().describe("The limit of test-mode balances.") }),
   export_unavailable: z.strictObject({ reason: z.literal("too_large") }).optional(),
 } satisfies Partial<Record<ErrorCode, z.ZodType>>;

@@ -60,3 +60,30 @@ describeRefusals("GET /api/v1/credits/history of one balance", {
   publishable: "requires_secret_key",
   stranger: "credit_balance_not_found",
 });
+
+async function erased(call: Client, app: TestApp): Promise<string> {
+  const body = { distinctId: "u1" };
+  return (await call("POST", "/api/v1/erase-person", { key: app.keys.sk_live, body })).body.erasureId;
+}
+
+describeRefusals("POST /api/v1/erase-person", {
+  prepare: async () => ({ method: "POST", path: "/api/v1/erase-person", body: { distinctId: "u1", dryRun: true } }),
+  publishable: "forbidden",
+  stranger: (answer) => expect(answer.body.distinctIds).toEqual(["u1"]),
+});
+
+describeRefusals("GET /api/v1/erasures/{erasureId}", {
+  prepare: async (call, app) => ({ method: "GET", path: `/api/v1/erasures/${await erased(call, app)}` }),
+  publishable: "requires_secret_key",
+  stranger: "not_found",
+});
+
+describeRefusals("POST /api/v1/erasures/{erasureId}/lift", {
+  prepare: async (call, app) => ({
+    method: "POST",
+    path: `/api/v1/erasures/${await erased(call, app)}/lift`,
+    body: {},
+  }),
+  publishable: "forbidden",
+  stranger: "not_found",
+});

@@ -202,6 +202,45 @@ export const paymentGrant = writer("payment_grants", {
   is_revoked: 0,
   is_surplus: 0,
 });
+export const erasure = writer("erasures", {
+  environment_id: LIVE,
+  keep_consent: 0,
+  actor: "key_w",
+  fingerprint: "secret",
+  started_at_ms: 1,
+});
+export const tombstone = writer("tombstones", { environment_id: LIVE, hash: "hash_other", erasure_id: "era_w" });
+export const erasureId = writer("erasure_ids", {
+  environment_id: LIVE,
+  erasure_id: "era_w",
+  position: 0,
+  distinct_id: "other",
+  hash: "hash_other",
+  pseudonym: "erased_other",
+  account_id: OTHER,
+});
+export const erasureName = writer("erasure_names", { account_id: OTHER, kind: "id", old_name: "e9", new_name: "r9" });
+/** An erasure of the user, and of an id, is running. Its consent is kept. */
+export const erasing: readonly string[] = [
+  erasure({ id: "era_u", keep_consent: 1 }),
+  erasureId({ erasure_id: "era_u", distinct_id: "u", hash: "hash_u", pseudonym: "erased_u", account_id: USER }),
+  erasureId({
+    erasure_id: "era_u",
+    position: 1,
+    distinct_id: "a",
+    hash: "hash_a",
+    pseudonym: "erased_a",
+    account_id: null,
+  }),
+  ...[
+    ["id", "e1", "r1"],
+    ["id", "e2", "r2"],
+    ["id", "res_w", "res_r"],
+    ["id", "adj_w", "r3"],
+    ["reference", "order", "hash_order"],
+    ["reference", "refund", "hash_refund"],
+  ].map(([kind = "", old_name = "", new_name = ""]) => erasureName({ account_id: USER, kind, old_name, new_name })),
+];
 export const claim = (id: string, by: string, version: number, isVerified: 0 | 1 = 0): string => `UPDATE distinct_ids
   SET claimed_by = '${by}', claimed_via = 'alias', claimed_at_ms = 1, claim_is_verified = ${isVerified},
     claim_version = ${version}
@@ -283,6 +322,11 @@ export const world: readonly string[] = [
   `INSERT INTO payment_events VALUES (${LIVE}, 'pay_w', 'evt_w', 'charge.refunded', 1, 'taken')`,
   `INSERT INTO stripe_customers VALUES (${LIVE}, 'cus_w', 'u', 1)`,
   `INSERT INTO stripe_settings VALUES (${LIVE}, '{}', 1)`,
+  erasure({ id: "era_w" }),
+  erasure({ id: "era_done", is_collected: 1, completed_at_ms: 2, lifted_at_ms: 3 }),
+  tombstone({}),
+  erasureId({}),
+  erasureName({}),
   "INSERT INTO dashboard_sessions (id, actor, ends_at_ms) VALUES ('session_w', 'api', 1)",
   "INSERT INTO analytics_counts (environment_id, day, events, bytes, id_events, id_bytes) VALUES (-1, 1, 1, 1, 1, 1)",
   "INSERT INTO limits_reached (environment_id, day, limit_name, reached_at_ms) VALUES (-1, 1, 'eventsADay', 1)",

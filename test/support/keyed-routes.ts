@@ -166,6 +166,12 @@ export const keyedRoutes: readonly KeyedRoute[] = [
     request: () => ({ path: "/array/KEY/config" }),
   },
   {
+    name: "erase",
+    kind: "sk_live",
+    writes: true,
+    request: (tag) => ({ path: "/api/v1/erase-person", body: { distinctId: tag } }),
+  },
+  {
     name: "mint",
     kind: "sk_live",
     writes: true,

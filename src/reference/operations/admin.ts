@@ -240,5 +240,6 @@ export const adminOperations: readonly Operation[] = [
       replayable: true,
     },
     errors: ["invalid_quantity", "idempotency_conflict", "credit_balance_not_found"],
+    writesForId: "refused",
   },
 ];

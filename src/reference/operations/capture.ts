@@ -71,6 +71,7 @@ const captureEvents: Operation = {
   },
   success: { description: "The events are stored.", schema: captureOutput, example: { status: 1 } },
   errors: ["forbidden"],
+  writesForId: "silent",
 };
 
 const getFeatureFlags: Operation = {
@@ -110,6 +111,7 @@ export const captureOperations: readonly Operation[] = [
       example: { results: { [uuid]: { result: "ok" } } },
     },
     errors: ["forbidden"],
+    writesForId: "silent",
   },
   getFeatureFlags,
   ...alsoAt(getFeatureFlags, ["/decide"]),

@@ -79,6 +79,7 @@ export const creditOperations: readonly Operation[] = [
       replayable: true,
     },
     errors: ["invalid_quantity", "credit_pack_not_found", "test_quota_exceeded"],
+    writesForId: "refused",
   },
   {
     id: "revokeBalance",
@@ -97,6 +98,7 @@ export const creditOperations: readonly Operation[] = [
       example: { balanceId, remaining: 0 },
     },
     errors: ["credit_balance_not_found"],
+    writesForId: "refused",
   },
   {
     id: "refundCredits",
@@ -130,6 +132,7 @@ export const creditOperations: readonly Operation[] = [
       replayable: true,
     },
     errors: ["idempotency_conflict", "credit_balance_not_found"],
+    writesForId: "refused",
   },
   {
     id: "previewDebit",

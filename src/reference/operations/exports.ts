@@ -57,6 +57,7 @@ export const exportOperations: readonly Operation[] = [
       },
     },
     errors: ["export_unavailable"],
+    writesForId: "silent",
   },
   {
     id: "downloadExport",
@@ -85,6 +86,7 @@ export const exportOperations: readonly Operation[] = [
       },
     },
     errors: ["invalid_or_expired_token", "export_unavailable"],
+    writesForId: "silent",
   },
   {
     id: "getExportDocumentSchema",

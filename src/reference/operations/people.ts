@@ -40,5 +40,6 @@ export const peopleOperations: readonly Operation[] = [
     },
     success: { description: "The stored entry.", schema: consentEntry, example: entry },
     errors: [],
+    writesForId: "refused",
   },
 ];

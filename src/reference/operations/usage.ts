@@ -89,6 +89,7 @@ export const usageOperations: readonly Operation[] = [
       replayable: true,
     },
     errors: ["insufficient_credits", "idempotency_conflict"],
+    writesForId: "refused",
   },
   {
     id: "recordUsageEvents",
@@ -140,6 +141,7 @@ export const usageOperations: readonly Operation[] = [
       replayable: true,
     },
     errors: ["insufficient_credits", "idempotency_conflict"],
+    writesForId: "refused",
   },
   {
     id: "listReservations",
@@ -188,6 +190,7 @@ export const usageOperations: readonly Operation[] = [
     body: { schema: commitInput, example: { eventId, quantities: { tokens: 120 } } },
     success: { description: "The debits.", schema: eventOutput, example: answer, replayable: true },
     errors: ["insufficient_credits", "idempotency_conflict", "reservation_not_found", "reservation_closed"],
+    writesForId: "refused",
   },
   {
     id: "extendReservation",
@@ -207,6 +210,7 @@ export const usageOperations: readonly Operation[] = [
       example: { ...reservation, expiresAt: "2026-01-16T08:32:30.000Z" },
     },
     errors: ["reservation_not_found", "reservation_closed"],
+    writesForId: "refused",
   },
   {
     id: "releaseReservation",
@@ -225,6 +229,7 @@ export const usageOperations: readonly Operation[] = [
       example: { reservationId, status: "released", returned: [{ balanceId, packId, unit: "tokens", amount: 120 }] },
     },
     errors: ["reservation_not_found", "reservation_closed"],
+    writesForId: "refused",
   },
   {
     id: "getUsageTotals",

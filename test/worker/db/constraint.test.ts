@@ -67,6 +67,13 @@ const consent = `INSERT INTO consent_log (
 const audit = `INSERT INTO export_audit (environment_id, distinct_id, seq, id, action, token_hash, occurred_at_ms)
   VALUES (${ENVIRONMENT}, 'd', 1, 'exp_1', 'minted', 'hash', 1)`;
 
+const erasure = `INSERT INTO erasures (environment_id, id, keep_consent, actor, fingerprint, started_at_ms)
+  VALUES (${ENVIRONMENT}, 'era_1', 0, 'key', 'secret', 1)`;
+const erasureId = (position: number) =>
+  `INSERT INTO erasure_ids (environment_id, erasure_id, position, distinct_id, hash, pseudonym)
+   VALUES (${ENVIRONMENT}, 'era_1', ${position}, 'd', 'hash', 'erased_d')`;
+const tombstone = `INSERT INTO tombstones (environment_id, hash, erasure_id) VALUES (${ENVIRONMENT}, 'hash', 'era_1')`;
+
 const counted = (count: number) =>
   `INSERT INTO environments (app_id, mode, test_balance_count, test_balance_quota) VALUES ('app_constraint', 'test', ${count}, 5)`;
 
@@ -96,6 +103,11 @@ const violations: Record<Constraint, readonly string[]> = {
   guard_key: ["INSERT INTO guards (name, holds) VALUES ('key', 0)"],
   guard_origin: ["INSERT INTO guards (name, holds) VALUES ('origin', 0)"],
   guard_environment: ["INSERT INTO guards (name, holds) VALUES ('environment', 0)"],
+  guard_person: ["INSERT INTO guards (name, holds) VALUES ('person', 0)"],
+  guard_tombstones: ["INSERT INTO guards (name, holds) VALUES ('tombstones', 0)"],
+  erasures_kept: [erasure, erasure],
+  erasure_ids_kept: [erasure, erasureId(0), erasureId(1)],
+  tombstones_stand: [erasure, tombstone, tombstone],
   guard_people: ["INSERT INTO guards (name, holds) VALUES ('people', 0)"],
   limit_events: ["INSERT INTO guards (name, holds) VALUES ('events', 0)"],
   limit_bytes: ["INSERT INTO guards (name, holds) VALUES ('bytes', 0)"],

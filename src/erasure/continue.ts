@@ -1,0 +1,122 @@
+import { constraintOf } from "../db/constraint.ts";
+import { featuresSql, guardFeatures } from "../db/features.ts";
+import { batch, statement } from "../db/sql.ts";
+import { assert } from "../lib/assert.ts";
+import type { TenantCtx } from "../runtime.ts";
+import { type ErasureSecret, erasureSecrets, erasureUnavailable } from "../tombstones/secret.ts";
+import { messageWrites, noteMessages, wantedMessages } from "../webhooks/outbox.ts";
+import { closeBooks, hashReferences, selectOpenBooks, selectReferences } from "./books.ts";
+import { beginIds, type ErasureKey, selectMoreIds } from "./ids.ts";
+import { pageStatements } from "./page.ts";
+import { type ErasureRow, keyOf, selectErasure } from "./receipt.ts";
+
+/** How much of an erasure one invocation does: a Worker may send 1,000 queries, and a page takes up to 60. */
+export interface ErasureBudget {
+  readonly pages: number;
+  /** The most rows of each kind in a page. */
+  readonly rows: number;
+}
+
+const ofCall: ErasureBudget = { pages: 12, rows: 4_000 };
+
+/** Another page, of another call or of the cron, was faster: what is left is read anew. */
+const CONFLICTS: ReadonlySet<string | null> = new Set([
+  "guard_balance",
+  "guard_environment",
+  "guard_people",
+  "reservations_settled_once",
+  "credit_ledger_seq_gapless",
+  "erasure_ids_kept",
+  "tombstones_stand",
+]);
+
+const countIds = statement<ErasureKey, { ids: number }>`
+  SELECT EXISTS (
+    SELECT 1 FROM erasure_ids WHERE environment_id = :environmentId AND erasure_id = :erasureId
+  ) AS ids`;
+
+const setCollected = statement<ErasureKey>`
+  UPDATE erasures SET is_collected = 1 WHERE environment_id = :environmentId AND id = :erasureId AND is_collected = 0`;
+
+/** Aborts the batch with `guard_people` when the erasure is complete already: its message is sent once. */
+const guardRunning = statement<ErasureKey>`
+  INSERT INTO guards (name, holds) SELECT 'people', completed_at_ms IS NULL
+  FROM erasures WHERE environment_id = :environmentId AND id = :erasureId`;
+
+const setCompleted = statement<ErasureKey & { nowMs: number }>`
+  UPDATE erasures SET completed_at_ms = CAST(:nowMs AS INTEGER)
+  WHERE environment_id = :environmentId AND id = :erasureId`;
+
+const selectFeatures = statement<
+  { environmentId: number },
+  { features: string | null }
+>`SELECT ${featuresSql} AS features`;
+
+/** Goes on with an erasure until it is complete or the budget is spent. Answers whether it is complete. */
+export async function continueErasure(ctx: TenantCtx, erasureId: string, budget = ofCall): Promise<boolean> {
+  for (let page = 0; page < budget.pages; page++) {
+    try {
+      if (await erasePage(ctx, keyOf(ctx, erasureId), budget.rows)) return true;
+    } catch (error) {
+      if (!CONFLICTS.has(constraintOf(error))) throw error;
+    }
+  }
+  return false;
+}
+
+/** Does one page. Answers whether the erasure is complete. */
+async function erasePage(ctx: TenantCtx, key: ErasureKey, rows: number): Promise<boolean> {
+  const [[erasure], [left], [stored], books, references] = await batch(ctx.db, [
+    selectErasure(key),
+    countIds(key),
+    selectFeatures(key),
+    selectOpenBooks(key),
+    selectReferences(key),
+  ] as const);
+  assert(erasure !== undefined, "an erasure that was begun is there");
+  if (erasure.completedAtMs !== null) return true;
+  if (erasure.isCollected === 0) {
+    await collect(ctx, key, erasure);
+    return false;
+  }
+  if (left?.ids === 0) {
+    await complete(ctx, key, stored?.features ?? null);
+    return true;
+  }
+  const hashes = references.length === 0 ? [] : await hashReferences(ctx, await secretOf(ctx, erasure), references);
+  await batch(ctx.db, [...closeBooks(ctx, books), ...hashes, ...pageStatements(key, rows)]);
+  return false;
+}
+
+/** Ends the erasure, and tells the endpoints: the only message that it sends (E6). */
+async function complete(ctx: TenantCtx, key: ErasureKey, features: string | null): Promise<void> {
+  const { environmentId, erasureId } = key;
+  const nowMs = ctx.now();
+  const data = { erasureId };
+  const messages = wantedMessages(ctx, features, () => [{ type: "person.erased" as const, subject: null, data }]);
+  await batch(ctx.db, [
+    guardFeatures({ environmentId, features }),
+    guardRunning(key),
+    setCompleted({ ...key, nowMs }),
+    ...messageWrites(ctx, messages, nowMs),
+  ]);
+  noteMessages(ctx, messages);
+}
+
+/** Finds more ids of a person who has more than were begun with. */
+async function collect(ctx: TenantCtx, key: ErasureKey, erasure: ErasureRow): Promise<void> {
+  const [found] = await batch(ctx.db, [selectMoreIds(key)] as const);
+  const ids = found.map(({ distinctId }) => distinctId);
+  if (ids.length === 0) {
+    await batch(ctx.db, [setCollected(key)]);
+    return;
+  }
+  await batch(ctx.db, await beginIds(ctx, await secretOf(ctx, erasure), erasure.id, ids));
+}
+
+/** The secret under which the erasure began. Throws `erasure_unavailable` when it is not set any more. */
+async function secretOf(ctx: TenantCtx, { fingerprint }: ErasureRow): Promise<ErasureSecret> {
+  const secret = (await erasureSecrets(ctx)).find((one) => one.fingerprint === fingerprint);
+  if (secret === undefined) throw erasureUnavailable();
+  return secret;
+}

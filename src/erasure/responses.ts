@@ -1,0 +1,73 @@
+import * as z from "zod";
+import { quantitiesOutput } from "../amounts/responses.ts";
+import { erasureReason } from "./schemas.ts";
+
+const time = z.string().meta({ format: "date-time" });
+const rows = z.int();
+
+const counts = {
+  erased: z
+    .strictObject({
+      analytics: rows.describe("Analytics events."),
+      consent: rows.optional().describe("Entries of the consent log. Absent when they are kept."),
+      ids: rows.describe("Records of ids, with the claims on them."),
+      properties: rows.describe("Ids with properties."),
+      messages: rows.describe("Messages to endpoints, also those that were not delivered."),
+    })
+    .meta({ id: "ErasedRows" })
+    .describe("Rows that go."),
+  pseudonymised: z
+    .strictObject({
+      balances: rows,
+      ledger: rows.describe("Entries of the ledger."),
+      metering: rows.describe("Usage events."),
+      reservations: rows,
+      adjustments: rows.describe("Adjustments that were made under an id."),
+      refunds: rows,
+      exports: rows.describe("Rows of the audit of exports."),
+    })
+    .meta({ id: "PseudonymisedRows" })
+    .describe("Rows that the books keep, without what names the person."),
+  revoked: quantitiesOutput.describe("What remains of credits, and what open reservations return."),
+};
+export type ErasureCounts = z.infer<z.ZodObject<typeof counts>>;
+
+const distinctIds = z
+  .array(z.string())
+  .describe("The person's ids, at most 10,000 of them. Absent when the erasure was begun before.");
+const distinctIdCount = z.int();
+const erasureId = z.string();
+const status = z
+  .enum(["running", "completed"])
+  .meta({ id: "ErasureStatus" })
+  .describe("A large person is erased in steps, by the cron or by the same call again.");
+
+export const erasePersonOutput = z
+  .strictObject({
+    erasureId: erasureId.optional().describe("Absent in a dry run."),
+    status: status.optional(),
+    distinctIds: distinctIds.optional(),
+    distinctIdCount,
+    ...counts,
+  })
+  .meta({ id: "ErasedPerson" });
+export type ErasePersonOutput = z.infer<typeof erasePersonOutput>;
+
+export const erasureOutput = z
+  .strictObject({
+    erasureId,
+    status,
+    distinctIdCount,
+    ...counts,
+    reason: z.nullable(erasureReason),
+    keepConsent: z.boolean(),
+    by: z.string().describe("The id of the key that asked for it, or the administrator."),
+    startedAt: time,
+    completedAt: time.nullable(),
+    recoverableUntil: time
+      .nullable()
+      .describe("Until then D1 can restore the database as it was before: 30 days after the end."),
+    liftedAt: time.nullable().describe("When its ids were let begin anew."),
+  })
+  .meta({ id: "Erasure" });
+export type ErasureOutput = z.infer<typeof erasureOutput>;

@@ -1,0 +1,22 @@
+import { requireSecretKey } from "../access/require-key.ts";
+import { readBody } from "../http/body.ts";
+import { createRoutes } from "../http/factory.ts";
+import { noFields } from "../http/no-fields.ts";
+import { validate } from "../http/validate.ts";
+import { erasePerson } from "./erase-person.ts";
+import { liftErasure } from "./lift.ts";
+import { readErasure } from "./receipt.ts";
+import { erasePersonInput } from "./schemas.ts";
+
+export const erasureRoutes = createRoutes()
+  .post("/erase-person", requireSecretKey("forbidden"), readBody, validate("json", erasePersonInput), async (c) => {
+    const { output, replayed } = await erasePerson(c.var.ctx, c.req.valid("json"));
+    if (replayed) c.header("idempotent-replayed", "true");
+    return c.json(output);
+  })
+  .get("/erasures/:erasureId", requireSecretKey("requires_secret_key"), async (c) =>
+    c.json(await readErasure(c.var.ctx, c.req.param("erasureId"))),
+  )
+  .post("/erasures/:erasureId/lift", requireSecretKey("forbidden"), readBody, validate("json", noFields), async (c) =>
+    c.json(await liftErasure(c.var.ctx, c.req.param("erasureId"))),
+  );

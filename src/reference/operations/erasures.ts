@@ -1,0 +1,83 @@
+import * as z from "zod";
+import { erasePersonOutput, erasureOutput } from "../../erasure/responses.ts";
+import { erasePersonInput } from "../../erasure/schemas.ts";
+import type { Operation } from "../describe.ts";
+
+const erasureId = "era_5tQw8nR2sVj7mXb4cKd1Lp";
+const counts = {
+  erased: { analytics: 512, consent: 3, ids: 2, properties: 1, messages: 12 },
+  pseudonymised: { balances: 2, ledger: 41, metering: 38, reservations: 4, adjustments: 0, refunds: 1, exports: 2 },
+  revoked: { tokens: 1250 },
+};
+const params = z.object({ erasureId: z.string().describe("The erasure's id.") });
+const erasure = {
+  erasureId,
+  status: "completed",
+  distinctIdCount: 2,
+  ...counts,
+  reason: "request",
+  keepConsent: false,
+  by: "key_9aXw2bYc3dZe4fAg5hBi6j",
+  startedAt: "2026-01-16T08:30:00.000Z",
+  completedAt: "2026-01-16T08:30:00.215Z",
+  recoverableUntil: "2026-02-15T08:30:00.215Z",
+  liftedAt: null,
+};
+
+export const erasureOperations: readonly Operation[] = [
+  {
+    id: "erasePerson",
+    method: "post",
+    path: "/api/v1/erase-person",
+    tag: "People",
+    summary: "Erase a person",
+    description:
+      "Deletes what is held about the person, and takes their names out of the books. What remains of credits is revoked, and " +
+      "open reservations are released. From then on writes for these ids are `person_erased`, and their analytics events are " +
+      "answered as ever and not stored. Try it with `dryRun: true` first. A repeat answers the same erasure, and goes on " +
+      "with it while it is running.",
+    access: "secret",
+    body: { schema: erasePersonInput, example: { distinctId: "user_42", reason: "request" } },
+    success: {
+      description: "What was erased, or in a dry run what would be.",
+      schema: erasePersonOutput,
+      example: {
+        erasureId,
+        status: "completed",
+        distinctIds: ["user_42", "0194685f-1b2c-7d3e-8f40-5a6b7c8d9e0f"],
+        distinctIdCount: 2,
+        ...counts,
+      },
+      replayable: true,
+    },
+    errors: ["changed_meanwhile", "erasure_unavailable"],
+  },
+  {
+    id: "getErasure",
+    method: "get",
+    path: "/api/v1/erasures/{erasureId}",
+    tag: "People",
+    summary: "Get an erasure and its receipt",
+    description: "What was erased and what was kept, when, by which key and why. It names nobody.",
+    access: "secret",
+    params,
+    success: { description: "The erasure.", schema: erasureOutput, example: erasure },
+    errors: ["not_found"],
+  },
+  {
+    id: "liftErasure",
+    method: "post",
+    path: "/api/v1/erasures/{erasureId}/lift",
+    tag: "People",
+    summary: "Let the ids of an erasure begin anew",
+    description: "Nothing of before comes back. An erasure that is running cannot be lifted yet.",
+    access: "secret",
+    params,
+    success: {
+      description: "The erasure.",
+      schema: erasureOutput,
+      example: { ...erasure, liftedAt: "2026-03-01T10:00:00.000Z" },
+    },
+    errors: ["not_found", "changed_meanwhile"],
+  },
+];

@@ -1,0 +1,104 @@
+import { readFeatures } from "../db/features.ts";
+import { all, type Db, fragment, type Statement, statement } from "../db/sql.ts";
+import { PurserError } from "../errors.ts";
+import { jsonChunks } from "../lib/json.ts";
+import type { Environment, Runtime } from "../runtime.ts";
+import type { Settings } from "../settings.ts";
+import { erasureSecrets, erasureUnavailable, hashName } from "./secret.ts";
+
+/** An environment, as far as its tombstones are looked for. */
+export interface Place extends Runtime {
+  readonly db: Db;
+  readonly settings: Settings;
+  readonly environment: Pick<Environment, "appId" | "mode"> & Partial<Pick<Environment, "id">>;
+}
+
+/** The part `tombstones` of an environment's features: fingerprints of the secrets under which its tombstones stand. */
+export type Standing = readonly string[];
+
+const NONE: Standing = [];
+
+/** None when no id of the environment is erased. */
+export function standingIn(features: string | null): Standing {
+  // Only src/erasure writes this part.
+  return (readFeatures(features).tombstones as Standing | undefined) ?? NONE;
+}
+
+/** Throws `erasure_unavailable` where a secret that tombstones stand under is not set. */
+export async function requireSecrets(ctx: Place, standing: Standing): Promise<void> {
+  if (standing.length === 0) return;
+  const secrets = await erasureSecrets(ctx);
+  if (!standing.every((one) => secrets.some(({ fingerprint }) => fingerprint === one))) throw erasureUnavailable();
+}
+
+/** The hashes of an id under the secrets that are set. */
+export async function hashesOf(ctx: Place, id: string): Promise<string[]> {
+  const secrets = ctx.settings.erasureSecrets === null ? [] : await erasureSecrets(ctx);
+  return Promise.all(secrets.map((secret) => hashName(secret, ctx.environment, "id", id)));
+}
+
+/** SQL: whether one of `hashes`, a JSON list as SQL, is a tombstone's. It reads nothing where `features` has no tombstones. */
+export function erasedSql(features: string, hashes: string): string {
+  return fragment`(${features} ->> '$.tombstones' IS NOT NULL AND EXISTS (
+    SELECT 1 FROM json_each(${hashes}) AS h CROSS JOIN tombstones AS t
+    WHERE t.environment_id = :environmentId AND t.hash = h.value
+  ))`;
+}
+
+type Hashes = { appId: string; mode: string; hashes: string };
+
+const ofHashes = fragment`
+  FROM json_each(:hashes) AS h CROSS JOIN environments AS e ON e.app_id = :appId AND e.mode = :mode
+  CROSS JOIN tombstones AS t ON t.environment_id = e.id AND t.hash = h.value`;
+
+/** Aborts the batch with `guard_person` where one of the hashes is a tombstone's. */
+const guardPerson = statement<Hashes>`
+  INSERT INTO guards (name, holds) SELECT 'person', NOT EXISTS (SELECT 1 ${ofHashes})`;
+
+const selectErased = statement<Hashes, { hash: string }>`
+  SELECT t.hash AS hash ${ofHashes}`;
+
+/** Each hash with its id. */
+async function hashesOfAll(ctx: Place, standing: Standing, ids: Iterable<string>): Promise<Map<string, string>> {
+  await requireSecrets(ctx, standing);
+  const idOf = new Map<string, string>();
+  for (const id of new Set(ids)) for (const hash of await hashesOf(ctx, id)) idOf.set(hash, id);
+  return idOf;
+}
+
+/**
+ * The guards of a batch that writes for these ids: it aborts with `guard_person` where one of them is erased, whatever was read
+ * before (E4). None, at no cost, where no tombstone stands.
+ */
+export async function personGuards(ctx: Place, standing: Standing, ids: Iterable<string>): Promise<Statement[]> {
+  if (standing.length === 0) return [];
+  const { appId, mode } = ctx.environment;
+  const idOf = await hashesOfAll(ctx, standing, ids);
+  return jsonChunks([...idOf.keys()]).map((hashes) => guardPerson({ appId, mode, hashes }));
+}
+
+/** Which of these ids are erased, each with its tombstone's hash. Asks nothing where no tombstone stands. */
+export async function findErased(
+  ctx: Place,
+  standing: Standing,
+  ids: Iterable<string>,
+): Promise<ReadonlyMap<string, string>> {
+  const erased = new Map<string, string>();
+  if (standing.length === 0) return erased;
+  const { appId, mode } = ctx.environment;
+  const idOf = await hashesOfAll(ctx, standing, ids);
+  for (const hashes of jsonChunks([...idOf.keys()])) {
+    for (const { hash } of await all(ctx.db, selectErased({ appId, mode, hashes }))) {
+      const id = idOf.get(hash);
+      if (id !== undefined) erased.set(id, hash);
+    }
+  }
+  return erased;
+}
+
+/** 409 for every write for an erased id, and for the books that it left. */
+export function personErased(param?: string): PurserError {
+  const message =
+    "This person was erased, and nothing more is kept about them. `POST /api/v1/erasures/{erasureId}/lift` lets their ids begin anew.";
+  return new PurserError("person_erased", message, param === undefined ? {} : { param });
+}

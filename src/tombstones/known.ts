@@ -1,0 +1,80 @@
+import { constraintOf } from "../db/constraint.ts";
+import { retryOnConflict } from "../db/retry-on-conflict.ts";
+import { all, batch, type Db, fragment, type RowsOf, type Statement, statement } from "../db/sql.ts";
+import { temporarilyUnavailable } from "../errors.ts";
+import { findErased, type Place, personGuards, type Standing, standingIn } from "./check.ts";
+
+/** What an isolate knows of the tombstones of each environment. Nothing rests on it: the batch aborts where it is old. */
+const memories = new WeakMap<object, Map<string, Standing>>();
+const environmentsMax = 1_000;
+const ATTEMPTS_MAX = 8;
+
+type Of = { appId: string; mode: string };
+
+const guardOf = fragment`INSERT INTO guards (name, holds)
+  SELECT 'tombstones', coalesce(features -> '$.tombstones', '[]') = :standing FROM environments`;
+const guardStanding = statement<{ id: number; standing: string }>`${guardOf} WHERE id = :id`;
+const guardStandingOf = statement<Of & { standing: string }>`${guardOf} WHERE app_id = :appId AND mode = :mode`;
+
+const selectFeatures = statement<Of, { features: string | null }>`
+  SELECT features FROM environments WHERE app_id = :appId AND mode = :mode`;
+
+/**
+ * Runs a write that does not read an environment's features first (consent, analytics, the audit of exports). `attempt` is given
+ * what this isolate knows of its tombstones, none at first, and sends its batch with `guard`: where that is old, it aborts, the
+ * features are read, and the attempt is made anew. So without tombstones it costs no trip.
+ */
+export async function withTombstones<Answer>(
+  ctx: Place,
+  attempt: (standing: Standing, guard: Statement) => Promise<Answer>,
+): Promise<Answer> {
+  const known = memories.get(ctx.isolate) ?? new Map<string, Standing>();
+  memories.set(ctx.isolate, known);
+  const { id, appId, mode } = ctx.environment;
+  const key = `${appId} ${mode}`;
+  for (let count = 1; ; count++) {
+    const standing = known.get(key) ?? [];
+    try {
+      const text = JSON.stringify(standing);
+      const guard =
+        id === undefined ? guardStandingOf({ appId, mode, standing: text }) : guardStanding({ id, standing: text });
+      return await attempt(standing, guard);
+    } catch (error) {
+      if (constraintOf(error) !== "guard_tombstones") throw error;
+      if (count === ATTEMPTS_MAX) throw temporarilyUnavailable("Too many erasures at the same time. Try again.", error);
+      const [row] = await all(ctx.db, selectFeatures({ appId, mode }));
+      if (known.size >= environmentsMax) known.clear();
+      known.set(key, standingIn(row?.features ?? null));
+    }
+  }
+}
+
+/** Sends statements behind guards, and answers the rows of the statements alone. */
+export async function batchBehind<const Statements extends readonly Statement[]>(
+  db: Db,
+  guards: readonly Statement[],
+  statements: Statements,
+): Promise<RowsOf<Statements>> {
+  const rows: unknown[][] = await batch(db, [...guards, ...statements]);
+  // The rest are the rows of the statements, in their order.
+  return rows.slice(guards.length) as RowsOf<Statements>;
+}
+
+const ERASED = new Set(["guard_person"] as const);
+
+/**
+ * Runs a write about an id under the name that it has: its own, or the hash of its tombstone (E5). `write` sends its batch with
+ * the guards, by which it is made anew where the id was erased meanwhile.
+ */
+export function underName<Answer>(
+  ctx: Place,
+  id: string,
+  write: (name: string, guards: readonly Statement[]) => Promise<Answer>,
+): Promise<Answer> {
+  return retryOnConflict(ERASED, ctx.newId(""), () =>
+    withTombstones(ctx, async (standing, guard) => {
+      const hash = (await findErased(ctx, standing, [id])).get(id);
+      return write(hash ?? id, [guard, ...(hash === undefined ? await personGuards(ctx, standing, [id]) : [])]);
+    }),
+  );
+}

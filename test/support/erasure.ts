@@ -1,0 +1,133 @@
+import { env } from "cloudflare:workers";
+import { columnClasses } from "../../src/db/column-classes.ts";
+import { send } from "./people.ts";
+import {
+  type Answer,
+  type Bindings,
+  type Client,
+  Clock,
+  makeApp,
+  makeClient,
+  makeLegacyPack,
+  makePack,
+} from "./world.ts";
+
+/** It is in every id and every text of the person, so that whatever is left of them is found. */
+const MARK = "Zq7-ana";
+export const ANA = `${MARK}@example.com`;
+export const DEVICE = "0194685f-1b2c-7d3e-8f40-5a6b7c8d9e0f";
+export const CRM = `crm-${MARK}`;
+const text = (what: string): string => `${what} of ${MARK}`;
+
+export interface ErasureWorld {
+  readonly clock: Clock;
+  readonly call: Client;
+  readonly app: Awaited<ReturnType<typeof makeApp>>;
+  readonly post: (path: string, body: object) => Promise<Answer>;
+  readonly get: (path: string) => Promise<Answer>;
+}
+
+export async function erasureWorld(bindings: Bindings = {}): Promise<ErasureWorld> {
+  const clock = new Clock();
+  const app = await makeApp();
+  const call = makeClient(clock, bindings);
+  const key = app.keys.sk_live;
+  await makePack(app.appId, "Two", [
+    { amountSteps: 400_000, unit: "tokens", matches: [{ event: "chat.*" }] },
+    { amountSteps: 5_000_000, unit: "cents" },
+  ]);
+  await makeLegacyPack(app.appId, "Wallet", "tokens");
+  return {
+    clock,
+    call,
+    app,
+    post: (path, body) => call("POST", `/api/v1/${path}`, { key, body }),
+    get: (path) => call("GET", `/api/v1/${path}`, { key }),
+  };
+}
+
+async function done(answer: Promise<Answer>): Promise<Answer> {
+  const settled = await answer;
+  if (settled.status !== 200) throw new Error(`${settled.status} ${JSON.stringify(settled.body)}`);
+  return settled;
+}
+
+const consentTexts = { source: text("source"), method: text("method"), noticeVersion: text("notice") };
+const chat = (tokens: number) => ({ event: "chat.completed", model: "large", quantities: { tokens } });
+
+/** Everything that Purser can hold about a person: Ana, her device, and her id in another system. */
+export async function fillPerson({ app, call, clock, post }: ErasureWorld, userId = ANA): Promise<void> {
+  const write = (path: string, body: object) => done(post(path, body));
+  const grant = (more: object) => write("credits/grant", { userId, packId: "Two", notes: text("notes"), ...more });
+  const tag = userId;
+  const { body: granted } = await grant({ externalRef: `order-${tag}` });
+  await grant({ externalRef: `order-2-${tag}` });
+  const { body: other } = await grant({});
+  await write("usage/events", { eventId: `e1-${tag}`, userId, ...chat(30), properties: { told: text("a property") } });
+  await write("usage/events", { eventId: `e2-${tag}`, userId, event: "seen", quantities: { count: 0 } });
+  const reserve = (name: string, more: object) =>
+    write("usage/reservations", {
+      reservationId: `res_${name}_${app.environments.live.id}`,
+      userId,
+      ...chat(10),
+      ...more,
+    });
+  const id = (name: string) => `usage/reservations/res_${name}_${app.environments.live.id}`;
+  await reserve("Zq7anaopen", {});
+  await reserve("Zq7anacharge", { onExpiry: "charge" });
+  await reserve("Zq7anacommit", {});
+  await write(`${id("Zq7anacommit")}/commit`, { eventId: `e3-${tag}`, quantities: { tokens: 12 } });
+  await reserve("Zq7anarelease", {});
+  await write(`${id("Zq7anarelease")}/release`, {});
+  await reserve("Zq7anacharged", { onExpiry: "charge", expiresInSeconds: 1 });
+  clock.advance(2_000);
+  await write("usage/events", { eventId: `e4-${tag}`, userId, ...chat(1) });
+  await write("credits/refund", {
+    ...{ userId, externalRef: `order-2-${tag}`, refundRef: `refund-${tag}`, share: { part: 1, of: 4 } },
+    reason: text("a reason"),
+  });
+  await write("credits/revoke", { balanceId: other.balanceId, reason: text("why") });
+  const adjusted = await call("POST", `/api/v1/admin/balances/${granted.balanceId}/adjust`, {
+    key: env.ADMIN_TOKEN,
+    body: { delta: 5, note: text("a note"), adjustmentId: `adj-${tag}` },
+  });
+  if (adjusted.status !== 200) throw new Error(JSON.stringify(adjusted.body));
+  await write("consent", { distinctId: userId, purpose: text("purpose"), decision: "granted", ...consentTexts });
+  await send(call, app.keys.sk_live, [
+    { event: text("event"), distinct_id: userId, properties: { $set: { email: userId } } },
+    { event: "$identify", distinct_id: userId, properties: { $anon_distinct_id: DEVICE } },
+    { event: "$create_alias", distinct_id: userId, properties: { alias: CRM } },
+    { event: "$pageview", distinct_id: DEVICE, properties: { $current_url: text("a page") } },
+    { event: "seen", distinct_id: CRM, properties: {} },
+  ]);
+  const { body: link } = await write("export-person", { distinctId: userId });
+  await done(call("GET", link.downloadUrl));
+}
+
+/** The columns, as `table.column`, in which one of the texts is, and those that name somebody or hold texts and are not empty. */
+export async function findInDatabase(texts: readonly string[], environmentId: number) {
+  const { results: columns } = await env.DB.prepare(
+    `SELECT m.name AS name, c.name AS field FROM sqlite_schema AS m CROSS JOIN pragma_table_info(m.name) AS c
+     WHERE m.type = 'table' AND m.name NOT LIKE 'sqlite_%' AND m.name NOT LIKE '_cf_%' AND m.name NOT LIKE 'd1_%'`,
+  ).all<{ name: string; field: string }>();
+  const found: string[] = [];
+  const classed = columns.filter(({ name }) => name in columnClasses);
+  const accounts = `SELECT id FROM accounts WHERE environment_id = ${environmentId}`;
+  for (const { name, field } of classed) {
+    const fields = classed.filter((column) => column.name === name).map((column) => column.field);
+    const scope = fields.includes("environment_id")
+      ? `environment_id = ${environmentId}`
+      : fields.includes("account_id")
+        ? `account_id IN (${accounts})`
+        : "1";
+    const any = texts.map(() => `instr(lower("${field}"), lower(?)) > 0`).join(" OR ");
+    const row = await env.DB.prepare(`SELECT 1 FROM "${name}" WHERE ${scope} AND (${any}) LIMIT 1`)
+      .bind(...texts)
+      .first();
+    if (row !== null) found.push(`${name}.${field}`);
+  }
+  return found.sort();
+}
+
+/** All that is in an id or a text of the person. */
+export const TRACES = [MARK, "Zq7ana", DEVICE];

@@ -1,0 +1,53 @@
+import { afterAll, describe, expect, it } from "vitest";
+import { columnClasses } from "../../../src/db/column-classes.ts";
+import { ANA, CRM, DEVICE, erasureWorld, fillPerson, findInDatabase, TRACES } from "../../support/erasure.ts";
+import { expectLedgerInvariants } from "../../support/invariants.ts";
+
+afterAll(expectLedgerInvariants);
+
+/** Columns that name somebody or may hold texts, in which no trace can be: hashes, random ids, and the erasure's own. */
+const WITHOUT_TRACE = [
+  /\.request_hash$/,
+  /^usage_events\.large_properties_bytes$/,
+  /^analytics_events\.uuid$/,
+  /^consent_log\.id$/,
+  /^export_audit\.token_hash$/,
+  /^erasure_(ids|names)\./,
+  /^(payments|payment_facts|stripe_customers|webhook_messages|large_properties)\./,
+];
+
+describe("an erasure", () => {
+  it("leaves nothing of a person in any column, whatever Purser holds about people", async () => {
+    const world = await erasureWorld();
+    const { app, post, get } = world;
+    await fillPerson(world);
+    const { id } = app.environments.live;
+    // A column that can hold something of a person is part of this test, so that no erasure forgets it.
+    const expected = Object.entries(columnClasses).flatMap(([table, { names = [], text = [] }]) =>
+      [...names, ...text].map((column) => `${table}.${column}`),
+    );
+    const held = expected.filter((column) => !WITHOUT_TRACE.some((form) => form.test(column)));
+    expect(await findInDatabase(TRACES, id)).toEqual(held.toSorted());
+
+    const { body: dry } = await post("erase-person", { distinctId: ANA, dryRun: true });
+    const answer = await post("erase-person", { distinctId: ANA, reason: "request" });
+    const { erasureId, status, ...same } = answer.body;
+    expect([answer.status, status]).toEqual([200, "completed"]);
+    expect(same).toEqual(dry);
+    expect(same.distinctIds).toEqual([ANA, DEVICE, CRM]);
+    expect(await findInDatabase(TRACES, id)).toEqual([]);
+
+    const { distinctIds, ...counts } = same;
+    const receipt = await get(`erasures/${erasureId}`);
+    expect(receipt.body).toMatchObject({
+      erasureId,
+      status: "completed",
+      ...counts,
+      reason: "request",
+      liftedAt: null,
+    });
+    const again = await post("erase-person", { distinctId: distinctIds.at(-1) });
+    expect(again.headers.get("idempotent-replayed")).toBe("true");
+    expect(again.body).toEqual({ erasureId, status: "completed", ...counts });
+  });
+});
