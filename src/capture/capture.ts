@@ -1,11 +1,13 @@
 import { invalid } from "../errors.ts";
+import { utf8Length } from "../lib/utf8.ts";
 import { uuidOf } from "../lib/uuid.ts";
+import { limitAhead } from "../limits/room.ts";
 import type { CaptureOutput, CaptureV1Output } from "../people/responses.ts";
 import type { TenantCtx } from "../runtime.ts";
 import { CaptureBudget } from "./capture-budget.ts";
 import { type AddedProperties, type Arrival, type ReadEvent, readEvent } from "./event.ts";
 import type { ScannedBody } from "./scan-body.ts";
-import { storeEvents } from "./store-events.ts";
+import { noteReached, storeEvents } from "./store-events.ts";
 import { dropAll, type StoredEvents } from "./stored-events.ts";
 import type { CaptureRequest } from "./v0-request.ts";
 import type { V1Request } from "./v1-request.ts";
@@ -67,7 +69,18 @@ async function storeInParts(
   tell: (read: ReadEvent, index: number, stored: StoredEvents) => void,
 ): Promise<void> {
   const budget = new CaptureBudget();
+  const bytes = events.reduce((sum, { start, end }) => sum + end - start, 0);
   let full: StoredEvents["full"] = null;
+  if (bytes > PART_BYTES_MAX) {
+    const sizes = () =>
+      events.flatMap(({ start }): (readonly [string, number])[] => {
+        const read = readEvent(json, start, arrival, added);
+        return "captured" in read ? [[read.captured.uuid, utf8Length(read.captured.properties)]] : [];
+      });
+    // What a version adds to an event may be longer than what it stands for.
+    full = await limitAhead(ctx, { events: events.length, bytesMax: 2 * bytes, sizes });
+    if (full !== null) await noteReached(ctx, full);
+  }
   for (let next = 0; next < events.length; ) {
     const first = next;
     const part: ReadEvent[] = [];

@@ -135,12 +135,16 @@ async function storeWithin(
     attempts.isIdOver ||= isIdLimit(error);
     const full = environmentLimitIn(error);
     if (full === null) throw error;
-    const nowMs = ctx.now();
-    const reached = reachedWrites(ctx, [full], nowMs);
-    await batch(ctx.db, reached.statements);
-    reached.landed();
+    await noteReached(ctx, full);
     return { ...allStored(0), full };
   }
+}
+
+/** Records that a limit of the environment was met. */
+export async function noteReached(ctx: TenantCtx, full: AnalyticsLimit): Promise<void> {
+  const reached = reachedWrites(ctx, [full], ctx.now());
+  await batch(ctx.db, reached.statements);
+  reached.landed();
 }
 
 /** Stores the first events, at least one, in one batch. Of ids that are over a limit it stores none. */

@@ -135,6 +135,27 @@ describe("over a limit of the environment", () => {
     expect((await read()).reached).toMatchObject([{ limit: "bytesADay" }]);
   });
 
+  it("nothing of a request that is stored in parts is stored, and all of one that fits", async () => {
+    const large = (count: number) => many(count, "u", { text: "x".repeat(200_000) });
+    const { set, v0, v1, stored, read } = await world({ eventsADay: 3 });
+    const four = large(4);
+    expect((await v0(four)).body).toEqual(LIMITED);
+    const drops = Object.values<{ result: string }>((await v1(four)).body.results);
+    expect(drops.map(({ result }) => result)).toEqual(Array(4).fill("drop"));
+    expect(await stored()).toBe(0);
+    await set({ bytesADay: 800_043 });
+    expect((await v0(four)).body).toEqual(LIMITED);
+    expect(await stored()).toBe(0);
+    expect((await read()).reached).toMatchObject([{ limit: "bytesADay" }, { limit: "eventsADay" }]);
+    await set({ bytesADay: 800_044 });
+    expect((await v0(four)).body).toEqual(OK);
+    expect((await v0(four)).body).toEqual(OK);
+    // Of a request that is stored in part already, only what is new must fit.
+    await set({ eventsADay: 5 });
+    expect((await v0([...four, ...large(1)])).body).toEqual(OK);
+    expect((await read()).today).toMatchObject({ events: 5, bytes: 5 * 200_011 });
+  });
+
   it("a repeat is answered as what it is, and counts once", async () => {
     const { v0, v1, stored, read } = await world({ eventsADay: 3 });
     const three = many(3);
