@@ -1,10 +1,13 @@
 import { env } from "cloudflare:workers";
 import { afterAll, describe, expect, it } from "vitest";
+import { systemCtx } from "../../../src/access/open-root.ts";
+import { findExpiries } from "../../../src/alerts/find-expiries.ts";
+import { randomId } from "../../../src/lib/ids.ts";
 import { countingD1 } from "../../support/counting-d1.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
 import { deadBalancesSql, liveBalancesSql } from "../../support/seed.ts";
 import { makeEndpoint, storedMessages } from "../../support/webhooks.ts";
-import { Clock, inTurn, makeApp, makeClient, makePack, type TestItem } from "../../support/world.ts";
+import { bound, Clock, inTurn, makeApp, makeClient, makePack, type TestItem } from "../../support/world.ts";
 
 afterAll(expectLedgerInvariants);
 
@@ -306,6 +309,20 @@ describe("credits.depleted", () => {
     await spend(1);
     await spend(0, { quantities: { count: 0, cents: 1 } });
     expect(await sent()).toEqual(["depleted"]);
+  });
+});
+
+describe("an erasure", () => {
+  it("lets no alert go off, at once or by the cron", async () => {
+    const { clock, post, grant, sent } = await world({
+      alerts: [{ below: { amount: 50 } }],
+      types: [...ALERTS, "balance.*"],
+    });
+    await grant({ expiresAt: new Date(clock.ms + 60_000).toISOString() });
+    await post("/erase-person", { distinctId: "u" });
+    clock.advance(120_000);
+    await findExpiries(systemCtx(bound(), { isolate: {}, now: clock.now, newId: randomId }));
+    expect(await sent()).toEqual([]);
   });
 });
 
