@@ -542,6 +542,7 @@ CREATE TABLE `webhook_endpoints` (
 	`environment_id` integer NOT NULL,
 	`url` text NOT NULL,
 	`types` text,
+	`wants_exports` integer DEFAULT false NOT NULL,
 	`description` text,
 	`is_enabled` integer DEFAULT true NOT NULL,
 	`secret` text NOT NULL,

@@ -70,6 +70,7 @@ const MAY_IMPORT = {
   "app.ts": [
     "lib",
     "http",
+    "access",
     "webhooks",
     "alerts",
     "admin",

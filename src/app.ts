@@ -1,5 +1,6 @@
 import { Hono } from "hono";
 import { getPath } from "hono/utils/url";
+import { systemCtx } from "./access/open-root.ts";
 import { adminRoutes } from "./admin/routes.ts";
 import { alertRoutes } from "./alerts/routes.ts";
 import { captureRoutes } from "./capture/routes.ts";
@@ -8,7 +9,7 @@ import { erasureRoutes } from "./erasure/routes.ts";
 import { exportRoutes } from "./exports/routes.ts";
 import { allowBrowsers } from "./http/cors.ts";
 import { drainBody } from "./http/drain-body.ts";
-import { answerError } from "./http/errors.ts";
+import { answerError, logBug } from "./http/errors.ts";
 import type { AppEnv } from "./http/factory.ts";
 import { healthRoutes } from "./http/health.ts";
 import { answerUnknownPath } from "./http/not-found.ts";
@@ -16,26 +17,38 @@ import { randomId } from "./lib/ids.ts";
 import { stripeRoutes } from "./payments/routes.ts";
 import { consentRoutes } from "./people/routes.ts";
 import { docsRoutes, fileRoutes, openApiRoutes } from "./reference/routes.ts";
-import type { Runtime } from "./runtime.ts";
+import type { Outbox, Runtime } from "./runtime.ts";
 import { planRoutes, usageRoutes } from "./usage/routes.ts";
+import { makeFirstAttempts } from "./webhooks/first-attempts.ts";
+import { webhookRoutes } from "./webhooks/routes.ts";
 
 const realRuntime: Runtime = { isolate: {}, now: () => Date.now(), newId: randomId };
 
 /** Whether a request is for the dashboard, by its path as Hono reads it. */
 export const isForDashboard = (request: Request): boolean => /^\/admin(\/|$)/.test(getPath(request));
 
-/** Purser over HTTP, without the dashboard. A test may pass its own runtime. */
-export function createApp(runtime: Runtime = realRuntime) {
+/** Makes the first attempts of the messages that a request wrote. */
+type Deliver = (env: Env, runtime: Runtime, outbox: Outbox) => Promise<void>;
+
+const deliverNow: Deliver = (env, runtime, outbox) => makeFirstAttempts(systemCtx(env, runtime), outbox);
+
+/** Purser over HTTP, without the dashboard. A test may pass its own runtime, and its own way to deliver messages. */
+export function createApp(runtime: Runtime = realRuntime, deliver: Deliver = deliverNow) {
   const app = new Hono<AppEnv>()
     .onError(answerError)
     .use(async (c, next) => {
-      c.set("runtime", runtime);
+      const outbox: Outbox = [];
+      c.set("runtime", { ...runtime, outbox });
       c.set("requestId", runtime.newId("req_"));
       c.header("x-request-id", c.get("requestId"));
       // Answers hold what is a caller's own. A route that says otherwise, such as a page's assets, overwrites this.
       c.header("cache-control", "no-store");
       c.header("x-content-type-options", "nosniff");
       await next();
+      if (outbox.length === 0) return;
+      // What fails is tried again by the cron.
+      const delivery = deliver(c.env, runtime, outbox).catch((cause: unknown) => logBug(cause, c.var.requestId));
+      c.executionCtx.waitUntil(delivery);
     })
     .use(drainBody)
     .use("/api/v1/credits", allowBrowsers)
@@ -49,6 +62,7 @@ export function createApp(runtime: Runtime = realRuntime) {
     .route("/api/v1", exportRoutes)
     .route("/api/v1", erasureRoutes)
     .route("/api/v1/admin", adminRoutes)
+    .route("/api/v1/admin", webhookRoutes)
     .route("/api/v1/admin", alertRoutes)
     .route("/api/v1/usage", usageRoutes)
     .route("/api/v1/stripe", stripeRoutes)

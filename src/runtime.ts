@@ -40,8 +40,8 @@ export interface Runtime {
   readonly outbox?: Outbox;
 }
 
-/** Written messages, each with the index of its database. */
-export type Outbox = { readonly database: number; readonly messageId: string }[];
+/** Written messages, each with the index of its database, and with an endpoint where only that one gets it. */
+export type Outbox = { readonly database: number; readonly messageId: string; readonly endpointId?: string }[];
 
 interface DatabaseCtx extends Runtime {
   readonly db: Db;

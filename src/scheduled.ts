@@ -6,19 +6,20 @@ import { refusalIn } from "./errors.ts";
 import { randomId } from "./lib/ids.ts";
 import type { Runtime } from "./runtime.ts";
 import { expireReservations } from "./usage/expire.ts";
+import { deleteOldMessages } from "./webhooks/delete-old.ts";
+import { deliverDue } from "./webhooks/deliver-due.ts";
 
 const realRuntime: Runtime = { isolate: {}, now: () => Date.now(), newId: randomId };
 
-/**
- * The cron's work, once a minute, in every database: it returns due holds, tells of balances that expire, and goes
- * on with erasures.
- */
+/** The cron's work, once a minute, in every database. What a part of it writes, the next ones send. */
 export async function scheduled(env: Env, runtime: Runtime = realRuntime): Promise<void> {
   const root = systemCtx(env, runtime);
   const { users, failures } = await expireReservations(root);
   report("holds_not_returned", failures, { users });
   report("expiries_not_found", await findExpiries(root));
   report("erasures_not_continued", await eraseRunning(root));
+  report("messages_not_sent", await deliverDue(root));
+  report("messages_not_deleted", await deleteOldMessages(root));
 }
 
 /** Logs kinds alone, because a message can contain a user's id. */

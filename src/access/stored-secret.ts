@@ -5,7 +5,7 @@ import type { Settings } from "../settings.ts";
 
 /** What a stored secret is for, and whose it is. It opens for nothing and nobody else. */
 export interface SecretPlace {
-  readonly purpose: "end_user_auth" | "stripe";
+  readonly purpose: "end_user_auth" | "stripe" | "webhook";
   readonly environment: Pick<Environment, "appId" | "mode">;
 }
 

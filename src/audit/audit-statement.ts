@@ -23,6 +23,13 @@ export const ACTIONS = [
   "payment.settled",
   "person.erased",
   "erasure.lifted",
+  "webhook.created",
+  "webhook.changed",
+  "webhook.rotated",
+  "webhook.deleted",
+  "webhook.tested",
+  "webhook.resent",
+  "webhook.replayed",
 ] as const;
 export type Action = (typeof ACTIONS)[number];
 

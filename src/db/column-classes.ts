@@ -229,6 +229,7 @@ export const columnClasses: Readonly<Record<string, Readonly<Partial<Record<Colu
       "environment_id",
       "url",
       "types",
+      "wants_exports",
       "description",
       "is_enabled",
       "secret",

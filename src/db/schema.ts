@@ -638,6 +638,8 @@ export const webhookEndpoints = sqliteTable(
     url: text("url").notNull(),
     /** JSON list of globs. Null: all types but those that must be asked for. */
     types: text("types"),
+    /** Whether `types` want `person.exported`, for statements that write it without a read before. */
+    wantsExports: integer("wants_exports", { mode: "boolean" }).notNull().default(false),
     description: text("description"),
     isEnabled: integer("is_enabled", { mode: "boolean" }).notNull().default(true),
     /** Sealed. */

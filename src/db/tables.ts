@@ -30,3 +30,4 @@ export const payments = table<typeof schema.payments>();
 export const erasures = table<typeof schema.erasures>();
 export const reservations = table<typeof schema.reservations>();
 export const usageEvents = table<typeof schema.usageEvents>();
+export const webhookEndpoints = table<typeof schema.webhookEndpoints>();

@@ -1,10 +1,11 @@
 import { countActivity } from "../activity/count.ts";
-import { batch } from "../db/sql.ts";
 import { PurserError } from "../errors.ts";
 import { sha256 } from "../lib/hash.ts";
 import { iso } from "../lib/time.ts";
 import type { SystemCtx, TenantCtx } from "../runtime.ts";
-import { underName } from "../tombstones/known.ts";
+import { batchBehind, underName } from "../tombstones/known.ts";
+import { noteMessages } from "../webhooks/outbox.ts";
+import { personExported } from "../webhooks/person-exported.ts";
 import { type AuditRow, insertAuditRow } from "./audit.ts";
 import type { ExportPersonOutput } from "./responses.ts";
 import type { ExportPersonInput } from "./schemas.ts";
@@ -34,9 +35,12 @@ export async function createLink(
     keyId: ctx.caller.kind === "secret" ? ctx.caller.keyId : null,
     occurredAtMs: nowMs,
   };
-  await underName(ctx, distinctId, (name, guards) =>
-    batch(ctx.db, [...guards, insertAuditRow({ appId, mode, distinctId: name }, row)]),
-  );
+  const told = await underName(ctx, distinctId, async (name, guards) => {
+    const subject = { appId, mode, distinctId: name };
+    const statements = [insertAuditRow(subject, row), ...personExported(ctx, subject, "minted")] as const;
+    return (await batchBehind(ctx.db, guards, statements))[1];
+  });
+  noteMessages(ctx, told);
   countActivity(ctx.environment, "minted", nowMs);
   return { downloadUrl: `${origin}/api/v1/export-download?token=${token}`, expiresAt, format: "json" };
 }

@@ -58,7 +58,7 @@ async function openDocument(ctx: SystemCtx, subject: Subject, token: string): Pr
   const rowOf = await rowsOf(ctx, token);
   const { name, snapshot } = await underName(place, distinctId, async (name, guards) => ({
     name,
-    snapshot: await takeSnapshot(ctx.db, { appId, mode, distinctId: name }, rowOf("opened"), guards),
+    snapshot: await takeSnapshot(ctx, { appId, mode, distinctId: name }, rowOf("opened"), guards),
   }));
   const audit: Audit = {
     write: (action) =>

@@ -1,6 +1,10 @@
+import { databaseIndexOf } from "../db/databases.ts";
 import { batch, type Db, type Statement, statement } from "../db/sql.ts";
 import { claimCountsSql, type PersonKey } from "../people/person-walk.ts";
+import type { Runtime } from "../runtime.ts";
 import { batchBehind } from "../tombstones/known.ts";
+import { noteMessages } from "../webhooks/outbox.ts";
+import { personExported } from "../webhooks/person-exported.ts";
 import { type AuditRow, insertAuditRow, type Subject } from "./audit.ts";
 import { type BalancePageRow, firstBalances } from "./balances.ts";
 import { pageRowsMin } from "./budget.ts";
@@ -44,14 +48,15 @@ const findOwn = statement<PersonKey, OwnRow>`
  * application; then no row is written. "too large" when the data does not fit into one download.
  */
 export async function takeSnapshot(
-  db: Db,
+  ctx: Runtime & { readonly db: Db },
   subject: Subject,
   opened: AuditRow,
   guards: readonly Statement[],
 ): Promise<Snapshot | "too large" | null> {
+  const { db } = ctx;
   const { appId, mode, distinctId } = subject;
   const key = { appId, mode, distinctId };
-  const [, firstOwn, few, ledger, exports, analytics, metering, consent, firstOwnBalances] = await batchBehind(
+  const [, firstOwn, few, ledger, exports, analytics, metering, consent, firstOwnBalances, told] = await batchBehind(
     db,
     guards,
     [
@@ -64,8 +69,10 @@ export async function takeSnapshot(
       firstEntries("metering", key),
       firstEntries("consent", key),
       firstBalances(key),
+      ...personExported(ctx, subject, "opened"),
     ] as const,
   );
+  noteMessages({ ...ctx, environment: { database: databaseIndexOf(appId) ?? 0 } }, told);
   // What of a larger person can change is read again, at one moment. The first rows of its lists stay the first.
   const [[own], idRows, balances] = isMore(few)
     ? await batch(db, [findOwn(key), findManyIds(key), firstBalances(key)] as const)

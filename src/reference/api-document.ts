@@ -1,6 +1,7 @@
 import * as z from "zod";
 import packageFile from "../../package.json" with { type: "json" };
 import { type OpenApiDocument, type Operation, openApiDocument } from "./describe.ts";
+import { messages } from "./messages.ts";
 import { adminOperations } from "./operations/admin.ts";
 import { captureOperations } from "./operations/capture.ts";
 import { creditOperations } from "./operations/credits.ts";
@@ -98,6 +99,7 @@ the arguments, existence, rule.
       name: "Administration",
       description: "Applications, keys, packs and adjustments. Needs the admin token.",
     },
+    { name: "Messages", description: "What endpoints are told, signed as Standard Webhooks 1.0 describes." },
     { name: "Service", description: "The service itself. Needs no key." },
   ],
 };
@@ -106,6 +108,6 @@ let document: OpenApiDocument | undefined;
 
 /** The OpenAPI document. */
 export function apiDocument(): OpenApiDocument {
-  document ??= openApiDocument(about, operations);
+  document ??= openApiDocument(about, operations, messages);
   return document;
 }

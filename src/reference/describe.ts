@@ -153,8 +153,34 @@ export interface About {
   readonly tags: readonly { readonly name: string; readonly description: string }[];
 }
 
-/** The OpenAPI 3.1 document of these operations. */
-export function openApiDocument(about: About, operations: readonly Operation[]): OpenApiDocument {
+/** A message that endpoints get. */
+export interface DescribedMessage {
+  readonly type: string;
+  readonly description: string;
+  readonly schema: z.core.$ZodType;
+}
+
+function describeMessage({ type, description, schema }: DescribedMessage): ZodOpenApiOperationObject {
+  return {
+    operationId: `on${type.replace(/(^|\.)([a-z])/g, (_, _dot, letter: string) => letter.toUpperCase())}`,
+    tags: ["Messages"],
+    summary: `\`${type}\``,
+    description,
+    security: [],
+    requestBody: { required: true, content: { "application/json": { schema } } },
+    responses: {
+      "2XX": { description: "The message is delivered. Nothing of the answer is read." },
+      "4XX": { description: "It is sent again. 410 switches the endpoint off." },
+    },
+  };
+}
+
+/** The OpenAPI 3.1 document of these operations and messages. */
+export function openApiDocument(
+  about: About,
+  operations: readonly Operation[],
+  messages: readonly DescribedMessage[],
+): OpenApiDocument {
   const paths: ZodOpenApiPathsObject = {};
   for (const operation of operations) {
     paths[operation.path] = {
@@ -173,6 +199,7 @@ export function openApiDocument(about: About, operations: readonly Operation[]):
     servers: [{ url: "/", description: "This deployment" }],
     tags: about.tags.map((tag) => ({ ...tag })),
     paths,
+    webhooks: Object.fromEntries(messages.map((message) => [message.type, { post: describeMessage(message) }])),
     components: {
       headers,
       responses: sharedResponses(new Set(operations.flatMap(errorCodes))),

@@ -2,8 +2,8 @@ import { all, nowMsSql, statement } from "../db/sql.ts";
 import { settleDueHolds } from "../ledger/write.ts";
 import type { Mode, SystemCtx, TenantCtx } from "../runtime.ts";
 
-/** A Worker may send 1,000 queries in one invocation. A user's holds take up to six: two or three to read, the others to write. */
-const USERS_A_RUN_MAX = 150;
+/** A Worker may send 1,000 queries in one invocation. A user's holds take up to six, and the cron has other work beside. */
+const USERS_A_RUN_MAX = 100;
 
 export interface ExpiryRun {
   readonly users: number;

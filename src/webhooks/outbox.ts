@@ -1,5 +1,5 @@
 import { nowMsSql, type Statement, statement } from "../db/sql.ts";
-import type { TenantCtx } from "../runtime.ts";
+import type { Environment, TenantCtx } from "../runtime.ts";
 import { endpointsOf, type MessageType, messageIdAt, wantsType } from "./message.ts";
 
 /** What happened, to be told to the endpoints that want it (H2). */
@@ -56,10 +56,10 @@ const insertDeliveries = statement<{ environmentId: number; deliveries: string; 
   ON CONFLICT (endpoint_id, message_id) DO NOTHING`;
 
 /** How long whoever makes an attempt has for it. Nobody else makes it meanwhile. */
-const LEASE_MS = 30_000;
+export const LEASE_MS = 30_000;
 
 /** How many messages an invocation attempts behind its answer. The cron takes the others. */
-const FIRST_ATTEMPTS_MAX = 20;
+export const FIRST_ATTEMPTS_MAX = 20;
 
 /**
  * The statement that sends messages to their endpoints, those of them that the batch wrote before. It makes a delivery for each
@@ -85,9 +85,11 @@ export function deliveryTimes(ctx: TenantCtx): { atMs: number; dueAtMs: number }
 }
 
 /** Has this invocation make the first attempts of messages that were written. */
-export function noteMessages(ctx: TenantCtx, messages: readonly { readonly id: string }[]): void {
-  const { database } = ctx.environment;
-  if (messages.length > 0) ctx.outbox?.push(...messages.map(({ id }) => ({ database, messageId: id })));
+export function noteMessages(
+  { outbox, environment }: Pick<TenantCtx, "outbox"> & { readonly environment: Pick<Environment, "database"> },
+  messages: readonly { readonly id: string }[],
+): void {
+  for (const { id: messageId } of messages) outbox?.push({ database: environment.database, messageId });
 }
 
 /** The statements that write messages whose data are known, and send them. `nowMs` is the environment's time. */

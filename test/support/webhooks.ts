@@ -1,7 +1,11 @@
 import { env } from "cloudflare:workers";
+import { expect, vi } from "vitest";
+import { systemCtx } from "../../src/access/open-root.ts";
 import { changeFeature } from "../../src/db/features.ts";
 import { randomId } from "../../src/lib/ids.ts";
 import type { Environment } from "../../src/runtime.ts";
+import { makeFirstAttempts } from "../../src/webhooks/first-attempts.ts";
+import { type Bindings, bound, Clock, type Deliver, makeApp, makeClient } from "./world.ts";
 
 /** An endpoint straight into the tables, which is told all that `types` name. */
 export async function makeEndpoint(
@@ -10,7 +14,7 @@ export async function makeEndpoint(
   createdAtMs = 0,
 ): Promise<string> {
   const id = randomId("whk_");
-  const { text, params } = changeFeature(environment.id, "webhooks", [{ id, types }]);
+  const { text, params } = changeFeature(environment.id, "webhooks", [{ id, types, exports: 1 }]);
   await env.DB.batch([
     env.DB.prepare(
       "INSERT INTO webhook_endpoints (id, environment_id, url, types, secret, created_at_ms) VALUES (?, ?, ?, ?, ?, CAST(? AS INTEGER))",
@@ -30,7 +34,7 @@ export interface StoredMessage {
   readonly deliveries: number;
 }
 
-/** The messages of an environment, in the order in which they were written, with how many deliveries each has. */
+/** The messages of an environment, in the order of their seqs, with how many deliveries each has. */
 export async function storedMessages({ id }: Environment): Promise<StoredMessage[]> {
   const { results } = await env.DB.prepare(
     `SELECT m.id, m.type, m.subject, m.data, (
@@ -41,4 +45,59 @@ export async function storedMessages({ id }: Environment): Promise<StoredMessage
     .bind(id)
     .all<Omit<StoredMessage, "data"> & { data: string }>();
   return results.map((row) => ({ ...row, data: JSON.parse(row.data) }));
+}
+
+export interface Received {
+  readonly url: string;
+  readonly headers: Record<string, string>;
+  readonly text: string;
+  readonly atMs: number;
+}
+
+/** What a receiver answers to an attempt: a response, a status, or an error of the connection. */
+export type Answer = (received: Received) => Response | number | Error | Promise<Response | number | Error>;
+
+/**
+ * An application whose endpoints are answered by `answer`, in place of the network. First attempts are made with each request,
+ * and `settled` waits for them. Waiting moves the clock, and no time passes.
+ */
+export async function receiverWorld(answer: Answer = () => 200, bindings: Bindings = {}) {
+  const clock = new Clock();
+  const app = await makeApp();
+  // What other tests left would take the cron's time.
+  for (const d1 of [env.DB, env.SPARE]) {
+    await d1.prepare("UPDATE webhook_deliveries SET status = 'failed' WHERE status = 'pending'").run();
+  }
+  const received: Received[] = [];
+  vi.spyOn(globalThis, "fetch").mockImplementation(async (url, init) => {
+    expect(init).toMatchObject({ method: "POST", redirect: "manual" });
+    const headers = Object.fromEntries(new Headers(init?.headers));
+    // What other tests left to the cron.
+    if (!String(init?.body).includes(app.appId)) return new Response(null, { status: 200 });
+    const one = { url: String(url), headers, text: String(init?.body), atMs: clock.ms };
+    received.push(one);
+    const answered = await answer(one);
+    if (answered instanceof Error) throw answered;
+    return typeof answered === "number" ? new Response(null, { status: answered }) : answered;
+  });
+  vi.spyOn(scheduler, "wait").mockImplementation(async (ms) => clock.advance(ms));
+  const running: Promise<void>[] = [];
+  const deliver: Deliver = (ownEnv, runtime, outbox) => {
+    const made = makeFirstAttempts(systemCtx(ownEnv, runtime), outbox);
+    running.push(made);
+    return made;
+  };
+  const call = makeClient(clock, bindings, randomId, () => 0, deliver);
+  const settled = async () => void (await Promise.all(running.splice(0)));
+  const admin = (method: string, path: string, body?: object) =>
+    call(method, `/api/v1/admin/apps/${app.appId}${path}`, {
+      key: env.ADMIN_TOKEN,
+      ...(body === undefined && method !== "POST" ? {} : { body: body ?? {} }),
+    });
+  const create = async (body: object = {}) =>
+    (await admin("POST", "/webhooks", { mode: "live", url: "https://receiver.example/hook", ...body })).body;
+  const deliveries = async (webhookId: string, query = "") =>
+    (await admin("GET", `/webhooks/${webhookId}/deliveries${query}`)).body.deliveries;
+  const root = () => systemCtx(bound(bindings), { isolate: {}, now: clock.now, newId: randomId });
+  return { clock, app, received, call, settled, admin, create, deliveries, root };
 }

@@ -203,6 +203,9 @@ export function atRandom(count: number, random: Random): PickIsolate {
   };
 }
 
+/** What makes the first attempts of messages: nobody, unless a test says so. */
+export type Deliver = NonNullable<Parameters<typeof createApp>[1]>;
+
 /**
  * Calls the app in process, on the real D1 or a double around it, at the clock's time: in one isolate, or in several. Every
  * response is checked against openapi.json. A response that is not described fails the test.
@@ -212,10 +215,11 @@ export function makeClient(
   bindings: Bindings = {},
   newId: Runtime["newId"] = randomId,
   pick: PickIsolate = () => 0,
+  deliver: Deliver = async () => {},
 ): Client {
   const apps: ReturnType<typeof createApp>[] = [];
   const appAt = (index: number) => {
-    const app = apps[index] ?? createApp({ isolate: {}, now: clock.now, newId });
+    const app = apps[index] ?? createApp({ isolate: {}, now: clock.now, newId }, deliver);
     apps[index] = app;
     return app;
   };

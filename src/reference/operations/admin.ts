@@ -12,6 +12,7 @@ import type { Operation } from "../describe.ts";
 import { access, appId, createdAt, ofApp, path, tag } from "./administration.ts";
 import { alertOperations } from "./alerts.ts";
 import { packOperations } from "./packs.ts";
+import { webhookOperations } from "./webhooks.ts";
 
 const balanceId = "crb_5cQx2vN8bT0rKf7yLwZ3Hd";
 
@@ -199,6 +200,7 @@ export const adminOperations: readonly Operation[] = [
   ...limitOperations,
   ...keys,
   ...packOperations,
+  ...webhookOperations,
   ...alertOperations,
   ...audit,
   {

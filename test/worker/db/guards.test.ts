@@ -910,5 +910,5 @@ describe("the database", () => {
         expect(said, `${table}.${column} = ${value}`).toMatch(/cannot store|datatype mismatch/);
       }
     }
-  });
+  }, 120_000);
 });

@@ -1,0 +1,116 @@
+import * as z from "zod";
+import { unit } from "../amounts/schemas.ts";
+import { mode } from "../http/fields.ts";
+import { debit } from "../ledger/responses.ts";
+import { message } from "../webhooks/responses.ts";
+import type { DescribedMessage } from "./describe.ts";
+
+const time = z.string().meta({ format: "date-time" });
+const text = z.string();
+const userId = text;
+const seq = z
+  .int()
+  .describe("The last seq in the user's ledger that the effect wrote. A receiver orders a user's messages by it.");
+const moving = { balanceId: text, unit, delta: z.number(), remaining: z.number() };
+const motion = { ...moving, note: text.nullable() };
+const quantities = z.strictObject({
+  count: z.number().optional(),
+  tokens: z.number().optional(),
+  seconds: z.number().optional(),
+  cents: z.number().optional(),
+});
+const expiry = { userId, balanceId: text, packId: text, unit, remaining: z.number(), expiresAt: time };
+const moved = { userId, paymentKey: text, balances: z.array(z.strictObject(moving)), seq };
+
+const data: Readonly<Record<string, readonly [description: string, data: z.ZodRawShape]>> = {
+  "credits.granted": [
+    "Balances were issued.",
+    {
+      userId,
+      balances: z.array(
+        z.strictObject({
+          balanceId: text,
+          packId: text,
+          packItemId: text.nullable(),
+          unit,
+          initial: z.number(),
+          expiresAt: time.nullable(),
+        }),
+      ),
+      externalRef: text.nullable(),
+      source: z.enum(["purchase", "grant", "refund", "manual"]),
+      seq,
+    },
+  ],
+  "credits.refunded": [
+    "A refund took back what balances were issued with.",
+    {
+      userId,
+      refundRef: text,
+      externalRef: text,
+      balances: z.array(
+        z.strictObject({
+          balanceId: text,
+          packItemId: text.nullable(),
+          unit,
+          taken: z.number(),
+          short: z.number(),
+          remaining: z.number(),
+        }),
+      ),
+      seq,
+    },
+  ],
+  "credits.revoked": ["A balance was revoked.", { userId, ...motion, seq }],
+  "credits.adjusted": ["A balance was adjusted.", { userId, ...motion, seq }],
+  "credits.low": [
+    "What remains fell below an alert's threshold.",
+    { userId, alertId: text, name: text, unit, remaining: z.number(), threshold: z.number(), seq },
+  ],
+  "credits.depleted": ["Nothing remains in any unit.", { userId, seq }],
+  "balance.expiring": ["A balance expires in so many days.", { ...expiry, days: z.int() }],
+  "balance.expired": ["A balance expired with something left.", expiry],
+  "usage.recorded": [
+    "Usage was recorded: an event, a commit or a charge. Only for endpoints that ask for it.",
+    {
+      userId,
+      eventId: text,
+      debits: z.array(debit),
+      uncovered: quantities.nullable(),
+      event: text,
+      model: text.nullable(),
+      quantities,
+      seq: seq.nullable(),
+    },
+  ],
+  "reservation.expired": [
+    "Nobody settled a reservation in time, and its holds returned.",
+    {
+      userId,
+      reservationId: text,
+      event: text,
+      holds: z.array(z.strictObject({ balanceId: text, packId: text, unit, amount: z.number() })),
+      seq: seq.nullable(),
+    },
+  ],
+  "person.exported": [
+    "A link to a person's data was made, or opened.",
+    { distinctId: text, action: z.enum(["minted", "opened"]) },
+  ],
+  "person.erased": ["A person was erased.", { erasureId: text }],
+  "limits.reached": [
+    "A limit of the environment's analytics was met, once a day and limit.",
+    { limit: text, environment: mode },
+  ],
+  "payment.unmatched": ["A payment granted nothing, and waits to be settled.", { paymentKey: text, reason: text }],
+  "payment.taken": ["A refund or dispute of a payment took back credits.", moved],
+  "payment.restored": ["Credits came back that a refund or dispute had taken.", moved],
+  "purser.test": ["A test, which was asked for.", {}],
+};
+
+/** Every message, for the `webhooks` of the OpenAPI document. */
+export const messages: readonly DescribedMessage[] = Object.entries(data).map(([type, [description, shape]]) => ({
+  type,
+  description,
+  schema: message.extend({ type: z.literal(type), data: z.strictObject(shape) }),
+}));

@@ -1,0 +1,162 @@
+import * as z from "zod";
+import {
+  listDeliveriesOutput,
+  listWebhooksOutput,
+  newSecretOutput,
+  replayOutput,
+  sentOutput,
+  webhookOutput,
+} from "../../webhooks/responses.ts";
+import {
+  changeWebhookInput,
+  createWebhookInput,
+  listDeliveriesInput,
+  listWebhooksInput,
+  replayInput,
+} from "../../webhooks/schemas.ts";
+import type { Operation } from "../describe.ts";
+import { access, appId, createdAt, ofApp, path, tag } from "./administration.ts";
+
+const newWebhook = { mode: "live", url: "https://example.com/webhooks", types: ["credits.*"] };
+const webhook = {
+  webhookId: "whk_2mQx8vN5bT0rKf7yLwZ3Hd",
+  ...newWebhook,
+  description: null,
+  isEnabled: true,
+  createdAt,
+};
+const secret = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oDazyJtbTDpLQ=";
+const messageId = "msg_0VEGuQMw9bT0rKf7yLwZ3Hd5cQx2vN";
+const delivery = {
+  messageId,
+  type: "purser.test",
+  timestamp: createdAt,
+  status: "delivered",
+  nextAttemptAt: null,
+  message: {
+    id: messageId,
+    type: "purser.test",
+    timestamp: createdAt,
+    appId: "app_3kDw9pX1sB6vMn0qTzR7Ge",
+    mode: "live",
+    data: {},
+  },
+  attempts: [{ at: createdAt, status: 200, durationMs: 84, error: null }],
+};
+
+const ofWebhook = { appId, webhookId: z.string().describe("The id of the endpoint, `whk_…`.") };
+const params = z.object(ofWebhook);
+const one = path("/apps/{appId}/webhooks/{webhookId}");
+const common = { tag, access } as const;
+
+export const webhookOperations: readonly Operation[] = [
+  {
+    ...common,
+    id: "createWebhook",
+    method: "post",
+    path: path("/apps/{appId}/webhooks"),
+    summary: "Create an endpoint",
+    description:
+      "For one mode, at most 10. Messages about what happens are sent to it as Standard Webhooks 1.0 describes, signed with its secret, which is returned only here.",
+    params: ofApp,
+    body: { schema: createWebhookInput, example: newWebhook },
+    success: { description: "The endpoint and its secret.", schema: newSecretOutput, example: { ...webhook, secret } },
+    errors: ["secrets_unavailable"],
+  },
+  {
+    ...common,
+    id: "listWebhooks",
+    method: "get",
+    path: path("/apps/{appId}/webhooks"),
+    summary: "List endpoints",
+    description: "Of one mode, oldest first.",
+    params: ofApp,
+    query: listWebhooksInput,
+    success: { description: "The endpoints.", schema: listWebhooksOutput, example: { webhooks: [webhook] } },
+    errors: [],
+  },
+  {
+    ...common,
+    id: "changeWebhook",
+    method: "patch",
+    path: one,
+    summary: "Change an endpoint",
+    description: "What is left out stays.",
+    params,
+    body: { schema: changeWebhookInput, example: { isEnabled: true } },
+    success: { description: "The endpoint.", schema: webhookOutput, example: webhook },
+    errors: [],
+  },
+  {
+    ...common,
+    id: "deleteWebhook",
+    method: "delete",
+    path: one,
+    summary: "Delete an endpoint",
+    description: "Nothing more is sent to it.",
+    params,
+    success: { description: "The endpoint as it was.", schema: webhookOutput, example: webhook },
+    errors: [],
+  },
+  {
+    ...common,
+    id: "rotateWebhookSecret",
+    method: "post",
+    path: `${one}/rotate`,
+    summary: "Rotate an endpoint's secret",
+    description: "The secret before signs as well for 24 hours.",
+    params,
+    success: { description: "The endpoint and its secret.", schema: newSecretOutput, example: { ...webhook, secret } },
+    errors: ["secrets_unavailable"],
+  },
+  {
+    ...common,
+    id: "testWebhook",
+    method: "post",
+    path: `${one}/test`,
+    summary: "Send a test message",
+    description: "`purser.test`, whatever types the endpoint wants.",
+    params,
+    success: { description: "The message.", schema: sentOutput, example: { messageId } },
+    errors: [],
+  },
+  {
+    ...common,
+    id: "listDeliveries",
+    method: "get",
+    path: `${one}/deliveries`,
+    summary: "List deliveries",
+    description: "What was sent to an endpoint in the last 30 days, newest first, with every attempt.",
+    params,
+    query: listDeliveriesInput,
+    success: {
+      description: "A page of deliveries.",
+      schema: listDeliveriesOutput,
+      example: { deliveries: [delivery], nextCursor: null },
+    },
+    errors: [],
+  },
+  {
+    ...common,
+    id: "resendMessage",
+    method: "post",
+    path: `${one}/deliveries/{messageId}/resend`,
+    summary: "Send a message again",
+    description: "One attempt, at once.",
+    params: z.object({ ...ofWebhook, messageId: z.string().describe("The id of the message, `msg_…`.") }),
+    success: { description: "The message.", schema: sentOutput, example: { messageId } },
+    errors: [],
+  },
+  {
+    ...common,
+    id: "replayMessages",
+    method: "post",
+    path: `${one}/replay`,
+    summary: "Send the messages of a time again",
+    description: "At most 10,000, the oldest first. The cron sends them.",
+    params,
+    body: { schema: replayInput, example: { from: createdAt } },
+    success: { description: "How many are sent again.", schema: replayOutput, example: { messages: 3 } },
+    errors: [],
+  },
+];

@@ -1,0 +1,80 @@
+import * as z from "zod";
+import { mode } from "../http/fields.ts";
+import { deliveryStatus } from "./schemas.ts";
+
+const time = z.string().meta({ format: "date-time" });
+
+const fields = {
+  webhookId: z.string(),
+  mode,
+  url: z.string(),
+  types: z.array(z.string()).nullable(),
+  description: z.string().nullable(),
+  isEnabled: z.boolean(),
+  createdAt: time,
+};
+
+export const webhookOutput = z.strictObject(fields).meta({ id: "Webhook" });
+export type WebhookOutput = z.infer<typeof webhookOutput>;
+
+export const newSecretOutput = z
+  .strictObject({
+    ...fields,
+    secret: z.string().describe("The secret that signs messages. Returned only here."),
+  })
+  .meta({ id: "WebhookWithSecret" });
+export type NewSecretOutput = z.infer<typeof newSecretOutput>;
+
+export const listWebhooksOutput = z.strictObject({ webhooks: z.array(webhookOutput) }).meta({ id: "WebhookList" });
+export type ListWebhooksOutput = z.infer<typeof listWebhooksOutput>;
+
+export const sentOutput = z.strictObject({ messageId: z.string() }).meta({ id: "SentMessage" });
+export type SentOutput = z.infer<typeof sentOutput>;
+
+export const replayOutput = z
+  .strictObject({ messages: z.int().describe("How many are sent again.") })
+  .meta({ id: "ReplayedMessages" });
+export type ReplayOutput = z.infer<typeof replayOutput>;
+
+const attempt = z
+  .strictObject({
+    at: time,
+    status: z.int().nullable().describe("The HTTP status. Null: there was no answer."),
+    durationMs: z.int(),
+    error: z.enum(["timeout", "unreachable", "secrets_unavailable"]).nullable().describe("Why there was no answer."),
+  })
+  .meta({ id: "DeliveryAttempt" });
+export type Attempt = z.infer<typeof attempt>;
+
+/** A message as endpoints get it. */
+export const message = z
+  .strictObject({
+    id: z.string(),
+    type: z.string(),
+    timestamp: time,
+    appId: z.string(),
+    mode,
+    data: z.looseObject({}),
+  })
+  .meta({ id: "Message" });
+export type Message = z.infer<typeof message>;
+
+export const listDeliveriesOutput = z
+  .strictObject({
+    deliveries: z.array(
+      z
+        .strictObject({
+          messageId: z.string(),
+          type: z.string(),
+          timestamp: time,
+          status: deliveryStatus,
+          nextAttemptAt: time.nullable(),
+          message,
+          attempts: z.array(attempt),
+        })
+        .meta({ id: "Delivery" }),
+    ),
+    nextCursor: z.string().nullable().describe("The cursor of the next page. Null on the last page."),
+  })
+  .meta({ id: "DeliveryPage" });
+export type ListDeliveriesOutput = z.infer<typeof listDeliveriesOutput>;

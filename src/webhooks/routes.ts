@@ -1,0 +1,54 @@
+import { requireAdmin } from "../access/require-admin.ts";
+import { readBody, readNoFields } from "../http/body.ts";
+import { createRoutes } from "../http/factory.ts";
+import { noFields } from "../http/no-fields.ts";
+import { validate } from "../http/validate.ts";
+import { changeWebhook } from "./change.ts";
+import { createWebhook } from "./create.ts";
+import { deleteWebhook } from "./delete.ts";
+import { listWebhooks } from "./list.ts";
+import { listDeliveries } from "./list-deliveries.ts";
+import { replayMessages } from "./replay.ts";
+import { resendMessage } from "./resend.ts";
+import { rotateSecret } from "./rotate.ts";
+import {
+  changeWebhookInput,
+  createWebhookInput,
+  listDeliveriesInput,
+  listWebhooksInput,
+  replayInput,
+} from "./schemas.ts";
+import { sendTest } from "./send-test.ts";
+
+const ONE = "/apps/:appId/webhooks/:webhookId";
+
+/** A part of the administration API. */
+export const webhookRoutes = createRoutes()
+  .post("/apps/:appId/webhooks", requireAdmin, readBody, validate("json", createWebhookInput), async (c) =>
+    c.json(await createWebhook(c.var.admin, c.req.param("appId"), c.req.valid("json"))),
+  )
+  .get("/apps/:appId/webhooks", requireAdmin, validate("query", listWebhooksInput), async (c) =>
+    c.json(await listWebhooks(c.var.admin, c.req.param("appId"), c.req.valid("query").mode)),
+  )
+  .patch(ONE, requireAdmin, readBody, validate("json", changeWebhookInput), async (c) =>
+    c.json(await changeWebhook(c.var.admin, c.req.param("appId"), c.req.param("webhookId"), c.req.valid("json"))),
+  )
+  .delete(ONE, requireAdmin, async (c) =>
+    c.json(await deleteWebhook(c.var.admin, c.req.param("appId"), c.req.param("webhookId"))),
+  )
+  .post(`${ONE}/rotate`, requireAdmin, readNoFields, validate("json", noFields), async (c) =>
+    c.json(await rotateSecret(c.var.admin, c.req.param("appId"), c.req.param("webhookId"))),
+  )
+  .post(`${ONE}/test`, requireAdmin, readNoFields, validate("json", noFields), async (c) =>
+    c.json(await sendTest(c.var.admin, c.req.param("appId"), c.req.param("webhookId"))),
+  )
+  .get(`${ONE}/deliveries`, requireAdmin, validate("query", listDeliveriesInput), async (c) =>
+    c.json(await listDeliveries(c.var.admin, c.req.param("appId"), c.req.param("webhookId"), c.req.valid("query"))),
+  )
+  .post(`${ONE}/deliveries/:messageId/resend`, requireAdmin, readNoFields, validate("json", noFields), async (c) => {
+    const { appId, webhookId, messageId } = c.req.param();
+    return c.json(await resendMessage(c.var.admin, appId, webhookId, messageId));
+  })
+  .post(`${ONE}/replay`, requireAdmin, readBody, validate("json", replayInput), async (c) =>
+    c.json(await replayMessages(c.var.admin, c.req.param("appId"), c.req.param("webhookId"), c.req.valid("json"))),
+  );

@@ -1,0 +1,439 @@
+import { env } from "cloudflare:workers";
+import { Webhook } from "standardwebhooks";
+import { describe, expect, it, vi } from "vitest";
+import { DAY_MS } from "../../../src/lib/time.ts";
+import { deleteOldMessages } from "../../../src/webhooks/delete-old.ts";
+import { deliverDue } from "../../../src/webhooks/deliver-due.ts";
+import { expectError } from "../../support/refusals.ts";
+import { receiverWorld } from "../../support/webhooks.ts";
+import { makeLegacyPack } from "../../support/world.ts";
+
+const MINUTE_MS = 60_000;
+
+async function granting(answer?: Parameters<typeof receiverWorld>[0]) {
+  const world = await receiverWorld(answer);
+  const packId = await makeLegacyPack(world.app.appId, "Legacy", "count");
+  const grant = async (userId = "u") => {
+    const body = { userId, packId, quantity: 0.5 };
+    const answered = await world.call("POST", "/api/v1/credits/grant", { key: world.app.keys.sk_live, body });
+    expect(answered.status).toBe(200);
+    return answered.body;
+  };
+  const cron = async () => expect(await deliverDue(world.root())).toEqual([]);
+  return { ...world, grant, cron };
+}
+
+describe("a message", () => {
+  it("goes out behind the answer that caused it, signed as Standard Webhooks says, and is delivered once", async () => {
+    const { app, clock, received, grant, settled, create, deliveries, cron } = await granting();
+    const { webhookId, secret } = await create();
+    const { balanceId } = await grant();
+    await settled();
+    const [one] = received;
+    vi.spyOn(Date, "now").mockImplementation(clock.now);
+    const message = new Webhook(secret).verify(one?.text ?? "", one?.headers ?? {});
+    expect(one).toMatchObject({
+      url: "https://receiver.example/hook",
+      headers: { "content-type": "application/json", "user-agent": "Purser" },
+    });
+    const { id } = message as { id: string };
+    expect(one?.headers["webhook-id"]).toBe(id);
+    const timestamp = "2026-01-15T12:00:00.000Z";
+    expect(message).toEqual({
+      ...{ id, type: "credits.granted", timestamp, appId: app.appId, mode: "live" },
+      data: {
+        userId: "u",
+        balances: [
+          { balanceId, packId: expect.any(String), packItemId: null, unit: "count", initial: 0.5, expiresAt: null },
+        ],
+        ...{ externalRef: null, source: "purchase", seq: 1 },
+      },
+    });
+    expect(await deliveries(webhookId)).toEqual([
+      {
+        ...{ messageId: id, type: "credits.granted", timestamp, status: "delivered", nextAttemptAt: null, message },
+        attempts: [{ at: timestamp, status: 200, durationMs: 0, error: null }],
+      },
+    ]);
+    clock.advance(10 * DAY_MS);
+    await cron();
+    expect(received).toHaveLength(1);
+  });
+
+  it("is signed by the new secret and the one before for a day, then by the new one alone", async () => {
+    const { clock, received, create, admin, settled } = await granting();
+    const { webhookId, secret: first } = await create();
+    const path = `/webhooks/${webhookId}`;
+    const { secret: second } = (await admin("POST", `${path}/rotate`)).body;
+    vi.spyOn(Date, "now").mockImplementation(clock.now);
+    const send = async () => {
+      await admin("POST", `${path}/test`);
+      await settled();
+      const { text, headers } = received.at(-1) ?? { text: "", headers: {} };
+      return [first, second].map((secret) => {
+        try {
+          return (new Webhook(secret).verify(text, headers) as { type: string }).type;
+        } catch {
+          return null;
+        }
+      });
+    };
+    expect(await send()).toEqual(["purser.test", "purser.test"]);
+    clock.advance(DAY_MS - 1);
+    expect(await send()).toEqual(["purser.test", "purser.test"]);
+    clock.advance(1);
+    expect(await send()).toEqual([null, "purser.test"]);
+    const { secret: third } = (await admin("POST", `${path}/rotate`)).body;
+    expect(third).not.toBe(second);
+    expect(await send()).toEqual([null, "purser.test"]);
+    expect(received.at(-1)?.headers["webhook-signature"]?.split(" ")).toHaveLength(2);
+  });
+
+  it("is attempted eleven times by the schedule, each up to 10 % later, and then failed", async () => {
+    const { clock, received, grant, settled, create, deliveries, cron } = await granting(() => 500);
+    const { webhookId } = await create();
+    const startMs = clock.ms;
+    await grant();
+    await settled();
+    expect(received.map(({ atMs }) => atMs - startMs)).toEqual([0, clock.ms - startMs]);
+    for (let attempts = 2; attempts < 11; attempts++) {
+      const [{ status, nextAttemptAt }] = await deliveries(webhookId);
+      expect(status).toBe("pending");
+      clock.ms = Date.parse(nextAttemptAt) - 1;
+      await cron();
+      expect(received).toHaveLength(attempts);
+      clock.advance(1);
+      await cron();
+      expect(received).toHaveLength(attempts + 1);
+    }
+    const hour = 60;
+    const minutes = [1 / 12, 1, 5, 30, 2 * hour, 5 * hour, 10 * hour, 14 * hour, 20 * hour, 24 * hour];
+    const times = received.map(({ atMs }) => atMs);
+    for (const [index, delay] of minutes.entries()) {
+      const gap = ((times[index + 1] ?? 0) - (times[index] ?? 0)) / MINUTE_MS;
+      expect(gap).toBeGreaterThanOrEqual(delay);
+      expect(gap).toBeLessThanOrEqual(delay * 1.1);
+    }
+    const [delivery] = await deliveries(webhookId);
+    expect(delivery).toMatchObject({ status: "failed", nextAttemptAt: null });
+    expect(delivery.attempts).toHaveLength(11);
+    expect(new Set(received.map(({ headers }) => headers["webhook-id"])).size).toBe(1);
+    expect(new Set(received.map(({ text }) => text)).size).toBe(1);
+    clock.advance(30 * MINUTE_MS);
+    await cron();
+    expect(received).toHaveLength(11);
+  });
+
+  it.each([
+    ["a 500", 500, { status: 500, error: null }],
+    [
+      "a redirect, which is not followed",
+      () => Response.redirect("https://elsewhere.example/", 307),
+      { status: 307, error: null },
+    ],
+    [
+      "a closed connection or a bad certificate",
+      new TypeError("Network connection lost."),
+      { status: null, error: "unreachable" },
+    ],
+    ["no answer in ten seconds", new DOMException("late", "TimeoutError"), { status: null, error: "timeout" }],
+  ])("is tried again after %s, five seconds later and by the cron", async (_, answer, attempt) => {
+    let attempts = 0;
+    const answered = () => (++attempts > 2 ? 204 : typeof answer === "function" ? answer() : answer);
+    const { clock, grant, settled, create, deliveries, cron } = await granting(answered);
+    const { webhookId } = await create();
+    await grant();
+    await settled();
+    clock.advance(1.1 * MINUTE_MS);
+    await cron();
+    const [delivery] = await deliveries(webhookId);
+    expect(delivery.status).toBe("delivered");
+    expect(delivery.attempts).toMatchObject([attempt, attempt, { status: 204, error: null }]);
+    expect(attempts).toBe(3);
+  });
+
+  it("is delivered though the answer has ten megabytes, which nobody reads", async () => {
+    let isCancelled = false;
+    const endless = () =>
+      new Response(
+        new ReadableStream({
+          pull: (controller) => controller.enqueue(new Uint8Array(1_000_000)),
+          cancel: () => {
+            isCancelled = true;
+          },
+        }),
+      );
+    const { grant, settled, create, deliveries } = await granting(endless);
+    const { webhookId } = await create();
+    await grant();
+    await settled();
+    expect((await deliveries(webhookId))[0].status).toBe("delivered");
+    expect(isCancelled).toBe(true);
+  });
+
+  it.each([
+    ["120", 120_000],
+    ["1000000", DAY_MS],
+    ["Thu, 15 Jan 2026 13:00:00 GMT", 3_600_000],
+    ["soon", 0],
+    ["-5", 0],
+  ])("waits for the Retry-After %s, a day at most", async (after, ms) => {
+    const refuse = () => new Response(null, { status: 429, headers: { "retry-after": after } });
+    const { clock, received, grant, settled, create, deliveries } = await granting(refuse);
+    const { webhookId } = await create();
+    const startMs = clock.ms;
+    await grant();
+    await settled();
+    const [{ nextAttemptAt }] = await deliveries(webhookId);
+    expect(received).toHaveLength(ms === 0 ? 2 : 1);
+    if (ms > 0) expect(Date.parse(nextAttemptAt) - startMs).toBe(ms);
+  });
+
+  it("switches its endpoint off by a 410, and what was pending fails; nothing more is written for it", async () => {
+    let status = 500;
+    const { clock, grant, settled, create, deliveries, admin } = await granting(() => status);
+    const { webhookId } = await create();
+    await grant();
+    await settled();
+    status = 410;
+    await grant();
+    await settled();
+    await grant();
+    await settled();
+    const found = await deliveries(webhookId);
+    expect(found.map((one: { status: string }) => one.status)).toEqual(["failed", "failed"]);
+    expect((await admin("GET", "/webhooks?mode=live")).body.webhooks).toMatchObject([{ isEnabled: false }]);
+    for (const [rest, body] of [["/test"], ["/replay", { from: "2026-01-01T00:00:00Z" }]] as const) {
+      expectError(await admin("POST", `/webhooks/${webhookId}${rest}`, body), "invalid_request", "webhookId");
+    }
+    expect((await admin("PATCH", `/webhooks/${webhookId}`, { isEnabled: true })).body.isEnabled).toBe(true);
+    status = 200;
+    clock.advance(1);
+    const { messages } = (await admin("POST", `/webhooks/${webhookId}/replay`, { from: "2026-01-01T00:00:00Z" })).body;
+    expect(messages).toBe(2);
+  });
+
+  it("switches its endpoint off when none was delivered for five days, and not when one was", async () => {
+    let status = 500;
+    const { clock, grant, settled, create, admin } = await granting(() => status);
+    await create();
+    const attempt = async (answered: number) => {
+      status = answered;
+      await grant();
+      await settled();
+      return (await admin("GET", "/webhooks?mode=live")).body.webhooks[0].isEnabled;
+    };
+    expect(await attempt(500)).toBe(true);
+    clock.advance(3 * DAY_MS);
+    expect(await attempt(200)).toBe(true);
+    clock.advance(3 * DAY_MS);
+    expect(await attempt(500)).toBe(true);
+    clock.advance(4.9 * DAY_MS);
+    expect(await attempt(500)).toBe(true);
+    clock.advance(0.2 * DAY_MS);
+    expect(await attempt(500)).toBe(false);
+  });
+
+  it("waits without SETTINGS_SECRET, and its attempts say so", async () => {
+    const { grant, create, deliveries, cron, received, root } = await granting();
+    const { webhookId } = await create();
+    await grant();
+    await expect(deliverDue({ ...root(), settings: { ...root().settings, settingsSecrets: null } })).resolves.toEqual(
+      [],
+    );
+    await cron();
+    const [{ attempts }] = await deliveries(webhookId);
+    expect(received.length).toBeLessThanOrEqual(1);
+    expect(attempts.length).toBeGreaterThan(0);
+  });
+});
+
+describe("the cron", () => {
+  it("never makes an attempt twice, however many run at once, nor one that an answer's own invocation makes", async () => {
+    const { received, grant, settled, create, cron, clock } = await granting();
+    await create();
+    await create({ url: "https://second.example/" });
+    for (let n = 0; n < 5; n++) await grant();
+    await Promise.all([cron(), settled(), cron()]);
+    expect(received).toHaveLength(10);
+    clock.advance(DAY_MS);
+    await Promise.all([cron(), cron()]);
+    expect(received).toHaveLength(10);
+  });
+
+  it("makes the first attempts beyond the twentieth of an invocation", async () => {
+    const { app, call, received, grant, settled, create, cron } = await granting();
+    await create({ types: ["usage.recorded"] });
+    await grant();
+    await settled();
+    const event = (n: number) => ({ userId: `u${n}`, eventId: `e${n}`, event: "x", quantities: { count: 0 } });
+    const list = Array.from({ length: 30 }, (_, n) => event(n));
+    await call("POST", "/api/v1/usage/events/batch", { key: app.keys.sk_live, body: list });
+    await settled();
+    expect(received).toHaveLength(20);
+    await cron();
+    const left = received.length;
+    expect(left).toBeGreaterThan(20);
+    expect(new Set(received.map(({ headers }) => headers["webhook-id"])).size).toBe(left);
+  });
+
+  it("makes the attempts of others while a dead endpoint has a thousand that are due, which it leaves after ten seconds", async () => {
+    const answered: string[] = [];
+    let startMs = 0;
+    const { create, admin, clock, root, app } = await receiverWorld(async ({ url }) => {
+      answered.push(url);
+      if (!url.includes("dead")) return 200;
+      // Those of a round wait together.
+      clock.ms = startMs + 10_000;
+      return new DOMException("late", "TimeoutError");
+    });
+    const { webhookId: gone } = await create({ url: "https://dead.example/" });
+    const { webhookId } = await create({ url: "https://well.example/" });
+    await env.DB.batch([
+      env.DB.prepare(
+        `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1000)
+         INSERT INTO webhook_messages (id, environment_id, type, at_ms, data)
+         SELECT 'msg_0' || printf('%04d', i) || ?1, ?2, 'purser.test', 1, '{}' FROM n`,
+      ).bind(app.appId, app.environments.live.id),
+      env.DB.prepare(
+        `INSERT INTO webhook_deliveries (endpoint_id, message_id, status, next_attempt_at_ms, due_at_ms)
+         SELECT e.value, m.id, 'pending', 1, 1 FROM webhook_messages AS m, json_each(?1) AS e
+         WHERE m.environment_id = ?2 AND (e.key = 0 OR m.id < 'msg_00021')`,
+      ).bind(JSON.stringify([gone, webhookId]), app.environments.live.id),
+    ]);
+    clock.advance(1);
+    startMs = clock.ms;
+    expect(await deliverDue(root())).toEqual([]);
+    expect(answered.filter((url) => url.includes("well"))).toHaveLength(20);
+    // A round of six at the most, and their second attempts.
+    expect(answered.filter((url) => url.includes("dead")).length).toBeLessThanOrEqual(12);
+    await admin("DELETE", `/webhooks/${gone}`);
+    expect(await deliverDue(root())).toEqual([]);
+  });
+
+  it("deletes messages after thirty days, with their deliveries, in steps", async () => {
+    const { app, clock, grant, create, settled, root } = await granting();
+    const { webhookId } = await create();
+    await grant();
+    await settled();
+    clock.advance(15 * DAY_MS);
+    await grant();
+    await settled();
+    const count = async () => {
+      const { results } = await env.DB.prepare(
+        `SELECT (SELECT count(*) FROM webhook_messages WHERE environment_id = ?) AS messages,
+           (SELECT count(*) FROM webhook_deliveries WHERE endpoint_id = ?) AS deliveries`,
+      )
+        .bind(app.environments.live.id, webhookId)
+        .all();
+      return results;
+    };
+    clock.advance(15 * DAY_MS);
+    await deleteOldMessages(root());
+    expect(await count()).toEqual([{ messages: 2, deliveries: 2 }]);
+    clock.advance(1);
+    for (let n = 0; n < 5; n++) await deleteOldMessages(root());
+    expect(await count()).toEqual([{ messages: 1, deliveries: 1 }]);
+  });
+});
+
+describe("the log", () => {
+  it("is listed newest first, by status, in pages that hold while messages are written", async () => {
+    let status = 200;
+    const { admin, create, clock, deliveries, settled } = await granting(() => status);
+    const { webhookId } = await create();
+    const sent: string[] = [];
+    for (const answered of [200, 500, 200, 500, 200]) {
+      status = answered;
+      sent.unshift((await admin("POST", `/webhooks/${webhookId}/test`)).body.messageId);
+      await settled();
+      clock.advance(1);
+    }
+    const ids = (found: { messageId: string }[]) => found.map(({ messageId }) => messageId);
+    expect(ids(await deliveries(webhookId))).toEqual(sent);
+    expect(ids(await deliveries(webhookId, "?status=pending"))).toEqual([sent[1], sent[3]]);
+    expect(ids(await deliveries(webhookId, "?status=failed"))).toEqual([]);
+    const pages: string[][] = [];
+    for (let cursor = ""; ; ) {
+      const { body } = await admin("GET", `/webhooks/${webhookId}/deliveries?limit=2${cursor}`);
+      pages.push(ids(body.deliveries));
+      await admin("POST", `/webhooks/${webhookId}/test`);
+      if (body.nextCursor === null) break;
+      cursor = `&cursor=${body.nextCursor}`;
+    }
+    expect(pages).toEqual([sent.slice(0, 2), sent.slice(2, 4), sent.slice(4)]);
+    for (const [query, param] of [
+      ["?limit=0", "limit"],
+      ["?status=lost", "status"],
+      ["?cursor=x", "cursor"],
+    ] as const) {
+      expectError(await admin("GET", `/webhooks/${webhookId}/deliveries${query}`), "invalid_request", param);
+    }
+  });
+
+  it("resends one message once more, and a delivered one stays delivered", async () => {
+    let status = 200;
+    const { admin, create, received, deliveries, settled, cron, clock } = await granting(() => status);
+    const { webhookId } = await create();
+    await create({ url: "https://second.example/" });
+    const { messageId } = (await admin("POST", `/webhooks/${webhookId}/test`)).body;
+    await settled();
+    status = 500;
+    const path = `/webhooks/${webhookId}/deliveries/${messageId}/resend`;
+    expect((await admin("POST", path)).body).toEqual({ messageId });
+    await settled();
+    clock.advance(DAY_MS);
+    await cron();
+    expect(received.map(({ headers }) => headers["webhook-id"])).toEqual([messageId, messageId]);
+    const [delivery] = await deliveries(webhookId);
+    expect(delivery).toMatchObject({ status: "delivered", attempts: [{ status: 200 }, { status: 500 }] });
+    expectError(await admin("POST", `/webhooks/${webhookId}/deliveries/msg_none/resend`), "not_found", "messageId");
+  });
+
+  it("replays what was written in a time, its end excluded, whatever became of it", async () => {
+    const { admin, create, received, settled, cron, clock } = await granting();
+    const { webhookId } = await create();
+    const path = `/webhooks/${webhookId}`;
+    const times: string[] = [];
+    for (let n = 0; n < 4; n++) {
+      times.push(new Date(clock.ms).toISOString());
+      await admin("POST", `${path}/test`);
+      await settled();
+      clock.advance(1_000);
+    }
+    const ids = received.map(({ headers }) => headers["webhook-id"]);
+    const replay = async (body: object) => (await admin("POST", `${path}/replay`, body)).body;
+    expect(await replay({ from: times[1], to: times[3] })).toEqual({ messages: 2 });
+    await cron();
+    expect(
+      received
+        .slice(4)
+        .map(({ headers }) => headers["webhook-id"])
+        .sort(),
+    ).toEqual(ids.slice(1, 3).sort());
+    expect(await replay({ from: times[3] })).toEqual({ messages: 1 });
+    expect(await replay({ from: new Date(clock.ms).toISOString() })).toEqual({ messages: 0 });
+    expectError(await admin("POST", `${path}/replay`, { from: "yesterday" }), "invalid_request", "from");
+  });
+});
+
+describe("person.exported", () => {
+  it("tells of a link that was minted, and of each opening, and writes nothing where nobody listens", async () => {
+    const { app, call, received, settled, create, clock } = await granting();
+    const mint = () => call("POST", "/api/v1/export-person", { key: app.keys.sk_live, body: { distinctId: "ana" } });
+    await mint();
+    await create({ types: ["credits.*"] });
+    await mint();
+    await settled();
+    expect(received).toEqual([]);
+    await create({ types: ["person.*"] });
+    const { downloadUrl } = (await mint()).body;
+    clock.advance(1);
+    await call("GET", downloadUrl.slice(downloadUrl.indexOf("/api")));
+    await settled();
+    expect(received.map(({ text }) => JSON.parse(text))).toMatchObject([
+      { type: "person.exported", appId: app.appId, mode: "live", data: { distinctId: "ana", action: "minted" } },
+      { type: "person.exported", data: { distinctId: "ana", action: "opened" } },
+    ]);
+  });
+});
