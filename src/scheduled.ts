@@ -4,6 +4,7 @@ import { constraintOf } from "./db/constraint.ts";
 import { eraseRunning } from "./erasure/erase-running.ts";
 import { refusalIn } from "./errors.ts";
 import { randomId } from "./lib/ids.ts";
+import { tellUnmatched } from "./payments/tell-unmatched.ts";
 import type { Runtime } from "./runtime.ts";
 import { expireReservations } from "./usage/expire.ts";
 import { deleteOldMessages } from "./webhooks/delete-old.ts";
@@ -18,6 +19,7 @@ export async function scheduled(env: Env, runtime: Runtime = realRuntime): Promi
   report("holds_not_returned", failures, { users });
   report("expiries_not_found", await findExpiries(root));
   report("erasures_not_continued", await eraseRunning(root));
+  report("payments_not_told", await tellUnmatched(root));
   report("messages_not_sent", await deliverDue(root));
   report("messages_not_deleted", await deleteOldMessages(root));
 }

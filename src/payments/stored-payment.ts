@@ -166,6 +166,8 @@ export function storePayment(write: PaymentWrite): Statement[] {
   const createdAtMs = Math.min(nowMs, ...known.map((payment) => payment.createdAtMs));
   const merges = { environmentId, id, otherIds };
   return [
+    // First, so that a batch that is sent again says that a name is taken.
+    ...(newNames.length === 0 ? [] : [insertNames({ environmentId, id, names: JSON.stringify(newNames) })]),
     ...(kept === undefined
       ? [insertPayment({ ...values, createdAtMs })]
       : [guardVersions({ environmentId, versions }), updatePayment({ ...values, createdAtMs })]),
@@ -178,7 +180,6 @@ export function storePayment(write: PaymentWrite): Statement[] {
           deleteFacts(merges),
           deletePayments(merges),
         ]),
-    ...(newNames.length === 0 ? [] : [insertNames({ environmentId, id, names: JSON.stringify(newNames) })]),
     ...(newFacts.length === 0 ? [] : [upsertFacts({ environmentId, id, facts: JSON.stringify(newFacts) })]),
     ...(write.event === null ? [] : [upsertEvent({ environmentId, id, ...write.event, outcome })]),
   ];

@@ -1,0 +1,78 @@
+import { constraintOf } from "../db/constraint.ts";
+import { guardFeatures } from "../db/features.ts";
+import { all, batch, nowMsSql, statement } from "../db/sql.ts";
+import type { Mode, SystemCtx, TenantCtx } from "../runtime.ts";
+import { messageWrites, noteMessages, wantedMessages } from "../webhooks/outbox.ts";
+import { shownKey } from "./state.ts";
+
+/** Each takes one batch of up to five queries, of the 1,000 of an invocation. */
+const PAYMENTS_A_RUN_MAX = 50;
+
+interface Due {
+  readonly environmentId: number;
+  readonly appId: string;
+  readonly mode: Mode;
+  readonly features: string | null;
+  readonly id: string;
+  readonly reason: string;
+  readonly version: number;
+  readonly names: string;
+}
+
+const selectDue = statement<{ nowMs: number; limit: number }, Due>`
+  SELECT e.id AS environmentId, e.app_id AS appId, e.mode AS mode, e.features AS features, p.id AS id, p.reason AS reason,
+    p.version AS version, (
+      SELECT json_group_array(name) FROM payment_names WHERE environment_id = e.id AND payment_id = p.id
+    ) AS names
+  FROM payments AS p INDEXED BY payments_tell CROSS JOIN environments AS e ON e.id = p.environment_id
+  WHERE p.tell_at_ms <= ${nowMsSql} ORDER BY p.tell_at_ms LIMIT :limit`;
+
+type Told = { environmentId: number; id: string; version: number };
+/** Aborts the batch with `guard_payment` where the payment moved meanwhile. */
+const guardVersion = statement<Told>`
+  INSERT INTO guards (name, holds) SELECT 'payment', EXISTS (
+    SELECT 1 FROM payments WHERE environment_id = :environmentId AND id = :id AND version = :version
+  )`;
+const updateTold = statement<Told>`
+  UPDATE payments SET tell_at_ms = NULL, version = version + 1 WHERE environment_id = :environmentId AND id = :id`;
+
+/** Tells once of each payment that has been unmatched for ten minutes (S3), for the cron. Returns errors. */
+export async function tellUnmatched(root: SystemCtx): Promise<readonly unknown[]> {
+  const failures: unknown[] = [];
+  const nowMs = root.now();
+  const limit = Math.floor(PAYMENTS_A_RUN_MAX / root.databases.length);
+  for (const { index, db } of root.databases) {
+    try {
+      for (const due of await all(db, selectDue({ nowMs, limit }))) {
+        const { environmentId, appId, mode } = due;
+        const environment = { id: environmentId, appId, mode, database: index };
+        await tell({ ...root, db, environment, caller: { kind: "cron" } }, due, nowMs);
+      }
+    } catch (error) {
+      failures.push(error);
+    }
+  }
+  return failures;
+}
+
+async function tell(ctx: TenantCtx, due: Due, nowMs: number): Promise<void> {
+  const { environmentId, features, id, version, reason } = due;
+  // SQLite made this list.
+  const data = { paymentKey: shownKey(JSON.parse(due.names) as string[]), reason };
+  const type = "payment.unmatched" as const;
+  const messages = wantedMessages(ctx, features, () => [{ type, subject: null, data }]);
+  const values = { environmentId, id, version };
+  try {
+    await batch(ctx.db, [
+      guardFeatures({ environmentId, features }),
+      guardVersion(values),
+      updateTold(values),
+      ...messageWrites(ctx, messages, nowMs),
+    ]);
+    noteMessages(ctx, messages);
+  } catch (error) {
+    const constraint = constraintOf(error);
+    // Something moved meanwhile. The next run looks again.
+    if (constraint !== "guard_payment" && constraint !== "guard_environment") throw error;
+  }
+}

@@ -1,0 +1,85 @@
+import { env } from "cloudflare:workers";
+import { afterAll, describe, expect, it } from "vitest";
+import { randomId } from "../../../src/lib/ids.ts";
+import { tellUnmatched } from "../../../src/payments/tell-unmatched.ts";
+import { expectLedgerInvariants } from "../../support/invariants.ts";
+import { type PaymentsWorld, paymentsWorld } from "../../support/payments.ts";
+import { charge, eventOf, refund, session } from "../../support/stripe-events.ts";
+import { makeAdminCtx } from "../../support/world.ts";
+
+afterAll(expectLedgerInvariants);
+
+/** An endpoint that is on, in the environment's features. */
+async function listen(w: PaymentsWorld): Promise<void> {
+  const { id } = w.app.environments.live;
+  const endpointId = randomId("whk_");
+  await env.DB.batch([
+    env.DB.prepare(
+      "INSERT INTO webhook_endpoints (id, environment_id, url, secret, created_at_ms) VALUES (?, CAST(? AS INTEGER), 'https://example.com', 'sealed', 1)",
+    ).bind(endpointId, id),
+    env.DB.prepare("UPDATE environments SET features = ? WHERE id = ?").bind(
+      JSON.stringify({ webhooks: [{ id: endpointId, types: null }] }),
+      id,
+    ),
+  ]);
+}
+
+async function told(w: PaymentsWorld): Promise<[string, Record<string, unknown>][]> {
+  const { results } = await env.DB.prepare(
+    "SELECT type, data FROM webhook_messages WHERE environment_id = ? AND type NOT LIKE 'credits.depleted'",
+  )
+    .bind(w.app.environments.live.id)
+    .all<{ type: string; data: string }>();
+  const messages = results.map(({ type, data }): [string, Record<string, unknown>] => [type, JSON.parse(data)]);
+  return messages.toSorted(([, a], [, b]) => Number(a.seq ?? 0) - Number(b.seq ?? 0));
+}
+
+/** The part of the cron that this is about. */
+const cron = async (w: PaymentsWorld) => expect(await tellUnmatched(makeAdminCtx(w.clock))).toEqual([]);
+const fields = { client_reference_id: "u", metadata: { pack: "wallet" }, payment_intent: "pi_1" };
+
+describe("the messages of a payment", () => {
+  it("tell of the grant, of what is taken and of what is given back, in the batch that does it", async () => {
+    const w = await paymentsWorld();
+    await listen(w);
+    await w.deliver(eventOf("charge.refunded", w.nowS, charge("ch_1", "pi_1", 100)));
+    await w.deliver(eventOf("checkout.session.completed", w.nowS, session("cs_1", fields)));
+    await w.deliver(eventOf("charge.refunded", w.nowS + 1, charge("ch_1", "pi_1", 1000)));
+    await w.deliver(eventOf("refund.failed", w.nowS + 2, refund("re_1", "ch_1", "pi_1", 900, "failed")));
+    await w.deliver(eventOf("refund.failed", w.nowS + 2, refund("re_1", "ch_1", "pi_1", 900, "failed")));
+    const messages = await told(w);
+    const moved = (delta: number, remaining: number) => [
+      { balanceId: expect.stringMatching(/^crb_/), unit: "cents", delta, remaining },
+    ];
+    const common = { userId: "u", paymentKey: "pi_1" };
+    expect(messages).toEqual([
+      [
+        "credits.granted",
+        expect.objectContaining({ userId: "u", externalRef: "stripe:pi_1", source: "purchase", seq: 1 }),
+      ],
+      ["payment.taken", { ...common, balances: moved(-100, 900), seq: 2 }],
+      ["payment.taken", { ...common, balances: moved(-900, 0), seq: 3 }],
+      ["payment.restored", { ...common, balances: moved(900, 900), seq: 4 }],
+    ]);
+  });
+
+  it("tell once that a payment is unmatched, when it still is after ten minutes", async () => {
+    const w = await paymentsWorld();
+    await listen(w);
+    const gone = { ...fields, metadata: { pack: "gone" } };
+    await w.deliver(eventOf("checkout.session.completed", w.nowS, session("cs_1", gone)));
+    const other = { ...gone, payment_intent: "pi_2" };
+    await w.deliver(eventOf("checkout.session.completed", w.nowS, session("cs_2", other)));
+    w.clock.advance(10 * 60_000 - 1);
+    await cron(w);
+    expect(await told(w)).toEqual([]);
+    expect((await w.settle("pi_2", { userId: "u", packId: "wallet" })).status).toBe(200);
+    w.clock.advance(1);
+    await Promise.all([cron(w), cron(w)]);
+    w.clock.advance(3_600_000);
+    await cron(w);
+    await w.deliver(eventOf("checkout.session.completed", w.nowS, session("cs_1", gone)));
+    const messages = (await told(w)).filter(([type]) => type === "payment.unmatched");
+    expect(messages).toEqual([["payment.unmatched", { paymentKey: "pi_1", reason: "no_pack" }]]);
+  });
+});
