@@ -25,6 +25,10 @@ export const STARTER = {
 };
 const TOP_UP = { packName: "Top-up", unit: "cents", items: [] };
 
+/** The secret with which the demo signs Stripe's events. */
+export const signingSecretOf = ({ endUserSecret }) =>
+  `whsec_${createHash("sha256").update(`stripe ${endUserSecret}`).digest("hex")}`;
+
 async function makeApp(admin, { facts, once }) {
   const appId = await once("app", async () => {
     const { apps } = await admin("GET", "/apps");
@@ -49,6 +53,8 @@ async function makeApp(admin, { facts, once }) {
     const setting = { type: "hs256", secret: endUserSecret };
     await once(`sign-in ${mode}`, () => admin("PUT", `${at}/end-user-auth`, { mode, setting }));
   }
+  const stripe = { mode: "live", setting: { signingSecrets: [signingSecretOf(facts)] } };
+  await once("stripe", () => admin("PUT", `${at}/stripe`, stripe));
   const pack = (body) =>
     once(`pack ${body.packName}`, async () => {
       const { packs } = await admin("GET", `${at}/packs`);

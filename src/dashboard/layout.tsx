@@ -8,13 +8,14 @@ import { FIELD_ERROR } from "./components.tsx";
 import type { DashboardEnv } from "./env.ts";
 import { query } from "./format.ts";
 
-type Section = "overview" | "packs" | "users" | "people" | "keys" | "alerts" | "limits" | "audit";
+type Section = "overview" | "packs" | "users" | "people" | "payments" | "keys" | "alerts" | "limits" | "audit";
 
 const SECTIONS: readonly (readonly [section: Section, name: string])[] = [
   ["overview", "Overview"],
   ["packs", "Packs"],
   ["users", "Users"],
   ["people", "People"],
+  ["payments", "Payments"],
   ["keys", "Keys"],
   ["alerts", "Alerts"],
   ["limits", "Limits"],

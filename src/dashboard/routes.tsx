@@ -19,6 +19,7 @@ import { overviewRoutes } from "./overview.tsx";
 import { packRoutes } from "./pack.tsx";
 import { packArchiveRoutes } from "./pack-archive.tsx";
 import { packsRoutes } from "./packs.tsx";
+import { paymentsRoutes } from "./payments.tsx";
 import { peopleRoutes } from "./people.tsx";
 import { protect } from "./protect.ts";
 import { requireSignIn } from "./require-sign-in.ts";
@@ -50,6 +51,7 @@ const environmentRoutes = () =>
     .route("/", balanceRoutes())
     .route("/", usageRoutes())
     .route("/", peopleRoutes())
+    .route("/", paymentsRoutes())
     .route("/", keysRoutes())
     .route("/", alertsRoutes())
     .route("/", limitsRoutes())

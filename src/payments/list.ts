@@ -2,17 +2,24 @@ import { fromSteps } from "../amounts/amount.ts";
 import { requireEnvironment } from "../apps/app.ts";
 import type { Steps } from "../db/schema.ts";
 import { all } from "../db/sql.ts";
-import { invalidCursor } from "../errors.ts";
+import { invalidCursor, PurserError } from "../errors.ts";
 import { decodeTextCursor, encodeTextCursor } from "../lib/cursor.ts";
 import { iso } from "../lib/time.ts";
-import type { SystemCtx } from "../runtime.ts";
+import type { Mode, SystemCtx } from "../runtime.ts";
 import { factsOf } from "./facts.ts";
 import type { Reason } from "./offer.ts";
 import type { ListPaymentsOutput, PaymentOutput } from "./responses.ts";
 import type { ListPaymentsInput } from "./schemas.ts";
 import { moneyOf } from "./share.ts";
 import { namesInOrder, shownKey } from "./state.ts";
-import { readEvents, readPayment, type StoredPayment, selectPage, selectPageOf } from "./stored-payment.ts";
+import {
+  readEvents,
+  readPayment,
+  type StoredPayment,
+  selectPage,
+  selectPageOf,
+  selectPayments,
+} from "./stored-payment.ts";
 
 /** The payments of an environment, newest first. Throws `not_found`. */
 export async function listPayments(
@@ -35,6 +42,24 @@ export async function listPayments(
     nextCursor:
       rows.length > limit && last !== undefined ? encodeTextCursor(`${last.createdAtMs} ${last.id}`, scope) : null,
   };
+}
+
+/** The payment that has this name. Throws `not_found`. */
+export async function findPayment(
+  root: SystemCtx,
+  appId: string,
+  mode: Mode,
+  paymentKey: string,
+): Promise<PaymentOutput> {
+  const { id: environmentId } = await requireEnvironment(root, appId, mode);
+  const [row] = await all(root.db, selectPayments({ environmentId, names: JSON.stringify([paymentKey]) }));
+  if (row === undefined) throw noPayment();
+  return present(readPayment(row), readEvents(row));
+}
+
+export function noPayment(): PurserError {
+  const message = "The application has no such payment in this mode. A payment is found by each of its ids at Stripe.";
+  return new PurserError("not_found", message, { param: "paymentKey" });
 }
 
 function present(payment: StoredPayment, events: ReturnType<typeof readEvents>): PaymentOutput {

@@ -3,12 +3,12 @@ import { grantOutput } from "../credits/grant.ts";
 import { planGrant } from "../credits/new-balances.ts";
 import type { GrantOutput } from "../credits/responses.ts";
 import { all } from "../db/sql.ts";
-import { PurserError } from "../errors.ts";
 import type { Outcome } from "../ledger/decision.ts";
 import { compareStamp, idempotencyConflict, stampRequest } from "../ledger/request-hash.ts";
 import { assert } from "../lib/assert.ts";
 import type { AdminCtx } from "../runtime.ts";
 import { factsOf } from "./facts.ts";
+import { noPayment } from "./list.ts";
 import { type Move, movePayment } from "./move.ts";
 import { quantityOf, refOf } from "./offer.ts";
 import type { SettlePaymentInput } from "./schemas.ts";
@@ -77,9 +77,4 @@ function outputOf({ grants }: StoredPayment): GrantOutput {
   const own = grants.filter(({ isSurplus }) => isSurplus === 0);
   assert(own.length > 0, "a payment that is granted has its grant");
   return grantOutput(own.map((grant) => ({ ...grant, id: grant.balanceId })));
-}
-
-function noPayment(): PurserError {
-  const message = "The application has no such payment in this mode. A payment is found by each of its ids at Stripe.";
-  return new PurserError("not_found", message, { param: "paymentKey" });
 }

@@ -1,0 +1,96 @@
+/**
+ * An integrator's backend for a provider that does not speak to Purser itself (Paddle, Lemon Squeezy, Polar): it verifies each
+ * webhook, grants what was paid with the payment as its reference, and refunds by it. Stripe needs no such backend: see
+ * docs/payments.md. Runs on Node 20 without any package: `node examples/payments-webhook.mjs`.
+ *
+ * The event that it reads is a small one of its own. Put your provider's names in `readEvent`, and its signature in `isSigned`.
+ */
+import { createHmac, timingSafeEqual } from "node:crypto";
+import { createServer } from "node:http";
+import { pathToFileURL } from "node:url";
+
+/** The largest body that is read. */
+const BODY_BYTES_MAX = 1024 * 1024;
+
+/** Whether the body was signed with the secret: HMAC-SHA-256 over the bytes received, in hex, as Lemon Squeezy does. */
+export function isSigned(body, signature, secret) {
+  const expected = createHmac("sha256", secret).update(body).digest();
+  const given = Buffer.from(String(signature ?? ""), "hex");
+  return given.length === expected.length && timingSafeEqual(given, expected);
+}
+
+/** What an event asks of Purser: a path and a body. Null for one that is about nothing here. */
+export function readEvent({ type, data }) {
+  if (type === "payment.paid" && data.userId && data.pack) {
+    // Once for each payment: the reference is the idempotency key.
+    return { path: "grant", body: { userId: data.userId, packId: data.pack, externalRef: data.paymentId } };
+  }
+  if (type === "payment.refunded" && data.userId) {
+    const share = { part: data.refundedCents, of: data.paidCents };
+    const body = { userId: data.userId, externalRef: data.paymentId, refundRef: data.refundId, share };
+    return { path: "refund", body: { ...body, reason: `Refund ${data.refundId}` } };
+  }
+  return null;
+}
+
+async function readBody(request) {
+  const parts = [];
+  let size = 0;
+  for await (const part of request) {
+    size += part.length;
+    if (size > BODY_BYTES_MAX) return null;
+    parts.push(part);
+  }
+  return Buffer.concat(parts);
+}
+
+/** Whether sending the same again can help: Purser was busy or away. Whatever else it refuses, it would refuse again. */
+const mayPass = (status) => status >= 500 || status === 429 || status === 401 || status === 403;
+
+/** A refund may come before its grant: the provider sends it again, and by then the grant is there. */
+const isEarly = (path, answer) => path === "refund" && answer?.error?.code === "credit_balance_not_found";
+
+async function callPurser({ purserUrl, secretKey }, { path, body }) {
+  try {
+    const response = await fetch(`${purserUrl}/api/v1/credits/${path}`, {
+      method: "POST",
+      headers: { authorization: `Bearer ${secretKey}`, "content-type": "application/json" },
+      body: JSON.stringify(body),
+      signal: AbortSignal.timeout(10_000),
+    });
+    return { status: response.status, answer: await response.json() };
+  } catch {
+    return { status: 503, answer: null };
+  }
+}
+
+export function backend(settings) {
+  return createServer(async (request, response) => {
+    const reply = (status, value) =>
+      response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(value));
+    const body = await readBody(request).catch(() => null);
+    if (body === null) return reply(413, { error: "The body is too large." });
+    if (!isSigned(body, request.headers["x-signature"], settings.webhookSecret)) {
+      return reply(400, { error: "The signature does not verify." });
+    }
+    let asked = null;
+    try {
+      asked = readEvent(JSON.parse(body.toString("utf8")));
+    } catch {
+      // It was signed, so the provider sent it so: it will never be anything else.
+    }
+    if (asked === null) return reply(200, { outcome: "ignored" });
+    const { status, answer } = await callPurser(settings, asked);
+    if (status === 200) return reply(200, { outcome: asked.path, answer });
+    // The provider sends again what is answered with an error.
+    if (mayPass(status) || isEarly(asked.path, answer)) return reply(503, { outcome: "later" });
+    // It can never succeed. Tell yourself, not the provider, which would send it for days.
+    console.error(JSON.stringify({ level: "error", refused: asked.path, code: answer?.error?.code }));
+    return reply(200, { outcome: "refused", code: answer?.error?.code });
+  });
+}
+
+if (process.argv[1] !== undefined && import.meta.url === pathToFileURL(process.argv[1]).href) {
+  const { WEBHOOK_SECRET: webhookSecret, PURSER_URL: purserUrl, PURSER_SECRET_KEY: secretKey } = process.env;
+  backend({ webhookSecret, purserUrl, secretKey }).listen(4242);
+}

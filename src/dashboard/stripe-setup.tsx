@@ -1,0 +1,117 @@
+import type { Context } from "hono";
+import type { PurserError } from "../errors.ts";
+import { exactNumber } from "../lib/exact-json.ts";
+import type { StripeOutput } from "../payments/responses.ts";
+import { setStripeInput } from "../payments/schemas.ts";
+import { setStripe } from "../payments/stripe-setting.ts";
+import { CopyBox, Field, LongText } from "./components.tsx";
+import type { DashboardEnv } from "./env.ts";
+import { parseForm, textField } from "./form.ts";
+import { time } from "./format.ts";
+import { FormToken, pathIn } from "./layout.tsx";
+
+/** What to enter at Stripe, ready to copy, and the setting. */
+export const StripeSetup = (props: {
+  c: Context<DashboardEnv>;
+  events: readonly string[];
+  stripe: StripeOutput;
+  refusal: PurserError | undefined;
+}) => {
+  const { c, events, refusal } = props;
+  const { setting, lastEventAt } = props.stripe;
+  const { appId, mode } = c.var.ctx.environment;
+  const { publicOrigin } = c.var.root.settings;
+  const origin = publicOrigin === null || publicOrigin === "request" ? new URL(c.req.url).origin : publicOrigin;
+  const { form } = c.var;
+  const prices = (setting?.prices ?? []).map(({ price, packId, quantity, expires }) =>
+    [price, packId, quantity ?? "", expires === "period" ? "period" : ""].join(", ").replace(/[, ]+$/, ""),
+  );
+  return (
+    <>
+      <section class="card">
+        <h2>What to enter at Stripe</h2>
+        <p>
+          Last event received: <b>{time(lastEventAt, "none yet")}</b>
+          {setting === null ? ". Not set: no events are taken." : ""}
+        </p>
+        <CopyBox label="Endpoint URL" value={`${origin}/api/v1/stripe/${appId}/${mode}`} />
+        <CopyBox label="Events" value={events.join(", ")} />
+        <p class="soft">
+          Checkout: <code>client_reference_id</code> is the user, <code>metadata.pack</code> the pack,{" "}
+          <code>metadata.quantity</code> how much of a pack without items. Subscriptions:{" "}
+          <code>subscription_data.metadata.user</code>. Invoices: <code>metadata.user</code>.
+        </p>
+        <CopyBox label="Metadata of a checkout" value="metadata[pack]=PACK&client_reference_id=USER" />
+      </section>
+      <form method="post" action={pathIn(c, "payments/stripe")} class="card">
+        <h2>Setting</h2>
+        <FormToken c={c} />
+        <div class="row">
+          <Field
+            label="Signing secret"
+            name="secret"
+            type="password"
+            hint={setting === null ? "whsec_…" : `empty keeps ${setting.signingSecrets.join(" and ")}`}
+            autocomplete="new-password"
+            refusal={refusal}
+            param="setting.signingSecrets"
+          />
+          <Field
+            label="The secret before it"
+            name="previous"
+            type="password"
+            hint="while it is rotated"
+            autocomplete="new-password"
+          />
+          <Field
+            label="Currency of wallets"
+            name="currency"
+            value={form.currency ?? setting?.currency ?? "usd"}
+            refusal={refusal}
+            param="setting.currency"
+          />
+        </div>
+        <LongText
+          label="Prices of invoices, one a line: price, pack, quantity of a pack without items, period (if it expires with it)"
+          name="prices"
+          value={form.prices ?? prices.join("\n")}
+        />
+        <p>
+          <button type="submit">Save setting</button>{" "}
+          <button type="submit" name="off" value="yes" class="quiet">
+            Take no events any more
+          </button>
+        </p>
+      </form>
+    </>
+  );
+};
+
+/** `price_…, Pack, 100, period` as the API takes it. */
+function readPrice(text: string) {
+  const [price = "", packId = "", ...more] = text.split(",").map((part) => part.trim());
+  const isPeriod = more.at(-1) === "period";
+  const [quantity = ""] = isPeriod ? more.slice(0, -1) : more;
+  return {
+    ...{ price, packId, expires: isPeriod ? "period" : "pack" },
+    ...(quantity === "" ? {} : { quantity: /^\d+(\.\d+)?$/.test(quantity) ? exactNumber(quantity) : quantity }),
+  };
+}
+
+/** Sets the setting of the form. Throws what the API would refuse. */
+export async function saveStripe(c: Context<DashboardEnv>) {
+  const { appId, mode } = c.var.ctx.environment;
+  const { form } = c.var;
+  const secrets = [textField(form, "secret"), textField(form, "previous")].filter((text) => text !== undefined);
+  const lines = (form.prices ?? "").split("\n").filter((text) => text.trim() !== "");
+  const setting = {
+    ...(secrets.length === 0 ? {} : { signingSecrets: secrets }),
+    currency: form.currency,
+    prices: lines.map(readPrice),
+  };
+  return setStripe(
+    c.var.admin,
+    appId,
+    parseForm(setStripeInput, { mode, setting: form.off === "yes" ? null : setting }),
+  );
+}
