@@ -14,10 +14,12 @@ CREATE TABLE `accounts` (
 	`environment_id` integer NOT NULL,
 	`user_id` text NOT NULL,
 	`is_erased` integer DEFAULT 0 NOT NULL,
+	`last_active_day` integer,
 	FOREIGN KEY (`environment_id`) REFERENCES `environments`(`id`) ON UPDATE no action ON DELETE no action
 ) STRICT;
 --> statement-breakpoint
 CREATE UNIQUE INDEX `accounts_user` ON `accounts` (`environment_id`,`user_id`);--> statement-breakpoint
+CREATE INDEX `accounts_active` ON `accounts` (`environment_id`,`last_active_day`,`id`) WHERE last_active_day IS NOT NULL;--> statement-breakpoint
 CREATE TABLE `admin_audit` (
 	`app_id` text NOT NULL,
 	`seq` integer NOT NULL,
@@ -85,6 +87,7 @@ CREATE TABLE `api_keys` (
 	`name` text,
 	`created_at_ms` integer NOT NULL,
 	`revoked_at_ms` integer,
+	`last_used_day` integer,
 	FOREIGN KEY (`environment_id`) REFERENCES `environments`(`id`) ON UPDATE no action ON DELETE no action,
 	CONSTRAINT "api_keys_kind" CHECK("api_keys"."kind" IN ('secret', 'publishable'))
 ) STRICT, WITHOUT ROWID;
@@ -103,6 +106,23 @@ CREATE TABLE `balance_expiries` (
 	`account_id` integer NOT NULL,
 	`grant_seq` integer NOT NULL,
 	PRIMARY KEY(`environment_id`, `expires_at_ms`, `account_id`, `grant_seq`)
+) STRICT, WITHOUT ROWID;
+--> statement-breakpoint
+CREATE TABLE `business_figures` (
+	`environment_id` integer NOT NULL,
+	`began_at_ms` integer NOT NULL,
+	`kind` text NOT NULL,
+	`label` text NOT NULL,
+	`unit` text NOT NULL,
+	`whole` integer NOT NULL,
+	`rest` integer NOT NULL,
+	PRIMARY KEY(`environment_id`, `began_at_ms`, `kind`, `label`, `unit`)
+) STRICT, WITHOUT ROWID;
+--> statement-breakpoint
+CREATE TABLE `business_walks` (
+	`began_at_ms` integer PRIMARY KEY NOT NULL,
+	`after_account_id` integer NOT NULL,
+	`finished_at_ms` integer
 ) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
 CREATE TABLE `consent_log` (

@@ -1,5 +1,6 @@
 import { pendingFlush } from "./activity/count.ts";
 import { createApp, isForDashboard } from "./app.ts";
+import { computeFigures } from "./compute-figures.ts";
 import { dashboardRoutes } from "./dashboard/routes.tsx";
 import { scheduled } from "./scheduled.ts";
 
@@ -18,5 +19,8 @@ export default {
     if (flush !== null) ctx.waitUntil(flush);
     return response;
   },
-  scheduled: (_controller, env, ctx) => ctx.waitUntil(scheduled(env)),
+  scheduled: (_controller, env, ctx) => {
+    ctx.waitUntil(scheduled(env));
+    ctx.waitUntil(computeFigures(env));
+  },
 } satisfies ExportedHandler<Env>;

@@ -25,7 +25,7 @@ export async function scheduled(env: Env, runtime: Runtime = realRuntime): Promi
 }
 
 /** Logs kinds alone, because a message can contain a user's id. */
-function report(code: string, failures: readonly unknown[], more: object = {}): void {
+export function report(code: string, failures: readonly unknown[], more: object = {}): void {
   if (failures.length === 0) return;
   const kinds = failures.map((error) => refusalIn(error)?.code ?? constraintOf(error) ?? "unknown");
   console.error(JSON.stringify({ level: "error", code, ...more, kinds: [...new Set(kinds)] }));

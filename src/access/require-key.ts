@@ -1,4 +1,5 @@
 import type { Context } from "hono";
+import { noteSeen } from "../activity/last-seen.ts";
 import { databaseAt } from "../db/databases.ts";
 import { isBookmark } from "../db/session.ts";
 import { invalid, PurserError } from "../errors.ts";
@@ -103,6 +104,7 @@ async function serveKnownForm<Answer>(
     const refusal = refuse(key);
     if (refusal !== null) throw refusal;
     const answer = await next();
+    if (c.error === undefined) noteSeen("key", environment, session.keyId, c.var.runtime.now());
     // Hono has made an answer of what was thrown below by now.
     if (mayBeHidden(c.error)) await session.check();
     return answer;

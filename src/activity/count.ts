@@ -2,13 +2,25 @@ import { databaseAt } from "../db/databases.ts";
 import { statement } from "../db/sql.ts";
 import { DAY_MS } from "../lib/time.ts";
 import type { Environment } from "../runtime.ts";
+import { flushSeen, isAnySeen } from "./last-seen.ts";
 
 /**
  * What happened by day, for the overview: counted in this isolate as it happens, and written to `daily_activity` behind
  * the answers, a few seconds later at the latest, so that no request writes or waits for it. What an isolate that ends
  * has not written yet, or a write that fails, is missing from the overview, never counted twice; the ledger is exact.
  */
-export type ActivityKind = "granted" | "spent" | "expiring" | "failed_grant" | "shortage" | "minted" | "opened";
+export type ActivityKind =
+  | "granted"
+  | "spent"
+  | "refunded"
+  | "expiring"
+  | "failed_grant"
+  | "shortage"
+  | "minted"
+  | "opened"
+  /** Of one pack: their `unit` is the unit, a space, and the pack's id. */
+  | "granted_of"
+  | "spent_of";
 
 const FLUSH_AFTER_MS = 2_000;
 /** A flush that was never heard of again, such as one whose request was ended by the platform. */
@@ -31,6 +43,18 @@ export function countActivity(
   if (counts.size < COUNTS_MAX || counts.has(key)) counts.set(key, (counts.get(key) ?? 0) + amountSteps);
 }
 
+/** Counts an amount of a unit, and that of its pack. */
+export function countOfPack(
+  environment: Pick<Environment, "id" | "database">,
+  kind: "granted" | "spent",
+  atMs: number,
+  { unit, packId }: { readonly unit: string; readonly packId: string },
+  amountSteps: number,
+): void {
+  countActivity(environment, kind, atMs, unit, amountSteps);
+  countActivity(environment, `${kind}_of`, atMs, `${unit} ${packId}`, amountSteps);
+}
+
 const addCounts = statement<{ rows: string }>`
   INSERT INTO daily_activity (environment_id, kind, day, unit, amount)
   SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, CAST(value ->> 4 AS INTEGER) FROM json_each(:rows) WHERE 1
@@ -39,6 +63,10 @@ const addCounts = statement<{ rows: string }>`
 
 /** Writes what was counted. Not sent again when it fails: the figures may then lack something, never hold it twice. */
 export async function flushActivity(env: object): Promise<void> {
+  await Promise.all([flushCounts(env), flushSeen(env)]);
+}
+
+async function flushCounts(env: object): Promise<void> {
   // JSON.parse of a key that `countActivity` wrote; the amount goes beside it.
   const rows = [...counts].map(([key, amount]) => [...(JSON.parse(key) as [number, ...unknown[]]), amount] as const);
   counts = new Map();
@@ -54,7 +82,8 @@ export async function flushActivity(env: object): Promise<void> {
 
 /** The write that is to follow an answer; null when there is nothing to write, or a write is on its way. */
 export function pendingFlush(env: object, nowMs: number): Promise<void> | null {
-  if (counts.size === 0 || (flushDueMs !== null && nowMs < flushDueMs + FORGOTTEN_AFTER_MS)) return null;
+  if ((counts.size === 0 && !isAnySeen()) || (flushDueMs !== null && nowMs < flushDueMs + FORGOTTEN_AFTER_MS))
+    return null;
   flushDueMs = nowMs + FLUSH_AFTER_MS;
   return scheduler
     .wait(FLUSH_AFTER_MS)

@@ -1,4 +1,4 @@
-import { fromSteps, UNITS, type Unit } from "../amounts/amount.ts";
+import { amountOfSteps, fromSteps, UNITS, type Unit } from "../amounts/amount.ts";
 import type { Steps } from "../db/schema.ts";
 import { all, type RowOf, select, statement } from "../db/sql.ts";
 import { dailyActivity } from "../db/tables.ts";
@@ -6,9 +6,12 @@ import { DAY_MS, iso } from "../lib/time.ts";
 import type { TenantCtx } from "../runtime.ts";
 import type { ActivityKind } from "./count.ts";
 
+/** The kinds that are shown day by day. */
+type DayKind = Exclude<ActivityKind, "granted_of" | "spent_of">;
+
 /** A figure day by day, in its unit; plain counts have none. */
 export interface Figure {
-  readonly kind: ActivityKind;
+  readonly kind: DayKind;
   readonly unit: Unit | null;
   readonly days: readonly { readonly date: string; readonly value: number }[];
 }
@@ -29,7 +32,7 @@ const isUnit = (text: string): text is Unit => UNITS.some((unit) => unit === tex
  */
 export async function readActivity(
   ctx: TenantCtx,
-  kind: ActivityKind,
+  kind: DayKind,
   firstMs: number,
   count: number,
 ): Promise<readonly Figure[]> {
@@ -49,4 +52,45 @@ export async function readActivity(
       }),
     };
   });
+}
+
+/** What was granted or spent of a pack in some days. */
+export interface PackFigure {
+  readonly kind: "granted_of" | "spent_of";
+  readonly packId: string;
+  /** The pack's name now. Null for one that is gone. */
+  readonly packName: string | null;
+  readonly unit: Unit;
+  readonly amount: number;
+}
+
+/** The most rows that are added up: packs times days. */
+const PACK_ROWS_MAX = 20_000;
+
+const selectPacks = statement<
+  { appId: string; environmentId: number; firstDay: number; lastDay: number },
+  { kind: PackFigure["kind"]; packId: string; packName: string | null; unit: string; whole: number; rest: number }
+>`
+  SELECT kind, pack_id AS packId, unit, whole, rest, (
+    SELECT name FROM credit_packs WHERE app_id = :appId AND id = pack_id
+  ) AS packName
+  FROM (
+    SELECT kind, substr(unit, instr(unit, ' ') + 1) AS pack_id, substr(unit, 1, instr(unit, ' ') - 1) AS unit,
+      sum(amount / 1000000) AS whole, sum(amount % 1000000) AS rest
+    FROM (
+      SELECT kind, unit, amount FROM daily_activity
+      WHERE environment_id = :environmentId AND kind IN ('granted_of', 'spent_of') AND day BETWEEN :firstDay AND :lastDay
+      LIMIT ${`${PACK_ROWS_MAX}`}
+    ) GROUP BY 1, 2, 3
+  )
+  ORDER BY packName`;
+
+/** What was granted and spent of each pack, counted as `readActivity` says. */
+export async function readPacks(ctx: TenantCtx, firstMs: number, count: number): Promise<readonly PackFigure[]> {
+  const firstDay = Math.floor(firstMs / DAY_MS);
+  const { id: environmentId, appId } = ctx.environment;
+  const rows = await all(ctx.db, selectPacks({ appId, environmentId, firstDay, lastDay: firstDay + count - 1 }));
+  return rows.flatMap(({ unit, whole, rest, ...row }) =>
+    isUnit(unit) ? [{ ...row, unit, amount: amountOfSteps(unit, BigInt(whole) * 1_000_000n + BigInt(rest)) }] : [],
+  );
 }

@@ -46,6 +46,9 @@ export const key = z
     mode,
     createdAt: time,
     revokedAt: time.nullable(),
+    lastUsedOn: z.string().nullable().meta({
+      description: "The day (UTC) on which it was last used, as far as is known. It is written behind answers.",
+    }),
   })
   .meta({ id: "ApiKey" });
 export type KeyOutput = z.infer<typeof key>;

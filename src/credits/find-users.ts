@@ -1,5 +1,5 @@
 import { amountOfSteps, UNITS, type Unit } from "../amounts/amount.ts";
-import { all, statement } from "../db/sql.ts";
+import { all, fragment, statement } from "../db/sql.ts";
 import { invalidCursor } from "../errors.ts";
 import { canPay } from "../ledger/select-balances.ts";
 import { decodeTextCursor, encodeTextCursor } from "../lib/cursor.ts";
@@ -14,21 +14,29 @@ const LAST = "\u{10ffff}";
 /** The texts that begin so, as bounds of an index. */
 export const rangeOf = (beginning: string) => ({ from: beginning, to: `${beginning}${LAST}` });
 
-type UserRow = { userId: string; balances: string; lastEntryAtMs: number | null };
+type UserRow = {
+  userId: string;
+  accountId: number;
+  lastActiveDay: number | null;
+  balances: string;
+  lastEntryAtMs: number | null;
+};
 
-const selectUsers = statement<
-  { environmentId: number; nowMs: number; after: string; from: string; to: string; limit: number },
-  UserRow
->`
-  SELECT a.user_id AS userId, (
+const userSql = fragment`
+  SELECT a.user_id AS userId, a.id AS accountId, a.last_active_day AS lastActiveDay, (
     SELECT json_group_array(json_array(unit, remaining_steps)) FROM (
       SELECT unit, remaining_steps FROM credit_balances INDEXED BY credit_balances_remaining
       WHERE ${canPay("a.id")} LIMIT ${`${SUMMED_MAX + 1}`}
     )
   ) AS balances, (
     SELECT occurred_at_ms FROM credit_ledger WHERE account_id = a.id ORDER BY seq DESC LIMIT 1
-  ) AS lastEntryAtMs
-  FROM accounts AS a
+  ) AS lastEntryAtMs`;
+
+const selectUsers = statement<
+  { environmentId: number; nowMs: number; after: string; from: string; to: string; limit: number },
+  UserRow
+>`
+  ${userSql} FROM accounts AS a
   WHERE a.environment_id = :environmentId AND a.user_id > :after AND a.user_id >= :from AND a.user_id < :to
   ORDER BY a.user_id LIMIT :limit`;
 
@@ -75,4 +83,37 @@ export async function findUsers(
   const last = shown.at(-1);
   const isMore = rows.length > limit && last !== undefined;
   return { users: shown.map(presentUser), nextCursor: isMore ? encodeTextCursor(last.userId, scope) : null };
+}
+
+const selectRecent = statement<
+  { environmentId: number; nowMs: number; beforeDay: number; beforeId: number; limit: number },
+  UserRow
+>`
+  ${userSql} FROM accounts AS a INDEXED BY accounts_active
+  WHERE a.environment_id = :environmentId AND a.last_active_day IS NOT NULL
+    AND (a.last_active_day, a.id) < (:beforeDay, :beforeId)
+  ORDER BY a.last_active_day DESC, a.id DESC LIMIT :limit`;
+
+/**
+ * Users by the day on which something was last written for them, the latest first, as far as isolates told it
+ * (activity/last-seen.ts). Throws `invalid_request` for another list's cursor.
+ */
+export async function recentUsers(
+  ctx: TenantCtx,
+  { limit, cursor }: { limit: number; cursor?: string | undefined },
+): Promise<{ users: readonly FoundUser[]; nextCursor: string | null }> {
+  const environmentId = ctx.environment.id;
+  const scope = ["recent users", environmentId];
+  const text = cursor === undefined ? `${Number.MAX_SAFE_INTEGER} 0` : decodeTextCursor(cursor, scope);
+  if (text === null) throw invalidCursor();
+  const [beforeDay = 0, beforeId = 0] = text.split(" ").map(Number);
+  const values = { environmentId, nowMs: ctx.now(), beforeDay, beforeId, limit: limit + 1 };
+  const rows = await all(ctx.db, selectRecent(values));
+  const shown = rows.slice(0, limit);
+  const last = shown.at(-1);
+  const isMore = rows.length > limit && last !== undefined;
+  return {
+    users: shown.map(presentUser),
+    nextCursor: isMore ? encodeTextCursor(`${last.lastActiveDay} ${last.accountId}`, scope) : null,
+  };
 }

@@ -1,4 +1,4 @@
-import { countActivity } from "../activity/count.ts";
+import { countActivity, countOfPack } from "../activity/count.ts";
 import { fromSteps } from "../amounts/amount.ts";
 import { idIn } from "../db/databases.ts";
 import { query, type RowOf, statement } from "../db/sql.ts";
@@ -156,9 +156,9 @@ function quotaExceeded(quota: number): PurserError {
   });
 }
 
-function countGranted(ctx: TenantCtx, { balances, expiresAtMs }: NewBalances, nowMs: number): void {
+function countGranted(ctx: TenantCtx, { packId, balances, expiresAtMs }: NewBalances, nowMs: number): void {
   for (const { unit, amountSteps } of balances) {
-    countActivity(ctx.environment, "granted", nowMs, unit, amountSteps);
+    countOfPack(ctx.environment, "granted", nowMs, { unit, packId }, amountSteps);
     if (expiresAtMs !== NEVER_MS) countActivity(ctx.environment, "expiring", expiresAtMs, unit, amountSteps);
   }
 }

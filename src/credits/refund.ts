@@ -1,3 +1,4 @@
+import { countActivity } from "../activity/count.ts";
 import { fromSteps } from "../amounts/amount.ts";
 import type { Steps } from "../db/schema.ts";
 import { invalid, PurserError } from "../errors.ts";
@@ -106,7 +107,13 @@ function decideRefund(ctx: TenantCtx, refund: Refund, account: AccountAtRead): D
         },
       ],
     },
-    (rows) => ({ output: refundOutput(input, due, rows), replayed: false }),
+    (rows) => {
+      for (const { balance } of due) {
+        const taken = rows.find(({ balanceId }) => balanceId === balance.id)?.deltaSteps ?? 0;
+        if (taken !== 0) countActivity(ctx.environment, "refunded", account.nowMs, balance.unit, -taken);
+      }
+      return { output: refundOutput(input, due, rows), replayed: false };
+    },
   );
 }
 

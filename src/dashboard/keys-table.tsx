@@ -11,24 +11,28 @@ interface KeysProps {
   readonly c: Context<DashboardEnv>;
   readonly keys: readonly KeyOutput[];
   readonly next: string | null;
+  /** Who made each key, by its id. */
+  readonly madeBy: ReadonlyMap<string, string>;
   /** The form that was refused, and why. */
   readonly form: Form;
   readonly refusal: PurserError | undefined;
 }
 
 /** A page of the environment's keys, and the form for a new one. */
-export const Keys = ({ c, keys, next, form, refusal }: KeysProps) => (
+export const Keys = ({ c, keys, next, madeBy, form, refusal }: KeysProps) => (
   <section class="card">
     <h2>{c.var.ctx.environment.mode === "live" ? "Live keys" : "Test keys"}</h2>
     <Table
       label="Keys"
-      head={["Key", "Kind", "Name", "Created (UTC)", "Status"]}
+      head={["Key", "Kind", "Name", "Created (UTC)", "By", "Last used (UTC)", "Status"]}
       empty="No keys yet."
       rows={keys.map((key) => [
         <code>{key.hint}</code>,
         key.kind,
         key.name ?? "",
         <span class="num">{time(key.createdAt)}</span>,
+        madeBy.get(key.keyId) ?? "",
+        <span class="num">{key.lastUsedOn ?? "not yet"}</span>,
         key.revokedAt === null ? (
           <form method="post" action={pathIn(c, "keys/confirm")}>
             <FormToken c={c} />

@@ -6,6 +6,7 @@ import type { CreateKeyOutput } from "../apps/responses.ts";
 import { revokeKey } from "../apps/revoke-key.ts";
 import { createKeyInput, setEndUserAuthInput } from "../apps/schemas.ts";
 import { type TokenTest, testUserToken } from "../apps/test-user-token.ts";
+import { listActs } from "../audit/search.ts";
 import type { PurserError } from "../errors.ts";
 import { CopyBox, Hidden } from "./components.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
@@ -35,6 +36,13 @@ async function keysPage(c: Context<DashboardEnv>, options: KeysPageOptions = {})
   const wanted = { limit: SHOWN_MAX, cursor: textField(c.req.query(), "cursor") };
   const { setting } = await readEndUserAuth(c.var.root, appId, mode);
   const listed = await listKeys(c.var.root, appId, wanted, mode);
+  const made = await listActs(
+    c.var.root,
+    appId,
+    listed.keys.map(({ keyId }) => keyId),
+    "key.created",
+  );
+  const madeBy = new Map(made.map(({ target, by }) => [target, by]));
   const notice = NOTICES[c.req.query("notice") ?? ""];
   const created = await takeOnce<CreateKeyOutput>(c, "key");
   return page(
@@ -62,7 +70,14 @@ async function keysPage(c: Context<DashboardEnv>, options: KeysPageOptions = {})
           </dd>
         </dl>
       </section>
-      <Keys c={c} keys={listed.keys} next={listed.nextCursor} form={options.form ?? {}} refusal={options.refusal} />
+      <Keys
+        c={c}
+        keys={listed.keys}
+        next={listed.nextCursor}
+        madeBy={madeBy}
+        form={options.form ?? {}}
+        refusal={options.refusal}
+      />
       <TokenSetting c={c} setting={setting} form={options.form ?? {}} refusal={options.refusal} />
       <TokenTester c={c} test={options.test} token={options.form?.token} />
     </>,

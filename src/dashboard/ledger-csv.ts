@@ -1,6 +1,7 @@
 import { fromSteps } from "../amounts/amount.ts";
-import { type LedgerFilters, ledgerPage, passesFilters } from "../credits/history.ts";
+import { ledgerPage } from "../credits/history.ts";
 import type { HistoryInput } from "../credits/schemas.ts";
+import { type LedgerFilters, passesFilters } from "../credits/search-ledger.ts";
 import type { LedgerRow } from "../ledger/insert-entries.ts";
 import { iso } from "../lib/time.ts";
 import type { TenantCtx } from "../runtime.ts";

@@ -1,16 +1,22 @@
 import type { Context } from "hono";
-import { type Figure, readActivity } from "../activity/read.ts";
+import { type Figure, readActivity, readPacks } from "../activity/read.ts";
+import { readBusiness } from "../activity/read-business.ts";
 import { UNITS } from "../amounts/amount.ts";
 import { DAY_MS } from "../lib/time.ts";
 import { Bars } from "./chart.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
-import { page } from "./layout.tsx";
+import { query } from "./format.ts";
+import { page, pathIn } from "./layout.tsx";
+import { ActiveUsers, FirstSteps, Outstanding, Packs } from "./overview-business.tsx";
 
-const DAYS = 30;
+const RANGES = [7, 30, 90] as const;
+/** What lies ahead is shown for this many days. */
+const AHEAD_DAYS = 30;
 
 const NAMES: Readonly<Record<Figure["kind"], string>> = {
   granted: "Granted",
   spent: "Spent",
+  refunded: "Refunded",
   expiring: "Expiring",
   failed_grant: "Failed grants",
   shortage: "Insufficient credits (402)",
@@ -28,60 +34,112 @@ const Card = ({ figure, kind }: { figure: Figure; kind: string }) => (
   </div>
 );
 
-async function overviewPage(c: Context<DashboardEnv>) {
+const cards = (figures: readonly Figure[], kind: string) =>
+  figures.map((figure) => <Card figure={figure} kind={kind} />);
+
+async function readOverview(c: Context<DashboardEnv>, days: number) {
   const { ctx } = c.var;
   const today = ctx.now();
-  const past = today - (DAYS - 1) * DAY_MS;
-  const [granted, spent, expiring, refused, shortages, minted, opened] = await Promise.all([
-    readActivity(ctx, "granted", past, DAYS),
-    readActivity(ctx, "spent", past, DAYS),
-    readActivity(ctx, "expiring", today, DAYS),
-    readActivity(ctx, "failed_grant", past, DAYS),
-    readActivity(ctx, "shortage", past, DAYS),
-    readActivity(ctx, "minted", past, DAYS),
-    readActivity(ctx, "opened", past, DAYS),
+  const past = today - (days - 1) * DAY_MS;
+  const [granted, spent, refunded, expiring, refused, shortages, minted, opened, business, packs] = await Promise.all([
+    readActivity(ctx, "granted", past, days),
+    readActivity(ctx, "spent", past, days),
+    readActivity(ctx, "refunded", past, days),
+    readActivity(ctx, "expiring", today, AHEAD_DAYS),
+    readActivity(ctx, "failed_grant", past, days),
+    readActivity(ctx, "shortage", past, days),
+    readActivity(ctx, "minted", past, days),
+    readActivity(ctx, "opened", past, days),
+    readBusiness(ctx),
+    readPacks(ctx, past, days),
   ]);
-  const all = [granted, spent, expiring].flat();
-  const units = UNITS.filter((unit) => all.some((figure) => figure.unit === unit));
-  const none = all.filter((figure) => figure.unit === null);
-  const cards = (figures: readonly Figure[], kind: string) =>
-    figures.map((figure) => <Card figure={figure} kind={kind} />);
+  return { past, granted, spent, refunded, expiring, refused, shortages, minted, opened, business, packs };
+}
+
+async function overviewPage(c: Context<DashboardEnv>) {
+  const { ctx } = c.var;
+  const days = RANGES.find((range) => String(range) === c.req.query("days")) ?? 30;
+  const figures = await readOverview(c, days);
+  const { granted, spent, business } = figures;
+  const isEmpty = [granted, spent].flat().every((figure) => figure.unit === null) && (business?.users ?? 0) === 0;
   return page(
     c,
     { title: `${c.var.appName}, ${ctx.environment.mode}`, section: "overview" },
     <>
-      <section aria-label="Credits">
-        <h2>
-          Credits (last {DAYS} days; expiring in the next {DAYS})
-        </h2>
-        {units.map((unit) => {
-          const ofUnit = (figures: readonly Figure[]) => figures.filter((figure) => figure.unit === unit);
-          return (
-            <div class="cards">
-              {cards(ofUnit(granted), "granted")}
-              {cards(ofUnit(spent), "spent")}
-              {cards(ofUnit(expiring), "warn")}
-            </div>
-          );
-        })}
-        {units.length === 0 && <div class="cards">{cards(none, "granted")}</div>}
-      </section>
+      {isEmpty && <FirstSteps c={c} />}
+      <p class="ranges">
+        Last{" "}
+        {RANGES.map((range) => (
+          <>
+            <a
+              href={`${pathIn(c, "overview")}${query({ days: String(range) })}`}
+              aria-current={range === days ? "page" : undefined}
+            >
+              {range}
+            </a>{" "}
+          </>
+        ))}
+        days
+      </p>
+      {business !== null && (
+        <div class="two">
+          <Outstanding c={c} business={business} />
+          <ActiveUsers c={c} business={business} />
+        </div>
+      )}
+      <Credits days={days} figures={figures} />
+      <Packs c={c} business={business} packs={figures.packs} days={days} />
       <section aria-label="Errors and exports">
-        <h2>Errors and exports (last {DAYS} days)</h2>
+        <h2>Errors and exports (last {days} days)</h2>
         <div class="cards">
-          {cards(refused, "warn")}
-          {cards(shortages, "warn")}
-          {cards(minted, "granted")}
-          {cards(opened, "granted")}
+          {cards(figures.refused, "warn")}
+          {cards(figures.shortages, "warn")}
+          {cards(figures.minted, "granted")}
+          {cards(figures.opened, "granted")}
         </div>
       </section>
       <p class="soft">
-        Days are in UTC. Figures are approximate: they are written a few seconds after each request and can miss some
-        when a server process ends. “Expiring” is the amount granted to expire that day, whether or not it was spent
-        since. Balances and ledgers are exact.
+        Days are in UTC. Figures by day are approximate: they are written a few seconds after each request and can miss
+        some when a server process ends. “Expired” is what the hourly figures found remaining. “Expiring” is the amount
+        granted to expire that day, whether or not it was spent since. Balances and ledgers are exact.
       </p>
     </>,
   );
 }
+
+type Figures = Awaited<ReturnType<typeof readOverview>>;
+
+const Credits = ({ days, figures }: { days: number; figures: Figures }) => {
+  const { granted, spent, refunded, expiring, business, past } = figures;
+  const expired = business?.expired(past, days) ?? [];
+  const all = [granted, spent, refunded, expiring].flat();
+  const units = UNITS.filter((unit) => [...all, ...expired].some((figure) => figure.unit === unit));
+  return (
+    <section aria-label="Credits">
+      <h2>
+        Credits (last {days} days; expiring in the next {AHEAD_DAYS})
+      </h2>
+      {units.map((unit) => {
+        const ofUnit = (figures: readonly Figure[]) => figures.filter((figure) => figure.unit === unit);
+        return (
+          <div class="cards">
+            {cards(ofUnit(granted), "granted")}
+            {cards(ofUnit(spent), "spent")}
+            {cards(ofUnit(refunded), "spent")}
+            {expired
+              .filter((each) => each.unit === unit)
+              .map((each) => (
+                <div class="card">
+                  <Bars label={`Expired, ${unit}`} kind="warn" days={each.days} />
+                </div>
+              ))}
+            {cards(ofUnit(expiring), "warn")}
+          </div>
+        );
+      })}
+      {units.length === 0 && <div class="cards">{cards([...granted, ...spent], "granted")}</div>}
+    </section>
+  );
+};
 
 export const overviewRoutes = () => createDashboardRoutes().get("/overview", overviewPage);

@@ -1,6 +1,7 @@
 import type { Context } from "hono";
 import { fromSteps } from "../amounts/amount.ts";
-import { type LedgerPage, searchedEntriesMax } from "../credits/history.ts";
+import type { LedgerPage } from "../credits/history.ts";
+import { searchedEntriesMax } from "../credits/search-ledger.ts";
 import type { LedgerRow } from "../ledger/insert-entries.ts";
 import { ledgerReason } from "../ledger/schemas.ts";
 import { iso } from "../lib/time.ts";

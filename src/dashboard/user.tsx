@@ -1,7 +1,8 @@
 import type { Context } from "hono";
-import { type LedgerFilters, ledgerPage, searchLedger } from "../credits/history.ts";
+import { ledgerPage } from "../credits/history.ts";
 import { type BalanceList, listAllBalances } from "../credits/list-all.ts";
 import { historyInput } from "../credits/schemas.ts";
+import { type LedgerFilters, searchLedger } from "../credits/search-ledger.ts";
 import { readUserTotals } from "../credits/user-totals.ts";
 import { invalid } from "../errors.ts";
 import { ledgerReason } from "../ledger/schemas.ts";

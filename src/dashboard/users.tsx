@@ -1,5 +1,5 @@
 import type { Context } from "hono";
-import { type FoundUser, findUsers } from "../credits/find-users.ts";
+import { type FoundUser, findUsers, recentUsers } from "../credits/find-users.ts";
 import { readBalance } from "../credits/read-balance.ts";
 import { PurserError } from "../errors.ts";
 import { readUsageEvent } from "../usage/read-event.ts";
@@ -32,6 +32,16 @@ async function pageOfId(c: Context<DashboardEnv>, id: string): Promise<string | 
   return isReservation ? `users/reservation${query({ reservationId: id })}` : null;
 }
 
+/** Those who were active of late come first, where that is known, unless they are searched for or asked for by id. */
+async function readUsers(c: Context<DashboardEnv>, q: string | undefined, cursor: string | undefined) {
+  const { ctx } = c.var;
+  if (q === undefined && c.req.query("by") !== "id") {
+    const recent = await recentUsers(ctx, { limit: ROWS, cursor });
+    if (recent.users.length > 0 || cursor !== undefined) return { ...recent, isRecent: true };
+  }
+  return { ...(await findUsers(ctx, { beginning: q ?? "", limit: ROWS, cursor })), isRecent: false };
+}
+
 async function usersPage(c: Context<DashboardEnv>) {
   const form = c.req.query();
   const q = textField(form, "q");
@@ -39,12 +49,15 @@ async function usersPage(c: Context<DashboardEnv>) {
   const place = q === undefined ? null : await pageOfId(c, q);
   if (place !== null) return c.redirect(pathIn(c, place), 303);
   const cursor = textField(form, "cursor");
-  const { users, nextCursor } = await findUsers(c.var.ctx, { beginning: q ?? "", limit: ROWS, cursor });
+  const { users, nextCursor, isRecent } = await readUsers(c, q, cursor);
   const isEvent = q !== undefined && (await exists(() => readUsageEvent(c.var.ctx, q)));
   const isAlone = users.length === 0 || (users.length === 1 && users[0]?.userId === q);
   if (q !== undefined && isAlone && !isEvent && cursor === undefined) {
     return c.redirect(`${pathIn(c, "users")}${query({ userId: q })}`, 303);
   }
+  const by = isRecent || q !== undefined ? undefined : "id";
+  const link = (more: { cursor?: string }) => `${pathIn(c, "users")}${query({ q, by, ...more })}`;
+  const byId = `${pathIn(c, "users")}${query({ by: "id" })}`;
   return page(
     c,
     { title: "Users", section: "users" },
@@ -61,10 +74,15 @@ async function usersPage(c: Context<DashboardEnv>) {
         </p>
       )}
       <section class="card">
+        {isRecent && (
+          <p class="soft">
+            The latest activity first, to the day, as far as it is known. <a href={byId}>All users, by id</a>
+          </p>
+        )}
         <UserTable c={c} users={users} />
         <p>
-          {cursor !== undefined && <a href={`${pathIn(c, "users")}${query({ q })}`}>First users</a>}{" "}
-          {nextCursor !== null && <a href={`${pathIn(c, "users")}${query({ q, cursor: nextCursor })}`}>More users</a>}
+          {cursor !== undefined && <a href={link({})}>First users</a>}{" "}
+          {nextCursor !== null && <a href={link({ cursor: nextCursor })}>More users</a>}
         </p>
       </section>
       <p class="soft">

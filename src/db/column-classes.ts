@@ -25,7 +25,19 @@ export const columnClasses: Readonly<Record<string, Readonly<Partial<Record<Colu
       "test_balance_quota",
     ],
   },
-  api_keys: { operational: ["hash", "id", "environment_id", "kind", "hint", "name", "created_at_ms", "revoked_at_ms"] },
+  api_keys: {
+    operational: [
+      "hash",
+      "id",
+      "environment_id",
+      "kind",
+      "hint",
+      "name",
+      "created_at_ms",
+      "revoked_at_ms",
+      "last_used_day",
+    ],
+  },
   credit_packs: {
     operational: [
       "app_id",
@@ -44,7 +56,9 @@ export const columnClasses: Readonly<Record<string, Readonly<Partial<Record<Colu
   credit_pack_items: {
     operational: ["app_id", "pack_id", "position", "id", "amount_steps", "unit", "matches", "priority"],
   },
-  accounts: { names: ["user_id"], kept: ["id", "environment_id", "is_erased"] },
+  accounts: { names: ["user_id"], kept: ["id", "environment_id", "is_erased", "last_active_day"] },
+  business_walks: { operational: ["began_at_ms", "after_account_id", "finished_at_ms"] },
+  business_figures: { operational: ["environment_id", "began_at_ms", "kind", "label", "unit", "whole", "rest"] },
   credit_balances: {
     names: ["external_ref"],
     text: ["notes"],

@@ -55,6 +55,8 @@ export const apiKeys = sqliteTable(
     name: text("name"),
     createdAtMs: integer("created_at_ms").notNull(),
     revokedAtMs: integer("revoked_at_ms"),
+    /** The latest day, since 1970, on which it was used, as far as isolates told (activity/last-seen.ts). */
+    lastUsedDay: integer("last_used_day"),
   },
   (t) => [
     uniqueIndex("api_keys_id").on(t.environmentId, t.id),
@@ -122,8 +124,14 @@ export const accounts = sqliteTable(
     userId: text("user_id").notNull(),
     /** Whether its user was erased (E2). Then `userId` is a random pseudonym, and nothing more is written for it. */
     isErased: integer("is_erased").notNull().default(0),
+    /** The latest day, since 1970, on which something was written for the user, as far as isolates told (activity/last-seen.ts). */
+    lastActiveDay: integer("last_active_day"),
   },
-  (t) => [uniqueIndex("accounts_user").on(t.environmentId, t.userId)],
+  (t) => [
+    uniqueIndex("accounts_user").on(t.environmentId, t.userId),
+    // The users of late. Until something was written behind an answer, an account has no row in it.
+    index("accounts_active").on(t.environmentId, t.lastActiveDay, t.id).where(sql`last_active_day IS NOT NULL`),
+  ],
 );
 
 /** A balance that a grant issued. Unit, rules, priority and name never change. */
@@ -600,6 +608,32 @@ export const expiryNotices = sqliteTable(
     doneGrantSeq: integer("done_grant_seq").notNull().default(0),
   },
   (t) => [primaryKey({ columns: [t.environmentId, t.days] })],
+);
+
+/** The cron's walks over a database's users, which compute `business_figures`. One is on its way at the most. */
+export const businessWalks = sqliteTable("business_walks", {
+  beganAtMs: integer("began_at_ms").primaryKey(),
+  /** The last account that is in its figures. */
+  afterAccountId: integer("after_account_id").notNull(),
+  finishedAtMs: integer("finished_at_ms"),
+});
+
+/** What a walk found of an environment, for the overview: sums, in two parts so that none is too large. */
+export const businessFigures = sqliteTable(
+  "business_figures",
+  {
+    environmentId: integer("environment_id").notNull(),
+    beganAtMs: integer("began_at_ms").notNull(),
+    kind: text("kind", { enum: ["outstanding", "expired", "users", "active"] }).notNull(),
+    /** A pack's id, a day since 1970, or a number of days. */
+    label: text("label").notNull(),
+    /** Empty for counts. */
+    unit: text("unit").notNull(),
+    /** Millions of steps, or a count; and the steps beside them. */
+    whole: integer("whole").notNull(),
+    rest: integer("rest").notNull(),
+  },
+  (t) => [primaryKey({ columns: [t.environmentId, t.beganAtMs, t.kind, t.label, t.unit] })],
 );
 
 /** Append-only: every administrative action, one row in the batch of its change. */

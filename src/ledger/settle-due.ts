@@ -1,4 +1,4 @@
-import { countActivity } from "../activity/count.ts";
+import { countOfPack } from "../activity/count.ts";
 import { fromSteps, presentQuantities } from "../amounts/amount.ts";
 import { guardFeatures } from "../db/features.ts";
 import { all, batch, nowMsSql, type Statement, statement } from "../db/sql.ts";
@@ -41,7 +41,7 @@ export async function settleDue(ctx: TenantCtx, account: Account): Promise<void>
   }
   await sendSettlement(ctx, account, statements, settled);
   for (const { balance, amountSteps } of settled.flatMap(({ charged }) => charged?.payment.legs ?? [])) {
-    countActivity(ctx.environment, "spent", nowMs, balance.unit, amountSteps);
+    countOfPack(ctx.environment, "spent", nowMs, balance, amountSteps);
   }
 }
 

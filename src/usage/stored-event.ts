@@ -1,4 +1,4 @@
-import { countActivity } from "../activity/count.ts";
+import { countOfPack } from "../activity/count.ts";
 import { presentQuantities, type Quantities } from "../amounts/amount.ts";
 import type { Steps } from "../db/schema.ts";
 import { fragment, type Statement, statement } from "../db/sql.ts";
@@ -122,7 +122,7 @@ export function writeEvent(
   return writeReturning(parts, ([row]) => {
     assert(row !== undefined, "the insert returns the event's row");
     for (const { balance, amountSteps } of event.payment.legs) {
-      countActivity(ctx.environment, "spent", writing.nowMs, balance.unit, amountSteps);
+      countOfPack(ctx.environment, "spent", writing.nowMs, balance, amountSteps);
     }
     return { output: presentEvent(event.eventId, row), replayed: false };
   });

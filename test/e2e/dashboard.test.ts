@@ -159,6 +159,55 @@ describe.skipIf(chromiumPath === null)(`the dashboard in a real browser${without
     expect(await page.locator("article").count()).toBe(2);
     expect(await page.locator("#ledger tbody tr").count()).toBe(2);
     await page.locator("#ledger").getByText(`goodwill ${EVIL}`).first().waitFor();
+    // The confirmation can be gone back to, and the page of the act reloaded.
+    await page.goBack();
+    await page.getByRole("heading", { name: "Confirm grant" }).waitFor();
+    await submit("Grant credits");
+    expect(await notice()).toContain("Nothing was granted again");
+    await page.reload();
+    expect(await page.locator("article").count()).toBe(2);
+  });
+
+  it("asks twice before a large amount, and says what the user will have", async () => {
+    await page.getByRole("link", { name: "Adjust" }).first().click();
+    await page.getByLabel(/Amount to add/).fill("+12,345,678");
+    await page.getByLabel(/^Reason \(kept/).fill("by mistake");
+    await submit("Continue");
+    await page.getByText("2,000 → 12,347,678 tokens").waitFor();
+    await page.getByText("This is a large amount: 12,345,678 tokens.").waitFor();
+    await expectAccessible(page);
+    await submit("Confirm adjustment");
+    // The browser keeps the form until the box is ticked.
+    expect(await page.getByRole("heading", { level: 1 }).textContent()).toBe("Confirm adjustment");
+    await page.getByRole("link", { name: "Cancel" }).click();
+    await page.getByRole("heading", { name: `User ${USER}` }).waitFor();
+    expect(await page.locator("#totals").textContent()).toContain("2,000");
+  });
+
+  it("finds the user by the beginning of the id, and a balance by its id, and goes from thing to thing", async () => {
+    await section("Users");
+    await expectAccessible(page);
+    await page.getByLabel("User id").fill("ada");
+    await submit("Search");
+    const toUser = () => page.getByRole("main").getByRole("link", { name: USER, exact: true }).click();
+    await toUser();
+    await page
+      .getByRole("link", { name: /^Starter/ })
+      .first()
+      .click();
+    await page.getByText(/manual, by dashboard/).waitFor();
+    await expectAccessible(page);
+    await page.getByRole("region", { name: "Of the same grant" }).getByRole("link").first().click();
+    await page.getByRole("heading", { name: /^Balance Starter/ }).waitFor();
+    await toUser();
+    await page.getByRole("link", { name: "All balances, by status, pack and reference" }).click();
+    expect(await page.getByRole("region", { name: "Balances" }).locator("tbody tr").count()).toBe(2);
+    await expectAccessible(page);
+    await toUser();
+    await page.getByRole("link", { name: "Verify the ledger" }).click();
+    await page.getByText("✓ Sound").waitFor();
+    await toUser();
+    await page.getByRole("heading", { name: `User ${USER}` }).waitFor();
   });
 
   it("previews a debit, and shows what would be uncovered", async () => {
@@ -288,6 +337,10 @@ describe.skipIf(chromiumPath === null)(`the dashboard in a real browser${without
       "keys",
       "limits",
       "audit",
+      "users",
+      "people",
+      `users/balances?${query}`,
+      `users/as-of?${query}`,
     ]) {
       await phone.page.goto(`${root}/${path}`);
       const [wide, room] = (await phone.page.evaluate(
@@ -298,6 +351,31 @@ describe.skipIf(chromiumPath === null)(`the dashboard in a real browser${without
     }
     expect(phone.complaints).toEqual([]);
     await phone.context.close();
+  });
+
+  it("creates, finds and grants without JavaScript too", async () => {
+    const plain = await openPage(browser, { javaScriptEnabled: false });
+    const at = plain.page;
+    await signIn(at, server.url);
+    await at.getByLabel("Name").fill("Plain");
+    await at.getByRole("button", { name: "Create an application" }).click();
+    await at.getByRole("link", { name: "Packs" }).click();
+    await at.getByRole("link", { name: "New pack" }).click();
+    await at.getByLabel("Amount", { exact: true }).first().fill("1,000");
+    await at.getByLabel("Name", { exact: true }).fill("Any");
+    // Enter does what the page is for.
+    await at.getByLabel("Name", { exact: true }).press("Enter");
+    await at.getByText("Pack created.").waitFor();
+    await at.getByRole("link", { name: "Users" }).click();
+    await at.getByLabel("User id").fill("bob");
+    await at.getByLabel("User id").press("Enter");
+    await at.getByRole("link", { name: "Grant credits" }).click();
+    await at.getByLabel(/^Reason/).fill("Welcome");
+    await at.getByRole("button", { name: "Continue" }).click();
+    await at.getByRole("button", { name: "Grant credits" }).click();
+    await at.getByText("1,000 of 1,000 tokens").first().waitFor();
+    expect(plain.complaints).toEqual([]);
+    await plain.context.close();
   });
 
   it("signs out, and then opens nothing more", async () => {

@@ -140,7 +140,10 @@ const keys: readonly Operation[] = [
     success: {
       description: "A page of keys. A key itself is not shown; `hint` identifies it.",
       schema: listKeysOutput,
-      example: { keys: [{ ...exampleKey, name: "Backend", revokedAt: null }], nextCursor: null },
+      example: {
+        keys: [{ ...exampleKey, name: "Backend", revokedAt: null, lastUsedOn: "2026-01-20" }],
+        nextCursor: null,
+      },
     },
     errors: [],
   },
@@ -156,7 +159,7 @@ const keys: readonly Operation[] = [
     success: {
       description: "The revoked key.",
       schema: key,
-      example: { ...exampleKey, name: "Backend", revokedAt: "2026-02-01T09:00:00.000Z" },
+      example: { ...exampleKey, name: "Backend", revokedAt: "2026-02-01T09:00:00.000Z", lastUsedOn: null },
     },
     errors: [],
   },

@@ -34,6 +34,9 @@ async function busy() {
   return { app, clock };
 }
 
+/** On each of two days: the key, and the user with its row in the index. */
+const SEEN_ROWS = 2 * (1 + 2);
+
 describe("the figures by day", () => {
   it("tell what was granted, spent, expiring, refused, short, minted and opened, replays left out", async () => {
     const { app, clock } = await busy();
@@ -56,11 +59,11 @@ describe("the figures by day", () => {
     expect(await readActivity(other, "granted", clock.ms, 1)).toMatchObject([{ unit: null, days: [{ value: 0 }] }]);
   });
 
-  it("add up over many writes, and cost a row for each kind, day and unit that a write brings", async () => {
+  it("add up over many writes, and cost a row for each kind, day, unit and pack that a write brings", async () => {
     const { app, clock } = await busy();
     const counting = countingD1(env.DB);
     await flushActivity(bound({ DB: counting.d1 }));
-    expect(counting.spent()).toMatchObject({ roundTrips: 1, rowsWritten: 8 });
+    expect(counting.spent()).toMatchObject({ roundTrips: 5, rowsWritten: 11 + SEEN_ROWS });
     await flushActivity(bound({ DB: counting.d1 }));
     expect(counting.spent().roundTrips).toBe(0);
 

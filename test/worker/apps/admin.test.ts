@@ -145,6 +145,7 @@ describe("keys", () => {
       mode: expect.any(String),
       createdAt: "2026-01-15T12:00:00.000Z",
       revokedAt: null,
+      lastUsedOn: null,
     });
   });
 

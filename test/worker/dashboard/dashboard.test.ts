@@ -539,7 +539,7 @@ describe("a list of the dashboard", () => {
     for (let pages = 0; path !== undefined && pages < 10; pages++) {
       counting.spent();
       const page = await read(browser, path, /<code>(hint-\d+\.)</g, "More keys");
-      expect(counting.spent().rowsRead).toBeLessThan(300);
+      expect(counting.spent().rowsRead).toBeLessThan(450);
       hints.push(...page.found);
       path = page.next;
     }
