@@ -1,11 +1,13 @@
 import { execFile } from "node:child_process";
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { createServer, type IncomingHttpHeaders } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
+import { text } from "node:stream/consumers";
 import { promisify } from "node:util";
 import { gzipSync } from "node:zlib";
 import { afterAll, afterEach, beforeAll, describe, expect, it, onTestFinished, vi } from "vitest";
-import { InsufficientCredits, Purser, PurserError } from "../../clients/typescript/src/index.ts";
+import { InsufficientCredits, Purser, PurserError, verifyWebhook } from "../../clients/typescript/src/index.ts";
 import { type AskModel, chatServer } from "../../examples/ai-chat.mjs";
 import { userToken } from "../../scripts/user-token.mjs";
 import { type FaultyProxy, startFaultyProxy } from "./support/faulty-proxy.ts";
@@ -316,6 +318,34 @@ describe("usage.hold", () => {
     expect(await errorOf(held)).toMatchObject({ code: "no_answer" });
     expect(vi.getTimerCount()).toBe(0);
     expect((await purser.getReservation({ reservationId })).status).toBe("open");
+  });
+});
+
+describe("verifyWebhook", () => {
+  it("takes what Purser sends to an endpoint, and tells which message it is", async () => {
+    const admin = new Purser({ url: server.url, key: ADMIN_TOKEN });
+    const received = Promise.withResolvers<{ headers: IncomingHttpHeaders; body: string }>();
+    const receiver = createServer(async (request, response) => {
+      received.resolve({ headers: request.headers, body: await text(request) });
+      response.writeHead(204).end();
+    });
+    await new Promise<void>((resolve) => receiver.listen(0, "127.0.0.1", resolve));
+    onTestFinished(() => void receiver.close());
+    // A server that listens on a TCP port has an address of this form.
+    const { port } = receiver.address() as AddressInfo;
+    const url = `http://127.0.0.1:${port}/hook`;
+    const { secret, webhookId } = await admin.createWebhook({
+      appId: app.appId,
+      mode: "live",
+      url,
+      types: ["credits.*"],
+    });
+    const userId = await userWith(5);
+    const { headers, body } = await received.promise;
+    const message = await verifyWebhook(headers, body, secret);
+    expect(message).toMatchObject({ type: "credits.granted", mode: "live", appId: app.appId });
+    if (message.type === "credits.granted") expect(message.data).toMatchObject({ userId, balances: [{ initial: 5 }] });
+    await admin.deleteWebhook({ appId: app.appId, webhookId });
   });
 });
 

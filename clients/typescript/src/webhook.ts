@@ -1,16 +1,16 @@
+import type { webhooks } from "./generated/api.ts";
+
 const TOLERANCE_SECONDS = 300;
 const encoder = new TextEncoder();
 
 type HeaderSource = Headers | Readonly<Record<string, string | readonly string[] | undefined>>;
 
-export interface WebhookMessage {
-  readonly id: string;
-  readonly type: string;
-  readonly timestamp: string;
-  readonly appId: string;
-  readonly mode: "live" | "test";
-  readonly data: Readonly<Record<string, unknown>>;
-}
+type Sent<Webhook> = Webhook extends { post: { requestBody: { content: { "application/json": infer Message } } } }
+  ? Message
+  : never;
+
+/** A message of Purser's. `type` tells which, and so what `data` has. */
+export type WebhookMessage = { [Type in keyof webhooks]: Sent<webhooks[Type]> }[keyof webhooks];
 
 /** A message that Purser did not send, or not just now. Answer it with 400. */
 export class WebhookVerificationError extends Error {
