@@ -2,8 +2,8 @@ import { all, nowMsSql, statement } from "../db/sql.ts";
 import { settleDueHolds } from "../ledger/write.ts";
 import type { Mode, SystemCtx, TenantCtx } from "../runtime.ts";
 
-/** A Worker may send 1,000 queries in one invocation. A user's holds take up to six, and the cron has other work beside. */
-const USERS_A_RUN_MAX = 100;
+/** A Worker may send 1,000 queries in one invocation. A user's holds take up to ten, and the cron has other work beside. */
+const USERS_A_RUN_MAX = 60;
 
 export interface ExpiryRun {
   readonly users: number;

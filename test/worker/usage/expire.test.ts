@@ -68,13 +68,13 @@ describe("the cron", () => {
     for (let index = 0; index < 220; index++) await spender.reserve(cents(1));
     for (const other of others) await other.reserve(cents(1));
     spender.clock.advance(300_000);
-    // One run returns the holds of 100 users, and other tests may have left some.
+    // One run returns the holds of 60 users, and other tests may have left some.
     for (let run = 0; run < 10; run++) await tick(spender);
     expect(await spender.remaining()).toEqual([8_000]);
     for (const other of others) expect(await other.remaining()).toEqual([10]);
   }, 120_000);
 
-  it("returns the holds of at most 100 users a run, with fewer than the 1,000 queries that a Worker may send", async () => {
+  it("returns the holds of at most 60 users a run, with fewer than the 1,000 queries that a Worker may send", async () => {
     const spender = await makeSpender([wallet]);
     const { app, clock } = spender;
     clock.advance(400_000_000);
@@ -90,7 +90,7 @@ describe("the cron", () => {
     while ((await counted()).users > 0);
     const packId = await makePack(app.appId, "Wallet", [wallet]);
     const ctx = makeCtx(app.environments.live, clock);
-    const users = Array.from({ length: 180 }, (_, index) => `${spender.userId}-${index}`);
+    const users = Array.from({ length: 110 }, (_, index) => `${spender.userId}-${index}`);
     for (const [index, userId] of users.entries()) {
       await grantPack(ctx, { userId, packId, source: "grant" });
       const input = reserveInput.parse({ userId, event: "e", quantities: { count: 0, cents: 0.01 } });
@@ -107,8 +107,8 @@ describe("the cron", () => {
     )
       .bind(clock.ms)
       .first<{ users: number }>();
-    const first = 100 - (stray?.users ?? 0);
-    expect(runs.map(({ users }) => users)).toEqual([first, 180 - first, 0]);
+    const first = 60 - (stray?.users ?? 0);
+    expect(runs.map(({ users }) => users)).toEqual([first, 110 - first, 0]);
     for (const { queries, failures } of runs) {
       expect(failures).toEqual([]);
       expect(queries).toBeLessThanOrEqual(1_000);
@@ -120,7 +120,7 @@ describe("the cron", () => {
     )
       .bind(app.environments.live.id, `${spender.userId}-%`)
       .all();
-    expect(results).toEqual([{ steps: 10_000_000, users: 180 }]);
+    expect(results).toEqual([{ steps: 10_000_000, users: 110 }]);
   }, 120_000);
 
   it("and the user's own writes, at once, return a hold once", async () => {
