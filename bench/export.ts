@@ -70,6 +70,39 @@ async function claimIds(db: D1Database, environmentId: number, distinctId: strin
   }
 }
 
+const LARGE_EVENTS = 2_000;
+const LARGE_BYTES = 256 * 1_024;
+const LARGE_USAGE = 500;
+const LARGE_USAGE_BYTES = 900_000;
+/** SQL: a JSON object of so many bytes. */
+const objectOf = (bytes: number): string => `'{"t":"' || replace(hex(zeroblob(${(bytes - 8) / 2})), '0', 'x') || '"}'`;
+
+/** A person whose events are as large as they may be: of analytics, and of usage, whose properties are kept apart. */
+async function fillLarge(db: D1Database, environmentId: number, distinctId: string): Promise<void> {
+  const run = (sql: string) => db.prepare(sql).bind(environmentId, distinctId).run();
+  const rows = (from: number, to: number) =>
+    `WITH RECURSIVE n(i) AS (SELECT ${from} UNION ALL SELECT i + 1 FROM n WHERE i < ${to})`;
+  await run(`INSERT INTO distinct_ids (environment_id, distinct_id, is_device_form, is_sender, first_seen_at_ms,
+      last_seen_at_ms, event_count, event_bytes)
+    VALUES (CAST(?1 AS INTEGER), ?2, 0, 1, 1, 1, ${LARGE_EVENTS}, ${LARGE_EVENTS * LARGE_BYTES})`);
+  await run("INSERT INTO accounts (environment_id, user_id) VALUES (CAST(?1 AS INTEGER), ?2)");
+  for (let from = 1; from <= LARGE_EVENTS; from += 100) {
+    await run(`INSERT INTO analytics_events (
+        environment_id, distinct_id, seq, uuid, event, timestamp_ms, received_at_ms, properties
+      ) ${rows(from, from + 99)}
+      SELECT CAST(?1 AS INTEGER), ?2, i, ?2 || i, 'e', 1, 1, ${objectOf(LARGE_BYTES)} FROM n`);
+  }
+  const accountId = "(SELECT id FROM accounts WHERE environment_id = ?1 AND user_id = ?2)";
+  for (let from = 1; from <= LARGE_USAGE; from += 50) {
+    await run(`INSERT INTO usage_events (account_id, occurred_by_ms, seq, environment_id, event_id, event, count_steps,
+        large_properties_bytes, occurred_at_ms, received_at_ms, request_hash, debits)
+      ${rows(from, from + 49)}
+      SELECT ${accountId}, 1, i, CAST(?1 AS INTEGER), ?2 || i, 'e', 1, ${LARGE_USAGE_BYTES}, 1, 1, '', '[]' FROM n`);
+    await run(`INSERT INTO large_properties (account_id, occurred_by_ms, seq, properties) ${rows(from, from + 49)}
+      SELECT ${accountId}, 1, i, ${objectOf(LARGE_USAGE_BYTES)} FROM n`);
+  }
+}
+
 async function mint(url: string, key: string, distinctId: string): Promise<string> {
   const response = await fetch(`${url}/api/v1/export-person`, {
     method: "POST",
@@ -104,6 +137,18 @@ async function main(): Promise<void> {
     if (!head.end.endsWith("]}")) throw new Error("the document of many ids was cut short");
     console.log(
       `${whole(MANY_IDS)} claimed ids: first byte after ${whole(head.firstByteMs)} ms, ${mega(head.bytes)} MB`,
+    );
+
+    await fillLarge(bench.db, app.environmentId, "large");
+    const link = await mint(bench.urls.counted ?? "", app.key, "large");
+    await fetch(`${bench.urls.counted}/bench/cost`);
+    const atRest = await idle(bench);
+    const large = await readAnswer(link, bench.residentBytes);
+    const { roundTrips } = (await (await fetch(`${bench.urls.counted}/bench/cost`)).json()) as Cost;
+    if (!large.end.endsWith("]}")) throw new Error("the document of large events was cut short");
+    console.log(
+      `${whole(LARGE_EVENTS)} events of 256 KiB and ${whole(LARGE_USAGE)} usage events of 900 kB: ${mega(large.bytes)} MB in ` +
+        `${(large.totalMs / 1_000).toFixed(1)} s, peak ${mega(large.peakBytes - atRest)} MB above idle, ${roundTrips} trips, in ${HEAP_MB} MB of heap`,
     );
 
     for (const { distinctId, events } of PEOPLE) await fill(bench.db, app.environmentId, distinctId, events);

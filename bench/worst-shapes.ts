@@ -4,6 +4,8 @@ import { gzipSync } from "node:zlib";
 export interface Shape {
   readonly name: string;
   readonly path: string;
+  /** POST unless it is said. */
+  readonly method?: string;
   readonly body: Uint8Array;
   /** The bytes of the body once it is unpacked. */
   readonly bytes: number;
@@ -115,23 +117,141 @@ export function captureShapes(key: string): Shape[] {
   ];
 }
 
+/** Captures of the newer version of PostHog's protocol, and what its clients ask beside it. */
+export function captureV1Shapes(key: string): Shape[] {
+  const headers = { authorization: `Bearer ${key}`, "content-type": "application/json", "content-encoding": "gzip" };
+  const v1 = (name: string, text: string): Shape => ({
+    ...capture(name, text),
+    ...{ name: `capture v1: ${name}`, path: "/i/v1/analytics/events", headers },
+  });
+  const uuid = (n: number) => `0194685f-8a3c-7d11-8f2b-${`${n}`.padStart(12, "0")}`;
+  const batch = (count: number, properties: (n: number) => string) =>
+    `{"batch":[${times(count, (n) => `{"uuid":"${uuid(n)}","event":"e","distinct_id":"v1-${n % 100}","properties":${properties(n)}}`).join()}]}`;
+  const names = `{${times(1_000, (n) => `"n${n}":${n}`).join()}}`;
+  const flags = ([name, text]: readonly [string, string]): Shape => ({
+    ...capture(name, text),
+    name: `flags: ${name}`,
+    path: "/flags/?v=2",
+  });
+  return [
+    v1(
+      "10,000 events",
+      batch(10_000, () => "{}"),
+    ),
+    v1(
+      "10,000 events of one uuid",
+      `{"batch":[${times(10_000, () => `{"uuid":"${uuid(1)}","event":"e","distinct_id":"v"}`).join()}]}`,
+    ),
+    v1(
+      "a thousand properties an event",
+      batch(1_000, () => names),
+    ),
+    v1(
+      "10,000 links",
+      `{"batch":[${times(10_000, (n) => `{"uuid":"${uuid(n)}","event":"$identify","distinct_id":"v1","properties":{"$anon_distinct_id":"${device(n)}"}}`).join()}]}`,
+    ),
+    v1(
+      "40 $set an event",
+      batch(10_000, (n) => `{"$set":{${times(40, (m) => `"k${m}":${n}`).join()}}}`),
+    ),
+    v1("lists", filled(`{"batch":[`, "[],", "[]]}", 10 * MIB)),
+    v1("levels", `{"batch":${"[".repeat(5 * MIB - 20)}${"]".repeat(5 * MIB - 20)}}`),
+    flags(["lists", filled(`{"api_key":"${key}","x":[`, "[],", "[]]}", 10 * MIB)]),
+    flags(["levels", "[".repeat(5 * MIB) + "]".repeat(5 * MIB)]),
+    flags(["names", filled(`{"api_key":"${key}","x":{`, '"ab":1,', '"a":1}}', 10 * MIB)]),
+    flags(["one long id", `{"api_key":"${key}","distinct_id":"${"x".repeat(10 * MIB - 200)}"}`]),
+  ];
+}
+
+/** Forms of the dashboard: without a session, when they are kept for it, and with one. */
+export function formShapes(appId: string, cookie: string, token: string): Shape[] {
+  const form = (name: string, path: string, text: string, others: Readonly<Record<string, string>> = {}): Shape => {
+    const body = utf8(text);
+    const headers = { "content-type": "application/x-www-form-urlencoded", "sec-fetch-site": "same-origin", ...others };
+    return { name: `${path.split("/").slice(2).join("/")}: ${name}`, path, body, bytes: body.length, headers };
+  };
+  const own = `/admin/apps/${appId}/live`;
+  const many = times(24_990, (n) => `f${n}=%E2%82%AC%E2%82%AC`).join("&");
+  const long = `a=${"%E2%82%AC".repeat(110_000)}`;
+  const names = `${"%3C".repeat(300_000)}=1`;
+  const items = (count: number) =>
+    times(count, (n) => `items.${n}.amount=1&items.${n}.unit=count&items.${n}.rules.0.event=a*b*c*d*`).join("&");
+  const rules = times(8_000, (n) => `items.0.rules.${n}.event=*a*a*a*a*a*a*a*a*b`).join("&");
+  const shapes = [
+    ["many fields", many],
+    ["a long field", long],
+    ["a long name", names],
+  ] as const;
+  const paths = [`${own}/packs`, `${own}/packs/new/try`, `${own}/users/grant`, `${own}/end-user-auth`, `${own}/limits`];
+  const signedIn = (name: string, path: string, text: string) =>
+    form(name, path, `_form=${token}&${text}`, { cookie: `purser_session=${cookie}` });
+  return [
+    ...shapes.flatMap(([name, text]) => [
+      form(name, "/admin/sign-in", text),
+      form(`${name}, without a session`, `${own}/packs`, text),
+      ...paths.map((path) => signedIn(name, path, text)),
+    ]),
+    ...[`${own}/packs`, `${own}/packs/new/try`].flatMap((path) => [
+      signedIn("8,000 items", path, `kind=items&packName=p&try.event=${"ab".repeat(100)}&${items(8_000)}`),
+      signedIn("8,000 rules", path, `kind=items&packName=p&items.0.amount=1&try.event=${"a".repeat(200)}&${rules}`),
+      signedIn("an event of separators", path, `kind=items&packName=p&try.event=${".".repeat(900_000)}`),
+    ]),
+  ];
+}
+
+/** The administration API. */
+export function adminShapes(appId: string, token: string): Shape[] {
+  const headers = { authorization: `Bearer ${token}`, "content-type": "application/json" };
+  const root = "/api/v1/admin/apps";
+  const paths = [
+    ["POST", root],
+    ["POST", `${root}/${appId}/packs`],
+    ["POST", `${root}/${appId}/keys`],
+    ["PUT", `${root}/${appId}/limits`],
+    ["PUT", `${root}/${appId}/end-user-auth`],
+    ["POST", `${root}/${appId}/verify`],
+  ] as const;
+  const shape = (method: string, path: string, name: string, text: string): Shape => {
+    const body = utf8(text);
+    return { name: `${method} ${path.slice(13)}: ${name}`, method, path, body, bytes: body.length, headers };
+  };
+  const rule = '{"event":"*a*a*a*a*a*a*a*a*b"}';
+  const item = (rules: number) => `{"amount":1,"unit":"count","matches":[${times(rules, () => rule).join()}]}`;
+  return [
+    ...paths.flatMap(([method, path]) => texts(MIB).map(([name, text]) => shape(method, path, name, text))),
+    shape(
+      "POST",
+      `${root}/${appId}/packs`,
+      "100 items of 100 rules",
+      `{"name":"Worst","items":[${times(100, () => item(100)).join()}]}`,
+    ),
+    shape(
+      "POST",
+      `${root}/${appId}/packs`,
+      "20,000 items",
+      `{"name":"Worst","items":[${times(20_000, () => item(0)).join()}]}`,
+    ),
+  ];
+}
+
+const texts = (bytes: number): [string, string][] => [
+  ["objects", filled("[", "{},", "{}]", bytes)],
+  ["lists", filled("[", "[],", "[]]", bytes)],
+  ["levels", "[".repeat(bytes / 2) + "]".repeat(bytes / 2)],
+  ["levels and a long number", `${"[".repeat(bytes / 2 - 40)}12345678901234567890123${"]".repeat(bytes / 2 - 40)}`],
+  ["objects and a long number", filled("[1234567890123456789012345,", "{},", "{}]", bytes)],
+  ["long numbers", filled("[", "12345678901234567890,", "1]", bytes)],
+  ["digits", `[${"1".repeat(bytes - 10)}]`],
+  ["names", `{${times(90_000, (n) => `"${n.toString(36)}":1`).join()}}`],
+  ["objects of other names", `[${times(60_000, (n) => `{"k${n}":1}`).join()}]`],
+];
+
 export function jsonShapes(secretKey: string): Shape[] {
   const headers = { authorization: `Bearer ${secretKey}`, "content-type": "application/json" };
   const json = (name: string, path: string, text: string): Shape => {
     const body = utf8(text);
     return { name: `${path.replace("/api/v1/", "")}: ${name}`, path, body, bytes: body.length, headers };
   };
-  const texts = (bytes: number): [string, string][] => [
-    ["objects", filled("[", "{},", "{}]", bytes)],
-    ["lists", filled("[", "[],", "[]]", bytes)],
-    ["levels", "[".repeat(bytes / 2) + "]".repeat(bytes / 2)],
-    ["levels and a long number", `${"[".repeat(bytes / 2 - 40)}12345678901234567890123${"]".repeat(bytes / 2 - 40)}`],
-    ["objects and a long number", filled("[1234567890123456789012345,", "{},", "{}]", bytes)],
-    ["long numbers", filled("[", "12345678901234567890,", "1]", bytes)],
-    ["digits", `[${"1".repeat(bytes - 10)}]`],
-    ["names", `{${times(90_000, (n) => `"${n.toString(36)}":1`).join()}}`],
-    ["objects of other names", `[${times(60_000, (n) => `{"k${n}":1}`).join()}]`],
-  ];
   const paths = ["usage/events", "credits/grant", "consent", "export-person"].map((path) => `/api/v1/${path}`);
   const event = (value: string) =>
     `{"eventId":"e","userId":"u","event":"e","onShortage":"partial","properties":{"a":${value}}}`;

@@ -4,14 +4,14 @@
  * Fails when one takes more than a second of CPU, or 40 MB beside its body, or when its isolate dies. With an argument: only
  * the shapes whose names contain it.
  */
-import { createHash } from "node:crypto";
+import { createHash, createHmac } from "node:crypto";
 import { readFileSync, writeFileSync } from "node:fs";
 import { convertV4MiniflareOptions, Miniflare } from "miniflare";
 import { writeKey } from "../src/access/key.ts";
 import { APP_ID } from "./app-id.ts";
 import { ADMIN_TOKEN, bundle, prepare, runAll, SECRET_KEY, workerds } from "./serve.ts";
 import { table, verdict } from "./table.ts";
-import { captureShapes, jsonShapes, type Shape } from "./worst-shapes.ts";
+import { adminShapes, captureShapes, captureV1Shapes, formShapes, jsonShapes, type Shape } from "./worst-shapes.ts";
 
 const CPU_SECONDS_MAX = 1;
 const BYTES_MAX = 40 * 1024 * 1024;
@@ -19,6 +19,11 @@ const PLATFORM = "--max-old-space-size=128";
 /** The first in which a request survives. */
 const SMALL = [16, 32].map((megabytes) => `--max-old-space-size=${megabytes} --max-semi-space-size=1`);
 const PUBLISHABLE_KEY = writeKey("publishable", { id: 1, appId: APP_ID, mode: "live" }, "p".repeat(22));
+
+const SESSION_ID = "ses_worst";
+/** A cookie of the dashboard, or what its forms carry (src/access/admin-session.ts). */
+const signed = (what: "session" | "form", sessionId: string, before = ""): string =>
+  `${before}${createHmac("sha256", ADMIN_TOKEN).update(`purser dashboard ${what}\n${sessionId}`).digest("base64url")}`;
 
 interface Figure {
   readonly shape: Shape;
@@ -65,11 +70,11 @@ async function start(script: string, options: object, flags?: string) {
 
 async function send(
   url: string,
-  { path, headers, body }: Pick<Shape, "path" | "headers" | "body">,
+  { path, method = "POST", headers, body }: Pick<Shape, "path" | "method" | "headers" | "body">,
 ): Promise<number | null> {
   // A Buffer is a part of a larger memory.
   const response = await fetch(url + path, {
-    method: "POST",
+    method,
     body: new Uint8Array(body),
     headers: headers ?? {},
   }).catch(() => null);
@@ -125,13 +130,18 @@ try {
   const hash = createHash("sha256").update(PUBLISHABLE_KEY).digest("base64url");
   await runAll(db, [
     `INSERT INTO api_keys (hash, id, environment_id, kind, hint, created_at_ms) VALUES ('${hash}', 'key_public', 1, 'publishable', 'pk_live_p', 0)`,
+    `INSERT INTO dashboard_sessions (id, actor, ends_at_ms) VALUES ('${SESSION_ID}', 'bench', 9000000000000)`,
     // The shapes together are more than one id may send in a day (L3).
     `UPDATE environments SET analytics_limits = '{"eventsADay":1e9,"bytesADay":1e12,"eventsADayOfOneId":1e9,"bytesADayOfOneId":1e12}'`,
   ]);
   const asked = process.argv[2] ?? "";
-  const shapes = [...captureShapes(PUBLISHABLE_KEY), ...jsonShapes(SECRET_KEY)].filter(({ name }) =>
-    name.includes(asked),
-  );
+  const shapes = [
+    ...captureShapes(PUBLISHABLE_KEY),
+    ...captureV1Shapes(PUBLISHABLE_KEY),
+    ...jsonShapes(SECRET_KEY),
+    ...adminShapes(APP_ID, ADMIN_TOKEN),
+    ...formShapes(APP_ID, signed("session", SESSION_ID, `${SESSION_ID}.`), signed("form", SESSION_ID)),
+  ].filter(({ name }) => name.includes(asked));
   for (const shape of shapes) figures.push(await measure(worker, d1.url, shape));
 } finally {
   await d1.miniflare.dispose();
