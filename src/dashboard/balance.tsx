@@ -108,7 +108,7 @@ const Facts = ({ c, balance, grantedBy }: FactsProps) => {
           )}
         </dd>
         <dt>Reference</dt>
-        <dd>{balance.externalRef === null ? "none" : <code>{balance.externalRef}</code>}</dd>
+        <dd>{balance.externalRef === null ? "none" : <Reference c={c} reference={balance.externalRef} />}</dd>
         <dt>Granted (UTC)</dt>
         <dd>
           {time(balance.grantedAt)}, {balance.source}
@@ -128,6 +128,17 @@ const Facts = ({ c, balance, grantedBy }: FactsProps) => {
         )}
       </dl>
     </>
+  );
+};
+
+/** A reference. That of a payment at Stripe begins with one of its ids, by which the payment is found. */
+const Reference = ({ c, reference }: { c: Context<DashboardEnv>; reference: string }) => {
+  const [, paymentKey] = /^stripe:([^:]+)/.exec(reference) ?? [];
+  if (paymentKey === undefined) return <code>{reference}</code>;
+  return (
+    <a href={pathIn(c, `payments/${encodeURIComponent(paymentKey)}`)}>
+      <code>{reference}</code>
+    </a>
   );
 };
 

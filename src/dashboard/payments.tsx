@@ -13,6 +13,7 @@ import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
 import { catchRefusal, numberField, parseForm } from "./form.ts";
 import { amount, query, time } from "./format.ts";
 import { FormToken, page, pathIn } from "./layout.tsx";
+import { BalanceLink, UserLink } from "./links.tsx";
 import { StripeSetup, saveStripe } from "./stripe-setup.tsx";
 
 const STATUSES = ["", "unmatched", "granted", "waiting"] as const;
@@ -50,7 +51,7 @@ async function paymentsPage(c: Context<DashboardEnv>, refusal?: PurserError) {
           rows={payments.map((payment) => [
             <a href={paymentPath(c, payment.paymentKey)}>{payment.paymentKey}</a>,
             <StatusTag payment={payment} />,
-            payment.userId ?? "",
+            payment.userId === null ? "" : <UserLink c={c} id={payment.userId} />,
             money(payment.captured, payment),
             money(payment.refunded, payment),
             money(payment.withheld, payment),
@@ -111,7 +112,7 @@ async function paymentPage(c: Context<DashboardEnv>, paymentKey: string, refusal
           label="Balances"
           head={["Balance", "Unit", "Issued", "Taken back", "Due, but not there"]}
           rows={payment.grants.map(({ balanceId, unit, initial, taken, short }) => [
-            balanceId,
+            <BalanceLink c={c} id={balanceId} />,
             unit,
             amount(initial),
             amount(taken),

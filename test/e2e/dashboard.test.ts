@@ -337,6 +337,8 @@ describe.skipIf(chromiumPath === null)(`the dashboard in a real browser${without
       "keys",
       "limits",
       "audit",
+      "alerts",
+      "payments",
       "users",
       "people",
       `users/balances?${query}`,
