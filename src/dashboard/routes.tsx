@@ -93,7 +93,8 @@ export const dashboardRoutes = () =>
     .route("/", appsRoutes())
     .route("/", sessionsRoutes())
     .route("/apps/:appId/:mode{live|test}", environmentRoutes())
-    .all("*", (c) => {
+    // Not `all`: a path that is known keeps its 405 for other methods.
+    .get("*", (c) => {
       adminTokenOf(c.var.root.settings);
       return errorPage(c, new PurserError("not_found", "There is no such page."));
     });
