@@ -61,7 +61,12 @@ async function openShop() {
     }),
   );
   const { key: publishable, secret } = { key: await keyOf("publishable"), secret: await keyOf("secret") };
-  return { pack, publishable, secret, version: stale.code === "changed_meanwhile" ? (stale.details?.version ?? null) : null };
+  return {
+    pack,
+    publishable,
+    secret,
+    version: stale.code === "changed_meanwhile" ? (stale.details?.version ?? null) : null,
+  };
 }
 
 async function spend(backend: ReturnType<typeof clientWith>, userId: string) {
