@@ -19,6 +19,7 @@ export async function bundle(entry: string): Promise<string> {
     mainFields: ["module", "main"],
     conditions: ["workerd", "worker", "browser"],
     external: ["cloudflare:*", "node:*"],
+    alias: { "#described": join(root, "src/http/undescribed.ts") },
     loader: { ".html": "text", ".txt": "text", ".css": "text" },
     write: false,
   });

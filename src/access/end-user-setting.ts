@@ -1,5 +1,5 @@
 import * as z from "zod/mini";
-import { described } from "../http/described.ts";
+import { about, described } from "#described";
 
 const ORIGINS_MAX = 20;
 
@@ -20,7 +20,7 @@ export const claims = {
   claim: someText(200),
   origins: described(
     z.optional(z.array(origin).check(z.maxLength(ORIGINS_MAX))),
-    "The pages that may use publishable keys, by the `Origin` header. Any when absent.",
+    about("The pages that may use publishable keys, by the `Origin` header. Any when absent."),
   ),
 };
 

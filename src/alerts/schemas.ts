@@ -1,7 +1,7 @@
 import * as z from "zod/mini";
+import { about, described } from "#described";
 import { amountRule, toSteps } from "../amounts/amount.ts";
 import { unit } from "../amounts/schemas.ts";
-import { described } from "../http/described.ts";
 import { anyNumber, displayName, identifier, mode } from "../http/fields.ts";
 
 const NOTICES_MAX = 10;
@@ -10,10 +10,10 @@ const DAYS_MAX = 365;
 const below = described(
   z
     .strictObject({
-      amount: described(z.optional(anyNumber), "In the alert's unit."),
+      amount: described(z.optional(anyNumber), about("In the alert's unit.")),
       percent: described(
         z.optional(anyNumber),
-        "Of what the user's live balances were issued with; above 0, at most 100, with at most 3 decimals.",
+        about("Of what the user's live balances were issued with; above 0, at most 100, with at most 3 decimals."),
       ),
     })
     .check(
@@ -22,7 +22,7 @@ const below = described(
         "must have an amount or a percent",
       ),
     ),
-  { id: "AlertBelow", minProperties: 1, maxProperties: 1 },
+  about({ id: "AlertBelow", minProperties: 1, maxProperties: 1 }),
 );
 
 /** Percentages have three decimals, as counts do. */
@@ -34,9 +34,9 @@ const newAlert = z.strictObject({
   unit,
   event: described(
     z.optional(identifier()),
-    "A name or a glob: only balances that cover it are watched, as in the filter of a list. Default: all.",
+    about("A name or a glob: only balances that cover it are watched, as in the filter of a list. Default: all."),
   ),
-  below: described(below, "The alert goes off when less than this remains."),
+  below: described(below, about("The alert goes off when less than this remains.")),
 });
 
 function checkBelow(
@@ -52,20 +52,20 @@ function checkBelow(
   else if (percentThousandths(percent) === null) refuse("percent", "must have at most 3 decimals");
 }
 
-export const createAlertInput = described(newAlert.check(z.superRefine(checkBelow)), { id: "CreateAlert" });
+export const createAlertInput = described(newAlert.check(z.superRefine(checkBelow)), about({ id: "CreateAlert" }));
 export type CreateAlertInput = z.infer<typeof createAlertInput>;
 
-export const listAlertsInput = z.object({ mode: described(mode, "The mode whose alerts they are.") });
+export const listAlertsInput = z.object({ mode: described(mode, about("The mode whose alerts they are.")) });
 
 const days = described(
   z.array(z.int().check(z.minimum(1), z.maximum(DAYS_MAX))).check(
     z.maxLength(NOTICES_MAX, `must have at most ${NOTICES_MAX} numbers`),
     z.refine((all) => new Set(all).size === all.length, "must not have a number twice"),
   ),
-  "How many days before a balance expires there is a notice. Empty: none.",
+  about("How many days before a balance expires there is a notice. Empty: none."),
 );
 
-export const setExpiryNoticesInput = described(z.strictObject({ mode, days }), { id: "SetExpiryNotices" });
+export const setExpiryNoticesInput = described(z.strictObject({ mode, days }), about({ id: "SetExpiryNotices" }));
 export type SetExpiryNoticesInput = z.infer<typeof setExpiryNoticesInput>;
 
-export const readExpiryNoticesInput = z.object({ mode: described(mode, "The mode whose notices they are.") });
+export const readExpiryNoticesInput = z.object({ mode: described(mode, about("The mode whose notices they are.")) });

@@ -1,20 +1,20 @@
 import * as z from "zod/mini";
+import { about, described } from "#described";
 import type { Steps } from "../db/schema.ts";
-import { described } from "../http/described.ts";
 import { anyNumber, identifier, readAs } from "../http/fields.ts";
 import { amountRule, type Quantities, toSteps, UNITS, type Unit } from "./amount.ts";
 
-export const unit = described(z.enum(UNITS), { id: "Unit" });
+export const unit = described(z.enum(UNITS), about({ id: "Unit" }));
 
 const rule = z.strictObject({
-  event: described(z.optional(identifier()), "An event name. `*` matches any characters."),
-  model: described(z.optional(identifier()), "A model name. `*` matches any characters."),
+  event: described(z.optional(identifier()), about("An event name. `*` matches any characters.")),
+  model: described(z.optional(identifier()), about("A model name. `*` matches any characters.")),
 });
 export const matchRule = described(
   rule.check(
     z.refine(({ event, model }) => event !== undefined || model !== undefined, "must have an event, a model or both"),
   ),
-  { id: "MatchRule", minProperties: 1 },
+  about({ id: "MatchRule", minProperties: 1 }),
 );
 
 function amountOf(of: Unit) {
@@ -23,7 +23,7 @@ function amountOf(of: Unit) {
     (amount, refuse): Steps =>
       (amount >= 0 ? toSteps(of, amount) : null) ?? refuse(amount < 0 ? "must not be negative" : amountRule(of)),
   );
-  return z.optional(described(steps, { type: "number", minimum: 0 }));
+  return z.optional(described(steps, about({ type: "number", minimum: 0 })));
 }
 
 const COUNT_STEPS_DEFAULT = 1_000 as Steps;
@@ -37,7 +37,7 @@ export const quantities = readAs(
       seconds: amountOf("seconds"),
       cents: amountOf("cents"),
     }),
-    { id: "UsageQuantities" },
+    about({ id: "UsageQuantities" }),
   ),
   (given): Quantities & { readonly count: Steps } => {
     const read: { [U in Unit]?: Steps } & { count: Steps } = { count: COUNT_STEPS_DEFAULT };

@@ -1,22 +1,28 @@
 import * as z from "zod/mini";
+import { about, described } from "#described";
 import { endUserSetting } from "../access/end-user-setting.ts";
-import { described } from "../http/described.ts";
 import { cursor, displayName, mode, pageLimit } from "../http/fields.ts";
 
-export const kind = described(z.enum(["secret", "publishable"]), { id: "KeyKind" });
+export const kind = described(z.enum(["secret", "publishable"]), about({ id: "KeyKind" }));
 
 export const createAppInput = described(
   z.strictObject({
     name: displayName(),
-    database: described(z.optional(z.string()), "Where it lives for good, such as `DB_1`. Default: where new ones go."),
+    database: described(
+      z.optional(z.string()),
+      about("Where it lives for good, such as `DB_1`. Default: where new ones go."),
+    ),
   }),
-  { id: "CreateApp" },
+  about({ id: "CreateApp" }),
 );
 export type CreateAppInput = z.infer<typeof createAppInput>;
 
-export const createKeyInput = described(z.strictObject({ kind, mode, name: z.optional(displayName()) }), {
-  id: "CreateApiKey",
-});
+export const createKeyInput = described(
+  z.strictObject({ kind, mode, name: z.optional(displayName()) }),
+  about({
+    id: "CreateApiKey",
+  }),
+);
 export type CreateKeyInput = z.infer<typeof createKeyInput>;
 
 export const listKeysInput = z.object({
@@ -29,10 +35,10 @@ export const setEndUserAuthInput = described(
   z.strictObject({
     mode,
     setting: described(
-      z.nullable(described(endUserSetting, { id: "EndUserSetting" })),
-      "Null: publishable keys cannot read anything.",
+      z.nullable(described(endUserSetting, about({ id: "EndUserSetting" }))),
+      about("Null: publishable keys cannot read anything."),
     ),
   }),
-  { id: "SetEndUserAuth" },
+  about({ id: "SetEndUserAuth" }),
 );
 export type SetEndUserAuthInput = z.infer<typeof setEndUserAuthInput>;

@@ -1,5 +1,5 @@
 import * as z from "zod/mini";
-import { described } from "../http/described.ts";
+import { about, described } from "#described";
 import { identifier } from "../http/fields.ts";
 
 /** The most ids that an answer lists and a request names. */
@@ -7,13 +7,16 @@ export const idsListedMax = 10_000;
 
 export const erasureReason = described(
   z.enum(["request", "consent_withdrawn", "objection", "not_needed", "unlawful", "legal_duty"]),
-  { id: "ErasureReason" },
+  about({ id: "ErasureReason" }),
 );
 
 export const erasePersonInput = described(
   z.strictObject({
-    distinctId: described(identifier(), "Any id of the person. What is erased is that id, and all that it claims."),
-    dryRun: described(z._default(z.boolean(), false), "Changes nothing, and answers what would be erased."),
+    distinctId: described(
+      identifier(),
+      about("Any id of the person. What is erased is that id, and all that it claims."),
+    ),
+    dryRun: described(z._default(z.boolean(), false), about("Changes nothing, and answers what would be erased.")),
     distinctIds: described(
       z.optional(
         z
@@ -23,14 +26,14 @@ export const erasePersonInput = described(
             z.maxLength(idsListedMax, `must have at most ${idsListedMax} ids`),
           ),
       ),
-      "The person's ids, as a dry run listed them. If they are others by now, nothing is erased.",
+      about("The person's ids, as a dry run listed them. If they are others by now, nothing is erased."),
     ),
     keepConsent: described(
       z._default(z.boolean(), false),
-      "Keeps the consent log, under a keyed hash in place of each id, as evidence of what was decided.",
+      about("Keeps the consent log, under a keyed hash in place of each id, as evidence of what was decided."),
     ),
-    reason: described(z.optional(erasureReason), "Why they are erased, for the receipt."),
+    reason: described(z.optional(erasureReason), about("Why they are erased, for the receipt.")),
   }),
-  { id: "ErasePerson" },
+  about({ id: "ErasePerson" }),
 );
 export type ErasePersonInput = z.infer<typeof erasePersonInput>;

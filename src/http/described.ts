@@ -1,9 +1,13 @@
 import * as z from "zod/mini";
 
-/** A copy of a schema with what the reference says of it: a description, or parts of its JSON Schema. */
-export function described<Schema extends z.ZodMiniType>(schema: Schema, about: string | z.core.GlobalMeta): Schema {
+/** What the reference says of a schema: a description, or parts of its JSON Schema. The Worker is built without it. */
+export const about = (text: string | z.core.GlobalMeta): z.core.GlobalMeta =>
+  typeof text === "string" ? { description: text } : text;
+
+/** A copy of a schema with what the reference says of it. */
+export function described<Schema extends z.ZodMiniType>(schema: Schema, meta: string | z.core.GlobalMeta): Schema {
   // zod types a copy by its definition alone. It is of the same class.
   const copy = z.clone(schema) as Schema;
-  z.globalRegistry.add(copy, typeof about === "string" ? { description: about } : about);
+  z.globalRegistry.add(copy, typeof meta === "string" ? { description: meta } : meta);
   return copy;
 }

@@ -1,8 +1,8 @@
 /** Schemas of fields that several rooms share. */
 import * as z from "zod/mini";
+import { about, described } from "#described";
 import { isJsonObject, type JsonObject } from "../lib/json.ts";
 import { parseTimestamp } from "../lib/time.ts";
-import { described } from "./described.ts";
 import { wrongType } from "./issue-text.ts";
 
 const LONE_SURROGATE = "must be well-formed Unicode";
@@ -31,7 +31,7 @@ export function identifier(codePointsMax = 200) {
       z.refine(wellFormed, LONE_SURROGATE),
       z.refine(withoutControls, "must not contain control characters"),
     );
-  return described(schema, { minLength: 1, maxLength: codePointsMax });
+  return described(schema, about({ minLength: 1, maxLength: codePointsMax }));
 }
 
 /** A name that the admin gives: not blank, and without white space at its start or end. */
@@ -40,12 +40,12 @@ export function displayName() {
 }
 
 /** Keys, credits and people belong to one mode. */
-export const mode = described(z.enum(["live", "test"]), { id: "Mode" });
+export const mode = described(z.enum(["live", "test"]), about({ id: "Mode" }));
 
 /** Where a list continues. */
 export const cursor = described(
   z.optional(z.string().check(z.minLength(1, NOT_EMPTY))),
-  "The `nextCursor` of the previous page.",
+  about("The `nextCursor` of the previous page."),
 );
 
 /** Free text for people: up to `codePointsMax` code points, well-formed, without NUL, where SQLite's text functions end. */
@@ -55,7 +55,7 @@ export function freeText(codePointsMax = 2_000) {
     z.refine(wellFormed, LONE_SURROGATE),
     z.refine((text) => !text.includes("\u0000"), "must not contain NUL"),
   );
-  return described(schema, { maxLength: codePointsMax });
+  return described(schema, about({ maxLength: codePointsMax }));
 }
 
 /** Shows a field of a query string by its own type in the reference. */
@@ -100,7 +100,7 @@ export const timestamp = described(
     }),
     (text, refuse) => parseTimestamp(text) ?? refuse(timestampAdvice(text)),
   ),
-  { format: "date-time" },
+  about({ format: "date-time" }),
 );
 
 const isNumber = (value: unknown): boolean => typeof value === "number" || typeof value === "symbol";
@@ -110,9 +110,12 @@ const isNumber = (value: unknown): boolean => typeof value === "number" || typeo
  * and a number with more digits than a double can represent.
  */
 export const anyNumber = readAs(
-  described(z.custom<number | symbol>(isNumber, { error: ({ input }) => wrongType("number", input) }), {
-    type: "number",
-  }),
+  described(
+    z.custom<number | symbol>(isNumber, { error: ({ input }) => wrongType("number", input) }),
+    about({
+      type: "number",
+    }),
+  ),
   (value) => {
     if (typeof value === "number") return value;
     return value.description?.startsWith("-") ? -Infinity : Infinity;
@@ -122,13 +125,13 @@ export const anyNumber = readAs(
 /** A JSON object, unchanged, with a key such as `__proto__`. For its numbers see `roundNumbers`. */
 export const jsonObject = described(
   z.custom<JsonObject>(isJsonObject, { error: ({ input }) => wrongType("object", input) }),
-  { type: "object" },
+  about({ type: "object" }),
 );
 
 /** `true` or `false` in a query string. */
 export const queryFlag = described(
   readAs(z.enum(["true", "false"], "must be `true` or `false`, in lower case"), (text) => text === "true"),
-  shownAs({ type: "boolean" }),
+  about(shownAs({ type: "boolean" })),
 );
 
 /** A whole number in a query string, within bounds. */
@@ -137,9 +140,9 @@ function queryInteger(min: number, max: number) {
   const number = readAs(digits, Number).check(
     z.refine((value) => value >= min && value <= max, `must be from ${min} to ${max}`),
   );
-  return described(number, shownAs({ type: "integer", minimum: min, maximum: max }));
+  return described(number, about(shownAs({ type: "integer", minimum: min, maximum: max })));
 }
 
 /** The most rows in a page of a list. */
 export const pageLimit = (rows: string, standard = 50) =>
-  described(z._default(queryInteger(1, 500), standard), `The most ${rows} in a page.`);
+  described(z._default(queryInteger(1, 500), standard), about(`The most ${rows} in a page.`));

@@ -1,9 +1,9 @@
 import * as z from "zod/mini";
-import { described } from "../http/described.ts";
+import { about, described } from "#described";
 import { identifier } from "../http/fields.ts";
 
-export const userId = described(identifier(), "Your own id of the user.");
-export const balanceId = described(identifier(), "The id of a balance, `crb_…`.");
+export const userId = described(identifier(), about("Your own id of the user."));
+export const balanceId = described(identifier(), about("The id of a balance, `crb_…`."));
 
 export const ledgerReason = described(
   z.enum([
@@ -14,8 +14,8 @@ export const ledgerReason = described(
     "grant",
     "admin_adjust",
   ]),
-  { id: "LedgerReason" },
+  about({ id: "LedgerReason" }),
 );
 
 /** Why credits are granted. */
-export const grantSource = described(z.enum(["purchase", "grant", "refund", "manual"]), { id: "GrantSource" });
+export const grantSource = described(z.enum(["purchase", "grant", "refund", "manual"]), about({ id: "GrantSource" }));

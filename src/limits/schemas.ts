@@ -1,5 +1,5 @@
 import * as z from "zod/mini";
-import { described } from "../http/described.ts";
+import { about, described } from "#described";
 import { mode } from "../http/fields.ts";
 import { analyticsDefaults } from "./analytics-limits.ts";
 
@@ -7,7 +7,7 @@ import { analyticsDefaults } from "./analytics-limits.ts";
 const LIMIT_MAX = 10 ** 15;
 
 const limit = (value: number, what: string) =>
-  described(z.optional(z.int().check(z.minimum(0), z.maximum(LIMIT_MAX))), `${what} The default is ${value}.`);
+  described(z.optional(z.int().check(z.minimum(0), z.maximum(LIMIT_MAX))), about(`${what} The default is ${value}.`));
 
 const analyticsLimits = described(
   z.strictObject({
@@ -16,7 +16,7 @@ const analyticsLimits = described(
     eventsADayOfOneId: limit(analyticsDefaults.eventsADayOfOneId, "Events of one distinct id in a UTC day."),
     bytesADayOfOneId: limit(analyticsDefaults.bytesADayOfOneId, "Bytes of their properties."),
   }),
-  { id: "SetAnalyticsLimits" },
+  about({ id: "SetAnalyticsLimits" }),
 );
 
 export const setLimitsInput = described(
@@ -24,11 +24,11 @@ export const setLimitsInput = described(
     mode,
     analytics: described(
       z.nullable(analyticsLimits),
-      "All limits that are set: one left out is the default again. Null: the defaults.",
+      about("All limits that are set: one left out is the default again. Null: the defaults."),
     ),
   }),
-  { id: "SetLimits" },
+  about({ id: "SetLimits" }),
 );
 export type SetLimitsInput = z.infer<typeof setLimitsInput>;
 
-export const readLimitsInput = z.object({ mode: described(mode, "The mode whose limits they are.") });
+export const readLimitsInput = z.object({ mode: described(mode, about("The mode whose limits they are.")) });

@@ -1,7 +1,7 @@
 import * as z from "zod/mini";
+import { about, described } from "#described";
 import { amountRule, toSteps } from "../amounts/amount.ts";
 import { matchRule, unit } from "../amounts/schemas.ts";
-import { described } from "../http/described.ts";
 import { anyNumber, displayName, identifier } from "../http/fields.ts";
 
 export const ITEMS_MAX = 100;
@@ -11,22 +11,22 @@ const EXPIRY_DAYS_MAX = 36_500;
 
 const packName = described(
   displayName(),
-  "Unique among the application's packs that are not archived. Letter case does not matter.",
+  about("Unique among the application's packs that are not archived. Letter case does not matter."),
 );
 const matches = z.array(matchRule).check(z.maxLength(RULES_MAX, `must have at most ${RULES_MAX} rules`));
 const priority = described(
   z.int().check(z.minimum(-PRIORITY_MAX), z.maximum(PRIORITY_MAX)),
-  "Lower values are spent first.",
+  about("Lower values are spent first."),
 );
 const defaultExpiryDays = described(
   z.nullish(z.int().check(z.minimum(1), z.maximum(EXPIRY_DAYS_MAX))),
-  "Days until a granted balance expires, unless the grant says otherwise. Null: never.",
+  about("Days until a granted balance expires, unless the grant says otherwise. Null: never."),
 );
 
 const itemFields = {
-  amount: described(anyNumber, "The amount of a grant, in the item's unit."),
+  amount: described(anyNumber, about("The amount of a grant, in the item's unit.")),
   unit,
-  matches: described(z._default(matches, []), "The events that it pays for. Empty: all events."),
+  matches: described(z._default(matches, []), about("The events that it pays for. Empty: all events.")),
   priority: z._default(priority, 100),
 };
 
@@ -37,18 +37,21 @@ function checkAmount(item: { amount: number; unit: z.infer<typeof unit> }, conte
   else if (toSteps(item.unit, item.amount) === null) refuse(amountRule(item.unit));
 }
 
-const newItem = described(z.strictObject(itemFields).check(z.superRefine(checkAmount)), { id: "CreateCreditPackItem" });
+const newItem = described(
+  z.strictObject(itemFields).check(z.superRefine(checkAmount)),
+  about({ id: "CreateCreditPackItem" }),
+);
 const keptItem = described(
   z
     .strictObject({
       packItemId: described(
         z.optional(identifier()),
-        "The id of an existing item, to keep it. Without it the item is new.",
+        about("The id of an existing item, to keep it. Without it the item is new."),
       ),
       ...itemFields,
     })
     .check(z.superRefine(checkAmount)),
-  { id: "UpdateCreditPackItem" },
+  about({ id: "UpdateCreditPackItem" }),
 );
 
 const listOf = <Item extends z.ZodMiniType>(item: Item) =>
@@ -56,9 +59,9 @@ const listOf = <Item extends z.ZodMiniType>(item: Item) =>
 
 const WITHOUT_ITEMS = "Only for a pack without items.";
 const legacyFields = {
-  unit: described(z.optional(unit), WITHOUT_ITEMS),
-  matches: described(z.optional(matches), WITHOUT_ITEMS),
-  priority: described(z.optional(priority), `${WITHOUT_ITEMS} Default 100.`),
+  unit: described(z.optional(unit), about(WITHOUT_ITEMS)),
+  matches: described(z.optional(matches), about(WITHOUT_ITEMS)),
+  priority: described(z.optional(priority), about(`${WITHOUT_ITEMS} Default 100.`)),
 };
 export const LEGACY_FIELDS = ["unit", "matches", "priority"] as const;
 
@@ -76,7 +79,7 @@ export const createPackInput = described(
       }
     }),
   ),
-  { id: "CreateCreditPack" },
+  about({ id: "CreateCreditPack" }),
 );
 export type CreatePackInput = z.infer<typeof createPackInput>;
 
@@ -84,13 +87,13 @@ export const patchPackInput = described(
   z.strictObject({
     version: described(
       z.optional(z.int().check(z.minimum(1))),
-      "The version that you read. If the pack was changed after that, the update is refused.",
+      about("The version that you read. If the pack was changed after that, the update is refused."),
     ),
     packName: z.optional(packName),
     defaultExpiryDays,
-    items: described(z.optional(listOf(keptItem)), "The whole new list of items."),
+    items: described(z.optional(listOf(keptItem)), about("The whole new list of items.")),
     ...legacyFields,
   }),
-  { id: "UpdateCreditPack" },
+  about({ id: "UpdateCreditPack" }),
 );
 export type PatchPackInput = z.infer<typeof patchPackInput>;

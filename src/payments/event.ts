@@ -1,5 +1,5 @@
 import * as z from "zod/mini";
-import { described } from "../http/described.ts";
+import { about, described } from "#described";
 import { identifier } from "../http/fields.ts";
 import { refusalOfIssues } from "../http/refusal-of-issues.ts";
 import type { Fact, InvoiceLine } from "./facts.ts";
@@ -30,11 +30,11 @@ export const stripeEventInput = described(
   z.looseObject({
     id: z.string(),
     type: z.string(),
-    created: described(whole, "In seconds since 1970."),
+    created: described(whole, about("In seconds since 1970.")),
     livemode: z.boolean(),
     data: z.looseObject({ object: z.looseObject({}) }),
   }),
-  { id: "StripeEvent" },
+  about({ id: "StripeEvent" }),
 );
 export type StripeEvent = z.infer<typeof stripeEventInput>;
 

@@ -1,24 +1,27 @@
 import * as z from "zod/mini";
-import { described } from "../http/described.ts";
+import { about, described } from "#described";
 import { anyNumber, cursor, identifier, mode, pageLimit } from "../http/fields.ts";
 import { userId } from "../ledger/schemas.ts";
 
 const PRICES_MAX = 100;
 
-export const expires = described(z.enum(["pack", "period"]), { id: "StripePriceExpiry" });
-export const paymentStatus = described(z.enum(["granted", "unmatched", "waiting"]), { id: "PaymentStatus" });
+export const expires = described(z.enum(["pack", "period"]), about({ id: "StripePriceExpiry" }));
+export const paymentStatus = described(z.enum(["granted", "unmatched", "waiting"]), about({ id: "PaymentStatus" }));
 
 const price = described(
   z.strictObject({
-    price: described(identifier(), "The price's id at Stripe, `price_…`."),
-    packId: described(identifier(), "The pack's id (`cpk_…`), or its name in any case."),
-    quantity: described(z.optional(anyNumber), "For a pack without items: the amount of one, in the pack's unit."),
+    price: described(identifier(), about("The price's id at Stripe, `price_…`.")),
+    packId: described(identifier(), about("The pack's id (`cpk_…`), or its name in any case.")),
+    quantity: described(
+      z.optional(anyNumber),
+      about("For a pack without items: the amount of one, in the pack's unit."),
+    ),
     expires: described(
       z._default(expires, "pack"),
-      "`period`: the balances expire when the period that was paid for ends.",
+      about("`period`: the balances expire when the period that was paid for ends."),
     ),
   }),
-  { id: "StripePrice" },
+  about({ id: "StripePrice" }),
 );
 
 const setting = described(
@@ -36,14 +39,16 @@ const setting = described(
           )
           .check(z.minLength(1, "must have one secret, or two"), z.maxLength(2, "must have one secret, or two")),
       ),
-      "The endpoint's signing secret, and the one before it while it is being rotated. Default: those that are set.",
+      about(
+        "The endpoint's signing secret, and the one before it while it is being rotated. Default: those that are set.",
+      ),
     ),
     currency: described(
       z._default(
         z.string().check(z.regex(/^[a-z]{3}$/, "must be a currency as Stripe writes it, such as `usd`")),
         "usd",
       ),
-      "The currency in which amounts top up a pack in `cents`.",
+      about("The currency in which amounts top up a pack in `cents`."),
     ),
     prices: described(
       z._default(
@@ -56,10 +61,10 @@ const setting = described(
         ),
         [],
       ),
-      "What a line of an invoice grants, by its price.",
+      about("What a line of an invoice grants, by its price."),
     ),
   }),
-  { id: "StripeSetting" },
+  about({ id: "StripeSetting" }),
 );
 
 export const setStripeInput = described(
@@ -67,18 +72,18 @@ export const setStripeInput = described(
     mode,
     setting: described(
       z.nullable(setting),
-      "The whole setting, but for `signingSecrets`. Null: no events are taken any more.",
+      about("The whole setting, but for `signingSecrets`. Null: no events are taken any more."),
     ),
   }),
-  { id: "SetStripe" },
+  about({ id: "SetStripe" }),
 );
 export type SetStripeInput = z.infer<typeof setStripeInput>;
 
-export const readStripeInput = z.object({ mode: described(mode, "The mode whose setting it is.") });
+export const readStripeInput = z.object({ mode: described(mode, about("The mode whose setting it is.")) });
 
 export const listPaymentsInput = z.object({
-  mode: described(mode, "The mode of the payments."),
-  status: described(z.optional(paymentStatus), "Only payments of this status."),
+  mode: described(mode, about("The mode of the payments.")),
+  status: described(z.optional(paymentStatus), about("Only payments of this status.")),
   limit: pageLimit("payments"),
   cursor,
 });
@@ -88,12 +93,14 @@ export const settlePaymentInput = described(
   z.strictObject({
     mode,
     userId,
-    packId: described(identifier(), "The pack's id (`cpk_…`), or its name in any case."),
+    packId: described(identifier(), about("The pack's id (`cpk_…`), or its name in any case.")),
     quantity: described(
       z.nullish(anyNumber),
-      "For a pack without items. Default: what the checkout session says, or the amount paid for a pack in `cents`.",
+      about(
+        "For a pack without items. Default: what the checkout session says, or the amount paid for a pack in `cents`.",
+      ),
     ),
   }),
-  { id: "SettlePayment" },
+  about({ id: "SettlePayment" }),
 );
 export type SettlePaymentInput = z.infer<typeof settlePaymentInput>;

@@ -1,6 +1,6 @@
 import * as z from "zod/mini";
+import { about, described } from "#described";
 import { invalid } from "../errors.ts";
-import { described } from "../http/described.ts";
 import { timestamp } from "../http/fields.ts";
 
 const EARLIEST_MS = Date.UTC(2000, 0, 1);
@@ -9,7 +9,7 @@ const AHEAD_MS_MAX = 24 * 3_600_000;
 /** When usage occurred (L5). */
 export const occurredAt = described(
   timestamp.check(z.refine((atMs) => atMs >= EARLIEST_MS, "must not be before 2000-01-01T00:00:00Z")),
-  { format: "date-time" },
+  about({ format: "date-time" }),
 );
 
 /** Throws `invalid_request` for usage that is more than a day ahead (L5). `param` is what the request calls its time. */

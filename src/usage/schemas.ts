@@ -1,6 +1,6 @@
 import * as z from "zod/mini";
+import { about, described } from "#described";
 import { quantities } from "../amounts/schemas.ts";
-import { described } from "../http/described.ts";
 import { cursor, identifier, jsonObject, pageLimit, readAs, timestamp } from "../http/fields.ts";
 import { userId } from "../ledger/schemas.ts";
 import { isFiniteJson } from "../lib/canonical-json.ts";
@@ -28,7 +28,7 @@ const anyProperties = described(
       }
     }),
   ),
-  { type: "object", additionalProperties: true },
+  about({ type: "object", additionalProperties: true }),
 );
 
 const TIME_OF_USAGE = "The time of the usage, at most a day ahead. Default: now.";
@@ -36,25 +36,28 @@ const TIME_OF_USAGE = "The time of the usage, at most a day ahead. Default: now.
 /** The fields of a usage event besides its id (U1). */
 const usageFields = {
   userId,
-  event: described(identifier(), "The event's name, such as `chat.completed`."),
-  model: described(z.optional(identifier()), "The model that was used, for rules with a model."),
-  quantities: described(z.prefault(quantities, {}), "The usage in each unit. `count` is 1 unless it is given."),
-  occurredAt: described(z.optional(occurredAt), TIME_OF_USAGE),
-  properties: described(z.optional(anyProperties), "Stored with the event and contained in the person's export."),
+  event: described(identifier(), about("The event's name, such as `chat.completed`.")),
+  model: described(z.optional(identifier()), about("The model that was used, for rules with a model.")),
+  quantities: described(z.prefault(quantities, {}), about("The usage in each unit. `count` is 1 unless it is given.")),
+  occurredAt: described(z.optional(occurredAt), about(TIME_OF_USAGE)),
+  properties: described(
+    z.optional(anyProperties),
+    about("Stored with the event and contained in the person's export."),
+  ),
   onShortage: described(
-    z._default(described(z.enum(["reject", "partial"]), { id: "OnShortage" }), "reject"),
-    "If credits are insufficient: refuse, or debit what is available and report the rest.",
+    z._default(described(z.enum(["reject", "partial"]), about({ id: "OnShortage" })), "reject"),
+    about("If credits are insufficient: refuse, or debit what is available and report the rest."),
   ),
 };
 
-export const planInput = described(z.strictObject(usageFields), { id: "PreviewDebit" });
+export const planInput = described(z.strictObject(usageFields), about({ id: "PreviewDebit" }));
 export type PlanInput = z.infer<typeof planInput>;
 
 const { event, model, properties, onShortage } = usageFields;
 
-const eventId = described(identifier(), "Your own id of the event: its idempotency key. It does not expire.");
+const eventId = described(identifier(), about("Your own id of the event: its idempotency key. It does not expire."));
 
-export const eventInput = described(z.strictObject({ eventId, ...usageFields }), { id: "UsageEvent" });
+export const eventInput = described(z.strictObject({ eventId, ...usageFields }), about({ id: "UsageEvent" }));
 export type EventInput = z.infer<typeof eventInput>;
 
 export const eventsMax = 100;
@@ -66,7 +69,7 @@ const cloudEventData = described(
     quantities: usageFields.quantities,
     properties: z.nullish(properties),
   }),
-  { id: "CloudEventData" },
+  about({ id: "CloudEventData" }),
 );
 
 /** A CloudEvent 1.0 as JSON, read as a usage event (U1). Extension attributes are ignored. */
@@ -79,7 +82,7 @@ export const cloudEvent = described(
         source: z.string().check(z.minLength(1, "must not be empty")),
         type: event,
         subject: userId,
-        time: described(z.nullish(occurredAt), TIME_OF_USAGE),
+        time: described(z.nullish(occurredAt), about(TIME_OF_USAGE)),
         data: z.nullish(cloudEventData),
       })
       .check(
@@ -99,12 +102,15 @@ export const cloudEvent = described(
       onShortage: "reject",
     }),
   ),
-  { id: "CloudEvent" },
+  about({ id: "CloudEvent" }),
 );
 
-export const reservationStatus = described(z.enum(["open", "committed", "released", "expired"]), {
-  id: "ReservationStatus",
-});
+export const reservationStatus = described(
+  z.enum(["open", "committed", "released", "expired"]),
+  about({
+    id: "ReservationStatus",
+  }),
+);
 export type ReservationStatus = z.infer<typeof reservationStatus>;
 
 const reservationIdPattern = /^res_[A-Za-z0-9_-]{1,60}$/;
@@ -116,7 +122,7 @@ export const EXPIRES_IN_SECONDS_MAX = 86_400;
 const SECONDS_RANGE = `must be from 1 to ${EXPIRES_IN_SECONDS_MAX}`;
 const expiresInSeconds = z.int().check(z.minimum(1, SECONDS_RANGE), z.maximum(EXPIRES_IN_SECONDS_MAX, SECONDS_RANGE));
 
-export const onExpiry = described(z.enum(["return", "charge"]), { id: "OnExpiry" });
+export const onExpiry = described(z.enum(["return", "charge"]), about({ id: "OnExpiry" }));
 
 export const reserveInput = described(
   z.strictObject({
@@ -124,7 +130,7 @@ export const reserveInput = described(
       z.optional(
         z.string().check(z.regex(reservationIdPattern, "must be `res_` and 1 to 60 letters, digits, `_` or `-`")),
       ),
-      "Your own id makes the call idempotent.",
+      about("Your own id makes the call idempotent."),
     ),
     userId,
     event,
@@ -132,32 +138,32 @@ export const reserveInput = described(
     quantities,
     expiresInSeconds: described(
       z._default(expiresInSeconds, EXPIRES_IN_SECONDS_DEFAULT),
-      "How long the credits are held.",
+      about("How long the credits are held."),
     ),
     onExpiry: described(
       z._default(onExpiry, "return"),
-      "If nobody settles it in time: return the holds, or charge the reserved quantities as an event of its id.",
+      about("If nobody settles it in time: return the holds, or charge the reserved quantities as an event of its id."),
     ),
   }),
-  { id: "CreateReservation" },
+  about({ id: "CreateReservation" }),
 );
 export type ReserveInput = z.infer<typeof reserveInput>;
 
 export const reservationParams = z.object({
-  reservationId: described(z.string(), "The id of the reservation, `res_…`."),
+  reservationId: described(z.string(), about("The id of the reservation, `res_…`.")),
 });
 
 export const extendInput = described(
   z.strictObject({
-    expiresInSeconds: described(expiresInSeconds, "How long the credits are held from now on."),
+    expiresInSeconds: described(expiresInSeconds, about("How long the credits are held from now on.")),
   }),
-  { id: "ExtendReservation" },
+  about({ id: "ExtendReservation" }),
 );
 export type ExtendInput = z.infer<typeof extendInput>;
 
 export const reservationsInput = z.object({
   userId,
-  status: described(z.optional(reservationStatus), "Only reservations of this status."),
+  status: described(z.optional(reservationStatus), about("Only reservations of this status.")),
   limit: pageLimit("reservations"),
   cursor,
 });
@@ -171,14 +177,14 @@ export const commitInput = described(
     properties,
     onShortage,
   }),
-  { id: "CommitReservation" },
+  about({ id: "CommitReservation" }),
 );
 export type CommitInput = z.infer<typeof commitInput>;
 
 export const totalsInput = z.object({
   userId,
-  event: described(z.optional(identifier()), "An event name or a glob."),
-  from: described(z.optional(timestamp), "Only events that occurred at this time or later."),
-  to: described(z.optional(timestamp), "Only events that occurred before this time."),
+  event: described(z.optional(identifier()), about("An event name or a glob.")),
+  from: described(z.optional(timestamp), about("Only events that occurred at this time or later.")),
+  to: described(z.optional(timestamp), about("Only events that occurred before this time.")),
 });
 export type TotalsInput = z.infer<typeof totalsInput>;

@@ -1,5 +1,5 @@
 import * as z from "zod/mini";
-import { described } from "../http/described.ts";
+import { about, described } from "#described";
 import { cursor, freeText, identifier, mode, pageLimit, timestamp } from "../http/fields.ts";
 import { urlAdvice } from "./url.ts";
 
@@ -14,7 +14,7 @@ const url = described(
       if (message !== null) context.addIssue({ code: "custom", message });
     }),
   ),
-  "https, or http on a loopback host.",
+  about("https, or http on a loopback host."),
 );
 
 const types = described(
@@ -26,12 +26,17 @@ const types = described(
         z.maxLength(TYPES_MAX, `must have at most ${TYPES_MAX} types`),
       ),
   ),
-  "Types of messages, or globs such as `credits.*`. Without it: all but `usage.recorded`, which must be asked for.",
+  about(
+    "Types of messages, or globs such as `credits.*`. Without it: all but `usage.recorded`, which must be asked for.",
+  ),
 );
 
 const description = z.nullish(freeText(500));
 
-export const createWebhookInput = described(z.strictObject({ mode, url, types, description }), { id: "CreateWebhook" });
+export const createWebhookInput = described(
+  z.strictObject({ mode, url, types, description }),
+  about({ id: "CreateWebhook" }),
+);
 export type CreateWebhookInput = z.infer<typeof createWebhookInput>;
 
 export const changeWebhookInput = described(
@@ -41,19 +46,19 @@ export const changeWebhookInput = described(
     description,
     isEnabled: described(
       z.optional(z.boolean()),
-      "While it is off nothing is written for it, and what was pending becomes failed.",
+      about("While it is off nothing is written for it, and what was pending becomes failed."),
     ),
   }),
-  { id: "ChangeWebhook" },
+  about({ id: "ChangeWebhook" }),
 );
 export type ChangeWebhookInput = z.infer<typeof changeWebhookInput>;
 
-export const listWebhooksInput = z.object({ mode: described(mode, "The mode whose endpoints they are.") });
+export const listWebhooksInput = z.object({ mode: described(mode, about("The mode whose endpoints they are.")) });
 
-export const deliveryStatus = described(z.enum(["pending", "delivered", "failed"]), { id: "DeliveryStatus" });
+export const deliveryStatus = described(z.enum(["pending", "delivered", "failed"]), about({ id: "DeliveryStatus" }));
 
 export const listDeliveriesInput = z.object({
-  status: described(z.optional(deliveryStatus), "Only deliveries of this status."),
+  status: described(z.optional(deliveryStatus), about("Only deliveries of this status.")),
   limit: pageLimit("deliveries"),
   cursor,
 });
@@ -62,8 +67,8 @@ export type ListDeliveriesInput = z.infer<typeof listDeliveriesInput>;
 export const replayInput = described(
   z.strictObject({
     from: timestamp,
-    to: described(z.optional(timestamp), "Excluded. Default: now."),
+    to: described(z.optional(timestamp), about("Excluded. Default: now.")),
   }),
-  { id: "ReplayWebhook" },
+  about({ id: "ReplayWebhook" }),
 );
 export type ReplayInput = z.infer<typeof replayInput>;
