@@ -428,6 +428,7 @@ CREATE TABLE `payment_facts` (
 	PRIMARY KEY(`environment_id`, `payment_id`, `kind`, `id`)
 ) STRICT;
 --> statement-breakpoint
+CREATE INDEX `payment_facts_user` ON `payment_facts` (`environment_id`,`user_id`) WHERE user_id IS NOT NULL;--> statement-breakpoint
 CREATE TABLE `payment_grants` (
 	`balance_id` text PRIMARY KEY NOT NULL,
 	`environment_id` integer NOT NULL,

@@ -915,7 +915,11 @@ export const paymentFacts = sqliteTable(
     /** JSON: ids and numbers. */
     data: text("data").notNull(),
   },
-  (t) => [primaryKey({ columns: [t.environmentId, t.paymentId, t.kind, t.id] })],
+  (t) => [
+    primaryKey({ columns: [t.environmentId, t.paymentId, t.kind, t.id] }),
+    // So that an erasure finds them.
+    index("payment_facts_user").on(t.environmentId, t.userId).where(sql`user_id IS NOT NULL`),
+  ],
 );
 
 /** The balances that a payment granted, and what was taken of them because of refunds and disputes (S4). */

@@ -111,8 +111,8 @@ const deleteEvents = statement<Page>`
   DELETE FROM analytics_events WHERE rowid IN (
     SELECT r.rowid FROM ${ids} AS i CROSS JOIN ${ofId("analytics_events")} LIMIT ${rowsSql}
   )`;
-const deleteOfIds = (table: string) => statement<Page>`
-  DELETE FROM ${table} WHERE environment_id = :environmentId AND distinct_id IN (SELECT distinct_id FROM ${ids})`;
+const deleteOfIds = (table: string, column = "distinct_id") => statement<Page>`
+  DELETE FROM ${table} WHERE environment_id = :environmentId AND ${column} IN (SELECT distinct_id FROM ${ids})`;
 const keepsConsent = fragment`(
   SELECT keep_consent FROM erasures WHERE environment_id = :environmentId AND id = :erasureId
 )`;
@@ -126,6 +126,24 @@ const deleteDeliveries = statement<Page>`
   )`;
 const deleteMessages = statement<Page>`
   DELETE FROM webhook_messages WHERE id IN (SELECT r.id FROM ${messagePage} LIMIT ${rowsSql})`;
+/** Payments that name the person: those of its balances, and those that granted nothing yet. */
+const paymentPage = fragment`(
+    SELECT r.environment_id, r.payment_id FROM ${ids} AS i CROSS JOIN payment_facts AS r INDEXED BY payment_facts_user
+    WHERE r.environment_id = i.environment_id AND r.user_id = i.distinct_id AND r.user_id IS NOT NULL LIMIT ${rowsSql}
+  )`;
+const erasePayments = statement<Page>`
+  UPDATE payments SET customer = NULL, settled_by = NULL WHERE (environment_id, id) IN (
+    SELECT * FROM ${paymentPage} UNION
+    SELECT g.environment_id, g.payment_id FROM ${ledgerPage} CROSS JOIN payment_grants AS g
+    WHERE r.reason = 'grant' AND g.balance_id = r.balance_id
+  )`;
+/** A payment restores nothing of what an erasure closes (S4). */
+const eraseGrants = statement<Page>`
+  UPDATE payment_grants SET is_revoked = 0 WHERE is_revoked = 1 AND balance_id IN (
+    SELECT r.balance_id FROM ${ledgerPage} WHERE r.reason = 'grant'
+  )`;
+const eraseFacts = statement<Page>`
+  UPDATE payment_facts SET user_id = NULL WHERE user_id IS NOT NULL AND (environment_id, payment_id) IN (SELECT * FROM ${paymentPage})`;
 const deleteConsent = statement<Page>`
   DELETE FROM consent_log WHERE NOT ${keepsConsent} AND (environment_id, distinct_id, seq) IN (
     SELECT r.environment_id, r.distinct_id, r.seq FROM ${ids} AS i CROSS JOIN ${ofId("consent_log")} LIMIT ${rowsSql}
@@ -178,10 +196,14 @@ const isInMessages = fragment`EXISTS (
     SELECT 1 FROM webhook_messages WHERE environment_id = i.environment_id AND subject = i.distinct_id AND subject IS NOT NULL
   )`;
 
+const isInPayments = fragment`EXISTS (
+    SELECT 1 FROM payment_facts WHERE environment_id = i.environment_id AND user_id = i.distinct_id AND user_id IS NOT NULL
+  )`;
+
 const finishIds = statement<Page>`
   UPDATE erasure_ids SET is_done = 1 WHERE (environment_id, erasure_id, position) IN (
     SELECT i.environment_id, i.erasure_id, i.position FROM ${ids} AS i
-    WHERE i.is_done = 0 AND NOT (${isLeft} OR ${isInMessages} OR EXISTS (
+    WHERE i.is_done = 0 AND NOT (${isLeft} OR ${isInMessages} OR ${isInPayments} OR EXISTS (
       SELECT 1 FROM distinct_ids INDEXED BY distinct_ids_claimed_by
       WHERE environment_id = i.environment_id AND claimed_by = i.distinct_id AND claimed_by IS NOT NULL
     ) OR (i.account_id IS NOT NULL AND ${isInBooks}))
@@ -213,9 +235,13 @@ const PAGE = [
   deleteLargeProperties,
   eraseUsage,
   eraseReservations,
+  erasePayments,
+  eraseGrants,
+  eraseFacts,
   closePage,
   deleteEvents,
   deleteOfIds("id_properties"),
+  deleteOfIds("stripe_customers", "user_id"),
   deleteDeliveries,
   deleteMessages,
   deleteConsent,

@@ -13,6 +13,7 @@ const counts = {
       ids: rows.describe("Records of ids, with the claims on them."),
       properties: rows.describe("Ids with properties."),
       messages: rows.describe("Messages to endpoints, also those that were not delivered."),
+      customers: rows.describe("Customers of Stripe."),
     })
     .meta({ id: "ErasedRows" })
     .describe("Rows that go."),

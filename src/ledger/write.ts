@@ -143,9 +143,10 @@ async function readAccount<const Reads extends readonly Statement[]>(
   const first = selectAccount(ctx, user, { nowMs: atMs, hashes });
   const [[stored], ...rest] = await batch(ctx.db, [first, ...read(atMs)] as const);
   await requireSecrets(ctx, standingIn(stored?.features ?? null));
-  // Its reservations are not found by their old ids (E4), and nothing of it is due.
-  const isUnknown = stored?.isErased === 1 && ("reservationId" in user || "accountId" in user);
-  if (stored?.isErased === 1 && !isUnknown) throw personErased();
+  const isErased = stored?.isErased === 1;
+  // Its reservations are not found by their old ids (E4). A payment still moves by its account, and nothing of it is due.
+  const isUnknown = isErased && "reservationId" in user;
+  if (isErased && ("userId" in user || "balanceId" in user)) throw personErased();
   const userId = isUnknown ? null : (stored?.userId ?? ("userId" in user ? user.userId : null));
   const account: AccountAtRead | null =
     userId === null
@@ -157,7 +158,7 @@ async function readAccount<const Reads extends readonly Statement[]>(
           nowMs: atMs,
           lastSeq: stored?.lastSeq ?? 0,
           features: stored?.features ?? null,
-          due: stored === undefined ? [] : readDueHolds(stored.dueHolds),
+          due: stored === undefined || isErased ? [] : readDueHolds(stored.dueHolds),
         };
   // The rest are the rows of the verb's own statements, in their order.
   return { account, found: rest as RowsOf<Reads> };

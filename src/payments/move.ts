@@ -149,6 +149,11 @@ class Run {
     return offersOf(state.facts, setting, state.customerUser);
   }
 
+  /** What is stored of its facts: no id of a person who was erased (E4). */
+  #facts({ facts }: PaymentState): PaymentState["facts"] {
+    return this.#reason === "person_erased" ? facts.map((fact) => ({ ...fact, userId: null })) : facts;
+  }
+
   /** The statements that store the payment with this outcome. */
   #storing(state: PaymentState, status: "granted" | "unmatched" | "waiting", outcome: Outcome): Statement[] {
     const { change, settle } = this.#move;
@@ -161,7 +166,7 @@ class Run {
     const tellAtMs = unmatched === undefined ? nowMs + TELL_AFTER_MS : unmatched.tellAtMs;
     return storePayment({
       ...{ environmentId: this.#ctx.environment.id, nowMs, writtenBy: nonce, status, reason, outcome },
-      ...{ known: state.known, names: state.names, facts: state.facts, customer: state.customer },
+      ...{ known: state.known, names: state.names, facts: this.#facts(state), customer: state.customer },
       id: kept?.id ?? this.#paymentId,
       settledBy: settle?.stamp ?? kept?.settledBy ?? null,
       tellAtMs: status === "unmatched" ? tellAtMs : null,

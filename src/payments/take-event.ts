@@ -1,5 +1,6 @@
 import { all, statement } from "../db/sql.ts";
 import type { TenantCtx } from "../runtime.ts";
+import { batchBehind, underName } from "../tombstones/known.ts";
 import { type PaymentChange, readChange, type StripeEvent } from "./event.ts";
 import { type Moved, movePayment, stronger } from "./move.ts";
 import { offersOf } from "./offer.ts";
@@ -53,6 +54,10 @@ async function rememberCustomer(
   link: NonNullable<PaymentChange["link"]>,
   at: number,
 ): Promise<boolean> {
-  const rows = await all(ctx.db, upsertCustomer({ environmentId: ctx.environment.id, ...link, at }));
+  const upsert = upsertCustomer({ environmentId: ctx.environment.id, ...link, at });
+  // Nobody's customer is remembered who was erased (E4).
+  const rows = await underName(ctx, link.userId, async (name, guards) =>
+    name === link.userId ? (await batchBehind(ctx.db, guards, [upsert] as const))[0] : [],
+  );
   return rows.length > 0;
 }

@@ -64,6 +64,8 @@ export async function fillPerson({ app, call, clock, post }: ErasureWorld, userI
   await grant({ externalRef: `order-2-${tag}` });
   const { body: other } = await grant({});
   await write("usage/events", { eventId: `e1-${tag}`, userId, ...chat(30), properties: { told: text("a property") } });
+  const large = { told: text("much").repeat(100) };
+  await write("usage/events", { eventId: `e5-${tag}`, userId, ...chat(3), properties: large });
   await write("usage/events", { eventId: `e2-${tag}`, userId, event: "seen", quantities: { count: 0 } });
   const reserve = (name: string, more: object) =>
     write("usage/reservations", {
@@ -100,31 +102,47 @@ export async function fillPerson({ app, call, clock, post }: ErasureWorld, userI
     { event: "$pageview", distinct_id: DEVICE, properties: { $current_url: text("a page") } },
     { event: "seen", distinct_id: CRM, properties: {} },
   ]);
+  const { id: environmentId } = app.environments.live;
+  const payment = `pay_${environmentId}`;
+  await env.DB.batch(
+    [
+      `INSERT INTO webhook_messages (id, environment_id, type, at_ms, subject, data)
+       VALUES ('msg_${environmentId}', ${environmentId}, 'credits.granted', 1, '${userId}', '{"userId":"${userId}"}')`,
+      `INSERT INTO stripe_customers VALUES (${environmentId}, 'cus_${MARK}', '${userId}', 1)`,
+      `INSERT INTO payments (environment_id, id, status, reason, customer, settled_by, tell_at_ms, written_by, created_at_ms)
+       VALUES (${environmentId}, '${payment}', 'unmatched', 'no_pack', 'cus_${MARK}', '${MARK}', 1, 'w', 1)`,
+      `INSERT INTO payment_facts VALUES (${environmentId}, '${payment}', 'session', 'cs_1', 1, '${userId}', '{}')`,
+    ].map((sql) => env.DB.prepare(sql)),
+  );
   const { body: link } = await write("export-person", { distinctId: userId });
   await done(call("GET", link.downloadUrl));
 }
 
-/** The columns, as `table.column`, in which one of the texts is, and those that name somebody or hold texts and are not empty. */
+/** The columns, as `table.column`, in which one of the texts is. */
 export async function findInDatabase(texts: readonly string[], environmentId: number) {
   const { results: columns } = await env.DB.prepare(
     `SELECT m.name AS name, c.name AS field FROM sqlite_schema AS m CROSS JOIN pragma_table_info(m.name) AS c
      WHERE m.type = 'table' AND m.name NOT LIKE 'sqlite_%' AND m.name NOT LIKE '_cf_%' AND m.name NOT LIKE 'd1_%'`,
   ).all<{ name: string; field: string }>();
   const found: string[] = [];
-  const classed = columns.filter(({ name }) => name in columnClasses);
+  const classed = Map.groupBy(
+    columns.filter(({ name }) => name in columnClasses),
+    ({ name }) => name,
+  );
   const accounts = `SELECT id FROM accounts WHERE environment_id = ${environmentId}`;
-  for (const { name, field } of classed) {
-    const fields = classed.filter((column) => column.name === name).map((column) => column.field);
+  for (const [name, ofTable] of classed) {
+    const fields = ofTable.map(({ field }) => field);
     const scope = fields.includes("environment_id")
       ? `environment_id = ${environmentId}`
       : fields.includes("account_id")
         ? `account_id IN (${accounts})`
         : "1";
-    const any = texts.map(() => `instr(lower("${field}"), lower(?)) > 0`).join(" OR ");
-    const row = await env.DB.prepare(`SELECT 1 FROM "${name}" WHERE ${scope} AND (${any}) LIMIT 1`)
+    const any = (field: string) => texts.map((_, n) => `instr(lower("${field}"), lower(?${n + 1})) > 0`).join(" OR ");
+    const sums = fields.map((field) => `coalesce(sum(${any(field)}), 0) AS "${field}"`);
+    const row = await env.DB.prepare(`SELECT ${sums.join()} FROM "${name}" WHERE ${scope}`)
       .bind(...texts)
-      .first();
-    if (row !== null) found.push(`${name}.${field}`);
+      .first<Record<string, number>>();
+    for (const [field, count] of Object.entries(row ?? {})) if (count > 0) found.push(`${name}.${field}`);
   }
   return found.sort();
 }

@@ -13,7 +13,6 @@ const WITHOUT_TRACE = [
   /^consent_log\.id$/,
   /^export_audit\.token_hash$/,
   /^erasure_(ids|names)\./,
-  /^(payments|payment_facts|stripe_customers|webhook_messages|large_properties)\./,
 ];
 
 describe("an erasure", () => {

@@ -1,0 +1,252 @@
+import { env } from "cloudflare:workers";
+import { afterAll, describe, expect, it } from "vitest";
+import { erasePerson } from "../../../src/erasure/erase-person.ts";
+import { randomId } from "../../../src/lib/ids.ts";
+import { scheduled } from "../../../src/scheduled.ts";
+import {
+  ANA,
+  DEVICE,
+  type ErasureWorld,
+  erasureWorld,
+  fillPerson,
+  findInDatabase,
+  TRACES,
+} from "../../support/erasure.ts";
+import { FAULTS, faultyD1 } from "../../support/faulty-d1.ts";
+import { expectLedgerInvariants } from "../../support/invariants.ts";
+import { exportOf } from "../../support/people.ts";
+import { expectError } from "../../support/refusals.ts";
+import { bound, inTurn, makeClient, makeCtx } from "../../support/world.ts";
+
+afterAll(expectLedgerInvariants);
+
+const chat = { event: "chat.done", quantities: { tokens: 1 } };
+const input = { distinctId: ANA, dryRun: false, keepConsent: false };
+
+async function erase({ post }: ErasureWorld, more: object = {}): Promise<string> {
+  const { status, body } = await post("erase-person", { distinctId: ANA, ...more });
+  expect([status, body.status]).toEqual([200, "completed"]);
+  return body.erasureId;
+}
+
+/** By unit, what was granted and what was used. */
+async function books({ app }: ErasureWorld): Promise<unknown> {
+  const { results } = await env.DB.prepare(
+    `SELECT l.unit, sum(iif(l.reason = 'grant', l.delta_steps, 0)) AS granted, sum(iif(l.reason = 'event_committed', l.delta_steps, 0)) AS used,
+       (SELECT sum(u.tokens_steps) FROM usage_events AS u CROSS JOIN accounts AS o ON o.id = u.account_id
+        WHERE o.environment_id = ?1) AS tokens
+     FROM credit_ledger AS l CROSS JOIN accounts AS a ON a.id = l.account_id WHERE a.environment_id = ?1 GROUP BY l.unit ORDER BY l.unit`,
+  )
+    .bind(app.environments.live.id)
+    .all();
+  return results;
+}
+
+describe("an erased id", () => {
+  it("is refused by every write, also in an isolate that has its account in memory, and reads as unknown", async () => {
+    const world = await erasureWorld();
+    const { app, post, get, clock } = world;
+    const { body: granted } = await post("credits/grant", { userId: ANA, packId: "Two" });
+    const { body: held } = await post("usage/reservations", { userId: ANA, ...chat });
+    const before = await books(world);
+    const other = makeClient(clock);
+    const key = app.keys.sk_live;
+    await other("POST", "/api/v1/erase-person", { key, body: { distinctId: ANA } });
+
+    const refused: [string, object][] = [
+      ["usage/events", { eventId: "e1", userId: ANA, ...chat }],
+      ["usage/events", { eventId: "e2", userId: ANA, event: "chat.done", quantities: { tokens: 1e6 } }],
+      ["usage/reservations", { userId: ANA, ...chat }],
+      ["credits/grant", { userId: ANA, packId: "Two" }],
+      ["credits/refund", { userId: ANA, externalRef: "o", refundRef: "r" }],
+      ["credits/revoke", { balanceId: granted.balanceId }],
+      ["consent", { distinctId: ANA, purpose: "ads", decision: "denied" }],
+    ];
+    for (const [path, body] of refused) expectError(await post(path, body), "person_erased");
+    for (const verb of ["commit", "release", "extend"]) {
+      const bodies: Record<string, object> = {
+        commit: { eventId: "e9", quantities: { tokens: 1 } },
+        release: {},
+        extend: { expiresInSeconds: 9 },
+      };
+      const answer = await post(`usage/reservations/${held.reservationId}/${verb}`, bodies[verb] ?? {});
+      expectError(answer, "reservation_not_found");
+    }
+    const adjust = await world.call("POST", `/api/v1/admin/balances/${granted.balanceId}/adjust`, {
+      key: env.ADMIN_TOKEN,
+      body: { delta: 1, note: "x" },
+    });
+    expectError(adjust, "person_erased");
+    const list = [
+      { eventId: "l1", userId: ANA, ...chat },
+      { eventId: "l2", userId: "bo", event: "x", quantities: { count: 0 } },
+    ];
+    const { results } = (await post("usage/events/batch", list)).body;
+    expect(results.map((one: { error?: { code: string } }) => one.error?.code)).toEqual(["person_erased", undefined]);
+    expect((await get(`credits?userId=${ANA}&includeExpired=true`)).body).toEqual({ credits: [] });
+    expect(await books(world)).toEqual(before);
+    expect(await findInDatabase(TRACES, app.environments.live.id)).toEqual([]);
+  });
+
+  it("is answered as ever in both dialects of analytics, and not stored; where others name it, it is cut out", async () => {
+    const world = await erasureWorld();
+    const { app, call } = world;
+    await erase(world);
+    const uuid = "0194685f-8a3c-7d11-9f2b-6c1d2e3f4a5b";
+    const event = { event: "seen", distinct_id: ANA, properties: { a: 1 } };
+    const v0 = await call("POST", "/batch/", { body: { api_key: app.keys.pk_live, batch: [event] } });
+    const v1 = await call("POST", "/i/v1/analytics/events", {
+      key: app.keys.pk_live,
+      body: { batch: [{ ...event, uuid }] },
+    });
+    expect([v0.status, v0.body]).toEqual([200, { status: 1 }]);
+    expect([v1.status, v1.body]).toEqual([200, { results: { [uuid]: { result: "ok" } } }]);
+    const named = [
+      { event: "$identify", distinct_id: "bo", properties: { $anon_distinct_id: ANA, kept: 1 } },
+      { event: "$create_alias", distinct_id: "bo", properties: { alias: ANA, kept: 2 } },
+    ];
+    const sent = await call("POST", "/batch/", { body: { api_key: app.keys.sk_live, batch: named } });
+    expect(sent.body).toEqual({ status: 1 });
+    const { id } = app.environments.live;
+    expect(await findInDatabase(TRACES, id)).toEqual([]);
+    const { results } = await env.DB.prepare(
+      "SELECT properties FROM analytics_events WHERE environment_id = ? ORDER BY seq",
+    )
+      .bind(id)
+      .all<{ properties: string }>();
+    expect(results.map(({ properties }) => JSON.parse(properties))).toEqual([{ kept: 1 }, { kept: 2 }]);
+  });
+
+  it("is nobody in an export by an old link, with the consent that was kept", async () => {
+    const world = await erasureWorld();
+    const { app, call, post } = world;
+    await fillPerson(world);
+    const { body: link } = await post("export-person", { distinctId: ANA });
+    await erase(world, { keepConsent: true });
+    const { body: document } = await call("GET", link.downloadUrl);
+    expect(document).toMatchObject({ distinctId: ANA, person: { personId: null, distinctIds: [] } });
+    expect(document.events).toEqual({ analytics: [], metering: [] });
+    expect(document.consentLog).toHaveLength(1);
+    expect((await exportOf(call, app, DEVICE)).person).toBeNull();
+    expect(await findInDatabase([ANA, DEVICE], app.environments.live.id)).toEqual([]);
+  });
+
+  it("begins anew when its erasure is lifted, with nothing of before", async () => {
+    const world = await erasureWorld();
+    const { app, post, get, call } = world;
+    await fillPerson(world);
+    const erasureId = await erase(world);
+    expect((await post(`erasures/${erasureId}/lift`, {})).body.liftedAt).not.toBeNull();
+    expect((await post(`erasures/${erasureId}/lift`, {})).status).toBe(200);
+    expect((await exportOf(call, app, ANA)).person).toBeNull();
+    expect((await post("credits/grant", { userId: ANA, packId: "Two" })).status).toBe(200);
+    expect((await get(`credits?userId=${ANA}&includeExpired=true`)).body.credits).toHaveLength(2);
+    const { features } = (await env.DB.prepare("SELECT features FROM environments WHERE id = ?")
+      .bind(app.environments.live.id)
+      .first<{ features: string | null }>()) ?? { features: "" };
+    expect(features).toBeNull();
+    expect(await erase(world)).not.toBe(erasureId);
+  });
+});
+
+describe("without the secret", () => {
+  it("nobody is erased, and while tombstones stand nothing is written for any id", async () => {
+    const world = await erasureWorld();
+    const { app, clock } = world;
+    const key = app.keys.sk_live;
+    const without = makeClient(clock, { ERASURE_SECRET: "" });
+    const grant = { key, body: { userId: "bo", packId: "Two" } };
+    const seen = { body: { api_key: app.keys.pk_live, batch: [{ event: "seen", distinct_id: "bo" }] } };
+    expectError(
+      await without("POST", "/api/v1/erase-person", { key, body: { distinctId: ANA } }),
+      "erasure_unavailable",
+    );
+    expect((await without("POST", "/api/v1/credits/grant", grant)).status).toBe(200);
+    await erase(world);
+    const rotated = makeClient(clock, { ERASURE_SECRET: "another-secret-of-32-characters-0001" });
+    for (const call of [without, rotated]) {
+      expectError(await call("POST", "/api/v1/credits/grant", grant), "erasure_unavailable");
+      expectError(await call("POST", "/batch/", seen), "erasure_unavailable");
+      const consent = { key, body: { distinctId: "bo", purpose: "ads", decision: "denied" } };
+      expectError(await call("POST", "/api/v1/consent", consent), "erasure_unavailable");
+      expectError(
+        await call("POST", "/api/v1/export-person", { key, body: { distinctId: "bo" } }),
+        "erasure_unavailable",
+      );
+    }
+    const kept = makeClient(clock, {
+      ERASURE_SECRET: "another-secret-of-32-characters-0001",
+      ERASURE_SECRET_PREVIOUS: env.ERASURE_SECRET,
+    });
+    expect((await kept("POST", "/api/v1/credits/grant", grant)).status).toBe(200);
+    const ana = { key, body: { userId: ANA, packId: "Two" } };
+    expectError(await kept("POST", "/api/v1/credits/grant", ana), "person_erased");
+  });
+});
+
+describe("an erasure that is cut", () => {
+  it("is finished by the cron, in pages of any size", async () => {
+    const world = await erasureWorld();
+    const { app, clock, post, get } = world;
+    await fillPerson(world);
+    const before = await books(world);
+    const ctx = makeCtx(app.environments.live, clock);
+    const { output } = await erasePerson(ctx, input, { pages: 3, rows: 2 });
+    expect(output.status).toBe("running");
+    expectError(await post(`erasures/${output.erasureId}/lift`, {}), "changed_meanwhile");
+    expectError(await post("consent", { distinctId: DEVICE, purpose: "ads", decision: "denied" }), "person_erased");
+    for (let runs = 0; runs < 40; runs++) {
+      if ((await get(`erasures/${output.erasureId}`)).body.status === "completed") break;
+      await scheduled(bound(), { isolate: {}, now: clock.now, newId: randomId });
+    }
+    expect((await get(`erasures/${output.erasureId}`)).body.status).toBe("completed");
+    expect(await findInDatabase(TRACES, app.environments.live.id)).toEqual([]);
+    expect(await books(world)).toEqual(before);
+  });
+
+  it.each(FAULTS)("is complete when it is asked for again, whichever trip failed: %s", async (fault) => {
+    const world = await erasureWorld();
+    const { app, clock, post } = world;
+    for (let at = 1; at <= 6; at++) {
+      const distinctId = `${at}-${ANA}`;
+      await post("credits/grant", { userId: distinctId, packId: "Two", externalRef: distinctId, notes: ANA });
+      await post("usage/reservations", { userId: distinctId, ...chat, onExpiry: "charge" });
+      const before = await books(world);
+      const faulty = faultyD1(env.DB);
+      faulty.plan({ fault, at });
+      await erasePerson(makeCtx(app.environments.live, clock, faulty.d1), { ...input, distinctId }).catch(() => {});
+      const { status, body } = await post("erase-person", { distinctId });
+      expect([status, body.status, body.revoked]).toEqual([200, "completed", { tokens: 400, cents: 5 }]);
+      expect(await books(world)).toEqual(before);
+    }
+    expect(await findInDatabase(TRACES, app.environments.live.id)).toEqual([]);
+  });
+
+  it("ends complete and once beside grants, debits, holds, analytics, consent, exports and a second erasure", async () => {
+    const world = await erasureWorld();
+    const { app, clock } = world;
+    await fillPerson(world);
+    const call = makeClient(clock, {}, randomId, inTurn(4));
+    const key = app.keys.sk_live;
+    const post = (path: string, body: object) => call("POST", path, { key, body });
+    const events = [{ event: "seen", distinct_id: ANA, properties: { told: ANA } }];
+    const storm = Array.from({ length: 4 }, (_, n) => [
+      post("/api/v1/credits/grant", { userId: ANA, packId: "Two", notes: ANA }),
+      post("/api/v1/usage/events", { eventId: `${ANA}-${n}`, userId: ANA, ...chat, properties: { told: ANA } }),
+      post("/api/v1/usage/reservations", { userId: ANA, ...chat, reservationId: `res_Zq7ana${n}` }),
+      post("/api/v1/consent", { distinctId: ANA, purpose: ANA, decision: "denied" }),
+      call("POST", "/batch/", { body: { api_key: app.keys.pk_live, batch: events } }),
+      exportOf(call, app, ANA).then(() => ({ status: 200, body: {} })),
+      post("/api/v1/erase-person", { distinctId: ANA }),
+    ]).flat();
+    const answers = await Promise.all(storm);
+    for (const { status, body } of answers) {
+      expect([200, 409], JSON.stringify(body)).toContain(status);
+      if (status === 409) expect(body.error.code).toBe("person_erased");
+    }
+    const ids = new Set(answers.flatMap(({ body }) => ("erasureId" in body ? [body.erasureId] : [])));
+    expect(ids.size).toBe(1);
+    await erase(world);
+    expect(await findInDatabase(TRACES, app.environments.live.id)).toEqual([]);
+  });
+});
