@@ -1,7 +1,10 @@
 /** `npm run demo`: sends the whole example to the running server, and prints each request and response. */
 import { randomUUID } from "node:crypto";
+import { createServer } from "node:http";
 import Stripe from "stripe";
+import { receiver } from "../examples/webhook-receiver.mjs";
 import { serverUrl } from "./running.mjs";
+import { localSecrets } from "./secrets.mjs";
 import { PERSON, readDemo, signingSecretOf } from "./seed.mjs";
 import { bold, cyan, dim, green, yellow } from "./terminal.mjs";
 import { userToken } from "./user-token.mjs";
@@ -160,6 +163,43 @@ async function download(ask) {
   });
 }
 
+/** An endpoint of this process, which takes the messages of the story. */
+async function listen(url, demo) {
+  const headers = { authorization: `Bearer ${localSecrets().ADMIN_TOKEN}`, "content-type": "application/json" };
+  const path = `${url}/api/v1/admin/apps/${demo.appId}/webhooks`;
+  const probe = createServer();
+  await new Promise((resolve) => probe.listen(0, "127.0.0.1", resolve));
+  const { port } = probe.address();
+  await new Promise((resolve) => probe.close(resolve));
+  const body = JSON.stringify({ mode: "live", url: `http://127.0.0.1:${port}/`, types: ["**"] });
+  const created = await fetch(path, { method: "POST", headers, body });
+  if (!created.ok) throw new Error(`No endpoint was made: ${await created.text()}`);
+  const { webhookId, secret } = await created.json();
+  const messages = [];
+  const server = receiver(secret, (message) => messages.push(message));
+  await new Promise((resolve) => server.listen(port, "127.0.0.1", resolve));
+  const close = async () => {
+    await fetch(`${path}/${webhookId}`, { method: "DELETE", headers });
+    server.close();
+  };
+  return { messages, close };
+}
+
+const MESSAGES_WITHIN_MS = 15_000;
+
+/** Prints what the endpoint was told, when the last message of the story has come. */
+async function printMessages({ messages, close }) {
+  const isLast = ({ data }) => data.action === "opened";
+  for (let ms = 0; ms < MESSAGES_WITHIN_MS && !messages.some(isLast); ms += 100) {
+    await new Promise((resolve) => setTimeout(resolve, 100));
+  }
+  await close();
+  for (const { type, data } of messages) {
+    console.log(`\n   ${cyan(type)}`);
+    show(data);
+  }
+}
+
 async function main() {
   const demo = readDemo();
   const url = serverUrl();
@@ -177,6 +217,19 @@ async function main() {
   const user = `user_${randomUUID().slice(0, 8)}`;
   const ask = (method, path, options) => say(url, method, path, { key, ...options });
 
+  const endpoint = await listen(url, demo);
+  try {
+    await tell({ url, demo, user, ask, publishable });
+  } catch (error) {
+    await endpoint.close();
+    throw error;
+  }
+  printTitle("What your backend was told", "Each as it happened, signed, by an endpoint that listened to this story.");
+  await printMessages(endpoint);
+  console.log("");
+}
+
+async function tell({ url, demo, user, ask, publishable }) {
   printTitle("A payment", `${user} buys the Starter pack. Stripe tells Purser, twice; no backend is in between.`);
   const payment = await pay(url, demo, user);
   printTitle("The balance in a browser", "A publishable key, and the user's own sign-in token.");
@@ -198,7 +251,6 @@ async function main() {
   await ask("GET", `/api/v1/credits/history?userId=${user}&limit=6`);
   printTitle("A person's data", `${PERSON} requests the data: one link, one document, generated when it is opened.`);
   await download(ask);
-  console.log("");
 }
 
 main().catch((error) => {

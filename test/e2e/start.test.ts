@@ -113,6 +113,16 @@ function processes(): number[] {
 }
 
 describe("npm start", () => {
+  it("is found by npm run demo, whatever its port", async () => {
+    const { PORT: _port, ...env } = process.env;
+    const { stdout } = await run(process.execPath, ["scripts/demo.mjs"], { cwd: directory, env });
+    expect(stdout).toContain("delivered twice, granted once");
+    expect(stdout).toContain("8. A person's data");
+    const told = stdout.slice(stdout.indexOf("9. What your backend was told"));
+    for (const type of ["credits.granted", "usage.recorded", "payment.taken", "person.exported"])
+      expect(told).toContain(type);
+  });
+
   it("limits guesses of the administrator's token, whatever address their headers name", async () => {
     const guess = async (n: number) => {
       const headers = { authorization: "Bearer wrong", "cf-connecting-ip": `192.0.2.${n}` };
@@ -121,13 +131,6 @@ describe("npm start", () => {
     const statuses: number[] = [];
     for (let n = 0; n < 12; n++) statuses.push(await guess(n));
     expect(statuses).toEqual([...Array(10).fill(401), 429, 429]);
-  });
-
-  it("is found by npm run demo, whatever its port", async () => {
-    const { PORT: _port, ...env } = process.env;
-    const { stdout } = await run(process.execPath, ["scripts/demo.mjs"], { cwd: directory, env });
-    expect(stdout).toContain("delivered twice, granted once");
-    expect(stdout).toContain("8. A person's data");
   });
 
   it("keeps no trace of requests, and appends to its log, in which there is no query string", async () => {

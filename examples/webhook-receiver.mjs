@@ -1,0 +1,31 @@
+/**
+ * An endpoint for Purser's messages: it verifies each, takes it once, and prints it. Run it with
+ * `WEBHOOK_SECRET=whsec_… node examples/webhook-receiver.mjs`.
+ */
+import { createServer } from "node:http";
+import { text } from "node:stream/consumers";
+import { Webhook } from "standardwebhooks";
+
+/** `take` gets each message once, as long as this process runs. A service keeps the ids in its database. */
+export function receiver(secret, take) {
+  const webhook = new Webhook(secret);
+  const taken = new Set();
+  return createServer(async (request, response) => {
+    const body = await text(request);
+    let message;
+    try {
+      message = webhook.verify(body, request.headers);
+    } catch {
+      return response.writeHead(400).end("The signature does not verify.");
+    }
+    if (!taken.has(message.id)) await take(message);
+    taken.add(message.id);
+    response.writeHead(204).end();
+  });
+}
+
+if (import.meta.main) {
+  const { WEBHOOK_SECRET = "", PORT = "4100" } = process.env;
+  const server = receiver(WEBHOOK_SECRET, ({ type, data }) => console.log(type, JSON.stringify(data)));
+  server.listen(Number(PORT), () => console.log(`Give Purser http://localhost:${PORT}/ as the URL of an endpoint.`));
+}
