@@ -68,7 +68,7 @@ export async function send<Answer>(
   const write = (): Promise<unknown[][]> => batch(ctx.db, sent);
   const isRaise = changes?.entries.some(({ deltaSteps }) => deltaSteps > 0) === true;
   const rows = isRaise ? await memoryOf(ctx).whileRaising(ctx.environment, account.userId, write) : await write();
-  noteSeen("user", ctx.environment, account.userId, ctx.now());
+  noteSeen("user", ctx.environment, account.userId, account.nowMs);
   noteMessages(ctx, [...messages, ...alertsAmong(alerts, sent, rows)]);
   if (before === null || changes === undefined) memoryOf(ctx).forget(ctx.environment, account.userId);
   else {

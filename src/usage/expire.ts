@@ -1,9 +1,11 @@
-import { all, nowMsSql, statement } from "../db/sql.ts";
+import { all, type Db, nowMsSql, statement } from "../db/sql.ts";
 import { settleDueHolds } from "../ledger/write.ts";
 import type { Mode, SystemCtx, TenantCtx } from "../runtime.ts";
 
-/** A Worker may send 1,000 queries in one invocation. A user's holds take up to ten, and the cron has other work beside. */
-const USERS_A_RUN_MAX = 60;
+/** A Worker may send 1,000 queries in one invocation, and the cron has other work beside. */
+const QUERIES_A_RUN_MAX = 600;
+/** A user's holds take no fewer queries. */
+const QUERIES_A_USER_MIN = 4;
 
 export interface ExpiryRun {
   readonly users: number;
@@ -17,7 +19,8 @@ export interface ExpiryRun {
  * What one run does not reach, the next does (U8).
  */
 export async function expireReservations(root: SystemCtx): Promise<ExpiryRun> {
-  const limit = Math.floor(USERS_A_RUN_MAX / root.databases.length);
+  const share = QUERIES_A_RUN_MAX / root.databases.length;
+  const limit = Math.floor(share / QUERIES_A_USER_MIN);
   const failures: unknown[] = [];
   let users = 0;
   for (const { index, db } of root.databases) {
@@ -25,11 +28,17 @@ export async function expireReservations(root: SystemCtx): Promise<ExpiryRun> {
       failures.push(error);
       return [];
     });
-    users += due.length;
+    let queries = 0;
+    const send: Db["send"] = (statements) => {
+      queries += statements.length;
+      return db.send(statements);
+    };
     for (const { accountId, ...environment } of due) {
+      if (queries >= share) break;
+      users++;
       const ctx: TenantCtx = {
         ...root,
-        db,
+        db: { ...db, send },
         environment: { ...environment, database: index },
         caller: { kind: "cron" },
       };
