@@ -137,6 +137,13 @@ const erasePayments = statement<Page>`
     SELECT g.environment_id, g.payment_id FROM ${ledgerPage} CROSS JOIN payment_grants AS g
     WHERE r.reason = 'grant' AND g.balance_id = r.balance_id
   )`;
+/** Those that wait for somebody to say whose their customer is. */
+const erasePaymentCustomers = statement<Page>`
+  UPDATE payments SET customer = NULL
+  WHERE environment_id = :environmentId AND status = 'unmatched' AND customer IN (
+    SELECT c.customer FROM ${ids} AS i CROSS JOIN stripe_customers AS c
+    ON c.environment_id = i.environment_id AND c.user_id = i.distinct_id
+  )`;
 /** A payment restores nothing of what an erasure closes (S4). */
 const eraseGrants = statement<Page>`
   UPDATE payment_grants SET is_revoked = 0 WHERE is_revoked = 1 AND balance_id IN (
@@ -241,6 +248,7 @@ const PAGE = [
   closePage,
   deleteEvents,
   deleteOfIds("id_properties"),
+  erasePaymentCustomers,
   deleteOfIds("stripe_customers", "user_id"),
   deleteDeliveries,
   deleteMessages,

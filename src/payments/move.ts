@@ -86,6 +86,7 @@ class Run {
   readonly #balanceIds: string[] = [];
   /** The last write that was sent. Where its answer was lost, the payment says that it landed. */
   #sent: { readonly nonce: string; readonly outcome: Outcome } | null = null;
+  readonly #erased = new Set<number>();
   /** Why the grant was refused. */
   #reason: Reason | null = null;
 
@@ -134,11 +135,13 @@ class Run {
       await this.#grant(offer.userId, offers);
       return this.outcome !== "granted";
     }
-    const unsettled = grants.filter((grant) => motionOf(grant, money) !== null).map(({ accountId }) => accountId);
+    const unsettled = grants
+      .filter((grant) => !this.#erased.has(grant.accountId) && motionOf(grant, money) !== null)
+      .map(({ accountId }) => accountId);
     const [accountId] = unsettled;
     if (accountId === undefined) return this.#store(state, offers);
     await this.#settleAccount(accountId);
-    return unsettled.some((other) => other !== accountId) || this.outcome === "ignored";
+    return unsettled.some((other) => other !== accountId) || this.outcome === "ignored" || this.#erased.has(accountId);
   }
 
   /** What the payment would grant now. None where it may not, or has granted. */
@@ -149,9 +152,10 @@ class Run {
     return offersOf(state.facts, setting, state.customerUser);
   }
 
-  /** What is stored of its facts: no id of a person who was erased (E4). */
-  #facts({ facts }: PaymentState): PaymentState["facts"] {
-    return this.#reason === "person_erased" ? facts.map((fact) => ({ ...fact, userId: null })) : facts;
+  /** What is stored of its facts. Whom a grant was for, its account says; an erased person is not named again (E4). */
+  #facts({ facts }: PaymentState, status: "granted" | "unmatched" | "waiting"): PaymentState["facts"] {
+    if (status !== "granted" && this.#reason !== "person_erased") return facts;
+    return facts.map((fact) => (fact.userId === null ? fact : { ...fact, userId: null }));
   }
 
   /** The statements that store the payment with this outcome. */
@@ -166,7 +170,8 @@ class Run {
     const tellAtMs = unmatched === undefined ? nowMs + TELL_AFTER_MS : unmatched.tellAtMs;
     return storePayment({
       ...{ environmentId: this.#ctx.environment.id, nowMs, writtenBy: nonce, status, reason, outcome },
-      ...{ known: state.known, names: state.names, facts: this.#facts(state), customer: state.customer },
+      ...{ known: state.known, names: state.names, facts: this.#facts(state, status) },
+      customer: status === "granted" ? null : state.customer,
       id: kept?.id ?? this.#paymentId,
       settledBy: settle?.stamp ?? kept?.settledBy ?? null,
       tellAtMs: status === "unmatched" ? tellAtMs : null,
@@ -179,7 +184,8 @@ class Run {
   async #store(state: PaymentState, offers: readonly Offer[]): Promise<boolean> {
     const { known, grants, customer } = state;
     const before = known[0];
-    if (offers.length > 0 && this.#reason === null) this.#reason = "no_user";
+    const wasErased = known.some(({ reason }) => reason === "person_erased");
+    if (offers.length > 0 && this.#reason === null) this.#reason = wasErased ? "person_erased" : "no_user";
     const isUnmatched =
       grants.length === 0 && (this.#reason !== null || known.some((one) => one.status === "unmatched"));
     const status = grants.length > 0 ? "granted" : isUnmatched ? "unmatched" : "waiting";
@@ -200,14 +206,14 @@ class Run {
     return false;
   }
 
-  /** Decides on the state as it is read with the account. Null: nothing to do there any more. */
+  /** Decides on the state as it is read with the account. False for an account of an erased person, which is not found. */
   async #write(
     user: User,
     packs: readonly string[],
-    decide: (state: PaymentState, packOf: Terms["packOf"], account: AccountAtRead) => Decision<null>,
-  ): Promise<void> {
+    decide: (state: PaymentState, packOf: Terms["packOf"], account: AccountAtRead) => Decision<true>,
+  ): Promise<boolean> {
     const ctx = this.#ctx;
-    await writeForUser(ctx, {
+    const answer = await writeForUser(ctx, {
       user,
       nonce: ctx.newId(""),
       read: () => [...this.#reads(), ...packs.map((pack) => selectPack(ctx, pack))] as const,
@@ -217,7 +223,8 @@ class Run {
       },
       refusals: quotaRefusal(ctx),
     });
-    this.#landed();
+    if (answer !== null) this.#landed();
+    return answer !== null;
   }
 
   async #grant(userId: string, offers: readonly Offer[]): Promise<void> {
@@ -228,7 +235,7 @@ class Run {
       await this.#write({ userId }, read, (state, packOf, account) => {
         const own = this.#offers(state).filter((offer) => offer.userId === userId);
         const isRead = own.every(({ parts }) => parts.every(({ pack }) => pack === null || read.includes(pack)));
-        if (own.length === 0 || !isRead) return replay(null);
+        if (own.length === 0 || !isRead) return replay(true);
         const planned = this.#plan(state, own, {
           nowMs: account.nowMs,
           newId: (index) => this.#balanceId(index),
@@ -236,7 +243,7 @@ class Run {
         });
         if (typeof planned !== "string") return this.#granting(state, account, planned);
         this.#reason = planned;
-        return replay(null);
+        return replay(true);
       });
     } catch (error) {
       this.#reason = settle === undefined ? reasonOf(error) : null;
@@ -259,7 +266,7 @@ class Run {
   }
 
   /** A grant, and in the same batch what is due back already. */
-  #granting(state: PaymentState, account: AccountAtRead, grants: readonly NewBalances[]): Decision<null> {
+  #granting(state: PaymentState, account: AccountAtRead, grants: readonly NewBalances[]): Decision<true> {
     const { statements, count } = issueBalances(this.#ctx, account, grants);
     const issued = grants.flatMap(({ balances }) => balances);
     const motions = issued.flatMap(({ id, amountSteps }) => {
@@ -278,7 +285,7 @@ class Run {
       ],
       () => {
         count();
-        return null;
+        return true;
       },
       {
         act: { action: "payment.settled", target: shownKey(state.names), details: { packIds, balanceIds } },
@@ -294,26 +301,28 @@ class Run {
   }
 
   /** Brings the balances that one account has of the payment to what is due of them. */
-  #settleAccount(accountId: number): Promise<void> {
-    return this.#write({ accountId }, [], (state, _packOf, account) => {
+  async #settleAccount(accountId: number): Promise<void> {
+    const isThere = await this.#write({ accountId }, [], (state, _packOf, account) => {
       const motions = state.grants
         .filter((grant) => grant.accountId === accountId)
         .flatMap((grant) => motionOf(grant, state.money) ?? [])
         .toSorted((a, b) => Number(b.isMore) - Number(a.isMore));
-      if (motions.length === 0) return replay(null);
+      if (motions.length === 0) return replay(true);
       const outcome = motions.some(({ isMore }) => isMore) ? "taken" : "restored";
       return write(
         [
           ...this.#storing(state, "granted", outcome),
           ...insertPaymentMotions(writingValues(account), motions, this.#move.change.note),
         ],
-        () => null,
+        () => true,
         {
           act: { action: "payment.settled", target: shownKey(state.names) },
           messages: () => moved(account.userId, state, motions),
         },
       );
     });
+    // An erasure revoked its balances: nothing is taken of them, and nothing comes back (S4).
+    if (!isThere) this.#erased.add(accountId);
   }
 }
 

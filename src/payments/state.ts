@@ -34,10 +34,12 @@ export function stateOf(
   const storedNames = known.flatMap(({ names }) => names);
   const names = [...new Set([...storedNames, ...change.names])];
   const storedCustomer = known.map(({ customer }) => customer).find((customer) => customer !== null) ?? null;
-  const customer = change.customer ?? storedCustomer;
+  const grants = withSurplus(known);
+  // Once it is granted, nobody needs to know whose it is.
+  const customer = grants.length > 0 ? storedCustomer : (change.customer ?? storedCustomer);
   return {
     ...{ known, names, facts, customer },
-    grants: withSurplus(known),
+    grants,
     customerUser: customerUser ?? known.find((payment) => payment.customerUser !== null)?.customerUser ?? null,
     money: moneyOf(facts),
     isChanged:

@@ -1,0 +1,67 @@
+import { env } from "cloudflare:workers";
+import { afterAll, expect, it } from "vitest";
+import { expectLedgerInvariants } from "../../support/invariants.ts";
+import { PRICES, paymentsWorld } from "../../support/payments.ts";
+import { charge, eventOf, invoice, refund, session } from "../../support/stripe-events.ts";
+
+afterAll(expectLedgerInvariants);
+
+const completed = "checkout.session.completed";
+const user = "ada-who-leaves";
+
+it("of a person takes the name and the customer off payments, and no later event brings them back", async () => {
+  const w = await paymentsWorld();
+  const buy = (id: string, pack: string, at = w.nowS) =>
+    eventOf(
+      completed,
+      at,
+      session(`cs_${id}`, { client_reference_id: user, metadata: { pack }, payment_intent: `pi_${id}` }),
+    );
+  const signup = (at: number) =>
+    eventOf(completed, at, session("cs_s", { mode: "subscription", customer: "cus_ada", client_reference_id: user }));
+  const bill = (id: string, about: object) =>
+    eventOf(
+      "invoice.paid",
+      w.nowS,
+      invoice(id, { customer: "cus_ada", lines: [{ id: "il_1", price: PRICES.items }], ...about }),
+    );
+  expect(await w.deliver(signup(w.nowS))).toBe("remembered");
+  expect(await w.deliver(bill("in_1", { subscription: {} }))).toBe("granted");
+  expect(await w.deliver(bill("in_2", { metadata: {} }))).toBe("unmatched");
+  expect(await w.deliver(buy("1", "wallet"))).toBe("granted");
+  expect(await w.deliver(buy("2", "gone"))).toBe("unmatched");
+  expect(await w.deliver(buy("3", "gone"))).toBe("unmatched");
+  expect((await w.settle("pi_3", { userId: user, packId: "wallet" })).status).toBe(200);
+  const names = async () => {
+    const customers = await env.DB.prepare("SELECT * FROM stripe_customers WHERE environment_id = ?")
+      .bind(w.app.environments.live.id)
+      .all();
+    const text = JSON.stringify([await w.stored(), customers.results]);
+    return [user, "cus_ada"].filter((name) => text.includes(name));
+  };
+  expect(await names()).toEqual([user, "cus_ada"]);
+
+  const erased = await w.post("erase-person", { distinctId: user, reason: "request" });
+  expect(erased.body).toMatchObject({ status: "completed" });
+  expect(await names()).toEqual([]);
+
+  expect(await w.deliver(buy("4", "wallet"))).toBe("unmatched");
+  expect((await w.payments("&status=unmatched&limit=500")).map((one: { reason: string }) => one.reason)).toContain(
+    "person_erased",
+  );
+  for (const event of [
+    buy("1", "wallet"),
+    buy("4", "wallet"),
+    signup(w.nowS + 9),
+    bill("in_1", { subscription: {} }),
+  ]) {
+    expect(await w.deliver(event)).toBe("ignored");
+  }
+  // An erasure revoked the balances: a refund takes nothing, and gives nothing back.
+  await w.deliver(eventOf("charge.refunded", w.nowS + 1, charge("ch_1", "pi_1", 500)));
+  await w.deliver(eventOf("refund.failed", w.nowS + 2, refund("re_1", "ch_1", "pi_1", 500, "failed")));
+  expect(await names()).toEqual([]);
+  expect(await w.balances(user)).toEqual([]);
+  const of = (await w.payments("&status=granted")).find((one: { names: string[] }) => one.names.includes("pi_1"));
+  expect(of.grants).toMatchObject([{ initial: 1000, taken: 0 }]);
+});
