@@ -8,7 +8,17 @@ import { FIELD_ERROR } from "./components.tsx";
 import type { DashboardEnv } from "./env.ts";
 import { query } from "./format.ts";
 
-type Section = "overview" | "packs" | "users" | "people" | "payments" | "keys" | "alerts" | "limits" | "audit";
+type Section =
+  | "overview"
+  | "packs"
+  | "users"
+  | "people"
+  | "payments"
+  | "keys"
+  | "alerts"
+  | "webhooks"
+  | "limits"
+  | "audit";
 
 const SECTIONS: readonly (readonly [section: Section, name: string])[] = [
   ["overview", "Overview"],
@@ -18,6 +28,7 @@ const SECTIONS: readonly (readonly [section: Section, name: string])[] = [
   ["payments", "Payments"],
   ["keys", "Keys"],
   ["alerts", "Alerts"],
+  ["webhooks", "Webhooks"],
   ["limits", "Limits"],
   ["audit", "Audit"],
 ];

@@ -31,6 +31,8 @@ import { usageRoutes } from "./usage.tsx";
 import { userRoutes } from "./user.tsx";
 import { usersRoutes } from "./users.tsx";
 import { verifyRoutes } from "./verify.tsx";
+import { webhookRoutes } from "./webhook.tsx";
+import { webhooksRoutes } from "./webhooks.tsx";
 
 /** The pages of one application in one mode. */
 const environmentRoutes = () =>
@@ -54,6 +56,8 @@ const environmentRoutes = () =>
     .route("/", paymentsRoutes())
     .route("/", keysRoutes())
     .route("/", alertsRoutes())
+    .route("/", webhooksRoutes())
+    .route("/", webhookRoutes())
     .route("/", limitsRoutes())
     .route("/", auditRoutes());
 

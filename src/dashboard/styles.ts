@@ -80,7 +80,7 @@ code, .mono { font-family: ui-monospace, monospace; font-size: 13px; overflow-wr
 .num { font-variant-numeric: tabular-nums; white-space: nowrap; }
 .plus { color: var(--good); }
 .tag { display: inline-block; font-size: 12px; padding: 1px 8px; border-radius: 99px; background: var(--rest); color: var(--ink); white-space: nowrap; }
-.tag.active, .tag.granted, .tag.completed { background: var(--good-ground); color: var(--good); }
+.tag.active, .tag.granted, .tag.completed, .tag.delivered { background: var(--good-ground); color: var(--good); }
 .tag.revoked, .tag.denied, .tag.withdrawn, .tag.failed { background: var(--bad-ground); color: var(--bad); }
 .tag.expired, .tag.test { background: var(--test-ground); color: var(--test); }
 .rules { display: inline-flex; flex-wrap: wrap; gap: 4px; }

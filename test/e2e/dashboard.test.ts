@@ -338,6 +338,7 @@ describe.skipIf(chromiumPath === null)(`the dashboard in a real browser${without
       "limits",
       "audit",
       "alerts",
+      "webhooks",
       "payments",
       "users",
       "people",

@@ -1,23 +1,25 @@
+import { createExecutionContext } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { createApp } from "../../src/app.ts";
 import { dashboardRoutes } from "../../src/dashboard/routes.tsx";
 import { randomId } from "../../src/lib/ids.ts";
-import { type Bindings, bound, Clock } from "./world.ts";
+import { type Bindings, bound, Clock, type Deliver } from "./world.ts";
 
 export const HOST = "http://purser.test";
 /** A limiter that never refuses: what it counts is shared by all tests. */
 export const ADMIN_TRIES: RateLimit = { limit: async () => ({ success: true }) };
 
 /** A browser of one's own: it keeps a cookie, and sends forms from the pages that it read. */
-export function browse(clock = new Clock(), bindings: Bindings = {}) {
-  const app = createApp({ isolate: {}, now: clock.now, newId: randomId }).route("/admin", dashboardRoutes());
+export function browse(clock = new Clock(), bindings: Bindings = {}, deliver: Deliver = async () => {}) {
+  const app = createApp({ isolate: {}, now: clock.now, newId: randomId }, deliver).route("/admin", dashboardRoutes());
   let cookie = "";
   /** What the next page shows once. */
   let once = "";
   const send = async (path: string, init: RequestInit = {}) => {
     const headers = new Headers(init.headers);
     if (cookie !== "") headers.set("cookie", cookie + once);
-    const answer = await app.request(HOST + path, { ...init, headers }, bound({ ADMIN_TRIES, ...bindings }));
+    const ownEnv = bound({ ADMIN_TRIES, ...bindings });
+    const answer = await app.request(HOST + path, { ...init, headers }, ownEnv, createExecutionContext());
     for (const set of answer.headers.getSetCookie()) {
       const [pair = ""] = set.split(";");
       if (pair.startsWith("purser_session=")) cookie = pair;

@@ -99,5 +99,5 @@ export async function receiverWorld(answer: Answer = () => 200, bindings: Bindin
   const deliveries = async (webhookId: string, query = "") =>
     (await admin("GET", `/webhooks/${webhookId}/deliveries${query}`)).body.deliveries;
   const root = () => systemCtx(bound(bindings), { isolate: {}, now: clock.now, newId: randomId });
-  return { clock, app, received, call, settled, admin, create, deliveries, root };
+  return { clock, app, received, call, deliver, settled, admin, create, deliveries, root };
 }

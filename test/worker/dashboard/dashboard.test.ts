@@ -252,6 +252,7 @@ describe("every answer of the dashboard", () => {
       "people?distinctId=u1",
       "keys",
       "alerts",
+      "webhooks",
       "limits",
       "audit",
     ]) {

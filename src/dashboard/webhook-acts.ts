@@ -1,0 +1,90 @@
+import type { Context } from "hono";
+import type { AdminCtx } from "../runtime.ts";
+import { changeWebhook } from "../webhooks/change.ts";
+import { deleteWebhook } from "../webhooks/delete.ts";
+import { replayMessages } from "../webhooks/replay.ts";
+import { resendMessage } from "../webhooks/resend.ts";
+import type { WebhookOutput } from "../webhooks/responses.ts";
+import { rotateSecret } from "../webhooks/rotate.ts";
+import { changeWebhookInput, replayInput } from "../webhooks/schemas.ts";
+import { sendTest } from "../webhooks/send-test.ts";
+import type { DashboardEnv } from "./env.ts";
+import { type Form, parseForm, textField, timeField } from "./form.ts";
+import { keepOnce, randomOf } from "./once.ts";
+
+/** What a form does to an endpoint. Answers where that is shown, behind `webhooks`. */
+export type WebhookAct = (c: Context<DashboardEnv>, webhook: WebhookOutput) => Promise<string>;
+
+const appIdOf = (c: Context<DashboardEnv>): string => c.var.ctx.environment.appId;
+
+/** What `keepOnce` keeps an endpoint's new secret for. */
+export const secretOf = (webhookId: string): string => `webhook ${webhookId}`;
+
+/** Types as they are typed: apart by spaces or commas. None: all. */
+export function typesField(form: Form): string[] | null {
+  const types = (form.types ?? "").split(/[\s,]+/).filter((text) => text !== "");
+  return types.length === 0 ? null : types;
+}
+
+const IDS = 3;
+
+/**
+ * An administrator whose first ids follow from the form's `nonce`: the halves of a new secret, and the endpoint or the act that it
+ * belongs to. So a form that is sent twice makes one secret, and shows the same one again.
+ */
+export async function repeatable(c: Context<DashboardEnv>): Promise<AdminCtx> {
+  const { admin, form } = c.var;
+  const nonce = form.nonce ?? admin.newId("");
+  const drawn = await Promise.all(Array.from({ length: IDS }, (_, index) => randomOf(c, `${index}\n${nonce}`)));
+  return {
+    ...admin,
+    newId: (prefix) => {
+      const random = drawn.shift();
+      return random === undefined ? admin.newId(prefix) : prefix + random;
+    },
+  };
+}
+
+/** Changes only what differs, because the audit says what was changed. */
+export const change: WebhookAct = async (c, { webhookId, url, types, description, isEnabled }) => {
+  const { form } = c.var;
+  const wanted = typesField(form);
+  const text = textField(form, "description") ?? null;
+  const isOn = form.isEnabled === "yes";
+  const input = parseForm(changeWebhookInput, {
+    ...(form.url === url ? {} : { url: form.url }),
+    ...(JSON.stringify(wanted) === JSON.stringify(types) ? {} : { types: wanted }),
+    ...(text === description ? {} : { description: text }),
+    ...(isOn === isEnabled ? {} : { isEnabled: isOn }),
+  });
+  await changeWebhook(c.var.admin, appIdOf(c), webhookId, input);
+  return `/${webhookId}?notice=changed`;
+};
+
+export const rotate: WebhookAct = async (c, { webhookId }) => {
+  const { secret } = await rotateSecret(await repeatable(c), appIdOf(c), webhookId);
+  await keepOnce(c, secretOf(webhookId), { secret });
+  return `/${webhookId}?notice=rotated`;
+};
+
+export const remove: WebhookAct = async (c, { webhookId }) => {
+  await deleteWebhook(c.var.admin, appIdOf(c), webhookId);
+  return "?notice=deleted";
+};
+
+export const test: WebhookAct = async (c, { webhookId }) => {
+  await sendTest(c.var.admin, appIdOf(c), webhookId);
+  return `/${webhookId}?notice=tested`;
+};
+
+export const resend: WebhookAct = async (c, { webhookId }) => {
+  await resendMessage(c.var.admin, appIdOf(c), webhookId, c.var.form.messageId ?? "");
+  return `/${webhookId}?notice=resent`;
+};
+
+export const replay: WebhookAct = async (c, { webhookId }) => {
+  const { form } = c.var;
+  const span = { from: timeField(form, "from"), to: timeField(form, "to") };
+  await replayMessages(c.var.admin, appIdOf(c), webhookId, parseForm(replayInput, span));
+  return `/${webhookId}?notice=replayed`;
+};

@@ -1,0 +1,193 @@
+import type { Context } from "hono";
+import { PurserError } from "../errors.ts";
+import { DAY_MS, iso } from "../lib/time.ts";
+import { presentEndpoint, requireEndpoint } from "../webhooks/endpoint.ts";
+import type { WebhookOutput } from "../webhooks/responses.ts";
+import { Choice, CopyBox, Field } from "./components.tsx";
+import { Confirm } from "./confirm.tsx";
+import { Deliveries, readDeliveries } from "./deliveries.tsx";
+import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
+import { catchRefusal } from "./form.ts";
+import { FormToken, page, pathIn } from "./layout.tsx";
+import { takeOnce } from "./once.ts";
+import { change, remove, replay, resend, rotate, secretOf, test, type WebhookAct } from "./webhook-acts.ts";
+import { EnabledTag, EndpointFields } from "./webhooks.tsx";
+
+const ONE = "/webhooks/:webhookId";
+
+const NOTICES: Readonly<Record<string, string>> = {
+  created: "Endpoint created. It is told of what happens from now on.",
+  changed: "Endpoint changed. It takes effect now.",
+  rotated: "New secret made. The one before signs as well for 24 hours.",
+  tested: "Test message sent. It is below, with its attempts: reload to see them.",
+  resent: "Message sent once more. Reload to see the attempt.",
+  replayed: "The messages of that time are sent again, within minutes.",
+};
+
+/** The endpoint of the path. One of the other mode is not found here. */
+async function readEndpoint(c: Context<DashboardEnv>): Promise<WebhookOutput> {
+  const { appId, mode } = c.var.ctx.environment;
+  const webhook = presentEndpoint(await requireEndpoint(c.var.root, appId, c.req.param("webhookId") ?? ""));
+  if (webhook.mode !== mode) throw new PurserError("not_found", `There is no such endpoint in ${mode} mode.`);
+  return webhook;
+}
+
+async function webhookPage(c: Context<DashboardEnv>, webhook: WebhookOutput, refusal?: PurserError) {
+  const { webhookId } = webhook;
+  const listed = await readDeliveries(c, webhookId);
+  const created = await takeOnce<{ secret: string }>(c, secretOf(webhookId));
+  return page(
+    c,
+    { title: "Endpoint", section: "webhooks", refusal, notice: NOTICES[c.req.query("notice") ?? ""] },
+    <>
+      {created !== null && (
+        <section class="card">
+          <h2>New secret</h2>
+          <p>Copy it now: it is not shown again. Your receiver verifies messages with it.</p>
+          <CopyBox label="Signing secret" value={created.secret} />
+        </section>
+      )}
+      <section class="card">
+        <dl class="facts">
+          <dt>Endpoint id</dt>
+          <dd>
+            <code>{webhookId}</code>
+          </dd>
+          <dt>Status</dt>
+          <dd>
+            <EnabledTag webhook={webhook} />
+          </dd>
+        </dl>
+        {!webhook.isEnabled && (
+          <p class="soft">
+            Nothing is written for it while it is off. An answer of 410, or five days of failures, switches one off too.
+          </p>
+        )}
+        <form method="post" action={pathIn(c, `webhooks/${webhookId}/test`)} class="row">
+          <FormToken c={c} />
+          <button type="submit">Send a test</button>
+          <a class="button quiet" href={pathIn(c, `webhooks/${webhookId}/rotate`)}>
+            Rotate secret
+          </a>
+          <a class="button quiet" href={pathIn(c, `webhooks/${webhookId}/delete`)}>
+            Delete
+          </a>
+        </form>
+      </section>
+      <ChangeForm c={c} webhook={webhook} refusal={refusal} />
+      <Deliveries c={c} webhook={webhook} listed={listed} />
+      <ReplayForm c={c} webhook={webhook} refusal={refusal} />
+    </>,
+  );
+}
+
+interface FormProps {
+  readonly c: Context<DashboardEnv>;
+  readonly webhook: WebhookOutput;
+  readonly refusal: PurserError | undefined;
+}
+
+const ChangeForm = ({ c, webhook, refusal }: FormProps) => {
+  const { webhookId, url, types, description, isEnabled } = webhook;
+  const present = { url, types: types?.join(" ") ?? "", description: description ?? "" };
+  return (
+    <form method="post" action={pathIn(c, `webhooks/${webhookId}`)} class="card">
+      <h2>Change</h2>
+      <FormToken c={c} />
+      <div class="row">
+        <EndpointFields fields={{ ...present, ...c.var.form }} refusal={refusal} />
+        <Choice
+          label="Status"
+          name="isEnabled"
+          value={c.var.form.isEnabled ?? (isEnabled ? "yes" : "no")}
+          options={[
+            ["yes", "on"],
+            ["no", "off: what is pending fails"],
+          ]}
+        />
+        <button type="submit">Save</button>
+      </div>
+    </form>
+  );
+};
+
+const ReplayForm = ({ c, webhook, refusal }: FormProps) => (
+  <form method="post" action={pathIn(c, `webhooks/${webhook.webhookId}/replay`)} class="card">
+    <h2>Replay</h2>
+    <p class="soft">Sends again what was written for this endpoint in a time (UTC): at most 10,000 messages.</p>
+    <FormToken c={c} />
+    <div class="row">
+      <Field
+        label="From"
+        name="from"
+        type="datetime-local"
+        value={c.var.form.from ?? iso(c.var.root.now() - DAY_MS).slice(0, 16)}
+        refusal={refusal}
+        required
+      />
+      <Field label="To (empty: now)" name="to" type="datetime-local" value={c.var.form.to} refusal={refusal} />
+      <button type="submit">Replay</button>
+    </div>
+  </form>
+);
+
+async function rotatePage(c: Context<DashboardEnv>) {
+  const { webhookId, url } = await readEndpoint(c);
+  return page(
+    c,
+    { title: "Rotate secret", section: "webhooks" },
+    <Confirm
+      c={c}
+      action={`webhooks/${webhookId}/rotate`}
+      fields={{ nonce: c.var.root.newId("") }}
+      button="Rotate secret"
+      cancel={`webhooks/${webhookId}`}
+    >
+      <p>
+        <b>{url}</b> gets a new secret. The present one signs as well for 24 hours; one that was rotated before stops
+        now.
+      </p>
+    </Confirm>,
+  );
+}
+
+async function deletePage(c: Context<DashboardEnv>) {
+  const { webhookId, url } = await readEndpoint(c);
+  return page(
+    c,
+    { title: "Delete endpoint", section: "webhooks" },
+    <Confirm
+      c={c}
+      action={`webhooks/${webhookId}/delete`}
+      fields={{}}
+      button="Delete endpoint"
+      cancel={`webhooks/${webhookId}`}
+      isDangerous
+    >
+      <p>
+        Nothing more is sent to <b>{url}</b>, and its deliveries are no longer shown. This cannot be undone.
+      </p>
+    </Confirm>,
+  );
+}
+
+/** Does what a form asks for. A refusal is shown on the page of the endpoint. */
+async function act(c: Context<DashboardEnv>, work: WebhookAct) {
+  const webhook = await readEndpoint(c);
+  const done = await catchRefusal(() => work(c, webhook));
+  return done.refusal === undefined
+    ? c.redirect(pathIn(c, `webhooks${done.result}`), 303)
+    : webhookPage(c, webhook, done.refusal);
+}
+
+export const webhookRoutes = () =>
+  createDashboardRoutes()
+    .get(ONE, async (c) => webhookPage(c, await readEndpoint(c)))
+    .post(ONE, (c) => act(c, change))
+    .get(`${ONE}/rotate`, rotatePage)
+    .post(`${ONE}/rotate`, (c) => act(c, rotate))
+    .get(`${ONE}/delete`, deletePage)
+    .post(`${ONE}/delete`, (c) => act(c, remove))
+    .post(`${ONE}/test`, (c) => act(c, test))
+    .post(`${ONE}/resend`, (c) => act(c, resend))
+    .post(`${ONE}/replay`, (c) => act(c, replay));

@@ -1,0 +1,179 @@
+import { env } from "cloudflare:workers";
+import { describe, expect, it } from "vitest";
+import { browse } from "../../support/browse.ts";
+import { receiverWorld } from "../../support/webhooks.ts";
+
+const url = "https://receiver.example/hook?a=b";
+
+async function world(...args: Parameters<typeof receiverWorld>) {
+  const w = await receiverWorld(...args);
+  const browser = browse(w.clock, {}, w.deliver);
+  await browser.signIn();
+  const at = `/admin/apps/${w.app.appId}/live/webhooks`;
+  const read = async (path = "") => {
+    const answer = await browser.get(at + path);
+    const text = (await answer.text()).replaceAll("&amp;", "&").replaceAll("&quot;", '"');
+    return { status: answer.status, text };
+  };
+  const send = async (path: string, fields: Record<string, string> = {}) =>
+    browser.post(at + path, { _form: await browser.formToken(), ...fields });
+  const rows = async () =>
+    (await w.admin("GET", "/webhooks?mode=live")).body.webhooks as { webhookId: string; isEnabled: boolean }[];
+  const acts = async () =>
+    (await w.admin("GET", "/audit")).body.entries.map(({ action }: { action: string }) => action);
+  return { ...w, at, browser, read, send, rows, acts };
+}
+
+const secretIn = (text: string): string | undefined =>
+  /whsec_[A-Za-z0-9+/]{43}=/.exec(text.replaceAll("&#39;", "'"))?.[0];
+
+describe("the pages of webhooks", () => {
+  it("make an endpoint once however often the form is sent, and show its secret once", async () => {
+    const w = await world();
+    expect((await w.read()).text).toContain("None.");
+    const form = { nonce: "n", url, types: "credits.*, usage.recorded", description: "" };
+    const made = await w.send("", form);
+    const place = made.headers.get("location") ?? "";
+    expect([made.status, place]).toEqual([
+      303,
+      expect.stringMatching(/webhooks\/whk_[0-9A-Za-z]{22}\?notice=created$/),
+    ]);
+    const [path = ""] = place.slice(w.at.length).split("?");
+    const first = await w.read(path);
+    const secret = secretIn(first.text);
+    expect(secret).toBeDefined();
+    expect(secretIn((await w.read(path)).text)).toBeUndefined();
+    const again = await w.send("", form);
+    expect([again.status, again.headers.get("location")]).toEqual([303, place]);
+    expect(secretIn((await w.read(path)).text)).toBe(secret);
+    expect(await w.rows()).toMatchObject([{ url, types: ["credits.*", "usage.recorded"], description: null }]);
+    const list = (await w.read()).text;
+    for (const part of [url, "credits.* usage.recorded", ">on<"]) expect(list).toContain(part);
+    const [webhook] = await w.rows();
+    expect(`/${webhook?.webhookId}`).toBe(path);
+    expect(await w.acts()).toEqual(["webhook.created"]);
+  });
+
+  it("say what a URL lacks, refuse the eleventh, and write nothing then", async () => {
+    const w = await world();
+    const refused = await w.send("", { nonce: "n", url: "https://127.0.0.1/", types: "credits.*" });
+    expect(refused.status).toBe(400);
+    const text = await refused.text();
+    for (const part of ["field-error", "not a loopback or private one", 'value="credits.*"'])
+      expect(text).toContain(part);
+    expect(await w.rows()).toEqual([]);
+    for (let i = 0; i < 10; i++) await w.create();
+    const eleventh = await w.send("", { nonce: "m", url });
+    expect(eleventh.status).toBe(400);
+    expect(await eleventh.text()).toContain("may have 10 endpoints");
+    expect(await w.rows()).toHaveLength(10);
+  });
+
+  it("escape what an endpoint's URL and description say", async () => {
+    const w = await world();
+    const description = `"><script>alert(1)</script><img src=x onerror=alert(1)>`;
+    const { webhookId } = await w.create({ url: `https://receiver.example/"><script>x</script>`, description });
+    for (const path of ["", `/${webhookId}`, `/${webhookId}/delete`, `/${webhookId}/rotate`]) {
+      const page = await (await w.browser.get(w.at + path)).text();
+      expect(page, path).not.toMatch(/<script>|<img/);
+      expect(page, path).toContain("&lt;script&gt;");
+    }
+  });
+
+  it("change what differs, switch off and on, and keep everything when a field is refused", async () => {
+    const w = await world();
+    const { webhookId } = await w.create({ types: ["credits.*"], description: "Mine" });
+    const path = `/${webhookId}`;
+    const page = (await w.read(path)).text;
+    for (const part of ['value="credits.*"', 'value="Mine"']) expect(page).toContain(part);
+    const form = { url, types: "", description: "Ours", isEnabled: "no" };
+    const refused = await w.send(path, { ...form, url: "ftp://example.com" });
+    expect(refused.status).toBe(400);
+    expect(await refused.text()).toContain("field-error");
+    expect(await w.rows()).toMatchObject([{ types: ["credits.*"], description: "Mine", isEnabled: true }]);
+    expect((await w.send(path, form)).headers.get("location")).toBe(`${w.at}${path}?notice=changed`);
+    expect(await w.rows()).toMatchObject([{ url, types: null, description: "Ours", isEnabled: false }]);
+    const test = await w.send(`${path}/test`);
+    expect([test.status, (await test.text()).includes("The endpoint is off")]).toEqual([400, true]);
+    await w.send(path, { ...form, isEnabled: "yes" });
+    const { entries } = (await w.admin("GET", "/audit")).body;
+    expect(entries[0].details).toEqual({ mode: "live", changed: ["isEnabled"] });
+  });
+
+  it("rotate a secret once however often the confirmation is sent, and delete after one", async () => {
+    const w = await world();
+    const { webhookId, secret } = await w.create();
+    const path = `/${webhookId}`;
+    const confirm = (await w.read(`${path}/rotate`)).text;
+    const nonce = /name="nonce" value="([^"]+)"/.exec(confirm)?.[1] ?? "";
+    const sealed = () =>
+      env.DB.prepare("SELECT secret, previous_secret FROM webhook_endpoints WHERE id = ?").bind(webhookId).first();
+    const before = await sealed();
+    for (let i = 0; i < 2; i++) {
+      const { status, headers } = await w.send(`${path}/rotate`, { nonce });
+      expect([status, headers.get("location")]).toEqual([303, `${w.at}${path}?notice=rotated`]);
+    }
+    expect((await sealed())?.previous_secret).toBe(before?.secret);
+    const shown = secretIn((await w.read(path)).text);
+    expect(shown).toBeDefined();
+    expect(shown).not.toBe(secret);
+    expect((await w.read(`${path}/delete`)).text).toContain("This cannot be undone.");
+    expect(await w.rows()).toHaveLength(1);
+    expect((await w.send(`${path}/delete`)).headers.get("location")).toBe(`${w.at}?notice=deleted`);
+    expect((await w.send(`${path}/delete`)).status).toBe(404);
+    expect(await w.rows()).toEqual([]);
+    expect(await w.acts()).toEqual(["webhook.deleted", "webhook.rotated", "webhook.created"]);
+  });
+
+  it("show deliveries by status and page with every attempt and the message, and send them again", async () => {
+    let status = 500;
+    const w = await world(() => status);
+    const { webhookId } = await w.create();
+    const path = `/${webhookId}`;
+    expect((await w.read(path)).text).toContain("No deliveries.");
+    const { messageId } = (await w.admin("POST", `/webhooks${path}/test`)).body;
+    await w.settled();
+    const { text } = await w.read(path);
+    for (const part of ["purser.test", messageId, "500, ", w.received[0]?.text ?? "none"]) expect(text).toContain(part);
+    expect((await w.read(`${path}?status=delivered`)).text).toContain("No deliveries.");
+    expect((await w.read(`${path}?status=pending`)).text).toContain(messageId);
+    expect((await w.read(`${path}?status=lost`)).status).toBe(400);
+    status = 200;
+    const resent = await w.send(`${path}/resend`, { messageId });
+    expect([resent.status, resent.headers.get("location")]).toEqual([303, `${w.at}${path}?notice=resent`]);
+    await w.settled();
+    const delivered = (await w.read(`${path}?status=delivered`)).text;
+    for (const part of [messageId, "500, ", "200, "]) expect(delivered).toContain(part);
+    expect((await w.send(`${path}/resend`, { messageId: "msg_none" })).status).toBe(404);
+    const late = await w.send(`${path}/replay`, { from: "soon", to: "" });
+    expect([late.status, (await late.text()).includes("field-error")]).toEqual([400, true]);
+    const replayed = await w.send(`${path}/replay`, { from: "2026-01-15T00:00", to: "" });
+    expect([replayed.status, replayed.headers.get("location")]).toEqual([303, `${w.at}${path}?notice=replayed`]);
+    expect((await w.read(`${path}?status=pending`)).text).toContain(messageId);
+    expect(await w.acts()).toEqual(["webhook.replayed", "webhook.resent", "webhook.tested", "webhook.created"]);
+    for (let i = 0; i < 20; i++) expect((await w.send(`${path}/test`)).status).toBe(303);
+    await w.settled();
+    const newest = (await w.read(path)).text;
+    expect(newest).not.toContain(messageId);
+    const older = /href="([^"]+cursor=[^"]+)">Older deliveries/.exec(newest)?.[1] ?? "";
+    expect((await w.read(older.slice(w.at.length))).text).toContain(messageId);
+  });
+
+  it("do not know an endpoint of another application, or of the other mode", async () => {
+    const other = await receiverWorld();
+    const w = await world();
+    const foreign = await other.create();
+    const test = await w.create({ mode: "test" });
+    for (const { webhookId } of [foreign, test]) {
+      for (const path of ["", "/rotate", "/delete"]) {
+        expect((await w.read(`/${webhookId}${path}`)).status).toBe(404);
+      }
+      for (const path of ["", "/rotate", "/delete", "/test", "/resend", "/replay"]) {
+        expect((await w.send(`/${webhookId}${path}`, { url, messageId: "msg_x" })).status).toBe(404);
+      }
+    }
+    expect((await other.admin("GET", "/webhooks?mode=live")).body.webhooks).toHaveLength(1);
+    expect((await w.admin("GET", "/webhooks?mode=test")).body.webhooks).toHaveLength(1);
+    expect(await w.acts()).toEqual(["webhook.created"]);
+  });
+});
