@@ -277,6 +277,7 @@ CREATE TABLE `distinct_ids` (
 	`first_seen_at_ms` integer NOT NULL,
 	`last_seen_at_ms` integer NOT NULL,
 	`event_count` integer DEFAULT 0 NOT NULL,
+	`deleted_count` integer DEFAULT 0 NOT NULL,
 	`event_bytes` integer DEFAULT 0 NOT NULL,
 	`day` integer,
 	`day_events` integer DEFAULT 0 NOT NULL,

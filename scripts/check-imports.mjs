@@ -79,7 +79,7 @@ const MAY_IMPORT = {
     "exports",
     "erasure",
   ],
-  "scheduled.ts": ["lib", "db", "access", "alerts", "webhooks", "usage", "payments", "erasure"],
+  "scheduled.ts": ["lib", "db", "access", "capture", "alerts", "webhooks", "usage", "payments", "erasure"],
   "app.ts": [
     "lib",
     "http",

@@ -1,5 +1,6 @@
 import { systemCtx } from "./access/open-root.ts";
 import { findExpiries } from "./alerts/find-expiries.ts";
+import { deleteOldEvents } from "./capture/delete-old.ts";
 import { constraintOf } from "./db/constraint.ts";
 import { eraseRunning } from "./erasure/erase-running.ts";
 import { refusalIn } from "./errors.ts";
@@ -22,6 +23,7 @@ export async function scheduled(env: Env, runtime: Runtime = realRuntime): Promi
   report("payments_not_told", await tellUnmatched(root));
   report("messages_not_sent", await deliverDue(root));
   report("messages_not_deleted", await deleteOldMessages(root));
+  report("events_not_deleted", await deleteOldEvents(root));
 }
 
 /** Logs kinds alone, because a message can contain a user's id. */

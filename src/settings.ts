@@ -11,6 +11,8 @@ export interface Settings {
   /** The origin of download links: `https://host[:port]`, or `request` for that of each request. Null: it is malformed. */
   readonly publicOrigin: string | null;
   readonly testBalanceQuota: number;
+  /** After how many days analytics events are deleted (E8). Null: never. */
+  readonly analyticsRetentionDays: number | null;
   /** The binding of the database that new applications are made in. */
   readonly newAppsDatabase: string;
   /** Cloudflare Access before the dashboard: who it lets in is signed in. Null: the administrator's token signs in. */
@@ -51,6 +53,14 @@ function readOrigin(text = ""): Settings["publicOrigin"] {
     : null;
 }
 
+/** Null, with a line in the log, for what is no whole number of 1 or more. */
+function readRetention(text = ""): Settings["analyticsRetentionDays"] {
+  if (text === "") return null;
+  if (/^[1-9]\d{0,5}$/.test(text)) return Number(text);
+  console.error(JSON.stringify({ level: "error", code: "setting_malformed", setting: "ANALYTICS_RETENTION_DAYS" }));
+  return null;
+}
+
 /** The settings of each object of bindings, which is one for all requests of an isolate. */
 const settingsOf = new WeakMap<object, Settings>();
 
@@ -73,6 +83,7 @@ function settingsIn(env: Partial<Env>): Settings {
     erasureSecrets: rotatingSecret(env.ERASURE_SECRET, env.ERASURE_SECRET_PREVIOUS, ERASURE_SECRET_CHARACTERS_MIN),
     publicOrigin: readOrigin(env.PUBLIC_ORIGIN),
     testBalanceQuota: quota !== undefined && /^\d{1,9}$/.test(quota) ? Number(quota) : TEST_BALANCE_QUOTA_DEFAULT,
+    analyticsRetentionDays: readRetention(env.ANALYTICS_RETENTION_DAYS),
     newAppsDatabase: env.NEW_APPS_DATABASE || "DB",
     isBehindCloudflare: env.BEHIND_CLOUDFLARE === "true",
     access: readAccess(env.ACCESS_TEAM_DOMAIN, env.ACCESS_AUD),

@@ -33,7 +33,7 @@ const selectUuids = statement<{ environmentId: number; uuids: string }, UuidRow>
   SELECT e.uuid AS uuid FROM json_each(:uuids) AS i CROSS JOIN analytics_events AS e
   WHERE e.environment_id = :environmentId AND e.uuid = i.value`;
 
-/** Appends events after the id's last seq, which the same statement reads. Skips an event whose UUID is stored. */
+/** Appends events after the id's last seq, which the same statement reads, also where that event is deleted. Skips stored UUIDs. */
 const insertEvents = statement<{ environmentId: number; events: string; nowMs: number; isVerified: number }>`
   INSERT INTO analytics_events (
     environment_id, distinct_id, seq, uuid, event, timestamp_ms, received_at_ms, is_verified, properties
@@ -42,6 +42,9 @@ const insertEvents = statement<{ environmentId: number; events: string; nowMs: n
       SELECT seq FROM analytics_events AS last
       WHERE last.environment_id = :environmentId AND last.distinct_id = new_events.distinct_id
       ORDER BY seq DESC LIMIT 1
+    ), (
+      SELECT event_count FROM distinct_ids AS d
+      WHERE d.environment_id = :environmentId AND d.distinct_id = new_events.distinct_id
     ), 0) + row_number() OVER (PARTITION BY distinct_id ORDER BY position),
     value ->> 0, value ->> 1, value ->> 3, ${nowMsSql}, CAST(:isVerified AS INTEGER), value ->> 4
   FROM (

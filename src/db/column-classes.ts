@@ -155,6 +155,7 @@ export const columnClasses: Readonly<Record<string, Readonly<Partial<Record<Colu
       "first_seen_at_ms",
       "last_seen_at_ms",
       "event_count",
+      "deleted_count",
       "event_bytes",
       "day",
       "day_events",

@@ -372,8 +372,10 @@ export const distinctIds = sqliteTable(
     distinctId: text("distinct_id").notNull(),
     firstSeenAtMs: integer("first_seen_at_ms").notNull(),
     lastSeenAtMs: integer("last_seen_at_ms").notNull(),
-    /** The number of analytics events of this id, whose seqs are 1 to this number, and the bytes of their properties. */
+    /** How many analytics events of this id came, whose seqs are 1 to this number. */
     eventCount: integer("event_count").notNull().default(0),
+    /** How many of them, the first ones, were deleted because of their age (E8), and the bytes of the others' properties. */
+    deletedCount: integer("deleted_count").notNull().default(0),
     eventBytes: integer("event_bytes").notNull().default(0),
     /** The latest UTC day, since 1970, on which publishable keys sent events of this id; how many, and their bytes (L3). */
     day: integer("day"),

@@ -19,7 +19,7 @@ const rows = (of: string) => `(SELECT count(*) FROM ${of})`;
 const last = (of: string, order = "seq DESC") => `coalesce((SELECT seq FROM ${of} ORDER BY ${order} LIMIT 1), 0)`;
 
 const countSql: Readonly<Record<Kind, string>> = {
-  analytics: "coalesce(d.event_count, 0)",
+  analytics: "coalesce(d.event_count - d.deleted_count, 0)",
   consent: last(ofId("consent_log")),
   ids: "d.distinct_id IS NOT NULL",
   properties: rows(ofId("id_properties")),

@@ -16,6 +16,8 @@ export interface PersonId {
   readonly isVerified: boolean;
   /** The last seq of each of its lists. 0 where it has no row. */
   readonly last: Readonly<Record<ListName, number>>;
+  /** How many of its first analytics events are deleted (E8). */
+  readonly deletedAnalytics: number;
   /** The version of its properties. 0 if it has none. */
   readonly propertiesVersion: number;
   readonly propertiesBytes: number;
@@ -48,7 +50,7 @@ const IDS_OF_CHUNK = 4_000;
 
 const columns = [
   ...["first_seen_at_ms", "last_seen_at_ms", "is_device_form", "is_identified", "claimed_by"],
-  ...["claimed_via", "claimed_at_ms", "claim_is_verified", "event_bytes", "event_count"],
+  ...["claimed_via", "claimed_at_ms", "claim_is_verified", "event_bytes", "event_count", "deleted_count"],
 ];
 const last = (table: string): string => fragment`(
     SELECT seq FROM ${table} WHERE environment_id = i.environment_id AND distinct_id = i.distinct_id
@@ -61,7 +63,7 @@ const fieldsSql = fragment`rtrim(concat(
     i.claimed_at_ms, ',', iif(i.claimed_via = 'alias', 1, 0) + 2 * coalesce(i.claim_is_verified, 0), ',',
     nullif(i.event_count, 0), ',',
     ${lastOfAccount("usage_events", "occurred_by_ms DESC, seq DESC")}, ',', ${lastOfAccount("credit_ledger")}, ',',
-    ${last("consent_log")}, ',', ${last("export_audit")}, ',', p.version, ',', octet_length(p.properties)), ',')`;
+    ${last("consent_log")}, ',', ${last("export_audit")}, ',', p.version, ',', octet_length(p.properties), ',', nullif(i.deleted_count, 0)), ',')`;
 /** Control characters separate ids and fields, because no id has one (W9). */
 const TAB = "char(9)";
 /** SQL: who claims an id. Empty for the requested id, because it claims the most. */
@@ -162,16 +164,19 @@ function presentLine(distinctId: string, claimedBy: string, text: string): Perso
     last: { analytics: of(2), metering: of(3), ledger: of(4), consent: of(5), exports: of(6) },
     propertiesVersion: of(7),
     propertiesBytes: of(8),
+    deletedAnalytics: of(9),
   };
 }
 
 function sizesOf(each: () => Generator<PersonId>): PersonIds["sizes"] {
   const none = () => ({ rows: 0, ids: 0, idBytes: 0 });
   const sizes = { ledger: none(), exports: none(), analytics: none(), metering: none(), consent: none() };
-  for (const { distinctId, last } of each()) {
+  for (const personId of each()) {
+    const { distinctId, last } = personId;
     for (const name of LISTS) {
-      if (last[name] === 0) continue;
-      sizes[name].rows += last[name];
+      const after = deletedOf(personId, name);
+      if (last[name] === after) continue;
+      sizes[name].rows += last[name] - after;
       sizes[name].ids++;
       sizes[name].idBytes += 3 * distinctId.length;
     }
@@ -179,13 +184,17 @@ function sizesOf(each: () => Generator<PersonId>): PersonIds["sizes"] {
   return sizes;
 }
 
-/** The ids with rows in a list, and their last seqs. */
+const deletedOf = ({ deletedAnalytics }: PersonId, name: ListName): number =>
+  name === "analytics" ? deletedAnalytics : 0;
+
+/** The ids with rows in a list, and the seqs of these. */
 export function* boundsOf({ each, sizes }: Pick<PersonIds, "each" | "sizes">, name: ListName): Generator<Bound> {
   let left = sizes[name].ids;
   if (left === 0) return;
-  for (const { distinctId, last } of each()) {
-    if (last[name] === 0) continue;
-    yield { id: distinctId, last: last[name] };
+  for (const personId of each()) {
+    const after = deletedOf(personId, name);
+    if (personId.last[name] === after) continue;
+    yield { id: personId.distinctId, after, last: personId.last[name] };
     if (--left === 0) return;
   }
 }

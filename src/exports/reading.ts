@@ -28,8 +28,10 @@ export const isStillThere = `(:firstSeenAtMs IS NULL OR EXISTS (
     SELECT 1 FROM distinct_ids
     WHERE environment_id = :environmentId AND distinct_id = :askedId AND first_seen_at_ms = :firstSeenAtMs))`;
 
-/** The last seq of one id's rows of a list at the snapshot. The seqs are 1 to `last`. */
+/** The seqs of one id's rows of a list at the snapshot: those after `after` up to `last`. */
 export interface Bound {
   readonly id: string;
+  /** 0, but for analytics events that were deleted because of their age. */
+  readonly after: number;
   readonly last: number;
 }

@@ -25,7 +25,7 @@ export interface SpanCursor {
 export function openCursor(bounds: Iterable<Bound>): SpanCursor {
   const rest = bounds[Symbol.iterator]();
   let bound: Bound | undefined = rest.next().value;
-  let seq = 0;
+  let seq = bound?.after ?? 0;
   let position = BEFORE_ALL;
   return {
     take: (rowsMax) => {
@@ -39,7 +39,7 @@ export function openCursor(bounds: Iterable<Bound>): SpanCursor {
         seq = toSeq;
         if (toSeq < bound.last) break;
         bound = rest.next().value;
-        seq = 0;
+        seq = bound?.after ?? 0;
         position = BEFORE_ALL;
       }
       return { spans, count };

@@ -38,7 +38,7 @@ const arrivals = fragment`arrivals AS MATERIALIZED (
     coalesce((
       SELECT seq FROM analytics_events WHERE environment_id = :environmentId AND distinct_id = i.value
       ORDER BY seq DESC LIMIT 1
-    ), 0) - coalesce(d.event_count, 0) AS events,
+    ), d.event_count, 0) - coalesce(d.event_count, 0) AS events,
     coalesce((
       SELECT sum(octet_length(properties)) FROM analytics_events
       WHERE environment_id = :environmentId AND distinct_id = i.value AND seq > coalesce(d.event_count, 0)

@@ -15,7 +15,7 @@ type IdRow = {
 
 const selectIds = statement<{ environmentId: number; after: string; from: string; to: string; limit: number }, IdRow>`
   SELECT distinct_id AS distinctId, first_seen_at_ms AS firstSeenAtMs, last_seen_at_ms AS lastSeenAtMs,
-    event_count AS eventCount, is_identified AS isIdentified, claimed_by AS claimedBy
+    event_count - deleted_count AS eventCount, is_identified AS isIdentified, claimed_by AS claimedBy
   FROM distinct_ids
   WHERE environment_id = :environmentId AND distinct_id > :after AND distinct_id >= :from AND distinct_id < :to
   ORDER BY distinct_id LIMIT :limit`;

@@ -32,7 +32,7 @@ type EventRow = Pick<
 
 const columns = fragment`d.distinct_id AS distinctId, d.claimed_by AS claimedBy, d.claimed_via AS via,
   d.claimed_at_ms AS claimedAtMs, d.claim_is_verified AS isVerified, ${claimCountsSql("d")} AS counts,
-  ${claimFlawsSql("d")} AS flaws, d.event_count AS eventCount, d.first_seen_at_ms AS firstSeenAtMs,
+  ${claimFlawsSql("d")} AS flaws, d.event_count - d.deleted_count AS eventCount, d.first_seen_at_ms AS firstSeenAtMs,
   d.last_seen_at_ms AS lastSeenAtMs, d.is_sender AS isSender, d.is_identified AS isIdentified`;
 const ofPerson = fragment`d.environment_id = i.environment_id AND d.distinct_id = i.distinct_id`;
 

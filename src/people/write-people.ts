@@ -26,11 +26,10 @@ const writeProperties = statement<Rows>`
 
 const lastSeq = fragment`SELECT seq FROM analytics_events AS e
   WHERE e.environment_id = :environmentId AND e.distinct_id = value ->> 0 ORDER BY seq DESC LIMIT 1`;
+const countedSeq = fragment`SELECT event_count FROM distinct_ids AS d
+  WHERE d.environment_id = :environmentId AND d.distinct_id = value ->> 0`;
 const uncountedBytes = fragment`SELECT sum(octet_length(e.properties)) FROM analytics_events AS e
-  WHERE e.environment_id = :environmentId AND e.distinct_id = value ->> 0 AND e.seq > coalesce((
-    SELECT event_count FROM distinct_ids AS d
-    WHERE d.environment_id = :environmentId AND d.distinct_id = value ->> 0
-  ), 0)`;
+  WHERE e.environment_id = :environmentId AND e.distinct_id = value ->> 0 AND e.seq > coalesce((${countedSeq}), 0)`;
 
 /**
  * Counts the new events of each id, so it comes after the events. It needs no guard, because these facts only grow. If it is
@@ -42,7 +41,7 @@ const upsertIds = statement<RowsAt & { isCounted: number }>`
     event_count, event_bytes, claims_made, day, day_events, day_bytes
   )
   WITH new_rows AS MATERIALIZED (
-    SELECT value, coalesce((${lastSeq}), 0) AS events, coalesce((${uncountedBytes}), 0) AS bytes FROM json_each(:rows)
+    SELECT value, coalesce((${lastSeq}), (${countedSeq}), 0) AS events, coalesce((${uncountedBytes}), 0) AS bytes FROM json_each(:rows)
   )
   SELECT CAST(:environmentId AS INTEGER), value ->> 0, value ->> 1, value ->> 2, value ->> 3, ${nowMsSql},
     ${nowMsSql}, events, bytes, value ->> 4, iif(:isCounted, ${daySql}, NULL), iif(:isCounted, events, 0),
