@@ -122,8 +122,8 @@ function nameErased(table: string): Record<string, Attack> {
         ...whileErasing(update("distinct_id = 'hash_u'"), update("seq = 2")),
         [
           ...erasing,
-          `${other}${columnsOf[table]} FROM ${table}`,
-          `UPDATE OR REPLACE ${table} SET distinct_id = 'hash_a' WHERE distinct_id = 'a'`,
+          `${other}${columnsOf[table]} FROM ${table} ${OF_LIVE}`,
+          `UPDATE OR REPLACE ${table} SET distinct_id = 'hash_a' ${OF_LIVE} AND distinct_id = 'a'`,
         ],
       ],
     },
