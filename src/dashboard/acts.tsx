@@ -9,6 +9,7 @@ import { pathIn } from "./layout.tsx";
 function pageOf(target: string): string | null {
   if (target.startsWith("crb_")) return `users/balance${query({ balanceId: target })}`;
   if (target.startsWith("cpk_")) return `packs/${target}`;
+  if (target.startsWith("era_")) return `people/erasures/${target}`;
   if (target.startsWith("alr_")) return "alerts";
   if (target.startsWith("whk_")) return "webhooks";
   return target.startsWith("key_") ? "keys" : null;

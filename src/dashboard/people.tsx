@@ -39,6 +39,9 @@ async function peoplePage(c: Context<DashboardEnv>, given: string | undefined) {
       <Export c={c} distinctId={distinctId} link={link} audit={audit} />
       <Events events={profile.events} />
       <Consents consents={profile.consents} />
+      <p>
+        <a href={`${pathIn(c, "people/erase")}${query({ distinctId })}`}>Erase this person…</a>
+      </p>
     </>,
   );
 }

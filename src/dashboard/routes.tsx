@@ -10,6 +10,7 @@ import { auditRoutes } from "./audit.tsx";
 import { balanceRoutes } from "./balance.tsx";
 import { balancesRoutes } from "./balances.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
+import { eraseRoutes } from "./erase.tsx";
 import { grantRoutes } from "./grant.tsx";
 import { inEnvironment } from "./in-environment.ts";
 import { keysRoutes } from "./keys.tsx";
@@ -53,6 +54,7 @@ const environmentRoutes = () =>
     .route("/", balanceRoutes())
     .route("/", usageRoutes())
     .route("/", peopleRoutes())
+    .route("/", eraseRoutes())
     .route("/", paymentsRoutes())
     .route("/", keysRoutes())
     .route("/", alertsRoutes())

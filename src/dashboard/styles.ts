@@ -119,5 +119,6 @@ form:has(input[name="kind"][value="legacy"]:checked) .items-only { display: none
 .facts dt { color: var(--soft); }
 .facts dd { margin: 0; overflow-wrap: anywhere; }
 .signin { max-width: 420px; margin: 6vh auto; }
+@media print { .bar, .skip, form { display: none; } }
 @media (max-width: 560px) { main { padding: 12px; } .bar { padding: 8px 12px; } .bar nav { flex-basis: 100%; order: 3; } .facts { grid-template-columns: 1fr; } .facts dd { margin-bottom: 6px; } }
 `;

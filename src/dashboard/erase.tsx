@@ -1,0 +1,173 @@
+import type { Context } from "hono";
+import { erasePerson } from "../erasure/erase-person.ts";
+import { liftErasure } from "../erasure/lift.ts";
+import { readErasure } from "../erasure/receipt.ts";
+import type { ErasureCounts } from "../erasure/responses.ts";
+import { erasePersonInput, erasureReason } from "../erasure/schemas.ts";
+import { invalid, type PurserError } from "../errors.ts";
+import { Choice, Field, Hidden, Table } from "./components.tsx";
+import { Confirm } from "./confirm.tsx";
+import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
+import { catchRefusal, type Form, parseForm, textField } from "./form.ts";
+import { amount, query, time } from "./format.ts";
+import { FormToken, page, pathIn } from "./layout.tsx";
+import { quantitiesText } from "./links.tsx";
+
+const REASONS = erasureReason.options.map((reason) => [reason, reason.replaceAll("_", " ")] as const);
+
+/** Rows by what they are: those that go, then those that the books keep. */
+const Counts = ({ counts: { erased, pseudonymised, revoked } }: { counts: ErasureCounts }) => (
+  <>
+    <Table
+      label="Rows"
+      head={["What", "Rows", "Becomes"]}
+      empty=""
+      rows={[
+        ...Object.entries(erased).map(([name, rows]) => [name, amount(rows ?? 0), "deleted"]),
+        ...Object.entries(pseudonymised).map(([name, rows]) => [name, amount(rows), "kept under a random pseudonym"]),
+      ]}
+    />
+    <p>Credits revoked: {quantitiesText(revoked) || "none"}.</p>
+  </>
+);
+
+/** What an erasure would do, and the form that asks for it with exactly the ids that are shown. */
+async function eraseForm(c: Context<DashboardEnv>, form: Form, refusal?: PurserError) {
+  const { distinctId } = parseForm(erasePersonInput, { distinctId: form.distinctId });
+  const { output } = await erasePerson(c.var.ctx, {
+    distinctId,
+    dryRun: true,
+    keepConsent: form.keepConsent === "yes",
+  });
+  const { distinctIds = [], distinctIdCount, ...counts } = output;
+  return page(
+    c,
+    { title: "Erase person", section: "people", refusal },
+    <>
+      <section class="card">
+        <h2>What would be erased</h2>
+        <p>{amount(distinctIdCount)} ids:</p>
+        <ul>
+          {distinctIds.map((id) => (
+            <li>
+              <code>{id}</code>
+            </li>
+          ))}
+        </ul>
+        <Counts counts={counts} />
+      </section>
+      {distinctIdCount > distinctIds.length ? (
+        <p class="card">Not all ids are shown. Erase this person by the API: POST /api/v1/erase-person.</p>
+      ) : (
+        <Confirm
+          c={c}
+          action="people/erase"
+          fields={{ distinctId, distinctIds: JSON.stringify(distinctIds) }}
+          button="Erase person"
+          cancel={`people${query({ distinctId })}`}
+          isDangerous
+        >
+          <p>This cannot be undone. From then on nothing is stored for these ids, until the erasure is lifted.</p>
+          <Choice
+            label="Reason (kept in the receipt)"
+            name="reason"
+            value={form.reason}
+            options={[["", "none"], ...REASONS]}
+            refusal={refusal}
+          />
+          <label>
+            <input type="checkbox" name="keepConsent" value="yes" checked={form.keepConsent === "yes"} /> Keep the
+            consent log, under a keyed hash in place of each id
+          </label>
+          <Field label={`Type the id to confirm: ${distinctId}`} name="confirmation" required refusal={refusal} />
+        </Confirm>
+      )}
+    </>,
+  );
+}
+
+async function receiptPage(c: Context<DashboardEnv>, erasureId: string, refusal?: PurserError) {
+  const receipt = await readErasure(c.var.ctx, erasureId);
+  const isRunning = receipt.status === "running";
+  return page(
+    c,
+    { title: "Erasure", section: "people", refusal },
+    <>
+      <section class="card">
+        <dl class="facts">
+          {[
+            ["Erasure", <code>{receipt.erasureId}</code>],
+            ["Status", isRunning ? "running: the cron goes on every minute" : "completed"],
+            ["Ids", amount(receipt.distinctIdCount)],
+            ["Reason", receipt.reason?.replaceAll("_", " ") ?? "none given"],
+            ["Consent log", receipt.keepConsent ? "kept under a keyed hash" : "deleted"],
+            ["By", receipt.by],
+            ["Begun (UTC)", time(receipt.startedAt)],
+            ["Completed (UTC)", time(receipt.completedAt, "not yet")],
+            ["Recoverable from the database's history until (UTC)", time(receipt.recoverableUntil, "not yet known")],
+            ["Lifted (UTC)", time(receipt.liftedAt)],
+          ].map(([name, value]) => (
+            <>
+              <dt>{name}</dt>
+              <dd>{value}</dd>
+            </>
+          ))}
+        </dl>
+        <Counts counts={receipt} />
+        <p class="soft">This receipt names nobody. Print it for your records.</p>
+      </section>
+      {isRunning && (
+        <p>
+          <a href={pathIn(c, `people/erasures/${erasureId}`)}>Look again</a>
+        </p>
+      )}
+      {!isRunning && receipt.liftedAt === null && (
+        <form method="post" action={pathIn(c, `people/erasures/${erasureId}/lift`)} class="card">
+          <FormToken c={c} />
+          <Hidden fields={{ erasureId }} />
+          <p>Lifting lets its ids begin anew, with nothing of before.</p>
+          <button type="submit" class="quiet">
+            Lift
+          </button>
+        </form>
+      )}
+    </>,
+  );
+}
+
+/** The ids that the form showed. What cannot be read is refused as none, and never stands for whatever the person has. */
+function shownIds(form: Form): unknown {
+  try {
+    return JSON.parse(form.distinctIds ?? "");
+  } catch {
+    return [];
+  }
+}
+
+export const eraseRoutes = () =>
+  createDashboardRoutes()
+    .get("/people/erase", (c) => eraseForm(c, c.req.query()))
+    .post("/people/erase", async (c) => {
+      const { form } = c.var;
+      const done = await catchRefusal(async () => {
+        const input = parseForm(erasePersonInput, {
+          distinctId: form.distinctId,
+          distinctIds: shownIds(form),
+          keepConsent: form.keepConsent === "yes",
+          reason: textField(form, "reason"),
+        });
+        if (form.confirmation !== input.distinctId) {
+          throw invalid("confirmation", "Nothing was erased: type the id exactly as it is shown.");
+        }
+        return erasePerson(c.var.ctx, input);
+      });
+      if (done.refusal !== undefined) return eraseForm(c, form, done.refusal);
+      return c.redirect(pathIn(c, `people/erasures/${done.result.output.erasureId}`), 303);
+    })
+    .get("/people/erasures/:erasureId", (c) => receiptPage(c, c.req.param("erasureId")))
+    .post("/people/erasures/:erasureId/lift", async (c) => {
+      const erasureId = c.req.param("erasureId");
+      const done = await catchRefusal(() => liftErasure(c.var.ctx, erasureId));
+      if (done.refusal !== undefined) return receiptPage(c, erasureId, done.refusal);
+      return c.redirect(pathIn(c, `people/erasures/${erasureId}`), 303);
+    });

@@ -1,0 +1,80 @@
+import { expect, it } from "vitest";
+import { erasePerson } from "../../../src/erasure/erase-person.ts";
+import { browse } from "../../support/browse.ts";
+import { ANA, CRM, DEVICE, erasureWorld, fillPerson, findInDatabase, TRACES } from "../../support/erasure.ts";
+import { makeCtx } from "../../support/world.ts";
+
+async function world() {
+  const w = await erasureWorld();
+  await fillPerson(w);
+  const browser = browse(w.clock);
+  await browser.signIn();
+  const at = `/admin/apps/${w.app.appId}/live`;
+  const textOf = async (answer: Response) => (await answer.text()).replaceAll("&amp;", "&").replaceAll("&quot;", '"');
+  const read = async (path: string) => textOf(await browser.get(path.startsWith("/") ? path : `${at}/${path}`));
+  const send = async (path: string, fields: Record<string, string>) =>
+    browser.post(path.startsWith("/") ? path : `${at}/${path}`, { _form: await browser.formToken(), ...fields });
+  const held = () => findInDatabase(TRACES, w.app.environments.live.id);
+  const form = {
+    distinctId: ANA,
+    distinctIds: JSON.stringify([ANA, DEVICE, CRM]),
+    confirmation: ANA,
+    reason: "request",
+  };
+  return { ...w, read, send, textOf, held, form };
+}
+
+it("shows what would go, and changes nothing unless the id is typed and the ids are those shown", async () => {
+  const { read, send, textOf, held, form } = await world();
+  const before = await held();
+  expect(await read(`people?distinctId=${encodeURIComponent(ANA)}`)).toContain("people/erase?distinctId=");
+  const shown = await read(`people/erase?distinctId=${encodeURIComponent(ANA)}`);
+  for (const part of [ANA, DEVICE, CRM, form.distinctIds, "3 ids", "analytics", "balances", "Credits revoked"]) {
+    expect(shown).toContain(part);
+  }
+  for (const [fields, status, says] of [
+    [{ confirmation: `${ANA} ` }, 400, "type the id exactly"],
+    [{ confirmation: "" }, 400, "type the id exactly"],
+    [{ distinctIds: JSON.stringify([ANA, DEVICE]) }, 409, "other ids by now"],
+    [{ distinctIds: "" }, 400, "distinctIds"],
+    [{ distinctIds: "[" }, 400, "distinctIds"],
+    [{ reason: "boredom" }, 400, "reason"],
+  ] as const) {
+    const refused = await send("people/erase", { ...form, ...fields });
+    expect(refused.status).toBe(status);
+    expect(await textOf(refused)).toContain(says);
+  }
+  expect(await held()).toEqual(before);
+});
+
+it("erases, shows a receipt that names nobody, and lifts", async () => {
+  const { read, send, held, form, post } = await world();
+  const done = await send("people/erase", form);
+  expect(done.status).toBe(303);
+  const place = done.headers.get("location") ?? "";
+  expect(place).toMatch(/people\/erasures\/era_\w+$/);
+  expect(await held()).toEqual([]);
+  const receipt = await read(place);
+  for (const part of ["completed", "request", "Recoverable", "deleted", "Lift"]) expect(receipt).toContain(part);
+  for (const id of [ANA, CRM, DEVICE]) expect(receipt).not.toContain(id);
+  expect(await read("audit")).toContain("people/erasures/era_");
+  expect((await send("people/erase", form)).headers.get("location")).toBe(place);
+  const consent = { distinctId: ANA, purpose: "ads", decision: "denied" };
+  expect((await post("consent", consent)).status).toBe(409);
+  expect((await send(`${place}/lift`, {})).status).toBe(303);
+  expect(await read(place)).not.toContain("Lifting lets");
+  expect((await post("consent", consent)).status).toBe(200);
+});
+
+it("says that an erasure runs, and does not lift it then", async () => {
+  const { app, clock, read, send, textOf } = await world();
+  const input = { distinctId: ANA, dryRun: false, keepConsent: false };
+  const { output } = await erasePerson(makeCtx(app.environments.live, clock), input, { pages: 1, rows: 1 });
+  const place = `people/erasures/${output.erasureId}`;
+  const receipt = await read(place);
+  expect(receipt).toContain("running");
+  expect(receipt).not.toContain("Lifting lets");
+  const refused = await send(`${place}/lift`, {});
+  expect([refused.status, await textOf(refused)]).toEqual([409, expect.stringContaining("still running")]);
+  expect(await read("people/erasures/era_none")).toContain("no such erasure");
+});
