@@ -144,8 +144,8 @@ async function rotatePage(c: Context<DashboardEnv>) {
       cancel={`webhooks/${webhookId}`}
     >
       <p>
-        <b>{url}</b> gets a new secret. The present one signs as well for 24 hours; one that was rotated before stops
-        now.
+        <code>{url}</code> gets a new secret. The present one signs as well for 24 hours; one that was rotated before
+        stops now.
       </p>
     </Confirm>,
   );
@@ -165,7 +165,7 @@ async function deletePage(c: Context<DashboardEnv>) {
       isDangerous
     >
       <p>
-        Nothing more is sent to <b>{url}</b>, and its deliveries are no longer shown. This cannot be undone.
+        Nothing more is sent to <code>{url}</code>, and its deliveries are no longer shown. This cannot be undone.
       </p>
     </Confirm>,
   );

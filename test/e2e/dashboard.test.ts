@@ -201,6 +201,8 @@ describe.skipIf(chromiumPath === null)(`the dashboard in a real browser${without
     await page.getByRole("heading", { name: /^Balance Starter/ }).waitFor();
     await toUser();
     await page.getByRole("link", { name: "All balances, by status, pack and reference" }).click();
+    // The page before has a region of that name too.
+    await page.getByRole("heading", { name: /^Balances of/ }).waitFor();
     expect(await page.getByRole("region", { name: "Balances" }).locator("tbody tr").count()).toBe(2);
     await expectAccessible(page);
     await toUser();
@@ -254,6 +256,7 @@ describe.skipIf(chromiumPath === null)(`the dashboard in a real browser${without
 
     await page.getByLabel("Reason", { exact: true }).selectOption("admin_adjust");
     await page.getByRole("button", { name: "Filter" }).click();
+    await page.waitForURL(/[?&]reason=admin_adjust/);
     expect(await page.locator("#ledger tbody tr").count()).toBe(2);
   });
 
@@ -352,6 +355,18 @@ describe.skipIf(chromiumPath === null)(`the dashboard in a real browser${without
       expect(wide, path).toBeLessThanOrEqual(room);
       await expectAccessible(phone.page);
     }
+    await phone.page.goto(`${root}/webhooks`);
+    await phone.page.getByLabel("URL").fill(`http://127.0.0.1:9/${"long".repeat(50)}`);
+    await phone.page.getByRole("button", { name: "Create endpoint" }).click();
+    await phone.page.getByLabel("Signing secret").waitFor();
+    await phone.page.getByRole("button", { name: "Send a test" }).click();
+    await phone.page.getByText("purser.test", { exact: true }).waitFor();
+    await expectAccessible(phone.page);
+    await phone.page.getByRole("link", { name: "Delete" }).click();
+    await phone.page.getByText("This cannot be undone.").waitFor();
+    await expectAccessible(phone.page);
+    await phone.page.getByRole("button", { name: "Delete endpoint" }).click();
+    await phone.page.getByText("Endpoint deleted.").waitFor();
     expect(phone.complaints).toEqual([]);
     await phone.context.close();
   });
