@@ -14,8 +14,12 @@ export interface KillableServer {
   readonly kill: () => Promise<void>;
   /** Starts it again, over the same database. */
   readonly start: () => Promise<void>;
+  /** Where its databases are on the disk. */
+  readonly state: string;
   readonly close: () => Promise<void>;
 }
+
+const ERASURE_SECRET = "erasure-secret-of-the-tests-00001";
 
 const root = join(import.meta.dirname, "../../..");
 
@@ -36,16 +40,17 @@ const isWorkerd = (pid: number): boolean => pid > 0 && readFileSync(`/proc/${pid
 
 export async function startKillableServer(): Promise<KillableServer> {
   const directory = mkdtempSync(join(tmpdir(), "purser-kills-"));
+  const state = join(directory, "state");
   const contents = build(join(directory, "build"));
   const options = convertV4MiniflareOptions({
-    resourcePersistencePath: join(directory, "state"),
+    resourcePersistencePath: state,
     workers: [
       {
         name: "purser",
         modules: [{ type: "ESModule", path: "index.js", contents }],
         compatibilityDate: "2026-10-01",
         d1Databases: { DB: "kills" },
-        bindings: { ADMIN_TOKEN, NEW_APPS_DATABASE: "DB", TEST_BALANCE_QUOTA: "1000" },
+        bindings: { ADMIN_TOKEN, ERASURE_SECRET, NEW_APPS_DATABASE: "DB", TEST_BALANCE_QUOTA: "1000" },
         unsafeDirectSockets: [{ host: "127.0.0.1", port: 0 }],
       },
     ],
@@ -76,6 +81,7 @@ export async function startKillableServer(): Promise<KillableServer> {
     db: () => now().miniflare.getD1Database("DB", "purser"),
     kill,
     start,
+    state,
     close: async () => {
       await running?.miniflare.dispose();
       rmSync(directory, { recursive: true, force: true });

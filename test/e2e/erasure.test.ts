@@ -1,0 +1,77 @@
+import { execFileSync } from "node:child_process";
+import { readdirSync, readFileSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { type KillableServer, startKillableServer } from "./support/killable-server.ts";
+import { ADMIN_TOKEN } from "./support/server.ts";
+
+// E7: nothing of an erased person is left in the file of the database, once freed pages are left out.
+
+const ANA = "Zq7-ana@example.com";
+const DEVICE = "0194685f-1b2c-7d3e-8f40-5a6b7c8d9e0f";
+const TEXTS = ["note", "order", "property", "purpose", "source", "page", "event", "reason"].map(
+  (what) => `Zq7 ${what}`,
+);
+const [NOTE, ORDER, PROPERTY, PURPOSE, SOURCE, PAGE, EVENT, REASON] = TEXTS;
+
+let server: KillableServer;
+beforeAll(async () => {
+  server = await startKillableServer();
+}, 120_000);
+afterAll(() => server?.close());
+
+async function post(path: string, key: string, body: object) {
+  const response = await fetch(`${server.url()}${path}`, {
+    method: "POST",
+    headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
+    body: JSON.stringify(body),
+  });
+  const text = await response.text();
+  expect(response.status, text).toBe(200);
+  return JSON.parse(text);
+}
+
+const VACUUM =
+  "new (require('node:sqlite').DatabaseSync)(process.argv[1]).prepare('VACUUM INTO ?').run(process.argv[2])";
+
+/** Which of the ids and texts are in the databases, as they are once they are vacuumed. The server must not run. */
+function findInCopies(): string[] {
+  const node = join(import.meta.dirname, "../../node_modules/.bin/node");
+  const names = readdirSync(server.state, { recursive: true, encoding: "utf8" });
+  const found = new Set<string>();
+  for (const name of names.filter((each) => each.endsWith(".sqlite"))) {
+    const copy = join(server.state, "copy");
+    execFileSync(node, ["-e", VACUUM, join(server.state, name), copy], { stdio: "pipe" });
+    const bytes = readFileSync(copy);
+    rmSync(copy);
+    for (const each of [ANA, DEVICE, ...TEXTS]) if (bytes.includes(each)) found.add(each);
+  }
+  return [...found].sort();
+}
+
+it("leaves no id and no text of an erased person in a copy made by VACUUM INTO", async () => {
+  const { appId } = await post("/api/v1/admin/apps", ADMIN_TOKEN, { name: "Shop" });
+  const { key } = await post(`/api/v1/admin/apps/${appId}/keys`, ADMIN_TOKEN, { kind: "secret", mode: "live" });
+  const items = [{ unit: "cents", amount: 60 }];
+  const { packId } = await post(`/api/v1/admin/apps/${appId}/packs`, ADMIN_TOKEN, { packName: "Wallet", items });
+  const write = (path: string, body: object) => post(`/api/v1/${path}`, key, body);
+  const { balances } = await write("credits/grant", { userId: ANA, packId, externalRef: ORDER, notes: NOTE });
+  await write("usage/events", {
+    ...{ eventId: `e1 ${ANA}`, userId: ANA, event: "call", quantities: { cents: 1 }, properties: { told: PROPERTY } },
+  });
+  await write("consent", { distinctId: ANA, purpose: PURPOSE, decision: "granted", source: SOURCE });
+  const batch = [
+    { event: EVENT, distinct_id: ANA, properties: { $set: { email: ANA } } },
+    { event: "$identify", distinct_id: ANA, properties: { $anon_distinct_id: DEVICE } },
+    { event: "$pageview", distinct_id: DEVICE, properties: { $current_url: PAGE } },
+  ];
+  await post("/batch/", key, { api_key: key, batch });
+  await write("credits/revoke", { balanceId: balances[0].balanceId, reason: REASON });
+  await server.kill();
+  expect(findInCopies()).toEqual([ANA, DEVICE, ...TEXTS].sort());
+  await server.start();
+  const { status, distinctIds } = await write("erase-person", { distinctId: ANA });
+  expect([status, distinctIds]).toEqual(["completed", [ANA, DEVICE]]);
+  await server.kill();
+  expect(findInCopies()).toEqual([]);
+}, 60_000);
