@@ -26,9 +26,9 @@ export function noteSeen(
   const day = Math.floor(atMs / DAY_MS);
   const thing = `${kind}\n${database}\n${environmentId}\n${id}`;
   if (known.get(thing) === day) return;
+  if (noted.length >= NOTED_MAX) return;
   if (known.size >= KNOWN_MAX) known = new Map();
   known.set(thing, day);
-  if (noted.length >= NOTED_MAX) return;
   noted.push([database, kind, environmentId, id, day]);
 }
 

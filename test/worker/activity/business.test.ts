@@ -1,5 +1,5 @@
 import { env } from "cloudflare:workers";
-import { afterAll, describe, expect, it } from "vitest";
+import { afterAll, beforeEach, describe, expect, it } from "vitest";
 import { flushActivity } from "../../../src/activity/count.ts";
 import { readBusiness } from "../../../src/activity/read-business.ts";
 import { walkBusiness } from "../../../src/activity/walk-business.ts";
@@ -9,6 +9,8 @@ import { grantInput } from "../../../src/credits/schemas.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
 import { bound, Clock, makeAdminCtx, makeApp, makeClient, makeCtx, makeLegacyPack } from "../../support/world.ts";
 
+// An isolate notes so many at the most, and other files' notes may wait in it.
+beforeEach(() => flushActivity(bound()));
 afterAll(expectLedgerInvariants);
 
 const HOUR_MS = 3_600_000;
