@@ -13,7 +13,8 @@ export interface Part {
 
 /**
  * The parts of a list that can land beside each other, and what must wait for them: an event whose id is another user's
- * before it in the list, or waits already, and what follows it of the same user. The first event never waits.
+ * before it in the list, or waits already, and what follows it of the same user. The first event never waits. One whose id may
+ * be another user's reservation, which that user's next write charges (U15), is recorded after all before it and before the rest.
  */
 export function partsOf(events: readonly ListedEvent[]): {
   readonly parts: readonly Part[];
@@ -24,8 +25,13 @@ export function partsOf(events: readonly ListedEvent[]): {
   const owners = new Map<string, string>();
   const waitingUsers = new Set<string>();
   const waitingIds = new Set<string>();
-  for (const listed of events) {
+  const isOfSeveral = events.some(({ input }) => input.userId !== events[0]?.input.userId);
+  for (const [index, listed] of events.entries()) {
     const { userId, eventId } = listed.input;
+    if (isOfSeveral && eventId.startsWith("res_")) {
+      const own = index === 0 ? [{ userId, events: [listed] }] : [];
+      return { parts: [...toParts(parts), ...own], later: [...later, ...events.slice(index + own.length)] };
+    }
     const owner = owners.get(eventId) ?? userId;
     owners.set(eventId, owner);
     if (owner !== userId || waitingIds.has(eventId)) waitingUsers.add(userId);
@@ -38,5 +44,8 @@ export function partsOf(events: readonly ListedEvent[]): {
     parts.set(userId, own);
     own.push(listed);
   }
-  return { parts: [...parts].map(([userId, own]) => ({ userId, events: own })), later };
+  return { parts: toParts(parts), later };
 }
+
+const toParts = (parts: ReadonlyMap<string, readonly ListedEvent[]>): Part[] =>
+  [...parts].map(([userId, events]) => ({ userId, events }));

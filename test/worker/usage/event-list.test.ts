@@ -171,6 +171,22 @@ describe("events of one list", () => {
     expect([await remaining("u"), await remaining("v")]).toEqual([9, 9]);
   });
 
+  it("meet the event of a reservation that an event before them charges, and return its hold where they come first", async () => {
+    for (const isFirst of [false, true]) {
+      const { send, post, clock, remaining } = await enter({ users: ["u", "v"] });
+      const held = { event: "chat.x", quantities: cents(9), expiresInSeconds: 1, onExpiry: "charge" };
+      const reservationId = "res_charged";
+      expect((await post("usage/reservations", { ...held, userId: "u", reservationId })).status).toBe(200);
+      clock.advance(1_000);
+      const [charges, names] = [event("u", "a", 1), event("v", reservationId, 1)];
+      expect(codesOf(await send(isFirst ? [names, charges] : [charges, names]))).toEqual([
+        null,
+        isFirst ? null : "idempotency_conflict",
+      ]);
+      expect([await remaining("u"), await remaining("v")]).toEqual(isFirst ? [9, 9] : [0, 10]);
+    }
+  });
+
   it("return a due hold once, whether they are recorded or refused", async () => {
     for (const amount of [1, 100]) {
       const { send, post, clock, remaining } = await enter({ users: ["u", "v"] });
