@@ -15,16 +15,8 @@ import type { PaymentChange } from "./event.ts";
 import { type Offer, offersOf, planOffer, type Reason } from "./offer.ts";
 import type { StripeSetting } from "./setting.ts";
 import { type Motion, motionOf, type PaymentState, shownKey, stateOf } from "./state.ts";
-import {
-  guardNoCustomer,
-  insertGrants,
-  OUTCOMES,
-  type Outcome,
-  readPayment,
-  selectCustomer,
-  selectPayments,
-  storePayment,
-} from "./stored-payment.ts";
+import { guardNoCustomer, insertGrants, storePayment } from "./store-payment.ts";
+import { OUTCOMES, type Outcome, readPayment, selectCustomer, selectPayments } from "./stored-payment.ts";
 
 /** An unmatched payment is told when it still is one after so long. */
 const TELL_AFTER_MS = 10 * 60 * 1_000;
