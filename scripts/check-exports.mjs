@@ -29,6 +29,8 @@ for (const file of files) {
   for (const [, name, from] of text.matchAll(/^import (?:type )?(\w+|\* as \w+)[^{}]*? from "(\.[^"]+)";$/gm)) {
     imported.add(`${join(dirname(file), from)} ${name.startsWith("*") ? "*" : "default"}`);
   }
+  for (const [, from] of text.matchAll(/^export \* from "(\.[^"]+)";$/gm))
+    imported.add(`${join(dirname(file), from)} *`);
   for (const [, from, name] of text.matchAll(/typeof import\("(\.[^"]+)"\)(?:\.(\w+))?/g)) {
     imported.add(`${join(dirname(file), from)} ${name ?? "*"}`);
   }

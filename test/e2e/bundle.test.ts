@@ -5,7 +5,7 @@ import { type Bundle, measureBundle } from "../../bench/bundle.ts";
 const GZIP_KIB_MAX = 137;
 /** What describes the interface, or is at work before the build alone. */
 const NOT_LOADED =
-  /(^|\/)(responses|error-body)\.ts$|^src\/reference\/(?!(origin|routes)\.ts$)|zod-openapi|zod\/v4\/classic|drizzle-orm|db\/schema\.ts$/;
+  /(^|\/)(responses|error-body)\.ts$|^src\/reference\/(?!(origin|routes)\.ts$)|zod-openapi|zod\/v4\/classic|drizzle-orm|db\/schema(\.ts$|\/)/;
 
 describe("what an isolate loads", () => {
   let whole: Bundle;

@@ -1,0 +1,47 @@
+/** The overview's figures. Nothing else reads them. */
+
+import { integer, primaryKey, sqliteTable, text } from "drizzle-orm/sqlite-core";
+
+/**
+ * Figures by day, only for the overview. Isolates count them and write them after responses. If an isolate ends before it has
+ * written, its figures are missing. So nothing else may depend on them.
+ */
+export const dailyActivity = sqliteTable(
+  "daily_activity",
+  {
+    environmentId: integer("environment_id").notNull(),
+    kind: text("kind").notNull(),
+    /** Days since the epoch, UTC. */
+    day: integer("day").notNull(),
+    /** The unit of amounts in steps. Empty for plain counts. */
+    unit: text("unit").notNull(),
+    amount: integer("amount").notNull(),
+  },
+  (t) => [primaryKey({ columns: [t.environmentId, t.kind, t.day, t.unit] })],
+);
+
+/** The cron's walks over a database's users, which compute `business_figures`. One is on its way at the most. */
+export const businessWalks = sqliteTable("business_walks", {
+  beganAtMs: integer("began_at_ms").primaryKey(),
+  /** The last account that is in its figures. */
+  afterAccountId: integer("after_account_id").notNull(),
+  finishedAtMs: integer("finished_at_ms"),
+});
+
+/** What a walk found of an environment, for the overview: sums, in two parts so that none is too large. */
+export const businessFigures = sqliteTable(
+  "business_figures",
+  {
+    environmentId: integer("environment_id").notNull(),
+    beganAtMs: integer("began_at_ms").notNull(),
+    kind: text("kind", { enum: ["outstanding", "expired", "users", "active"] }).notNull(),
+    /** A pack's id, a day since 1970, or a number of days. */
+    label: text("label").notNull(),
+    /** Empty for counts. */
+    unit: text("unit").notNull(),
+    /** Millions of steps, or a count; and the steps beside them. */
+    whole: integer("whole").notNull(),
+    rest: integer("rest").notNull(),
+  },
+  (t) => [primaryKey({ columns: [t.environmentId, t.beganAtMs, t.kind, t.label, t.unit] })],
+);

@@ -1,0 +1,98 @@
+/** Erasures, and what they leave (E1 to E6). */
+
+import { sql } from "drizzle-orm";
+import { check, foreignKey, index, integer, primaryKey, sqliteTable, text, uniqueIndex } from "drizzle-orm/sqlite-core";
+
+/** Erasures of people (E1), and their receipts (E6). A row names nobody. */
+export const erasures = sqliteTable(
+  "erasures",
+  {
+    environmentId: integer("environment_id").notNull(),
+    id: text("id").notNull(),
+    reason: text("reason", {
+      enum: ["request", "consent_withdrawn", "objection", "not_needed", "unlawful", "legal_duty"],
+    }),
+    keepConsent: integer("keep_consent").notNull(),
+    /** The key that asked for it, or the administrator. */
+    actor: text("actor").notNull(),
+    /** Of the secret under which its tombstones stand (tombstones/secret.ts). */
+    fingerprint: text("fingerprint").notNull(),
+    /** Whether all ids of the person are in `erasure_ids`. */
+    isCollected: integer("is_collected").notNull().default(0),
+    idCount: integer("id_count").notNull().default(0),
+    /** JSON list: how many rows of each kind there were, a part for each page of ids (erasure/counts.ts). */
+    counts: text("counts").notNull().default("[]"),
+    startedAtMs: integer("started_at_ms").notNull(),
+    completedAtMs: integer("completed_at_ms"),
+    liftedAtMs: integer("lifted_at_ms"),
+  },
+  (t) => [
+    primaryKey({ columns: [t.environmentId, t.id] }),
+    index("erasures_running").on(t.environmentId, t.startedAtMs).where(sql`completed_at_ms IS NULL`),
+    check("erasures_lifted_after_end", sql`${t.liftedAtMs} IS NULL OR ${t.completedAtMs} IS NOT NULL`),
+  ],
+);
+
+/** An id that was erased, as a keyed hash (E4). While it stands, nothing is written for that id. */
+export const tombstones = sqliteTable(
+  "tombstones",
+  {
+    environmentId: integer("environment_id").notNull(),
+    hash: text("hash").notNull(),
+    erasureId: text("erasure_id").notNull(),
+  },
+  (t) => [
+    primaryKey({ columns: [t.environmentId, t.hash] }),
+    index("tombstones_erasure").on(t.environmentId, t.erasureId),
+    foreignKey({ columns: [t.environmentId, t.erasureId], foreignColumns: [erasures.environmentId, erasures.id] }),
+  ],
+);
+
+/** The ids that running erasures still have to do with. Empty between erasures: an id leaves when nothing of it is left. */
+export const erasureIds = sqliteTable(
+  "erasure_ids",
+  {
+    environmentId: integer("environment_id").notNull(),
+    erasureId: text("erasure_id").notNull(),
+    /** The asked id is 0. */
+    position: integer("position").notNull(),
+    distinctId: text("distinct_id").notNull(),
+    hash: text("hash").notNull(),
+    /** The random name that its books keep. */
+    pseudonym: text("pseudonym").notNull(),
+    /** Null: it has no credits and no usage. */
+    accountId: integer("account_id"),
+    /** Up to this seq its ledger is done; up to the second, it is in the page at hand. */
+    ledgerFrom: integer("ledger_from").notNull().default(0),
+    ledgerTo: integer("ledger_to").notNull().default(0),
+    /** The same of its usage, by the primary key of `usage_events`. */
+    usageFromMs: integer("usage_from_ms").notNull().default(0),
+    usageFrom: integer("usage_from").notNull().default(0),
+    usageToMs: integer("usage_to_ms").notNull().default(0),
+    usageTo: integer("usage_to").notNull().default(0),
+    /** Whether nothing of it is left but its rows in `erasure_names`. */
+    isDone: integer("is_done").notNull().default(0),
+  },
+  (t) => [
+    primaryKey({ columns: [t.environmentId, t.erasureId, t.position] }),
+    uniqueIndex("erasure_ids_distinct_id").on(t.environmentId, t.distinctId),
+    uniqueIndex("erasure_ids_account").on(t.accountId).where(sql`account_id IS NOT NULL`),
+  ],
+);
+
+/** What takes the place of a name in the books of an account that is being erased. Empty between erasures. */
+export const erasureNames = sqliteTable(
+  "erasure_names",
+  {
+    accountId: integer("account_id").notNull(),
+    /** `id`: of an event, a reservation or an adjustment, replaced by a random one. `reference`: replaced by a keyed hash. */
+    kind: text("kind", { enum: ["id", "reference"] }).notNull(),
+    oldName: text("old_name").notNull(),
+    newName: text("new_name").notNull(),
+  },
+  (t) => [
+    primaryKey({ columns: [t.accountId, t.kind, t.oldName] }),
+    uniqueIndex("erasure_names_new").on(t.accountId, t.kind, t.newName),
+    check("erasure_names_kind", sql`${t.kind} IN ('id', 'reference')`),
+  ],
+);

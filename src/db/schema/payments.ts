@@ -1,0 +1,140 @@
+/** Payments at Stripe (S1 to S5). */
+
+import { sql } from "drizzle-orm";
+import { check, index, integer, primaryKey, sqliteTable, text } from "drizzle-orm/sqlite-core";
+import type { Steps } from "./steps.ts";
+
+/** The setting of Stripe's payments of an environment (S1), and when an event came last. */
+export const stripeSettings = sqliteTable("stripe_settings", {
+  environmentId: integer("environment_id").primaryKey(),
+  /** JSON; its signing secrets are sealed. Null: none is set. */
+  setting: text("setting"),
+  lastEventAtMs: integer("last_event_at_ms"),
+});
+
+/** The user of a Stripe customer, by the newest subscription session (S3). */
+export const stripeCustomers = sqliteTable(
+  "stripe_customers",
+  {
+    environmentId: integer("environment_id").notNull(),
+    customer: text("customer").notNull(),
+    userId: text("user_id").notNull(),
+    /** `created` of the event that said it, in seconds. */
+    atSeconds: integer("at_seconds").notNull(),
+  },
+  (t) => [
+    primaryKey({ columns: [t.environmentId, t.customer] }),
+    index("stripe_customers_user").on(t.environmentId, t.userId),
+  ],
+);
+
+/** A payment at Stripe. Whatever tells of it is in the tables below (S2). */
+export const payments = sqliteTable(
+  "payments",
+  {
+    environmentId: integer("environment_id").notNull(),
+    id: text("id").notNull(),
+    status: text("status", { enum: ["granted", "unmatched", "waiting"] }).notNull(),
+    /** Why nothing was granted. Only while `unmatched`. */
+    reason: text("reason"),
+    /** The Stripe customer of its invoice. */
+    customer: text("customer"),
+    /** The stamp of the request that settled it by hand (ledger/request-hash.ts). */
+    settledBy: text("settled_by"),
+    /** When it is told that it is unmatched. Null when it was, or is not. */
+    tellAtMs: integer("tell_at_ms"),
+    /** Grows by one with each write. A write that was planned on it compares it. */
+    version: integer("version").notNull().default(1),
+    /** The nonce of the latest write, so that one whose answer was lost finds itself. */
+    writtenBy: text("written_by").notNull(),
+    createdAtMs: integer("created_at_ms").notNull(),
+  },
+  (t) => [
+    primaryKey({ columns: [t.environmentId, t.id] }),
+    index("payments_created").on(t.environmentId, t.createdAtMs, t.id),
+    index("payments_status").on(t.environmentId, t.status, t.createdAtMs, t.id),
+    index("payments_customer").on(t.environmentId, t.customer).where(sql`status = 'unmatched'`),
+    index("payments_tell").on(t.tellAtMs).where(sql`tell_at_ms IS NOT NULL`),
+    check(
+      "payments_status",
+      sql`${t.status} IN ('granted', 'waiting') AND ${t.reason} IS NULL AND ${t.tellAtMs} IS NULL OR ${t.status} = 'unmatched' AND ${t.reason} IS NOT NULL`,
+    ),
+  ],
+);
+
+/** The ids of Stripe's that are one payment: payment intents, session, invoice, a charge without intent. */
+export const paymentNames = sqliteTable(
+  "payment_names",
+  {
+    environmentId: integer("environment_id").notNull(),
+    name: text("name").notNull(),
+    paymentId: text("payment_id").notNull(),
+  },
+  (t) => [
+    primaryKey({ columns: [t.environmentId, t.name] }),
+    index("payment_names_payment").on(t.environmentId, t.paymentId),
+  ],
+);
+
+/** What Stripe said last of each object of a payment (payments/facts.ts). */
+export const paymentFacts = sqliteTable(
+  "payment_facts",
+  {
+    environmentId: integer("environment_id").notNull(),
+    paymentId: text("payment_id").notNull(),
+    kind: text("kind").notNull(),
+    id: text("id").notNull(),
+    /** `created` of the event that said it, in seconds. */
+    atSeconds: integer("at_seconds").notNull(),
+    /** The user that a session or an invoice names. */
+    userId: text("user_id"),
+    /** JSON: ids and numbers. */
+    data: text("data").notNull(),
+  },
+  (t) => [
+    primaryKey({ columns: [t.environmentId, t.paymentId, t.kind, t.id] }),
+    // So that an erasure finds them.
+    index("payment_facts_user").on(t.environmentId, t.userId).where(sql`user_id IS NOT NULL`),
+  ],
+);
+
+/** The balances that a payment granted, and what was taken of them because of refunds and disputes (S4). */
+export const paymentGrants = sqliteTable(
+  "payment_grants",
+  {
+    balanceId: text("balance_id").primaryKey(),
+    environmentId: integer("environment_id").notNull(),
+    paymentId: text("payment_id").notNull(),
+    accountId: integer("account_id").notNull(),
+    /** The share that was applied last, `part` of `of`. */
+    part: integer("part").notNull(),
+    ofParts: integer("of_parts").notNull(),
+    dueSteps: integer("due_steps").$type<Steps>().notNull(),
+    takenSteps: integer("taken_steps").$type<Steps>().notNull(),
+    /** Whether this payment revoked it. Then it may restore it. */
+    isRevoked: integer("is_revoked").notNull(),
+    /** Whether another grant of the same payment came first, so that all of this one is due. */
+    isSurplus: integer("is_surplus").notNull(),
+  },
+  (t) => [
+    index("payment_grants_payment").on(t.environmentId, t.paymentId),
+    check("payment_grants_share", sql`${t.part} >= 0 AND ${t.ofParts} > 0 AND ${t.part} <= ${t.ofParts}`),
+    check("payment_grants_taken", sql`${t.takenSteps} >= 0 AND ${t.dueSteps} >= 0`),
+    check("payment_grants_flags", sql`${t.isRevoked} IN (0, 1) AND ${t.isSurplus} IN (0, 1)`),
+  ],
+);
+
+/** The events that moved a payment, for the administrator. */
+export const paymentEvents = sqliteTable(
+  "payment_events",
+  {
+    environmentId: integer("environment_id").notNull(),
+    paymentId: text("payment_id").notNull(),
+    eventId: text("event_id").notNull(),
+    type: text("type").notNull(),
+    /** `created` of the event, in seconds. */
+    atSeconds: integer("at_seconds").notNull(),
+    outcome: text("outcome").notNull(),
+  },
+  (t) => [primaryKey({ columns: [t.environmentId, t.paymentId, t.eventId] })],
+);

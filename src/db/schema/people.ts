@@ -1,0 +1,139 @@
+/** What is held about people beside the books, and who asked to see it. */
+
+import { sql } from "drizzle-orm";
+import { check, index, integer, primaryKey, sqliteTable, text, uniqueIndex } from "drizzle-orm/sqlite-core";
+
+/**
+ * Every distinct id that sent an analytics event or is part of a claim (P2). Which person an id belongs to is not stored. It
+ * is found from the claims when it is read (people/person-walk.ts).
+ */
+export const distinctIds = sqliteTable(
+  "distinct_ids",
+  {
+    environmentId: integer("environment_id").notNull(),
+    distinctId: text("distinct_id").notNull(),
+    firstSeenAtMs: integer("first_seen_at_ms").notNull(),
+    lastSeenAtMs: integer("last_seen_at_ms").notNull(),
+    /** How many analytics events of this id came, whose seqs are 1 to this number. */
+    eventCount: integer("event_count").notNull().default(0),
+    /** How many of them, the first ones, were deleted because of their age (E8), and the bytes of the others' properties. */
+    deletedCount: integer("deleted_count").notNull().default(0),
+    eventBytes: integer("event_bytes").notNull().default(0),
+    /** The latest UTC day, since 1970, on which publishable keys sent events of this id; how many, and their bytes (L3). */
+    day: integer("day"),
+    dayEvents: integer("day_events").notNull().default(0),
+    dayBytes: integer("day_bytes").notNull().default(0),
+    /** Whether it has the form of a device id (people/device-id.ts). */
+    isDeviceForm: integer("is_device_form", { mode: "boolean" }).notNull(),
+    /** Whether it sent an event that was not personless. Then it is the id of a person (P3). */
+    isSender: integer("is_sender", { mode: "boolean" }).notNull().default(false),
+    /** Whether it was the `distinct_id` of an `$identify`. */
+    isIdentified: integer("is_identified", { mode: "boolean" }).notNull().default(false),
+    /** The id that claims this one. Null while none does. */
+    claimedBy: text("claimed_by"),
+    claimedVia: text("claimed_via", { enum: ["identify", "alias"] }),
+    claimedAtMs: integer("claimed_at_ms"),
+    /** Whether the claim was sent with a secret key. */
+    claimIsVerified: integer("claim_is_verified", { mode: "boolean" }).notNull().default(false),
+    /** How many claims it made by publishable keys (L1). */
+    claimsMade: integer("claims_made").notNull().default(0),
+    /** Grows by one with every change of the claim. A write that was planned on the claim compares it. */
+    claimVersion: integer("claim_version").notNull().default(0),
+  },
+  (t) => [
+    primaryKey({ columns: [t.environmentId, t.distinctId] }),
+    index("distinct_ids_claimed_by").on(t.environmentId, t.claimedBy).where(sql`claimed_by IS NOT NULL`),
+    check("distinct_ids_claims_made", sql`${t.claimsMade} <= 1000`),
+    check("distinct_ids_claimed_by_another", sql`${t.claimedBy} <> ${t.distinctId}`),
+    check(
+      "distinct_ids_claim_whole",
+      sql`iif(${t.claimedBy} IS NULL, ${t.claimedVia} IS NULL AND ${t.claimedAtMs} IS NULL AND ${t.claimIsVerified} = 0, ${t.claimedVia} IN ('identify', 'alias') AND ${t.claimedAtMs} IS NOT NULL)`,
+    ),
+  ],
+);
+
+/** The properties that events `$set` for a distinct id. A separate table, so that other events rewrite nothing large. */
+export const idProperties = sqliteTable(
+  "id_properties",
+  {
+    environmentId: integer("environment_id").notNull(),
+    distinctId: text("distinct_id").notNull(),
+    /** JSON object. */
+    properties: text("properties").notNull(),
+    /** Grows by one with every change. A write that was planned on it compares it. */
+    version: integer("version").notNull().default(1),
+  },
+  (t) => [primaryKey({ columns: [t.environmentId, t.distinctId] })],
+);
+
+export const analyticsEvents = sqliteTable(
+  "analytics_events",
+  {
+    environmentId: integer("environment_id").notNull(),
+    distinctId: text("distinct_id").notNull(),
+    /** Order of arrival, gapless per distinct id, from 1. */
+    seq: integer("seq").notNull(),
+    uuid: text("uuid").notNull(),
+    event: text("event").notNull(),
+    timestampMs: integer("timestamp_ms").notNull(),
+    receivedAtMs: integer("received_at_ms").notNull(),
+    /** Whether it was sent with a secret key. */
+    isVerified: integer("is_verified", { mode: "boolean" }).notNull().default(false),
+    /** JSON object, as it was sent. */
+    properties: text("properties").notNull(),
+  },
+  (t) => [
+    primaryKey({ columns: [t.environmentId, t.distinctId, t.seq] }),
+    uniqueIndex("analytics_events_uuid").on(t.environmentId, t.uuid),
+  ],
+);
+
+/** Append-only. */
+export const consentLog = sqliteTable(
+  "consent_log",
+  {
+    environmentId: integer("environment_id").notNull(),
+    distinctId: text("distinct_id").notNull(),
+    /** Gapless per distinct id, from 1. */
+    seq: integer("seq").notNull(),
+    id: text("id").notNull(),
+    purpose: text("purpose").notNull(),
+    decision: text("decision", { enum: ["granted", "denied", "withdrawn"] }).notNull(),
+    method: text("method"),
+    noticeVersion: text("notice_version"),
+    source: text("source"),
+    gpc: integer("gpc", { mode: "boolean" }),
+    /** Whether it was given with a user token. Then its id is a user (P2). */
+    isByUser: integer("is_by_user", { mode: "boolean" }).notNull().default(false),
+    occurredAtMs: integer("occurred_at_ms").notNull(),
+    receivedAtMs: integer("received_at_ms").notNull(),
+  },
+  (t) => [
+    primaryKey({ columns: [t.environmentId, t.distinctId, t.seq] }),
+    index("consent_log_by_user").on(t.environmentId, t.distinctId).where(sql`is_by_user = 1`),
+    check("consent_log_decision", sql`${t.decision} IN ('granted', 'denied', 'withdrawn')`),
+  ],
+);
+
+/** Append-only: who created and opened export links, and the results. It has the token's hash, never the token. */
+export const exportAudit = sqliteTable(
+  "export_audit",
+  {
+    environmentId: integer("environment_id").notNull(),
+    distinctId: text("distinct_id").notNull(),
+    /** Gapless per distinct id, from 1. */
+    seq: integer("seq").notNull(),
+    /** Created before the write, so that a repeated row is recognised. */
+    id: text("id").notNull(),
+    action: text("action", { enum: ["minted", "opened", "completed", "failed"] }).notNull(),
+    /** SHA-256 of the token, base64url. */
+    tokenHash: text("token_hash").notNull(),
+    /** The key that created the link. Null for actions of the link's holder. */
+    keyId: text("key_id"),
+    occurredAtMs: integer("occurred_at_ms").notNull(),
+  },
+  (t) => [
+    primaryKey({ columns: [t.environmentId, t.distinctId, t.seq] }),
+    check("export_audit_action", sql`${t.action} IN ('minted', 'opened', 'completed', 'failed')`),
+  ],
+);

@@ -1,0 +1,92 @@
+/** Applications, their environments and keys, and who administers them. */
+
+import { sql } from "drizzle-orm";
+import { check, index, integer, primaryKey, sqliteTable, text, uniqueIndex } from "drizzle-orm/sqlite-core";
+
+export const apps = sqliteTable("apps", {
+  id: text("id").primaryKey(),
+  name: text("name").notNull(),
+  createdAtMs: integer("created_at_ms").notNull(),
+});
+
+/** One application in one mode: the tenant. Its small integer id leads every tenant table. */
+export const environments = sqliteTable(
+  "environments",
+  {
+    id: integer("id").primaryKey(),
+    appId: text("app_id")
+      .notNull()
+      .references(() => apps.id),
+    mode: text("mode", { enum: ["live", "test"] }).notNull(),
+    /** The end-user token setting as JSON. Null: publishable keys cannot read anything. */
+    endUserAuth: text("end_user_auth"),
+    /** The limits of analytics that were set, as JSON (limits/analytics-limits.ts). Null: the defaults. */
+    analyticsLimits: text("analytics_limits"),
+    /** What the environment uses of webhooks and the like, as JSON (db/features.ts). Null: nothing. */
+    features: text("features"),
+    testBalanceCount: integer("test_balance_count").notNull().default(0),
+    testBalanceQuota: integer("test_balance_quota").notNull().default(0),
+  },
+  (t) => [
+    uniqueIndex("environments_app_mode").on(t.appId, t.mode),
+    check("environments_mode", sql`${t.mode} IN ('live', 'test')`),
+    check("environments_test_quota", sql`${t.testBalanceCount} <= ${t.testBalanceQuota}`),
+  ],
+);
+
+export const apiKeys = sqliteTable(
+  "api_keys",
+  {
+    /** SHA-256 of the key, base64url. The key itself is not stored. */
+    hash: text("hash").primaryKey(),
+    id: text("id").notNull(),
+    environmentId: integer("environment_id")
+      .notNull()
+      .references(() => environments.id),
+    kind: text("kind", { enum: ["secret", "publishable"] }).notNull(),
+    hint: text("hint").notNull(),
+    name: text("name"),
+    createdAtMs: integer("created_at_ms").notNull(),
+    revokedAtMs: integer("revoked_at_ms"),
+    /** The latest day, since 1970, on which it was used, as far as isolates told (activity/last-seen.ts). */
+    lastUsedDay: integer("last_used_day"),
+  },
+  (t) => [
+    uniqueIndex("api_keys_id").on(t.environmentId, t.id),
+    index("api_keys_created").on(t.environmentId, t.createdAtMs, t.id),
+    check("api_keys_kind", sql`${t.kind} IN ('secret', 'publishable')`),
+  ],
+);
+
+/** Append-only: every administrative action, one row in the batch of its change. */
+export const adminAudit = sqliteTable(
+  "admin_audit",
+  {
+    appId: text("app_id").notNull(),
+    /** Gapless per application, from 1. */
+    seq: integer("seq").notNull(),
+    /** Created before the write, so that a repeated act is recognised. */
+    id: text("id").notNull(),
+    atMs: integer("at_ms").notNull(),
+    /** Who acted: an e-mail address or subject of Cloudflare Access, `dashboard`, or `api`. */
+    actor: text("actor").notNull(),
+    action: text("action").notNull(),
+    target: text("target").notNull(),
+    /** JSON object: no secret, no user id, no free text. */
+    details: text("details").notNull(),
+  },
+  (t) => [
+    primaryKey({ columns: [t.appId, t.seq] }),
+    uniqueIndex("admin_audit_id").on(t.appId, t.id),
+    // What was done to one thing.
+    index("admin_audit_target").on(t.appId, t.target, t.seq),
+  ],
+);
+
+/** Sign-ins to the dashboard that have not ended. In `DB` alone. */
+export const dashboardSessions = sqliteTable("dashboard_sessions", {
+  id: text("id").primaryKey(),
+  /** The name given at the sign-in, for the audit. */
+  actor: text("actor").notNull(),
+  endsAtMs: integer("ends_at_ms").notNull(),
+});

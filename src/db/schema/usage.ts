@@ -1,0 +1,92 @@
+/** Usage events, and what is reserved for those to come. */
+
+import { sql } from "drizzle-orm";
+import { check, index, integer, primaryKey, sqliteTable, text, uniqueIndex } from "drizzle-orm/sqlite-core";
+import type { Steps } from "./steps.ts";
+
+/** Usage events. The primary key gives one index range for the order of arrival with a lower bound on `occurredAt`. */
+export const usageEvents = sqliteTable(
+  "usage_events",
+  {
+    accountId: integer("account_id").notNull(),
+    /** The latest `occurred_at_ms` of this user's events up to this one. It never decreases as seq grows. */
+    occurredByMs: integer("occurred_by_ms").notNull(),
+    /** Order of arrival, gapless per account, from 1. */
+    seq: integer("seq").notNull(),
+    environmentId: integer("environment_id").notNull(),
+    eventId: text("event_id").notNull(),
+    event: text("event").notNull(),
+    model: text("model"),
+    countSteps: integer("count_steps").$type<Steps>().notNull(),
+    tokensSteps: integer("tokens_steps").$type<Steps>(),
+    secondsSteps: integer("seconds_steps").$type<Steps>(),
+    centsSteps: integer("cents_steps").$type<Steps>(),
+    /** JSON object, as it was sent. Null when none was sent, and when it is in `large_properties`. */
+    properties: text("properties"),
+    /** The bytes of its JSON in `large_properties`. Null when it is here. */
+    largePropertiesBytes: integer("large_properties_bytes"),
+    occurredAtMs: integer("occurred_at_ms").notNull(),
+    receivedAtMs: integer("received_at_ms").notNull(),
+    reservationId: text("reservation_id"),
+    /** Hash of the request, a dot, and the id of the write that recorded it (ledger/request-hash.ts). */
+    requestHash: text("request_hash").notNull(),
+    /** The response's debits as a JSON list, for replays and the export. */
+    debits: text("debits").notNull(),
+    /** The response's uncovered quantities as JSON. Null when all was covered. */
+    uncovered: text("uncovered"),
+  },
+  (t) => [
+    primaryKey({ columns: [t.accountId, t.occurredByMs, t.seq] }),
+    uniqueIndex("usage_events_event_id").on(t.environmentId, t.eventId),
+    check("usage_events_properties_once", sql`${t.properties} IS NULL OR ${t.largePropertiesBytes} IS NULL`),
+  ],
+);
+
+/** Properties of usage events that are large. In a table with rowids, so that they make no tree deep (docs/benchmarks.md). */
+export const largeProperties = sqliteTable(
+  "large_properties",
+  {
+    accountId: integer("account_id").notNull(),
+    occurredByMs: integer("occurred_by_ms").notNull(),
+    seq: integer("seq").notNull(),
+    /** JSON object, as it was sent. */
+    properties: text("properties").notNull(),
+  },
+  (t) => [primaryKey({ columns: [t.accountId, t.occurredByMs, t.seq] })],
+);
+
+export const reservations = sqliteTable(
+  "reservations",
+  {
+    environmentId: integer("environment_id").notNull(),
+    id: text("id").notNull(),
+    accountId: integer("account_id").notNull(),
+    event: text("event").notNull(),
+    model: text("model"),
+    /** The quantities of the request, as JSON. */
+    quantities: text("quantities").notNull(),
+    /** JSON list of { balanceId, packId, unit, amountSteps, remainingSteps }. */
+    legs: text("legs").notNull(),
+    /** What becomes of the holds if nobody settles the reservation in time. */
+    onExpiry: text("on_expiry", { enum: ["return", "charge"] })
+      .notNull()
+      .default("return"),
+    state: text("state", { enum: ["open", "committed", "released", "expired"] }).notNull(),
+    createdAtMs: integer("created_at_ms").notNull(),
+    expiresAtMs: integer("expires_at_ms").notNull(),
+    settledAtMs: integer("settled_at_ms"),
+    settledEventId: text("settled_event_id"),
+    /** The ledger seq of what its first leg returned. The other legs follow it. */
+    settledSeq: integer("settled_seq"),
+    /** Like that of `usage_events`. */
+    requestHash: text("request_hash").notNull(),
+  },
+  (t) => [
+    primaryKey({ columns: [t.environmentId, t.id] }),
+    // One of two has a row, so that a list needs no index that a hold would have to write.
+    index("reservations_open").on(t.accountId, t.expiresAtMs, t.createdAtMs, t.id).where(sql`state = 'open'`),
+    index("reservations_settled").on(t.accountId, t.state, t.createdAtMs, t.id).where(sql`state <> 'open'`),
+    check("reservations_on_expiry", sql`${t.onExpiry} IN ('return', 'charge')`),
+    check("reservations_state", sql`${t.state} IN ('open', 'committed', 'released', 'expired')`),
+  ],
+);
