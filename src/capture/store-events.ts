@@ -1,59 +1,21 @@
 import { constraintOf } from "../db/constraint.ts";
 import { retryOnConflict } from "../db/retry-on-conflict.ts";
-import { batch, nowMsSql, type Statement, statement } from "../db/sql.ts";
-import { jsonChunks } from "../lib/json.ts";
+import { batch, type Statement } from "../db/sql.ts";
 import type { AnalyticsLimit } from "../limits/analytics-limits.ts";
-import {
-  dayCounts,
-  environmentLimitIn,
-  type IdUse,
-  idLimitConstraints,
-  idsOverLimit,
-  idUseReads,
-  isIdLimit,
-  roomGuards,
-} from "../limits/count.ts";
+import { environmentLimitIn, idLimitConstraints, idsOverLimit, idUseReads, isIdLimit } from "../limits/count.ts";
 import { reachedWrites } from "../limits/reached.ts";
 import { guardOfKnown, readPeopleFirst, rememberPeople } from "../people/memory.ts";
 import { needsStoredPeople } from "../people/person-event.ts";
 import { noStoredPeople, type PeopleChange, planPeople } from "../people/plan-people.ts";
-import { type PeopleRow, peopleReads, storedPeople } from "../people/read-people.ts";
 import { peopleConflicts, peopleWrites } from "../people/write-people.ts";
 import type { TenantCtx } from "../runtime.ts";
 import { findErased, personGuards } from "../tombstones/check.ts";
 import { withTombstones } from "../tombstones/known.ts";
 import type { CaptureBudget } from "./capture-budget.ts";
 import type { CapturedEvent } from "./event.ts";
+import { eventWrites, readStored } from "./event-statements.ts";
 import { dropAll, dropsOf, type StoredEvents } from "./stored-events.ts";
 import { idsNamedBy, withoutErased } from "./without-erased.ts";
-
-type UuidRow = { readonly uuid: string };
-
-const selectUuids = statement<{ environmentId: number; uuids: string }, UuidRow>`
-  SELECT e.uuid AS uuid FROM json_each(:uuids) AS i CROSS JOIN analytics_events AS e
-  WHERE e.environment_id = :environmentId AND e.uuid = i.value`;
-
-/** Appends events after the id's last seq, which the same statement reads, also where that event is deleted. Skips stored UUIDs. */
-const insertEvents = statement<{ environmentId: number; events: string; nowMs: number; isVerified: number }>`
-  INSERT INTO analytics_events (
-    environment_id, distinct_id, seq, uuid, event, timestamp_ms, received_at_ms, is_verified, properties
-  )
-  SELECT CAST(:environmentId AS INTEGER), distinct_id, coalesce((
-      SELECT seq FROM analytics_events AS last
-      WHERE last.environment_id = :environmentId AND last.distinct_id = new_events.distinct_id
-      ORDER BY seq DESC LIMIT 1
-    ), (
-      SELECT event_count FROM distinct_ids AS d
-      WHERE d.environment_id = :environmentId AND d.distinct_id = new_events.distinct_id
-    ), 0) + row_number() OVER (PARTITION BY distinct_id ORDER BY position),
-    value ->> 0, value ->> 1, value ->> 3, ${nowMsSql}, CAST(:isVerified AS INTEGER), value ->> 4
-  FROM (
-    SELECT key AS position, value, value ->> 2 AS distinct_id FROM json_each(:events)
-    WHERE NOT EXISTS (
-      SELECT 1 FROM analytics_events WHERE environment_id = :environmentId AND uuid = value ->> 0
-    )
-  ) AS new_events
-  ORDER BY position`;
 
 /** A link is planned on stored ids, which may be long. So only so many are planned at a time. */
 const LINKS_MAX = 1_000;
@@ -223,42 +185,4 @@ function withinLinks(events: readonly CapturedEvent[]): readonly CapturedEvent[]
   let links = 0;
   const end = events.findIndex(({ link }) => link !== null && ++links > LINKS_MAX);
   return end === -1 ? events : events.slice(0, end);
-}
-
-/** Reads in one trip which events are stored already, and all that the plan of the first of them needs. */
-async function readStored(
-  ctx: TenantCtx,
-  asked: readonly CapturedEvent[],
-  budget: CaptureBudget,
-  useReads: readonly Statement<IdUse>[],
-) {
-  const environmentId = ctx.environment.id;
-  const uuids = jsonChunks(asked.map(({ uuid }) => uuid));
-  const reads: Statement<UuidRow | PeopleRow | IdUse>[] = uuids.map((chunk) =>
-    selectUuids({ environmentId, uuids: chunk }),
-  );
-  const results = await batch(ctx.db, [...reads, ...peopleReads(ctx, asked), ...useReads]);
-  const storedUuids = new Set<string>();
-  const rows: PeopleRow[] = [];
-  const uses: IdUse[] = [];
-  for (const row of results.flat()) {
-    if ("uuid" in row) storedUuids.add(row.uuid);
-    else if ("limits" in row) uses.push(row);
-    else rows.push(row);
-  }
-  const stored = storedPeople(rows);
-  budget.spend(stored.properties.reduce((sum, { properties }) => sum + properties.length, 0));
-  const end = asked.findIndex((event) => needsStoredPeople(event) && stored.unread.has(event.distinctId));
-  const sent = end === -1 ? asked : asked.slice(0, end);
-  return { sent, newEvents: sent.filter(({ uuid }) => !storedUuids.has(uuid)), stored, uses };
-}
-
-/** Stores events, and counts them for the day's limits. */
-function eventWrites(ctx: TenantCtx, events: readonly CapturedEvent[], nowMs: number): Statement[] {
-  const isVerified = Number(ctx.caller.kind === "secret");
-  const rows = events.map((event) => [event.uuid, event.event, event.distinctId, event.timestampMs, event.properties]);
-  const inserts = jsonChunks(rows).map((chunk) =>
-    insertEvents({ environmentId: ctx.environment.id, events: chunk, nowMs, isVerified }),
-  );
-  return [...roomGuards(ctx, events, nowMs), ...inserts, ...dayCounts(ctx, events, nowMs)];
 }
