@@ -1,4 +1,4 @@
-import { statement } from "../db/sql.ts";
+import { fragment, statement } from "../db/sql.ts";
 import { PurserError } from "../errors.ts";
 import { aboutAccount, accountSql, type WriteContext, writingValues } from "../ledger/account.ts";
 import { replay, write } from "../ledger/decision.ts";
@@ -12,7 +12,7 @@ import type { RevokeInput } from "./schemas.ts";
 
 /**
  * Sets a balance to 0 by one `admin_adjust` entry with the reason as its note, also when nothing remains. Credits already
- * spent stay spent. A repeat changes nothing (C15). Throws `credit_balance_not_found`.
+ * spent stay spent, and a payment at Stripe gives nothing back to it any more. A repeat changes nothing (C15). Throws `credit_balance_not_found`.
  */
 export async function revokeBalance(ctx: TenantCtx, { balanceId, reason }: RevokeInput): Promise<RevokeOutput> {
   const answer = { balanceId, remaining: 0 } as const;
@@ -22,11 +22,11 @@ export async function revokeBalance(ctx: TenantCtx, { balanceId, reason }: Revok
     read: () => [selectRevocation(ctx, { balanceId }, { balanceId })],
     decide: ([[balance]], writing) => {
       assert(balance !== undefined, "the account was found by this balance");
-      if (balance.revokedAtMs !== null) return replay(answer);
+      if (balance.isRevoked) return replay(answer);
       return write(
         [
           guardNotRevoked({ ...writingValues(writing), balanceId }),
-          insertReversal({ ...writingValues(writing), balanceId, note: reason ?? null }),
+          ...insertReversal({ ...writingValues(writing), balanceId, note: reason ?? null }),
         ],
         () => answer,
         {
@@ -40,14 +40,19 @@ export async function revokeBalance(ctx: TenantCtx, { balanceId, reason }: Revok
   return revoked;
 }
 
-const selectRevocation = aboutAccount<{ balanceId: string }, { revokedAtMs: number | null }>(
+// What a payment revoked, that payment may restore (S4), so it can be revoked still.
+const isRevoked = fragment`revoked_at_ms IS NOT NULL AND NOT EXISTS (
+      SELECT 1 FROM payment_grants WHERE balance_id = :balanceId AND is_revoked = 1
+    )`;
+
+const selectRevocation = aboutAccount<{ balanceId: string }, { isRevoked: 0 | 1 }>(
   (of) => statement`
-    SELECT revoked_at_ms AS revokedAtMs FROM credit_balances WHERE account_id = ${of} AND id = :balanceId`,
+    SELECT ${isRevoked} AS isRevoked FROM credit_balances WHERE account_id = ${of} AND id = :balanceId`,
 );
 
 /** Aborts the batch with `guard_balance` when another revoke came first. */
 const guardNotRevoked = statement<WriteContext & { balanceId: string }>`
-  INSERT INTO guards (name, holds) SELECT 'balance', revoked_at_ms IS NULL
+  INSERT INTO guards (name, holds) SELECT 'balance', NOT (${isRevoked})
   FROM credit_balances WHERE account_id = ${accountSql} AND id = :balanceId`;
 
 export function balanceNotFound(): PurserError {

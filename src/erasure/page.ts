@@ -131,15 +131,17 @@ const paymentPage = fragment`(
     SELECT r.environment_id, r.payment_id FROM ${ids} AS i CROSS JOIN payment_facts AS r INDEXED BY payment_facts_user
     WHERE r.environment_id = i.environment_id AND r.user_id = i.distinct_id AND r.user_id IS NOT NULL LIMIT ${rowsSql}
   )`;
+// The reason stays: the same event sent again does not bring the customer back.
+const asErased = fragment`customer = NULL, settled_by = NULL, reason = iif(status = 'unmatched', 'person_erased', NULL)`;
 const erasePayments = statement<Page>`
-  UPDATE payments SET customer = NULL, settled_by = NULL WHERE (environment_id, id) IN (
+  UPDATE payments SET ${asErased} WHERE (environment_id, id) IN (
     SELECT * FROM ${paymentPage} UNION
     SELECT g.environment_id, g.payment_id FROM ${ledgerPage} CROSS JOIN payment_grants AS g
     WHERE r.reason = 'grant' AND g.balance_id = r.balance_id
   )`;
 /** Those that wait for somebody to say whose their customer is. */
 const erasePaymentCustomers = statement<Page>`
-  UPDATE payments SET customer = NULL
+  UPDATE payments SET ${asErased}
   WHERE environment_id = :environmentId AND status = 'unmatched' AND customer IN (
     SELECT c.customer FROM ${ids} AS i CROSS JOIN stripe_customers AS c
     ON c.environment_id = i.environment_id AND c.user_id = i.distinct_id

@@ -45,7 +45,7 @@ export function selectLastEntry(writing: WriteContext): EntriesStatement {
 export const lastSeq = fragment`coalesce((SELECT seq FROM credit_ledger WHERE account_id = ${accountSql} ORDER BY seq DESC LIMIT 1), 0)`;
 
 /** The account's last entry, for what is written after it: an account that has a balance has an entry. */
-const lastEntry = fragment`(
+export const lastEntry = fragment`(
   SELECT seq, max(occurred_at_ms, ${nowMsSql}) AS now_ms FROM credit_ledger WHERE account_id = ${accountSql}
   ORDER BY seq DESC LIMIT 1
 )`;
@@ -146,9 +146,13 @@ const insertReversalSql = statement<Reversal>`
   FROM ${lastEntry} AS last CROSS JOIN credit_balances AS b
   WHERE b.account_id = ${accountSql} AND b.id = :balanceId`;
 
+/** A payment that took all of the balance gives nothing back from then on (S4). */
+const markReversed = statement<Reversal>`
+  UPDATE payment_grants SET is_revoked = 0 WHERE balance_id = :balanceId AND is_revoked = 1`;
+
 /** The only entry of a revoke: it takes the remaining amount, also when that is 0. */
-export function insertReversal(reversal: Reversal): Statement {
-  return moving(insertReversalSql(reversal), { entries: 1, lifts: false });
+export function insertReversal(reversal: Reversal): Statement[] {
+  return [markReversed(reversal), moving(insertReversalSql(reversal), { entries: 1, lifts: false })];
 }
 
 /** What a refund asks of one balance. */
@@ -180,70 +184,4 @@ const insertTakingsSql = statement<WriteContext & { takings: string; note: strin
 export function insertTakings(writing: WriteContext, takings: readonly Taking[], note: string | null): Statement {
   const insert = insertTakingsSql({ ...writingValues(writing), takings: JSON.stringify(takings), note });
   return moving(insert, { entries: takings.length, lifts: false });
-}
-
-/** What the state of a payment asks of a balance that it granted (S4). */
-export interface PaymentMotion {
-  readonly balanceId: string;
-  /** The share that is due back, `part` of `of`, and what it comes to. */
-  readonly part: number;
-  readonly of: number;
-  readonly dueSteps: number;
-  /** Whether all is due. Then whatever remains is taken, and the balance is revoked. */
-  readonly isWhole: boolean;
-  /** Whether the share is larger than before. */
-  readonly isMore: boolean;
-}
-
-type Motions = WriteContext & { motions: string; note: string };
-const motion = fragment`json_each(:motions) AS motion`;
-const isWhole = fragment`motion.value ->> 'isWhole'`;
-
-// Before its entry, so that the triggers know who revokes, and what is taken with it counts.
-const markRevoked = statement<Motions>`
-  UPDATE payment_grants SET is_revoked = 1 WHERE balance_id IN (
-    SELECT b.id FROM ${motion} CROSS JOIN credit_balances AS b
-    WHERE b.account_id = ${accountSql} AND b.id = motion.value ->> 'balanceId' AND b.revoked_at_ms IS NULL AND ${isWhole}
-  )`;
-
-// What somebody else revoked has nothing to give, and gets nothing back.
-const insertMotions = statement<Motions>`
-  INSERT INTO credit_ledger (
-    account_id, seq, balance_id, pack_id, unit, delta_steps, balance_after_steps, previous_seq, reason, note,
-    occurred_at_ms, is_revoked
-  )
-  SELECT account_id, seq, id, pack_id, unit, delta, remaining_steps + delta, last_seq, 'admin_adjust', :note, now_ms,
-    is_revoked
-  FROM (
-    SELECT b.*, last.seq + 1 + motion.key AS seq, last.now_ms,
-      ${isWhole} OR (b.revoked_at_ms IS NOT NULL AND g.is_revoked = 0) AS is_revoked,
-      iif(${isWhole}, -b.remaining_steps, iif(b.revoked_at_ms IS NOT NULL AND g.is_revoked = 0, 0,
-        max(-b.remaining_steps, g.taken_steps - (motion.value ->> 'dueSteps')))) AS delta
-    FROM ${lastEntry} AS last, ${motion}
-    CROSS JOIN credit_balances AS b CROSS JOIN payment_grants AS g ON g.balance_id = b.id
-    WHERE b.account_id = ${accountSql} AND b.id = motion.value ->> 'balanceId'
-  )
-  ORDER BY seq`;
-
-// A trigger has counted what was taken of revoked balances.
-const markMoved = statement<Motions>`
-  UPDATE payment_grants SET part = motion.value ->> 'part', of_parts = motion.value ->> 'of',
-    due_steps = motion.value ->> 'dueSteps', is_revoked = iif(${isWhole}, is_revoked, 0),
-    taken_steps = taken_steps - iif(${isWhole}, 0, (
-      SELECT l.delta_steps FROM credit_balances AS b
-      CROSS JOIN credit_ledger AS l ON l.account_id = b.account_id AND l.seq = b.last_seq
-      WHERE b.account_id = ${accountSql} AND b.id = payment_grants.balance_id
-    ))
-  FROM ${motion} WHERE payment_grants.balance_id = motion.value ->> 'balanceId'`;
-
-/** Brings the balances of a payment to what is due of them: one entry each, in their order. What is there is judged here. */
-export function insertPaymentMotions(
-  writing: WriteContext,
-  motions: readonly PaymentMotion[],
-  note: string,
-): Statement[] {
-  if (motions.length === 0) return [];
-  const values = { ...writingValues(writing), motions: JSON.stringify(motions), note };
-  const lifts = motions.some(({ isMore }) => !isMore);
-  return [markRevoked(values), moving(insertMotions(values), { entries: motions.length, lifts }), markMoved(values)];
 }

@@ -1,5 +1,5 @@
 import type { Fraction } from "../amounts/fraction.ts";
-import type { PaymentMotion } from "../ledger/insert-entries.ts";
+import type { PaymentMotion } from "../ledger/insert-payment-motions.ts";
 import type { PaymentChange } from "./event.ts";
 import { type Fact, joinFacts } from "./facts.ts";
 import { dueOf, type MoneyState, moneyOf } from "./share.ts";
@@ -35,8 +35,9 @@ export function stateOf(
   const names = [...new Set([...storedNames, ...change.names])];
   const storedCustomer = known.map(({ customer }) => customer).find((customer) => customer !== null) ?? null;
   const grants = withSurplus(known);
-  // Once it is granted, nobody needs to know whose it is.
-  const customer = grants.length > 0 ? storedCustomer : (change.customer ?? storedCustomer);
+  // Once it is granted, nobody needs to know whose it is, and an erased person's customer is not named again (E4).
+  const isSettled = grants.length > 0 || known.some(({ reason }) => reason === "person_erased");
+  const customer = isSettled ? storedCustomer : (change.customer ?? storedCustomer);
   return {
     ...{ known, names, facts, customer },
     grants,

@@ -1,7 +1,8 @@
 import { afterAll, describe, expect, it } from "vitest";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
-import { paymentsWorld } from "../../support/payments.ts";
+import { ADMIN, paymentsWorld, SIGNING_SECRET, signatureOf } from "../../support/payments.ts";
 import { charge, eventOf, refund, session } from "../../support/stripe-events.ts";
+import { makeClient } from "../../support/world.ts";
 
 afterAll(expectLedgerInvariants);
 
@@ -96,6 +97,27 @@ describe("a checkout session", () => {
       expect(await w.balances(`u_${index}`)).toEqual([]);
       w.clock.advance(1);
     }
+  });
+
+  it("of more balances than test mode may hold is unmatched, and granted when it is sent again and there is room", async () => {
+    const w = await paymentsWorld();
+    const made = await w.set({ signingSecrets: [SIGNING_SECRET] }, "test");
+    expect(made.status).toBe(200);
+    const event = { ...eventOf(completed, w.nowS, session("cs_1", bought)), livemode: false };
+    const deliver = async (quota: string) => {
+      const body = JSON.stringify(event);
+      const headers = { "stripe-signature": await signatureOf(body, w.clock) };
+      const call = makeClient(w.clock, { TEST_BALANCE_QUOTA: quota });
+      return (await call("POST", `/api/v1/stripe/${w.app.appId}/test`, { body, headers })).body.outcome;
+    };
+    const listed = async () => (await w.admin("GET", `${w.path}/payments?mode=test`, { key: ADMIN })).body.payments;
+    expect(await deliver("1")).toBe("unmatched");
+    expect(await deliver("1")).toBe("ignored");
+    expect(await listed()).toMatchObject([{ status: "unmatched", reason: "quota", grants: [], userId: "u" }]);
+    expect(await deliver("2")).toBe("granted");
+    expect(await listed()).toMatchObject([
+      { status: "granted", reason: null, grants: [{ initial: 400 }, { initial: 5 }] },
+    ]);
   });
 
   it("of another product, or without a sale, is ignored and leaves nothing", async () => {

@@ -65,3 +65,30 @@ it("of a person takes the name and the customer off payments, and no later event
   const of = (await w.payments("&status=granted")).find((one: { names: string[] }) => one.names.includes("pi_1"));
   expect(of.grants).toMatchObject([{ initial: 1000, taken: 0 }]);
 });
+
+it("of a customer whose invoice waits: the invoice that Stripe sends again names the customer to nobody", async () => {
+  const w = await paymentsWorld();
+  const at = (seconds: number) => w.nowS + seconds;
+  const about = { customer: "cus_ada", lines: [{ id: "il_1", price: PRICES.items }] };
+  const unknown = eventOf("invoice.paid", at(0), invoice("in_1", { ...about, metadata: {} }));
+  const archived = { customer: "cus_ada", lines: [{ id: "il_1", price: PRICES.period }], subscription: { user } };
+  const over = { start: at(-9), end: at(-1) };
+  const named = eventOf(
+    "invoice.paid",
+    at(0),
+    invoice("in_2", { ...archived, lines: [{ id: "il_1", price: PRICES.period, period: over }] }),
+  );
+  const fields = { mode: "subscription", customer: "cus_ada", client_reference_id: user };
+  await w.deliver(eventOf(completed, at(0), session("cs_1", fields)));
+  for (const event of [unknown, named]) expect(await w.deliver(event)).toBe("unmatched");
+  expect(JSON.stringify(await w.stored())).toContain("cus_ada");
+  expect((await w.post("erase-person", { distinctId: user })).body).toMatchObject({ status: "completed" });
+  for (const event of [unknown, named, unknown]) {
+    expect(await w.deliver(event)).toBe("ignored");
+    expect(JSON.stringify(await w.stored())).not.toContain("cus_ada");
+  }
+  expect((await w.payments()).map(({ reason }: { reason: string }) => reason)).toEqual([
+    "person_erased",
+    "person_erased",
+  ]);
+});

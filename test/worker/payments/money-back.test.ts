@@ -1,6 +1,6 @@
 import { afterAll, describe, expect, it } from "vitest";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
-import { type PaymentsWorld, paymentsWorld } from "../../support/payments.ts";
+import { ADMIN, type PaymentsWorld, paymentsWorld } from "../../support/payments.ts";
 import { charge, dispute, eventOf, refund, session } from "../../support/stripe-events.ts";
 
 afterAll(expectLedgerInvariants);
@@ -83,6 +83,57 @@ describe("refunds", () => {
     await w.deliver(eventOf("refund.failed", w.nowS + 3, failed));
     expect(await w.balances("u")).toEqual([["cents", 0, "revoked"]]);
     expect((await w.payments())[0].grants).toMatchObject([{ taken: 300, short: 0 }]);
+  });
+
+  it("give nothing back to what the operator revoked after all of it had been taken, and keep the reason", async () => {
+    const w = await walletWorld();
+    const { credits } = (await w.call("GET", "/api/v1/credits?userId=u", { key: w.app.keys.sk_live })).body;
+    const { balanceId } = credits[0];
+    await w.post("usage/reservations", { ...use, quantities: { cents: 300 }, reservationId: "res_1" });
+    await w.deliver(eventOf("charge.refunded", w.nowS + 1, charge("ch_1", "pi_1", 1000)));
+    const revoke = () => w.post("credits/revoke", { balanceId, reason: "fraud" });
+    const answers = await Promise.all(Array.from({ length: 10 }, revoke));
+    for (const { status, body } of answers) expect([status, body]).toEqual([200, { balanceId, remaining: 0 }]);
+    expect((await w.history("u")).map(({ delta, note }: { delta: number; note: string }) => [delta, note])).toEqual([
+      [0, "fraud"],
+      [-700, "Stripe charge.refunded: ch_1"],
+      [-300, null],
+      [1000, "Stripe checkout.session.completed: cs_1"],
+    ]);
+    const failed = refund("re_1", "ch_1", "pi_1", 1000, "failed");
+    await w.deliver(eventOf("refund.failed", w.nowS + 2, failed));
+    await w.post("usage/reservations/res_1/release", {});
+    expect(await w.balances("u")).toEqual([["cents", 0, "revoked"]]);
+    expect((await w.payments())[0].grants).toMatchObject([{ taken: 700, short: 0 }]);
+  });
+
+  it("give back as far as the unit has room, with what is held", async () => {
+    const w = await paymentsWorld();
+    const most = 8_589_934_592;
+    const fields = {
+      client_reference_id: "u",
+      metadata: { pack: "wallet", quantity: `${most}` },
+      payment_intent: "pi_1",
+    };
+    await w.deliver(eventOf("checkout.session.completed", w.nowS, session("cs_1", fields)));
+    const { credits } = (await w.call("GET", "/api/v1/credits?userId=u", { key: w.app.keys.sk_live })).body;
+    await w.deliver(eventOf("charge.refunded", w.nowS + 1, charge("ch_1", "pi_1", 500)));
+    const path = `/api/v1/admin/balances/${credits[0].balanceId}/adjust`;
+    expect((await w.admin("POST", path, { key: ADMIN, body: { delta: most / 2 - 1_000, note: "more" } })).status).toBe(
+      200,
+    );
+    await w.post("usage/reservations", { ...use, quantities: { cents: 300 }, reservationId: "res_1" });
+    const failed = eventOf("refund.failed", w.nowS + 2, refund("re_1", "ch_1", "pi_1", 500, "failed"));
+    expect(await w.deliver(failed)).toBe("restored");
+    expect(await w.balances("u")).toEqual([["cents", most - 300, "active"]]);
+    expect((await w.payments())[0].grants).toMatchObject([{ taken: most / 2 - 1_000, short: 0 }]);
+    await w.post("usage/reservations/res_1/release", {});
+    expect(await w.balances("u")).toEqual([["cents", most, "active"]]);
+    await w.deliver(eventOf("charge.refunded", w.nowS + 3, charge("ch_1", "pi_1", 1000)));
+    expect(await w.deliver(eventOf("refund.failed", w.nowS + 4, refund("re_2", "ch_1", "pi_1", 1000, "failed")))).toBe(
+      "restored",
+    );
+    expect(await w.balances("u")).toEqual([["cents", most, "active"]]);
   });
 
   it("are shares of an odd price, rounded down to a step, and add up", async () => {

@@ -1,0 +1,79 @@
+import { amountStepsMax } from "../amounts/amount.ts";
+import { fragment, type Statement, statement } from "../db/sql.ts";
+import { accountSql, type WriteContext, writingValues } from "./account.ts";
+import { lastEntry } from "./insert-entries.ts";
+import { moving } from "./motion.ts";
+
+/** What the state of a payment asks of a balance that it granted (S4). */
+export interface PaymentMotion {
+  readonly balanceId: string;
+  /** The share that is due back, `part` of `of`, and what it comes to. */
+  readonly part: number;
+  readonly of: number;
+  readonly dueSteps: number;
+  /** Whether all is due. Then whatever remains is taken, and the balance is revoked. */
+  readonly isWhole: boolean;
+  /** Whether the share is larger than before. */
+  readonly isMore: boolean;
+}
+
+type Motions = WriteContext & { motions: string; note: string };
+const motion = fragment`json_each(:motions) AS motion`;
+const isWhole = fragment`motion.value ->> 'isWhole'`;
+
+// Before its entry, so that the triggers know who revokes, and what is taken with it counts.
+const markRevoked = statement<Motions>`
+  UPDATE payment_grants SET is_revoked = 1 WHERE balance_id IN (
+    SELECT b.id FROM ${motion} CROSS JOIN credit_balances AS b
+    WHERE b.account_id = ${accountSql} AND b.id = motion.value ->> 'balanceId' AND b.revoked_at_ms IS NULL AND ${isWhole}
+  )`;
+
+/** What the unit has room for, beside what remains and what open reservations hold. */
+const room = fragment`iif(b.unit = 'cents', ${String(amountStepsMax.cents)}, ${String(amountStepsMax.tokens)})
+          - b.remaining_steps - coalesce((
+            SELECT sum(leg.value ->> 'amountSteps') FROM reservations AS r, json_each(r.legs) AS leg
+            WHERE r.account_id = b.account_id AND r.state = 'open' AND leg.value ->> 'balanceId' = b.id
+          ), 0)`;
+const surplus = fragment`(g.taken_steps - (motion.value ->> 'dueSteps'))`;
+
+// What somebody else revoked has nothing to give, and gets nothing back.
+const insertMotions = statement<Motions>`
+  INSERT INTO credit_ledger (
+    account_id, seq, balance_id, pack_id, unit, delta_steps, balance_after_steps, previous_seq, reason, note,
+    occurred_at_ms, is_revoked
+  )
+  SELECT account_id, seq, id, pack_id, unit, delta, remaining_steps + delta, last_seq, 'admin_adjust', :note, now_ms,
+    is_revoked
+  FROM (
+    SELECT b.*, last.seq + 1 + motion.key AS seq, last.now_ms,
+      ${isWhole} OR (b.revoked_at_ms IS NOT NULL AND g.is_revoked = 0) AS is_revoked,
+      CASE WHEN ${isWhole} THEN -b.remaining_steps WHEN b.revoked_at_ms IS NOT NULL AND g.is_revoked = 0 THEN 0
+        WHEN ${surplus} > 0 THEN min(${surplus}, ${room}) ELSE max(${surplus}, -b.remaining_steps) END AS delta
+    FROM ${lastEntry} AS last, ${motion}
+    CROSS JOIN credit_balances AS b CROSS JOIN payment_grants AS g ON g.balance_id = b.id
+    WHERE b.account_id = ${accountSql} AND b.id = motion.value ->> 'balanceId'
+  )
+  ORDER BY seq`;
+
+// A trigger has counted what was taken of revoked balances.
+const markMoved = statement<Motions>`
+  UPDATE payment_grants SET part = motion.value ->> 'part', of_parts = motion.value ->> 'of',
+    due_steps = motion.value ->> 'dueSteps', is_revoked = iif(${isWhole}, is_revoked, 0),
+    taken_steps = taken_steps - iif(${isWhole}, 0, (
+      SELECT l.delta_steps FROM credit_balances AS b
+      CROSS JOIN credit_ledger AS l ON l.account_id = b.account_id AND l.seq = b.last_seq
+      WHERE b.account_id = ${accountSql} AND b.id = payment_grants.balance_id
+    ))
+  FROM ${motion} WHERE payment_grants.balance_id = motion.value ->> 'balanceId'`;
+
+/** Brings the balances of a payment to what is due of them: one entry each, in their order. What is there is judged here. */
+export function insertPaymentMotions(
+  writing: WriteContext,
+  motions: readonly PaymentMotion[],
+  note: string,
+): Statement[] {
+  if (motions.length === 0) return [];
+  const values = { ...writingValues(writing), motions: JSON.stringify(motions), note };
+  const lifts = motions.some(({ isMore }) => !isMore);
+  return [markRevoked(values), moving(insertMotions(values), { entries: motions.length, lifts }), markMoved(values)];
+}
