@@ -265,6 +265,19 @@ CREATE TABLE `daily_activity` (
 	PRIMARY KEY(`environment_id`, `kind`, `day`, `unit`)
 ) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
+CREATE TABLE `refusals` (
+	`environment_id` integer NOT NULL,
+	`user_id` text NOT NULL,
+	`kind` text NOT NULL,
+	`subject` text NOT NULL,
+	`reason` text NOT NULL,
+	`times` integer NOT NULL,
+	`last_at_ms` integer NOT NULL,
+	PRIMARY KEY(`environment_id`, `user_id`, `kind`, `subject`),
+	CONSTRAINT "refusals_kind" CHECK("refusals"."kind" IN ('shortage', 'failed_grant'))
+) STRICT, WITHOUT ROWID;
+--> statement-breakpoint
+CREATE INDEX `refusals_latest` ON `refusals` (`environment_id`,`kind`,`last_at_ms`);--> statement-breakpoint
 CREATE TABLE `dashboard_sessions` (
 	`id` text PRIMARY KEY NOT NULL,
 	`actor` text NOT NULL,

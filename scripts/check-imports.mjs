@@ -10,7 +10,7 @@ const MAY_IMPORT = {
   amounts: ["lib", "db", "http"],
   audit: ["lib", "db", "http"],
   tombstones: ["lib", "db"],
-  activity: ["lib", "db", "http", "amounts"],
+  activity: ["lib", "db", "http", "amounts", "tombstones"],
   access: ["lib", "db", "http", "activity"],
   apps: ["lib", "db", "http", "audit", "access"],
   packs: ["lib", "db", "http", "amounts", "audit"],

@@ -1,8 +1,10 @@
 import { databaseAt } from "../db/databases.ts";
 import { statement } from "../db/sql.ts";
+import type { PurserError } from "../errors.ts";
 import { DAY_MS } from "../lib/time.ts";
-import type { Environment } from "../runtime.ts";
+import type { Environment, TenantCtx } from "../runtime.ts";
 import { flushSeen, isAnySeen } from "./last-seen.ts";
+import { flushRefusals, noteRefusal, type RefusalKind, type RefusedAsk } from "./refusals.ts";
 
 /**
  * What happened by day, for the overview: counted in this isolate as it happens, and written to `daily_activity` behind
@@ -43,6 +45,12 @@ export function countActivity(
   if (counts.size < COUNTS_MAX || counts.has(key)) counts.set(key, (counts.get(key) ?? 0) + amountSteps);
 }
 
+/** Counts a refusal, and notes who asked for what. */
+export function countRefusal(ctx: TenantCtx, kind: RefusalKind, refusal: PurserError, asked: RefusedAsk): void {
+  countActivity(ctx.environment, kind, ctx.now());
+  noteRefusal(ctx, kind, refusal, asked);
+}
+
 /** Counts an amount of a unit, and that of its pack. */
 export function countOfPack(
   environment: Pick<Environment, "id" | "database">,
@@ -63,7 +71,7 @@ const addCounts = statement<{ rows: string }>`
 
 /** Writes what was counted. Not sent again when it fails: the figures may then lack something, never hold it twice. */
 export async function flushActivity(env: object): Promise<void> {
-  await Promise.all([flushCounts(env), flushSeen(env)]);
+  await Promise.all([flushCounts(env), flushSeen(env), flushRefusals(env)]);
 }
 
 async function flushCounts(env: object): Promise<void> {

@@ -20,7 +20,7 @@ const beginWalk = statement<{ nowMs: number }>`
   INSERT INTO business_walks (began_at_ms, after_account_id)
   SELECT ${nowMsSql}, 0 WHERE NOT EXISTS (
     SELECT 1 FROM business_walks WHERE finished_at_ms IS NULL OR began_at_ms > ${nowMsSql} - ${`${AGE_MS}`}
-  ) AND EXISTS (SELECT 1 FROM accounts)`;
+  ) AND (EXISTS (SELECT 1 FROM accounts) OR EXISTS (SELECT 1 FROM refusals))`;
 
 const selectEnd = statement<{ afterId: number }, { endId: number | null }>`
   SELECT max(id) AS endId FROM (SELECT id FROM accounts WHERE id > :afterId ORDER BY id LIMIT ${`${ACCOUNTS_A_PAGE}`})`;
@@ -71,6 +71,16 @@ const isOld = fragment`began_at_ms < (SELECT max(began_at_ms) FROM business_walk
 const deleteOldFigures = statement<Record<never, never>>`DELETE FROM business_figures WHERE ${isOld}`;
 const deleteOldWalks = statement<Record<never, never>>`DELETE FROM business_walks WHERE ${isOld}`;
 
+/** For how many days refusals are kept (refusals.ts). */
+const REFUSAL_DAYS = 30;
+const deleteOldRefusals = statement<{ nowMs: number }>`
+  DELETE FROM refusals WHERE (environment_id, user_id, kind, subject) IN (
+    SELECT r.environment_id, r.user_id, r.kind, r.subject
+    FROM environments AS e CROSS JOIN json_each('["shortage", "failed_grant"]') AS k
+    CROSS JOIN refusals AS r INDEXED BY refusals_latest
+      ON r.environment_id = e.id AND r.kind = k.value AND r.last_at_ms < ${nowMsSql} - ${`${REFUSAL_DAYS * DAY_MS}`}
+  )`;
+
 /** Takes up to `pagesMax` pages of the walk over a database's users. */
 async function walk(root: SystemCtx, { db }: OpenDatabase, pagesMax: number): Promise<void> {
   await all(db, beginWalk({ nowMs: root.now() }));
@@ -81,7 +91,12 @@ async function walk(root: SystemCtx, { db }: OpenDatabase, pagesMax: number): Pr
     const nowMs = root.now();
     const endId = page?.endId ?? null;
     if (endId === null) {
-      await batch(db, [finishWalk({ ...state, nowMs }), deleteOldFigures({}), deleteOldWalks({})]);
+      await batch(db, [
+        finishWalk({ ...state, nowMs }),
+        deleteOldFigures({}),
+        deleteOldWalks({}),
+        deleteOldRefusals({ nowMs }),
+      ]);
       return;
     }
     await batch(db, [stepPage({ ...state, endId, nowMs }), addPage({ ...state, endId, nowMs })]);

@@ -1,4 +1,4 @@
-import { countActivity, countOfPack } from "../activity/count.ts";
+import { countActivity, countOfPack, countRefusal } from "../activity/count.ts";
 import { fromSteps } from "../amounts/amount.ts";
 import { idIn } from "../db/databases.ts";
 import { query, type RowOf, statement } from "../db/sql.ts";
@@ -48,7 +48,7 @@ export async function grantPack(ctx: TenantCtx, input: GrantInput): Promise<Outc
     return granted;
   } catch (error) {
     if (error instanceof PurserError && error.fault === undefined) {
-      countActivity(ctx.environment, "failed_grant", ctx.now());
+      countRefusal(ctx, "failed_grant", error, { userId, subject: input.packId });
     }
     throw error;
   }

@@ -17,16 +17,17 @@ function barsText(label: string, days: readonly Day[]): string {
 }
 
 /** A figure by day: bars, the total, and the numbers behind a summary. */
-export const Bars = (props: { label: string; kind: string; days: readonly Day[] }) => {
+export const Bars = (props: { label: string; kind: string; days: readonly Day[]; href?: string | undefined }) => {
   const { days } = props;
   const total = days.reduce((sum, day) => sum + day.value, 0);
   const top = Math.max(...days.map((day) => day.value), 1e-9);
   const slot = WIDTH / days.length;
+  const label = props.href === undefined ? <span>{props.label}</span> : <a href={props.href}>{props.label}</a>;
   if (total === 0) {
     return (
       <figure class="chart">
         <figcaption>
-          <span>{props.label}</span> <b>0</b>
+          {label} <b>0</b>
         </figcaption>
         <p class="axis">
           No data from {days[0]?.date} to {days.at(-1)?.date}.
@@ -37,7 +38,7 @@ export const Bars = (props: { label: string; kind: string; days: readonly Day[] 
   return (
     <figure class={`chart ${props.kind}`}>
       <figcaption>
-        <span>{props.label}</span> <b>{shortAmount(total)}</b>
+        {label} <b>{shortAmount(total)}</b>
       </figcaption>
       <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} role="img" aria-label={barsText(props.label, days)}>
         <line x1="0" x2={WIDTH} y1={HEIGHT - 1} y2={HEIGHT - 1} />

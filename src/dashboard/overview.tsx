@@ -8,6 +8,7 @@ import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
 import { query } from "./format.ts";
 import { page, pathIn } from "./layout.tsx";
 import { ActiveUsers, FirstSteps, Outstanding, Packs } from "./overview-business.tsx";
+import { refusalsPath } from "./refusals.tsx";
 
 const RANGES = [7, 30, 90] as const;
 /** What lies ahead is shown for this many days. */
@@ -18,24 +19,26 @@ const NAMES: Readonly<Record<Figure["kind"], string>> = {
   spent: "Spent",
   refunded: "Refunded",
   expiring: "Expiring",
-  failed_grant: "Failed grants",
+  failed_grant: "Refused grants",
   shortage: "Insufficient credits (402)",
   minted: "Export links created",
   opened: "Export links opened",
 };
 
-const Card = ({ figure, kind }: { figure: Figure; kind: string }) => (
+const Card = ({ figure, kind, href }: { figure: Figure; kind: string; href: string | undefined }) => (
   <div class="card">
     <Bars
       label={figure.unit === null ? NAMES[figure.kind] : `${NAMES[figure.kind]}, ${figure.unit}`}
       kind={kind}
       days={figure.days}
+      href={href}
     />
   </div>
 );
 
-const cards = (figures: readonly Figure[], kind: string) =>
-  figures.map((figure) => <Card figure={figure} kind={kind} />);
+/** `href`: the list behind the figures. */
+const cards = (figures: readonly Figure[], kind: string, href?: string) =>
+  figures.map((figure) => <Card figure={figure} kind={kind} href={href} />);
 
 async function readOverview(c: Context<DashboardEnv>, days: number) {
   const { ctx } = c.var;
@@ -92,8 +95,8 @@ async function overviewPage(c: Context<DashboardEnv>) {
       <section aria-label="Errors and exports">
         <h2>Errors and exports (last {days} days)</h2>
         <div class="cards">
-          {cards(figures.refused, "warn")}
-          {cards(figures.shortages, "warn")}
+          {cards(figures.refused, "warn", pathIn(c, refusalsPath("failed_grant")))}
+          {cards(figures.shortages, "warn", pathIn(c, refusalsPath("shortage")))}
           {cards(figures.minted, "granted")}
           {cards(figures.opened, "granted")}
         </div>

@@ -23,6 +23,7 @@ import { packsRoutes } from "./packs.tsx";
 import { paymentsRoutes } from "./payments.tsx";
 import { peopleRoutes } from "./people.tsx";
 import { protect } from "./protect.ts";
+import { refusalsRoutes } from "./refusals.tsx";
 import { requireSignIn } from "./require-sign-in.ts";
 import { revokeRoutes } from "./revoke.tsx";
 import { adminTokenOf } from "./session.ts";
@@ -40,6 +41,7 @@ const environmentRoutes = () =>
   createDashboardRoutes()
     .use(inEnvironment)
     .route("/", overviewRoutes())
+    .route("/", refusalsRoutes())
     .route("/", packsRoutes())
     .route("/", packRoutes())
     .route("/", packArchiveRoutes())

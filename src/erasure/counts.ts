@@ -2,7 +2,7 @@ import { amountOfSteps, UNITS, type Unit } from "../amounts/amount.ts";
 import { fragment } from "../db/sql.ts";
 import type { ErasureCounts } from "./responses.ts";
 
-const GONE = ["analytics", "ids", "properties", "messages", "customers"] as const;
+const GONE = ["analytics", "ids", "properties", "messages", "customers", "refusals"] as const;
 const KEPT = ["balances", "ledger", "metering", "reservations", "adjustments", "refunds", "exports"] as const;
 
 type Kind = (typeof GONE)[number] | "consent" | (typeof KEPT)[number];
@@ -25,6 +25,7 @@ const countSql: Readonly<Record<Kind, string>> = {
   properties: rows(ofId("id_properties")),
   messages: rows("webhook_messages WHERE environment_id = i.environment_id AND subject = i.distinct_id"),
   customers: rows("stripe_customers WHERE environment_id = i.environment_id AND user_id = i.distinct_id"),
+  refusals: rows("refusals WHERE environment_id = i.environment_id AND user_id = i.distinct_id"),
   balances: rows(ofAccount("credit_balances")),
   ledger: last(ofAccount("credit_ledger")),
   metering: last(ofAccount("usage_events"), "occurred_by_ms DESC, seq DESC"),

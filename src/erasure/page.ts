@@ -252,6 +252,7 @@ const PAGE = [
   deleteOfIds("id_properties"),
   erasePaymentCustomers,
   deleteOfIds("stripe_customers", "user_id"),
+  deleteOfIds("refusals", "user_id"),
   deleteDeliveries,
   deleteMessages,
   deleteConsent,

@@ -14,6 +14,7 @@ const counts = {
       properties: rows.describe("Ids with properties."),
       messages: rows.describe("Messages to endpoints, also those that were not delivered."),
       customers: rows.describe("Customers of Stripe."),
+      refusals: rows.describe("Usage and grants that were refused of late, for the overview."),
     })
     .meta({ id: "ErasedRows" })
     .describe("Rows that go."),

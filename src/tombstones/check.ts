@@ -32,7 +32,7 @@ export async function requireSecrets(ctx: Place, standing: Standing): Promise<vo
 }
 
 /** The hashes of an id under the secrets that are set. */
-export async function hashesOf(ctx: Place, id: string): Promise<string[]> {
+export async function hashesOf(ctx: Pick<Place, "settings" | "environment">, id: string): Promise<string[]> {
   const secrets = ctx.settings.erasureSecrets === null ? [] : await erasureSecrets(ctx);
   return Promise.all(secrets.map((secret) => hashName(secret, ctx.environment, "id", id)));
 }

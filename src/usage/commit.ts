@@ -39,7 +39,8 @@ export async function commitReservation(
   const { eventId } = input;
   assertNotAhead(input.occurredAt, ctx.now());
   const stamp = await stampRequest(ctx, ["commit", reservationId], input, committedFields);
-  const recorded = await countShortage(ctx, () =>
+  const asked = { userId: "", event: "" };
+  const recorded = await countShortage(ctx, asked, () =>
     writeForUser(ctx, {
       user: { reservationId },
       nonce: stamp.nonce,
@@ -72,6 +73,7 @@ export async function commitReservation(
           quantities: input.quantities,
         });
         if (payment.uncovered !== null && input.onShortage === "reject") {
+          Object.assign(asked, { userId: account.userId, event });
           throw insufficientCredits(payment.uncovered, payment, spendable, { event, model: model ?? undefined });
         }
         const { quantities, properties, occurredAt } = input;

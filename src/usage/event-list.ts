@@ -87,8 +87,9 @@ async function recordPart(ctx: TenantCtx, part: Part, read: PartsRead | undefine
   });
   return found.map((result, index) => {
     if (!(result instanceof PurserError)) return result;
-    noteShortage(ctx, result);
-    return { eventId: events[index]?.input.eventId ?? null, refusal: result };
+    const input = events[index]?.input;
+    if (input !== undefined) noteShortage(ctx, input, result);
+    return { eventId: input?.eventId ?? null, refusal: result };
   });
 }
 

@@ -19,7 +19,7 @@ import { answerRepeat, type StoredEvent, selectEvent, writeEvent } from "./store
 export async function recordEvent(ctx: TenantCtx, input: EventInput): Promise<Outcome<EventOutput>> {
   const { userId, eventId } = input;
   const stamp = await stampEvent(ctx, input);
-  const recorded = await countShortage(ctx, () =>
+  const recorded = await countShortage(ctx, input, () =>
     writeForUser(ctx, {
       user: { userId },
       nonce: stamp.nonce,

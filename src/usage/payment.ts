@@ -1,4 +1,4 @@
-import { countActivity } from "../activity/count.ts";
+import { countRefusal } from "../activity/count.ts";
 import { fromSteps, presentQuantities, type Quantities } from "../amounts/amount.ts";
 import { rulesCover } from "../amounts/match.ts";
 import { fragment } from "../db/sql.ts";
@@ -35,20 +35,27 @@ export function insufficientCredits(
   });
 }
 
-/** Runs a verb, and counts a refusal for insufficient credits, for the overview. */
-export async function countShortage<Answer>(ctx: TenantCtx, verb: () => Promise<Answer>): Promise<Answer> {
+/** Whose usage, and of which event. */
+type Asked = Pick<Usage, "event"> & { readonly userId: string };
+
+/** Runs a verb, and counts a refusal for insufficient credits, for the overview. `asked` is read when it is refused. */
+export async function countShortage<Answer>(
+  ctx: TenantCtx,
+  asked: Asked,
+  verb: () => Promise<Answer>,
+): Promise<Answer> {
   try {
     return await verb();
   } catch (error) {
-    noteShortage(ctx, error);
+    noteShortage(ctx, asked, error);
     throw error;
   }
 }
 
 /** Counts a refusal, if it is one for insufficient credits. */
-export function noteShortage(ctx: TenantCtx, refusal: unknown): void {
+export function noteShortage(ctx: TenantCtx, { userId, event }: Asked, refusal: unknown): void {
   if (!(refusal instanceof PurserError) || refusal.code !== "insufficient_credits") return;
-  countActivity(ctx.environment, "shortage", ctx.now());
+  countRefusal(ctx, "shortage", refusal, { userId, subject: event });
 }
 
 export type PlannedPayment = Payment<SpendableBalance>;

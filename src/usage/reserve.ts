@@ -26,7 +26,7 @@ export async function createReservation(ctx: TenantCtx, input: ReserveInput): Pr
   const { reservationId = ctx.newId("res_"), ...body } = input;
   const { userId } = body;
   const stamp = await stampRequest(ctx, ["reserve"], body, reservedFields);
-  const reserved = await countShortage(ctx, () =>
+  const reserved = await countShortage(ctx, body, () =>
     writeForUser(ctx, {
       user: { userId },
       nonce: stamp.nonce,

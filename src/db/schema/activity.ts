@@ -1,6 +1,7 @@
 /** The overview's figures. Nothing else reads them. */
 
-import { integer, primaryKey, sqliteTable, text } from "drizzle-orm/sqlite-core";
+import { sql } from "drizzle-orm";
+import { check, index, integer, primaryKey, sqliteTable, text } from "drizzle-orm/sqlite-core";
 
 /**
  * Figures by day, only for the overview. Isolates count them and write them after responses. If an isolate ends before it has
@@ -18,6 +19,31 @@ export const dailyActivity = sqliteTable(
     amount: integer("amount").notNull(),
   },
   (t) => [primaryKey({ columns: [t.environmentId, t.kind, t.day, t.unit] })],
+);
+
+/**
+ * What was refused of late, for the overview: who asked for what, and why it was refused. Written as `daily_activity` is, so
+ * nothing else may depend on it. Only the newest of each kind are kept, and none for long (activity/refusals.ts).
+ */
+export const refusals = sqliteTable(
+  "refusals",
+  {
+    environmentId: integer("environment_id").notNull(),
+    /** Empty for a person who was erased. */
+    userId: text("user_id").notNull(),
+    kind: text("kind", { enum: ["shortage", "failed_grant"] }).notNull(),
+    /** The event of a shortage; the pack of a grant, as it was named. */
+    subject: text("subject").notNull(),
+    /** Why it was refused last: JSON of the quantities that were not covered, or the error's code and argument. */
+    reason: text("reason").notNull(),
+    times: integer("times").notNull(),
+    lastAtMs: integer("last_at_ms").notNull(),
+  },
+  (t) => [
+    primaryKey({ columns: [t.environmentId, t.userId, t.kind, t.subject] }),
+    index("refusals_latest").on(t.environmentId, t.kind, t.lastAtMs),
+    check("refusals_kind", sql`${t.kind} IN ('shortage', 'failed_grant')`),
+  ],
 );
 
 /** The cron's walks over a database's users, which compute `business_figures`. One is on its way at the most. */

@@ -36,6 +36,8 @@ async function busy() {
 
 /** On each of two days: the key, and the user with its row in the index. */
 const SEEN_ROWS = 2 * (1 + 2);
+/** A shortage and two grants, each with its row in the index. */
+const REFUSED_ROWS = 3 * 2;
 
 describe("the figures by day", () => {
   it("tell what was granted, spent, expiring, refused, short, minted and opened, replays left out", async () => {
@@ -63,7 +65,7 @@ describe("the figures by day", () => {
     const { app, clock } = await busy();
     const counting = countingD1(env.DB);
     await flushActivity(bound({ DB: counting.d1 }));
-    expect(counting.spent()).toMatchObject({ roundTrips: 5, rowsWritten: 11 + SEEN_ROWS });
+    expect(counting.spent()).toMatchObject({ roundTrips: 6, rowsWritten: 11 + SEEN_ROWS + REFUSED_ROWS });
     await flushActivity(bound({ DB: counting.d1 }));
     expect(counting.spent().roundTrips).toBe(0);
 

@@ -6,11 +6,16 @@ import { walkBusiness } from "../../../src/activity/walk-business.ts";
 import { recentUsers } from "../../../src/credits/find-users.ts";
 import { grantPack } from "../../../src/credits/grant.ts";
 import { grantInput } from "../../../src/credits/schemas.ts";
+import { forgetWalks } from "../../support/business.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
 import { bound, Clock, makeAdminCtx, makeApp, makeClient, makeCtx, makeLegacyPack } from "../../support/world.ts";
 
 // An isolate notes so many at the most, and other files' notes may wait in it.
-beforeEach(() => flushActivity(bound()));
+beforeEach(async () => {
+  await flushActivity(bound());
+  // A walk is one for the whole database, and another file's would be younger.
+  await forgetWalks();
+});
 afterAll(expectLedgerInvariants);
 
 const HOUR_MS = 3_600_000;

@@ -762,6 +762,7 @@ const checks: Readonly<Record<string, string | readonly string[]>> = {
   webhook_deliveries_status: webhookDelivery({ message_id: "msg_new", status: "lost" }),
   erasures_lifted_after_end: "UPDATE erasures SET lifted_at_ms = 1 WHERE id = 'era_w'",
   erasure_names_kind: erasureName({ kind: "whim" }),
+  refusals_kind: "UPDATE refusals SET kind = 'whim' WHERE environment_id = -1",
 };
 
 /** By "table.column, column". Where a trigger refuses the same first, by that trigger's name. */

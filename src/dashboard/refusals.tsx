@@ -1,0 +1,74 @@
+import type { Context } from "hono";
+import { readRefusals } from "../activity/read-refusals.ts";
+import type { RefusalKind } from "../activity/refusals.ts";
+import { Table } from "./components.tsx";
+import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
+import { amount, query, time } from "./format.ts";
+import { page, pathIn } from "./layout.tsx";
+import { quantitiesText, UserLink } from "./links.tsx";
+
+type Reason = Awaited<ReturnType<typeof readRefusals>>[number]["reason"];
+
+const WHY: Readonly<Record<string, string>> = {
+  credit_pack_not_found: "there is no such pack, or it is archived",
+  invalid_quantity: "the quantity is missing, not positive, or too large",
+  test_quota_exceeded: "test mode has as many balances as it may have",
+  person_erased: "this person was erased",
+};
+
+/** Why a grant was refused, in words for people. */
+function whyRefused({ code, param }: Reason): string {
+  const why = WHY[String(code)] ?? String(code);
+  return typeof param === "string" ? `${why} (${param})` : why;
+}
+
+const LISTS = {
+  shortage: {
+    title: "Insufficient credits",
+    about: "Usage that was refused with 402, because the user's balances did not cover it.",
+    head: ["User", "Event", "Not covered, the last time", "Times", "Last (UTC)"],
+    reasonText: (reason: Reason) => quantitiesText(reason),
+  },
+  failed_grant: {
+    title: "Refused grants",
+    about: "Grants that were refused. The pack is shown as the call named it.",
+    head: ["User", "Pack", "Why, the last time", "Times", "Last (UTC)"],
+    reasonText: whyRefused,
+  },
+} as const;
+
+/** Where a figure of the overview leads: who was refused what, and why. */
+export const refusalsPath = (kind: RefusalKind): string => `refusals${query({ kind })}`;
+
+async function refusalsPage(c: Context<DashboardEnv>) {
+  const kind: RefusalKind = c.req.query("kind") === "failed_grant" ? "failed_grant" : "shortage";
+  const { title, about, head, reasonText } = LISTS[kind];
+  const refusals = await readRefusals(c.var.ctx, kind);
+  return page(
+    c,
+    { title, section: "overview" },
+    <section class="card">
+      <p class="soft">
+        {about} The newest 200 of the last 30 days. One user's refusals of the same thing are one row. It is
+        approximate, as the overview is: a server process that ends may not have written some.
+      </p>
+      <Table
+        label={title}
+        head={head}
+        empty="Nothing was refused of late."
+        rows={refusals.map(({ userId, subject, reason, times, lastAt }) => [
+          userId === null ? <span class="soft">erased</span> : <UserLink c={c} id={userId} />,
+          <code>{subject}</code>,
+          reasonText(reason),
+          <span class="num">{amount(times)}</span>,
+          <span class="num">{time(lastAt)}</span>,
+        ])}
+      />
+      <p>
+        <a href={pathIn(c, "overview")}>Back to the overview</a>
+      </p>
+    </section>,
+  );
+}
+
+export const refusalsRoutes = () => createDashboardRoutes().get("/refusals", refusalsPage);
