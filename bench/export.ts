@@ -94,12 +94,12 @@ async function fillLarge(db: D1Database, environmentId: number, distinctId: stri
   }
   const accountId = "(SELECT id FROM accounts WHERE environment_id = ?1 AND user_id = ?2)";
   for (let from = 1; from <= LARGE_USAGE; from += 50) {
+    await run(`INSERT INTO large_properties (account_id, occurred_by_ms, seq, properties) ${rows(from, from + 49)}
+      SELECT ${accountId}, 1, i, ${objectOf(LARGE_USAGE_BYTES)} FROM n`);
     await run(`INSERT INTO usage_events (account_id, occurred_by_ms, seq, environment_id, event_id, event, count_steps,
         large_properties_bytes, occurred_at_ms, received_at_ms, request_hash, debits)
       ${rows(from, from + 49)}
       SELECT ${accountId}, 1, i, CAST(?1 AS INTEGER), ?2 || i, 'e', 1, ${LARGE_USAGE_BYTES}, 1, 1, '', '[]' FROM n`);
-    await run(`INSERT INTO large_properties (account_id, occurred_by_ms, seq, properties) ${rows(from, from + 49)}
-      SELECT ${accountId}, 1, i, ${objectOf(LARGE_USAGE_BYTES)} FROM n`);
   }
 }
 

@@ -437,13 +437,23 @@ BEGIN
   SELECT RAISE(ABORT, 'usage_events_append_only');
 END;
 --> statement-breakpoint
--- Large properties belong to an event that says how many bytes they are.
-CREATE TRIGGER large_properties_of_event BEFORE INSERT ON large_properties
-WHEN NOT EXISTS (
-  SELECT 1 FROM usage_events
+-- Large properties are written before the event that says how many bytes they are. So no event stands without them.
+CREATE TRIGGER usage_events_large_properties BEFORE INSERT ON usage_events
+WHEN new.large_properties_bytes IS NOT NULL AND NOT EXISTS (
+  SELECT 1 FROM large_properties
   WHERE account_id = new.account_id AND occurred_by_ms = new.occurred_by_ms AND seq = new.seq
-    AND large_properties_bytes = octet_length(new.properties)
+    AND octet_length(properties) = new.large_properties_bytes
 )
+BEGIN
+  SELECT RAISE(ABORT, 'usage_events_large_properties');
+END;
+--> statement-breakpoint
+-- They are those of an event to come. One that is there already said what it has.
+CREATE TRIGGER large_properties_of_event BEFORE INSERT ON large_properties
+WHEN NOT coalesce((
+  SELECT new.seq > seq AND new.occurred_by_ms >= occurred_by_ms FROM usage_events
+  WHERE account_id = new.account_id ORDER BY occurred_by_ms DESC, seq DESC LIMIT 1
+), EXISTS (SELECT 1 FROM accounts WHERE id = new.account_id))
 BEGIN
   SELECT RAISE(ABORT, 'large_properties_of_event');
 END;
@@ -463,7 +473,11 @@ BEGIN
 END;
 --> statement-breakpoint
 CREATE TRIGGER large_properties_no_delete BEFORE DELETE ON large_properties
-WHEN NOT EXISTS (SELECT 1 FROM erasure_ids WHERE account_id = old.account_id)
+WHEN NOT EXISTS (SELECT 1 FROM erasure_ids WHERE account_id = old.account_id) OR EXISTS (
+  SELECT 1 FROM usage_events
+  WHERE account_id = old.account_id AND occurred_by_ms = old.occurred_by_ms AND seq = old.seq
+    AND large_properties_bytes IS NOT NULL
+)
 BEGIN
   SELECT RAISE(ABORT, 'large_properties_append_only');
 END;

@@ -92,9 +92,10 @@ const eraseUsage = statement<Page>`
   UPDATE usage_events SET properties = NULL, large_properties_bytes = NULL, request_hash = '', ${newName("usage_events", "event_id")},
     ${newName("usage_events", "reservation_id")}
   WHERE (account_id, occurred_by_ms, seq) IN (SELECT r.account_id, r.occurred_by_ms, r.seq FROM ${usagePage})`;
+// After their events were changed, which say no more that they have them.
 const deleteLargeProperties = statement<Page>`
   DELETE FROM large_properties WHERE (account_id, occurred_by_ms, seq) IN (
-    SELECT r.account_id, r.occurred_by_ms, r.seq FROM ${usagePage} WHERE r.large_properties_bytes IS NOT NULL
+    SELECT r.account_id, r.occurred_by_ms, r.seq FROM ${usagePage}
   )`;
 const eraseReservations = statement<Page>`
   UPDATE reservations SET request_hash = '', ${newName("reservations", "id")}, ${newName("reservations", "settled_event_id")}
@@ -241,8 +242,8 @@ const PAGE = [
   eraseNotes,
   eraseLedger,
   eraseAdjustments,
-  deleteLargeProperties,
   eraseUsage,
+  deleteLargeProperties,
   eraseReservations,
   erasePayments,
   eraseGrants,

@@ -107,11 +107,11 @@ export function writeEvent(
     ...(event.reservationId === null ? {} : { reservationId: event.reservationId }),
   }));
   const { before = [], returns = [], settledReservationId } = settlement;
-  const { returning, apart } = insertEvent(writing, event, stamp);
+  const { apart, returning } = insertEvent(writing, event, stamp);
   const parts = {
-    before,
+    before: [...before, ...apart],
     returning,
-    after: [...apart, ...insertEntries(writing, entries)],
+    after: insertEntries(writing, entries),
     changes: {
       entries: [...returns, ...entries],
       ...(settledReservationId === undefined ? {} : { settledReservationId }),
@@ -128,6 +128,11 @@ export function writeEvent(
   });
 }
 
+const lastEvent = fragment`(
+    SELECT occurred_by_ms, seq FROM usage_events WHERE account_id = ${accountSql}
+    ORDER BY occurred_by_ms DESC, seq DESC LIMIT 1
+  )`;
+
 const insertEventSql = statement<
   WriteContext & ReturnType<typeof eventValues> & { properties: string | null },
   StoredAnswer
@@ -141,17 +146,15 @@ const insertEventSql = statement<
     coalesce(last.seq, 0) + 1, CAST(:environmentId AS INTEGER), :eventId, :event, :model, n ->> 'count', n ->> 'tokens',
     n ->> 'seconds', n ->> 'cents', :properties, n ->> 'largeBytes', n ->> 'occurredAtMs', n ->> 'receivedAtMs', :reservationId,
     :requestHash, ${debitsSql}, :uncovered
-  FROM (SELECT :numbers AS n) LEFT JOIN (
-    SELECT occurred_by_ms, seq FROM usage_events WHERE account_id = ${accountSql}
-    ORDER BY occurred_by_ms DESC, seq DESC LIMIT 1
-  ) AS last
+  FROM (SELECT :numbers AS n) LEFT JOIN ${lastEvent} AS last
   RETURNING debits, uncovered`;
 
-// Another event under the same id has aborted the batch before.
-const insertLargePropertiesSql = statement<{ environmentId: number; eventId: string; properties: string }>`
+// Before its event, which the database refuses without it. A repeat of the event aborts the batch, and this with it.
+const insertLargePropertiesSql = statement<WriteContext & { numbers: string; properties: string }>`
   INSERT INTO large_properties (account_id, occurred_by_ms, seq, properties)
-  SELECT account_id, occurred_by_ms, seq, :properties FROM usage_events
-  WHERE environment_id = :environmentId AND event_id = :eventId`;
+  SELECT ${accountSql}, max(n ->> 'occurredAtMs', coalesce(last.occurred_by_ms, n ->> 'occurredAtMs')),
+    coalesce(last.seq, 0) + 1, :properties
+  FROM (SELECT :numbers AS n) LEFT JOIN ${lastEvent} AS last`;
 
 /** JSON carries the numbers: D1 binds them as REAL. */
 function eventValues(event: NewEvent, stamp: Stamp, receivedAtMs: number, largeBytes: number | null) {
@@ -169,14 +172,14 @@ function eventValues(event: NewEvent, stamp: Stamp, receivedAtMs: number, largeB
   };
 }
 
-/** The statement that records an event and returns its debits, and what keeps its properties apart where they are large. */
+/** The statement that records an event and returns its debits, and before it what keeps its properties apart where they are large. */
 function insertEvent(writing: AccountAtRead, event: NewEvent, stamp: Stamp) {
   const properties = event.properties === undefined ? null : JSON.stringify(event.properties);
   const bytes = properties === null ? 0 : utf8Length(properties);
   const isLarge = bytes > PROPERTIES_BYTES_OF_ROW;
   const values = { ...writingValues(writing), ...eventValues(event, stamp, writing.nowMs, isLarge ? bytes : null) };
   return {
-    returning: insertEventSql({ ...values, properties: isLarge ? null : properties }),
     apart: isLarge && properties !== null ? [insertLargePropertiesSql({ ...values, properties })] : [],
+    returning: insertEventSql({ ...values, properties: isLarge ? null : properties }),
   };
 }

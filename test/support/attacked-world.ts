@@ -293,6 +293,7 @@ export const world: readonly string[] = [
   adjustment({}),
   refund({}),
   usageEvent({}),
+  largeProperties({}),
   usageEvent({
     seq: 2,
     event_id: "e2",
@@ -301,7 +302,6 @@ export const world: readonly string[] = [
     reservation_id: "res_w",
     large_properties_bytes: 11,
   }),
-  largeProperties({}),
   ...["a", "b", "c"].map((id) => distinctId({ distinct_id: id })),
   claim("a", "b", 1, 1),
   claim("b", "c", 1),

@@ -73,6 +73,7 @@ const REPLACE = "INSERT OR REPLACE";
 const WAYS = ["INSERT", REPLACE, "INSERT OR FAIL", "REPLACE"];
 const nextEntry = { seq: LAST_SEQ + 1, delta_steps: -90, balance_after_steps: 500, previous_seq: 6 };
 const ofRevoked = { seq: LAST_SEQ + 1, balance_id: REVOKED, previous_seq: LAST_SEQ, is_revoked: 1 };
+const third = { seq: 3, event_id: "e3", occurred_by_ms: 10 };
 const settle = (state: string) => `UPDATE reservations
   SET state = '${state}', settled_at_ms = 5, settled_seq = ${LAST_SEQ + 1} WHERE id = 'res_w'`;
 /** Its end is far away, so it is due as late. */
@@ -453,15 +454,36 @@ const attacks: Readonly<Record<string, Attack>> = {
   ),
   usage_events_no_delete: { says: "usage_events_append_only", sql: ["DELETE FROM usage_events WHERE event_id = 'e2'"] },
 
+  usage_events_large_properties: {
+    says: "usage_events_large_properties",
+    sql: [
+      [usageEvent({ ...third, large_properties_bytes: 11 })],
+      [largeProperties({ seq: 3 }), usageEvent({ ...third, large_properties_bytes: 10 })],
+      [largeProperties({ seq: 4 }), usageEvent({ ...third, large_properties_bytes: 11 })],
+      [
+        largeProperties({ seq: 3, occurred_by_ms: 11 }),
+        usageEvent({ ...third, large_properties_bytes: 11 }, "INSERT OR IGNORE"),
+      ],
+    ],
+  },
   large_properties_of_event: {
     says: "large_properties_of_event",
-    sql: [{ seq: 1 }, { seq: 3 }, { account_id: OTHER }, { occurred_by_ms: 9 }].map((given) => largeProperties(given)),
+    sql: [{ seq: 1 }, { seq: 3, occurred_by_ms: 9 }, { account_id: -99, seq: 3 }].map((given) =>
+      largeProperties(given),
+    ),
   },
   large_properties_no_replace: {
     says: "large_properties_primary_key",
-    sql: [REPLACE, "REPLACE"].map((verb) => largeProperties({ properties: '{"other":2}' }, verb)),
+    sql: [REPLACE, "REPLACE"].map((verb) => [
+      largeProperties({ seq: 3 }),
+      largeProperties({ seq: 3, properties: '{"other":2}' }, verb),
+    ]),
   },
   ...appendOnly("large_properties", ["account_id", "seq", "properties"]),
+  large_properties_no_delete: {
+    says: "large_properties_append_only",
+    sql: ["DELETE FROM large_properties", ...whileErasing(`DELETE FROM large_properties WHERE account_id = ${USER}`)],
+  },
 
   credit_adjustments_no_replace: {
     says: "credit_adjustments_primary_key",
@@ -747,7 +769,10 @@ const checks: Readonly<Record<string, string | readonly string[]>> = {
   credit_refunds_ordinal_max: ["DROP TRIGGER credit_refunds_gapless", refund({ ordinal: 101, refund_ref: "another" })],
   credit_refunds_share: refund({ ordinal: 2, refund_ref: "another", part: 3 }),
   credit_ledger_reason: entry({ ...nextEntry, reason: "whim" }),
-  usage_events_properties_once: usageEvent({ seq: 3, event_id: "e3", properties: "{}", large_properties_bytes: 2 }),
+  usage_events_properties_once: [
+    largeProperties({ seq: 3 }),
+    usageEvent({ ...third, properties: "{}", large_properties_bytes: 11 }),
+  ],
   payments_status: payment({ id: "pay_new", reason: "no_user" }),
   payment_grants_share: "UPDATE payment_grants SET part = 2",
   payment_grants_taken: "UPDATE payment_grants SET taken_steps = -1",
@@ -818,8 +843,8 @@ const erased: readonly string[] = [
   `UPDATE credit_refunds SET external_ref = 'hash_order', refund_ref = 'hash_refund', request_hash = '' WHERE account_id = ${USER}`,
   `UPDATE credit_adjustments SET id = 'r3', request_hash = '' WHERE id = 'adj_w' AND environment_id = ${LIVE}`,
   `UPDATE usage_events SET event_id = 'r1', properties = NULL, large_properties_bytes = NULL, request_hash = '' WHERE event_id = 'e1' AND environment_id = ${LIVE}`,
-  `DELETE FROM large_properties WHERE account_id = ${USER}`,
   `UPDATE usage_events SET event_id = 'r2', reservation_id = 'res_r', properties = NULL, large_properties_bytes = NULL, request_hash = '' WHERE event_id = 'e2' AND environment_id = ${LIVE}`,
+  `DELETE FROM large_properties WHERE account_id = ${USER}`,
   `UPDATE reservations SET id = 'res_r', request_hash = '' WHERE id = 'res_w' AND environment_id = ${LIVE}`,
   `UPDATE export_audit SET distinct_id = 'hash_a' WHERE environment_id = ${LIVE}`,
   `UPDATE consent_log SET distinct_id = 'hash_a' WHERE environment_id = ${LIVE}`,
