@@ -43,6 +43,8 @@ export async function recordList(ctx: TenantCtx, elements: readonly ListElement[
       bugs.push(error);
     }
   };
+  /** What could not be recorded now, by its id. No later event lands under that id, which the first may yet take. */
+  const unavailable = new Map<string, PurserError>();
   let waiting = await stampEvents(ctx, elements);
   while (waiting.length > 0) {
     const { parts, later } = partsOf(waiting);
@@ -50,7 +52,14 @@ export async function recordList(ctx: TenantCtx, elements: readonly ListElement[
     for (let at = 0; at < parts.length; at += connectionsMax) {
       await Promise.all(parts.slice(at, at + connectionsMax).map((part) => record(part, read)));
     }
-    waiting = later;
+    for (const { events } of parts) {
+      for (const { input, place } of events) noteUnavailable(unavailable, input.eventId, results[place]);
+    }
+    waiting = later.filter(({ input: { eventId }, place }) => {
+      const refusal = unavailable.get(eventId);
+      if (refusal !== undefined) results[place] = { eventId, refusal };
+      return refusal === undefined;
+    });
   }
   // A bug is thrown only after all events are done.
   if (bugs.length > 0) throw bugs[0];
@@ -58,6 +67,11 @@ export async function recordList(ctx: TenantCtx, elements: readonly ListElement[
     assert(result !== undefined, "every element has a result");
     return result;
   });
+}
+
+function noteUnavailable(into: Map<string, PurserError>, eventId: string, result: ElementResult | undefined): void {
+  if (result === undefined || !("refusal" in result) || into.has(eventId)) return;
+  if (result.refusal.code === "temporarily_unavailable") into.set(eventId, result.refusal);
 }
 
 async function stampEvents(ctx: TenantCtx, elements: readonly ListElement[]): Promise<readonly ListedEvent[]> {

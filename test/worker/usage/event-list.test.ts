@@ -8,6 +8,7 @@ import { expectLedgerInvariants } from "../../support/invariants.ts";
 import { createRandom, type Random } from "../../support/random.ts";
 import { liveBalancesSql } from "../../support/seed.ts";
 import { type Answer, Clock, makeApp, makeClient, makePack, type TestItem } from "../../support/world.ts";
+import { wrappedD1 } from "../../support/wrapped-d1.ts";
 
 afterAll(expectLedgerInvariants);
 
@@ -152,6 +153,29 @@ describe("events of one list", () => {
     ]);
     expect(answer.body.results[1]).toEqual(answer.body.results[0]);
     expect([await remaining("u"), await remaining("v")]).toEqual([6, 10]);
+  });
+
+  it("land nothing under an id of which an earlier one could not be recorded, and are recorded in order when they are sent again", async () => {
+    let isBusy = true;
+    // D1 is overloaded for the first batch that records the event `a`.
+    const d1 = wrappedD1(env.DB, async (sendOn, statements) => {
+      const records = statements.some(({ text, values }) => text.includes("INTO usage_events") && values.includes("a"));
+      if (!records || !isBusy) return sendOn(statements);
+      isBusy = false;
+      throw new Error("D1_ERROR: D1 DB is overloaded. Requests queued for too long.");
+    });
+    const { send, remaining } = await enter({ users: ["u", "v", "w"], d1 });
+    const list = [
+      ...[event("u", "a", 1), event("v", "a", 2), event("v", "b", 3), event("w", "c", 1)],
+      ...[event("w", "a", 4), event("w", "b", 5)],
+    ];
+    const busy = "temporarily_unavailable";
+    const first = await send(list);
+    expect(codesOf(first)).toEqual([busy, busy, null, null, busy, "idempotency_conflict"]);
+    expect(first.body.results[1]).toMatchObject({ eventId: "a" });
+    const conflict = "idempotency_conflict";
+    expect(codesOf(await send(list))).toEqual([null, conflict, null, null, conflict, conflict]);
+    expect(await Promise.all(["u", "v", "w"].map(remaining))).toEqual([9, 7, 9]);
   });
 
   it("are answered by what landed where the answer of their batch was lost, also an event that it refused", async () => {
