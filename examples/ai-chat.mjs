@@ -4,6 +4,7 @@
  * `PURSER_URL=http://localhost:8787 PURSER_SECRET_KEY=sk_live_… node examples/ai-chat.mjs`, then
  * `curl -N http://localhost:4243 -d '{"userId":"user_grace","model":"small-2","prompt":"Tell me of ships."}'`.
  */
+import { realpathSync } from "node:fs";
 import { createServer } from "node:http";
 import { json } from "node:stream/consumers";
 import { setTimeout as wait } from "node:timers/promises";
@@ -72,7 +73,8 @@ export function chatServer({ purserUrl, secretKey, askModel = mockModel }) {
   });
 }
 
-if (import.meta.main) {
-  const { PURSER_URL: purserUrl, PURSER_SECRET_KEY: secretKey } = process.env;
-  chatServer({ purserUrl, secretKey }).listen(4243);
+if (import.meta.filename === realpathSync(process.argv[1])) {
+  const { PURSER_URL: purserUrl, PURSER_SECRET_KEY: secretKey, PORT = "4243" } = process.env;
+  if (!purserUrl || !secretKey) throw new Error("Set PURSER_URL and PURSER_SECRET_KEY.");
+  chatServer({ purserUrl, secretKey }).listen(Number(PORT), () => console.log(`Chat at http://localhost:${PORT}.`));
 }

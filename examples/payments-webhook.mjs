@@ -6,8 +6,8 @@
  * The event that it reads is a small one of its own. Put your provider's names in `readEvent`, and its signature in `isSigned`.
  */
 import { createHmac, timingSafeEqual } from "node:crypto";
+import { realpathSync } from "node:fs";
 import { createServer } from "node:http";
-import { pathToFileURL } from "node:url";
 
 /** The largest body that is read. */
 const BODY_BYTES_MAX = 1024 * 1024;
@@ -90,7 +90,15 @@ export function backend(settings) {
   });
 }
 
-if (process.argv[1] !== undefined && import.meta.url === pathToFileURL(process.argv[1]).href) {
-  const { WEBHOOK_SECRET: webhookSecret, PURSER_URL: purserUrl, PURSER_SECRET_KEY: secretKey } = process.env;
-  backend({ webhookSecret, purserUrl, secretKey }).listen(4242);
+if (import.meta.filename === realpathSync(process.argv[1])) {
+  const {
+    WEBHOOK_SECRET: webhookSecret,
+    PURSER_URL: purserUrl,
+    PURSER_SECRET_KEY: secretKey,
+    PORT = "4242",
+  } = process.env;
+  if (!webhookSecret || !purserUrl || !secretKey)
+    throw new Error("Set WEBHOOK_SECRET, PURSER_URL and PURSER_SECRET_KEY.");
+  const server = backend({ webhookSecret, purserUrl, secretKey });
+  server.listen(Number(PORT), () => console.log(`Give your provider http://localhost:${PORT} as its webhook.`));
 }

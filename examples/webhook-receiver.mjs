@@ -2,6 +2,7 @@
  * An endpoint for Purser's messages: it verifies each, takes it once, and prints it. Run it with
  * `WEBHOOK_SECRET=whsec_… node examples/webhook-receiver.mjs`.
  */
+import { realpathSync } from "node:fs";
 import { createServer } from "node:http";
 import { text } from "node:stream/consumers";
 import { Webhook } from "standardwebhooks";
@@ -24,8 +25,9 @@ export function receiver(secret, take) {
   });
 }
 
-if (import.meta.main) {
-  const { WEBHOOK_SECRET = "", PORT = "4100" } = process.env;
+if (import.meta.filename === realpathSync(process.argv[1])) {
+  const { WEBHOOK_SECRET, PORT = "4100" } = process.env;
+  if (!WEBHOOK_SECRET) throw new Error("Set WEBHOOK_SECRET.");
   const server = receiver(WEBHOOK_SECRET, ({ type, data }) => console.log(type, JSON.stringify(data)));
   server.listen(Number(PORT), () => console.log(`Give Purser http://localhost:${PORT}/ as the URL of an endpoint.`));
 }

@@ -31,8 +31,13 @@ export type Input<N extends Name> = Readable<
   BodyOf<N> extends readonly unknown[] ? Sent<BodyOf<N>> : PathOf<N> & QueryOf<N> & Sent<BodyOf<N>>
 >;
 
-/** What an operation answers. */
-export type Output<N extends Name> = operations[N]["responses"] extends { readonly 200: infer Answer }
+/** What an operation answers. What deletes may answer nothing: see `Deleted`. */
+export type Output<N extends Name> = N extends `delete${string}` ? Deleted<Answer<N>> : Answer<N>;
+
+/** What was deleted, as it was. Empty where the first answer was lost, and the second try found that it was gone. */
+type Deleted<Json> = Partial<Json>;
+
+type Answer<N extends Name> = operations[N]["responses"] extends { readonly 200: infer Answer }
   ? Answer extends { readonly content: infer Content }
     ? Content[keyof Content]
     : never

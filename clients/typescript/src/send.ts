@@ -112,10 +112,14 @@ export async function send(
   options: CallOptions = {},
 ): Promise<unknown> {
   const retries = settings.retries ?? 4;
+  let mayBeDone = false;
   for (let attempt = 0; ; attempt++) {
     options.signal?.throwIfAborted();
     const ownPauseMs = PAUSE_MS * 2 ** attempt * (0.5 + Math.random());
     const { value, error, pauseMs } = await tryOnce(settings, memory, request, options, ownPauseMs);
+    // The answer to an earlier try was lost, and that try deleted it.
+    if (mayBeDone && request.method === "DELETE" && error?.code === "not_found") return {};
+    mayBeDone ||= error !== undefined && error.status !== 429;
     if (pauseMs !== null && attempt < retries) {
       await wait(pauseMs, options.signal);
       continue;

@@ -3,11 +3,13 @@ import type { AddressInfo } from "node:net";
 import { buffer } from "node:stream/consumers";
 
 /**
- * What happens to one request: it never arrives; it arrives and its answer is lost, or cut in two; or this answer comes in
- * place of the server's.
+ * What happens to one request: it never arrives; half of it does; it arrives and its sender is cut off at once, so that a second try
+ * runs beside it; its answer is lost, or cut in two; or this answer comes in place of the server's.
  */
 export type Fault =
   | "refused"
+  | "half"
+  | "beside"
   | "lost"
   | "cut"
   | { readonly status: number; readonly headers?: Record<string, string>; readonly body?: string };
@@ -16,22 +18,40 @@ export interface FaultyProxy {
   readonly url: string;
   /** What meets the next requests, in this order; null is no fault. */
   readonly faults: (Fault | null)[];
+  /** What meets a request once those are used up; by what it asks, which is the same of each try. */
+  chance: (asked: string) => Fault | null;
   /** The requests that came, with those that met a fault. */
   readonly seen: { readonly method: string; readonly path: string; readonly headers: IncomingMessage["headers"] }[];
   readonly close: () => Promise<void>;
+}
+
+/** Sends the head and half of the body of a request, and ends the connection. The server hears no whole request. */
+function sendHalf(target: string, method: string, headers: IncomingMessage["headers"], body: Buffer): Promise<void> {
+  return new Promise((resolve) => {
+    const sending = request(target, { method, headers });
+    sending.once("error", () => resolve()).once("response", () => resolve());
+    sending.write(body.subarray(0, body.length / 2), () => {
+      sending.destroy();
+      resolve();
+    });
+  });
 }
 
 /** Stands between a client and a server, and plants faults between them. */
 export async function startFaultyProxy(target: string): Promise<FaultyProxy> {
   const faults: (Fault | null)[] = [];
   const seen: FaultyProxy["seen"] = [];
+  const proxy = { chance: (_asked: string): Fault | null => null };
 
   async function pass(incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
     const { method = "", url = "", headers } = incoming;
     seen.push({ method, path: url, headers });
     const body = await buffer(incoming);
-    const fault = faults.shift() ?? null;
-    if (fault === "refused") return void incoming.socket.destroy();
+    const planted = faults.shift();
+    const fault = planted === undefined ? proxy.chance(`${method} ${url} ${body}`) : planted;
+    if (fault === "half" && body.length > 0) await sendHalf(target + url, method, headers, body);
+    if (fault === "refused" || fault === "half") return void incoming.socket.destroy();
+    if (fault === "beside") incoming.socket.destroy();
     if (fault !== null && typeof fault === "object") {
       return void outgoing.writeHead(fault.status, fault.headers).end(fault.body);
     }
@@ -41,6 +61,7 @@ export async function startFaultyProxy(target: string): Promise<FaultyProxy> {
         .end(body);
     });
     const bytes = await buffer(answer);
+    if (fault === "beside") return;
     if (fault === "lost") return void incoming.socket.destroy();
     outgoing.writeHead(answer.statusCode ?? 500, answer.headers);
     if (fault === null) return void outgoing.end(bytes);
@@ -58,5 +79,5 @@ export async function startFaultyProxy(target: string): Promise<FaultyProxy> {
       server.close(() => resolve());
       server.closeAllConnections();
     });
-  return { url: `http://127.0.0.1:${port}`, faults, seen, close };
+  return Object.assign(proxy, { url: `http://127.0.0.1:${port}`, faults, seen, close });
 }

@@ -1,0 +1,53 @@
+import { spawn } from "node:child_process";
+import { createServer } from "node:net";
+import { describe, expect, it, onTestFinished } from "vitest";
+import { node20 } from "./support/runtimes.ts";
+
+function freePort(): Promise<number> {
+  return new Promise((resolve) => {
+    const probe = createServer().listen(0, "127.0.0.1", () => {
+      const address = probe.address();
+      probe.close(() => resolve(typeof address === "object" && address !== null ? address.port : 0));
+    });
+  });
+}
+
+/** Runs an example as a reader does, until the test ends. Resolves with what it said first, or how it failed. */
+function start(name: string, env: Readonly<Record<string, string>>): Promise<string> {
+  // A type of Workers gives `env` the Worker's variables as well.
+  const child = spawn(node20.command ?? "", [`examples/${name}.mjs`], { env: env as NodeJS.ProcessEnv });
+  onTestFinished(() => void child.kill());
+  return new Promise((resolve) => {
+    let said = "";
+    child.stdout.once("data", (chunk) => resolve(String(chunk)));
+    child.stderr.on("data", (chunk) => {
+      said += chunk;
+    });
+    child.once("exit", (code) => resolve(`ended with ${code}: ${said}`));
+  });
+}
+
+const settings = {
+  PURSER_URL: "http://127.0.0.1:9",
+  PURSER_SECRET_KEY: "sk_live_x",
+  WEBHOOK_SECRET: "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
+};
+
+describe.skipIf(node20.command === null)(`the examples on Node 20${node20.without}`, () => {
+  for (const [name, status] of [
+    ["ai-chat", 400],
+    ["payments-webhook", 400],
+    ["webhook-receiver", 400],
+  ] as const) {
+    it(`${name}.mjs says where it listens, and answers there`, async () => {
+      const PORT = String(await freePort());
+      expect(await start(name, { ...settings, PORT })).toContain(`http://localhost:${PORT}`);
+      const answer = await fetch(`http://localhost:${PORT}`, { method: "POST", body: "{}" });
+      expect(answer.status).toBe(status);
+    });
+
+    it(`${name}.mjs says what it needs`, async () => {
+      expect(await start(name, {})).toMatch(/ended with 1: [\s\S]*Set [A-Z_, and]+\./);
+    });
+  }
+});

@@ -1,0 +1,47 @@
+import { execFileSync } from "node:child_process";
+import { existsSync } from "node:fs";
+import { delimiter, join } from "node:path";
+
+/** A runtime of this machine that the client is run on, with its arguments before a script; no command when there is none. */
+export interface ClientRuntime {
+  readonly name: string;
+  readonly command: string | null;
+  readonly args: readonly string[];
+  /** For the name of what is skipped, so that nobody takes it for passed. */
+  readonly without: string;
+}
+
+// The tests themselves run on the newer Node of node_modules, which npm puts first.
+const PLACES = [...(process.env.PATH ?? "").split(delimiter).filter((place) => !place.includes("node_modules"))];
+
+const places = (name: string, set: string): string[] =>
+  [
+    process.env[set] ?? "",
+    ...PLACES.map((place) => join(place, name)),
+    `/usr/local/bin/${name}`,
+    `/usr/bin/${name}`,
+  ].filter((path) => path !== "" && existsSync(path));
+
+function isOfVersion(command: string, version: RegExp): boolean {
+  try {
+    return version.test(execFileSync(command, ["--version"], { encoding: "utf8" }));
+  } catch {
+    return false;
+  }
+}
+
+function runtime(name: string, command: string, set: string, version: RegExp, args: readonly string[]): ClientRuntime {
+  const found = places(command, set).find((path) => isOfVersion(path, version)) ?? null;
+  const without = found === null ? ` (SKIPPED: no ${name} here; set ${set})` : "";
+  return { name, command: found, args, without };
+}
+
+/** The oldest Node that the client and the examples are for. */
+export const node20 = runtime("Node 20", "node", "NODE20_PATH", /^v20\./, []);
+
+export const clientRuntimes: readonly ClientRuntime[] = [
+  node20,
+  runtime("Bun", "bun", "BUN_PATH", /^\d/, []),
+  // Of the machine's it sees nothing but the network, and the two files that it runs.
+  runtime("Deno", "deno", "DENO_PATH", /^deno/, ["run", "--quiet", "--no-config", "--allow-net", "--allow-read"]),
+];
