@@ -14,16 +14,27 @@ const WORDS = {
   "text-seconds": "Seconds",
   "text-cents": "Cents",
   "text-low": "low",
-  "text-expires": "Next to expire: {amounts}, {date}",
+  "text-expires": "Next to expire, on {date}: {amounts}",
   "text-empty": "No credits left.",
   "text-loading": "",
   "text-unknown": "Your credits cannot be shown now.",
 };
 type Word = keyof typeof WORDS;
+/** The word for `cents` where they are shown as money. */
+const MONEY = "Balance";
 
 /** Below this share of what was granted a unit is low, in percent, unless `low` or `low-<unit>` says otherwise. */
 const LOW_PERCENT = 10;
 const DAY_MS = 86_400_000;
+
+type Content = string | HTMLElement;
+
+/** Text whose direction is its own, so that a number or a date is read right in a line of the other direction. */
+function apart(...content: readonly Content[]): HTMLElement {
+  const element = document.createElement("bdi");
+  element.append(...content);
+  return element;
+}
 
 class PurserBalance extends HTMLElement {
   static readonly observedAttributes = ["url", "publishable-key", "user-id", "event"];
@@ -140,16 +151,16 @@ class PurserBalance extends HTMLElement {
     for (const [unit, { remaining }] of totals) {
       const parts = low.includes(unit) ? " low" : "";
       const note = low.includes(unit) ? ` (${this.#word("text-low")})` : "";
+      const amount = this.#element("dd", `amount ${unit}${parts}`, ...this.#amount(unit, remaining), note);
       list.append(
-        this.#element("dt", `unit ${unit}${parts}`, this.#unitWord(unit)),
-        this.#element("dd", `amount ${unit}${parts}`, this.#amount(unit, remaining) + note),
+        this.#element("div", "row", this.#element("dt", `unit ${unit}${parts}`, this.#unitWord(unit)), amount),
       );
     }
     const next = nextToExpire(credits);
     const isEmpty = totals.size === 0;
     this.#show(isEmpty ? "empty" : low.length > 0 ? "low" : "ok", [
       ...(isEmpty ? [this.#paragraph("message empty", this.#word("text-empty"))] : [list]),
-      ...(next === null ? [] : [this.#paragraph("expires", this.#expiry(next))]),
+      ...(next === null ? [] : [this.#paragraph("expires", ...this.#expiry(next))]),
     ]);
     // What has expired is no longer there, so it is read again then.
     if (next !== null) this.#refreshIn(next.at.getTime() - Date.now() + 1_000);
@@ -163,20 +174,24 @@ class PurserBalance extends HTMLElement {
     return remaining < (initial * Number(this.getAttribute("low") ?? LOW_PERCENT)) / 100;
   }
 
-  #expiry({ at, totals }: { at: Date; totals: Map<string, UnitTotal> }): string {
+  #expiry({ at, totals }: { at: Date; totals: Map<string, UnitTotal> }): Content[] {
     const amounts = [...totals].map(([unit, { remaining }]) =>
-      this.#isMoney(unit) ? this.#amount(unit, remaining) : `${this.#amount(unit, remaining)} ${this.#unitWord(unit)}`,
+      apart(...this.#amount(unit, remaining), this.#isMoney(unit) ? "" : ` ${this.#unitWord(unit)}`),
     );
     const isSoon = at.getTime() - Date.now() < DAY_MS;
     const format = new Intl.DateTimeFormat(this.#language(), {
       dateStyle: "medium",
       ...(isSoon && { timeStyle: "short" }),
     });
-    const texts: Readonly<Record<string, string>> = {
-      amounts: new Intl.ListFormat(this.#language()).format(amounts),
-      date: format.format(at),
-    };
-    return this.#word("text-expires").replace(/\{(amounts|date)\}/g, (_match, name: string) => texts[name] ?? "");
+    // The list's own words and order are the language's; its elements are the amounts, by their places.
+    const places = new Intl.ListFormat(this.#language()).formatToParts(amounts.map((_, place) => `${place}`));
+    const list = places.map(({ type, value }) => (type === "element" ? (amounts[Number(value)] ?? "") : value));
+    return this.#word("text-expires")
+      .split(/(\{amounts\}|\{date\})/)
+      .flatMap((text): Content[] => {
+        if (text === "{amounts}") return list;
+        return [text === "{date}" ? apart(format.format(at)) : text];
+      });
   }
 
   #isMoney(unit: string): boolean {
@@ -184,14 +199,15 @@ class PurserBalance extends HTMLElement {
   }
 
   /** Rounded down: never more than there is. */
-  #amount(unit: string, amount: number): string {
+  #amount(unit: string, amount: number): Content[] {
     const currency = this.getAttribute("currency");
     // Newer than the types of this target.
     const floor = { roundingMode: "floor" } as Intl.NumberFormatOptions;
-    if (unit === "cents" && currency !== null) {
-      return new Intl.NumberFormat(this.#language(), { style: "currency", currency, ...floor }).format(amount / 100);
+    if (unit !== "cents" || currency === null) {
+      return [new Intl.NumberFormat(this.#language(), { maximumFractionDigits: 2, ...floor }).format(amount)];
     }
-    return new Intl.NumberFormat(this.#language(), { maximumFractionDigits: 2, ...floor }).format(amount);
+    const parts = new Intl.NumberFormat(this.#language(), { style: "currency", currency, ...floor });
+    return parts.formatToParts(amount / 100).map(({ type, value }) => (type === "currency" ? apart(value) : value));
   }
 
   #language(): string | undefined {
@@ -200,6 +216,7 @@ class PurserBalance extends HTMLElement {
 
   #unitWord(unit: string): string {
     const word = `text-${unit}`;
+    if (this.#isMoney(unit)) return this.getAttribute(word) ?? MONEY;
     return word in WORDS ? this.#word(word as Word) : unit;
   }
 
@@ -207,22 +224,26 @@ class PurserBalance extends HTMLElement {
     return this.getAttribute(word) ?? WORDS[word];
   }
 
-  #element(name: string, part: string, text: string): HTMLElement {
+  #element(name: string, part: string, ...content: readonly Content[]): HTMLElement {
     const element = document.createElement(name);
     element.setAttribute("part", part);
-    element.textContent = text;
+    element.append(...content);
     return element;
   }
 
-  #paragraph(part: string, text: string): HTMLElement {
-    return this.#element("p", part, text);
+  #paragraph(part: string, ...content: readonly Content[]): HTMLElement {
+    return this.#element("p", part, ...content);
   }
 
   #show(state: State, content: readonly HTMLElement[]): void {
     this.dataset.state = state;
     this.#box.setAttribute("aria-busy", String(state === "loading"));
+    // What says the same is left as it is: a screen reader would read it out again.
+    if (content.map(({ outerHTML }) => outerHTML).join("") === this.#box.innerHTML) return;
     this.#box.replaceChildren(...content);
   }
 }
 
+// So that a framework finds the property and sets it, where it would write an attribute. One that a page set before stays.
+PurserBalance.prototype.getToken = null;
 customElements.define("purser-balance", PurserBalance);

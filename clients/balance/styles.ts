@@ -7,9 +7,11 @@ export const styles = `
   font-variant-numeric: tabular-nums;
 }
 :host([hidden]), [hidden] { display: none !important }
-dl { margin: 0; display: grid; gap: var(--purser-gap, 0.25em) 1em; grid-template-columns: 1fr auto }
+dl { margin: 0; display: grid; gap: var(--purser-gap, 0.25em) }
+div[part=row] { display: flex; flex-wrap: wrap; gap: 0 1em }
 dt, dd { margin: 0 }
-dd { text-align: end }
+dt { flex: 1 }
+dd { margin-inline-start: auto; text-align: end }
 p { margin: var(--purser-gap, 0.25em) 0 0 }
 [part~=expires], [part~=message] { color: var(--purser-muted, inherit); font-size: 0.9em }
 [part~=low] { color: var(--purser-low, #8a4600) }

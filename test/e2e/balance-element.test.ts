@@ -87,7 +87,7 @@ describe.skipIf(chromiumPath === null)(`<purser-balance> in a browser${withoutCh
     for (const scheme of ["light", "dark"] as const) {
       const { page, complaints } = await openElement("ada", 'currency="EUR"', scheme);
       expect(await textIn(page, "low")).toBe(
-        "Uses 3 Tokens 1,234.5 Cents €0.39 (low) Next to expire: 3 Uses, Jan 2, 2098",
+        "Uses 3 Tokens 1,234.5 Balance €0.39 (low) Next to expire, on Jan 2, 2098: 3 Uses",
       );
       const colours = scheme === "light" ? "background: #fff; color: #111" : "background: #111; color: #eee";
       await page.evaluate(`document.documentElement.style = "color-scheme: ${scheme}; ${colours}"`);
@@ -111,6 +111,56 @@ describe.skipIf(chromiumPath === null)(`<purser-balance> in a browser${withoutCh
     const colourOf = (part: string) =>
       run(page, `getComputedStyle(balance.shadowRoot.querySelector("[part~=${part}]")).color`).then(String);
     expect([await colourOf("amount"), await colourOf("unit")]).toEqual(["rgb(1, 2, 3)", "rgb(4, 5, 6)"]);
+    await page.context().close();
+  });
+
+  it("is read right in a line of the other direction: what is a number, a sum or a date stands apart", async () => {
+    await grant("noor", "tokens", 1_500, "2099-12-03T12:00:00Z");
+    await grant("noor", "cents", 500, "2099-12-03T12:00:00Z");
+    const { page } = await openElement(
+      "noor",
+      'lang="ar" dir="rtl" currency="USD" text-tokens="رموز" text-cents="رصيد" text-expires="ينتهي في {date}: {amounts}."',
+    );
+    expect(await textIn(page, "ok")).toMatch(
+      /^رموز 1,500 رصيد .*5\.00.*US\$ ينتهي في .*2099.*: 1,500 رموز و.*5\.00.*US\$\.$/,
+    );
+    expect(await page.locator("purser-balance [part~=expires] > bdi").count()).toBe(3);
+    expect(await page.locator("purser-balance bdi", { hasText: /^US\$$/ }).count()).toBe(2);
+    // The amount is at the end of its line, which is the left.
+    const xOf = async (part: string) => (await page.locator(`[part~=${part}][part~=tokens]`).boundingBox())?.x ?? 0;
+    expect(await xOf("amount")).toBeLessThan(await xOf("unit"));
+    await expectAccessible(page);
+    await page.context().close();
+  });
+
+  it("fits into a narrow place and at four times the size, and moves nothing", async () => {
+    await grant("wide", "tokens", 1_000_000, "2099-12-03T12:00:00Z");
+    const { page } = await openElement("wide", 'text-tokens="Words of the day"');
+    await textIn(page, "ok");
+    for (const style of ["width: 7rem", "width: 320px; font-size: 400%"]) {
+      await run(page, `balance.style = ${JSON.stringify(style)}`);
+      expect(await run(page, "balance.scrollWidth <= balance.clientWidth"), style).toBe(true);
+    }
+    expect(await run(page, "balance.shadowRoot.getAnimations().length")).toBe(0);
+    await page.context().close();
+  });
+
+  it("is given its function by a framework, and is read out again only where it says something else", async () => {
+    await grant("rea", "tokens", 100);
+    const { page } = await openElement("rea");
+    await textIn(page, "ok");
+    // React sets a property that it finds, and an attribute otherwise.
+    expect(await run(page, '"getToken" in document.createElement("purser-balance")')).toBe(true);
+    await run(
+      page,
+      `globalThis.changes = 0; new MutationObserver(() => changes++).observe(balance.shadowRoot, { childList: true, subtree: true });
+      balance.refresh()`,
+    );
+    expect(await run(page, "globalThis.changes")).toBe(0);
+    await spend("rea", { tokens: 1 });
+    await run(page, "balance.refresh()");
+    expect(await textIn(page, "ok")).toBe("Tokens 99");
+    expect(await run(page, "globalThis.changes")).toBeGreaterThan(0);
     await page.context().close();
   });
 
@@ -166,12 +216,12 @@ describe.skipIf(chromiumPath === null)(`<purser-balance> in a browser${withoutCh
       token: await userToken(SECRET, "walt"),
     });
     await page.goto(`${shopUrl}/example#${fragment}`);
-    expect(await textIn(page, "ok")).toBe("Cents $10.00");
+    expect(await textIn(page, "ok")).toBe("Balance $10.00");
     const link = page.getByRole("link", { name: "Buy more" });
     expect(await link.isVisible()).toBe(false);
     await spend("walt", { cents: 900 });
     await run(page, "balance.refresh()");
-    expect(await textIn(page, "low")).toBe("Cents $1.00 (low)");
+    expect(await textIn(page, "low")).toBe("Balance $1.00 (low)");
     expect(await link.isVisible()).toBe(true);
     await expectAccessible(page);
     await page.context().close();
