@@ -4,13 +4,14 @@ import { readLegs, settleHolds } from "../ledger/hold.ts";
 import { insertTakings } from "../ledger/insert-entries.ts";
 import type { TenantCtx } from "../runtime.ts";
 import { type ErasureSecret, hashName } from "../tombstones/secret.ts";
-import type { ErasureKey } from "./ids.ts";
-import { isPlainSql, openIds } from "./page.ts";
+import { openIds, type Page, rowsSql } from "./ids-of-page.ts";
+import { isGiven, namesOf, newName } from "./page-of-books.ts";
 
 const ACCOUNTS = "10";
-const HOLDS_MAX = 50;
-const BALANCES = "500";
-const REFERENCES = "500";
+const HOLDS_MAX = 200;
+const BALANCES_MAX = 500;
+const REFERENCES_MAX = 500;
+const atMost = (max: number): string => `min(${rowsSql}, ${max})`;
 
 interface BooksRow {
   readonly accountId: number;
@@ -21,15 +22,15 @@ interface BooksRow {
 }
 
 /** Accounts with credits that are not revoked, or open reservations. */
-export const selectOpenBooks = statement<ErasureKey, BooksRow>`
+export const selectOpenBooks = statement<Page, BooksRow>`
   SELECT * FROM (
     SELECT i.account_id AS accountId, i.pseudonym AS userId, (
       SELECT json_group_array(json_array(id, legs)) FROM (
-        SELECT id, legs FROM reservations WHERE account_id = i.account_id AND state = 'open' LIMIT ${`${HOLDS_MAX}`}
+        SELECT id, legs FROM reservations WHERE account_id = i.account_id AND state = 'open' LIMIT ${atMost(HOLDS_MAX)}
       )
     ) AS holds, (
       SELECT json_group_array(id) FROM (
-        SELECT id FROM credit_balances WHERE account_id = i.account_id AND revoked_at_ms IS NULL LIMIT ${BALANCES}
+        SELECT id FROM credit_balances WHERE account_id = i.account_id AND revoked_at_ms IS NULL LIMIT ${atMost(BALANCES_MAX)}
       )
     ) AS balances
     FROM ${openIds} AS i
@@ -42,17 +43,16 @@ const guardNotRevoked = statement<{ balanceIds: string }>`
     WHERE b.revoked_at_ms IS NOT NULL
   )`;
 
-/** Releases what open reservations hold, also of those that would be charged, then revokes what remains. */
+/** Releases what open reservations hold, also of those that would be charged. Revokes what remains when none is open. */
 export function closeBooks(ctx: TenantCtx, rows: readonly BooksRow[]): Statement[] {
   return rows.flatMap(({ accountId, userId, holds, balances }) => {
     const writing = { environmentId: ctx.environment.id, userId, accountId, nowMs: ctx.now() };
     // `selectOpenBooks` wrote this JSON.
     const open = (JSON.parse(holds) as [string, string][]).map(([id, legs]) => ({ id, legs: readLegs(legs) }));
+    if (open.length > 0) return settleHolds(writing, open, { state: "released" });
     const balanceIds = JSON.parse(balances) as string[];
-    const released = settleHolds(writing, open, { state: "released" });
-    if (open.length === HOLDS_MAX || balanceIds.length === 0) return released;
     const takings = balanceIds.map((balanceId) => ({ balanceId, dueSteps: 0 as Steps, revokes: true }));
-    return [...released, guardNotRevoked({ balanceIds: balances }), insertTakings(writing, takings, null)];
+    return [guardNotRevoked({ balanceIds: balances }), insertTakings(writing, takings, null)];
   });
 }
 
@@ -61,17 +61,20 @@ interface ReferenceRow {
   readonly reference: string;
 }
 
-const referencesOf = (column: string, table: string) => fragment`
-    SELECT i.account_id AS accountId, r.${column} AS reference
-    FROM ${openIds} AS i CROSS JOIN ${table} AS r ON r.account_id = i.account_id
-    WHERE r.${column} IS NOT NULL AND ${isPlainSql(`r.${column}`)}`;
+const named = (table: string, column: string) =>
+  fragment`EXISTS (SELECT 1 ${namesOf(`${table}.account_id`, "reference", `${table}.${column}`)})`;
+
+const referencesOf = (table: string, column: string, when: string) => fragment`
+    SELECT r.account_id AS accountId, r.${column} AS reference
+    FROM ${openIds} AS i CROSS JOIN ${table} AS r ON r.account_id = i.account_id WHERE ${when}`;
+const ofRefunds = (column: string) =>
+  referencesOf("credit_refunds", column, `r.request_hash <> '' AND NOT ${named("r", column)}`);
 
 /** References that callers gave, and that have no hash yet. */
-export const selectReferences = statement<ErasureKey, ReferenceRow>`
+export const selectReferences = statement<Page, ReferenceRow>`
   SELECT * FROM (
-    ${referencesOf("external_ref", "credit_balances")} UNION ${referencesOf("external_ref", "credit_refunds")}
-    UNION ${referencesOf("refund_ref", "credit_refunds")}
-  ) LIMIT ${REFERENCES}`;
+    ${referencesOf("credit_balances", "external_ref", isGiven)} UNION ${ofRefunds("external_ref")} UNION ${ofRefunds("refund_ref")}
+  ) LIMIT ${atMost(REFERENCES_MAX)}`;
 
 const insertNames = statement<{ rows: string }>`
   INSERT INTO erasure_names (account_id, kind, old_name, new_name)
@@ -80,22 +83,19 @@ const insertNames = statement<{ rows: string }>`
     SELECT 1 FROM erasure_names WHERE account_id = n.value ->> 0 AND kind = 'reference' AND old_name = n.value ->> 1
   )`;
 
-const nameOf = (table: string, column: string) => fragment`(
-    SELECT new_name FROM erasure_names
-    WHERE account_id = ${table}.account_id AND kind = 'reference' AND old_name = ${table}.${column}
-  )`;
+const ofReference = (table: string, column: string) => newName(table, column, "reference");
 
 const eraseReferences = statement<{ rows: string }>`
-  UPDATE credit_balances SET notes = NULL, external_ref = ${nameOf("credit_balances", "external_ref")}
+  UPDATE credit_balances SET notes = NULL, ${ofReference("credit_balances", "external_ref")}
   WHERE (account_id, external_ref) IN (
     SELECT account_id, old_name FROM json_each(:rows) AS n CROSS JOIN erasure_names
     WHERE account_id = n.value ->> 0 AND kind = 'reference' AND old_name = n.value ->> 1
   )`;
 const eraseRefunds = statement<{ rows: string }>`
-  UPDATE credit_refunds SET request_hash = '', external_ref = ${nameOf("credit_refunds", "external_ref")},
-    refund_ref = ${nameOf("credit_refunds", "refund_ref")}
+  UPDATE credit_refunds SET request_hash = '', ${ofReference("credit_refunds", "external_ref")},
+    ${ofReference("credit_refunds", "refund_ref")}
   WHERE account_id IN (SELECT n.value ->> 0 FROM json_each(:rows) AS n) AND request_hash <> ''
-    AND ${nameOf("credit_refunds", "external_ref")} IS NOT NULL AND ${nameOf("credit_refunds", "refund_ref")} IS NOT NULL`;
+    AND ${named("credit_refunds", "external_ref")} AND ${named("credit_refunds", "refund_ref")}`;
 
 /** Puts keyed hashes in place of references, by which a voucher still finds its booking (E2). */
 export async function hashReferences(

@@ -7,6 +7,7 @@ import { type ErasureSecret, erasureSecrets, erasureUnavailable } from "../tombs
 import { messageWrites, noteMessages, wantedMessages } from "../webhooks/outbox.ts";
 import { closeBooks, hashReferences, selectOpenBooks, selectReferences } from "./books.ts";
 import { beginIds, type ErasureKey, selectMoreIds } from "./ids.ts";
+import type { Page } from "./ids-of-page.ts";
 import { pageStatements } from "./page.ts";
 import { type ErasureRow, keyOf, selectErasure } from "./receipt.ts";
 
@@ -56,7 +57,7 @@ const selectFeatures = statement<
 export async function continueErasure(ctx: TenantCtx, erasureId: string, budget = ofCall): Promise<boolean> {
   for (let page = 0; page < budget.pages; page++) {
     try {
-      if (await erasePage(ctx, keyOf(ctx, erasureId), budget.rows)) return true;
+      if (await erasePage(ctx, { ...keyOf(ctx, erasureId), rows: budget.rows })) return true;
     } catch (error) {
       if (!CONFLICTS.has(constraintOf(error))) throw error;
     }
@@ -65,26 +66,26 @@ export async function continueErasure(ctx: TenantCtx, erasureId: string, budget 
 }
 
 /** Does one page. Answers whether the erasure is complete. */
-async function erasePage(ctx: TenantCtx, key: ErasureKey, rows: number): Promise<boolean> {
+async function erasePage(ctx: TenantCtx, page: Page): Promise<boolean> {
   const [[erasure], [left], [stored], books, references] = await batch(ctx.db, [
-    selectErasure(key),
-    countIds(key),
-    selectFeatures(key),
-    selectOpenBooks(key),
-    selectReferences(key),
+    selectErasure(page),
+    countIds(page),
+    selectFeatures(page),
+    selectOpenBooks(page),
+    selectReferences(page),
   ] as const);
   assert(erasure !== undefined, "an erasure that was begun is there");
   if (erasure.completedAtMs !== null) return true;
   if (erasure.isCollected === 0) {
-    await collect(ctx, key, erasure);
+    await collect(ctx, page, erasure);
     return false;
   }
   if (left?.ids === 0) {
-    await complete(ctx, key, stored?.features ?? null);
+    await complete(ctx, page, stored?.features ?? null);
     return true;
   }
   const hashes = references.length === 0 ? [] : await hashReferences(ctx, await secretOf(ctx, erasure), references);
-  await batch(ctx.db, [...closeBooks(ctx, books), ...hashes, ...pageStatements(key, rows)]);
+  await batch(ctx.db, [...closeBooks(ctx, books), ...hashes, ...pageStatements(page)]);
   return false;
 }
 
