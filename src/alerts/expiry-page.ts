@@ -34,8 +34,10 @@ const pageSql = fragment`
   )`;
 const lastOfPage = fragment`SELECT expires_at_ms, account_id, grant_seq FROM page
   ORDER BY expires_at_ms DESC, account_id DESC, grant_seq DESC LIMIT 1`;
+// Of a user who is being erased nothing is told (E6).
 const balancesOfPage = fragment`page AS p CROSS JOIN credit_balances AS b
-  ON b.account_id = p.account_id AND b.grant_seq = p.grant_seq AND b.revoked_at_ms IS NULL`;
+  ON b.account_id = p.account_id AND b.grant_seq = p.grant_seq AND b.revoked_at_ms IS NULL
+  CROSS JOIN accounts AS a ON a.id = b.account_id AND a.is_erased = 0`;
 
 /** Aborts the batch with `guard_environment` where another run looked at the page, or the features changed. */
 export const guardPage = statement<Page & { features: string | null }>`
@@ -71,7 +73,7 @@ export const insertNotices = statement<Page & { messageId: string }>`
       'expiresAt', strftime('%Y-%m-%dT%H:%M:%S', b.expires_at_ms / 1000, 'unixepoch')
         || printf('.%03dZ', b.expires_at_ms % 1000)
     ), iif(:days = 0, '{}', json_object('days', ${named("days")})))
-  FROM ${balancesOfPage} CROSS JOIN accounts AS a ON a.id = b.account_id
+  FROM ${balancesOfPage}
   WHERE b.has_remaining = 1 AND b.granted_at_ms <= p.expires_at_ms - ${named("days")} * 86400000 AND NOT ${isSmallerDue}`;
 
 // Whose balance ended with something left or held.
