@@ -305,6 +305,7 @@ CREATE TABLE `distinct_ids` (
 	`claims_made` integer DEFAULT 0 NOT NULL,
 	`claim_version` integer DEFAULT 0 NOT NULL,
 	PRIMARY KEY(`environment_id`, `distinct_id`),
+	CONSTRAINT "distinct_ids_deleted_count" CHECK("distinct_ids"."deleted_count" BETWEEN 0 AND "distinct_ids"."event_count"),
 	CONSTRAINT "distinct_ids_claims_made" CHECK("distinct_ids"."claims_made" <= 1000),
 	CONSTRAINT "distinct_ids_claimed_by_another" CHECK("distinct_ids"."claimed_by" <> "distinct_ids"."distinct_id"),
 	CONSTRAINT "distinct_ids_claim_whole" CHECK(iif("distinct_ids"."claimed_by" IS NULL, "distinct_ids"."claimed_via" IS NULL AND "distinct_ids"."claimed_at_ms" IS NULL AND "distinct_ids"."claim_is_verified" = 0, "distinct_ids"."claimed_via" IN ('identify', 'alias') AND "distinct_ids"."claimed_at_ms" IS NOT NULL))

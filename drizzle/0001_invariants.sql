@@ -744,6 +744,40 @@ BEGIN
     id_events = max(id_events, excluded.id_events), id_bytes = max(id_bytes, excluded.id_bytes);
 END;
 --> statement-breakpoint
+-- An event goes when the record of its id says that it is gone, the first ones first (E8), or with its id in an erasure. In both
+-- cases an export that is running notices. It never changes.
+CREATE TRIGGER analytics_events_kept BEFORE DELETE ON analytics_events
+WHEN NOT EXISTS (
+  SELECT 1 FROM erasure_ids WHERE environment_id = old.environment_id AND distinct_id = old.distinct_id
+) AND NOT EXISTS (
+  SELECT 1 FROM distinct_ids
+  WHERE environment_id = old.environment_id AND distinct_id = old.distinct_id AND deleted_count >= old.seq
+)
+BEGIN
+  SELECT RAISE(ABORT, 'analytics_events_kept');
+END;
+--> statement-breakpoint
+CREATE TRIGGER analytics_events_no_update BEFORE UPDATE ON analytics_events
+BEGIN
+  SELECT RAISE(ABORT, 'analytics_events_kept');
+END;
+--> statement-breakpoint
+-- The record of an id goes in an erasure alone, and what it counts never falls.
+CREATE TRIGGER distinct_ids_kept BEFORE DELETE ON distinct_ids
+WHEN NOT EXISTS (
+  SELECT 1 FROM erasure_ids WHERE environment_id = old.environment_id AND distinct_id = old.distinct_id
+)
+BEGIN
+  SELECT RAISE(ABORT, 'distinct_ids_kept');
+END;
+--> statement-breakpoint
+CREATE TRIGGER distinct_ids_counts_grow BEFORE UPDATE OF environment_id, distinct_id, event_count, deleted_count ON distinct_ids
+WHEN new.environment_id <> old.environment_id OR new.distinct_id <> old.distinct_id
+  OR new.event_count < old.event_count OR new.deleted_count < old.deleted_count
+BEGIN
+  SELECT RAISE(ABORT, 'distinct_ids_kept');
+END;
+--> statement-breakpoint
 -- A claim is changed by whoever read its latest version.
 CREATE TRIGGER distinct_ids_claim_version BEFORE UPDATE OF
   claimed_by, claimed_via, claimed_at_ms, claim_is_verified, claim_version ON distinct_ids

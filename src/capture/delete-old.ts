@@ -27,13 +27,14 @@ const selectFirst = statement<{ beforeMs: number }, { isOld: 0 | 1 }>`
 /** The records stay, and say how many are gone. An upsert, because an UPDATE with a join might read all records. */
 const countDeleted = statement<Step>`
   INSERT INTO distinct_ids (
-    environment_id, distinct_id, first_seen_at_ms, last_seen_at_ms, is_device_form, deleted_count, event_bytes
+    environment_id, distinct_id, first_seen_at_ms, last_seen_at_ms, is_device_form, event_count, deleted_count, event_bytes
   )
   WITH ${page}, gone AS MATERIALIZED (
     SELECT e.environment_id, e.distinct_id, count(*) AS events, sum(octet_length(e.properties)) AS bytes
     FROM page CROSS JOIN analytics_events AS e ON e.rowid = page.row_id GROUP BY e.environment_id, e.distinct_id
   )
-  SELECT d.environment_id, d.distinct_id, d.first_seen_at_ms, d.last_seen_at_ms, d.is_device_form, gone.events, gone.bytes
+  SELECT d.environment_id, d.distinct_id, d.first_seen_at_ms, d.last_seen_at_ms, d.is_device_form, d.event_count,
+    gone.events, gone.bytes
   FROM gone CROSS JOIN distinct_ids AS d ON d.environment_id = gone.environment_id AND d.distinct_id = gone.distinct_id
   WHERE true
   ON CONFLICT (environment_id, distinct_id) DO UPDATE SET

@@ -88,6 +88,9 @@ export async function fillPerson({ app, call, clock, post }: ErasureWorld, userI
     ...{ userId, externalRef: `order-2-${tag}`, refundRef: `refund-${tag}`, share: { part: 1, of: 4 } },
     reason: text("a reason"),
   });
+  // It begins as references of payments do, and is the caller's all the same.
+  const ref = { userId, externalRef: `order-2-${tag}`, refundRef: `stripe:${tag}` };
+  await write("credits/refund", { ...ref, share: { part: 1, of: 4 } });
   await write("credits/revoke", { balanceId: other.balanceId, reason: text("why") });
   const adjusted = await call("POST", `/api/v1/admin/balances/${granted.balanceId}/adjust`, {
     key: env.ADMIN_TOKEN,

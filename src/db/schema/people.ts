@@ -43,6 +43,7 @@ export const distinctIds = sqliteTable(
   (t) => [
     primaryKey({ columns: [t.environmentId, t.distinctId] }),
     index("distinct_ids_claimed_by").on(t.environmentId, t.claimedBy).where(sql`claimed_by IS NOT NULL`),
+    check("distinct_ids_deleted_count", sql`${t.deletedCount} BETWEEN 0 AND ${t.eventCount}`),
     check("distinct_ids_claims_made", sql`${t.claimsMade} <= 1000`),
     check("distinct_ids_claimed_by_another", sql`${t.claimedBy} <> ${t.distinctId}`),
     check(

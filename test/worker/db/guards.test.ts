@@ -628,6 +628,44 @@ const attacks: Readonly<Record<string, Attack>> = {
 
   distinct_ids_claim_version: { says: "distinct_ids_claim_version", sql: [claim("c", "d", 2), claim("c", "d", 0)] },
   distinct_ids_claim_stays: { says: "distinct_ids_claim_stays", sql: [claim("a", "c", 2, 1), claim("b", "d", 2, 0)] },
+  analytics_events_kept: {
+    says: "analytics_events_kept",
+    sql: [
+      "DELETE FROM analytics_events",
+      // An erasure of another id, and an event behind those that are counted as gone.
+      [...erasing, analyticsEvent({ distinct_id: "b", uuid: "uuid-2" }), "DELETE FROM analytics_events"],
+      [
+        ...["event_count", "deleted_count"].map((count) => `UPDATE distinct_ids SET ${count} = 1 ${OF_LIVE}`),
+        analyticsEvent({ seq: 2, uuid: "uuid-2" }),
+        `DELETE FROM analytics_events ${OF_LIVE} AND seq = 2`,
+      ],
+    ],
+  },
+  analytics_events_no_update: {
+    says: "analytics_events_kept",
+    sql: ["properties = '{\"x\":1}'", "distinct_id = 'b'", "seq = 9", "uuid = 'x'"].flatMap((set) =>
+      ["UPDATE", "UPDATE OR REPLACE"].map((verb) => `${verb} analytics_events SET ${set} ${OF_LIVE}`),
+    ),
+  },
+  distinct_ids_kept: {
+    says: "distinct_ids_kept",
+    sql: [
+      `DELETE FROM distinct_ids ${OF_LIVE}`,
+      [...erasing, `DELETE FROM distinct_ids ${OF_LIVE} AND distinct_id = 'b'`],
+    ],
+  },
+  distinct_ids_counts_grow: {
+    says: "distinct_ids_kept",
+    sql: [
+      `UPDATE distinct_ids SET distinct_id = 'x' ${OF_LIVE} AND distinct_id = 'c'`,
+      `UPDATE OR REPLACE distinct_ids SET distinct_id = 'b' ${OF_LIVE} AND distinct_id = 'c'`,
+      `UPDATE distinct_ids SET environment_id = ${TEST} ${OF_LIVE} AND distinct_id = 'c'`,
+      ...["event_count = 1", "deleted_count = 0"].map((set) => [
+        ...["event_count = 2", "deleted_count = 1"].map((before) => `UPDATE distinct_ids SET ${before} ${OF_LIVE}`),
+        `UPDATE distinct_ids SET ${set} ${OF_LIVE}`,
+      ]),
+    ],
+  },
   distinct_ids_no_circle: { says: "distinct_ids_no_circle", sql: [claim("c", "a", 1), claim("c", "b", 1, 1)] },
   id_properties_version: {
     says: "id_properties_version",
@@ -780,6 +818,7 @@ const checks: Readonly<Record<string, string | readonly string[]>> = {
   reservations_state: reservation({ id: "res_new", state: "lost" }),
   reservations_on_expiry: reservation({ id: "res_new", on_expiry: "keep" }),
   distinct_ids_claimed_by_another: ["DROP TRIGGER distinct_ids_no_circle", claim("c", "c", 1)],
+  distinct_ids_deleted_count: "UPDATE distinct_ids SET deleted_count = 1 WHERE distinct_id = 'c'",
   distinct_ids_claims_made: "UPDATE distinct_ids SET claims_made = 1001 WHERE distinct_id = 'c'",
   distinct_ids_claim_whole: "UPDATE distinct_ids SET claimed_via = 'alias', claim_version = 1 WHERE distinct_id = 'c'",
   consent_log_decision: consent({ seq: 2, decision: "perhaps" }),
@@ -848,6 +887,7 @@ const erased: readonly string[] = [
   `UPDATE reservations SET id = 'res_r', request_hash = '' WHERE id = 'res_w' AND environment_id = ${LIVE}`,
   `UPDATE export_audit SET distinct_id = 'hash_a' WHERE environment_id = ${LIVE}`,
   `UPDATE consent_log SET distinct_id = 'hash_a' WHERE environment_id = ${LIVE}`,
+  ...["analytics_events", "distinct_ids"].map((table) => `DELETE FROM ${table} ${OF_LIVE} AND distinct_id = 'a'`),
 ];
 
 describe("the database", () => {

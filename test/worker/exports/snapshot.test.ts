@@ -1,6 +1,7 @@
 import { env } from "cloudflare:workers";
 import { afterAll, expect, it } from "vitest";
 import type { ExportDocument } from "../../../src/exports/responses.ts";
+import { behindGuard } from "../../support/behind-guard.ts";
 import { auditOf, documentOf, linkTo, open, readAll, readDocument } from "../../support/exports.ts";
 import { hookedD1 } from "../../support/hooked-d1.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
@@ -109,23 +110,62 @@ it("keeps the moment also of a balance that was revoked before it, and refilled 
 it.each([
   {
     name: "events",
+    guard: "analytics_events_kept",
     sql: "DELETE FROM analytics_events WHERE environment_id = ?1 AND distinct_id = 'device' AND seq = 4400",
   },
-  { name: "ids", sql: "DELETE FROM distinct_ids WHERE environment_id = ?1 AND distinct_id = 'ana'" },
-])("never ends a document whose person lost $name while it streamed, and notes the failure", async ({ sql }) => {
+  {
+    name: "ids",
+    guard: "distinct_ids_kept",
+    sql: "DELETE FROM distinct_ids WHERE environment_id = ?1 AND distinct_id = 'ana'",
+  },
+])("never ends a document whose person lost $name while it streamed, and notes the failure", async ({ guard, sql }) => {
   const clock = new Clock();
   const app = await makeApp();
   await longLife(app);
   let lost = 0;
   const { status, text } = await readWhile(app, clock, async (trip) => {
     if (trip !== 3) return;
-    lost = (await env.DB.prepare(sql).bind(app.environments.live.id).run()).meta.changes;
+    lost = await behindGuard(guard, env.DB.prepare(sql).bind(app.environments.live.id));
   });
   expect(lost).toBeGreaterThan(0);
   expect(status).toBe(200);
   expect(() => JSON.parse(text)).toThrow();
   expect(await auditOf(app, "ana")).toEqual(["opened", "failed"]);
 });
+
+it.each([
+  { name: "is", isLifted: false },
+  { name: "is, and begins anew,", isLifted: true },
+])(
+  "never ends a document whose person $name erased while it streams, and notes the failure under the hash",
+  async ({ isLifted }) => {
+    const clock = new Clock();
+    const app = await makeApp();
+    await longLife(app);
+    const call = makeClient(clock);
+    const post = (path: string, body: object) => call("POST", `/api/v1/${path}`, { key: app.keys.sk_live, body });
+    let erasureId = "";
+    const { status, text } = await readWhile(app, clock, async (trip) => {
+      if (trip !== 3) return;
+      for (let running = true; running; ) {
+        const { body } = await post("erase-person", { distinctId: "ana" });
+        running = body.status === "running";
+        erasureId = body.erasureId;
+      }
+      if (isLifted) await post(`erasures/${erasureId}/lift`, {});
+    });
+    expect([status, erasureId]).toEqual([200, expect.stringMatching(/^era_/)]);
+    expect(() => JSON.parse(text)).toThrow();
+    const { results } = await env.DB.prepare(
+      "SELECT distinct_id AS id, action FROM export_audit WHERE environment_id = ? ORDER BY action DESC",
+    )
+      .bind(app.environments.live.id)
+      .all<{ id: string; action: string }>();
+    expect(results.map(({ action }) => action)).toEqual(["opened", "failed"]);
+    // Once it is lifted, what is written is about somebody new.
+    expect(results.map(({ id }) => id === "ana")).toEqual([false, isLifted]);
+  },
+);
 
 it("notes one failure, and no more, when its reader leaves while a page is being read", async () => {
   const clock = new Clock();
