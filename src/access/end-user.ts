@@ -1,9 +1,10 @@
-import { type JWTPayload, type JWTVerifyOptions, jwtVerify } from "jose";
-import { PurserError } from "../errors.ts";
+import { verifyHmac } from "../lib/hmac.ts";
+import type { JsonObject } from "../lib/json.ts";
 import type { Runtime } from "../runtime.ts";
 import type { EndUserSetting } from "./end-user-setting.ts";
-import { verifyByPublishedKeys } from "./jwks.ts";
-import { clockToleranceSeconds, flawOf, isJwt, refuseToken, userClaimOf } from "./token-flaw.ts";
+import { publishedKeysFlaw } from "./jwks.ts";
+import { type Jwt, readJwt } from "./jwt.ts";
+import { claimFlaw, refuseToken, type TokenFlaw, userClaimOf } from "./token-flaw.ts";
 
 /** When a token is verified, and in which isolate. */
 type Verifying = Pick<Runtime, "isolate" | "now">;
@@ -22,27 +23,17 @@ export async function verifyEndUser(runtime: Verifying, setting: EndUserSetting,
  * The claims of a JWT that verifies. Throws `invalid_user_token` with `details.reason` for every flaw of the token, and
  * `temporarily_unavailable` when the key server cannot be reached.
  */
-export async function verifyToken(runtime: Verifying, setting: EndUserSetting, token: string): Promise<JWTPayload> {
-  if (!isJwt(token)) throw refuseToken("malformed", setting, token);
-  const nowMs = runtime.now();
-  const options: JWTVerifyOptions = {
-    clockTolerance: clockToleranceSeconds,
-    currentDate: new Date(nowMs),
-    requiredClaims: ["exp"],
-    ...(setting.issuer === undefined ? {} : { issuer: setting.issuer }),
-    ...(setting.audience === undefined ? {} : { audience: setting.audience }),
-  };
-  try {
-    return setting.type === "jwks"
-      ? await verifyByPublishedKeys(runtime, setting.url, token, options)
-      : await verifyBySecret(setting.secret, token, options);
-  } catch (error) {
-    if (error instanceof PurserError) throw error;
-    throw refuseToken(flawOf(error, setting, nowMs), setting, token, error);
-  }
+export async function verifyToken(runtime: Verifying, setting: EndUserSetting, token: string): Promise<JsonObject> {
+  const jwt = readJwt(token);
+  if (jwt === null) throw refuseToken("malformed", setting, token);
+  const flaw = (await signatureFlaw(runtime, setting, jwt)) ?? claimFlaw(jwt.claims, setting, runtime.now());
+  if (flaw !== null) throw refuseToken(flaw, setting, token);
+  return jwt.claims;
 }
 
-async function verifyBySecret(secret: string, token: string, options: JWTVerifyOptions): Promise<JWTPayload> {
-  const key = new TextEncoder().encode(secret);
-  return (await jwtVerify(token, key, { ...options, algorithms: ["HS256"] })).payload;
+async function signatureFlaw(runtime: Verifying, setting: EndUserSetting, jwt: Jwt): Promise<TokenFlaw | null> {
+  if (setting.type === "jwks") return publishedKeysFlaw(runtime, setting.url, jwt);
+  // The setting says which algorithm there is, never the token.
+  if (jwt.alg !== "HS256") return "algorithm";
+  return (await verifyHmac(setting.secret, jwt.signed, jwt.signature)) ? null : "signature";
 }

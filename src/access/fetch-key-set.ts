@@ -9,8 +9,8 @@ export const fetchMsMax = 5_000;
 const FETCHED_AT = "x-fetched-at-ms";
 
 export interface FetchedKeySet {
-  /** An object with at most 100 `keys`. */
-  readonly keys: { readonly keys: readonly unknown[] };
+  /** At most 100. What is in them is judged when they are used. */
+  readonly keys: readonly unknown[];
   readonly fetchedAtMs: number;
 }
 
@@ -37,12 +37,12 @@ export async function fetchKeySet(url: string, nowMs: number, isAnew: boolean): 
   return fetched;
 }
 
-function readKeys(text: string): FetchedKeySet["keys"] {
+function readKeys(text: string): readonly unknown[] {
   const value: unknown = JSON.parse(text);
   const keys = typeof value === "object" && value !== null && "keys" in value ? value.keys : null;
   if (!Array.isArray(keys)) throw new Error("The key server's answer is no set of keys.");
   if (keys.length > KEYS_MAX) throw new Error(`The key server's answer has more than ${KEYS_MAX} keys.`);
-  return { keys };
+  return keys;
 }
 
 async function readWithin({ body }: Response): Promise<string> {

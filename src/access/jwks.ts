@@ -1,30 +1,9 @@
-import {
-  createLocalJWKSet,
-  errors,
-  type JSONWebKeySet,
-  type JWTPayload,
-  type JWTVerifyGetKey,
-  type JWTVerifyOptions,
-  jwtVerify,
-} from "jose";
 import { type PurserError, temporarilyUnavailable } from "../errors.ts";
 import type { Runtime } from "../runtime.ts";
 import { type FetchedKeySet, fetchKeySet, fetchMsMax, keySetFreshMs } from "./fetch-key-set.ts";
-
-/** Asymmetric algorithms alone: a published key must never verify as a shared secret. */
-const ALGORITHMS = [
-  "RS256",
-  "RS384",
-  "RS512",
-  "PS256",
-  "PS384",
-  "PS512",
-  "ES256",
-  "ES384",
-  "ES512",
-  "EdDSA",
-  "Ed25519",
-];
+import type { Jwt } from "./jwt.ts";
+import { isAsymmetric, PublishedKeys } from "./published-keys.ts";
+import type { TokenFlaw } from "./token-flaw.ts";
 
 const KEY_SETS_MAX = 200;
 const RELOADS_A_MINUTE_MAX = 5;
@@ -55,7 +34,7 @@ class KeySet {
   readonly #url: string;
   readonly #reloads = new Minute();
   readonly #failures = new Minute();
-  #find: ReturnType<typeof createLocalJWKSet> | null = null;
+  #keys: PublishedKeys | null = null;
   #fetchedAtMs = 0;
   /** The number of requests that fetch the keys now. */
   #fetching = 0;
@@ -64,34 +43,25 @@ class KeySet {
     this.#url = url;
   }
 
-  /** Finds the keys that a token's header names, among those that are known or, where none are, published. */
-  finder(nowMs: number): JWTVerifyGetKey {
-    return async (header, token) => {
-      const find = this.#find ?? (await this.#load(nowMs, false));
-      try {
-        return await find(header, token);
-      } catch (error) {
-        // Keys are rotated at any moment, also right after they were fetched.
-        if (!(error instanceof errors.JWKSNoMatchingKey) || !this.#takeReload(nowMs)) throw error;
-      }
-      return (await this.#load(nowMs, true))(header, token);
-    };
-  }
-
-  /** Fetches the keys anew for a signature of none of them; false when that was done a moment ago. */
-  async reloadForSignature(nowMs: number): Promise<boolean> {
-    if (nowMs - this.#fetchedAtMs < SIGNATURES_RELOAD_AFTER_MS || !this.#takeReload(nowMs)) return false;
-    await this.#load(nowMs, true);
-    return true;
+  /** What is wrong with a token's signature; null where one of the keys made it. */
+  async flawOf(jwt: Jwt, nowMs: number): Promise<TokenFlaw | null> {
+    const flaw = await (this.#keys ?? (await this.#load(nowMs, false))).flawOf(jwt);
+    if (flaw === null || !this.#takeReload(flaw, nowMs)) return flaw;
+    return (await this.#load(nowMs, true)).flawOf(jwt);
   }
 
   /** Forgets keys that are too old to trust. */
   expire(nowMs: number): void {
-    if (nowMs - this.#fetchedAtMs >= keySetFreshMs) this.#find = null;
+    if (nowMs - this.#fetchedAtMs >= keySetFreshMs) this.#keys = null;
   }
 
-  /** Takes one of the minute's reloads; false when none is left, so that made-up keys do not hammer the server. */
-  #takeReload(nowMs: number): boolean {
+  /**
+   * Takes one of the minute's reloads; false when none is left, so that made-up keys do not hammer the server. Keys are rotated
+   * at any moment, also right after they were fetched. A key may also be exchanged under its own kid, or have none to tell it
+   * from the one before.
+   */
+  #takeReload(flaw: TokenFlaw, nowMs: number): boolean {
+    if (flaw === "signature" && nowMs - this.#fetchedAtMs < SIGNATURES_RELOAD_AFTER_MS) return false;
     if (this.#reloads.count(nowMs) >= RELOADS_A_MINUTE_MAX) return false;
     this.#reloads.add(nowMs);
     return true;
@@ -109,27 +79,25 @@ class KeySet {
    * Requests cannot await each other's fetch on Workers. So when as many fetch already as may fail, others look now and then for
    * what was found: a server that hangs is asked no more often than one that is down.
    */
-  async #load(nowMs: number, isAnew: boolean): Promise<ReturnType<typeof createLocalJWKSet>> {
+  async #load(nowMs: number, isAnew: boolean): Promise<PublishedKeys> {
     await this.#waitForOthers();
-    if (!isAnew && this.#find !== null) return this.#find;
+    if (!isAnew && this.#keys !== null) return this.#keys;
     if (this.#failures.count(nowMs) >= FAILURES_A_MINUTE_MAX) throw keyServerFault("It failed a moment ago.");
     let fetched: FetchedKeySet;
-    let find: ReturnType<typeof createLocalJWKSet>;
     this.#fetching++;
     try {
       fetched = await fetchKeySet(this.#url, nowMs, isAnew);
-      // Throws for what is no set of keys; what is in one is judged when it is used.
-      find = createLocalJWKSet(fetched.keys as JSONWebKeySet);
     } catch (error) {
       this.#failures.add(nowMs);
       throw keyServerFault(error);
     } finally {
       this.#fetching = Math.max(0, this.#fetching - 1);
     }
-    if (fetched.fetchedAtMs < this.#fetchedAtMs) return find;
-    this.#find = find;
+    const keys = new PublishedKeys(fetched.keys);
+    if (fetched.fetchedAtMs < this.#fetchedAtMs) return keys;
+    this.#keys = keys;
     this.#fetchedAtMs = fetched.fetchedAtMs;
-    return find;
+    return keys;
   }
 }
 
@@ -146,52 +114,20 @@ function keySetOf({ isolate }: Pick<Runtime, "isolate">, url: string): KeySet {
 }
 
 /**
- * The claims of a token that one of the keys published at `url` signed. Throws what jose throws of a token that does not
- * verify, and `temporarily_unavailable` when the key server cannot be reached, or answers what is no set of keys.
+ * What is wrong with a token's signature by the keys published at `url`; null where one of them made it. Throws
+ * `temporarily_unavailable` when the key server cannot be reached, or answers what is no set of keys.
  */
-export async function verifyByPublishedKeys(
+export async function publishedKeysFlaw(
   runtime: Pick<Runtime, "isolate" | "now">,
   url: string,
-  token: string,
-  options: JWTVerifyOptions,
-): Promise<JWTPayload> {
+  jwt: Jwt,
+): Promise<TokenFlaw | null> {
+  // Nothing is fetched for an algorithm that no published key may have.
+  if (!isAsymmetric(jwt.alg)) return "algorithm";
   const nowMs = runtime.now();
   const keySet = keySetOf(runtime, url);
   keySet.expire(nowMs);
-  const verify = () => verifyBySet(keySet.finder(nowMs), token, { ...options, algorithms: ALGORITHMS });
-  try {
-    return await verify();
-  } catch (error) {
-    if (!(error instanceof errors.JWSSignatureVerificationFailed)) throw error;
-    // The key may have been exchanged under its own kid, or have none to tell it from the one before.
-    if (!(await keySet.reloadForSignature(nowMs))) throw error;
-  }
-  return verify();
-}
-
-async function verifyBySet(find: JWTVerifyGetKey, token: string, options: JWTVerifyOptions): Promise<JWTPayload> {
-  try {
-    return (await jwtVerify(token, find, options)).payload;
-  } catch (error) {
-    if (!(error instanceof errors.JWKSMultipleMatchingKeys)) throw error;
-    return verifyWithAny(error, token, options);
-  }
-}
-
-/** Of a token that names no key, any of the keys that fit its algorithm may be the one. */
-async function verifyWithAny(
-  candidates: errors.JWKSMultipleMatchingKeys,
-  token: string,
-  options: JWTVerifyOptions,
-): Promise<JWTPayload> {
-  for await (const key of candidates) {
-    try {
-      return (await jwtVerify(token, key, options)).payload;
-    } catch (error) {
-      if (!(error instanceof errors.JWSSignatureVerificationFailed)) throw error;
-    }
-  }
-  throw new errors.JWSSignatureVerificationFailed();
+  return keySet.flawOf(jwt, nowMs);
 }
 
 function keyServerFault(cause: unknown): PurserError {

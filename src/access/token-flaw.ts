@@ -1,9 +1,9 @@
-import { decodeJwt, decodeProtectedHeader, errors, type JWTPayload } from "jose";
 import { PurserError } from "../errors.ts";
+import type { JsonObject } from "../lib/json.ts";
 import type { EndUserSetting } from "./end-user-setting.ts";
 
 /** How far the clock of who signs tokens may differ from Purser's. */
-export const clockToleranceSeconds = 60;
+const clockToleranceSeconds = 60;
 
 /** What may be wrong with an end-user token, in the order in which it is told (docs/decisions.md, "End-user tokens"). */
 export const TOKEN_FLAWS = [
@@ -61,45 +61,20 @@ function adviceOf(flaw: TokenFlaw, { type, claim }: EndUserSetting, token: strin
 }
 
 /** `invalid_user_token` (401) that tells the flaw in `details.reason`. */
-export function refuseToken(flaw: TokenFlaw, setting: EndUserSetting, token: string, cause?: unknown): PurserError {
+export function refuseToken(flaw: TokenFlaw, setting: EndUserSetting, token: string): PurserError {
   const message = `The end-user token ${adviceOf(flaw, setting, token)}`;
-  return new PurserError("invalid_user_token", message, { details: { reason: flaw }, cause });
+  return new PurserError("invalid_user_token", message, { details: { reason: flaw } });
 }
 
-const COMPACT_JWS = /^[\w-]+\.[\w-]+\.[\w-]*$/;
-
-/** Whether a text has the form of a signed JWT, whoever signed it. Asked first, so that no key is fetched for other text. */
-export function isJwt(token: string): boolean {
-  if (!COMPACT_JWS.test(token)) return false;
-  try {
-    decodeJwt(token);
-    return typeof decodeProtectedHeader(token).alg === "string";
-  } catch {
-    return false;
-  }
-}
-
-/** Of the claims of a token that jose refused or that name no user, the first flaw in the order of TokenFlaw. */
-function claimFlaw(claims: JWTPayload, setting: EndUserSetting, nowSeconds: number): TokenFlaw {
-  const { exp, nbf, iss, aud } = claims;
+/** The first flaw of a token's claims, in the order of TOKEN_FLAWS; null where there is none. */
+export function claimFlaw(claims: JsonObject, setting: EndUserSetting, nowMs: number): TokenFlaw | null {
+  const { exp, nbf, iat, iss, aud } = claims;
+  const nowSeconds = Math.floor(nowMs / 1_000);
   if (typeof exp === "number" && exp <= nowSeconds - clockToleranceSeconds) return "expired";
   if (typeof nbf === "number" && nbf > nowSeconds + clockToleranceSeconds) return "not_yet_valid";
   if (setting.issuer !== undefined && iss !== setting.issuer) return "issuer";
   const audiences: unknown[] = Array.isArray(aud) ? aud : [aud];
   if (setting.audience !== undefined && !audiences.includes(setting.audience)) return "audience";
-  return "claim";
-}
-
-/** The flaw that an error of jose means, of a token that has the form of a JWT. */
-export function flawOf(error: unknown, setting: EndUserSetting, nowMs: number): TokenFlaw {
-  if (error instanceof errors.JOSEAlgNotAllowed) return "algorithm";
-  if (error instanceof errors.JWSSignatureVerificationFailed) return "signature";
-  if (error instanceof errors.JWTExpired || error instanceof errors.JWTClaimValidationFailed) {
-    return claimFlaw(error.payload, setting, Math.floor(nowMs / 1_000));
-  }
-  if (error instanceof errors.JWSInvalid || error instanceof errors.JWTInvalid) return "malformed";
-  // A header with an extension that nobody knows (`crit`).
-  if (error instanceof errors.JOSENotSupported) return "malformed";
-  // Published keys that name no such key, or one that cannot be used.
-  return "no_key";
+  const areTimes = typeof exp === "number" && [nbf, iat].every((time) => ["undefined", "number"].includes(typeof time));
+  return areTimes ? null : "claim";
 }
