@@ -1,4 +1,3 @@
-import { Hono } from "hono";
 import { getPath } from "hono/utils/url";
 import { systemCtx } from "./access/open-root.ts";
 import { adminRoutes } from "./admin/routes.ts";
@@ -10,7 +9,7 @@ import { exportRoutes } from "./exports/routes.ts";
 import { allowBrowsers } from "./http/cors.ts";
 import { drainBody } from "./http/drain-body.ts";
 import { answerError, logBug } from "./http/errors.ts";
-import type { AppEnv } from "./http/factory.ts";
+import { type AppRouter, createRoutes } from "./http/factory.ts";
 import { healthRoutes } from "./http/health.ts";
 import { answerUnknownPath } from "./http/not-found.ts";
 import { randomId } from "./lib/ids.ts";
@@ -33,8 +32,8 @@ type Deliver = (env: Env, runtime: Runtime, outbox: Outbox) => Promise<void>;
 const deliverNow: Deliver = (env, runtime, outbox) => makeFirstAttempts(systemCtx(env, runtime), outbox);
 
 /** Purser over HTTP, without the dashboard. A test may pass its own runtime, and its own way to deliver messages. */
-export function createApp(runtime: Runtime = realRuntime, deliver: Deliver = deliverNow) {
-  const app = new Hono<AppEnv>()
+export function createApp(runtime: Runtime = realRuntime, deliver: Deliver = deliverNow, router?: AppRouter) {
+  const app = createRoutes(router)
     .onError(answerError)
     .use(async (c, next) => {
       const outbox: Outbox = [];

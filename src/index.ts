@@ -1,14 +1,14 @@
 import { pendingFlush } from "./activity/count.ts";
 import { createApp, isForDashboard } from "./app.ts";
+import { createAppWithDashboard } from "./app-with-dashboard.ts";
 import { computeFigures } from "./compute-figures.ts";
-import { dashboardRoutes } from "./dashboard/routes.tsx";
 import { scheduled } from "./scheduled.ts";
 
 const app = createApp();
 let appWithDashboard: typeof app | undefined;
 
 function getAppWithDashboard() {
-  appWithDashboard ??= createApp().route("/admin", dashboardRoutes());
+  appWithDashboard ??= createAppWithDashboard();
   return appWithDashboard;
 }
 

@@ -1,4 +1,5 @@
-import { Hono } from "hono";
+import { HonoBase } from "hono/hono-base";
+import { TrieRouter } from "hono/router/trie-router";
 import type { AppEnv } from "../http/factory.ts";
 import type { TenantCtx } from "../runtime.ts";
 
@@ -26,5 +27,5 @@ export interface DashboardEnv {
 }
 
 export function createDashboardRoutes() {
-  return new Hono<DashboardEnv>();
+  return new HonoBase<DashboardEnv>({ router: new TrieRouter() });
 }

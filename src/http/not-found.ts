@@ -1,11 +1,12 @@
-import type { Context, Hono } from "hono";
+import type { Context } from "hono";
+import type { HonoBase } from "hono/hono-base";
 import { PurserError } from "../errors.ts";
 import { allowBrowsers } from "./cors.ts";
 import type { AppEnv } from "./factory.ts";
 import { nearestPath } from "./nearest-path.ts";
 
 /** The parts of an app that are used here: its router and its routes. */
-type RoutedApp = Pick<Hono<AppEnv>, "router" | "routes">;
+type RoutedApp = Pick<HonoBase<AppEnv>, "router" | "routes">;
 
 /** The method that Hono gives to a middleware. */
 const ANY = "ALL";

@@ -2,8 +2,7 @@ import { Validator } from "@cfworker/json-schema";
 import { describe, expect, it } from "vitest";
 import * as z from "zod";
 import packageFile from "../../package.json" with { type: "json" };
-import { createApp } from "../../src/app.ts";
-import { dashboardRoutes } from "../../src/dashboard/routes.tsx";
+import { createAppWithDashboard } from "../../src/app-with-dashboard.ts";
 import { errorStatus } from "../../src/errors.ts";
 import { apiDocument, operations } from "../../src/reference/api-document.ts";
 import { errorCodes } from "../../src/reference/describe.ts";
@@ -18,8 +17,7 @@ const NOT_DESCRIBED: readonly RegExp[] = [
 ];
 
 const served = (): string[] =>
-  createApp()
-    .route("/admin", dashboardRoutes())
+  createAppWithDashboard()
     .routes.filter((route) => route.method !== "ALL")
     .map((route) => `${route.method} ${route.path.replace(/:(\w+)(\{[^}]*\})?/g, "{$1}")}`);
 
