@@ -187,7 +187,7 @@ CREATE TABLE `credit_balances` (
 --> statement-breakpoint
 CREATE UNIQUE INDEX `credit_balances_id` ON `credit_balances` (`id`);--> statement-breakpoint
 CREATE INDEX `credit_balances_remaining` ON `credit_balances` (`account_id`,`expires_at_ms`) WHERE has_remaining = 1;--> statement-breakpoint
-CREATE UNIQUE INDEX `credit_balances_external_ref` ON `credit_balances` (`account_id`,`external_ref`,`pack_id`,`pack_item_id`) WHERE external_ref IS NOT NULL;--> statement-breakpoint
+CREATE UNIQUE INDEX `credit_balances_external_ref` ON `credit_balances` (`external_ref`,`account_id`,`pack_id`,`pack_item_id`) WHERE external_ref IS NOT NULL;--> statement-breakpoint
 CREATE TABLE `credit_ledger` (
 	`account_id` integer NOT NULL,
 	`seq` integer NOT NULL,
@@ -304,6 +304,7 @@ CREATE TABLE `distinct_ids` (
 	`claim_is_verified` integer DEFAULT false NOT NULL,
 	`claims_made` integer DEFAULT 0 NOT NULL,
 	`claim_version` integer DEFAULT 0 NOT NULL,
+	`last_active_day` integer,
 	PRIMARY KEY(`environment_id`, `distinct_id`),
 	CONSTRAINT "distinct_ids_deleted_count" CHECK("distinct_ids"."deleted_count" BETWEEN 0 AND "distinct_ids"."event_count"),
 	CONSTRAINT "distinct_ids_claims_made" CHECK("distinct_ids"."claims_made" <= 1000),
@@ -311,6 +312,7 @@ CREATE TABLE `distinct_ids` (
 	CONSTRAINT "distinct_ids_claim_whole" CHECK(iif("distinct_ids"."claimed_by" IS NULL, "distinct_ids"."claimed_via" IS NULL AND "distinct_ids"."claimed_at_ms" IS NULL AND "distinct_ids"."claim_is_verified" = 0, "distinct_ids"."claimed_via" IN ('identify', 'alias') AND "distinct_ids"."claimed_at_ms" IS NOT NULL))
 ) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
+CREATE INDEX `distinct_ids_active` ON `distinct_ids` (`environment_id`,`last_active_day`,`distinct_id`) WHERE last_active_day IS NOT NULL;--> statement-breakpoint
 CREATE INDEX `distinct_ids_claimed_by` ON `distinct_ids` (`environment_id`,`claimed_by`) WHERE claimed_by IS NOT NULL;--> statement-breakpoint
 CREATE TABLE `environments` (
 	`id` integer PRIMARY KEY NOT NULL,

@@ -21,7 +21,7 @@ const MAY_IMPORT = {
   usage: ["lib", "db", "http", "access", "activity", "amounts", "ledger"],
   limits: ["lib", "db", "http", "amounts", "audit", "access", "apps", "webhooks"],
   people: ["lib", "db", "http", "access", "tombstones", "limits"],
-  capture: ["lib", "db", "http", "access", "tombstones", "limits", "people"],
+  capture: ["lib", "db", "http", "access", "activity", "tombstones", "limits", "people"],
   exports: ["lib", "db", "http", "access", "tombstones", "activity", "amounts", "webhooks", "ledger", "people"],
   erasure: ["lib", "db", "http", "access", "amounts", "audit", "tombstones", "webhooks", "ledger", "people"],
   payments: [
@@ -30,6 +30,7 @@ const MAY_IMPORT = {
     "http",
     "audit",
     "access",
+    "activity",
     "tombstones",
     "apps",
     "amounts",

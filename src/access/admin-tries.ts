@@ -21,10 +21,11 @@ export async function isAdminToken(
   const nowMs = now();
   const address = addressOf(c);
   const failures = failuresOf(isolate);
-  const refuse = () =>
-    new PurserError("rate_limited", "Too many attempts with a wrong admin token. Try again in a minute.", {
-      headers: { "Retry-After": String(failures.secondsLeft(address, nowMs)) },
-    });
+  const refuse = () => {
+    const seconds = failures.secondsLeft(address, nowMs);
+    const message = `Too many attempts with a wrong admin token. Try again in ${seconds} ${seconds === 1 ? "second" : "seconds"}.`;
+    return new PurserError("rate_limited", message, { headers: { "Retry-After": String(seconds) } });
+  };
   const isRight = await equalSecrets(given, adminToken);
   // Nothing is awaited from here to the count, so of guesses that come at once no more than ten are answered.
   if (failures.count(address, nowMs) >= FAILURES_A_MINUTE_MAX) throw refuse();

@@ -4,10 +4,10 @@ import { DAY_MS } from "../lib/time.ts";
 import type { Environment } from "../runtime.ts";
 
 /**
- * The day on which a key was last used, and on which something was last written for a user: for people to see, not for
- * decisions. An isolate notes each once a day, and writes it behind an answer with the day's figures (count.ts).
+ * The day on which a key was last used, on which something was last written for a user, and on which a person's id last sent an
+ * event: for people to see, not for decisions. An isolate notes each once a day, and writes it behind an answer with the day's figures (count.ts).
  */
-type Seen = "key" | "user";
+type Seen = "key" | "user" | "person";
 
 /** So that an isolate does not grow. What is forgotten is written once more. */
 const KNOWN_MAX = 50_000;
@@ -48,6 +48,14 @@ const seen = {
       SELECT a.id FROM json_each(:rows) AS s CROSS JOIN accounts AS a
         ON a.environment_id = s.value ->> 0 AND a.user_id = s.value ->> 1
     )`,
+  // An upsert of what is there, because an UPDATE that joins a list would read all ids. Devices that nobody was identified with are left out: they are many, and say nothing to people.
+  person: statement<Rows>`
+    INSERT INTO distinct_ids (environment_id, distinct_id, is_device_form, first_seen_at_ms, last_seen_at_ms, last_active_day)
+    SELECT d.environment_id, d.distinct_id, d.is_device_form, d.first_seen_at_ms, d.last_seen_at_ms, CAST(:day AS INTEGER)
+    FROM json_each(:rows) AS s CROSS JOIN distinct_ids AS d
+      ON d.environment_id = s.value ->> 0 AND d.distinct_id = s.value ->> 1
+    WHERE coalesce(d.last_active_day, 0) < :day AND d.is_sender = 1 AND (d.is_device_form = 0 OR d.is_identified = 1)
+    ON CONFLICT (environment_id, distinct_id) DO UPDATE SET last_active_day = excluded.last_active_day`,
 };
 
 /** Writes what was noted, one statement for each database, kind and day. What a write that fails had is missing for a day. */

@@ -1,3 +1,4 @@
+import { noteSeen } from "../activity/last-seen.ts";
 import { constraintOf } from "../db/constraint.ts";
 import { retryOnConflict } from "../db/retry-on-conflict.ts";
 import { batch, type Statement } from "../db/sql.ts";
@@ -66,6 +67,8 @@ async function storeAll(
     for (const [uuid, limit] of full === null ? stored.drops : dropAll(rest, full).drops) drops.set(uuid, limit);
     if (full !== null) return { warnings, drops, full };
     for (const [uuid, warning] of attempts.warnings) warnings.set(uuid, warning);
+    for (const { distinctId } of rest.slice(0, stored.count))
+      noteSeen("person", ctx.environment, distinctId, ctx.now());
     rest = rest.slice(stored.count);
   }
   return { warnings, drops, full: null };

@@ -22,6 +22,7 @@ type Values = {
   nowMs: number;
   beforeSeq: number;
   limit: number;
+  reference: string;
   status: string;
   packId: string;
   from: string;
@@ -30,30 +31,20 @@ type Values = {
 
 const statusSql = fragment`CASE WHEN revoked_at_ms IS NOT NULL THEN 'revoked' WHEN expires_at_ms <= ${nowMsSql} THEN 'expired'
   WHEN remaining_steps = 0 THEN 'depleted' ELSE 'active' END`;
-const passes = fragment`(:status = '' OR ${statusSql} = :status) AND (:packId = '' OR pack_id = :packId)`;
+const passes = fragment`(:status = '' OR ${statusSql} = :status) AND (:packId = '' OR pack_id = :packId)
+  AND (:reference = '' OR (external_ref >= :from AND external_ref < :to))`;
 
-/** The searched balances: of the user, or of the user's references that begin so. */
-const searchedOf = {
-  all: (account: string) => fragment`
-    SELECT * FROM credit_balances WHERE account_id = ${account} AND grant_seq < :beforeSeq
-    ORDER BY grant_seq DESC LIMIT ${`${searchedBalancesMax}`}`,
-  reference: (account: string) => fragment`
-    SELECT * FROM (
-      SELECT * FROM credit_balances INDEXED BY credit_balances_external_ref
-      WHERE account_id = ${account} AND external_ref >= :from AND external_ref < :to LIMIT ${`${searchedBalancesMax}`}
-    ) WHERE grant_seq < :beforeSeq`,
-};
-
-const search = (searched: (account: string) => string) => ({
-  rows: aboutAccount<Values, ShownRow>(
-    (account) => statement`
-      SELECT ${select(shownColumns)} FROM (${searched(account)}) WHERE ${passes} ORDER BY grant_seq DESC LIMIT :limit`,
-  ),
-  end: aboutAccount<Pick<Values, "beforeSeq" | "from" | "to">, { lastSeq: number | null; searched: number }>(
-    (account) => statement`SELECT min(grant_seq) AS lastSeq, count(*) AS searched FROM (${searched(account)})`,
-  ),
-});
-const searches = { all: search(searchedOf.all), reference: search(searchedOf.reference) };
+/** The balances that one page looks at. */
+const searched = (account: string): string => fragment`
+  SELECT * FROM credit_balances WHERE account_id = ${account} AND grant_seq < :beforeSeq
+  ORDER BY grant_seq DESC LIMIT ${`${searchedBalancesMax}`}`;
+const selectRows = aboutAccount<Values, ShownRow>(
+  (account) => statement`
+    SELECT ${select(shownColumns)} FROM (${searched(account)}) WHERE ${passes} ORDER BY grant_seq DESC LIMIT :limit`,
+);
+const selectEnd = aboutAccount<Pick<Values, "beforeSeq">, { lastSeq: number | null; searched: number }>(
+  (account) => statement`SELECT min(grant_seq) AS lastSeq, count(*) AS searched FROM (${searched(account)})`,
+);
 
 /**
  * A page of a user's balances that pass the filters, the newest first, among the next `searchedBalancesMax`: it may have fewer
@@ -70,12 +61,11 @@ export async function findBalances(
   const beforeSeq = cursor === undefined ? Number.MAX_SAFE_INTEGER : decodeCursor(cursor, scope);
   if (beforeSeq === null) throw invalidCursor();
   const nowMs = ctx.now();
-  const values = { nowMs, beforeSeq, limit, status, packId, ...rangeOf(reference) };
-  const { rows: selectRows, end: selectEnd } = reference === "" ? searches.all : searches.reference;
+  const values = { nowMs, beforeSeq, limit, status, packId, reference, ...rangeOf(reference) };
   const [rows, [end]] = await batch(ctx.db, [selectRows(ctx, { userId }, values), selectEnd(ctx, { userId }, values)]);
   const isFull = rows.length === limit;
   const last = isFull ? rows.at(-1)?.grantSeq : end?.lastSeq;
-  const isMore = isFull || (reference === "" && end?.searched === searchedBalancesMax);
+  const isMore = isFull || end?.searched === searchedBalancesMax;
   return {
     balances: rows.map((row) => showBalance(row, nowMs)),
     nextCursor: isMore && typeof last === "number" ? encodeCursor(last, scope) : null,

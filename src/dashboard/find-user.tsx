@@ -7,10 +7,10 @@ import { pathIn } from "./layout.tsx";
 export const FindUser = ({ c, value }: { c: Context<DashboardEnv>; value?: string | undefined }) => (
   <form method="get" action={pathIn(c, "users")} class="card row">
     <Field
-      label="User id"
+      label="User id, or another id"
       name="q"
       value={value}
-      placeholder="A user id or its beginning; the id of a balance, a reservation or an event"
+      placeholder="A user id or a reference, or its beginning; the id of a balance, reservation, event or payment"
     />
     <button type="submit">Search</button>
   </form>

@@ -16,6 +16,20 @@ export const signed = (value: number): string => (value > 0 ? `+${amount(value)}
 export const time = (iso: string | null, otherwise = "never"): string =>
   iso === null ? otherwise : iso.slice(0, 19).replace("T", " ");
 
+const SPANS = [
+  [86_400_000, "day"],
+  [3_600_000, "hour"],
+  [60_000, "minute"],
+  [1_000, "second"],
+] as const;
+
+/** `3 minutes`: a span of time in its largest whole unit. */
+export function span(milliseconds: number): string {
+  const [size, name] = SPANS.find(([each]) => milliseconds >= each) ?? [1_000, "second"];
+  const count = Math.max(0, Math.floor(milliseconds / size));
+  return `${amount(count)} ${name}${count === 1 ? "" : "s"}`;
+}
+
 /** A query string of the fields that have a value, with its question mark. Empty when none has. */
 export function query(fields: Readonly<Record<string, string | undefined>>): string {
   const search = new URLSearchParams();

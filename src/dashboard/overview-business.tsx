@@ -1,9 +1,11 @@
 import type { Context } from "hono";
 import type { PackFigure } from "../activity/read.ts";
 import type { Business } from "../activity/read-business.ts";
+import type { EndpointLag } from "../webhooks/read-lag.ts";
+import { countedDeliveriesMax } from "../webhooks/read-lag.ts";
 import { Table } from "./components.tsx";
 import type { DashboardEnv } from "./env.ts";
-import { amount, time } from "./format.ts";
+import { amount, span, time } from "./format.ts";
 import { pathIn } from "./layout.tsx";
 
 interface BusinessProps {
@@ -71,6 +73,30 @@ export const ActiveUsers = ({ c, business }: BusinessProps) => (
   </section>
 );
 
+/** How far the messages to endpoints lag behind. */
+export const Webhooks = ({ c, lag }: { c: Context<DashboardEnv>; lag: readonly EndpointLag[] }) => (
+  <section class="card" id="webhooks">
+    <h2>Webhooks</h2>
+    <dl class="facts">
+      {lag.map((endpoint) => (
+        <>
+          <dt>
+            <a href={pathIn(c, `webhooks/${endpoint.webhookId}`)}>{endpoint.url}</a>
+          </dt>
+          <dd>{lagText(endpoint, c.var.ctx.now())}</dd>
+        </>
+      ))}
+    </dl>
+  </section>
+);
+
+function lagText({ isEnabled, waiting, oldestAt }: EndpointLag, nowMs: number): string {
+  if (!isEnabled) return "off: nothing is sent to it";
+  if (waiting === 0 || oldestAt === null) return "no message is waiting";
+  const count = waiting > countedDeliveriesMax ? `more than ${amount(countedDeliveriesMax)}` : amount(waiting);
+  return `${count} waiting, the oldest for ${span(nowMs - Date.parse(oldestAt))}`;
+}
+
 interface PacksProps {
   readonly c: Context<DashboardEnv>;
   readonly business: Business | null;
@@ -88,7 +114,7 @@ export const Packs = ({ c, business, packs, days }: PacksProps) => {
   const of = (kind: PackFigure["kind"], packId: string) =>
     packs.filter((figure) => figure.kind === kind && figure.packId === packId);
   return (
-    <section class="card">
+    <section class="card" id="packs">
       <h2>By pack</h2>
       <Table
         label="By pack"

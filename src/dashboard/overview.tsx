@@ -3,11 +3,12 @@ import { type Figure, readActivity, readPacks } from "../activity/read.ts";
 import { readBusiness } from "../activity/read-business.ts";
 import { UNITS } from "../amounts/amount.ts";
 import { DAY_MS } from "../lib/time.ts";
+import { readLag } from "../webhooks/read-lag.ts";
 import { Bars } from "./chart.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
 import { query } from "./format.ts";
 import { page, pathIn } from "./layout.tsx";
-import { ActiveUsers, FirstSteps, Outstanding, Packs } from "./overview-business.tsx";
+import { ActiveUsers, FirstSteps, Outstanding, Packs, Webhooks } from "./overview-business.tsx";
 import { refusalsPath } from "./refusals.tsx";
 
 const RANGES = [7, 30, 90] as const;
@@ -44,19 +45,21 @@ async function readOverview(c: Context<DashboardEnv>, days: number) {
   const { ctx } = c.var;
   const today = ctx.now();
   const past = today - (days - 1) * DAY_MS;
-  const [granted, spent, refunded, expiring, refused, shortages, minted, opened, business, packs] = await Promise.all([
-    readActivity(ctx, "granted", past, days),
-    readActivity(ctx, "spent", past, days),
-    readActivity(ctx, "refunded", past, days),
-    readActivity(ctx, "expiring", today, AHEAD_DAYS),
-    readActivity(ctx, "failed_grant", past, days),
-    readActivity(ctx, "shortage", past, days),
-    readActivity(ctx, "minted", past, days),
-    readActivity(ctx, "opened", past, days),
-    readBusiness(ctx),
-    readPacks(ctx, past, days),
-  ]);
-  return { past, granted, spent, refunded, expiring, refused, shortages, minted, opened, business, packs };
+  const [granted, spent, refunded, expiring, refused, shortages, minted, opened, business, packs, lag] =
+    await Promise.all([
+      readActivity(ctx, "granted", past, days),
+      readActivity(ctx, "spent", past, days),
+      readActivity(ctx, "refunded", past, days),
+      readActivity(ctx, "expiring", today, AHEAD_DAYS),
+      readActivity(ctx, "failed_grant", past, days),
+      readActivity(ctx, "shortage", past, days),
+      readActivity(ctx, "minted", past, days),
+      readActivity(ctx, "opened", past, days),
+      readBusiness(ctx),
+      readPacks(ctx, past, days),
+      readLag(ctx),
+    ]);
+  return { past, granted, spent, refunded, expiring, refused, shortages, minted, opened, business, packs, lag };
 }
 
 async function overviewPage(c: Context<DashboardEnv>) {
@@ -90,6 +93,7 @@ async function overviewPage(c: Context<DashboardEnv>) {
           <ActiveUsers c={c} business={business} />
         </div>
       )}
+      {figures.lag.length > 0 && <Webhooks c={c} lag={figures.lag} />}
       <Credits days={days} figures={figures} />
       <Packs c={c} business={business} packs={figures.packs} days={days} />
       <section aria-label="Errors and exports">

@@ -1,5 +1,5 @@
 import type { Context } from "hono";
-import { findPeople } from "../people/find-people.ts";
+import { findPeople, recentPeople } from "../people/find-people.ts";
 import { Field, Table, Tag } from "./components.tsx";
 import type { DashboardEnv } from "./env.ts";
 import { textField } from "./form.ts";
@@ -21,14 +21,26 @@ export const FindPerson = ({ c, distinctId }: { c: Context<DashboardEnv>; distin
   </form>
 );
 
+/** Those who sent something of late come first, where that is known, unless they are searched for or asked for by id. */
+async function readPeople(c: Context<DashboardEnv>, q: string | undefined, cursor: string | undefined) {
+  const { ctx } = c.var;
+  if (q === undefined && c.req.query("by") !== "id") {
+    const recent = await recentPeople(ctx, { limit: ROWS, cursor });
+    if (recent.people.length > 0 || cursor !== undefined) return { ...recent, isRecent: true };
+  }
+  return { ...(await findPeople(ctx, { beginning: q ?? "", limit: ROWS, cursor })), isRecent: false };
+}
+
 /** Ids that begin with a text. One that stands alone is opened. */
 export async function peopleList(c: Context<DashboardEnv>) {
   const form = c.req.query();
   const [q, cursor] = [textField(form, "q"), textField(form, "cursor")];
-  const { people, nextCursor } = await findPeople(c.var.ctx, { beginning: q ?? "", limit: ROWS, cursor });
+  const { people, nextCursor, isRecent } = await readPeople(c, q, cursor);
   const isAlone = people.length === 0 || (people.length === 1 && people[0]?.distinctId === q);
   const open = `${pathIn(c, "people")}${query({ distinctId: q })}`;
   if (q !== undefined && isAlone && cursor === undefined) return c.redirect(open, 303);
+  const by = isRecent || q !== undefined ? undefined : "id";
+  const link = (more: { cursor?: string }) => `${pathIn(c, "people")}${query({ q, by, ...more })}`;
   return page(
     c,
     { title: "People", section: "people" },
@@ -40,6 +52,12 @@ export async function peopleList(c: Context<DashboardEnv>) {
         </p>
       )}
       <section class="card">
+        {isRecent && (
+          <p class="soft">
+            The latest activity first, to the day, as far as it is known. Devices that nobody was identified with are
+            not in this list. <a href={`${pathIn(c, "people")}${query({ by: "id" })}`}>All ids, by id</a>
+          </p>
+        )}
         <Table
           label="People"
           head={["Distinct id", "Last seen (UTC)", "First seen (UTC)", "Events", "Linked to"]}
@@ -55,8 +73,8 @@ export async function peopleList(c: Context<DashboardEnv>) {
           ])}
         />
         <p>
-          {cursor !== undefined && <a href={`${pathIn(c, "people")}${query({ q })}`}>First ids</a>}{" "}
-          {nextCursor !== null && <a href={`${pathIn(c, "people")}${query({ q, cursor: nextCursor })}`}>More ids</a>}
+          {cursor !== undefined && <a href={link({})}>First ids</a>}{" "}
+          {nextCursor !== null && <a href={link({ cursor: nextCursor })}>More ids</a>}
         </p>
       </section>
     </>,

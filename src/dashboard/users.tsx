@@ -1,16 +1,18 @@
 import type { Context } from "hono";
+import { findReferences } from "../credits/find-references.ts";
 import { type FoundUser, findUsers, recentUsers } from "../credits/find-users.ts";
 import { readBalance } from "../credits/read-balance.ts";
 import { PurserError } from "../errors.ts";
+import { findPayment } from "../payments/list.ts";
 import { readUsageEvent } from "../usage/read-event.ts";
 import { readReservation } from "../usage/read-reservation.ts";
-import { Table } from "./components.tsx";
+import { Table, Tag } from "./components.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
 import { FindUser } from "./find-user.tsx";
 import { catchRefusal, textField } from "./form.ts";
 import { amount, query, time } from "./format.ts";
 import { page, pathIn } from "./layout.tsx";
-import { EventLink, UserLink } from "./links.tsx";
+import { BalanceLink, EventLink, UserLink } from "./links.tsx";
 import { userPage } from "./user.tsx";
 
 const ROWS = 50;
@@ -27,6 +29,10 @@ async function pageOfId(c: Context<DashboardEnv>, id: string): Promise<string | 
   const { ctx } = c.var;
   if (id.startsWith("crb_") && (await exists(() => readBalance(ctx, id)))) {
     return `users/balance${query({ balanceId: id })}`;
+  }
+  const { appId, mode } = ctx.environment;
+  if (/^(pi|cs|in|ch)_/.test(id) && (await exists(() => findPayment(c.var.root, appId, mode, id)))) {
+    return `payments/${encodeURIComponent(id)}`;
   }
   const isReservation = id.startsWith("res_") && (await exists(() => readReservation(ctx, id)));
   return isReservation ? `users/reservation${query({ reservationId: id })}` : null;
@@ -51,8 +57,9 @@ async function usersPage(c: Context<DashboardEnv>) {
   const cursor = textField(form, "cursor");
   const { users, nextCursor, isRecent } = await readUsers(c, q, cursor);
   const isEvent = q !== undefined && (await exists(() => readUsageEvent(c.var.ctx, q)));
+  const referenced = q === undefined ? [] : await findReferences(c.var.ctx, q, ROWS);
   const isAlone = users.length === 0 || (users.length === 1 && users[0]?.userId === q);
-  if (q !== undefined && isAlone && !isEvent && cursor === undefined) {
+  if (q !== undefined && isAlone && !isEvent && referenced.length === 0 && cursor === undefined) {
     return c.redirect(`${pathIn(c, "users")}${query({ userId: q })}`, 303);
   }
   const by = isRecent || q !== undefined ? undefined : "id";
@@ -73,6 +80,7 @@ async function usersPage(c: Context<DashboardEnv>) {
           <a href={`${pathIn(c, "users")}${query({ userId: q })}`}>Open the user “{q}”</a>, whether or not there is one.
         </p>
       )}
+      {referenced.length > 0 && <References c={c} balances={referenced} />}
       <section class="card">
         {isRecent && (
           <p class="soft">
@@ -91,6 +99,35 @@ async function usersPage(c: Context<DashboardEnv>) {
     </>,
   );
 }
+
+interface ReferencesProps {
+  readonly c: Context<DashboardEnv>;
+  readonly balances: Awaited<ReturnType<typeof findReferences>>;
+}
+
+/** Balances of any user whose reference was searched for. */
+const References = ({ c, balances }: ReferencesProps) => (
+  <section class="card">
+    <h2>Granted under such a reference</h2>
+    <Table
+      label="References"
+      head={["Reference", "User", "Balance", "Pack", "Remaining", "Status", "Granted (UTC)"]}
+      empty=""
+      rows={balances.map((balance) => [
+        <code>{balance.externalRef}</code>,
+        <UserLink c={c} id={balance.userId} />,
+        <BalanceLink c={c} id={balance.balanceId} />,
+        balance.packName,
+        <span class="num">
+          {amount(balance.remaining)} of {amount(balance.initial)} {balance.unit}
+        </span>,
+        <Tag kind={balance.status}>{balance.status}</Tag>,
+        <span class="num">{time(balance.grantedAt)}</span>,
+      ])}
+    />
+    {balances.length === ROWS && <p class="soft">Only the first {ROWS} are shown: type more of the reference.</p>}
+  </section>
+);
 
 const UserTable = ({ c, users }: { c: Context<DashboardEnv>; users: readonly FoundUser[] }) => (
   <Table

@@ -167,6 +167,7 @@ export const columnClasses: Readonly<Record<string, Readonly<Partial<Record<Colu
       "claimed_at_ms",
       "claim_is_verified",
       "claim_version",
+      "last_active_day",
       "claims_made",
     ],
   },

@@ -37,10 +37,10 @@ export function replay<Answer>(answer: Answer): Decision<Answer> {
   return { kind: "replay", answer };
 }
 
-/** A write whose answer needs no rows. */
+/** A write whose answer needs no rows, or finds them by itself among those of its statements. */
 export function write<Answer>(
   statements: readonly Statement[],
-  answer: () => Answer,
+  answer: Write<Answer>["answer"],
   more: Pick<Write<Answer>, "act" | "changes" | "messages"> = {},
 ): Decision<Answer> {
   return { ...more, kind: "write", statements, answer };

@@ -1,4 +1,4 @@
-import { amountStepsMax } from "../amounts/amount.ts";
+import { amountStepsMax, type Unit } from "../amounts/amount.ts";
 import { fragment, type Statement, statement } from "../db/sql.ts";
 import { accountSql, type WriteContext, writingValues } from "./account.ts";
 import { lastEntry } from "./insert-entries.ts";
@@ -15,6 +15,12 @@ export interface PaymentMotion {
   readonly isWhole: boolean;
   /** Whether the share is larger than before. */
   readonly isMore: boolean;
+}
+
+/** What an entry of `insertPaymentMotions` moved. */
+export interface MovedRow {
+  readonly unit: Unit;
+  readonly deltaSteps: number;
 }
 
 type Motions = WriteContext & { motions: string; note: string };
@@ -37,7 +43,7 @@ const room = fragment`iif(b.unit = 'cents', ${String(amountStepsMax.cents)}, ${S
 const surplus = fragment`(g.taken_steps - (motion.value ->> 'dueSteps'))`;
 
 // What somebody else revoked has nothing to give, and gets nothing back.
-const insertMotions = statement<Motions>`
+const insertMotions = statement<Motions, MovedRow>`
   INSERT INTO credit_ledger (
     account_id, seq, balance_id, pack_id, unit, delta_steps, balance_after_steps, previous_seq, reason, note,
     occurred_at_ms, is_revoked
@@ -53,7 +59,8 @@ const insertMotions = statement<Motions>`
     CROSS JOIN credit_balances AS b CROSS JOIN payment_grants AS g ON g.balance_id = b.id
     WHERE b.account_id = ${accountSql} AND b.id = motion.value ->> 'balanceId'
   )
-  ORDER BY seq`;
+  ORDER BY seq
+  RETURNING unit, delta_steps AS deltaSteps`;
 
 // A trigger has counted what was taken of revoked balances.
 const markMoved = statement<Motions>`
@@ -65,6 +72,11 @@ const markMoved = statement<Motions>`
       WHERE b.account_id = ${accountSql} AND b.id = payment_grants.balance_id
     ))
   FROM ${motion} WHERE payment_grants.balance_id = motion.value ->> 'balanceId'`;
+
+/** What the motions among a batch's rows moved. */
+export function movedIn(rows: readonly unknown[][]): MovedRow[] {
+  return rows.flat().filter((row): row is MovedRow => typeof row === "object" && row !== null && "deltaSteps" in row);
+}
 
 /** Brings the balances of a payment to what is due of them: one entry each, in their order. What is there is judged here. */
 export function insertPaymentMotions(

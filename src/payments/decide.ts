@@ -1,9 +1,10 @@
+import { countActivity } from "../activity/count.ts";
 import { issueBalances } from "../credits/grant.ts";
 import type { Statement } from "../db/sql.ts";
 import { writingValues } from "../ledger/account.ts";
 import { type Decision, replay, write } from "../ledger/decision.ts";
 import type { NewBalances } from "../ledger/insert-entries.ts";
-import { insertPaymentMotions } from "../ledger/insert-payment-motions.ts";
+import { insertPaymentMotions, movedIn } from "../ledger/insert-payment-motions.ts";
 import { creditsGranted, type LedgerMessage } from "../ledger/messages.ts";
 import type { AccountAtRead } from "../ledger/send.ts";
 import type { TenantCtx } from "../runtime.ts";
@@ -60,9 +61,9 @@ export function decideGrant(ctx: TenantCtx, move: Move, of: GrantOf, storing: St
       insertGrants({ ...writingValues(account), paymentId, balanceIds: JSON.stringify(balanceIds) }),
       ...insertPaymentMotions(writingValues(account), motions, move.change.note),
     ],
-    () => {
+    (rows) => {
       count();
-      return true;
+      return countTaken(ctx, account, rows);
     },
     {
       act: { action: "payment.settled", target: shownKey(state.names), details: { packIds, balanceIds } },
@@ -96,7 +97,12 @@ interface MotionsOf {
 }
 
 /** Brings the balances that one account has of the payment to what is due of them. */
-export function decideMotions(move: Move, { state, account, accountId }: MotionsOf, storing: Storing): Decision<true> {
+export function decideMotions(
+  ctx: TenantCtx,
+  move: Move,
+  { state, account, accountId }: MotionsOf,
+  storing: Storing,
+): Decision<true> {
   const motions = state.grants
     .filter((grant) => grant.accountId === accountId)
     .flatMap((grant) => motionOf(grant, state.money) ?? [])
@@ -107,12 +113,20 @@ export function decideMotions(move: Move, { state, account, accountId }: Motions
       ...storing(GRANTED, motions.some(({ isMore }) => isMore) ? "taken" : "restored"),
       ...insertPaymentMotions(writingValues(account), motions, move.change.note),
     ],
-    () => true,
+    (rows) => countTaken(ctx, account, rows),
     {
       act: { action: "payment.settled", target: shownKey(state.names) },
       messages: () => moved(account.userId, state, motions),
     },
   );
+}
+
+/** Counts what was taken back, for the overview. What is given back is not subtracted: it may be of another day. */
+function countTaken({ environment }: TenantCtx, { nowMs }: AccountAtRead, rows: readonly unknown[][]): true {
+  for (const { unit, deltaSteps } of movedIn(rows)) {
+    if (deltaSteps < 0) countActivity(environment, "refunded", nowMs, unit, -deltaSteps);
+  }
+  return true;
 }
 
 /** What a batch tells of its motions, its last entries: what was taken, then what was given back. */

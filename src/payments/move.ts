@@ -194,7 +194,7 @@ class Run {
 
   async #bring(accountId: number): Promise<void> {
     await this.#write({ accountId }, [], (state, account) =>
-      decideMotions(this.#move, { state, account, accountId }, this.#storing(state)),
+      decideMotions(this.#ctx, this.#move, { state, account, accountId }, this.#storing(state)),
     );
   }
 }

@@ -64,8 +64,9 @@ export const creditBalances = sqliteTable(
     primaryKey({ columns: [t.accountId, t.grantSeq] }),
     uniqueIndex("credit_balances_id").on(t.id),
     index("credit_balances_remaining").on(t.accountId, t.expiresAtMs).where(sql`has_remaining = 1`),
+    // The reference comes first, so that the dashboard finds one whose user nobody knows.
     uniqueIndex("credit_balances_external_ref")
-      .on(t.accountId, t.externalRef, t.packId, t.packItemId)
+      .on(t.externalRef, t.accountId, t.packId, t.packItemId)
       .where(sql`external_ref IS NOT NULL`),
     check("credit_balances_unit", sql`${t.unit} IN ('count', 'tokens', 'seconds', 'cents')`),
     check("credit_balances_source", sql`${t.source} IN ('purchase', 'grant', 'refund', 'manual')`),

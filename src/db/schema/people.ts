@@ -39,9 +39,15 @@ export const distinctIds = sqliteTable(
     claimsMade: integer("claims_made").notNull().default(0),
     /** Grows by one with every change of the claim. A write that was planned on the claim compares it. */
     claimVersion: integer("claim_version").notNull().default(0),
+    /** The latest day, since 1970, on which the person's id sent something, as far as isolates told (activity/last-seen.ts). */
+    lastActiveDay: integer("last_active_day"),
   },
   (t) => [
     primaryKey({ columns: [t.environmentId, t.distinctId] }),
+    // The people of late. Capturing their events does not touch it.
+    index("distinct_ids_active")
+      .on(t.environmentId, t.lastActiveDay, t.distinctId)
+      .where(sql`last_active_day IS NOT NULL`),
     index("distinct_ids_claimed_by").on(t.environmentId, t.claimedBy).where(sql`claimed_by IS NOT NULL`),
     check("distinct_ids_deleted_count", sql`${t.deletedCount} BETWEEN 0 AND ${t.eventCount}`),
     check("distinct_ids_claims_made", sql`${t.claimsMade} <= 1000`),

@@ -30,6 +30,8 @@ function deployment(bindings: Partial<Env> = {}) {
       const answer = await app.request(`http://purser.test${path}`, { ...init, headers }, shared);
       const wait = answer.headers.get("retry-after");
       expect(wait === null).toBe(answer.status !== 429);
+      // The API and the page of the sign-in say it in words too.
+      if (wait !== null) expect(await answer.clone().text()).toMatch(new RegExp(`Try again in ${wait} seconds?\\.`));
       return answer.status;
     };
     return {

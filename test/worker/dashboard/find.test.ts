@@ -1,10 +1,13 @@
-import { afterAll, describe, expect, it } from "vitest";
+import { afterAll, beforeEach, describe, expect, it } from "vitest";
+import { flushActivity } from "../../../src/activity/count.ts";
 import { grantPack } from "../../../src/credits/grant.ts";
 import { grantInput } from "../../../src/credits/schemas.ts";
 import { browse } from "../../support/browse.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
-import { Clock, makeApp, makeClient, makeCtx, makeLegacyPack, makePack } from "../../support/world.ts";
+import { bound, Clock, makeApp, makeClient, makeCtx, makeLegacyPack, makePack } from "../../support/world.ts";
 
+// An isolate notes so many at the most, and other files' notes may wait in it.
+beforeEach(() => flushActivity(bound()));
 afterAll(expectLedgerInvariants);
 
 const EVIL = `"><img src=x onerror=alert(1)>`;
@@ -164,6 +167,61 @@ it("verifies one user and all users, and says the result", async () => {
   }
   expect(rowsIn((await read("verify")).text)).toBe(2);
   expect((await read("verify?cursor=x")).status).toBe(400);
+});
+
+it("finds balances of any user by a reference or its beginning, and an unknown payment nowhere", async () => {
+  const { app, read, grant, clock } = await world();
+  const packId = await makeLegacyPack(app.appId, "Any", "count");
+  const other = await makeApp();
+  const ref = `ord-${app.appId}`;
+  for (const [userId, externalRef] of [
+    ["ana", ref],
+    ["bob", `${ref}-2`],
+    [`cyd ${EVIL}`, `${ref}-2 ${EVIL}`],
+    ["dan", "another"],
+  ] as const) {
+    await grant(userId, packId, { externalRef });
+  }
+  const elsewhere = makeCtx(other.environments.live, clock);
+  const theirs = await makeLegacyPack(other.appId, "Any", "count");
+  await grantPack(elsewhere, grantInput.parse({ userId: "eve", packId: theirs, quantity: 1, externalRef: ref }));
+  const users = async (q: string) =>
+    [...(await read(`users${query({ q })}`)).text.matchAll(/users\?userId=(ana|bob|cyd|dan|eve)/g)].map(([, id]) => id);
+  expect(await users(ref)).toEqual(["ana", "bob", "cyd"]);
+  expect(await users(`${ref}-2`)).toEqual(["bob", "cyd"]);
+  expect((await read(`users${query({ q: `${ref}x` })}`)).location).toContain("users?userId=");
+  expect((await read("users?q=pi_unknown")).location).toContain("users?userId=pi_unknown");
+});
+
+it("lists people with the latest activity first, without the devices that nobody was identified with", async () => {
+  const { app, read, call, clock, browser } = await world();
+  const device = "0194685f-1b2c-7d3e-8f40-5a6b7c8d9e0f";
+  const known = "0194685f-1b2c-7d3e-8f40-000000000001";
+  const send = (batch: readonly object[]) => call("POST", "/batch/", { body: { api_key: app.keys.pk_live, batch } });
+  const seen = (distinct_id: string) => ({ event: "seen", distinct_id });
+  const ids = async (path: string) =>
+    [...(await read(path)).text.matchAll(/people\?distinctId=([^"]*)"><code>/g)].map(([, id]) => id);
+  await send([
+    seen("zoe"),
+    seen(`ana ${EVIL}`),
+    seen(device),
+    { event: "$identify", distinct_id: known, properties: {} },
+  ]);
+  await send([{ event: "quiet", distinct_id: "anon", properties: { $process_person_profile: false } }]);
+  await flushActivity(bound());
+  expect(await ids("people")).toEqual(["zoe", "ana+%22%3E%3Cimg+src%3Dx+onerror%3Dalert%281%29%3E", known]);
+  clock.advance(DAY_MS);
+  await browser.signIn();
+  await send(Array.from({ length: 49 }, (_, n) => seen(`new-${n}`)));
+  await send([seen(known), seen(known)]);
+  await flushActivity(bound());
+  const first = await read("people");
+  expect(rowsIn(first.text)).toBe(50);
+  expect((await ids("people"))[49]).toBe(known);
+  const next = /href="([^"]*cursor=[^"]*)">More ids/.exec(first.text)?.[1] ?? "";
+  expect((await ids(next)).map((id) => id?.slice(0, 3))).toEqual(["zoe", "ana"]);
+  expect(await ids("people?by=id")).toContain(device);
+  expect((await read("people?cursor=made-up")).status).toBe(400);
 });
 
 it("lists people, by the beginning of an id", async () => {

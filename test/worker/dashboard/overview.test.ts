@@ -1,22 +1,29 @@
-import { afterAll, expect, it } from "vitest";
+import { afterAll, beforeEach, expect, it } from "vitest";
 import { flushActivity } from "../../../src/activity/count.ts";
+import { walkBusiness } from "../../../src/activity/walk-business.ts";
 import { browse } from "../../support/browse.ts";
+import { forgetWalks } from "../../support/business.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
-import { bound, Clock, makeApp, makeClient, makeLegacyPack } from "../../support/world.ts";
+import { paymentsWorld } from "../../support/payments.ts";
+import { charge, eventOf, session } from "../../support/stripe-events.ts";
+import { makeEndpoint } from "../../support/webhooks.ts";
+import { bound, Clock, makeAdminCtx, makeApp, makeClient, makeLegacyPack } from "../../support/world.ts";
 
+// An isolate notes so many at the most, and other files' notes may wait in it.
+beforeEach(() => flushActivity(bound()));
 afterAll(expectLedgerInvariants);
 
 const EVIL = `"><img src=x onerror=alert(1)>`;
 
-async function world() {
-  const clock = new Clock();
-  const app = await makeApp();
+async function world(given?: { readonly clock: Clock; readonly app: Awaited<ReturnType<typeof makeApp>> }) {
+  const { clock, app } = given ?? { clock: new Clock(), app: await makeApp() };
   const browser = browse(clock);
   await browser.signIn();
   const at = `/admin/apps/${app.appId}/live`;
   const call = makeClient(clock);
   return {
     app,
+    browser,
     clock,
     post: (path: string, body: unknown) => call("POST", `/api/v1/${path}`, { key: app.keys.sk_live, body }),
     read: async (path: string) => {
@@ -58,4 +65,87 @@ it("leads from shortages to who was short for which event, and from refused gran
   ]) {
     expect(refused).toContain(part);
   }
+});
+
+/** What a chart of the overview is titled, and the sum beside it. */
+const figure = (text: string, label: string): string | undefined =>
+  new RegExp(`<span>${label}</span> <b>([^<]*)</b>`).exec(text)?.[1];
+
+it("says what to do first while there is nothing, each step with its page, and no more once there is something", async () => {
+  const { app, post, read, at } = await world();
+  const empty = await read("overview");
+  expect(empty).toContain("First steps");
+  for (const page of ["packs/new", "keys", "users/grant"]) {
+    expect(empty).toContain(`href="${at}/${page}"`);
+    await read(page);
+  }
+  const packId = await makeLegacyPack(app.appId, "Any", "tokens");
+  await post("credits/grant", { userId: "ana", packId, quantity: 10 });
+  await flushActivity(bound());
+  expect(await read("overview")).not.toContain("First steps");
+});
+
+it("shows by pack what was granted, spent and is outstanding, and links the packs", async () => {
+  const { app, clock, post, read, at } = await world();
+  const [calls, words] = [
+    await makeLegacyPack(app.appId, `Calls ${EVIL}`, "count"),
+    await makeLegacyPack(app.appId, "Words", "tokens"),
+  ];
+  await post("credits/grant", { userId: "ana", packId: calls, quantity: 1_500 });
+  await post("credits/grant", { userId: "ana", packId: words, quantity: 70 });
+  await post("usage/events", { eventId: "e", userId: "ana", event: "x", quantities: { count: 20.5 } });
+  await flushActivity(bound());
+  await forgetWalks();
+  for (let n = 0; n < 3; n++) expect(await walkBusiness(makeAdminCtx(clock))).toEqual([]);
+  const text = await read("overview?days=7");
+  const rows = text.slice(text.indexOf(`id="packs"`)).split("<tr>");
+  const rowOf = (name: string) => rows.find((row) => row.includes(name)) ?? "";
+  expect(rowOf("Calls &quot;&gt;&lt;img")).toContain(`href="${at}/packs/${calls}"`);
+  expect([...rowOf("Calls").matchAll(/class="num">([^<]*)</g)].map(([, cell]) => cell)).toEqual([
+    "1,500 count",
+    "20.5 count",
+    "1,479.5 count",
+  ]);
+  expect(rowOf("Words")).toContain("70 tokens");
+  expect(text).toMatch(/<dt>count<\/dt><dd><a [^>]*><b class="num">1,479.5</);
+  expect(text).toContain("Computed hourly");
+});
+
+it("counts as refunded what refunds, and refunds at Stripe, took back", async () => {
+  const w = await paymentsWorld();
+  const { read, browser, at } = await world(w);
+  await w.post("credits/grant", { userId: "ana", packId: "wallet", quantity: 100, externalRef: "order" });
+  await w.post("credits/refund", { userId: "ana", externalRef: "order", refundRef: "r", share: { part: 1, of: 4 } });
+  const fields = { client_reference_id: "bob", metadata: { pack: "wallet" }, payment_intent: "pi_1" };
+  expect(await w.deliver(eventOf("checkout.session.completed", w.nowS, session("cs_1", fields)))).toBe("granted");
+  const refunded = eventOf("charge.refunded", w.nowS + 1, charge("ch_1", "pi_1", 300));
+  expect(await w.deliver(refunded)).toBe("taken");
+  expect(await w.deliver(refunded)).toBe("ignored");
+  // Given back: what was taken stays counted.
+  const less = { ...charge("ch_1", "pi_1", 200) };
+  expect(await w.deliver(eventOf("charge.refunded", w.nowS + 2, less))).toBe("restored");
+  await flushActivity(bound());
+  const text = await read("overview");
+  expect(figure(text, "Refunded, cents")).toBe("325");
+  expect(figure(text, "Granted, cents")).toBe("1.1K");
+  for (const id of ["pi_1", "cs_1"]) {
+    expect((await browser.get(`${at}/users?q=${id}`)).headers.get("location")).toBe(`${at}/payments/${id}`);
+  }
+  expect((await read("payments/pi_1")).match(/users\?userId=bob/g)).not.toBeNull();
+  expect(await read("users?userId=bob")).toContain("800");
+});
+
+it("says how far the messages to endpoints lag behind, of each endpoint", async () => {
+  const { app, clock, post, read, at } = await world();
+  expect(await read("overview")).not.toContain(`id="webhooks"`);
+  const webhookId = await makeEndpoint(app.environments.live);
+  expect(await read("overview")).toContain("no message is waiting");
+  const packId = await makeLegacyPack(app.appId, "Any", "tokens");
+  await post("credits/grant", { userId: "ana", packId, quantity: 10 });
+  clock.advance(60_000);
+  await post("credits/grant", { userId: "ana", packId, quantity: 10 });
+  clock.advance(125_000);
+  const text = await read("overview");
+  expect(text).toContain(`href="${at}/webhooks/${webhookId}"`);
+  expect(text).toContain("2 waiting, the oldest for 3 minutes");
 });
