@@ -4,6 +4,8 @@ import { defineConfig } from "vitest/config";
 
 execFileSync("npm", ["run", "--silent", "reference"]);
 
+const isSoak = (process.env.SOAK_OPERATIONS ?? "") !== "";
+
 // Pure rooms share nothing that a test could leave behind.
 const unit = { test: { name: "unit", include: ["test/unit/**/*.test.ts"], isolate: false } };
 
@@ -35,7 +37,9 @@ const worker = {
     restoreMocks: true,
     include: ["test/worker/**/*.test.ts", "test/cross/**/*.test.ts"],
     setupFiles: ["test/support/migrate.ts"],
-    testTimeout: 30_000,
+    // What looks at a whole database looks at all that the soak wrote.
+    testTimeout: isSoak ? 600_000 : 30_000,
+    hookTimeout: isSoak ? 600_000 : 30_000,
   },
 };
 

@@ -8,11 +8,13 @@ import { type Alert, createAlertsModel, type Entry, type Issued } from "../suppo
 import { FAULTS, faultyD1 } from "../support/faulty-d1.ts";
 import { expectLedgerInvariants } from "../support/invariants.ts";
 import { createRandom } from "../support/random.ts";
+import { soakCount, soakPart, timeoutOf } from "../support/soak.ts";
 import { makeEndpoint } from "../support/webhooks.ts";
 import { type Answer, atRandom, bound, Clock, makeApp, makeClient, makePack } from "../support/world.ts";
 
-const OPERATIONS = Math.ceil(Number(env.SOAK_OPERATIONS) / 20) || 250;
 const OPERATIONS_A_HISTORY = 50;
+const HISTORIES = soakCount(5, 2);
+const OPERATIONS = HISTORIES * OPERATIONS_A_HISTORY;
 const SEED = Number(env.PROOF_SEED) || (Date.now() % 1_000_000) + 1;
 
 afterAll(expectLedgerInvariants);
@@ -214,10 +216,14 @@ function written(type: string, data: any): string {
 }
 
 it(`sends exactly the messages of the model over random histories, with faults, isolates and crons at once, from PROOF_SEED=${SEED} on`, {
-  timeout: 120_000 + OPERATIONS * 200,
+  timeout: timeoutOf(OPERATIONS, 250),
 }, async () => {
   console.info(`alerts-model.test.ts: PROOF_SEED=${SEED}`);
   let messages = 0;
-  for (let history = 0; history < OPERATIONS / OPERATIONS_A_HISTORY; history++) messages += await play(SEED + history);
+  const tell = soakPart("model of alerts and expiries", OPERATIONS, "operations", SEED);
+  for (let history = 0; history < HISTORIES; history++) {
+    messages += await play(SEED + history);
+    tell(OPERATIONS_A_HISTORY);
+  }
   expect(messages).toBeGreaterThan(10);
 });

@@ -4,12 +4,12 @@ import { systemCtx } from "../../src/access/open-root.ts";
 import { findExpiries } from "../../src/alerts/find-expiries.ts";
 import { randomId } from "../../src/lib/ids.ts";
 import { DAY_MS } from "../../src/lib/time.ts";
+import { isSoak, soakPart, timeoutOf } from "../support/soak.ts";
 import { makeEndpoint } from "../support/webhooks.ts";
 import { bound, Clock, makeApp } from "../support/world.ts";
 
-const IS_SOAK = env.SOAK_OPERATIONS !== "";
 /** In `npm run soak` a hundred thousand, of as many users; else as many as take two pages. */
-const BALANCES = IS_SOAK ? 100_000 : 1_200;
+const BALANCES = isSoak ? 100_000 : 1_200;
 const AT_ONCE = 600;
 
 /** Users with a balance of 1 token each that expire at one moment, straight into the tables. */
@@ -34,7 +34,7 @@ async function seed(environmentId: number, expiresAtMs: number): Promise<void> {
 }
 
 it(`finds ${BALANCES} balances that expire in the same second in several runs, in order, each once, with their alerts`, {
-  timeout: IS_SOAK ? 900_000 : 30_000,
+  timeout: timeoutOf(BALANCES, 20),
 }, async () => {
   await env.DB.prepare("DELETE FROM balance_expiries").run();
   const clock = new Clock();
@@ -47,6 +47,7 @@ it(`finds ${BALANCES} balances that expire in the same second in several runs, i
       .bind(live.id, type)
       .first("n")) as number;
   const run = () => findExpiries(systemCtx(bound(), { isolate: {}, now: clock.now, newId: randomId }));
+  const tell = soakPart("expiries of one second", BALANCES, "balances");
   let runs = 0;
   for (let found = 0; found < BALANCES; runs++) {
     // Two runs overlap, now and then.
@@ -64,6 +65,7 @@ it(`finds ${BALANCES} balances that expire in the same second in several runs, i
     expect(results).toEqual(Array.from({ length: results.length }, (_, i) => first + i));
     const all = await count("balance.expired");
     expect(all).toBeGreaterThan(found);
+    tell(all - found);
     found = all;
     clock.advance(60_000);
   }
@@ -75,6 +77,6 @@ it(`finds ${BALANCES} balances that expire in the same second in several runs, i
     .bind(live.id)
     .first("n");
   expect(told).toBe(BALANCES);
-  if (IS_SOAK) expect(runs).toBeGreaterThan(1);
+  if (isSoak) expect(runs).toBeGreaterThan(1);
   await env.DB.prepare("DELETE FROM webhook_deliveries WHERE endpoint_id = ?").bind(endpointId).run();
 });

@@ -3,9 +3,10 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { ClaimsModel, type ModelPerson } from "../support/claims-model.ts";
 import { type ClaimsDocument, type ClaimsEvent, makeClaimsWorld } from "../support/claims-world.ts";
+import { soakCount, soakPart, timeoutOf } from "../support/soak.ts";
 
 const SEED = Number(env.PROOF_SEED) || (Date.now() % 1_000_000) + 1;
-const HISTORIES = Math.ceil((Number(env.SOAK_OPERATIONS) || 2_000) / 40);
+const HISTORIES = soakCount(50, 20);
 
 const USERS = ["ana", "user_bob"];
 const DEVICES = [
@@ -162,18 +163,26 @@ async function playAndCompare(history: readonly Step[]): Promise<void> {
 
 describe(`random histories of claims, PROOF_SEED=${SEED}`, () => {
   const options = { seed: SEED, numRuns: HISTORIES };
-  const timeout = 120_000 + HISTORIES * 2_000;
+  const timeout = timeoutOf(HISTORIES, 3_000);
+  const check = async (name: string, histories: fc.Arbitrary<Step[]>): Promise<void> => {
+    const tell = soakPart(`model of claims, ${name}`, HISTORIES, "histories", SEED);
+    const property = fc.asyncProperty(histories, async (history) => {
+      await playAndCompare(history);
+      tell();
+    });
+    await fc.assert(property, options);
+  };
 
   it("an export by any id holds exactly the person whom the model of claims gives", { timeout }, async () => {
     console.info(`claims-model.test.ts: PROOF_SEED=${SEED}`);
-    await fc.assert(fc.asyncProperty(requestByRequest, playAndCompare), options);
+    await check("request by request", requestByRequest);
   });
 
   it("the events of one batch say the same as if each had come by itself", { timeout }, async () => {
-    await fc.assert(fc.asyncProperty(inOneBatch, playAndCompare), options);
+    await check("in one batch", inOneBatch);
   });
 
   it("devices that claim each other end as the model has them", { timeout }, async () => {
-    await fc.assert(fc.asyncProperty(amongDevices, playAndCompare), options);
+    await check("among devices", amongDevices);
   });
 });

@@ -4,12 +4,12 @@ import { ClaimsModel } from "../support/claims-model.ts";
 import { alias, type ClaimsWorld, makeClaimsWorld, newDevice, SECRETLY, seen } from "../support/claims-world.ts";
 import { countingD1 } from "../support/counting-d1.ts";
 import { createRandom } from "../support/random.ts";
+import { isSoak, soakPart, timeoutOf } from "../support/soak.ts";
 
 // Thousands of ids each, on whatever machine.
-vi.setConfig({ testTimeout: 240_000 });
+vi.setConfig({ testTimeout: timeoutOf(10_000, 60) });
 
 const SEED = Number(env.PROOF_SEED) || 1;
-const IS_SOAK = env.SOAK_OPERATIONS !== "";
 /** What an export reads at most beside its ids and events, and its trips beside those of its pages. */
 const ROWS_FIXED = 100;
 const ROWS_AN_ID = 8;
@@ -104,16 +104,18 @@ describe("a person of many claimed ids", () => {
     const random = createRandom(SEED);
     const world = await makeClaimsWorld();
     const model = new ClaimsModel();
-    const ids = devices(IS_SOAK ? 400 : 60);
+    const ids = devices(isSoak ? 400 : 60);
     const links = Array.from({ length: ids.length * 3 }, () => {
       const [id, other] = [random.pick(ids), random.pick(ids)];
       return alias(id, other);
     });
     for (let start = 0; start < links.length; start += 50) await world.send(links.slice(start, start + 50));
     for (const link of links) model.play(link);
+    const tell = soakPart("trees of claims", ids.length, "ids", SEED);
     for (const id of ids) {
       const expected = model.personOf(id)?.distinctIds ?? [];
       expect(await world.idsOf(id)).toEqual(expected.map(({ distinctId }) => distinctId).sort());
+      tell();
     }
   });
 });

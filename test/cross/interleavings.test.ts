@@ -11,6 +11,7 @@ import { createModel, type Pack } from "../support/model.ts";
 import { createRefunds } from "../support/model-refunds.ts";
 import { createRandom } from "../support/random.ts";
 import type { Request } from "../support/requests.ts";
+import { soakCount, soakPart, timeoutOf } from "../support/soak.ts";
 import { atRandom, bound, Clock, home, makeApp, makeClient, makePack } from "../support/world.ts";
 
 afterAll(expectLedgerInvariants);
@@ -59,8 +60,8 @@ const TARGETS: readonly Targets[] = Array.from({ length: 216 }, (_, index) => ({
 }));
 
 // Every order; its targets are another of all 216 each time. 89 and 216 have no common divisor. The soak turns the
-// targets 20 times further, so that each order meets 20 of them.
-const TURNS = env.SOAK_OPERATIONS === "" ? 1 : 20;
+// targets further, so that each order meets several of them.
+const TURNS = Math.min(TARGETS.length, soakCount(1, 0.2));
 const INTERLEAVINGS: readonly Interleaving[] = Array.from({ length: TURNS }, (_, turn) =>
   ordersOf(ACTIONS).map((order, index) => ({
     order,
@@ -218,23 +219,35 @@ async function play(chunk: readonly Interleaving[], withCron: boolean): Promise<
   expect([...pair.model.holds.values()].map(({ state }) => state)).not.toContain("open");
 }
 
+/** Plays every other chunk with the cron, and the chunks between without it. */
+async function playAll(withCron: boolean): Promise<void> {
+  const chunks = Array.from({ length: INTERLEAVINGS.length / CHUNK }, (_, index) => index * CHUNK)
+    .filter((_, index) => (index % 2 === 0) === withCron)
+    .map((start) => INTERLEAVINGS.slice(start, start + CHUNK));
+  const name = `interleavings, ${withCron ? "the cron" : "the next write"} expires holds`;
+  const tell = soakPart(name, chunks.length * CHUNK, "interleavings");
+  for (const chunk of chunks) {
+    await play(chunk, withCron);
+    tell(CHUNK);
+  }
+}
+
 describe(`${INTERLEAVINGS.length} interleavings of commit, release, expire, revoke or refund, a balance's own expiry and adjust`, () => {
-  const timeout = 240_000 * TURNS;
+  const timeout = timeoutOf(INTERLEAVINGS.length, 500);
 
-  it("end as decisions.md says, the ledger right after every step, when the cron expires holds", {
-    timeout,
-  }, async () => {
-    for (let start = 0; start < INTERLEAVINGS.length; start += CHUNK) {
-      // Every other chunk here, the others in the next test.
-      if ((start / CHUNK) % 2 === 0) await play(INTERLEAVINGS.slice(start, start + CHUNK), true);
-    }
-  });
+  it(
+    "end as decisions.md says, the ledger right after every step, when the cron expires holds",
+    {
+      timeout,
+    },
+    () => playAll(true),
+  );
 
-  it("end as decisions.md says, the ledger right after every step, when the user's next write expires holds", {
-    timeout,
-  }, async () => {
-    for (let start = 0; start < INTERLEAVINGS.length; start += CHUNK) {
-      if ((start / CHUNK) % 2 === 1) await play(INTERLEAVINGS.slice(start, start + CHUNK), false);
-    }
-  });
+  it(
+    "end as decisions.md says, the ledger right after every step, when the user's next write expires holds",
+    {
+      timeout,
+    },
+    () => playAll(false),
+  );
 });

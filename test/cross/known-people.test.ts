@@ -4,13 +4,14 @@ import { countingD1 } from "../support/counting-d1.ts";
 import { FAULTS, faultyD1 } from "../support/faulty-d1.ts";
 import { claimsOf, eventsOf, idOf, idsOf } from "../support/people.ts";
 import { createRandom } from "../support/random.ts";
+import { soakCount, soakPart, timeoutOf } from "../support/soak.ts";
 import { type Client, Clock, makeApp, makeClient, makeLegacyPack, type TestApp } from "../support/world.ts";
 
 // An isolate remembers what an event found done, so that the same again takes one trip. Whatever is remembered, what is
 // stored and answered is what an isolate without memory would have stored and answered.
 
 const SEED = Number(env.PROOF_SEED) || (Date.now() % 1_000_000) + 1;
-const HISTORIES = Math.ceil((Number(env.SOAK_OPERATIONS) || 10_000) / 400);
+const HISTORIES = soakCount(25, 12);
 const DEVICE = "0190d6a1-0000-7000-8000-000000000001";
 const OTHER = "0190d6a1-0000-7000-8000-000000000002";
 
@@ -127,47 +128,55 @@ describe("an event that an isolate sent before", () => {
 });
 
 describe(`isolates that remember, PROOF_SEED=${SEED}`, () => {
-  it("store and answer what isolates without memory do", async () => {
-    console.log(`known-people.test.ts: PROOF_SEED=${SEED}`);
-    const random = createRandom(SEED);
-    const one = random.pick;
-    const changes = () =>
-      one([
-        {},
-        { $set: { a: 1 } },
-        { $set: { a: 2 }, $unset: ["b"] },
-        { $set_once: { a: 3, b: 1 } },
-        { $unset: ["a"] },
-      ]);
-    const ids = ["ana", "bob", DEVICE, OTHER];
-    const someEvent = (): Sent => {
-      const event = one(["seen", "$identify", "$identify", "$create_alias"]);
-      const link =
-        event === "$identify" ? { $anon_distinct_id: one(ids) } : event === "seen" ? {} : { alias: one(ids) };
-      return { event, distinct_id: one(ids), properties: { ...link, ...changes() } };
-    };
-    for (let history = 0; history < HISTORIES; history++) {
-      const [remembering, plain] = [await world(), await world()];
-      const isolates = [remembering.isolate(), remembering.isolate()];
-      const usual = Array.from({ length: 3 }, someEvent);
-      for (let step = 0; step < 20; step++) {
-        if (random.chance(0.1)) {
-          const user = one(ids);
-          for (const each of [remembering, plain]) await each.grant(user);
-          continue;
+  it(
+    "store and answer what isolates without memory do",
+    async () => {
+      console.log(`known-people.test.ts: PROOF_SEED=${SEED}`);
+      const random = createRandom(SEED);
+      const one = random.pick;
+      const changes = () =>
+        one([
+          {},
+          { $set: { a: 1 } },
+          { $set: { a: 2 }, $unset: ["b"] },
+          { $set_once: { a: 3, b: 1 } },
+          { $unset: ["a"] },
+        ]);
+      const ids = ["ana", "bob", DEVICE, OTHER];
+      const someEvent = (): Sent => {
+        const event = one(["seen", "$identify", "$identify", "$create_alias"]);
+        const link =
+          event === "$identify" ? { $anon_distinct_id: one(ids) } : event === "seen" ? {} : { alias: one(ids) };
+        return { event, distinct_id: one(ids), properties: { ...link, ...changes() } };
+      };
+      const tell = soakPart("known people", HISTORIES, "histories", SEED);
+      for (let history = 0; history < HISTORIES; history++) {
+        const [remembering, plain] = [await world(), await world()];
+        const isolates = [remembering.isolate(), remembering.isolate()];
+        const usual = Array.from({ length: 3 }, someEvent);
+        for (let step = 0; step < 20; step++) {
+          if (random.chance(0.1)) {
+            const user = one(ids);
+            for (const each of [remembering, plain]) await each.grant(user);
+            continue;
+          }
+          const events = Array.from({ length: one([1, 1, 1, 2]) }, () =>
+            random.chance(0.7) ? one(usual) : someEvent(),
+          );
+          const isSecret = random.chance(0.2);
+          const keyOf = (each: typeof plain) => (isSecret ? each.secret : each.key);
+          const answers = [
+            await resultsOf(one(isolates), keyOf(remembering), events),
+            await resultsOf(plain.isolate(), keyOf(plain), events),
+          ];
+          expect(answers[0], `history ${history}, step ${step}`).toEqual(answers[1]);
         }
-        const events = Array.from({ length: one([1, 1, 1, 2]) }, () => (random.chance(0.7) ? one(usual) : someEvent()));
-        const isSecret = random.chance(0.2);
-        const keyOf = (each: typeof plain) => (isSecret ? each.secret : each.key);
-        const answers = [
-          await resultsOf(one(isolates), keyOf(remembering), events),
-          await resultsOf(plain.isolate(), keyOf(plain), events),
-        ];
-        expect(answers[0], `history ${history}, step ${step}`).toEqual(answers[1]);
+        const told = async (app: TestApp) =>
+          (await idsOf(app)).map(({ firstSeenAtMs, lastSeenAtMs, claimedAtMs, ...row }) => row);
+        expect(await told(remembering.app), `history ${history}`).toEqual(await told(plain.app));
+        tell();
       }
-      const told = async (app: TestApp) =>
-        (await idsOf(app)).map(({ firstSeenAtMs, lastSeenAtMs, claimedAtMs, ...row }) => row);
-      expect(await told(remembering.app), `history ${history}`).toEqual(await told(plain.app));
-    }
-  }, 600_000);
+    },
+    timeoutOf(HISTORIES, 8_000),
+  );
 });

@@ -2,10 +2,11 @@ import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { DAY_MS } from "../../src/lib/time.ts";
 import { createRandom } from "../support/random.ts";
+import { soakCount, soakPart, timeoutOf } from "../support/soak.ts";
 import { atRandom, Clock, makeApp, makeClient } from "../support/world.ts";
 
 const SEED = Number(env.PROOF_SEED) || (Date.now() % 1_000_000) + 1;
-const OPERATIONS = 120;
+const OPERATIONS = soakCount(120, 40);
 
 interface Event {
   readonly uuid: string;
@@ -84,7 +85,9 @@ class Model {
 }
 
 describe(`random analytics under limits, PROOF_SEED=${SEED}`, () => {
-  it("are stored and dropped as L3 says, over several isolates, with repeats, other days and changed limits", async () => {
+  it("are stored and dropped as L3 says, over several isolates, with repeats, other days and changed limits", {
+    timeout: timeoutOf(OPERATIONS, 1_000),
+  }, async () => {
     console.info(`limits-model.test.ts: PROOF_SEED=${SEED}`);
     const random = createRandom(SEED);
     const clock = new Clock();
@@ -110,6 +113,7 @@ describe(`random analytics under limits, PROOF_SEED=${SEED}`, () => {
               ? { $set: { n: random.integer(0, 3) } }
               : { n: "x".repeat(random.integer(0, 12)) },
           };
+    const tell = soakPart("model of limits", OPERATIONS, "captures", SEED);
     for (let operation = 0; operation < OPERATIONS; operation++) {
       if (random.chance(0.08)) clock.advance(random.integer(1, DAY_MS));
       if (random.chance(0.06)) {
@@ -127,6 +131,7 @@ describe(`random analytics under limits, PROOF_SEED=${SEED}`, () => {
       expect(told, `operation ${operation}`).toEqual(expected);
       const { today } = (await call("GET", `${path}?mode=live`, { key: env.ADMIN_TOKEN })).body;
       expect({ events: today.events, bytes: today.bytes }, `operation ${operation}`).toEqual(model.used(day));
+      tell();
     }
     const { results } = await env.DB.prepare(
       "SELECT uuid, distinct_id AS id FROM analytics_events WHERE environment_id = ? ORDER BY uuid",

@@ -10,6 +10,7 @@ import { modelList } from "../support/model-reads.ts";
 import { createRefunds } from "../support/model-refunds.ts";
 import { createRandom, type Random } from "../support/random.ts";
 import { type Request, someRequest } from "../support/requests.ts";
+import { soakCount, soakPart, timeoutOf } from "../support/soak.ts";
 import {
   atRandom,
   bound,
@@ -21,9 +22,9 @@ import {
   type TestItem,
 } from "../support/world.ts";
 
-const OPERATIONS = Number(env.SOAK_OPERATIONS) || 2_040;
 const OPERATIONS_A_HISTORY = 120;
-const HISTORIES = Math.ceil(OPERATIONS / OPERATIONS_A_HISTORY);
+const HISTORIES = soakCount(17, 1_000 / OPERATIONS_A_HISTORY);
+const OPERATIONS = HISTORIES * OPERATIONS_A_HISTORY;
 const SEED = Number(env.PROOF_SEED) || (Date.now() % 1_000_000) + 1;
 
 afterAll(expectLedgerInvariants);
@@ -159,10 +160,14 @@ async function play(seed: number): Promise<void> {
 }
 
 describe(`random histories, from PROOF_SEED=${SEED} on`, () => {
-  it(`Purser and the model agree on every answer, balance and ledger row of ${HISTORIES * OPERATIONS_A_HISTORY} operations`, {
-    timeout: 120_000 + OPERATIONS * 100,
+  it(`Purser and the model agree on every answer, balance and ledger row of ${OPERATIONS} operations`, {
+    timeout: timeoutOf(OPERATIONS, 250),
   }, async () => {
     console.info(`model.test.ts: PROOF_SEED=${SEED}`);
-    for (let history = 0; history < HISTORIES; history++) await play(SEED + history);
+    const tell = soakPart("model of credits and usage", OPERATIONS, "operations", SEED);
+    for (let history = 0; history < HISTORIES; history++) {
+      await play(SEED + history);
+      tell(OPERATIONS_A_HISTORY);
+    }
   });
 });

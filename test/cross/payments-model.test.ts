@@ -5,6 +5,7 @@ import { FAULTS, faultyD1 } from "../support/faulty-d1.ts";
 import { expectLedgerInvariants } from "../support/invariants.ts";
 import { type PaymentsWorld, PRICES, paymentsWorld } from "../support/payments.ts";
 import { createRandom, type Random } from "../support/random.ts";
+import { isSoak, soakCount, soakPart, timeoutOf } from "../support/soak.ts";
 import {
   charge,
   dispute,
@@ -192,19 +193,29 @@ async function live(random: Random): Promise<void> {
   for (const name of NAMES) expect((await w.send(events[name], call)).body.outcome, told.join()).toBe("ignored");
 }
 
-const isSoak = env.SOAK_OPERATIONS !== "";
+const HISTORIES = soakCount(4, 8);
+const ROUNDS = soakCount(2, 2);
 const seed = Number(env.PROOF_SEED || "20260115");
 
 describe("a payment", () => {
-  it("stands as its model says, whatever comes in whatever order, amid debits, holds and their returns", async () => {
+  it("stands as its model says, whatever comes in whatever order, amid debits, holds and their returns", {
+    timeout: timeoutOf(HISTORIES, 3_000),
+  }, async () => {
     const random = createRandom(seed);
-    for (let history = 0; history < (isSoak ? 400 : 4); history++) await live(random);
+    const tell = soakPart("model of payments", HISTORIES, "payments", seed);
+    for (let history = 0; history < HISTORIES; history++) {
+      await live(random);
+      tell();
+    }
   });
 
-  it("ends alike when all its events come at once, several times, to several isolates", async () => {
+  it("ends alike when all its events come at once, several times, to several isolates", {
+    timeout: timeoutOf(ROUNDS, 10_000),
+  }, async () => {
     vi.spyOn(scheduler, "wait").mockResolvedValue();
     const random = createRandom(seed + 1);
-    for (let round = 0; round < (isSoak ? 100 : 2); round++) {
+    const tell = soakPart("events of a payment at once", ROUNDS, "payments", seed);
+    for (let round = 0; round < ROUNDS; round++) {
       const w = await paymentsWorld();
       const call = makeClient(w.clock, {}, randomId, inTurn(3));
       const events = Object.values(eventsOf(w, true));
@@ -220,6 +231,7 @@ describe("a payment", () => {
       expect((await w.balances("u")).filter(([, , status]) => status === "active")).toEqual([
         ["cents", 162.825, "active"],
       ]);
+      tell();
     }
   });
 });
@@ -227,6 +239,7 @@ describe("a payment", () => {
 describe("an event whose trip to the database fails", () => {
   it.each(isSoak ? FAULTS : (["amid", "after"] as const))(
     "%s, at any trip, ends as it would have when Stripe sends it again",
+    { timeout: timeoutOf(FAULTS.length, 60_000) },
     async (fault) => {
       vi.spyOn(scheduler, "wait").mockResolvedValue();
       vi.spyOn(console, "warn").mockReturnValue();

@@ -1,4 +1,3 @@
-import { env } from "cloudflare:workers";
 import { describe, expect, it, vi } from "vitest";
 import {
   alias,
@@ -10,12 +9,12 @@ import {
   newDevice,
   seen,
 } from "../support/claims-world.ts";
+import { isSoak, soakPart, timeoutOf } from "../support/soak.ts";
 
 // Hundreds of attacks a test, on whatever machine.
-vi.setConfig({ testTimeout: 120_000 });
+vi.setConfig({ testTimeout: timeoutOf(isSoak ? 400 : 100, 3_000) });
 
 /** Each cell of the table in one way of sending, in turn; with `npm run soak` in all of them. */
-const IS_SOAK = env.SOAK_OPERATIONS !== "";
 
 const WAYS_OF_SENDING: readonly { readonly dialect: Dialect; readonly isOneBatch: boolean }[] = [
   { dialect: "v0", isOneBatch: true },
@@ -82,9 +81,7 @@ function cellsAgainst(newVictimId: () => string, turn: number): Cell[] {
   const cells: Cell[] = [];
   for (const [index, attackerState] of [...ATTACKER_STATES, ...ATTACKER_STATES].entries()) {
     for (const [at, [attack, links]] of Object.entries(ATTACKS).entries()) {
-      const inTurn = WAYS_OF_SENDING.filter(
-        (_, way) => IS_SOAK || way === (index + at + turn) % WAYS_OF_SENDING.length,
-      );
+      const inTurn = WAYS_OF_SENDING.filter((_, way) => isSoak || way === (index + at + turn) % WAYS_OF_SENDING.length);
       for (const way of inTurn) {
         const victim = { id: newVictimId(), marker: `marker-${crypto.randomUUID()}` };
         const attacker = index < ATTACKER_STATES.length ? `mallory_${crypto.randomUUID()}` : newDevice();
@@ -165,7 +162,11 @@ async function flawsAgainst(state: State, moment: "before" | "after", newVictimI
   await attackAll(world, cells);
   if (moment === "after") await becomeVictims();
   const flaws: string[] = [];
-  for (const cell of cells) flaws.push(...(await flawsOf(world, cell, state, becoming.get(cell) ?? [])));
+  const tell = soakPart(`takeovers, ${state}, ${moment}`, cells.length, "attacks");
+  for (const cell of cells) {
+    flaws.push(...(await flawsOf(world, cell, state, becoming.get(cell) ?? [])));
+    tell();
+  }
   return flaws;
 }
 

@@ -7,7 +7,7 @@ import { isDecided, type Sent, Storm, send } from "./support/storm.ts";
 // not is sent again, and lands once.
 
 const SOAK = Number(process.env.SOAK_OPERATIONS) || 0;
-const KILLS = SOAK === 0 ? 2 : Math.min(60, Math.ceil(SOAK / 500));
+const KILLS = SOAK === 0 ? 2 : Math.max(2, Math.round(SOAK / 500));
 const SEED = Number(process.env.PROOF_SEED) || (Date.now() % 1_000_000) + 1;
 const CALLERS = 16;
 const STORM_MS = { min: 200, max: 1_500 };
@@ -159,6 +159,15 @@ async function settle(storm: Storm): Promise<Count> {
   return { requests: storm.sent.length, unanswered: others.length, landed };
 }
 
+function tell(counts: readonly Count[], count: number, isImpatient: boolean): void {
+  const sum = (field: keyof Count) => counts.reduce((total, one) => total + one[field], 0).toLocaleString("en");
+  console.info(
+    `soak: ${isImpatient ? "callers that leave" : "kills of the server"}: ` +
+      `${counts.length === count ? "" : `${counts.length} of `}${count} storms, ${sum("requests")} requests, ` +
+      `${sum("unanswered")} without an answer and sent again, ${sum("landed")} of them had landed, PROOF_SEED=${SEED}`,
+  );
+}
+
 /** Storms one after another, each cut by `cut`. */
 async function play(count: number, isImpatient: boolean, cut: () => Promise<void>): Promise<void> {
   const counts: Count[] = [];
@@ -173,12 +182,8 @@ async function play(count: number, isImpatient: boolean, cut: () => Promise<void
     await cut();
     await Promise.all(callers);
     counts.push(await settle(storm));
+    if (counts.length === count || (SOAK > 0 && counts.length % 10 === 0)) tell(counts, count, isImpatient);
   }
-  const sum = (field: keyof Count) => counts.reduce((total, one) => total + one[field], 0);
-  console.info(
-    `kills.test.ts: PROOF_SEED=${SEED}, ${count} storms, ${sum("requests")} requests, ` +
-      `${sum("unanswered")} without an answer and sent again, ${sum("landed")} of them had landed`,
-  );
 }
 
 describe(`storms over the built Worker, from PROOF_SEED=${SEED} on`, () => {

@@ -4,10 +4,11 @@ import { countingD1 } from "../../support/counting-d1.ts";
 import { auditOf, documentOf, linkTo, open, readAll } from "../../support/exports.ts";
 import { hookedD1 } from "../../support/hooked-d1.ts";
 import { seedAnalytics, seedBalances, seedPerson } from "../../support/lives.ts";
+import { isSoak, soakPart, timeoutOf } from "../../support/soak.ts";
 import { Clock, makeApp, type TestApp } from "../../support/world.ts";
 
 /** What one person may hold: all of it with `npm run soak`, less in the suite. */
-const soak = env.SOAK_OPERATIONS !== "";
+const [IDS, BALANCES, EVENTS] = isSoak ? [400_000, 10_000, 2_000] : [9_000, 1_200, 40];
 const LARGEST = "x".repeat(256 * 1_024 - 12);
 
 /** A D1 that counts queries as the platform does: each statement of a batch is one. */
@@ -48,40 +49,43 @@ async function readCounting(app: TestApp, d1: D1Database, word: string) {
 }
 
 describe("an export opens, and is whole, whatever the person holds", () => {
-  it("with many claimed ids", async () => {
-    const count = soak ? 400_000 : 9_000;
+  it("with many claimed ids", { timeout: timeoutOf(IDS, 5) }, async () => {
     const app = await makeApp();
     await seedPerson(app.environments.live, {}, ["ana"]);
-    await claimIds(app, count);
+    await claimIds(app, IDS);
     const { d1, spent } = countingQueries();
+    const tell = soakPart("an export of many ids", IDS, "ids");
     const { status, words, isWhole } = await readCounting(app, d1, '"linkedAt"');
-    expect([status, words, isWhole]).toEqual([200, count + 1, true]);
+    tell(IDS);
+    expect([status, words, isWhole]).toEqual([200, IDS + 1, true]);
     expect(spent()).toBeLessThanOrEqual(900);
-  }, 240_000);
+  });
 
-  it("with many balances", async () => {
-    const count = soak ? 10_000 : 1_200;
+  it("with many balances", { timeout: timeoutOf(BALANCES, 50) }, async () => {
     const app = await makeApp();
     await seedPerson(app.environments.live, {}, ["ana"]);
-    await seedBalances(app.environments.live, "ana", count);
+    await seedBalances(app.environments.live, "ana", BALANCES);
     const { d1, spent } = countingQueries();
+    const tell = soakPart("an export of many balances", BALANCES, "balances");
     const { status, words, isWhole } = await readCounting(app, d1, '"externalRef"');
-    expect([status, words, isWhole]).toEqual([200, count, true]);
-    expect(spent()).toBeLessThanOrEqual(20 + count / 250);
-  }, 240_000);
+    tell(BALANCES);
+    expect([status, words, isWhole]).toEqual([200, BALANCES, true]);
+    expect(spent()).toBeLessThanOrEqual(20 + BALANCES / 250);
+  });
 
-  it("with many events of the largest size, several to a query", async () => {
-    const count = soak ? 2_000 : 40;
+  it("with many events of the largest size, several to a query", { timeout: timeoutOf(EVENTS, 500) }, async () => {
     const app = await makeApp();
     await seedPerson(app.environments.live, {}, ["ana"]);
-    for (let done = 0; done < count; done += 40) {
+    for (let done = 0; done < EVENTS; done += 40) {
       await seedAnalytics(app.environments.live, "ana", Array(40).fill(JSON.stringify({ text: LARGEST })));
     }
     const { d1, spent } = countingQueries();
+    const tell = soakPart("an export of large events", EVENTS, "events of 256 KiB");
     const { status, words, isWhole } = await readCounting(app, d1, '"uuid"');
-    expect([status, words, isWhole]).toEqual([200, count, true]);
-    expect(spent()).toBeLessThanOrEqual(20 + (count * LARGEST.length) / 2_000_000);
-  }, 240_000);
+    tell(EVENTS);
+    expect([status, words, isWhole]).toEqual([200, EVENTS, true]);
+    expect(spent()).toBeLessThanOrEqual(20 + (EVENTS * LARGEST.length) / 2_000_000);
+  });
 });
 
 describe("properties", () => {
