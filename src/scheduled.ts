@@ -1,4 +1,5 @@
 import { systemCtx } from "./access/open-root.ts";
+import { resealSecrets } from "./access/reseal-secrets.ts";
 import { findExpiries } from "./alerts/find-expiries.ts";
 import { deleteOldEvents } from "./capture/delete-old.ts";
 import { constraintOf } from "./db/constraint.ts";
@@ -24,6 +25,7 @@ export async function scheduled(env: Env, runtime: Runtime = realRuntime): Promi
   report("messages_not_sent", await deliverDue(root));
   report("messages_not_deleted", await deleteOldMessages(root));
   report("events_not_deleted", await deleteOldEvents(root));
+  report("secrets_not_sealed_anew", await resealSecrets(root));
 }
 
 /** Logs kinds alone, because a message can contain a user's id. */

@@ -1,6 +1,8 @@
 import { decodeBase64url, encodeBase64url } from "./base64url.ts";
 
 const FORM = /^v1\.([\w-]{8})\.([\w-]{16})\.([\w-]+)$/;
+/** The sealed texts in a text. */
+export const sealedTexts = /v1\.[\w-]{8}\.[\w-]{16}\.[\w-]+/g;
 const IV_BYTES = 12;
 const KEY_ID_BYTES = 6;
 
@@ -51,6 +53,9 @@ export async function sealText(secret: string, context: string, text: string): P
   const sealed = await crypto.subtle.encrypt(algorithm, key, bytesOf(text));
   return `v1.${id}.${encodeBase64url(iv)}.${encodeBase64url(new Uint8Array(sealed))}`;
 }
+
+/** How every text begins that this secret sealed. */
+export const sealMarkOf = async (secret: string): Promise<string> => `v1.${(await keyOf(secret)).id}.`;
 
 /** The text that one of the secrets sealed under this context. Null when none did. */
 export async function openSealed(secrets: readonly string[], context: string, sealed: string): Promise<string | null> {

@@ -9,9 +9,10 @@ export const SETTINGS_SECRET = "settings-secret-of-the-tests-0001";
 export async function storedSettingOf(
   owner: { readonly appId: string; readonly mode: Mode },
   setting: object | null | undefined,
+  current = SETTINGS_SECRET,
 ): Promise<string | null> {
   if (setting === null || setting === undefined) return null;
-  const settings = { settingsSecrets: { current: SETTINGS_SECRET, previous: null } };
+  const settings = { settingsSecrets: { current, previous: null } };
   // A test plants a setting that the API would take.
   return sealEndUserSetting({ settings }, owner, setting as EndUserSetting);
 }
