@@ -39,9 +39,7 @@ function apart(...content: readonly Content[]): HTMLElement {
 class PurserBalance extends HTMLElement {
   static readonly observedAttributes = ["url", "publishable-key", "user-id", "event"];
 
-  /** Gives the user's own sign-in token. Without it the event `purser-token` asks for one. A page may set it before this script runs. */
-  declare getToken?: (() => Token) | null;
-
+  #getToken: (() => Token) | null = null;
   #request: AbortController | null = null;
   #timer: ReturnType<typeof setTimeout> | undefined;
   #bookmark = "";
@@ -56,6 +54,20 @@ class PurserBalance extends HTMLElement {
     this.#box.setAttribute("part", "balance");
     this.#box.setAttribute("role", "status");
     this.#root.append(this.#box, document.createElement("slot"));
+    // A page may have set it before this script ran: on the element itself, where it would hide the accessor.
+    const given = Object.getOwnPropertyDescriptor(this, "getToken")?.value;
+    if (Reflect.deleteProperty(this, "getToken") && given) this.#getToken = given;
+  }
+
+  /** Gives the user's own sign-in token. Without it the event `purser-token` asks for one. */
+  get getToken(): (() => Token) | null {
+    return this.#getToken;
+  }
+  set getToken(getToken: (() => Token) | null | undefined) {
+    const isFirst = this.#getToken === null;
+    this.#getToken = getToken ?? null;
+    // The page's script runs after this one. A framework sets another function at each rendering, which is no reason to read.
+    if (isFirst && this.isConnected) this.#refresh();
   }
 
   connectedCallback(): void {
@@ -128,7 +140,7 @@ class PurserBalance extends HTMLElement {
   }
 
   async #token(): Promise<string> {
-    if (this.getToken) return this.getToken();
+    if (this.#getToken !== null) return this.#getToken();
     let given: Token | undefined;
     const provide = (token: Token) => {
       given = token;
@@ -244,6 +256,4 @@ class PurserBalance extends HTMLElement {
   }
 }
 
-// So that a framework finds the property and sets it, where it would write an attribute. One that a page set before stays.
-PurserBalance.prototype.getToken = null;
 customElements.define("purser-balance", PurserBalance);

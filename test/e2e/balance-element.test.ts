@@ -151,6 +151,16 @@ describe.skipIf(chromiumPath === null)(`<purser-balance> in a browser${withoutCh
     await textIn(page, "ok");
     // React sets a property that it finds, and an attribute otherwise.
     expect(await run(page, '"getToken" in document.createElement("purser-balance")')).toBe(true);
+    // Its first function makes it read; another at each rendering does not.
+    const token = JSON.stringify(await userToken(SECRET, "rea"));
+    await run(
+      page,
+      `globalThis.asked = 0; const late = balance.cloneNode(); balance.replaceWith(late);
+      for (let n = 0; n < 3; n++) setTimeout(() => { late.getToken = () => { asked++; return ${token}; }; }, 50 * n);`,
+    );
+    expect(await textIn(page, "ok")).toBe("Tokens 100");
+    await page.waitForTimeout(300);
+    expect(await run(page, "globalThis.asked")).toBe(1);
     await run(
       page,
       `globalThis.changes = 0; new MutationObserver(() => changes++).observe(balance.shadowRoot, { childList: true, subtree: true });

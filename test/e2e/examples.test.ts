@@ -1,16 +1,7 @@
 import { spawn } from "node:child_process";
-import { createServer } from "node:net";
 import { describe, expect, it, onTestFinished } from "vitest";
+import { freePort } from "./support/free-port.ts";
 import { node20 } from "./support/runtimes.ts";
-
-function freePort(): Promise<number> {
-  return new Promise((resolve) => {
-    const probe = createServer().listen(0, "127.0.0.1", () => {
-      const address = probe.address();
-      probe.close(() => resolve(typeof address === "object" && address !== null ? address.port : 0));
-    });
-  });
-}
 
 /** Runs an example as a reader does, until the test ends. Resolves with what it said first, or how it failed. */
 function start(name: string, env: Readonly<Record<string, string>>): Promise<string> {

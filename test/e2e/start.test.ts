@@ -12,11 +12,11 @@ import {
   symlinkSync,
   writeFileSync,
 } from "node:fs";
-import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { freePort } from "./support/free-port.ts";
 import { ADMIN_TOKEN } from "./support/server.ts";
 
 const run = promisify(execFile);
@@ -29,15 +29,6 @@ let child: ChildProcess;
 let ended: Promise<number | null>;
 let url: string;
 let said = "";
-
-function freePort(): Promise<number> {
-  return new Promise((resolve) => {
-    const probe = createServer().listen(0, "127.0.0.1", () => {
-      const address = probe.address();
-      probe.close(() => resolve(typeof address === "object" && address !== null ? address.port : 0));
-    });
-  });
-}
 
 /** A checkout of its own, so that its database and its log are its own too. */
 function makeCheckout(): string {

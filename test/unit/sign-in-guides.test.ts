@@ -6,8 +6,9 @@ import { setEndUserAuthInput } from "../../src/apps/schemas.ts";
 const pages = readdirSync("docs/sign-in").map((name) => [name, readFileSync(`docs/sign-in/${name}`, "utf8")] as const);
 
 describe("the guides to sign-in", () => {
-  it("are of Clerk, Auth0, Supabase and Firebase, a page each", () => {
-    expect(pages.map(([name]) => name).sort()).toEqual(["auth0.md", "clerk.md", "firebase.md", "supabase.md"]);
+  it("are of Clerk, Auth0, Supabase, Firebase and of sessions of one's own, a page each", () => {
+    const names = ["auth0.md", "clerk.md", "firebase.md", "supabase.md", "your-own.md"];
+    expect(pages.map(([name]) => name).sort()).toEqual(names);
     for (const [name, text] of pages) expect(text.split("\n").length, name).toBeLessThan(80);
   });
 
