@@ -1,7 +1,7 @@
 import { pendingFlush } from "./activity/count.ts";
+import { figuresPart } from "./activity/walk-business.ts";
 import { createApp, isForDashboard } from "./app.ts";
 import { createAppWithDashboard } from "./app-with-dashboard.ts";
-import { computeFigures } from "./compute-figures.ts";
 import { scheduled } from "./scheduled.ts";
 
 const app = createApp();
@@ -19,8 +19,6 @@ export default {
     if (flush !== null) ctx.waitUntil(flush);
     return response;
   },
-  scheduled: (_controller, env, ctx) => {
-    ctx.waitUntil(scheduled(env));
-    ctx.waitUntil(computeFigures(env));
-  },
+  // The figures are for the dashboard alone.
+  scheduled: (_controller, env, ctx) => ctx.waitUntil(scheduled(env, undefined, [figuresPart])),
 } satisfies ExportedHandler<Env>;

@@ -61,6 +61,35 @@ export interface SystemCtx extends DatabaseCtx {
   readonly databases: readonly OpenDatabase[];
 }
 
+/** How much more a part of the cron's work may do. */
+export interface Allowance {
+  /**
+   * Whether so many queries may follow. When not, the part ends. It is called again when others leave some, else by the next
+   * run: so it asks only when there is more to do.
+   */
+  readonly has: (queries: number) => boolean;
+  /** After this it begins nothing that waits for others than the database. */
+  readonly untilMs: number;
+}
+
+/** What a part of the cron's work receives: one database at a time, which is `db`. */
+export interface CronCtx extends SystemCtx {
+  readonly database: number;
+  readonly allowance: Allowance;
+}
+
+/** A part of the cron's work. All parts share the queries of a run (scheduled.ts). */
+export interface CronPart {
+  /** What the log calls its failure. */
+  readonly code: string;
+  /** Its share of a run's queries, beside those of the other parts, when all have work. */
+  readonly weight: number;
+  /** What its smallest step takes, as a rule. It asks its allowance for no more at a time. */
+  readonly queriesOfStep: number;
+  /** Answers errors, which take only their own work down. */
+  readonly work: (ctx: CronCtx) => Promise<readonly unknown[]>;
+}
+
 /** What a verb of administration receives. */
 export interface AdminCtx extends SystemCtx {
   readonly caller: AdminCaller;

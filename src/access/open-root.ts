@@ -5,12 +5,12 @@ import { assert } from "../lib/assert.ts";
 import type { Runtime, SystemCtx } from "../runtime.ts";
 import { readSettings } from "../settings.ts";
 
-/** What a verb without a tenant receives: the latest state of each database, `DB` before all. */
-export function systemCtx(env: Env, runtime: Runtime): SystemCtx {
+/** What a verb without a tenant receives: the latest state of each database, `DB` before all. `spend` as in `openSession`. */
+export function systemCtx(env: Env, runtime: Runtime, spend?: (queries: number) => void): SystemCtx {
   const databases = allDatabases(env).map(({ index, name, d1 }) => ({
     index,
     name,
-    db: openSession(d1, "first-primary"),
+    db: openSession(d1, "first-primary", spend),
   }));
   const [first] = databases;
   assert(first !== undefined, "a database is bound as DB");

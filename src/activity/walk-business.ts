@@ -1,12 +1,14 @@
 import { all, batch, fragment, nowMsSql, statement } from "../db/sql.ts";
 import { DAY_MS } from "../lib/time.ts";
-import type { OpenDatabase, SystemCtx } from "../runtime.ts";
+import type { CronCtx, CronPart } from "../runtime.ts";
 
 /** How old the figures become before they are computed anew. */
 const AGE_MS = 3_600_000;
 const ACCOUNTS_A_PAGE = 1_000;
-/** Of all databases together, in one run of the cron. Each page is two trips. */
+/** Of each database, in one run of the cron. */
 const PAGES_A_RUN_MAX = 30;
+/** The last page takes as many as another, and one more. */
+const QUERIES_A_PAGE = 6;
 /** For how many days back what expired is told. */
 const EXPIRED_DAYS = 90;
 /** A sum is kept in two parts, because SQLite's integers hold a thousand of the largest amounts. */
@@ -81,14 +83,17 @@ const deleteOldRefusals = statement<{ nowMs: number }>`
       ON r.environment_id = e.id AND r.kind = k.value AND r.last_at_ms < ${nowMsSql} - ${`${REFUSAL_DAYS * DAY_MS}`}
   )`;
 
-/** Takes up to `pagesMax` pages of the walk over a database's users. */
-async function walk(root: SystemCtx, { db }: OpenDatabase, pagesMax: number): Promise<void> {
-  await all(db, beginWalk({ nowMs: root.now() }));
-  for (let pages = 0; pages < pagesMax; pages++) {
+/**
+ * Computes what the overview shows of a business, hourly, in pages: what is outstanding by unit and pack, what expired by day,
+ * and how many users were active. A walk over a database's users that one run does not finish, the next goes on with.
+ */
+export async function walkBusiness({ db, now, allowance }: CronCtx): Promise<readonly unknown[]> {
+  await all(db, beginWalk({ nowMs: now() }));
+  for (let pages = 0; pages < PAGES_A_RUN_MAX; pages++) {
     const [state] = await all(db, selectWalk({}));
-    if (state === undefined) return;
+    if (state === undefined || !allowance.has(QUERIES_A_PAGE)) break;
     const [page] = await all(db, selectEnd({ afterId: state.afterId }));
-    const nowMs = root.now();
+    const nowMs = now();
     const endId = page?.endId ?? null;
     if (endId === null) {
       await batch(db, [
@@ -97,19 +102,16 @@ async function walk(root: SystemCtx, { db }: OpenDatabase, pagesMax: number): Pr
         deleteOldWalks({}),
         deleteOldRefusals({ nowMs }),
       ]);
-      return;
+      break;
     }
     await batch(db, [stepPage({ ...state, endId, nowMs }), addPage({ ...state, endId, nowMs })]);
   }
+  return [];
 }
 
-/**
- * Computes what the overview shows of a business, hourly, in pages: what is outstanding by unit and pack, what expired by day,
- * and how many users were active. A walk that one run does not finish, the next goes on with. One database's fault takes only
- * its own down: the faults are answered.
- */
-export async function walkBusiness(root: SystemCtx): Promise<readonly unknown[]> {
-  const pagesMax = Math.floor(PAGES_A_RUN_MAX / root.databases.length);
-  const walks = await Promise.allSettled(root.databases.map((database) => walk(root, database, pagesMax)));
-  return walks.flatMap((each) => (each.status === "rejected" ? [each.reason] : []));
-}
+export const figuresPart: CronPart = {
+  code: "figures_not_computed",
+  weight: 2,
+  queriesOfStep: QUERIES_A_PAGE + 2,
+  work: walkBusiness,
+};

@@ -1,13 +1,14 @@
 import { constraintOf } from "../db/constraint.ts";
 import { all, batch, fragment, nowMsSql, statement } from "../db/sql.ts";
 import { ALERT_TYPES, deliverOwn, endpointsByType, keepGoneOff } from "../ledger/judge-alerts.ts";
-import type { Environment, SystemCtx, TenantCtx } from "../runtime.ts";
+import type { CronCtx, CronPart, Environment, TenantCtx } from "../runtime.ts";
 import type { MessageType } from "../webhooks/message.ts";
 import { deliveryTimes, type Outgoing, wantedMessages } from "../webhooks/outbox.ts";
 import { advance, goOffByExpiries, guardPage, insertNotices, type Page, startOf } from "./expiry-page.ts";
 
-/** A page has up to 1,000 balances and takes up to eight queries, of the thousand of an invocation. */
+/** Of each database. A page has up to 1,000 balances. */
 const PAGES_A_RUN_MAX = 16;
+const QUERIES_A_PAGE = 8;
 
 type Due = Omit<Environment, "database"> & { features: string | null } & Omit<Page, "environmentId" | "nowMs">;
 
@@ -32,33 +33,34 @@ const selectDue = statement<{ nowMs: number; limit: number }, Due>`
   ORDER BY x.expires_at_ms - s.days * 86400000, e.id LIMIT CAST(:limit AS INTEGER)`;
 
 /**
- * Finds the balances that expire, and those that do so in some days, in every database: tells of them (H6), and judges the
- * alerts of what expired (H5). A run looks at a bounded number; the next goes on from there. Answers the errors of databases and
- * pages, which take only their own down.
+ * Finds the balances that expire, and those that do so in some days: tells of them (H6), and judges the alerts of what expired
+ * (H5). A run looks at a bounded number; the next goes on from there. Answers the errors of pages, which take only their own down.
  */
-export async function findExpiries(root: SystemCtx): Promise<readonly unknown[]> {
+export async function findExpiries(root: CronCtx): Promise<readonly unknown[]> {
+  const { db, database, allowance } = root;
   const failures: unknown[] = [];
-  const share = Math.max(1, Math.floor(PAGES_A_RUN_MAX / root.databases.length));
-  for (const { index, db } of root.databases) {
-    for (let pages = share; pages > 0; ) {
-      const nowMs = root.now();
-      const due = await all(db, selectDue({ nowMs, limit: pages })).catch((error: unknown) => {
-        failures.push(error);
-        return [];
-      });
-      if (due.length === 0) break;
-      for (const { id, appId, mode, features, ...page } of due) {
-        const environment = { id, appId, mode, database: index };
-        const ctx: TenantCtx = { ...root, db, environment, caller: { kind: "cron" } };
-        await findPage(ctx, features, { ...page, environmentId: id, nowMs }).catch((error: unknown) =>
-          failures.push(error),
-        );
-        pages--;
-      }
+  for (let pages = PAGES_A_RUN_MAX; pages > 0; ) {
+    const nowMs = root.now();
+    const due = await all(db, selectDue({ nowMs, limit: pages }));
+    if (due.length === 0) break;
+    for (const { id, appId, mode, features, ...page } of due) {
+      if (!allowance.has(QUERIES_A_PAGE + 1)) return failures;
+      const ctx: TenantCtx = { ...root, environment: { id, appId, mode, database }, caller: { kind: "cron" } };
+      await findPage(ctx, features, { ...page, environmentId: id, nowMs }).catch((error: unknown) =>
+        failures.push(error),
+      );
+      pages--;
     }
   }
   return failures;
 }
+
+export const expiriesPart: CronPart = {
+  code: "expiries_not_found",
+  weight: 5,
+  queriesOfStep: QUERIES_A_PAGE + 2,
+  work: findExpiries,
+};
 
 /** Tells of one page of an environment's balances. Where another run was faster, it does nothing. */
 async function findPage(ctx: TenantCtx, features: string | null, page: Page): Promise<void> {

@@ -1,9 +1,10 @@
-import { all, batch, type Db, fragment, statement } from "../db/sql.ts";
+import { all, batch, fragment, statement } from "../db/sql.ts";
 import { DAY_MS } from "../lib/time.ts";
-import type { SystemCtx } from "../runtime.ts";
+import type { CronCtx, CronPart } from "../runtime.ts";
 
-/** Of each database, in one run. */
+/** Of each database. */
 const STEPS_A_RUN = 10;
+const QUERIES_A_STEP = 2;
 const EVENTS_A_STEP = 1_000;
 
 type Step = { beforeMs: number; limit: number };
@@ -43,27 +44,27 @@ const countDeleted = statement<Step>`
 const deletePage = statement<Step, { isDeleted: 1 }>`
   WITH ${page} DELETE FROM analytics_events WHERE rowid IN (SELECT row_id FROM page) RETURNING 1 AS isDeleted`;
 
-/** Deletes analytics events that were received too long ago (E8), the oldest of each database. Answers the errors of databases. */
+/** Deletes analytics events that were received too long ago (E8), the oldest first. */
 export async function deleteOldEvents(
-  root: SystemCtx,
-  limits = { steps: STEPS_A_RUN, events: EVENTS_A_STEP },
+  { db, allowance, settings, now }: CronCtx,
+  { steps, events } = { steps: STEPS_A_RUN, events: EVENTS_A_STEP },
 ): Promise<readonly unknown[]> {
-  const days = root.settings.analyticsRetentionDays;
+  const days = settings.analyticsRetentionDays;
   if (days === null) return [];
-  const failures: unknown[] = [];
-  const beforeMs = root.now() - days * DAY_MS;
-  for (const { db } of root.databases) {
-    await deleteFrom(db, beforeMs, limits).catch((error) => failures.push(error));
+  const beforeMs = now() - days * DAY_MS;
+  const [first] = await all(db, selectFirst({ beforeMs }));
+  if (first?.isOld !== 1) return [];
+  const step = { beforeMs, limit: events };
+  for (let n = 0; n < steps && allowance.has(QUERIES_A_STEP); n++) {
+    const [, deleted] = await batch(db, [countDeleted(step), deletePage(step)] as const);
+    if (deleted.length < events) break;
   }
-  return failures;
+  return [];
 }
 
-async function deleteFrom(db: Db, beforeMs: number, { steps, events }: { steps: number; events: number }) {
-  const [first] = await all(db, selectFirst({ beforeMs }));
-  if (first?.isOld !== 1) return;
-  const step = { beforeMs, limit: events };
-  for (let n = 0; n < steps; n++) {
-    const [, deleted] = await batch(db, [countDeleted(step), deletePage(step)] as const);
-    if (deleted.length < events) return;
-  }
-}
+export const oldEventsPart: CronPart = {
+  code: "events_not_deleted",
+  weight: 1,
+  queriesOfStep: QUERIES_A_STEP + 1,
+  work: deleteOldEvents,
+};

@@ -24,7 +24,8 @@ export function isAsLateAs(bookmark: string | null, wanted: string): boolean {
   return bookmark !== null && bookmark.slice(0, NUMBERS_LENGTH) >= wanted.slice(0, NUMBERS_LENGTH);
 }
 
-export function openSession(d1: D1Database, start: SessionStart): Session {
+/** Opens a session. `spend` is told how many queries are sent, each time that they are, and may refuse them. */
+export function openSession(d1: D1Database, start: SessionStart, spend: (queries: number) => void = () => {}): Session {
   const session = d1.withSession(start);
   const prepare = ({ text, params }: Statement) => session.prepare(text).bind(...params);
   // D1 takes longer to make objects of rows.
@@ -33,6 +34,7 @@ export function openSession(d1: D1Database, start: SessionStart): Session {
       ? (await prepare(one).all()).results
       : namedRows(one.columns, await prepare(one).raw<unknown[]>());
   const send = async (statements: readonly Statement[]): Promise<unknown[][]> => {
+    spend(statements.length);
     const [first, ...others] = statements;
     if (first === undefined) return [];
     if (others.length === 0) return [await sendAlone(first)];
@@ -40,7 +42,11 @@ export function openSession(d1: D1Database, start: SessionStart): Session {
   };
   return {
     send: (statements) => resend(() => send(statements)),
-    sendForArrays: (statement) => resend(() => prepare(statement).raw()),
+    sendForArrays: (statement) =>
+      resend(() => {
+        spend(1);
+        return prepare(statement).raw();
+      }),
     bookmark: () => session.getBookmark(),
   };
 }

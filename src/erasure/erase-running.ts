@@ -1,10 +1,13 @@
 import { all, statement } from "../db/sql.ts";
-import type { Mode, SystemCtx, TenantCtx } from "../runtime.ts";
+import type { CronCtx, CronPart, Mode, TenantCtx } from "../runtime.ts";
 import { continueErasure } from "./continue.ts";
 
-/** How many pages a run of the cron does of all erasures. A page takes up to 60 queries. */
-const PAGES_A_RUN = 4;
+/** How many pages a run of the cron does of all erasures of a database. */
+const PAGES_A_RUN_MAX = 4;
+const QUERIES_A_PAGE = 60;
 const ROWS_OF_PAGE = 8_000;
+const ERASURES_MAX = 200;
+const MINUTE_MS = 60_000;
 
 type Running = { erasureId: string; id: number; appId: string; mode: Mode };
 
@@ -14,26 +17,33 @@ const selectRunning = statement<{ limit: number }, Running>`
   WHERE r.completed_at_ms IS NULL ORDER BY r.started_at_ms LIMIT CAST(:limit AS INTEGER)`;
 
 /**
- * Goes on with erasures that are running, the oldest first, in every database (E1). Answers the errors: one that fails takes only
- * its own erasure down, and the next run tries again.
+ * Goes on with erasures that are running (E1), a page of each, and from another one every minute. Answers the errors: one that
+ * fails takes only its own erasure down, and the next run tries again.
  */
-export async function eraseRunning(root: SystemCtx, pages = PAGES_A_RUN): Promise<readonly unknown[]> {
+async function eraseRunning(root: CronCtx): Promise<readonly unknown[]> {
+  const { db, database, allowance } = root;
   const failures: unknown[] = [];
-  for (const { index, db } of root.databases) {
-    const running = await all(db, selectRunning({ limit: pages })).catch((error: unknown) => {
+  const found = await all(db, selectRunning({ limit: ERASURES_MAX }));
+  const turn = found.length === 0 ? 0 : Math.floor(root.now() / MINUTE_MS) % found.length;
+  const running = [...found.slice(turn), ...found.slice(0, turn)];
+  for (let pages = 0; pages < PAGES_A_RUN_MAX; pages++) {
+    const one = running.shift();
+    if (one === undefined || !allowance.has(QUERIES_A_PAGE)) break;
+    const { erasureId, ...environment } = one;
+    const ctx: TenantCtx = { ...root, environment: { ...environment, database }, caller: { kind: "cron" } };
+    try {
+      const isComplete = await continueErasure(ctx, erasureId, { pages: 1, rows: ROWS_OF_PAGE });
+      if (!isComplete) running.push(one);
+    } catch (error) {
       failures.push(error);
-      return [];
-    });
-    const share = { pages: Math.max(2, Math.floor(pages / Math.max(1, running.length))), rows: ROWS_OF_PAGE };
-    for (const { erasureId, ...environment } of running) {
-      const ctx: TenantCtx = {
-        ...root,
-        db,
-        environment: { ...environment, database: index },
-        caller: { kind: "cron" },
-      };
-      await continueErasure(ctx, erasureId, share).catch((error: unknown) => failures.push(error));
     }
   }
   return failures;
 }
+
+export const erasuresPart: CronPart = {
+  code: "erasures_not_continued",
+  weight: 5,
+  queriesOfStep: QUERIES_A_PAGE + 1,
+  work: eraseRunning,
+};

@@ -1,12 +1,12 @@
 import { constraintOf } from "../db/constraint.ts";
 import { guardFeatures } from "../db/features.ts";
 import { all, batch, nowMsSql, statement } from "../db/sql.ts";
-import type { Mode, SystemCtx, TenantCtx } from "../runtime.ts";
+import type { CronCtx, CronPart, Mode, TenantCtx } from "../runtime.ts";
 import { messageWrites, noteMessages, wantedMessages } from "../webhooks/outbox.ts";
 import { shownKey } from "./state.ts";
 
-/** Each takes one batch of up to five queries, of the 1,000 of an invocation. */
 const PAYMENTS_A_RUN_MAX = 50;
+const QUERIES_A_PAYMENT = 5;
 
 interface Due {
   readonly environmentId: number;
@@ -37,23 +37,24 @@ const updateTold = statement<Told>`
   UPDATE payments SET tell_at_ms = NULL, version = version + 1 WHERE environment_id = :environmentId AND id = :id`;
 
 /** Tells once of each payment that has been unmatched for ten minutes (S3), for the cron. Returns errors. */
-export async function tellUnmatched(root: SystemCtx): Promise<readonly unknown[]> {
+export async function tellUnmatched(root: CronCtx): Promise<readonly unknown[]> {
   const failures: unknown[] = [];
   const nowMs = root.now();
-  const limit = Math.floor(PAYMENTS_A_RUN_MAX / root.databases.length);
-  for (const { index, db } of root.databases) {
-    try {
-      for (const due of await all(db, selectDue({ nowMs, limit }))) {
-        const { environmentId, appId, mode } = due;
-        const environment = { id: environmentId, appId, mode, database: index };
-        await tell({ ...root, db, environment, caller: { kind: "cron" } }, due, nowMs);
-      }
-    } catch (error) {
-      failures.push(error);
-    }
+  for (const due of await all(root.db, selectDue({ nowMs, limit: PAYMENTS_A_RUN_MAX }))) {
+    if (!root.allowance.has(QUERIES_A_PAYMENT)) break;
+    const { environmentId: id, appId, mode } = due;
+    const environment = { id, appId, mode, database: root.database };
+    await tell({ ...root, environment, caller: { kind: "cron" } }, due, nowMs).catch((error) => failures.push(error));
   }
   return failures;
 }
+
+export const unmatchedPart: CronPart = {
+  code: "payments_not_told",
+  weight: 2,
+  queriesOfStep: QUERIES_A_PAYMENT + 1,
+  work: tellUnmatched,
+};
 
 async function tell(ctx: TenantCtx, due: Due, nowMs: number): Promise<void> {
   const { environmentId, features, id, version, reason } = due;

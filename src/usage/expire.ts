@@ -1,52 +1,33 @@
-import { all, type Db, nowMsSql, statement } from "../db/sql.ts";
+import { all, nowMsSql, statement } from "../db/sql.ts";
 import { settleDueHolds } from "../ledger/write.ts";
-import type { Mode, SystemCtx, TenantCtx } from "../runtime.ts";
+import type { CronCtx, CronPart, Mode, TenantCtx } from "../runtime.ts";
 
-/** A Worker may send 1,000 queries in one invocation, and the cron has other work beside. */
-const QUERIES_A_RUN_MAX = 600;
-/** A user's holds take no fewer queries. */
-const QUERIES_A_USER_MIN = 4;
-
-export interface ExpiryRun {
-  readonly users: number;
-  /** Errors from finding or settling holds. The next run tries again. */
-  readonly failures: readonly unknown[];
-}
+/** What a user's holds take, as a rule, with the messages that they send. */
+const QUERIES_A_USER = 12;
+const USERS_A_RUN_MAX = 250;
 
 /**
  * Returns or charges the holds that are due, of every application, user by user: each is one write. A user whose own write was
- * faster has settled them already. The databases share a run's queries evenly, and one that fails takes only its own down (D2).
- * What one run does not reach, the next does (U8).
+ * faster has settled them already. What one run does not reach, the next does (U8). Answers errors from finding or settling holds.
  */
-export async function expireReservations(root: SystemCtx): Promise<ExpiryRun> {
-  const share = QUERIES_A_RUN_MAX / root.databases.length;
-  const limit = Math.floor(share / QUERIES_A_USER_MIN);
+export async function expireReservations(root: CronCtx): Promise<readonly unknown[]> {
+  const { db, database, allowance } = root;
   const failures: unknown[] = [];
-  let users = 0;
-  for (const { index, db } of root.databases) {
-    const due = await all(db, selectUsersDue({ nowMs: root.now(), limit })).catch((error: unknown) => {
-      failures.push(error);
-      return [];
-    });
-    let queries = 0;
-    const send: Db["send"] = (statements) => {
-      queries += statements.length;
-      return db.send(statements);
-    };
-    for (const { accountId, ...environment } of due) {
-      if (queries >= share) break;
-      users++;
-      const ctx: TenantCtx = {
-        ...root,
-        db: { ...db, send },
-        environment: { ...environment, database: index },
-        caller: { kind: "cron" },
-      };
-      await settleDueHolds(ctx, { accountId }, root.newId("")).catch((error: unknown) => failures.push(error));
-    }
+  const due = await all(db, selectUsersDue({ nowMs: root.now(), limit: USERS_A_RUN_MAX }));
+  for (const { accountId, ...environment } of due) {
+    if (!allowance.has(QUERIES_A_USER)) break;
+    const ctx: TenantCtx = { ...root, environment: { ...environment, database }, caller: { kind: "cron" } };
+    await settleDueHolds(ctx, { accountId }, root.newId("")).catch((error: unknown) => failures.push(error));
   }
-  return { users, failures };
+  return failures;
 }
+
+export const holdsPart: CronPart = {
+  code: "holds_not_returned",
+  weight: 8,
+  queriesOfStep: QUERIES_A_USER + 1,
+  work: expireReservations,
+};
 
 type UserDue = { accountId: number; id: number; appId: string; mode: Mode };
 

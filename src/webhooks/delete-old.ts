@@ -1,34 +1,51 @@
-import { batch, fragment, statement } from "../db/sql.ts";
+import { all, batch, statement } from "../db/sql.ts";
 import { DAY_MS } from "../lib/time.ts";
-import type { SystemCtx } from "../runtime.ts";
+import type { CronCtx, CronPart } from "../runtime.ts";
 import { messageIdAt } from "./message.ts";
 
 const KEPT_MS = 30 * DAY_MS;
-const MESSAGES_A_RUN_MAX = "500";
+const MESSAGES_A_STEP = 500;
+/** Of each database. */
+const STEPS_A_RUN = 10;
+const QUERIES_A_STEP = 3;
 
-/** The last message of a step. */
-const bound = fragment`(
-  SELECT max(id) FROM (SELECT id FROM webhook_messages WHERE id < :before ORDER BY id LIMIT ${MESSAGES_A_RUN_MAX})
-)`;
+type Step = { last: string };
 
-const deleteDeliveries = statement<{ before: string }>`
+const selectStep = statement<{ before: string; limit: number }, { last: string | null; messages: number }>`
+  SELECT max(id) AS last, count(*) AS messages FROM (
+    SELECT id FROM webhook_messages WHERE id < :before ORDER BY id LIMIT CAST(:limit AS INTEGER)
+  )`;
+const deleteDeliveries = statement<Step>`
   WITH RECURSIVE endpoints (id) AS (
-    SELECT min(endpoint_id) FROM webhook_deliveries WHERE ${bound} IS NOT NULL
+    SELECT min(endpoint_id) FROM webhook_deliveries
     UNION ALL SELECT (SELECT min(endpoint_id) FROM webhook_deliveries WHERE endpoint_id > endpoints.id)
     FROM endpoints WHERE endpoints.id IS NOT NULL
   )
   DELETE FROM webhook_deliveries WHERE (endpoint_id, message_id) IN (
     SELECT d.endpoint_id, d.message_id FROM endpoints
-    CROSS JOIN webhook_deliveries AS d ON d.endpoint_id = endpoints.id AND d.message_id <= ${bound}
+    CROSS JOIN webhook_deliveries AS d ON d.endpoint_id = endpoints.id AND d.message_id <= :last
   )`;
-const deleteMessages = statement<{ before: string }>`DELETE FROM webhook_messages WHERE id <= ${bound}`;
+const deleteMessages = statement<Step>`DELETE FROM webhook_messages WHERE id <= :last`;
 
-/** Deletes messages after 30 days, with their attempts (H8): a step in each database. Answers the errors of databases. */
-export async function deleteOldMessages(root: SystemCtx): Promise<readonly unknown[]> {
-  const failures: unknown[] = [];
-  const before = messageIdAt(root.now() - KEPT_MS);
-  for (const { db } of root.databases) {
-    await batch(db, [deleteDeliveries({ before }), deleteMessages({ before })]).catch((error) => failures.push(error));
+/** Deletes messages after 30 days, with their attempts (H8), the oldest first. */
+export async function deleteOldMessages(
+  { db, now, allowance }: CronCtx,
+  { steps, messages } = { steps: STEPS_A_RUN, messages: MESSAGES_A_STEP },
+): Promise<readonly unknown[]> {
+  const before = messageIdAt(now() - KEPT_MS);
+  for (let n = 0; n < steps; n++) {
+    const [step] = await all(db, selectStep({ before, limit: messages }));
+    const last = step?.last ?? null;
+    if (last === null || !allowance.has(QUERIES_A_STEP)) break;
+    await batch(db, [deleteDeliveries({ last }), deleteMessages({ last })]);
+    if ((step?.messages ?? 0) < messages) break;
   }
-  return failures;
+  return [];
 }
+
+export const oldMessagesPart: CronPart = {
+  code: "messages_not_deleted",
+  weight: 1,
+  queriesOfStep: QUERIES_A_STEP + 1,
+  work: deleteOldMessages,
+};

@@ -1,18 +1,17 @@
 import { all, type Db, fragment, statement } from "../db/sql.ts";
-import type { SystemCtx } from "../runtime.ts";
+import type { CronCtx, CronPart, SystemCtx } from "../runtime.ts";
 import { attemptAgain, attemptAll } from "./attempt.ts";
 import { type Leased, selectLeased } from "./leased.ts";
 import { LEASE_MS } from "./outbox.ts";
 import type { Outcome } from "./record.ts";
 
-/** Within the queries and subrequests of an invocation, beside the cron's other work. */
-const ATTEMPTS_A_RUN_MAX = 250;
 /** As many as are attempted at a time, so that no lease ends before its attempt. */
 const ROUND = 6;
+/** To lease a round, and to record it. */
+const QUERIES_A_ROUND = 6;
+const QUERIES_A_RECORD = 4;
 /** An endpoint whose failed attempts took so long together waits for the next run. */
 const FAILED_MS_MAX = 10_000;
-/** Runs follow each other by the minute. */
-const RUN_MS_MAX = 50_000;
 
 const nextEndpoint = (after: string): string => fragment`(
   SELECT endpoint_id FROM webhook_deliveries INDEXED BY webhook_deliveries_due
@@ -45,37 +44,32 @@ const leaseRound = statement<
   RETURNING endpoint_id AS endpointId, message_id AS messageId`;
 
 /**
- * Attempts the deliveries that are due, in every database (H4): a bounded number in a run, of the endpoints in turn, from one at
- * random. Answers the errors of databases, which take only their own down.
+ * Attempts the deliveries that are due (H4), of the endpoints in turn, from one at random: as many as a run's queries and time
+ * allow.
  */
-export async function deliverDue(root: SystemCtx): Promise<readonly unknown[]> {
-  const failures: unknown[] = [];
-  const share = root.databases.length;
-  for (const { db } of root.databases) {
-    const untilMs = root.now() + RUN_MS_MAX / share;
-    await deliverOf(root, db, Math.floor(ATTEMPTS_A_RUN_MAX / share), untilMs).catch((error) => failures.push(error));
-  }
-  return failures;
-}
-
-async function deliverOf(root: SystemCtx, db: Db, attemptsMax: number, untilMs: number): Promise<void> {
+export async function deliverDue(root: CronCtx): Promise<readonly unknown[]> {
+  const { db, allowance } = root;
   const failed: Outcome[] = [];
   let start = root.newId("whk_");
-  for (let attempts = 0; attempts < attemptsMax && root.now() <= untilMs; ) {
-    const round = await leaseSome(
-      root,
-      db,
-      { start, excluded: slowOf(failed) },
-      Math.min(ROUND, attemptsMax - attempts),
-    );
+  while (root.now() <= allowance.untilMs) {
+    const again = failed.filter((outcome) => outcome.again !== undefined).length + ROUND;
+    if (!allowance.has(QUERIES_A_ROUND + Math.ceil(again / ROUND) * QUERIES_A_RECORD)) break;
+    const round = await leaseSome(root, db, { start, excluded: slowOf(failed) }, ROUND);
     if (round.length === 0 && start === "") break;
     // Round the end, to the endpoints before the first.
     if (round.length === 0) start = "";
-    attempts += round.length;
-    failed.push(...(await attemptAll(root, db, round, untilMs)));
+    failed.push(...(await attemptAll(root, db, round, allowance.untilMs)));
   }
-  await attemptAgain(root, db, failed, untilMs);
+  await attemptAgain(root, db, failed, allowance.untilMs);
+  return [];
 }
+
+export const deliveriesPart: CronPart = {
+  code: "messages_not_sent",
+  weight: 8,
+  queriesOfStep: 2 * (QUERIES_A_ROUND + QUERIES_A_RECORD),
+  work: deliverDue,
+};
 
 /** The endpoints whose failed attempts took too long. */
 function slowOf(failed: readonly Outcome[]): string[] {

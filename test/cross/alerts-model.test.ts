@@ -5,6 +5,7 @@ import { findExpiries } from "../../src/alerts/find-expiries.ts";
 import { DAY_MS } from "../../src/lib/time.ts";
 import { expireReservations } from "../../src/usage/expire.ts";
 import { type Alert, createAlertsModel, type Entry, type Issued } from "../support/alerts-model.ts";
+import { runPart } from "../support/cron.ts";
 import { FAULTS, faultyD1 } from "../support/faulty-d1.ts";
 import { expectLedgerInvariants } from "../support/invariants.ts";
 import { createRandom } from "../support/random.ts";
@@ -180,7 +181,7 @@ async function play(seed: number): Promise<number> {
     const expected: string[] = [];
     if (act === null) {
       const root = systemCtx(bound({ DB: faulty.d1 }), { isolate: {}, now: clock.now, newId });
-      const run = async () => [await expireReservations(root), await findExpiries(root)];
+      const run = async () => [await runPart(expireReservations, root), await runPart(findExpiries, root)];
       if (random.chance(0.2)) await Promise.all([run(), run()]);
       else await run();
       expected.push(...(await expectWritten()), ...model.cron(clock.ms));

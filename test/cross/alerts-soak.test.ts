@@ -4,6 +4,7 @@ import { systemCtx } from "../../src/access/open-root.ts";
 import { findExpiries } from "../../src/alerts/find-expiries.ts";
 import { randomId } from "../../src/lib/ids.ts";
 import { DAY_MS } from "../../src/lib/time.ts";
+import { runPart } from "../support/cron.ts";
 import { isSoak, soakPart, timeoutOf } from "../support/soak.ts";
 import { makeEndpoint } from "../support/webhooks.ts";
 import { bound, Clock, makeApp } from "../support/world.ts";
@@ -46,7 +47,7 @@ it(`finds ${BALANCES} balances that expire in the same second in several runs, i
     (await env.DB.prepare("SELECT count(*) AS n FROM webhook_messages WHERE environment_id = ? AND type = ?")
       .bind(live.id, type)
       .first("n")) as number;
-  const run = () => findExpiries(systemCtx(bound(), { isolate: {}, now: clock.now, newId: randomId }));
+  const run = () => runPart(findExpiries, systemCtx(bound(), { isolate: {}, now: clock.now, newId: randomId }));
   const tell = soakPart("expiries of one second", BALANCES, "balances");
   let runs = 0;
   for (let found = 0; found < BALANCES; runs++) {

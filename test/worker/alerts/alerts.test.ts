@@ -4,6 +4,7 @@ import { systemCtx } from "../../../src/access/open-root.ts";
 import { findExpiries } from "../../../src/alerts/find-expiries.ts";
 import { randomId } from "../../../src/lib/ids.ts";
 import { countingD1 } from "../../support/counting-d1.ts";
+import { runPart } from "../../support/cron.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
 import { deadBalancesSql, liveBalancesSql } from "../../support/seed.ts";
 import { makeEndpoint, storedMessages } from "../../support/webhooks.ts";
@@ -321,7 +322,7 @@ describe("an erasure", () => {
     await grant({ expiresAt: new Date(clock.ms + 60_000).toISOString() });
     await post("/erase-person", { distinctId: "u" });
     clock.advance(120_000);
-    await findExpiries(systemCtx(bound(), { isolate: {}, now: clock.now, newId: randomId }));
+    await runPart(findExpiries, systemCtx(bound(), { isolate: {}, now: clock.now, newId: randomId }));
     expect(await sent()).toEqual([]);
   });
 });

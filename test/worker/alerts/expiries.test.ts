@@ -6,6 +6,7 @@ import { randomId } from "../../../src/lib/ids.ts";
 import { DAY_MS } from "../../../src/lib/time.ts";
 import { scheduled } from "../../../src/scheduled.ts";
 import { countingD1 } from "../../support/counting-d1.ts";
+import { runPart } from "../../support/cron.ts";
 import { faultyD1 } from "../../support/faulty-d1.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
 import { makeEndpoint, storedMessages } from "../../support/webhooks.ts";
@@ -50,7 +51,7 @@ async function world({ endpointAtMs = 0 }: { endpointAtMs?: number | null } = {}
       quantities: { count: 0, tokens: amount },
     });
   const runtime = { isolate: {}, now: clock.now, newId: randomId };
-  const cron = (d1: D1Database = env.DB) => findExpiries(systemCtx(bound({ DB: d1 }), runtime));
+  const cron = (d1: D1Database = env.DB) => runPart(findExpiries, systemCtx(bound({ DB: d1 }), runtime));
   const setDays = (days: readonly number[]) => admin("PUT", "/expiry-notices", { mode: "live", days });
   const alert = (below: object) => admin("POST", "/alerts", { mode: "live", name: "Low", unit: "tokens", below });
   /** What was sent since the last look, but for grants. */

@@ -8,6 +8,7 @@ import { scheduled } from "../../../src/scheduled.ts";
 import { readSettings } from "../../../src/settings.ts";
 import { behindGuard } from "../../support/behind-guard.ts";
 import { countingD1 } from "../../support/counting-d1.ts";
+import { runPart } from "../../support/cron.ts";
 import { FAULTS, faultyD1 } from "../../support/faulty-d1.ts";
 import { eventsOf, exportOf, idOf, send } from "../../support/people.ts";
 import { type Bindings, bound, Clock, makeApp, makeClient } from "../../support/world.ts";
@@ -74,7 +75,7 @@ it("goes on with an id whose events are all gone: the next is counted, limited a
   const { clock, call, app, root, seen, left } = await world();
   await seen("ana", 3);
   clock.advance(30 * DAY_MS);
-  expect(await deleteOldEvents(root())).toEqual([]);
+  expect(await runPart(deleteOldEvents, root())).toEqual([]);
   expect(await left("ana")).toEqual([]);
   const { person, events } = await exportOf(call, app, "ana");
   expect(events.analytics).toEqual([]);
@@ -96,7 +97,8 @@ it("takes bounded steps, from the oldest on, and reads one row where nothing is 
   const { clock, app, root, seen, left } = await world();
   await seen("ana", 7);
   const counting = countingD1(env.DB);
-  const run = () => deleteOldEvents(root({ ...RETENTION, DB: counting.d1 }), { steps: 2, events: 2 });
+  const run = () =>
+    runPart((ctx) => deleteOldEvents(ctx, { steps: 2, events: 2 }), root({ ...RETENTION, DB: counting.d1 }));
   await run();
   expect(counting.spent()).toEqual({ roundTrips: 1, rowsRead: 1, rowsWritten: 0 });
   clock.advance(30 * DAY_MS);
@@ -114,11 +116,12 @@ it.each(FAULTS)("counts what is gone once, whichever trip fails: %s", async (fau
   clock.advance(30 * DAY_MS);
   const faulty = faultyD1(env.DB);
   faulty.plan({ fault, at: 3, persists: true });
-  const failures = await deleteOldEvents(root({ ...RETENTION, DB: faulty.d1 }), { steps: 2, events: 1 });
+  const inSteps: typeof deleteOldEvents = (ctx) => deleteOldEvents(ctx, { steps: 2, events: 1 });
+  const failures = await runPart(inSteps, root({ ...RETENTION, DB: faulty.d1 }));
   expect(failures).toHaveLength(1);
   const stored = await idOf(app, "ana");
   expect(stored?.eventBytes).toBe((await left("ana")).length * '{"n":4}'.length);
-  await deleteOldEvents(root());
+  await runPart(deleteOldEvents, root());
   expect(await left("ana")).toEqual([]);
   expect((await idOf(app, "ana"))?.eventBytes).toBe(0);
 });

@@ -3,6 +3,7 @@ import { flushActivity } from "../../../src/activity/count.ts";
 import { walkBusiness } from "../../../src/activity/walk-business.ts";
 import { browse } from "../../support/browse.ts";
 import { forgetWalks } from "../../support/business.ts";
+import { runPart } from "../../support/cron.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
 import { paymentsWorld } from "../../support/payments.ts";
 import { charge, eventOf, session } from "../../support/stripe-events.ts";
@@ -96,7 +97,7 @@ it("shows by pack what was granted, spent and is outstanding, and links the pack
   await post("usage/events", { eventId: "e", userId: "ana", event: "x", quantities: { count: 20.5 } });
   await flushActivity(bound());
   await forgetWalks();
-  for (let n = 0; n < 3; n++) expect(await walkBusiness(makeAdminCtx(clock))).toEqual([]);
+  for (let n = 0; n < 3; n++) expect(await runPart(walkBusiness, makeAdminCtx(clock))).toEqual([]);
   const text = await read("overview?days=7");
   const rows = text.slice(text.indexOf(`id="packs"`)).split("<tr>");
   const rowOf = (name: string) => rows.find((row) => row.includes(name)) ?? "";

@@ -2,6 +2,7 @@ import { env } from "cloudflare:workers";
 import { afterAll, describe, expect, it } from "vitest";
 import { randomId } from "../../../src/lib/ids.ts";
 import { tellUnmatched } from "../../../src/payments/tell-unmatched.ts";
+import { runPart } from "../../support/cron.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
 import { type PaymentsWorld, paymentsWorld } from "../../support/payments.ts";
 import { charge, eventOf, refund, session } from "../../support/stripe-events.ts";
@@ -35,7 +36,7 @@ async function told(w: PaymentsWorld): Promise<[string, Record<string, unknown>]
 }
 
 /** The part of the cron that this is about. */
-const cron = async (w: PaymentsWorld) => expect(await tellUnmatched(makeAdminCtx(w.clock))).toEqual([]);
+const cron = async (w: PaymentsWorld) => expect(await runPart(tellUnmatched, makeAdminCtx(w.clock))).toEqual([]);
 const fields = { client_reference_id: "u", metadata: { pack: "wallet" }, payment_intent: "pi_1" };
 
 describe("the messages of a payment", () => {
