@@ -1,4 +1,5 @@
 import { env } from "cloudflare:workers";
+import { PRICES } from "./payment-story.ts";
 import type { TestEvent } from "./stripe-events.ts";
 import { stripeSignature } from "./stripe-signature.ts";
 import { type Answer, type Bindings, Clock, makeApp, makeClient, makeLegacyPack, makePack } from "./world.ts";
@@ -9,10 +10,8 @@ export const SIGNING_SECRET = "whsec_of_the_tests_0001";
 export const signatureOf = (payload: string, clock: Clock, secret = SIGNING_SECRET): Promise<string> =>
   stripeSignature(payload, secret, Math.floor(clock.ms / 1_000));
 
-export const PRICES = { items: "price_items", wallet: "price_wallet", period: "price_period" };
-
 /** An application that takes Stripe's events, with a pack of two items, a wallet in cents and a pack in tokens. */
-export async function paymentsWorld(bindings: Bindings = {}) {
+export async function paymentsWorld(bindings: Bindings = {}, walletDays: number | null = null) {
   const clock = new Clock();
   const app = await makeApp();
   const admin = makeClient(clock);
@@ -22,6 +21,13 @@ export async function paymentsWorld(bindings: Bindings = {}) {
   ]);
   const wallet = await makeLegacyPack(app.appId, "Wallet", "cents");
   const tokens = await makeLegacyPack(app.appId, "Tokens", "tokens");
+  if (walletDays !== null) {
+    await env.DB.prepare(
+      "UPDATE credit_packs SET default_expiry_days = CAST(? AS INTEGER), version = version + 1 WHERE id = ?",
+    )
+      .bind(walletDays, wallet)
+      .run();
+  }
   const setting = {
     signingSecrets: [SIGNING_SECRET],
     prices: [
@@ -69,6 +75,18 @@ export async function paymentsWorld(bindings: Bindings = {}) {
     history: async (userId: string) =>
       (await call("GET", `/api/v1/credits/history?userId=${userId}&limit=500`, { key })).body.entries,
     post: (route: string, body: object) => call("POST", `/api/v1/${route}`, { key, body }),
+    /** What remains and was taken of each balance that payments granted this user, in steps, and whether it is revoked. */
+    standing: async (userId: string): Promise<string[]> => {
+      const { results } = await env.DB.prepare(
+        `SELECT b.remaining_steps || ' ' || g.taken_steps || ' ' || iif(b.revoked_at_ms IS NULL, 'false', 'true') AS stands
+         FROM accounts AS a CROSS JOIN credit_balances AS b ON b.account_id = a.id
+         CROSS JOIN payment_grants AS g ON g.balance_id = b.id
+         WHERE a.environment_id = ? AND a.user_id = ?`,
+      )
+        .bind(app.environments.live.id, userId)
+        .all<{ stands: string }>();
+      return results.map(({ stands }) => stands).toSorted();
+    },
     /** Everything that is stored of payments. */
     stored: async () => {
       const tables = ["payments", "payment_names", "payment_facts", "payment_grants", "payment_events"];

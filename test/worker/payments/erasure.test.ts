@@ -1,7 +1,8 @@
 import { env } from "cloudflare:workers";
 import { afterAll, expect, it } from "vitest";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
-import { PRICES, paymentsWorld } from "../../support/payments.ts";
+import { PRICES } from "../../support/payment-story.ts";
+import { paymentsWorld } from "../../support/payments.ts";
 import { charge, eventOf, invoice, refund, session } from "../../support/stripe-events.ts";
 
 afterAll(expectLedgerInvariants);

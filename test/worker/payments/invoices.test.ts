@@ -1,6 +1,7 @@
 import { afterAll, describe, expect, it } from "vitest";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
-import { PRICES, paymentsWorld } from "../../support/payments.ts";
+import { PRICES } from "../../support/payment-story.ts";
+import { paymentsWorld } from "../../support/payments.ts";
 import { BEFORE, charge, eventOf, invoice, invoicePayment, session, TODAY } from "../../support/stripe-events.ts";
 
 afterAll(expectLedgerInvariants);

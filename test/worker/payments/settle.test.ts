@@ -1,7 +1,8 @@
 import { afterAll, describe, expect, it } from "vitest";
 import { STRIPE_EVENTS } from "../../../src/payments/event.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
-import { ADMIN, PRICES, paymentsWorld, SIGNING_SECRET, signatureOf } from "../../support/payments.ts";
+import { PRICES } from "../../support/payment-story.ts";
+import { ADMIN, paymentsWorld, SIGNING_SECRET, signatureOf } from "../../support/payments.ts";
 import { expectError } from "../../support/refusals.ts";
 import { charge, eventOf, session } from "../../support/stripe-events.ts";
 

@@ -1,0 +1,162 @@
+import type { Name, Telling } from "./payment-story.ts";
+import { BEFORE } from "./stripe-events.ts";
+
+export const INITIAL = 250_500_000;
+
+export interface ModelBalance {
+  readonly by: "session" | "invoice";
+  readonly expiresAt: number;
+  remaining: number;
+  taken: number;
+  /** In thousandths. */
+  share: number;
+  isRevoked: boolean;
+}
+
+interface Leg {
+  readonly balance: ModelBalance;
+  readonly steps: number;
+}
+
+interface Hold {
+  readonly legs: readonly Leg[];
+  readonly expiresAt: number;
+}
+
+/** What is due of one payment, said another way than in src: everything in plain numbers, for the events of a story alone. */
+export class PaymentModel {
+  readonly known = new Set<Name>();
+  readonly balances: ModelBalance[] = [];
+  readonly holds = new Map<string, Hold>();
+  readonly #told: Pick<Telling, "isTied" | "version">;
+  readonly #lifeMs: number;
+  readonly #now: () => number;
+
+  constructor(told: Pick<Telling, "isTied" | "version">, now: () => number, lifeMs: number) {
+    this.#told = told;
+    this.#now = now;
+    this.#lifeMs = lifeMs;
+  }
+
+  /** The same, as it stands. */
+  copy(now = this.#now): PaymentModel {
+    const copy = new PaymentModel(this.#told, now, this.#lifeMs);
+    // Together, so that a hold stays one of these balances.
+    const { known, balances, holds } = structuredClone({
+      known: this.known,
+      balances: this.balances,
+      holds: this.holds,
+    });
+    for (const name of known) copy.known.add(name);
+    copy.balances.push(...balances);
+    for (const [id, hold] of holds) copy.holds.set(id, hold);
+    return copy;
+  }
+
+  #has(...names: Name[]): boolean {
+    return names.some((name) => this.known.has(name));
+  }
+
+  /** Whether session and invoice are known to be one payment. */
+  get #isOne(): boolean {
+    if (this.#has("tie") || (this.#told.isTied && this.#has("completed", "asyncPaid"))) return true;
+    return this.#told.version === BEFORE && this.#has("invoicePaid");
+  }
+
+  get #due(): number {
+    let refunded = this.#has("refunded100") ? 1000 : this.#has("refunded30") ? 300 : 0;
+    if (this.#has("refundFailed")) refunded = Math.max(0, refunded - 700);
+    const withheld = this.#has("reinstated") ? 50 : this.#has("withdrawn") ? 200 : 0;
+    return Math.min(1000, refunded + withheld);
+  }
+
+  #shareOf(balance: ModelBalance): number {
+    if (!this.#isOne) return balance.by === "session" ? this.#due : 0;
+    // Where each had granted before that was known, all of the later grant is due.
+    return balance === this.balances[0] ? this.#due : 1000;
+  }
+
+  take(name: Name): void {
+    this.known.add(name);
+    const by = name === "invoicePaid" ? "invoice" : name === "completed" || name === "asyncPaid" ? "session" : null;
+    const isGranted = this.balances.some((balance) => this.#isOne || balance.by === by);
+    const isGrant = by !== null && !isGranted;
+    // A write for the user returns what is due of holds first (U8).
+    if (isGrant || this.balances.some((balance) => this.#shareOf(balance) !== balance.share)) this.returnDue();
+    if (isGrant) {
+      const expiresAt = this.#now() + this.#lifeMs;
+      this.balances.push({ by, expiresAt, remaining: INITIAL, taken: 0, share: 0, isRevoked: false });
+    }
+    for (const balance of this.balances) this.#bring(balance, this.#shareOf(balance));
+  }
+
+  #bring(balance: ModelBalance, share: number): void {
+    if (share === balance.share) return;
+    balance.share = share;
+    const due = Math.floor((INITIAL * share) / 1000);
+    const delta = share === 1000 ? -balance.remaining : Math.max(-balance.remaining, balance.taken - due);
+    balance.remaining += delta;
+    balance.taken -= delta;
+    balance.isRevoked = share === 1000;
+  }
+
+  /** Pays from balances in their order, `first` before the others, or not at all. */
+  pay(steps: number, first: readonly Leg[] = []): Leg[] | null {
+    const live = this.balances.filter(({ isRevoked, expiresAt }) => !isRevoked && expiresAt > this.#now());
+    const isFirst = (balance: ModelBalance) => first.some((leg) => leg.balance === balance);
+    if (live.reduce((sum, { remaining }) => sum + remaining, 0) < steps) return null;
+    const legs: Leg[] = [];
+    let left = steps;
+    for (const balance of [...live.filter(isFirst), ...live.filter((one) => !isFirst(one))]) {
+      const paid = Math.min(left, balance.remaining);
+      if (paid > 0) legs.push({ balance, steps: paid });
+      balance.remaining -= paid;
+      left -= paid;
+    }
+    return legs;
+  }
+
+  /** A debit, or a hold under an id. Whether there was enough. */
+  spend(steps: number, hold?: { readonly id: string; readonly seconds: number }): boolean {
+    this.returnDue();
+    const legs = this.pay(steps);
+    if (legs !== null && hold !== undefined) {
+      this.holds.set(hold.id, { legs, expiresAt: this.#now() + hold.seconds * 1_000 });
+    }
+    return legs !== null;
+  }
+
+  release(id: string): void {
+    this.returnDue();
+    this.#giveBack(id);
+  }
+
+  /** What was held comes back, and pays first (U6). Whether there was enough: else the hold stands. */
+  commit(id: string, steps: number): boolean {
+    this.returnDue();
+    const before = this.balances.map((balance) => ({ ...balance }));
+    const hold = this.holds.get(id);
+    this.#giveBack(id);
+    if (this.pay(steps, hold?.legs) !== null) return true;
+    for (const [index, balance] of this.balances.entries()) Object.assign(balance, before[index]);
+    if (hold !== undefined) this.holds.set(id, hold);
+    return false;
+  }
+
+  returnDue(): void {
+    for (const [id, { expiresAt }] of this.holds) if (expiresAt <= this.#now()) this.#giveBack(id);
+  }
+
+  #giveBack(id: string): void {
+    for (const { balance, steps } of this.holds.get(id)?.legs ?? []) {
+      if (balance.isRevoked) balance.taken += steps;
+      else balance.remaining += steps;
+    }
+    this.holds.delete(id);
+  }
+
+  /** What remains, was taken, and is revoked, in an order of its own. */
+  get standing(): string[] {
+    return this.balances.map(({ remaining, taken, isRevoked }) => `${remaining} ${taken} ${isRevoked}`).toSorted();
+  }
+}

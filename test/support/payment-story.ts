@@ -1,0 +1,69 @@
+import type { TestEvent } from "./stripe-events.ts";
+import {
+  type ApiVersion,
+  charge,
+  dispute,
+  eventOf,
+  invoice,
+  invoicePayment,
+  refund,
+  session,
+  TODAY,
+} from "./stripe-events.ts";
+
+export const PRICES = { items: "price_items", wallet: "price_wallet", period: "price_period" };
+
+/** Everything that Stripe may say of one payment of 1000, by checkout and by invoice. */
+export const NAMES = [
+  "completed",
+  "asyncPaid",
+  "invoicePaid",
+  "tie",
+  "refunded30",
+  "refunded100",
+  "refundFailed",
+  "withdrawn",
+  "reinstated",
+] as const;
+export type Name = (typeof NAMES)[number];
+export type Story = Readonly<Record<Name, TestEvent>>;
+
+export interface Telling {
+  readonly nowS: number;
+  readonly userId: string;
+  /** What makes its ids at Stripe its own. */
+  readonly id: string;
+  /** Whether the session names its invoice. */
+  readonly isTied: boolean;
+  /** In the version before today's an invoice names its payment intent. */
+  readonly version?: ApiVersion;
+  /** Whether all of it is of one second. */
+  readonly isAtOnce?: boolean;
+}
+
+/** The events of a payment of 1000 for 250.5 cents of credits. */
+export function storyOf({ nowS, userId, id, isTied, version = TODAY, isAtOnce = false }: Telling): Story {
+  const [pi, cs, ch, inv, dp] = ["pi_", "cs_", "ch_", "in_", "dp_"].map((prefix) => `${prefix}${id}`) as [
+    string,
+    string,
+    string,
+    string,
+    string,
+  ];
+  const metadata = { pack: "wallet", quantity: "250.5" };
+  const fields = { client_reference_id: userId, metadata, payment_intent: pi, invoice: isTied ? inv : null };
+  const bill = { metadata: { user: userId }, lines: [{ id: "il_1", price: PRICES.wallet }], paymentIntent: pi };
+  const tell = (type: string, seconds: number, object: Parameters<typeof eventOf>[2]) =>
+    eventOf(type, nowS + (isAtOnce ? 0 : seconds), object, version);
+  return {
+    completed: tell("checkout.session.completed", 0, session(cs, fields)),
+    asyncPaid: tell("checkout.session.async_payment_succeeded", 1, session(cs, fields)),
+    invoicePaid: tell("invoice.paid", 1, invoice(inv, bill, version)),
+    tie: tell("invoice_payment.paid", 1, invoicePayment(`inpay_${id}`, inv, pi)),
+    refunded30: tell("charge.refunded", 2, charge(ch, pi, 300)),
+    refunded100: tell("charge.refunded", 3, charge(ch, pi, 1000)),
+    refundFailed: tell("refund.failed", 4, refund(`re_${id}`, ch, pi, 700, "failed")),
+    withdrawn: tell("charge.dispute.funds_withdrawn", 5, dispute(dp, ch, pi, 200, [-200])),
+    reinstated: tell("charge.dispute.funds_reinstated", 6, dispute(dp, ch, pi, 200, [-200, 150])),
+  };
+}
