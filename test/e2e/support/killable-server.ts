@@ -4,12 +4,15 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { convertV4MiniflareOptions, Miniflare } from "miniflare";
 import { migrate } from "../../../bench/serve.ts";
+import { SETTINGS_SECRET } from "../../support/end-user-setting.ts";
 import { ADMIN_TOKEN } from "./server.ts";
 
 /** The built Worker in a workerd of its own, over a database on disk, which outlives the process. */
 export interface KillableServer {
   readonly url: () => string;
   readonly db: () => Promise<D1Database>;
+  /** The cron's minute, until its work is done. */
+  readonly cron: () => Promise<void>;
   /** Kills the whole server, as a loss of power would: whatever runs ends where it stands. */
   readonly kill: () => Promise<void>;
   /** Starts it again, over the same database. */
@@ -50,7 +53,7 @@ export async function startKillableServer(): Promise<KillableServer> {
         modules: [{ type: "ESModule", path: "index.js", contents }],
         compatibilityDate: "2026-10-01",
         d1Databases: { DB: "kills" },
-        bindings: { ADMIN_TOKEN, ERASURE_SECRET, NEW_APPS_DATABASE: "DB", TEST_BALANCE_QUOTA: "1000" },
+        bindings: { ADMIN_TOKEN, ERASURE_SECRET, SETTINGS_SECRET, NEW_APPS_DATABASE: "DB", TEST_BALANCE_QUOTA: "1000" },
         unsafeDirectSockets: [{ host: "127.0.0.1", port: 0 }],
       },
     ],
@@ -79,6 +82,13 @@ export async function startKillableServer(): Promise<KillableServer> {
   return {
     url: () => now().url,
     db: () => now().miniflare.getD1Database("DB", "purser"),
+    cron: async () => {
+      const found: unknown = await now().miniflare.getWorker("purser");
+      // A Worker's fetcher has this method too, which Miniflare's own types leave out.
+      const worker = found as { scheduled: (options: object) => Promise<{ outcome: string }> };
+      const { outcome } = await worker.scheduled({ cron: "* * * * *" });
+      if (outcome !== "ok") throw new Error(`the cron ended with ${outcome}`);
+    },
     kill,
     start,
     state,
