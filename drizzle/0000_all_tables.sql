@@ -72,6 +72,7 @@ CREATE TABLE `analytics_events` (
 	`event` text NOT NULL,
 	`timestamp_ms` integer NOT NULL,
 	`received_at_ms` integer NOT NULL,
+	`ahead_ms` integer,
 	`is_verified` integer DEFAULT false NOT NULL,
 	`properties` text NOT NULL,
 	PRIMARY KEY(`environment_id`, `distinct_id`, `seq`)
@@ -325,10 +326,12 @@ CREATE TABLE `environments` (
 	`test_balance_quota` integer DEFAULT 0 NOT NULL,
 	FOREIGN KEY (`app_id`) REFERENCES `apps`(`id`) ON UPDATE no action ON DELETE no action,
 	CONSTRAINT "environments_mode" CHECK("environments"."mode" IN ('live', 'test')),
-	CONSTRAINT "environments_test_quota" CHECK("environments"."test_balance_count" <= "environments"."test_balance_quota")
+	CONSTRAINT "environments_test_quota" CHECK("environments"."test_balance_count" <= "environments"."test_balance_quota"),
+	CONSTRAINT "environments_clock" CHECK(features ->> '$.clock' IS NULL OR ("environments"."mode" = 'test' AND (features ->> '$.clock.aheadMs' BETWEEN 0 AND 315619200000 AND features ->> '$.clock.setMs' IS NOT NULL AND coalesce(features ->> '$.clock.atMs', 0) <= features ->> '$.clock.setMs') IS TRUE))
 ) STRICT;
 --> statement-breakpoint
 CREATE UNIQUE INDEX `environments_app_mode` ON `environments` (`app_id`,`mode`);--> statement-breakpoint
+CREATE INDEX `environments_clock` ON `environments` (`id`) WHERE features ->> '$.clock' IS NOT NULL;--> statement-breakpoint
 CREATE TABLE `erasure_ids` (
 	`environment_id` integer NOT NULL,
 	`erasure_id` text NOT NULL,

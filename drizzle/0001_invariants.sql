@@ -953,6 +953,30 @@ BEGIN
   DELETE FROM expiry_notices WHERE environment_id = old.environment_id AND days = 0;
 END;
 --> statement-breakpoint
+-- A test clock goes forward alone (D3): the time that it was set to, the moment reached, and how far it is ahead never fall.
+CREATE TRIGGER environments_clock_forward BEFORE UPDATE OF features ON environments
+WHEN old.features ->> '$.clock' IS NOT NULL AND new.features ->> '$.clock' IS NOT NULL AND NOT (
+  new.features ->> '$.clock.setMs' >= old.features ->> '$.clock.setMs'
+  AND new.features ->> '$.clock.aheadMs' >= old.features ->> '$.clock.aheadMs'
+  AND coalesce(new.features ->> '$.clock.atMs', new.features ->> '$.clock.setMs')
+    >= coalesce(old.features ->> '$.clock.atMs', old.features ->> '$.clock.setMs')
+)
+BEGIN
+  SELECT RAISE(ABORT, 'clock_forward');
+END;
+--> statement-breakpoint
+-- It is taken away while there is nothing that would then be in the future.
+CREATE TRIGGER environments_clock_kept BEFORE UPDATE OF features ON environments
+WHEN old.features ->> '$.clock' IS NOT NULL AND new.features ->> '$.clock' IS NULL AND (
+  EXISTS (SELECT 1 FROM accounts WHERE environment_id = new.id)
+  OR EXISTS (SELECT 1 FROM distinct_ids WHERE environment_id = new.id)
+  OR EXISTS (SELECT 1 FROM consent_log WHERE environment_id = new.id)
+  OR EXISTS (SELECT 1 FROM payments WHERE environment_id = new.id)
+)
+BEGIN
+  SELECT RAISE(ABORT, 'clock_kept');
+END;
+--> statement-breakpoint
 -- Which alerts went off is kept only while an endpoint is on (H5).
 CREATE TRIGGER environments_forget_alerts AFTER UPDATE OF features ON environments
 WHEN coalesce(old.features ->> 'webhooks', '[]') <> '[]' AND coalesce(new.features ->> 'webhooks', '[]') = '[]'

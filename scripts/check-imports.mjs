@@ -39,6 +39,7 @@ const MAY_IMPORT = {
     "ledger",
     "credits",
   ],
+  clocks: ["lib", "db", "http", "audit", "access", "apps", "alerts", "ledger", "usage", "payments"],
   admin: ["http", "audit", "access", "apps", "limits", "packs", "webhooks", "credits", "payments"],
   dashboard: [
     "lib",
@@ -59,6 +60,7 @@ const MAY_IMPORT = {
     "people",
     "exports",
     "erasure",
+    "clocks",
   ],
   reference: [
     "package.json",
@@ -79,8 +81,9 @@ const MAY_IMPORT = {
     "people",
     "exports",
     "erasure",
+    "clocks",
   ],
-  "scheduled.ts": ["lib", "db", "access", "capture", "alerts", "webhooks", "usage", "payments", "erasure"],
+  "scheduled.ts": ["lib", "db", "access", "capture", "alerts", "webhooks", "usage", "payments", "erasure", "clocks"],
   "app.ts": [
     "lib",
     "http",
@@ -95,6 +98,7 @@ const MAY_IMPORT = {
     "capture",
     "exports",
     "erasure",
+    "clocks",
     "reference",
   ],
   "app-with-dashboard.ts": ["app.ts", "dashboard"],

@@ -1,10 +1,13 @@
 import { getPath } from "hono/utils/url";
 import { systemCtx } from "./access/open-root.ts";
+import { serveAgain } from "./access/serve-again.ts";
 import { adminRoutes } from "./admin/routes.ts";
 import { alertRoutes } from "./alerts/routes.ts";
 import { captureRoutes } from "./capture/routes.ts";
+import { clockRoutes } from "./clocks/routes.ts";
 import { creditRoutes } from "./credits/routes.ts";
 import { erasureRoutes } from "./erasure/routes.ts";
+import { refusalIn } from "./errors.ts";
 import { exportRoutes } from "./exports/routes.ts";
 import { allowBrowsers } from "./http/cors.ts";
 import { drainBody } from "./http/drain-body.ts";
@@ -34,7 +37,6 @@ const deliverNow: Deliver = (env, runtime, outbox) => makeFirstAttempts(systemCt
 /** Purser over HTTP, without the dashboard. A test may pass its own runtime, and its own way to deliver messages. */
 export function createApp(runtime: Runtime = realRuntime, deliver: Deliver = deliverNow, router?: AppRouter) {
   const app = createRoutes(router)
-    .onError(answerError)
     .use(async (c, next) => {
       const outbox: Outbox = [];
       c.set("runtime", { ...runtime, outbox });
@@ -63,10 +65,15 @@ export function createApp(runtime: Runtime = realRuntime, deliver: Deliver = del
     .route("/api/v1/admin", adminRoutes)
     .route("/api/v1/admin", webhookRoutes)
     .route("/api/v1/admin", alertRoutes)
+    .route("/api/v1/admin", clockRoutes)
     .route("/api/v1/usage", usageRoutes)
     .route("/api/v1/stripe", stripeRoutes)
     .route("/api/v1", openApiRoutes)
     .route("/docs", docsRoutes)
     .route("/", fileRoutes);
+  app.onError(async (error, c) => {
+    const isClockMoved = refusalIn(error)?.fault === "clock_moved";
+    return (isClockMoved ? await serveAgain(c, app.fetch) : null) ?? answerError(error, c);
+  });
   return app.notFound(answerUnknownPath(app));
 }

@@ -71,6 +71,7 @@ export const errorMeaning: Readonly<Record<ErrorCode, string>> = {
 
 /** The cause of a 503, written to the log for the admin. */
 export type Fault =
+  | "clock_moved"
   | "contention"
   | "database_full"
   | "database_overloaded"
@@ -155,4 +156,16 @@ export function invalidCursor(): PurserError {
 /** `temporarily_unavailable` (503). A repeat takes effect at most once, so the caller may try again. */
 export function temporarilyUnavailable(message: string, cause?: unknown, fault: Fault = "contention"): PurserError {
   return new PurserError("temporarily_unavailable", message, { headers: { "Retry-After": "1" }, fault, cause });
+}
+
+/**
+ * 503 where the environment's test clock (D3) is another than the request was begun with. `serveAgain` (access/serve-again.ts)
+ * serves the request anew, so that a caller sees this only when the clock is moved again and again.
+ */
+export function clockMoved(): PurserError {
+  return temporarilyUnavailable(
+    "The environment's test clock was moved meanwhile. Try again.",
+    undefined,
+    "clock_moved",
+  );
 }

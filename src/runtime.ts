@@ -95,8 +95,12 @@ export interface AdminCtx extends SystemCtx {
   readonly caller: AdminCaller;
 }
 
-/** What every verb receives. */
+/** What every verb receives. Its `now` is the environment's time. */
 export interface TenantCtx extends DatabaseCtx {
   readonly environment: Environment;
   readonly caller: Caller;
+  /** The environment's test clock, as text (db/clock.ts); null for none. A write aborts where it is another by then. */
+  readonly clock: string | null;
+  /** For what keeps real time in spite of a test clock (D3): links, signatures, attempts, retention. */
+  readonly realNow: () => number;
 }

@@ -2,6 +2,7 @@ import { systemCtx } from "./access/open-root.ts";
 import { oldSealsPart } from "./access/reseal-secrets.ts";
 import { expiriesPart } from "./alerts/find-expiries.ts";
 import { oldEventsPart } from "./capture/delete-old.ts";
+import { clocksPart } from "./clocks/run.ts";
 import { constraintOf } from "./db/constraint.ts";
 import { type QueryBudget, queryBudget } from "./db/query-budget.ts";
 import { erasuresPart } from "./erasure/erase-running.ts";
@@ -24,6 +25,7 @@ const RUN_MS = 50_000;
 const PARTS: readonly CronPart[] = [
   holdsPart,
   expiriesPart,
+  clocksPart,
   erasuresPart,
   unmatchedPart,
   oldMessagesPart,

@@ -1,3 +1,4 @@
+import { clockSql } from "../db/clock.ts";
 import { namedRows, type Statement, statement } from "../db/sql.ts";
 import { sha256 } from "../lib/hash.ts";
 import { remember } from "../lib/remember.ts";
@@ -7,6 +8,8 @@ import type { Key } from "./key.ts";
 export interface KeyRow {
   /** The end-user token setting as JSON; null: there is none. */
   readonly endUserAuth: string | null;
+  /** The environment's test clock as text (db/clock.ts); null: there is none. */
+  readonly clock: string | null;
 }
 
 /** The values by which a key is found. */
@@ -14,7 +17,7 @@ export type KeyValues = { hash: string; environmentId: number; kind: Key["kind"]
 
 /** The key's row, if it is in force. */
 export const selectKey = statement<KeyValues, KeyRow>`
-  SELECT e.end_user_auth AS endUserAuth
+  SELECT e.end_user_auth AS endUserAuth, ${clockSql("e.features")} AS clock
   FROM api_keys AS k CROSS JOIN environments AS e ON e.id = k.environment_id
   WHERE k.hash = :hash AND k.environment_id = :environmentId AND k.kind = :kind AND k.revoked_at_ms IS NULL`;
 
@@ -63,7 +66,7 @@ function textWithKey(queries: readonly Query[]): string {
 function writeWithKey(queries: readonly Query[]): string {
   let bound = 0;
   const parts = [selectKey({ hash: "", environmentId: 0, kind: "secret" }), ...queries].map(
-    ({ text, params, columns = ["endUserAuth"] }, index) => {
+    ({ text, params, columns = ["endUserAuth", "clock"] }, index) => {
       const offset = bound;
       bound += params.length;
       const shifted = text.replace(/\?(\d+)/g, (_, number: string) => `?${Number(number) + offset}`);
@@ -90,8 +93,8 @@ export function readWithKey(queries: readonly Query[], rows: readonly (readonly 
   // `withKey` wrote this JSON.
   const [[key] = [], ...found] = parts.map((part) => JSON.parse(`[${part.join(",")}]`) as unknown[][]);
   return {
-    // The first column of `selectKey`.
-    row: key === undefined ? undefined : { endUserAuth: key[0] as string | null },
+    // The columns of `selectKey`.
+    row: key === undefined ? undefined : { endUserAuth: key[0] as string | null, clock: key[1] as string | null },
     rows: queries.map(({ columns }, index) => namedRows(columns, found[index] ?? [])),
   };
 }

@@ -1,7 +1,9 @@
+import { learnClock } from "../db/clock.ts";
 import { constraintOf } from "../db/constraint.ts";
 import { isAsLateAs, openSession, type Session, type SessionStart } from "../db/session.ts";
 import type { Db, Statement } from "../db/sql.ts";
-import { PurserError } from "../errors.ts";
+import { clockMoved, PurserError } from "../errors.ts";
+import type { Runtime } from "../runtime.ts";
 import { invalidKey } from "./bearer.ts";
 import type { Key } from "./key.ts";
 import {
@@ -41,6 +43,9 @@ interface Opening {
   readonly origin: string | null;
   /** Whether the end-user's token is asked for, and so the setting by which it is verified. */
   readonly needsUser: boolean;
+  /** The isolate, and the test clock by which it tells the environment's time in this request (D3). */
+  readonly runtime: Runtime;
+  readonly clock: string | null;
   /** What else must hold before anything is handed on, such as the end-user's token. Throws to refuse. */
   readonly admit: (row: KeyRow) => Promise<void>;
 }
@@ -58,6 +63,8 @@ export async function openKeySession({
   text,
   origin,
   needsUser,
+  runtime,
+  clock,
   admit,
 }: Opening): Promise<KeySession> {
   const values = { hash: await hashOf(text), environmentId: key.environment.id, kind: key.kind };
@@ -91,14 +98,19 @@ export async function openKeySession({
   const checked = async (statements: readonly Statement[]): Promise<unknown[][]> => {
     let { row, rows } = await ask(statements);
     const isBehind = bookmark !== null && !isAsLateAs(session.bookmark(), bookmark);
-    const isRefused = row === undefined || (needsUser && row.endUserAuth === null) || isForeign(row);
+    const isRefused =
+      row === undefined || (needsUser && row.endUserAuth === null) || isForeign(row) || row.clock !== clock;
     if (start !== "first-primary" && (isBehind || isRefused)) {
-      // The replica may not have heard of the key, of the setting, or of what the caller saw, yet. D1 itself is not given the
+      // The replica may not have heard of the key, the setting, the test clock, or of what the caller saw, yet. D1 itself is not given the
       // caller's bookmark: it would hand on whatever it is given as its own state.
       session = openSession(d1, "first-primary");
       ({ row, rows } = await ask(statements));
     }
     if (row === undefined) throw invalidKey();
+    if (row.clock !== clock) {
+      learnClock(runtime, key.environment, row.clock);
+      throw clockMoved();
+    }
     isInForce = true;
     if (isForeign(row)) throw foreignOrigin();
     await admit(row);

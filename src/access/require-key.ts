@@ -1,9 +1,11 @@
 import type { Context } from "hono";
 import { noteSeen } from "../activity/last-seen.ts";
+import { knownClock, timesOf } from "../db/clock.ts";
 import { databaseAt } from "../db/databases.ts";
 import { isBookmark } from "../db/session.ts";
 import { invalid, PurserError } from "../errors.ts";
 import { type AppEnv, factory } from "../http/factory.ts";
+
 import { readSettings } from "../settings.ts";
 import { admitEndUser } from "./admit-end-user.ts";
 import { bearerToken, invalidKey } from "./bearer.ts";
@@ -84,6 +86,8 @@ async function serveKnownForm<Answer>(
   if (database === null) throw invalidKey();
   const bookmark = sentBookmark(c);
   const isUserNeeded = needsUser && key.kind === "publishable";
+  const { runtime } = c.var;
+  const clock = knownClock(runtime, key.environment);
   const session = await openKeySession({
     d1: database.d1,
     start: reads && c.get("malformedHeader") === undefined ? "first-unconstrained" : "first-primary",
@@ -93,18 +97,21 @@ async function serveKnownForm<Answer>(
     // A backend has no origin, and a secret key needs none.
     origin: key.kind === "publishable" ? (c.req.header("origin") ?? null) : null,
     needsUser: isUserNeeded,
+    runtime,
+    clock,
     admit: async (row) => {
       if (isUserNeeded) await admitEndUser(c, row.endUserAuth);
     },
   });
   const { environment, kind } = key;
   const caller = { kind, keyId: session.keyId };
-  c.set("ctx", { ...c.get("runtime"), db: session, settings: readSettings(c.env), environment, caller });
+  const times = timesOf(clock, runtime);
+  c.set("ctx", { ...runtime, ...times, db: session, settings: readSettings(c.env), environment, caller });
   try {
     const refusal = refuse(key);
     if (refusal !== null) throw refusal;
     const answer = await next();
-    if (c.error === undefined) noteSeen("key", environment, session.keyId, c.var.runtime.now());
+    if (c.error === undefined) noteSeen("key", environment, session.keyId, runtime.now());
     // Hono has made an answer of what was thrown below by now.
     if (mayBeHidden(c.error)) await session.check();
     return answer;

@@ -1,5 +1,5 @@
 import { requireAdmin } from "../access/require-admin.ts";
-import { requireApp, requireEnvironment } from "../apps/app.ts";
+import { inEnvironmentOf, requireApp, requireEnvironment } from "../apps/app.ts";
 import { createApp } from "../apps/create-app.ts";
 import { createKey } from "../apps/create-key.ts";
 import { setEndUserAuth } from "../apps/end-user-auth.ts";
@@ -98,7 +98,7 @@ export const adminRoutes = createRoutes()
   .post("/apps/:appId/verify", requireAdmin, readBody, validate("json", verifyUsersInput), async (c) => {
     const { mode, cursor } = c.req.valid("json");
     const environment = await requireEnvironment(c.var.admin, c.req.param("appId"), mode);
-    return c.json(await verifyUsers({ ...c.var.admin, environment }, cursor));
+    return c.json(await verifyUsers(inEnvironmentOf(c.var.admin, environment), cursor));
   })
   .post("/balances/:balanceId/adjust", requireAdmin, readBody, validate("json", adjustInput), async (c) => {
     const balanceId = c.req.param("balanceId");

@@ -1,6 +1,7 @@
 import { toSteps, type Unit } from "../amounts/amount.ts";
 import { requireEnvironment } from "../apps/app.ts";
 import { auditStatement, newAct } from "../audit/audit-statement.ts";
+import { timesOf } from "../db/clock.ts";
 import { batch, fragment, statement } from "../db/sql.ts";
 import { PurserError } from "../errors.ts";
 import type { AdminCtx } from "../runtime.ts";
@@ -35,14 +36,15 @@ export async function createAlert(
   alertId = admin.newId("alr_"),
 ): Promise<AlertOutput> {
   const { mode, name, unit, event = null, below } = input;
-  const { id: environmentId } = await requireEnvironment(admin, appId, mode);
+  const environment = await requireEnvironment(admin, appId, mode);
+  const environmentId = environment.id;
   const key = { environmentId, alertId };
   const act = newAct(admin, { appId, action: "alert.created", target: key.alertId, details: { mode } });
   const amount = below.amount === undefined ? null : toSteps(unit, below.amount);
   const percent = below.percent === undefined ? null : percentThousandths(below.percent);
   const [, , [row]] = await batch(admin.db, [
     audit({ ...act, ...key }),
-    insertAlert({ ...key, name, unit, event, amount, percent, nowMs: act.atMs }),
+    insertAlert({ ...key, name, unit, event, amount, percent, nowMs: timesOf(environment.clock, admin).now() }),
     selectAlert(key),
   ]);
   if (row !== undefined) return presentAlert(row, mode);

@@ -1,5 +1,6 @@
 import { requireEnvironment } from "../apps/app.ts";
 import { auditStatement, isLatest, newAct } from "../audit/audit-statement.ts";
+import { timesOf } from "../db/clock.ts";
 import { all, batch, fragment, nowMsSql, statement } from "../db/sql.ts";
 import type { AdminCtx, Mode, SystemCtx } from "../runtime.ts";
 import type { ExpiryNoticesOutput } from "./responses.ts";
@@ -31,11 +32,12 @@ export async function setExpiryNotices(
   appId: string,
   { mode, days }: SetExpiryNoticesInput,
 ): Promise<ExpiryNoticesOutput> {
-  const { id: environmentId } = await requireEnvironment(admin, appId, mode);
+  const environment = await requireEnvironment(admin, appId, mode);
+  const environmentId = environment.id;
   const setting = { environmentId, days: JSON.stringify(days) };
   const details = { mode, days: days.map(String) };
   const act = newAct(admin, { appId, action: "expiry_notices.set", target: appId, details });
-  const change = { ...act, ...setting, nowMs: act.atMs };
+  const change = { ...act, ...setting, nowMs: timesOf(environment.clock, admin).now() };
   const [, , , rows] = await batch(admin.db, [
     audit({ ...act, ...setting }),
     deleteDays(change),

@@ -11,6 +11,8 @@ export const ACTIONS = [
   "alert.created",
   "alert.deleted",
   "expiry_notices.set",
+  "clock.set",
+  "clock.removed",
   "pack.created",
   "pack.changed",
   "pack.archived",
@@ -56,11 +58,19 @@ type ActValues = {
 
 /** An act's values. Its id is made before the write, so that an act that is sent again finds its own row. */
 export function newAct(
-  admin: Pick<AdminCtx, "caller" | "newId" | "now">,
+  admin: Pick<AdminCtx, "caller" | "newId" | "now"> & { readonly realNow?: () => number },
   { appId, action, target, details = {} }: Act,
 ): ActValues {
   const { by } = admin.caller;
-  return { appId, actId: admin.newId("aud_"), atMs: admin.now(), by, action, target, details: JSON.stringify(details) };
+  return {
+    appId,
+    actId: admin.newId("aud_"),
+    atMs: (admin.realNow ?? admin.now)(),
+    by,
+    action,
+    target,
+    details: JSON.stringify(details),
+  };
 }
 
 /** SQL: true until the act's row is written. For statements that come before that row in the batch. */

@@ -9,13 +9,16 @@ const EVENTS_A_STEP = 1_000;
 
 type Step = { beforeMs: number; limit: number };
 
+/** SQL: when an event arrived in real time, which retention keeps in spite of a test clock (D3). */
+const realSql = fragment`received_at_ms - coalesce(ahead_ms, 0)`;
+
 /**
  * The first events that are old enough. Rowids are in the order of arrival, so no index is needed. It ends before the first that
  * is young, so that of each id the first seqs go, whatever the clocks of two isolates say.
  */
 const page = fragment`
   head AS MATERIALIZED (
-    SELECT rowid AS row_id, received_at_ms FROM analytics_events ORDER BY rowid LIMIT CAST(:limit AS INTEGER)
+    SELECT rowid AS row_id, ${realSql} AS received_at_ms FROM analytics_events ORDER BY rowid LIMIT CAST(:limit AS INTEGER)
   ),
   page AS MATERIALIZED (
     SELECT row_id FROM head
@@ -23,7 +26,7 @@ const page = fragment`
   )`;
 
 const selectFirst = statement<{ beforeMs: number }, { isOld: 0 | 1 }>`
-  SELECT received_at_ms < :beforeMs AS isOld FROM analytics_events ORDER BY rowid LIMIT 1`;
+  SELECT ${realSql} < :beforeMs AS isOld FROM analytics_events ORDER BY rowid LIMIT 1`;
 
 /** The records stay, and say how many are gone. An upsert, because an UPDATE with a join might read all records. */
 const countDeleted = statement<Step>`

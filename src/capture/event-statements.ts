@@ -14,9 +14,15 @@ const selectUuids = statement<{ environmentId: number; uuids: string }, UuidRow>
   WHERE e.environment_id = :environmentId AND e.uuid = i.value`;
 
 /** Appends events after the id's last seq, which the same statement reads, also where that event is deleted. Skips stored UUIDs. */
-const insertEvents = statement<{ environmentId: number; events: string; nowMs: number; isVerified: number }>`
+const insertEvents = statement<{
+  environmentId: number;
+  events: string;
+  nowMs: number;
+  aheadMs: number | null;
+  isVerified: number;
+}>`
   INSERT INTO analytics_events (
-    environment_id, distinct_id, seq, uuid, event, timestamp_ms, received_at_ms, is_verified, properties
+    environment_id, distinct_id, seq, uuid, event, timestamp_ms, received_at_ms, ahead_ms, is_verified, properties
   )
   SELECT CAST(:environmentId AS INTEGER), distinct_id, coalesce((
       SELECT seq FROM analytics_events AS last
@@ -26,7 +32,7 @@ const insertEvents = statement<{ environmentId: number; events: string; nowMs: n
       SELECT event_count FROM distinct_ids AS d
       WHERE d.environment_id = :environmentId AND d.distinct_id = new_events.distinct_id
     ), 0) + row_number() OVER (PARTITION BY distinct_id ORDER BY position),
-    value ->> 0, value ->> 1, value ->> 3, ${nowMsSql}, CAST(:isVerified AS INTEGER), value ->> 4
+    value ->> 0, value ->> 1, value ->> 3, ${nowMsSql}, CAST(:aheadMs AS INTEGER), CAST(:isVerified AS INTEGER), value ->> 4
   FROM (
     SELECT key AS position, value, value ->> 2 AS distinct_id FROM json_each(:events)
     WHERE NOT EXISTS (
@@ -65,10 +71,11 @@ export async function readStored(
 
 /** Stores events, and counts them for the day's limits. */
 export function eventWrites(ctx: TenantCtx, events: readonly CapturedEvent[], nowMs: number): Statement[] {
+  const aheadMs = ctx.clock === null ? null : nowMs - ctx.realNow();
   const isVerified = Number(ctx.caller.kind === "secret");
   const rows = events.map((event) => [event.uuid, event.event, event.distinctId, event.timestampMs, event.properties]);
   const inserts = jsonChunks(rows).map((chunk) =>
-    insertEvents({ environmentId: ctx.environment.id, events: chunk, nowMs, isVerified }),
+    insertEvents({ environmentId: ctx.environment.id, events: chunk, nowMs, aheadMs, isVerified }),
   );
   return [...roomGuards(ctx, events, nowMs), ...inserts, ...dayCounts(ctx, events, nowMs)];
 }

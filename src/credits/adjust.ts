@@ -1,4 +1,5 @@
 import { amountRule, amountStepsMax, fromSteps, toSteps, type Unit } from "../amounts/amount.ts";
+import { clockSql, timesOf } from "../db/clock.ts";
 import { databaseIndexOf } from "../db/databases.ts";
 import type { Steps } from "../db/schema.ts";
 import { all, type RowOf, select, statement } from "../db/sql.ts";
@@ -27,13 +28,15 @@ export interface AdjustInput {
 
 /** The tenant of a balance. Its id is unique among all applications. Throws `credit_balance_not_found`. */
 export async function findTenant(root: AdminCtx, balanceId: string): Promise<TenantCtx> {
-  const [environment] = await all(root.db, selectEnvironment({ balanceId }));
-  if (environment === undefined) throw balanceNotFound();
-  return { ...root, environment: { ...environment, database: databaseIndexOf(balanceId) ?? 0 }, caller: root.caller };
+  const [found] = await all(root.db, selectEnvironment({ balanceId }));
+  if (found === undefined) throw balanceNotFound();
+  const { clock, ...environment } = found;
+  const database = databaseIndexOf(balanceId) ?? 0;
+  return { ...root, ...timesOf(clock, root), environment: { ...environment, database }, caller: root.caller };
 }
 
-const selectEnvironment = statement<{ balanceId: string }, Omit<Environment, "database">>`
-  SELECT e.id AS id, e.app_id AS appId, e.mode AS mode
+const selectEnvironment = statement<{ balanceId: string }, Omit<Environment, "database"> & { clock: string | null }>`
+  SELECT e.id AS id, e.app_id AS appId, e.mode AS mode, ${clockSql("e.features")} AS clock
   FROM credit_balances AS b
   CROSS JOIN accounts AS a ON a.id = b.account_id
   CROSS JOIN environments AS e ON e.id = a.environment_id

@@ -1,6 +1,6 @@
 import { createMiddleware } from "hono/factory";
 import { inDatabaseOf } from "../access/open-root.ts";
-import { requireApp, requireEnvironment } from "../apps/app.ts";
+import { inEnvironmentOf, requireApp, requireEnvironment } from "../apps/app.ts";
 import type { Mode } from "../runtime.ts";
 import type { DashboardEnv } from "./env.ts";
 
@@ -10,10 +10,10 @@ export const inEnvironment = createMiddleware<DashboardEnv>(async (c, next) => {
   const admin = inDatabaseOf(c.var.admin, appId);
   const mode: Mode = c.req.param("mode") === "test" ? "test" : "live";
   const app = await requireApp(admin, appId);
-  const { endUserAuth: _, ...environment } = await requireEnvironment(admin, appId, mode);
+  const environment = await requireEnvironment(admin, appId, mode);
   c.set("root", admin);
   c.set("admin", admin);
   c.set("appName", app.name);
-  c.set("ctx", { ...admin, environment });
+  c.set("ctx", inEnvironmentOf(admin, environment));
   await next();
 });

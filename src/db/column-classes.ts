@@ -175,7 +175,7 @@ export const columnClasses: Readonly<Record<string, Readonly<Partial<Record<Colu
   analytics_events: {
     names: ["distinct_id", "uuid"],
     text: ["event", "properties"],
-    kept: ["environment_id", "seq", "timestamp_ms", "received_at_ms", "is_verified"],
+    kept: ["environment_id", "seq", "timestamp_ms", "received_at_ms", "ahead_ms", "is_verified"],
   },
   analytics_days: { operational: ["environment_id", "day", "events", "bytes", "id_events", "id_bytes"] },
   limits_reached: { operational: ["environment_id", "day", "limit_name", "reached_at_ms"] },

@@ -11,6 +11,8 @@ export interface Features {
   readonly notices?: unknown;
   /** Present while ids of the environment are erased. */
   readonly tombstones?: unknown;
+  /** The test clock (D3). */
+  readonly clock?: unknown;
 }
 
 const NONE: Features = {};

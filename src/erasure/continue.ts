@@ -1,3 +1,4 @@
+import { requireClock } from "../db/clock.ts";
 import { constraintOf } from "../db/constraint.ts";
 import { featuresSql, guardFeatures } from "../db/features.ts";
 import { batch, statement } from "../db/sql.ts";
@@ -76,6 +77,7 @@ async function erasePage(ctx: TenantCtx, page: Page): Promise<boolean> {
   ] as const);
   assert(erasure !== undefined, "an erasure that was begun is there");
   if (erasure.completedAtMs !== null) return true;
+  requireClock(ctx, stored?.features ?? null);
   if (erasure.isCollected === 0) {
     await collect(ctx, page, erasure);
     return false;
@@ -92,14 +94,13 @@ async function erasePage(ctx: TenantCtx, page: Page): Promise<boolean> {
 /** Ends the erasure, and tells the endpoints: the only message that it sends (E6). */
 async function complete(ctx: TenantCtx, key: ErasureKey, features: string | null): Promise<void> {
   const { environmentId, erasureId } = key;
-  const nowMs = ctx.now();
   const data = { erasureId };
   const messages = wantedMessages(ctx, features, () => [{ type: "person.erased" as const, subject: null, data }]);
   await batch(ctx.db, [
     guardFeatures({ environmentId, features }),
     guardRunning(key),
-    setCompleted({ ...key, nowMs }),
-    ...messageWrites(ctx, messages, nowMs),
+    setCompleted({ ...key, nowMs: ctx.realNow() }),
+    ...messageWrites(ctx, messages, ctx.now()),
   ]);
   noteMessages(ctx, messages);
 }

@@ -1,4 +1,5 @@
 import { auditStatement, newAct } from "../audit/audit-statement.ts";
+import { requireClock } from "../db/clock.ts";
 import { changeFeature, featuresSql, guardFeatures } from "../db/features.ts";
 import { retryOnConflict } from "../db/retry-on-conflict.ts";
 import { batch, type Statement, statement } from "../db/sql.ts";
@@ -80,6 +81,7 @@ async function begin(
     selectErasureOf({ environmentId, hashes }),
   ] as const);
   const features = stored?.features ?? null;
+  requireClock(ctx, features);
   const standing = standingIn(features);
   await requireSecrets(ctx, standing);
   const found = ids.slice(0, idsListedMax).map((row) => row.distinctId);
@@ -137,7 +139,7 @@ async function beginning(
       by: caller.kind === "admin" ? caller.by : "keyId" in caller ? caller.keyId : caller.kind,
       fingerprint,
       isCollected: Number(isWhole),
-      nowMs: ctx.now(),
+      nowMs: ctx.realNow(),
     }),
     ...(await beginIds(ctx, secret, erasureId, distinctIds, isWhole ? [guardIds(key)] : [])),
     ...(standing.includes(fingerprint) ? [] : [changeFeature(environmentId, "tombstones", [...standing, fingerprint])]),

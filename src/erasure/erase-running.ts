@@ -1,3 +1,4 @@
+import { clockSql, timesOf } from "../db/clock.ts";
 import { all, statement } from "../db/sql.ts";
 import type { CronCtx, CronPart, Mode, TenantCtx } from "../runtime.ts";
 import { continueErasure } from "./continue.ts";
@@ -9,10 +10,10 @@ const ROWS_OF_PAGE = 8_000;
 const ERASURES_MAX = 200;
 const MINUTE_MS = 60_000;
 
-type Running = { erasureId: string; id: number; appId: string; mode: Mode };
+type Running = { erasureId: string; id: number; appId: string; mode: Mode; clock: string | null };
 
 const selectRunning = statement<{ limit: number }, Running>`
-  SELECT r.id AS erasureId, e.id AS id, e.app_id AS appId, e.mode AS mode
+  SELECT r.id AS erasureId, e.id AS id, e.app_id AS appId, e.mode AS mode, ${clockSql("e.features")} AS clock
   FROM erasures AS r INDEXED BY erasures_running CROSS JOIN environments AS e ON e.id = r.environment_id
   WHERE r.completed_at_ms IS NULL ORDER BY r.started_at_ms LIMIT CAST(:limit AS INTEGER)`;
 
@@ -29,8 +30,9 @@ async function eraseRunning(root: CronCtx): Promise<readonly unknown[]> {
   for (let pages = 0; pages < PAGES_A_RUN_MAX; pages++) {
     const one = running.shift();
     if (one === undefined || !allowance.has(QUERIES_A_PAGE)) break;
-    const { erasureId, ...environment } = one;
-    const ctx: TenantCtx = { ...root, environment: { ...environment, database }, caller: { kind: "cron" } };
+    const { erasureId, clock, ...row } = one;
+    const environment = { ...row, database };
+    const ctx: TenantCtx = { ...root, ...timesOf(clock, root), environment, caller: { kind: "cron" } };
     try {
       const isComplete = await continueErasure(ctx, erasureId, { pages: 1, rows: ROWS_OF_PAGE });
       if (!isComplete) running.push(one);

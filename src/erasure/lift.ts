@@ -43,7 +43,7 @@ export async function liftErasure(ctx: TenantCtx, erasureId: string): Promise<Er
   };
   await batch(ctx.db, [
     ...(caller.kind === "admin" ? [audit({ ...newAct({ ...ctx, caller }, act), ...key })] : []),
-    setLifted({ ...key, nowMs: ctx.now() }),
+    setLifted({ ...key, nowMs: ctx.realNow() }),
     deleteTombstones(key),
     leaveFeature({ environmentId: key.environmentId }),
   ]);

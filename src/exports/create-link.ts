@@ -26,7 +26,7 @@ export async function createLink(
   const origin = publicOrigin === "request" ? requestOrigin : publicOrigin;
   const { appId, mode } = ctx.environment;
   const nowMs = ctx.now();
-  const expiresAt = iso(nowMs + tokenLifeMs);
+  const expiresAt = iso(ctx.realNow() + tokenLifeMs);
   const token = await signToken({ appId, mode, distinctId, expiresAt }, secrets.current);
   const row: AuditRow = {
     id: ctx.newId("exp_"),

@@ -1,8 +1,9 @@
 import { inDatabaseOf } from "../access/open-root.ts";
 import { countActivity } from "../activity/count.ts";
+import { knownClock, timesOf } from "../db/clock.ts";
 import { databaseIndexOf } from "../db/databases.ts";
 import { batch } from "../db/sql.ts";
-import { PurserError } from "../errors.ts";
+import { PurserError, refusalIn } from "../errors.ts";
 import { sha256 } from "../lib/hash.ts";
 import type { Utf8 } from "../lib/utf8.ts";
 import type { SystemCtx } from "../runtime.ts";
@@ -54,19 +55,24 @@ export async function downloadExport(root: SystemCtx, token: string | null): Pro
 
 async function openDocument(ctx: SystemCtx, subject: Subject, token: string): Promise<Download> {
   const { appId, mode, distinctId } = subject;
-  const place = { ...ctx, environment: { appId, mode } };
+  const environment = { appId, mode };
+  const placeNow = () => ({ ...ctx, ...timesOf(knownClock(ctx, environment), ctx), environment });
+  const place = placeNow();
   const rowOf = await rowsOf(ctx, token);
   const { name, snapshot } = await underName(place, distinctId, async (name, guards) => ({
     name,
-    snapshot: await takeSnapshot(ctx, { appId, mode, distinctId: name }, rowOf("opened"), guards),
+    snapshot: await takeSnapshot(place, { appId, mode, distinctId: name }, rowOf("opened", place.now()), guards),
   }));
   const audit: Audit = {
     write: (action) =>
-      underName(place, distinctId, async (latest, guards) => {
-        const isErased = latest !== name;
-        const row = rowOf(isErased && action === "completed" ? "failed" : action);
-        await batch(ctx.db, [...guards, insertAuditRow({ appId, mode, distinctId: latest }, row)]);
-        return !isErased;
+      atLatestClock(() => {
+        const place = placeNow();
+        return underName(place, distinctId, async (latest, guards) => {
+          const isErased = latest !== name;
+          const row = rowOf(isErased && action === "completed" ? "failed" : action, place.now());
+          await batch(ctx.db, [...guards, insertAuditRow({ appId, mode, distinctId: latest }, row)]);
+          return !isErased;
+        });
       }),
   };
   // The token is signed correctly, so its application existed. It no longer does.
@@ -75,9 +81,9 @@ async function openDocument(ctx: SystemCtx, subject: Subject, token: string): Pr
     await audit.write("failed");
     throw tooLarge();
   }
-  const environment = { id: snapshot.reading.environmentId, database: databaseIndexOf(appId) ?? 0 };
-  countActivity(environment, "opened", ctx.now());
-  const pieces = documentPieces(subject, snapshot, ctx.now());
+  const opened = { id: snapshot.reading.environmentId, database: databaseIndexOf(appId) ?? 0 };
+  countActivity(opened, "opened", place.now());
+  const pieces = documentPieces(subject, snapshot, place.now());
   if (!fitsInSnapshot(snapshot)) return streamDocument(pieces, audit);
   const whole: Utf8[] = [];
   try {
@@ -97,9 +103,24 @@ interface Audit {
   readonly write: (action: AuditRow["action"]) => Promise<boolean>;
 }
 
-async function rowsOf(ctx: SystemCtx, token: string): Promise<(action: AuditRow["action"]) => AuditRow> {
+type RowOf = (action: AuditRow["action"], occurredAtMs: number) => AuditRow;
+
+async function rowsOf(ctx: SystemCtx, token: string): Promise<RowOf> {
   const tokenHash = await sha256(token);
-  return (action) => ({ id: ctx.newId("exp_"), action, tokenHash, keyId: null, occurredAtMs: ctx.now() });
+  return (action, occurredAtMs) => ({ id: ctx.newId("exp_"), action, tokenHash, keyId: null, occurredAtMs });
+}
+
+const CLOCKS_MAX = 8;
+
+/** Writes anew where the environment's test clock was moved while the document was sent. */
+async function atLatestClock<Answer>(write: () => Promise<Answer>): Promise<Answer> {
+  for (let count = 1; ; count++) {
+    try {
+      return await write();
+    } catch (error) {
+      if (count === CLOCKS_MAX || refusalIn(error)?.fault !== "clock_moved") throw error;
+    }
+  }
 }
 
 /** Reads one piece ahead: while a page is sent, the next one is read. */

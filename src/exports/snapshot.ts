@@ -1,7 +1,7 @@
 import { databaseIndexOf } from "../db/databases.ts";
 import { batch, type Db, type Statement, statement } from "../db/sql.ts";
 import { claimCountsSql, type PersonKey } from "../people/person-walk.ts";
-import type { Runtime } from "../runtime.ts";
+import type { Runtime, TenantCtx } from "../runtime.ts";
 import { batchBehind } from "../tombstones/known.ts";
 import { noteMessages } from "../webhooks/outbox.ts";
 import { personExported } from "../webhooks/person-exported.ts";
@@ -48,7 +48,7 @@ const findOwn = statement<PersonKey, OwnRow>`
  * application; then no row is written. "too large" when the data does not fit into one download.
  */
 export async function takeSnapshot(
-  ctx: Runtime & { readonly db: Db },
+  ctx: Runtime & Pick<TenantCtx, "realNow"> & { readonly db: Db },
   subject: Subject,
   opened: AuditRow,
   guards: readonly Statement[],

@@ -1,3 +1,4 @@
+import { requireClock } from "../db/clock.ts";
 import { featuresSql } from "../db/features.ts";
 import { batch, fragment, type Statement, select, statement } from "../db/sql.ts";
 import type { TenantCtx } from "../runtime.ts";
@@ -52,6 +53,7 @@ export async function readTogether<Row>(
     selectPayingOfAll(named),
     more,
   ] as const);
+  requireClock(ctx, accounts[0]?.features ?? null);
   const balances = Map.groupBy(paying, ({ userId }) => userId);
   // Whoever was being read when the limit was reached is not complete, and nobody after that was read.
   const complete = paying.length < balancesMax ? accounts.length : userIds.indexOf(paying.at(-1)?.userId ?? "");

@@ -88,7 +88,8 @@ function auditRow(ctx: TenantCtx, { nowMs }: AccountAtRead, act: Write<unknown>[
   assert(act !== undefined, "a write that the administrator may do says what the audit calls it");
   const { appId, mode } = environment;
   const values = newAct({ ...ctx, caller }, { ...act, appId, details: { mode, ...act.details } });
-  return [insertAudit({ ...values, atMs: nowMs })];
+  // What the administrator did is told in real time.
+  return [insertAudit({ ...values, atMs: ctx.clock === null ? nowMs : ctx.realNow() })];
 }
 
 interface Written {

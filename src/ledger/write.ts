@@ -1,3 +1,4 @@
+import { requireClock } from "../db/clock.ts";
 import { type Constraint, constraintOf } from "../db/constraint.ts";
 import { retryOnConflict } from "../db/retry-on-conflict.ts";
 import { batch, fragment, query, type RowsOf, type Statement } from "../db/sql.ts";
@@ -142,6 +143,7 @@ async function readAccount<const Reads extends readonly Statement[]>(
   const hashes = JSON.stringify("userId" in user ? await hashesOf(ctx, user.userId) : []);
   const first = selectAccount(ctx, user, { nowMs: atMs, hashes });
   const [[stored], ...rest] = await batch(ctx.db, [first, ...read(atMs)] as const);
+  requireClock(ctx, stored?.features ?? null);
   await requireSecrets(ctx, standingIn(stored?.features ?? null));
   const isErased = stored?.isErased === 1;
   // Its reservations are not found by their old ids (E4). A payment still moves by its account, and nothing of it is due.

@@ -48,7 +48,7 @@ export function reachedWrites(ctx: TenantCtx, limits: Iterable<AnalyticsLimit>, 
   const known = recorded.get(ctx.isolate) ?? new Set();
   recorded.set(ctx.isolate, known);
   const fresh = [...new Set(limits)]
-    .map((limit) => ({ limit, record: recordOf(ctx, limit, nowMs), id: ctx.newId(messageIdAt(ctx.now())) }))
+    .map((limit) => ({ limit, record: recordOf(ctx, limit, nowMs), id: ctx.newId(messageIdAt(ctx.realNow())) }))
     .filter(({ record }) => !known.has(record));
   const statements = fresh.flatMap(({ limit, id }) => {
     const values = { environmentId: ctx.environment.id, limit, nowMs, messageId: id };

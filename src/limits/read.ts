@@ -1,4 +1,5 @@
 import { requireEnvironment } from "../apps/app.ts";
+import { timesOf } from "../db/clock.ts";
 import { batch, statement } from "../db/sql.ts";
 import { assert } from "../lib/assert.ts";
 import { DAY_MS, iso } from "../lib/time.ts";
@@ -63,7 +64,8 @@ export function presentLimits(
 
 /** The limits in force, what was used today, and which were met lately. Throws `not_found`. */
 export async function readLimits(root: SystemCtx, appId: string, mode: Mode): Promise<LimitsOutput> {
-  const { id: environmentId } = await requireEnvironment(root, appId, mode);
-  const [[today], reached] = await batch(root.db, limitReads({ environmentId, nowMs: root.now() }));
+  const { id: environmentId, clock } = await requireEnvironment(root, appId, mode);
+  const nowMs = timesOf(clock, root).now();
+  const [[today], reached] = await batch(root.db, limitReads({ environmentId, nowMs }));
   return presentLimits(appId, mode, today, reached);
 }

@@ -1,5 +1,6 @@
 import { requireEnvironment } from "../apps/app.ts";
 import { auditStatement, isLatest, newAct } from "../audit/audit-statement.ts";
+import { timesOf } from "../db/clock.ts";
 import { batch, statement } from "../db/sql.ts";
 import type { AdminCtx } from "../runtime.ts";
 import { limitReads, presentLimits } from "./read.ts";
@@ -14,7 +15,7 @@ const updateLimits = statement<{ environmentId: number; stored: string | null; a
 
 /** Sets the limits of an environment's analytics: all of them, in force at once (L3). Throws `not_found`. */
 export async function setLimits(admin: AdminCtx, appId: string, input: SetLimitsInput): Promise<LimitsOutput> {
-  const { id: environmentId } = await requireEnvironment(admin, appId, input.mode);
+  const { id: environmentId, clock } = await requireEnvironment(admin, appId, input.mode);
   // In the schema's order, so that the same limits are the same text.
   const set = Object.fromEntries(
     Object.entries(input.analytics ?? {}).filter((entry): entry is [string, number] => entry[1] !== undefined),
@@ -26,7 +27,7 @@ export async function setLimits(admin: AdminCtx, appId: string, input: SetLimits
   const [, , [today], reached] = await batch(admin.db, [
     audit(values),
     updateLimits(values),
-    ...limitReads({ environmentId, nowMs: admin.now() }),
+    ...limitReads({ environmentId, nowMs: timesOf(clock, admin).now() }),
   ]);
   return presentLimits(appId, input.mode, today, reached);
 }

@@ -1,5 +1,6 @@
 import { createMiddleware } from "hono/factory";
 import { inDatabaseOf, openRoot } from "../access/open-root.ts";
+import { clockSql, timesOf } from "../db/clock.ts";
 import { databaseIndexOf } from "../db/databases.ts";
 import { all, statement } from "../db/sql.ts";
 import { invalid, PurserError } from "../errors.ts";
@@ -16,10 +17,12 @@ interface Receiver {
   readonly environmentId: number;
   readonly stored: string;
   readonly lastEventAtMs: number | null;
+  readonly clock: string | null;
 }
 
 const selectReceiver = statement<{ appId: string; mode: string }, Receiver>`
-  SELECT e.id AS environmentId, s.setting AS stored, s.last_event_at_ms AS lastEventAtMs
+  SELECT e.id AS environmentId, s.setting AS stored, s.last_event_at_ms AS lastEventAtMs,
+    ${clockSql("e.features")} AS clock
   FROM environments AS e CROSS JOIN stripe_settings AS s ON s.environment_id = e.id
   WHERE e.app_id = :appId AND e.mode = :mode AND s.setting IS NOT NULL`;
 
@@ -28,7 +31,7 @@ const updateLastEvent = statement<{ environmentId: number; nowMs: number; before
   UPDATE stripe_settings SET last_event_at_ms = :nowMs
   WHERE environment_id = :environmentId AND coalesce(last_event_at_ms, 0) < :beforeMs`;
 
-function tenantOf(root: SystemCtx, appId: string, mode: string, { environmentId }: Receiver): TenantCtx {
+function tenantOf(root: SystemCtx, appId: string, mode: string, { environmentId, clock }: Receiver): TenantCtx {
   const environment: Environment = {
     id: environmentId,
     appId,
@@ -36,7 +39,7 @@ function tenantOf(root: SystemCtx, appId: string, mode: string, { environmentId 
     mode: mode === "live" ? "live" : "test",
     database: databaseIndexOf(appId) ?? 0,
   };
-  return { ...root, environment, caller: { kind: "stripe" } };
+  return { ...root, ...timesOf(clock, root), environment, caller: { kind: "stripe" } };
 }
 
 /** Finds whose events these are, and sets `ctx`. Throws `not_found` where none are taken. */
@@ -83,7 +86,7 @@ export const stripeRoutes = createRoutes().post(
 
 /** Notes when an event came last, once a minute at most. */
 async function noteEvent(ctx: TenantCtx, { environmentId, lastEventAtMs }: Receiver): Promise<void> {
-  const nowMs = ctx.now();
+  const nowMs = ctx.realNow();
   const beforeMs = nowMs - LAST_EVENT_EVERY_MS;
   if ((lastEventAtMs ?? 0) < beforeMs) await all(ctx.db, updateLastEvent({ environmentId, nowMs, beforeMs }));
 }

@@ -1,4 +1,4 @@
-import { requireEnvironment } from "../apps/app.ts";
+import { inEnvironmentOf, requireEnvironment } from "../apps/app.ts";
 import { grantOutput } from "../credits/grant.ts";
 import { planGrant } from "../credits/new-balances.ts";
 import type { GrantOutput } from "../credits/responses.ts";
@@ -31,7 +31,7 @@ export async function settlePayment(
 ): Promise<Outcome<GrantOutput>> {
   const { mode, userId, packId, quantity } = input;
   const environment = await requireEnvironment(admin, appId, mode);
-  const ctx = { ...admin, environment };
+  const ctx = inEnvironmentOf(admin, environment);
   const stamp = await stampRequest(ctx, ["settle"], input, ["userId", "packId", "quantity"]);
   const [stored] = await all(admin.db, selectSetting({ environmentId: environment.id }));
   const setting = stored?.setting == null ? { currency: "", prices: [] } : readStored(stored.setting);

@@ -1,6 +1,7 @@
+import { timesOf } from "../db/clock.ts";
 import { constraintOf } from "../db/constraint.ts";
 import { guardFeatures } from "../db/features.ts";
-import { all, batch, nowMsSql, statement } from "../db/sql.ts";
+import { all, batch, fragment, nowMsSql, type Statement, statement } from "../db/sql.ts";
 import type { CronCtx, CronPart, Mode, TenantCtx } from "../runtime.ts";
 import { messageWrites, noteMessages, wantedMessages } from "../webhooks/outbox.ts";
 import { shownKey } from "./state.ts";
@@ -17,15 +18,31 @@ interface Due {
   readonly reason: string;
   readonly version: number;
   readonly names: string;
+  readonly momentMs: number;
 }
 
-const selectDue = statement<{ nowMs: number; limit: number }, Due>`
+const dueSql = (e: string) => fragment`
   SELECT e.id AS environmentId, e.app_id AS appId, e.mode AS mode, e.features AS features, p.id AS id, p.reason AS reason,
-    p.version AS version, (
+    p.version AS version, p.tell_at_ms AS momentMs, (
       SELECT json_group_array(name) FROM payment_names WHERE environment_id = e.id AND payment_id = p.id
     ) AS names
-  FROM payments AS p INDEXED BY payments_tell CROSS JOIN environments AS e ON e.id = p.environment_id
+  FROM payments AS p INDEXED BY payments_tell CROSS JOIN environments AS e ON e.id = p.environment_id AND ${e}
   WHERE p.tell_at_ms <= ${nowMsSql} ORDER BY p.tell_at_ms LIMIT :limit`;
+
+// The others have their own time (src/clocks).
+const selectDue = statement<
+  { nowMs: number; limit: number },
+  Due
+>`${dueSql(fragment`e.features ->> '$.clock' IS NULL`)}`;
+
+const selectNext = statement<{ environmentId: number; nowMs: number; limit: number }, Due>`
+  ${dueSql("e.id = :environmentId")}`;
+
+export type NextUnmatched = Due;
+
+/** The query of an environment's next payment that is to be told of, up to `untilMs`. */
+export const selectNextUnmatched = (environmentId: number, untilMs: number): Statement<Due> =>
+  selectNext({ environmentId, nowMs: untilMs, limit: 1 });
 
 type Told = { environmentId: number; id: string; version: number };
 /** Aborts the batch with `guard_payment` where the payment moved meanwhile. */
@@ -44,7 +61,9 @@ export async function tellUnmatched(root: CronCtx): Promise<readonly unknown[]> 
     if (!root.allowance.has(QUERIES_A_PAYMENT)) break;
     const { environmentId: id, appId, mode } = due;
     const environment = { id, appId, mode, database: root.database };
-    await tell({ ...root, environment, caller: { kind: "cron" } }, due, nowMs).catch((error) => failures.push(error));
+    await tellOne({ ...root, ...timesOf(null, root), environment, caller: { kind: "cron" } }, due).catch((error) =>
+      failures.push(error),
+    );
   }
   return failures;
 }
@@ -56,7 +75,8 @@ export const unmatchedPart: CronPart = {
   work: tellUnmatched,
 };
 
-async function tell(ctx: TenantCtx, due: Due, nowMs: number): Promise<void> {
+/** Tells of one, at the environment's time. */
+export async function tellOne(ctx: TenantCtx, due: Due): Promise<void> {
   const { environmentId, features, id, version, reason } = due;
   // SQLite made this list.
   const data = { paymentKey: shownKey(JSON.parse(due.names) as string[]), reason };
@@ -68,7 +88,7 @@ async function tell(ctx: TenantCtx, due: Due, nowMs: number): Promise<void> {
       guardFeatures({ environmentId, features }),
       guardVersion(values),
       updateTold(values),
-      ...messageWrites(ctx, messages, nowMs),
+      ...messageWrites(ctx, messages, ctx.now()),
     ]);
     noteMessages(ctx, messages);
   } catch (error) {

@@ -2,12 +2,12 @@ import { readFeatures } from "../db/features.ts";
 import { all, type Db, fragment, type Statement, statement } from "../db/sql.ts";
 import { PurserError } from "../errors.ts";
 import { jsonChunks } from "../lib/json.ts";
-import type { Environment, Runtime } from "../runtime.ts";
+import type { Environment, Runtime, TenantCtx } from "../runtime.ts";
 import type { Settings } from "../settings.ts";
 import { erasureSecrets, erasureUnavailable, hashName } from "./secret.ts";
 
 /** An environment, as far as its tombstones are looked for. */
-export interface Place extends Runtime {
+export interface Place extends Runtime, Pick<TenantCtx, "clock"> {
   readonly db: Db;
   readonly settings: Settings;
   readonly environment: Pick<Environment, "appId" | "mode"> & Partial<Pick<Environment, "id">>;

@@ -1,3 +1,4 @@
+import { requireClock } from "../db/clock.ts";
 import { constraintOf } from "../db/constraint.ts";
 import { retryOnConflict } from "../db/retry-on-conflict.ts";
 import { all, batch, type Db, fragment, type RowsOf, type Statement, statement } from "../db/sql.ts";
@@ -12,9 +13,12 @@ const ATTEMPTS_MAX = 8;
 type Of = { appId: string; mode: string };
 
 const guardOf = fragment`INSERT INTO guards (name, holds)
-  SELECT 'tombstones', coalesce(features -> '$.tombstones', '[]') = :standing FROM environments`;
-const guardStanding = statement<{ id: number; standing: string }>`${guardOf} WHERE id = :id`;
-const guardStandingOf = statement<Of & { standing: string }>`${guardOf} WHERE app_id = :appId AND mode = :mode`;
+  SELECT 'tombstones', coalesce(features -> '$.tombstones', '[]') = :standing AND features -> '$.clock' IS :clock
+  FROM environments`;
+const guardStanding = statement<{ id: number; standing: string; clock: string | null }>`${guardOf} WHERE id = :id`;
+const guardStandingOf = statement<
+  Of & { standing: string; clock: string | null }
+>`${guardOf} WHERE app_id = :appId AND mode = :mode`;
 
 const selectFeatures = statement<Of, { features: string | null }>`
   SELECT features FROM environments WHERE app_id = :appId AND mode = :mode`;
@@ -22,7 +26,8 @@ const selectFeatures = statement<Of, { features: string | null }>`
 /**
  * Runs a write that does not read an environment's features first (consent, analytics, the audit of exports). `attempt` is given
  * what this isolate knows of its tombstones, none at first, and sends its batch with `guard`: where that is old, it aborts, the
- * features are read, and the attempt is made anew. So without tombstones it costs no trip.
+ * features are read, and the attempt is made anew. So without tombstones it costs no trip. Throws `clockMoved` where the
+ * environment has another test clock than `ctx` (D3).
  */
 export async function withTombstones<Answer>(
   ctx: Place,
@@ -35,14 +40,14 @@ export async function withTombstones<Answer>(
   for (let count = 1; ; count++) {
     const standing = known.get(key) ?? [];
     try {
-      const text = JSON.stringify(standing);
-      const guard =
-        id === undefined ? guardStandingOf({ appId, mode, standing: text }) : guardStanding({ id, standing: text });
+      const values = { standing: JSON.stringify(standing), clock: ctx.clock };
+      const guard = id === undefined ? guardStandingOf({ appId, mode, ...values }) : guardStanding({ id, ...values });
       return await attempt(standing, guard);
     } catch (error) {
       if (constraintOf(error) !== "guard_tombstones") throw error;
       if (count === ATTEMPTS_MAX) throw temporarilyUnavailable("Too many erasures at the same time. Try again.", error);
       const [row] = await all(ctx.db, selectFeatures({ appId, mode }));
+      requireClock(ctx, row?.features ?? null);
       if (known.size >= environmentsMax) known.clear();
       known.set(key, standingIn(row?.features ?? null));
     }

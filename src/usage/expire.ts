@@ -1,4 +1,5 @@
-import { all, nowMsSql, statement } from "../db/sql.ts";
+import { clockSql, timesOf } from "../db/clock.ts";
+import { all, nowMsSql, type Statement, statement } from "../db/sql.ts";
 import { settleDueHolds } from "../ledger/write.ts";
 import type { CronCtx, CronPart, Mode, TenantCtx } from "../runtime.ts";
 
@@ -14,9 +15,10 @@ export async function expireReservations(root: CronCtx): Promise<readonly unknow
   const { db, database, allowance } = root;
   const failures: unknown[] = [];
   const due = await all(db, selectUsersDue({ nowMs: root.now(), limit: USERS_A_RUN_MAX }));
-  for (const { accountId, ...environment } of due) {
+  for (const { accountId, clock, ...row } of due) {
     if (!allowance.has(QUERIES_A_USER)) break;
-    const ctx: TenantCtx = { ...root, environment: { ...environment, database }, caller: { kind: "cron" } };
+    const environment = { ...row, database };
+    const ctx: TenantCtx = { ...root, ...timesOf(clock, root), environment, caller: { kind: "cron" } };
     await settleDueHolds(ctx, { accountId }, root.newId("")).catch((error: unknown) => failures.push(error));
   }
   return failures;
@@ -29,11 +31,12 @@ export const holdsPart: CronPart = {
   work: expireReservations,
 };
 
-type UserDue = { accountId: number; id: number; appId: string; mode: Mode };
+type UserDue = { accountId: number; id: number; appId: string; mode: Mode; clock: string | null };
 
 /** Users with a due hold. Only the index of open reservations is read, in its order. */
 const selectUsersDue = statement<{ nowMs: number; limit: number }, UserDue>`
-  SELECT due.account_id AS accountId, e.id AS id, e.app_id AS appId, e.mode AS mode
+  SELECT due.account_id AS accountId, e.id AS id, e.app_id AS appId, e.mode AS mode,
+    ${clockSql("e.features")} AS clock
   FROM (
     SELECT DISTINCT account_id FROM reservations INDEXED BY reservations_open
     WHERE state = 'open' AND expires_at_ms <= ${nowMsSql}
@@ -41,3 +44,15 @@ const selectUsersDue = statement<{ nowMs: number; limit: number }, UserDue>`
   ) AS due
   CROSS JOIN accounts AS a ON a.id = due.account_id
   CROSS JOIN environments AS e ON e.id = a.environment_id`;
+
+export type NextHold = { accountId: number; momentMs: number };
+
+const selectNext = statement<{ environmentId: number; untilMs: number }, NextHold>`
+  SELECT r.account_id AS accountId, r.expires_at_ms AS momentMs
+  FROM accounts AS a CROSS JOIN reservations AS r INDEXED BY reservations_open
+    ON r.account_id = a.id AND r.state = 'open' AND r.expires_at_ms <= CAST(:untilMs AS INTEGER)
+  WHERE a.environment_id = :environmentId AND a.is_erased = 0 ORDER BY r.expires_at_ms, r.account_id LIMIT 1`;
+
+/** The query of the user whose hold ends next in an environment, up to `untilMs`. An erasure releases those of whom it erases. */
+export const selectNextHold = (environmentId: number, untilMs: number): Statement<NextHold> =>
+  selectNext({ environmentId, untilMs });

@@ -1,5 +1,6 @@
 import { requireEnvironment } from "../apps/app.ts";
 import { auditStatement, newAct } from "../audit/audit-statement.ts";
+import { timesOf } from "../db/clock.ts";
 import { batch, fragment, statement } from "../db/sql.ts";
 import { PurserError } from "../errors.ts";
 import type { AdminCtx } from "../runtime.ts";
@@ -47,7 +48,7 @@ export async function createWebhook(
   const key = { environmentId: environment.id, webhookId: admin.newId("whk_") };
   const act = newAct(admin, { appId, action: "webhook.created", target: key.webhookId, details: { mode } });
   const row = {
-    ...{ ...key, url, description, sealed, nowMs: act.atMs },
+    ...{ ...key, url, description, sealed, nowMs: timesOf(environment.clock, admin).now() },
     types: types === null ? null : JSON.stringify(types),
     wantsExports: Number(wantsType(types, "person.exported")),
   };

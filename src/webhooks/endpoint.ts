@@ -1,5 +1,6 @@
 import { sealSecret } from "../access/stored-secret.ts";
 import { requireApp } from "../apps/app.ts";
+import { clockSql } from "../db/clock.ts";
 import { databaseIndexOf } from "../db/databases.ts";
 import { all, fragment, type RowOf, select, statement } from "../db/sql.ts";
 import { webhookEndpoints } from "../db/tables.ts";
@@ -19,8 +20,13 @@ const columns = {
 };
 /** SQL: an `EndpointRow`, of `webhook_endpoints AS w` in `environments AS e`. */
 export const endpointColumns = fragment`${select(columns, "w")}, w.is_enabled AS "isEnabled", e.app_id AS "appId",
-  e.mode AS "mode"`;
-export type EndpointRow = RowOf<typeof columns> & { readonly isEnabled: 0 | 1; appId: string; mode: Mode };
+  e.mode AS "mode", ${clockSql("e.features")} AS "clock"`;
+export type EndpointRow = RowOf<typeof columns> & {
+  readonly isEnabled: 0 | 1;
+  readonly appId: string;
+  readonly mode: Mode;
+  readonly clock: string | null;
+};
 
 const selectEndpoint = statement<{ appId: string; webhookId: string }, EndpointRow>`
   SELECT ${endpointColumns} FROM webhook_endpoints AS w CROSS JOIN environments AS e ON e.id = w.environment_id

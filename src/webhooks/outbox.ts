@@ -24,7 +24,7 @@ export function wantedMessages<Message extends Pick<NewMessage, "type">>(
 ): Outgoing<Message>[] {
   const endpoints = endpointsOf(features);
   if (endpoints.length === 0) return [];
-  const prefix = messageIdAt(ctx.now());
+  const prefix = messageIdAt(ctx.realNow());
   return messages().flatMap((message) => {
     const endpointIds = endpoints.filter(({ types }) => wantsType(types, message.type)).map(({ id }) => id);
     return endpointIds.length === 0 ? [] : [{ ...message, id: ctx.newId(prefix), endpointIds }];
@@ -79,7 +79,7 @@ export function deliver(ctx: TenantCtx, messages: readonly Outgoing<Pick<NewMess
 
 /** When deliveries that are written now are due: after a lease, where this invocation makes their first attempts. */
 export function deliveryTimes(ctx: TenantCtx): { atMs: number; dueAtMs: number } {
-  const atMs = ctx.now();
+  const atMs = ctx.realNow();
   const isOurs = ctx.outbox !== undefined && ctx.outbox.length < FIRST_ATTEMPTS_MAX;
   return { atMs, dueAtMs: isOurs ? atMs + LEASE_MS : atMs };
 }

@@ -1,22 +1,22 @@
 import { fragment, nowMsSql, type Statement, statement } from "../db/sql.ts";
-import type { Mode, Runtime } from "../runtime.ts";
+import type { Mode, TenantCtx } from "../runtime.ts";
 import { messageIdAt } from "./message.ts";
 import { LEASE_MS } from "./outbox.ts";
 
 const wanting = fragment`FROM environments AS e CROSS JOIN json_each(e.features, '$.webhooks') AS w
   WHERE e.app_id = :appId AND e.mode = :mode AND w.value ->> 'exports'`;
 
-type Values = { appId: string; mode: Mode; messageId: string; nowMs: number };
+type Values = { appId: string; mode: Mode; messageId: string };
 
-const insertMessage = statement<Values & { distinctId: string; action: string }, { id: string }>`
+const insertMessage = statement<Values & { nowMs: number; distinctId: string; action: string }, { id: string }>`
   INSERT INTO webhook_messages (id, environment_id, type, at_ms, subject, data)
   SELECT :messageId, e.id, 'person.exported', ${nowMsSql}, :distinctId,
     json_object('distinctId', :distinctId, 'action', :action)
   ${wanting} LIMIT 1
   ON CONFLICT (id) DO NOTHING RETURNING id`;
-const insertDeliveries = statement<Values & { dueAtMs: number }>`
+const insertDeliveries = statement<Values & { atMs: number; dueAtMs: number }>`
   INSERT INTO webhook_deliveries (endpoint_id, message_id, status, next_attempt_at_ms, due_at_ms)
-  SELECT w.value ->> 'id', :messageId, 'pending', ${nowMsSql}, CAST(:dueAtMs AS INTEGER)
+  SELECT w.value ->> 'id', :messageId, 'pending', CAST(:atMs AS INTEGER), CAST(:dueAtMs AS INTEGER)
   ${wanting} ON CONFLICT (endpoint_id, message_id) DO NOTHING`;
 
 /**
@@ -24,12 +24,15 @@ const insertDeliveries = statement<Values & { dueAtMs: number }>`
  * batch that they belong to is the first of its request. The first one's row says that it did.
  */
 export function personExported(
-  { now, newId, outbox }: Runtime,
+  { now, realNow, newId, outbox }: Pick<TenantCtx, "now" | "realNow" | "newId" | "outbox">,
   { appId, mode, distinctId }: { readonly appId: string; readonly mode: Mode; readonly distinctId: string },
   action: "minted" | "opened",
 ): readonly [Statement<{ id: string }>, Statement] {
-  const nowMs = now();
-  const values = { appId, mode, messageId: newId(messageIdAt(nowMs)), nowMs };
-  const dueAtMs = outbox === undefined ? nowMs : nowMs + LEASE_MS;
-  return [insertMessage({ ...values, distinctId, action }), insertDeliveries({ ...values, dueAtMs })];
+  const atMs = realNow();
+  const values = { appId, mode, messageId: newId(messageIdAt(atMs)) };
+  const dueAtMs = outbox === undefined ? atMs : atMs + LEASE_MS;
+  return [
+    insertMessage({ ...values, nowMs: now(), distinctId, action }),
+    insertDeliveries({ ...values, atMs, dueAtMs }),
+  ];
 }

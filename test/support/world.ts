@@ -7,6 +7,7 @@ import { systemCtx } from "../../src/access/open-root.ts";
 import type { Unit } from "../../src/amounts/amount.ts";
 import type { MatchRule } from "../../src/amounts/match.ts";
 import { createApp } from "../../src/app.ts";
+import { timesOf } from "../../src/db/clock.ts";
 import { idIn } from "../../src/db/databases.ts";
 import { openSession } from "../../src/db/session.ts";
 import { sha256 } from "../../src/lib/hash.ts";
@@ -148,7 +149,7 @@ export async function makeLegacyPack(
 export function makeCtx(environment: Environment, clock: Clock, d1: D1Database = env.DB): TenantCtx {
   return {
     isolate: {},
-    now: clock.now,
+    ...timesOf(null, clock),
     newId: randomId,
     db: openSession(d1, "first-primary"),
     settings: readSettings(env),

@@ -84,6 +84,8 @@ export const analyticsEvents = sqliteTable(
     event: text("event").notNull(),
     timestampMs: integer("timestamp_ms").notNull(),
     receivedAtMs: integer("received_at_ms").notNull(),
+    /** How far the environment's test clock was ahead of real time then (E8). Null without one. */
+    aheadMs: integer("ahead_ms"),
     /** Whether it was sent with a secret key. */
     isVerified: integer("is_verified", { mode: "boolean" }).notNull().default(false),
     /** JSON object, as it was sent. */

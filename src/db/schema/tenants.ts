@@ -31,6 +31,12 @@ export const environments = sqliteTable(
     uniqueIndex("environments_app_mode").on(t.appId, t.mode),
     check("environments_mode", sql`${t.mode} IN ('live', 'test')`),
     check("environments_test_quota", sql`${t.testBalanceCount} <= ${t.testBalanceQuota}`),
+    // The environments with a test clock, which the cron looks at one by one.
+    index("environments_clock").on(t.id).where(sql`features ->> '$.clock' IS NOT NULL`),
+    check(
+      "environments_clock",
+      sql`features ->> '$.clock' IS NULL OR (${t.mode} = 'test' AND (features ->> '$.clock.aheadMs' BETWEEN 0 AND 315619200000 AND features ->> '$.clock.setMs' IS NOT NULL AND coalesce(features ->> '$.clock.atMs', 0) <= features ->> '$.clock.setMs') IS TRUE)`,
+    ),
   ],
 );
 

@@ -11,6 +11,7 @@ import { readLimitsInput, setLimitsInput } from "../../limits/schemas.ts";
 import type { Operation } from "../describe.ts";
 import { access, appId, createdAt, ofApp, path, tag } from "./administration.ts";
 import { alertOperations } from "./alerts.ts";
+import { clockOperations } from "./clocks.ts";
 import { packOperations } from "./packs.ts";
 import { webhookOperations } from "./webhooks.ts";
 
@@ -205,6 +206,7 @@ export const adminOperations: readonly Operation[] = [
   ...packOperations,
   ...webhookOperations,
   ...alertOperations,
+  ...clockOperations,
   ...audit,
   {
     id: "verifyUsers",

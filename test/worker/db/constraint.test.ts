@@ -100,6 +100,12 @@ const violations: Record<Constraint, readonly string[]> = {
   credit_balances_external_ref: [balance("crb_c1", 1, "order"), balance("crb_c2", 2, "order")],
   credit_balances_id: [balance("crb_c1", 1), balance("crb_c1", 2)],
   credit_balances_revoked: [balance("crb_c1", 1), entry(2, -1_000, 0, 1, 1), entry(3, 5, 5, 2, 1)],
+  clock_kept: [
+    `INSERT INTO environments (id, app_id, mode, features)
+     VALUES (-905, 'app_constraint', 'test', '{"clock":{"aheadMs":0,"setMs":1}}')`,
+    "INSERT INTO accounts (environment_id, user_id) VALUES (-905, 'u')",
+    "UPDATE environments SET features = NULL WHERE id = -905",
+  ],
   guard_key: ["INSERT INTO guards (name, holds) VALUES ('key', 0)"],
   guard_origin: ["INSERT INTO guards (name, holds) VALUES ('origin', 0)"],
   guard_environment: ["INSERT INTO guards (name, holds) VALUES ('environment', 0)"],

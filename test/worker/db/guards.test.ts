@@ -151,6 +151,12 @@ function appendOnly(table: string, columns: readonly string[]): Record<string, A
   };
 }
 
+/** The test environment's clock is set so. */
+const setClock = (clock: object): string =>
+  `UPDATE environments SET features = json_set(coalesce(features, '{}'), '$.clock', json('${JSON.stringify(clock)}')) WHERE id = ${TEST}`;
+const CLOCK = { aheadMs: 100, setMs: 1_000 };
+const removeClock = `UPDATE environments SET features = NULL WHERE id = ${TEST}`;
+
 /** By the name of the trigger. */
 const attacks: Readonly<Record<string, Attack>> = {
   environments_no_replace: {
@@ -163,6 +169,38 @@ const attacks: Readonly<Record<string, Attack>> = {
       `UPDATE environments SET id = -3 WHERE id = ${TEST}`,
       `UPDATE OR REPLACE environments SET mode = 'live' WHERE id = ${TEST}`,
       `UPDATE environments SET app_id = app_id WHERE id = ${TEST}`,
+    ],
+  },
+  environments_clock_forward: {
+    says: "clock_forward",
+    sql: [
+      [setClock(CLOCK), setClock({ ...CLOCK, setMs: 999 })],
+      [setClock(CLOCK), setClock({ ...CLOCK, aheadMs: 99 })],
+      [setClock(CLOCK), setClock({ ...CLOCK, setMs: 2_000, atMs: 999 })],
+      [setClock({ ...CLOCK, atMs: 500 }), setClock({ ...CLOCK, atMs: 499 })],
+    ],
+  },
+  environments_clock_kept: {
+    says: "clock_kept",
+    sql: [
+      [setClock(CLOCK), account({ id: -99, environment_id: TEST, user_id: "u" }), removeClock],
+      [
+        setClock(CLOCK),
+        `INSERT INTO distinct_ids (environment_id, distinct_id, first_seen_at_ms, last_seen_at_ms, is_device_form)
+         VALUES (${TEST}, 'a', 1, 1, 0)`,
+        removeClock,
+      ],
+      [
+        setClock(CLOCK),
+        `INSERT INTO consent_log (environment_id, distinct_id, seq, id, purpose, decision, occurred_at_ms, received_at_ms)
+         VALUES (${TEST}, 'a', 1, 'con_new', 'ads', 'denied', 1, 1)`,
+        removeClock,
+      ],
+      [
+        setClock(CLOCK),
+        `INSERT INTO payments (environment_id, id, status, created_at_ms, written_by) VALUES (${TEST}, 'pay_1', 'waiting', 1, 'w')`,
+        removeClock,
+      ],
     ],
   },
   environments_no_delete: { says: "environments_kept", sql: [`DELETE FROM environments WHERE id = ${TEST}`] },
@@ -783,6 +821,7 @@ const attacks: Readonly<Record<string, Attack>> = {
 /** By the name of the CHECK. Triggers that refuse the same first are dropped first. */
 const checks: Readonly<Record<string, string | readonly string[]>> = {
   environments_mode: environment({ id: -3, mode: "staging" }),
+  environments_clock: `UPDATE environments SET features = '${JSON.stringify({ clock: CLOCK })}' WHERE id = ${LIVE}`,
   environments_test_quota: `UPDATE environments SET test_balance_count = 1 WHERE id = ${TEST}`,
   api_keys_kind: key({ hash: "hash_new", id: "key_new", kind: "master" }),
   credit_pack_items_amount_positive: item({ position: 1, amount_steps: 0 }),
@@ -945,6 +984,16 @@ describe("the database", () => {
 
   it.each(Object.entries(checks))("is kept whole by the CHECK %s", async (name, sql) => {
     expect(await outcome(...(typeof sql === "string" ? [sql] : sql))).toContain(name);
+  });
+
+  it.each([
+    ["is behind real time", { ...CLOCK, aheadMs: -1 }],
+    ["is more than ten years ahead", { ...CLOCK, aheadMs: 3_653 * 86_400_000 + 1 }],
+    ["has reached more than it was set to", { ...CLOCK, atMs: 1_001 }],
+    ["was never set", { aheadMs: 1 }],
+    ["is nothing", {}],
+  ])("has no test clock that %s", async (_, clock) => {
+    expect(await outcome(setClock(clock))).toContain("environments_clock");
   });
 
   it.each(Object.entries(uniques))("has one row of %s", async (name, [sql, says]) => {

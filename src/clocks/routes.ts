@@ -1,0 +1,20 @@
+import { requireAdmin } from "../access/require-admin.ts";
+import { readBody } from "../http/body.ts";
+import { createRoutes } from "../http/factory.ts";
+import { validate } from "../http/validate.ts";
+import { readTestClock } from "./read.ts";
+import { removeClock } from "./remove.ts";
+import { setClockInput } from "./schemas.ts";
+import { setClock } from "./set.ts";
+
+/** A part of the administration API. */
+export const clockRoutes = createRoutes()
+  .put("/apps/:appId/clock", requireAdmin, readBody, validate("json", setClockInput), async (c) => {
+    const { output, replayed } = await setClock(c.var.admin, c.req.param("appId"), c.req.valid("json"));
+    if (replayed) c.header("idempotent-replayed", "true");
+    return c.json(output);
+  })
+  .get("/apps/:appId/clock", requireAdmin, async (c) => c.json(await readTestClock(c.var.admin, c.req.param("appId"))))
+  .delete("/apps/:appId/clock", requireAdmin, async (c) =>
+    c.json(await removeClock(c.var.admin, c.req.param("appId"))),
+  );
