@@ -56,7 +56,7 @@ const selectFirstSeq = aboutAccount<{ fromMs: number }, { seq: number }>(
 );
 
 /** The seq of the user's first entry at a moment or later; one above the last when there is none. Found by halves. */
-async function firstSeqFrom(ctx: TenantCtx, userId: string, fromMs: number): Promise<number> {
+export async function firstSeqFrom(ctx: TenantCtx, userId: string, fromMs: number): Promise<number> {
   const [found] = await all(ctx.db, selectFirstSeq(ctx, { userId }, { fromMs }));
   return found?.seq ?? 1;
 }

@@ -1,28 +1,30 @@
 import type { Context } from "hono";
-import { UNITS } from "../amounts/amount.ts";
-import { listBalances } from "../credits/list.ts";
-import type { ListOutput } from "../credits/responses.ts";
+import { asOfEntriesMax, balancesAsOf } from "../credits/as-of-page.ts";
 import { listInput } from "../credits/schemas.ts";
-import type { PurserError } from "../errors.ts";
-import { Field, Hidden, Table, Tag } from "./components.tsx";
+import { invalid, type PurserError } from "../errors.ts";
+import { Field, Hidden, Pager, Table, Tag } from "./components.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
 import { catchRefusal, parseForm, textField, timeField } from "./form.ts";
-import { amount, time } from "./format.ts";
+import { amount, query, time } from "./format.ts";
 import { page, pathIn } from "./layout.tsx";
 import { BalanceLink, UserLink } from "./links.tsx";
 
-/** The most rows that are shown. */
-const SHOWN_MAX = 500;
+const ROWS = 100;
+
+type Found = Awaited<ReturnType<typeof balancesAsOf>>;
 
 /** What a user had at a moment. */
 async function asOfPage(c: Context<DashboardEnv>) {
   const form = c.req.query();
   const { userId = "" } = form;
+  const cursor = textField(form, "cursor");
   const isAsked = textField(form, "asOf") !== undefined;
-  const found: { result?: ListOutput | undefined; refusal?: PurserError | undefined } = isAsked
-    ? await catchRefusal(async () =>
-        listBalances(c.var.ctx, parseForm(listInput, { userId, asOf: timeField(form, "asOf") })),
-      )
+  const found: { result?: Found | undefined; refusal?: PurserError | undefined } = isAsked
+    ? await catchRefusal(async () => {
+        const { asOf } = parseForm(listInput, { userId, asOf: timeField(form, "asOf") });
+        if (asOf === undefined) throw invalid("asOf", "is missing");
+        return balancesAsOf(c.var.ctx, userId, asOf, { limit: ROWS, cursor });
+      })
     : {};
   return page(
     c,
@@ -44,39 +46,47 @@ async function asOfPage(c: Context<DashboardEnv>) {
         />
         <button type="submit">Show</button>
       </form>
-      {found.result !== undefined && <Then c={c} credits={found.result.credits} />}
+      {found.result !== undefined && <Then c={c} found={found.result} />}
     </>,
   );
 }
 
-const Then = ({ c, credits }: { c: Context<DashboardEnv>; credits: ListOutput["credits"] }) => {
-  const active = credits.filter(({ status }) => status === "active");
-  const counts = UNITS.map((unit) => [unit, active.filter((each) => each.unit === unit).length] as const);
+const Then = ({ c, found: { balances, nextCursor } }: { c: Context<DashboardEnv>; found: Found }) => {
+  const { userId, asOf, cursor } = c.req.query();
+  const link = (more: { cursor?: string }) => `${pathIn(c, "users/as-of")}${query({ userId, asOf, ...more })}`;
+  const isPartial = balances.some(({ past }) => past === null);
   return (
     <section class="card">
-      <p class="soft">
-        By the ledger, at that very moment:{" "}
-        {counts
-          .filter(([, count]) => count > 0)
-          .map(([unit, count]) => `${count} active in ${unit}`)
-          .join(", ") || "nothing active"}
-        . {credits.length} in all.
-      </p>
+      <p class="soft">By the ledger, at that very moment. The newest balances first.</p>
       <Table
         label="Balances then"
         head={["Balance", "Pack", "Remained", "Status", "Expires (UTC)"]}
         empty="The user had no balances then."
-        rows={credits.slice(0, SHOWN_MAX).map((each) => [
-          <BalanceLink c={c} id={each.balanceId} />,
-          each.packName,
-          <span class="num">
-            {amount(each.remaining)} of {amount(each.initial)} {each.unit}
-          </span>,
-          <Tag kind={each.status}>{each.status}</Tag>,
-          <span class="num">{time(each.expiresAt)}</span>,
+        rows={balances.map(({ balanceId, past }) => [
+          <BalanceLink c={c} id={balanceId} />,
+          ...(past === null
+            ? ["", "not known", "", ""]
+            : [
+                past.packName,
+                <span class="num">
+                  {amount(past.remaining)} of {amount(past.initial)} {past.unit}
+                </span>,
+                <Tag kind={past.status}>{past.status}</Tag>,
+                <span class="num">{time(past.expiresAt)}</span>,
+              ]),
         ])}
       />
-      {credits.length > SHOWN_MAX && <p class="soft">Only the first {SHOWN_MAX} are shown.</p>}
+      {isPartial && (
+        <p class="soft">
+          A page goes back over {amount(asOfEntriesMax)} entries. Of a balance that is not known more was written since:
+          the API tells it, by <code>GET /api/v1/credits?asOf=</code>.
+        </p>
+      )}
+      <Pager
+        first={cursor === undefined ? null : link({})}
+        next={nextCursor && link({ cursor: nextCursor })}
+        words={["Newest", "Older balances"]}
+      />
     </section>
   );
 };

@@ -2,7 +2,7 @@ import type { Context } from "hono";
 import { ACTIONS } from "../audit/audit-statement.ts";
 import { searchAudit, searchedActsMax } from "../audit/search.ts";
 import { Acts } from "./acts.tsx";
-import { Choice, Field } from "./components.tsx";
+import { Choice, Field, Pager } from "./components.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
 import { catchRefusal, textField } from "./form.ts";
 import { amount, query } from "./format.ts";
@@ -46,10 +46,7 @@ async function auditPage(c: Context<DashboardEnv>) {
         {isFiltered && nextCursor !== null && (
           <p class="soft">This page searched {amount(searchedActsMax)} acts. Older pages may have more.</p>
         )}
-        <p>
-          {form.cursor !== undefined && <a href={link()}>Newest</a>}{" "}
-          {nextCursor !== null && <a href={link(nextCursor)}>Older</a>}
-        </p>
+        <Pager first={form.cursor === undefined ? null : link()} next={nextCursor && link(nextCursor)} />
       </section>
     </>,
   );

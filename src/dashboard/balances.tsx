@@ -3,7 +3,7 @@ import { findBalances, searchedBalancesMax } from "../credits/find-balances.ts";
 import type { ShownBalance } from "../credits/read-balance.ts";
 import type { BalanceStatus } from "../ledger/balance.ts";
 import { listPacks } from "../packs/list.ts";
-import { Choice, Field, Hidden, Table, Tag } from "./components.tsx";
+import { Choice, Field, Hidden, Pager, Table, Tag } from "./components.tsx";
 import { SHOWN_MAX } from "./confirm.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
 import { catchRefusal, textField } from "./form.ts";
@@ -54,10 +54,7 @@ async function balancesPage(c: Context<DashboardEnv>) {
         {nextCursor !== null && balances.length < ROWS && (
           <p class="soft">This page searched {amount(searchedBalancesMax)} balances. Older pages may have more.</p>
         )}
-        <p>
-          {form.cursor !== undefined && <a href={link()}>Newest</a>}{" "}
-          {nextCursor !== null && <a href={link(nextCursor)}>Older</a>}
-        </p>
+        <Pager first={form.cursor === undefined ? null : link()} next={nextCursor && link(nextCursor)} />
       </section>
     </>,
   );

@@ -1,5 +1,6 @@
 import type { Child } from "hono/jsx";
 import type { PurserError } from "../errors.ts";
+import { amount } from "./format.ts";
 
 /** A field that shows the refusal of its argument beside itself. */
 interface Refusable {
@@ -38,13 +39,18 @@ function errorOf({ label, name, param = name, refusal }: Refusable): string | nu
   return message.startsWith(`${param} `) ? `${title} ${message.slice(param.length + 1)}` : message;
 }
 
+/** A message of the API's, in which names stand between backticks. */
+export const Message = ({ text }: { text: string }) => (
+  <>{text.split("`").map((part, index) => (index % 2 === 1 ? <code>{part}</code> : part))}</>
+);
+
 /** The page looks for this class, and then does not show the refusal a second time. */
 export const FIELD_ERROR = "field-error";
 
 const FieldError = ({ id, error }: { id: string; error: string | null }) =>
   error === null ? null : (
     <span class={FIELD_ERROR} id={`${id}-error`} role="alert">
-      {error}
+      <Message text={error} />
     </span>
   );
 
@@ -162,6 +168,34 @@ export const CopyBox = (props: { label: string; value: string }) => {
     </div>
   );
 };
+
+interface PagerProps {
+  /** Where the list begins. Null on its first page. */
+  readonly first: string | null;
+  /** Its next page. Null on the last. */
+  readonly next: string | null;
+  /** What both links say. */
+  readonly words?: readonly [first: string, next: string];
+}
+
+/** The links between the pages of a list. */
+export const Pager = ({ first, next, words: [toFirst, toNext] = ["Newest", "Older"] }: PagerProps) => (
+  <p>
+    {first !== null && <a href={first}>{toFirst}</a>} {next !== null && <a href={next}>{toNext}</a>}
+  </p>
+);
+
+/** Amounts of several units, each on its line. */
+export const Amounts = (props: { of: readonly { readonly unit: string; readonly amount: number }[] }) => (
+  <div>
+    {props.of.length === 0 && "nothing"}
+    {props.of.map((each) => (
+      <div class="num">
+        {amount(each.amount)} {each.unit}
+      </div>
+    ))}
+  </div>
+);
 
 export const Hidden = (props: { fields: Readonly<Record<string, string>> }) => (
   <>

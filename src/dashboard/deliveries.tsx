@@ -2,7 +2,7 @@ import type { Context } from "hono";
 import { listDeliveries } from "../webhooks/list-deliveries.ts";
 import type { Attempt, ListDeliveriesOutput, WebhookOutput } from "../webhooks/responses.ts";
 import { listDeliveriesInput } from "../webhooks/schemas.ts";
-import { Hidden, Table, Tag } from "./components.tsx";
+import { Hidden, Pager, Table, Tag } from "./components.tsx";
 import type { DashboardEnv } from "./env.ts";
 import { parseForm, textField } from "./form.ts";
 import { amount, query, time } from "./format.ts";
@@ -76,10 +76,11 @@ export const Deliveries = ({ c, webhook, listed: { deliveries, nextCursor } }: D
         ])}
         empty="No deliveries."
       />
-      <p>
-        {cursor !== undefined && <a href={`${at}${query({ status })}`}>Newest</a>}{" "}
-        {nextCursor !== null && <a href={`${at}${query({ status, cursor: nextCursor })}`}>Older deliveries</a>}
-      </p>
+      <Pager
+        first={cursor === undefined ? null : `${at}${query({ status })}`}
+        next={nextCursor && `${at}${query({ status, cursor: nextCursor })}`}
+        words={["Newest", "Older deliveries"]}
+      />
     </section>
   );
 };

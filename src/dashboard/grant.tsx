@@ -156,7 +156,7 @@ async function confirmGrant(c: Context<DashboardEnv>, form: Form, refused?: Purs
             <dd>The quantity {form.quantity}: this pack issues the amounts of its items.</dd>
           </>
         )}
-        <dt>Expires</dt>
+        <dt>Expires (UTC)</dt>
         <dd>{time(plan.expiresAt)}</dd>
         <dt>Reason</dt>
         <dd>{form.notes}</dd>

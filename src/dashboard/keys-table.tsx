@@ -1,7 +1,7 @@
 import type { Context } from "hono";
 import type { KeyOutput } from "../apps/responses.ts";
 import type { PurserError } from "../errors.ts";
-import { Choice, Field, Hidden, Table, Tag } from "./components.tsx";
+import { Choice, Field, Hidden, Pager, Table, Tag } from "./components.tsx";
 import type { DashboardEnv } from "./env.ts";
 import { type Form, textField } from "./form.ts";
 import { query, time } from "./format.ts";
@@ -46,10 +46,11 @@ export const Keys = ({ c, keys, next, madeBy, form, refusal }: KeysProps) => (
         ),
       ])}
     />
-    <p>
-      {textField(c.req.query(), "cursor") !== undefined && <a href={pathIn(c, "keys")}>First keys</a>}{" "}
-      {next !== null && <a href={`${pathIn(c, "keys")}${query({ cursor: next })}`}>More keys</a>}
-    </p>
+    <Pager
+      first={textField(c.req.query(), "cursor") === undefined ? null : pathIn(c, "keys")}
+      next={next && `${pathIn(c, "keys")}${query({ cursor: next })}`}
+      words={["First keys", "More keys"]}
+    />
     <form method="post" action={pathIn(c, "keys")} class="row">
       <FormToken c={c} />
       {/* Sent twice, this form makes one key. */}

@@ -4,7 +4,7 @@ import type { Child } from "hono/jsx";
 import { errorStatus, type PurserError } from "../errors.ts";
 import { logUnavailable } from "../http/errors.ts";
 import { assetPaths } from "./assets.ts";
-import { FIELD_ERROR } from "./components.tsx";
+import { FIELD_ERROR, Message } from "./components.tsx";
 import type { DashboardEnv } from "./env.ts";
 import { query } from "./format.ts";
 
@@ -92,7 +92,8 @@ const Notice = (props: { refusal?: PurserError | undefined; notice?: string | un
   <>
     {props.refusal !== undefined && (
       <p class="notice bad" role="alert">
-        {props.refusal.param !== undefined && <code>{props.refusal.param}</code>} {props.refusal.message}
+        {props.refusal.param !== undefined && <code>{props.refusal.param}</code>}{" "}
+        <Message text={props.refusal.message} />
       </p>
     )}
     {props.notice !== undefined && (

@@ -81,11 +81,11 @@ async function limitsPage(c: Context<DashboardEnv>, refusal?: PurserError) {
               label={NAMES[limit]}
               name={limit}
               value={
-                c.var.form[limit] ?? (analytics[limit] === analyticsDefaults[limit] ? "" : String(analytics[limit]))
+                c.var.form[limit] ?? (analytics[limit] === analyticsDefaults[limit] ? "" : amount(analytics[limit]))
               }
               refusal={refusal}
               param={`analytics.${limit}`}
-              placeholder={String(analyticsDefaults[limit])}
+              placeholder={amount(analyticsDefaults[limit])}
             />
           ))}
           <button type="submit">Save limits</button>

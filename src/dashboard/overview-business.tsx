@@ -3,7 +3,7 @@ import type { PackFigure } from "../activity/read.ts";
 import type { Business } from "../activity/read-business.ts";
 import type { EndpointLag } from "../webhooks/read-lag.ts";
 import { countedDeliveriesMax } from "../webhooks/read-lag.ts";
-import { Table } from "./components.tsx";
+import { Amounts, Table } from "./components.tsx";
 import type { DashboardEnv } from "./env.ts";
 import { amount, span, time } from "./format.ts";
 import { pathIn } from "./layout.tsx";
@@ -12,11 +12,6 @@ interface BusinessProps {
   readonly c: Context<DashboardEnv>;
   readonly business: Business;
 }
-
-type Amounts = readonly { readonly unit: string; readonly amount: number }[];
-
-const amountsText = (amounts: Amounts): string =>
-  amounts.map((each) => `${amount(each.amount)} ${each.unit}`).join(", ") || "nothing";
 
 /** When the figures were computed: each user as it was when the walk came by. */
 const When = ({ business }: Pick<BusinessProps, "business">) => (
@@ -126,9 +121,9 @@ export const Packs = ({ c, business, packs, days }: PacksProps) => {
             <a href={pathIn(c, `packs/${packId}`)}>
               {packs.find((figure) => figure.packId === packId)?.packName ?? packId}
             </a>,
-            <span class="num">{amountsText(of("granted_of", packId))}</span>,
-            <span class="num">{amountsText(of("spent_of", packId))}</span>,
-            <span class="num">{amountsText(outstanding.find((each) => each.packId === packId)?.amounts ?? [])}</span>,
+            <Amounts of={of("granted_of", packId)} />,
+            <Amounts of={of("spent_of", packId)} />,
+            <Amounts of={outstanding.find((each) => each.packId === packId)?.amounts ?? []} />,
           ])}
       />
       {(ids.length > SHOWN_MAX || business?.isPartial === true) && <p class="soft">Not all packs are shown.</p>}

@@ -63,14 +63,13 @@ async function readOverview(c: Context<DashboardEnv>, days: number) {
 }
 
 async function overviewPage(c: Context<DashboardEnv>) {
-  const { ctx } = c.var;
   const days = RANGES.find((range) => String(range) === c.req.query("days")) ?? 30;
   const figures = await readOverview(c, days);
   const { granted, spent, business } = figures;
   const isEmpty = [granted, spent].flat().every((figure) => figure.unit === null) && (business?.users ?? 0) === 0;
   return page(
     c,
-    { title: `${c.var.appName}, ${ctx.environment.mode}`, section: "overview" },
+    { title: "Overview", section: "overview" },
     <>
       {isEmpty && <FirstSteps c={c} />}
       <p class="ranges">

@@ -2,6 +2,7 @@ import { invalid } from "../errors.ts";
 import type { PackOutput } from "../packs/responses.ts";
 import { ITEMS_MAX, RULES_MAX } from "../packs/schemas.ts";
 import { type Form, numberField, textField } from "./form.ts";
+import { amount } from "./format.ts";
 
 /** A pack as texts, as they were typed into the form, valid or not. */
 export interface PackDraft {
@@ -49,7 +50,7 @@ export function draftOf(pack: PackOutput): PackDraft {
     kind: pack.items.length > 0 ? "items" : "legacy",
     items: pack.items.map((item) => ({
       packItemId: item.packItemId,
-      amount: asText(item.amount),
+      amount: amount(item.amount),
       unit: item.unit,
       priority: asText(item.priority),
       rules: asRules(item.matches),

@@ -36,10 +36,13 @@ async function paymentsPage(c: Context<DashboardEnv>, refusal?: PurserError) {
     <>
       <section class="card">
         <h2>Payments at Stripe</h2>
-        <p>
+        <p class="ranges">
           {STATUSES.map((each) => (
             <>
-              <a href={pathIn(c, `payments${query({ status: each })}`)} aria-current={each === (status ?? "")}>
+              <a
+                href={pathIn(c, `payments${query({ status: each })}`)}
+                aria-current={each === (status ?? "") ? "true" : undefined}
+              >
                 {each === "" ? "all" : each}
               </a>{" "}
             </>
@@ -47,15 +50,17 @@ async function paymentsPage(c: Context<DashboardEnv>, refusal?: PurserError) {
         </p>
         <Table
           label="Payments"
-          head={["Payment", "Status", "User", "Paid (smallest unit)", "Refunded", "Withheld", "Since"]}
+          head={["Payment", "Status", "User", "Paid (smallest unit)", "Refunded", "Withheld", "Since (UTC)"]}
           rows={payments.map((payment) => [
-            <a href={paymentPath(c, payment.paymentKey)}>{payment.paymentKey}</a>,
+            <a href={paymentPath(c, payment.paymentKey)}>
+              <code>{payment.paymentKey}</code>
+            </a>,
             <StatusTag payment={payment} />,
             payment.userId === null ? "" : <UserLink c={c} id={payment.userId} />,
             money(payment.captured, payment),
             money(payment.refunded, payment),
             money(payment.withheld, payment),
-            time(payment.createdAt),
+            <span class="num">{time(payment.createdAt)}</span>,
           ])}
           empty="No payments."
         />
@@ -91,13 +96,7 @@ async function paymentPage(c: Context<DashboardEnv>, paymentKey: string, refusal
             <StatusTag payment={payment} />
           </dd>
           <dt>User</dt>
-          <dd>
-            {payment.userId === null ? (
-              "not known"
-            ) : (
-              <a href={pathIn(c, `users${query({ userId: payment.userId })}`)}>{payment.userId}</a>
-            )}
-          </dd>
+          <dd>{payment.userId === null ? "not known" : <UserLink c={c} id={payment.userId} />}</dd>
           <dt>Ids at Stripe</dt>
           <dd>{payment.names.join(", ")}</dd>
           <dt>Paid, refunded, withheld (smallest unit)</dt>
@@ -124,7 +123,12 @@ async function paymentPage(c: Context<DashboardEnv>, paymentKey: string, refusal
         <Table
           label="Events"
           head={["At (UTC)", "Event", "What it did", "Id"]}
-          rows={payment.events.map(({ at, type, outcome, eventId }) => [time(at), type, outcome, eventId])}
+          rows={payment.events.map(({ at, type, outcome, eventId }) => [
+            <span class="num">{time(at)}</span>,
+            type,
+            outcome,
+            <code>{eventId}</code>,
+          ])}
           empty="None."
         />
       </section>

@@ -1,6 +1,6 @@
 import type { Context } from "hono";
 import { findPeople, recentPeople } from "../people/find-people.ts";
-import { Field, Table, Tag } from "./components.tsx";
+import { Field, Pager, Table, Tag } from "./components.tsx";
 import type { DashboardEnv } from "./env.ts";
 import { textField } from "./form.ts";
 import { query, time } from "./format.ts";
@@ -11,13 +11,14 @@ const ROWS = 50;
 
 export const FindPerson = ({ c, distinctId }: { c: Context<DashboardEnv>; distinctId?: string | undefined }) => (
   <form method="get" action={pathIn(c, "people")} class="card row">
-    <Field label="Distinct id" name="q" value={distinctId} placeholder="Any id of a person, or its beginning" />
+    <Field label="Distinct id" name="q" value={distinctId} />
     <button type="submit">Search</button>
     {distinctId !== undefined && (
       <a class="button quiet" href={`${pathIn(c, "users")}${query({ userId: distinctId })}`}>
         View credits
       </a>
     )}
+    <p class="soft wide">Any id of a person, or its beginning.</p>
   </form>
 );
 
@@ -72,10 +73,11 @@ export async function peopleList(c: Context<DashboardEnv>) {
             each.claimedBy === null ? "" : <PersonLink c={c} id={each.claimedBy} />,
           ])}
         />
-        <p>
-          {cursor !== undefined && <a href={link({})}>First ids</a>}{" "}
-          {nextCursor !== null && <a href={link({ cursor: nextCursor })}>More ids</a>}
-        </p>
+        <Pager
+          first={cursor === undefined ? null : link({})}
+          next={nextCursor && link({ cursor: nextCursor })}
+          words={["First ids", "More ids"]}
+        />
       </section>
     </>,
   );

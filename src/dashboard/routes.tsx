@@ -1,6 +1,6 @@
 import type { Context } from "hono";
 import { openRoot } from "../access/open-root.ts";
-import { PurserError, refusalIn } from "../errors.ts";
+import { errorStatus, PurserError, refusalIn } from "../errors.ts";
 import { adjustRoutes } from "./adjust.tsx";
 import { alertsRoutes } from "./alerts.tsx";
 import { appsRoutes } from "./apps.tsx";
@@ -68,7 +68,7 @@ const environmentRoutes = () =>
 const errorPage = (c: Context<DashboardEnv>, refusal: PurserError) =>
   page(
     c,
-    { title: refusal.code === "not_found" ? "Not found" : "Something went wrong", refusal },
+    { title: errorStatus[refusal.code] === 404 ? "Not found" : "Something went wrong", refusal },
     <p>
       <a href="/admin/apps">Back to applications</a>
     </p>,

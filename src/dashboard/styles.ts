@@ -4,13 +4,13 @@ export const styles = `
   color-scheme: light dark;
   --ground: #f6f7f9; --card: #fff; --ink: #1b2430; --soft: #55616f; --line: #d9dee5;
   --accent: #1f5f8b; --on-accent: #fff; --good: #1d6b3f; --good-ground: #e5f4ea; --bad: #a02020; --bad-ground: #fdeaea;
-  --test: #8a5a00; --test-ground: #fdf1d8; --bar: #2f7fb5; --bar-spent: #b5602f; --bar-warn: #a8791a; --rest: #e3e8ee;
+  --test: #8a5a00; --test-ground: #fdf1d8; --bar: #2f7fb5; --bar-spent: #b5602f; --bar-warn: #a8791a; --rest: #e3e8ee; --edge: #0005;
 }
 @media (prefers-color-scheme: dark) {
   :root {
     --ground: #12161c; --card: #1b212a; --ink: #e8edf3; --soft: #a3b0bf; --line: #333d4a;
     --accent: #7cc0ea; --on-accent: #0c1a25; --good: #8fdcae; --good-ground: #17352a; --bad: #ff9c9c; --bad-ground: #401f22;
-    --test: #f0c777; --test-ground: #3a2d13; --bar: #5aa9dc; --bar-spent: #e09263; --bar-warn: #dcb04d; --rest: #2c3541;
+    --test: #f0c777; --test-ground: #3a2d13; --bar: #5aa9dc; --bar-spent: #e09263; --bar-warn: #dcb04d; --rest: #2c3541; --edge: #000c;
   }
 }
 * { box-sizing: border-box; }
@@ -51,7 +51,7 @@ h3 { font-size: 15px; margin: 0 0 8px; overflow-wrap: anywhere; }
 .cards .card { margin: 0; }
 .row { display: flex; flex-wrap: wrap; align-items: end; gap: 12px; margin-bottom: 12px; }
 .field { display: flex; flex-direction: column; gap: 3px; min-width: 0; flex: 1 1 150px; }
-.field.wide { flex-basis: 100%; }
+.field.wide, .row > .wide { flex-basis: 100%; }
 label { font-size: 13px; color: var(--soft); }
 input, select, textarea, button { font: inherit; color: inherit; }
 select { min-height: 38px; }
@@ -68,15 +68,17 @@ h3:not(:first-child) { margin-top: 14px; }
 .notice.good { background: var(--good-ground); color: var(--good); }
 .notice.bad { background: var(--bad-ground); color: var(--bad); }
 .empty { color: var(--soft); margin: 0; }
-.scroll { overflow-x: auto; }
-.scroll + .row, .scroll + form { margin-top: 14px; }
+/* A shadow at the side where a table goes on. */
+.scroll { overflow-x: auto; background: linear-gradient(to right, var(--card) 30%, transparent) left / 40px 100% no-repeat local, linear-gradient(to left, var(--card) 30%, transparent) right / 40px 100% no-repeat local, linear-gradient(to right, var(--edge), transparent) left / 12px 100% no-repeat scroll, linear-gradient(to left, var(--edge), transparent) right / 12px 100% no-repeat scroll; }
+.scroll + * { margin-top: 14px; }
 .field.wide { margin-bottom: 12px; }
 table { border-collapse: collapse; width: 100%; }
 th { text-align: left; font-size: 13px; font-weight: 600; color: var(--soft); white-space: nowrap; }
 th, td { padding: 7px 12px 7px 0; border-bottom: 1px solid var(--line); vertical-align: top; }
 tr:last-child td { border-bottom: 0; }
-td { overflow-wrap: anywhere; min-width: 5.5em; }
+td { overflow-wrap: break-word; min-width: 5.5em; }
 code, .mono { font-family: ui-monospace, monospace; font-size: 13px; overflow-wrap: anywhere; }
+td > code, td > a > code { display: inline-block; min-width: 9em; }
 .num { font-variant-numeric: tabular-nums; white-space: nowrap; }
 .plus { color: var(--good); }
 .tag { display: inline-block; font-size: 12px; padding: 1px 8px; border-radius: 99px; background: var(--rest); color: var(--ink); white-space: nowrap; }
@@ -115,8 +117,8 @@ form:has(input[name="kind"][value="legacy"]:checked) .items-only { display: none
 .meter .all { fill: var(--rest); }
 .meter .left { fill: var(--bar); }
 .facts:not(:last-child) { margin-bottom: 14px !important; }
-.facts { display: grid; grid-template-columns: max-content minmax(0, 1fr); gap: 4px 16px; margin: 0; }
-.facts dt { color: var(--soft); }
+.facts { display: grid; grid-template-columns: fit-content(45%) minmax(0, 1fr); gap: 4px 16px; margin: 0; }
+.facts dt { color: var(--soft); overflow-wrap: anywhere; }
 .facts dd { margin: 0; overflow-wrap: anywhere; }
 .signin { max-width: 420px; margin: 6vh auto; }
 @media print { .bar, .skip, form { display: none; } }

@@ -19,7 +19,10 @@ interface TokenSettingProps {
 export const TokenSetting = ({ c, setting, form, refusal: all }: TokenSettingProps) => {
   const isRefused = form.type !== undefined;
   const refusal = isRefused ? all : undefined;
-  const textOf = (name: "url" | "issuer" | "audience" | "claim") => (isRefused ? form[name] : setting?.[name]);
+  const Text = (props: { name: "url" | "issuer" | "audience" | "claim"; label: string; placeholder?: string }) => {
+    const value = isRefused ? form[props.name] : setting?.[props.name];
+    return <Field {...props} value={value} refusal={refusal} param={`setting.${props.name}`} />;
+  };
   const hasSecret = setting?.type === "hs256";
   return (
     <form method="post" action={pathIn(c, "end-user-auth")} class="card" id="end-user-auth">
@@ -41,14 +44,7 @@ export const TokenSetting = ({ c, setting, form, refusal: all }: TokenSettingPro
             ["hs256", "a shared secret (HS256)"],
           ]}
         />
-        <Field
-          label="JWKS URL"
-          name="url"
-          value={textOf("url")}
-          placeholder="https://…/.well-known/jwks.json"
-          refusal={refusal}
-          param="setting.url"
-        />
+        <Text name="url" label="JWKS URL" placeholder="https://…/.well-known/jwks.json" />
         <Field
           label="Shared secret"
           name="secret"
@@ -60,20 +56,8 @@ export const TokenSetting = ({ c, setting, form, refusal: all }: TokenSettingPro
         />
       </div>
       <div class="row">
-        <Field
-          label="Issuer (optional)"
-          name="issuer"
-          value={textOf("issuer")}
-          refusal={refusal}
-          param="setting.issuer"
-        />
-        <Field
-          label="Audience (optional)"
-          name="audience"
-          value={textOf("audience")}
-          refusal={refusal}
-          param="setting.audience"
-        />
+        <Text name="issuer" label="Issuer (optional)" />
+        <Text name="audience" label="Audience (optional)" />
         <Field
           label="Pages that may use publishable keys"
           hint="origins, separated by spaces; any when empty"
@@ -81,14 +65,7 @@ export const TokenSetting = ({ c, setting, form, refusal: all }: TokenSettingPro
           value={isRefused ? form.origins : setting?.origins?.join(" ")}
           placeholder="https://app.example.com"
         />
-        <Field
-          label="Claim with the user id"
-          name="claim"
-          value={textOf("claim")}
-          placeholder="sub"
-          refusal={refusal}
-          param="setting.claim"
-        />
+        <Text name="claim" label="Claim with the user id" placeholder="sub" />
         <button type="submit">Save</button>
       </div>
     </form>

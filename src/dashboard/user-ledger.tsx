@@ -7,7 +7,7 @@ import { ledgerReason } from "../ledger/schemas.ts";
 import { iso } from "../lib/time.ts";
 import type { EventDescription } from "../usage/read-event.ts";
 import { StepChart } from "./chart.tsx";
-import { Choice, Field, Hidden, Table } from "./components.tsx";
+import { Choice, Field, Hidden, Pager, Table } from "./components.tsx";
 import type { DashboardEnv } from "./env.ts";
 import type { Form } from "./form.ts";
 import { amount, query, signed, time } from "./format.ts";
@@ -70,10 +70,7 @@ export const Ledger = ({ c, form, balances, page, events, chart }: LedgerProps) 
       {(reason !== "" || from !== "") && page.nextCursor !== null && (
         <p class="soft">This page searched {amount(searchedEntriesMax)} entries. Older pages may have more of these.</p>
       )}
-      <p>
-        {form.cursor !== undefined && form.cursor !== "" && <a href={link({})}>Newest</a>}{" "}
-        {page.nextCursor !== null && <a href={link({ cursor: page.nextCursor })}>Older</a>}
-      </p>
+      <Pager first={form.cursor ? link({}) : null} next={page.nextCursor && link({ cursor: page.nextCursor })} />
     </section>
   );
 };

@@ -4,7 +4,7 @@ import { type BalanceList, listAllBalances } from "../credits/list-all.ts";
 import { historyInput } from "../credits/schemas.ts";
 import { type LedgerFilters, searchLedger } from "../credits/search-ledger.ts";
 import { readUserTotals } from "../credits/user-totals.ts";
-import { invalid } from "../errors.ts";
+import { invalid, type PurserError } from "../errors.ts";
 import { ledgerReason } from "../ledger/schemas.ts";
 import { DAY_MS } from "../lib/time.ts";
 import { listReservations } from "../usage/list-reservations.ts";
@@ -15,7 +15,7 @@ import { planInput } from "../usage/schemas.ts";
 import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
 import { FindUser } from "./find-user.tsx";
 import { catchRefusal, type Form, numberField, parseForm, textField, timeField } from "./form.ts";
-import { query } from "./format.ts";
+import { amount, query } from "./format.ts";
 import { page, pathIn } from "./layout.tsx";
 import { ledgerCsv } from "./ledger-csv.ts";
 import { Balances } from "./user-balances.tsx";
@@ -66,6 +66,11 @@ function readFilters(form: Form): LedgerFilters {
   };
 }
 
+function tooManyToPlan(balances: number): PurserError {
+  const why = `cannot be previewed here: the user has ${amount(balances)} balances or more. POST /api/v1/credits/plan does it`;
+  return invalid("event", why);
+}
+
 const readHistory = (form: Form) =>
   parseForm(historyInput, {
     userId: form.userId,
@@ -100,9 +105,12 @@ export async function userPage(c: Context<DashboardEnv>) {
   const answer =
     textField(form, "event") === undefined
       ? undefined
-      : await catchRefusal(
-          async (): Promise<PlanOutput> => planUsage(c.var.ctx, parseForm(planInput, eventFields(form))),
-        );
+      : await catchRefusal(async (): Promise<PlanOutput> => {
+          const { totals } = found.result;
+          // A plan looks at each balance that can pay.
+          if (totals.isPartial) throw tooManyToPlan(totals.balances);
+          return planUsage(c.var.ctx, parseForm(planInput, eventFields(form)));
+        });
   const { list, totals, reservations, ledger, events, chart } = found.result;
   return page(
     c,

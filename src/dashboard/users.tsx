@@ -6,7 +6,7 @@ import { PurserError } from "../errors.ts";
 import { findPayment } from "../payments/list.ts";
 import { readUsageEvent } from "../usage/read-event.ts";
 import { readReservation } from "../usage/read-reservation.ts";
-import { Table, Tag } from "./components.tsx";
+import { Amounts, Pager, Table, Tag } from "./components.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
 import { FindUser } from "./find-user.tsx";
 import { catchRefusal, textField } from "./form.ts";
@@ -88,10 +88,11 @@ async function usersPage(c: Context<DashboardEnv>) {
           </p>
         )}
         <UserTable c={c} users={users} />
-        <p>
-          {cursor !== undefined && <a href={link({})}>First users</a>}{" "}
-          {nextCursor !== null && <a href={link({ cursor: nextCursor })}>More users</a>}
-        </p>
+        <Pager
+          first={cursor === undefined ? null : link({})}
+          next={nextCursor && link({ cursor: nextCursor })}
+          words={["First users", "More users"]}
+        />
       </section>
       <p class="soft">
         <a href={pathIn(c, "verify")}>Verify the ledgers of all users</a>
@@ -136,10 +137,10 @@ const UserTable = ({ c, users }: { c: Context<DashboardEnv>; users: readonly Fou
     empty="No users here yet. A user is there from the first grant or usage event on."
     rows={users.map((user) => [
       <UserLink c={c} id={user.userId} />,
-      <span class="num">
-        {user.remaining.map((each) => `${amount(each.amount)} ${each.unit}`).join(", ") || "nothing"}
-        {user.isPartial ? " of the first balances; the user's page has all" : ""}
-      </span>,
+      <>
+        <Amounts of={user.remaining} />
+        {user.isPartial ? <div class="soft">of the first balances; the user's page has all</div> : null}
+      </>,
       <span class="num">
         {user.isPartial ? "more than " : ""}
         {user.balances}

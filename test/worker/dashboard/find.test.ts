@@ -1,3 +1,4 @@
+import { env } from "cloudflare:workers";
 import { afterAll, beforeEach, describe, expect, it } from "vitest";
 import { flushActivity } from "../../../src/activity/count.ts";
 import { grantPack } from "../../../src/credits/grant.ts";
@@ -149,11 +150,50 @@ describe("the ledger by date", () => {
     expect(await notes({ to: "2001-01-01" })).toEqual([]);
     expect((await read("users?userId=ana&from=nonsense")).status).toBe(400);
     const then = await read(`users/as-of${query({ userId: "ana", asOf: `${days[1]}T23:00` })}`);
-    expect(then.text).toContain("3 active in count. 3 in all.");
+    expect(rowsIn(then.text)).toBe(3);
+    expect(then.text.match(/10 of 10 count/g)).toHaveLength(3);
     expect((await read("users/as-of?userId=ana&asOf=2100-01-01T00:00")).text).toContain(
       "At must not be in the future.",
     );
   });
+});
+
+it("shows what there was at a moment page by page, and says of which balance too much was written since", async () => {
+  const { app, read, clock, grant, at } = await world();
+  const packId = await makeLegacyPack(app.appId, "Any", "count");
+  for (let n = 0; n < 103; n++) await grant("ana", packId);
+  const moment = new Date(clock.ms).toISOString();
+  clock.advance(1_000);
+  const { output } = await grant("ana", packId);
+  const { results } = await env.DB.prepare(
+    "SELECT b.id, b.account_id AS account, (SELECT max(seq) FROM credit_ledger AS l WHERE l.account_id = b.account_id) AS seq FROM credit_balances AS b JOIN accounts AS a ON a.id = b.account_id WHERE a.environment_id = ? AND b.id <> ? ORDER BY grant_seq DESC LIMIT 1",
+  )
+    .bind(app.environments.live.id, output.balanceId)
+    .all<{ id: string; account: number; seq: number }>();
+  const [{ id, account, seq }] = results as [(typeof results)[number]];
+  // More entries of the newest of them than a page goes back over.
+  const entries = Array.from({ length: 20_100 }, (_, n) => n);
+  const insert = env.DB.prepare(
+    `INSERT INTO credit_ledger (account_id, seq, balance_id, pack_id, unit, delta_steps, balance_after_steps, previous_seq, reason, occurred_at_ms)
+     SELECT CAST(?1 AS INTEGER), CAST(?2 AS INTEGER) + 1 + value, ?3, ?4, 'count', 0, 10000,
+       iif(value = 0, (SELECT last_seq FROM credit_balances WHERE id = ?3), CAST(?2 AS INTEGER) + value), 'admin_adjust', CAST(?5 AS INTEGER)
+     FROM json_each(?6) ORDER BY value`,
+  );
+  await insert.bind(account, seq, id, packId, clock.ms, JSON.stringify(entries)).run();
+  const first = await read(`users/as-of${query({ userId: "ana", asOf: moment.slice(0, -1) })}`);
+  expect([rowsIn(first.text), first.text.match(/10 of 10 count/g)?.length]).toEqual([100, 99]);
+  expect(first.text).toContain("not known");
+  const next = /href="([^"]*cursor=[^"]*)">Older balances/.exec(first.text)?.[1] ?? "";
+  const second = await read(next);
+  expect([rowsIn(second.text), second.text.includes("not known"), second.text.includes(">Older balances<")]).toEqual([
+    3,
+    false,
+    false,
+  ]);
+  expect(next.startsWith(at)).toBe(true);
+  expect((await read(`users/as-of${query({ userId: "ana", asOf: moment.slice(0, -1), cursor: "x" })}`)).status).toBe(
+    400,
+  );
 });
 
 it("verifies one user and all users, and says the result", async () => {
