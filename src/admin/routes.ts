@@ -12,6 +12,7 @@ import { listAuditInput } from "../audit/schemas.ts";
 import { adjustBalance, findTenant } from "../credits/adjust.ts";
 import { adjustInput, verifyUsersInput } from "../credits/schemas.ts";
 import { verifyUsers } from "../credits/verify-users.ts";
+import { answerOutcome } from "../http/answer-outcome.ts";
 import { readBody, readNoFields } from "../http/body.ts";
 import { createRoutes } from "../http/factory.ts";
 import { noFields } from "../http/no-fields.ts";
@@ -69,9 +70,7 @@ export const adminRoutes = createRoutes()
     validate("json", settlePaymentInput),
     async (c) => {
       const { appId, paymentKey } = c.req.param();
-      const { output, replayed } = await settlePayment(c.var.admin, appId, paymentKey, c.req.valid("json"));
-      if (replayed) c.header("idempotent-replayed", "true");
-      return c.json(output);
+      return answerOutcome(c, await settlePayment(c.var.admin, appId, paymentKey, c.req.valid("json")));
     },
   )
   .post("/apps/:appId/packs", requireAdmin, readBody, validate("json", createPackInput), async (c) => {
@@ -103,7 +102,5 @@ export const adminRoutes = createRoutes()
   .post("/balances/:balanceId/adjust", requireAdmin, readBody, validate("json", adjustInput), async (c) => {
     const balanceId = c.req.param("balanceId");
     const tenant = await findTenant(c.var.admin, balanceId);
-    const { output, replayed } = await adjustBalance(tenant, { balanceId, ...c.req.valid("json") });
-    if (replayed) c.header("idempotent-replayed", "true");
-    return c.json(output);
+    return answerOutcome(c, await adjustBalance(tenant, { balanceId, ...c.req.valid("json") }));
   });

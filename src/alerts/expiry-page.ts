@@ -2,6 +2,7 @@ import { fragment, nowMsSql, statement } from "../db/sql.ts";
 import { amountSql } from "../ledger/debits.ts";
 import { goOffSql } from "../ledger/judge-alerts.ts";
 import { noMotionSql } from "../ledger/watched-sql.ts";
+import { intoMessages } from "../webhooks/outbox.ts";
 
 const PAGE_MAX = 1_000;
 
@@ -63,7 +64,7 @@ const isSmallerDue = fragment`EXISTS (
 
 /** Writes the notices of the page: of what has something left, and was granted before its moment. */
 export const insertNotices = statement<Page & { messageId: string }>`
-  INSERT INTO webhook_messages (id, environment_id, type, at_ms, subject, data)
+  ${intoMessages}
   ${pageSql}
   SELECT :messageId || printf('%06d', row_number() OVER (ORDER BY p.expires_at_ms, p.account_id, p.grant_seq)),
     a.environment_id, iif(:days = 0, 'balance.expired', 'balance.expiring'), ${nowMsSql}, a.user_id,

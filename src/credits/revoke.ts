@@ -26,7 +26,8 @@ export async function revokeBalance(ctx: TenantCtx, { balanceId, reason }: Revok
       return write(
         [
           guardNotRevoked({ ...writingValues(writing), balanceId }),
-          ...insertReversal({ ...writingValues(writing), balanceId, note: reason ?? null }),
+          markReversed({ balanceId }),
+          insertReversal({ ...writingValues(writing), balanceId, note: reason ?? null }),
         ],
         () => answer,
         {
@@ -54,6 +55,10 @@ const selectRevocation = aboutAccount<{ balanceId: string }, { isRevoked: 0 | 1 
 const guardNotRevoked = statement<WriteContext & { balanceId: string }>`
   INSERT INTO guards (name, holds) SELECT 'balance', NOT (${isRevoked})
   FROM credit_balances WHERE account_id = ${accountSql} AND id = :balanceId`;
+
+/** A payment that took all of the balance gives nothing back from then on (S4). */
+const markReversed = statement<{ balanceId: string }>`
+  UPDATE payment_grants SET is_revoked = 0 WHERE balance_id = :balanceId AND is_revoked = 1`;
 
 export function balanceNotFound(): PurserError {
   return new PurserError(

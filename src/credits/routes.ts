@@ -1,5 +1,6 @@
 import { askAbout } from "../access/admit-end-user.ts";
 import { requireKeyOrEndUser, requireSecretKey } from "../access/require-key.ts";
+import { answerOutcome } from "../http/answer-outcome.ts";
 import { readBody } from "../http/body.ts";
 import { createRoutes } from "../http/factory.ts";
 import { validate } from "../http/validate.ts";
@@ -13,19 +14,15 @@ import { listUsers } from "./users.ts";
 import { verifyUser } from "./verify.ts";
 
 export const creditRoutes = createRoutes()
-  .post("/grant", requireSecretKey("forbidden"), readBody, validate("json", grantInput), async (c) => {
-    const { output, replayed } = await grantPack(c.get("ctx"), c.req.valid("json"));
-    if (replayed) c.header("idempotent-replayed", "true");
-    return c.json(output);
-  })
+  .post("/grant", requireSecretKey("forbidden"), readBody, validate("json", grantInput), async (c) =>
+    answerOutcome(c, await grantPack(c.get("ctx"), c.req.valid("json"))),
+  )
   .post("/revoke", requireSecretKey("forbidden"), readBody, validate("json", revokeInput), async (c) =>
     c.json(await revokeBalance(c.get("ctx"), c.req.valid("json"))),
   )
-  .post("/refund", requireSecretKey("forbidden"), readBody, validate("json", refundInput), async (c) => {
-    const { output, replayed } = await refundCredits(c.get("ctx"), c.req.valid("json"));
-    if (replayed) c.header("idempotent-replayed", "true");
-    return c.json(output);
-  })
+  .post("/refund", requireSecretKey("forbidden"), readBody, validate("json", refundInput), async (c) =>
+    answerOutcome(c, await refundCredits(c.get("ctx"), c.req.valid("json"))),
+  )
   .get("/", requireKeyOrEndUser(["externalRef", "asOf"]), validate("query", listInput), async (c) => {
     const input = c.req.valid("query");
     askAbout(c, "userId", input.userId);

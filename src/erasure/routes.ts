@@ -1,4 +1,5 @@
 import { requireSecretKey } from "../access/require-key.ts";
+import { answerOutcome } from "../http/answer-outcome.ts";
 import { readBody } from "../http/body.ts";
 import { createRoutes } from "../http/factory.ts";
 import { noFields } from "../http/no-fields.ts";
@@ -9,11 +10,9 @@ import { readErasure } from "./receipt.ts";
 import { erasePersonInput } from "./schemas.ts";
 
 export const erasureRoutes = createRoutes()
-  .post("/erase-person", requireSecretKey("forbidden"), readBody, validate("json", erasePersonInput), async (c) => {
-    const { output, replayed } = await erasePerson(c.var.ctx, c.req.valid("json"));
-    if (replayed) c.header("idempotent-replayed", "true");
-    return c.json(output);
-  })
+  .post("/erase-person", requireSecretKey("forbidden"), readBody, validate("json", erasePersonInput), async (c) =>
+    answerOutcome(c, await erasePerson(c.var.ctx, c.req.valid("json"))),
+  )
   .get("/erasures/:erasureId", requireSecretKey("requires_secret_key"), async (c) =>
     c.json(await readErasure(c.var.ctx, c.req.param("erasureId"))),
   )

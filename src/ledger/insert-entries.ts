@@ -135,25 +135,27 @@ export function insertEntries(writing: WriteContext, entries: readonly NewEntry[
   return [moving(insert, { entries: entries.length, lifts: entries.some(({ deltaSteps }) => deltaSteps > 0) })];
 }
 
-type Reversal = WriteContext & { balanceId: string; note: string | null };
-const insertReversalSql = statement<Reversal>`
+/**
+ * SQL: entries `admin_adjust` with the note `:note`. Several are to be written in the order of their `seq`. `rows` is what follows `SELECT b.*` of the balances
+ * `b`: the columns `seq`, `now_ms`, `delta` and `is_revoked`, and where they are from.
+ */
+export const insertAdjustmentsSql = (rows: string): string => fragment`
   INSERT INTO credit_ledger (
     account_id, seq, balance_id, pack_id, unit, delta_steps, balance_after_steps, previous_seq, reason, note,
     occurred_at_ms, is_revoked
   )
-  SELECT b.account_id, last.seq + 1, b.id, b.pack_id, b.unit, -b.remaining_steps, 0, b.last_seq, 'admin_adjust', :note,
-    last.now_ms, 1
-  FROM ${lastEntry} AS last CROSS JOIN credit_balances AS b
-  WHERE b.account_id = ${accountSql} AND b.id = :balanceId`;
+  SELECT account_id, seq, id, pack_id, unit, delta, remaining_steps + delta, last_seq, 'admin_adjust', :note, now_ms, is_revoked
+  FROM (SELECT b.*, ${rows})`;
 
-/** A payment that took all of the balance gives nothing back from then on (S4). */
-const markReversed = statement<Reversal>`
-  UPDATE payment_grants SET is_revoked = 0 WHERE balance_id = :balanceId AND is_revoked = 1`;
+type Reversal = WriteContext & { balanceId: string; note: string | null };
+const insertReversalSql = statement<Reversal>`
+  ${insertAdjustmentsSql(fragment`last.seq + 1 AS seq, last.now_ms, 1 AS is_revoked, -b.remaining_steps AS delta
+    FROM ${lastEntry} AS last CROSS JOIN credit_balances AS b
+    WHERE b.account_id = ${accountSql} AND b.id = :balanceId`)}`;
 
 /** The only entry of a revoke: it takes the remaining amount, also when that is 0. */
-export function insertReversal(reversal: Reversal): Statement[] {
-  return [markReversed(reversal), moving(insertReversalSql(reversal), { entries: 1, lifts: false })];
-}
+export const insertReversal = (reversal: Reversal): Statement =>
+  moving(insertReversalSql(reversal), { entries: 1, lifts: false });
 
 /** What a refund asks of one balance. */
 export interface Taking {
@@ -165,20 +167,11 @@ export interface Taking {
 }
 
 const insertTakingsSql = statement<WriteContext & { takings: string; note: string | null }>`
-  INSERT INTO credit_ledger (
-    account_id, seq, balance_id, pack_id, unit, delta_steps, balance_after_steps, previous_seq, reason, note,
-    occurred_at_ms, is_revoked
-  )
-  SELECT account_id, seq, id, pack_id, unit, -taken, remaining_steps - taken, last_seq, 'admin_adjust', :note, now_ms,
-    revokes OR revoked_at_ms IS NOT NULL
-  FROM (
-    SELECT b.*, last.seq + 1 + taking.key AS seq, last.now_ms, taking.value ->> 'revokes' AS revokes,
-      iif(taking.value ->> 'revokes', b.remaining_steps, min(b.remaining_steps, taking.value ->> 'dueSteps')) AS taken
-    FROM ${lastEntry} AS last, json_each(:takings) AS taking
-    CROSS JOIN credit_balances AS b
-    WHERE b.account_id = ${accountSql} AND b.id = taking.value ->> 'balanceId'
-  )
-  ORDER BY seq`;
+  ${insertAdjustmentsSql(fragment`last.seq + 1 + taking.key AS seq, last.now_ms,
+      taking.value ->> 'revokes' OR b.revoked_at_ms IS NOT NULL AS is_revoked,
+      -iif(taking.value ->> 'revokes', b.remaining_steps, min(b.remaining_steps, taking.value ->> 'dueSteps')) AS delta
+    FROM ${lastEntry} AS last, json_each(:takings) AS taking CROSS JOIN credit_balances AS b
+    WHERE b.account_id = ${accountSql} AND b.id = taking.value ->> 'balanceId'`)} ORDER BY seq`;
 
 /** The entries of a refund, one of each balance, in their order. What is there is judged as they are written. */
 export function insertTakings(writing: WriteContext, takings: readonly Taking[], note: string | null): Statement {

@@ -1,7 +1,7 @@
 import { amountStepsMax, type Unit } from "../amounts/amount.ts";
 import { fragment, type Statement, statement } from "../db/sql.ts";
 import { accountSql, type WriteContext, writingValues } from "./account.ts";
-import { lastEntry } from "./insert-entries.ts";
+import { insertAdjustmentsSql, lastEntry } from "./insert-entries.ts";
 import { moving } from "./motion.ts";
 
 /** What the state of a payment asks of a balance that it granted (S4). */
@@ -44,22 +44,13 @@ const surplus = fragment`(g.taken_steps - (motion.value ->> 'dueSteps'))`;
 
 // What somebody else revoked has nothing to give, and gets nothing back.
 const insertMotions = statement<Motions, MovedRow>`
-  INSERT INTO credit_ledger (
-    account_id, seq, balance_id, pack_id, unit, delta_steps, balance_after_steps, previous_seq, reason, note,
-    occurred_at_ms, is_revoked
-  )
-  SELECT account_id, seq, id, pack_id, unit, delta, remaining_steps + delta, last_seq, 'admin_adjust', :note, now_ms,
-    is_revoked
-  FROM (
-    SELECT b.*, last.seq + 1 + motion.key AS seq, last.now_ms,
+  ${insertAdjustmentsSql(fragment`last.seq + 1 + motion.key AS seq, last.now_ms,
       ${isWhole} OR (b.revoked_at_ms IS NOT NULL AND g.is_revoked = 0) AS is_revoked,
       CASE WHEN ${isWhole} THEN -b.remaining_steps WHEN b.revoked_at_ms IS NOT NULL AND g.is_revoked = 0 THEN 0
         WHEN ${surplus} > 0 THEN min(${surplus}, ${room}) ELSE max(${surplus}, -b.remaining_steps) END AS delta
     FROM ${lastEntry} AS last, ${motion}
     CROSS JOIN credit_balances AS b CROSS JOIN payment_grants AS g ON g.balance_id = b.id
-    WHERE b.account_id = ${accountSql} AND b.id = motion.value ->> 'balanceId'
-  )
-  ORDER BY seq
+    WHERE b.account_id = ${accountSql} AND b.id = motion.value ->> 'balanceId'`)} ORDER BY seq
   RETURNING unit, delta_steps AS deltaSteps`;
 
 // A trigger has counted what was taken of revoked balances.

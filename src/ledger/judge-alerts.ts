@@ -1,7 +1,7 @@
 import { fragment, nowMsSql, type Statement, statement } from "../db/sql.ts";
 import type { TenantCtx } from "../runtime.ts";
 import { endpointsOf, type MessageType } from "../webhooks/message.ts";
-import { deliveryTimes, type Outgoing, wantedMessages } from "../webhooks/outbox.ts";
+import { deliveryTimes, intoDeliveries, intoMessages, type Outgoing, wantedMessages } from "../webhooks/outbox.ts";
 import { type WriteContext, writingValues } from "./account.ts";
 import { amountSql } from "./debits.ts";
 import type { Motion } from "./motion.ts";
@@ -31,7 +31,7 @@ const typeOf = fragment`iif(l.id = '', 'credits.depleted', 'credits.low')`;
 
 /** The statement that writes the messages of alerts that go off. `from` and `leaves` as in `watchedSql`. */
 export const goOffSql = (from: string, leaves: string): string => fragment`
-  INSERT INTO webhook_messages (id, environment_id, type, at_ms, subject, data)
+  ${intoMessages}
   ${watchedSql({ from, leaves, isAsked: fragment`:endpoints -> ('$."' || ${typeOf} || '"') IS NOT NULL` })},
   crossed AS (
     SELECT l.*, ${thresholdSql("live_issued")} AS of_live, ${thresholdSql("all_issued")} AS of_all FROM l
@@ -65,7 +65,7 @@ export const deliverOwn = statement<{
   atMs: number;
   dueAtMs: number;
 }>`
-  INSERT INTO webhook_deliveries (endpoint_id, message_id, status, next_attempt_at_ms, due_at_ms)
+  ${intoDeliveries}
   SELECT e.value, m.id, 'pending', CAST(:atMs AS INTEGER), CAST(:dueAtMs AS INTEGER)
   FROM (SELECT 1) CROSS JOIN ${ownMessages} CROSS JOIN json_each(:endpoints, '$."' || m.type || '"') AS e`;
 

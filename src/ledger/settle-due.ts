@@ -6,8 +6,9 @@ import { assert } from "../lib/assert.ts";
 import type { TenantCtx } from "../runtime.ts";
 import { personGuards, standingIn } from "../tombstones/check.ts";
 import { noteMessages } from "../webhooks/outbox.ts";
-import { accountSql, type WriteContext, writingValues } from "./account.ts";
+import { type WriteContext, writingValues } from "./account.ts";
 import { debitsOf } from "./debits.ts";
+import { eventColumns, eventPlace, lastEvent } from "./event-row.ts";
 import { type DueHold, HOLDS_A_STATEMENT_MAX, insertSettlements, type SettlementRow, settleHolds } from "./hold.ts";
 import { alertsAmong, alertWrites } from "./judge-alerts.ts";
 import { type LedgerMessage, ledgerMessageWrites, reservationExpired, usageRecorded, wantedOf } from "./messages.ts";
@@ -111,17 +112,10 @@ function settlementOf(account: Account, some: readonly SettledHold[]): Statement
 
 /** The events of charges come in the order of their times, as their primary key needs it. */
 const insertCharges = statement<WriteContext & { charges: string }>`
-  INSERT INTO usage_events (
-    account_id, occurred_by_ms, seq, environment_id, event_id, event, model, count_steps, tokens_steps, seconds_steps,
-    cents_steps, occurred_at_ms, received_at_ms, reservation_id, request_hash, debits, uncovered
-  )
-  SELECT ${accountSql}, max(c.value ->> 'occurredAtMs', coalesce(last.occurred_by_ms, c.value ->> 'occurredAtMs')),
-    coalesce(last.seq, 0) + 1 + c.key, CAST(:environmentId AS INTEGER), c.value ->> 'id', c.value ->> 'event',
+  INSERT INTO usage_events (${eventColumns})
+  SELECT ${eventPlace("c.value")} + c.key, CAST(:environmentId AS INTEGER), c.value ->> 'id', c.value ->> 'event',
     c.value ->> 'model', coalesce(c.value ->> '$.quantities.count', 0), c.value ->> '$.quantities.tokens',
     c.value ->> '$.quantities.seconds', c.value ->> '$.quantities.cents', c.value ->> 'occurredAtMs', ${nowMsSql},
     c.value ->> 'id', c.value ->> 'stamp', ${debitsOf("c.value -> 'legs'")}, c.value ->> 'uncovered'
-  FROM json_each(:charges) AS c LEFT JOIN (
-    SELECT occurred_by_ms, seq FROM usage_events WHERE account_id = ${accountSql}
-    ORDER BY occurred_by_ms DESC, seq DESC LIMIT 1
-  ) AS last
+  FROM json_each(:charges) AS c LEFT JOIN ${lastEvent} AS last
   ORDER BY c.key`;

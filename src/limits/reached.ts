@@ -3,7 +3,7 @@ import { fragment, nowMsSql, type Statement, statement } from "../db/sql.ts";
 import { DAY_MS } from "../lib/time.ts";
 import type { TenantCtx } from "../runtime.ts";
 import { messageIdAt } from "../webhooks/message.ts";
-import { deliveryTimes, noteMessages } from "../webhooks/outbox.ts";
+import { deliveryTimes, intoDeliveries, intoMessages, noteMessages } from "../webhooks/outbox.ts";
 import { type AnalyticsLimit, daySql } from "./analytics-limits.ts";
 
 type Reached = { environmentId: number; limit: AnalyticsLimit; nowMs: number; messageId: string };
@@ -18,12 +18,12 @@ const endpoints = fragment`environments AS e CROSS JOIN json_each(e.features -> 
   ))`;
 
 const insertMessage = statement<Reached>`
-  INSERT INTO webhook_messages (id, environment_id, type, at_ms, subject, data)
+  ${intoMessages}
   SELECT DISTINCT :messageId, e.id, 'limits.reached', ${nowMsSql}, NULL, json_object('limit', :limit, 'environment', e.mode)
   FROM ${endpoints} WHERE NOT ${isReached}`;
 
 const insertDeliveries = statement<Reached & { atMs: number; dueAtMs: number }>`
-  INSERT INTO webhook_deliveries (endpoint_id, message_id, status, next_attempt_at_ms, due_at_ms)
+  ${intoDeliveries}
   SELECT w.value ->> 'id', m.id, 'pending', CAST(:atMs AS INTEGER), CAST(:dueAtMs AS INTEGER)
   FROM ${endpoints} CROSS JOIN webhook_messages AS m ON m.id = :messageId
   WHERE NOT ${isReached}`;

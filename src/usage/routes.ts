@@ -2,6 +2,7 @@ import type { Context } from "hono";
 import * as z from "zod/mini";
 import { requireSecretKey } from "../access/require-key.ts";
 import { errorStatus, presentRefusal } from "../errors.ts";
+import { answerOutcome } from "../http/answer-outcome.ts";
 import { readBody, readNoFields } from "../http/body.ts";
 import { logUnavailable } from "../http/errors.ts";
 import { type AppEnv, createRoutes } from "../http/factory.ts";
@@ -63,20 +64,16 @@ export const usageRoutes = createRoutes()
   .post("/events", requireSecretKey("forbidden"), readBody, validate("json", z.unknown()), async (c) => {
     const incoming = readEventRequest(c.req.header("content-type"), c.req.valid("json"), c.get("ctx").now());
     if (incoming.kind === "one") {
-      const { output, replayed } = await recordEvent(c.get("ctx"), incoming.input);
-      if (replayed) c.header("idempotent-replayed", "true");
-      return c.json(output);
+      return answerOutcome(c, await recordEvent(c.get("ctx"), incoming.input));
     }
     return c.json(await answerList(c, incoming.elements));
   })
   .post("/events/batch", requireSecretKey("forbidden"), readBody, validate("json", z.unknown()), async (c) =>
     c.json(await answerList(c, readEventList(c.req.header("content-type"), c.req.valid("json"), c.get("ctx").now()))),
   )
-  .post("/reservations", requireSecretKey("forbidden"), readBody, validate("json", reserveInput), async (c) => {
-    const { output, replayed } = await createReservation(c.get("ctx"), c.req.valid("json"));
-    if (replayed) c.header("idempotent-replayed", "true");
-    return c.json(output);
-  })
+  .post("/reservations", requireSecretKey("forbidden"), readBody, validate("json", reserveInput), async (c) =>
+    answerOutcome(c, await createReservation(c.get("ctx"), c.req.valid("json"))),
+  )
   .get("/reservations", requireSecretKey("requires_secret_key"), validate("query", reservationsInput), async (c) =>
     c.json(await listReservations(c.get("ctx"), c.req.valid("query"))),
   )
@@ -92,15 +89,8 @@ export const usageRoutes = createRoutes()
     readBody,
     validate("param", reservationParams),
     validate("json", commitInput),
-    async (c) => {
-      const { output, replayed } = await commitReservation(
-        c.get("ctx"),
-        c.req.valid("param").reservationId,
-        c.req.valid("json"),
-      );
-      if (replayed) c.header("idempotent-replayed", "true");
-      return c.json(output);
-    },
+    async (c) =>
+      answerOutcome(c, await commitReservation(c.get("ctx"), c.req.valid("param").reservationId, c.req.valid("json"))),
   )
   .post(
     "/reservations/:reservationId/extend",

@@ -3,8 +3,9 @@ import { presentQuantities, type Quantities } from "../amounts/amount.ts";
 import type { Steps } from "../db/schema.ts";
 import { fragment, type Statement, statement } from "../db/sql.ts";
 import type { PurserError } from "../errors.ts";
-import { accountSql, type WriteContext, writingValues } from "../ledger/account.ts";
+import { type WriteContext, writingValues } from "../ledger/account.ts";
 import { type Decision, type Outcome, writeReturning } from "../ledger/decision.ts";
+import { eventColumns, eventPlace, lastEvent } from "../ledger/event-row.ts";
 import { insertEntries } from "../ledger/insert-entries.ts";
 import type { StateChanges } from "../ledger/memory.ts";
 import { usageRecorded } from "../ledger/messages.ts";
@@ -128,32 +129,21 @@ export function writeEvent(
   });
 }
 
-const lastEvent = fragment`(
-    SELECT occurred_by_ms, seq FROM usage_events WHERE account_id = ${accountSql}
-    ORDER BY occurred_by_ms DESC, seq DESC LIMIT 1
-  )`;
-
 const insertEventSql = statement<
   WriteContext & ReturnType<typeof eventValues> & { properties: string | null },
   StoredAnswer
 >`
-  INSERT INTO usage_events (
-    account_id, occurred_by_ms, seq, environment_id, event_id, event, model, count_steps, tokens_steps, seconds_steps,
-    cents_steps, properties, large_properties_bytes, occurred_at_ms, received_at_ms, reservation_id, request_hash, debits,
-    uncovered
-  )
-  SELECT ${accountSql}, max(n ->> 'occurredAtMs', coalesce(last.occurred_by_ms, n ->> 'occurredAtMs')),
-    coalesce(last.seq, 0) + 1, CAST(:environmentId AS INTEGER), :eventId, :event, :model, n ->> 'count', n ->> 'tokens',
-    n ->> 'seconds', n ->> 'cents', :properties, n ->> 'largeBytes', n ->> 'occurredAtMs', n ->> 'receivedAtMs', :reservationId,
-    :requestHash, ${debitsSql}, :uncovered
+  INSERT INTO usage_events (${eventColumns}, properties, large_properties_bytes)
+  SELECT ${eventPlace("n")}, CAST(:environmentId AS INTEGER), :eventId, :event, :model, n ->> 'count', n ->> 'tokens',
+    n ->> 'seconds', n ->> 'cents', n ->> 'occurredAtMs', n ->> 'receivedAtMs', :reservationId, :requestHash, ${debitsSql},
+    :uncovered, :properties, n ->> 'largeBytes'
   FROM (SELECT :numbers AS n) LEFT JOIN ${lastEvent} AS last
   RETURNING debits, uncovered`;
 
 // Before its event, which the database refuses without it. A repeat of the event aborts the batch, and this with it.
 const insertLargePropertiesSql = statement<WriteContext & { numbers: string; properties: string }>`
   INSERT INTO large_properties (account_id, occurred_by_ms, seq, properties)
-  SELECT ${accountSql}, max(n ->> 'occurredAtMs', coalesce(last.occurred_by_ms, n ->> 'occurredAtMs')),
-    coalesce(last.seq, 0) + 1, :properties
+  SELECT ${eventPlace("n")}, :properties
   FROM (SELECT :numbers AS n) LEFT JOIN ${lastEvent} AS last`;
 
 /** JSON carries the numbers: D1 binds them as REAL. */

@@ -31,6 +31,11 @@ export function wantedMessages<Message extends Pick<NewMessage, "type">>(
   });
 }
 
+/** SQL: how messages and deliveries are written. Their rows follow. */
+export const intoMessages = "INSERT INTO webhook_messages (id, environment_id, type, at_ms, subject, data)";
+export const intoDeliveries =
+  "INSERT INTO webhook_deliveries (endpoint_id, message_id, status, next_attempt_at_ms, due_at_ms)";
+
 /** A type, because an interface is not assignable to `Values`. */
 type MessageValues = { environmentId: number; nowMs: number; messages: string };
 
@@ -40,7 +45,7 @@ type MessageValues = { environmentId: number; nowMs: number; messages: string };
  */
 export function messageInsert<Named extends MessageValues = MessageValues>(data: string) {
   return statement<Named>`
-    INSERT INTO webhook_messages (id, environment_id, type, at_ms, subject, data)
+    ${intoMessages}
     SELECT m.value ->> 'id', CAST(:environmentId AS INTEGER), m.value ->> 'type', ${nowMsSql}, m.value ->> 'subject', ${data}
     FROM json_each(:messages) AS m WHERE 1
     ON CONFLICT (id) DO NOTHING`;
@@ -49,7 +54,7 @@ export function messageInsert<Named extends MessageValues = MessageValues>(data:
 const insertMessages = messageInsert("m.value -> 'data'");
 
 const insertDeliveries = statement<{ environmentId: number; deliveries: string; atMs: number; dueAtMs: number }>`
-  INSERT INTO webhook_deliveries (endpoint_id, message_id, status, next_attempt_at_ms, due_at_ms)
+  ${intoDeliveries}
   SELECT d.value ->> 0, m.id, 'pending', CAST(:atMs AS INTEGER), CAST(:dueAtMs AS INTEGER)
   FROM json_each(:deliveries) AS d CROSS JOIN webhook_messages AS m ON m.id = d.value ->> 1
   WHERE m.environment_id = :environmentId

@@ -1,7 +1,7 @@
 import { fragment, nowMsSql, type Statement, statement } from "../db/sql.ts";
 import type { Mode, TenantCtx } from "../runtime.ts";
 import { messageIdAt } from "./message.ts";
-import { LEASE_MS } from "./outbox.ts";
+import { intoDeliveries, intoMessages, LEASE_MS } from "./outbox.ts";
 
 const wanting = fragment`FROM environments AS e CROSS JOIN json_each(e.features, '$.webhooks') AS w
   WHERE e.app_id = :appId AND e.mode = :mode AND w.value ->> 'exports'`;
@@ -9,13 +9,13 @@ const wanting = fragment`FROM environments AS e CROSS JOIN json_each(e.features,
 type Values = { appId: string; mode: Mode; messageId: string };
 
 const insertMessage = statement<Values & { nowMs: number; distinctId: string; action: string }, { id: string }>`
-  INSERT INTO webhook_messages (id, environment_id, type, at_ms, subject, data)
+  ${intoMessages}
   SELECT :messageId, e.id, 'person.exported', ${nowMsSql}, :distinctId,
     json_object('distinctId', :distinctId, 'action', :action)
   ${wanting} LIMIT 1
   ON CONFLICT (id) DO NOTHING RETURNING id`;
 const insertDeliveries = statement<Values & { atMs: number; dueAtMs: number }>`
-  INSERT INTO webhook_deliveries (endpoint_id, message_id, status, next_attempt_at_ms, due_at_ms)
+  ${intoDeliveries}
   SELECT w.value ->> 'id', :messageId, 'pending', CAST(:atMs AS INTEGER), CAST(:dueAtMs AS INTEGER)
   ${wanting} ON CONFLICT (endpoint_id, message_id) DO NOTHING`;
 
