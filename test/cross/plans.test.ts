@@ -1,0 +1,151 @@
+import { env } from "cloudflare:workers";
+import { describe, expect, it } from "vitest";
+import page from "../../docs/deployment.md?raw";
+import { END_USER_SETTING, userToken } from "../support/keyed-routes.ts";
+import { Clock, makeApp, makeClient, makePack } from "../support/world.ts";
+import { wrappedD1 } from "../support/wrapped-d1.ts";
+
+/** What D1 lets one invocation send on the free plan. */
+const QUERIES_MAX = 50;
+/** Cloudflare's prices of a million: requests, rows written, rows read. */
+const DOLLARS = { requests: 0.3, rowsWritten: 1, rowsRead: 0.001 };
+
+interface Cost {
+  /** Each of a batch by itself: the strictest reading of D1's limit. */
+  queries: number;
+  rowsRead: number;
+  rowsWritten: number;
+}
+
+function countingD1(d1: D1Database) {
+  const nothing = (): Cost => ({ queries: 0, rowsRead: 0, rowsWritten: 0 });
+  let cost = nothing();
+  const counted = wrappedD1(
+    d1,
+    async (send, statements) => {
+      cost.queries += statements.length;
+      const results = await send(statements);
+      for (const { meta } of results) {
+        cost.rowsRead += meta.rows_read;
+        cost.rowsWritten += meta.rows_written;
+      }
+      return results;
+    },
+    { isMeasured: true },
+  );
+  const spent = () => {
+    const before = cost;
+    cost = nothing();
+    return before;
+  };
+  return { d1: counted, spent };
+}
+
+type Run = (method: string, path: string, body?: object) => Promise<Cost & { readonly body: Record<string, string> }>;
+
+/** A user with credits in one balance, whom an isolate knows. */
+async function makeWorld() {
+  const { appId, keys } = await makeApp(END_USER_SETTING);
+  await makePack(appId, "Pack", [{ amountSteps: 10_000_000, unit: "tokens" }]);
+  const clock = new Clock();
+  const token = await userToken("u", clock);
+  const { d1, spent } = countingD1(env.DB);
+  const call = makeClient(clock, { DB: d1 });
+  const run: Run = async (method, path, body) => {
+    spent();
+    const answer = await call(method, path, { key: keys.sk_live, ...(body === undefined ? {} : { body }) });
+    expect([path, answer.status]).toEqual([path, 200]);
+    return { ...spent(), body: answer.body };
+  };
+  const asUser = async (path: string): Promise<Cost> => {
+    spent();
+    const answer = await call("GET", path, { key: keys.pk_live, headers: { "x-user-token": token } });
+    expect(answer.status).toBe(200);
+    return spent();
+  };
+  await run("POST", "/api/v1/credits/grant", { userId: "u", packId: "Pack" });
+  return { run, asUser, keys };
+}
+
+const CREDITS = "/api/v1/credits";
+const USAGE = "/api/v1/usage";
+let events = 0;
+const use = (userId = "u") => ({ eventId: `e${++events}`, userId, event: "chat", quantities: { tokens: 1 } });
+const useMany = (count: number, userOf: (index: number) => string = () => "u") =>
+  Array.from({ length: count }, (_, index) => use(userOf(index)));
+
+/** What each line of the table in docs/deployment.md is measured by. */
+async function measure({ run, asUser, keys }: Awaited<ReturnType<typeof makeWorld>>): Promise<Record<string, Cost>> {
+  const hold = (id: string) => ({ ...use(), eventId: undefined, reservationId: `res_${id}` });
+  const reserve = (id: string) => run("POST", `${USAGE}/reservations`, hold(id));
+  const commit = { eventId: "committed", quantities: { tokens: 1 } };
+  const seen = (count: number) => Array.from({ length: count }, () => ({ event: "seen", distinct_id: "d" }));
+  await run("POST", "/batch/", { api_key: keys.pk_live, batch: seen(1) });
+  const settled = async (id: string, verb: string, body: object) => {
+    await reserve(id);
+    return run("POST", `${USAGE}/reservations/res_${id}/${verb}`, body);
+  };
+  const link = await run("POST", "/api/v1/export-person", { distinctId: "u" });
+  const { pathname, search } = new URL(link.body.downloadUrl ?? "");
+  return {
+    Grants: await run("POST", `${CREDITS}/grant`, { userId: "u", packId: "Pack", externalRef: "order" }),
+    "Usage events": await run("POST", `${USAGE}/events`, use()),
+    "Lists of 20 usage events of a user": await run("POST", `${USAGE}/events/batch`, useMany(20)),
+    Holds: await reserve("a"),
+    Commits: await settled("b", "commit", commit),
+    Releases: await settled("c", "release", {}),
+    Extensions: await settled("d", "extend", { expiresInSeconds: 600 }),
+    Refunds: await run("POST", `${CREDITS}/refund`, { userId: "u", externalRef: "order", refundRef: "r" }),
+    "Balances listed, by a page or a backend": await asUser(`${CREDITS}?userId=u`),
+    Previews: await run("POST", `${CREDITS}/plan`, { ...use(), eventId: undefined }),
+    "Pages of 50 ledger entries": await run("GET", `${CREDITS}/history?userId=u`),
+    "Requests with 20 analytics events": await run("POST", "/batch/", { api_key: keys.pk_live, batch: seen(20) }),
+    "Consent decisions": await run("POST", "/api/v1/consent", { distinctId: "u", purpose: "p", decision: "granted" }),
+    "Export links": link,
+    "Downloads of a small person": await run("GET", pathname + search),
+  };
+}
+
+/** The lines of the table: name, queries, rows written, dollars. */
+const told = [...page.matchAll(/^\| (\w[^|]*?) +\| +([\d,]+) +\| +(\d+) +\| +([\d.]+) +\|$/gm)].map(
+  ([, name = "", queries, rows, dollars]) => ({
+    name,
+    queries: Number(queries),
+    rowsWritten: Number(rows),
+    dollars: Number(dollars),
+  }),
+);
+
+describe("docs/deployment.md", () => {
+  it("says what each call costs and how many queries it sends, as D1 counts them", async () => {
+    const measured = await measure(await makeWorld());
+    const lines = Object.entries(measured).map(([name, { queries, rowsRead, rowsWritten }]) => ({
+      name,
+      queries,
+      rowsWritten,
+      dollars: DOLLARS.requests + DOLLARS.rowsWritten * rowsWritten + DOLLARS.rowsRead * rowsRead,
+    }));
+    console.info(lines.map((line) => `| ${Object.values(line).join(" | ")} |`).join("\n"));
+    expect(told.map(({ name, rowsWritten }) => [name, rowsWritten])).toEqual(
+      lines.map(({ name, rowsWritten }) => [name, rowsWritten]),
+    );
+    for (const [index, { name, queries, dollars }] of lines.entries()) {
+      expect(queries, name).toBeLessThanOrEqual(told[index]?.queries ?? 0);
+      expect(Math.abs((told[index]?.dollars ?? 0) - dollars), name).toBeLessThan(0.02);
+    }
+    expect(lines.filter(({ queries }) => queries > QUERIES_MAX)).toEqual([]);
+  });
+
+  it("says what does not fit the free plan: lists of many events, and an erasure", async () => {
+    const { run } = await makeWorld();
+    const many = async (count: number) => (await run("POST", `${USAGE}/events/batch`, useMany(count))).queries;
+    expect([await many(20), await many(100)].map((queries) => queries <= QUERIES_MAX)).toEqual([true, false]);
+    const users = (count: number) => useMany(count, (index) => `v${index}`);
+    for (let n = 0; n < 30; n++) await run("POST", `${CREDITS}/grant`, { userId: `v${n}`, packId: "Pack" });
+    const few = await run("POST", `${USAGE}/events/batch`, users(12));
+    const more = await run("POST", `${USAGE}/events/batch`, users(30));
+    expect([few.queries <= QUERIES_MAX, more.queries <= QUERIES_MAX]).toEqual([true, false]);
+    const erasure = await run("POST", "/api/v1/erase-person", { distinctId: "u" });
+    expect(erasure.queries).toBeGreaterThan(QUERIES_MAX);
+  });
+});
