@@ -1,10 +1,13 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type KillableServer, startKillableServer } from "./support/killable-server.ts";
+import { type Receiver, startReceiver } from "./support/receiver.ts";
 import { ADMIN_TOKEN } from "./support/server.ts";
 import { isDecided, type Sent, Storm, send } from "./support/storm.ts";
+import { BELOW_CENTS, expectTold } from "./support/told.ts";
 
 // Storms over the built Worker, whose process is killed while they run. What was acknowledged is there exactly once; what was
-// not is sent again, and lands once.
+// not is sent again, and lands once. An endpoint hears of all of it (H3, H5): no effect without its message, none without its effect.
 
 const SOAK = Number(process.env.SOAK_OPERATIONS) || 0;
 const KILLS = SOAK === 0 ? 2 : Math.max(2, Math.round(SOAK / 500));
@@ -18,7 +21,15 @@ beforeAll(async () => {
 }, 120_000);
 afterAll(() => server.close());
 
-async function enter(cycle: number, seed: number): Promise<Storm> {
+/** A storm, and the receiver that is told of it. */
+interface World {
+  readonly storm: Storm;
+  readonly environmentId: number;
+  readonly receiver: Receiver;
+  readonly secret: string;
+}
+
+async function enter(cycle: number, seed: number): Promise<World> {
   const admin = async (path: string, body: object) => {
     const told = await send(server.url(), { kind: "grant", path: `/api/v1/admin/${path}`, body, key: ADMIN_TOKEN });
     expect(told.status, told.body).toBe(200);
@@ -32,7 +43,49 @@ async function enter(cycle: number, seed: number): Promise<Storm> {
   ];
   await admin(`apps/${appId}/packs`, { packName: `Wallet ${appId}`, items });
   const users = Array.from({ length: 5 }, (_, index) => `user-${cycle}-${index}`);
-  return new Storm(seed, { url: server.url(), appId, key, users });
+  // It closes a connection, or fails, now and then.
+  let attempts = 0;
+  const receiver = await startReceiver((response) => {
+    attempts++;
+    if (attempts % 13 === 0) return void response.socket?.destroy();
+    response.writeHead(attempts % 7 === 0 ? 503 : 204).end();
+  });
+  const endpoint = { mode: "live", url: receiver.url, types: ["credits.*", "reservation.*", "usage.recorded"] };
+  const { secret } = await admin(`apps/${appId}/webhooks`, endpoint);
+  await admin(`apps/${appId}/alerts`, { mode: "live", name: "Low", unit: "cents", below: { amount: BELOW_CENTS } });
+  const environment = await (await server.db())
+    .prepare("SELECT id FROM environments WHERE app_id = ? AND mode = 'live'")
+    .bind(appId)
+    .first<{ id: number }>();
+  const storm = new Storm(seed, { url: server.url(), appId, key, users });
+  return { storm, environmentId: environment?.id ?? 0, receiver, secret };
+}
+
+/** Sends what was not delivered yet, with the cron. Then the receiver has heard of every message, and of nothing else. */
+async function expectHeard({ environmentId, receiver, secret }: World): Promise<number> {
+  const db = await server.db();
+  const pending = `status = 'pending' AND endpoint_id IN (SELECT id FROM webhook_endpoints WHERE environment_id = ?)`;
+  for (let run = 0; run < 30; run++) {
+    const left = await db
+      .prepare(`SELECT count(*) AS n FROM webhook_deliveries WHERE ${pending}`)
+      .bind(environmentId)
+      .first("n");
+    if (left === 0) break;
+    await sleep(200);
+    // Nobody waits for the minutes between attempts.
+    await db
+      .prepare(`UPDATE webhook_deliveries SET next_attempt_at_ms = 1, due_at_ms = 1 WHERE ${pending}`)
+      .bind(environmentId)
+      .run();
+    await server.cron();
+  }
+  const messages = await expectTold(db, environmentId);
+  receiver.verifyAll(secret);
+  const told = (some: readonly { id: string; type: string; data: object }[]) =>
+    some.map(({ id, type, data }) => [id, type, data]).sort();
+  expect(told(receiver.messages())).toEqual(told(messages));
+  await receiver.close();
+  return messages.length;
 }
 
 /** Sends again until it is decided: a kill leaves nothing in the way for long. */
@@ -136,17 +189,20 @@ async function expectSound(db: D1Database): Promise<void> {
 
 interface Count {
   readonly requests: number;
+  readonly messages: number;
   /** Without an answer, and sent again; and how many of them had landed. */
   readonly unanswered: number;
   readonly landed: number;
 }
 
 /** Holds what is there against what was acknowledged; then sends the rest again, and some of the first once more. */
-async function settle(storm: Storm): Promise<Count> {
+async function settle(world: World): Promise<Count> {
+  const { storm, environmentId } = world;
   const db = await server.db();
   const acknowledged = storm.sent.filter(({ told }) => told !== null && isDecided(told));
   expect(acknowledged.length).toBeGreaterThan(0);
   await expectThere(db, acknowledged);
+  await expectTold(db, environmentId);
   const others = storm.sent.filter((sent) => !acknowledged.includes(sent));
   for (const sent of others) sent.told = await sendAgain(sent);
   const repeated = storm.sent
@@ -155,8 +211,9 @@ async function settle(storm: Storm): Promise<Count> {
   for (const sent of repeated) expectSame(sent, { request: sent.request, told: await sendAgain(sent) });
   await expectThere(db, storm.sent);
   await expectSound(db);
+  const messages = await expectHeard(world);
   const landed = others.filter(({ told }) => told?.isReplay === true).length;
-  return { requests: storm.sent.length, unanswered: others.length, landed };
+  return { requests: storm.sent.length, messages, unanswered: others.length, landed };
 }
 
 function tell(counts: readonly Count[], count: number, isImpatient: boolean): void {
@@ -164,7 +221,7 @@ function tell(counts: readonly Count[], count: number, isImpatient: boolean): vo
   console.info(
     `soak: ${isImpatient ? "callers that leave" : "kills of the server"}: ` +
       `${counts.length === count ? "" : `${counts.length} of `}${count} storms, ${sum("requests")} requests, ` +
-      `${sum("unanswered")} without an answer and sent again, ${sum("landed")} of them had landed, PROOF_SEED=${SEED}`,
+      `${sum("messages")} messages, ${sum("unanswered")} without an answer and sent again, ${sum("landed")} of them had landed, PROOF_SEED=${SEED}`,
   );
 }
 
@@ -173,15 +230,15 @@ async function play(count: number, isImpatient: boolean, cut: () => Promise<void
   const counts: Count[] = [];
   for (let cycle = 0; cycle < count; cycle++) {
     // Ids are random, and each storm needs ids of its own.
-    const storm = await enter(cycle, SEED + cycle + (isImpatient ? 1_000 : 0));
+    const world = await enter(cycle, SEED + cycle + (isImpatient ? 1_000 : 0));
     let isOver = false;
-    const callers = Array.from({ length: CALLERS }, () => storm.run(server.url(), () => isOver, isImpatient));
+    const callers = Array.from({ length: CALLERS }, () => world.storm.run(server.url(), () => isOver, isImpatient));
     const stormMs = STORM_MS.min + (((SEED + cycle) * 7_919) % (STORM_MS.max - STORM_MS.min));
     await new Promise((resolve) => setTimeout(resolve, stormMs));
     isOver = true;
     await cut();
     await Promise.all(callers);
-    counts.push(await settle(storm));
+    counts.push(await settle(world));
     if (counts.length === count || (SOAK > 0 && counts.length % 10 === 0)) tell(counts, count, isImpatient);
   }
 }
