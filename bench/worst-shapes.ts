@@ -14,12 +14,13 @@ export interface Shape {
   readonly before?: readonly Uint8Array[];
 }
 
-const MIB = 1024 * 1024;
-const utf8 = (text: string) => new TextEncoder().encode(text);
-const filled = (head: string, part: string, tail: string, bytes: number) =>
+export const MIB = 1024 * 1024;
+export const utf8 = (text: string) => new TextEncoder().encode(text);
+export const filled = (head: string, part: string, tail: string, bytes: number) =>
   head + part.repeat(Math.floor((bytes - head.length - tail.length - 2) / utf8(part).length)) + tail;
 const device = (n: number) => `0194685f-8a3c-7d11-9f2b-${`${n}`.padStart(12, "0")}`;
-const times = <T>(count: number, make: (n: number) => T): T[] => Array.from({ length: count }, (_, n) => make(n));
+export const times = <T>(count: number, make: (n: number) => T): T[] =>
+  Array.from({ length: count }, (_, n) => make(n));
 
 function capture(name: string, text: string): Shape {
   const plain = utf8(text);
@@ -160,108 +161,5 @@ export function captureV1Shapes(key: string): Shape[] {
     flags(["levels", "[".repeat(5 * MIB) + "]".repeat(5 * MIB)]),
     flags(["names", filled(`{"api_key":"${key}","x":{`, '"ab":1,', '"a":1}}', 10 * MIB)]),
     flags(["one long id", `{"api_key":"${key}","distinct_id":"${"x".repeat(10 * MIB - 200)}"}`]),
-  ];
-}
-
-/** Forms of the dashboard: without a session, when they are kept for it, and with one. */
-export function formShapes(appId: string, cookie: string, token: string): Shape[] {
-  const form = (name: string, path: string, text: string, others: Readonly<Record<string, string>> = {}): Shape => {
-    const body = utf8(text);
-    const headers = { "content-type": "application/x-www-form-urlencoded", "sec-fetch-site": "same-origin", ...others };
-    return { name: `${path.split("/").slice(2).join("/")}: ${name}`, path, body, bytes: body.length, headers };
-  };
-  const own = `/admin/apps/${appId}/live`;
-  const many = times(24_990, (n) => `f${n}=%E2%82%AC%E2%82%AC`).join("&");
-  const long = `a=${"%E2%82%AC".repeat(110_000)}`;
-  const names = `${"%3C".repeat(300_000)}=1`;
-  const items = (count: number) =>
-    times(count, (n) => `items.${n}.amount=1&items.${n}.unit=count&items.${n}.rules.0.event=a*b*c*d*`).join("&");
-  const rules = times(8_000, (n) => `items.0.rules.${n}.event=*a*a*a*a*a*a*a*a*b`).join("&");
-  const shapes = [
-    ["many fields", many],
-    ["a long field", long],
-    ["a long name", names],
-  ] as const;
-  const paths = [`${own}/packs`, `${own}/packs/new/try`, `${own}/users/grant`, `${own}/end-user-auth`, `${own}/limits`];
-  const signedIn = (name: string, path: string, text: string) =>
-    form(name, path, `_form=${token}&${text}`, { cookie: `purser_session=${cookie}` });
-  return [
-    ...shapes.flatMap(([name, text]) => [
-      form(name, "/admin/sign-in", text),
-      form(`${name}, without a session`, `${own}/packs`, text),
-      ...paths.map((path) => signedIn(name, path, text)),
-    ]),
-    ...[`${own}/packs`, `${own}/packs/new/try`].flatMap((path) => [
-      signedIn("8,000 items", path, `kind=items&packName=p&try.event=${"ab".repeat(100)}&${items(8_000)}`),
-      signedIn("8,000 rules", path, `kind=items&packName=p&items.0.amount=1&try.event=${"a".repeat(200)}&${rules}`),
-      signedIn("an event of separators", path, `kind=items&packName=p&try.event=${".".repeat(900_000)}`),
-    ]),
-  ];
-}
-
-/** The administration API. */
-export function adminShapes(appId: string, token: string): Shape[] {
-  const headers = { authorization: `Bearer ${token}`, "content-type": "application/json" };
-  const root = "/api/v1/admin/apps";
-  const paths = [
-    ["POST", root],
-    ["POST", `${root}/${appId}/packs`],
-    ["POST", `${root}/${appId}/keys`],
-    ["PUT", `${root}/${appId}/limits`],
-    ["PUT", `${root}/${appId}/end-user-auth`],
-    ["POST", `${root}/${appId}/verify`],
-  ] as const;
-  const shape = (method: string, path: string, name: string, text: string): Shape => {
-    const body = utf8(text);
-    return { name: `${method} ${path.slice(13)}: ${name}`, method, path, body, bytes: body.length, headers };
-  };
-  const rule = '{"event":"*a*a*a*a*a*a*a*a*b"}';
-  const item = (rules: number) => `{"amount":1,"unit":"count","matches":[${times(rules, () => rule).join()}]}`;
-  return [
-    ...paths.flatMap(([method, path]) => texts(MIB).map(([name, text]) => shape(method, path, name, text))),
-    shape(
-      "POST",
-      `${root}/${appId}/packs`,
-      "100 items of 100 rules",
-      `{"name":"Worst","items":[${times(100, () => item(100)).join()}]}`,
-    ),
-    shape(
-      "POST",
-      `${root}/${appId}/packs`,
-      "20,000 items",
-      `{"name":"Worst","items":[${times(20_000, () => item(0)).join()}]}`,
-    ),
-  ];
-}
-
-const texts = (bytes: number): [string, string][] => [
-  ["objects", filled("[", "{},", "{}]", bytes)],
-  ["lists", filled("[", "[],", "[]]", bytes)],
-  ["levels", "[".repeat(bytes / 2) + "]".repeat(bytes / 2)],
-  ["levels and a long number", `${"[".repeat(bytes / 2 - 40)}12345678901234567890123${"]".repeat(bytes / 2 - 40)}`],
-  ["objects and a long number", filled("[1234567890123456789012345,", "{},", "{}]", bytes)],
-  ["long numbers", filled("[", "12345678901234567890,", "1]", bytes)],
-  ["digits", `[${"1".repeat(bytes - 10)}]`],
-  ["names", `{${times(90_000, (n) => `"${n.toString(36)}":1`).join()}}`],
-  ["objects of other names", `[${times(60_000, (n) => `{"k${n}":1}`).join()}]`],
-];
-
-export function jsonShapes(secretKey: string): Shape[] {
-  const headers = { authorization: `Bearer ${secretKey}`, "content-type": "application/json" };
-  const json = (name: string, path: string, text: string): Shape => {
-    const body = utf8(text);
-    return { name: `${path.replace("/api/v1/", "")}: ${name}`, path, body, bytes: body.length, headers };
-  };
-  const paths = ["usage/events", "credits/grant", "consent", "export-person"].map((path) => `/api/v1/${path}`);
-  const event = (value: string) =>
-    `{"eventId":"e","userId":"u","event":"e","onShortage":"partial","properties":{"a":${value}}}`;
-  return [
-    ...texts(MIB).flatMap(([name, text]) => paths.map((path) => json(name, path, text))),
-    ...texts(MIB - 200).map(([name, text]) => json(`properties of ${name}`, "/api/v1/usage/events", event(text))),
-    json(
-      "100 events of 10 kB",
-      "/api/v1/usage/events",
-      `[${times(100, (n) => `{"eventId":"e${n}","userId":"u","event":"e","onShortage":"partial","properties":{${times(700, (m) => `"n${m}":${m}.5`).join()}}}`).join()}]`,
-    ),
   ];
 }

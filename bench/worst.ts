@@ -2,16 +2,21 @@
  * Requests of the worst shapes, each in a workerd of its own. CPU is measured in the 128 MB of heap that the platform gives,
  * memory in so small a heap that it holds little garbage. Prints the ten that take most CPU, and all that are beyond the bounds.
  * Fails when one takes more than a second of CPU, or 40 MB beside its body, or when its isolate dies. With an argument: only
- * the shapes whose names contain it.
+ * the shapes whose names match it.
  */
 import { createHash, createHmac } from "node:crypto";
 import { readFileSync, writeFileSync } from "node:fs";
 import { convertV4MiniflareOptions, Miniflare } from "miniflare";
 import { writeKey } from "../src/access/key.ts";
+import { sealStripeSetting } from "../src/payments/setting.ts";
+import { readSettings } from "../src/settings.ts";
+import { entriesSql, liveBalancesSql } from "../test/support/seed.ts";
 import { APP_ID } from "./app-id.ts";
 import { ADMIN_TOKEN, bundle, prepare, runAll, SECRET_KEY, workerds } from "./serve.ts";
 import { table, verdict } from "./table.ts";
-import { adminShapes, captureShapes, captureV1Shapes, formShapes, jsonShapes, type Shape } from "./worst-shapes.ts";
+import { formShapes } from "./worst-forms.ts";
+import { everyRoute, heavyBodies, heavyReads } from "./worst-routes.ts";
+import { captureShapes, captureV1Shapes, type Shape, times } from "./worst-shapes.ts";
 
 const CPU_SECONDS_MAX = 1;
 const BYTES_MAX = 40 * 1024 * 1024;
@@ -19,6 +24,9 @@ const PLATFORM = "--max-old-space-size=128";
 /** The first in which a request survives. */
 const SMALL = [16, 32].map((megabytes) => `--max-old-space-size=${megabytes} --max-semi-space-size=1`);
 const PUBLISHABLE_KEY = writeKey("publishable", { id: 1, appId: APP_ID, mode: "live" }, "p".repeat(22));
+
+const SETTINGS_SECRET = "settings-secret-of-the-benchmark-0001";
+const SIGNING_SECRET = "whsec_0123456789abcdef0123456789abcdef";
 
 const SESSION_ID = "ses_worst";
 /** A cookie of the dashboard, or what its forms carry (src/access/admin-session.ts). */
@@ -75,7 +83,7 @@ async function send(
   // A Buffer is a part of a larger memory.
   const response = await fetch(url + path, {
     method,
-    body: new Uint8Array(body),
+    ...(method === "GET" ? {} : { body: new Uint8Array(body) }),
     headers: headers ?? {},
   }).catch(() => null);
   await response?.arrayBuffer().catch(() => null);
@@ -96,6 +104,8 @@ async function measureIn(heap: string, script: string, d1Url: string, shape: Sha
     D1_URL: d1Url,
     ADMIN_TOKEN,
     ANALYTICS_EXPORT_SECRET: "export-secret-of-the-benchmark",
+    SETTINGS_SECRET,
+    ERASURE_SECRET: "erasure-secret-of-the-benchmark-00001",
     TEST_BALANCE_QUOTA: "1000",
   };
   const { miniflare, url, pid } = await start(script, { bindings }, heap);
@@ -104,7 +114,7 @@ async function measureIn(heap: string, script: string, d1Url: string, shape: Sha
       path: "/batch/",
       body: new TextEncoder().encode(`{"api_key":"${PUBLISHABLE_KEY}","batch":[{"event":"e","distinct_id":"w"}]}`),
     });
-    for (const body of shape.before ?? []) await send(url, { path: shape.path, body });
+    for (const body of shape.before ?? []) await send(url, { ...shape, body });
     const cpuBefore = cpuSecondsOf(pid);
     const bytesBefore = bytesOf(pid, "VmRSS");
     // The highest from now on.
@@ -117,6 +127,39 @@ async function measureIn(heap: string, script: string, d1Url: string, shape: Sha
   } finally {
     await miniflare.dispose();
   }
+}
+
+/** SQL: users and a person who hold much, and a setting of Stripe's. */
+async function largeStates(): Promise<string[]> {
+  const of = (userId: string) => ({ environmentId: 1, userId });
+  const setting = await sealStripeSetting(
+    { settings: readSettings({ SETTINGS_SECRET }) },
+    { appId: APP_ID, mode: "live" },
+    {
+      signingSecrets: [SIGNING_SECRET],
+      currency: "usd",
+      prices: [{ price: "price_1", packId: "cpk_bench", expires: "pack" }],
+    },
+    null,
+  );
+  return [
+    ...liveBalancesSql(
+      of("heavy"),
+      1_000,
+      JSON.stringify(times(20, (n) => ({ event: `chat.${n}*${"a*".repeat(20)}` }))),
+    ),
+    ...liveBalancesSql(of("many balances"), 10_000),
+    ...liveBalancesSql(of("refunded"), 1),
+    ...liveBalancesSql(of("long"), 200),
+    ...entriesSql(of("long"), 200, 50),
+    ...times(500, (n) => liveBalancesSql(of(`user ${n}`), 20)).flat(),
+    `INSERT INTO stripe_settings (environment_id, setting) VALUES (1, '${setting}')`,
+    `INSERT INTO distinct_ids (environment_id, distinct_id, is_device_form, is_sender, first_seen_at_ms, last_seen_at_ms) VALUES (1, 'many', 0, 1, 1, 1)`,
+    `INSERT INTO distinct_ids (environment_id, distinct_id, is_device_form, first_seen_at_ms, last_seen_at_ms, claimed_by,
+       claimed_via, claimed_at_ms, claim_is_verified)
+     WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 9999)
+     SELECT 1, 'id ' || i, 0, 1, 1, 'many', 'alias', 1, 1 FROM n`,
+  ];
 }
 
 const [worker = "", server = ""] = await Promise.all(
@@ -134,14 +177,17 @@ try {
     // The shapes together are more than one id may send in a day (L3).
     `UPDATE environments SET analytics_limits = '{"eventsADay":1e9,"bytesADay":1e12,"eventsADayOfOneId":1e9,"bytesADayOfOneId":1e12}'`,
   ]);
+  await runAll(db, await largeStates());
   const asked = process.argv[2] ?? "";
+  const sender = { appId: APP_ID, adminToken: ADMIN_TOKEN, secretKey: SECRET_KEY, signingSecret: SIGNING_SECRET };
   const shapes = [
     ...captureShapes(PUBLISHABLE_KEY),
     ...captureV1Shapes(PUBLISHABLE_KEY),
-    ...jsonShapes(SECRET_KEY),
-    ...adminShapes(APP_ID, ADMIN_TOKEN),
+    ...heavyReads(sender),
+    ...heavyBodies(sender),
+    ...everyRoute(sender),
     ...formShapes(APP_ID, signed("session", SESSION_ID, `${SESSION_ID}.`), signed("form", SESSION_ID)),
-  ].filter(({ name }) => name.includes(asked));
+  ].filter(({ name }) => new RegExp(asked).test(name));
   for (const shape of shapes) figures.push(await measure(worker, d1.url, shape));
 } finally {
   await d1.miniflare.dispose();

@@ -7,6 +7,7 @@ export interface Account {
   readonly userId: string;
 }
 
+const MATCHES = '[{"event":"chat.*"}]';
 const NEVER_MS = 9_007_199_254_740_991;
 const UNTIL = (count: number) =>
   `(WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i + 1 < ${count}) SELECT i FROM n)`;
@@ -26,12 +27,12 @@ export const seededId = ({ environmentId, userId }: Account, label: string, i: n
   `crb_${environmentId}_${userId}_${label}_${i}`;
 
 /** Balances of 1,000 units each. */
-function balances(account: Account, label: string, count: number, expiresAtMs: number): string {
+function balances(account: Account, label: string, count: number, expiresAtMs: number, matches = MATCHES): string {
   return `INSERT INTO credit_balances (account_id, id, pack_id, pack_name, pack_item_id, unit, matches, priority,
       initial_steps, remaining_steps, has_remaining, source, external_ref, granted_at_ms, expires_at_ms, grant_seq,
       last_seq)
     SELECT ${idOf(account)}, '${seededId(account, label, "")}' || i, 'cpk_seed', 'Seed', 'cpi_seed',
-      'tokens', '[{"event":"chat.*"}]', 100, 1000000, 1000000, 1, 'purchase', '${label} ' || i, 1, ${expiresAtMs},
+      'tokens', '${matches}', 100, 1000000, 1000000, 1, 'purchase', '${label} ' || i, 1, ${expiresAtMs},
       last.seq + 1 + i, last.seq + 1 + i
     FROM ${UNTIL(count)}, ${lastSeq(account)} AS last ORDER BY i`;
 }
@@ -47,9 +48,9 @@ function entries(account: Account, label: string, count: number, steps: string, 
     ORDER BY i`;
 }
 
-/** Balances that can pay. */
-export function liveBalancesSql(account: Account, count: number): string[] {
-  return count === 0 ? [] : [accountSql(account), balances(account, "live", count, NEVER_MS)];
+/** Balances that can pay. `matches`: their rules as JSON. */
+export function liveBalancesSql(account: Account, count: number, matches = MATCHES): string[] {
+  return count === 0 ? [] : [accountSql(account), balances(account, "live", count, NEVER_MS, matches)];
 }
 
 /** Balances that cannot pay: a third each is expired with credits, depleted, and revoked. */
