@@ -1,7 +1,5 @@
 import { amountOfSteps, UNITS, type Unit } from "../amounts/amount.ts";
-import type { Steps } from "../db/schema.ts";
 import { all, nowMsSql, statement } from "../db/sql.ts";
-import { NEVER_MS } from "../db/tables.ts";
 import { invalidCursor } from "../errors.ts";
 import { presentExpiry } from "../ledger/balance.ts";
 import { decodeTextCursor, encodeTextCursor } from "../lib/cursor.ts";
@@ -22,51 +20,56 @@ export async function listUsers(ctx: TenantCtx, { limit, cursor }: UsersInput): 
     ctx.db,
     selectUsers({ environmentId: ctx.environment.id, nowMs: ctx.now(), afterUserId, limit }),
   );
-  const users = new Map<string, BalanceRow[]>();
-  for (const { userId, ...row } of rows) {
-    const balances = users.get(userId) ?? [];
-    users.set(userId, balances);
-    if (isBalance(row)) balances.push(row);
-  }
+  const users = Map.groupBy(rows, ({ userId }) => userId);
   const last = rows.at(-1)?.userId;
   return {
-    users: [...users].filter(([, balances]) => balances.length > 0).map(([userId, rows]) => presentUser(userId, rows)),
+    users: [...users].flatMap(([userId, rows]) => {
+      const units = rows.filter(isUnit);
+      return units.length > 0 ? [presentUser(userId, units)] : [];
+    }),
     nextCursor: last !== undefined && users.size === limit ? encodeTextCursor(last, scope) : null,
   };
 }
 
-interface BalanceRow {
-  readonly unit: Unit;
-  readonly remainingSteps: Steps;
-  readonly expiresAtMs: number;
-}
-type NoBalance = { readonly [Column in keyof BalanceRow]: null };
+/** A sum is kept in two parts, because SQLite's integers hold a thousand of the largest amounts. */
+const APART = 1_000_000n;
 
-function isBalance(row: BalanceRow | NoBalance): row is BalanceRow {
+/** What a user's balances in one unit come to. */
+interface UnitRow<Of = Unit> {
+  readonly unit: Of;
+  readonly balances: number;
+  readonly whole: number;
+  readonly rest: number;
+  readonly nextExpiresAtMs: number;
+}
+
+/** A user without balances that can pay has one row, without a unit. */
+function isUnit<Row extends UnitRow<Unit | null>>(row: Row): row is Row & UnitRow {
   return row.unit !== null;
 }
 
-/** Users by id, each with its balances that can pay, which alone the partial index has. */
+/** Users by id, each with its balances that can pay, which alone the partial index has: added up, however many they are. */
 const selectUsers = statement<
   { environmentId: number; nowMs: number; afterUserId: string; limit: number },
-  { userId: string } & (BalanceRow | NoBalance)
+  { userId: string } & UnitRow<Unit | null>
 >`
-  SELECT a.user_id AS userId, b.unit AS unit, b.remaining_steps AS remainingSteps, b.expires_at_ms AS expiresAtMs
+  SELECT a.user_id AS userId, b.unit AS unit, count(*) AS balances, sum(b.remaining_steps / ${`${APART}`}) AS whole,
+    sum(b.remaining_steps % ${`${APART}`}) AS rest, min(b.expires_at_ms) AS nextExpiresAtMs
   FROM (
     SELECT id, user_id FROM accounts WHERE environment_id = :environmentId AND user_id > :afterUserId
     ORDER BY user_id LIMIT :limit
   ) AS a
   LEFT JOIN credit_balances AS b INDEXED BY credit_balances_remaining
     ON b.account_id = a.id AND b.has_remaining = 1 AND b.expires_at_ms > ${nowMsSql}
-  ORDER BY a.user_id`;
+  GROUP BY a.user_id, b.unit ORDER BY a.user_id`;
 
-function presentUser(userId: string, balances: readonly BalanceRow[]): UsersOutput["users"][number] {
+function presentUser(userId: string, units: readonly UnitRow[]): UsersOutput["users"][number] {
   const remaining: { [U in Unit]?: number } = {};
   for (const unit of UNITS) {
-    const ofUnit = balances.filter((row) => row.unit === unit);
-    const sum = ofUnit.reduce((steps, row) => steps + BigInt(row.remainingSteps), 0n);
-    if (ofUnit.length > 0) remaining[unit] = amountOfSteps(unit, sum);
+    const row = units.find((one) => one.unit === unit);
+    if (row !== undefined) remaining[unit] = amountOfSteps(unit, BigInt(row.whole) * APART + BigInt(row.rest));
   }
-  const nextExpiresAtMs = balances.reduce((next, row) => Math.min(next, row.expiresAtMs), NEVER_MS);
-  return { userId, balances: balances.length, remaining, nextExpiresAt: presentExpiry(nextExpiresAtMs) };
+  const balances = units.reduce((count, row) => count + row.balances, 0);
+  const nextExpiresAtMs = Math.min(...units.map((row) => row.nextExpiresAtMs));
+  return { userId, balances, remaining, nextExpiresAt: presentExpiry(nextExpiresAtMs) };
 }

@@ -7,6 +7,7 @@ import { expectLedgerInvariants } from "../../support/invariants.ts";
 import { describeRefusals, expectError } from "../../support/refusals.ts";
 import { deadBalancesSql, liveBalancesSql } from "../../support/seed.ts";
 import { Clock, makeApp, makeCtx, makeLegacyPack, makePack } from "../../support/world.ts";
+import { wrappedD1 } from "../../support/wrapped-d1.ts";
 
 afterAll(expectLedgerInvariants);
 
@@ -133,6 +134,22 @@ describe("what a page of users costs", () => {
         rowsWritten: 0,
       });
     }
+  });
+
+  it("brings a row for each unit of a user, however many balances they have", async () => {
+    let rows = 0;
+    const d1 = wrappedD1(env.DB, async (send, statements) => {
+      const results = await send(statements);
+      for (const { results: own } of results) rows += own.length;
+      return results;
+    });
+    const app = await makeApp();
+    for (const sql of liveBalancesSql({ environmentId: app.environments.live.id, userId: "u" }, 2_000))
+      await env.DB.prepare(sql).run();
+    const { users } = await listUsers(makeCtx(app.environments.live, new Clock(), d1), { limit: 50 });
+    const remaining = { tokens: 2_000_000 };
+    expect(users).toEqual([{ userId: "u", balances: 2_000, remaining, nextExpiresAt: null }]);
+    expect(rows).toBe(1);
   });
 });
 
