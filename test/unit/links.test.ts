@@ -1,0 +1,64 @@
+import { execFileSync } from "node:child_process";
+import { existsSync, readFileSync } from "node:fs";
+import { dirname, join, normalize } from "node:path";
+import { describe, expect, it } from "vitest";
+
+const pages = execFileSync("git", ["ls-files", "*.md"], { encoding: "utf8" }).trim().split("\n");
+const textOf = (page: string) => readFileSync(page, "utf8");
+const withoutCode = (text: string) => text.replace(/^```[\s\S]*?^```$/gm, "");
+
+/** The anchor of a heading, as GitHub makes it. */
+const anchorOf = (heading: string) =>
+  heading
+    .replace(/\[([^\]]*)\]\([^)]*\)/g, "$1")
+    .trim()
+    .toLowerCase()
+    .replace(/[^\p{L}\p{N}_\- ]/gu, "")
+    .replaceAll(" ", "-");
+const anchorsOf = (page: string) =>
+  [...withoutCode(textOf(page)).matchAll(/^#+ (.*)$/gm)].map(([, heading = ""]) => anchorOf(heading));
+
+const scripts = Object.keys(JSON.parse(textOf("package.json")).scripts);
+
+describe("the pages of the repository", () => {
+  it("link to files and headings that are there", () => {
+    const links = pages.flatMap((page) =>
+      [...withoutCode(textOf(page)).matchAll(/\]\(([^)\s]+)\)/g)]
+        .map(([, link = ""]) => link)
+        .filter((link) => !/^(https?|mailto):/.test(link))
+        .map((link) => {
+          const [path = "", anchor] = link.split("#");
+          return { page, link, anchor, target: path === "" ? page : normalize(join(dirname(page), path)) };
+        }),
+    );
+    expect(links.length).toBeGreaterThan(80);
+    const isBroken = ({ target, anchor }: (typeof links)[number]) =>
+      !existsSync(target) || (anchor !== undefined && target.endsWith(".md") && !anchorsOf(target).includes(anchor));
+    expect(links.filter(isBroken).map(({ page, link }) => `${page}: ${link}`)).toEqual([]);
+  });
+
+  it("name files of the repository that are there", () => {
+    const names = pages.flatMap((page) =>
+      [...textOf(page).matchAll(/`((?:src|test|scripts|examples|docs|clients|bench|drizzle|tools)\/[\w./-]+)`/g)].map(
+        ([, name = ""]) => ({ page, name }),
+      ),
+    );
+    expect(names.length).toBeGreaterThan(50);
+    // A path may stand for all files that begin so.
+    const isThere = (name: string) => existsSync(name) || pathsThatBegin(name);
+    expect(names.filter(({ name }) => !isThere(name)).map(({ page, name }) => `${page}: ${name}`)).toEqual([]);
+  });
+
+  it("name commands of npm that are there", () => {
+    const named = pages.flatMap((page) =>
+      [...textOf(page).matchAll(/npm run (?:--silent )?([\w:]+)/g)].map(([, name = ""]) => ({ page, name })),
+    );
+    expect(named.length).toBeGreaterThan(15);
+    const inWorkspace = new Set(["build", "check", "generate", "operations", "types"]);
+    const missing = named.filter(({ name }) => !scripts.includes(name) && !inWorkspace.has(name));
+    expect(missing).toEqual([]);
+  });
+});
+
+const files = execFileSync("git", ["ls-files"], { encoding: "utf8" }).split("\n");
+const pathsThatBegin = (name: string) => files.some((file) => file.startsWith(name));
