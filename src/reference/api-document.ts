@@ -1,7 +1,8 @@
 import * as z from "zod";
 import packageFile from "../../package.json" with { type: "json" };
-import { type OpenApiDocument, type Operation, openApiDocument } from "./describe.ts";
+import { type OpenApiDocument, openApiDocument } from "./describe.ts";
 import { messages } from "./messages.ts";
+import type { Operation } from "./operation.ts";
 import { adminOperations } from "./operations/admin.ts";
 import { captureOperations } from "./operations/capture.ts";
 import { creditOperations } from "./operations/credits.ts";

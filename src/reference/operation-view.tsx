@@ -132,6 +132,9 @@ export function OperationView({ listed, origin }: { listed: ListedOperation; ori
         <p class="route">
           <Method method={method} /> <code>{path}</code>
         </p>
+        <p class="security">
+          In the TypeScript client <code>purser.{operation.operationId}()</code>.
+        </p>
         <p>
           <InlineText text={operation.description} />
         </p>

@@ -5,7 +5,7 @@ import packageFile from "../../package.json" with { type: "json" };
 import { createAppWithDashboard } from "../../src/app-with-dashboard.ts";
 import { errorStatus } from "../../src/errors.ts";
 import { apiDocument, operations } from "../../src/reference/api-document.ts";
-import { errorCodes } from "../../src/reference/describe.ts";
+import { errorCodes } from "../../src/reference/operation.ts";
 import { checkDescribed, codesIn } from "../support/described.ts";
 import { Clock, makeClient } from "../support/world.ts";
 

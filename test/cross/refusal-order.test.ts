@@ -4,7 +4,7 @@ import { writeKey } from "../../src/access/key.ts";
 import { bodyBytesMax } from "../../src/http/body.ts";
 import { randomId } from "../../src/lib/ids.ts";
 import { operations } from "../../src/reference/api-document.ts";
-import { errorCodes, type Operation } from "../../src/reference/describe.ts";
+import { errorCodes, type Operation } from "../../src/reference/operation.ts";
 import { expectError } from "../support/refusals.ts";
 import { Clock, makeApp, makeClient, type TestApp } from "../support/world.ts";
 

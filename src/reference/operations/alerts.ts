@@ -6,7 +6,7 @@ import {
   readExpiryNoticesInput,
   setExpiryNoticesInput,
 } from "../../alerts/schemas.ts";
-import type { Operation } from "../describe.ts";
+import type { Operation } from "../operation.ts";
 import { access, appId, createdAt, ofApp, path, tag } from "./administration.ts";
 
 const exampleAppId = "app_3kDw9pX1sB6vMn0qTzR7Ge";

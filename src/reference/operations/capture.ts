@@ -1,6 +1,6 @@
 import * as z from "zod";
 import { captureOutput, captureV1Output } from "../../people/responses.ts";
-import type { Operation } from "../describe.ts";
+import type { Operation } from "../operation.ts";
 
 const tag = "Analytics";
 const apiKey = z.string().describe("A key of Purser: publishable in a browser or an app, secret on a server.");

@@ -1,6 +1,6 @@
 import { clockOutput } from "../../clocks/responses.ts";
 import { setClockInput } from "../../clocks/schemas.ts";
-import type { Operation } from "../describe.ts";
+import type { Operation } from "../operation.ts";
 import { access, ofApp, path, tag } from "./administration.ts";
 
 const now = "2026-02-15T12:00:00.000Z";

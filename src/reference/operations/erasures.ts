@@ -1,7 +1,7 @@
 import * as z from "zod";
 import { erasePersonOutput, erasureOutput } from "../../erasure/responses.ts";
 import { erasePersonInput } from "../../erasure/schemas.ts";
-import type { Operation } from "../describe.ts";
+import type { Operation } from "../operation.ts";
 
 const erasureId = "era_5tQw8nR2sVj7mXb4cKd1Lp";
 const counts = {

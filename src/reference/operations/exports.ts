@@ -1,7 +1,7 @@
 import * as z from "zod";
 import { exportDocument, exportPersonOutput } from "../../exports/responses.ts";
 import { exportPersonInput } from "../../exports/schemas.ts";
-import type { Operation } from "../describe.ts";
+import type { Operation } from "../operation.ts";
 
 const distinctId = "user_42";
 const expiresAt = "2026-01-16T12:00:00.000Z";

@@ -1,7 +1,7 @@
 import * as z from "zod";
 import { listPacksOutput, pack } from "../../packs/responses.ts";
 import { createPackInput, patchPackInput } from "../../packs/schemas.ts";
-import type { Operation } from "../describe.ts";
+import type { Operation } from "../operation.ts";
 import { access, appId, createdAt, ofApp, path, tag } from "./administration.ts";
 
 const newItem = { amount: 400, unit: "tokens", matches: [{ event: "chat.*" }], priority: 50 };

@@ -3,7 +3,7 @@ import { grantOutput } from "../../credits/responses.ts";
 import { stripeEventInput } from "../../payments/event.ts";
 import { listPaymentsOutput, stripeEventOutput, stripeOutput } from "../../payments/responses.ts";
 import { listPaymentsInput, readStripeInput, setStripeInput, settlePaymentInput } from "../../payments/schemas.ts";
-import type { Operation } from "../describe.ts";
+import type { Operation } from "../operation.ts";
 import { access, appId, createdAt, ofApp, path, tag } from "./administration.ts";
 
 const paymentKey = "pi_3Q5vXK2eZvKYlo2C1a2b3c4d";

@@ -1,6 +1,6 @@
 import { consentEntry } from "../../people/responses.ts";
 import { consentInput } from "../../people/schemas.ts";
-import type { Operation } from "../describe.ts";
+import type { Operation } from "../operation.ts";
 
 const entry = {
   consentId: "con_2gYb6nR1tVj8mXq4sKc0Wd",

@@ -14,7 +14,7 @@ import {
   listWebhooksInput,
   replayInput,
 } from "../../webhooks/schemas.ts";
-import type { Operation } from "../describe.ts";
+import type { Operation } from "../operation.ts";
 import { access, appId, createdAt, ofApp, path, tag } from "./administration.ts";
 
 const newWebhook = { mode: "live", url: "https://example.com/webhooks", types: ["credits.*"] };

@@ -1,0 +1,65 @@
+import type * as z from "zod";
+import type { ErrorCode } from "../errors.ts";
+import { inOrder } from "./error-responses.ts";
+
+/**
+ * What a request must send. `end-user`: a secret key, or a publishable key with the end-user's token. `client`: a key of
+ * either kind. `key-inside`: a key in the body or in the path.
+ */
+export type Access = "open" | "secret" | "end-user" | "admin" | "client" | "key-inside";
+
+/** The description of one operation, with the schemas that its route validates with. */
+export interface Operation {
+  /** Unique. Generated clients use it as the name of a method: `grantCredits`. */
+  readonly id: string;
+  readonly method: "get" | "post" | "put" | "patch" | "delete";
+  /** With parameters in braces: `/api/v1/admin/apps/{appId}/keys`. */
+  readonly path: string;
+  readonly tag: string;
+  readonly summary: string;
+  /** CommonMark. */
+  readonly description: string;
+  readonly access: Access;
+  /** The code for a publishable key where a secret key is required (W13). Given if it is not the usual one of the method. */
+  readonly publishableGets?: "forbidden" | "requires_secret_key";
+  readonly params?: z.core.$ZodObject;
+  readonly query?: z.core.$ZodObject;
+  readonly body?: Content & { readonly alternatives?: Readonly<Record<string, Content>> };
+  readonly success: Content & {
+    readonly description: string;
+    /** Whether a repeat is marked by `idempotent-replayed`. */
+    readonly replayable?: boolean;
+    readonly headers?: Readonly<Record<string, string>>;
+  };
+  /** The operation's own codes. Those that follow from its key, body and arguments are added. */
+  readonly errors: readonly ErrorCode[];
+  /** Whether it writes for an id, which may be erased (E4): with a code of its own, or in silence, as analytics are. */
+  readonly writesForId?: "refused" | "silent";
+}
+
+export interface Content {
+  /** `application/json` unless given. */
+  readonly type?: string;
+  readonly schema: z.core.$ZodType;
+  readonly example: unknown;
+}
+
+/** Every error code of the operation, in the order of the catalogue. */
+export function errorCodes(operation: Operation): ErrorCode[] {
+  const codes = new Set<ErrorCode>([...operation.errors, "internal_error", "temporarily_unavailable"]);
+  const wrongKind = operation.publishableGets ?? (operation.method === "get" ? "requires_secret_key" : "forbidden");
+  if (operation.access !== "open") codes.add("invalid_key").add("rate_limited");
+  if (operation.access === "secret") codes.add(wrongKind);
+  if (operation.access === "end-user") codes.add("forbidden").add("invalid_user_token").add("secrets_unavailable");
+  if (operation.access === "admin") codes.add("not_found");
+  if (operation.writesForId !== undefined) codes.add("erasure_unavailable");
+  if (operation.writesForId === "refused") codes.add("person_erased");
+  // A request with a key may also send a bookmark, which may be malformed. A POST without fields also checks its body.
+  const hasBody = operation.body !== undefined || operation.method === "post";
+  if (hasBody || operation.query !== undefined || isKeyed(operation)) codes.add("invalid_request");
+  if (hasBody) codes.add("payload_too_large");
+  return inOrder(codes);
+}
+
+/** Whether it takes a key in the header `Authorization`, and so a bookmark. */
+export const isKeyed = ({ access }: Operation): boolean => access === "secret" || access === "end-user";

@@ -1,0 +1,148 @@
+import {
+  eventOutput,
+  releaseOutput,
+  reservationOutput,
+  reservationsOutput,
+  reserveOutput,
+} from "../../usage/responses.ts";
+import { commitInput, extendInput, reservationParams, reservationsInput, reserveInput } from "../../usage/schemas.ts";
+import type { Operation } from "../operation.ts";
+
+const balanceId = "crb_5cQx2vN8bT0rKf7yLwZ3Hd";
+const packId = "cpk_1mVt9sD4gE6uXa8oPzJ2Rq";
+export const eventId = "chat-2026-01-16-0001";
+const reservationId = "res_7hWk3yB5nC0eUi9fMvS4Lx";
+const paid = { balanceId, packId, unit: "tokens", amount: 120, remaining: 280 };
+
+/** What an event that was paid is answered, and so a commit. */
+export const answer = { eventId, debits: [paid], uncovered: null };
+
+const reservation = {
+  reservationId,
+  userId: "user_42",
+  event: "chat.completed",
+  model: null,
+  quantities: { count: 1, tokens: 120 },
+  onExpiry: "return",
+  status: "open",
+  createdAt: "2026-01-16T08:30:00.000Z",
+  expiresAt: "2026-01-16T08:31:00.000Z",
+  settledAt: null,
+  eventId: null,
+  holds: [{ balanceId, packId, unit: "tokens", amount: 120 }],
+};
+
+export const reservationOperations: readonly Operation[] = [
+  {
+    id: "createReservation",
+    method: "post",
+    path: "/api/v1/usage/reservations",
+    tag: "Usage",
+    summary: "Create a reservation",
+    description:
+      "Holds the credits that the usage may cost: all or nothing. The hold ends when the reservation is committed, released " +
+      'or expires. With your own `reservationId` the call is idempotent. With `onExpiry: "charge"` a reservation that nobody ' +
+      "settled in time is committed with the reserved quantities, as an event whose `eventId` is the `reservationId`.",
+    access: "secret",
+    body: {
+      schema: reserveInput,
+      example: { userId: "user_42", event: "chat.completed", quantities: { tokens: 120 }, expiresInSeconds: 60 },
+    },
+    success: {
+      description: "The reservation.",
+      schema: reserveOutput,
+      example: { reservationId, expiresAt: "2026-01-16T08:31:00.000Z", holds: [paid] },
+      replayable: true,
+    },
+    errors: ["insufficient_credits", "idempotency_conflict"],
+    writesForId: "refused",
+  },
+  {
+    id: "listReservations",
+    method: "get",
+    path: "/api/v1/usage/reservations",
+    tag: "Usage",
+    summary: "List a user's reservations",
+    description:
+      "The user's reservations, newest first, of one status or of all. One that expired and whose holds did not return yet has " +
+      "the status that it will have, and no `settledAt`.",
+    access: "secret",
+    query: reservationsInput,
+    success: {
+      description: "A page of reservations.",
+      schema: reservationsOutput,
+      example: { reservations: [reservation], nextCursor: null },
+    },
+    errors: [],
+  },
+  {
+    id: "getReservation",
+    method: "get",
+    path: "/api/v1/usage/reservations/{reservationId}",
+    tag: "Usage",
+    summary: "Get a reservation",
+    description:
+      "The reservation as it stands. One that expired and whose holds did not return yet has the status that it will have, and " +
+      "no `settledAt`.",
+    access: "secret",
+    params: reservationParams,
+    success: { description: "The reservation.", schema: reservationOutput, example: reservation },
+    errors: ["reservation_not_found"],
+  },
+  {
+    id: "commitReservation",
+    method: "post",
+    path: "/api/v1/usage/reservations/{reservationId}/commit",
+    tag: "Usage",
+    summary: "Commit a reservation",
+    description:
+      "Releases the holds and debits the actual usage in one transaction. The usage may be less or more than was held. The " +
+      "balances of the holds pay first. A commit after the reservation expired counts as a plain event, unless the " +
+      "reservation was charged. On 402 the hold remains.",
+    access: "secret",
+    params: reservationParams,
+    body: { schema: commitInput, example: { eventId, quantities: { tokens: 120 } } },
+    success: { description: "The debits.", schema: eventOutput, example: answer, replayable: true },
+    errors: ["insufficient_credits", "idempotency_conflict", "reservation_not_found", "reservation_closed"],
+    writesForId: "refused",
+  },
+  {
+    id: "extendReservation",
+    method: "post",
+    path: "/api/v1/usage/reservations/{reservationId}/extend",
+    tag: "Usage",
+    summary: "Extend a reservation",
+    description:
+      "Moves the end of an open reservation to so many seconds from now. It never moves to an earlier time, and at most to a day " +
+      "after the reservation was made.",
+    access: "secret",
+    params: reservationParams,
+    body: { schema: extendInput, example: { expiresInSeconds: 120 } },
+    success: {
+      description: "The reservation with its new end.",
+      schema: reservationOutput,
+      example: { ...reservation, expiresAt: "2026-01-16T08:32:30.000Z" },
+    },
+    errors: ["reservation_not_found", "reservation_closed"],
+    writesForId: "refused",
+  },
+  {
+    id: "releaseReservation",
+    method: "post",
+    path: "/api/v1/usage/reservations/{reservationId}/release",
+    tag: "Usage",
+    summary: "Release a reservation",
+    description:
+      "Returns the held credits. Releasing it again, or after it expired, returns the same result. After it was committed or " +
+      "charged it is closed.",
+    access: "secret",
+    params: reservationParams,
+    success: {
+      description: "The amounts returned to each balance.",
+      schema: releaseOutput,
+      example: { reservationId, status: "released", returned: [{ balanceId, packId, unit: "tokens", amount: 120 }] },
+    },
+    errors: ["reservation_not_found", "reservation_closed"],
+    writesForId: "refused",
+  },
+];
