@@ -251,6 +251,8 @@ async function tell({ url, demo, user, ask, publishable }) {
   await ask("GET", `/api/v1/credits/history?userId=${user}&limit=6`);
   printTitle("A person's data", `${PERSON} requests the data: one link, one document, generated when it is opened.`);
   await download(ask);
+  printTitle("A request to be forgotten", `What an erasure of ${PERSON} would take and keep. A dry run: nothing goes.`);
+  await ask("POST", "/api/v1/erase-person", { body: { distinctId: PERSON, dryRun: true } });
 }
 
 main().catch((error) => {

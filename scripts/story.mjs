@@ -56,6 +56,10 @@ function storyLines() {
       `LINK=$(curl -s "$URL/api/v1/export-person" ${SECRET} -H 'content-type: application/json' -d '{"distinctId":"${PERSON}"}' | grep -o 'http[^"]*')`,
       `curl -sw '\\n' "$LINK" | cut -c 1-600`,
     ],
+    [
+      "A person asks to be forgotten: what would go. Without dryRun it goes",
+      post("/api/v1/erase-person", { distinctId: PERSON, dryRun: true }),
+    ],
   ];
 }
 

@@ -109,7 +109,7 @@ describe("npm start", () => {
     const { stdout } = await run(process.execPath, ["scripts/demo.mjs"], { cwd: directory, env });
     expect(stdout).toContain("delivered twice, granted once");
     expect(stdout).toContain("8. A person's data");
-    const told = stdout.slice(stdout.indexOf("9. What your backend was told"));
+    const told = stdout.slice(stdout.indexOf("10. What your backend was told"));
     for (const type of ["credits.granted", "usage.recorded", "payment.taken", "person.exported"])
       expect(told).toContain(type);
   });
