@@ -6,7 +6,13 @@ export interface Scene {
   readonly userId: string;
   readonly clock: Clock;
   /** Sends a request with the application's secret key, unless another key is given. */
-  readonly send: (method: string, path: string, body?: unknown, key?: string) => Promise<Answer>;
+  readonly send: (
+    method: string,
+    path: string,
+    body?: unknown,
+    key?: string,
+    headers?: Record<string, string>,
+  ) => Promise<Answer>;
   /** Of the same application. */
   readonly appId: string;
   readonly publishableKey: string;
@@ -27,6 +33,10 @@ export interface Operation {
   readonly isList?: true;
   /** Whether it settles what is due in a batch of its own first. A fault may leave just that, as if the cron had run. */
   readonly settlesFirst?: true;
+  /** Whether an isolate's memory has no part in it. */
+  readonly hasNoMemory?: true;
+  /** Whether the answer is what this request did, so that a repeat is answered otherwise. */
+  readonly tellsWhatItDid?: true;
   /** The status when nothing fails. Default 200. */
   readonly status?: number;
 }

@@ -12,6 +12,7 @@ import {
   USAGE,
 } from "./operation.ts";
 import { adminOperations } from "./operations-admin.ts";
+import { paymentOperations } from "./operations-payments.ts";
 import { usageOperations } from "./operations-usage.ts";
 import type { Answer } from "./world.ts";
 
@@ -192,4 +193,5 @@ export const operations: readonly Operation[] = [
   ...usageOperations,
   ...personOperations,
   ...adminOperations,
+  ...paymentOperations,
 ];

@@ -1,0 +1,117 @@
+import { env } from "cloudflare:workers";
+import { done, type Operation, type Scene } from "./operation.ts";
+import { PRICES } from "./payment-story.ts";
+import { SIGNING_SECRET, signatureOf } from "./payments.ts";
+import { charge, dispute, eventOf, invoice, invoicePayment, session, type TestEvent } from "./stripe-events.ts";
+import { makeEndpoint } from "./webhooks.ts";
+import type { Answer } from "./world.ts";
+
+/** An application of the scene's own, so that what it notes of Stripe's last event is its own. All that it has is named after the user. */
+async function openShop(scene: Scene, isNoted = true) {
+  const { userId, clock } = scene;
+  const admin = (method: string, path: string, body: object): Promise<Answer> =>
+    scene.send(method, `/api/v1/admin/apps${path}`, body, env.ADMIN_TOKEN);
+  const { appId } = (await done(admin("POST", "", { name: userId }))).body;
+  await done(admin("POST", `/${appId}/packs`, { packName: userId, items: [], unit: "cents" }));
+  const prices = [{ price: PRICES.wallet, packId: userId, quantity: 250.5 }];
+  const set = (setting: object) => admin("PUT", `/${appId}/stripe`, { mode: "live", setting });
+  await done(set({ signingSecrets: [SIGNING_SECRET], prices }));
+  const nowS = Math.floor(clock.ms / 1_000);
+  const deliver = async (event: TestEvent): Promise<Answer> => {
+    const body = JSON.stringify({ ...event, id: `evt_${event.type}_${userId}` });
+    const headers = { "stripe-signature": await signatureOf(body, clock) };
+    return scene.send("POST", `/api/v1/stripe/${appId}/live`, body, undefined, headers);
+  };
+  // Stripe's last event is noted once a minute: now, so that what is tested does one thing.
+  const ignored = eventOf("payout.paid", nowS, { id: "po_1", object: "payout" });
+  if (isNoted) await done(deliver(ignored));
+  const [pi, ch, inv] = [`pi_${userId}`, `ch_${userId}`, `in_${userId}`];
+  const bought = (pack: string) =>
+    session(`cs_${userId}`, { client_reference_id: userId, metadata: { pack }, payment_intent: pi });
+  const bill = { metadata: { user: userId }, lines: [{ id: "il_1", price: PRICES.wallet }] };
+  return {
+    ...{ appId, set, deliver, ignored },
+    settle: () =>
+      admin("POST", `/${appId}/payments/${pi}/settle`, { mode: "live", userId, packId: userId, quantity: 12.5 }),
+    paid: eventOf("checkout.session.completed", nowS, bought(userId)),
+    paidForNothing: eventOf("checkout.session.completed", nowS, bought("gone")),
+    billed: eventOf("invoice.paid", nowS, invoice(inv, bill)),
+    tied: eventOf("invoice_payment.paid", nowS, invoicePayment(`inpay_${userId}`, inv, pi)),
+    refunded: eventOf("charge.refunded", nowS + 1, charge(ch, pi, 300)),
+    withdrawn: eventOf("charge.dispute.funds_withdrawn", nowS + 2, dispute(`dp_${userId}`, ch, pi, 1000, [-1000])),
+    reinstated: eventOf(
+      "charge.dispute.funds_reinstated",
+      nowS + 3,
+      dispute(`dp_${userId}`, ch, pi, 1000, [-1000, 1000]),
+    ),
+  };
+}
+type Shop = Awaited<ReturnType<typeof openShop>>;
+type Event = { [Key in keyof Shop]: Shop[Key] extends TestEvent ? Key : never }[keyof Shop];
+
+/** An event, after others. */
+const ofStripe = (name: string, event: Event, before: readonly Event[] = []): Operation => ({
+  name: `Stripe's event ${name}`,
+  isIdempotent: true,
+  hasNoMemory: true,
+  tellsWhatItDid: true,
+  prepare: async (scene) => {
+    const shop = await openShop(scene, event !== "ignored");
+    for (const earlier of before) {
+      await done(shop.deliver(shop[earlier]));
+      // Which of two grants was first is told by the clock.
+      scene.clock.advance(1);
+    }
+    return () => shop.deliver(shop[event]);
+  },
+});
+
+export const paymentOperations: readonly Operation[] = [
+  ofStripe("that grants", "paid"),
+  ofStripe("that grants what was refunded in part before", "paid", ["refunded"]),
+  ofStripe("that takes all", "withdrawn", ["paid", "refunded"]),
+  ofStripe("that gives back", "reinstated", ["paid", "withdrawn"]),
+  ofStripe("that joins two payments, and takes what the later granted", "tied", ["paid", "billed"]),
+  ofStripe("that grants nothing", "paidForNothing"),
+  ofStripe("that is ignored, and noted as the last", "ignored"),
+  {
+    name: "settlement of a payment",
+    isIdempotent: true,
+    hasNoMemory: true,
+    prepare: async (scene) => {
+      const { deliver, paidForNothing, refunded, settle } = await openShop(scene);
+      for (const event of [paidForNothing, refunded]) await done(deliver(event));
+      return settle;
+    },
+  },
+  {
+    name: "setting of Stripe's payments",
+    isIdempotent: true,
+    hasNoMemory: true,
+    prepare: async (scene) => {
+      const { set } = await openShop(scene);
+      return () => set({ currency: "eur", prices: [{ price: PRICES.period, packId: scene.userId, quantity: 1 }] });
+    },
+  },
+  {
+    name: "cron that tells of a payment that granted nothing",
+    isIdempotent: true,
+    hasNoMemory: true,
+    hasNoCaller: true,
+    prepare: async (scene) => {
+      scene.clock.advance(2_000);
+      const { appId, deliver, paidForNothing } = await openShop(scene);
+      const id = await env.DB.prepare("SELECT id FROM environments WHERE app_id = ? AND mode = 'live'")
+        .bind(appId)
+        .first<number>("id");
+      await makeEndpoint({ id: id ?? 0, appId, mode: "live", database: 0 }, null, scene.clock.ms);
+      await scene.cron(); // for what other tests left
+      await done(deliver(paidForNothing));
+      scene.clock.advance(600_000);
+      return async () => {
+        await scene.cron();
+        return { status: 200, headers: new Headers(), body: null };
+      };
+    },
+  },
+];
