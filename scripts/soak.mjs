@@ -10,7 +10,13 @@ const PARTS = [
   ...["model", "payments-model", "alerts", "limits-model", "interleavings", "storms", "claims", "known-people"],
   "takeover",
 ].map((name) => `test/cross/${name}`);
-const FILES = [...PARTS, "test/worker/exports/limits", "test/worker/exports/large", "test/e2e/kills"];
+const FILES = [
+  ...PARTS,
+  "test/worker/exports/limits",
+  "test/worker/exports/large",
+  "test/e2e/kills",
+  "test/e2e/payment-kills",
+];
 
 if (!/^[1-9]\d*$/.test(OPERATIONS)) throw new Error("SOAK_OPERATIONS must be a whole number of 1 or more.");
 const startMs = Date.now();
