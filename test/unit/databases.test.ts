@@ -74,6 +74,8 @@ describe("the deploy button", () => {
     const names = [...variables.matchAll(/^(\w+) =/gm)].map(([, name = ""]) => name);
     expect(names.length).toBeGreaterThan(4);
     expect(secrets.filter((name) => name.endsWith("_PREVIOUS"))).toEqual([]);
+    // The button fills in what stands there, and a secret that others know is none.
+    expect(readFileSync(".dev.vars.example", "utf8")).not.toMatch(/^\w+=./m);
     const asked = [...secrets, ...names];
     expect(asked.filter((name) => !described.includes(name))).toEqual([]);
   });
