@@ -103,6 +103,7 @@ async function enter(): Promise<{ pair: Pair; clock: Clock }> {
     packs,
     model,
     refund: createRefunds(model),
+    refunds: [],
     compared: { rows: 0, seqs: new Map() },
   };
   return { pair, clock };

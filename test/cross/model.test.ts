@@ -6,11 +6,13 @@ import { FAULTS, type FaultPlan, faultyD1 } from "../support/faulty-d1.ts";
 import { exchange, type Pair } from "../support/history.ts";
 import { expectLedgerInvariants } from "../support/invariants.ts";
 import { createModel, type Pack, type Unit } from "../support/model.ts";
+import { compareMessages, TOLD } from "../support/model-messages.ts";
 import { modelList } from "../support/model-reads.ts";
-import { createRefunds } from "../support/model-refunds.ts";
+import { createRefunds, type Made } from "../support/model-refunds.ts";
 import { createRandom, type Random } from "../support/random.ts";
 import { type Request, someRequest } from "../support/requests.ts";
 import { soakCount, soakPart, timeoutOf } from "../support/soak.ts";
+import { makeEndpoint } from "../support/webhooks.ts";
 import {
   atRandom,
   bound,
@@ -119,6 +121,9 @@ async function play(seed: number): Promise<void> {
   const app = await makeApp();
   const faulty = faultyD1(env.DB);
   const model = createModel(clock);
+  const refunds: Made[] = [];
+  // Two worlds in three have an endpoint, which is told of everything.
+  const endpointId = random.chance(0.66) ? await makeEndpoint(app.environments.live, TOLD) : null;
   const users = ["ada", "böb"];
   const pair: Pair = {
     // What an isolate remembers of a user is stale now and then, by as many writes as others made meanwhile.
@@ -128,7 +133,8 @@ async function play(seed: number): Promise<void> {
     environmentId: app.environments.live.id,
     packs: await makePacks(app.appId),
     model,
-    refund: createRefunds(model),
+    refund: createRefunds(model, refunds),
+    refunds,
     compared: { rows: 0, seqs: new Map(users.map((user) => [user, 0])) },
   };
   const past: Request[] = [];
@@ -150,6 +156,7 @@ async function play(seed: number): Promise<void> {
     const where = `operation ${count} (PROOF_SEED=${seed})`;
     await exchange(pair, request, where, plan === null ? null : { faulty, plan });
     await compareState(pair, `after ${where}: ${JSON.stringify(request)}`);
+    if (endpointId !== null && count % 20 === 0) await compareMessages(pair, `after ${where}`);
     const lists = users.map((userId) => JSON.stringify(modelList(model, userId, true)));
     moments.set(clock.ms, lists);
   }
@@ -157,6 +164,8 @@ async function play(seed: number): Promise<void> {
     if (!random.chance(0.2)) continue;
     for (const [index, userId] of users.entries()) await compareMoment(pair, userId, atMs, lists[index] ?? "");
   }
+  // The cron of later histories has enough to do.
+  await env.DB.prepare("DELETE FROM webhook_deliveries WHERE endpoint_id = ?").bind(endpointId).run();
 }
 
 describe(`random histories, from PROOF_SEED=${SEED} on`, () => {

@@ -3,7 +3,7 @@ import { expect } from "vitest";
 import type { FaultPlan, FaultyD1 } from "./faulty-d1.ts";
 import type { createModel, Answer as ModelAnswer, Pack, Spent } from "./model.ts";
 import { modelList, modelPlan, modelReservations, modelTotals } from "./model-reads.ts";
-import type { createRefunds } from "./model-refunds.ts";
+import type { createRefunds, Made } from "./model-refunds.ts";
 import type { Request } from "./requests.ts";
 import type { Answer, Client } from "./world.ts";
 
@@ -17,6 +17,7 @@ export interface Pair {
   readonly model: ReturnType<typeof createModel>;
   /** The refunds of the model. */
   readonly refund: ReturnType<typeof createRefunds>;
+  readonly refunds: readonly Made[];
   /** The number of compared ledger rows, and the last seq of each user. */
   readonly compared: { rows: number; readonly seqs: Map<string, number> };
 }

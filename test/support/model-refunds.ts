@@ -32,8 +32,14 @@ interface Refund {
 const add = ([parts, of]: Sum, share: RefundRequest["share"]): Sum =>
   share === undefined ? [1n, 1n] : [parts * BigInt(share.of) + BigInt(share.part) * of, of * BigInt(share.of)];
 
-/** The refunds of a model (C21). */
-export function createRefunds(model: ReturnType<typeof createModel>) {
+/** A refund that was done, and what it answered. */
+export interface Made {
+  readonly userId: string;
+  readonly body: object;
+}
+
+/** The refunds of a model (C21). `made` is told of each that is done. */
+export function createRefunds(model: ReturnType<typeof createModel>, made: Made[] = []) {
   const all = new Map<string, Refund[]>();
   return (asked: RefundRequest): Answer => {
     const { userId, ref, refundRef, pack, share, reason } = asked;
@@ -71,6 +77,7 @@ export function createRefunds(model: ReturnType<typeof createModel>) {
     });
     const body = { refundRef, externalRef: ref, balances };
     all.set(key, [...earlier, { refundRef, request, body, covered, share }]);
+    made.push({ userId, body });
     return { status: 200, body };
   };
 }

@@ -1,0 +1,161 @@
+import { env } from "cloudflare:workers";
+import { expect } from "vitest";
+import type { Pair } from "./history.ts";
+import { fromSteps, type Unit } from "./model.ts";
+
+/** What an endpoint of a random history is told: all but alerts, which test/support/alerts-model.ts knows. */
+export const TOLD = ["credits.granted", "credits.re*", "credits.adjusted", "reservation.*", "usage.recorded"];
+
+interface Entry {
+  readonly userId: string;
+  readonly seq: number;
+  readonly balanceId: string;
+  readonly unit: Unit;
+  readonly delta: number;
+  readonly after: number;
+  readonly reason: string;
+  readonly eventId: string | null;
+  readonly reservationId: string | null;
+  readonly note: string | null;
+}
+
+interface Told {
+  readonly type: string;
+  readonly subject: string | null;
+  readonly deliveries: number;
+  // Its fields are compared with what the model expects.
+  // biome-ignore lint/suspicious/noExplicitAny: see above
+  readonly data: any;
+}
+
+const iso = (ms: number): string | null => (ms === Infinity ? null : new Date(ms).toISOString());
+const lastSeq = (entries: readonly Entry[]): number | null => entries.at(-1)?.seq ?? null;
+
+/** The messages and the ledger of an environment, at one moment. */
+async function read(environmentId: number): Promise<{ entries: Entry[]; told: Told[] }> {
+  const [entries, told] = await env.DB.batch([
+    env.DB.prepare(
+      `SELECT a.user_id AS userId, l.seq AS seq, l.balance_id AS balanceId, l.unit AS unit, l.delta_steps AS delta,
+         l.balance_after_steps AS after, l.reason AS reason, l.event_id AS eventId, l.reservation_id AS reservationId,
+         l.note AS note
+       FROM accounts AS a CROSS JOIN credit_ledger AS l ON l.account_id = a.id WHERE a.environment_id = ? ORDER BY l.seq`,
+    ).bind(environmentId),
+    env.DB.prepare(
+      `SELECT m.type AS type, m.subject AS subject, m.data AS data, (
+         SELECT count(*) FROM webhook_endpoints AS w
+         CROSS JOIN webhook_deliveries AS d ON d.endpoint_id = w.id AND d.message_id = m.id WHERE w.environment_id = m.environment_id
+       ) AS deliveries FROM webhook_messages AS m WHERE m.environment_id = ?`,
+    ).bind(environmentId),
+  ]);
+  const rows = (told?.results ?? []) as (Omit<Told, "data"> & { data: string })[];
+  return {
+    entries: (entries?.results ?? []) as Entry[],
+    told: rows.map((row) => ({ ...row, data: JSON.parse(row.data) })),
+  };
+}
+
+/** The messages of what the model knows, each with the `seq` of the last entry that its effect wrote (H3); of refunds, without. */
+function expectedOf(
+  { model, packs, refunds }: Pair,
+  entries: readonly Entry[],
+  refunded: readonly Entry[],
+): Omit<Told, "deliveries">[] {
+  const expected: { type: string; subject: string; data: object }[] = [];
+  const expectOne = (type: string, userId: string, data: object, seq: number | null) =>
+    expected.push({ type, subject: userId, data: { userId, ...data, seq } });
+  const amountOf = (entry: Entry) => ({
+    balanceId: entry.balanceId,
+    unit: entry.unit,
+    delta: fromSteps(entry.unit, BigInt(entry.delta)),
+    remaining: fromSteps(entry.unit, BigInt(entry.after)),
+  });
+
+  // The balances of a grant follow each other in the ledger.
+  const issued = new Map(model.balances.map((b) => [b.id, b]));
+  for (const own of Map.groupBy(entries, ({ userId }) => userId).values()) {
+    const granted = own.filter(({ reason }) => reason === "grant");
+    for (let at = 0; at < granted.length; ) {
+      const first = issued.get(granted[at]?.balanceId ?? "");
+      if (first === undefined) throw new Error("the model knows every balance");
+      const items = granted.slice(at, at + (packs.find(({ packId }) => packId === first.packId)?.items.length ?? 0));
+      at += items.length;
+      const balances = items
+        .flatMap(({ balanceId }) => issued.get(balanceId) ?? [])
+        .map((b) => ({
+          ...{ balanceId: b.id, packId: b.packId, packItemId: b.packItemId, unit: b.unit },
+          ...{ initial: b.initial, expiresAt: iso(b.expiresAt) },
+        }));
+      expectOne(
+        "credits.granted",
+        first.userId,
+        { balances, externalRef: first.ref, source: "purchase" },
+        lastSeq(items),
+      );
+    }
+  }
+  for (const [eventId, { use, body }] of model.events) {
+    const hold = [...model.holds.values()].find((one) => one.eventId === eventId);
+    const paid = entries.filter((entry) => entry.eventId === eventId);
+    const returned = hold?.state === "committed" ? entries.filter((entry) => entry.reservationId === hold.id) : [];
+    const { event, model: name = null, quantities } = use;
+    const data = { event, model: name, quantities: { count: 1, ...quantities }, ...body };
+    expectOne("usage.recorded", use.userId, data, lastSeq(paid) ?? lastSeq(returned));
+  }
+  for (const hold of model.holds.values()) {
+    if (hold.state !== "expired") continue;
+    const back = entries.filter(({ reservationId, eventId }) => reservationId === hold.id && eventId === null);
+    const holds = hold.legs.map(([{ id: balanceId, packId, unit }, steps]) => ({
+      ...{ balanceId, packId, unit, amount: fromSteps(unit, steps) },
+    }));
+    const data = { reservationId: hold.id, event: hold.use.event, holds };
+    expectOne("reservation.expired", hold.use.userId, data, holds.length === 0 ? null : lastSeq(back));
+  }
+  for (const { userId, body } of refunds) expectOne("credits.refunded", userId, body, null);
+  // What refunds did not write by hand, adjustments and revokes did.
+  const byHand = entries.filter(({ reason, reservationId }) => reason === "admin_adjust" && reservationId === null);
+  for (const entry of byHand) {
+    if (refunded.includes(entry)) continue;
+    const type = entry.note === "by hand" ? "credits.adjusted" : "credits.revoked";
+    expectOne(type, entry.userId, { ...amountOf(entry), note: entry.note }, entry.seq);
+  }
+  return expected;
+}
+
+/** The entries that a refund's message is about: as many as it has balances, up to its `seq`. */
+function entriesOfRefund({ data }: Told, entries: readonly Entry[]): Entry[] {
+  const { userId, seq, balances } = data;
+  const own = entries.filter((one) => one.userId === userId && one.seq > seq - balances.length && one.seq <= seq);
+  const shown = own.map(({ balanceId, unit, delta }) => [balanceId, fromSteps(unit, BigInt(-delta))]);
+  const inMessage = balances.map((one: { balanceId: string; taken: number }) => [one.balanceId, one.taken]);
+  expect(shown).toEqual(inMessage);
+  return own;
+}
+
+/** Fields in one order, so that two texts are the same when two messages are. */
+const inOrder = (value: unknown): unknown =>
+  Array.isArray(value)
+    ? value.map(inOrder)
+    : value !== null && typeof value === "object"
+      ? Object.fromEntries(
+          Object.entries(value)
+            .sort(([a], [b]) => (a < b ? -1 : 1))
+            .map(([k, v]) => [k, inOrder(v)]),
+        )
+      : value;
+
+/** Each effect that the model knows has exactly one message, and each message its effect; no two of a user have one `seq`. */
+export async function compareMessages(pair: Pair, where: string): Promise<void> {
+  const { entries, told } = await read(pair.environmentId);
+  const refunded = told.filter(({ type }) => type === "credits.refunded");
+  const ofRefunds = refunded.flatMap((one) => entriesOfRefund(one, entries));
+  const text = (one: Omit<Told, "deliveries">) => JSON.stringify(inOrder(one));
+  const seen = told.map(({ deliveries, ...one }) => {
+    expect(deliveries, where).toBe(1);
+    return text(one.type === "credits.refunded" ? { ...one, data: { ...one.data, seq: null } } : one);
+  });
+  expect(seen.sort(), `messages ${where}`).toEqual(expectedOf(pair, entries, ofRefunds).map(text).sort());
+  for (const own of Map.groupBy(told, ({ subject }) => subject).values()) {
+    const seqs = own.flatMap(({ data }) => data.seq ?? []);
+    expect(new Set(seqs).size, where).toBe(seqs.length);
+  }
+}
