@@ -42,9 +42,13 @@ export function formShapes(appId: string, cookie: string, token: string): Shape[
     ["a long field", long],
     ["a long name", names],
   ] as const;
-  const lists = ["%0D%0A", "a,", "%5B"].map((part) =>
-    LISTS.map((name) => `${name}=${part.repeat(Math.floor(MIB / part.length / LISTS.length) - 20)}`).join("&"),
-  );
+  const lists = [
+    ["lines", "%0D%0A"],
+    ["commas", "a,"],
+  ].map(([name = "", part = ""]) => {
+    const value = part.repeat(Math.floor(MIB / part.length / LISTS.length) - 20);
+    return [name, LISTS.map((field) => `${field}=${value}`).join("&")] as const;
+  });
   const signedIn = (name: string, path: string, text: string) =>
     form(name, path, `_form=${token}&${text}`, { cookie: `purser_session=${cookie}` });
   return [
@@ -59,8 +63,8 @@ export function formShapes(appId: string, cookie: string, token: string): Shape[
     ]),
     // By their paths, so that signing out, which ends the session, is the last.
     ...formPaths(appId).flatMap((path) => [
-      ...shapes.map(([name, text]) => signedIn(name, path, text)),
-      ...lists.map((text, index) => signedIn(["lines", "commas", "brackets"][index] ?? "", path, text)),
+      signedIn("many fields", path, many),
+      ...lists.map(([name, text]) => signedIn(name, path, text)),
     ]),
   ];
 }

@@ -46,7 +46,11 @@ function signatureOf({ signingSecret }: Sender, text: string): string {
   return `t=${timestamp},v1=${createHmac("sha256", signingSecret).update(`${timestamp}.${text}`).digest("hex")}`;
 }
 
-/** Every operation of the reference that takes JSON, with every text of the worst kind. */
+/** One reader reads all bodies, so the routes of most use have all texts of the worst kind, and the others the dearest of them. */
+const READ_MOST = ["/api/v1/usage/events", "/api/v1/credits/grant"];
+const DEAREST = ["names", "long numbers", "objects of other names"];
+
+/** Every operation of the reference that takes JSON. */
 export function everyRoute(sender: Sender): Shape[] {
   const ids: Readonly<Record<string, string>> = { appId: sender.appId, packId: "cpk_bench", mode: "live" };
   return Object.entries(paths).flatMap(([path, operations]) => {
@@ -54,10 +58,11 @@ export function everyRoute(sender: Sender): Shape[] {
     const url = path.replaceAll(/\{(\w+)\}/g, (_, name) => ids[name] ?? `${name}_none`);
     return Object.entries(operations).flatMap(([method, { requestBody }]) =>
       Object.keys(requestBody?.content ?? {}).flatMap((type) =>
-        texts(MIB).map(([name, text]) => {
-          const kind = type.replace("application/", "");
-          return jsonShape(sender, method.toUpperCase(), url, name, text, kind);
-        }),
+        texts(MIB)
+          .filter(([name]) => READ_MOST.includes(path) || DEAREST.includes(name))
+          .map(([name, text]) =>
+            jsonShape(sender, method.toUpperCase(), url, name, text, type.replace("application/", "")),
+          ),
       ),
     );
   });
