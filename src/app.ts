@@ -1,6 +1,6 @@
 import { getPath } from "hono/utils/url";
 import { systemCtx } from "./access/open-root.ts";
-import { serveAgain } from "./access/serve-again.ts";
+import { idOfServed, serveAgain } from "./access/serve-again.ts";
 import { adminRoutes } from "./admin/routes.ts";
 import { alertRoutes } from "./alerts/routes.ts";
 import { captureRoutes } from "./capture/routes.ts";
@@ -40,7 +40,7 @@ export function createApp(runtime: Runtime = realRuntime, deliver: Deliver = del
     .use(async (c, next) => {
       const outbox: Outbox = [];
       c.set("runtime", { ...runtime, outbox });
-      c.set("requestId", runtime.newId("req_"));
+      c.set("requestId", idOfServed(c.req.raw) ?? runtime.newId("req_"));
       c.header("x-request-id", c.get("requestId"));
       // Answers hold what is a caller's own. A route that says otherwise, such as a page's assets, overwrites this.
       c.header("cache-control", "no-store");

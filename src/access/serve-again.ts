@@ -2,8 +2,11 @@ import type { Context } from "hono";
 import type { AppEnv } from "../http/factory.ts";
 
 const TIMES_MAX = 8;
-/** How often a request was served anew. */
-const times = new WeakMap<Request, number>();
+/** Requests that are served anew, with their ids, and how often. */
+const served = new WeakMap<Request, { readonly requestId: string; readonly count: number }>();
+
+/** The id of a request that is served anew: it is the same request to whoever sent it. */
+export const idOfServed = (request: Request): string | undefined => served.get(request)?.requestId;
 
 type Serve = (
   request: Request,
@@ -17,12 +20,12 @@ type Serve = (
  */
 export async function serveAgain(c: Context<AppEnv>, serve: Serve): Promise<Response | null> {
   const { raw } = c.req;
-  const count = (times.get(raw) ?? 0) + 1;
+  const count = (served.get(raw)?.count ?? 0) + 1;
   const body = c.var.bodyBytes ?? c.var.bodyText;
   if (count > TIMES_MAX || (raw.body !== null && body === undefined)) return null;
   const init = { method: raw.method, headers: raw.headers };
   const request: Request = new Request(raw.url, raw.body === null ? init : { ...init, body });
-  times.set(request, count);
+  served.set(request, { requestId: c.var.requestId, count });
   return serve(request, c.env, executionCtxOf(c));
 }
 

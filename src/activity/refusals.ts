@@ -35,12 +35,12 @@ export interface RefusedAsk {
 
 /** Notes a refusal. Nobody is named who was erased. */
 export function noteRefusal(
-  { environment, now }: Pick<TenantCtx, "environment" | "now">,
+  { environment, realNow }: Pick<TenantCtx, "environment" | "realNow">,
   kind: RefusalKind,
   { code, param, details }: PurserError,
   about: RefusedAsk,
 ): void {
-  const lastAtMs = now();
+  const lastAtMs = realNow();
   const userId = code === "person_erased" ? "" : about.userId;
   const subject = about.subject.slice(0, SUBJECT_MAX);
   const reason = JSON.stringify(kind === "shortage" ? details?.uncovered : { code, param });

@@ -10,7 +10,7 @@ import { advanceClock, clockWrites } from "./advance.ts";
 import type { ClockOutput } from "./responses.ts";
 import type { SetClockInput } from "./schemas.ts";
 
-const STEPS_A_REQUEST = 40;
+const STEPS_A_REQUEST = 60;
 const MS_A_REQUEST = 15_000;
 /** The constraint that fails where the clock was moved after it was read. */
 const CONFLICTS = new Set(["guard_environment"] as const);

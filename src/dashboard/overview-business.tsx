@@ -78,7 +78,7 @@ export const Webhooks = ({ c, lag }: { c: Context<DashboardEnv>; lag: readonly E
           <dt>
             <a href={pathIn(c, `webhooks/${endpoint.webhookId}`)}>{endpoint.url}</a>
           </dt>
-          <dd>{lagText(endpoint, c.var.ctx.now())}</dd>
+          <dd>{lagText(endpoint, c.var.ctx.realNow())}</dd>
         </>
       ))}
     </dl>

@@ -49,6 +49,6 @@ export const clockOperations: readonly Operation[] = [
       "Only while it holds no credits, usage, payments or people, else `invalid_request`: their times would lie in the future.",
     params: ofApp,
     success: { description: "Real time.", schema: clockOutput, example: { now: null, status: "ready" } },
-    errors: [],
+    errors: ["invalid_request"],
   },
 ];

@@ -114,7 +114,7 @@ describe("what was refused of late", () => {
 
   it("keeps nothing for longer than thirty days", async () => {
     const { clock, ctx, read } = await world();
-    const ago = (days: number) => ({ ...ctx, now: () => clock.ms - days * DAY_MS });
+    const ago = (days: number) => ({ ...ctx, realNow: () => clock.ms - days * DAY_MS });
     noteRefusal(ago(31), "shortage", short, { userId: "old", subject: "e" });
     noteRefusal(ago(31), "failed_grant", short, { userId: "old", subject: "e" });
     noteRefusal(ago(29), "shortage", short, { userId: "young", subject: "e" });

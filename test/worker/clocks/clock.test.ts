@@ -1,0 +1,271 @@
+import { env } from "cloudflare:workers";
+import { afterAll, beforeEach, describe, expect, it, vi } from "vitest";
+import { DAY_MS } from "../../../src/lib/time.ts";
+import { FAULTS, faultyD1 } from "../../support/faulty-d1.ts";
+import { expectLedgerInvariants } from "../../support/invariants.ts";
+import { expectError } from "../../support/refusals.ts";
+import { clockWorld } from "../../support/test-clock.ts";
+import { inTurn } from "../../support/world.ts";
+
+afterAll(expectLedgerInvariants);
+
+// The pauses between attempts are not what is tested.
+beforeEach(() => {
+  vi.spyOn(scheduler, "wait").mockResolvedValue();
+});
+
+const MINUTE_MS = 60_000;
+const TEN_YEARS_MS = 3_653 * DAY_MS;
+
+const auditOf = async (w: Awaited<ReturnType<typeof clockWorld>>) =>
+  (await w.admin("GET", "/audit")).body.entries.map(({ action, target, details }: Record<string, unknown>) => ({
+    action,
+    target,
+    details,
+  }));
+
+describe("setting the clock", () => {
+  it("sets the time, which runs on from there, and is one row of the audit in real time", async () => {
+    const w = await clockWorld();
+    expect((await w.admin("GET", "/clock")).body).toEqual({ now: null, status: "ready" });
+    const set = await w.put(DAY_MS);
+    expect(set.body).toEqual({ now: w.at(DAY_MS), status: "ready" });
+    expect(set.headers.has("idempotent-replayed")).toBe(false);
+    w.clock.advance(MINUTE_MS);
+    expect((await w.admin("GET", "/clock")).body).toEqual({ now: w.at(DAY_MS + MINUTE_MS), status: "ready" });
+    const { entries } = (await w.admin("GET", "/audit")).body;
+    expect(entries).toMatchObject([
+      { action: "clock.set", target: w.app.appId, at: w.at(0), details: { mode: "test", now: w.at(DAY_MS) } },
+    ]);
+  });
+
+  it("answers the same time again as the first, without a second row, also when time has run on since", async () => {
+    const w = await clockWorld();
+    await w.move(DAY_MS);
+    w.clock.advance(MINUTE_MS);
+    const again = await w.put(DAY_MS);
+    expect(again.body).toEqual({ now: w.at(DAY_MS), status: "ready" });
+    expect(again.headers.get("idempotent-replayed")).toBe("true");
+    expect(await auditOf(w)).toHaveLength(1);
+    expect((await w.admin("GET", "/clock")).body.now).toBe(w.at(DAY_MS + MINUTE_MS));
+  });
+
+  it("goes forward alone, at most ten years in all, and leaves no row when it is refused", async () => {
+    const w = await clockWorld();
+    for (const ms of [-1, 0, TEN_YEARS_MS + 1]) expectError(await w.put(ms), "invalid_request", "now");
+    expect(await w.state()).toBeNull();
+    await w.move(DAY_MS);
+    for (const ms of [-1, 0, DAY_MS - 1, TEN_YEARS_MS + 1]) expectError(await w.put(ms), "invalid_request", "now");
+    w.clock.advance(MINUTE_MS);
+    for (const ms of [DAY_MS + MINUTE_MS, DAY_MS + 1]) expectError(await w.put(ms), "invalid_request", "now");
+    expect(await auditOf(w)).toHaveLength(1);
+    await w.move(TEN_YEARS_MS + MINUTE_MS);
+    expectError(await w.put(TEN_YEARS_MS + MINUTE_MS + 1), "invalid_request", "now");
+    expect(await auditOf(w)).toHaveLength(2);
+  });
+
+  it.each([
+    ["nothing", {}, "now"],
+    ["no time", { now: "tomorrow" }, "now"],
+    ["a number", { now: 1 }, "now"],
+    ["null", { now: null }, "now"],
+    ["a mode: there is a clock in test mode alone", { now: "2027-01-01T00:00:00Z", mode: "live" }, "mode"],
+  ])("refuses %s", async (_, body, param) => {
+    const w = await clockWorld();
+    expectError(await w.admin("PUT", "/clock", body), "invalid_request", param);
+    expect(await w.state()).toBeNull();
+  });
+
+  it("needs the administrator, and an application that is there", async () => {
+    const w = await clockWorld();
+    const path = `/api/v1/admin/apps/${w.app.appId}/clock`;
+    for (const method of ["PUT", "GET", "DELETE"]) {
+      const body = method === "PUT" ? { body: { now: w.at(DAY_MS) } } : {};
+      expectError(await w.call(method, path, { key: w.app.keys.sk_test, ...body }), "invalid_key");
+      const nobody = "/api/v1/admin/apps/app_none0/clock";
+      expectError(await w.call(method, nobody, { key: env.ADMIN_TOKEN, ...body }), "not_found", "appId");
+    }
+    expect(await w.state()).toBeNull();
+  });
+
+  it("is done once by ten that set the same time at once, and one of ten by ten that set different times", async () => {
+    const w = await clockWorld({ pick: inTurn(10) });
+    const same = await Promise.all(Array.from({ length: 10 }, () => w.put(DAY_MS)));
+    expect(same.map(({ status, body }) => [status, body.now, body.status])).toEqual(
+      Array(10).fill([200, w.at(DAY_MS), "ready"]),
+    );
+    expect(await auditOf(w)).toHaveLength(1);
+    const times = Array.from({ length: 10 }, (_, index) => (2 + index) * DAY_MS);
+    const answers = await Promise.all(times.map((ms) => w.put(ms)));
+    const landed = answers.filter(({ status }) => status === 200);
+    for (const answer of answers) if (answer.status !== 200) expectError(answer, "invalid_request", "now");
+    expect(landed.length).toBeGreaterThan(0);
+    expect(await auditOf(w)).toHaveLength(1 + landed.length);
+    expect((await w.admin("GET", "/clock")).body).toEqual({ now: w.at(11 * DAY_MS), status: "ready" });
+  });
+
+  it.each(FAULTS)("lands once when any of its trips fails %s, and goes on when it is sent again", async (fault) => {
+    let isHit = true;
+    let at = 0;
+    while (isHit) {
+      at++;
+      const faulty = faultyD1(env.DB);
+      const w = await clockWorld({ bindings: { DB: faulty.d1 } });
+      await w.listen();
+      await w.grant({ expiresAt: w.at(DAY_MS) });
+      await w.reserve();
+      faulty.plan({ fault, at });
+      const first = await w.put(2 * DAY_MS);
+      isHit = faulty.trips() >= at;
+      faulty.plan(null);
+      if (first.status !== 200) expectError(first, "temporarily_unavailable");
+      await w.move(2 * DAY_MS);
+      expect(await auditOf(w)).toHaveLength(1);
+      expect(
+        (await w.messages()).map(({ type, at }) => [type, at]),
+        `${fault} at ${at}`,
+      ).toEqual([
+        ["credits.granted", w.at(0)],
+        ["reservation.expired", w.at(MINUTE_MS)],
+        ["balance.expired", w.at(DAY_MS)],
+        ["credits.depleted", w.at(DAY_MS)],
+      ]);
+    }
+    expect(at).toBeGreaterThan(10);
+  });
+});
+
+describe("a clock that is moved far", () => {
+  /** A day with more moments than a request does: a hold every minute. */
+  const busy = async () => {
+    const w = await clockWorld({ pick: inTurn(2) });
+    await w.listen();
+    await w.grant();
+    for (let n = 1; n <= 9; n++) {
+      for (const m of [0, 1, 2, 3, 4]) {
+        await w.reserve({
+          quantities: { count: 0, tokens: 1 },
+          reservationId: `res_${n}_${m}`,
+          expiresInSeconds: (n * 5 + m) * 60,
+        });
+      }
+    }
+    return w;
+  };
+
+  it("answers that it is advancing, serves meanwhile at the moment reached, and is finished by the cron", async () => {
+    const w = await busy();
+    const set = await w.put(DAY_MS);
+    expect(set.body).toEqual({ now: w.at(DAY_MS), status: "advancing" });
+    const reached = (await w.admin("GET", "/clock")).body;
+    expect(reached.status).toBe("advancing");
+    expect(Date.parse(reached.now)).toBeGreaterThan(Date.parse(w.at(5 * MINUTE_MS)));
+    expect(Date.parse(reached.now)).toBeLessThan(Date.parse(w.at(50 * MINUTE_MS)));
+    // It stands there, whatever time it is, for every isolate.
+    w.clock.advance(MINUTE_MS);
+    for (const eventId of ["one", "two", "three"]) {
+      const event = { eventId, userId: "u", event: "chat", quantities: { count: 0, tokens: 1 } };
+      await w.asked("POST", "/usage/events", event);
+      expect((await w.ledger()).at(-1)).toMatchObject({ eventId, occurredAt: reached.now });
+    }
+    expectError(await w.put(DAY_MS - 1), "invalid_request", "now");
+    for (let runs = 0; (await w.admin("GET", "/clock")).body.status === "advancing"; runs++) {
+      expect(runs).toBeLessThan(5);
+      await w.cron();
+    }
+    const again = await w.put(DAY_MS);
+    expect(again.headers.get("idempotent-replayed")).toBe("true");
+    const ended = (await w.ledger()).filter(({ reason }: { reason: string }) => reason === "reservation_expired");
+    expect(ended.map(({ occurredAt }: { occurredAt: string }) => occurredAt)).toEqual(
+      Array.from({ length: 45 }, (_, index) => w.at((5 + index) * MINUTE_MS)),
+    );
+    expect((await w.put(DAY_MS)).body).toEqual({ now: w.at(DAY_MS), status: "ready" });
+    expect((await w.admin("GET", "/clock")).body.now).toBe(w.at(DAY_MS));
+  });
+
+  it("goes on to a later time that is set meanwhile", async () => {
+    const w = await busy();
+    expect((await w.put(DAY_MS)).body.status).toBe("advancing");
+    const later = await w.put(2 * DAY_MS);
+    expect(later.body).toEqual({ now: w.at(2 * DAY_MS), status: "ready" });
+    expect(
+      (await w.ledger()).filter(({ reason }: { reason: string }) => reason === "reservation_expired"),
+    ).toHaveLength(45);
+    expect(await auditOf(w)).toHaveLength(2);
+  });
+
+  it("does each thing once when the cron and ten requests go on at once, and others write meanwhile", async () => {
+    const w = await busy();
+    const writes = Array.from({ length: 10 }, (_, index) => {
+      const event = { eventId: `e${index}`, userId: "u", event: "chat", quantities: { count: 0, tokens: 1 } };
+      return w.call("POST", "/api/v1/usage/events", { key: w.app.keys.sk_test, body: event });
+    });
+    const moves = Array.from({ length: 10 }, () => w.put(DAY_MS));
+    await Promise.all([...moves, ...writes, w.cron()]);
+    for (let runs = 0; (await w.put(DAY_MS)).body.status === "advancing"; runs++) expect(runs).toBeLessThan(5);
+    const ledger = await w.ledger();
+    expect(ledger.filter(({ reason }: { reason: string }) => reason === "reservation_expired")).toHaveLength(45);
+    const times = ledger.map(({ occurredAt }: { occurredAt: string }) => occurredAt);
+    expect(times).toEqual(times.toSorted());
+    expect((await w.messages()).filter(({ type }) => type === "reservation.expired")).toHaveLength(45);
+  });
+});
+
+describe("taking the clock away", () => {
+  it("goes back to real time while nothing is held, once, and setting it begins anew", async () => {
+    const w = await clockWorld();
+    await w.listen();
+    expect((await w.admin("DELETE", "/clock")).body).toEqual({ now: null, status: "ready" });
+    await w.move(DAY_MS);
+    for (let n = 0; n < 2; n++) {
+      expect((await w.admin("DELETE", "/clock")).body).toEqual({ now: null, status: "ready" });
+      expect((await w.admin("GET", "/clock")).body).toEqual({ now: null, status: "ready" });
+    }
+    expect((await auditOf(w)).map(({ action }: { action: string }) => action)).toEqual(["clock.removed", "clock.set"]);
+    await w.grant();
+    expect((await w.ledger())[0].occurredAt).toBe(w.at(0));
+    await w.move(MINUTE_MS);
+  });
+
+  it.each([
+    ["credits", (w) => w.grant()],
+    [
+      "usage",
+      (w) =>
+        w.asked("POST", "/usage/events", {
+          ...{ eventId: "e", userId: "u", event: "chat", onShortage: "partial" },
+          quantities: { tokens: 1 },
+        }),
+    ],
+    [
+      "people",
+      (w) => w.call("POST", "/e/", { body: { api_key: w.app.keys.pk_test, event: "seen", distinct_id: "d" } }),
+    ],
+    ["consent", (w) => w.asked("POST", "/consent", { distinctId: "d", purpose: "ads", decision: "denied" })],
+  ] satisfies [string, (w: Awaited<ReturnType<typeof clockWorld>>) => Promise<unknown>][])(
+    "is refused while the environment holds %s",
+    async (_, write) => {
+      const w = await clockWorld();
+      await w.move(DAY_MS);
+      await write(w);
+      expectError(await w.admin("DELETE", "/clock"), "invalid_request");
+      expect((await w.admin("GET", "/clock")).body.now).toBe(w.at(DAY_MS));
+      expect(await auditOf(w)).toHaveLength(1);
+    },
+  );
+
+  it.each(FAULTS)("lands once when any of its trips fails %s", async (fault) => {
+    for (let at = 1; at <= 2; at++) {
+      const faulty = faultyD1(env.DB);
+      const w = await clockWorld({ bindings: { DB: faulty.d1 } });
+      await w.move(DAY_MS);
+      faulty.plan({ fault, at });
+      const first = await w.admin("DELETE", "/clock");
+      faulty.plan(null);
+      if (first.status !== 200) expectError(first, "temporarily_unavailable");
+      expect((await w.admin("DELETE", "/clock")).status).toBe(200);
+      expect(await auditOf(w)).toHaveLength(2);
+      expect(await w.state()).toBeNull();
+    }
+  });
+});

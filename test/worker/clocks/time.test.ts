@@ -1,0 +1,280 @@
+import { applyD1Migrations } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
+import { DAY_MS } from "../../../src/lib/time.ts";
+import { scheduled } from "../../../src/scheduled.ts";
+import { countingD1 } from "../../support/counting-d1.ts";
+import { farD1 } from "../../support/far-d1.ts";
+import { expectLedgerInvariants } from "../../support/invariants.ts";
+import { copyApp, laggingD1 } from "../../support/lagging-d1.ts";
+import { expectError } from "../../support/refusals.ts";
+import { clockWorld } from "../../support/test-clock.ts";
+import { bound, inTurn, makeClient } from "../../support/world.ts";
+
+beforeAll(() => applyD1Migrations(env.REPLICA, env.TEST_MIGRATIONS));
+afterAll(expectLedgerInvariants);
+
+// The pauses between attempts are not what is tested.
+beforeEach(() => {
+  vi.spyOn(scheduler, "wait").mockResolvedValue();
+});
+
+const MINUTE_MS = 60_000;
+const MONTH_MS = 30 * DAY_MS;
+const use = { userId: "u", event: "chat", quantities: { count: 0, tokens: 1 } };
+
+describe("the environment's time", () => {
+  it("is that of everything that arrives, and of the export; links keep real time", async () => {
+    const w = await clockWorld();
+    await w.move(MONTH_MS);
+    await w.grant({ userId: "ana" });
+    await w.asked("POST", "/usage/events", { ...use, eventId: "e", userId: "ana" });
+    await w.asked("POST", "/consent", { distinctId: "ana", purpose: "ads", decision: "denied" });
+    const seen = { api_key: w.app.keys.sk_test, event: "seen", distinct_id: "ana" };
+    expect((await w.call("POST", "/e/", { body: seen })).status).toBe(200);
+    const link = await w.asked("POST", "/export-person", { distinctId: "ana" });
+    expect(link.expiresAt).toBe(w.at(DAY_MS));
+    w.clock.advance(MINUTE_MS);
+    const { pathname, search } = new URL(link.downloadUrl);
+    // Another isolate, which does not know of the clock.
+    const { status, body } = await makeClient(w.clock)("GET", `${pathname}${search}`);
+    expect(status).toBe(200);
+    const then = w.at(MONTH_MS);
+    const now = w.at(MONTH_MS + MINUTE_MS);
+    expect(body).toMatchObject({
+      exportedAt: now,
+      person: {
+        createdAt: then,
+        credits: { balances: [{ grantedAt: then }] },
+        exports: [
+          { action: "minted", occurredAt: then },
+          { action: "opened", occurredAt: now },
+        ],
+      },
+      events: {
+        analytics: [{ receivedAt: then, timestamp: then }],
+        metering: [{ receivedAt: then, occurredAt: then }],
+      },
+      consentLog: [{ receivedAt: then, occurredAt: then }],
+    });
+    w.clock.advance(DAY_MS);
+    expectError(await w.call("GET", `${pathname}${search}`), "invalid_or_expired_token");
+  });
+
+  it("bounds occurredAt and asOf, ends holds, expires balances and counts the days of limits", async () => {
+    const w = await clockWorld();
+    await w.grant();
+    await w.move(MONTH_MS);
+    const event = { ...use, eventId: "e" };
+    const post = (occurredAt: string) =>
+      w.call("POST", "/api/v1/usage/events", { key: w.app.keys.sk_test, body: { ...event, occurredAt } });
+    expectError(await post(w.at(MONTH_MS + DAY_MS + 1)), "invalid_request", "occurredAt");
+    expect((await post(w.at(MONTH_MS + DAY_MS))).status).toBe(200);
+    const list = (asOf: string) => w.call("GET", `/api/v1/credits?userId=u&asOf=${asOf}`, { key: w.app.keys.sk_test });
+    expectError(await list(w.at(MONTH_MS + 1)), "invalid_request", "asOf");
+    expect((await list(w.at(MONTH_MS))).status).toBe(200);
+    expect(await w.reserve()).toMatchObject({ expiresAt: w.at(MONTH_MS + MINUTE_MS) });
+    const past = { userId: "u", packId: w.packId, expiresAt: w.at(MONTH_MS) };
+    const late = await w.call("POST", "/api/v1/credits/grant", { key: w.app.keys.sk_test, body: past });
+    expectError(late, "invalid_request", "expiresAt");
+    const limits = await w.admin("GET", "/limits?mode=test");
+    expect(limits.body.today.day).toBe(w.at(MONTH_MS).slice(0, 10));
+  });
+
+  it("is known to every isolate with its next request, whatever it remembered of the user, and never falls back", async () => {
+    const w = await clockWorld({ pick: inTurn(3) });
+    await w.grant({ expiresAt: w.at(2 * DAY_MS) });
+    for (let n = 0; n < 6; n++) await w.asked("POST", "/usage/events", { ...use, eventId: `a${n}` });
+    await w.move(DAY_MS);
+    for (let n = 0; n < 3; n++) await w.asked("POST", "/usage/events", { ...use, eventId: `b${n}` });
+    expect((await w.ledger()).slice(7).map(({ occurredAt }: { occurredAt: string }) => occurredAt)).toEqual(
+      Array(3).fill(w.at(DAY_MS)),
+    );
+    await w.move(2 * DAY_MS);
+    for (let n = 0; n < 3; n++) {
+      const body = { ...use, eventId: `c${n}` };
+      const answer = await w.call("POST", "/api/v1/usage/events", { key: w.app.keys.sk_test, body });
+      expectError(answer, "insufficient_credits");
+    }
+    for (let n = 0; n < 3; n++) expect((await w.asked("GET", "/credits?userId=u")).credits).toEqual([]);
+  });
+
+  it("is the live environment's never, nor another application's", async () => {
+    const w = await clockWorld();
+    const other = await clockWorld();
+    for (const key of [w.app.keys.sk_live, w.app.keys.sk_test]) {
+      await w.asked("POST", "/credits/grant", { userId: "u", packId: w.packId, expiresAt: w.at(DAY_MS) }, key);
+    }
+    await other.grant({ expiresAt: w.at(DAY_MS) });
+    await w.move(MONTH_MS);
+    const statusOf = async (world: typeof w, key: string) =>
+      (await world.asked("GET", "/credits?userId=u&includeExpired=true", undefined, key)).credits.map(
+        ({ status }: { status: string }) => status,
+      );
+    expect(await statusOf(w, w.app.keys.sk_test)).toEqual(["expired"]);
+    expect(await statusOf(w, w.app.keys.sk_live)).toEqual(["active"]);
+    expect(await statusOf(other, other.app.keys.sk_test)).toEqual(["active"]);
+    const { results } = await env.DB.prepare(
+      "SELECT mode FROM environments WHERE app_id IN (?, ?) AND features ->> '$.clock' IS NOT NULL",
+    )
+      .bind(w.app.appId, other.app.appId)
+      .all();
+    expect(results).toEqual([{ mode: "test" }]);
+  });
+
+  it("is kept by the cron, which does what becomes due as it runs on, and by administration", async () => {
+    const w = await clockWorld();
+    await w.listen();
+    const balanceId = await w.grant({ expiresAt: w.at(MONTH_MS + 5 * MINUTE_MS) });
+    await w.move(MONTH_MS);
+    await w.reserve();
+    const adjusted = await w.call("POST", `/api/v1/admin/balances/${balanceId}/adjust`, {
+      key: env.ADMIN_TOKEN,
+      body: { delta: 5, note: "More" },
+    });
+    expect(adjusted.status).toBe(200);
+    expect((await w.ledger()).at(-1)).toMatchObject({ reason: "admin_adjust", occurredAt: w.at(MONTH_MS) });
+    await w.cron();
+    expect((await w.ledger()).at(-1)).toMatchObject({ reason: "admin_adjust" });
+    w.clock.advance(MINUTE_MS);
+    await w.cron();
+    expect((await w.ledger()).at(-1)).toMatchObject({
+      reason: "reservation_expired",
+      occurredAt: w.at(MONTH_MS + MINUTE_MS),
+    });
+    w.clock.advance(4 * MINUTE_MS);
+    await w.cron();
+    await w.cron();
+    const expired = (await w.messages()).filter(({ type }) => type === "balance.expired");
+    expect(expired).toMatchObject([{ at: w.at(MONTH_MS + 5 * MINUTE_MS), data: { remaining: 105 } }]);
+  });
+
+  it("counts notices from when they were set: none of a moment before", async () => {
+    const w = await clockWorld();
+    await w.listen();
+    await w.grant({ expiresAt: w.at(10 * DAY_MS) });
+    await w.move(5 * DAY_MS);
+    expect((await w.admin("PUT", "/expiry-notices", { mode: "test", days: [7, 1] })).status).toBe(200);
+    await w.cron();
+    await w.move(20 * DAY_MS);
+    const told = (await w.messages()).filter(({ type }) => type.startsWith("balance."));
+    expect(told.map(({ type, at }) => [type, at])).toEqual([
+      ["balance.expiring", w.at(9 * DAY_MS)],
+      ["balance.expired", w.at(10 * DAY_MS)],
+    ]);
+  });
+
+  it("is that of a message, while its attempts and how long it is kept are of real time", async () => {
+    const w = await clockWorld();
+    await w.listen();
+    await w.move(10 * MONTH_MS);
+    await w.grant();
+    const deliveries = await env.DB.prepare(
+      `SELECT d.next_attempt_at_ms AS nextMs FROM webhook_deliveries AS d JOIN webhook_messages AS m ON m.id = d.message_id
+       WHERE m.environment_id = ?`,
+    )
+      .bind(w.app.environments.test.id)
+      .all();
+    expect(deliveries.results).toEqual([{ nextMs: w.clock.ms }]);
+    expect((await w.messages()).map(({ at }) => at)).toEqual([w.at(10 * MONTH_MS)]);
+    w.clock.advance(29 * DAY_MS);
+    await w.cron();
+    expect(await w.messages()).toHaveLength(1);
+    w.clock.advance(2 * DAY_MS);
+    await w.cron();
+    expect(await w.messages()).toEqual([]);
+  });
+
+  it("deletes no analytics before their time, nor keeps them longer: retention is of real time", async () => {
+    const w = await clockWorld();
+    const retained = () => scheduled(bound({ ANALYTICS_RETENTION_DAYS: "30" }), w.runtime);
+    const kept = () =>
+      env.DB.prepare("SELECT count(*) AS events FROM analytics_events WHERE environment_id = ?")
+        .bind(w.app.environments.test.id)
+        .first("events");
+    const send = async (uuid: string) => {
+      const body = { api_key: w.app.keys.sk_test, batch: [{ event: "seen", distinct_id: "ana", uuid }] };
+      expect((await w.call("POST", "/batch/", { body })).status).toBe(200);
+    };
+    await send("0195f0a0-0000-7000-8000-000000000001");
+    await w.move(12 * MONTH_MS);
+    await send("0195f0a0-0000-7000-8000-000000000002");
+    await retained();
+    expect(await kept()).toBe(2);
+    w.clock.advance(30 * DAY_MS + 1);
+    await retained();
+    expect(await kept()).toBe(0);
+  });
+});
+
+describe("what a clock costs", () => {
+  it("is nothing in live environments and in tests without one: no row and no trip", async () => {
+    const counting = countingD1(env.DB);
+    const far = farD1(env.DB, { primaryMs: 0, replicaMs: 0 });
+    const w = await clockWorld();
+    const other = await clockWorld();
+    await other.move(MONTH_MS);
+    const costs: object[] = [];
+    for (const key of [w.app.keys.sk_live, w.app.keys.sk_test]) {
+      const [rows, trips] = [makeClient(w.clock, { DB: counting.d1 }), makeClient(w.clock, { DB: far.d1 })];
+      for (const [call, spent] of [
+        [rows, counting.spent],
+        [trips, far.spent],
+      ] as const) {
+        const post = (path: string, body: object) =>
+          call("POST", path === "/batch/" ? path : `/api/v1${path}`, { key, body });
+        const userId = `u${costs.length}`;
+        const consent = { distinctId: userId, purpose: "ads", decision: "denied" };
+        await post("/credits/grant", { userId, packId: w.packId });
+        // A grant in test mode counts for its quota.
+        spent();
+        for (const [path, body] of [
+          ["/usage/events", { ...use, userId, eventId: userId }],
+          ["/consent", consent],
+          ["/export-person", { distinctId: userId }],
+          ["/batch/", { api_key: key, batch: [{ event: "seen", distinct_id: userId }] }],
+        ] as const) {
+          expect((await post(path, body)).status, path).toBe(200);
+          costs.push(spent());
+        }
+        await call("GET", `/api/v1/credits?userId=${userId}`, { key });
+        costs.push(spent());
+      }
+    }
+    // What a live key costs, a test key costs.
+    expect(costs.slice(costs.length / 2)).toEqual(costs.slice(0, costs.length / 2));
+  });
+
+  it("is one trip more in an isolate that does not know the clock, and none after that", async () => {
+    const w = await clockWorld();
+    await w.grant();
+    await w.move(DAY_MS);
+    const { d1, spent } = farD1(env.DB, { primaryMs: 0, replicaMs: 0 });
+    const call = makeClient(w.clock, { DB: d1 });
+    const list = () => call("GET", "/api/v1/credits?userId=u", { key: w.app.keys.sk_test });
+    const trips = async () => {
+      expect((await list()).status).toBe(200);
+      return spent();
+    };
+    const [first, second] = [await trips(), await trips()];
+    expect([first.inSequence, second.inSequence]).toEqual([3, 1]);
+  });
+});
+
+it("takes the primary's word for the clock where a replica lags behind", async () => {
+  const lagging = laggingD1(env.DB, env.REPLICA);
+  const w = await clockWorld({ bindings: { DB: lagging.d1 } });
+  await copyApp(w.app);
+  await w.grant({ expiresAt: w.at(DAY_MS) });
+  await lagging.catchUpTo(lagging.written());
+  const listed = async () => (await w.asked("GET", "/credits?userId=u")).credits.length;
+  expect(await listed()).toBe(1);
+  await w.move(2 * DAY_MS);
+  // This isolate does not know, nor does the replica: as with every setting, it is in force as soon as the replica knows.
+  expect(await listed()).toBe(1);
+  await w.asked("POST", "/consent", { distinctId: "d", purpose: "ads", decision: "denied" });
+  // Now the isolate knows. The replica, which still does not, is not believed.
+  expect(await listed()).toBe(0);
+  await lagging.catchUpTo(lagging.written());
+  expect(await listed()).toBe(0);
+});
