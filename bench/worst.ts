@@ -146,7 +146,7 @@ async function largeStates(): Promise<string[]> {
     ...liveBalancesSql(
       of("heavy"),
       1_000,
-      JSON.stringify(times(20, (n) => ({ event: `chat.${n}*${"a*".repeat(20)}` }))),
+      JSON.stringify(times(20, (n) => ({ event: `chat.${n}*${"a*".repeat(20)}#*` }))),
     ),
     ...liveBalancesSql(of("many balances"), 10_000),
     ...liveBalancesSql(of("refunded"), 1),

@@ -5,7 +5,7 @@
 import { spawn } from "node:child_process";
 import { createInterface } from "node:readline";
 
-const OPERATIONS = process.env.SOAK_OPERATIONS ?? "100000";
+const OPERATIONS = process.env.SOAK_OPERATIONS ?? "60000";
 const PARTS = [
   ...["model", "payments-model", "alerts", "limits-model", "interleavings", "storms", "claims", "known-people"],
   "takeover",

@@ -359,7 +359,8 @@ describe("everything at once", () => {
       const deltas = Object.values(await motions(userId)).flat();
       const left = (await remaining(userId)).reduce((sum, amount) => sum + amount, 0);
       expect(deltas.reduce((sum, delta) => sum + delta, 0)).toBe(left);
-      if (round % 20 < 5) await expectLedgerInvariants();
+      // It looks at the whole database.
+      if (round < 5 || round % 20 === 0) await expectLedgerInvariants();
       tell();
     }
   });

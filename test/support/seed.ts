@@ -32,7 +32,7 @@ function balances(account: Account, label: string, count: number, expiresAtMs: n
       initial_steps, remaining_steps, has_remaining, source, external_ref, granted_at_ms, expires_at_ms, grant_seq,
       last_seq)
     SELECT ${idOf(account)}, '${seededId(account, label, "")}' || i, 'cpk_seed', 'Seed', 'cpi_seed',
-      'tokens', '${matches}', 100, 1000000, 1000000, 1, 'purchase', '${label} ' || i, 1, ${expiresAtMs},
+      'tokens', replace('${matches}', '#', i), 100, 1000000, 1000000, 1, 'purchase', '${label} ' || i, 1, ${expiresAtMs},
       last.seq + 1 + i, last.seq + 1 + i
     FROM ${UNTIL(count)}, ${lastSeq(account)} AS last ORDER BY i`;
 }
@@ -48,7 +48,7 @@ function entries(account: Account, label: string, count: number, steps: string, 
     ORDER BY i`;
 }
 
-/** Balances that can pay. `matches`: their rules as JSON. */
+/** Balances that can pay. `matches`: their rules as JSON, in which `#` is another number in each balance. */
 export function liveBalancesSql(account: Account, count: number, matches = MATCHES): string[] {
   return count === 0 ? [] : [accountSql(account), balances(account, "live", count, NEVER_MS, matches)];
 }
