@@ -14,8 +14,8 @@ const worker = {
     cloudflareTest(async () => ({
       wrangler: { configPath: "./wrangler.toml" },
       miniflare: {
-        // For test/support/lagging-d1.ts and for test/worker/credits/verify.test.ts alone.
-        d1Databases: { REPLICA: "replica", SPARE: "spare", FLAWED: "flawed" },
+        // For test/support/lagging-d1.ts, test/worker/credits/verify.test.ts and test/worker/dashboard/rows.test.ts alone.
+        d1Databases: { REPLICA: "replica", SPARE: "spare", FLAWED: "flawed", CROWDED: "crowded" },
         bindings: {
           TEST_MIGRATIONS: await readD1Migrations("drizzle"),
           ADMIN_TOKEN: "administrator-token-of-the-tests-0001",

@@ -61,6 +61,7 @@ const MAY_IMPORT = {
     "exports",
     "erasure",
     "clocks",
+    "clocks",
   ],
   reference: [
     "package.json",

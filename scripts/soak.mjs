@@ -14,6 +14,7 @@ const FILES = [
   ...PARTS,
   "test/worker/exports/limits",
   "test/worker/exports/large",
+  "test/worker/dashboard/rows",
   "test/e2e/kills",
   "test/e2e/payment-kills",
 ];

@@ -3,10 +3,12 @@ import { raw } from "hono/html";
 import type { Child } from "hono/jsx";
 import { errorStatus, type PurserError } from "../errors.ts";
 import { logUnavailable } from "../http/errors.ts";
+import { iso } from "../lib/time.ts";
+import type { Mode } from "../runtime.ts";
 import { assetPaths } from "./assets.ts";
 import { FIELD_ERROR, Message } from "./components.tsx";
 import type { DashboardEnv } from "./env.ts";
-import { query } from "./format.ts";
+import { query, time } from "./format.ts";
 
 type Section =
   | "overview"
@@ -18,6 +20,7 @@ type Section =
   | "alerts"
   | "webhooks"
   | "limits"
+  | "clock"
   | "audit";
 
 const SECTIONS: readonly (readonly [section: Section, name: string])[] = [
@@ -30,8 +33,12 @@ const SECTIONS: readonly (readonly [section: Section, name: string])[] = [
   ["alerts", "Alerts"],
   ["webhooks", "Webhooks"],
   ["limits", "Limits"],
+  ["clock", "Clock"],
   ["audit", "Audit"],
 ];
+
+/** Live mode has no clock of its own. */
+const sectionsOf = (mode: Mode) => SECTIONS.filter(([each]) => each !== "clock" || mode === "test");
 
 interface PageOptions {
   readonly title: string;
@@ -157,9 +164,14 @@ const Breadcrumb = ({ c, section }: { c: Context<DashboardEnv>; section: Section
             </a>
           ))}
         </span>
+        {c.var.ctx.clock !== null && (
+          <a href={pathIn(c, "clock")} class="tag test">
+            {time(iso(c.var.ctx.now())).slice(0, 16)}
+          </a>
+        )}
       </span>
       <nav aria-label="Sections">
-        {SECTIONS.map(([each, name]) => (
+        {sectionsOf(mode).map(([each, name]) => (
           <a href={pathIn(c, each)} aria-current={each === section ? "page" : undefined}>
             {name}
           </a>

@@ -9,6 +9,7 @@ import { assets } from "./assets.ts";
 import { auditRoutes } from "./audit.tsx";
 import { balanceRoutes } from "./balance.tsx";
 import { balancesRoutes } from "./balances.tsx";
+import { clockRoutes } from "./clock.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
 import { eraseRoutes } from "./erase.tsx";
 import { grantRoutes } from "./grant.tsx";
@@ -63,6 +64,7 @@ const environmentRoutes = () =>
     .route("/", webhooksRoutes())
     .route("/", webhookRoutes())
     .route("/", limitsRoutes())
+    .route("/", clockRoutes())
     .route("/", auditRoutes());
 
 const errorPage = (c: Context<DashboardEnv>, refusal: PurserError) =>

@@ -22,7 +22,7 @@ main:focus { outline: none; }
 .skip:focus { left: 8px; top: 8px; background: var(--card); padding: 8px; z-index: 1; }
 .bar { display: flex; flex-wrap: wrap; align-items: center; gap: 6px 18px; padding: 10px 20px; background: var(--card); border-bottom: 1px solid var(--line); }
 .brand { font-weight: 700; font-size: 18px; text-decoration: none; color: var(--ink); }
-.place { display: flex; align-items: center; gap: 10px; }
+.place { display: flex; flex-wrap: wrap; align-items: center; gap: 6px 10px; }
 .place { min-width: 0; max-width: 100%; }
 .place b { max-width: min(16em, 40vw); overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
 .modes { display: inline-flex; border: 1px solid var(--line); border-radius: 6px; overflow: hidden; }
@@ -81,7 +81,7 @@ code, .mono { font-family: ui-monospace, monospace; font-size: 13px; overflow-wr
 td > code, td > a > code { display: inline-block; min-width: 9em; }
 .num { font-variant-numeric: tabular-nums; white-space: nowrap; }
 .plus { color: var(--good); }
-.tag { display: inline-block; font-size: 12px; padding: 1px 8px; border-radius: 99px; background: var(--rest); color: var(--ink); white-space: nowrap; }
+.tag { display: inline-block; text-decoration: none; font-size: 12px; padding: 1px 8px; border-radius: 99px; background: var(--rest); color: var(--ink); white-space: nowrap; }
 .tag.active, .tag.granted, .tag.completed, .tag.delivered { background: var(--good-ground); color: var(--good); }
 .tag.revoked, .tag.denied, .tag.withdrawn, .tag.failed { background: var(--bad-ground); color: var(--bad); }
 .tag.expired, .tag.test { background: var(--test-ground); color: var(--test); }

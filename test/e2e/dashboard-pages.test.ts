@@ -74,12 +74,16 @@ function pagesOf({ userId, ids }: DashboardWorld): Readonly<Record<string, reado
       `payments/${encodeURIComponent(`pi_${EVIL}`)}`,
       "keys",
     ],
-    "of messages, and none at all": [
+    "of messages and time, and none at all": [
       "alerts",
       "webhooks",
       `webhooks/${webhookId}`,
       `webhooks/${webhookId}/rotate`,
       `webhooks/${webhookId}/delete`,
+      "clock",
+      "../test/clock",
+      "../test/clock/confirm?now=2036-01-01T00:00",
+      "../test/clock/confirm?now=2016-01-01T00:00",
       "no-such-page",
       "packs/cpk_none",
     ],
@@ -94,7 +98,7 @@ const GROUPS = [
   "of acts",
   "of people",
   "of payments and keys",
-  "of messages, and none at all",
+  "of messages and time, and none at all",
 ] as const;
 
 describe.skipIf(chromiumPath === null)(`the pages of the dashboard in a real browser${withoutChromium}`, () => {

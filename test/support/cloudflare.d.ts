@@ -8,6 +8,8 @@ declare namespace Cloudflare {
     SPARE: D1Database;
     /** A database whose triggers are dropped, so that flaws can be planted. */
     FLAWED: D1Database;
+    /** A database for a million users, so that no other test meets them. */
+    CROWDED: D1Database;
     /** drizzle/*.sql, read by vitest.config.ts. */
     TEST_MIGRATIONS: import("cloudflare:test").D1Migration[];
     /** The seed of random histories. If empty, each run has another one. */

@@ -1,0 +1,161 @@
+import type { Context } from "hono";
+import { readTestClock } from "../clocks/read.ts";
+import { removeClock } from "../clocks/remove.ts";
+import { setClockInput } from "../clocks/schemas.ts";
+import { setClock } from "../clocks/set.ts";
+import { invalid, type PurserError } from "../errors.ts";
+import { DAY_MS, iso } from "../lib/time.ts";
+import { Field } from "./components.tsx";
+import { Confirm } from "./confirm.tsx";
+import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
+import { catchRefusal, type Form, parseForm, timeField } from "./form.ts";
+import { query, span, time } from "./format.ts";
+import { FormToken, page, pathIn } from "./layout.tsx";
+
+const NOTICES: Readonly<Record<string, string>> = {
+  set: "The clock was moved.",
+  removed: "The clock was taken away: test mode has real time.",
+};
+
+const JUMPS = [
+  ["1 hour", 3_600_000],
+  ["1 day", DAY_MS],
+  ["30 days", 30 * DAY_MS],
+] as const;
+
+/** A moment as `datetime-local` has it, to the second. */
+const fieldOf = (atMs: number): string => iso(Math.ceil(atMs / 1_000) * 1_000).slice(0, 19);
+
+const LiveHasNone = ({ c }: { c: Context<DashboardEnv> }) => (
+  <p class="card">
+    Live mode has real time.{" "}
+    <a href={`/admin/apps/${c.var.ctx.environment.appId}/test/clock`}>The clock of test mode</a>
+  </p>
+);
+
+async function clockPage(c: Context<DashboardEnv>, form: Form, refusal?: PurserError) {
+  const { ctx } = c.var;
+  const { appId, mode } = ctx.environment;
+  const options = { title: "Test clock", section: "clock", refusal, notice: NOTICES[form.notice ?? ""] } as const;
+  if (mode === "live") return page(c, options, <LiveHasNone c={c} />);
+  const { now, status } = await readTestClock(c.var.root, appId);
+  const nowMs = now === null ? ctx.realNow() : Date.parse(now);
+  return page(
+    c,
+    options,
+    <>
+      <section class="card">
+        <dl class="facts">
+          <dt>Test time (UTC)</dt>
+          <dd>
+            <b>{time(iso(nowMs))}</b>
+            {now === null
+              ? ", which is real time: there is no clock"
+              : `, ${span(nowMs - ctx.realNow())} ahead of real time`}
+          </dd>
+          {status === "advancing" && (
+            <>
+              <dt>Status</dt>
+              <dd>
+                On its way: what lies in between is being done, and goes on every minute.{" "}
+                <a href={pathIn(c, "clock")}>Look again</a>
+              </dd>
+            </>
+          )}
+        </dl>
+        <p class="soft">
+          Everything in test mode follows this clock, but for download links, sign-ins, signatures and the attempts of
+          webhooks. It runs on from where it is set.
+        </p>
+      </section>
+      <form method="get" action={pathIn(c, "clock/confirm")} class="card">
+        <h2>Move it forward</h2>
+        <div class="row">
+          <Field
+            label="To (UTC)"
+            name="now"
+            type="datetime-local"
+            step="1"
+            value={form.now ?? fieldOf(nowMs + DAY_MS)}
+            required
+            refusal={refusal}
+          />
+          <button type="submit">Continue</button>
+        </div>
+        <p>
+          {JUMPS.map(([name, jumpMs]) => (
+            <>
+              <a class="button quiet" href={`${pathIn(c, "clock/confirm")}${query({ now: fieldOf(nowMs + jumpMs) })}`}>
+                {name} on
+              </a>{" "}
+            </>
+          ))}
+        </p>
+      </form>
+      {now !== null && (
+        <form method="post" action={pathIn(c, "clock/remove")} class="card">
+          <FormToken c={c} />
+          <p>
+            Back to real time: only while test mode holds no credits, usage, payments or people. What they hold has its
+            own time.
+          </p>
+          <button type="submit" class="quiet">
+            Take the clock away
+          </button>
+        </form>
+      )}
+    </>,
+  );
+}
+
+async function confirmPage(c: Context<DashboardEnv>, form: Form) {
+  const { ctx } = c.var;
+  if (ctx.environment.mode === "live") return clockPage(c, form);
+  const read = await catchRefusal(async () => {
+    const { now } = parseForm(setClockInput, { now: timeField(form, "now") });
+    if (now <= ctx.now()) throw invalid("now", "must be later than the environment's time: a clock goes forward alone");
+    return now;
+  });
+  if (read.result === undefined) return clockPage(c, form, read.refusal);
+  return page(
+    c,
+    { title: "Move the test clock", section: "clock" },
+    <Confirm c={c} action="clock" fields={{ now: form.now ?? "" }} button="Move the clock" cancel="clock">
+      <dl class="facts">
+        <dt>From (UTC)</dt>
+        <dd>{time(iso(ctx.now()))}</dd>
+        <dt>To (UTC)</dt>
+        <dd>
+          <b>{time(iso(read.result))}</b>, {span(read.result - ctx.now())} later
+        </dd>
+      </dl>
+      <p>
+        What would have run in between runs now, in order: holds return or are charged, balances expire, notices and
+        messages go out. It cannot be moved back.
+      </p>
+    </Confirm>,
+  );
+}
+
+export const clockRoutes = () =>
+  createDashboardRoutes()
+    .get("/clock", (c) => clockPage(c, c.req.query()))
+    .get("/clock/confirm", (c) => confirmPage(c, c.req.query()))
+    .post("/clock", async (c) => {
+      const { form, admin, ctx } = c.var;
+      if (ctx.environment.mode === "live") return clockPage(c, form);
+      const done = await catchRefusal(async () =>
+        setClock(admin, ctx.environment.appId, parseForm(setClockInput, { now: timeField(form, "now") })),
+      );
+      return done.refusal === undefined
+        ? c.redirect(pathIn(c, "clock?notice=set"), 303)
+        : clockPage(c, form, done.refusal);
+    })
+    .post("/clock/remove", async (c) => {
+      const { admin, ctx } = c.var;
+      if (ctx.environment.mode === "live") return clockPage(c, {});
+      const done = await catchRefusal(() => removeClock(admin, ctx.environment.appId));
+      return done.refusal === undefined
+        ? c.redirect(pathIn(c, "clock?notice=removed"), 303)
+        : clockPage(c, {}, done.refusal);
+    });

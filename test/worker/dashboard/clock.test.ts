@@ -1,0 +1,85 @@
+import { afterAll, expect, it } from "vitest";
+import { browse } from "../../support/browse.ts";
+import { expectLedgerInvariants } from "../../support/invariants.ts";
+import { Clock, makeApp, makeClient, makeLegacyPack } from "../../support/world.ts";
+
+afterAll(expectLedgerInvariants);
+
+const DAY_MS = 86_400_000;
+const fieldOf = (atMs: number) => new Date(atMs).toISOString().slice(0, 19);
+
+async function world() {
+  const clock = new Clock();
+  const app = await makeApp();
+  const browser = browse(clock);
+  await browser.signIn();
+  const at = `/admin/apps/${app.appId}/test`;
+  const textOf = async (answer: Response) => (await answer.text()).replaceAll("&amp;", "&");
+  return {
+    app,
+    clock,
+    at,
+    get: async (path: string) => {
+      const answer = await browser.get(path.startsWith("/") ? path : `${at}/${path}`);
+      return { status: answer.status, text: await textOf(answer) };
+    },
+    post: async (path: string, fields: Record<string, string>, base = at) => {
+      const answer = await browser.post(`${base}/${path}`, { _form: await browser.formToken(), ...fields });
+      return { status: answer.status, location: answer.headers.get("location"), text: await textOf(answer) };
+    },
+  };
+}
+
+it("moves the clock of test mode forward after a confirmation, once, and shows its time on every page", async () => {
+  const { app, clock, at, get, post } = await world();
+  expect((await get("clock")).text).toContain("which is real time: there is no clock");
+  const now = fieldOf(clock.ms + 40 * DAY_MS);
+  const confirm = await get(`clock/confirm?now=${now}`);
+  expect(confirm.text).toContain("40 days later");
+  expect(confirm.text).toContain("It cannot be moved back.");
+  for (let n = 0; n < 2; n++) expect((await post("clock", { now })).location).toBe(`${at}/clock?notice=set`);
+  const shown = now.replace("T", " ");
+  expect((await get("clock")).text).toContain(`<b>${shown}</b>, 40 days ahead of real time`);
+  expect((await get("packs")).text).toContain(`class="tag test">${shown.slice(0, 16)}</a>`);
+  expect((await get(`/admin/apps/${app.appId}/live/packs`)).text).not.toContain(`class="tag test"`);
+  const audit = (await get("audit?action=clock.set")).text;
+  expect(audit.split("<tr>").length - 2).toBe(1);
+
+  // What test mode does has its time, and its pages too.
+  const packId = await makeLegacyPack(app.appId, "Any", "count");
+  const call = makeClient(clock);
+  await call("POST", "/api/v1/credits/grant", { key: app.keys.sk_test, body: { userId: "ana", packId, quantity: 5 } });
+  expect((await get("users?userId=ana")).text).toContain(`purchase, ${shown.slice(0, 10)}`);
+});
+
+it("refuses beside its field what is not later, what is no time and what is too far, and keeps what was typed", async () => {
+  const { clock, get, post } = await world();
+  const past = fieldOf(clock.ms - DAY_MS);
+  const refused = await get(`clock/confirm?now=${past}`);
+  expect(refused.status).toBe(400);
+  expect(refused.text).toContain("must be later than the environment&#39;s time");
+  expect(refused.text).toContain(`value="${past}"`);
+  expect(refused.text).toContain(`class="field-error"`);
+  expect((await get("clock/confirm?now=%22%3E%3Cimg")).text).not.toContain(`"><img`);
+  const far = fieldOf(clock.ms + 3_700 * DAY_MS);
+  const { status, text } = await post("clock", { now: far });
+  expect([status, text.includes("at most ten years ahead")]).toEqual([400, true]);
+});
+
+it("takes the clock away while test mode holds nothing, says why not otherwise, and gives live mode none", async () => {
+  const { app, clock, at, get, post } = await world();
+  const now = fieldOf(clock.ms + DAY_MS);
+  await post("clock", { now });
+  expect((await post("clock/remove", {})).location).toBe(`${at}/clock?notice=removed`);
+  expect((await get("clock")).text).toContain("there is no clock");
+  await post("clock", { now: fieldOf(clock.ms + 2 * DAY_MS) });
+  const packId = await makeLegacyPack(app.appId, "Any", "count");
+  const body = { userId: "ana", packId, quantity: 5 };
+  await makeClient(clock)("POST", "/api/v1/credits/grant", { key: app.keys.sk_test, body });
+  const kept = await post("clock/remove", {});
+  expect([kept.status, kept.text.includes("holds credits, usage, payments or people")]).toEqual([400, true]);
+  const live = `/admin/apps/${app.appId}/live`;
+  expect((await get(`${live}/clock`)).text).toContain("Live mode has real time.");
+  expect((await post("clock", { now }, live)).text).toContain("Live mode has real time.");
+  expect((await get(`${live}/clock/confirm?now=${now}`)).text).toContain("Live mode has real time.");
+});

@@ -1,0 +1,148 @@
+import { applyD1Migrations } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { describe, expect, it } from "vitest";
+import { flushActivity } from "../../../src/activity/count.ts";
+import { browse } from "../../support/browse.ts";
+import { countingD1 } from "../../support/counting-d1.ts";
+import { entriesSql, liveBalancesSql } from "../../support/seed.ts";
+import { isSoak, soakPart, timeoutOf } from "../../support/soak.ts";
+import { bound, Clock, makeClient } from "../../support/world.ts";
+
+const DB = env.CROWDED;
+
+/** In `npm run soak` a million users, people and acts, and a user with 36,000 balances; else enough to tell a scan from a page. */
+const USERS = isSoak ? 1_000_000 : 6_000;
+const BALANCES = isSoak ? 36_000 : 1_200;
+const AT_ONCE = isSoak ? 20_000 : 2_000;
+const DAY = Math.floor(Date.UTC(2026, 0, 15) / 86_400_000);
+
+/** The most rows that a page reads, whatever there is. */
+const ROWS_MAX = 4_000;
+/** Of one user's page: totals add up 10,000 balances at the most. */
+const ROWS_OF_USER_MAX = 25_000;
+
+const UNTIL = "(WITH RECURSIVE n(i) AS (SELECT ?2 UNION ALL SELECT i + 1 FROM n WHERE i + 1 < ?3) SELECT i FROM n)";
+
+/** Users with a balance under a reference, people with a day of activity, refusals and acts: `?1` is the environment. */
+const FILL = [
+  `INSERT INTO accounts (environment_id, user_id, last_active_day)
+   SELECT CAST(?1 AS INTEGER), 'user-' || i, ${DAY} - i % 90 FROM ${UNTIL}`,
+  `INSERT INTO credit_balances (account_id, id, pack_id, pack_name, pack_item_id, unit, matches, priority, initial_steps,
+     remaining_steps, has_remaining, source, external_ref, granted_at_ms, expires_at_ms, grant_seq, last_seq)
+   SELECT a.id, 'crb_rows_' || a.id, 'cpk_rows', 'Seed', '', 'tokens', '[]', 100, 1000, 1000, 1, 'grant', 'order-' || i, 0,
+     9007199254740991, 1, 1
+   FROM ${UNTIL} AS n CROSS JOIN accounts AS a ON a.environment_id = ?1 AND a.user_id = 'user-' || n.i`,
+  `INSERT INTO distinct_ids (environment_id, distinct_id, is_device_form, is_sender, first_seen_at_ms, last_seen_at_ms,
+     last_active_day)
+   SELECT CAST(?1 AS INTEGER), 'user-' || i, 0, 1, 1, 1, ${DAY} - i % 90 FROM ${UNTIL}`,
+];
+const ACTS = `INSERT INTO admin_audit (app_id, seq, id, at_ms, actor, action, target, details)
+  SELECT ?1, 1 + coalesce((SELECT seq FROM admin_audit WHERE app_id = ?1 ORDER BY seq DESC LIMIT 1), 0) + i - ?2, 'aud_' || i, 1,
+    'api', 'pack.changed', 'cpk_' || i % 7, '{}' FROM ${UNTIL}`;
+
+async function fill(appId: string, environmentId: number): Promise<void> {
+  const tell = soakPart("rows of the dashboard's pages", USERS, "users");
+  for (let from = 0; from < USERS; from += AT_ONCE) {
+    const to = Math.min(USERS, from + AT_ONCE);
+    await DB.batch([
+      ...FILL.map((sql) => DB.prepare(sql).bind(environmentId, from, to)),
+      DB.prepare(ACTS).bind(appId, from, to),
+    ]);
+    tell(to - from);
+  }
+  const whale = { environmentId, userId: "whale" };
+  for (const sql of [...liveBalancesSql(whale, BALANCES), ...entriesSql(whale, BALANCES, 2)]) {
+    await DB.prepare(sql).run();
+  }
+}
+
+const query = (fields: Record<string, string>) => `?${new URLSearchParams(fields)}`;
+
+describe(`with ${USERS.toLocaleString("en")} users`, () => {
+  it("every page of the dashboard reads a bounded number of rows", { timeout: timeoutOf(USERS, 4) }, async () => {
+    const clock = new Clock();
+    const counting = countingD1(DB);
+    const bindings = { DB: counting.d1 };
+    await applyD1Migrations(DB, env.TEST_MIGRATIONS);
+    const call = makeClient(clock, bindings);
+    const admin = async (path: string, body: object) =>
+      (await call("POST", `/api/v1/admin/apps${path}`, { key: env.ADMIN_TOKEN, body })).body;
+    const { appId } = await admin("", { name: "Crowded" });
+    const { key } = await admin(`/${appId}/keys`, { kind: "secret", mode: "live" });
+    const { packId } = await admin(`/${appId}/packs`, { packName: "Any", items: [], unit: "tokens" });
+    const environmentId = await DB.prepare("SELECT id FROM environments WHERE app_id = ? AND mode = 'live'")
+      .bind(appId)
+      .first<number>("id");
+    await fill(appId, environmentId ?? 0);
+    const post = (path: string, body: unknown) => call("POST", `/api/v1/${path}`, { key, body });
+    const granted = await post("credits/grant", { userId: "ana", packId, quantity: 5, externalRef: "order-1" });
+    const { balanceId } = granted.body;
+    for (let n = 0; n < 300; n++)
+      await post("usage/events", {
+        eventId: `e-${n}`,
+        userId: `user-${n}`,
+        event: "none",
+        quantities: { count: 0, cents: 9 },
+      });
+    await flushActivity(bound(bindings));
+
+    const browser = browse(clock, bindings);
+    await browser.signIn();
+    const whale = query({ userId: "whale" });
+    const ordinary = [
+      "overview",
+      "refusals?kind=shortage",
+      "packs",
+      `packs/${packId}`,
+      "users",
+      "users?by=id",
+      `users${query({ q: "user-" })}`,
+      `users${query({ q: "order-" })}`,
+      `users${query({ q: "nobody" })}`,
+      `users${query({ userId: "ana" })}`,
+      `users/balance${query({ balanceId })}`,
+      `users/grant${query({ userId: "ana" })}`,
+      "people",
+      "people?by=id",
+      `people${query({ q: "user-" })}`,
+      `people${query({ distinctId: "user-1" })}`,
+      "payments",
+      "keys",
+      "alerts",
+      "webhooks",
+      "limits",
+      "audit",
+      `audit${query({ by: "nobody" })}`,
+      `audit${query({ target: "cpk_1" })}`,
+    ];
+    const ofWhale = [
+      `users${whale}`,
+      `users${query({ userId: "whale", event: "chat.x", tokens: "5" })}`,
+      `users${query({ userId: "whale", reason: "reservation_held" })}`,
+      `users/balances${whale}`,
+      `users/balances${query({ userId: "whale", reference: "none" })}`,
+      `users/as-of${query({ userId: "whale", asOf: "2025-01-01T00:00" })}`,
+      `users/grant/confirm${query({ userId: "whale", packId, quantity: "5", notes: "why" })}`,
+      `users/revoke${query({ balanceId })}`,
+      `people${query({ distinctId: "whale" })}`,
+      `users/verify${whale}`,
+    ];
+    const read: Record<string, number> = {};
+    for (const [pages, most] of [
+      [ordinary, ROWS_MAX],
+      [ofWhale, ROWS_OF_USER_MAX],
+    ] as const) {
+      for (const path of pages) {
+        counting.spent();
+        const answer = await browser.get(`/admin/apps/${appId}/live/${path}`);
+        await answer.text();
+        read[path] = counting.spent().rowsRead;
+        expect([200, 303, 400], path).toContain(answer.status);
+        expect(read[path], path).toBeLessThanOrEqual(most);
+      }
+    }
+    const [[path, rows] = ["", 0]] = Object.entries(read).toSorted(([, a], [, b]) => b - a);
+    console.log(`soak: rows of the dashboard's pages: at most ${rows} rows read, by ${path}`);
+    if (isSoak) console.log(JSON.stringify(read));
+  });
+});
