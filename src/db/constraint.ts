@@ -55,6 +55,8 @@ export type Constraint = keyof typeof REFUSALS;
 export function constraintOf(error: unknown): Constraint | null {
   for (let cause = error; cause instanceof Error; cause = cause.cause) {
     if (!cause.message.includes("SQLITE_CONSTRAINT")) continue;
+    // The account of no environment that `createAccount` refuses with.
+    if (cause.message.includes("accounts.environment_id")) return "guard_environment";
     for (const [name, words] of Object.entries(REFUSALS)) {
       if (cause.message.includes(words)) return name as Constraint;
     }

@@ -1,3 +1,4 @@
+import { areFeaturesSql } from "../db/features.ts";
 import { fragment, type Statement, statement, type Values } from "../db/sql.ts";
 import type { TenantCtx } from "../runtime.ts";
 
@@ -57,8 +58,12 @@ export const accountSql = fragment`coalesce(
   CAST(:accountId AS INTEGER), (SELECT id FROM accounts WHERE environment_id = :environmentId AND user_id = :userId)
 )`;
 
-/** Creates the user's account if there is none. Repeated, or sent by two requests at once, it creates one account. */
-export const createAccount = statement<WriteContext>`
+/**
+ * Creates the user's account if there is none. Repeated, or sent by two requests at once, it creates one account. It is a guard
+ * as well, because each statement takes time: where the environment's features are no longer `:features`, it aborts the batch with
+ * `guard_environment`, by an account of no environment.
+ */
+export const createAccount = statement<WriteContext & { features: string | null }>`
   INSERT INTO accounts (environment_id, user_id)
-  SELECT CAST(:environmentId AS INTEGER), :userId
-  WHERE NOT EXISTS (SELECT 1 FROM accounts WHERE environment_id = :environmentId AND user_id = :userId)`;
+  SELECT iif(is_same, CAST(:environmentId AS INTEGER), NULL), :userId FROM (SELECT ${areFeaturesSql} AS is_same)
+  WHERE NOT is_same OR NOT EXISTS (SELECT 1 FROM accounts WHERE environment_id = :environmentId AND user_id = :userId)`;

@@ -70,8 +70,7 @@ class AccountMemory {
     const key = keyOf(environment, "user", state.userId);
     this.#accounts.set(key, { environment, state });
     for (const id of state.reservations.keys()) this.#owners.set(keyOf(environment, "reservation", id), key);
-    const [oldest] = this.#accounts.keys();
-    if (this.#accounts.size > ACCOUNTS_MAX && oldest !== undefined) this.#drop(oldest);
+    if (this.#accounts.size > ACCOUNTS_MAX) this.#dropOldest();
   }
 
   forget(environment: Environment, userId: string): void {
@@ -106,6 +105,11 @@ class AccountMemory {
     this.forget(environment, userId);
     if (this.#readFirstUntilMs.size >= ACCOUNTS_MAX) this.#readFirstUntilMs.clear();
     this.#readFirstUntilMs.set(keyOf(environment, "user", userId), nowMs + READ_FIRST_MS);
+  }
+
+  /** Many at a time: each search for the first passes over all that was dropped before it. */
+  #dropOldest(): void {
+    for (const key of [...this.#accounts.keys()].slice(0, ACCOUNTS_MAX / 10)) this.#drop(key);
   }
 
   #drop(key: string): void {

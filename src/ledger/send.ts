@@ -42,12 +42,11 @@ export async function send<Answer>(
   { before, isOld }: AccountBefore,
 ): Promise<{ readonly answer: Answer }> {
   const { statements, answer, act, changes } = decision;
-  const { environmentId, features } = account;
+  const { features } = account;
   const values = writingValues(account);
   const leading = [
-    isOld ? guardAccount({ ...values, features, seq: account.lastSeq }) : guardFeatures({ environmentId, features }),
+    guardOf({ ...values, features, seq: account.lastSeq }, isOld),
     ...(await personGuards(ctx, standingIn(features), [account.userId])),
-    ...(account.accountId === null ? [createAccount(values)] : []),
     ...settleHolds(account, account.due, { state: "expired" }),
   ];
   const messages = wantedOf(ctx, account, () => [
@@ -77,6 +76,12 @@ export async function send<Answer>(
     remember(ctx, account, { before, changes, isOld, entries });
   }
   return { answer: answer(rows.slice(leading.length)) };
+}
+
+/** Aborts the batch where the account, or its environment, is no longer as it was read. A user's first write makes the account. */
+function guardOf(values: WriteContext & { features: string | null; seq: number }, isOld: boolean): Statement {
+  if (values.accountId === null) return createAccount(values);
+  return isOld ? guardAccount(values) : guardFeatures(values);
 }
 
 const insertAudit = auditStatement();

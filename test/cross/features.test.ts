@@ -26,6 +26,14 @@ async function enter(d1: D1Database) {
   return {
     change,
     features,
+    balances: async () =>
+      (
+        await env.DB.prepare(
+          "SELECT a.user_id FROM accounts AS a LEFT JOIN credit_balances AS b ON b.account_id = a.id WHERE a.environment_id = ?",
+        )
+          .bind(app.environments.live.id)
+          .all()
+      ).results,
     grant: () => post("/credits/grant", { userId: "u", packId }),
     spend: (eventId: string) =>
       post("/usage/events", { eventId, userId: "u", event: "chat", quantities: { count: 0, cents: 1 } }),
@@ -74,4 +82,20 @@ it("a write begins anew where features changed between its read and its batch", 
   meanwhile = { before: 3, act: () => change({ on: 2 }) };
   expect((await spend("e")).body.debits).toMatchObject([{ amount: 1, remaining: 9 }]);
   expect(trip).toBe(5);
+});
+
+it("a user's first write, which makes the account, begins anew where features changed before it", async () => {
+  let trip = 0;
+  let act = async () => {};
+  const d1 = wrappedD1(env.DB, async (send, statements) => {
+    if (++trip === 2) await act();
+    return send(statements);
+  });
+  const { grant, change, balances } = await enter(d1);
+  await change({ on: 1 });
+  trip = 0;
+  act = () => change({ on: 2 });
+  expect((await grant()).status).toBe(200);
+  expect(trip).toBe(4);
+  expect(await balances()).toEqual([{ user_id: "u" }]);
 });
