@@ -282,3 +282,51 @@ it("is a page for what is not there, with the application and mode in the titles
   expect(text).toContain(`${at.replace(/live$/, "test")}/users?userId=a%26b"`);
   expect(text).toContain('href="/docs"');
 });
+
+it("takes no name that is blank or padded, says so beside its field, and keeps what was typed", async () => {
+  const { read, send } = await world();
+  const nonce = "n";
+  const forms: readonly (readonly [path: string, field: string, more: Record<string, string>])[] = [
+    ["/admin/apps", "name", {}],
+    ["packs", "packName", { kind: "legacy", unit: "count" }],
+    ["keys", "name", { kind: "secret", nonce }],
+    ["alerts", "name", { unit: "count", below: "5", of: "amount", nonce }],
+  ];
+  for (const [path, field, more] of forms) {
+    for (const name of [" ", " padded", "padded "]) {
+      const answer = await send(path, { ...more, [field]: name });
+      const [status, text] = [answer.status, await answer.text()];
+      expect([status, text.includes(`class="field-error"`)], `${path} “${name}”`).toEqual([400, true]);
+      expect(text).toContain(`value="${name}"`);
+    }
+  }
+  expect((await read("packs")).text).toContain("No packs yet.");
+  expect((await read("alerts")).text).toContain("None.");
+});
+
+it("keeps the user or the person when the mode is switched, and links the reference from every page", async () => {
+  const { app, read } = await world();
+  const [live, test] = [`/admin/apps/${app.appId}/live`, `/admin/apps/${app.appId}/test`];
+  const userId = "ana & co";
+  for (const [path, kept] of [
+    [`users${query({ userId })}`, `users${query({ userId })}`],
+    [`people${query({ distinctId: userId })}`, `people${query({ distinctId: userId })}`],
+    [`users/grant${query({ userId })}`, `users${query({ userId })}`],
+    ["packs", "packs"],
+  ] as const) {
+    const { text } = await read(path);
+    for (const at of [live, test]) expect(text, path).toContain(`href="${at}/${kept}"`);
+    expect(text).toContain(`href="/docs"`);
+  }
+});
+
+it("verifies a pasted token again and again without another paste, and never shows the secret", async () => {
+  const { send } = await world();
+  const setting = { type: "hs256", secret: "a-secret-of-32-bytes-and-no-less!" };
+  expect((await send("end-user-auth", setting)).status).toBe(303);
+  const text = await (await send("test-token", { token: "not.a.token" })).text();
+  expect(text).toContain(">not.a.token</textarea>");
+  expect(text).toContain("Invalid token.");
+  expect(text).toMatch(/action="[^"]*test-token#test-token"/);
+  expect(text).not.toContain(setting.secret);
+});
