@@ -245,6 +245,20 @@ describe("what a clock costs", () => {
     expect(costs.slice(costs.length / 2)).toEqual(costs.slice(0, costs.length / 2));
   });
 
+  it("is six trips to move over nothing, and seven for each moment", async () => {
+    const { d1, spent } = farD1(env.DB, { primaryMs: 0, replicaMs: 0 });
+    const w = await clockWorld({ bindings: { DB: d1 } });
+    spent();
+    await w.move(DAY_MS);
+    expect(spent().inSequence).toBe(6);
+    await w.grant();
+    await w.reserve({ reservationId: "res_one", expiresInSeconds: 60 });
+    await w.reserve({ reservationId: "res_two", expiresInSeconds: 120 });
+    spent();
+    await w.move(2 * DAY_MS);
+    expect(spent().inSequence).toBe(6 + 2 * 7);
+  });
+
   it("is one trip more in an isolate that does not know the clock, and none after that", async () => {
     const w = await clockWorld();
     await w.grant();
@@ -277,4 +291,50 @@ it("takes the primary's word for the clock where a replica lags behind", async (
   expect(await listed()).toBe(0);
   await lagging.catchUpTo(lagging.written());
   expect(await listed()).toBe(0);
+});
+
+it.each(["DB", "DB_1"])("moves the clock of an application of either database: %s", async (database) => {
+  const w = await clockWorld();
+  const admin = async (method: string, path: string, body: object) => {
+    const answer = await w.call(method, `/api/v1/admin/apps${path}`, { key: env.ADMIN_TOKEN, body });
+    expect(answer.status, JSON.stringify(answer.body)).toBe(200);
+    return answer.body;
+  };
+  const { appId } = await admin("POST", "", { name: "Clock", database });
+  const { key } = await admin("POST", `/${appId}/keys`, { kind: "secret", mode: "test" });
+  await admin("POST", `/${appId}/packs`, { packName: "Pack", items: [{ amount: 10, unit: "tokens" }] });
+  const grant = { userId: "u", packId: "Pack" };
+  expect((await w.call("POST", "/api/v1/credits/grant", { key, body: grant })).status).toBe(200);
+  const hold = { ...use, expiresInSeconds: 60 };
+  expect((await w.call("POST", "/api/v1/usage/reservations", { key, body: hold })).status).toBe(200);
+  const now = w.at(DAY_MS);
+  expect(await admin("PUT", `/${appId}/clock`, { now })).toEqual({ now, status: "ready" });
+  const { entries } = (await w.call("GET", "/api/v1/credits/history?userId=u", { key })).body;
+  expect(entries[0]).toMatchObject({ reason: "reservation_expired", occurredAt: w.at(MINUTE_MS) });
+});
+
+it("serves a request anew whatever its body is, once, under one id", async () => {
+  const w = await clockWorld();
+  await w.grant({ userId: "ana" });
+  await w.move(DAY_MS);
+  const fresh = () => makeClient(w.clock);
+  const event = { api_key: w.app.keys.sk_test, batch: [{ event: "seen", distinct_id: "ana" }] };
+  const zipped = new Response(JSON.stringify(event)).body?.pipeThrough(new CompressionStream("gzip"));
+  const bytes = new Uint8Array(await new Response(zipped).arrayBuffer());
+  const headers = { "content-encoding": "gzip" };
+  expect((await fresh()("POST", "/batch/", { body: bytes, headers })).body).toEqual({ status: 1 });
+  const stream = new Response(JSON.stringify({ ...use, userId: "ana", eventId: "e" })).body;
+  expect(stream).not.toBeNull();
+  const recorded = await fresh()("POST", "/api/v1/usage/events", { key: w.app.keys.sk_test, body: stream });
+  expect(recorded.status).toBe(200);
+  const refused = await fresh()("GET", "/api/v1/credits?userId=ana&asOf=2126-01-01T00:00:00Z", {
+    key: w.app.keys.sk_test,
+  });
+  expectError(refused, "invalid_request", "asOf");
+  const { results } = await env.DB.prepare(
+    "SELECT received_at_ms AS atMs FROM analytics_events WHERE environment_id = ?",
+  )
+    .bind(w.app.environments.test.id)
+    .all();
+  expect(results).toEqual([{ atMs: w.clock.ms + DAY_MS }]);
 });
