@@ -47,7 +47,7 @@ export async function startBench(scripts: Readonly<Record<string, string>>): Pro
       modules: [{ type: "ESModule" as const, path: `${name}.js`, contents }],
       compatibilityDate: "2026-10-01",
       d1Databases: { DB: "purser" },
-      bindings: { ANALYTICS_EXPORT_SECRET: EXPORT_SECRET },
+      bindings: { ANALYTICS_EXPORT_SECRET: EXPORT_SECRET, ERASURE_SECRET: EXPORT_SECRET },
       unsafeDirectSockets: [{ port: 0 }],
     });
   }

@@ -17,6 +17,7 @@ const FILES = [
   "test/worker/dashboard/rows",
   "test/e2e/kills",
   "test/e2e/payment-kills",
+  "test/e2e/erasure-kills",
 ];
 
 if (!/^[1-9]\d*$/.test(OPERATIONS)) throw new Error("SOAK_OPERATIONS must be a whole number of 1 or more.");

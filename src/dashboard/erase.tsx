@@ -2,9 +2,11 @@ import type { Context } from "hono";
 import { erasePerson } from "../erasure/erase-person.ts";
 import { liftErasure } from "../erasure/lift.ts";
 import { readErasure } from "../erasure/receipt.ts";
-import type { ErasureCounts } from "../erasure/responses.ts";
-import { erasePersonInput, erasureReason } from "../erasure/schemas.ts";
-import { invalid, type PurserError } from "../errors.ts";
+import type { ErasePersonOutput, ErasureCounts } from "../erasure/responses.ts";
+import { type ErasePersonInput, erasePersonInput, erasureReason } from "../erasure/schemas.ts";
+import { invalid, PurserError } from "../errors.ts";
+import { sha256 } from "../lib/hash.ts";
+import type { TenantCtx } from "../runtime.ts";
 import { Choice, Field, Hidden, Table } from "./components.tsx";
 import { Confirm } from "./confirm.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
@@ -31,6 +33,17 @@ const Counts = ({ counts: { erased, pseudonymised, revoked } }: { counts: Erasur
   </>
 );
 
+/** A form of more ids would be too large: it carries a hash of what it showed. */
+const CHARACTERS_MAX = 100_000;
+
+async function shownFields({ distinctIds = [], distinctIdCount }: ErasePersonOutput): Promise<Record<string, string>> {
+  const text = JSON.stringify(distinctIds);
+  const isSent = distinctIds.length === distinctIdCount && text.length <= CHARACTERS_MAX;
+  return isSent
+    ? { distinctIds: text }
+    : { shown: await sha256(JSON.stringify([distinctIdCount, ...distinctIds.toSorted()])) };
+}
+
 /** What an erasure would do, and the form that asks for it with exactly the ids that are shown. */
 async function eraseForm(c: Context<DashboardEnv>, form: Form, refusal?: PurserError) {
   const { distinctId } = parseForm(erasePersonInput, { distinctId: form.distinctId });
@@ -46,7 +59,9 @@ async function eraseForm(c: Context<DashboardEnv>, form: Form, refusal?: PurserE
     <>
       <section class="card">
         <h2>What would be erased</h2>
-        <p>{amount(distinctIdCount)} ids:</p>
+        <p>
+          {amount(distinctIdCount)} ids{distinctIdCount > distinctIds.length && `, of which these are the nearest`}:
+        </p>
         <ul>
           {distinctIds.map((id) => (
             <li>
@@ -56,32 +71,28 @@ async function eraseForm(c: Context<DashboardEnv>, form: Form, refusal?: PurserE
         </ul>
         <Counts counts={counts} />
       </section>
-      {distinctIdCount > distinctIds.length ? (
-        <p class="card">Not all ids are shown. Erase this person by the API: POST /api/v1/erase-person.</p>
-      ) : (
-        <Confirm
-          c={c}
-          action="people/erase"
-          fields={{ distinctId, distinctIds: JSON.stringify(distinctIds) }}
-          button="Erase person"
-          cancel={`people${query({ distinctId })}`}
-          isDangerous
-        >
-          <p>This cannot be undone. From then on nothing is stored for these ids, until the erasure is lifted.</p>
-          <Choice
-            label="Reason (kept in the receipt)"
-            name="reason"
-            value={form.reason}
-            options={[["", "none"], ...REASONS]}
-            refusal={refusal}
-          />
-          <label>
-            <input type="checkbox" name="keepConsent" value="yes" checked={form.keepConsent === "yes"} /> Keep the
-            consent log, under a keyed hash in place of each id
-          </label>
-          <Field label={`Type the id to confirm: ${distinctId}`} name="confirmation" required refusal={refusal} />
-        </Confirm>
-      )}
+      <Confirm
+        c={c}
+        action="people/erase"
+        fields={{ distinctId, ...(await shownFields(output)) }}
+        button="Erase person"
+        cancel={`people${query({ distinctId })}`}
+        isDangerous
+      >
+        <p>This cannot be undone. From then on nothing is stored for these ids, until the erasure is lifted.</p>
+        <Choice
+          label="Reason (kept in the receipt)"
+          name="reason"
+          value={form.reason}
+          options={[["", "none"], ...REASONS]}
+          refusal={refusal}
+        />
+        <label>
+          <input type="checkbox" name="keepConsent" value="yes" checked={form.keepConsent === "yes"} /> Keep the consent
+          log, under a keyed hash in place of each id
+        </label>
+        <Field label={`Type the id to confirm: ${distinctId}`} name="confirmation" required refusal={refusal} />
+      </Confirm>
     </>,
   );
 }
@@ -135,6 +146,13 @@ async function receiptPage(c: Context<DashboardEnv>, erasureId: string, refusal?
   );
 }
 
+/** Throws `changed_meanwhile` where the person is not the one that the form showed. */
+async function requireShown(ctx: TenantCtx, { distinctId }: ErasePersonInput, shown: string): Promise<void> {
+  const { output } = await erasePerson(ctx, { distinctId, dryRun: true, keepConsent: false });
+  if ((await shownFields(output)).shown === shown) return;
+  throw new PurserError("changed_meanwhile", "The person has other ids by now. Look at them, and confirm again.");
+}
+
 /** The ids that the form showed. What cannot be read is refused as none, and never stands for whatever the person has. */
 function shownIds(form: Form): unknown {
   try {
@@ -152,13 +170,14 @@ export const eraseRoutes = () =>
       const done = await catchRefusal(async () => {
         const input = parseForm(erasePersonInput, {
           distinctId: form.distinctId,
-          distinctIds: shownIds(form),
+          ...(form.shown === undefined ? { distinctIds: shownIds(form) } : {}),
           keepConsent: form.keepConsent === "yes",
           reason: textField(form, "reason"),
         });
         if (form.confirmation !== input.distinctId) {
           throw invalid("confirmation", "Nothing was erased: type the id exactly as it is shown.");
         }
+        if (form.shown !== undefined) await requireShown(c.var.ctx, input, form.shown);
         return erasePerson(c.var.ctx, input);
       });
       if (done.refusal !== undefined) return eraseForm(c, form, done.refusal);

@@ -4,7 +4,8 @@
  *
  * - `names`: names a person, or is a key that leads to one.
  * - `text`: free text, of a caller or of a person's client, that may hold anything.
- * - `kept`: kept for the books, and says nothing of a person once the names are gone.
+ * - `kept`: kept for the books, and says nothing of a person once the names are gone. So are ids that Purser made at random, and
+ *   the hash of a link, which is found by whoever holds the link alone.
  * - `operational`: about applications, keys and packs, or about the running of the service.
  */
 export type ColumnClass = "names" | "text" | "kept" | "operational";
@@ -180,13 +181,13 @@ export const columnClasses: Readonly<Record<string, Readonly<Partial<Record<Colu
   analytics_days: { operational: ["environment_id", "day", "events", "bytes", "id_events", "id_bytes"] },
   limits_reached: { operational: ["environment_id", "day", "limit_name", "reached_at_ms"] },
   consent_log: {
-    names: ["distinct_id", "id"],
+    names: ["distinct_id"],
     text: ["purpose", "method", "notice_version", "source"],
-    kept: ["environment_id", "seq", "decision", "gpc", "is_by_user", "occurred_at_ms", "received_at_ms"],
+    kept: ["environment_id", "seq", "id", "decision", "gpc", "is_by_user", "occurred_at_ms", "received_at_ms"],
   },
   export_audit: {
-    names: ["distinct_id", "token_hash"],
-    kept: ["environment_id", "seq", "id", "action", "key_id", "occurred_at_ms"],
+    names: ["distinct_id"],
+    kept: ["environment_id", "seq", "id", "action", "token_hash", "key_id", "occurred_at_ms"],
   },
   alerts: {
     operational: [

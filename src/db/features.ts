@@ -13,6 +13,8 @@ export interface Features {
   readonly tombstones?: unknown;
   /** The test clock (D3). */
   readonly clock?: unknown;
+  /** How many erasures were lifted: what an isolate remembers of an id may be of before its erasure. */
+  readonly lifts?: unknown;
 }
 
 const NONE: Features = {};

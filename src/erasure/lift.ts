@@ -13,14 +13,17 @@ const setLifted = statement<ErasureKey & { nowMs: number }>`
 const deleteTombstones = statement<ErasureKey>`
   DELETE FROM tombstones WHERE environment_id = :environmentId AND erasure_id = :erasureId`;
 
-/** The fingerprints of the secrets under which tombstones are left, in the order of their first erasures. */
+/**
+ * The fingerprints of the secrets under which tombstones are left, in the order of their first erasures. It counts the lift, so
+ * that no features of before come back: an isolate would go on with what it remembers of the erased.
+ */
 const leaveFeature = statement<{ environmentId: number }>`
-  UPDATE environments SET features = nullif(json_patch(features, json_object('tombstones', json((
+  UPDATE environments SET features = json_patch(features, json_object('lifts', coalesce(features ->> '$.lifts', 0) + 1, 'tombstones', json((
     SELECT nullif(json_group_array(fingerprint), '[]') FROM (
       SELECT fingerprint FROM erasures WHERE environment_id = :environmentId AND lifted_at_ms IS NULL
       GROUP BY fingerprint ORDER BY min(started_at_ms), fingerprint
     )
-  )))), '{}') WHERE id = :environmentId`;
+  )))) WHERE id = :environmentId`;
 
 const audit = auditStatement<ErasureKey>(
   "EXISTS (SELECT 1 FROM erasures WHERE environment_id = :environmentId AND id = :erasureId AND lifted_at_ms IS NULL)",

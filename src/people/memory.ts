@@ -1,5 +1,6 @@
 import { type Statement, statement } from "../db/sql.ts";
 import type { Runtime, TenantCtx } from "../runtime.ts";
+import { knownText } from "../tombstones/known.ts";
 import { sentLink } from "./claims.ts";
 import { isUserSql } from "./is-user.ts";
 import { needsStoredPeople, type PersonEvent } from "./person-event.ts";
@@ -86,9 +87,11 @@ function memoryOf({ isolate }: Pick<Runtime, "isolate">): PeopleMemory {
   return memory;
 }
 
-/** A link by a publishable key is judged by other rules than one by a secret key. */
-const keyOf = ({ environment: { database, id }, caller }: TenantCtx, distinctId: string): string =>
-  `${database} ${id} ${caller.kind} ${distinctId}`;
+/** A link by a publishable key is judged by other rules than one by a secret key. What was before a lift is no more (E4). */
+const keyOf = (ctx: TenantCtx, distinctId: string): string => {
+  const { environment, caller } = ctx;
+  return `${environment.database} ${environment.id} ${knownText(ctx)} ${caller.kind} ${distinctId}`;
+};
 
 export function rememberPeople(ctx: TenantCtx, ids: readonly SettledId[], nowMs: number): void {
   for (const id of ids) memoryOf(ctx).remember(keyOf(ctx, id.distinctId), id, nowMs);

@@ -1,19 +1,33 @@
 import { requireClock } from "../db/clock.ts";
 import { constraintOf } from "../db/constraint.ts";
+import { readFeatures } from "../db/features.ts";
 import { retryOnConflict } from "../db/retry-on-conflict.ts";
 import { all, batch, type Db, fragment, type RowsOf, type Statement, statement } from "../db/sql.ts";
 import { temporarilyUnavailable } from "../errors.ts";
 import { findErased, type Place, personGuards, type Standing, standingIn } from "./check.ts";
 
 /** What an isolate knows of the tombstones of each environment. Nothing rests on it: the batch aborts where it is old. */
-const memories = new WeakMap<object, Map<string, Standing>>();
+const memories = new WeakMap<object, Map<string, Known>>();
 const environmentsMax = 1_000;
 const ATTEMPTS_MAX = 8;
+
+interface Known {
+  readonly standing: Standing;
+  /** What the guard compares, as SQL writes it: which tombstones stand, and how many erasures were lifted. */
+  readonly text: string;
+}
+const NOTHING: Known = { standing: [], text: "[null,null]" };
+
+function knownIn(features: string | null): Known {
+  const { tombstones = null, lifts = null } = readFeatures(features);
+  return { standing: standingIn(features), text: JSON.stringify([tombstones, lifts]) };
+}
 
 type Of = { appId: string; mode: string };
 
 const guardOf = fragment`INSERT INTO guards (name, holds)
-  SELECT 'tombstones', coalesce(features -> '$.tombstones', '[]') = :standing AND features -> '$.clock' IS :clock
+  SELECT 'tombstones', json_array(features -> '$.tombstones', features -> '$.lifts') = :standing
+    AND features -> '$.clock' IS :clock
   FROM environments`;
 const guardStanding = statement<{ id: number; standing: string; clock: string | null }>`${guardOf} WHERE id = :id`;
 const guardStandingOf = statement<
@@ -22,6 +36,11 @@ const guardStandingOf = statement<
 
 const selectFeatures = statement<Of, { features: string | null }>`
   SELECT features FROM environments WHERE app_id = :appId AND mode = :mode`;
+
+const keyOf = ({ environment: { appId, mode } }: Place): string => `${appId} ${mode}`;
+
+/** What a write of this isolate is guarded by now: whatever it remembers of ids was so under it. */
+export const knownText = (ctx: Place): string => memories.get(ctx.isolate)?.get(keyOf(ctx))?.text ?? NOTHING.text;
 
 /**
  * Runs a write that does not read an environment's features first (consent, analytics, the audit of exports). `attempt` is given
@@ -33,14 +52,14 @@ export async function withTombstones<Answer>(
   ctx: Place,
   attempt: (standing: Standing, guard: Statement) => Promise<Answer>,
 ): Promise<Answer> {
-  const known = memories.get(ctx.isolate) ?? new Map<string, Standing>();
+  const known = memories.get(ctx.isolate) ?? new Map<string, Known>();
   memories.set(ctx.isolate, known);
   const { id, appId, mode } = ctx.environment;
-  const key = `${appId} ${mode}`;
+  const key = keyOf(ctx);
   for (let count = 1; ; count++) {
-    const standing = known.get(key) ?? [];
+    const { standing, text } = known.get(key) ?? NOTHING;
     try {
-      const values = { standing: JSON.stringify(standing), clock: ctx.clock };
+      const values = { standing: text, clock: ctx.clock };
       const guard = id === undefined ? guardStandingOf({ appId, mode, ...values }) : guardStanding({ id, ...values });
       return await attempt(standing, guard);
     } catch (error) {
@@ -49,7 +68,7 @@ export async function withTombstones<Answer>(
       const [row] = await all(ctx.db, selectFeatures({ appId, mode }));
       requireClock(ctx, row?.features ?? null);
       if (known.size >= environmentsMax) known.clear();
-      known.set(key, standingIn(row?.features ?? null));
+      known.set(key, knownIn(row?.features ?? null));
     }
   }
 }

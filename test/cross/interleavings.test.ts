@@ -8,6 +8,7 @@ import { compareState } from "../support/compare-state.ts";
 import { exchange, type Pair } from "../support/history.ts";
 import { expectLedgerInvariants } from "../support/invariants.ts";
 import { createModel, type Pack } from "../support/model.ts";
+import { createErasures } from "../support/model-erasure.ts";
 import { createRefunds } from "../support/model-refunds.ts";
 import { createRandom } from "../support/random.ts";
 import type { Request } from "../support/requests.ts";
@@ -95,6 +96,7 @@ async function enter(): Promise<{ pair: Pair; clock: Clock }> {
     packs.push({ packId, packName: name, items: [{ packItemId, unit, initial, priority, matches: [...matches] }] });
   }
   const model = createModel(clock);
+  const refund = createRefunds(model);
   const pair: Pair = {
     call: makeClient(clock, {}, randomId, atRandom(3, createRandom(20_260_115))),
     key: app.keys.sk_live,
@@ -102,8 +104,10 @@ async function enter(): Promise<{ pair: Pair; clock: Clock }> {
     environmentId: app.environments.live.id,
     packs,
     model,
-    refund: createRefunds(model),
+    refund,
     refunds: [],
+    erasures: createErasures(model, refund),
+    erasureIds: new Map(),
     compared: { rows: 0, seqs: new Map() },
   };
   return { pair, clock };

@@ -6,6 +6,7 @@ import { FAULTS, type FaultPlan, faultyD1 } from "../support/faulty-d1.ts";
 import { exchange, type Pair } from "../support/history.ts";
 import { expectLedgerInvariants } from "../support/invariants.ts";
 import { createModel, type Pack, type Unit } from "../support/model.ts";
+import { createErasures } from "../support/model-erasure.ts";
 import { compareMessages, TOLD } from "../support/model-messages.ts";
 import { modelList } from "../support/model-reads.ts";
 import { createRefunds, type Made } from "../support/model-refunds.ts";
@@ -122,6 +123,7 @@ async function play(seed: number): Promise<void> {
   const faulty = faultyD1(env.DB);
   const model = createModel(clock);
   const refunds: Made[] = [];
+  const refund = createRefunds(model, refunds);
   // Two worlds in three have an endpoint, which is told of everything.
   const endpointId = random.chance(0.66) ? await makeEndpoint(app.environments.live, TOLD) : null;
   const users = ["ada", "böb"];
@@ -133,13 +135,15 @@ async function play(seed: number): Promise<void> {
     environmentId: app.environments.live.id,
     packs: await makePacks(app.appId),
     model,
-    refund: createRefunds(model, refunds),
+    refund,
     refunds,
+    erasures: createErasures(model, refund),
+    erasureIds: new Map(),
     compared: { rows: 0, seqs: new Map(users.map((user) => [user, 0])) },
   };
   const past: Request[] = [];
   /** What all balances of each user were, by the millisecond at whose end they were so. */
-  const moments = new Map<number, readonly string[]>();
+  const moments = new Map<number, string[]>();
   for (let count = 1; count <= OPERATIONS_A_HISTORY; count++) {
     moveClock(random, clock, model);
     const known = {
@@ -157,6 +161,9 @@ async function play(seed: number): Promise<void> {
     await exchange(pair, request, where, plan === null ? null : { faulty, plan });
     await compareState(pair, `after ${where}: ${JSON.stringify(request)}`);
     if (endpointId !== null && count % 20 === 0) await compareMessages(pair, `after ${where}`);
+    // What somebody had who is erased is nobody's, at every moment.
+    const erased = users.findIndex((userId) => request.kind === "erase" && request.userId === userId);
+    if (erased !== -1) for (const lists of moments.values()) lists[erased] = "[]";
     const lists = users.map((userId) => JSON.stringify(modelList(model, userId, true)));
     moments.set(clock.ms, lists);
   }

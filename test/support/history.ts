@@ -2,6 +2,7 @@ import { env } from "cloudflare:workers";
 import { expect } from "vitest";
 import type { FaultPlan, FaultyD1 } from "./faulty-d1.ts";
 import type { createModel, Answer as ModelAnswer, Pack, Spent } from "./model.ts";
+import type { createErasures } from "./model-erasure.ts";
 import { modelList, modelPlan, modelReservations, modelTotals } from "./model-reads.ts";
 import type { createRefunds, Made } from "./model-refunds.ts";
 import type { Request } from "./requests.ts";
@@ -18,6 +19,9 @@ export interface Pair {
   /** The refunds of the model. */
   readonly refund: ReturnType<typeof createRefunds>;
   readonly refunds: readonly Made[];
+  /** Its erasures; and the latest of each user, as Purser names it. */
+  readonly erasures: ReturnType<typeof createErasures>;
+  readonly erasureIds: Map<string, string>;
   /** The number of compared ledger rows, and the last seq of each user. */
   readonly compared: { rows: number; readonly seqs: Map<string, number> };
 }
@@ -81,6 +85,15 @@ async function sendTo(pair: Pair, request: Request): Promise<Pick<Answer, "statu
     case "cron":
       await pair.cron();
       return OK;
+    case "erase": {
+      const answer = await post("erase-person", { distinctId: request.userId });
+      if (answer.status === 200) pair.erasureIds.set(request.userId, answer.body.erasureId);
+      return answer;
+    }
+    case "lift": {
+      const erasureId = pair.erasureIds.get(request.userId);
+      return erasureId === undefined ? OK : post(`erasures/${erasureId}/lift`, {});
+    }
     case "list":
       return get(
         query("credits", {
@@ -155,7 +168,10 @@ function inModelsWords(request: Request, answer: Partial<Answer> & Pick<Answer, 
       return { status, body: body.expiresAt };
     case "events":
       return { status, body: (body.results as ListResult[]).map(resultInModelsWords) };
+    case "erase":
+      return { status, body: body.status, replayed };
     case "cron":
+    case "lift":
     case "release":
       return { status };
     default:
@@ -167,7 +183,9 @@ const resultOf = ({ code, body }: ModelAnswer) => ({ ...(code && { code }), ...(
 
 /** The model's response. Ids that Purser created are taken from Purser's response. */
 function askModel(pair: Pair, request: Request, answer: Pick<Answer, "status" | "body">): ModelAnswer {
-  const { model, packs } = pair;
+  const { model, packs, erasures } = pair;
+  const refused = erasures.refuse(request);
+  if (refused !== null) return refused;
   switch (request.kind) {
     case "grant": {
       const { userId, ref, quantity } = request;
@@ -195,7 +213,12 @@ function askModel(pair: Pair, request: Request, answer: Pick<Answer, "status" | 
     case "event":
       return model.event(request.use, request.spent);
     case "events":
-      return { status: 200, body: request.list.map(({ use, spent }) => resultOf(model.event(use, spent))) };
+      return {
+        status: 200,
+        body: request.list.map(({ use, spent }) =>
+          resultOf(erasures.refuse({ kind: "event", use, spent }) ?? model.event(use, spent)),
+        ),
+      };
     case "reserve": {
       const made = answer.status === 200 ? (answer.body.reservationId as string) : "res_refused";
       return model.reserve(request.use, request.seconds, request.onExpiry, request.reservationId ?? made);
@@ -209,6 +232,11 @@ function askModel(pair: Pair, request: Request, answer: Pick<Answer, "status" | 
       if (request.kind === "extend") return model.extend(hold, request.seconds);
       return model.release(hold);
     }
+    case "erase":
+      pair.compared.seqs.set(request.userId, 0);
+      return erasures.erase(request.userId);
+    case "lift":
+      return erasures.lift(request.userId);
     case "cron":
       model.expire();
       return { status: 200 };

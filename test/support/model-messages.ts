@@ -31,14 +31,14 @@ interface Told {
 const iso = (ms: number): string | null => (ms === Infinity ? null : new Date(ms).toISOString());
 const lastSeq = (entries: readonly Entry[]): number | null => entries.at(-1)?.seq ?? null;
 
-/** The messages and the ledger of an environment, at one moment. */
+/** The messages and the ledger of an environment, at one moment, without the books of the erased: nothing is told of them. */
 async function read(environmentId: number): Promise<{ entries: Entry[]; told: Told[] }> {
   const [entries, told] = await env.DB.batch([
     env.DB.prepare(
       `SELECT a.user_id AS userId, l.seq AS seq, l.balance_id AS balanceId, l.unit AS unit, l.delta_steps AS delta,
          l.balance_after_steps AS after, l.reason AS reason, l.event_id AS eventId, l.reservation_id AS reservationId,
          l.note AS note
-       FROM accounts AS a CROSS JOIN credit_ledger AS l ON l.account_id = a.id WHERE a.environment_id = ? ORDER BY l.seq`,
+       FROM accounts AS a CROSS JOIN credit_ledger AS l ON l.account_id = a.id WHERE a.environment_id = ? AND a.is_erased = 0 ORDER BY l.seq`,
     ).bind(environmentId),
     env.DB.prepare(
       `SELECT m.type AS type, m.subject AS subject, m.data AS data, (

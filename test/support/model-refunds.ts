@@ -41,7 +41,7 @@ export interface Made {
 /** The refunds of a model (C21). `made` is told of each that is done. */
 export function createRefunds(model: ReturnType<typeof createModel>, made: Made[] = []) {
   const all = new Map<string, Refund[]>();
-  return (asked: RefundRequest): Answer => {
+  const refund = (asked: RefundRequest): Answer => {
     const { userId, ref, refundRef, pack, share, reason } = asked;
     const key = JSON.stringify([userId, ref]);
     const request = { packId: pack, share, reason };
@@ -80,4 +80,10 @@ export function createRefunds(model: ReturnType<typeof createModel>, made: Made[
     made.push({ userId, body });
     return { status: 200, body };
   };
+  /** Of a user who is erased no reference is known any more (E2). */
+  const forget = (userId: string): void => {
+    for (const key of [...all.keys()]) if (JSON.parse(key)[0] === userId) all.delete(key);
+    made.splice(0, made.length, ...made.filter((one) => one.userId !== userId));
+  };
+  return Object.assign(refund, { forget });
 }

@@ -15,6 +15,8 @@ export type Request =
   | { kind: "release"; reservationId: string }
   | { kind: "extend"; reservationId: string; seconds: number }
   | { kind: "cron" }
+  | { kind: "erase"; userId: string }
+  | { kind: "lift"; userId: string }
   | { kind: "reservations"; userId: string; status: string | null; limit: number }
   | { kind: "list"; userId: string; includeExpired: boolean; ref?: string }
   | { kind: "plan"; use: Use }
@@ -43,6 +45,8 @@ const WEIGHTS = {
   revoke: 3,
   adjust: 6,
   cron: 3,
+  erase: 2,
+  lift: 6,
   list: 3,
   reservations: 4,
   plan: 5,
@@ -181,6 +185,7 @@ export function someRequest(random: Random, known: Known): Request {
     const list = { kind, userId: random.pick(known.users), includeExpired: random.chance(0.5) };
     return random.chance(0.5) ? list : { ...list, ref: `order-${random.integer(1, 12)}` };
   }
+  if (kind === "erase" || kind === "lift") return { kind, userId: random.pick(known.users) };
   if (kind === "reservations") {
     const status = random.pick([null, "open", "committed", "released", "expired"]);
     return { kind, userId: random.pick(known.users), status, limit: random.integer(1, 9) };

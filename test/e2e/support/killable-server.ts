@@ -23,6 +23,7 @@ export interface KillableServer {
 }
 
 const ERASURE_SECRET = "erasure-secret-of-the-tests-00001";
+const ANALYTICS_EXPORT_SECRET = "export-secret-of-the-tests";
 
 const root = join(import.meta.dirname, "../../..");
 
@@ -53,7 +54,10 @@ export async function startKillableServer(): Promise<KillableServer> {
         modules: [{ type: "ESModule", path: "index.js", contents }],
         compatibilityDate: "2026-10-01",
         d1Databases: { DB: "kills" },
-        bindings: { ADMIN_TOKEN, ERASURE_SECRET, SETTINGS_SECRET, NEW_APPS_DATABASE: "DB", TEST_BALANCE_QUOTA: "1000" },
+        bindings: {
+          ...{ ADMIN_TOKEN, ERASURE_SECRET, ANALYTICS_EXPORT_SECRET, SETTINGS_SECRET },
+          ...{ NEW_APPS_DATABASE: "DB", TEST_BALANCE_QUOTA: "1000" },
+        },
         unsafeDirectSockets: [{ host: "127.0.0.1", port: 0 }],
       },
     ],

@@ -10,8 +10,6 @@ const WITHOUT_TRACE = [
   /\.request_hash$/,
   /^usage_events\.large_properties_bytes$/,
   /^analytics_events\.uuid$/,
-  /^consent_log\.id$/,
-  /^export_audit\.token_hash$/,
   /^erasure_(ids|names)\./,
 ];
 

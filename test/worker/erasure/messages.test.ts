@@ -71,8 +71,10 @@ it("is alone also where balances expire, alerts fall due and holds end while it 
   const { app, clock, post, get } = world;
   const expiresAt = new Date(clock.ms + 10 * DAY_MS).toISOString();
   await post("credits/grant", { userId: ANA, packId: "Two", expiresAt });
-  const hold = { userId: ANA, event: "chat.done", quantities: { tokens: 350 }, expiresInSeconds: 60 };
-  for (const onExpiry of ["release", "charge"]) await post("usage/reservations", { ...hold, onExpiry });
+  const hold = { userId: ANA, event: "chat.done", quantities: { tokens: 150 }, expiresInSeconds: 60 };
+  for (const onExpiry of ["return", "charge"]) {
+    expect((await post("usage/reservations", { ...hold, onExpiry })).status).toBe(200);
+  }
   const { output } = await erasePerson(makeCtx(app.environments.live, clock), input, { pages: 0, rows: 1 });
   expect(output.status).toBe("running");
   for (const days of [4, 10]) {

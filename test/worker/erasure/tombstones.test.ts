@@ -15,7 +15,7 @@ import {
 } from "../../support/erasure.ts";
 import { FAULTS, faultyD1 } from "../../support/faulty-d1.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
-import { exportOf } from "../../support/people.ts";
+import { exportOf, send } from "../../support/people.ts";
 import { expectError } from "../../support/refusals.ts";
 import { bound, inTurn, makeClient, makeCtx } from "../../support/world.ts";
 
@@ -145,8 +145,49 @@ describe("an erased id", () => {
     const { features } = (await env.DB.prepare("SELECT features FROM environments WHERE id = ?")
       .bind(app.environments.live.id)
       .first<{ features: string | null }>()) ?? { features: "" };
-    expect(features).toBeNull();
+    expect(JSON.parse(features ?? "")).toEqual({ lifts: 1 });
     expect(await erase(world)).not.toBe(erasureId);
+  });
+});
+
+describe("an isolate that remembers somebody from before an erasure that was lifted", () => {
+  it("spends the credits of now, and writes nothing into the books of before", async () => {
+    const world = await erasureWorld();
+    const { app, clock, post, get } = world;
+    const other = makeClient(clock);
+    const elsewhere = (path: string, body: object) => other("POST", `/api/v1/${path}`, { key: app.keys.sk_live, body });
+    await post("credits/grant", { userId: ANA, packId: "Two" });
+    await post("usage/events", { eventId: "before", userId: ANA, ...chat });
+    const { erasureId } = (await elsewhere("erase-person", { distinctId: ANA })).body;
+    await elsewhere(`erasures/${erasureId}/lift`, {});
+    const granted = await elsewhere("credits/grant", { userId: ANA, packId: "Two" });
+    const spent = await post("usage/events", { eventId: "after", userId: ANA, ...chat });
+    expect(spent.body.debits).toMatchObject([{ balanceId: granted.body.balances[0].balanceId, remaining: 399 }]);
+    const free = { eventId: "free", userId: ANA, event: "seen", quantities: { count: 0 } };
+    expect((await post("usage/events", free)).status).toBe(200);
+    const { entries } = (await get(`credits/history?userId=${ANA}`)).body;
+    expect(entries.map(({ reason }: { reason: string }) => reason)).toEqual(["event_committed", "grant", "grant"]);
+  });
+
+  it("sets what was set before, and links what was linked", async () => {
+    const world = await erasureWorld();
+    const { app, clock, call } = world;
+    const other = makeClient(clock);
+    const set = (client: typeof call, properties: object) =>
+      send(client, app.keys.sk_live, [
+        { event: "seen", distinct_id: ANA, properties: { $set: properties } },
+        { event: "$identify", distinct_id: ANA, properties: { $anon_distinct_id: DEVICE } },
+      ]);
+    await set(call, { a: 1 });
+    await set(call, { a: 1 });
+    const key = app.keys.sk_live;
+    const { erasureId } = (await other("POST", "/api/v1/erase-person", { key, body: { distinctId: ANA } })).body;
+    await other("POST", `/api/v1/erasures/${erasureId}/lift`, { key, body: {} });
+    await send(other, key, [{ event: "seen", distinct_id: ANA, properties: { $set: { b: 2 } } }]);
+    await set(call, { a: 1 });
+    const { person } = await exportOf(call, app, ANA);
+    expect(person?.properties).toEqual({ a: 1, b: 2 });
+    expect(person?.distinctIds.map(({ distinctId }) => distinctId)).toEqual([ANA, DEVICE]);
   });
 });
 

@@ -1,0 +1,271 @@
+import { setTimeout as pause } from "node:timers/promises";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { createRandom, type Random } from "../support/random.ts";
+import { findInCopies } from "./support/copies.ts";
+import { type KillableServer, startKillableServer } from "./support/killable-server.ts";
+import { type Receiver, startReceiver } from "./support/receiver.ts";
+import { ADMIN_TOKEN } from "./support/server.ts";
+
+// The whole server is killed while it erases somebody, over and over, and others write for the same person meanwhile. The
+// erasure ends complete, once, and nothing of the person is left in the file of the database (E1, E7).
+
+const SOAK = Number(process.env.SOAK_OPERATIONS) || 0;
+const ROUNDS = SOAK === 0 ? 1 : Math.min(20, Math.ceil(SOAK / 2_000));
+const SEED = Number(process.env.PROOF_SEED) || (Date.now() % 1_000_000) + 1;
+const KILLS_OF_ONE = 3;
+const WRITERS = 6;
+/** It is in every id and every text of every person here. */
+const MARK = "Zq7-marked";
+const DEVICE = "0194685f-1b2c-7d3e-8f40-";
+
+let server: KillableServer;
+let receiver: Receiver;
+beforeAll(async () => {
+  receiver = await startReceiver((response) => void response.writeHead(204).end());
+  server = await startKillableServer();
+}, 120_000);
+afterAll(async () => {
+  await server?.close();
+  await receiver?.close();
+});
+
+async function post(path: string, key: string, body: object): Promise<{ status: number; text: string }> {
+  const answer = await fetch(`${server.url()}${path}`, {
+    method: "POST",
+    headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
+    body: JSON.stringify(body),
+    signal: AbortSignal.timeout(60_000),
+  });
+  return { status: answer.status, text: await answer.text() };
+}
+
+async function done(path: string, key: string, body: object) {
+  const { status, text } = await post(path, key, body);
+  expect(status, text).toBe(200);
+  return JSON.parse(text);
+}
+
+interface Person {
+  readonly key: string;
+  readonly packId: string;
+  readonly environmentId: number;
+  /** The id that is asked for, a device that it claims, and an alias. */
+  readonly ids: readonly [string, string, string];
+}
+
+/** What the requests of the writers may be answered with, beside `person_erased`. */
+const LAWFUL = new Set([200, 402, 503]);
+const EVENTS = 150_000;
+const USAGE = 1_500;
+
+/** Somebody with several pages of events, usage, credits, holds, refunds and consents, in an environment that tells it all. */
+async function makePerson(round: number): Promise<Person> {
+  const { appId } = await done("/api/v1/admin/apps", ADMIN_TOKEN, { name: `Round ${round}` });
+  const { key } = await done(`/api/v1/admin/apps/${appId}/keys`, ADMIN_TOKEN, { kind: "secret", mode: "live" });
+  const items = [{ unit: "cents", amount: 1_000 }];
+  const { packId } = await done(`/api/v1/admin/apps/${appId}/packs`, ADMIN_TOKEN, { packName: "Wallet", items });
+  await done(`/api/v1/admin/apps/${appId}/webhooks`, ADMIN_TOKEN, { mode: "live", url: receiver.url });
+  const ids = [`${MARK}-ana-${round}`, `${DEVICE}${`${round}`.padStart(12, "0")}`, `${MARK}-crm-${round}`] as const;
+  const [ana, device, crm] = ids;
+  const write = (path: string, body: object) => done(`/api/v1/${path}`, key, body);
+  for (const order of [1, 2, 3]) {
+    const externalRef = `${MARK} order ${order}`;
+    await write("credits/grant", { userId: ana, packId, externalRef, notes: `${MARK} note` });
+  }
+  await write("credits/refund", { ...{ userId: ana, externalRef: `${MARK} order 3`, refundRef: `${MARK} refund` } });
+  for (let first = 0; first < USAGE; first += 100) {
+    const list = Array.from({ length: 100 }, (_, n) => ({
+      ...{ eventId: `${MARK}-e${first + n}`, userId: ana, event: "call", quantities: { cents: 0.5 } },
+      properties: { told: `${MARK} property ${n}`.repeat(n % 50 === 0 ? 200 : 1) },
+    }));
+    await write("usage/events", list);
+  }
+  for (const onExpiry of ["return", "charge"]) {
+    await write("usage/reservations", { userId: ana, event: "call", quantities: { cents: 9 }, onExpiry });
+  }
+  await write("consent", { distinctId: ana, purpose: `${MARK} ads`, decision: "granted", source: `${MARK} page` });
+  const batch = [
+    { event: `${MARK} event`, distinct_id: ana, properties: { $set: { email: `${MARK}@example.com` } } },
+    { event: "$identify", distinct_id: ana, properties: { $anon_distinct_id: device } },
+    { event: "$create_alias", distinct_id: ana, properties: { alias: crm } },
+  ];
+  await done("/batch/", key, { api_key: key, batch });
+  const { downloadUrl } = await write("export-person", { distinctId: ana });
+  expect((await fetch(downloadUrl)).status).toBe(200);
+  const db = await server.db();
+  const row = await db
+    .prepare("SELECT id FROM environments WHERE app_id = ? AND mode = 'live'")
+    .bind(appId)
+    .first<{ id: number }>();
+  const environmentId = row?.id ?? 0;
+  // Her device's events are many, and were sent long ago.
+  await db.batch([
+    db
+      .prepare(
+        `INSERT INTO analytics_events (environment_id, distinct_id, seq, uuid, event, timestamp_ms, received_at_ms, properties)
+         WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ${EVENTS})
+         SELECT CAST(?1 AS INTEGER), ?2, i, ?2 || '-' || i, '${MARK} seen', i, i, '{"page":"${MARK} page"}' FROM n`,
+      )
+      .bind(environmentId, device),
+    db
+      .prepare(
+        "UPDATE distinct_ids SET event_count = ?1, event_bytes = ?1 * 19 WHERE environment_id = ?2 AND distinct_id = ?3",
+      )
+      .bind(EVENTS, environmentId, device),
+  ]);
+  return { key, packId, environmentId, ids };
+}
+
+/** One request of somebody who writes for the person, reads what is held, or erases too. */
+function someRequest(random: Random, { key, packId, ids }: Person): readonly [path: string, body: object] {
+  const [ana, device] = ids;
+  const mark = `${MARK}-${random.id("")}`;
+  const usage = { userId: ana, event: "call", quantities: { cents: 0.25 } };
+  const event = (distinct_id: string) => ({ event: mark, distinct_id, properties: { $set: { told: mark } } });
+  return random.pick<readonly [string, object]>([
+    ["/api/v1/credits/grant", { userId: ana, packId, externalRef: mark, notes: mark }],
+    ["/api/v1/usage/events", { ...usage, eventId: mark, properties: { told: mark } }],
+    ["/api/v1/usage/events", [1, 2, 3].map((n) => ({ ...usage, eventId: `${mark}-${n}` }))],
+    ["/api/v1/usage/reservations", { ...usage, reservationId: `res_${mark.replaceAll("-", "")}`, expiresInSeconds: 1 }],
+    [
+      "/api/v1/credits/refund",
+      { userId: ana, externalRef: `${MARK} order 1`, refundRef: mark, share: { part: 1, of: 9 } },
+    ],
+    ["/api/v1/consent", { distinctId: random.pick(ids), purpose: mark, decision: "denied" }],
+    ["/batch/", { api_key: key, batch: [event(ana), event(device)] }],
+    ["/api/v1/export-person", { distinctId: ana }],
+    ["/api/v1/erase-person", { distinctId: ana }],
+  ]);
+}
+
+const running = async () =>
+  (await (await server.db()).prepare("SELECT id FROM erasures WHERE completed_at_ms IS NULL").all<{ id: string }>())
+    .results;
+
+const hasBegun = async ({ environmentId }: Person) =>
+  (await (await server.db()).prepare("SELECT 1 FROM erasures WHERE environment_id = ?").bind(environmentId).first()) !==
+  null;
+
+/** By unit, what was granted and what was used: an erasure changes neither. */
+async function books({ environmentId }: Person): Promise<unknown> {
+  const { results } = await (await server.db())
+    .prepare(
+      `SELECT l.unit, l.reason, sum(l.delta_steps) AS steps, count(*) AS entries, (
+         SELECT count(*) || ' ' || sum(u.cents_steps) FROM usage_events AS u WHERE u.environment_id = ?1
+       ) AS usage
+       FROM credit_ledger AS l CROSS JOIN accounts AS a ON a.id = l.account_id
+       WHERE a.environment_id = ?1 AND l.reason IN ('grant', 'event_committed') GROUP BY l.unit, l.reason ORDER BY l.reason`,
+    )
+    .bind(environmentId)
+    .all();
+  expect(results).toHaveLength(2);
+  return results;
+}
+
+/** No balance differs from the sum of its entries, and nothing remains of any. */
+async function expectClosed({ environmentId }: Person): Promise<void> {
+  const { results } = await (await server.db())
+    .prepare(
+      `SELECT b.id FROM credit_balances AS b CROSS JOIN accounts AS a ON a.id = b.account_id
+       WHERE a.environment_id = ?1 AND (b.revoked_at_ms IS NULL OR remaining_steps <> 0 OR (
+         SELECT sum(delta_steps) FROM credit_ledger AS l WHERE l.account_id = b.account_id AND l.balance_id = b.id) <> 0)
+       UNION ALL SELECT id FROM reservations WHERE environment_id = ?1 AND state = 'open'
+       UNION ALL SELECT id FROM erasures WHERE completed_at_ms IS NULL
+       UNION ALL SELECT distinct_id FROM erasure_ids UNION ALL SELECT new_name FROM erasure_names`,
+    )
+    .bind(environmentId)
+    .all();
+  expect(results).toEqual([]);
+}
+
+interface Count {
+  kills: number;
+  amid: number;
+  answers: number;
+  unanswered: number;
+}
+
+/** Erases one person, with kills of the server while that goes on. */
+async function eraseAmidKills(round: number, by: "call" | "cron", count: Count): Promise<void> {
+  const random = createRandom(SEED + round);
+  const person = await makePerson(round);
+  const [ana] = person.ids;
+  const before = await running();
+  expect(before).toEqual([]);
+  const unlawful: string[] = [];
+  let kept: unknown = null;
+  for (let kills = 0; kills < KILLS_OF_ONE; kills++) {
+    let isOver = false;
+    const writers = Array.from({ length: WRITERS }, async () => {
+      while (!isOver) {
+        const [path, body] = someRequest(random, person);
+        if (by === "cron" && kills > 0 && path.endsWith("erase-person")) continue;
+        const told = await post(path, person.key, body).catch(() => null);
+        if (told === null) count.unanswered++;
+        else {
+          count.answers++;
+          // A reference can be refunded once in all: then the refund is refused.
+          const isLawful = told.status === 409 ? told.text.includes("person_erased") : LAWFUL.has(told.status);
+          if (!isLawful && !path.endsWith("refund")) unlawful.push(`${path} ${told.status} ${told.text}`);
+        }
+      }
+    });
+    const cron = async () => {
+      while (!isOver) await server.cron().catch(() => pause(20));
+    };
+    const others = by === "cron" ? [cron()] : [];
+    await pause(200);
+    // The first call begins it. Later ones go on with it, or the cron does.
+    const begun =
+      by === "call" || kills === 0
+        ? [post("/api/v1/erase-person", person.key, { distinctId: ana }).catch(() => null)]
+        : [];
+    await pause(random.integer(30, 900));
+    isOver = true;
+    await server.kill();
+    count.kills++;
+    await Promise.all([...writers, ...others, ...begun]);
+    await server.start();
+    if ((await running()).length > 0) count.amid++;
+    // What was granted and used stands from its beginning on.
+    if (await hasBegun(person)) kept ??= await books(person);
+    if (kept !== null) expect(await books(person)).toEqual(kept);
+  }
+  if (by === "cron") for (let runs = 0; runs < 60 && (await running()).length > 0; runs++) await server.cron();
+  const told = await done("/api/v1/erase-person", person.key, { distinctId: ana });
+  for (let calls = 0; calls < 20 && (await running()).length > 0; calls++) {
+    await done("/api/v1/erase-person", person.key, { distinctId: ana });
+  }
+  expect(unlawful).toEqual([]);
+  const db = await server.db();
+  const receipts = await db
+    .prepare("SELECT id FROM erasures WHERE environment_id = ?")
+    .bind(person.environmentId)
+    .all<{ id: string }>();
+  expect(receipts.results).toEqual([{ id: told.erasureId }]);
+  const messages = await db
+    .prepare("SELECT type, subject, data FROM webhook_messages WHERE environment_id = ?")
+    .bind(person.environmentId)
+    .all();
+  const data = JSON.stringify({ erasureId: told.erasureId });
+  expect(messages.results).toEqual([{ type: "person.erased", subject: null, data }]);
+  if (kept !== null) expect(await books(person)).toEqual(kept);
+  await expectClosed(person);
+}
+
+describe(`erasures amid kills, from PROOF_SEED=${SEED} on`, () => {
+  it("end complete and once, by call and by cron, and leave no byte of a person", {
+    timeout: 120_000 * ROUNDS,
+  }, async () => {
+    const count: Count = { kills: 0, amid: 0, answers: 0, unanswered: 0 };
+    for (let round = 0; round < 2 * ROUNDS; round++) {
+      await eraseAmidKills(round, round % 2 === 0 ? "call" : "cron", count);
+      await server.kill();
+      expect(findInCopies(server.state, [MARK, MARK.replaceAll("-", ""), DEVICE])).toEqual([]);
+      await server.start();
+    }
+    const told = `${count.kills} kills, ${count.amid} of them amid an erasure, ${count.answers} answers, ${count.unanswered} lost`;
+    console.info(`soak: kills amid erasures: ${told}, PROOF_SEED=${SEED}`);
+    expect(count.amid).toBeGreaterThan(0);
+  });
+});

@@ -1,0 +1,50 @@
+import { type Answer, type createModel, refuse } from "./model.ts";
+import type { createRefunds } from "./model-refunds.ts";
+import type { Request } from "./requests.ts";
+
+type Model = ReturnType<typeof createModel>;
+
+/** The users whom a request writes for. */
+function writtenFor(model: Model, request: Request): readonly string[] {
+  if (request.kind === "grant" || request.kind === "refund") return [request.userId];
+  if (request.kind === "event" || request.kind === "reserve") return [request.use.userId];
+  if (request.kind === "revoke" || request.kind === "adjust") {
+    return model.balances.filter(({ id }) => id === request.balanceId).map(({ userId }) => userId);
+  }
+  return [];
+}
+
+/** The erasures of a model (E1 to E4): what was a user's is nobody's, and nothing more is written for them until it is lifted. */
+export function createErasures(model: Model, refund: ReturnType<typeof createRefunds>) {
+  const erased = new Set<string>();
+  const names = new Set<string>();
+  const takeAway = (userId: string): void => {
+    const name = `erased ${names.size}`;
+    names.add(name);
+    for (const hold of [...model.holds.values()].filter(({ use }) => use.userId === userId))
+      model.holds.delete(hold.id);
+    for (const [id, { use }] of [...model.events]) if (use.userId === userId) model.events.delete(id);
+    for (const b of model.balances.filter((one) => one.userId === userId)) {
+      Object.assign(b, { userId: name, ref: null, revoked: true, remaining: 0n });
+    }
+    refund.forget(userId);
+  };
+  return {
+    isErased: (userId: string): boolean => erased.has(userId),
+    /** The refusal of a write for somebody who is erased, or of what was left of them. */
+    refuse: (request: Request): Answer | null =>
+      writtenFor(model, request).some((userId) => erased.has(userId) || names.has(userId))
+        ? refuse(409, "person_erased")
+        : null,
+    erase(userId: string): Answer {
+      const replayed = erased.has(userId);
+      if (!replayed) takeAway(userId);
+      erased.add(userId);
+      return { status: 200, body: "completed", replayed };
+    },
+    lift(userId: string): Answer {
+      erased.delete(userId);
+      return { status: 200 };
+    },
+  };
+}

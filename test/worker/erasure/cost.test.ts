@@ -1,0 +1,77 @@
+import { env } from "cloudflare:workers";
+import { afterAll, expect, it } from "vitest";
+import { countingD1 } from "../../support/counting-d1.ts";
+import { ANA, erasureWorld } from "../../support/erasure.ts";
+import { expectLedgerInvariants } from "../../support/invariants.ts";
+import { seedAnalytics, seedBalances, seedConsents, seedEntries, seedUsage } from "../../support/lives.ts";
+import { makeClient } from "../../support/world.ts";
+
+afterAll(expectLedgerInvariants);
+
+/** The cost table of docs/architecture.md, held by D1's own counters. */
+async function world() {
+  const made = await erasureWorld();
+  const { app, clock } = made;
+  const counting = countingD1(env.DB);
+  const call = makeClient(clock, { DB: counting.d1 });
+  const post = async (path: string, body: object) => {
+    counting.spent();
+    const { body: answer } = await call("POST", path === "batch/" ? "/batch/" : `/api/v1/${path}`, {
+      key: app.keys.sk_live,
+      body,
+    });
+    return { answer, cost: counting.spent() };
+  };
+  return { ...made, counted: post };
+}
+
+const chat = { event: "chat.done", quantities: { tokens: 1 } };
+
+it.each([1, 40, 400])(
+  "a dry run is one trip and writes nothing, an erasure some trips a page: %i rows of each kind",
+  async (rows) => {
+    const { app, counted } = await world();
+    const { live } = app.environments;
+    await seedAnalytics(live, ANA, Array(rows).fill("{}"));
+    await seedUsage(live, ANA, rows);
+    const [balanceId = ""] = await seedBalances(live, ANA, rows);
+    await seedEntries(live, ANA, balanceId, rows);
+    await seedConsents(live, ANA, rows);
+    const dry = await counted("erase-person", { distinctId: ANA, dryRun: true });
+    expect(dry.cost).toMatchObject({ roundTrips: 1, rowsWritten: 0 });
+    const done = await counted("erase-person", { distinctId: ANA });
+    expect(done.answer.status).toBe("completed");
+    // Events, usage, balances with their grants, other entries, consents.
+    const all = 6 * rows;
+    expect(dry.cost.rowsRead).toBeLessThanOrEqual(2 * all + 30);
+    expect(done.cost.roundTrips).toBe(7);
+    expect(done.cost.rowsRead).toBeLessThanOrEqual(20 * all + 300);
+    expect(done.cost.rowsWritten).toBeLessThanOrEqual(3 * all + 30);
+    const again = await counted("erase-person", { distinctId: ANA });
+    expect(again.cost).toMatchObject({ roundTrips: 3, rowsWritten: 0 });
+    expect(again.cost.rowsRead).toBeLessThanOrEqual(30);
+  },
+);
+
+it("a tombstone adds no trip and no row written to the writes of others", async () => {
+  const { counted, app } = await world();
+  const costs = async (n: number) => {
+    await counted("credits/grant", { userId: "bo", packId: "Two" });
+    const { cost: event } = await counted("usage/events", { eventId: `${n}`, userId: "bo", ...chat });
+    const { cost: consent } = await counted("consent", { distinctId: "bo", purpose: "ads", decision: "denied" });
+    const { cost: seen } = await counted("batch/", {
+      api_key: app.keys.sk_live,
+      batch: [{ event: "seen", distinct_id: "bo" }],
+    });
+    return { event, consent, seen };
+  };
+  await costs(1);
+  const before = await costs(2);
+  await counted("erase-person", { distinctId: ANA });
+  await costs(3);
+  const after = await costs(4);
+  for (const [name, { roundTrips, rowsRead, rowsWritten }] of Object.entries(before)) {
+    expect(after).toMatchObject({ [name]: { roundTrips, rowsWritten } });
+    expect(after[name as keyof typeof after].rowsRead).toBeLessThanOrEqual(rowsRead + 8);
+  }
+});
