@@ -11,10 +11,16 @@ import { lastSeq, type NewBalances } from "./insert-entries.ts";
 /** A message about a user's credits. The statement that writes it adds what only the database knows. */
 export interface LedgerMessage extends NewMessage {
   /**
-   * Which entry is the last that it is about, for `seq` (H3): the latest of an event or a reservation, or the one after which
+   * Which entry is the last that it is about, for `seq` (H3): the latest of an event, of a reservation or of its return (a late
+   * commit in the same batch debits under the reservation too), or the one after which
    * the batch writes `after` more. Null when it writes none.
    */
-  readonly last: { readonly eventId: string } | { readonly reservationId: string } | { readonly after: number } | null;
+  readonly last:
+    | { readonly eventId: string }
+    | { readonly reservationId: string }
+    | { readonly returnedId: string }
+    | { readonly after: number }
+    | null;
   /** Adds the `debits` and `uncovered` of the usage event. */
   readonly recordedEventId?: string;
   /** Adds `balances`: of each entry, in their order up to the last, what moved. With `dueSteps` it is a refund's (C21). */
@@ -27,6 +33,8 @@ const seqSql = fragment`iif(m.value ->> 'last' IS NULL, NULL, (
   SELECT seq FROM credit_ledger WHERE account_id = ${accountSql}
     AND (m.value ->> '$.last.eventId' IS NULL OR event_id = m.value ->> '$.last.eventId')
     AND (m.value ->> '$.last.reservationId' IS NULL OR reservation_id = m.value ->> '$.last.reservationId')
+    AND (m.value ->> '$.last.returnedId' IS NULL
+      OR (reservation_id = m.value ->> '$.last.returnedId' AND event_id IS NULL))
   ORDER BY seq DESC LIMIT 1
 ) - coalesce(m.value ->> '$.last.after', 0))`;
 
@@ -112,7 +120,7 @@ export function reservationExpired(userId: string, { id, event, legs }: DueHold)
     type: "reservation.expired",
     subject: userId,
     data: { userId, reservationId: id, event, holds: legs.map(presentLeg) },
-    last: legs.length === 0 ? null : { reservationId: id },
+    last: legs.length === 0 ? null : { returnedId: id },
   };
 }
 
