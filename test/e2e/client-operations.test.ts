@@ -79,6 +79,19 @@ describe("every operation of openapi.json", () => {
   );
 });
 
+describe("the client", () => {
+  it("says at once that its url or its key is missing, as it does not when a call got no answer", () => {
+    // As `process.env` gives them.
+    const missing = undefined as unknown as string;
+    for (const url of [missing, "", "purser.example"]) {
+      expect(() => new Purser({ url, key: "sk_live_x" })).toThrow("needs a url");
+    }
+    for (const key of [missing, ""]) {
+      expect(() => new Purser({ url: "https://purser.example", key })).toThrow("needs a key");
+    }
+  });
+});
+
 describe("the built client", () => {
   it("needs no global that Node 20, Deno, Bun, Workers and browsers do not all have", async () => {
     const bundle = readFileSync(join(root, "clients/typescript/dist/index.js"), "utf8");

@@ -446,5 +446,5 @@ globalThis.yourSignIn = { getToken: () => userToken(${JSON.stringify(END_USER_SE
       mine: 2,
       refused: 400,
     });
-  });
+  }, 120_000);
 });

@@ -45,7 +45,11 @@ export class Purser extends Base {
     readonly hold: HoldUsage;
   };
 
+  /** Throws `TypeError` where a setting is missing, as one of an environment variable that nobody set. */
   constructor(settings: PurserSettings) {
+    if (!/^https?:\/\/./.test(settings.url))
+      throw new TypeError("Purser needs a url, such as https://purser.example.com.");
+    if (!settings.key) throw new TypeError("Purser needs a key: sk_…, pk_… or the administrator's token.");
     super(settings);
     this.usage = { hold: (input, work) => holdUsage(this, input, work) };
   }
