@@ -217,7 +217,7 @@ function written(type: string, data: any): string {
 }
 
 it(`sends exactly the messages of the model over random histories, with faults, isolates and crons at once, from PROOF_SEED=${SEED} on`, {
-  timeout: timeoutOf(OPERATIONS, 250),
+  timeout: timeoutOf(OPERATIONS, 2_000),
 }, async () => {
   console.info(`alerts-model.test.ts: PROOF_SEED=${SEED}`);
   let messages = 0;

@@ -163,7 +163,7 @@ async function playAndCompare(history: readonly Step[]): Promise<void> {
 
 describe(`random histories of claims, PROOF_SEED=${SEED}`, () => {
   const options = { seed: SEED, numRuns: HISTORIES };
-  const timeout = timeoutOf(HISTORIES, 3_000);
+  const timeout = timeoutOf(HISTORIES, 15_000);
   const check = async (name: string, histories: fc.Arbitrary<Step[]>): Promise<void> => {
     const tell = soakPart(`model of claims, ${name}`, HISTORIES, "histories", SEED);
     const property = fc.asyncProperty(histories, async (history) => {

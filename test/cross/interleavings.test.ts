@@ -238,7 +238,7 @@ async function playAll(withCron: boolean): Promise<void> {
 }
 
 describe(`${INTERLEAVINGS.length} interleavings of commit, release, expire, revoke or refund, a balance's own expiry and adjust`, () => {
-  const timeout = timeoutOf(INTERLEAVINGS.length, 500);
+  const timeout = timeoutOf(INTERLEAVINGS.length, 4_000);
 
   it(
     "end as decisions.md says, the ledger right after every step, when the cron expires holds",

@@ -177,6 +177,6 @@ describe(`isolates that remember, PROOF_SEED=${SEED}`, () => {
         tell();
       }
     },
-    timeoutOf(HISTORIES, 8_000),
+    timeoutOf(HISTORIES, 40_000),
   );
 });

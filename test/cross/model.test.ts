@@ -177,7 +177,7 @@ async function play(seed: number): Promise<void> {
 
 describe(`random histories, from PROOF_SEED=${SEED} on`, () => {
   it(`Purser and the model agree on every answer, balance and ledger row of ${OPERATIONS} operations`, {
-    timeout: timeoutOf(OPERATIONS, 250),
+    timeout: timeoutOf(OPERATIONS, 1_000),
   }, async () => {
     console.info(`model.test.ts: PROOF_SEED=${SEED}`);
     const tell = soakPart("model of credits and usage", OPERATIONS, "operations", SEED);

@@ -86,7 +86,7 @@ describe("all that Stripe says of a payment", () => {
   });
 
   it("stands as its model says when each of its events comes after any others", {
-    timeout: timeoutOf(PAIRS, 2_000),
+    timeout: timeoutOf(PAIRS, 10_000),
   }, async () => {
     const random = createRandom(seed);
     const w = await paymentsWorld({}, 1);
@@ -160,7 +160,7 @@ async function live(random: Random): Promise<void> {
 
 describe("a payment", () => {
   it("stands as its model says amid debits, holds, their returns and expiry", {
-    timeout: timeoutOf(HISTORIES, 5_000),
+    timeout: timeoutOf(HISTORIES, 30_000),
   }, async () => {
     const random = createRandom(seed);
     const tell = soakPart("model of payments", HISTORIES, "payments", seed);
@@ -171,7 +171,7 @@ describe("a payment", () => {
   });
 
   it("ends alike when all its events come at once, several times, to several isolates", {
-    timeout: timeoutOf(ROUNDS, 10_000),
+    timeout: timeoutOf(ROUNDS, 40_000),
   }, async () => {
     const random = createRandom(seed + 1);
     const tell = soakPart("events of a payment at once", ROUNDS, "payments", seed);
@@ -199,7 +199,7 @@ describe("a payment", () => {
 describe("an event whose trip to the database fails", () => {
   it.each(isSoak ? FAULTS : (["amid", "after"] as const))(
     "%s, at any trip, ends as it would have when Stripe sends it again",
-    { timeout: timeoutOf(FAULTS.length, 60_000) },
+    { timeout: timeoutOf(FAULTS.length, 200_000) },
     async (fault) => {
       vi.spyOn(console, "warn").mockReturnValue();
       const faulty = faultyD1(env.DB);

@@ -307,12 +307,15 @@ describe("everything at once", () => {
     release: ["reservation_closed"],
   };
 
-  it("keeps every invariant and refuses nothing wrongly in a storm of grants, holds, commits, refunds and revokes", async () => {
+  const STORMS = soakCount(5, 2);
+
+  it("keeps every invariant and refuses nothing wrongly in a storm of grants, holds, commits, refunds and revokes", {
+    timeout: timeoutOf(STORMS, 60_000),
+  }, async () => {
     const { post, grant, remaining, motions } = await enter();
     const random = createRandom(SEED);
-    const rounds = soakCount(5, 2);
-    const tell = soakPart("storms of everything", rounds, "storms of 80 requests", SEED);
-    for (let round = 0; round < rounds; round++) {
+    const tell = soakPart("storms of everything", STORMS, "storms of 80 requests", SEED);
+    for (let round = 0; round < STORMS; round++) {
       const userId = `u${round}`;
       const balances = await all(4, () => grant(userId, random.integer(50, 200)));
       const paid = { userId, packId: "Wallet", externalRef: "order" };

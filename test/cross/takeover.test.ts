@@ -12,7 +12,7 @@ import {
 import { isSoak, soakPart, timeoutOf } from "../support/soak.ts";
 
 // Hundreds of attacks a test, on whatever machine.
-vi.setConfig({ testTimeout: timeoutOf(isSoak ? 400 : 100, 3_000) });
+vi.setConfig({ testTimeout: timeoutOf(isSoak ? 400 : 100, 6_000) });
 
 /** Each cell of the table in one way of sending, in turn; with `npm run soak` in all of them. */
 

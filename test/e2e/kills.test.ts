@@ -250,7 +250,7 @@ async function play(count: number, isImpatient: boolean, cut: () => Promise<void
 }
 
 describe(`storms over the built Worker, from PROOF_SEED=${SEED} on`, () => {
-  const timeout = 60_000 + KILLS * 30_000;
+  const timeout = 120_000 + KILLS * 60_000;
 
   it(
     `lose and double nothing in ${KILLS} kills of the whole server, and what had no answer lands once`,
