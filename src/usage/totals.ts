@@ -1,6 +1,7 @@
 import { amountOfSteps, UNITS, type Unit } from "../amounts/amount.ts";
 import { filterCovers } from "../amounts/match.ts";
 import { all, statement } from "../db/sql.ts";
+import { invalid } from "../errors.ts";
 import { aboutAccount } from "../ledger/account.ts";
 import type { TenantCtx } from "../runtime.ts";
 import type { TotalsOutput } from "./responses.ts";
@@ -16,18 +17,21 @@ const sums = UNITS.map(
   (unit) => `sum(${unit}_steps >> ${LOW_BITS}) AS ${unit}High, sum(${unit}_steps & ${LOW_MASK}) AS ${unit}Low`,
 ).join(", ");
 
+/** More different events than anybody counts by. They are the rows that the Worker holds at once. */
+const EVENTS_MAX = 10_000;
+
 /** If an event occurred at `from` or later, its `occurred_by_ms` is at `from` or later too. So one index range is read. */
 const selectSums = aboutAccount<{ from: number; to: number; event: string | null }, Row>(
   (account) => statement`
     SELECT event, ${sums} FROM usage_events
     WHERE account_id = ${account} AND occurred_by_ms >= :from AND occurred_at_ms >= :from AND occurred_at_ms < :to
       AND (:event IS NULL OR event = :event)
-    GROUP BY event ORDER BY event`,
+    GROUP BY event ORDER BY event LIMIT ${`${EVENTS_MAX + 1}`}`,
 );
 
 /**
  * The quantities that the user used, by event and unit, of events that occurred in [from, to) (U10). They are exact for any
- * size. These are not debits.
+ * size. These are not debits. Throws `invalid_request` for more than 10,000 different events.
  */
 export async function usageTotals(ctx: TenantCtx, input: TotalsInput): Promise<TotalsOutput> {
   const { userId, event, from, to } = input;
@@ -43,6 +47,12 @@ export async function usageTotals(ctx: TenantCtx, input: TotalsInput): Promise<T
       },
     ),
   );
+  if (found.length > EVENTS_MAX) {
+    throw invalid(
+      "event",
+      `must be a name, or the time shorter: the user has more than ${EVENTS_MAX} different events in it`,
+    );
+  }
   return {
     totals: found
       .filter((row) => event === undefined || filterCovers(event, row.event))

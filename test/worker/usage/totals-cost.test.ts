@@ -46,6 +46,35 @@ async function makeWorld() {
   return { clock, record, since };
 }
 
+it("totals of more than 10,000 different events are refused, and one of them by its name is not", async () => {
+  const app = await makeApp();
+  const call = makeClient(new Clock());
+  const { id } = app.environments.live;
+  const record = (from: number, to: number) =>
+    env.DB.prepare(
+      `INSERT INTO usage_events (account_id, occurred_by_ms, seq, environment_id, event_id, event, count_steps, occurred_at_ms,
+         received_at_ms, request_hash, debits)
+       WITH RECURSIVE n (i) AS (SELECT CAST(?2 AS INTEGER) UNION ALL SELECT i + 1 FROM n WHERE i < ?3)
+       SELECT (SELECT id FROM accounts WHERE environment_id = ?1), 1, i, CAST(?1 AS INTEGER), 'e' || i, 'event ' || i, 1000, 1, 1, '',
+         '[]' FROM n`,
+    )
+      .bind(id, from, to)
+      .run();
+  await env.DB.prepare("INSERT INTO accounts (environment_id, user_id) VALUES (CAST(? AS INTEGER), 'u')")
+    .bind(id)
+    .run();
+  await record(1, 10_000);
+  const totals = (query: string) => call("GET", `${USAGE}?userId=u${query}`, { key: app.keys.sk_live });
+  expect((await totals("")).body.totals).toHaveLength(10_000);
+  await record(10_001, 10_001);
+  expectError(await totals(""), "invalid_request", "event");
+  expectError(await totals("&event=*"), "invalid_request", "event");
+  expect((await totals("&event=event%2010001")).body.totals).toEqual([
+    { event: "event 10001", unit: "count", amount: 1 },
+  ]);
+  expect((await totals("&from=1970-01-01T00:00:01Z")).body.totals).toEqual([]);
+});
+
 it("totals of the last hours read the events of these hours, not the hundreds before", async () => {
   const { clock, since } = await makeWorld();
   const { count, rowsRead } = await since(clock.ms - 5 * HOUR_MS);
