@@ -79,6 +79,7 @@ tr:last-child td { border-bottom: 0; }
 td { overflow-wrap: break-word; min-width: 5.5em; }
 code, .mono { font-family: ui-monospace, monospace; font-size: 13px; overflow-wrap: anywhere; }
 td > code, td > a > code { display: inline-block; min-width: 9em; }
+td > a > code { text-decoration: underline; }
 .num { font-variant-numeric: tabular-nums; white-space: nowrap; }
 .plus { color: var(--good); }
 .tag { display: inline-block; text-decoration: none; font-size: 12px; padding: 1px 8px; border-radius: 99px; background: var(--rest); color: var(--ink); white-space: nowrap; }
@@ -96,7 +97,7 @@ form:has(input[name="kind"][value="legacy"]:checked) .items-only { display: none
 .verdict { margin: 8px 0 0; font-size: 14px; }
 .verdict.yes { color: var(--good); }
 .verdict.no { color: var(--bad); }
-.copy { display: flex; flex-wrap: wrap; align-items: end; gap: 8px; }
+.copy { display: flex; flex-wrap: wrap; align-items: end; gap: 8px; margin-bottom: 12px; }
 .copy label { flex-basis: 100%; }
 .copy input { flex: 1 1 260px; width: auto; font-family: ui-monospace, monospace; }
 .chart { margin: 0; }

@@ -55,6 +55,8 @@ export async function fillDashboard(server: Server, name = `Desk ${EVIL}`): Prom
   const prices = [{ price: `price ${EVIL}`.slice(0, 40), packId: wallet, quantity: 100, expires: "period" }];
   await admin("stripe", { mode, setting: { signingSecrets: [SIGNING_SECRET], prices } }, "PUT");
 
+  await admin("clock", { now: new Date(Date.now() + 40 * 86_400_000).toISOString() }, "PUT");
+
   const userId = `ada ${EVIL}`;
   const granted = await post("credits/grant", { userId, packId, externalRef: `order ${EVIL}`, notes: `note ${EVIL}` });
   const { balanceId = "" } = granted;
