@@ -338,3 +338,20 @@ it("serves a request anew whatever its body is, once, under one id", async () =>
     .all();
   expect(results).toEqual([{ atMs: w.clock.ms + DAY_MS }]);
 });
+
+it("erases a person at the environment's time, with a receipt in real time, which says what real recovery holds", async () => {
+  const w = await clockWorld();
+  await w.grant({ userId: "ana" });
+  await w.move(MONTH_MS);
+  const { erasureId, status } = await w.asked("POST", "/erase-person", { distinctId: "ana" });
+  expect(status).toBe("completed");
+  const receipt = await w.asked("GET", `/erasures/${erasureId}`);
+  expect(receipt).toMatchObject({ startedAt: w.at(0), completedAt: w.at(0), recoverableUntil: w.at(30 * DAY_MS) });
+  const { results } = await env.DB.prepare(
+    `SELECT l.occurred_at_ms AS atMs FROM credit_ledger AS l JOIN accounts AS a ON a.id = l.account_id
+     WHERE a.environment_id = ? ORDER BY l.seq`,
+  )
+    .bind(w.app.environments.test.id)
+    .all();
+  expect(results).toEqual([{ atMs: w.clock.ms }, { atMs: w.clock.ms + MONTH_MS }]);
+});
