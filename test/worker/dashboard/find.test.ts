@@ -5,6 +5,7 @@ import { grantPack } from "../../../src/credits/grant.ts";
 import { grantInput } from "../../../src/credits/schemas.ts";
 import { browse } from "../../support/browse.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
+import { liveBalancesSql } from "../../support/seed.ts";
 import { bound, Clock, makeApp, makeClient, makeCtx, makeLegacyPack, makePack } from "../../support/world.ts";
 
 // An isolate notes so many at the most, and other files' notes may wait in it.
@@ -194,6 +195,16 @@ it("shows what there was at a moment page by page, and says of which balance too
   expect((await read(`users/as-of${query({ userId: "ana", asOf: moment.slice(0, -1), cursor: "x" })}`)).status).toBe(
     400,
   );
+});
+
+it("previews no debit over more balances than a page adds up, and names the call that does", async () => {
+  const { app, read } = await world();
+  const account = { environmentId: app.environments.live.id, userId: "whale" };
+  for (const sql of liveBalancesSql(account, 10_000)) await env.DB.prepare(sql).run();
+  const { status, text } = await read(`users${query({ userId: "whale", event: "chat.x", tokens: "5" })}`);
+  expect(status).toBe(400);
+  expect(text).toContain("10,000 balances or more. POST /api/v1/credits/plan does it.");
+  expect(text).toContain("At least: only 10,000 balances");
 });
 
 it("verifies one user and all users, and says the result", async () => {
