@@ -1,65 +1,214 @@
 import { env } from "cloudflare:workers";
 import { beforeEach, expect, it, vi } from "vitest";
-import { FAULTS, faultyD1 } from "../support/faulty-d1.ts";
+import { randomId } from "../../src/lib/ids.ts";
+import { scheduled } from "../../src/scheduled.ts";
+import { FAULTS, type FaultyD1, faultyD1 } from "../support/faulty-d1.ts";
+import { paymentsWorld } from "../support/payments.ts";
+import { charge, eventOf, session } from "../support/stripe-events.ts";
 import { makeEndpoint, storedMessages } from "../support/webhooks.ts";
-import { type Answer, Clock, makeApp, makeClient, makePack } from "../support/world.ts";
+import { type Answer, bound } from "../support/world.ts";
 
-// The pauses between attempts are not what is tested.
 beforeEach(() => {
+  // The pauses between attempts are not what is tested, nor are receivers.
   vi.spyOn(scheduler, "wait").mockResolvedValue();
+  vi.spyOn(globalThis, "fetch").mockImplementation(async () => new Response(null, { status: 200 }));
+  vi.spyOn(console, "error").mockReturnValue();
 });
 
-type Post = (path: string, body: object) => Promise<Answer>;
+/** A user `u` with 10 cents under the reference `first`, and what can be done to them. */
+async function world(faulty: FaultyD1) {
+  const payments = await paymentsWorld({ DB: faulty.d1 });
+  const { clock, app, call, deliver, nowS } = payments;
+  const post = (path: string, body: object): Promise<Answer> =>
+    call("POST", `/api/v1/${path}`, { key: app.keys.sk_live, body });
+  const admin = (path: string, body: object) => call("POST", `/api/v1/admin/${path}`, { key: env.ADMIN_TOKEN, body });
+  const cron = () => scheduled(bound({ DB: faulty.d1 }), { isolate: {}, now: clock.now, newId: randomId });
+  const expiresAt = new Date(clock.ms + 3_600_000).toISOString();
+  const { body } = await post("credits/grant", {
+    ...{ userId: "u", packId: "wallet", quantity: 10, externalRef: "first", expiresAt },
+  });
+  const balanceId: string = body.balanceId;
+  const reserve = (more: object = {}) =>
+    post("usage/reservations", {
+      ...{ reservationId: `res_${app.environments.live.id}`, userId: "u", event: "x" },
+      ...{ quantities: { count: 0, cents: 2 }, expiresInSeconds: 60, ...more },
+    });
+  const settle = (how: string, more: object) => post(`usage/reservations/res_${app.environments.live.id}/${how}`, more);
+  const spend = (cents: number) =>
+    post("usage/events", { userId: "u", eventId: "e", event: "x", quantities: { count: 0, cents } });
+  /** So that what remains falls below it. */
+  const alert = (amount: number) =>
+    admin(`apps/${app.appId}/alerts`, { mode: "live", name: "Low", unit: "cents", below: { amount } });
+  const buy = () =>
+    deliver(
+      eventOf(
+        "checkout.session.completed",
+        nowS,
+        session("cs_1", { client_reference_id: "u", metadata: { pack: "wallet" }, payment_intent: "pi_1" }),
+      ),
+    );
+  const takeBack = () => payments.send(eventOf("charge.refunded", nowS + 1, charge("ch_1", "pi_1", 1_000)));
+  return { clock, app, post, admin, cron, balanceId, reserve, settle, spend, alert, buy, takeBack };
+}
+type World = Awaited<ReturnType<typeof world>>;
 
-/** What is done to a user who has a pack, and the type that tells it. Each may be sent again. */
-const effects: readonly [string, (post: Post) => Promise<Answer>][] = [
-  ["credits.granted", (post) => post("/credits/grant", { userId: "u", packId: "Pack", externalRef: "second" })],
-  [
-    "usage.recorded",
-    (post) => post("/usage/events", { userId: "u", eventId: "e", event: "x", quantities: { count: 0, cents: 1 } }),
-  ],
-  [
-    "credits.refunded",
-    (post) => post("/credits/refund", { userId: "u", externalRef: "first", refundRef: "r", share: { part: 1, of: 2 } }),
-  ],
-];
+interface Effect {
+  readonly tells: readonly string[];
+  /** What is there before the endpoint is. */
+  readonly given?: (w: World) => Promise<unknown>;
+  /** May be done again. */
+  readonly act: (w: World) => Promise<Answer | undefined>;
+  /** How many trips it takes that may fail; 2 unless set. */
+  readonly trips?: number;
+}
 
-it.each(effects)(
-  "%s is written once with its effect, whichever trip fails before, amid or after it",
-  async (type, act) => {
+const byCron = async (w: World): Promise<undefined> => void (await w.cron());
+const later = (ms: number) => async (w: World) => {
+  w.clock.advance(ms);
+};
+
+const effects: Readonly<Record<string, Effect>> = {
+  "a grant": {
+    tells: ["credits.granted"],
+    act: (w) => w.post("credits/grant", { userId: "u", packId: "wallet", quantity: 1, externalRef: "second" }),
+  },
+  "an event": { tells: ["usage.recorded"], act: (w) => w.spend(1) },
+  "an event that crosses an alert": {
+    tells: ["credits.low", "usage.recorded"],
+    given: (w) => w.alert(9),
+    act: (w) => w.spend(2),
+  },
+  "a debit of everything": { tells: ["credits.depleted", "usage.recorded"], act: (w) => w.spend(10) },
+  "a refund": {
+    tells: ["credits.refunded"],
+    act: (w) =>
+      w.post("credits/refund", { userId: "u", externalRef: "first", refundRef: "r", share: { part: 1, of: 2 } }),
+  },
+  "a refund that crosses an alert": {
+    tells: ["credits.low", "credits.refunded"],
+    given: (w) => w.alert(9),
+    act: (w) =>
+      w.post("credits/refund", { userId: "u", externalRef: "first", refundRef: "r", share: { part: 1, of: 2 } }),
+  },
+  "a revoke": {
+    tells: ["credits.depleted", "credits.revoked"],
+    act: (w) => w.post("credits/revoke", { balanceId: w.balanceId, reason: "fraud" }),
+  },
+  "an adjustment": {
+    tells: ["credits.adjusted", "credits.low"],
+    given: (w) => w.alert(9),
+    act: (w) => w.admin(`balances/${w.balanceId}/adjust`, { delta: -2, note: "by hand", adjustmentId: "a" }),
+  },
+  "a commit": {
+    tells: ["usage.recorded"],
+    given: (w) => w.reserve(),
+    act: (w) => w.settle("commit", { eventId: "e", quantities: { count: 0, cents: 1 } }),
+  },
+  "a commit that crosses an alert, which its hold did not": {
+    tells: ["credits.low", "usage.recorded"],
+    given: async (w) => [await w.alert(9), await w.reserve()],
+    act: (w) => w.settle("commit", { eventId: "e", quantities: { count: 0, cents: 2 } }),
+  },
+  "a release": { tells: [], given: (w) => w.reserve(), act: (w) => w.settle("release", {}) },
+  "an event before which a hold returns": {
+    tells: ["reservation.expired", "usage.recorded"],
+    given: async (w) => [await w.reserve(), await later(60_000)(w)],
+    act: (w) => w.spend(1),
+  },
+  "a hold that returns by the cron": {
+    tells: ["reservation.expired"],
+    given: async (w) => [await w.reserve(), await later(60_000)(w)],
+    act: byCron,
+    trips: 6,
+  },
+  "a charge by the cron": {
+    tells: ["credits.low", "usage.recorded"],
+    given: async (w) => [await w.alert(9), await w.reserve({ onExpiry: "charge" }), await later(60_000)(w)],
+    act: byCron,
+    trips: 6,
+  },
+  "a charge before the user's next event": {
+    tells: ["usage.recorded", "usage.recorded"],
+    given: async (w) => [await w.reserve({ onExpiry: "charge" }), await later(60_000)(w)],
+    act: (w) => w.spend(1),
+    trips: 4,
+  },
+  "what a payment takes": {
+    tells: ["credits.low", "payment.taken"],
+    given: async (w) => [await w.alert(15), await w.buy()],
+    act: (w) => w.takeBack(),
+  },
+};
+
+/** Each effect's own trips fail, one after another, in every way: also for good, as of that trip. */
+const faultsOf = ({ trips = 2 }: Effect) =>
+  FAULTS.flatMap((fault) => Array.from({ length: trips }, (_, n) => ({ fault, at: n + 1, persists: n % 2 === 1 })));
+
+it.each(Object.entries(effects))(
+  "%s is told once with its effect, whichever trip fails before, amid or after it",
+  { timeout: 120_000 },
+  async (_, effect) => {
     const faulty = faultyD1(env.DB);
     let failed = 0;
-    for (const fault of FAULTS) {
-      for (let at = 1; at <= 2; at++) {
-        faulty.plan(null);
-        const app = await makeApp();
-        await makePack(app.appId, "Pack", [{ amountSteps: 10_000_000, unit: "cents" }]);
-        const call = makeClient(new Clock(), { DB: faulty.d1 });
-        const post: Post = (path, body) => call("POST", `/api/v1${path}`, { key: app.keys.sk_live, body });
-        await post("/credits/grant", { userId: "u", packId: "Pack", externalRef: "first" });
-        await makeEndpoint(app.environments.live, [type]);
-        const told = async () => (await storedMessages(app.environments.live)).map((one) => [one.type, one.deliveries]);
-        const entries = async () =>
-          (await env.DB.prepare(
-            "SELECT count(*) AS n FROM accounts AS a JOIN credit_ledger AS l ON l.account_id = a.id WHERE a.environment_id = ?",
-          )
-            .bind(app.environments.live.id)
-            .first<number>("n")) ?? 0;
-        const before = await entries();
-        faulty.plan({ fault, at, persists: at === 2 });
-        const first = await act(post);
-        faulty.plan(null);
-        if (first.status !== 200) failed++;
-        // What failed for the caller may have landed, and only then is it told.
-        const hasLanded = (await entries()) > before;
-        expect((await told()).length, `${fault} at ${at}`).toBe(hasLanded ? 1 : 0);
-        if (first.status === 200) expect(hasLanded).toBe(true);
-        expect((await act(post)).status).toBe(200);
-        expect(await told(), `${fault} at ${at}`).toEqual([[type, 1]]);
-        expect((await act(post)).status).toBe(200);
-        expect(await told()).toEqual([[type, 1]]);
+    for (const plan of faultsOf(effect)) {
+      faulty.plan(null);
+      const w = await world(faulty);
+      const { live } = w.app.environments;
+      await effect.given?.(w);
+      await makeEndpoint(live, ["credits.*", "payment.*", "reservation.*", "usage.recorded"]);
+      const where = JSON.stringify(plan);
+      const told = async () => {
+        const messages = await storedMessages(live);
+        for (const { deliveries } of messages) expect(deliveries, where).toBe(1);
+        return messages.map(({ type }) => type).sort();
+      };
+      const entries = () =>
+        env.DB.prepare(
+          "SELECT count(*) AS n FROM accounts AS a JOIN credit_ledger AS l ON l.account_id = a.id WHERE a.environment_id = ?",
+        )
+          .bind(live.id)
+          .first<number>("n");
+      const before = (await entries()) ?? 0;
+      faulty.plan(plan);
+      const first = await effect.act(w);
+      faulty.plan(null);
+      if (first !== undefined && first.status !== 200) failed++;
+      // What failed for the caller may have landed, and only then is it told. A charge lands before the event that met it.
+      const hasLanded = ((await entries()) ?? 0) > before;
+      const seen = await told();
+      if (first?.status === 200 || (hasLanded && effect.trips === undefined)) expect(seen, where).toEqual(effect.tells);
+      if (!hasLanded) expect(seen, where).toEqual([]);
+      for (let again = 0; again < 2; again++) {
+        expect((await effect.act(w))?.status ?? 200, where).toBe(200);
+        expect(await told(), where).toEqual(effect.tells);
       }
     }
-    expect(failed).toBeGreaterThan(2);
+    if (effect.act !== byCron) expect(failed).toBeGreaterThan(2);
   },
 );
+
+it("a balance that expires is told once by the cron, with the alert that it crosses, whichever trip fails", {
+  timeout: 120_000,
+}, async () => {
+  // What expires in the worlds of other tests would come first.
+  await env.DB.prepare("DELETE FROM balance_expiries").run();
+  const faulty = faultyD1(env.DB);
+  for (const plan of faultsOf({ tells: [], act: byCron, trips: 8 })) {
+    faulty.plan(null);
+    const w = await world(faulty);
+    const { live } = w.app.environments;
+    await w.alert(5);
+    await makeEndpoint(live, ["credits.*", "balance.*"], w.clock.ms);
+    w.clock.advance(3_600_000);
+    const told = async () => (await storedMessages(live)).map(({ type, deliveries }) => `${type} ${deliveries}`).sort();
+    const all = ["balance.expired 1", "credits.depleted 1", "credits.low 1"];
+    faulty.plan(plan);
+    await w.cron();
+    faulty.plan(null);
+    expect([[], all], JSON.stringify(plan)).toContainEqual(await told());
+    for (let again = 0; again < 2; again++) {
+      await w.cron();
+      expect(await told(), JSON.stringify(plan)).toEqual(all);
+    }
+  }
+});
