@@ -68,7 +68,7 @@ export const Deliveries = ({ c, webhook, listed: { deliveries, nextCursor } }: D
           ),
           <form method="post" action={`${at}/resend`}>
             <FormToken c={c} />
-            <Hidden fields={{ messageId: delivery.messageId }} />
+            <Hidden fields={{ messageId: delivery.messageId, nonce: c.var.root.newId("") }} />
             <button type="submit" class="quiet" aria-label={`Resend ${delivery.messageId}`}>
               Resend
             </button>

@@ -30,7 +30,7 @@ const IDS = 3;
 
 /**
  * An administrator whose first ids follow from the form's `nonce`: the halves of a new secret, and the endpoint or the act that it
- * belongs to. So a form that is sent twice makes one secret, and shows the same one again.
+ * belongs to, or the act. So a form that is sent twice makes one secret, and shows the same one again, and sends nothing twice.
  */
 export async function repeatable(c: Context<DashboardEnv>): Promise<AdminCtx> {
   const { admin, form } = c.var;
@@ -73,18 +73,18 @@ export const remove: WebhookAct = async (c, { webhookId }) => {
 };
 
 export const test: WebhookAct = async (c, { webhookId }) => {
-  await sendTest(c.var.admin, appIdOf(c), webhookId);
+  await sendTest(await repeatable(c), appIdOf(c), webhookId);
   return `/${webhookId}?notice=tested`;
 };
 
 export const resend: WebhookAct = async (c, { webhookId }) => {
-  await resendMessage(c.var.admin, appIdOf(c), webhookId, c.var.form.messageId ?? "");
+  await resendMessage(await repeatable(c), appIdOf(c), webhookId, c.var.form.messageId ?? "");
   return `/${webhookId}?notice=resent`;
 };
 
 export const replay: WebhookAct = async (c, { webhookId }) => {
   const { form } = c.var;
   const span = { from: timeField(form, "from"), to: timeField(form, "to") };
-  await replayMessages(c.var.admin, appIdOf(c), webhookId, parseForm(replayInput, span));
+  await replayMessages(await repeatable(c), appIdOf(c), webhookId, parseForm(replayInput, span));
   return `/${webhookId}?notice=replayed`;
 };

@@ -2,12 +2,13 @@ import type { Context } from "hono";
 import { PurserError } from "../errors.ts";
 import { DAY_MS, iso } from "../lib/time.ts";
 import { presentEndpoint, requireEndpoint } from "../webhooks/endpoint.ts";
-import type { WebhookOutput } from "../webhooks/responses.ts";
-import { Choice, CopyBox, Field } from "./components.tsx";
+import type { Attempt, ListDeliveriesOutput, WebhookOutput } from "../webhooks/responses.ts";
+import { Choice, CopyBox, Field, Hidden } from "./components.tsx";
 import { Confirm } from "./confirm.tsx";
 import { Deliveries, readDeliveries } from "./deliveries.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
 import { catchRefusal } from "./form.ts";
+import { time } from "./format.ts";
 import { FormToken, page, pathIn } from "./layout.tsx";
 import { takeOnce } from "./once.ts";
 import { change, remove, replay, resend, rotate, secretOf, test, type WebhookAct } from "./webhook-acts.ts";
@@ -24,15 +25,29 @@ const NOTICES: Readonly<Record<string, string>> = {
   replayed: "The messages of that time are sent again, within minutes.",
 };
 
+type Endpoint = WebhookOutput & { readonly failingSinceMs: number | null };
+
 /** The endpoint of the path. One of the other mode is not found here. */
-async function readEndpoint(c: Context<DashboardEnv>): Promise<WebhookOutput> {
+async function readEndpoint(c: Context<DashboardEnv>): Promise<Endpoint> {
   const { appId, mode } = c.var.ctx.environment;
-  const webhook = presentEndpoint(await requireEndpoint(c.var.root, appId, c.req.param("webhookId") ?? ""));
+  const row = await requireEndpoint(c.var.root, appId, c.req.param("webhookId") ?? "");
+  const webhook = { ...presentEndpoint(row), failingSinceMs: row.failingSinceMs };
   if (webhook.mode !== mode) throw new PurserError("not_found", `There is no such endpoint in ${mode} mode.`);
   return webhook;
 }
 
-async function webhookPage(c: Context<DashboardEnv>, webhook: WebhookOutput, refusal?: PurserError) {
+/** Why an endpoint is off: what its latest attempt says, or since when all have failed. An administrator's change forgets both. */
+function whyOff({ failingSinceMs }: Endpoint, { deliveries }: ListDeliveriesOutput): string {
+  if (failingSinceMs === null) return "It was switched off here, or by the API.";
+  const latest = deliveries
+    .flatMap(({ attempts }) => attempts)
+    .reduce<Attempt | null>((last, one) => (last === null || one.at > last.at ? one : last), null);
+  if (latest?.status === 410)
+    return `Purser switched it off, because it answered 410 (gone) at ${time(latest.at)} UTC.`;
+  return `Purser switched it off, because every attempt since ${time(iso(failingSinceMs))} UTC has failed.`;
+}
+
+async function webhookPage(c: Context<DashboardEnv>, webhook: Endpoint, refusal?: PurserError) {
   const { webhookId } = webhook;
   const listed = await readDeliveries(c, webhookId);
   const created = await takeOnce<{ secret: string }>(c, secretOf(webhookId));
@@ -60,11 +75,13 @@ async function webhookPage(c: Context<DashboardEnv>, webhook: WebhookOutput, ref
         </dl>
         {!webhook.isEnabled && (
           <p class="soft">
-            Nothing is written for it while it is off. An answer of 410, or five days of failures, switches one off too.
+            {whyOff(webhook, listed)} Nothing is written for it while it is off. Switched on again, it is told of what
+            happens from then on; a replay sends the rest.
           </p>
         )}
         <form method="post" action={pathIn(c, `webhooks/${webhookId}/test`)} class="row">
           <FormToken c={c} />
+          <Hidden fields={{ nonce: c.var.root.newId("") }} />
           <button type="submit">Send a test</button>
           <a class="button quiet" href={pathIn(c, `webhooks/${webhookId}/rotate`)}>
             Rotate secret
@@ -116,6 +133,7 @@ const ReplayForm = ({ c, webhook, refusal }: FormProps) => (
     <h2>Replay</h2>
     <p class="soft">Sends again what was written for this endpoint in a time (UTC): at most 10,000 messages.</p>
     <FormToken c={c} />
+    <Hidden fields={{ nonce: c.var.root.newId("") }} />
     <div class="row">
       <Field
         label="From"

@@ -1,7 +1,9 @@
 import { auditStatement, isLatest, newAct } from "../audit/audit-statement.ts";
 import { batch, fragment, statement } from "../db/sql.ts";
+import { temporarilyUnavailable } from "../errors.ts";
 import type { AdminCtx } from "../runtime.ts";
-import { failPending, presentEndpoint, requireEndpoint, syncEndpoints } from "./endpoint.ts";
+import { presentEndpoint, requireEndpoint, syncEndpoints } from "./endpoint.ts";
+import { failPending, failRest } from "./fail-pending.ts";
 import { wantsType } from "./message.ts";
 import type { WebhookOutput } from "./responses.ts";
 import type { ChangeWebhookInput } from "./schemas.ts";
@@ -27,15 +29,21 @@ const updateEndpoint = statement<Change & { appId: string; actId: string }>`
   UPDATE webhook_endpoints SET ${entries.map(([column, value]) => `${column} = ${value}`).join(", ")}, failing_since_ms = NULL
   WHERE id = :webhookId AND ${isLatest}`;
 
-/** Changes the fields of an endpoint that are given (H1). Throws `not_found`. */
+/**
+ * Changes the fields of an endpoint that are given (H1). Throws `not_found`, and `temporarily_unavailable` when it is to be switched on
+ * while very much that was pending when it was switched off has still to fail.
+ */
 export async function changeWebhook(
   admin: AdminCtx,
   appId: string,
   webhookId: string,
   input: ChangeWebhookInput,
 ): Promise<WebhookOutput> {
-  const { environmentId, mode } = await requireEndpoint(admin, appId, webhookId);
+  const { environmentId, mode, isEnabled } = await requireEndpoint(admin, appId, webhookId);
   const { types } = input;
+  if (input.isEnabled === true && isEnabled === 0 && !(await failRest(admin.db, [webhookId]))) {
+    throw temporarilyUnavailable("What was pending for the endpoint is still being given up; try again in a minute.");
+  }
   const change = JSON.stringify({
     ...input,
     ...(types === undefined
@@ -50,5 +58,6 @@ export async function changeWebhook(
     failPending({ ids: JSON.stringify([webhookId]) }),
     syncEndpoints({ ids: JSON.stringify([environmentId]) }),
   ]);
+  if (input.isEnabled === false) await failRest(admin.db, [webhookId]);
   return presentEndpoint(await requireEndpoint(admin, appId, webhookId));
 }

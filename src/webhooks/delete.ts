@@ -1,7 +1,8 @@
 import { auditStatement, newAct } from "../audit/audit-statement.ts";
 import { batch, statement } from "../db/sql.ts";
 import type { AdminCtx } from "../runtime.ts";
-import { failPending, presentEndpoint, requireEndpoint, syncEndpoints } from "./endpoint.ts";
+import { presentEndpoint, requireEndpoint, syncEndpoints } from "./endpoint.ts";
+import { failPending, failRest } from "./fail-pending.ts";
 import type { WebhookOutput } from "./responses.ts";
 
 const audit = auditStatement<{ webhookId: string }>("EXISTS (SELECT 1 FROM webhook_endpoints WHERE id = :webhookId)");
@@ -17,5 +18,6 @@ export async function deleteWebhook(admin: AdminCtx, appId: string, webhookId: s
     failPending({ ids: JSON.stringify([webhookId]) }),
     syncEndpoints({ ids: JSON.stringify([row.environmentId]) }),
   ]);
+  await failRest(admin.db, [webhookId]);
   return presentEndpoint(row);
 }

@@ -1,6 +1,7 @@
 import { all, type Db, fragment, statement } from "../db/sql.ts";
 import type { CronCtx, CronPart, SystemCtx } from "../runtime.ts";
 import { attemptAgain, attemptAll } from "./attempt.ts";
+import { failRest, selectOff } from "./fail-pending.ts";
 import { type Leased, selectLeased } from "./leased.ts";
 import { LEASE_MS } from "./outbox.ts";
 import type { Outcome } from "./record.ts";
@@ -32,7 +33,7 @@ const leaseRound = statement<
     SELECT endpoint_id, message_id FROM (
       SELECT d.endpoint_id, d.message_id, coalesce(w.failing_since_ms, 0) > 0 AS is_failing,
         row_number() OVER (PARTITION BY d.endpoint_id ORDER BY d.due_at_ms, d.message_id) AS place
-      FROM waiting CROSS JOIN webhook_endpoints AS w ON w.id = waiting.endpoint_id
+      FROM waiting CROSS JOIN webhook_endpoints AS w ON w.id = waiting.endpoint_id AND w.is_enabled = 1
       CROSS JOIN webhook_deliveries AS d ON d.endpoint_id = w.id AND d.message_id IN (
         SELECT message_id FROM webhook_deliveries INDEXED BY webhook_deliveries_due
         WHERE endpoint_id = waiting.endpoint_id AND status = 'pending' AND due_at_ms <= CAST(:nowMs AS INTEGER)
@@ -45,11 +46,13 @@ const leaseRound = statement<
 
 /**
  * Attempts the deliveries that are due (H4), of the endpoints in turn, from one at random: as many as a run's queries and time
- * allow.
+ * allow. Before that, what is pending for endpoints that were switched off fails.
  */
 export async function deliverDue(root: CronCtx): Promise<readonly unknown[]> {
   const { db, allowance } = root;
   const failed: Outcome[] = [];
+  const off = (await all(db, selectOff({}))).map(({ id }) => id);
+  if (off.length > 0) await failRest(db, off, () => allowance.has(QUERIES_A_ROUND + QUERIES_A_RECORD));
   let start = root.newId("whk_");
   while (root.now() <= allowance.untilMs) {
     const again = failed.filter((outcome) => outcome.again !== undefined).length + ROUND;

@@ -17,6 +17,7 @@ const columns = {
   types: webhookEndpoints.types,
   description: webhookEndpoints.description,
   createdAtMs: webhookEndpoints.createdAtMs,
+  failingSinceMs: webhookEndpoints.failingSinceMs,
 };
 /** SQL: an `EndpointRow`, of `webhook_endpoints AS w` in `environments AS e`. */
 export const endpointColumns = fragment`${select(columns, "w")}, w.is_enabled AS "isEnabled", e.app_id AS "appId",
@@ -87,9 +88,3 @@ export const syncEndpoints = statement<{ ids: string }>`
     json_remove(coalesce(features, '{}'), '$.webhooks'),
     json_set(coalesce(features, '{}'), '$.webhooks', json(${enabled}))), '{}')
   WHERE id IN (SELECT value FROM json_each(:ids))`;
-
-/** What was pending for endpoints that are off, or gone, fails. `ids`: endpoints. */
-export const failPending = statement<{ ids: string }>`
-  UPDATE webhook_deliveries SET status = 'failed'
-  WHERE endpoint_id IN (SELECT value FROM json_each(:ids)) AND status = 'pending'
-    AND NOT EXISTS (SELECT 1 FROM webhook_endpoints AS w WHERE w.id = endpoint_id AND w.is_enabled = 1)`;

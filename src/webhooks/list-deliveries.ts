@@ -1,4 +1,4 @@
-import { all, statement } from "../db/sql.ts";
+import { all, fragment, statement } from "../db/sql.ts";
 import { invalidCursor } from "../errors.ts";
 import { decodeTextCursor, encodeTextCursor } from "../lib/cursor.ts";
 import { iso } from "../lib/time.ts";
@@ -14,14 +14,17 @@ interface DeliveryRow extends MessageRow {
   readonly attempts: string;
 }
 
+/** What is pending for an endpoint that is off is about to fail. */
+const status = fragment`iif(d.status = 'pending' AND :isEnabled = 0, 'failed', d.status)`;
+
 const selectDeliveries = statement<
-  { webhookId: string; before: string; status: string | null; limit: number },
+  { webhookId: string; before: string; status: string | null; isEnabled: number; limit: number },
   Omit<DeliveryRow, "appId" | "mode">
 >`
-  SELECT m.id AS id, m.type AS type, m.at_ms AS atMs, m.data AS data, d.status AS status,
+  SELECT m.id AS id, m.type AS type, m.at_ms AS atMs, m.data AS data, ${status} AS status,
     d.next_attempt_at_ms AS nextAttemptAtMs, d.attempts AS attempts
   FROM webhook_deliveries AS d CROSS JOIN webhook_messages AS m ON m.id = d.message_id
-  WHERE d.endpoint_id = :webhookId AND d.message_id < :before AND (:status IS NULL OR d.status = :status)
+  WHERE d.endpoint_id = :webhookId AND d.message_id < :before AND (:status IS NULL OR ${status} = :status)
   ORDER BY d.message_id DESC LIMIT CAST(:limit AS INTEGER)`;
 
 /** After every id of a message. */
@@ -32,13 +35,16 @@ export async function listDeliveries(
   root: SystemCtx,
   appId: string,
   webhookId: string,
-  { status, limit, cursor }: ListDeliveriesInput,
+  { status: wanted, limit, cursor }: ListDeliveriesInput,
 ): Promise<ListDeliveriesOutput> {
-  const { mode } = await requireEndpoint(root, appId, webhookId);
-  const scope = ["deliveries", webhookId, status ?? ""];
+  const { mode, isEnabled } = await requireEndpoint(root, appId, webhookId);
+  const scope = ["deliveries", webhookId, wanted ?? ""];
   const before = cursor === undefined ? END : decodeTextCursor(cursor, scope);
   if (before === null) throw invalidCursor();
-  const rows = await all(root.db, selectDeliveries({ webhookId, before, status: status ?? null, limit: limit + 1 }));
+  const rows = await all(
+    root.db,
+    selectDeliveries({ webhookId, before, status: wanted ?? null, isEnabled, limit: limit + 1 }),
+  );
   const page = rows.slice(0, limit);
   const last = page.at(-1);
   return {

@@ -1,5 +1,6 @@
 import { batch, type Db, statement } from "../db/sql.ts";
-import { failPending, syncEndpoints } from "./endpoint.ts";
+import { syncEndpoints } from "./endpoint.ts";
+import { failPending } from "./fail-pending.ts";
 import type { Leased } from "./leased.ts";
 
 /** How an attempt ended, and what follows. */
@@ -42,7 +43,8 @@ const updateDeliveries = statement<{ outcomes: string }>`
     AND (d.due_at_ms = o.value ->> 'leaseMs' OR o.value ->> 'status' = 'delivered')`;
 
 const updateEndpoints = statement<{ outcomes: string }>`
-  UPDATE webhook_endpoints AS w SET failing_since_ms = o.value ->> 'failingSinceMs',
+  UPDATE webhook_endpoints AS w SET
+    failing_since_ms = iif(json_type(o.value, '$.failingSinceMs') IS NULL, failing_since_ms, o.value ->> 'failingSinceMs'),
     is_enabled = iif(o.value ->> 'isOff', 0, is_enabled)
   FROM json_each(:outcomes) AS o WHERE w.id = o.value ->> 'endpointId'`;
 

@@ -1,4 +1,4 @@
-import { auditStatement, newAct } from "../audit/audit-statement.ts";
+import { auditStatement, isThisAct, newAct } from "../audit/audit-statement.ts";
 import { batch, fragment, statement } from "../db/sql.ts";
 import type { AdminCtx } from "../runtime.ts";
 import { requireEnabledEndpoint } from "./endpoint.ts";
@@ -17,10 +17,10 @@ type Span = { webhookId: string; from: string; to: string };
 
 const audit = auditStatement<Span>(`EXISTS (${ofTime})`);
 const countSpan = statement<Span, { messages: number }>`SELECT count(*) AS messages FROM (${ofTime})`;
-const replaySpan = statement<Span & { nowMs: number }>`
+const replaySpan = statement<Span & { nowMs: number; appId: string; actId: string; atMs: number }>`
   UPDATE webhook_deliveries SET status = 'pending', tries = 0, next_attempt_at_ms = CAST(:nowMs AS INTEGER),
     due_at_ms = CAST(:nowMs AS INTEGER)
-  WHERE endpoint_id = :webhookId AND message_id IN (${ofTime}) AND ${isFree}`;
+  WHERE endpoint_id = :webhookId AND message_id IN (${ofTime}) AND ${isFree} AND ${isThisAct}`;
 
 /** Sends again what was written for an endpoint in a time, by the cron (H8). Throws what `resendMessage` throws. */
 export async function replayMessages(
@@ -35,7 +35,7 @@ export async function replayMessages(
   const [, [counted]] = await batch(admin.db, [
     audit({ ...act, ...span }),
     countSpan(span),
-    replaySpan({ ...span, nowMs: act.atMs }),
+    replaySpan({ ...act, ...span, nowMs: act.atMs }),
   ]);
   return { messages: counted?.messages ?? 0 };
 }

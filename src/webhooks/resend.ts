@@ -1,4 +1,4 @@
-import { auditStatement, newAct } from "../audit/audit-statement.ts";
+import { auditStatement, isThisAct, newAct } from "../audit/audit-statement.ts";
 import { batch, fragment, statement } from "../db/sql.ts";
 import { PurserError } from "../errors.ts";
 import type { AdminCtx } from "../runtime.ts";
@@ -17,10 +17,13 @@ const selectDelivery = statement<Key, { found: 1 }>`
   SELECT 1 AS found FROM webhook_deliveries WHERE endpoint_id = :webhookId AND message_id = :messageId`;
 
 /** One attempt, after which no more follow unless they would have anyway. Leased, because it is made behind the answer. */
-const resendOne = statement<Key & { nowMs: number; dueAtMs: number }>`
+const resendOne = statement<
+  Key & { nowMs: number; dueAtMs: number; appId: string; actId: string; atMs: number },
+  { isLeased: 1 }
+>`
   UPDATE webhook_deliveries SET status = 'pending', tries = iif(status = 'pending', tries, ${String(TRIES_MAX - 1)}),
     next_attempt_at_ms = CAST(:nowMs AS INTEGER), due_at_ms = CAST(:dueAtMs AS INTEGER)
-  WHERE endpoint_id = :webhookId AND message_id = :messageId AND ${isFree}`;
+  WHERE endpoint_id = :webhookId AND message_id = :messageId AND ${isFree} AND ${isThisAct} RETURNING 1 AS isLeased`;
 
 /** Attempts a delivery once more, behind the answer (H8). Throws `not_found`, and `invalid_request` for an endpoint that is off. */
 export async function resendMessage(
@@ -39,7 +42,8 @@ export async function resendMessage(
   const act = newAct(admin, { appId, action: "webhook.resent", target: webhookId, details });
   const nowMs = act.atMs;
   const dueAtMs = admin.outbox === undefined ? nowMs : nowMs + LEASE_MS;
-  await batch(admin.db, [audit(act), resendOne({ ...key, nowMs, dueAtMs })]);
-  admin.outbox?.push({ database: environmentOf(row).database, messageId, endpointId: webhookId });
+  const [, [leased]] = await batch(admin.db, [audit(act), resendOne({ ...act, ...key, nowMs, dueAtMs })] as const);
+  const { database } = environmentOf(row);
+  if (leased !== undefined) admin.outbox?.push({ database, messageId, endpointId: webhookId });
   return { messageId };
 }

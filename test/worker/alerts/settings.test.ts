@@ -1,5 +1,6 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
+import { countingD1 } from "../../support/counting-d1.ts";
 import { expectError } from "../../support/refusals.ts";
 import { Clock, makeApp, makeClient } from "../../support/world.ts";
 
@@ -81,6 +82,29 @@ describe("alerts", () => {
     for (const below of [{ amount: 0.001 }, { amount: 8_796_093_022_208 }, { percent: 0.001 }, { percent: 100 }]) {
       expect((await send("POST", "/alerts", { ...low, below })).body.below).toEqual(below);
     }
+  });
+
+  it("are deleted in steps, whomever they went off for", async () => {
+    const clock = new Clock();
+    const { appId, environments } = await makeApp();
+    const call = makeClient(clock);
+    const at = `/api/v1/admin/apps/${appId}/alerts`;
+    const body = { mode: "live", name: "Low", unit: "cents", below: { amount: 1 } };
+    const { alertId } = (await call("POST", at, { key: env.ADMIN_TOKEN, body })).body;
+    await env.DB.prepare(
+      `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2500)
+       INSERT INTO alert_states (environment_id, alert_id, account_id) SELECT ?1, ?2, -i FROM n`,
+    )
+      .bind(environments.live.id, alertId)
+      .run();
+    const left = () =>
+      env.DB.prepare("SELECT count(*) AS n FROM alert_states WHERE alert_id = ?").bind(alertId).first("n");
+    const { d1, spent } = countingD1(env.DB);
+    const counted = makeClient(clock, { DB: d1 });
+    spent();
+    expect((await counted("DELETE", `${at}/${alertId}`, { key: env.ADMIN_TOKEN })).status).toBe(200);
+    expect(await left()).toBe(0);
+    expect(spent().roundTrips).toBeGreaterThanOrEqual(5);
   });
 
   it("are at most 20 an environment, also of thirty at once, and a deleted one makes room", async () => {

@@ -11,6 +11,7 @@ import { faultyD1 } from "../../support/faulty-d1.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
 import { seedBalances, seedEntries } from "../../support/lives.ts";
 import { send } from "../../support/people.ts";
+import { makeEndpoint } from "../../support/webhooks.ts";
 import {
   bound,
   Clock,
@@ -600,6 +601,21 @@ describe("a page's cost", () => {
       expect(await readsOf(app, clock, `people?distinctId=${id}`), id).toBeLessThan(1_500);
     }
     expect(await readsOf(app, clock, "overview")).toBeLessThan(100);
+    const endpointId = await makeEndpoint(app.environments.live);
+    await env.DB.batch([
+      env.DB.prepare(
+        `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 3000)
+         INSERT INTO webhook_messages (id, environment_id, type, at_ms, data)
+         SELECT 'msg_cost' || printf('%06d', i), ?1, 'purser.test', 1, '{}' FROM n`,
+      ).bind(environmentId),
+      env.DB.prepare(
+        `INSERT INTO webhook_deliveries (endpoint_id, message_id, status, next_attempt_at_ms, due_at_ms)
+         SELECT ?1, id, 'delivered', 1, 1 FROM webhook_messages WHERE environment_id = ?2`,
+      ).bind(endpointId, environmentId),
+    ]);
+    expect(await readsOf(app, clock, `webhooks/${endpointId}`)).toBeLessThan(100);
+    expect(await readsOf(app, clock, "webhooks")).toBeLessThan(100);
+    expect(await readsOf(app, clock, "alerts")).toBeLessThan(100);
   });
 });
 

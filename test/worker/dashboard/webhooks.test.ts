@@ -1,6 +1,8 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
+import { deliverDue } from "../../../src/webhooks/deliver-due.ts";
 import { browse } from "../../support/browse.ts";
+import { runPart } from "../../support/cron.ts";
 import { receiverWorld } from "../../support/webhooks.ts";
 
 const url = "https://receiver.example/hook?a=b";
@@ -157,6 +159,62 @@ describe("the pages of webhooks", () => {
     expect(newest).not.toContain(messageId);
     const older = /href="([^"]+cursor=[^"]+)">Older deliveries/.exec(newest)?.[1] ?? "";
     expect((await w.read(older.slice(w.at.length))).text).toContain(messageId);
+  });
+
+  it("test, resend and replay once however often a form is sent, also twice at once, and again with a new form", async () => {
+    const w = await world();
+    const { webhookId } = await w.create();
+    const path = `/${webhookId}`;
+    const page = (await w.read(path)).text;
+    const nonces = [...page.matchAll(/name="nonce" value="([^"]+)"/g)].map(([, nonce]) => nonce);
+    expect(new Set(nonces).size).toBe(nonces.length);
+    const twice = async (act: string, fields: Record<string, string>) => {
+      await Promise.all([w.send(`${path}/${act}`, fields), w.send(`${path}/${act}`, fields)]);
+      await w.settled();
+      w.clock.advance(40_000);
+      expect((await w.send(`${path}/${act}`, fields)).status).toBe(303);
+      await w.settled();
+    };
+    await twice("test", { nonce: "a" });
+    expect(w.received).toHaveLength(1);
+    const [{ messageId }] = await w.deliveries(webhookId);
+    await twice("resend", { nonce: "b", messageId });
+    expect(w.received).toHaveLength(2);
+    await twice("resend", { nonce: "c", messageId });
+    expect(w.received).toHaveLength(3);
+    const span = { nonce: "d", from: "2026-01-15T00:00", to: "" };
+    await w.send(`${path}/replay`, span);
+    await runPart(deliverDue, w.root());
+    expect(w.received).toHaveLength(4);
+    w.clock.advance(40_000);
+    await w.send(`${path}/replay`, span);
+    await runPart(deliverDue, w.root());
+    expect(w.received).toHaveLength(4);
+    expect(await w.acts()).toEqual([
+      "webhook.replayed",
+      ...["webhook.resent", "webhook.resent", "webhook.tested", "webhook.created"],
+    ]);
+  });
+
+  it("say why an endpoint is off: by hand, gone, or failing for days", async () => {
+    let status = 410;
+    const w = await world(() => status);
+    const { webhookId } = await w.create();
+    const path = `/${webhookId}`;
+    await w.send(`${path}/test`);
+    await w.settled();
+    expect((await w.read(path)).text).toContain("because it answered 410 (gone) at 2026-01-15");
+    await w.admin("PATCH", `/webhooks${path}`, { isEnabled: true });
+    await w.admin("PATCH", `/webhooks${path}`, { isEnabled: false });
+    expect((await w.read(path)).text).toContain("It was switched off here, or by the API.");
+    await w.admin("PATCH", `/webhooks${path}`, { isEnabled: true });
+    status = 500;
+    await w.send(`${path}/test`);
+    await w.settled();
+    w.clock.advance(6 * 86_400_000);
+    await runPart(deliverDue, w.root());
+    await w.browser.signIn();
+    expect((await w.read(path)).text).toContain("because every attempt since 2026-01-15");
   });
 
   it("do not know an endpoint of another application, or of the other mode", async () => {

@@ -248,6 +248,15 @@ describe("a message", () => {
   });
 });
 
+/** Takes away messages that are so many, and so old, that the next tests would find nothing else. */
+const forget = ({ environments: { live } }: { readonly environments: { readonly live: { readonly id: number } } }) =>
+  env.DB.batch([
+    env.DB.prepare(
+      "DELETE FROM webhook_deliveries WHERE message_id IN (SELECT id FROM webhook_messages WHERE environment_id = ?)",
+    ).bind(live.id),
+    env.DB.prepare("DELETE FROM webhook_messages WHERE environment_id = ?").bind(live.id),
+  ]);
+
 describe("the cron", () => {
   it("never makes an attempt twice, however many run at once, nor one that an answer's own invocation makes", async () => {
     const { received, grant, settled, create, cron, clock } = await granting();
@@ -309,6 +318,66 @@ describe("the cron", () => {
     expect(answered.filter((url) => url.includes("dead")).length).toBeLessThanOrEqual(12);
     await admin("DELETE", `/webhooks/${gone}`);
     expect(await runPart(deliverDue, root())).toEqual([]);
+  });
+
+  it("gives up what is pending for an endpoint that is switched off or deleted in steps, and goes on where a request ended", async () => {
+    const { app, create, admin, root, deliveries } = await granting();
+    const [off, gone] = [await create(), await create({ url: "https://gone.example/" })];
+    const count = 23_500;
+    const ids = [off, gone].map(({ webhookId }) => webhookId);
+    await env.DB.batch([
+      env.DB.prepare(
+        `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?3)
+         INSERT INTO webhook_messages (id, environment_id, type, at_ms, data)
+         SELECT 'msg_0' || printf('%06d', i) || ?1, ?2, 'purser.test', 1, '{}' FROM n`,
+      ).bind(app.appId, app.environments.live.id, count),
+      env.DB.prepare(
+        `INSERT INTO webhook_deliveries (endpoint_id, message_id, status, next_attempt_at_ms, due_at_ms)
+         SELECT e.value, m.id, 'pending', 1, 1 FROM webhook_messages AS m, json_each(?1) AS e WHERE m.environment_id = ?2`,
+      ).bind(JSON.stringify(ids), app.environments.live.id),
+    ]);
+    const pending = async (id?: string) =>
+      (await env.DB.prepare("SELECT count(*) AS n FROM webhook_deliveries WHERE endpoint_id = ? AND status = 'pending'")
+        .bind(id)
+        .first("n")) as number;
+    await admin("PATCH", `/webhooks/${off.webhookId}`, { isEnabled: false });
+    await admin("DELETE", `/webhooks/${gone.webhookId}`);
+    for (const id of ids) {
+      expect(await pending(id)).toBeLessThan(count - 20_000);
+      expect(await pending(id)).toBeGreaterThan(0);
+    }
+    // The log says already what becomes of them.
+    expect(await deliveries(off.webhookId, "?status=pending")).toEqual([]);
+    expect(await deliveries(off.webhookId, "?status=failed&limit=3")).toHaveLength(3);
+    expect(await runPart(deliverDue, root())).toEqual([]);
+    expect(await Promise.all(ids.map(pending))).toEqual([0, 0]);
+    expect((await admin("PATCH", `/webhooks/${off.webhookId}`, { isEnabled: true })).status).toBe(200);
+    expect(await deliveries(off.webhookId, "?status=pending")).toEqual([]);
+    await forget(app);
+  });
+
+  it("gives up all that was pending before an endpoint is on again, or says that it has to wait", async () => {
+    const { app, create, admin, root, deliveries } = await granting();
+    const { webhookId } = await create();
+    await env.DB.batch([
+      env.DB.prepare(
+        `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 45000)
+         INSERT INTO webhook_messages (id, environment_id, type, at_ms, data)
+         SELECT 'msg_0' || printf('%06d', i) || ?1, ?2, 'purser.test', 1, '{}' FROM n`,
+      ).bind(app.appId, app.environments.live.id),
+      env.DB.prepare(
+        `INSERT INTO webhook_deliveries (endpoint_id, message_id, status, next_attempt_at_ms, due_at_ms)
+         SELECT ?1, id, 'pending', 1, 1 FROM webhook_messages WHERE environment_id = ?2`,
+      ).bind(webhookId, app.environments.live.id),
+    ]);
+    const change = (isEnabled: boolean) => admin("PATCH", `/webhooks/${webhookId}`, { isEnabled });
+    expect((await change(false)).status).toBe(200);
+    expectError(await change(true), "temporarily_unavailable");
+    expect(await deliveries(webhookId, "?status=pending")).toEqual([]);
+    await runPart(deliverDue, root());
+    expect((await change(true)).body.isEnabled).toBe(true);
+    expect(await deliveries(webhookId, "?status=pending")).toEqual([]);
+    await forget(app);
   });
 
   it("deletes messages after thirty days, with their deliveries, in steps", async () => {
