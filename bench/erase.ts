@@ -1,6 +1,6 @@
 /**
  * What the erasure of a long life costs (docs/benchmarks.md): `npm run bench:erase`. A person of 1,000,000 analytics events, one
- * of 100,000 usage events and as many entries of the ledger, and one of 50,000 ids, each erased by the same call, again and again.
+ * of 100,000 usage events and as many entries of the ledger, and one of 20,000 ids, each erased by the same call, again and again.
  */
 import type { Cost } from "../test/support/counting-d1.ts";
 import { entriesSql, liveBalancesSql } from "../test/support/seed.ts";
@@ -10,7 +10,7 @@ import { type Bench, makeApp, startBench } from "./support.ts";
 const EVENTS = 1_000_000;
 const USAGE = 100_000;
 const BALANCES = 1_000;
-const IDS = 50_000;
+const IDS = 20_000;
 
 const whole = (value: number): string => Math.round(value).toLocaleString("en");
 

@@ -2,6 +2,7 @@ import { afterAll, describe, expect, it } from "vitest";
 import { columnClasses } from "../../../src/db/column-classes.ts";
 import { ANA, CRM, DEVICE, erasureWorld, fillPerson, findInDatabase, TRACES } from "../../support/erasure.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
+import { expectError } from "../../support/refusals.ts";
 
 afterAll(expectLedgerInvariants);
 
@@ -46,5 +47,32 @@ describe("an erasure", () => {
     const again = await post("erase-person", { distinctId: distinctIds.at(-1) });
     expect(again.headers.get("idempotent-replayed")).toBe("true");
     expect(again.body).toEqual({ erasureId, status: "completed", ...counts });
+  });
+
+  it("erases nothing where the person has other ids than those given, and says which they are", async () => {
+    const world = await erasureWorld();
+    const { app, post } = world;
+    await fillPerson(world);
+    const { id } = app.environments.live;
+    const before = await findInDatabase(TRACES, id);
+    for (const distinctIds of [[ANA], [ANA, DEVICE], [ANA, DEVICE, CRM, "bo"], [ANA, DEVICE, "bo"]]) {
+      const answer = await post("erase-person", { distinctId: ANA, distinctIds });
+      expectError(answer, "changed_meanwhile", "distinctIds");
+      expect(answer.body.error.details).toEqual({ distinctIds: [ANA, DEVICE, CRM] });
+    }
+    expectError(await post("erase-person", { distinctId: ANA, distinctIds: [] }), "invalid_request");
+    expect(await findInDatabase(TRACES, id)).toEqual(before);
+    const { body } = await post("erase-person", { distinctId: ANA, distinctIds: [CRM, ANA, DEVICE, ANA] });
+    expect(body.status).toBe("completed");
+    expect(await findInDatabase(TRACES, id)).toEqual([]);
+    // Who holds nothing is erased at once, with a tombstone.
+    const nobody = await post("erase-person", { distinctId: "nobody" });
+    expect(nobody.body).toMatchObject({
+      status: "completed",
+      distinctIds: ["nobody"],
+      erased: { analytics: 0, ids: 0 },
+    });
+    const consent = { distinctId: "nobody", purpose: "ads", decision: "denied" };
+    expectError(await post("consent", consent), "person_erased");
   });
 });

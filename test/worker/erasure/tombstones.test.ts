@@ -266,6 +266,53 @@ describe("an erasure that is cut", () => {
     expect(await findInDatabase(TRACES, app.environments.live.id)).toEqual([]);
   });
 
+  it.each(["amid", "after"] as const)(
+    "is complete when it is asked for again, whichever trip on everything that is held failed: %s",
+    {
+      timeout: 120_000,
+    },
+    async (fault) => {
+      for (let at = 1, trips = at; at <= trips; at++) {
+        const world = await erasureWorld();
+        const { app, clock } = world;
+        await fillPerson(world);
+        const before = await books(world);
+        const faulty = faultyD1(env.DB);
+        faulty.plan({ fault, at, persists: true });
+        const ctx = makeCtx(app.environments.live, clock, faulty.d1);
+        await erasePerson(ctx, input, { pages: 20, rows: 9 }).catch(() => {});
+        if (at === 1) {
+          // How many trips it takes when none fails.
+          faulty.plan(null);
+          await erasePerson(ctx, input, { pages: 20, rows: 9 });
+          trips = faulty.trips();
+        }
+        await erase(world);
+        expect(await books(world)).toEqual(before);
+        expect(await findInDatabase(TRACES, app.environments.live.id)).toEqual([]);
+      }
+    },
+  );
+
+  it("is one erasure, however many ask for it at once", async () => {
+    const world = await erasureWorld();
+    const { app, clock, get } = world;
+    await fillPerson(world);
+    const before = await books(world);
+    const call = makeClient(clock, {}, randomId, inTurn(8));
+    const asked = Array.from({ length: 40 }, () =>
+      call("POST", "/api/v1/erase-person", { key: app.keys.sk_live, body: { distinctId: ANA } }),
+    );
+    const answers = await Promise.all(asked);
+    expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200]));
+    const erasureId = await erase(world);
+    expect(new Set(answers.map(({ body }) => body.erasureId))).toEqual(new Set([erasureId]));
+    expect(answers.filter(({ headers }) => headers.get("idempotent-replayed") === null)).toHaveLength(1);
+    expect((await get(`erasures/${erasureId}`)).body.pseudonymised.balances).toBe(6);
+    expect(await books(world)).toEqual(before);
+    expect(await findInDatabase(TRACES, app.environments.live.id)).toEqual([]);
+  });
+
   it("ends complete and once beside grants, debits, holds, analytics, consent, exports and a second erasure", async () => {
     const world = await erasureWorld();
     const { app, clock } = world;
