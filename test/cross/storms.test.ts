@@ -2,12 +2,14 @@ import { env } from "cloudflare:workers";
 import { afterAll, describe, expect, it, vi } from "vitest";
 import { refusalIn } from "../../src/errors.ts";
 import { randomId } from "../../src/lib/ids.ts";
+import type { Environment } from "../../src/runtime.ts";
 import { scheduled } from "../../src/scheduled.ts";
 import { createReservation } from "../../src/usage/reserve.ts";
 import { reserveInput } from "../../src/usage/schemas.ts";
 import { expectLedgerInvariants } from "../support/invariants.ts";
 import { createRandom } from "../support/random.ts";
 import { soakCount, soakPart, timeoutOf } from "../support/soak.ts";
+import { makeEndpoint, storedMessages } from "../support/webhooks.ts";
 import {
   type Answer,
   atRandom,
@@ -70,6 +72,42 @@ const statuses = (answers: readonly Answer[]): Record<number, number> => {
   return counts;
 };
 const distinct = (answers: readonly Answer[]): number => new Set(answers.map(({ body }) => JSON.stringify(body))).size;
+
+/** Every grant, event, revoke and refund of an environment has exactly one message, and every message its effect (H3). */
+async function expectEachTold(environment: Environment): Promise<number> {
+  const messages = await storedMessages(environment);
+  const of = (...types: string[]) => messages.filter(({ type }) => types.includes(type));
+  const rows = async (sql: string) =>
+    (await env.DB.prepare(sql).bind(environment.id).raw<[string, string | number]>())
+      .map((row) => row.join(" "))
+      .sort();
+  const ofUser = "FROM accounts AS a CROSS JOIN credit_ledger AS l ON l.account_id = a.id WHERE a.environment_id = ?";
+  expect(
+    of("usage.recorded")
+      .map(({ data }) => `${data.userId} ${data.eventId}`)
+      .sort(),
+  ).toEqual(
+    await rows(
+      "SELECT a.user_id, u.event_id FROM usage_events AS u JOIN accounts AS a ON a.id = u.account_id WHERE u.environment_id = ?",
+    ),
+  );
+  // Each of these packs has one balance, so each message is about one entry.
+  expect(
+    of("credits.granted")
+      .map(({ data }) => `${data.userId} ${data.seq}`)
+      .sort(),
+  ).toEqual(await rows(`SELECT a.user_id, l.seq ${ofUser} AND l.reason = 'grant'`));
+  expect(
+    of("credits.revoked", "credits.refunded")
+      .map(({ data }) => `${data.userId} ${data.seq}`)
+      .sort(),
+  ).toEqual(await rows(`SELECT a.user_id, l.seq ${ofUser} AND l.reason = 'admin_adjust' AND l.reservation_id IS NULL`));
+  for (const { deliveries } of messages) expect(deliveries).toBe(1);
+  return of("credits.depleted").length;
+}
+
+/** What the endpoint of a storm is told: usage too, which must be asked for. */
+const TOLD = ["credits.*", "usage.recorded"];
 
 describe("grants at once", () => {
   it("answers fifty identical grants with one set of rows", async () => {
@@ -138,7 +176,8 @@ describe("holds at once", () => {
 
 describe("events at once", () => {
   it("lands 142 of 300 events on one user with money for 142, and refuses 158 with 402", async () => {
-    const { post, grant, remaining, motions } = await enter();
+    const { app, post, grant, remaining, motions } = await enter();
+    await makeEndpoint(app.environments.live, TOLD);
     // Three balances, so that some events are paid by two; 7 cents each, and 3 to spare.
     for (const quantity of [400, 500, 97]) await grant("u", quantity);
     const answers = await all(300, (index) =>
@@ -152,6 +191,7 @@ describe("events at once", () => {
     expect(await remaining("u")).toEqual(expect.arrayContaining([3]));
     const debits = (await motions("u")).event_committed ?? [];
     expect(debits.reduce((sum, delta) => sum + delta, 0)).toBe(-142 * 7);
+    expect(await expectEachTold(app.environments.live)).toBe(0);
   });
 
   it("answers a hundred identical events with one debit and a hundred equal answers", async () => {
@@ -312,7 +352,8 @@ describe("everything at once", () => {
   it("keeps every invariant and refuses nothing wrongly in a storm of grants, holds, commits, refunds and revokes", {
     timeout: timeoutOf(STORMS, 60_000),
   }, async () => {
-    const { post, grant, remaining, motions } = await enter();
+    const { app, post, grant, remaining, motions } = await enter();
+    await makeEndpoint(app.environments.live, TOLD);
     const random = createRandom(SEED);
     const tell = soakPart("storms of everything", STORMS, "storms of 80 requests", SEED);
     for (let round = 0; round < STORMS; round++) {
@@ -362,6 +403,7 @@ describe("everything at once", () => {
       const deltas = Object.values(await motions(userId)).flat();
       const left = (await remaining(userId)).reduce((sum, amount) => sum + amount, 0);
       expect(deltas.reduce((sum, delta) => sum + delta, 0)).toBe(left);
+      await expectEachTold(app.environments.live);
       // It looks at the whole database.
       if (round < 5 || round % 20 === 0) await expectLedgerInvariants();
       tell();
