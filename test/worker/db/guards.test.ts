@@ -875,7 +875,7 @@ const uniques: Readonly<Record<string, readonly [sql: string, says?: string]>> =
   "credit_packs.app_id, name_key": [pack({ id: "cpk_new" })],
   "accounts.environment_id, user_id": [account({ id: -12, user_id: "u" }), "accounts_kept"],
   "credit_balances.id": [balance(WHOLE, LAST_SEQ + 1), "credit_balances_id"],
-  "credit_balances.account_id, external_ref, pack_id, pack_item_id": [
+  "credit_balances.external_ref, account_id, pack_id, pack_item_id": [
     balance("crb_new", LAST_SEQ + 1, { external_ref: "order" }),
     "credit_balances_external_ref",
   ],
