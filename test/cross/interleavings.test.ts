@@ -9,6 +9,7 @@ import { exchange, type Pair } from "../support/history.ts";
 import { expectLedgerInvariants } from "../support/invariants.ts";
 import { createModel, type Pack } from "../support/model.ts";
 import { createErasures } from "../support/model-erasure.ts";
+import { createPayments } from "../support/model-payments.ts";
 import { createRefunds } from "../support/model-refunds.ts";
 import { createRandom } from "../support/random.ts";
 import type { Request } from "../support/requests.ts";
@@ -103,7 +104,9 @@ async function enter(): Promise<{ pair: Pair; clock: Clock }> {
     cron: () => scheduled(bound(), { isolate: {}, now: clock.now, newId: randomId }),
     environmentId: app.environments.live.id,
     packs,
-    model,
+    ...{ appId: app.appId, clock, model },
+    pay: createPayments(model, packs),
+    paymentMotions: [],
     refund,
     refunds: [],
     erasures: createErasures(model, refund),

@@ -8,10 +8,12 @@ import { expectLedgerInvariants } from "../support/invariants.ts";
 import { createModel, type Pack, type Unit } from "../support/model.ts";
 import { createErasures } from "../support/model-erasure.ts";
 import { compareMessages, TOLD } from "../support/model-messages.ts";
+import { createPayments, type PaymentMotion } from "../support/model-payments.ts";
 import { modelList } from "../support/model-reads.ts";
 import { createRefunds, type Made } from "../support/model-refunds.ts";
 import { createRandom, type Random } from "../support/random.ts";
 import { type Request, someRequest } from "../support/requests.ts";
+import { takeStripe } from "../support/send-stripe.ts";
 import { soakCount, soakPart, timeoutOf } from "../support/soak.ts";
 import { makeEndpoint } from "../support/webhooks.ts";
 import {
@@ -124,23 +126,30 @@ async function play(seed: number): Promise<void> {
   const model = createModel(clock);
   const refunds: Made[] = [];
   const refund = createRefunds(model, refunds);
+  const paymentMotions: PaymentMotion[] = [];
   // Two worlds in three have an endpoint, which is told of everything.
   const endpointId = random.chance(0.66) ? await makeEndpoint(app.environments.live, TOLD) : null;
   const users = ["ada", "böb"];
+  const packs = await makePacks(app.appId);
+  await takeStripe(makeClient(clock), app.appId);
   const pair: Pair = {
     // What an isolate remembers of a user is stale now and then, by as many writes as others made meanwhile.
     call: makeClient(clock, { DB: faulty.d1 }, random.id, atRandom(3, random)),
     key: app.keys.sk_live,
     cron: () => scheduled(bound({ DB: faulty.d1 }), { isolate: {}, now: clock.now, newId: random.id }),
     environmentId: app.environments.live.id,
-    packs: await makePacks(app.appId),
-    model,
+    packs,
+    ...{ appId: app.appId, clock, model },
+    pay: createPayments(model, packs, paymentMotions),
+    paymentMotions,
     refund,
     refunds,
     erasures: createErasures(model, refund),
     erasureIds: new Map(),
     compared: { rows: 0, seqs: new Map(users.map((user) => [user, 0])) },
   };
+  // A world has Stripe's events or erasures. Payments of the erased are test/worker/payments/erasure.test.ts's.
+  const absent: readonly Request["kind"][] = random.chance(0.5) ? ["stripe"] : ["erase", "lift"];
   const past: Request[] = [];
   /** What all balances of each user were, by the millisecond at whose end they were so. */
   const moments = new Map<number, string[]>();
@@ -154,7 +163,8 @@ async function play(seed: number): Promise<void> {
       past,
       nowMs: clock.ms,
     };
-    const request = someRequest(random, known);
+    let request = someRequest(random, known);
+    while (absent.includes(request.kind)) request = someRequest(random, known);
     past.push(request);
     const plan = someFault(random, request);
     const where = `operation ${count} (PROOF_SEED=${seed})`;

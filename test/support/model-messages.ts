@@ -4,7 +4,14 @@ import type { Pair } from "./history.ts";
 import { fromSteps, type Unit } from "./model.ts";
 
 /** What an endpoint of a random history is told: all but alerts, which test/support/alerts-model.ts knows. */
-export const TOLD = ["credits.granted", "credits.re*", "credits.adjusted", "reservation.*", "usage.recorded"];
+export const TOLD = [
+  "credits.granted",
+  "credits.re*",
+  "credits.adjusted",
+  "reservation.*",
+  "usage.recorded",
+  "payment.*",
+];
 
 interface Entry {
   readonly userId: string;
@@ -56,7 +63,7 @@ async function read(environmentId: number): Promise<{ entries: Entry[]; told: To
 
 /** The messages of what the model knows, each with the `seq` of the last entry that its effect wrote (H3); of refunds, without. */
 function expectedOf(
-  { model, packs, refunds }: Pair,
+  { model, packs, refunds, paymentMotions }: Pair,
   entries: readonly Entry[],
   refunded: readonly Entry[],
 ): Omit<Told, "deliveries">[] {
@@ -111,10 +118,17 @@ function expectedOf(
     expectOne("reservation.expired", hold.use.userId, data, holds.length === 0 ? null : lastSeq(back));
   }
   for (const { userId, body } of refunds) expectOne("credits.refunded", userId, body, null);
+  // What payments moved stands in the ledger in the order in which they did.
+  const ofStripe = entries.filter(({ reason, note }) => reason === "admin_adjust" && note?.startsWith("Stripe "));
+  for (const { type, userId, paymentKey, note, entries: count } of paymentMotions) {
+    const own = ofStripe.filter((entry) => entry.userId === userId && entry.note === note).slice(0, count);
+    for (const entry of own) ofStripe.splice(ofStripe.indexOf(entry), 1);
+    expectOne(type, userId, { paymentKey, balances: own.map(amountOf) }, lastSeq(own));
+  }
   // What refunds did not write by hand, adjustments and revokes did.
   const byHand = entries.filter(({ reason, reservationId }) => reason === "admin_adjust" && reservationId === null);
   for (const entry of byHand) {
-    if (refunded.includes(entry)) continue;
+    if (refunded.includes(entry) || entry.note?.startsWith("Stripe ")) continue;
     const type = entry.note === "by hand" ? "credits.adjusted" : "credits.revoked";
     expectOne(type, entry.userId, { ...amountOf(entry), note: entry.note }, entry.seq);
   }

@@ -8,8 +8,10 @@ export type Pack = { packId: string; packName: string; items: Item[] };
 export type Answer = { status: number; code?: string; body?: unknown; replayed?: boolean };
 export type OnExpiry = "return" | "charge";
 type Rule = { event?: string; model?: string };
-export type Grantee = { userId: string; ref: string | null; expiresAt: number };
-type Born = { id: string; grantedAt: number; revoked: boolean; remaining: bigint };
+export type Grantee = { userId: string; ref: string | null; expiresAt: number; note?: string };
+/** Of a payment: whether it revoked the balance, and what it took (model-payments.ts). */
+type OfPayment = { byPayment?: boolean; taken?: bigint };
+type Born = OfPayment & { id: string; grantedAt: number; revoked: boolean; remaining: bigint };
 export type Balance = Born & Grantee & Item & Omit<Pack, "items">;
 type Leg = [balance: Balance, steps: bigint];
 export type Hold = Readonly<{
@@ -77,7 +79,10 @@ export function createModel(clock: { now: () => number }) {
     hold.settledAt = clock.now();
     for (const [b, steps] of hold.legs) post(b, steps, reason, { reservationId: hold.id });
     const revoked = hold.legs.filter(([b]) => b.revoked); // U9
-    for (const [b, steps] of revoked) post(b, -steps, "admin_adjust", { reservationId: hold.id });
+    for (const [b, steps] of revoked) {
+      post(b, -steps, "admin_adjust", { reservationId: hold.id });
+      if (b.byPayment) b.taken = (b.taken ?? 0n) + steps; // S4
+    }
   };
   /** Returns due holds: at the next write of the user, or for all users by the cron (U8). */
   const isDue = (hold: Hold) => hold.state === "open" && hold.expiresAt <= clock.now();
@@ -175,15 +180,15 @@ export function createModel(clock: { now: () => number }) {
         const born = { id: ids[index] ?? "", grantedAt: clock.now(), revoked: false, remaining: 0n };
         const b = { ...item, ...pack, ...to, ...born };
         balances.push(b);
-        post(b, toSteps(b.unit, b.initial), "grant");
+        post(b, toSteps(b.unit, b.initial), "grant", to.note === undefined ? {} : { note: to.note });
       }
       const rows = balances.filter(isIt).map((b) => [b.id, b.packItemId, left(b), iso(b.expiresAt)]);
       return { status: 200, body: rows, replayed };
     },
     revoke(b: Balance, note: string | null): Answer {
       expire(b.userId);
-      if (!b.revoked) post(b, -b.remaining, "admin_adjust", { note });
-      b.revoked = true;
+      if (!b.revoked || b.byPayment) post(b, -b.remaining, "admin_adjust", { note });
+      [b.revoked, b.byPayment] = [true, false];
       return { status: 200, body: { balanceId: b.id, remaining: 0 } };
     },
     adjust(b: Balance, delta: number, note: string): Answer {

@@ -1,4 +1,5 @@
 import { type OnExpiry, type Pack, type Quantities, type Spent, UNITS, type Unit, type Use } from "./model.ts";
+import { type StripeRequest, someStripeEvent } from "./model-payments.ts";
 import type { RefundRequest } from "./model-refunds.ts";
 import type { Random } from "./random.ts";
 
@@ -14,6 +15,7 @@ export type Request =
   | { kind: "commit"; reservationId: string; quantities: Quantities; spent: Spent }
   | { kind: "release"; reservationId: string }
   | { kind: "extend"; reservationId: string; seconds: number }
+  | StripeRequest
   | { kind: "cron" }
   | { kind: "erase"; userId: string }
   | { kind: "lift"; userId: string }
@@ -44,6 +46,7 @@ const WEIGHTS = {
   refund: 7,
   revoke: 3,
   adjust: 6,
+  stripe: 10,
   cron: 3,
   erase: 2,
   lift: 6,
@@ -166,6 +169,7 @@ export function someRequest(random: Random, known: Known): Request {
     return { kind, use: someUse(random, known), seconds, ...(onExpiry && { onExpiry }), reservationId };
   }
   if (kind === "refund") return someRefund(random, known);
+  if (kind === "stripe") return someStripeEvent(random, known);
   const reservationId = someId(known.reservationIds, "res_unknown");
   if (kind === "commit") {
     return { kind, reservationId, quantities: someQuantities(random), spent: someSpent(random, known) };

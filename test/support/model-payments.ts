@@ -1,0 +1,156 @@
+import { type Answer, type Balance, type createModel, type Pack, toSteps } from "./model.ts";
+import type { Random } from "./random.ts";
+
+/** One of Stripe's events about payment `of`, which was of 1000. Plain data, as every request of a history. */
+export type StripeRequest = { kind: "stripe"; of: number; at: number } & (
+  | { what: "paid"; userId: string; pack: string; quantity?: number }
+  | { what: "refunded"; amount: number }
+  | { what: "refundFailed"; which: number }
+  | { what: "withdrawn" | "reinstated"; which: number; out: number }
+);
+
+/** What a refund of a payment was of. */
+export const REFUNDS = [100, 300, 700] as const;
+const PAYMENTS = 8;
+
+/** Often of a payment that was there, at any second around: so what comes last is not always what Stripe said last. */
+export function someStripeEvent(
+  random: Random,
+  known: { readonly packs: readonly Pack[]; readonly users: readonly string[]; readonly past: readonly object[] },
+): StripeRequest {
+  const [of, at] = [random.integer(1, PAYMENTS), random.integer(0, 40)];
+  const common = { kind: "stripe", of, at } as const;
+  const what = random.weighted({ paid: 4, refunded: 4, refundFailed: 2, withdrawn: 2, reinstated: 2 });
+  const which = random.integer(0, 2);
+  if (what === "refunded") return { ...common, what, amount: random.pick([100, 333, 500, 1000] as const) };
+  if (what === "refundFailed") return { ...common, what, which };
+  if (what === "withdrawn") return { ...common, what, which, out: 250 };
+  if (what === "reinstated") return { ...common, what, which, out: random.pick([0, 0, 50] as const) };
+  const first = (known.past as StripeRequest[]).find(
+    (one) => one.kind === "stripe" && one.what === "paid" && one.of === of,
+  );
+  if (first !== undefined) return { ...first, at };
+  const pack = random.pick(known.packs);
+  const isLegacy = pack.items.every((item) => item.packItemId === null);
+  const quantity = isLegacy ? { quantity: random.integer(1, 40_000) / 1_000 } : {};
+  return { ...common, what, userId: random.pick(known.users), pack: pack.packName.toUpperCase(), ...quantity };
+}
+
+interface Payment {
+  paidAt: number | null;
+  charge: { at: number; refunded: number } | null;
+  readonly failed: Map<number, { at: number; failedAt: number }>;
+  readonly disputes: Map<number, { at: number; isReinstated: boolean; out: number }>;
+  grants: { readonly b: Balance; share: number }[];
+}
+
+export const noteOf = ({ what, of, which }: { what: StripeRequest["what"]; of: number; which?: number }): string =>
+  ({
+    paid: `Stripe checkout.session.completed: cs_${of}`,
+    refunded: `Stripe charge.refunded: ch_${of}`,
+    refundFailed: `Stripe refund.failed: re_${of}_${which}`,
+    withdrawn: `Stripe charge.dispute.funds_withdrawn: dp_${of}_${which}`,
+    reinstated: `Stripe charge.dispute.funds_reinstated: dp_${of}_${which}`,
+  })[what];
+
+/** What one delivery moved: so many entries of one note. */
+export interface PaymentMotion {
+  readonly type: "payment.taken" | "payment.restored";
+  readonly userId: string;
+  readonly paymentKey: string;
+  readonly note: string;
+  readonly entries: number;
+}
+
+/** The payments of a model (S2 to S4). What they move is added to `motions`. */
+export function createPayments(
+  model: ReturnType<typeof createModel>,
+  packs: readonly Pack[],
+  motions: PaymentMotion[] = [],
+) {
+  const payments = new Map<number, Payment>();
+
+  /** Notes what an event says, if it is newer than what is known. Whether it was news. */
+  const note = (payment: Payment, event: StripeRequest): boolean => {
+    const { at } = event;
+    if (event.what === "paid") {
+      if (payment.paidAt !== null && payment.paidAt >= at) return false;
+      payment.paidAt = at;
+    } else if (event.what === "refunded") {
+      const { charge } = payment;
+      if (charge !== null && (charge.at > at || (charge.at === at && charge.refunded >= event.amount))) return false;
+      payment.charge = { at, refunded: event.amount };
+    } else if (event.what === "refundFailed") {
+      const before = payment.failed.get(event.which);
+      if (before?.at === at) return false;
+      const moments = [at, before?.at ?? at, before?.failedAt ?? at];
+      const after = { at: Math.max(...moments), failedAt: Math.min(...moments) };
+      if (before !== undefined && before.at === after.at && before.failedAt === after.failedAt) return false;
+      payment.failed.set(event.which, after);
+    } else {
+      const before = payment.disputes.get(event.which);
+      const isReinstated = event.what === "reinstated";
+      if (before !== undefined && before.at > at) return false;
+      if (before?.at === at && (before.isReinstated || !isReinstated)) return false;
+      payment.disputes.set(event.which, { at, isReinstated, out: event.out });
+    }
+    return true;
+  };
+
+  /** In thousandths. */
+  const shareOf = ({ charge, failed, disputes }: Payment): number => {
+    const later = [...failed].filter(([, { failedAt }]) => charge !== null && failedAt >= charge.at);
+    const lost = later.reduce((sum, [which]) => sum + (REFUNDS[which] ?? 0), 0);
+    const withheld = [...disputes.values()].reduce((sum, { out }) => sum + out, 0);
+    return Math.min(1000, Math.max(0, (charge?.refunded ?? 0) - lost) + withheld);
+  };
+
+  const bring = (b: Balance, share: number, why: string): void => {
+    const whole = toSteps(b.unit, b.initial);
+    const due = (whole * BigInt(share)) / 1000n;
+    const isOthers = b.revoked && !b.byPayment;
+    const taken = b.taken ?? 0n;
+    let delta = -b.remaining;
+    if (share < 1000) delta = isOthers ? 0n : taken - due > delta ? taken - due : delta;
+    if (share === 1000 && !b.revoked) b.byPayment = true;
+    model.post(b, delta, "admin_adjust", { note: why });
+    if (share < 1000 && b.byPayment) [b.byPayment, b.revoked] = [false, false];
+    if (share === 1000) b.revoked = true;
+    if (!isOthers) b.taken = taken - delta;
+  };
+
+  /** `ids` are those of the balances that it granted, by item. */
+  return (event: StripeRequest, ids: readonly { readonly id: string; readonly packItemId: string }[]): Answer => {
+    const payment = payments.get(event.of) ?? {
+      ...{ paidAt: null, charge: null, grants: [] },
+      ...{ failed: new Map(), disputes: new Map() },
+    };
+    payments.set(event.of, payment);
+    const isNews = note(payment, event);
+    const isGrant = event.what === "paid" && payment.grants.length === 0;
+    if (isGrant) {
+      const pack = packs.find(({ packName }) => packName.toUpperCase() === event.pack);
+      if (pack === undefined) throw new Error("a history names only packs that are there");
+      const items = pack.items.map((item) => ({ ...item, initial: event.quantity ?? item.initial }));
+      const own = items.map((item) => ids.find(({ packItemId }) => packItemId === (item.packItemId ?? ""))?.id ?? "");
+      const to = { userId: event.userId, ref: `stripe:pi_${event.of}`, expiresAt: Infinity, note: noteOf(event) };
+      model.grant({ ...pack, items }, to, own);
+      payment.grants = model.balances.filter(({ id }) => own.includes(id)).map((b) => ({ b, share: 0 }));
+    }
+    const share = shareOf(payment);
+    const moving = payment.grants.filter((grant) => grant.share !== share);
+    const isMore = moving.some((grant) => grant.share < share);
+    if (moving.length > 0 && !isGrant) model.expire(moving[0]?.b.userId);
+    for (const grant of moving) {
+      bring(grant.b, share, noteOf(event));
+      grant.share = share;
+    }
+    const [userId] = moving.map(({ b }) => b.userId);
+    if (userId !== undefined) {
+      const type = isMore ? "payment.taken" : "payment.restored";
+      motions.push({ type, userId, paymentKey: `pi_${event.of}`, note: noteOf(event), entries: moving.length });
+    }
+    const moved = moving.length > 0 ? (isMore ? "taken" : "restored") : null;
+    return { status: 200, body: isGrant ? "granted" : (moved ?? (isNews ? "remembered" : "ignored")) };
+  };
+}
