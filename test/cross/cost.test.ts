@@ -6,12 +6,15 @@ import { listEntries } from "../../src/credits/history.ts";
 import { listBalances } from "../../src/credits/list.ts";
 import { refundCredits } from "../../src/credits/refund.ts";
 import { revokeBalance } from "../../src/credits/revoke.ts";
+import { stripeEventInput } from "../../src/payments/event.ts";
+import { takeEvent } from "../../src/payments/take-event.ts";
 import type { TenantCtx } from "../../src/runtime.ts";
 import { planUsage } from "../../src/usage/plan.ts";
 import { planInput } from "../../src/usage/schemas.ts";
 import { type Cost, countingD1 } from "../support/counting-d1.ts";
 import { expectLedgerInvariants } from "../support/invariants.ts";
 import { deadBalancesSql, entriesSql, liveBalancesSql, seededId } from "../support/seed.ts";
+import { charge, eventOf, refund, session } from "../support/stripe-events.ts";
 import { Clock, makeApp, makeCtx, makePack, type TestApp } from "../support/world.ts";
 
 /**
@@ -264,6 +267,42 @@ describe("what a refund costs", () => {
             rowsRead: expect.toSatisfy((read) => read <= 4 * n + 16),
             rowsWritten: 0,
           });
+        }
+      }
+    },
+  );
+});
+
+describe("what Stripe's events cost", () => {
+  it.each([
+    { pack: "One", n: 1 },
+    { pack: "Ten", n: 10 },
+  ])(
+    "of a payment with $n balances is 3 trips, 7n + 12 rows written and 32n + 48 read, and a repeat is one trip and writes nothing",
+    async ({ pack, n }) => {
+      const setting = { currency: "usd", prices: [] };
+      for (const { userId } of users) {
+        const id = `${pack}_${userId}`;
+        const [pi, ch] = [`pi_${id}`, `ch_${id}`];
+        const nowS = Math.floor(clock.ms / 1_000);
+        const fields = { client_reference_id: userId, metadata: { pack }, payment_intent: pi };
+        const events = [
+          eventOf("checkout.session.completed", nowS, session(`cs_${id}`, fields)),
+          eventOf("charge.refunded", nowS + 1, charge(ch, pi, 300)),
+          eventOf("charge.refunded", nowS + 2, charge(ch, pi, 1000)),
+          eventOf("refund.failed", nowS + 3, refund(`re_${id}`, ch, pi, 1000, "failed")),
+        ];
+        for (const event of events) {
+          const take = () =>
+            takeEvent({ ...ctxOf(), caller: { kind: "stripe" } }, setting, stripeEventInput.parse(event));
+          const cost = await costOf(async () => expect((await take()).outcome).toMatch(/granted|taken|restored/));
+          // The route's own look-up of the setting is one trip more.
+          expect(cost.roundTrips).toBe(3);
+          expect(cost.rowsWritten).toBeLessThanOrEqual(7 * n + 12);
+          expect(cost.rowsRead).toBeLessThanOrEqual(32 * n + 48);
+          const again = await costOf(async () => expect((await take()).outcome).toBe("ignored"));
+          expect(again.rowsWritten).toBe(0);
+          expect(again.roundTrips).toBe(1);
         }
       }
     },
