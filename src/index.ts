@@ -2,7 +2,7 @@ import { pendingFlush } from "./activity/count.ts";
 import { figuresPart } from "./activity/walk-business.ts";
 import { createApp, isForDashboard } from "./app.ts";
 import { createAppWithDashboard } from "./app-with-dashboard.ts";
-import { scheduled } from "./scheduled.ts";
+import { cronParts, scheduled } from "./scheduled.ts";
 
 const app = createApp();
 let appWithDashboard: typeof app | undefined;
@@ -20,5 +20,5 @@ export default {
     return response;
   },
   // The figures are for the dashboard alone.
-  scheduled: (_controller, env, ctx) => ctx.waitUntil(scheduled(env, undefined, [figuresPart])),
+  scheduled: (_controller, env, ctx) => ctx.waitUntil(scheduled(env, undefined, [figuresPart, ...cronParts])),
 } satisfies ExportedHandler<Env>;

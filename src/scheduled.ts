@@ -22,7 +22,8 @@ const MINUTE_MS = 60_000;
 /** Runs follow each other by the minute. */
 const RUN_MS = 50_000;
 
-const PARTS: readonly CronPart[] = [
+/** In the order of a run. What they write, the last one sends. */
+export const cronParts: readonly CronPart[] = [
   holdsPart,
   expiriesPart,
   clocksPart,
@@ -31,6 +32,7 @@ const PARTS: readonly CronPart[] = [
   oldMessagesPart,
   oldEventsPart,
   oldSealsPart,
+  deliveriesPart,
 ];
 
 const realRuntime: Runtime = { isolate: {}, now: () => Date.now(), newId: randomId };
@@ -42,21 +44,21 @@ interface Work {
 }
 
 /**
- * The cron's work, once a minute, in every database (D2). What a part of it writes, the last one sends. All parts share the
- * queries of the invocation: each has its share in every run, and what is left of it goes to those that have more to do. Where a
- * part's share is too small for a step in every database, the databases take turns by the minute. So none waits for ever.
+ * The cron's work, once a minute, in every database (D2). All parts share the queries of the invocation: each has its share in
+ * every run, and what is left of it goes to those that have more to do. Where a part's share is too small for a step in every
+ * database, the databases take turns by the minute. So none waits for ever.
  */
 export async function scheduled(
   env: Env,
   runtime: Runtime = realRuntime,
-  more: readonly CronPart[] = [],
+  parts: readonly CronPart[] = cronParts,
 ): Promise<void> {
   const budget = queryBudget(QUERIES_MAX);
   const root = systemCtx(env, runtime, budget.spend);
   const untilMs = root.now() + RUN_MS;
   const turn = Math.floor(root.now() / MINUTE_MS) % root.databases.length;
   const databases = [...root.databases.slice(turn), ...root.databases.slice(0, turn)];
-  let works: readonly Work[] = [...PARTS, ...more, deliveriesPart].map((part) => ({ part, databases }));
+  let works: readonly Work[] = parts.map((part) => ({ part, databases }));
   for (let before = Infinity; works.length > 0 && budget.left() < before; ) {
     before = budget.left();
     works = await shareOut(root, budget, works, untilMs);

@@ -4,6 +4,7 @@ import { idIn } from "../../src/db/databases.ts";
 import { NEVER_MS } from "../../src/db/tables.ts";
 import { randomId } from "../../src/lib/ids.ts";
 import { scheduled } from "../../src/scheduled.ts";
+import { holdsPart } from "../../src/usage/expire.ts";
 import { compareState } from "../support/compare-state.ts";
 import { exchange, type Pair } from "../support/history.ts";
 import { expectLedgerInvariants } from "../support/invariants.ts";
@@ -101,7 +102,7 @@ async function enter(): Promise<{ pair: Pair; clock: Clock }> {
   const pair: Pair = {
     call: makeClient(clock, {}, randomId, atRandom(3, createRandom(20_260_115))),
     key: app.keys.sk_live,
-    cron: () => scheduled(bound(), { isolate: {}, now: clock.now, newId: randomId }),
+    cron: () => scheduled(bound(), { isolate: {}, now: clock.now, newId: randomId }, [holdsPart]),
     environmentId: app.environments.live.id,
     packs,
     ...{ appId: app.appId, clock, model },

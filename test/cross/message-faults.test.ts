@@ -1,7 +1,9 @@
 import { env } from "cloudflare:workers";
 import { beforeEach, expect, it, vi } from "vitest";
+import { expiriesPart } from "../../src/alerts/find-expiries.ts";
 import { randomId } from "../../src/lib/ids.ts";
 import { scheduled } from "../../src/scheduled.ts";
+import { holdsPart } from "../../src/usage/expire.ts";
 import { FAULTS, type FaultyD1, faultyD1 } from "../support/faulty-d1.ts";
 import { paymentsWorld } from "../support/payments.ts";
 import { charge, eventOf, session } from "../support/stripe-events.ts";
@@ -22,7 +24,7 @@ async function world(faulty: FaultyD1) {
   const post = (path: string, body: object): Promise<Answer> =>
     call("POST", `/api/v1/${path}`, { key: app.keys.sk_live, body });
   const admin = (path: string, body: object) => call("POST", `/api/v1/admin/${path}`, { key: env.ADMIN_TOKEN, body });
-  const cron = () => scheduled(bound({ DB: faulty.d1 }), { isolate: {}, now: clock.now, newId: randomId });
+  const cron = () => scheduled(bound({ DB: faulty.d1 }), { isolate: {}, now: clock.now, newId: randomId }, CRON_PARTS);
   const expiresAt = new Date(clock.ms + 3_600_000).toISOString();
   const { body } = await post("credits/grant", {
     ...{ userId: "u", packId: "wallet", quantity: 10, externalRef: "first", expiresAt },
@@ -50,6 +52,8 @@ async function world(faulty: FaultyD1) {
   const takeBack = () => payments.send(eventOf("charge.refunded", nowS + 1, charge("ch_1", "pi_1", 1_000)));
   return { clock, app, post, admin, cron, balanceId, reserve, settle, spend, alert, buy, takeBack };
 }
+/** Those that have effects here, so that none of what other files left is done. */
+const CRON_PARTS = [holdsPart, expiriesPart];
 type World = Awaited<ReturnType<typeof world>>;
 
 interface Effect {

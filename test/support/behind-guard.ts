@@ -1,15 +1,9 @@
 import { env } from "cloudflare:workers";
 
 /** Does what a trigger stops, as somebody who drops it first. The trigger is there again afterwards. Answers the rows changed. */
-export async function behindGuard(trigger: string, statement: D1PreparedStatement): Promise<number> {
-  const guard = await env.DB.prepare("SELECT sql FROM sqlite_schema WHERE name = ?")
-    .bind(trigger)
-    .first<{ sql: string }>();
+export async function behindGuard(trigger: string, statement: D1PreparedStatement, d1 = env.DB): Promise<number> {
+  const guard = await d1.prepare("SELECT sql FROM sqlite_schema WHERE name = ?").bind(trigger).first<{ sql: string }>();
   if (guard === null) throw new Error(`There is no trigger ${trigger}.`);
-  const [, done] = await env.DB.batch([
-    env.DB.prepare(`DROP TRIGGER ${trigger}`),
-    statement,
-    env.DB.prepare(guard.sql),
-  ]);
+  const [, done] = await d1.batch([d1.prepare(`DROP TRIGGER ${trigger}`), statement, d1.prepare(guard.sql)]);
   return done?.meta.changes ?? 0;
 }

@@ -1,4 +1,5 @@
 import { expect } from "vitest";
+import type { CronPart } from "../../src/runtime.ts";
 import type { Answer, Clock } from "./world.ts";
 
 /** The test's own user. */
@@ -17,7 +18,7 @@ export interface Scene {
   readonly appId: string;
   readonly publishableKey: string;
   /** Runs the cron. */
-  readonly cron: () => Promise<void>;
+  readonly cron: (part: CronPart) => Promise<void>;
 }
 
 /** An operation of a caller, the admin or the cron, which is tested under every fault. */

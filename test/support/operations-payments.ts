@@ -1,4 +1,5 @@
 import { env } from "cloudflare:workers";
+import { unmatchedPart } from "../../src/payments/tell-unmatched.ts";
 import { done, type Operation, type Scene } from "./operation.ts";
 import { PRICES } from "./payment-story.ts";
 import { SIGNING_SECRET, signatureOf } from "./payments.ts";
@@ -99,17 +100,18 @@ export const paymentOperations: readonly Operation[] = [
     hasNoMemory: true,
     hasNoCaller: true,
     prepare: async (scene) => {
-      scene.clock.advance(2_000);
+      // Later than whatever other tests left is due.
+      scene.clock.advance(700_000);
+      await scene.cron(unmatchedPart);
       const { appId, deliver, paidForNothing } = await openShop(scene);
       const id = await env.DB.prepare("SELECT id FROM environments WHERE app_id = ? AND mode = 'live'")
         .bind(appId)
         .first<number>("id");
       await makeEndpoint({ id: id ?? 0, appId, mode: "live", database: 0 }, null, scene.clock.ms);
-      await scene.cron(); // for what other tests left
       await done(deliver(paidForNothing));
       scene.clock.advance(600_000);
       return async () => {
-        await scene.cron();
+        await scene.cron(unmatchedPart);
         return { status: 200, headers: new Headers(), body: null };
       };
     },

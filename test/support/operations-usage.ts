@@ -1,3 +1,4 @@
+import { holdsPart } from "../../src/usage/expire.ts";
 import {
   CREDITS,
   chat,
@@ -189,12 +190,13 @@ export const usageOperations: readonly Operation[] = [
     name: "cron that charges",
     isIdempotent: true,
     hasNoCaller: true,
+    hasNoMemory: true,
     prepare: async (scene) => {
       scene.clock.advance(2_000);
-      await scene.cron(); // for what other tests left
+      await scene.cron(holdsPart); // for what other tests left
       await dueCharge(scene);
       return async () => {
-        await scene.cron();
+        await scene.cron(holdsPart);
         return { status: 200, headers: new Headers(), body: null };
       };
     },
@@ -232,12 +234,13 @@ export const usageOperations: readonly Operation[] = [
     name: "cron",
     isIdempotent: true,
     hasNoCaller: true,
+    hasNoMemory: true,
     prepare: async (scene) => {
       scene.clock.advance(2_000);
-      await scene.cron(); // for what other tests left
+      await scene.cron(holdsPart); // for what other tests left
       await dueHold(scene);
       return async () => {
-        await scene.cron();
+        await scene.cron(holdsPart);
         return { status: 200, headers: new Headers(), body: null };
       };
     },

@@ -2,6 +2,7 @@ import { env } from "cloudflare:workers";
 import { afterAll, describe, expect, it } from "vitest";
 import { randomId } from "../../../src/lib/ids.ts";
 import { scheduled } from "../../../src/scheduled.ts";
+import { holdsPart } from "../../../src/usage/expire.ts";
 import { documentOf } from "../../support/exports.ts";
 import { hookedD1 } from "../../support/hooked-d1.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
@@ -24,7 +25,7 @@ const settle = ({ post }: Pick<Spender, "post">, verb: string, body?: object, id
 const commit = (spender: Pick<Spender, "post">, eventId = "e1", amount = 1) =>
   settle(spender, "commit", { eventId, ...cents(amount) });
 const cron = ({ clock }: Spender, d1: D1Database = env.DB) =>
-  scheduled(bound({ DB: d1 }), { isolate: {}, now: clock.now, newId: randomId });
+  scheduled(bound({ DB: d1 }), { isolate: {}, now: clock.now, newId: randomId }, [holdsPart]);
 const motions = async (spender: Spender) =>
   (await spender.ledger()).toReversed().map(({ delta, reason, eventId }) => `${delta} ${reason} ${eventId}`);
 const totals = async ({ get, userId }: Spender) => (await get(`/api/v1/usage?userId=${userId}`)).body.totals;

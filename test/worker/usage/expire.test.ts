@@ -3,6 +3,7 @@ import { afterAll, describe, expect, it, vi } from "vitest";
 import { grantPack } from "../../../src/credits/grant.ts";
 import { randomId } from "../../../src/lib/ids.ts";
 import { scheduled } from "../../../src/scheduled.ts";
+import { holdsPart } from "../../../src/usage/expire.ts";
 import { createReservation } from "../../../src/usage/reserve.ts";
 import { reserveInput } from "../../../src/usage/schemas.ts";
 import { hookedD1 } from "../../support/hooked-d1.ts";
@@ -33,7 +34,7 @@ async function forgeLegs(userId: string, amountSteps: number): Promise<void> {
   ]);
 }
 const tick = (spender: Spender, d1: D1Database = env.DB) =>
-  scheduled(bound({ DB: d1 }), { isolate: {}, now: spender.clock.now, newId: randomId });
+  scheduled(bound({ DB: d1 }), { isolate: {}, now: spender.clock.now, newId: randomId }, [holdsPart]);
 
 describe("the cron", () => {
   it("returns every hold that is due, of every application, once, and none that is not", async () => {

@@ -3,6 +3,7 @@ import { afterAll, describe, expect, it } from "vitest";
 import { randomId } from "../../../src/lib/ids.ts";
 import { scheduled } from "../../../src/scheduled.ts";
 import { commitReservation } from "../../../src/usage/commit.ts";
+import { holdsPart } from "../../../src/usage/expire.ts";
 import { extendReservation } from "../../../src/usage/extend.ts";
 import { releaseReservation } from "../../../src/usage/release.ts";
 import { commitInput } from "../../../src/usage/schemas.ts";
@@ -29,7 +30,7 @@ const extend = ({ post }: Pick<Spender, "post">, expiresInSeconds: unknown) =>
   post(`${RESERVATION}/extend`, { expiresInSeconds });
 const read = async ({ get }: Spender) => (await get(RESERVATION)).body;
 const cron = ({ clock }: Spender, d1: D1Database = env.DB) =>
-  scheduled(bound({ DB: d1 }), { isolate: {}, now: clock.now, newId: randomId });
+  scheduled(bound({ DB: d1 }), { isolate: {}, now: clock.now, newId: randomId }, [holdsPart]);
 
 describe("an extension", () => {
   it("moves the end to so long from now, holds on, and answers the reservation", async () => {
