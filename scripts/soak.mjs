@@ -15,6 +15,8 @@ const FILES = [
   "test/worker/exports/limits",
   "test/worker/exports/large",
   "test/worker/dashboard/rows",
+  "test/e2e/client-storm",
+  "test/e2e/dashboard-pages",
   "test/e2e/kills",
   "test/e2e/payment-kills",
   "test/e2e/erasure-kills",

@@ -8,7 +8,8 @@ const SEED = Number(process.env.PROOF_SEED) || (Date.now() % 1_000_000) + 1;
 const USERS = 3;
 /** Two at once for each user, so that debits race as well. */
 const WORKERS = 2 * USERS;
-const CALLS = 45;
+/** Of each worker. */
+const CALLS = Number(process.env.SOAK_OPERATIONS) > 0 ? 150 : 20;
 const GRANTED = 1_000_000;
 /** Of one request, so that the last of its tries arrives. */
 const FAULTS_MAX = 3;
@@ -133,7 +134,7 @@ describe(`the client while connections are cut, PROOF_SEED=${SEED}`, () => {
     );
     console.info(`client-storm.test.ts: PROOF_SEED=${SEED}, cut ${JSON.stringify([...cuts])} of ${proxy.seen.length}`);
     expect(cuts.size).toBe(FAULTS.length);
-    expect([...cuts.values()].reduce((sum, each) => sum + each)).toBeGreaterThan(100);
+    expect([...cuts.values()].reduce((sum, each) => sum + each)).toBeGreaterThan(40);
 
     const plain = new Purser({ url: server.url, key: app.keys.sk_live });
     for (const { userId, remaining, events, released } of everybody) {
