@@ -45,7 +45,8 @@ it.each([1, 40, 400])(
     const all = 6 * rows;
     expect(dry.cost.rowsRead).toBeLessThanOrEqual(2 * all + 30);
     expect(done.cost.roundTrips).toBe(7);
-    expect(done.cost.rowsRead).toBeLessThanOrEqual(20 * all + 300);
+    // Some hundreds more where other files have filled the database.
+    expect(done.cost.rowsRead).toBeLessThanOrEqual(20 * all + 1_500);
     expect(done.cost.rowsWritten).toBeLessThanOrEqual(3 * all + 30);
     const again = await counted("erase-person", { distinctId: ANA });
     expect(again.cost).toMatchObject({ roundTrips: 3, rowsWritten: 0 });
