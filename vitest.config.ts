@@ -7,7 +7,7 @@ execFileSync("npm", ["run", "--silent", "reference"]);
 const isSoak = (process.env.SOAK_OPERATIONS ?? "") !== "";
 
 // Pure rooms share nothing that a test could leave behind.
-const unit = { test: { name: "unit", include: ["test/unit/**/*.test.ts"], isolate: false } };
+const unit = { test: { name: "unit", include: ["test/unit/**/*.test.ts"], isolate: false, testTimeout: 30_000 } };
 
 const worker = {
   plugins: [
