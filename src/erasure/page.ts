@@ -3,15 +3,13 @@ import { ids, type Page, rowsOfIds, rowsSql } from "./ids-of-page.ts";
 import { booksOfPage, closePage, isInBooks, ledgerPage } from "./page-of-books.ts";
 
 /** Payments that name the person: those of its balances, and those that granted nothing yet. */
-const paymentPage = fragment`(
-    SELECT r.environment_id, r.payment_id FROM ${rowsOfIds("payment_facts", "user_id")} LIMIT ${rowsSql}
-  )`;
+const paymentPage = fragment`(SELECT r.payment_id FROM ${rowsOfIds("payment_facts", "user_id")} LIMIT ${rowsSql})`;
 // The reason stays: the same event sent again does not bring the customer back.
 const asErased = fragment`customer = NULL, settled_by = NULL, reason = iif(status = 'unmatched', 'person_erased', NULL)`;
 const erasePayments = statement<Page>`
-  UPDATE payments SET ${asErased} WHERE (environment_id, id) IN (
+  UPDATE payments SET ${asErased} WHERE environment_id = :environmentId AND id IN (
     SELECT * FROM ${paymentPage} UNION
-    SELECT g.environment_id, g.payment_id FROM ${ledgerPage} CROSS JOIN payment_grants AS g
+    SELECT g.payment_id FROM ${ledgerPage} CROSS JOIN payment_grants AS g
     WHERE r.reason = 'grant' AND g.balance_id = r.balance_id
   )`;
 /** A payment restores nothing of what an erasure closes (S4). */
@@ -21,7 +19,7 @@ const eraseGrants = statement<Page>`
   )`;
 const eraseFacts = statement<Page>`
   UPDATE payment_facts SET user_id = NULL
-  WHERE user_id IS NOT NULL AND (environment_id, payment_id) IN (SELECT * FROM ${paymentPage})`;
+  WHERE environment_id = :environmentId AND user_id IS NOT NULL AND payment_id IN ${paymentPage}`;
 /** Those that wait for somebody to say whose their customer is. */
 const erasePaymentCustomers = statement<Page>`
   UPDATE payments SET ${asErased}
