@@ -16,8 +16,18 @@ function barsText(label: string, days: readonly Day[]): string {
   return `${label} by day: ${amount(total)} total, highest on ${top.date}: ${amount(top.value)}.`;
 }
 
+interface BarsProps {
+  readonly label: string;
+  readonly kind: string;
+  readonly days: readonly Day[];
+  /** The list behind the figure. */
+  readonly href?: string | undefined;
+  /** The list behind one day of it. */
+  readonly hrefOf?: ((date: string) => string) | undefined;
+}
+
 /** A figure by day: bars, the total, and the numbers behind a summary. */
-export const Bars = (props: { label: string; kind: string; days: readonly Day[]; href?: string | undefined }) => {
+export const Bars = (props: BarsProps) => {
   const { days } = props;
   const total = days.reduce((sum, day) => sum + day.value, 0);
   const top = Math.max(...days.map((day) => day.value), 1e-9);
@@ -62,7 +72,8 @@ export const Bars = (props: { label: string; kind: string; days: readonly Day[];
             .filter((day) => day.value !== 0)
             .map((day) => (
               <li>
-                {day.date}: {amount(day.value)}
+                {props.hrefOf === undefined ? day.date : <a href={props.hrefOf(day.date)}>{day.date}</a>}:{" "}
+                {amount(day.value)}
               </li>
             ))}
         </ul>

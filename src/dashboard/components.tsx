@@ -185,15 +185,20 @@ export const Pager = ({ first, next, words: [toFirst, toNext] = ["Newest", "Olde
   </p>
 );
 
+interface AmountsProps {
+  readonly of: readonly { readonly unit: string; readonly amount: number }[];
+  /** Where the amount of a unit leads. */
+  readonly hrefOf?: (unit: string) => string;
+}
+
 /** Amounts of several units, each on its line. */
-export const Amounts = (props: { of: readonly { readonly unit: string; readonly amount: number }[] }) => (
+export const Amounts = ({ of, hrefOf }: AmountsProps) => (
   <div>
-    {props.of.length === 0 && "nothing"}
-    {props.of.map((each) => (
-      <div class="num">
-        {amount(each.amount)} {each.unit}
-      </div>
-    ))}
+    {of.length === 0 && "nothing"}
+    {of.map((each) => {
+      const text = `${amount(each.amount)} ${each.unit}`;
+      return <div class="num">{hrefOf === undefined ? text : <a href={hrefOf(each.unit)}>{text}</a>}</div>;
+    })}
   </div>
 );
 

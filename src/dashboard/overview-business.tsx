@@ -1,10 +1,12 @@
 import type { Context } from "hono";
 import type { PackFigure } from "../activity/read.ts";
 import type { Business } from "../activity/read-business.ts";
+import { DAY_MS, iso } from "../lib/time.ts";
 import type { EndpointLag } from "../webhooks/read-lag.ts";
 import { countedDeliveriesMax } from "../webhooks/read-lag.ts";
 import { Amounts, Table } from "./components.tsx";
 import type { DashboardEnv } from "./env.ts";
+import { type FigureName, figurePath } from "./figures.tsx";
 import { amount, span, time } from "./format.ts";
 import { pathIn } from "./layout.tsx";
 
@@ -55,7 +57,9 @@ export const ActiveUsers = ({ c, business }: BusinessProps) => (
         <>
           <dt>Active in {days} days</dt>
           <dd>
-            <b class="num">{amount(users)}</b>
+            <a href={pathIn(c, "users")}>
+              <b class="num">{amount(users)}</b>
+            </a>
           </dd>
         </>
       ))}
@@ -96,18 +100,23 @@ interface PacksProps {
   readonly c: Context<DashboardEnv>;
   readonly business: Business | null;
   readonly packs: readonly PackFigure[];
+  /** The first of the days. */
+  readonly from: number;
   readonly days: number;
 }
 
 /** How many packs are shown. */
 const SHOWN_MAX = 50;
 
-export const Packs = ({ c, business, packs, days }: PacksProps) => {
+export const Packs = ({ c, business, packs, from, days }: PacksProps) => {
   const outstanding = business?.byPack ?? [];
   const ids = [...new Set([...packs, ...outstanding].map(({ packId }) => packId))];
   if (ids.length === 0) return null;
   const of = (kind: PackFigure["kind"], packId: string) =>
     packs.filter((figure) => figure.kind === kind && figure.packId === packId);
+  const dates = { from: iso(from).slice(0, 10), to: iso(from + (days - 1) * DAY_MS).slice(0, 10) };
+  const lead = (figure: FigureName, packId: string) => (unit: string) =>
+    pathIn(c, figurePath(figure, { unit, packId, ...dates }));
   return (
     <section class="card" id="packs">
       <h2>By pack</h2>
@@ -121,8 +130,8 @@ export const Packs = ({ c, business, packs, days }: PacksProps) => {
             <a href={pathIn(c, `packs/${packId}`)}>
               {packs.find((figure) => figure.packId === packId)?.packName ?? packId}
             </a>,
-            <Amounts of={of("granted_of", packId)} />,
-            <Amounts of={of("spent_of", packId)} />,
+            <Amounts of={of("granted_of", packId)} hrefOf={lead("granted", packId)} />,
+            <Amounts of={of("spent_of", packId)} hrefOf={lead("spent", packId)} />,
             <Amounts of={outstanding.find((each) => each.packId === packId)?.amounts ?? []} />,
           ])}
       />

@@ -4,8 +4,9 @@ import { readBusiness } from "../activity/read-business.ts";
 import { UNITS } from "../amounts/amount.ts";
 import { DAY_MS } from "../lib/time.ts";
 import { readLag } from "../webhooks/read-lag.ts";
-import { Bars } from "./chart.tsx";
+import { Bars, type Day } from "./chart.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
+import { figurePath } from "./figures.tsx";
 import { query } from "./format.ts";
 import { page, pathIn } from "./layout.tsx";
 import { ActiveUsers, FirstSteps, Outstanding, Packs, Webhooks } from "./overview-business.tsx";
@@ -15,10 +16,11 @@ const RANGES = [7, 30, 90] as const;
 /** What lies ahead is shown for this many days. */
 const AHEAD_DAYS = 30;
 
-const NAMES: Readonly<Record<Figure["kind"], string>> = {
+const NAMES: Readonly<Record<Figure["kind"] | "expired", string>> = {
   granted: "Granted",
   spent: "Spent",
   refunded: "Refunded",
+  expired: "Expired",
   expiring: "Expiring",
   failed_grant: "Refused grants",
   shortage: "Insufficient credits (402)",
@@ -26,20 +28,39 @@ const NAMES: Readonly<Record<Figure["kind"], string>> = {
   opened: "Export links opened",
 };
 
-const Card = ({ figure, kind, href }: { figure: Figure; kind: string; href: string | undefined }) => (
+/** Where a figure, or a day of it, leads: the list of what it is made up of. */
+type Lead = (name: Figure["kind"] | "expired", unit: string | null, from: string, to: string) => string;
+
+const leadIn =
+  (c: Context<DashboardEnv>): Lead =>
+  (name, unit, from, to) =>
+    pathIn(
+      c,
+      name === "shortage" || name === "failed_grant" ? refusalsPath(name) : figurePath(name, { unit, from, to }),
+    );
+
+interface CardProps {
+  readonly name: Figure["kind"] | "expired";
+  readonly unit: string | null;
+  readonly days: readonly Day[];
+  readonly kind: string;
+  readonly lead: Lead;
+}
+
+const Card = ({ name, unit, days, kind, lead }: CardProps) => (
   <div class="card">
     <Bars
-      label={figure.unit === null ? NAMES[figure.kind] : `${NAMES[figure.kind]}, ${figure.unit}`}
+      label={unit === null ? NAMES[name] : `${NAMES[name]}, ${unit}`}
       kind={kind}
-      days={figure.days}
-      href={href}
+      days={days}
+      href={lead(name, unit, days[0]?.date ?? "", days.at(-1)?.date ?? "")}
+      hrefOf={(date) => lead(name, unit, date, date)}
     />
   </div>
 );
 
-/** `href`: the list behind the figures. */
-const cards = (figures: readonly Figure[], kind: string, href?: string) =>
-  figures.map((figure) => <Card figure={figure} kind={kind} href={href} />);
+const cards = (figures: readonly Figure[], kind: string, lead: Lead) =>
+  figures.map(({ kind: name, unit, days }) => <Card name={name} unit={unit} days={days} kind={kind} lead={lead} />);
 
 async function readOverview(c: Context<DashboardEnv>, days: number) {
   const { ctx } = c.var;
@@ -66,6 +87,7 @@ async function overviewPage(c: Context<DashboardEnv>) {
   const days = RANGES.find((range) => String(range) === c.req.query("days")) ?? 30;
   const figures = await readOverview(c, days);
   const { granted, spent, business } = figures;
+  const lead = leadIn(c);
   const isEmpty = [granted, spent].flat().every((figure) => figure.unit === null) && (business?.users ?? 0) === 0;
   return page(
     c,
@@ -93,15 +115,15 @@ async function overviewPage(c: Context<DashboardEnv>) {
         </div>
       )}
       {figures.lag.length > 0 && <Webhooks c={c} lag={figures.lag} />}
-      <Credits days={days} figures={figures} />
-      <Packs c={c} business={business} packs={figures.packs} days={days} />
+      <Credits days={days} figures={figures} lead={lead} />
+      <Packs c={c} business={business} packs={figures.packs} from={figures.past} days={days} />
       <section aria-label="Errors and exports">
         <h2>Errors and exports (last {days} days)</h2>
         <div class="cards">
-          {cards(figures.refused, "warn", pathIn(c, refusalsPath("failed_grant")))}
-          {cards(figures.shortages, "warn", pathIn(c, refusalsPath("shortage")))}
-          {cards(figures.minted, "granted")}
-          {cards(figures.opened, "granted")}
+          {cards(figures.refused, "warn", lead)}
+          {cards(figures.shortages, "warn", lead)}
+          {cards(figures.minted, "granted", lead)}
+          {cards(figures.opened, "granted", lead)}
         </div>
       </section>
       <p class="soft">
@@ -115,7 +137,7 @@ async function overviewPage(c: Context<DashboardEnv>) {
 
 type Figures = Awaited<ReturnType<typeof readOverview>>;
 
-const Credits = ({ days, figures }: { days: number; figures: Figures }) => {
+const Credits = ({ days, figures, lead }: { days: number; figures: Figures; lead: Lead }) => {
   const { granted, spent, refunded, expiring, business, past } = figures;
   const expired = business?.expired(past, days) ?? [];
   const all = [granted, spent, refunded, expiring].flat();
@@ -129,21 +151,19 @@ const Credits = ({ days, figures }: { days: number; figures: Figures }) => {
         const ofUnit = (figures: readonly Figure[]) => figures.filter((figure) => figure.unit === unit);
         return (
           <div class="cards">
-            {cards(ofUnit(granted), "granted")}
-            {cards(ofUnit(spent), "spent")}
-            {cards(ofUnit(refunded), "spent")}
+            {cards(ofUnit(granted), "granted", lead)}
+            {cards(ofUnit(spent), "spent", lead)}
+            {cards(ofUnit(refunded), "spent", lead)}
             {expired
               .filter((each) => each.unit === unit)
               .map((each) => (
-                <div class="card">
-                  <Bars label={`Expired, ${unit}`} kind="warn" days={each.days} />
-                </div>
+                <Card name="expired" unit={unit} days={each.days} kind="warn" lead={lead} />
               ))}
-            {cards(ofUnit(expiring), "warn")}
+            {cards(ofUnit(expiring), "warn", lead)}
           </div>
         );
       })}
-      {units.length === 0 && <div class="cards">{cards([...granted, ...spent], "granted")}</div>}
+      {units.length === 0 && <div class="cards">{cards([...granted, ...spent], "granted", lead)}</div>}
     </section>
   );
 };

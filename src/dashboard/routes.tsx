@@ -12,6 +12,7 @@ import { balancesRoutes } from "./balances.tsx";
 import { clockRoutes } from "./clock.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
 import { eraseRoutes } from "./erase.tsx";
+import { figuresRoutes } from "./figures.tsx";
 import { grantRoutes } from "./grant.tsx";
 import { inEnvironment } from "./in-environment.ts";
 import { keysRoutes } from "./keys.tsx";
@@ -43,6 +44,7 @@ const environmentRoutes = () =>
     .use(inEnvironment)
     .route("/", overviewRoutes())
     .route("/", refusalsRoutes())
+    .route("/", figuresRoutes())
     .route("/", packsRoutes())
     .route("/", packRoutes())
     .route("/", packArchiveRoutes())

@@ -14,6 +14,9 @@ const SIZES = [
 
 const query = (fields: Record<string, string>) => `?${new URLSearchParams(fields)}`;
 
+/** A last day for lists of what is to come: the pack of the world expires after 30 days. */
+const AHEAD = new Date(Date.now() + 31 * 86_400_000).toISOString().slice(0, 10);
+
 /** Every page of an application, and pages that refuse a form. */
 function pagesOf({ userId, ids }: DashboardWorld): Readonly<Record<string, readonly string[]>> {
   const { packId, archivedId, balanceId, eventId, webhookId, erasureId } = ids;
@@ -28,6 +31,9 @@ function pagesOf({ userId, ids }: DashboardWorld): Readonly<Record<string, reado
       "overview?days=7",
       "refusals?kind=shortage",
       "refusals?kind=failed_grant",
+      ...["refunded", "expiring", "minted"].map(
+        (figure) => `figures${query({ figure, from: "2026-01-01", to: AHEAD })}`,
+      ),
       "limits",
     ],
     "of packs": ["packs", "packs/new", `packs/${packId}`, `packs/${packId}/archive`, `packs/${archivedId}`],

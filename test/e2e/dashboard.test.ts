@@ -310,6 +310,12 @@ describe.skipIf(chromiumPath === null)(`the dashboard in a real browser${without
       )
       .toMatch(/Granted, tokens\s+2K[\s\S]*Export links created\s+1[\s\S]*Export links opened\s+1/);
     await expectAccessible(page);
+    // A figure leads to what it is made up of, and that to whom it is about.
+    await page.getByRole("link", { name: "Granted, tokens" }).click();
+    await page.getByRole("heading", { name: "Granted" }).waitFor();
+    await page.getByText("+2,000 tokens").waitFor();
+    await page.getByRole("main").getByRole("link", { name: USER, exact: true }).first().click();
+    await page.getByRole("heading", { name: `User ${USER}` }).waitFor();
   });
 
   it("archives a pack and revokes a key, each confirmed", async () => {

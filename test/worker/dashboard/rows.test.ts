@@ -38,6 +38,16 @@ const FILL = [
      last_active_day)
    SELECT CAST(?1 AS INTEGER), 'user-' || i, 0, 1, 1, 1, ${DAY} - i % 90 FROM ${UNTIL}`,
 ];
+/** Balances of each user that expire, and links to each one's export. */
+const FILL_FIGURES = [
+  `INSERT INTO credit_balances (account_id, id, pack_id, pack_name, pack_item_id, unit, matches, priority, initial_steps,
+     remaining_steps, has_remaining, source, granted_at_ms, expires_at_ms, grant_seq, last_seq)
+   SELECT a.id, 'crb_expiring_' || a.id, 'cpk_rows', 'Seed', '', 'tokens', '[]', 100, 1000, 1000, 1, 'grant',
+     ${DAY * 86_400_000}, ${DAY * 86_400_000} + i % 9, 2, 2
+   FROM ${UNTIL} AS n CROSS JOIN accounts AS a ON a.environment_id = ?1 AND a.user_id = 'user-' || n.i`,
+  `INSERT INTO export_audit (environment_id, distinct_id, seq, id, action, token_hash, occurred_at_ms)
+   SELECT CAST(?1 AS INTEGER), 'user-' || i, 1, 'exp_' || i, 'minted', 'hash', 1 FROM ${UNTIL}`,
+];
 const ACTS = `INSERT INTO admin_audit (app_id, seq, id, at_ms, actor, action, target, details)
   SELECT ?1, 1 + coalesce((SELECT seq FROM admin_audit WHERE app_id = ?1 ORDER BY seq DESC LIMIT 1), 0) + i - ?2, 'aud_' || i, 1,
     'api', 'pack.changed', 'cpk_' || i % 7, '{}' FROM ${UNTIL}`;
@@ -47,7 +57,7 @@ async function fill(appId: string, environmentId: number): Promise<void> {
   for (let from = 0; from < USERS; from += AT_ONCE) {
     const to = Math.min(USERS, from + AT_ONCE);
     await DB.batch([
-      ...FILL.map((sql) => DB.prepare(sql).bind(environmentId, from, to)),
+      ...[...FILL, ...FILL_FIGURES].map((sql) => DB.prepare(sql).bind(environmentId, from, to)),
       DB.prepare(ACTS).bind(appId, from, to),
     ]);
     tell(to - from);
@@ -94,6 +104,10 @@ describe(`with ${USERS.toLocaleString("en")} users`, () => {
     const ordinary = [
       "overview",
       "refusals?kind=shortage",
+      ...["granted", "spent", "refunded", "expired", "expiring", "minted", "opened"].flatMap((figure) => [
+        `figures${query({ figure, from: "2020-01-01", to: "2030-01-01" })}`,
+        `figures${query({ figure, from: "2026-01-15", to: "2026-01-15" })}`,
+      ]),
       "packs",
       `packs/${packId}`,
       "users",

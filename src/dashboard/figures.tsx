@@ -1,0 +1,224 @@
+import type { Context } from "hono";
+import type { Child } from "hono/jsx";
+import { fromSteps, UNITS } from "../amounts/amount.ts";
+import { type EntriesOf, findEntries, lookedAtEntriesMax, lookedAtUsersMax } from "../credits/find-entries.ts";
+import { findExpiries, lookedAtExpiriesMax } from "../credits/find-expiries.ts";
+import { invalid } from "../errors.ts";
+import { findLinks, lookedAtLinksMax } from "../exports/find-links.ts";
+import { DAY_MS, iso } from "../lib/time.ts";
+import { listPacks } from "../packs/list.ts";
+import { Choice, Field, Hidden, Pager, Table, Tag } from "./components.tsx";
+import { SHOWN_MAX } from "./confirm.tsx";
+import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
+import { catchRefusal, type Form, textField, timeField } from "./form.ts";
+import { amount, query, signed, time } from "./format.ts";
+import { page, pathIn } from "./layout.tsx";
+import { BalanceLink, EventLink, PersonLink, ReservationLink, UserLink } from "./links.tsx";
+
+interface Filters {
+  readonly unit: string | undefined;
+  readonly packId: string | undefined;
+  readonly fromMs: number;
+  readonly toMs: number;
+}
+
+interface Found {
+  readonly head: readonly string[];
+  readonly rows: readonly (readonly Child[])[];
+  readonly nextCursor: string | null;
+}
+
+type Read = (c: Context<DashboardEnv>, filters: Filters, cursor: string | undefined) => Promise<Found>;
+
+interface Figure {
+  readonly title: string;
+  /** What the list is, and what it may lack. */
+  readonly about: string;
+  readonly read: Read;
+  readonly hasUnits: boolean;
+}
+
+const NEAR = `Ledger entries of the users who were active on these days or since, user by user, as far as their activity is
+  known: the entries are exact, and a server process that ends may not have written who was active. A page looks at
+  ${lookedAtUsersMax} users and ${lookedAtEntriesMax} entries.`;
+const FIGURES = {
+  granted: { title: "Granted", about: NEAR, read: entriesOf("granted"), hasUnits: true },
+  spent: { title: "Spent", about: NEAR, read: entriesOf("spent"), hasUnits: true },
+  refunded: {
+    title: "Refunded",
+    about: `What refunds, and refunds and disputes at Stripe, took back. ${NEAR}`,
+    read: entriesOf("refunded"),
+    hasUnits: true,
+  },
+  expired: {
+    title: "Expired",
+    about: `Balances that expired with something left. A page looks at ${lookedAtExpiriesMax} balances.`,
+    read: expiries(false),
+    hasUnits: true,
+  },
+  expiring: {
+    title: "Expiring",
+    about: `Balances that were granted to expire on these days, also those that were spent or revoked since. A page looks at
+      ${lookedAtExpiriesMax} balances.`,
+    read: expiries(true),
+    hasUnits: true,
+  },
+  minted: { title: "Export links created", about: linksAbout(), read: exportLinks("minted"), hasUnits: false },
+  opened: { title: "Export links opened", about: linksAbout(), read: exportLinks("opened"), hasUnits: false },
+} as const satisfies Readonly<Record<string, Figure>>;
+export type FigureName = keyof typeof FIGURES;
+
+const isFigure = (name: string): name is FigureName => Object.hasOwn(FIGURES, name);
+
+const dateOf = (atMs: number): string => iso(atMs).slice(0, 10);
+
+interface FigureLink {
+  readonly unit?: string | null;
+  readonly packId?: string;
+  /** Days such as `2026-01-15`, both included. */
+  readonly from: string;
+  readonly to: string;
+}
+
+/** Where a figure of the overview leads: what it is made up of. */
+export const figurePath = (figure: FigureName, { unit, packId, from, to }: FigureLink): string =>
+  `figures${query({ figure, unit: unit ?? undefined, packId, from, to })}`;
+
+function linksAbout(): string {
+  return `The audit of exports, by distinct id, which is exact. A page looks at ${amount(lookedAtLinksMax)} of its rows.
+    Where a person was erased, the id is a hash.`;
+}
+
+function entriesOf(kind: EntriesOf): Read {
+  return async (c, filters, cursor) => {
+    const { entries, nextCursor } = await findEntries(c.var.ctx, kind, filters, cursor);
+    const reason = kind === "refunded" ? "admin_adjust" : kind === "granted" ? "grant" : "event_committed";
+    const rows = entries.map((entry): Child[] => {
+      const day = dateOf(entry.occurredAtMs);
+      const ledger = query({ userId: entry.userId, balanceId: entry.balanceId, reason, from: day, to: day });
+      return [
+        <a class="num" href={`${pathIn(c, "users")}${ledger}#ledger`}>
+          {time(iso(entry.occurredAtMs))}
+        </a>,
+        <UserLink c={c} id={entry.userId} />,
+        <span class={entry.deltaSteps > 0 ? "num plus" : "num"}>
+          {signed(fromSteps(entry.unit, entry.deltaSteps))} {entry.unit}
+        </span>,
+        <a href={pathIn(c, `packs/${encodeURIComponent(entry.packId)}`)}>{entry.packName ?? entry.packId}</a>,
+        <BalanceLink c={c} id={entry.balanceId} />,
+        <>
+          {entry.eventId !== null && <EventLink c={c} id={entry.eventId} />}{" "}
+          {entry.reservationId !== null && <ReservationLink c={c} id={entry.reservationId} />} {entry.note}
+        </>,
+      ];
+    });
+    return { head: ["When (UTC)", "User", "Change", "Pack", "Balance", "Source"], rows, nextCursor };
+  };
+}
+
+function expiries(isSpent: boolean): Read {
+  return async (c, { toMs, ...filters }, cursor) => {
+    // What did not expire yet is no part of what expired.
+    const until = isSpent ? toMs : Math.min(toMs, c.var.ctx.now() + 1);
+    const { balances, nextCursor } = await findExpiries(c.var.ctx, { ...filters, toMs: until, isSpent }, cursor);
+    const rows = balances.map((balance): Child[] => [
+      <span class="num">{time(balance.expiresAt)}</span>,
+      <UserLink c={c} id={balance.userId} />,
+      <span class="num">
+        {amount(balance.remaining)} of {amount(balance.initial)} {balance.unit}
+      </span>,
+      <a href={pathIn(c, `packs/${encodeURIComponent(balance.packId)}`)}>{balance.packName}</a>,
+      <BalanceLink c={c} id={balance.balanceId} />,
+      <Tag kind={balance.status}>{balance.status}</Tag>,
+    ]);
+    return { head: ["Expires (UTC)", "User", "Remaining", "Pack", "Balance", "Status"], rows, nextCursor };
+  };
+}
+
+function exportLinks(action: "minted" | "opened"): Read {
+  return async (c, filters, cursor) => {
+    const { links, nextCursor } = await findLinks(c.var.ctx, { ...filters, action }, cursor);
+    const rows = links.map((link): Child[] => [
+      <span class="num">{time(link.occurredAt)}</span>,
+      <PersonLink c={c} id={link.distinctId} />,
+      <code>{link.tokenHash.slice(0, 8)}</code>,
+      action === "minted" ? <code>{link.keyId ?? "dashboard"}</code> : "link holder",
+    ]);
+    return { head: ["When (UTC)", "Distinct id", "Link", "By"], rows, nextCursor };
+  };
+}
+
+/** The days of the form, both included; without one, the last 30. */
+function readFilters(form: Form, nowMs: number): Filters {
+  const dayOf = (name: string): number | undefined => {
+    const text = timeField(form, name);
+    const atMs = text === undefined ? undefined : Date.parse(text);
+    if (Number.isNaN(atMs)) throw invalid(name, "must be a date such as 2026-01-31");
+    return atMs;
+  };
+  const lastMs = dayOf("to") ?? Math.floor(nowMs / DAY_MS) * DAY_MS;
+  const fromMs = dayOf("from") ?? lastMs - 29 * DAY_MS;
+  if (fromMs > lastMs) throw invalid("to", "must not be before the first day");
+  const unit = UNITS.find((each) => each === form.unit);
+  return { unit, packId: textField(form, "packId"), fromMs, toMs: lastMs + DAY_MS };
+}
+
+async function figuresPage(c: Context<DashboardEnv>) {
+  const form = c.req.query();
+  const asked = form.figure ?? "";
+  const name = isFigure(asked) ? asked : "granted";
+  const { title, about, read, hasUnits }: Figure = FIGURES[name];
+  const found = await catchRefusal(async () => {
+    const filters = readFilters(form, c.var.ctx.now());
+    return { filters, list: await read(c, filters, textField(form, "cursor")) };
+  });
+  const { unit, packId, fromMs, toMs } = found.result?.filters ?? {};
+  const from = fromMs === undefined ? form.from : dateOf(fromMs);
+  const to = toMs === undefined ? form.to : dateOf(toMs - DAY_MS);
+  const { packs } = hasUnits ? await listPacks(c.var.root, c.var.ctx.environment.appId, SHOWN_MAX) : { packs: [] };
+  const link = (cursor?: string) => `${pathIn(c, "figures")}${query({ figure: name, unit, packId, from, to, cursor })}`;
+  const { head = [], rows = [], nextCursor = null } = found.result?.list ?? {};
+  return page(
+    c,
+    { title, section: "overview", refusal: found.refusal },
+    <>
+      <form method="get" action={pathIn(c, "figures")} class="card row">
+        <Hidden fields={{ figure: name }} />
+        <Field label="From (UTC)" name="from" type="date" value={from} refusal={found.refusal} />
+        <Field label="To, included (UTC)" name="to" type="date" value={to} refusal={found.refusal} />
+        {hasUnits && (
+          <>
+            <Choice
+              label="Unit"
+              name="unit"
+              value={unit ?? ""}
+              options={[["", "all"], ...UNITS.map((each) => [each, each] as const)]}
+            />
+            <Choice
+              label="Pack"
+              name="packId"
+              value={packId ?? ""}
+              options={[["", "all"], ...packs.map((pack) => [pack.packId, pack.packName] as const)]}
+            />
+          </>
+        )}
+        <button type="submit">Show</button>
+      </form>
+      <section class="card">
+        <p class="soft">{about}</p>
+        <Table label={title} head={head} empty="Nothing on this page." rows={rows} />
+        {nextCursor !== null && rows.length === 0 && <p class="soft">Further pages may have some.</p>}
+        <Pager
+          first={form.cursor === undefined ? null : link()}
+          next={nextCursor && link(nextCursor)}
+          words={["First page", "Next page"]}
+        />
+        <p>
+          <a href={pathIn(c, "overview")}>Back to the overview</a>
+        </p>
+      </section>
+    </>,
+  );
+}
+
+export const figuresRoutes = () => createDashboardRoutes().get("/figures", figuresPage);

@@ -1,0 +1,263 @@
+import { env } from "cloudflare:workers";
+import { afterAll, beforeEach, describe, expect, it } from "vitest";
+import { flushActivity } from "../../../src/activity/count.ts";
+import {
+  type EntriesOf,
+  findEntries,
+  lookedAtEntriesMax,
+  lookedAtUsersMax,
+} from "../../../src/credits/find-entries.ts";
+import { findExpiries, lookedAtExpiriesMax } from "../../../src/credits/find-expiries.ts";
+import { findLinks, lookedAtLinksMax } from "../../../src/exports/find-links.ts";
+import { browse } from "../../support/browse.ts";
+import { expectLedgerInvariants } from "../../support/invariants.ts";
+import { paymentsWorld } from "../../support/payments.ts";
+import { charge, eventOf, session } from "../../support/stripe-events.ts";
+import { bound, Clock, makeApp, makeClient, makeCtx, makeLegacyPack } from "../../support/world.ts";
+
+// An isolate notes so many at the most, and other files' notes may wait in it.
+beforeEach(() => flushActivity(bound()));
+afterAll(expectLedgerInvariants);
+
+const EVIL = `"><img src=x onerror=alert(1)>`;
+const ADA = `ada ${EVIL}`;
+const DAY_MS = 86_400_000;
+const dateOf = (atMs: number) => new Date(atMs).toISOString().slice(0, 10);
+
+async function world(given?: { readonly clock: Clock; readonly app: Awaited<ReturnType<typeof makeApp>> }) {
+  const { clock, app } = given ?? { clock: new Clock(), app: await makeApp() };
+  const browser = browse(clock);
+  await browser.signIn();
+  const at = `/admin/apps/${app.appId}/live`;
+  const call = makeClient(clock);
+  const read = async (path: string, status = 200) => {
+    const answer = await browser.get(path.startsWith("/") ? path : `${at}/${path}`);
+    expect(answer.status, path).toBe(status);
+    const text = (await answer.text()).replaceAll("&amp;", "&");
+    expect(text, path).not.toContain(EVIL);
+    return text;
+  };
+  return {
+    ...{ app, browser, clock, at, read },
+    today: () => dateOf(clock.now()),
+    post: async (path: string, body: unknown) => {
+      const answer = await call("POST", `/api/v1/${path}`, { key: app.keys.sk_live, body });
+      expect(answer.status, JSON.stringify(answer.body)).toBe(200);
+      return answer.body;
+    },
+    /** The rows of a figure's list, the cells of each as text. */
+    list: async (fields: Record<string, string>) => rowsOf(await read(`figures?${new URLSearchParams(fields)}`)),
+  };
+}
+
+const rowsOf = (text: string): string[][] =>
+  [...text.matchAll(/<tr>(.*?)<\/tr>/gs)].slice(1).map(([, row = ""]) =>
+    [...row.matchAll(/<td>(.*?)<\/td>/gs)].map(([, cell = ""]) =>
+      cell
+        .replaceAll(/<[^>]*>/g, "")
+        .replaceAll(/\s+/g, " ")
+        .trim(),
+    ),
+  );
+const SHOWN_EVIL = "ada &quot;&gt;&lt;img src=x onerror=alert(1)&gt;";
+
+describe("from a figure of the overview to its list", () => {
+  it("a day, a unit and a pack of what was granted and spent lead to the entries, with their users", async () => {
+    const { app, browser, clock, post, read, list, at, today } = await world();
+    const words = await makeLegacyPack(app.appId, `Words ${EVIL}`, "tokens");
+    const calls = await makeLegacyPack(app.appId, "Calls", "count");
+    await post("credits/grant", { userId: ADA, packId: words, quantity: 1_500, notes: EVIL });
+    const first = today();
+    clock.advance(DAY_MS);
+    await browser.signIn();
+    await post("credits/grant", { userId: "bob", packId: words, quantity: 70 });
+    await post("credits/grant", { userId: "bob", packId: calls, quantity: 9 });
+    const usage = { userId: ADA, event: "chat", quantities: { count: 0, tokens: 12.5 } };
+    await post("usage/events", { eventId: `e ${EVIL}`, ...usage });
+    await post("usage/reservations", { reservationId: "res_f", ...usage });
+    await post("usage/reservations/res_f/commit", { eventId: "e2", quantities: { count: 0, tokens: 4 } });
+    await flushActivity(bound());
+
+    const overview = await read("overview?days=7");
+    const range = `from=${dateOf(clock.now() - 6 * DAY_MS)}&to=${today()}`;
+    for (const figure of ["granted", "spent"]) {
+      expect(overview).toContain(`href="${at}/figures?figure=${figure}&unit=tokens&${range}"`);
+      expect(overview).toContain(`href="${at}/figures?figure=${figure}&unit=tokens&from=${today()}&to=${today()}"`);
+      expect(overview).toContain(`href="${at}/figures?figure=${figure}&unit=tokens&packId=${words}&${range}"`);
+    }
+    const day = (from: string, to = from) => ({ from, to });
+    const granted = await list({ figure: "granted", ...day(first) });
+    expect(granted.map((row) => row.slice(1, 4))).toEqual([
+      [SHOWN_EVIL, "+1,500 tokens", expect.stringContaining("Words")],
+    ]);
+    const ofBoth = await list({ figure: "granted", unit: "tokens", ...day(first, today()) });
+    expect(ofBoth.map(([, , change]) => change).sort()).toEqual(["+1,500 tokens", "+70 tokens"]);
+    expect((await list({ figure: "granted", packId: calls })).map(([, user, change]) => [user, change])).toEqual([
+      ["bob", "+9 count"],
+    ]);
+    expect(await list({ figure: "granted", ...day(dateOf(clock.now() + DAY_MS)) })).toEqual([]);
+    // What was held is no usage; what was committed is.
+    const spent = await list({ figure: "spent", ...day(today()) });
+    expect(spent.map(([, user, change]) => [user, change])).toEqual([
+      [SHOWN_EVIL, "-12.5 tokens"],
+      [SHOWN_EVIL, "-4 tokens"],
+    ]);
+    expect(await list({ figure: "spent", ...day(first) })).toEqual([]);
+    // Each entry leads to its user, balance, pack and event, and to its place in the ledger.
+    const text = await read(`figures?figure=spent&from=${today()}&to=${today()}`);
+    for (const link of text.matchAll(/<td>.*?href="([^"]+)"/gs)) await read(link[1] ?? "");
+    expect(text).toContain(`users?userId=ada+%22%3E`);
+    expect(text).toContain(`users/reservation?reservationId=res_f`);
+    const [, ledger = ""] = /<td><a class="num" href="([^"]+)"/.exec(text) ?? [];
+    expect(await read(ledger)).toContain("-12.5 tokens");
+  });
+
+  it("what refunds and Stripe took back, and neither adjustments, revokes nor what was given back", async () => {
+    const w = await paymentsWorld();
+    const { list, today } = await world(w);
+    const call = makeClient(w.clock);
+    const admin = (path: string, body: unknown) =>
+      call("POST", `/api/v1/admin/balances/${path}`, { key: env.ADMIN_TOKEN, body });
+    const grant = { userId: "ana", packId: "wallet", quantity: 100 };
+    const { balanceId } = (await w.post("credits/grant", { ...grant, externalRef: "order" })).body;
+    await w.post("credits/refund", { userId: "ana", externalRef: "order", refundRef: "r", share: { part: 1, of: 4 } });
+    expect((await admin(`${balanceId}/adjust`, { delta: -5, note: "Stripe, by hand" })).status).toBe(200);
+    await w.post("credits/revoke", { balanceId });
+    const fields = { client_reference_id: "bob", metadata: { pack: "wallet" }, payment_intent: "pi_1" };
+    await w.deliver(eventOf("checkout.session.completed", w.nowS, session("cs_1", fields)));
+    expect(await w.deliver(eventOf("charge.refunded", w.nowS + 1, charge("ch_1", "pi_1", 300)))).toBe("taken");
+    expect(await w.deliver(eventOf("charge.refunded", w.nowS + 2, charge("ch_1", "pi_1", 200)))).toBe("restored");
+    await flushActivity(bound());
+    const refunded = await list({ figure: "refunded", from: today(), to: today() });
+    expect(refunded.map(([, user, change]) => [user, change]).sort()).toEqual([
+      ["ana", "-25 cents"],
+      ["bob", "-300 cents"],
+    ]);
+    expect(await list({ figure: "refunded", from: today(), to: today(), unit: "tokens" })).toEqual([]);
+  });
+
+  it("what expired with something left, and what was granted to expire", async () => {
+    const { app, clock, post, list, today } = await world();
+    const packId = await makeLegacyPack(app.appId, `Words ${EVIL}`, "tokens");
+    const expiresAt = new Date(clock.now() + 60_000).toISOString();
+    await post("credits/grant", { userId: ADA, packId, quantity: 10, expiresAt });
+    await post("credits/grant", { userId: "bob", packId, quantity: 4, expiresAt });
+    await post("usage/events", { eventId: "all", userId: "bob", event: "x", quantities: { count: 0, tokens: 4 } });
+    const filters = { from: today(), to: today(), unit: "tokens", packId };
+    const of = async (figure: string) =>
+      (await list({ figure, ...filters })).map(([, user, remaining, , , status]) => [user, remaining, status]);
+    expect(await of("expired")).toEqual([]);
+    expect(await of("expiring")).toEqual([
+      [SHOWN_EVIL, "10 of 10 tokens", "active"],
+      ["bob", "0 of 4 tokens", "depleted"],
+    ]);
+    clock.advance(120_000);
+    expect(await of("expired")).toEqual([[SHOWN_EVIL, "10 of 10 tokens", "expired"]]);
+    expect(await list({ figure: "expired", ...filters, unit: "count" })).toEqual([]);
+    expect(
+      await list({ figure: "expiring", from: dateOf(clock.now() + DAY_MS), to: dateOf(clock.now() + DAY_MS) }),
+    ).toEqual([]);
+  });
+
+  it("who had export links made, and who opened one", async () => {
+    const { app, browser, post, list, read, today } = await world();
+    const { downloadUrl } = await post("export-person", { distinctId: ADA });
+    await post("export-person", { distinctId: "bob" });
+    const { pathname, search } = new URL(downloadUrl);
+    expect((await browser.get(pathname + search)).status).toBe(200);
+    const filters = { from: today(), to: today() };
+    const made = await list({ figure: "minted", ...filters });
+    expect(made.map(([, who]) => who).sort()).toEqual([SHOWN_EVIL, "bob"]);
+    expect(made.every(([, , , by = ""]) => by.startsWith("key_"))).toBe(true);
+    expect((await list({ figure: "opened", ...filters })).map(([, who]) => who)).toEqual([SHOWN_EVIL]);
+    expect(await list({ figure: "minted", from: "2020-01-01", to: "2020-01-02" })).toEqual([]);
+    expect(await read("figures?figure=minted")).toContain(`/admin/apps/${app.appId}/live/people?distinctId=ada`);
+  });
+
+  it("takes no dates that are none, nor a last day before the first, nor another list's cursor", async () => {
+    const { read } = await world();
+    expect(await read("figures?figure=granted&from=2026-13-77", 400)).toContain("must be a date");
+    expect(await read("figures?figure=granted&from=2026-02-02&to=2026-02-01", 400)).toContain("must not be before");
+    for (const figure of ["granted", "expired", "minted"]) {
+      expect(await read(`figures?figure=${figure}&cursor=MTIzNDU2NzhbMF0`, 400)).toContain("cursor");
+    }
+    expect(await read("figures?figure=none")).toContain("<h1>Granted</h1>");
+  });
+});
+
+describe("in pages", () => {
+  const all = async <Page extends { readonly nextCursor: string | null }>(read: (cursor?: string) => Promise<Page>) => {
+    const pages: Page[] = [];
+    let cursor: string | undefined;
+    do {
+      const page: Page = await read(cursor);
+      pages.push(page);
+      cursor = page.nextCursor ?? undefined;
+    } while (cursor !== undefined);
+    return pages;
+  };
+  const UNTIL = "(WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i + 1 < ?2) SELECT i FROM n)";
+  const grants = (id: string, userSql: string, seq: string, atMs: string, expiresAtMs: string) => `
+    INSERT INTO credit_balances (account_id, id, pack_id, pack_name, pack_item_id, unit, matches, priority, initial_steps,
+      remaining_steps, has_remaining, source, granted_at_ms, expires_at_ms, grant_seq, last_seq)
+    SELECT a.id, 'crb_${id}_' || ?1 || '_' || i, 'cpk_p', 'P', '', 'tokens', '[]', 100, 1000, 1000, 1, 'grant', ${atMs},
+      ${expiresAtMs}, ${seq}, ${seq}
+    FROM ${UNTIL} AS n CROSS JOIN accounts AS a ON a.environment_id = ?1 AND a.user_id = ${userSql} ORDER BY i`;
+
+  it("has every entry of the time once, of many users and of one with many entries", async () => {
+    const app = await makeApp();
+    const { id } = app.environments.live;
+    const users = 2 * lookedAtUsersMax + 7;
+    const many = 2 * lookedAtEntriesMax + 13;
+    const run = (sql: string, count: number) => env.DB.prepare(sql).bind(id, count).run();
+    await run(
+      `INSERT INTO accounts (environment_id, user_id, last_active_day) SELECT CAST(?1 AS INTEGER), 'u' || i, 100 + i % 3 FROM ${UNTIL}`,
+      users,
+    );
+    await env.DB.prepare("INSERT INTO accounts (environment_id, user_id, last_active_day) VALUES (?, 'whale', 101)")
+      .bind(id)
+      .run();
+    await run(grants("few", "'u' || n.i", "1", `${100 * DAY_MS} + i % 3`, `${200 * DAY_MS} + i`), users);
+    // Ten entries before the time, and ten behind it.
+    const at = `iif(i < 10, ${99 * DAY_MS}, iif(i < ?2 - 10, ${100 * DAY_MS}, ${101 * DAY_MS}))`;
+    await run(grants("many", "'whale'", "i + 1", at, `${200 * DAY_MS}`), many);
+    const ctx = makeCtx(app.environments.live, new Clock());
+    const found = async (kind: EntriesOf, fromMs: number, toMs: number) => {
+      const pages = await all((cursor) => findEntries(ctx, kind, { fromMs, toMs }, cursor));
+      for (const { entries } of pages) {
+        expect(entries.length).toBeLessThanOrEqual(lookedAtEntriesMax);
+        expect(new Set(entries.map(({ userId }) => userId)).size).toBeLessThanOrEqual(lookedAtUsersMax);
+      }
+      const ids = pages.flatMap(({ entries }) => entries.map(({ balanceId }) => balanceId));
+      expect(new Set(ids).size).toBe(ids.length);
+      return ids.length;
+    };
+    expect(await found("granted", 100 * DAY_MS, 101 * DAY_MS)).toBe(users + many - 20);
+    expect(await found("granted", 99 * DAY_MS, 102 * DAY_MS)).toBe(users + many);
+    expect(await found("granted", 99 * DAY_MS, 100 * DAY_MS)).toBe(10);
+    expect(await found("granted", 100 * DAY_MS + 1, 100 * DAY_MS + 2)).toBe(Math.floor((users + 1) / 3));
+    expect(await found("spent", 99 * DAY_MS, 102 * DAY_MS)).toBe(0);
+
+    const filters = { fromMs: 200 * DAY_MS, toMs: 201 * DAY_MS, isSpent: true };
+    const expiries = await all((cursor) => findExpiries(ctx, filters, cursor));
+    expect(expiries.length).toBe(Math.ceil((users + many) / lookedAtExpiriesMax));
+    const ids = expiries.flatMap(({ balances }) => balances.map(({ balanceId }) => balanceId));
+    expect([ids.length, new Set(ids).size]).toEqual([users + many, users + many]);
+  });
+
+  it("has every link of the time once", async () => {
+    const app = await makeApp();
+    const { id } = app.environments.live;
+    const count = lookedAtLinksMax + 20;
+    await env.DB.prepare(
+      `INSERT INTO export_audit (environment_id, distinct_id, seq, id, action, token_hash, occurred_at_ms)
+       SELECT CAST(?1 AS INTEGER), 'p' || (i / 7), 1 + i % 7, 'x' || i, iif(i % 2, 'minted', 'opened'), 'h' || i, i FROM ${UNTIL}`,
+    )
+      .bind(id, count)
+      .run();
+    const ctx = makeCtx(app.environments.live, new Clock());
+    const pages = await all((cursor) => findLinks(ctx, { action: "minted", fromMs: 100, toMs: count }, cursor));
+    const hashes = pages.flatMap(({ links }) => links.map(({ tokenHash }) => tokenHash));
+    expect([pages.length, hashes.length, new Set(hashes).size]).toEqual([2, (count - 100) / 2, (count - 100) / 2]);
+  });
+});
