@@ -109,7 +109,7 @@ class Run {
   /** The statements that store the payment with this outcome. */
   #storing(state: PaymentState): Storing {
     return (standing, outcome) => {
-      const { status } = standing;
+      const { status, reason } = standing;
       const { change, settle } = this.#move;
       const { environment, newId, now } = this.#ctx;
       const nonce = newId("");
@@ -120,7 +120,7 @@ class Run {
       return storePayment({
         ...{ environmentId: environment.id, nowMs: now(), writtenBy: nonce, ...standing, outcome },
         ...{ known: state.known, names: state.names, facts: factsToKeep(state, standing) },
-        customer: status === "granted" ? null : state.customer,
+        customer: status === "granted" || reason === "person_erased" ? null : state.customer,
         id: kept?.id ?? this.#paymentId,
         settledBy: settle?.stamp ?? kept?.settledBy ?? null,
         tellAtMs: status === "unmatched" ? tellAtMs : null,

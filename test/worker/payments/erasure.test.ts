@@ -4,6 +4,7 @@ import { expectLedgerInvariants } from "../../support/invariants.ts";
 import { PRICES } from "../../support/payment-story.ts";
 import { paymentsWorld } from "../../support/payments.ts";
 import { charge, eventOf, invoice, refund, session } from "../../support/stripe-events.ts";
+import { makeEndpoint, storedMessages } from "../../support/webhooks.ts";
 
 afterAll(expectLedgerInvariants);
 
@@ -92,4 +93,40 @@ it("of a customer whose invoice waits: the invoice that Stripe sends again names
     "person_erased",
     "person_erased",
   ]);
+});
+
+it("of a person whose subscription goes on: an invoice that names the user keeps neither them nor their customer", async () => {
+  const w = await paymentsWorld();
+  await w.post("credits/grant", { userId: user, packId: "Wallet", quantity: 1 });
+  expect((await w.post("erase-person", { distinctId: user })).body).toMatchObject({ status: "completed" });
+  const lines = [{ id: "il_1", price: PRICES.items }];
+  const later = invoice("in_9", { customer: "cus_ada", lines, subscription: { user } });
+  for (const outcome of ["unmatched", "ignored"]) {
+    expect(await w.deliver(eventOf("invoice.paid", w.nowS + 9, later))).toBe(outcome);
+    const stored = JSON.stringify(await w.stored());
+    expect([user, "cus_ada"].filter((name) => stored.includes(name))).toEqual([]);
+  }
+  expect(await w.payments()).toMatchObject([{ status: "unmatched", reason: "person_erased", userId: null }]);
+});
+
+it("of a person who is refunded later: the message tells of the pseudonym, and names nobody", async () => {
+  const w = await paymentsWorld();
+  const { live } = w.app.environments;
+  const about = { client_reference_id: user, metadata: { pack: "wallet" }, payment_intent: "pi_1" };
+  await w.deliver(eventOf(completed, w.nowS, session("cs_1", about)));
+  await makeEndpoint(live);
+  expect((await w.post("erase-person", { distinctId: user })).body).toMatchObject({ status: "completed" });
+  expect(await w.deliver(eventOf("charge.refunded", w.nowS + 1, charge("ch_1", "pi_1", 500)))).toBe("taken");
+  expect(await w.deliver(eventOf("refund.failed", w.nowS + 2, refund("re_1", "ch_1", "pi_1", 500, "failed")))).toBe(
+    "restored",
+  );
+  const pseudonym = expect.stringMatching(/^erased_\w+$/);
+  const balances = [{ unit: "cents", delta: 0, remaining: 0 }];
+  const messages = await storedMessages(live);
+  expect(messages.map(({ type }) => type).toSorted()).toEqual(["payment.restored", "payment.taken", "person.erased"]);
+  for (const { type, subject, data } of messages) {
+    if (type === "person.erased") expect([subject, Object.keys(data)]).toEqual([null, ["erasureId"]]);
+    else expect([subject, data]).toMatchObject([pseudonym, { userId: pseudonym, paymentKey: "pi_1", balances }]);
+  }
+  expect(JSON.stringify(messages)).not.toContain(user);
 });
