@@ -15,12 +15,13 @@ interface Known {
   readonly standing: Standing;
   /** What the guard compares, as SQL writes it: which tombstones stand, and how many erasures were lifted. */
   readonly text: string;
+  readonly lifts: unknown;
 }
-const NOTHING: Known = { standing: [], text: "[null,null]" };
+const NOTHING: Known = { standing: [], text: "[null,null]", lifts: null };
 
 function knownIn(features: string | null): Known {
   const { tombstones = null, lifts = null } = readFeatures(features);
-  return { standing: standingIn(features), text: JSON.stringify([tombstones, lifts]) };
+  return { standing: standingIn(features), text: JSON.stringify([tombstones, lifts]), lifts };
 }
 
 type Of = { appId: string; mode: string };
@@ -50,18 +51,18 @@ export const knownText = (ctx: Place): string => memories.get(ctx.isolate)?.get(
  */
 export async function withTombstones<Answer>(
   ctx: Place,
-  attempt: (standing: Standing, guard: Statement) => Promise<Answer>,
+  attempt: (standing: Standing, guard: Statement, lifts: unknown) => Promise<Answer>,
 ): Promise<Answer> {
   const known = memories.get(ctx.isolate) ?? new Map<string, Known>();
   memories.set(ctx.isolate, known);
   const { id, appId, mode } = ctx.environment;
   const key = keyOf(ctx);
   for (let count = 1; ; count++) {
-    const { standing, text } = known.get(key) ?? NOTHING;
+    const { standing, text, lifts } = known.get(key) ?? NOTHING;
     try {
       const values = { standing: text, clock: ctx.clock };
       const guard = id === undefined ? guardStandingOf({ appId, mode, ...values }) : guardStanding({ id, ...values });
-      return await attempt(standing, guard);
+      return await attempt(standing, guard, lifts);
     } catch (error) {
       if (constraintOf(error) !== "guard_tombstones") throw error;
       if (count === ATTEMPTS_MAX) throw temporarilyUnavailable("Too many erasures at the same time. Try again.", error);
@@ -88,17 +89,17 @@ const ERASED = new Set(["guard_person"] as const);
 
 /**
  * Runs a write about an id under the name that it has: its own, or the hash of its tombstone (E5). `write` sends its batch with
- * the guards, by which it is made anew where the id was erased meanwhile.
+ * the guards, by which it is made anew where the id was erased meanwhile. `lifts` is another where an erasure was lifted since.
  */
 export function underName<Answer>(
   ctx: Place,
   id: string,
-  write: (name: string, guards: readonly Statement[]) => Promise<Answer>,
+  write: (name: string, guards: readonly Statement[], lifts: unknown) => Promise<Answer>,
 ): Promise<Answer> {
   return retryOnConflict(ERASED, ctx.newId(""), () =>
-    withTombstones(ctx, async (standing, guard) => {
+    withTombstones(ctx, async (standing, guard, lifts) => {
       const hash = (await findErased(ctx, standing, [id])).get(id);
-      return write(hash ?? id, [guard, ...(hash === undefined ? await personGuards(ctx, standing, [id]) : [])]);
+      return write(hash ?? id, [guard, ...(hash === undefined ? await personGuards(ctx, standing, [id]) : [])], lifts);
     }),
   );
 }

@@ -191,3 +191,32 @@ it("notes one failure, and no more, when its reader leaves while a page is being
   await documentOf(app, "ana", clock);
   expect(await auditOf(app, "ana")).toEqual(["opened", "failed", "opened", "completed"]);
 });
+
+it.each([
+  { name: "while pages of their books are read", fits: false, last: false },
+  { name: "between the last page and the audit's row", fits: false, last: true },
+  { name: "between a small document's reading and the audit's row", fits: true, last: true },
+])("gives out nothing of before where its person is erased and begins anew $name", async ({ fits, last }) => {
+  const clock = new Clock();
+  const app = await makeApp();
+  const { live } = app.environments;
+  await seedUsage(live, "ana", fits ? 3 : EVENTS);
+  const call = makeClient(clock);
+  const post = (path: string, body: object) => call("POST", `/api/v1/${path}`, { key: app.keys.sk_live, body });
+  let trips = 0;
+  const whole = hookedD1(env.DB, async (trip) => {
+    trips = trip;
+  });
+  await readAll(await open(await linkTo(app, "ana", clock), clock, whole));
+  let isDone = false;
+  const { status, text } = await readWhile(app, clock, async (trip) => {
+    if (isDone || trip < (last ? trips : 2)) return;
+    isDone = true;
+    const { body } = await post("erase-person", { distinctId: "ana" });
+    expect(body.status).toBe("completed");
+    expect((await post(`erasures/${body.erasureId}/lift`, {})).status).toBe(200);
+  });
+  expect([status, isDone]).toEqual([200, true]);
+  if (fits) expect(readDocument(text)).toMatchObject({ person: null, events: { analytics: [], metering: [] } });
+  else expect(() => JSON.parse(text)).toThrow();
+});
