@@ -146,11 +146,21 @@ async function receiptPage(c: Context<DashboardEnv>, erasureId: string, refusal?
   );
 }
 
-/** Throws `changed_meanwhile` where the person is not the one that the form showed. */
-async function requireShown(ctx: TenantCtx, { distinctId }: ErasePersonInput, shown: string): Promise<void> {
+/**
+ * The ids whose hash the form carries, which the erasure then compares once more as it begins. None of a person of more ids than a
+ * page lists: they are found as they are erased. Throws `changed_meanwhile` where the person is not the one that the form showed.
+ */
+async function requireShown(
+  ctx: TenantCtx,
+  { distinctId }: ErasePersonInput,
+  shown: string,
+): Promise<{ readonly distinctIds?: string[] }> {
   const { output } = await erasePerson(ctx, { distinctId, dryRun: true, keepConsent: false });
-  if ((await shownFields(output)).shown === shown) return;
-  throw new PurserError("changed_meanwhile", "The person has other ids by now. Look at them, and confirm again.");
+  if ((await shownFields(output)).shown !== shown) {
+    throw new PurserError("changed_meanwhile", "The person has other ids by now. Look at them, and confirm again.");
+  }
+  const { distinctIds = [], distinctIdCount } = output;
+  return distinctIds.length === distinctIdCount ? { distinctIds } : {};
 }
 
 /** The ids that the form showed. What cannot be read is refused as none, and never stands for whatever the person has. */
@@ -177,8 +187,8 @@ export const eraseRoutes = () =>
         if (form.confirmation !== input.distinctId) {
           throw invalid("confirmation", "Nothing was erased: type the id exactly as it is shown.");
         }
-        if (form.shown !== undefined) await requireShown(c.var.ctx, input, form.shown);
-        return erasePerson(c.var.ctx, input);
+        const shown = form.shown === undefined ? {} : await requireShown(c.var.ctx, input, form.shown);
+        return erasePerson(c.var.ctx, { ...input, ...shown });
       });
       if (done.refusal !== undefined) return eraseForm(c, form, done.refusal);
       return c.redirect(pathIn(c, `people/erasures/${done.result.output.erasureId}`), 303);

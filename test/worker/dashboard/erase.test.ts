@@ -1,7 +1,11 @@
+import { env } from "cloudflare:workers";
 import { expect, it } from "vitest";
 import { erasePerson } from "../../../src/erasure/erase-person.ts";
+import { behindGuard } from "../../support/behind-guard.ts";
 import { browse } from "../../support/browse.ts";
 import { ANA, CRM, DEVICE, erasureWorld, fillPerson, findInDatabase, TRACES } from "../../support/erasure.ts";
+import { hookedD1 } from "../../support/hooked-d1.ts";
+import { seedPerson } from "../../support/lives.ts";
 import { makeCtx } from "../../support/world.ts";
 
 async function world() {
@@ -78,3 +82,45 @@ it("says that an erasure runs, and does not lift it then", async () => {
   expect([refused.status, await textOf(refused)]).toEqual([409, expect.stringContaining("still running")]);
   expect(await read("people/erasures/era_none")).toContain("no such erasure");
 });
+
+it("never erases an id that comes after the form, where the form has a hash of the ids because they are many", async () => {
+  const { app, clock } = await erasureWorld();
+  const { live } = app.environments;
+  const ids = [ANA, ...Array.from({ length: 3_000 }, (_, n) => `id-${n}-${"x".repeat(40)}`)];
+  await seedPerson(live, {}, ids);
+  const hook = { late: async () => {} };
+  const browser = browse(clock, { DB: hookedD1(env.DB, () => hook.late()) });
+  await browser.signIn();
+  const at = `/admin/apps/${app.appId}/live/people/erase`;
+  const page = await (await browser.get(`${at}?distinctId=${encodeURIComponent(ANA)}`)).text();
+  const shown = /name="shown" value="([^"]+)"/.exec(page)?.[1] ?? "";
+  expect(shown).not.toBe("");
+  const fields = { _form: await browser.formToken(), distinctId: ANA, shown, confirmation: ANA };
+  // It comes right before each of the form's trips in turn.
+  for (let trip = 1, isErased = false; !isErased; trip++) {
+    let trips = 0;
+    const claim = env.DB.prepare(
+      `INSERT INTO distinct_ids (environment_id, distinct_id, is_device_form, is_sender, first_seen_at_ms, last_seen_at_ms,
+         claimed_by, claimed_via, claimed_at_ms, claim_is_verified, claim_version)
+       VALUES (CAST(? AS INTEGER), 'late', 0, 1, 1, 1, ?, 'identify', 1, 1, 1)`,
+    ).bind(live.id, ANA);
+    hook.late = async () => {
+      trips++;
+      if (trips === trip) await claim.run();
+    };
+    const { status } = await browser.post(at, fields);
+    hook.late = async () => {};
+    isErased = status === 303;
+    const late = await env.DB.prepare(
+      "SELECT count(*) AS n FROM distinct_ids WHERE environment_id = ? AND distinct_id = 'late'",
+    )
+      .bind(live.id)
+      .first("n");
+    expect([trip, status, late]).toEqual([trip, isErased ? 303 : 409, trips >= trip ? 1 : 0]);
+    await behindGuard(
+      "distinct_ids_kept",
+      env.DB.prepare("DELETE FROM distinct_ids WHERE environment_id = ? AND distinct_id = 'late'").bind(live.id),
+    );
+    if (isErased) expect(trip).toBeGreaterThan(3);
+  }
+}, 60_000);
