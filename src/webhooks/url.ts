@@ -29,7 +29,7 @@ function isInnerV6(address: string): boolean {
   const begins = (...start: number[]) => start.every((group, index) => groups[index] === group);
   // Unique local, link-local and site-local; then what carries an IPv4 address: mapped and compatible, translated, 6to4.
   if ((a & 0xfe00) === 0xfc00 || (a & 0xff80) === 0xfe80) return true;
-  if (begins(0, 0, 0, 0, 0) || begins(0x64, 0xff9b)) return isInner(v4At(6));
+  if (begins(0, 0, 0, 0) || begins(0x64, 0xff9b)) return isInner(v4At(6));
   return a === 0x2002 && isInner(v4At(1));
 }
 

@@ -129,6 +129,8 @@ describe("endpoints", () => {
     ["a link-local address of IPv6", "https://[fe80::1]/"],
     ["a mapped loopback", "https://[::ffff:127.0.0.1]/"],
     ["a translated private address", "https://[64:ff9b::10.0.0.1]/"],
+    ["a loopback translated without state", "https://[::ffff:0:127.0.0.1]/"],
+    ["a private address of 6to4", "https://[2002:c0a8:1::]/"],
     ["too many characters", `https://example.com/${"a".repeat(2_000)}`],
     ["a number", 5],
   ])("take no URL with %s", async (_, bad) => {
