@@ -8,7 +8,7 @@ import { createInterface } from "node:readline";
 const OPERATIONS = process.env.SOAK_OPERATIONS ?? "60000";
 const PARTS = [
   ...["model", "payments-model", "alerts", "limits-model", "interleavings", "storms", "claims", "known-people"],
-  "takeover",
+  ...["takeover", "faults"],
 ].map((name) => `test/cross/${name}`);
 const FILES = [
   ...PARTS,

@@ -9,6 +9,7 @@ import { FAULTS, type FaultPlan, type FaultyD1, faultyD1, SILENCES } from "../su
 import { expectLedgerInvariants } from "../support/invariants.ts";
 import type { Operation, Scene } from "../support/operation.ts";
 import { operations } from "../support/operations.ts";
+import { isSoak } from "../support/soak.ts";
 import {
   type Answer,
   bound,
@@ -251,9 +252,13 @@ describe.each(everywhere)("$name, isolates: $isolates", ({ isolates, ...operatio
   }
 });
 
-/** Each of D1's words, in turn before and after the batch was done. */
+/** Each of D1's words, before and after the batch was done. The suite takes one of both in turn: all words are read at one place. */
 const struck = (words: readonly string[]) =>
-  words.map((says, index) => [says, index % 2 === 0 ? ("before" as const) : ("after" as const)] as const);
+  words.flatMap((says, index) =>
+    (["before", "after"] as const)
+      .filter((_, when) => isSoak || index % 2 === when)
+      .map((fault) => [says, fault] as const),
+  );
 
 describe("what D1 says of itself", () => {
   const some = operations.filter(({ name }) =>
