@@ -47,7 +47,7 @@ export function doubtsOfId(userId: string): readonly string[] {
 }
 
 /** A form whose confirmation asked twice is taken only with the answer. */
-function assertSure(form: Form): void {
+export function assertSure(form: Form): void {
   if (form.asked === "yes" && form.sure !== "yes") {
     throw invalid("sure", "Nothing was changed: tick the box to say that you are sure.");
   }

@@ -1,5 +1,4 @@
 import type { Context } from "hono";
-import { amountOfSteps } from "../amounts/amount.ts";
 import { grantPack } from "../credits/grant.ts";
 import { previewGrant } from "../credits/preview.ts";
 import { grantInput } from "../credits/schemas.ts";
@@ -19,7 +18,7 @@ import {
 } from "./confirm.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
 import { catchRefusal, type Form, numberField, parseForm, textField, timeField } from "./form.ts";
-import { amount, time } from "./format.ts";
+import { IssuedFacts } from "./issued.tsx";
 import { page, pathIn } from "./layout.tsx";
 
 const SOURCES = ["manual", "grant", "purchase", "refund"] as const;
@@ -118,13 +117,6 @@ async function confirmGrant(c: Context<DashboardEnv>, form: Form, refused?: Purs
   });
   if (read.result === undefined) return grantForm(c, form, read.refusal);
   const { input, plan, totals } = read.result;
-  const units = [...new Set(plan.amounts.map(({ unit }) => unit))];
-  const after = units.map((unit) => {
-    const issued = plan.amounts.filter((each) => each.unit === unit);
-    const steps = issued.reduce((sum, each) => sum + BigInt(each.amountSteps), 0n);
-    const before = totals.units.find((each) => each.unit === unit)?.remainingSteps ?? 0n;
-    return `${amount(amountOfSteps(unit, before))} → ${amount(amountOfSteps(unit, before + steps))} ${unit}`;
-  });
   return page(
     c,
     { title: "Confirm grant", section: "users", refusal: refused },
@@ -139,25 +131,7 @@ async function confirmGrant(c: Context<DashboardEnv>, form: Form, refused?: Purs
       <dl class="facts">
         <dt>User</dt>
         <dd>{input.userId}</dd>
-        <dt>Pack</dt>
-        <dd>{plan.packName}</dd>
-        <dt>Credits issued</dt>
-        <dd>
-          <b>{plan.amounts.map((each) => `${amount(each.amount)} ${each.unit}`).join(", ")}</b>
-        </dd>
-        <dt>All that the user has, after</dt>
-        <dd>
-          {after.join(", ")}
-          {totals.isPartial ? " (at least: the user has too many balances to add up)" : ""}
-        </dd>
-        {plan.ignoresQuantity && (
-          <>
-            <dt>Ignored</dt>
-            <dd>The quantity {form.quantity}: this pack issues the amounts of its items.</dd>
-          </>
-        )}
-        <dt>Expires (UTC)</dt>
-        <dd>{time(plan.expiresAt)}</dd>
+        <IssuedFacts plan={plan} totals={totals} quantity={form.quantity} />
         <dt>Reason</dt>
         <dd>{form.notes}</dd>
       </dl>

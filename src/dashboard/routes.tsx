@@ -22,6 +22,7 @@ import { overviewRoutes } from "./overview.tsx";
 import { packRoutes } from "./pack.tsx";
 import { packArchiveRoutes } from "./pack-archive.tsx";
 import { packsRoutes } from "./packs.tsx";
+import { paymentRoutes } from "./payment.tsx";
 import { paymentsRoutes } from "./payments.tsx";
 import { peopleRoutes } from "./people.tsx";
 import { protect } from "./protect.ts";
@@ -61,6 +62,7 @@ const environmentRoutes = () =>
     .route("/", peopleRoutes())
     .route("/", eraseRoutes())
     .route("/", paymentsRoutes())
+    .route("/", paymentRoutes())
     .route("/", keysRoutes())
     .route("/", alertsRoutes())
     .route("/", webhooksRoutes())

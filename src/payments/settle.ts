@@ -4,6 +4,7 @@ import { planGrant } from "../credits/new-balances.ts";
 import type { GrantOutput } from "../credits/responses.ts";
 import { all } from "../db/sql.ts";
 import type { Outcome } from "../ledger/decision.ts";
+import type { NewBalances } from "../ledger/insert-entries.ts";
 import { compareStamp, idempotencyConflict, stampRequest } from "../ledger/request-hash.ts";
 import { assert } from "../lib/assert.ts";
 import type { AdminCtx } from "../runtime.ts";
@@ -13,7 +14,7 @@ import { noPayment } from "./list.ts";
 import { movePayment } from "./move.ts";
 import { quantityOf, refOf } from "./offer.ts";
 import type { SettlePaymentInput } from "./schemas.ts";
-import { readStored } from "./setting.ts";
+import { readStored, type StripeSetting } from "./setting.ts";
 import { type PaymentState, shownKey } from "./state.ts";
 import { readPayment, type StoredPayment, selectPayments } from "./stored-payment.ts";
 import { selectSetting } from "./stripe-setting.ts";
@@ -29,25 +30,13 @@ export async function settlePayment(
   paymentKey: string,
   input: SettlePaymentInput,
 ): Promise<Outcome<GrantOutput>> {
-  const { mode, userId, packId, quantity } = input;
+  const { mode, userId, packId } = input;
   const environment = await requireEnvironment(admin, appId, mode);
   const ctx = inEnvironmentOf(admin, environment);
   const stamp = await stampRequest(ctx, ["settle"], input, ["userId", "packId", "quantity"]);
   const [stored] = await all(admin.db, selectSetting({ environmentId: environment.id }));
-  const setting = stored?.setting == null ? { currency: "", prices: [] } : readStored(stored.setting);
-  const plan = (state: PaymentState, terms: Parameters<NonNullable<Move["settle"]>["plan"]>[1]) => {
-    if (state.known.length === 0) throw noPayment();
-    const pack = terms.packOf(packId);
-    const [session] = factsOf(state.facts, "session");
-    const said = session?.data.quantity === null ? { amount: session.data } : { units: session?.data.quantity ?? "" };
-    const unit = pack?.unit ?? null;
-    const ofStripe = unit === null ? null : quantityOf({ quantity: said, times: 1 }, unit, setting.currency);
-    const key = shownKey(state.names);
-    const given = quantity ?? (typeof ofStripe === "number" ? ofStripe : null);
-    const notes = `Stripe ${key}: settled by the administrator`;
-    const grant = { userId, packId, quantity: given, externalRef: refOf(key), source: "purchase" as const, notes };
-    return [planGrant(grant, pack, terms.nowMs, terms.newId)];
-  };
+  const setting = settingOf(stored);
+  const plan = (state: PaymentState, terms: SettleTerms) => [planSettlement(input, state, setting, terms)];
   const change = {
     eventId: null,
     type: "",
@@ -73,6 +62,31 @@ export async function settlePayment(
   }
   return { output: outputOf(payment), replayed: true };
 }
+
+type SettleTerms = Parameters<NonNullable<Move["settle"]>["plan"]>[1];
+
+/** What the administrator grants for a payment. The quantity that is not given is what Stripe says. */
+export function planSettlement(
+  { userId, packId, quantity }: SettlePaymentInput,
+  state: PaymentState,
+  { currency }: Pick<StripeSetting, "currency">,
+  { nowMs, newId, packOf }: SettleTerms,
+): NewBalances {
+  if (state.known.length === 0) throw noPayment();
+  const pack = packOf(packId);
+  const [session] = factsOf(state.facts, "session");
+  const said = session?.data.quantity === null ? { amount: session.data } : { units: session?.data.quantity ?? "" };
+  const unit = pack?.unit ?? null;
+  const ofStripe = unit === null ? null : quantityOf({ quantity: said, times: 1 }, unit, currency);
+  const key = shownKey(state.names);
+  const given = quantity ?? (typeof ofStripe === "number" ? ofStripe : null);
+  const notes = `Stripe ${key}: settled by the administrator`;
+  const grant = { userId, packId, quantity: given, externalRef: refOf(key), source: "purchase" as const, notes };
+  return planGrant(grant, pack, nowMs, newId);
+}
+
+export const settingOf = (stored: { readonly setting: string | null } | undefined) =>
+  stored?.setting == null ? { currency: "", prices: [] } : readStored(stored.setting);
 
 function outputOf({ grants }: StoredPayment): GrantOutput {
   const own = grants.filter(({ isSurplus }) => isSurplus === 0);

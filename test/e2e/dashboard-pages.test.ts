@@ -1,8 +1,9 @@
 import type { Browser } from "playwright-core";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { chromiumPath, launchBrowser, withoutChromium } from "./support/browser.ts";
 import { expectAccessible, openPage, signIn, type Watched } from "./support/dashboard.ts";
 import { type DashboardWorld, EVIL, fillDashboard } from "./support/dashboard-world.ts";
+import { startReceiver } from "./support/receiver.ts";
 import { type Server, startServer } from "./support/server.ts";
 
 const IS_SOAK = Number(process.env.SOAK_OPERATIONS) > 0;
@@ -79,6 +80,7 @@ function pagesOf({ userId, ids }: DashboardWorld): Readonly<Record<string, reado
       "payments?status=unmatched",
       "payments/pi_granted",
       `payments/${encodeURIComponent(`pi_${EVIL}`)}`,
+      `payments/${encodeURIComponent(`pi_${EVIL}`)}/settle${query({ userId: ` ${EVIL}`, packId, quantity: "7" })}`,
       "keys",
     ],
     "of messages and time, and none at all": [
@@ -160,6 +162,100 @@ describe.skipIf(chromiumPath === null)(`the pages of the dashboard in a real bro
       for (const path of pages[group] ?? []) await inspect(`${at}/${path}`);
     },
   );
+
+  describe("an operator's tasks", () => {
+    const go = (path: string) => watched.page.goto(`${server.url}/admin/apps/${world.app.appId}/live/${path}`);
+    const press = (name: string) => watched.page.getByRole("button", { name, exact: true }).click();
+    const follow = (name: string) => watched.page.getByRole("link", { name, exact: true }).click();
+    const sees = (text: string | RegExp) => watched.page.getByText(text).first().waitFor();
+    const rows = (region: string) => watched.page.getByRole("region", { name: region }).locator("tbody tr");
+    beforeAll(() => watched.page.setViewportSize(SIZES[0]));
+    afterEach(() => expect(watched.complaints).toEqual([]));
+
+    it("settles an unmatched payment after a question that says what is granted, once however often it is gone back to", async () => {
+      const { page } = watched;
+      await go("payments");
+      await follow("unmatched");
+      await follow(`pi_${EVIL}`);
+      await page.getByLabel("User id").fill("settled");
+      await page.getByLabel("Pack", { exact: true }).selectOption("Wallet");
+      await page.getByLabel("Quantity").fill("100,5");
+      await press("Continue");
+      await sees("Quantity must be a number such as");
+      await page.getByLabel("Quantity").fill("");
+      await press("Continue");
+      // What Stripe says was paid.
+      await sees("0 → 1,000 cents");
+      await press("Grant credits");
+      await sees("The payment is granted.");
+      await page.goBack();
+      await page.goto(page.url());
+      await sees("granted");
+      expect(await rows("Balances").count()).toBe(1);
+      await follow("settled");
+      await page.getByRole("heading", { name: "User settled" }).waitFor();
+      expect(await page.locator("#totals").textContent()).toContain("1,000");
+    });
+
+    it("creates an endpoint, tests it, sees the attempt, sends the message once more, and replays the day", async () => {
+      const { page } = watched;
+      const receiver = await startReceiver((response) => response.writeHead(204).end());
+      try {
+        await go("webhooks");
+        await page.getByLabel("URL").fill(receiver.url);
+        await press("Create endpoint");
+        const secret = await page.getByLabel("Signing secret").inputValue();
+        // The cron tells it of other things as well.
+        const tests = () => receiver.attempts.filter(({ message }) => message.type === "purser.test");
+        const arrived = (attempts: number) => expect.poll(() => tests().length, { timeout: 20_000 }).toBe(attempts);
+        await press("Send a test");
+        await sees("Test message sent");
+        await arrived(1);
+        const shown = async () => {
+          await page.reload();
+          return rows("Deliveries").textContent();
+        };
+        await expect.poll(shown).toMatch(/delivered.*204/);
+        await page.getByRole("button", { name: /^Resend msg_/ }).click();
+        await sees("Message sent once more");
+        await arrived(2);
+        // A form that is sent again does so once.
+        await page.reload();
+        await expectAccessible(page);
+        await press("Replay");
+        await sees("sent again, within minutes");
+        await server.cron();
+        await arrived(3);
+        expect(new Set(tests().map(({ message }) => message.id)).size).toBe(1);
+        receiver.verifyAll(secret);
+        expect(() => receiver.verifyAll(`whsec_${"A".repeat(43)}=`)).toThrow();
+      } finally {
+        await receiver.close();
+      }
+    });
+
+    it("erases a person after the id is typed exactly, reads the receipt, and lifts the erasure", async () => {
+      const { page } = watched;
+      const distinctId = `bob ${EVIL}`;
+      await go(`people${query({ distinctId })}`);
+      await follow("Erase this person…");
+      await page.getByLabel("Reason (kept in the receipt)").selectOption("objection");
+      await page.getByLabel(/^Type the id to confirm/).fill("bob");
+      await press("Erase person");
+      await sees("Nothing was erased: type the id exactly");
+      await page.getByLabel(/^Type the id to confirm/).fill(distinctId);
+      await press("Erase person");
+      await page.getByRole("heading", { name: "Erasure", exact: true }).waitFor();
+      for (const text of ["completed", "objection", "This receipt names nobody"]) await sees(text);
+      expect(await page.getByRole("main").textContent()).not.toContain("bob");
+      const receipt = page.url();
+      await go(`people${query({ distinctId })}`);
+      await sees("No person has this id");
+      await page.goto(receipt);
+      await press("Lift");
+      await page.getByRole("button", { name: "Lift" }).waitFor({ state: "detached" });
+    });
+  });
 
   it("of no application: the list, the sessions, a page that is not there, and the sign-in", async () => {
     for (const path of ["apps", "apps/sessions", "nothing/here", "apps/app_none/live/overview"]) {

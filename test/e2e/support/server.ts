@@ -29,6 +29,8 @@ export interface Server {
   readonly makeApp: (endUserAuth?: object) => Promise<ServedApp>;
   /** What the Worker logged since it started. */
   readonly logs: () => string[];
+  /** Runs the Worker's cron once, as Cloudflare does every minute. */
+  readonly cron: () => Promise<void>;
   readonly close: () => Promise<void>;
 }
 
@@ -63,6 +65,10 @@ export async function startServer(options: ServerOptions = {}): Promise<Server> 
     url: url.origin,
     db,
     makeApp: (endUserAuth) => makeApp(db, endUserAuth),
+    cron: async () => {
+      const { outcome } = await worker.scheduled({ cron: "* * * * *" });
+      if (outcome !== "ok") throw new Error(`the cron ended with ${outcome}`);
+    },
     logs: () => harness.getLogs().map((log) => log.message),
     close: () => harness.close(),
   };

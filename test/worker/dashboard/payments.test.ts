@@ -53,8 +53,30 @@ it("settles what is unmatched once, and says beside the field what is refused", 
   const refused = await w.send("payments/pi_1/settle", form);
   expect(refused.status).toBe(400);
   expect(await refused.text()).toContain("field-error");
+  const confirm = (fields: Record<string, string>) => w.read(`payments/pi_1/settle?${new URLSearchParams(fields)}`);
+  const without = await confirm(form);
+  expect([without.status, without.text.includes("field-error")]).toEqual([400, true]);
+  expect((await confirm({ ...form, packId: "cpk_none", quantity: "1" })).status).toBe(404);
+  expect((await confirm({ ...form, quantity: "100,5" })).text).toContain("must be a number such as");
+  expect((await w.read(`payments/pi_none/settle?${new URLSearchParams({ ...form, quantity: "1" })}`)).status).toBe(404);
+  const large = await confirm({ userId: ` ada "><img src=x>`, packId: w.packs.tokens, quantity: "12,345,678" });
+  expect(large.status).toBe(200);
+  for (const part of [
+    "0 → 12,345,678 tokens",
+    "large amount: 12,345,678 tokens",
+    "begins or ends with a space",
+    "pi_1: 1,000 usd",
+  ]) {
+    expect(large.text).toContain(part);
+  }
+  expect(large.text).not.toContain("<img");
+  const unsure = await w.send("payments/pi_1/settle", { ...form, quantity: "12,345,678", asked: "yes" });
+  expect([unsure.status, (await unsure.text()).includes("Nothing was changed: tick the box")]).toEqual([400, true]);
+  expect(await w.balances("ada")).toEqual([]);
   const first = await w.send("payments/pi_1/settle", { ...form, quantity: "1,000" });
   expect(first.headers.get("location")).toContain("notice=settled");
+  // The confirmation, gone back to, has nothing left to ask.
+  expect((await confirm({ ...form, quantity: "1,000" })).status).toBe(303);
   expect((await w.send("payments/pi_1/settle", { ...form, quantity: "1000" })).status).toBe(303);
   expect(await w.balances("ada")).toEqual([["tokens", 1000, "active"]]);
 });

@@ -1,0 +1,198 @@
+import type { Context } from "hono";
+import { readUserTotals } from "../credits/user-totals.ts";
+import type { PurserError } from "../errors.ts";
+import { listPacks } from "../packs/list.ts";
+import { findPayment } from "../payments/list.ts";
+import { previewSettlement } from "../payments/preview-settlement.ts";
+import type { PaymentOutput } from "../payments/responses.ts";
+import { settlePaymentInput } from "../payments/schemas.ts";
+import { settlePayment } from "../payments/settle.ts";
+import { Choice, Field, Table, Tag } from "./components.tsx";
+import { assertSure, Confirm, doubtsOfAmount, doubtsOfId, formFields, SHOWN_MAX } from "./confirm.tsx";
+import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
+import { catchRefusal, type Form, numberField, parseForm } from "./form.ts";
+import { amount, time } from "./format.ts";
+import { IssuedFacts } from "./issued.tsx";
+import { page, pathIn } from "./layout.tsx";
+import { BalanceLink, UserLink } from "./links.tsx";
+
+/** An amount of Stripe's, in the smallest unit of its currency. */
+export const money = (value: number, { currency }: PaymentOutput): string => `${amount(value)} ${currency ?? ""}`;
+
+export const paymentPath = (c: Context<DashboardEnv>, key: string) => pathIn(c, `payments/${encodeURIComponent(key)}`);
+
+export const StatusTag = ({ payment: { status, reason } }: { payment: PaymentOutput }) => (
+  <Tag kind={status === "granted" ? "good" : status === "unmatched" ? "bad" : ""}>
+    {reason === null ? status : `${status}: ${reason}`}
+  </Tag>
+);
+
+async function paymentPage(c: Context<DashboardEnv>, paymentKey: string, refusal?: PurserError) {
+  const { appId, mode } = c.var.ctx.environment;
+  const payment = await findPayment(c.var.root, appId, mode, paymentKey);
+  const notice = c.req.query("notice") === "settled" ? "The payment is granted." : undefined;
+  return page(
+    c,
+    { title: `Payment ${payment.paymentKey}`, section: "payments", refusal, notice },
+    <>
+      <section class="card">
+        <dl class="facts">
+          <dt>Status</dt>
+          <dd>
+            <StatusTag payment={payment} />
+          </dd>
+          <dt>User</dt>
+          <dd>{payment.userId === null ? "not known" : <UserLink c={c} id={payment.userId} />}</dd>
+          <dt>Ids at Stripe</dt>
+          <dd>{payment.names.join(", ")}</dd>
+          <dt>Paid, refunded, withheld (smallest unit)</dt>
+          <dd>
+            {money(payment.captured, payment)}, {money(payment.refunded, payment)}, {money(payment.withheld, payment)}
+          </dd>
+        </dl>
+      </section>
+      <section class="card">
+        <h2>Balances</h2>
+        <Table
+          label="Balances"
+          head={["Balance", "Unit", "Issued", "Taken back", "Due, but not there"]}
+          rows={payment.grants.map(({ balanceId, unit, initial, taken, short }) => [
+            <BalanceLink c={c} id={balanceId} />,
+            unit,
+            amount(initial),
+            amount(taken),
+            amount(short),
+          ])}
+          empty="Nothing was granted."
+        />
+        <h2>Events</h2>
+        <Table
+          label="Events"
+          head={["At (UTC)", "Event", "What it did", "Id"]}
+          rows={payment.events.map(({ at, type, outcome, eventId }) => [
+            <span class="num">{time(at)}</span>,
+            type,
+            outcome,
+            <code>{eventId}</code>,
+          ])}
+          empty="None."
+        />
+      </section>
+      {payment.grants.length === 0 && <SettleForm c={c} payment={payment} refusal={refusal} packs={await packsOf(c)} />}
+    </>,
+  );
+}
+
+async function packsOf(c: Context<DashboardEnv>) {
+  const { packs } = await listPacks(c.var.root, c.var.ctx.environment.appId, SHOWN_MAX);
+  return packs.filter(({ archivedAt }) => archivedAt === null);
+}
+
+const SettleForm = (props: {
+  c: Context<DashboardEnv>;
+  payment: PaymentOutput;
+  refusal: PurserError | undefined;
+  packs: Awaited<ReturnType<typeof packsOf>>;
+}) => {
+  const { c, payment, refusal, packs } = props;
+  const form: Form = c.req.method === "GET" ? c.req.query() : c.var.form;
+  return (
+    <form method="get" action={`${paymentPath(c, payment.paymentKey)}/settle`} class="card">
+      <h2>Grant it by hand</h2>
+      <p class="soft">It is this payment's grant from then on: refunds and disputes at Stripe take it back.</p>
+      <div class="row">
+        <Field label="User id" name="userId" value={form.userId ?? payment.userId ?? ""} required refusal={refusal} />
+        <Choice
+          label="Pack"
+          name="packId"
+          value={form.packId}
+          options={packs.map((pack) => [pack.packId, pack.packName] as const)}
+          refusal={refusal}
+        />
+        <Field
+          label="Quantity"
+          name="quantity"
+          value={form.quantity}
+          hint="only for packs without items; empty: what Stripe says"
+          refusal={refusal}
+        />
+        <button type="submit">Continue</button>
+      </div>
+    </form>
+  );
+};
+
+const ONE = "/payments/:paymentKey";
+
+function readSettlement(c: Context<DashboardEnv>, form: Form) {
+  const { mode } = c.var.ctx.environment;
+  const { userId, packId } = form;
+  return parseForm(settlePaymentInput, { mode, userId, packId, quantity: numberField(form, "quantity") });
+}
+
+/** What a settlement would grant, to whom, and what the user would have. */
+async function confirmSettlement(c: Context<DashboardEnv>, key: string, form: Form, refused?: PurserError) {
+  const { ctx, root } = c.var;
+  const read = await catchRefusal(async () => {
+    const input = readSettlement(c, form);
+    return {
+      input,
+      plan: await previewSettlement(ctx, key, input),
+      totals: await readUserTotals(ctx, input.userId),
+      payment: await findPayment(root, ctx.environment.appId, ctx.environment.mode, key),
+    };
+  });
+  if (read.result === undefined) return paymentPage(c, key, read.refusal);
+  const { input, plan, totals, payment } = read.result;
+  // Gone back to after it was granted, the confirmation has nothing left to ask.
+  if (payment.grants.length > 0) return c.redirect(paymentPath(c, key), 303);
+  const doubts = plan.amounts.flatMap((each) => doubtsOfAmount(each.unit, each.amount));
+  return page(
+    c,
+    { title: "Confirm settlement", section: "payments", refusal: refused },
+    <Confirm
+      c={c}
+      action={`payments/${encodeURIComponent(key)}/settle`}
+      fields={formFields(form)}
+      button="Grant credits"
+      cancel={`payments/${encodeURIComponent(key)}`}
+      doubts={[...doubtsOfId(input.userId), ...doubts]}
+    >
+      <dl class="facts">
+        <dt>Payment</dt>
+        <dd>
+          {payment.paymentKey}: {money(payment.captured, payment)} paid (smallest unit)
+        </dd>
+        <dt>User</dt>
+        <dd>{input.userId}</dd>
+        <IssuedFacts plan={plan} totals={totals} quantity={form.quantity} />
+        {payment.refunded + payment.withheld > 0 && (
+          <>
+            <dt>Taken back at once</dt>
+            <dd>
+              The share of what is refunded or withheld at Stripe: {money(payment.refunded + payment.withheld, payment)}
+              .
+            </dd>
+          </>
+        )}
+      </dl>
+    </Confirm>,
+  );
+}
+
+export const paymentRoutes = () =>
+  createDashboardRoutes()
+    .get(ONE, (c) => paymentPage(c, c.req.param("paymentKey")))
+    .get(`${ONE}/settle`, (c) => confirmSettlement(c, c.req.param("paymentKey"), c.req.query()))
+    .post(`${ONE}/settle`, async (c) => {
+      const key = c.req.param("paymentKey");
+      const { form } = c.var;
+      const done = await catchRefusal(async () => {
+        assertSure(form);
+        return settlePayment(c.var.admin, c.var.ctx.environment.appId, key, readSettlement(c, form));
+      });
+      if (done.refusal === undefined) return c.redirect(`${paymentPath(c, key)}?notice=settled`, 303);
+      return done.refusal.param === "sure"
+        ? confirmSettlement(c, key, form, done.refusal)
+        : paymentPage(c, key, done.refusal);
+    });
