@@ -12,6 +12,7 @@ const unit = { test: { name: "unit", include: ["test/unit/**/*.test.ts"], isolat
 const worker = {
   plugins: [
     cloudflareTest(async () => ({
+      main: "./src/index.ts",
       wrangler: { configPath: "./wrangler.toml" },
       miniflare: {
         // For test/support/lagging-d1.ts, test/worker/credits/verify.test.ts and test/worker/dashboard/rows.test.ts alone.

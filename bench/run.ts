@@ -32,7 +32,7 @@ async function withWorker<T>(script: string, work: (served: Served) => Promise<T
 
 async function main(): Promise<void> {
   console.log("Start-up …");
-  const startup = measureStartup();
+  const startup = await measureStartup();
   const [bare, purser, counted] = await Promise.all(
     ["bench/bare.ts", "src/index.ts", "bench/workers/counted.ts"].map(bundle),
   );

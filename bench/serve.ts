@@ -1,29 +1,17 @@
 import { createHash } from "node:crypto";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { build } from "esbuild";
 import { convertV4MiniflareOptions, Miniflare } from "miniflare";
+import { bundleWorker } from "../scripts/worker-bundle.mjs";
 import { writeKey } from "../src/access/key.ts";
 import { APP_ID } from "./app-id.ts";
 
 const root = join(import.meta.dirname, "..");
 
-/** One bundle like wrangler's: minified, one module. */
+/** The code of a Worker, bundled as it is deployed. */
 export async function bundle(entry: string): Promise<string> {
-  const result = await build({
-    entryPoints: [join(root, entry)],
-    bundle: true,
-    minify: true,
-    format: "esm",
-    target: "es2024",
-    mainFields: ["module", "main"],
-    conditions: ["workerd", "worker", "browser"],
-    external: ["cloudflare:*", "node:*"],
-    alias: { "#described": join(root, "src/http/undescribed.ts") },
-    loader: { ".html": "text", ".txt": "text", ".css": "text" },
-    write: false,
-  });
-  return result.outputFiles[0]?.text ?? "";
+  const { code } = await bundleWorker(entry);
+  return code;
 }
 
 /** Of the live environment of `prepare`. */

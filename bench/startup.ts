@@ -40,7 +40,7 @@ function profileStart(directory: string): number {
 }
 
 /** What wrangler would upload, and the cost of its start. */
-export function measureStartup(): Startup {
+export async function measureStartup(): Promise<Startup> {
   const directory = mkdtempSync(join(tmpdir(), "purser-startup-"));
   let activeMs: number | null = null;
   try {
@@ -51,8 +51,8 @@ export function measureStartup(): Startup {
     rmSync(directory, { recursive: true, force: true });
   }
   return {
-    whole: measureBundle("src/index.ts"),
-    withoutDashboard: measureBundle("bench/workers/without-dashboard.ts"),
+    whole: await measureBundle("src/index.ts"),
+    withoutDashboard: await measureBundle("bench/workers/without-dashboard.ts"),
     activeMs,
   };
 }

@@ -1,17 +1,15 @@
-import { execFile } from "node:child_process";
 import { createHash, randomBytes } from "node:crypto";
 import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
 import { get, type IncomingMessage } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { promisify } from "node:util";
 import { convertV4MiniflareOptions, Miniflare } from "miniflare";
+import { bundleWorker } from "../scripts/worker-bundle.mjs";
 import { writeKey } from "../src/access/key.ts";
 import { idIn } from "../src/db/databases.ts";
 import { randomId } from "../src/lib/ids.ts";
 
 const root = join(import.meta.dirname, "..");
-const run = promisify(execFile);
 
 /**
  * The memory limit of each isolate: half of the hosted platform's. Without a limit, V8 keeps garbage while there is memory, and
@@ -20,13 +18,6 @@ const run = promisify(execFile);
 export const HEAP_MB = 64;
 
 const EXPORT_SECRET = randomBytes(16).toString("hex");
-
-/** A Worker's module, bundled as for a deployment. */
-async function bundle(script: string, outdir: string): Promise<string> {
-  const wrangler = join(root, "node_modules/.bin/wrangler");
-  await run(wrangler, ["deploy", script, "--dry-run", "--outdir", outdir, "--config", "wrangler.toml"], { cwd: root });
-  return readFile(join(outdir, script.replace(/^.*\//, "").replace(/\.ts$/, ".js")), "utf8");
-}
 
 export interface Bench {
   readonly urls: Readonly<Record<string, string>>;
@@ -41,7 +32,7 @@ export async function startBench(scripts: Readonly<Record<string, string>>): Pro
   const scratch = await mkdtemp(join(tmpdir(), "purser-bench-"));
   const workers = [];
   for (const [name, script] of Object.entries(scripts)) {
-    const contents = await bundle(script, join(scratch, name));
+    const { code: contents } = await bundleWorker(script);
     workers.push({
       name,
       modules: [{ type: "ESModule" as const, path: `${name}.js`, contents }],

@@ -106,12 +106,13 @@ async function answersHealth(url) {
 export async function serve(port, file = "wrangler.toml") {
   rmSync(TRACES, { recursive: true, force: true });
   // Port 0 lets two Pursers run at once; otherwise both would want the inspector's usual port.
-  // Not minified, so that the places in the log have their names.
+  // From the sources and not minified, so that the places in the log have their names.
   const args = [
     "dev",
+    "src/index.ts",
+    "--bundle",
     "--config",
     file,
-    "--minify=false",
     "--var",
     "BEHIND_CLOUDFLARE:false",
     "--ip",

@@ -1,0 +1,1 @@
+export function squeezeSql(file: string, source: string): { readonly toString: () => string };
