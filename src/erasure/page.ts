@@ -4,8 +4,9 @@ import { booksOfPage, closePage, isInBooks, ledgerPage } from "./page-of-books.t
 
 /** Payments that name the person: those of its balances, and those that granted nothing yet. */
 const paymentPage = fragment`(SELECT r.payment_id FROM ${rowsOfIds("payment_facts", "user_id")} LIMIT ${rowsSql})`;
-// The reason stays: the same event sent again does not bring the customer back.
-const asErased = fragment`customer = NULL, settled_by = NULL, reason = iif(status = 'unmatched', 'person_erased', NULL)`;
+// The reason stays: the same event sent again does not bring the customer back. Nor does one that read the payment before.
+const asErased = fragment`customer = NULL, settled_by = NULL, version = version + 1,
+  reason = iif(status = 'unmatched', 'person_erased', NULL)`;
 const erasePayments = statement<Page>`
   UPDATE payments SET ${asErased} WHERE environment_id = :environmentId AND id IN (
     SELECT * FROM ${paymentPage} UNION

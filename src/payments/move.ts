@@ -1,7 +1,7 @@
 import { quotaRefusal } from "../credits/grant.ts";
 import { idIn } from "../db/databases.ts";
 import { retryOnConflict } from "../db/retry-on-conflict.ts";
-import { batch } from "../db/sql.ts";
+import { batch, type Statement } from "../db/sql.ts";
 import { PurserError } from "../errors.ts";
 import type { User } from "../ledger/account.ts";
 import { type Decision, replay } from "../ledger/decision.ts";
@@ -9,6 +9,8 @@ import type { AccountAtRead } from "../ledger/send.ts";
 import { writeForUser } from "../ledger/write.ts";
 import { choosePack, type Pack, selectPack } from "../packs/find.ts";
 import type { TenantCtx } from "../runtime.ts";
+import { personGuards } from "../tombstones/check.ts";
+import { withTombstones } from "../tombstones/known.ts";
 import { decideGrant, decideMotions, type Move, type Storing } from "./decide.ts";
 import { nextStep, offersNow, type Standing, type Step } from "./next-step.ts";
 import type { Offer, Reason } from "./offer.ts";
@@ -19,7 +21,7 @@ import { OUTCOMES, type Outcome, readPayment, selectCustomer, selectPayments } f
 /** An unmatched payment is told when it still is one after so long. */
 const TELL_AFTER_MS = 10 * 60 * 1_000;
 
-const CONFLICTS = new Set(["guard_payment", "payment_names_taken"] as const);
+const CONFLICTS = new Set(["guard_payment", "payment_names_taken", "guard_person"] as const);
 
 export interface Moved {
   readonly outcome: Outcome;
@@ -109,7 +111,6 @@ class Run {
   /** The statements that store the payment with this outcome. */
   #storing(state: PaymentState): Storing {
     return (standing, outcome) => {
-      const { status, reason } = standing;
       const { change, settle } = this.#move;
       const { environment, newId, now } = this.#ctx;
       const nonce = newId("");
@@ -120,10 +121,10 @@ class Run {
       return storePayment({
         ...{ environmentId: environment.id, nowMs: now(), writtenBy: nonce, ...standing, outcome },
         ...{ known: state.known, names: state.names, facts: factsToKeep(state, standing) },
-        customer: status === "granted" || reason === "person_erased" ? null : state.customer,
+        customer: customerToKeep(state, standing),
         id: kept?.id ?? this.#paymentId,
         settledBy: settle?.stamp ?? kept?.settledBy ?? null,
-        tellAtMs: status === "unmatched" ? tellAtMs : null,
+        tellAtMs: standing.status === "unmatched" ? tellAtMs : null,
         surplus: state.grants.flatMap(({ balanceId, isSurplus }) => (isSurplus === 1 ? [balanceId] : [])),
         event: change.eventId === null ? null : { ...change, eventId: change.eventId },
       });
@@ -131,12 +132,20 @@ class Run {
   }
 
   async #store(state: PaymentState, { outcome, ...standing }: Extract<Step, { kind: "store" }>): Promise<void> {
-    const { environment, db } = this.#ctx;
+    const ctx = this.#ctx;
+    const { environment, db } = ctx;
     const { customer, customerUser } = state;
     // Somebody may say meanwhile whose the customer is.
     const isForNobody = standing.reason === "no_user" && customer !== null && customerUser === null;
     const guard = isForNobody ? [guardNoCustomer({ environmentId: environment.id, customer })] : [];
-    await batch(db, [...guard, ...this.#storing(state)(standing, outcome)]);
+    const userOfCustomer = customerToKeep(state, standing) === null ? null : customerUser;
+    const named = [userOfCustomer, ...factsToKeep(state, standing).map(({ userId }) => userId)];
+    const ids = named.filter((userId) => userId !== null);
+    const send = async (guards: readonly Statement[]) =>
+      batch(db, [...guards, ...guard, ...this.#storing(state)(standing, outcome)]);
+    // Nobody is named who was erased since the payment was read (E4).
+    if (ids.length === 0) await send([]);
+    else await withTombstones(ctx, async (known, first) => send([first, ...(await personGuards(ctx, known, ids))]));
     this.#landed();
   }
 
@@ -199,9 +208,15 @@ class Run {
   }
 }
 
-/** What is stored of its facts. Whom a grant was for, its account says; an erased person is not named again (E4). */
-function factsToKeep({ facts }: PaymentState, { status, reason }: Standing): PaymentState["facts"] {
-  if (status !== "granted" && reason !== "person_erased") return facts;
+/** Whether it still matters whose it is. Whom a grant was for, its account says; an erased person is not named again (E4). */
+const isForSomebody = ({ status, reason }: Standing): boolean => status !== "granted" && reason !== "person_erased";
+
+const customerToKeep = ({ customer }: PaymentState, standing: Standing): string | null =>
+  isForSomebody(standing) ? customer : null;
+
+/** What is stored of its facts. */
+function factsToKeep({ facts }: PaymentState, standing: Standing): PaymentState["facts"] {
+  if (isForSomebody(standing)) return facts;
   return facts.map((fact) => (fact.userId === null ? fact : { ...fact, userId: null }));
 }
 

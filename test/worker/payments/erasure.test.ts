@@ -1,10 +1,12 @@
 import { env } from "cloudflare:workers";
-import { afterAll, expect, it } from "vitest";
+import { afterAll, describe, expect, it } from "vitest";
+import { hookedD1 } from "../../support/hooked-d1.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
 import { PRICES } from "../../support/payment-story.ts";
 import { paymentsWorld } from "../../support/payments.ts";
-import { charge, eventOf, invoice, refund, session } from "../../support/stripe-events.ts";
+import { charge, eventOf, invoice, invoicePayment, refund, session } from "../../support/stripe-events.ts";
 import { makeEndpoint, storedMessages } from "../../support/webhooks.ts";
+import { makeClient } from "../../support/world.ts";
 
 afterAll(expectLedgerInvariants);
 
@@ -129,4 +131,62 @@ it("of a person who is refunded later: the message tells of the pseudonym, and n
     else expect([subject, data]).toMatchObject([pseudonym, { userId: pseudonym, paymentKey: "pi_1", balances }]);
   }
   expect(JSON.stringify(messages)).not.toContain(user);
+});
+
+describe("an event amid whose taking its person is erased", () => {
+  const over = (at: number) => [{ id: "il_1", price: PRICES.period, period: { start: at - 9, end: at - 1 } }];
+  const bill = (subscription: Readonly<Record<string, string>>) => (at: number) =>
+    eventOf("invoice.paid", at, invoice("in_1", { customer: "cus_ada", lines: over(at), subscription }));
+  const [named, unnamed] = [bill({ user }), bill({})];
+  const about = { client_reference_id: user, metadata: { pack: "gone" }, payment_intent: "pi_1" };
+  const buy = (at: number) => eventOf(completed, at, session("cs_1", about));
+  const tie = (at: number) => eventOf("invoice_payment.paid", at, invoicePayment("inpay_1", "in_1", "pi_1"));
+  const subscription = { mode: "subscription", customer: "cus_ada", client_reference_id: user };
+  const signup = (at: number) => eventOf(completed, at, session("cs_s", subscription));
+  const refunded = (at: number) => eventOf("charge.refunded", at, charge("ch_1", "pi_1", 500));
+
+  // The first erasure of an environment changes its features, by which other writes notice it.
+  it.each([
+    ["a session, the first erasure", false, [], buy],
+    ["a session", true, [], buy],
+    ["an invoice", true, [], named],
+    ["an invoice of a customer", true, [signup], unnamed],
+    ["a customer", true, [unnamed], signup],
+    ["a refund", true, [named, tie], refunded],
+    ["what makes two payments one, the first erasure", false, [named, buy], tie],
+    ["what makes two payments one", true, [named, buy], tie],
+  ] as const)(
+    "leaves nothing that names them, at whichever trip: %s",
+    async (_, isSecond, before, event) => {
+      for (let trip = 1, isReached = true; isReached; trip++) {
+        const hook = { late: async () => {} };
+        const w = await paymentsWorld({ DB: hookedD1(env.DB, () => hook.late()) });
+        const key = w.app.keys.sk_live;
+        const erase = async (distinctId: string) => {
+          const answer = await makeClient(w.clock)("POST", "/api/v1/erase-person", { key, body: { distinctId } });
+          expect(answer.body).toMatchObject({ status: "completed" });
+        };
+        if (isSecond) await erase("somebody else");
+        for (const [index, one] of before.entries()) await w.deliver(one(w.nowS + index));
+        let trips = 0;
+        hook.late = async () => {
+          trips++;
+          if (trips === trip) await erase(user);
+        };
+        const { status } = await w.send(event(w.nowS + 9));
+        hook.late = async () => {};
+        isReached = trips >= trip;
+        if (!isReached) break;
+        const { results } = await env.DB.prepare("SELECT * FROM stripe_customers WHERE environment_id = ?")
+          .bind(w.app.environments.live.id)
+          .all();
+        const text = JSON.stringify([await w.stored(), results]);
+        // The customer of an invoice that is nobody's is what Stripe says of it.
+        const isNobodys = (await w.payments()).some(({ reason }: { reason: string }) => reason === "no_user");
+        const found = [user, "cus_ada"].filter((name) => text.includes(name));
+        expect([trip, status, ...found]).toEqual([trip, 200, ...(isNobodys ? ["cus_ada"] : [])]);
+      }
+    },
+    60_000,
+  );
 });
