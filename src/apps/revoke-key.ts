@@ -1,9 +1,9 @@
 import { auditStatement, newAct } from "../audit/audit-statement.ts";
 import { batch, fragment, nowMsSql, statement } from "../db/sql.ts";
-import { PurserError } from "../errors.ts";
 import type { AdminCtx } from "../runtime.ts";
 import { requireApp } from "./app.ts";
-import { type KeyRow, keyColumns, presentKey } from "./key.ts";
+import { presentKey } from "./key.ts";
+import { noSuchKey, selectKey } from "./read-key.ts";
 import type { KeyOutput } from "./responses.ts";
 
 const isInForce = fragment`environment_id IN (SELECT id FROM environments WHERE app_id = :appId) AND id = :keyId
@@ -11,9 +11,6 @@ const isInForce = fragment`environment_id IN (SELECT id FROM environments WHERE 
 const audit = auditStatement<{ keyId: string }>(`EXISTS (SELECT 1 FROM api_keys WHERE ${isInForce})`);
 const revoke = statement<{ appId: string; keyId: string; nowMs: number }>`
   UPDATE api_keys SET revoked_at_ms = ${nowMsSql} WHERE ${isInForce}`;
-const selectKey = statement<{ appId: string; keyId: string }, KeyRow>`
-  SELECT ${keyColumns} FROM environments AS e JOIN api_keys AS k ON k.environment_id = e.id
-  WHERE e.app_id = :appId AND k.id = :keyId`;
 
 /**
  * Revokes a key: in force at once wherever the primary is asked, and on a replica as soon as it knows (W3a). Again: as it
@@ -27,5 +24,5 @@ export async function revokeKey(admin: AdminCtx, appId: string, keyId: string): 
   ]);
   if (row !== undefined) return presentKey(row);
   await requireApp(admin, appId);
-  throw new PurserError("not_found", "The application has no such key.", { param: "keyId" });
+  throw noSuchKey();
 }

@@ -8,7 +8,7 @@ import { Field, Hidden, LongText } from "./components.tsx";
 import { Confirm, doubtsOfAmount, formFields, redirectAfter, requireReason, userPath } from "./confirm.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
 import { catchRefusal, type Form, numberField, parseForm } from "./form.ts";
-import { amount, signed } from "./format.ts";
+import { amount, query, signed } from "./format.ts";
 import { page, pathIn } from "./layout.tsx";
 
 async function adjustForm(c: Context<DashboardEnv>, form: Form, refusal?: PurserError) {
@@ -58,6 +58,7 @@ async function confirmAdjust(c: Context<DashboardEnv>, form: Form, refused?: Pur
       fields={{ ...formFields(form), adjustmentId: form.adjustmentId ?? c.var.root.newId("adj_") }}
       button="Confirm adjustment"
       cancel={userPath(balance.userId)}
+      change={`users/adjust${query(formFields(form))}`}
       doubts={doubtsOfAmount(balance.unit, delta)}
     >
       <dl class="facts">

@@ -124,8 +124,8 @@ export const Meter = (props: { label: string; remaining: number; initial: number
   const share = Math.min(1, props.remaining / Math.max(props.initial, props.remaining, 1e-9));
   return (
     <svg class="meter" viewBox="0 0 100 8" preserveAspectRatio="none" role="img" aria-label={props.label}>
-      <rect class="all" width="100" height="8" rx="2" />
-      {share > 0 && <rect class="left" width={(share * 100).toFixed(2)} height="8" rx="2" />}
+      <rect class="all" width="100" height="8" />
+      {share > 0 && <rect class="left" width={(share * 100).toFixed(2)} height="8" />}
     </svg>
   );
 };

@@ -31,16 +31,33 @@ const nextId = (name: string): string => {
   return `${name.replace(/[^a-zA-Z0-9]/g, "-")}-${ids}`;
 };
 
-/** What a refusal says of one field, without the argument's name. Null when it is about another. */
+/** What a refusal says of one field, or of a part of it, without the argument's name. Null when it is about another. */
 function errorOf({ label, name, param = name, refusal }: Refusable): string | null {
-  if (refusal?.param === undefined || refusal.param !== param) return null;
+  if (refusal?.param === undefined) return null;
+  const inner = refusal.param.slice(param.length);
+  if (!refusal.param.startsWith(param) || !/^($|\[|\.)/.test(inner)) return null;
   const { message } = refusal;
   const [title = label] = label.split(" (");
-  return message.startsWith(`${param} `) ? `${title} ${message.slice(param.length + 1)}` : message;
+  const [, index, field = ""] = /^\[(\d+)\](.*)$/.exec(inner) ?? [];
+  const part = index === undefined ? "" : ` (no. ${Number(index) + 1}${field.replace(".", ", ")})`;
+  return message.startsWith(`${refusal.param} `)
+    ? `${title}${part} ${message.slice(refusal.param.length + 1)}`
+    : message;
 }
 
+/** What a refusal says where no field shows it. */
+export const RefusalText = ({ refusal: { message, param } }: { refusal: PurserError }) =>
+  param !== undefined && message.startsWith(`${param} `) ? (
+    <>
+      <code>{param}</code>
+      <Message text={message.slice(param.length)} />
+    </>
+  ) : (
+    <Message text={message} />
+  );
+
 /** A message of the API's, in which names stand between backticks. */
-export const Message = ({ text }: { text: string }) => (
+const Message = ({ text }: { text: string }) => (
   <>{text.split("`").map((part, index) => (index % 2 === 1 ? <code>{part}</code> : part))}</>
 );
 
@@ -67,6 +84,7 @@ export const Field = (props: FieldProps) => {
         {props.label}
         {props.hint !== undefined && <span class="hint"> · {props.hint}</span>}
       </label>
+      <FieldError id={id} error={error} />
       <input
         id={id}
         name={props.name}
@@ -80,7 +98,6 @@ export const Field = (props: FieldProps) => {
         aria-invalid={props.isBad === true ? "true" : undefined}
         {...refused(id, error)}
       />
-      <FieldError id={id} error={error} />
     </div>
   );
 };
@@ -96,6 +113,7 @@ export const Choice = (props: ChoiceProps) => {
   return (
     <div class="field">
       <label for={id}>{props.label}</label>
+      <FieldError id={id} error={error} />
       <select id={id} name={props.name} {...refused(id, error)}>
         {props.options.map(([value, label]) => (
           <option value={value} selected={value === props.value}>
@@ -103,7 +121,6 @@ export const Choice = (props: ChoiceProps) => {
           </option>
         ))}
       </select>
-      <FieldError id={id} error={error} />
     </div>
   );
 };
@@ -114,10 +131,10 @@ export const LongText = (props: Refusable & { value?: string | undefined; requir
   return (
     <div class="field wide">
       <label for={id}>{props.label}</label>
+      <FieldError id={id} error={error} />
       <textarea id={id} name={props.name} rows={2} required={props.required} {...refused(id, error)}>
         {props.value ?? ""}
       </textarea>
-      <FieldError id={id} error={error} />
     </div>
   );
 };

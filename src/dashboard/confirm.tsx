@@ -61,6 +61,8 @@ interface ConfirmProps {
   readonly button: string;
   /** Where Cancel leads, within the application. */
   readonly cancel: string;
+  /** The form as it was typed, within the application. */
+  readonly change?: string;
   readonly isDangerous?: boolean;
   /** What is asked twice. */
   readonly doubts?: readonly string[];
@@ -68,7 +70,7 @@ interface ConfirmProps {
 }
 
 /** A form that shows an action and asks to confirm it; twice where there are doubts. */
-export const Confirm = ({ c, action, fields, button, cancel, isDangerous, doubts = [], children }: ConfirmProps) => (
+export const Confirm = ({ c, action, fields, button, isDangerous, doubts = [], children, ...to }: ConfirmProps) => (
   <form method="post" action={pathIn(c, action)} class="card">
     <FormToken c={c} />
     <Hidden fields={{ ...fields, ...(doubts.length === 0 ? {} : { asked: "yes" }) }} />
@@ -89,7 +91,12 @@ export const Confirm = ({ c, action, fields, button, cancel, isDangerous, doubts
       <button type="submit" class={isDangerous === true ? "danger" : undefined}>
         {button}
       </button>
-      <a class="button quiet" href={pathIn(c, cancel)}>
+      {to.change !== undefined && (
+        <a class="button quiet" href={pathIn(c, to.change)}>
+          Change
+        </a>
+      )}
+      <a class="button quiet" href={pathIn(c, to.cancel)}>
         Cancel
       </a>
     </div>

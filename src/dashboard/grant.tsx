@@ -18,6 +18,7 @@ import {
 } from "./confirm.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
 import { catchRefusal, type Form, numberField, parseForm, textField, timeField } from "./form.ts";
+import { query } from "./format.ts";
 import { IssuedFacts } from "./issued.tsx";
 import { page, pathIn } from "./layout.tsx";
 
@@ -27,6 +28,7 @@ async function grantForm(c: Context<DashboardEnv>, form: Form, refusal?: PurserE
   const { root } = c.var;
   const { packs } = await listPacks(root, c.var.ctx.environment.appId, SHOWN_MAX);
   const offered = packs.filter((pack) => pack.archivedAt === null);
+  if (offered.length === 0 && refusal === undefined) return noPacksPage(c);
   return page(
     c,
     { title: "Grant credits", section: "users", refusal },
@@ -88,6 +90,16 @@ async function grantForm(c: Context<DashboardEnv>, form: Form, refusal?: PurserE
   );
 }
 
+const noPacksPage = (c: Context<DashboardEnv>) =>
+  page(
+    c,
+    { title: "Grant credits", section: "users" },
+    <p class="card">
+      There is no pack to grant. <a href={pathIn(c, "packs/new")}>Create a pack</a> first: it says what a grant issues,
+      and what it pays for.
+    </p>,
+  );
+
 function expiryOf(form: Form): string | null | undefined {
   if (form.expiry === "never") return null;
   const at = timeField(form, "expiresAt");
@@ -126,6 +138,7 @@ async function confirmGrant(c: Context<DashboardEnv>, form: Form, refused?: Purs
       fields={{ ...formFields(form), ref: form.ref ?? root.newId("dashboard:") }}
       button="Grant credits"
       cancel={userPath(form.userId)}
+      change={`users/grant${query(formFields(form))}`}
       doubts={[...doubtsOfId(input.userId), ...plan.amounts.flatMap((each) => doubtsOfAmount(each.unit, each.amount))]}
     >
       <dl class="facts">

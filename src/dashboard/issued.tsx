@@ -27,7 +27,7 @@ export const IssuedFacts = ({ plan, totals, quantity }: IssuedProps) => {
       <dd>
         <b>{plan.amounts.map((each) => `${amount(each.amount)} ${each.unit}`).join(", ")}</b>
       </dd>
-      <dt>All that the user has, after</dt>
+      <dt>The user's total afterwards</dt>
       <dd>
         {after.join(", ")}
         {totals.isPartial ? " (at least: the user has too many balances to add up)" : ""}

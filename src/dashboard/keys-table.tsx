@@ -34,13 +34,13 @@ export const Keys = ({ c, keys, next, madeBy, form, refusal }: KeysProps) => (
         madeBy.get(key.keyId) ?? "",
         <span class="num">{key.lastUsedOn ?? "not yet"}</span>,
         key.revokedAt === null ? (
-          <form method="post" action={pathIn(c, "keys/confirm")}>
-            <FormToken c={c} />
-            <Hidden fields={{ keyId: key.keyId, hint: key.hint }} />
-            <button type="submit" class="quiet" aria-label={`Revoke ${key.hint}`}>
-              Revoke
-            </button>
-          </form>
+          <a
+            class="button quiet"
+            href={`${pathIn(c, "keys/confirm")}${query({ keyId: key.keyId })}`}
+            aria-label={`Revoke ${key.hint}`}
+          >
+            Revoke
+          </a>
         ) : (
           <Tag kind="revoked">revoked {time(key.revokedAt)}</Tag>
         ),

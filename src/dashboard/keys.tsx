@@ -2,17 +2,20 @@ import type { Context } from "hono";
 import { createKey } from "../apps/create-key.ts";
 import { readEndUserAuth, readEndUserSecret, setEndUserAuth } from "../apps/end-user-auth.ts";
 import { listKeys } from "../apps/list-keys.ts";
+import { readKey } from "../apps/read-key.ts";
 import type { CreateKeyOutput } from "../apps/responses.ts";
 import { revokeKey } from "../apps/revoke-key.ts";
 import { createKeyInput, setEndUserAuthInput } from "../apps/schemas.ts";
 import { type TokenTest, testUserToken } from "../apps/test-user-token.ts";
 import { listActs } from "../audit/search.ts";
 import type { PurserError } from "../errors.ts";
-import { CopyBox, Hidden } from "./components.tsx";
+import { CopyBox } from "./components.tsx";
+import { Confirm } from "./confirm.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
 import { catchRefusal, type Form, parseForm, textField } from "./form.ts";
+import { time } from "./format.ts";
 import { Keys } from "./keys-table.tsx";
-import { FormToken, page, pathIn } from "./layout.tsx";
+import { page, pathIn } from "./layout.tsx";
 import { keepOnce, randomOf, takeOnce } from "./once.ts";
 import { settingOf, TokenSetting, TokenTester } from "./token-setting.tsx";
 
@@ -99,6 +102,36 @@ async function readSetting(c: Context<DashboardEnv>) {
   });
 }
 
+/** Asks before a key is revoked, and says whether it is in use. */
+async function confirmRevoke(c: Context<DashboardEnv>) {
+  const key = await readKey(c.var.root, c.var.ctx.environment.appId, c.req.query("keyId") ?? "");
+  return page(
+    c,
+    { title: "Revoke key", section: "keys" },
+    key.revokedAt !== null ? (
+      <p class="card">This key is revoked already.</p>
+    ) : (
+      <Confirm c={c} action="keys/revoke" fields={{ keyId: key.keyId }} button="Revoke key" cancel="keys" isDangerous>
+        <dl class="facts">
+          <dt>Key</dt>
+          <dd>
+            <code>{key.hint}</code>, {key.kind}, {key.mode} mode
+          </dd>
+          <dt>Name</dt>
+          <dd>{key.name ?? "none"}</dd>
+          <dt>Created (UTC)</dt>
+          <dd>{time(key.createdAt)}</dd>
+          <dt>Last used (UTC)</dt>
+          <dd>
+            <b>{key.lastUsedOn ?? "not yet"}</b>
+          </dd>
+        </dl>
+        <p>It stops working: for writes at once, for reads within seconds. This cannot be undone.</p>
+      </Confirm>
+    ),
+  );
+}
+
 export const keysRoutes = () =>
   createDashboardRoutes()
     .get("/keys", (c) => keysPage(c))
@@ -113,28 +146,7 @@ export const keysRoutes = () =>
       await keepOnce(c, "key", created.result);
       return c.redirect(pathIn(c, "keys?notice=created"), 303);
     })
-    .post("/keys/confirm", async (c) =>
-      page(
-        c,
-        { title: "Revoke key", section: "keys" },
-        <form method="post" action={pathIn(c, "keys/revoke")} class="card">
-          <FormToken c={c} />
-          <Hidden fields={{ keyId: c.var.form.keyId ?? "" }} />
-          <p>
-            <code>{c.var.form.hint}</code> stops working: for writes at once, for reads within seconds. This cannot be
-            undone.
-          </p>
-          <div class="row">
-            <button type="submit" class="danger">
-              Revoke key
-            </button>
-            <a class="button quiet" href={pathIn(c, "keys")}>
-              Cancel
-            </a>
-          </div>
-        </form>,
-      ),
-    )
+    .get("/keys/confirm", confirmRevoke)
     .post("/keys/revoke", async (c) => {
       const { appId } = c.var.ctx.environment;
       const done = await catchRefusal(() => revokeKey(c.var.admin, appId, c.var.form.keyId ?? ""));

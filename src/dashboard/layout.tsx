@@ -6,7 +6,7 @@ import { logUnavailable } from "../http/errors.ts";
 import { iso } from "../lib/time.ts";
 import type { Mode } from "../runtime.ts";
 import { assetPaths } from "./assets.ts";
-import { FIELD_ERROR, Message } from "./components.tsx";
+import { FIELD_ERROR, RefusalText } from "./components.tsx";
 import type { DashboardEnv } from "./env.ts";
 import { query, time } from "./format.ts";
 
@@ -37,13 +37,19 @@ const SECTIONS: readonly (readonly [section: Section, name: string])[] = [
   ["audit", "Audit"],
 ];
 
+/** The section that a path lies in: `users` of `/admin/apps/…/live/users/grant`. Undefined for a path of none. */
+export function sectionOfPath(c: Context<DashboardEnv>): Section | undefined {
+  const name = c.req.path.split("/")[5];
+  return SECTIONS.find(([each]) => each === name)?.[0];
+}
+
 /** Live mode has no clock of its own. */
 const sectionsOf = (mode: Mode) => SECTIONS.filter(([each]) => each !== "clock" || mode === "test");
 
 interface PageOptions {
   readonly title: string;
   /** The section of the application; absent on pages outside of one. */
-  readonly section?: Section;
+  readonly section?: Section | undefined;
   /** Why the submitted form was refused. */
   readonly refusal?: PurserError | undefined;
   /** The result of the submitted form. */
@@ -75,7 +81,7 @@ export function page(c: Context<DashboardEnv>, options: PageOptions, body: Child
         <link rel="icon" href={path.icon} type="image/svg+xml" />
         <script src={path.script} defer />
       </head>
-      <body>
+      <body data-refused={isRefusedForm(c, options) ? "" : undefined}>
         <a class="skip" href="#main">
           Skip to content
         </a>
@@ -91,6 +97,10 @@ export function page(c: Context<DashboardEnv>, options: PageOptions, body: Child
   return c.html(`<!DOCTYPE html>${document}`, status);
 }
 
+/** Whether the page answers a form of its section. */
+const isRefusedForm = (c: Context<DashboardEnv>, { refusal, section }: PageOptions): boolean =>
+  c.req.method === "POST" && refusal !== undefined && section !== undefined;
+
 /** The application and its mode, on a page of one. */
 const placeOf = ({ var: { appName, ctx } }: Context<DashboardEnv>): readonly string[] =>
   appName === undefined ? [] : [`${appName} (${ctx.environment.mode})`];
@@ -99,8 +109,7 @@ const Notice = (props: { refusal?: PurserError | undefined; notice?: string | un
   <>
     {props.refusal !== undefined && (
       <p class="notice bad" role="alert">
-        {props.refusal.param !== undefined && <code>{props.refusal.param}</code>}{" "}
-        <Message text={props.refusal.message} />
+        <RefusalText refusal={props.refusal} />
       </p>
     )}
     {props.notice !== undefined && (
@@ -122,7 +131,7 @@ const Header = ({ c, section }: { c: Context<DashboardEnv>; section?: Section | 
   return (
     <header class="bar">
       <Brand />
-      {ctx !== undefined && <Breadcrumb c={c} section={section ?? "overview"} />}
+      {ctx !== undefined && <Breadcrumb c={c} section={section} />}
       <span class="out">
         <a href="/docs">Docs</a>
         {!session.isByAccess && <a href="/admin/apps/sessions">Sessions</a>}
@@ -144,7 +153,7 @@ const Brand = () => (
 );
 
 /** The current application, a link to each mode, and the sections. */
-const Breadcrumb = ({ c, section }: { c: Context<DashboardEnv>; section: Section }) => {
+const Breadcrumb = ({ c, section }: { c: Context<DashboardEnv>; section: Section | undefined }) => {
   const { appId, mode } = c.var.ctx.environment;
   // The same user or person in the other mode.
   const { userId, distinctId } = { ...c.req.query(), ...c.var.form };
@@ -156,7 +165,7 @@ const Breadcrumb = ({ c, section }: { c: Context<DashboardEnv>; section: Section
         <span class="modes">
           {(["live", "test"] as const).map((each) => (
             <a
-              href={`/admin/apps/${encodeURIComponent(appId)}/${each}/${section}${kept}`}
+              href={`/admin/apps/${encodeURIComponent(appId)}/${each}/${section ?? "overview"}${kept}`}
               class={each}
               aria-current={each === mode ? "true" : undefined}
             >

@@ -140,6 +140,9 @@ export function bodyOf(draft: PackDraft): object {
     const priority = numberField({ ...draft, items: "", rules: "" }, "priority");
     return { ...common, items: [], unit: draft.unit, matches: matchesOf(draft.rules), priority: priority ?? 100 };
   }
+  if (draft.items.length === 0) {
+    throw invalid("items[0].amount", "An item needs an amount. For a pack without items choose “Variable amount”.");
+  }
   return {
     ...common,
     items: draft.items.map((item, index) => ({

@@ -69,9 +69,16 @@ export const PackForm = ({ c, packId, draft, version, refusal, ruleTest }: PackF
           <legend>Unit and rules</legend>
           <div class="row">
             <Choice label="Unit" name="unit" value={draft.unit} options={units} />
-            <Field label="Priority" name="priority" value={draft.priority} placeholder="100" hint="lower pays first" />
+            <Field
+              label="Priority"
+              name="priority"
+              value={draft.priority}
+              placeholder="100"
+              hint="lower pays first"
+              refusal={refusal}
+            />
           </div>
-          <Rules prefix="" rules={draft.rules} />
+          <Rules prefix="" rules={draft.rules} refusal={refusal} param="matches" />
         </fieldset>
       </section>
       {/* Before the tester: Enter presses the first button of a form. */}
@@ -128,7 +135,7 @@ const Item = (props: { item: ItemDraft; index: string; refusal: PurserError | un
           param={`${param}.priority`}
         />
       </div>
-      <Rules prefix={prefix} rules={item.rules}>
+      <Rules prefix={prefix} rules={item.rules} refusal={refusal} param={`${param}.matches`}>
         <button type="button" class="quiet" data-remove>
           Remove this item
         </button>
@@ -137,14 +144,31 @@ const Item = (props: { item: ItemDraft; index: string; refusal: PurserError | un
   );
 };
 
-const Rules = (props: { prefix: string; rules: readonly RuleDraft[]; children?: Child }) => (
+interface RulesProps {
+  readonly prefix: string;
+  readonly rules: readonly RuleDraft[];
+  readonly refusal: PurserError | undefined;
+  /** The argument of the API that they are. */
+  readonly param: string;
+  readonly children?: Child;
+}
+
+const blankRule: RuleDraft = { event: "", model: "" };
+
+const Rules = (props: RulesProps) => (
   <div data-scope>
     <div data-list="rule">
-      {[...props.rules, { event: "", model: "" }].map((rule, index) => (
-        <Rule prefix={props.prefix} rule={rule} index={`${index}`} />
+      {[...props.rules, blankRule].map((rule, index) => (
+        <Rule
+          prefix={props.prefix}
+          rule={rule}
+          index={`${index}`}
+          refusal={props.refusal}
+          param={`${props.param}[${index}]`}
+        />
       ))}
       <template data-mark={RULE_MARK}>
-        <Rule prefix={props.prefix} rule={{ event: "", model: "" }} index={RULE_MARK} />
+        <Rule prefix={props.prefix} rule={blankRule} index={RULE_MARK} refusal={undefined} param="" />
       </template>
     </div>
     <div class="row">
@@ -156,10 +180,29 @@ const Rules = (props: { prefix: string; rules: readonly RuleDraft[]; children?: 
   </div>
 );
 
-const Rule = ({ prefix, rule, index }: { prefix: string; rule: RuleDraft; index: string }) => (
+interface RuleProps extends Pick<RulesProps, "prefix" | "refusal" | "param"> {
+  readonly rule: RuleDraft;
+  readonly index: string;
+}
+
+const Rule = ({ prefix, rule, index, refusal, param }: RuleProps) => (
   <div class="row" data-index={index}>
-    <Field label="Event" name={`${prefix}rules.${index}.event`} value={rule.event} placeholder="chat.*" />
-    <Field label="Model" name={`${prefix}rules.${index}.model`} value={rule.model} placeholder="any" />
+    <Field
+      label="Event"
+      name={`${prefix}rules.${index}.event`}
+      value={rule.event}
+      placeholder="chat.*"
+      refusal={refusal}
+      param={`${param}.event`}
+    />
+    <Field
+      label="Model"
+      name={`${prefix}rules.${index}.model`}
+      value={rule.model}
+      placeholder="any"
+      refusal={refusal}
+      param={`${param}.model`}
+    />
     <button type="button" class="quiet" data-remove aria-label="Remove this rule">
       Remove
     </button>

@@ -144,7 +144,7 @@ async function savePack(c: Context<DashboardEnv>, packId: string) {
   const { form, ctx } = c.var;
   const draft = readDraft(form);
   const pack = await readStored(c, packId);
-  const takesAll = pack.items.length > 0 && (draft.kind === "legacy" || draft.items.length === 0);
+  const takesAll = pack.items.length > 0 && draft.kind === "legacy";
   if (takesAll && form.sure !== "yes") return confirmNoItems(c, packId, pack);
   const saved = await catchRefusal(async () => {
     // A form without its version is refused: it could undo what somebody else did.

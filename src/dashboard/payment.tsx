@@ -22,9 +22,7 @@ export const money = (value: number, { currency }: PaymentOutput): string => `${
 export const paymentPath = (c: Context<DashboardEnv>, key: string) => pathIn(c, `payments/${encodeURIComponent(key)}`);
 
 export const StatusTag = ({ payment: { status, reason } }: { payment: PaymentOutput }) => (
-  <Tag kind={status === "granted" ? "good" : status === "unmatched" ? "bad" : ""}>
-    {reason === null ? status : `${status}: ${reason}`}
-  </Tag>
+  <Tag kind={status === "unmatched" ? "failed" : status}>{reason === null ? status : `${status}: ${reason}`}</Tag>
 );
 
 async function paymentPage(c: Context<DashboardEnv>, paymentKey: string, refusal?: PurserError) {

@@ -35,7 +35,7 @@ async function readPeople(c: Context<DashboardEnv>, q: string | undefined, curso
 /** Ids that begin with a text. One that stands alone is opened. */
 export async function peopleList(c: Context<DashboardEnv>) {
   const form = c.req.query();
-  const [q, cursor] = [textField(form, "q"), textField(form, "cursor")];
+  const [q, cursor] = [textField(form, "q")?.trim() || undefined, textField(form, "cursor")];
   const { people, nextCursor, isRecent } = await readPeople(c, q, cursor);
   const isAlone = people.length === 0 || (people.length === 1 && people[0]?.distinctId === q);
   const open = `${pathIn(c, "people")}${query({ distinctId: q })}`;

@@ -16,7 +16,7 @@ import { figuresRoutes } from "./figures.tsx";
 import { grantRoutes } from "./grant.tsx";
 import { inEnvironment } from "./in-environment.ts";
 import { keysRoutes } from "./keys.tsx";
-import { page } from "./layout.tsx";
+import { page, pathIn, sectionOfPath } from "./layout.tsx";
 import { limitsRoutes } from "./limits.tsx";
 import { overviewRoutes } from "./overview.tsx";
 import { packRoutes } from "./pack.tsx";
@@ -71,14 +71,34 @@ const environmentRoutes = () =>
     .route("/", clockRoutes())
     .route("/", auditRoutes());
 
-const errorPage = (c: Context<DashboardEnv>, refusal: PurserError) =>
-  page(
+function titleOf(refusal: PurserError): string {
+  const status = errorStatus[refusal.code];
+  if (status === 404) return "Not found";
+  return status < 500 ? "Not possible" : "Something went wrong";
+}
+
+function errorPage(c: Context<DashboardEnv>, refusal: PurserError) {
+  // Set where the path names an application that there is.
+  const isInApp: boolean = c.var.ctx !== undefined;
+  const section = isInApp ? sectionOfPath(c) : undefined;
+  return page(
     c,
-    { title: errorStatus[refusal.code] === 404 ? "Not found" : "Something went wrong", refusal },
+    { title: titleOf(refusal), section, refusal },
     <p>
-      <a href="/admin/apps">Back to applications</a>
+      {section !== undefined && (
+        <>
+          <a href={pathIn(c, section)}>Back to {section}</a> ·{" "}
+        </>
+      )}
+      {isInApp && (
+        <>
+          <a href={pathIn(c, "overview")}>Overview</a> ·{" "}
+        </>
+      )}
+      <a href="/admin/apps">Applications</a>
     </p>,
   );
+}
 
 /**
  * The dashboard at /admin. Its routes are created when it is first opened, so that an isolate that serves only the API

@@ -23,7 +23,9 @@ addEventListener("click", async (event) => {
     const row = holder.firstElementChild;
     row.dataset.index = next;
     list.append(row);
-    row.querySelector("input, select").focus();
+    const legend = row.querySelector(":scope > legend");
+    if (legend) legend.textContent = "Item " + list.querySelectorAll(":scope > fieldset").length;
+    row.querySelector("input:not([type=hidden]), select").focus();
   }
   if (button.dataset.remove !== undefined) {
     const row = button.closest("[data-index]");
@@ -33,6 +35,27 @@ addEventListener("click", async (event) => {
     scope?.querySelector("[data-add]")?.focus();
     if (form) testRules(form);
   }
+});
+
+// The answer to a refused form is left for the page of that form, so that Back and Reload ask for no form to be sent again.
+// A notice is said once.
+const here = new URL(location.href);
+const isAnswer = document.body.dataset.refused !== undefined;
+if (isAnswer && document.referrer.startsWith(here.origin + "/admin/")) history.replaceState(null, "", document.referrer);
+else if (here.searchParams.has("notice")) {
+  here.searchParams.delete("notice");
+  history.replaceState(null, "", here);
+}
+
+// A form that is on its way is not sent a second time.
+addEventListener("submit", (event) => {
+  const form = event.target;
+  if (form.method !== "post") return;
+  if (form.dataset.sent !== undefined) event.preventDefault();
+  form.dataset.sent = "";
+});
+addEventListener("pageshow", () => {
+  for (const form of document.querySelectorAll("form[data-sent]")) delete form.dataset.sent;
 });
 
 let latest = 0;

@@ -54,17 +54,27 @@ export function signInPage(c: Context<DashboardEnv>, { next, kept = null, name, 
           Your session ended before the form was sent. Nothing was changed, and the form is kept: sign in to send it.
         </p>
       )}
-      <p class="soft">Use the admin token (the deployment's ADMIN_TOKEN).</p>
+      <p class="soft">
+        Use the admin token: the <code>ADMIN_TOKEN</code> of the deployment. <code>npm start</code> prints it.
+      </p>
       <Hidden fields={{ next: destination(next), ...keptField }} />
       <div class="row">
         <Field
-          label="Your name (optional, for the audit log)"
+          label="Your name (optional)"
+          hint="for the audit"
           name="name"
           value={name}
           autocomplete="username"
           refusal={refusal}
         />
-        <Field label="Admin token" name="token" type="password" required autocomplete="current-password" />
+        <Field
+          label="Admin token"
+          name="token"
+          type="password"
+          required
+          autocomplete="current-password"
+          refusal={refusal}
+        />
         <button type="submit">Sign in</button>
       </div>
     </form>,

@@ -22,7 +22,7 @@ function readName(name: string): string {
 async function checkToken(c: Context<DashboardEnv>, token: string): Promise<void> {
   assertSameOrigin(c);
   if (!(await isAdminToken(c, token, adminTokenOf(c.var.root.settings)))) {
-    throw new PurserError("invalid_key", "Wrong admin token.");
+    throw new PurserError("invalid_key", "Wrong admin token.", { param: "token" });
   }
 }
 

@@ -75,6 +75,8 @@ export const StripeSetup = (props: {
           label="Prices of invoices, one a line: price, pack, quantity of a pack without items, period (if it expires with it)"
           name="prices"
           value={form.prices ?? prices.join("\n")}
+          refusal={refusal}
+          param="setting.prices"
         />
         <p>
           <button type="submit">Save setting</button>{" "}

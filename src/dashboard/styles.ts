@@ -29,19 +29,19 @@ main:focus { outline: none; }
 .modes a { padding: 2px 10px; text-decoration: none; color: var(--soft); }
 .modes a[aria-current] { background: var(--good-ground); color: var(--good); font-weight: 600; }
 .modes a.test[aria-current] { background: var(--test-ground); color: var(--test); }
-.bar nav { display: flex; flex-wrap: wrap; gap: 4px; flex: 1; }
+.bar nav { display: flex; flex-wrap: wrap; gap: 4px; flex-basis: 100%; order: 1; margin: 0 -10px; }
 .bar nav a { padding: 4px 10px; border-radius: 6px; text-decoration: none; color: var(--soft); }
 .bar nav a[aria-current] { background: var(--ground); color: var(--ink); font-weight: 600; }
 .out { margin-left: auto; display: flex; align-items: center; gap: 12px; }
 .field-error { color: var(--bad); font-size: 13px; overflow-wrap: anywhere; }
-.warn-box { background: var(--test-ground); color: var(--test); border-radius: 8px; padding: 10px 14px; margin-bottom: 12px; }
+.warn-box { background: var(--test-ground); color: var(--test); border-radius: 8px; padding: 10px 14px; margin: 12px 0; }
 .warn-box label { color: inherit; font-size: 15px; font-weight: 600; }
 .warn-box ul { margin: 0 0 6px; padding-left: 18px; }
 .more summary { cursor: pointer; color: var(--accent); margin-bottom: 12px; }
 .steps li { margin-bottom: 6px; }
 .ranges a[aria-current] { font-weight: 600; color: var(--ink); text-decoration: none; }
 .two { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 300px), 1fr)); gap: 16px; }
-main { max-width: 1080px; margin: 0 auto; padding: 20px; }
+main { max-width: 1240px; margin: 0 auto; padding: 20px; }
 h1 { font-size: 24px; line-height: 1.25; margin: 8px 0 16px; overflow-wrap: anywhere; }
 h2 { font-size: 18px; margin: 0 0 10px; }
 h3 { font-size: 15px; margin: 0 0 8px; overflow-wrap: anywhere; }
@@ -54,7 +54,7 @@ h3 { font-size: 15px; margin: 0 0 8px; overflow-wrap: anywhere; }
 .field.wide, .row > .wide { flex-basis: 100%; }
 label { font-size: 13px; color: var(--soft); }
 input, select, textarea, button { font: inherit; color: inherit; }
-select { min-height: 38px; }
+input:not([type="radio"], [type="checkbox"]), select { height: 39px; }
 input, select, textarea { background: var(--ground); border: 1px solid var(--line); border-radius: 6px; padding: 7px 9px; width: 100%; min-width: 0; }
 input[type="radio"], input[type="checkbox"] { width: auto; }
 [aria-invalid="true"] { border-color: var(--bad); outline: 1px solid var(--bad); }
@@ -69,16 +69,17 @@ h3:not(:first-child) { margin-top: 14px; }
 .notice.bad { background: var(--bad-ground); color: var(--bad); }
 .empty { color: var(--soft); margin: 0; }
 /* A shadow at the side where a table goes on. */
-.scroll { overflow-x: auto; background: linear-gradient(to right, var(--card) 30%, transparent) left / 40px 100% no-repeat local, linear-gradient(to left, var(--card) 30%, transparent) right / 40px 100% no-repeat local, linear-gradient(to right, var(--edge), transparent) left / 12px 100% no-repeat scroll, linear-gradient(to left, var(--edge), transparent) right / 12px 100% no-repeat scroll; }
+.scroll { overflow-x: auto; background: linear-gradient(to right, var(--card) 30%, transparent) left / 40px 102% no-repeat local, linear-gradient(to left, var(--card) 30%, transparent) right / 40px 102% no-repeat local, linear-gradient(to right, var(--edge), transparent) left / 12px 100% no-repeat scroll, linear-gradient(to left, var(--edge), transparent) right / 12px 100% no-repeat scroll; }
 .scroll + * { margin-top: 14px; }
 .field.wide { margin-bottom: 12px; }
 table { border-collapse: collapse; width: 100%; }
 th { text-align: left; font-size: 13px; font-weight: 600; color: var(--soft); white-space: nowrap; }
 th, td { padding: 7px 12px 7px 0; border-bottom: 1px solid var(--line); vertical-align: top; }
 tr:last-child td { border-bottom: 0; }
+td .verdict { margin: 0; }
 td { overflow-wrap: break-word; min-width: 5.5em; }
 code, .mono { font-family: ui-monospace, monospace; font-size: 13px; overflow-wrap: anywhere; }
-td > code, td > a > code { display: inline-block; min-width: 9em; }
+td:has(> code, > a > code) { min-width: 9em; }
 td > a > code { text-decoration: underline; }
 .num { font-variant-numeric: tabular-nums; white-space: nowrap; }
 .plus { color: var(--good); }
@@ -114,14 +115,16 @@ form:has(input[name="kind"][value="legacy"]:checked) .items-only { display: none
 .axis { display: flex; justify-content: space-between; margin: 2px 0 0; color: var(--soft); font-size: 12px; }
 .chart details { margin-top: 6px; font-size: 13px; color: var(--soft); }
 .chart ul { margin: 4px 0 0; padding-left: 18px; }
-.meter { width: 100%; height: 8px; display: block; margin: 6px 0; }
+.meter { width: 100%; height: 8px; display: block; margin: 6px 0; border-radius: 4px; }
 .meter .all { fill: var(--rest); }
 .meter .left { fill: var(--bar); }
 .facts:not(:last-child) { margin-bottom: 14px !important; }
 .facts { display: grid; grid-template-columns: fit-content(45%) minmax(0, 1fr); gap: 4px 16px; margin: 0; }
 .facts dt { color: var(--soft); overflow-wrap: anywhere; }
 .facts dd { margin: 0; overflow-wrap: anywhere; }
-.signin { max-width: 420px; margin: 6vh auto; }
+.signin { max-width: 420px; }
+.signin .field { flex-basis: 100%; }
+button + .notice { margin-top: 12px; }
 @media print { .bar, .skip, form { display: none; } }
-@media (max-width: 560px) { main { padding: 12px; } .bar { padding: 8px 12px; } .bar nav { flex-basis: 100%; order: 3; } .facts { grid-template-columns: 1fr; } .facts dd { margin-bottom: 6px; } }
+@media (max-width: 560px) { main { padding: 12px; } .bar { padding: 8px 12px; } .facts { grid-template-columns: 1fr; } .facts dd { margin-bottom: 6px; } }
 `;

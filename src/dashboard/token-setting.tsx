@@ -58,14 +58,18 @@ export const TokenSetting = ({ c, setting, form, refusal: all }: TokenSettingPro
       <div class="row">
         <Text name="issuer" label="Issuer (optional)" />
         <Text name="audience" label="Audience (optional)" />
+        <Text name="claim" label="Claim with the user id" placeholder="sub" />
+      </div>
+      <div class="row">
         <Field
           label="Pages that may use publishable keys"
           hint="origins, separated by spaces; any when empty"
           name="origins"
           value={isRefused ? form.origins : setting?.origins?.join(" ")}
           placeholder="https://app.example.com"
+          refusal={refusal}
+          param="setting.origins"
         />
-        <Text name="claim" label="Claim with the user id" placeholder="sub" />
         <button type="submit">Save</button>
       </div>
     </form>

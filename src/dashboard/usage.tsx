@@ -88,7 +88,10 @@ async function reservationPage(c: Context<DashboardEnv>, reservationId: string, 
           <dd>{time(reservation.createdAt)}</dd>
           <dt>Expires (UTC)</dt>
           <dd>
-            {time(reservation.expiresAt)}, then it is {reservation.onExpiry === "charge" ? "charged" : "returned"}
+            {time(reservation.expiresAt)}
+            {reservation.status === "open"
+              ? `, then it is ${reservation.onExpiry === "charge" ? "charged" : "returned"}`
+              : ""}
           </dd>
           <dt>Settled (UTC)</dt>
           <dd>{time(reservation.settledAt, "not yet")}</dd>

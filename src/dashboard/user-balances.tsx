@@ -63,7 +63,7 @@ const Balance = ({ c, userId, balance }: { c: Context<DashboardEnv>; userId: str
         <br />
         Priority {balance.priority}, expires {time(balance.expiresAt)}
         <br />
-        {balance.source}, {time(balance.grantedAt)}
+        Granted {time(balance.grantedAt)} ({balance.source})
       </p>
       {balance.notes !== null && <p class="soft">“{balance.notes}”</p>}
       <p>

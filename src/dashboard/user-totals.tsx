@@ -3,7 +3,8 @@ import type { readUserTotals } from "../credits/user-totals.ts";
 import type { ReservationOutput } from "../usage/responses.ts";
 import { Table } from "./components.tsx";
 import type { DashboardEnv } from "./env.ts";
-import { amount, time } from "./format.ts";
+import { amount, query, time } from "./format.ts";
+import { pathIn } from "./layout.tsx";
 import { quantitiesText, ReservationLink } from "./links.tsx";
 
 /** What the user has, by unit. */
@@ -40,12 +41,10 @@ export const Holds = ({ c, reservations, isAll }: HoldsProps) => (
     <h2>Open reservations</h2>
     <Table
       label="Open reservations"
-      head={["Reservation", "Event", "Holds", "Expires (UTC)"]}
+      head={["Reservation", "Event", "Holds", "Expires (UTC)", ""]}
       empty=""
       rows={reservations.map((reservation) => [
-        <>
-          <ReservationLink c={c} id={reservation.reservationId} /> <span class="soft">open it to release it</span>
-        </>,
+        <ReservationLink c={c} id={reservation.reservationId} />,
         [reservation.event, reservation.model].filter((part) => part !== null).join(" · "),
         <span class="num">
           {reservation.holds.map((hold) => quantitiesText({ [hold.unit]: hold.amount })).join(", ")}
@@ -53,6 +52,12 @@ export const Holds = ({ c, reservations, isAll }: HoldsProps) => (
         <span class="num">
           {time(reservation.expiresAt)}, then {reservation.onExpiry === "charge" ? "charged" : "returned"}
         </span>,
+        <a
+          href={`${pathIn(c, "users/reservation")}${query({ reservationId: reservation.reservationId })}`}
+          aria-label={`Release ${reservation.reservationId}`}
+        >
+          Release
+        </a>,
       ])}
     />
     {!isAll && <p class="soft">Only the newest {reservations.length} are shown.</p>}

@@ -117,6 +117,7 @@ export async function userPage(c: Context<DashboardEnv>) {
     { title: `User ${userId}`, section: "users", notice: NOTICES[form.notice ?? ""], refusal: answer?.refusal },
     <>
       <FindUser c={c} value={userId} />
+      {list.balances.length === 0 && ledger.rows.length === 0 && <Unknown c={c} userId={userId} />}
       <Actions c={c} userId={userId} />
       <Totals totals={totals} />
       {reservations.length > 0 && <Holds c={c} reservations={reservations} isAll={reservations.length < HOLDS_MAX} />}
@@ -126,6 +127,24 @@ export async function userPage(c: Context<DashboardEnv>) {
     </>,
   );
 }
+
+/** Said of an id that nothing was written for, which may be mistyped, or of the other mode. */
+const Unknown = ({ c, userId }: { c: Context<DashboardEnv>; userId: string }) => {
+  const { appId, mode } = c.var.ctx.environment;
+  const other = mode === "live" ? "test" : "live";
+  const trimmed = userId.trim();
+  return (
+    <p class="card">
+      Nothing is recorded under this id in {mode} mode. Ids are compared exactly.{" "}
+      <a href={`/admin/apps/${appId}/${other}/users${query({ userId })}`}>Look in {other} mode</a>
+      {trimmed !== userId && trimmed !== "" && (
+        <>
+          , or <a href={`${pathIn(c, "users")}${query({ userId: trimmed })}`}>without the spaces around it</a>
+        </>
+      )}
+    </p>
+  );
+};
 
 const Actions = ({ c, userId }: { c: Context<DashboardEnv>; userId: string }) => {
   const links = [

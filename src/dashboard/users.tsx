@@ -50,7 +50,8 @@ async function readUsers(c: Context<DashboardEnv>, q: string | undefined, cursor
 
 async function usersPage(c: Context<DashboardEnv>) {
   const form = c.req.query();
-  const q = textField(form, "q");
+  // A copied id often has a space at its end. The user whose id has one is a link away.
+  const q = textField(form, "q")?.trim() || undefined;
   if (q !== undefined && [...q].length > 500) throw new PurserError("invalid_request", "is too long", { param: "q" });
   const place = q === undefined ? null : await pageOfId(c, q);
   if (place !== null) return c.redirect(pathIn(c, place), 303);
@@ -87,7 +88,15 @@ async function usersPage(c: Context<DashboardEnv>) {
             The latest activity first, to the day, as far as it is known. <a href={byId}>All users, by id</a>
           </p>
         )}
-        <UserTable c={c} users={users} />
+        <UserTable
+          c={c}
+          users={users}
+          empty={
+            q === undefined
+              ? "No users here yet. A user is there from the first grant or usage event on."
+              : `No user's id begins with “${q}”.`
+          }
+        />
         <Pager
           first={cursor === undefined ? null : link({})}
           next={nextCursor && link({ cursor: nextCursor })}
@@ -130,11 +139,17 @@ const References = ({ c, balances }: ReferencesProps) => (
   </section>
 );
 
-const UserTable = ({ c, users }: { c: Context<DashboardEnv>; users: readonly FoundUser[] }) => (
+interface UserTableProps {
+  readonly c: Context<DashboardEnv>;
+  readonly users: readonly FoundUser[];
+  readonly empty: string;
+}
+
+const UserTable = ({ c, users, empty }: UserTableProps) => (
   <Table
     label="Users"
     head={["User", "Can be spent now", "Balances", "Last entry (UTC)"]}
-    empty="No users here yet. A user is there from the first grant or usage event on."
+    empty={empty}
     rows={users.map((user) => [
       <UserLink c={c} id={user.userId} />,
       <>

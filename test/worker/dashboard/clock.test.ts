@@ -49,7 +49,7 @@ it("moves the clock of test mode forward after a confirmation, once, and shows i
   const packId = await makeLegacyPack(app.appId, "Any", "count");
   const call = makeClient(clock);
   await call("POST", "/api/v1/credits/grant", { key: app.keys.sk_test, body: { userId: "ana", packId, quantity: 5 } });
-  expect((await get("users?userId=ana")).text).toContain(`purchase, ${shown.slice(0, 10)}`);
+  expect((await get("users?userId=ana")).text).toContain(`Granted ${shown.slice(0, 10)}`);
 });
 
 it("refuses beside its field what is not later, what is no time and what is too far, and keeps what was typed", async () => {

@@ -1,0 +1,141 @@
+import { env } from "cloudflare:workers";
+import { describe, expect, it } from "vitest";
+import { browse } from "../../support/browse.ts";
+import { makeApp, makeLegacyPack } from "../../support/world.ts";
+
+async function world() {
+  const app = await makeApp();
+  const browser = browse();
+  await browser.signIn();
+  const at = `/admin/apps/${app.appId}/live`;
+  const textOf = async (answer: Response) => (await answer.text()).replaceAll("&amp;", "&");
+  const read = async (path: string) => textOf(await browser.get(`${at}/${path}`));
+  const send = async (path: string, fields: Record<string, string>) => {
+    const answer = await browser.post(`${at}/${path}`, { _form: await browser.formToken(), ...fields });
+    return { status: answer.status, text: await textOf(answer) };
+  };
+  return { app, browser, at, read, send };
+}
+
+const countOf = (text: string, part: string | RegExp) => text.split(part).length - 1;
+
+describe("an error", () => {
+  it("of one origin of many stands beside the field of all, with its number, once", async () => {
+    const { send } = await world();
+    const setting = { type: "hs256", secret: "a-secret-of-32-bytes-and-no-less!", issuer: "", audience: "", claim: "" };
+    const { status, text } = await send("end-user-auth", { ...setting, origins: "https://a.example nonsense" });
+    expect(status).toBe(400);
+    expect(countOf(text, "must be an origin as browsers send it")).toBe(1);
+    expect(text).toContain("Pages that may use publishable keys (no. 2) must be an origin");
+    expect(text).toMatch(/name="origins"[^>]*aria-invalid="true"[^>]*autofocus/);
+    expect(text).not.toContain("setting.origins");
+  });
+
+  it("of one price at Stripe stands beside the prices", async () => {
+    const { send } = await world();
+    const { status, text } = await send("payments/stripe", {
+      secret: "whsec_x_0123456789",
+      prices: "price_1, nothing",
+    });
+    expect(status).toBe(404);
+    expect(text).toMatch(/<textarea[^>]*name="prices"[^>]*aria-invalid="true"/);
+    expect(text).not.toContain("setting.prices");
+  });
+
+  it("of a rule and of a pack's priority stands beside its field", async () => {
+    const { send } = await world();
+    const pack = { packName: "Any", unit: "count", defaultExpiryDays: "" };
+    const rule = await send("packs", { ...pack, kind: "legacy", "rules.0.event": "a".repeat(600) });
+    expect(rule.status).toBe(400);
+    expect(rule.text).toMatch(/name="rules\.0\.event"[^>]*aria-invalid="true"/);
+    const priority = await send("packs", { ...pack, kind: "legacy", priority: "one" });
+    expect(priority.text).toMatch(/name="priority"[^>]*aria-invalid="true"/);
+  });
+
+  it("of a pack of fixed amounts without an item asks for its amount, and takes no item from one that has some", async () => {
+    const { send } = await world();
+    const { status, text } = await send("packs", { packName: "Any", kind: "items", defaultExpiryDays: "" });
+    expect(status).toBe(400);
+    expect(text).toContain("An item needs an amount.");
+    expect(text).toMatch(/name="items\.0\.amount"[^>]*aria-invalid="true"/);
+  });
+
+  it("of the token at the sign-in stands beside its field, with the name kept", async () => {
+    const { browser } = await world();
+    const answer = await browser.post("/admin/sign-in", { name: "Maya", token: "wrong" });
+    const text = await answer.text();
+    expect(answer.status).toBe(401);
+    expect(countOf(text, "Wrong admin token.")).toBe(1);
+    expect(text).toMatch(/name="token"[^>]*aria-invalid="true"[^>]*autofocus/);
+    expect(text).toContain('value="Maya"');
+  });
+
+  it("of a whole page names its argument once, and leads back to the section", async () => {
+    const { at, read } = await world();
+    const text = await read("people/erase");
+    expect(text).toContain("<code>distinctId</code> is required.");
+    expect(text).not.toContain("distinctId distinctId");
+    expect(text).toContain(`href="${at}/people" aria-current="page"`);
+    expect(text).toContain(">Back to people</a>");
+  });
+});
+
+describe("what leads nowhere says where to go on", () => {
+  it("at a grant without packs", async () => {
+    const { at, read } = await world();
+    const text = await read("users/grant");
+    expect(text).toContain(`<a href="${at}/packs/new">Create a pack</a>`);
+    expect(text).not.toContain("<select");
+  });
+
+  it("at the page of an id that nothing is recorded under", async () => {
+    const { app, at, read, send } = await world();
+    const unknown = await read("users?userId=ada+");
+    expect(unknown).toContain("Nothing is recorded under this id in live mode.");
+    expect(unknown).toContain(`${at.replace(/live$/, "test")}/users?userId=ada+"`);
+    expect(unknown).toContain(`${at}/users?userId=ada"`);
+    const packId = await makeLegacyPack(app.appId, "Any", "count");
+    expect(
+      (await send("users/grant", { userId: "ada", packId, quantity: "1", notes: "x", source: "manual" })).status,
+    ).toBe(303);
+    expect(await read("users?userId=ada")).not.toContain("Nothing is recorded");
+  });
+
+  it("at a search, which a copied id's spaces do not mislead", async () => {
+    const { browser, at, read } = await world();
+    const answer = await browser.get(`${at}/users?q=+ada+`);
+    expect(answer.headers.get("location")).toBe(`${at}/users?userId=ada`);
+    const person = await browser.get(`${at}/people?q=+ada+`);
+    expect(person.headers.get("location")).toBe(`${at}/people?distinctId=ada`);
+    expect(await read("users?q=+")).toContain("No users here yet.");
+  });
+});
+
+it("says before a key is revoked which one it is and whether it is in use, on a page that may be reloaded", async () => {
+  const { app, read, send } = await world();
+  const [key] = (
+    await env.DB.prepare(
+      `SELECT k.id, k.hint FROM api_keys AS k JOIN environments AS e ON e.id = k.environment_id
+     WHERE e.app_id = ? AND e.mode = 'live' AND k.kind = 'secret'`,
+    )
+      .bind(app.appId)
+      .all<{ id: string; hint: string }>()
+  ).results;
+  if (key === undefined) throw new Error("the application has no key");
+  await env.DB.prepare("UPDATE api_keys SET name = 'Backend', last_used_day = 20000 WHERE id = ?").bind(key.id).run();
+  const text = await read(`keys/confirm?keyId=${key.id}`);
+  for (const part of [key.hint, "Backend", "secret", "2024-10-04"]) expect(text).toContain(part);
+  expect((await send("keys/revoke", { keyId: key.id })).status).toBe(303);
+  expect(await read(`keys/confirm?keyId=${key.id}`)).toContain("This key is revoked already.");
+});
+
+it("offers to change what a confirmation shows", async () => {
+  const { app, read } = await world();
+  const packId = await makeLegacyPack(app.appId, "Any", "count");
+  const confirm = await read(`users/grant/confirm?userId=ada&packId=${packId}&quantity=5&notes=hello&source=manual`);
+  const [, change = ""] =
+    /href="[^"]*\/(users\/grant\?[^"]*)">Change</.exec(confirm.replace(/>\s+Change\s+</, ">Change<")) ?? [];
+  const form = await read(change);
+  expect(form).toMatch(/name="quantity"[^>]*value="5"/);
+  expect(form).toContain(">hello</textarea>");
+});
