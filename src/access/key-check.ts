@@ -1,5 +1,5 @@
 import { clockSql } from "../db/clock.ts";
-import { namedRows, type Statement, statement } from "../db/sql.ts";
+import { namedRows, query, type Statement, statement } from "../db/sql.ts";
 import { sha256 } from "../lib/hash.ts";
 import { remember } from "../lib/remember.ts";
 import type { Key } from "./key.ts";
@@ -16,8 +16,7 @@ export interface KeyRow {
 export type KeyValues = { hash: string; environmentId: number; kind: Key["kind"] };
 
 /** The key's row, if it is in force. */
-export const selectKey = statement<KeyValues, KeyRow>`
-  SELECT e.end_user_auth AS endUserAuth, ${clockSql("e.features")} AS clock
+export const selectKey = query<KeyRow>({ endUserAuth: "e.end_user_auth", clock: clockSql("e.features") })`
   FROM api_keys AS k CROSS JOIN environments AS e ON e.id = k.environment_id
   WHERE k.hash = :hash AND k.environment_id = :environmentId AND k.kind = :kind AND k.revoked_at_ms IS NULL`;
 
@@ -36,10 +35,10 @@ export const guardOrigin = statement<{ environmentId: number; origin: string }>`
   )`;
 
 /** A statement whose columns are known (`query` in db/sql.ts). */
-export type Query = Statement & { readonly columns: readonly string[] };
+export type Query = Statement & Required<Pick<Statement, "columns" | "packed">>;
 
 export function areQueries(statements: readonly Statement[]): statements is readonly Query[] {
-  return statements.every(({ columns }) => columns !== undefined);
+  return statements.every(({ packed }) => packed !== undefined);
 }
 
 /** What SQLite takes in one compound SELECT, as D1 sets it, is five. One of them is the key's row. */
@@ -65,15 +64,12 @@ function textWithKey(queries: readonly Query[]): string {
 
 function writeWithKey(queries: readonly Query[]): string {
   let bound = 0;
-  const parts = [selectKey({ hash: "", environmentId: 0, kind: "secret" }), ...queries].map(
-    ({ text, params, columns = ["endUserAuth", "clock"] }, index) => {
-      const offset = bound;
-      bound += params.length;
-      const shifted = text.replace(/\?(\d+)/g, (_, number: string) => `?${Number(number) + offset}`);
-      const values = columns.map((column) => `q."${column}"`).join(", ");
-      return `SELECT json_array(${values}) AS row, ${index} AS part FROM (${shifted}) AS q`;
-    },
-  );
+  const parts = [selectKey({ hash: "", environmentId: 0, kind: "secret" }), ...queries].map((one, index) => {
+    const offset = bound;
+    bound += one.params.length;
+    const shifted = one.packed?.().replace(/\?(\d+)/g, (_, number: string) => `?${Number(number) + offset}`);
+    return `SELECT row, ${index} AS part FROM (${shifted})`;
+  });
   return parts.join(" UNION ALL ");
 }
 
@@ -89,7 +85,7 @@ export function withKey(queries: readonly Query[], values: KeyValues): Statement
 /** The key's setting, if the key is in force, and the rows of each query, from the rows of `withKey`. */
 export function readWithKey(queries: readonly Query[], rows: readonly (readonly unknown[])[]) {
   const parts: unknown[][] = [[], ...queries.map(() => [])];
-  for (const [values, part] of rows) parts[Number(part)]?.push(values);
+  for (const [values, part] of rows) if (values !== null) parts[Number(part)]?.push(values);
   // `withKey` wrote this JSON.
   const [[key] = [], ...found] = parts.map((part) => JSON.parse(`[${part.join(",")}]`) as unknown[][]);
   return {

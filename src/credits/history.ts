@@ -37,7 +37,8 @@ export async function ledgerPage(ctx: TenantCtx, input: HistoryInput): Promise<L
   if (input.cursor !== undefined && before === null) {
     throw invalidCursor();
   }
-  const entries = await all(ctx.db, pageStatement(ctx, input, before));
+  // SQLite promises no order of rows that travel as one.
+  const entries = (await all(ctx.db, pageStatement(ctx, input, before))).sort((a, b) => b.seq - a.seq);
   const last = entries.at(-1);
   // Every balance has the entry of its grant, and a cursor exists only when older entries follow.
   if (last === undefined && input.balanceId !== undefined) throw balanceNotFound();
@@ -61,10 +62,15 @@ const columns = {
 };
 
 /** Seqs are gapless from 1, so the last row of a page shows whether another follows. */
-const selectPage = aboutAccount<{ before: number; limit: number }, LedgerRow>(
-  (account) => query<LedgerRow>(columns)`
-    FROM credit_ledger WHERE account_id = ${account} AND seq < :before ORDER BY seq DESC LIMIT :limit`,
-);
+const selectPage = (limit: string, isShort: boolean) =>
+  aboutAccount<{ before: number; limit: number }, LedgerRow>(
+    (account) => query<LedgerRow>(columns, isShort)`
+      FROM credit_ledger WHERE account_id = ${account} AND seq < :before ORDER BY seq DESC LIMIT ${limit}`,
+  );
+/** A note takes up to 12 KB as JSON. */
+const SHORT_MAX = 100;
+const selectShortPage = selectPage(fragment`min(:limit, ${String(SHORT_MAX)})`, true);
+const selectLongPage = selectPage(":limit", false);
 
 /** Follows `previous_seq` from the entry with the seq `start`. It needs no index and no scan. */
 const followChain = (account: string, start: string) => statement<Values, LedgerRow>`
@@ -92,7 +98,10 @@ const selectOlderOfBalance = aboutAccount<{ balanceId: string; limit: number; be
 );
 
 function pageStatement(ctx: TenantCtx, { userId, balanceId, limit }: HistoryInput, before: number | null) {
-  if (balanceId === undefined) return selectPage(ctx, { userId }, { limit, before: before ?? Number.MAX_SAFE_INTEGER });
+  if (balanceId === undefined) {
+    const select = limit > SHORT_MAX ? selectLongPage : selectShortPage;
+    return select(ctx, { userId }, { limit, before: before ?? Number.MAX_SAFE_INTEGER });
+  }
   if (before === null) return selectNewestOfBalance(ctx, { userId }, { limit, balanceId });
   return selectOlderOfBalance(ctx, { userId }, { limit, balanceId, before });
 }

@@ -8,6 +8,8 @@ export interface Statement<Row = unknown> {
   readonly params: readonly Value[];
   /** The names of its columns, where they are known: `query` sets them. */
   readonly columns?: readonly string[];
+  /** Then also its text with one column `row`: the values of a row as JSON, or those of several after one another. */
+  readonly packed?: () => string;
   /** Never set. It gives TypeScript the type of the rows. */
   readonly row?: Row;
 }
@@ -20,14 +22,17 @@ export interface Db {
   readonly sendForArrays: (statement: Statement) => Promise<unknown[][]>;
 }
 
-/** A quoted text, in which a colon is a colon, or a named value. */
-const QUOTED_OR_NAMED = /'(?:[^']|'')*'|:([a-z][A-Za-z0-9]*)/g;
+/** A quoted text, in which a colon is a colon, a named value, or the space between words. */
+const PARTS = /'(?:[^']|'')*'|:([a-z][A-Za-z0-9]*)|\s+/g;
 
-/** The text with numbers in place of names, as D1 takes it, and the names in the order of their numbers. */
+/**
+ * The text with numbers in place of names, as D1 takes it, and the names in the order of their numbers. Every trip carries the
+ * text, so its line breaks are left out.
+ */
 function numberNames(text: string): { readonly text: string; readonly names: readonly string[] } {
   const names: string[] = [];
-  const written = text.replace(QUOTED_OR_NAMED, (found, name?: string) => {
-    if (name === undefined) return found;
+  const written = text.replace(PARTS, (found, name?: string) => {
+    if (name === undefined) return found.startsWith("'") ? found : " ";
     if (!names.includes(name)) names.push(name);
     return `?${names.indexOf(name) + 1}`;
   });
@@ -48,13 +53,19 @@ export function statement<Named extends Values, Row = never>(
 /**
  * A query of some columns, by their fields: of a table, or any SQL. `FROM …` is what follows them. Because its columns are
  * known, it can travel with others and with the key's check as one statement, and its rows are read faster. Its values are
- * texts, whole numbers and nulls; JSON that SQLite writes ends with `|| ''`, which makes it a text.
+ * texts, whole numbers and nulls; JSON that SQLite writes ends with `|| ''`, which makes it a text. With `areFew` its rows travel
+ * as one, which costs less than each by itself; D1 takes 2 MB in one.
  */
-export function query<Row>(columns: { readonly [Field in keyof Row]: string }) {
+export function query<Row>(columns: { readonly [Field in keyof Row]: string }, areFew = false) {
   const names = Object.keys(columns);
   return (parts: TemplateStringsArray, ...fragments: readonly string[]): ((values: Values) => Statement<Row>) => {
-    const made = prepare(() => `SELECT ${select(columns)} ${String.raw({ raw: parts }, ...fragments)}`);
-    return (values) => ({ ...made(values), columns: names });
+    const write = (what: string) => `SELECT ${what} ${String.raw({ raw: parts }, ...fragments)}`;
+    const made = prepare(() => write(select(columns)));
+    const packed = () => {
+      const { text } = numberNames(write(`json_array(${Object.values(columns)}) AS row`));
+      return areFew ? `SELECT group_concat(row) AS row FROM (${text})` : text;
+    };
+    return (values) => ({ ...made(values), columns: names, packed });
   };
 }
 

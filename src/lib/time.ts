@@ -1,7 +1,23 @@
 export const DAY_MS = 86_400_000;
 
-/** A time in the API: ISO 8601, UTC, with milliseconds (W10). */
-export const iso = (atMs: number): string => new Date(atMs).toISOString();
+/** The day that was written last, and how it begins. `toISOString` takes four times as long as all of `iso`. */
+let dayWritten = Number.NaN;
+let dayText = "";
+const twoDigits = (whole: number): string => (whole < 10 ? `0${whole}` : `${whole}`);
+
+/** A time in the API, by its whole milliseconds: ISO 8601, UTC, with milliseconds (W10). */
+export function iso(atMs: number): string {
+  const day = Math.floor(atMs / DAY_MS);
+  if (day !== dayWritten) {
+    dayText = new Date(day * DAY_MS).toISOString().slice(0, -13);
+    dayWritten = day;
+  }
+  const ms = atMs - day * DAY_MS;
+  const seconds = Math.floor(ms / 1_000);
+  const minutes = Math.floor(seconds / 60);
+  const clock = `${twoDigits(Math.floor(minutes / 60))}:${twoDigits(minutes % 60)}:${twoDigits(seconds % 60)}`;
+  return `${dayText}${clock}.${String(1_000 + (ms % 1_000)).slice(1)}Z`;
+}
 
 const RFC_3339 = /^\d{4}-\d{2}-\d{2}[Tt ]([01]\d|2[0-3]):\d{2}(:\d{2}(\.\d+)?)?([Zz]|[+-]\d{2}:\d{2})$/;
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { fragment, select, statement } from "../../src/db/sql.ts";
+import { fragment, query, select, statement } from "../../src/db/sql.ts";
 import { creditLedger } from "../../src/db/tables.ts";
 
 describe("a statement", () => {
@@ -11,6 +11,14 @@ describe("a statement", () => {
   it("leaves a colon in a quoted text alone, also behind a doubled quote", () => {
     const find = statement<{ at: number }>`SELECT ',"name":', '%H:%M:%S', 'it''s :not', :at`;
     expect(find({ at: 7 }).text).toBe(`SELECT ',"name":', '%H:%M:%S', 'it''s :not', ?1`);
+  });
+
+  it("leaves out its line breaks, but none of a quoted text", () => {
+    const find = statement<{ at: number }>`
+      SELECT 'two  spaces
+',   :at
+      WHERE 1`;
+    expect(find({ at: 7 }).text).toBe(" SELECT 'two  spaces\n', ?1 WHERE 1");
   });
 
   it("takes fragments with names of their own", () => {
@@ -27,5 +35,24 @@ describe("a statement", () => {
   it("selects columns under the names of their fields", () => {
     const columns = { seq: creditLedger.seq, packId: creditLedger.packId };
     expect(select(columns, "l")).toBe('l.seq AS "seq", l.pack_id AS "packId"');
+  });
+});
+
+describe("a query", () => {
+  const columns = { at: "coalesce(at_ms, :never)", id: "id" };
+
+  it("has the same values in both of its texts, and its rows as JSON in the one that travels with others", () => {
+    const find = query<{ at: number; id: string }>(columns)`FROM things WHERE user = :user`;
+    const { text, params, packed } = find({ user: "ada", never: 9 });
+    expect(text).toBe('SELECT coalesce(at_ms, ?1) AS "at", id AS "id" FROM things WHERE user = ?2');
+    expect(packed?.()).toBe("SELECT json_array(coalesce(at_ms, ?1),id) AS row FROM things WHERE user = ?2");
+    expect(params).toEqual([9, "ada"]);
+  });
+
+  it("sends few rows as one", () => {
+    const find = query<{ at: number; id: string }>(columns, true)`FROM things LIMIT 9`;
+    expect(find({ never: 9 }).packed?.()).toBe(
+      "SELECT group_concat(row) AS row FROM (SELECT json_array(coalesce(at_ms, ?1),id) AS row FROM things LIMIT 9)",
+    );
   });
 });

@@ -7,6 +7,22 @@ const first = Date.UTC(0, 0, 1) - 59_958_230_400_000; // 0000-01-01T00:00Z; Date
 const last = Date.UTC(9999, 11, 31, 23, 59, 59, 999);
 const pad = (value: number, length = 2) => String(value).padStart(length, "0");
 
+describe("iso", () => {
+  it("writes each millisecond as toISOString does, whatever was written before", () => {
+    const moments = fc.array(fc.integer({ min: first - 86_400_000, max: last + 86_400_000 }), { maxLength: 20 });
+    const ofOneDay = fc.array(fc.integer({ min: at, max: at + 86_400_000 }), { maxLength: 20 });
+    fc.assert(
+      fc.property(moments, ofOneDay, (some, more) => {
+        for (const atMs of [...some, ...more]) expect(iso(atMs)).toBe(new Date(atMs).toISOString());
+      }),
+    );
+  });
+
+  it("throws for what is no time", () => {
+    for (const atMs of [Number.NaN, Number.POSITIVE_INFINITY, 8.65e15]) expect(() => iso(atMs)).toThrow(RangeError);
+  });
+});
+
 describe("parseTimestamp", () => {
   it("reads back every time that goes out", () => {
     expect(iso(first)).toBe("0000-01-01T00:00:00.000Z");
