@@ -2,7 +2,7 @@ import { openSecret } from "../access/stored-secret.ts";
 import type { Db } from "../db/sql.ts";
 import { DAY_MS } from "../lib/time.ts";
 import type { SystemCtx } from "../runtime.ts";
-import type { Leased } from "./leased.ts";
+import { type Leased, readLeased } from "./leased.ts";
 import { messageText } from "./message-text.ts";
 import { LEASE_MS } from "./outbox.ts";
 import { type Outcome, recordOutcomes } from "./record.ts";
@@ -37,13 +37,13 @@ export async function attemptAll(
   return failed;
 }
 
-/** Makes the second attempts of what failed first, a few seconds after. */
+/** Makes the second attempts of what failed first, a few seconds after: of what is still to be sent then, as it stands then. */
 export async function attemptAgain(ctx: SystemCtx, db: Db, failed: readonly Outcome[], untilMs: number): Promise<void> {
   const again = failed.flatMap((outcome) => outcome.again ?? []);
   if (again.length === 0) return;
   const startMs = Math.max(...again.map(({ dueAtMs }) => dueAtMs - LEASE_MS));
   await scheduler.wait(Math.max(0, startMs - ctx.now()));
-  await attemptAll(ctx, db, again, untilMs);
+  await attemptAll(ctx, db, await readLeased(ctx, db, again), untilMs);
 }
 
 type Answer = { readonly status: number; readonly retryAfterMs: number } | { readonly error: string };
@@ -90,7 +90,7 @@ async function attempt(ctx: SystemCtx, one: Leased): Promise<Outcome> {
     status: delay === null ? "failed" : "pending",
     nextMs,
     dueMs,
-    again: isSoon ? { ...one, tries, dueAtMs: dueMs, failingSinceMs } : undefined,
+    again: isSoon ? { ...base, dueAtMs: dueMs } : undefined,
   };
 }
 

@@ -2,7 +2,7 @@ import { all, type Db, fragment, statement } from "../db/sql.ts";
 import type { CronCtx, CronPart, SystemCtx } from "../runtime.ts";
 import { attemptAgain, attemptAll } from "./attempt.ts";
 import { failRest, selectOff } from "./fail-pending.ts";
-import { type Leased, selectLeased } from "./leased.ts";
+import { type Leased, readLeased } from "./leased.ts";
 import { LEASE_MS } from "./outbox.ts";
 import type { Outcome } from "./record.ts";
 
@@ -91,8 +91,5 @@ async function leaseSome(
   const values = { start, excluded: JSON.stringify(excluded), nowMs, leaseMs: nowMs + LEASE_MS, limit };
   const keys = await all(db, leaseRound(values));
   if (keys.length === 0) return [];
-  const taken = new Set(keys.map(({ endpointId, messageId }) => `${endpointId} ${messageId}`));
-  const messageIds = JSON.stringify([...new Set(keys.map(({ messageId }) => messageId))]);
-  const leased = await all(db, selectLeased({ messageIds, nowMs, limit: -1 }));
-  return leased.filter(({ endpointId, id }) => taken.has(`${endpointId} ${id}`));
+  return readLeased(root, db, keys);
 }

@@ -1,7 +1,6 @@
-import { all } from "../db/sql.ts";
 import type { Outbox, SystemCtx } from "../runtime.ts";
 import { attemptAgain, attemptAll } from "./attempt.ts";
-import { selectLeased } from "./leased.ts";
+import { readLeased } from "./leased.ts";
 import { FIRST_ATTEMPTS_MAX } from "./outbox.ts";
 
 /** The platform ends an invocation 30 seconds after its answer, and an attempt takes 10. */
@@ -14,11 +13,7 @@ export async function makeFirstAttempts(root: SystemCtx, outbox: Outbox): Promis
   for (const { index, db } of root.databases) {
     const own = byDatabase.get(index) ?? [];
     if (own.length === 0) continue;
-    const messageIds = JSON.stringify([...new Set(own.map(({ messageId }) => messageId))]);
-    const leased = await all(db, selectLeased({ messageIds, nowMs: root.now(), limit: FIRST_ATTEMPTS_MAX }));
-    const ours = leased.filter(({ id, endpointId }) =>
-      own.some((entry) => entry.messageId === id && (entry.endpointId ?? endpointId) === endpointId),
-    );
+    const ours = await readLeased(root, db, own, FIRST_ATTEMPTS_MAX);
     await attemptAgain(root, db, await attemptAll(root, db, ours, untilMs), untilMs);
   }
 }

@@ -1,7 +1,7 @@
 import { batch, type Db, statement } from "../db/sql.ts";
 import { syncEndpoints } from "./endpoint.ts";
 import { failPending } from "./fail-pending.ts";
-import type { Leased } from "./leased.ts";
+import type { DeliveryKey } from "./leased.ts";
 
 /** How an attempt ended, and what follows. */
 export interface Outcome {
@@ -25,7 +25,7 @@ export interface Outcome {
   /** Whether the endpoint is switched off. */
   readonly isOff?: boolean;
   /** The delivery for its second attempt, which follows soon. */
-  readonly again?: Leased | undefined;
+  readonly again?: Required<DeliveryKey> | undefined;
 }
 
 const ATTEMPTS_KEPT = "100";

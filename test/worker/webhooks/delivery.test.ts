@@ -153,6 +153,27 @@ describe("a message", () => {
     expect(attempts).toBe(3);
   });
 
+  it.each(["the person is erased", "the endpoint is switched off", "the endpoint is deleted"])(
+    "is not tried a second time where %s before that",
+    async (what) => {
+      const world = await granting(() => 500);
+      const { app, clock, admin, call, grant, received, settled, create } = world;
+      const { webhookId } = await create({ types: ["credits.granted"] });
+      let isDone = false;
+      vi.spyOn(scheduler, "wait").mockImplementation(async (ms) => {
+        clock.advance(ms);
+        if (isDone) return;
+        isDone = true;
+        if (what.includes("off")) await admin("PATCH", `/webhooks/${webhookId}`, { isEnabled: false });
+        else if (what.includes("deleted")) await admin("DELETE", `/webhooks/${webhookId}`);
+        else await call("POST", "/api/v1/erase-person", { key: app.keys.sk_live, body: { distinctId: "ana" } });
+      });
+      await grant("ana");
+      await settled();
+      expect([isDone, received.length]).toEqual([true, 1]);
+    },
+  );
+
   it("is delivered though the answer has ten megabytes, which nobody reads", async () => {
     let isCancelled = false;
     const endless = () =>
