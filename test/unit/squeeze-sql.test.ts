@@ -10,15 +10,21 @@ describe("SQL in the bundle", () => {
       squeezed(
         `const a = statement<Values, Row>\`\n  SELECT 'a  :b', \${list\n    .join()}  FROM t\n    WHERE a = :a\`;`,
       ),
-    ).toBe(`const a = statement<Values, Row>\` SELECT 'a  :b', \${list\n    .join()}  FROM t WHERE a = :a\`;`);
+    ).toBe(`const a = statement<Values, Row>\` SELECT 'a  :b',\${list\n    .join()}  FROM t WHERE a = :a\`;`);
     expect(
       squeezed("query<Row>({ id: '\\n' })`FROM t\n  `; queryPacks`\n`; fragment`a\r\n  b`; /* “ö😀” */ fragment`\n`"),
     ).toBe("query<Row>({ id: '\\n' })`FROM t `; queryPacks` `; fragment`a b`; /* “ö😀” */ fragment` `");
   });
 
+  it("has no space after an opening bracket and a comma, or before a closing one, but in a quoted text", () => {
+    expect(squeezed("statement`VALUES (\n  :a, '( a , b )',\n\n  ${c}, '${d}, ', \n ( 'it''s, ' ) )`")).toBe(
+      "statement`VALUES (:a,'( a , b )',${c},'${d}, ',('it''s, '))`",
+    );
+  });
+
   it("is squeezed within what is interpolated too", () => {
     expect(squeezed(`statement\`\n  A \${rows.map((row) => fragment\`(\n  \${row})\`)}\n  B\``)).toBe(
-      `statement\` A \${rows.map((row) => fragment\`( \${row})\`)} B\``,
+      `statement\` A \${rows.map((row) => fragment\`(\${row})\`)} B\``,
     );
   });
 
@@ -32,8 +38,8 @@ describe("SQL in the bundle", () => {
   });
 
   it("has the same tokens in every statement of the sources", () => {
-    // White space between words is all that differs, and a quoted text has no other.
-    const tokens = (text: string) => text.match(/'(?:[^']|'')*'|\S+/g);
+    // White space is all that differs, and no two words or signs meet.
+    const tokens = (text: string) => text.match(/'(?:[^']|'')*'|[(),]|[^\s(),]+/g);
     let changed = 0;
     for (const file of globSync("src/**/*.ts")) {
       const source = readFileSync(file, "utf8");
