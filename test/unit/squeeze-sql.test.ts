@@ -17,8 +17,8 @@ describe("SQL in the bundle", () => {
   });
 
   it("has no space after an opening bracket and a comma, or before a closing one, but in a quoted text", () => {
-    expect(squeezed("statement`VALUES (\n  :a, '( a , b )',\n\n  ${c}, '${d}, ', \n ( 'it''s, ' ) )`")).toBe(
-      "statement`VALUES (:a,'( a , b )',${c},'${d}, ',('it''s, '))`",
+    expect(squeezed(`statement\`VALUES (\n  :a, '( a , b )',\n\n  \${c}, '\${d}, ', \n ( 'it''s, ' ) )\``)).toBe(
+      `statement\`VALUES (:a,'( a , b )',\${c},'\${d}, ',('it''s, '))\``,
     );
   });
 
