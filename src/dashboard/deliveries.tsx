@@ -1,5 +1,5 @@
 import type { Context } from "hono";
-import { listDeliveries } from "../webhooks/list-deliveries.ts";
+import { listDeliveries, lookedAtDeliveriesMax } from "../webhooks/list-deliveries.ts";
 import type { Attempt, ListDeliveriesOutput, WebhookOutput } from "../webhooks/responses.ts";
 import { listDeliveriesInput } from "../webhooks/schemas.ts";
 import { Hidden, Pager, Table, Tag } from "./components.tsx";
@@ -76,6 +76,11 @@ export const Deliveries = ({ c, webhook, listed: { deliveries, nextCursor } }: D
         ])}
         empty="No deliveries."
       />
+      {status !== "" && nextCursor !== null && (
+        <p class="soft">
+          This page searched {amount(lookedAtDeliveriesMax)} deliveries at most. Older pages may have more.
+        </p>
+      )}
       <Pager
         first={cursor === undefined ? null : `${at}${query({ status })}`}
         next={nextCursor && `${at}${query({ status, cursor: nextCursor })}`}

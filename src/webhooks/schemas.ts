@@ -58,7 +58,12 @@ export const listWebhooksInput = z.object({ mode: described(mode, about("The mod
 export const deliveryStatus = described(z.enum(["pending", "delivered", "failed"]), about({ id: "DeliveryStatus" }));
 
 export const listDeliveriesInput = z.object({
-  status: described(z.optional(deliveryStatus), about("Only deliveries of this status.")),
+  status: described(
+    z.optional(deliveryStatus),
+    about(
+      "Only deliveries of this status. A page may then have fewer than `limit`, even none, while `nextCursor` is not null.",
+    ),
+  ),
   limit: pageLimit("deliveries"),
   cursor,
 });

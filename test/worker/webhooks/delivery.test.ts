@@ -4,10 +4,12 @@ import { describe, expect, it, vi } from "vitest";
 import { DAY_MS } from "../../../src/lib/time.ts";
 import { deleteOldMessages } from "../../../src/webhooks/delete-old.ts";
 import { deliverDue } from "../../../src/webhooks/deliver-due.ts";
+import { lookedAtDeliveriesMax } from "../../../src/webhooks/list-deliveries.ts";
+import { countingD1 } from "../../support/counting-d1.ts";
 import { runPart } from "../../support/cron.ts";
 import { expectError } from "../../support/refusals.ts";
 import { receiverWorld } from "../../support/webhooks.ts";
-import { makeLegacyPack } from "../../support/world.ts";
+import { makeClient, makeLegacyPack } from "../../support/world.ts";
 
 const MINUTE_MS = 60_000;
 
@@ -459,6 +461,47 @@ describe("the log", () => {
     ] as const) {
       expectError(await admin("GET", `/webhooks/${webhookId}/deliveries${query}`), "invalid_request", param);
     }
+  });
+
+  it("finds the few of one status among many in pages that read a bounded number of rows", async () => {
+    const { app, create, clock } = await granting();
+    const { webhookId } = await create();
+    const count = 2 * lookedAtDeliveriesMax + 5;
+    const rows = JSON.stringify(
+      Array.from({ length: count }, (_, n) => [
+        `msg_${app.appId.slice(4)}${String(n).padStart(6, "0")}`,
+        [3, 2_500].includes(n) ? "failed" : "delivered",
+      ]),
+    );
+    await env.DB.prepare(
+      "INSERT INTO webhook_messages (id, environment_id, type, at_ms, data) SELECT value ->> 0, CAST(? AS INTEGER), 'purser.test', 1, '{}' FROM json_each(?)",
+    )
+      .bind(app.environments.live.id, rows)
+      .run();
+    await env.DB.prepare(
+      `INSERT INTO webhook_deliveries (endpoint_id, message_id, status, next_attempt_at_ms, due_at_ms)
+       SELECT ?, value ->> 0, value ->> 1, 1, 1 FROM json_each(?)`,
+    )
+      .bind(webhookId, rows)
+      .run();
+    const { d1, spent } = countingD1(env.DB);
+    const call = makeClient(clock, { DB: d1 });
+    const pagesOf = async (query: string) => {
+      const pages: string[][] = [];
+      for (let cursor = ""; ; ) {
+        spent();
+        const path = `/api/v1/admin/apps/${app.appId}/webhooks/${webhookId}/deliveries?${query}${cursor}`;
+        const { body } = await call("GET", path, { key: env.ADMIN_TOKEN });
+        expect(spent().rowsRead).toBeLessThan(2.2 * lookedAtDeliveriesMax + 20);
+        pages.push(body.deliveries.map(({ messageId }: { messageId: string }) => Number(messageId.slice(-6))));
+        if (body.nextCursor === null) return pages;
+        cursor = `&cursor=${body.nextCursor}`;
+      }
+    };
+    expect(await pagesOf("status=failed")).toEqual([[2_500], [], [3]]);
+    expect(await pagesOf("status=failed&limit=1")).toEqual([[2_500], [], [3]]);
+    expect((await pagesOf("status=delivered&limit=500")).flat()).toHaveLength(count - 2);
+    expect((await pagesOf("limit=500")).flat()).toHaveLength(count);
   });
 
   it("resends one message once more, and a delivered one stays delivered", async () => {
