@@ -1,30 +1,82 @@
-/** How far the verification of a user has come, and where the balances that go on stand. */
+import type { LedgerStretch, Standing } from "../ledger/verify-entries.ts";
+
+/**
+ * How far the verification of a user has come. It goes through the ledger in passes: one has all balances, but where more of
+ * them go on than a cursor holds, those that were granted later are left to the next pass.
+ */
 export interface VerifyPosition {
   readonly afterSeq: number;
-  /**
-   * The seqs of the last entries of these balances, each with what the sum of its deltas is above the entry's
-   * `balance_after_steps`. Null when they are too many for a cursor: then they are found again from the entries before.
-   */
-  readonly ends: ReadonlyMap<number, bigint> | null;
+  /** The pass has the balances that were granted after the one seq, up to the other. Null: all that follow. */
+  readonly fromSeq: number;
+  readonly toSeq: number | null;
+  /** The seqs of the last entries of balances that go on, each with what the sum of the deltas is above the entry's `balance_after_steps`. */
+  readonly ends: ReadonlyMap<number, bigint>;
 }
 
-export const START: VerifyPosition = { afterSeq: 0, ends: new Map() };
+export const START: VerifyPosition = { afterSeq: 0, fromSeq: 0, toSeq: null, ends: new Map() };
 
 /** Keeps a cursor far below the length of an address. */
-const ENDS_MAX = 400;
+const ENDS_CHARACTERS_MAX = 3_000;
 
-/** A position as text for a cursor. Most sums are what the entry says, and are left out. */
-export function writePosition({ afterSeq, ends }: VerifyPosition): string {
-  if (ends === null || ends.size > ENDS_MAX) return JSON.stringify([afterSeq, null]);
-  return JSON.stringify([afterSeq, [...ends].map(([seq, above]) => (above === 0n ? seq : [seq, `${above}`]))]);
+/** Each seq as what it is above the one before, in few characters. Most sums are what the entry says, and are left out. */
+function writeEnds(ends: VerifyPosition["ends"]): string {
+  let before = 0;
+  return [...ends]
+    .toSorted(([a], [b]) => a - b)
+    .map(([seq, above]) => {
+      const text = `${(seq - before).toString(36)}${above === 0n ? "" : `:${above}`}`;
+      before = seq;
+      return text;
+    })
+    .join();
 }
+
+function readEnds(text: string): VerifyPosition["ends"] {
+  const ends = new Map<number, bigint>();
+  let seq = 0;
+  for (const end of text === "" ? [] : text.split(",")) {
+    const [delta = "", above = "0"] = end.split(":");
+    seq += Number.parseInt(delta, 36);
+    ends.set(seq, BigInt(above));
+  }
+  return ends;
+}
+
+/** How many of these ends, in their order, a cursor holds: all, or half of them, or half of those. */
+function countThatFits(ends: readonly (readonly [seq: number, above: bigint])[], charactersMax: number): number {
+  let count = ends.length;
+  while (count > 1 && writeEnds(new Map(ends.slice(0, count))).length > charactersMax) count = Math.ceil(count / 2);
+  return count;
+}
+
+/** Where a verification goes on after a stretch that left these standings. Null at the end of the last pass. */
+export function nextPosition(
+  { fromSeq, toSeq }: VerifyPosition,
+  { isEnd, endSeq, balances }: Pick<LedgerStretch, "isEnd" | "endSeq" | "balances">,
+  standings: readonly Standing[],
+  charactersMax = ENDS_CHARACTERS_MAX,
+): VerifyPosition | null {
+  if (isEnd) return toSeq === null ? null : { ...START, afterSeq: toSeq, fromSeq: toSeq };
+  const grantSeqs = new Map(balances.map(({ id, grantSeq }) => [id, grantSeq]));
+  // Entries of balances that do not exist come last: they are flaws already.
+  const grantSeqOf = ({ balanceId }: Standing) => grantSeqs.get(balanceId) ?? Number.MAX_SAFE_INTEGER;
+  const open = standings.toSorted((a, b) => grantSeqOf(a) - grantSeqOf(b));
+  const ends = open.map(({ seq, afterSteps, total }) => [seq, total - BigInt(afterSteps)] as const);
+  const count = countThatFits(ends, charactersMax);
+  const lastKept = open[count - 1];
+  const isCut = count < open.length && lastKept !== undefined && grantSeqs.has(lastKept.balanceId);
+  return {
+    ...{ afterSeq: endSeq, fromSeq, ends: new Map(ends.slice(0, count)) },
+    toSeq: isCut ? grantSeqOf(lastKept) : toSeq,
+  };
+}
+
+/** A position as text for a cursor. */
+export const writePosition = ({ afterSeq, fromSeq, toSeq, ends }: VerifyPosition): string =>
+  JSON.stringify([afterSeq, fromSeq, toSeq, writeEnds(ends)]);
 
 export function readPosition(text: string): VerifyPosition {
   // The cursor's checksum says that `writePosition` wrote it.
-  const [afterSeq, ends] = JSON.parse(text) as [number, (number | [number, string])[] | null];
-  if (ends === null) return { afterSeq, ends };
-  return {
-    afterSeq,
-    ends: new Map(ends.map((end) => (typeof end === "number" ? [end, 0n] : [end[0], BigInt(end[1])]))),
-  };
+  const [afterSeq, fromSeq, toSeq, ends] = JSON.parse(text) as [number, number, number | null, string];
+  return { afterSeq, fromSeq, toSeq, ends: readEnds(ends) };
 }

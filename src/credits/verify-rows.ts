@@ -1,4 +1,4 @@
-import { fragment, select, statement } from "../db/sql.ts";
+import { select, statement } from "../db/sql.ts";
 import { creditBalances, creditLedger } from "../db/tables.ts";
 import { aboutAccount, type User } from "../ledger/account.ts";
 import type { Standing, VerifiedBalance, VerifiedEntry } from "../ledger/verify-entries.ts";
@@ -24,15 +24,15 @@ const balanceColumns = {
   lastSeq: creditBalances.lastSeq,
 };
 
-interface VerifyRange extends VerifyPosition {
-  readonly endSeq: number;
-}
-
 type Range = { afterSeq: number; endSeq: number; ends: string };
 
-const selectLastSeq = aboutAccount<Range, { lastSeq: number }>(
+/** The last entry, and the seq of the last grant: entries at the very end may be missing. */
+const selectLast = aboutAccount<Range, { lastSeq: number; lastGrantSeq: number }>(
   (account) => statement`
-    SELECT seq AS lastSeq FROM credit_ledger WHERE account_id = ${account} ORDER BY seq DESC LIMIT 1`,
+    SELECT coalesce((SELECT seq FROM credit_ledger WHERE account_id = ${account} ORDER BY seq DESC LIMIT 1), 0) AS lastSeq,
+      coalesce((
+        SELECT grant_seq FROM credit_balances WHERE account_id = ${account} ORDER BY grant_seq DESC LIMIT 1
+      ), 0) AS lastGrantSeq`,
 );
 
 const selectEntries = aboutAccount<Range, VerifiedEntry>(
@@ -45,9 +45,7 @@ const selectEntries = aboutAccount<Range, VerifiedEntry>(
 const selectBalances = aboutAccount<Range, VerifiedBalance>(
   (account) => statement`
     SELECT ${select(balanceColumns)} FROM credit_balances
-    WHERE account_id = ${account} AND grant_seq > :afterSeq AND (grant_seq <= :endSeq OR :endSeq >= (
-      SELECT seq FROM credit_ledger WHERE account_id = ${account} ORDER BY seq DESC LIMIT 1
-    ))
+    WHERE account_id = ${account} AND grant_seq > :afterSeq AND grant_seq <= :endSeq
     UNION
     SELECT ${select(balanceColumns)} FROM credit_balances WHERE +account_id = ${account} AND id IN (
       SELECT balance_id FROM credit_ledger WHERE account_id = ${account} AND seq > :afterSeq AND seq <= :endSeq
@@ -58,38 +56,26 @@ const selectBalances = aboutAccount<Range, VerifiedBalance>(
     )`,
 );
 
-/** All balances, for when where they stand is found again. */
-const selectAllBalances = aboutAccount<Range, VerifiedBalance>(
-  (account) => statement`SELECT ${select(balanceColumns)} FROM credit_balances WHERE account_id = ${account}`,
-);
-
-/** A sum of any number of amounts is kept in two parts, because SQLite's integers hold a thousand of the largest. */
-export const STEPS_APART = 1_000_000n;
-type EndRow = Omit<Standing, "total"> & { readonly whole: number; readonly rest: number };
-const endColumns = fragment`seq, balance_id AS balanceId, balance_after_steps AS afterSteps`;
+type EndRow = Omit<Standing, "total">;
 
 /** The last entries of balances that go on, by their seqs. */
 const selectEnds = aboutAccount<Range, EndRow>(
   (account) => statement`
-    SELECT ${endColumns}, 0 AS whole, 0 AS rest FROM credit_ledger
+    SELECT seq, balance_id AS balanceId, balance_after_steps AS afterSteps FROM credit_ledger
     WHERE account_id = ${account} AND seq IN (SELECT value FROM json_each(:ends))`,
 );
 
-/** The last entry of every balance up to a seq, and the sum of its deltas. */
-const selectAllEnds = aboutAccount<Range, EndRow>(
-  (account) => statement`
-    SELECT max(seq) AS seq, balance_id AS balanceId, balance_after_steps AS afterSteps,
-      sum(delta_steps / ${`${STEPS_APART}`}) AS whole, sum(delta_steps % ${`${STEPS_APART}`}) AS rest
-    FROM credit_ledger WHERE account_id = ${account} AND seq <= :afterSeq GROUP BY balance_id`,
-);
+/** Some entries of a user, by their seqs. */
+export const selectEntriesAt = (ctx: TenantCtx, user: User, seqs: readonly number[]) =>
+  selectEnds(ctx, user, { afterSeq: 0, endSeq: 0, ends: JSON.stringify(seqs) });
 
-/** What the verification of a stretch reads. */
-export function selectStretch(ctx: TenantCtx, user: User, { afterSeq, endSeq, ends }: VerifyRange) {
-  const range = { afterSeq, endSeq, ends: JSON.stringify([...(ends?.keys() ?? [])]) };
+/** What the verification of a stretch reads: rows in proportion to its entries, however many balances the user has. */
+export function selectStretch(ctx: TenantCtx, user: User, { afterSeq, ends }: VerifyPosition, endSeq: number) {
+  const range = { afterSeq, endSeq, ends: JSON.stringify([...ends.keys()]) };
   return [
-    selectLastSeq(ctx, user, range),
+    selectLast(ctx, user, range),
     selectEntries(ctx, user, range),
-    ends === null ? selectAllBalances(ctx, user, range) : selectBalances(ctx, user, range),
-    ends === null ? selectAllEnds(ctx, user, range) : selectEnds(ctx, user, range),
+    selectBalances(ctx, user, range),
+    selectEnds(ctx, user, range),
   ] as const;
 }

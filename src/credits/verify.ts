@@ -1,14 +1,14 @@
-import { batch, type RowsOf } from "../db/sql.ts";
+import { all, batch, type RowsOf } from "../db/sql.ts";
 import { invalidCursor } from "../errors.ts";
 import type { User } from "../ledger/account.ts";
-import { type Standing, verifyEntries } from "../ledger/verify-entries.ts";
+import { type LedgerStretch, missingEnds, verifyEntries } from "../ledger/verify-entries.ts";
 import { assert } from "../lib/assert.ts";
 import { decodeTextCursor, encodeTextCursor } from "../lib/cursor.ts";
 import type { TenantCtx } from "../runtime.ts";
 import type { VerifyOutput } from "./responses.ts";
 import type { VerifyInput } from "./schemas.ts";
-import { readPosition, START, type VerifyPosition, writePosition } from "./verify-position.ts";
-import { STEPS_APART, selectStretch } from "./verify-rows.ts";
+import { nextPosition, readPosition, START, type VerifyPosition, writePosition } from "./verify-position.ts";
+import { selectEntriesAt, selectStretch } from "./verify-rows.ts";
 
 /** A page of a verification has at most this many entries. */
 export const VERIFIED_ENTRIES_MAX = 10_000;
@@ -46,44 +46,52 @@ export interface Stretch {
 
 /** Reads stretches of several users in one trip, and verifies them. `next` is null at the end of a user's ledger. */
 export async function verifyStretches(ctx: TenantCtx, stretches: readonly Stretch[]): Promise<Verified[]> {
-  const selected = stretches.map(({ user, position }) =>
-    selectStretch(ctx, user, { ...position, endSeq: position.afterSeq + VERIFIED_ENTRIES_MAX }),
-  );
+  const selected = stretches.map(({ user, position }) => selectStretch(ctx, user, position, endOf(position)));
   const rows: readonly unknown[][] = await batch(ctx.db, selected.flat());
   const size = selected[0]?.length ?? 0;
-  return stretches.map(({ position }, index) => {
-    // A batch answers in the order of its statements, whose types say what their rows are.
-    const found = rows.slice(index * size, (index + 1) * size) as RowsOf<ReturnType<typeof selectStretch>>;
-    return verifyStretch(position, found);
-  });
+  return Promise.all(
+    stretches.map(async ({ user, position }, index) => {
+      // A batch answers in the order of its statements, whose types say what its rows are.
+      const found = rows.slice(index * size, (index + 1) * size) as RowsOf<ReturnType<typeof selectStretch>>;
+      const read = readStretch(position, found);
+      const missing = missingEnds(read);
+      // Only where somebody wrote for the user between two pages.
+      const moved = missing.length === 0 ? [] : await all(ctx.db, selectEntriesAt(ctx, user, missing));
+      const others = moved.map((end) => ({ ...end, total: BigInt(end.afterSteps) }));
+      return verifyStretch(position, { ...read, standings: [...others, ...read.standings] });
+    }),
+  );
 }
 
 export type Verified = ReturnType<typeof verifyStretch>;
 
-function verifyStretch(
-  { afterSeq, ends }: VerifyPosition,
-  [[last], entries, balances, rows]: RowsOf<ReturnType<typeof selectStretch>>,
-) {
-  const lastSeq = last?.lastSeq ?? 0;
-  const endSeq = afterSeq + VERIFIED_ENTRIES_MAX;
-  const standings = rows.map(({ whole, rest, ...end }): Standing => {
-    const above = ends?.get(end.seq);
-    return {
-      ...end,
-      total: above === undefined ? BigInt(whole) * STEPS_APART + BigInt(rest) : BigInt(end.afterSteps) + above,
-    };
-  });
-  const isEnd = endSeq >= lastSeq;
-  const { flaws, standings: open } = verifyEntries({ afterSeq, endSeq, lastSeq, entries, balances, standings });
-  const next: VerifyPosition = {
-    afterSeq: endSeq,
-    ends: new Map(open.map(({ seq, afterSteps, total }) => [seq, total - BigInt(afterSteps)])),
-  };
+const endOf = ({ afterSeq }: VerifyPosition): number => afterSeq + VERIFIED_ENTRIES_MAX;
+
+function readStretch(
+  position: VerifyPosition,
+  [[last], entries, balances, ends]: RowsOf<ReturnType<typeof selectStretch>>,
+): LedgerStretch {
+  const { afterSeq, fromSeq, toSeq } = position;
+  const { lastSeq = 0, lastGrantSeq = 0 } = last ?? {};
+  const endSeq = endOf(position);
   return {
-    balances: balances.filter(({ grantSeq }) => grantSeq > afterSeq && (isEnd || grantSeq <= endSeq)).length,
-    entries: entries.length,
+    ...{ afterSeq, endSeq, lastSeq, entries, balances, fromSeq },
+    toSeq: toSeq ?? Number.MAX_SAFE_INTEGER,
+    isEnd: endSeq >= Math.max(lastSeq, lastGrantSeq),
+    standings: ends.map((end) => ({ ...end, total: BigInt(end.afterSteps) + (position.ends.get(end.seq) ?? 0n) })),
+  };
+}
+
+function verifyStretch(position: VerifyPosition, stretch: LedgerStretch) {
+  const { afterSeq, endSeq, fromSeq, balances, entries } = stretch;
+  const { flaws, standings } = verifyEntries(stretch);
+  const granted = balances.filter(({ grantSeq }) => grantSeq > afterSeq && grantSeq <= endSeq);
+  return {
+    // The first pass counts all of both.
+    balances: fromSeq === 0 ? granted.length : 0,
+    entries: fromSeq === 0 ? entries.length : 0,
     isSound: flaws.length === 0,
     flaws: [...flaws],
-    next: isEnd ? null : next,
+    next: nextPosition(position, stretch, standings),
   };
 }

@@ -48,12 +48,22 @@ export interface LedgerStretch {
   readonly endSeq: number;
   /** The last seq of the whole ledger. */
   readonly lastSeq: number;
+  /** Whether nothing follows the stretch. */
+  readonly isEnd: boolean;
+  /** It judges the balances that were granted after this seq, up to the other; and what is of none, from 0 on. */
+  readonly fromSeq: number;
+  readonly toSeq: number;
   /** In the order of their seqs. */
   readonly entries: readonly VerifiedEntry[];
   /** The balances of its entries, of `standings`, and those that were granted in it. */
   readonly balances: readonly VerifiedBalance[];
-  /** Where balances stood before it: all but those that had ended soundly. */
+  /** Where its balances stood before it: all but those that had ended soundly. */
   readonly standings: readonly Standing[];
+}
+
+/** Whether a stretch judges a balance. */
+function isJudged({ fromSeq, toSeq }: LedgerStretch, balance: VerifiedBalance | undefined): boolean {
+  return balance === undefined ? fromSeq === 0 : balance.grantSeq > fromSeq && balance.grantSeq <= toSeq;
 }
 
 /** Recomputes a stretch of the ledger. Returns its flaws, and the standings that the next stretch needs. */
@@ -62,6 +72,8 @@ export function verifyEntries(stretch: LedgerStretch): {
   readonly standings: readonly Standing[];
 } {
   const flaws = new Flaws();
+  const { isEnd } = stretch;
+  const hasAll = stretch.fromSeq === 0;
   const balances = new Map(stretch.balances.map((balance) => [balance.id, balance]));
   const standings = new Map(stretch.standings.map((standing) => [standing.balanceId, standing]));
   const touched = new Set<string>();
@@ -69,17 +81,17 @@ export function verifyEntries(stretch: LedgerStretch): {
   for (const entry of stretch.entries) {
     const { balanceId } = entry;
     const balance = balances.get(balanceId);
+    if (hasAll && entry.seq !== previousSeq + 1) flaws.add(null, "gap");
+    previousSeq = entry.seq;
+    if (!isJudged(stretch, balance)) continue;
     const before = standings.get(balanceId) ?? standingAtEnd(balance, stretch.afterSeq);
-    if (entry.seq !== previousSeq + 1) flaws.add(null, "gap");
     if (!goesOn(entry, before, balance)) flaws.add(balanceId, "chain");
     const total = (before?.total ?? 0n) + BigInt(entry.deltaSteps);
     if (total < 0n) flaws.add(balanceId, "below_zero");
     standings.set(balanceId, { seq: entry.seq, balanceId, afterSteps: entry.afterSteps, total });
     touched.add(balanceId);
-    previousSeq = entry.seq;
   }
-  const isEnd = stretch.endSeq >= stretch.lastSeq;
-  if (!isEnd && previousSeq < stretch.endSeq) flaws.add(null, "gap");
+  if (hasAll && !isEnd && previousSeq < stretch.endSeq) flaws.add(null, "gap");
 
   const next: Standing[] = [];
   for (const standing of standings.values()) {
@@ -95,8 +107,9 @@ export function verifyEntries(stretch: LedgerStretch): {
     if (balance === undefined || !isSoundAtEnd(balance, standing)) next.push(standing);
   }
   for (const balance of stretch.balances) {
-    const isOfStretch = balance.grantSeq > stretch.afterSeq && (isEnd || balance.grantSeq <= stretch.endSeq);
-    if (isOfStretch && !standings.has(balance.id)) judgeEnd(flaws, balance, null, stretch.lastSeq);
+    const isOfStretch = balance.grantSeq > stretch.afterSeq && balance.grantSeq <= stretch.endSeq;
+    if (isOfStretch && isJudged(stretch, balance) && !standings.has(balance.id))
+      judgeEnd(flaws, balance, null, stretch.lastSeq);
   }
   return { flaws: flaws.list, standings: isEnd ? [] : next };
 }
@@ -121,6 +134,21 @@ function goesOn(entry: VerifiedEntry, before: Standing | undefined, balance: Ver
   }
   if (isGrant === 0 || previousSeq !== null || afterSteps !== deltaSteps) return false;
   return balance === undefined || (seq === balance.grantSeq && deltaSteps === balance.initialSteps);
+}
+
+/**
+ * The entries before a stretch that its entries say they go on from, where nothing was kept of the balance: it had ended soundly,
+ * and moved again since. Their seqs.
+ */
+export function missingEnds(stretch: LedgerStretch): readonly number[] {
+  const balances = new Map(stretch.balances.map((balance) => [balance.id, balance]));
+  const known = new Set(stretch.standings.map(({ balanceId }) => balanceId));
+  return stretch.entries.flatMap(({ balanceId, previousSeq }) => {
+    const balance = balances.get(balanceId);
+    const isKnown = known.has(balanceId) || !isJudged(stretch, balance) || (balance?.lastSeq ?? 0) <= stretch.afterSeq;
+    known.add(balanceId);
+    return isKnown || previousSeq === null || previousSeq > stretch.afterSeq ? [] : [previousSeq];
+  });
 }
 
 /** Judges a balance by its last entry: null when it has none. */

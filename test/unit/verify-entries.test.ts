@@ -1,12 +1,13 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import {
-  type Flaw,
-  type Standing,
-  type VerifiedBalance,
-  type VerifiedEntry,
-  verifyEntries,
-} from "../../src/ledger/verify-entries.ts";
+  nextPosition,
+  readPosition,
+  START,
+  type VerifyPosition,
+  writePosition,
+} from "../../src/credits/verify-position.ts";
+import { type Flaw, type VerifiedBalance, type VerifiedEntry, verifyEntries } from "../../src/ledger/verify-entries.ts";
 
 type Entry = { -readonly [Field in keyof VerifiedEntry]: VerifiedEntry[Field] };
 type Balance = { -readonly [Field in keyof VerifiedBalance]: VerifiedBalance[Field] };
@@ -62,21 +63,31 @@ function soundBooks(rounds: readonly { readonly balance: number; readonly part: 
   return books;
 }
 
-/** Verifies page by page, with what each page of the database would have. */
-function verify({ entries, balances }: Books, size: number): Flaw[] {
+/** Verifies page by page, with what each page of the database would have. `room` is that of a cursor for balances that go on. */
+function verify({ entries, balances }: Books, size: number, room = 3_000): Flaw[] {
   const lastSeq = entries.at(-1)?.seq ?? 0;
+  const lastGrantSeq = balances.at(-1)?.grantSeq ?? 0;
   const flaws: Flaw[] = [];
-  let standings: readonly Standing[] = [];
-  for (let afterSeq = 0; afterSeq < Math.max(lastSeq, 1); afterSeq += size) {
+  let position: VerifyPosition | null = START;
+  for (let pages = 0; position !== null; pages++) {
+    if (pages > 10_000) throw new Error("the verification does not end");
+    // As a cursor carries it.
+    const { afterSeq, fromSeq, toSeq, ends }: VerifyPosition = readPosition(writePosition(position));
     const endSeq = afterSeq + size;
     const own = entries.filter(({ seq }) => seq > afterSeq && seq <= endSeq);
+    const standings = entries
+      .filter(({ seq }) => ends.has(seq))
+      .map((end) => ({ ...end, total: BigInt(end.afterSteps) + (ends.get(end.seq) ?? 0n) }));
     const ids = new Set([...own, ...standings].map(({ balanceId }) => balanceId));
-    const touched = balances.filter(
-      ({ id, grantSeq }) => ids.has(id) || (grantSeq > afterSeq && (grantSeq <= endSeq || endSeq >= lastSeq)),
-    );
-    const page = verifyEntries({ afterSeq, endSeq, lastSeq, entries: own, balances: touched, standings });
+    const stretch = {
+      ...{ afterSeq, endSeq, lastSeq, fromSeq, entries: own, standings },
+      toSeq: toSeq ?? Number.MAX_SAFE_INTEGER,
+      isEnd: endSeq >= Math.max(lastSeq, lastGrantSeq),
+      balances: balances.filter(({ id, grantSeq }) => ids.has(id) || (grantSeq > afterSeq && grantSeq <= endSeq)),
+    };
+    const page = verifyEntries(stretch);
     flaws.push(...page.flaws);
-    standings = page.standings;
+    position = nextPosition(position, stretch, page.standings, room);
   }
   return flaws;
 }
@@ -89,6 +100,7 @@ const rounds = fc.array(fc.record({ balance: fc.nat(8), part: fc.integer({ min: 
   maxLength: 40,
 });
 const size = fc.integer({ min: 1, max: 45 });
+const room = fc.constantFrom(0, 3, 7, 3_000);
 
 /** Something that only a hand behind the triggers' back can do. */
 const PLANTINGS: Record<string, (books: Books, at: number, steps: number) => void> = {
@@ -140,20 +152,20 @@ const planting = fc.record({
 describe("the verification of a ledger", () => {
   it("finds nothing in sound books, whatever the pages", () => {
     fc.assert(
-      fc.property(rounds, size, (moves, pages) => {
-        expect(verify(soundBooks(moves), pages)).toEqual([]);
+      fc.property(rounds, size, room, (moves, pages, characters) => {
+        expect(verify(soundBooks(moves), pages, characters)).toEqual([]);
       }),
     );
   });
 
   it("finds a flaw that was planted, and the same in pages of any size as in one", () => {
     fc.assert(
-      fc.property(rounds, size, planting, (moves, pages, { kind, at, steps }) => {
+      fc.property(rounds, size, room, planting, (moves, pages, characters, { kind, at, steps }) => {
         const books = soundBooks(moves);
         PLANTINGS[kind]?.(books, at, steps);
         const whole = named(verify(books, 100));
         expect(whole).not.toEqual([]);
-        expect(named(verify(books, pages))).toEqual(whole);
+        expect(named(verify(books, pages, characters))).toEqual(whole);
       }),
       { numRuns: 1_000 },
     );
@@ -162,12 +174,19 @@ describe("the verification of a ledger", () => {
   it("finds in pages every balance with a flaw that it finds in one, of several flaws", () => {
     const flawed = (flaws: readonly Flaw[]) => new Set(flaws.map(({ balanceId }) => balanceId));
     fc.assert(
-      fc.property(rounds, size, fc.array(planting, { minLength: 2, maxLength: 4 }), (moves, pages, plantings) => {
-        const books = soundBooks(moves);
-        for (const { kind, at, steps } of plantings) if (books.entries.length > 0) PLANTINGS[kind]?.(books, at, steps);
-        const [whole, parts] = [flawed(verify(books, 100)), flawed(verify(books, pages))];
-        expect([...parts]).toEqual(expect.arrayContaining([...whole]));
-      }),
+      fc.property(
+        rounds,
+        size,
+        room,
+        fc.array(planting, { minLength: 2, maxLength: 4 }),
+        (moves, pages, characters, plantings) => {
+          const books = soundBooks(moves);
+          for (const { kind, at, steps } of plantings)
+            if (books.entries.length > 0) PLANTINGS[kind]?.(books, at, steps);
+          const [whole, parts] = [flawed(verify(books, 100)), flawed(verify(books, pages, characters))];
+          expect([...parts]).toEqual(expect.arrayContaining([...whole]));
+        },
+      ),
       { numRuns: 1_000 },
     );
   });

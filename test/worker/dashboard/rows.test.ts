@@ -20,8 +20,8 @@ const DAY = Math.floor(Date.UTC(2026, 0, 15) / 86_400_000);
 const ROWS_MAX = 4_000;
 /** Of one user's page: totals add up 10,000 balances at the most. */
 const ROWS_OF_USER_MAX = 25_000;
-/** A verification compares each balance of the user with its 10,000 entries. */
-const ROWS_OF_VERIFICATION_MAX = 13_000 + 2.2 * BALANCES;
+/** A page of a verification has 10,000 entries, and reads the balances that these move. */
+const ROWS_OF_VERIFICATION_MAX = Math.min(13_000 + 2.2 * BALANCES, 65_000);
 
 const UNTIL = "(WITH RECURSIVE n(i) AS (SELECT ?2 UNION ALL SELECT i + 1 FROM n WHERE i + 1 < ?3) SELECT i FROM n)";
 
