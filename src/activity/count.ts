@@ -41,7 +41,8 @@ export function countActivity(
   unit = "",
   amountSteps = 1,
 ): void {
-  const key = JSON.stringify([environment.database, environment.id, kind, Math.floor(atMs / DAY_MS), unit]);
+  // JSON for `flushCounts`: no unit and no id of a pack has a character to escape. A grant counts twice for each of its items.
+  const key = `[${environment.database},${environment.id},"${kind}",${Math.floor(atMs / DAY_MS)},"${unit}"]`;
   if (counts.size < COUNTS_MAX || counts.has(key)) counts.set(key, (counts.get(key) ?? 0) + amountSteps);
 }
 

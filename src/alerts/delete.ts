@@ -6,7 +6,7 @@ import type { AdminCtx, Mode } from "../runtime.ts";
 import { type AlertRow, alertColumns, presentAlert } from "./alert.ts";
 import type { AlertOutput } from "./responses.ts";
 
-const STATES_A_STEP = 1_000;
+const STATES_A_STEP = 10_000;
 const STEPS_MAX = 100;
 
 type Key = { environmentId: number; alertId: string };

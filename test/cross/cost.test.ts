@@ -132,18 +132,15 @@ describe.each(users)("for a user with $live live and $dead dead balances", ({ us
 
 // The newest of the dead stand among the living in the table, which are passed by there and read once more by their index.
 describe("what a plan costs", () => {
-  const costs = async ({ userId, live }: (typeof users)[number]) => {
+  it.each(users)("is one trip and at most 2k + 5 rows read, and the newest 100 dead: $userId", async (user) => {
+    const { userId, live, dead } = user;
     const cost = await costOf(() =>
       planUsage(ctxOf(), planInput.parse({ userId, event: "chat", quantities: { tokens: 1 } })),
     );
-    const rowsRead = expect.toSatisfy((read) => read <= 2 * live + 105);
+    // Where fewer are dead, the walk that looks for them ends a row later.
+    const rowsRead = expect.toSatisfy((read) => read <= 2 * live + 5 + Math.min(dead + 1, 100));
     expect(cost).toEqual({ roundTrips: 1, rowsRead, rowsWritten: 0 });
-  };
-  it.each(users.filter(({ dead }) => dead === 0))("is one trip and at most 2k + 105 rows read: $userId", costs);
-  it.each(users.filter(({ dead }) => dead > 0))(
-    "is one trip and at most 2k + 105 rows read, however many are dead: $userId",
-    costs,
-  );
+  });
 });
 
 describe("what an adjustment costs", () => {

@@ -92,7 +92,7 @@ describe("alerts", () => {
     const body = { mode: "live", name: "Low", unit: "cents", below: { amount: 1 } };
     const { alertId } = (await call("POST", at, { key: env.ADMIN_TOKEN, body })).body;
     await env.DB.prepare(
-      `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2500)
+      `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 25000)
        INSERT INTO alert_states (environment_id, alert_id, account_id) SELECT ?1, ?2, -i FROM n`,
     )
       .bind(environments.live.id, alertId)
