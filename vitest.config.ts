@@ -1,10 +1,49 @@
 import { execFileSync } from "node:child_process";
 import { cloudflareTest, readD1Migrations } from "@cloudflare/vitest-pool-workers";
 import { defineConfig } from "vitest/config";
+import { BaseSequencer, type TestSpecification } from "vitest/node";
 
 execFileSync("npm", ["run", "--silent", "reference"]);
 
 const isSoak = (process.env.SOAK_OPERATIONS ?? "") !== "";
+
+/** What takes longest, from the longest on. It begins first, so that no core waits for one file at the end. */
+const LONGEST = [
+  "e2e/dashboard-pages",
+  "e2e/receivers",
+  "e2e/kills",
+  "e2e/dashboard",
+  "e2e/erasure-kills",
+  "e2e/docs",
+  "e2e/deploy",
+  "e2e/posthog-js",
+  "cross/faults",
+  "cross/takeover",
+  "worker/db/schema",
+  "cross/known-people",
+  "worker/exports/faults",
+  "worker/exports/snapshot",
+  "worker/erasure/tombstones",
+  "cross/interleavings",
+  "cross/model",
+  "worker/usage/event-list",
+  "cross/claims-races",
+  "cross/claims-model",
+  "worker/erasure/large",
+];
+
+class LongestFirst extends BaseSequencer {
+  override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+    const rank = ({ moduleId }: TestSpecification): number => {
+      const found = LONGEST.findIndex((name) => moduleId.endsWith(`/test/${name}.test.ts`));
+      return found === -1 ? LONGEST.length : found;
+    };
+    // A project's files stay together: the next one finds its process or its workerd still there.
+    const projects = [...new Set((await super.sort(files)).map(({ project }) => project.name))];
+    const place = ({ project }: TestSpecification): number => projects.indexOf(project.name);
+    return (await super.sort(files)).sort((a, b) => place(a) - place(b) || rank(a) - rank(b));
+  }
+}
 
 // Pure rooms share nothing that a test could leave behind.
 const unit = { test: { name: "unit", include: ["test/unit/**/*.test.ts"], isolate: false, testTimeout: 30_000 } };
@@ -48,6 +87,9 @@ const e2e = {
   test: {
     name: "e2e",
     include: ["test/e2e/**/*.test.ts"],
+    globalSetup: ["test/e2e/support/build.ts"],
+    // Each file serves what it tests by itself. What it imports, wrangler above all, takes a second and more of each process.
+    isolate: false,
     testTimeout: 60_000,
     hookTimeout: 60_000,
   },
@@ -56,8 +98,9 @@ const e2e = {
 export default defineConfig({
   test: {
     projects: [unit, worker, e2e],
-    // Vitest leaves a core to itself, which on two cores is half the machine.
-    maxWorkers: 2,
+    sequence: { sequencer: LongestFirst },
+    // One more than the cores of the smallest machine: tests of kills, receivers and browsers wait more than they compute.
+    maxWorkers: 3,
     // What Purser tells its operator of the faults that the tests plant.
     onConsoleLog: (log) => !log.startsWith('{"level":"'),
   },

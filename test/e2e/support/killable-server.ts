@@ -1,8 +1,8 @@
-import { execFileSync } from "node:child_process";
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { convertV4MiniflareOptions, Miniflare } from "miniflare";
+import { inject } from "vitest";
 import { migrate } from "../../../bench/serve.ts";
 import { SETTINGS_SECRET } from "../../support/end-user-setting.ts";
 import { ADMIN_TOKEN } from "./server.ts";
@@ -25,15 +25,6 @@ export interface KillableServer {
 const ERASURE_SECRET = "erasure-secret-of-the-tests-00001";
 const ANALYTICS_EXPORT_SECRET = "export-secret-of-the-tests";
 
-const root = join(import.meta.dirname, "../../..");
-
-function build(directory: string): string {
-  const command = join(root, "node_modules/.bin/wrangler");
-  const env = { ...process.env, WRANGLER_HIDE_BANNER: "true" };
-  execFileSync(command, ["deploy", "--dry-run", "--outdir", directory], { cwd: root, env, stdio: "pipe" });
-  return readFileSync(join(directory, "index.js"), "utf8");
-}
-
 /** The processes that this one started. */
 function children(): number[] {
   const threads = readdirSync("/proc/self/task");
@@ -45,7 +36,7 @@ const isWorkerd = (pid: number): boolean => pid > 0 && readFileSync(`/proc/${pid
 export async function startKillableServer(): Promise<KillableServer> {
   const directory = mkdtempSync(join(tmpdir(), "purser-kills-"));
   const state = join(directory, "state");
-  const contents = build(join(directory, "build"));
+  const contents = readFileSync(join(inject("builtWorker"), "index.js"), "utf8");
   const options = convertV4MiniflareOptions({
     resourcePersistencePath: state,
     workers: [

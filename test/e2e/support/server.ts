@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
 import { join } from "node:path";
+import { inject } from "vitest";
 import { createTestHarness } from "wrangler";
 import { localConfig } from "../../../scripts/databases.mjs";
 import { writeKey } from "../../../src/access/key.ts";
@@ -43,7 +44,7 @@ export interface ServerOptions {
 
 const root = join(import.meta.dirname, "../../..");
 
-/** Builds the Worker as it is deployed and serves it on a free port, over an empty database with all migrations applied. */
+/** Serves the Worker as it is deployed on a free port, over an empty database with all migrations applied. */
 export async function startServer(options: ServerOptions = {}): Promise<Server> {
   const { file, databases } = localConfig(options.databases ?? 1);
   const harness = createTestHarness({
@@ -51,6 +52,7 @@ export async function startServer(options: ServerOptions = {}): Promise<Server> 
     workers: [
       {
         configPath: file,
+        prebuiltWorkerDir: inject("builtWorker"),
         vars: { ...options.vars },
         secrets: { ADMIN_TOKEN, ANALYTICS_EXPORT_SECRET: EXPORT_SECRET, SETTINGS_SECRET, ...options.secrets },
       },

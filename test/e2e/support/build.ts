@@ -1,0 +1,27 @@
+import { execFile } from "node:child_process";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import type { TestProject } from "vitest/node";
+
+declare module "vitest" {
+  interface ProvidedContext {
+    /** The directory of the Worker as it is deployed, which every server of the tests serves. */
+    readonly builtWorker: string;
+  }
+}
+
+const root = join(import.meta.dirname, "../../..");
+
+/** Builds the Worker once a run. */
+export default async function setup(project: TestProject): Promise<() => Promise<void>> {
+  const directory = await mkdtemp(join(tmpdir(), "purser-built-"));
+  const env = { ...process.env, WRANGLER_HIDE_BANNER: "true" };
+  await promisify(execFile)(join(root, "node_modules/.bin/wrangler"), ["deploy", "--dry-run", "--outdir", directory], {
+    cwd: root,
+    env,
+  });
+  project.provide("builtWorker", directory);
+  return () => rm(directory, { recursive: true, force: true });
+}
