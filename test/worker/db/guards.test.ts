@@ -803,7 +803,7 @@ const attacks: Readonly<Record<string, Attack>> = {
   payment_grants_frozen: {
     says: "payment_grants_kept",
     sql: ["balance_id = 'crb_nobody'", `environment_id = ${TEST}`, `account_id = ${OTHER}`].map(
-      (set) => `UPDATE payment_grants SET ${set}`,
+      (set) => `UPDATE payment_grants SET ${set} WHERE balance_id = '${REVOKED}'`,
     ),
   },
   payment_grants_no_delete: { says: "payment_grants_kept", sql: ["DELETE FROM payment_grants"] },

@@ -10,10 +10,15 @@ import { expectLedgerInvariants } from "../../support/invariants.ts";
 afterAll(expectLedgerInvariants);
 
 const db = env.DB;
-const run = (sql: string) => db.prepare(sql).run();
+const run = (sql: string) => {
+  untouched = null;
+  return db.prepare(sql).run();
+};
+/** All that there is, as the last attack left it; null once something else was written. */
+let untouched: unknown = null;
 
 const OWN_ACCOUNTS = "account_id BETWEEN 9000001 AND 9000099";
-const OWN_ENVIRONMENTS = "environment_id BETWEEN 900 AND 999";
+const OWN_ENVIRONMENTS = "environment_id BETWEEN -901 AND -900";
 
 /** All that an attack must leave as it was, of this file's own: other files have more rows than can be read each time. */
 async function everything(): Promise<unknown> {
@@ -24,23 +29,28 @@ async function everything(): Promise<unknown> {
     credit_refunds: OWN_ACCOUNTS,
     consent_log: OWN_ENVIRONMENTS,
     export_audit: OWN_ENVIRONMENTS,
-    environments: "1",
-    admin_audit: "1",
+    environments: "app_id = 'app_schema'",
+    admin_audit: "app_id IN ('app_audited', 'app_nobody_yet', 'app_other')",
   };
-  const answers = await db.batch(
-    Object.entries(tables).map(([table, where]) => db.prepare(`SELECT * FROM ${table} WHERE ${where}`)),
-  );
+  const answers = await db.batch([
+    ...Object.entries(tables).map(([table, where]) => db.prepare(`SELECT * FROM ${table} WHERE ${where}`)),
+    // What attacks without a condition would change of others'.
+    db.prepare("SELECT count(*), count(DISTINCT app_id), sum(seq), sum(actor = 'nobody') FROM admin_audit"),
+    db.prepare("SELECT count(*) FROM environments"),
+  ]);
   return answers.map((answer) => answer.results);
 }
 
 /** Runs a statement that must be refused, and leave no trace; answers D1's words. */
 async function refused(sql: string): Promise<Error> {
-  const before = await everything();
+  const before = untouched ?? (await everything());
   const error: unknown = await run(sql).then(
     () => null,
     (thrown: unknown) => thrown,
   );
-  expect(await everything(), sql).toEqual(before);
+  const after = await everything();
+  expect(after, sql).toEqual(before);
+  untouched = after;
   if (!(error instanceof Error)) throw new Error(`The database took: ${sql}`);
   expect(error.message).toContain("SQLITE_CONSTRAINT");
   return error;
