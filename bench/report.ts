@@ -159,7 +159,7 @@ export function report({ costs, far, comparisons, rounds, startup, growth }: Res
     ),
     "",
     "The dashboard is `src/dashboard` and what it alone needs: the bundle without it is that of",
-    "`bench/workers/without-dashboard.ts`. It is made of, not packed:",
+    "`bench/workers/without-dashboard.ts`. It is made of, before it is minified:",
     `${partsOf(withoutDashboard)
       .slice(0, PARTS_SHOWN)
       .map(([part, bytes]) => `${part} ${inKib(bytes)}`)

@@ -17,15 +17,15 @@ const sqlOnOneLine = {
   },
 };
 
-/** gzip looks 32 KiB back, so schemas, which are much alike, are smaller side by side. Whichever the entry does not need is left out. */
-const schemasFirst = (entry) => ({
-  name: "schemas-first",
+/** gzip looks 32 KiB back, so what is alike is smaller side by side: first what reads requests. What an entry does not need is left out. */
+const readersFirst = (entry) => ({
+  name: "readers-first",
   resolveId: (id) => (id === "worker" ? id : null),
   load(id) {
     if (id !== "worker") return null;
-    const imports = globSync("src/*/schemas.ts", { cwd: root }).sort();
-    const lines = imports.map((file) => `import ${JSON.stringify(join(root, file))};`);
-    return [...lines, `export { default } from ${JSON.stringify(join(root, entry))};`].join("\n");
+    const readers = ["src/http/validate.ts", ...globSync("src/*/schemas.ts", { cwd: root }).sort()];
+    const imports = readers.map((file) => `import ${JSON.stringify(join(root, file))};`);
+    return [...imports, `export { default } from ${JSON.stringify(join(root, entry))};`].join("\n");
   },
 });
 
@@ -44,8 +44,8 @@ export async function bundleWorker(entry) {
       alias: { "#described": join(root, "src/http/undescribed.ts") },
     },
     transform: { target: "es2024" },
-    treeshake: { moduleSideEffects: [{ test: /\/schemas\.ts$/, sideEffects: false }] },
-    plugins: [schemasFirst(entry), sqlOnOneLine],
+    treeshake: { moduleSideEffects: [{ test: /\/(validate|schemas)\.ts$/, sideEffects: false }] },
+    plugins: [readersFirst(entry), sqlOnOneLine],
     checks: { bundlerTimings: false },
     onLog(level, { message }) {
       if (level === "warn") throw new Error(message);
