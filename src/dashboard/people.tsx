@@ -143,7 +143,9 @@ const Export = ({ c, distinctId, link, audit }: ExportProps) => (
       <Hidden fields={{ distinctId }} />
       <p>
         <button type="submit">Create download link</button>{" "}
-        <span class="soft">Contains everything stored about the person. Valid for 24 hours.</span>
+        <span class="soft">
+          Contains the ids, properties, events, consent, credits and earlier exports of the person. Valid for 24 hours.
+        </span>
       </p>
     </form>
     <h3>Export history</h3>
