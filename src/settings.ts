@@ -34,7 +34,8 @@ const secretOf = (value: string | undefined, charactersMin: number): string | nu
 /** A secret, and the one before it. Null when there is none at present. */
 function rotatingSecret(now: string | undefined, before: string | undefined, charactersMin: number) {
   const current = secretOf(now, charactersMin);
-  return current === null ? null : { current, previous: secretOf(before, charactersMin) };
+  // A secret is not the one before itself: all that it sealed would be sealed anew for ever.
+  return current === null ? null : { current, previous: before === now ? null : secretOf(before, charactersMin) };
 }
 
 /** `myteam.cloudflareaccess.com`, with or without `https://`. */

@@ -103,6 +103,8 @@ describe("after SETTINGS_SECRET was rotated, the cron", () => {
     expect(await stored()).toEqual(done);
     const { d1, spent } = countingD1(env.DB);
     await run({ DB: d1 });
+    // The same secret twice is none before.
+    await run({ DB: d1, SETTINGS_SECRET_PREVIOUS: env.SETTINGS_SECRET });
     expect(spent().roundTrips).toBe(0);
   });
 
