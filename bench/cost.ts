@@ -86,12 +86,12 @@ function calls(userId: string, tag: string): Call[] {
       body: {},
       allowed: (live) => write(live, 2, 4),
     },
-    { operation: "plan", path: `${CREDITS}/plan`, body: usage, allowed: () => costs(1, Number.POSITIVE_INFINITY, 0) },
+    { operation: "plan", path: `${CREDITS}/plan`, body: usage, allowed: (live) => costs(1, 2 * live + 107, 0) },
     {
       operation: "revoke",
       path: `${CREDITS}/revoke`,
       body: { balanceId: seededId({ environmentId: 1, userId }, "live", 0), reason: "bench" },
-      allowed: () => costs(2, 22, 4),
+      allowed: () => costs(2, 28, 4),
     },
     ...grants,
   ];

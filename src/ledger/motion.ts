@@ -10,14 +10,11 @@ export interface Motion {
   readonly eventIds?: readonly string[];
 }
 
-const motions = new WeakMap<Statement, Motion>();
-
 /** The statement, about which its batch knows that it moves credits. No other entries may come after it. */
-export function moving<Moving extends Statement>(statement: Moving, motion: Motion): Moving {
-  motions.set(statement, motion);
-  return statement;
+export function moving<Moving extends Statement>(statement: Moving, motion: Motion): Moving & { motion: Motion } {
+  return { ...statement, motion };
 }
 
-export function motionsOf(statements: readonly Statement[]): Motion[] {
-  return statements.flatMap((statement) => motions.get(statement) ?? []);
+export function motionsOf(statements: readonly (Statement & { readonly motion?: Motion })[]): Motion[] {
+  return statements.flatMap(({ motion }) => motion ?? []);
 }
