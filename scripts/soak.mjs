@@ -1,11 +1,12 @@
 /**
  * The long runs of the models, the storms, the kills and the largest exports. `SOAK_OPERATIONS` says how long: the parts grow with
- * it, save those that try everything there is. Prints how far each part is, and its figures once more at the end.
+ * it, save those that try everything there is. Prints how far each part is, and at the end what stands in docs/reliability.md,
+ * "What was found".
  */
 import { spawn } from "node:child_process";
 import { createInterface } from "node:readline";
 
-const OPERATIONS = process.env.SOAK_OPERATIONS ?? "60000";
+const OPERATIONS = process.env.SOAK_OPERATIONS ?? "20000";
 const PARTS = [
   ...["model", "payments-model", "alerts", "limits-model", "interleavings", "storms", "claims", "known-people"],
   ...["takeover", "faults"],
@@ -28,16 +29,50 @@ const vitest = spawn("vitest", ["run", "--project", "worker", "--project", "e2e"
   env: { ...process.env, SOAK_OPERATIONS: OPERATIONS },
   stdio: ["inherit", "pipe", "inherit"],
 });
-/** The last line of each part. */
+/** The last line of each part, without how long it took and its seed. */
 const figures = new Map();
+const seeds = new Map();
 createInterface({ input: vitest.stdout }).on("line", (line) => {
   console.log(line);
   const [, part, told] = /soak: ([^:]+): (.*)/.exec(line) ?? [];
-  if (part !== undefined) figures.set(part, told);
+  if (part === undefined) return;
+  figures.set(part, told.replace(/(, \d+ s)?(, PROOF_SEED=\d+)?\s*$/, ""));
+  const seed = /PROOF_SEED=(\d+)/.exec(told)?.[1];
+  if (seed !== undefined) seeds.set(part, seed);
 });
+
+/** Parts that are told in one line, with the sum of what they did. */
+const TOGETHER = [
+  [/^takeovers, /, "Takeovers"],
+  [/^interleavings, /, "Interleavings"],
+];
+
+function rows() {
+  const told = new Map();
+  for (const [part, figure] of figures) {
+    const name = TOGETHER.find(([of]) => of.test(part))?.[1];
+    const [, count, pieces] = /^([\d,]+) (\w+)$/.exec(figure) ?? [];
+    if (name === undefined || count === undefined) {
+      told.set(`${part[0]?.toUpperCase()}${part.slice(1)}`, figure);
+      continue;
+    }
+    const before = Number(told.get(name)?.replace(/\D/g, "") ?? 0);
+    told.set(name, `${(before + Number(count.replaceAll(",", ""))).toLocaleString("en")} ${pieces}`);
+  }
+  return [["Part", "Figures"], null, ...told];
+}
+
+function table(all) {
+  const widths = [0, 1].map((column) => Math.max(...all.map((row) => row?.[column].length ?? 0)));
+  const line = (row) => widths.map((width, column) => row?.[column].padEnd(width) ?? "-".repeat(width));
+  return all.map((row) => `| ${line(row).join(" | ")} |`).join("\n");
+}
+
 vitest.on("close", (code) => {
-  const minutes = ((Date.now() - startMs) / 60_000).toFixed(1);
-  console.log(`\nSOAK_OPERATIONS=${OPERATIONS}, ${minutes} minutes, ${code === 0 ? "nothing failed" : "FAILED"}:`);
-  for (const [part, told] of figures) console.log(`- ${part}: ${told}`);
+  const minutes = Math.round((Date.now() - startMs) / 60_000);
+  const outcome = code === 0 ? "nothing failed" : "FAILED";
+  console.log(`\n**To its end, in one go** (\`SOAK_OPERATIONS=${OPERATIONS}\`, ${minutes} minutes): ${outcome}.\n`);
+  console.log(table(rows()));
+  console.log(`\nSeeds: ${[...seeds].map(([part, seed]) => `${part} ${seed}`).join(", ")}`);
   process.exitCode = code ?? 1;
 });
