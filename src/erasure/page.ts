@@ -23,13 +23,14 @@ const eraseFacts = statement<Page>`
   WHERE environment_id = :environmentId AND user_id IS NOT NULL AND payment_id IN ${paymentPage}`;
 /** Those that wait for somebody to say whose their customer is. */
 const erasePaymentCustomers = statement<Page>`
-  UPDATE payments SET ${asErased}
+  UPDATE payments INDEXED BY payments_customer SET ${asErased}
   WHERE environment_id = :environmentId AND status = 'unmatched' AND customer IN (
     SELECT r.customer FROM ${rowsOfIds("stripe_customers", "user_id")}
   )`;
 
-const deleteOfIds = (table: string, column = "distinct_id") => statement<Page>`
-  DELETE FROM ${table} WHERE environment_id = :environmentId AND ${column} IN (SELECT distinct_id FROM ${ids})`;
+/** `by` names the index where the ids are not the primary key: SQLite would read all rows of the environment. */
+const deleteOfIds = (table: string, column = "distinct_id", by = "") => statement<Page>`
+  DELETE FROM ${table} ${by} WHERE environment_id = :environmentId AND ${column} IN (SELECT distinct_id FROM ${ids})`;
 
 const deleteEvents = statement<Page>`
   DELETE FROM analytics_events WHERE rowid IN (SELECT r.rowid FROM ${rowsOfIds("analytics_events")} LIMIT ${rowsSql})`;
@@ -54,13 +55,13 @@ const deleteConsent = statement<Page>`
 /** Moves an id's rows under its hash, after what is there already, from an erasure that was lifted. */
 const moveRows = (table: string, when: string) => statement<Page>`
   UPDATE ${table} SET distinct_id = p.hash, seq = p.base + seq FROM (
-    SELECT i.distinct_id AS own, i.hash, r.seq AS old_seq, coalesce((
+    SELECT i.environment_id AS of, i.distinct_id AS own, i.hash, r.seq AS old_seq, coalesce((
       SELECT seq FROM ${table} WHERE environment_id = i.environment_id AND distinct_id = i.hash ORDER BY seq DESC LIMIT 1
     ), 0) + 1 - (
       SELECT seq FROM ${table} WHERE environment_id = i.environment_id AND distinct_id = i.distinct_id ORDER BY seq LIMIT 1
     ) AS base
     FROM ${rowsOfIds(table)} WHERE ${when} ORDER BY i.position, r.seq LIMIT ${rowsSql}
-  ) AS p WHERE environment_id = :environmentId AND distinct_id = p.own AND seq = p.old_seq`;
+  ) AS p WHERE environment_id = p.of AND distinct_id = p.own AND seq = p.old_seq`;
 
 const endClaims = statement<Page>`
   UPDATE distinct_ids SET claimed_by = NULL, claimed_via = NULL, claimed_at_ms = NULL, claim_version = claim_version + 1
@@ -108,7 +109,7 @@ const PAGE = [
   deleteEvents,
   deleteOfIds("id_properties"),
   erasePaymentCustomers,
-  deleteOfIds("stripe_customers", "user_id"),
+  deleteOfIds("stripe_customers", "user_id", "INDEXED BY stripe_customers_user"),
   deleteOfIds("refusals", "user_id"),
   deleteDeliveries,
   deleteMessages,

@@ -53,9 +53,9 @@ export const goOffSql = (from: string, leaves: string): string => fragment`
 type Judged = WriteContext & { entries: number; eventIds: string | null; endpoints: string; messageId: string };
 const goOff = statement<Judged, { id: string }>`${goOffSql(entriesSql, "0")}`;
 
-/** The messages whose ids begin with `:messageId`. */
+/** The messages whose ids begin with `:messageId`. The plus has SQLite find them by their ids, not all of the environment. */
 const ownMessages = fragment`webhook_messages AS m
-  ON m.id > :messageId AND m.id < :messageId || '~' AND m.environment_id = :environmentId`;
+  ON m.id > :messageId AND m.id < :messageId || '~' AND +m.environment_id = :environmentId`;
 
 /** Sends the messages whose ids begin with `messageId` to the endpoints of their types, `{ type: [endpointId] }`. */
 export const deliverOwn = statement<{
