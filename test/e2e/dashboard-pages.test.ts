@@ -234,6 +234,29 @@ describe.skipIf(chromiumPath === null)(`the pages of the dashboard in a real bro
       }
     });
 
+    it("changes a pack that somebody else changed meanwhile after seeing both versions, and restores an archived one", async () => {
+      const { page, context } = watched;
+      const other = await context.newPage();
+      const path = `packs/${world.ids.packId}`;
+      await go(path);
+      await other.goto(page.url());
+      await other.getByLabel("Name", { exact: true }).fill("Theirs");
+      await other.getByRole("button", { name: "Save pack" }).click();
+      await other.getByText("Pack saved").waitFor();
+      await other.close();
+      await page.getByLabel("Name", { exact: true }).fill("Mine");
+      await press("Save pack");
+      await sees("As it is now: version 2");
+      await sees("Theirs");
+      expect(await page.getByLabel("Name", { exact: true }).inputValue()).toBe("Mine");
+      await expectAccessible(page);
+      await go(path);
+      expect(await page.getByLabel("Name", { exact: true }).inputValue()).toBe("Theirs");
+      await go(`packs/${world.ids.archivedId}`);
+      await press("Restore pack");
+      await page.getByRole("button", { name: "Archive pack" }).waitFor();
+    });
+
     it("erases a person after the id is typed exactly, reads the receipt, and lifts the erasure", async () => {
       const { page } = watched;
       const distinctId = `bob ${EVIL}`;
