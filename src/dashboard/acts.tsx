@@ -2,47 +2,86 @@ import type { Context } from "hono";
 import type { AuditEntry } from "../audit/responses.ts";
 import { Table } from "./components.tsx";
 import type { DashboardEnv } from "./env.ts";
-import { query, time } from "./format.ts";
-import { pathIn } from "./layout.tsx";
+import { amount, query, time } from "./format.ts";
+
+/** The page of what an act set, where its target is the application. */
+const PAGES: Readonly<Partial<Record<AuditEntry["action"], string>>> = {
+  "app.created": "overview",
+  "end_user_auth.set": "keys",
+  "limits.set": "limits",
+  "expiry_notices.set": "alerts",
+  "clock.set": "clock",
+  "clock.removed": "clock",
+  "stripe.set": "payments",
+  "webhook.deleted": "webhooks",
+};
 
 /** Where a thing that an act names is shown. Null for one without a page of its own. */
-function pageOf(target: string): string | null {
+function pageOf(target: string, action?: AuditEntry["action"]): string | null {
+  const page = action === undefined ? undefined : PAGES[action];
+  if (page !== undefined) return page;
+  if (action === "payment.settled") return `payments/${encodeURIComponent(target)}`;
   if (target.startsWith("crb_")) return `users/balance${query({ balanceId: target })}`;
   if (target.startsWith("cpk_")) return `packs/${target}`;
   if (target.startsWith("era_")) return `people/erasures/${target}`;
   if (target.startsWith("alr_")) return "alerts";
-  if (target.startsWith("whk_")) return "webhooks";
+  if (target.startsWith("whk_")) return `webhooks/${target}`;
   return target.startsWith("key_") ? "keys" : null;
 }
 
-const Target = ({ c, target }: { c: Context<DashboardEnv>; target: string }) => {
-  const place = pageOf(target);
-  return place === null ? (
-    <code>{target}</code>
-  ) : (
-    <a href={pathIn(c, place)}>
+interface TargetProps {
+  readonly c: Context<DashboardEnv>;
+  readonly target: string;
+  readonly action?: AuditEntry["action"];
+  readonly details: AuditEntry["details"];
+}
+
+/** A thing that an act names, in the mode that the act was about: the audit has both. */
+const Target = ({ c, target, action, details: { mode } }: TargetProps) => {
+  const place = pageOf(target, action);
+  if (place === null) return <code>{target}</code>;
+  const { environment } = c.var.ctx;
+  const at = mode === "live" || mode === "test" ? mode : environment.mode;
+  return (
+    <a href={`/admin/apps/${encodeURIComponent(environment.appId)}/${at}/${place}`}>
       <code>{target}</code>
     </a>
   );
 };
 
-const shown = (value: unknown): string => (typeof value === "string" ? value : JSON.stringify(value));
+const asText = (value: unknown): string => (typeof value === "string" ? value : JSON.stringify(value));
+
+/** A detail in words: a list apart by commas, the ids of balances and packs as links. */
+const Detail = ({ c, value, details }: Pick<TargetProps, "c" | "details"> & { value: unknown }) => {
+  if (!Array.isArray(value)) return <>{typeof value === "number" ? amount(value) : asText(value)}</>;
+  if (value.length === 0) return <>none</>;
+  return (
+    <>
+      {value.map((each, index) => (
+        <>
+          {index === 0 ? "" : ", "}
+          {/^(?:crb|cpk)_/.test(String(each)) ? <Target c={c} target={String(each)} details={details} /> : asText(each)}
+        </>
+      ))}
+    </>
+  );
+};
 
 /** The details of an act: what it changed, and what that was before. */
-const Details = ({ details }: Pick<AuditEntry, "details">) => {
+const Details = ({ c, details }: Pick<TargetProps, "c" | "details">) => {
   const { before, ...others } = details;
   const entries = Object.entries(others);
   return (
     <>
       {entries.map(([name, value]) => (
         <div>
-          <span class="soft">{name}</span> {shown(value)}
+          <span class="soft">{name}</span> <Detail c={c} value={value} details={details} />
         </div>
       ))}
       {before !== undefined && (
         <details>
           <summary>Before</summary>
-          <code>{shown(before)}</code>
+          <code>{asText(before)}</code>
         </details>
       )}
     </>
@@ -68,8 +107,8 @@ export const Acts = ({ c, label, entries, empty, hasTargets = false }: ActsProps
       <span class="num">{time(at)}</span>,
       by,
       action,
-      ...(hasTargets ? [<Target c={c} target={target} />] : []),
-      <Details details={details} />,
+      ...(hasTargets ? [<Target c={c} target={target} action={action} details={details} />] : []),
+      <Details c={c} details={details} />,
     ])}
   />
 );

@@ -40,21 +40,21 @@ async function alertsPage(c: Context<DashboardEnv>, refusal?: PurserError) {
         </p>
         <Table
           label="Alerts"
-          head={["Name", "Below", "Event", "Created", ""]}
+          head={["Name", "Below", "Event", "Created (UTC)", ""]}
           rows={alerts.map((alert) => [
             alert.name,
             belowOf(alert),
             alert.event === null ? <span class="soft">all</span> : <code>{alert.event}</code>,
-            time(alert.createdAt),
+            <span class="num">{time(alert.createdAt)}</span>,
             <form method="post" action={pathIn(c, "alerts/delete")}>
               <FormToken c={c} />
               <Hidden fields={{ alertId: alert.alertId }} />
-              <button type="submit" class="quiet">
+              <button type="submit" class="quiet" aria-label={`Delete ${alert.name}`}>
                 Delete
               </button>
             </form>,
           ])}
-          empty="None."
+          empty="None. Create one below: an endpoint of webhooks hears of it."
         />
       </section>
       <form method="post" action={pathIn(c, "alerts")} class="card">
@@ -71,6 +71,8 @@ async function alertsPage(c: Context<DashboardEnv>, refusal?: PurserError) {
             refusal={refusal}
           />
           <Field label="Event (optional)" name="event" value={form.event} refusal={refusal} placeholder="chat.*" />
+        </div>
+        <div class="row">
           <Field
             label="Below"
             name="below"
@@ -80,12 +82,12 @@ async function alertsPage(c: Context<DashboardEnv>, refusal?: PurserError) {
             required
           />
           <Choice
-            label="Of"
+            label="Counted in"
             name="of"
             value={form.of}
             options={[
               ["amount", "the unit"],
-              ["percent", "per cent"],
+              ["percent", "per cent of what was issued"],
             ]}
           />
           <button type="submit">Create alert</button>
@@ -121,7 +123,8 @@ export const alertsRoutes = () =>
       const { appId, mode } = c.var.ctx.environment;
       const of = form.of === "percent" ? "percent" : "amount";
       const done = await catchRefusal(async () => {
-        const below = { [of]: numberField(form, "below", `below.${of}`) };
+        const typed = of === "percent" ? { below: (form.below ?? "").replace(/\s*%\s*$/, "") } : form;
+        const below = { [of]: numberField(typed, "below", `below.${of}`) };
         const fields = { mode, name: form.name, unit: form.unit, event: textField(form, "event"), below };
         const alertId = `alr_${await randomOf(c, form.nonce ?? admin.newId(""))}`;
         return createAlert(admin, appId, parseForm(createAlertInput, fields), alertId);

@@ -31,7 +31,7 @@ async function asOfPage(c: Context<DashboardEnv>) {
     { title: `As of a moment: ${userId}`, section: "users", refusal: found.refusal },
     <>
       <p>
-        <UserLink c={c} id={userId} />
+        User <UserLink c={c} id={userId} />
       </p>
       <form method="get" action={pathIn(c, "users/as-of")} class="card row">
         <Hidden fields={{ userId }} />

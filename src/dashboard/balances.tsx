@@ -30,7 +30,7 @@ async function balancesPage(c: Context<DashboardEnv>) {
     { title: `Balances of ${userId}`, section: "users", refusal: found.refusal },
     <>
       <p>
-        <UserLink c={c} id={userId} />
+        User <UserLink c={c} id={userId} />
       </p>
       <form method="get" action={pathIn(c, "users/balances")} class="card row">
         <Hidden fields={{ userId }} />

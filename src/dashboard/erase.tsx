@@ -60,7 +60,8 @@ async function eraseForm(c: Context<DashboardEnv>, form: Form, refusal?: PurserE
       <section class="card">
         <h2>What would be erased</h2>
         <p>
-          {amount(distinctIdCount)} ids{distinctIdCount > distinctIds.length && `, of which these are the nearest`}:
+          {amount(distinctIdCount)} {distinctIdCount === 1 ? "id" : "ids"}
+          {distinctIdCount > distinctIds.length && `, of which these are the nearest`}:
         </p>
         <ul>
           {distinctIds.map((id) => (

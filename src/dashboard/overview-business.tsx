@@ -132,7 +132,11 @@ export const Packs = ({ c, business, packs, from, days }: PacksProps) => {
             </a>,
             <Amounts of={of("granted_of", packId)} hrefOf={lead("granted", packId)} />,
             <Amounts of={of("spent_of", packId)} hrefOf={lead("spent", packId)} />,
-            <Amounts of={outstanding.find((each) => each.packId === packId)?.amounts ?? []} />,
+            business === null ? (
+              <span class="soft">not computed yet</span>
+            ) : (
+              <Amounts of={outstanding.find((each) => each.packId === packId)?.amounts ?? []} />
+            ),
           ])}
       />
       {(ids.length > SHOWN_MAX || business?.isPartial === true) && <p class="soft">Not all packs are shown.</p>}

@@ -108,6 +108,11 @@ async function overviewPage(c: Context<DashboardEnv>) {
         ))}
         days
       </p>
+      {business === null && (
+        <p class="card soft">
+          What is outstanding, and how many users are active, is computed hourly, and not yet for this application.
+        </p>
+      )}
       {business !== null && (
         <div class="two">
           <Outstanding c={c} business={business} />

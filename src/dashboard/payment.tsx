@@ -11,13 +11,11 @@ import { Choice, Field, Table, Tag } from "./components.tsx";
 import { assertSure, Confirm, doubtsOfAmount, doubtsOfId, formFields, SHOWN_MAX } from "./confirm.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
 import { catchRefusal, type Form, numberField, parseForm } from "./form.ts";
-import { amount, time } from "./format.ts";
+import { amount, query, time } from "./format.ts";
 import { IssuedFacts } from "./issued.tsx";
 import { page, pathIn } from "./layout.tsx";
 import { BalanceLink, UserLink } from "./links.tsx";
-
-/** An amount of Stripe's, in the smallest unit of its currency. */
-export const money = (value: number, { currency }: PaymentOutput): string => `${amount(value)} ${currency ?? ""}`;
+import { money } from "./money.ts";
 
 export const paymentPath = (c: Context<DashboardEnv>, key: string) => pathIn(c, `payments/${encodeURIComponent(key)}`);
 
@@ -42,10 +40,17 @@ async function paymentPage(c: Context<DashboardEnv>, paymentKey: string, refusal
           <dt>User</dt>
           <dd>{payment.userId === null ? "not known" : <UserLink c={c} id={payment.userId} />}</dd>
           <dt>Ids at Stripe</dt>
-          <dd>{payment.names.join(", ")}</dd>
-          <dt>Paid, refunded, withheld (smallest unit)</dt>
           <dd>
-            {money(payment.captured, payment)}, {money(payment.refunded, payment)}, {money(payment.withheld, payment)}
+            {payment.names.map((name) => (
+              <div>
+                <code>{name}</code>
+              </div>
+            ))}
+          </dd>
+          <dt>Paid, refunded, withheld</dt>
+          <dd>
+            {money(payment.captured, payment.currency)}, {money(payment.refunded, payment.currency)},{" "}
+            {money(payment.withheld, payment.currency)}
           </dd>
         </dl>
       </section>
@@ -154,12 +159,13 @@ async function confirmSettlement(c: Context<DashboardEnv>, key: string, form: Fo
       fields={formFields(form)}
       button="Grant credits"
       cancel={`payments/${encodeURIComponent(key)}`}
+      change={`payments/${encodeURIComponent(key)}${query(formFields(form))}`}
       doubts={[...doubtsOfId(input.userId), ...doubts]}
     >
       <dl class="facts">
         <dt>Payment</dt>
         <dd>
-          {payment.paymentKey}: {money(payment.captured, payment)} paid (smallest unit)
+          {payment.paymentKey}: {money(payment.captured, payment.currency)} paid
         </dd>
         <dt>User</dt>
         <dd>{input.userId}</dd>
@@ -168,8 +174,8 @@ async function confirmSettlement(c: Context<DashboardEnv>, key: string, form: Fo
           <>
             <dt>Taken back at once</dt>
             <dd>
-              The share of what is refunded or withheld at Stripe: {money(payment.refunded + payment.withheld, payment)}
-              .
+              The share of what is refunded or withheld at Stripe:{" "}
+              {money(payment.refunded + payment.withheld, payment.currency)}.
             </dd>
           </>
         )}

@@ -10,8 +10,9 @@ import { catchRefusal, parseForm } from "./form.ts";
 import { query, time } from "./format.ts";
 import { page, pathIn } from "./layout.tsx";
 import { UserLink } from "./links.tsx";
-import { money, paymentPath, StatusTag } from "./payment.tsx";
-import { StripeSetup, saveStripe } from "./stripe-setup.tsx";
+import { money } from "./money.ts";
+import { paymentPath, StatusTag } from "./payment.tsx";
+import { confirmOff, StripeSetup, saveStripe } from "./stripe-setup.tsx";
 
 const STATUSES = ["", "unmatched", "granted", "waiting"] as const;
 
@@ -42,16 +43,16 @@ async function paymentsPage(c: Context<DashboardEnv>, refusal?: PurserError) {
         </p>
         <Table
           label="Payments"
-          head={["Payment", "Status", "User", "Paid (smallest unit)", "Refunded", "Withheld", "Since (UTC)"]}
+          head={["Payment", "Status", "User", "Paid", "Refunded", "Withheld", "Since (UTC)"]}
           rows={payments.map((payment) => [
             <a href={paymentPath(c, payment.paymentKey)}>
               <code>{payment.paymentKey}</code>
             </a>,
             <StatusTag payment={payment} />,
             payment.userId === null ? "" : <UserLink c={c} id={payment.userId} />,
-            money(payment.captured, payment),
-            money(payment.refunded, payment),
-            money(payment.withheld, payment),
+            money(payment.captured, payment.currency),
+            money(payment.refunded, payment.currency),
+            money(payment.withheld, payment.currency),
             <span class="num">{time(payment.createdAt)}</span>,
           ])}
           empty="No payments."
@@ -70,6 +71,8 @@ async function paymentsPage(c: Context<DashboardEnv>, refusal?: PurserError) {
 export const paymentsRoutes = () =>
   createDashboardRoutes()
     .get("/payments", (c) => paymentsPage(c))
+    // Not under /payments: there a name is that of a payment.
+    .get("/stripe-off", confirmOff)
     .post("/payments/stripe", async (c) => {
       const done = await catchRefusal(() => saveStripe(c));
       return done.refusal === undefined

@@ -5,10 +5,11 @@ import type { StripeOutput } from "../payments/responses.ts";
 import { setStripeInput } from "../payments/schemas.ts";
 import { setStripe } from "../payments/stripe-setting.ts";
 import { CopyBox, Field, LongText } from "./components.tsx";
+import { Confirm } from "./confirm.tsx";
 import type { DashboardEnv } from "./env.ts";
 import { parseForm, textField } from "./form.ts";
 import { time } from "./format.ts";
-import { FormToken, pathIn } from "./layout.tsx";
+import { FormToken, page, pathIn } from "./layout.tsx";
 
 /** What to enter at Stripe, ready to copy, and the setting. */
 export const StripeSetup = (props: {
@@ -24,7 +25,9 @@ export const StripeSetup = (props: {
   const origin = publicOrigin === null || publicOrigin === "request" ? new URL(c.req.url).origin : publicOrigin;
   const { form } = c.var;
   const prices = (setting?.prices ?? []).map(({ price, packId, quantity, expires }) =>
-    [price, packId, quantity ?? "", expires === "period" ? "period" : ""].join(", ").replace(/[, ]+$/, ""),
+    [price, packId, quantity, expires === "period" ? "period" : undefined]
+      .filter((part) => part !== undefined)
+      .join(", "),
   );
   return (
     <>
@@ -80,14 +83,36 @@ export const StripeSetup = (props: {
         />
         <p>
           <button type="submit">Save setting</button>{" "}
-          <button type="submit" name="off" value="yes" class="quiet">
-            Take no events any more
-          </button>
+          {setting !== null && (
+            <a class="button quiet" href={pathIn(c, "stripe-off")}>
+              Take no events any more
+            </a>
+          )}
         </p>
       </form>
     </>
   );
 };
+
+/** Asks before the setting is taken away, its secrets too. */
+export const confirmOff = (c: Context<DashboardEnv>) =>
+  page(
+    c,
+    { title: "Take no events any more", section: "payments" },
+    <Confirm
+      c={c}
+      action="payments/stripe"
+      fields={{ off: "yes" }}
+      button="Take no events any more"
+      cancel="payments"
+      isDangerous
+    >
+      <p>
+        Stripe's events of {c.var.ctx.environment.mode} mode are answered 404 from then on: nothing is granted or taken
+        back by them. The signing secrets and the prices are deleted, and must be entered again. What was granted stays.
+      </p>
+    </Confirm>,
+  );
 
 /** `price_…, Pack, 100, period` as the API takes it. */
 function readPrice(text: string) {

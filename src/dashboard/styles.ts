@@ -77,7 +77,12 @@ th { text-align: left; font-size: 13px; font-weight: 600; color: var(--soft); wh
 th, td { padding: 7px 12px 7px 0; border-bottom: 1px solid var(--line); vertical-align: top; }
 tr:last-child td { border-bottom: 0; }
 td .verdict { margin: 0; }
-td { overflow-wrap: break-word; min-width: 5.5em; }
+td { overflow-wrap: break-word; min-width: 5.5em; max-width: 26em; }
+main p, main li, main dd { overflow-wrap: anywhere; }
+.cards .card { min-width: 0; }
+form.card > .field, form.card > label { display: flex; margin-bottom: 12px; }
+form.card > label { gap: 6px; align-items: baseline; }
+::placeholder { color: var(--soft); opacity: .85; }
 code, .mono { font-family: ui-monospace, monospace; font-size: 13px; overflow-wrap: anywhere; }
 td:has(> code, > a > code) { min-width: 9em; }
 td > a > code { text-decoration: underline; }

@@ -63,7 +63,7 @@ const verifyPage = (c: Context<DashboardEnv>, { title, results, next, refusal }:
           <Verdict c={c} result={result} />,
         ])}
       />
-      <p>{next === null ? "This is the end." : <a href={pathIn(c, next)}>Verify the next entries</a>}</p>
+      <p>{next === null ? "These were the last." : <a href={pathIn(c, next)}>Verify the next entries</a>}</p>
     </section>,
   );
 

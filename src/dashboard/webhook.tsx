@@ -64,6 +64,10 @@ async function webhookPage(c: Context<DashboardEnv>, webhook: Endpoint, refusal?
       )}
       <section class="card">
         <dl class="facts">
+          <dt>URL</dt>
+          <dd>
+            <code>{webhook.url}</code>
+          </dd>
           <dt>Endpoint id</dt>
           <dd>
             <code>{webhookId}</code>

@@ -30,11 +30,11 @@ export const EndpointFields = (props: { fields: Form; refusal: PurserError | und
         required
       />
       <Field
-        label="Types (empty: all but usage.recorded)"
+        label="Types (optional)"
         name="types"
         value={fields.types}
         refusal={refusal}
-        placeholder="credits.* balance.*"
+        placeholder="all but usage.recorded"
       />
       <Field label="Description (optional)" name="description" value={fields.description} refusal={refusal} />
     </>
@@ -65,11 +65,15 @@ async function webhooksPage(c: Context<DashboardEnv>, refusal?: PurserError) {
             webhook.description ?? "",
             <span class="num">{time(webhook.createdAt)}</span>,
           ])}
-          empty="None."
+          empty="None. Create one below."
         />
       </section>
       <form method="post" action={pathIn(c, "webhooks")} class="card">
         <h2>New endpoint</h2>
+        <p class="soft">
+          Types such as <code>credits.*</code>, apart by spaces; <code>usage.recorded</code> is sent where it is named.{" "}
+          <a href="/docs">The reference</a> has all of them.
+        </p>
         <FormToken c={c} />
         {/* Sent twice, this form makes one endpoint. */}
         <Hidden fields={{ nonce: form.nonce ?? c.var.root.newId("") }} />

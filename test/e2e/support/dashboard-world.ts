@@ -44,7 +44,13 @@ export async function fillDashboard(server: Server, name = `Desk ${EVIL}`): Prom
   const { packId: wallet = "" } = await admin("packs", { packName: "Wallet", items: [], unit: "cents" });
   const { packId: archivedId = "" } = await admin("packs", { packName: `Old ${EVIL}`, items: [], unit: "count" });
   await admin(`packs/${archivedId}/archive`, {});
-  await admin("alerts", { mode, name: `Low ${EVIL}`, unit: "tokens", event: `chat ${EVIL}`, below: { percent: 12.5 } });
+  await admin("alerts", {
+    mode,
+    name: `Low ${EVIL}${"w".repeat(80)}`,
+    unit: "tokens",
+    event: `chat ${EVIL}`,
+    below: { percent: 12.5 },
+  });
   await admin("expiry-notices", { mode, days: [30, 7, 1] }, "PUT");
   const { webhookId = "" } = await admin("webhooks", {
     mode,
@@ -58,7 +64,12 @@ export async function fillDashboard(server: Server, name = `Desk ${EVIL}`): Prom
   await admin("clock", { now: new Date(Date.now() + 40 * 86_400_000).toISOString() }, "PUT");
 
   const userId = `ada ${EVIL}`;
-  const granted = await post("credits/grant", { userId, packId, externalRef: `order ${EVIL}`, notes: `note ${EVIL}` });
+  const granted = await post("credits/grant", {
+    userId,
+    packId,
+    externalRef: `order ${EVIL}`,
+    notes: `note ${EVIL} ${"n".repeat(300)}`,
+  });
   const { balanceId = "" } = granted;
   for (let n = 0; n < 9; n++) await post("credits/grant", { userId, packId: wallet, quantity: 1_000 * n + 0.25 });
   const eventId = `event ${EVIL}`;

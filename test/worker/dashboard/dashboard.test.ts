@@ -296,7 +296,7 @@ describe("the page of alerts", () => {
       expect([made.status, made.headers.get("location")]).toEqual([303, `${at}?notice=created`]);
     }
     const text = await (await browser.get(at)).text();
-    expect(text.match(/Nearly used up/g)).toHaveLength(1);
+    expect(text.match(/<td>Nearly used up</g)).toHaveLength(1);
     expect(text).toContain("12.5 % of what was issued in tokens");
     const refused = await post("", { ...form, nonce: "m", below: "101" });
     expect(refused.status).toBe(400);

@@ -139,3 +139,42 @@ it("offers to change what a confirmation shows", async () => {
   expect(form).toMatch(/name="quantity"[^>]*value="5"/);
   expect(form).toContain(">hello</textarea>");
 });
+
+it("links what the audit names in the mode that it was done in, and shows lists as words", async () => {
+  const { app, at, read, send } = await world();
+  const test = at.replace(/live$/, "test");
+  const packId = await makeLegacyPack(app.appId, "Any", "count");
+  await send("alerts/notices", { days: "30, 7" });
+  const grant = { userId: "ada", packId, quantity: "1", notes: "x", source: "manual" };
+  await send("../test/users/grant", grant);
+  const balanceId = await env.DB.prepare("SELECT id FROM credit_balances WHERE pack_id = ?").bind(packId).first("id");
+  const text = await read("audit");
+  expect(text).toContain(`<a href="${test}/users/balance?balanceId=${balanceId}"><code>${balanceId}</code></a>`);
+  expect(text).toContain(`<a href="${at}/alerts"><code>${app.appId}</code></a>`);
+  expect(text).toContain("30, 7");
+  expect(text).not.toContain("[&quot;");
+});
+
+it("asks before Stripe's setting is taken away, with the secrets that are lost", async () => {
+  const { read, send } = await world();
+  expect(await read("payments")).not.toContain("Take no events any more");
+  await send("payments/stripe", { secret: "whsec_x_0123456789", prices: "" });
+  expect(await read("payments")).toContain("/stripe-off");
+  expect(await read("stripe-off")).toContain("The signing secrets and the prices are deleted");
+  expect(await read("payments")).toContain("empty keeps whsec_");
+});
+
+it("takes a percentage with its sign, and no other number with it", async () => {
+  const { read, send } = await world();
+  const alert = { name: "Low", unit: "tokens", below: "20 %" };
+  expect((await send("alerts", { ...alert, of: "amount" })).status).toBe(400);
+  expect((await send("alerts", { ...alert, of: "percent" })).status).toBe(303);
+  expect(await read("alerts")).toContain("20 % of what was issued in tokens");
+});
+
+it("says that hourly figures are not computed yet, and not that they are nothing", async () => {
+  const { read } = await world();
+  const text = await read("overview");
+  expect(text).toContain("not yet for this application");
+  expect(text).not.toContain("No credits are outstanding");
+});

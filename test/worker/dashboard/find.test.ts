@@ -214,7 +214,7 @@ it("verifies one user and all users, and says the result", async () => {
   await grant("bob", packId);
   for (const page of ["users/verify?userId=ana", "verify"]) {
     const { status, text } = await read(page);
-    expect([status, text.includes("✓ Sound"), text.includes("This is the end.")], page).toEqual([200, true, true]);
+    expect([status, text.includes("✓ Sound"), text.includes("These were the last.")], page).toEqual([200, true, true]);
   }
   expect(rowsIn((await read("verify")).text)).toBe(2);
   expect((await read("verify?cursor=x")).status).toBe(400);

@@ -35,10 +35,11 @@ it("shows what to enter at Stripe, when an event came last, and what a payment g
   await w.deliver(eventOf("checkout.session.completed", w.nowS, session("cs_1", fields)));
   await w.deliver(eventOf("charge.refunded", w.nowS, charge("ch_1", "pi_1", 250)));
   const { text } = await w.read("payments");
-  for (const part of ["pi_1", "granted", "ada", "1,000 usd", "250 usd", "2026-01-15"]) expect(text).toContain(part);
+  for (const part of ["pi_1", "granted", "ada", "10.00 USD", "2.50 USD", "2026-01-15"]) expect(text).toContain(part);
   const one = await w.read("payments/cs_1");
   expect(one.status).toBe(200);
-  for (const part of ["pi_1, cs_1", "charge.refunded", "taken", "250"]) expect(one.text).toContain(part);
+  for (const part of ["<code>pi_1</code>", "<code>cs_1</code>", "charge.refunded", "taken", "250"])
+    expect(one.text).toContain(part);
   expect(one.text).not.toContain("Grant it by hand");
   expect((await w.read("payments?status=unmatched")).text).toContain("No payments.");
   expect((await w.read("payments/pi_none")).status).toBe(404);
@@ -65,7 +66,7 @@ it("settles what is unmatched once, and says beside the field what is refused", 
     "0 → 12,345,678 tokens",
     "large amount: 12,345,678 tokens",
     "begins or ends with a space",
-    "pi_1: 1,000 usd",
+    "pi_1: 10.00 USD",
   ]) {
     expect(large.text).toContain(part);
   }
