@@ -110,8 +110,10 @@ export function readDraft(form: Form): PackDraft {
       priority: field("priority"),
       rules: readRules(row),
     };
-    // An empty row is not an item.
-    return row.fields.has("amount") && (item.packItemId !== "" || item.amount !== "" || item.rules.length > 0)
+    // An empty row is not an item, and without the script one is removed by its checkbox.
+    return row.fields.has("amount") &&
+      field("remove") !== "yes" &&
+      (item.packItemId !== "" || item.amount !== "" || item.rules.length > 0)
       ? [item]
       : [];
   });

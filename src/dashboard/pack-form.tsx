@@ -53,10 +53,21 @@ export const PackForm = ({ c, packId, draft, version, refusal, ruleTest }: PackF
         </p>
         <div class="items-only" data-scope>
           <div data-list="item">
-            {/* There is always one empty row, for a browser without the script. */}
             {(draft.items.length === 0 ? [blankItem] : draft.items).map((item, index) => (
               <Item item={item} index={`${index}`} refusal={refusal} param={`items[${index}]`} />
             ))}
+            {/* Without the script: one more, which is not an item while it is empty. */}
+            {draft.items.length > 0 && (
+              <noscript>
+                <Item
+                  item={blankItem}
+                  index={`${draft.items.length}`}
+                  refusal={refusal}
+                  param={`items[${draft.items.length}]`}
+                  isInNoscript
+                />
+              </noscript>
+            )}
             <template data-mark={ITEM_MARK}>
               <Item item={blankItem} index={ITEM_MARK} refusal={undefined} param="" />
             </template>
@@ -109,8 +120,16 @@ const Kind = ({ kind }: { kind: PackDraft["kind"] }) => (
   </div>
 );
 
-const Item = (props: { item: ItemDraft; index: string; refusal: PurserError | undefined; param: string }) => {
-  const { item, index, refusal, param } = props;
+interface ItemProps {
+  readonly item: ItemDraft;
+  readonly index: string;
+  readonly refusal: PurserError | undefined;
+  readonly param: string;
+  /** One <noscript> must not hold another: with the script, it would end there. */
+  readonly isInNoscript?: boolean;
+}
+
+const Item = ({ item, index, refusal, param, isInNoscript = false }: ItemProps) => {
   const prefix = `items.${index}.`;
   return (
     <fieldset data-index={index} data-scope>
@@ -139,6 +158,14 @@ const Item = (props: { item: ItemDraft; index: string; refusal: PurserError | un
         <button type="button" class="quiet" data-remove>
           Remove this item
         </button>
+        {/* Without the script its button does nothing. */}
+        {!isInNoscript && (
+          <noscript>
+            <label>
+              <input type="checkbox" name={`${prefix}remove`} value="yes" /> Remove this item when the pack is saved
+            </label>
+          </noscript>
+        )}
       </Rules>
     </fieldset>
   );

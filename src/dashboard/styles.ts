@@ -80,7 +80,7 @@ td .verdict { margin: 0; }
 td { overflow-wrap: break-word; min-width: 5.5em; max-width: 26em; }
 main p, main li, main dd { overflow-wrap: anywhere; }
 .cards .card { min-width: 0; }
-form.card > .field, form.card > label { display: flex; margin-bottom: 12px; }
+form.card:not(.row) > .field, form.card > label { display: flex; margin-bottom: 12px; }
 form.card > label { gap: 6px; align-items: baseline; }
 ::placeholder { color: var(--soft); opacity: .85; }
 code, .mono { font-family: ui-monospace, monospace; font-size: 13px; overflow-wrap: anywhere; }

@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { browse } from "../../support/browse.ts";
-import { makeApp, makeLegacyPack } from "../../support/world.ts";
+import { makeApp, makeLegacyPack, makePack } from "../../support/world.ts";
 
 async function world() {
   const app = await makeApp();
@@ -177,4 +177,33 @@ it("says that hourly figures are not computed yet, and not that they are nothing
   const text = await read("overview");
   expect(text).toContain("not yet for this application");
   expect(text).not.toContain("No credits are outstanding");
+});
+
+it("adds and removes items without the script: by a row more, and by a checkbox", async () => {
+  const { app, read, send } = await world();
+  const packId = await makePack(app.appId, "Items", [{ amountSteps: 1_000, unit: "count" }]);
+  const noscript = async () => ((await read(`packs/${packId}`)).match(/<noscript>.*?<\/noscript>/gs) ?? []).join("");
+  expect(await noscript()).toContain('name="items.1.amount"');
+  expect(await noscript()).toContain('name="items.0.remove"');
+  // None lies in another.
+  expect(await noscript()).not.toMatch(/<noscript>(?:(?!<\/noscript>).)*<noscript>/s);
+  const itemsOf = async () =>
+    (
+      await env.DB.prepare("SELECT id, unit FROM credit_pack_items WHERE pack_id = ? ORDER BY position")
+        .bind(packId)
+        .all<{ id: string; unit: string }>()
+    ).results;
+  const [first] = await itemsOf();
+  const item = (index: number, fields: Record<string, string>) =>
+    Object.fromEntries(Object.entries(fields).map(([name, value]) => [`items.${index}.${name}`, value]));
+  const pack = { kind: "items", packName: "Items", defaultExpiryDays: "" };
+  const old = { packItemId: first?.id ?? "", amount: "1", unit: "count" };
+  const added = { ...item(0, old), ...item(1, { packItemId: "", amount: "5", unit: "tokens" }) };
+  expect((await send(`packs/${packId}`, { ...pack, version: "1", ...added })).status).toBe(303);
+  const both = await itemsOf();
+  expect(both.map(({ unit }) => unit)).toEqual(["count", "tokens"]);
+  const second = { packItemId: both[1]?.id ?? "", amount: "5", unit: "tokens" };
+  const removed = { ...item(0, { ...old, remove: "yes" }), ...item(1, second) };
+  expect((await send(`packs/${packId}`, { ...pack, version: "2", ...removed })).status).toBe(303);
+  expect((await itemsOf()).map(({ unit }) => unit)).toEqual(["tokens"]);
 });
