@@ -13,6 +13,7 @@ const PARTS = [
 ].map((name) => `test/cross/${name}`);
 const FILES = [
   ...PARTS,
+  "test/worker/usage/event-list",
   "test/worker/exports/limits",
   "test/worker/exports/large",
   "test/worker/dashboard/rows",

@@ -1,5 +1,6 @@
 import { SignJWT } from "jose";
 import type { ModelEvent } from "./claims-model.ts";
+import { linkTo } from "./exports.ts";
 import { type Answer, type Client, Clock, makeApp, makeClient, makeLegacyPack, type TestApp } from "./world.ts";
 
 export type Dialect = "v0" | "v1";
@@ -115,10 +116,9 @@ export class ClaimsWorld {
     return (await this.#ask("consent", body, { "x-user-token": token }, this.app.keys.pk_live)).consentId;
   }
 
-  /** The export document of this id. */
+  /** The export document of this id, by a link as `export-person` gives it: thousands are read. */
   async exportOf(distinctId: string): Promise<ClaimsDocument> {
-    const { downloadUrl } = await this.#ask("export-person", { distinctId });
-    const answer = await this.call("GET", downloadUrl);
+    const answer = await this.call("GET", await linkTo(this.app, distinctId, this.clock));
     if (answer.status !== 200) throw new Error(`the download answered ${answer.status}`);
     return answer.body;
   }

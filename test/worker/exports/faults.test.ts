@@ -28,10 +28,8 @@ async function seed(app: TestApp, events: number): Promise<void> {
   await seedEntries(live, "ana", balanceId, 5);
 }
 
-const held = (text: string): unknown => {
-  const document: ExportDocument = readDocument(text);
-  return { ...document, exportedAt: "", person: { ...document.person, exports: [] } };
-};
+/** What a document tells, without the openings of it so far. */
+const held = (document: ExportDocument): unknown => ({ ...document, person: { ...document.person, exports: [] } });
 
 async function attempt(app: TestApp, plan: FaultPlan | null) {
   const clock = new Clock();
@@ -63,15 +61,20 @@ describe.each([
     const app = await makeApp();
     await seed(app, events);
     const flawless = await attempt(app, null);
-    const expected = held(flawless.text);
+    const expected = held(readDocument(flawless.text));
+    const expectedText = JSON.stringify(expected);
     for (let at = 1; at <= flawless.trips; at++) {
       for (const persists of [false, true]) {
         const { status, text, audit } = await attempt(app, { fault, at, persists });
         const mended = fault !== "overloaded" && !persists;
         const word = `${fault} at ${at} of ${flawless.trips}, ${persists ? "for good" : "once"}`;
         expect(isWhole(status, text), word).toBe(mended);
-        if (mended) expect(held(text), word).toEqual(expected);
-        else expect([200, 503], word).toContain(status);
+        // A document of thousands of rows is held against the schema once; what is the same has it too.
+        if (mended) {
+          const told = held(JSON.parse(text));
+          if (JSON.stringify(told) !== expectedText) expect(told, word).toEqual(expected);
+        }
+        if (!mended) expect([200, 503], word).toContain(status);
         if (mended) expect(audit, word).toEqual(["opened", "completed"]);
         expect(audit.length, word).toBeLessThanOrEqual(2);
       }

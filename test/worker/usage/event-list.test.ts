@@ -7,6 +7,7 @@ import { hookedD1 } from "../../support/hooked-d1.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
 import { createRandom, type Random } from "../../support/random.ts";
 import { liveBalancesSql } from "../../support/seed.ts";
+import { soakCount, timeoutOf } from "../../support/soak.ts";
 import { type Answer, Clock, makeApp, makeClient, makePack, type TestItem } from "../../support/world.ts";
 import { wrappedD1 } from "../../support/wrapped-d1.ts";
 
@@ -241,6 +242,7 @@ describe("events of one list", () => {
 });
 
 describe("a list, compared with its events sent one after another", () => {
+  const SEEDS = soakCount(10, 40);
   const users = ["u", "v", "w"];
 
   function someList(random: Random, ids: readonly string[]): object[] {
@@ -259,8 +261,8 @@ describe("a list, compared with its events sent one after another", () => {
     return JSON.parse(JSON.stringify(answer, (name, value) => (isRandom.includes(name) ? undefined : value)));
   }
 
-  it("gives the same results and leaves the same balances", async () => {
-    for (let seed = 1; seed <= 25; seed++) {
+  it("gives the same results and leaves the same balances", { timeout: timeoutOf(SEEDS, 20_000) }, async () => {
+    for (let seed = 1; seed <= SEEDS; seed++) {
       const random = createRandom(seed);
       const ids = times(14, (index) => `e${index}`);
       const [together, alone] = [
