@@ -1,0 +1,83 @@
+import { env } from "cloudflare:workers";
+import { expect } from "vitest";
+
+/** Where rows are a user's, and their order. `but` leaves a column out. */
+type Rows = readonly [table: string, where: string, order: string, but?: string];
+
+const OF_ACCOUNT = "account_id IN (SELECT id FROM own_accounts)";
+/** Of an application that is named after the user. */
+const OF_APP = "environment_id IN (SELECT id FROM own_environments)";
+
+const TABLES: readonly Rows[] = [
+  ["accounts", "user_id = ?1", "id"],
+  ["credit_balances", OF_ACCOUNT, "grant_seq"],
+  ["credit_ledger", OF_ACCOUNT, "seq"],
+  ["credit_adjustments", OF_ACCOUNT, "seq"],
+  ["credit_refunds", OF_ACCOUNT, "ordinal"],
+  ["usage_events", OF_ACCOUNT, "seq"],
+  ["large_properties", OF_ACCOUNT, "seq"],
+  ["reservations", OF_ACCOUNT, "created_at_ms"],
+  ["distinct_ids", "?1 IN (distinct_id, claimed_by)", "distinct_id"],
+  ["id_properties", "distinct_id = ?1", "distinct_id"],
+  ["analytics_events", "distinct_id = ?1", "seq"],
+  ["consent_log", "distinct_id = ?1", "seq"],
+  ["export_audit", "distinct_id = ?1", "seq"],
+  ["apps", "name = ?1", "id"],
+  ["environments", "id IN (SELECT id FROM own_environments)", "mode"],
+  ["api_keys", "name = ?1", "id"],
+  ["credit_packs", "name = ?1", "id"],
+  [
+    "admin_audit",
+    `target IN (
+      SELECT id FROM own_apps UNION ALL SELECT id FROM api_keys WHERE name = ?1
+      UNION ALL SELECT id FROM credit_packs WHERE name = ?1 UNION ALL SELECT 'pi_' || ?1
+      UNION ALL SELECT b.id FROM own_accounts AS a CROSS JOIN credit_balances AS b ON b.account_id = a.id
+    )`,
+    "action",
+    // The scenes share an application, whose rows are numbered.
+    "seq",
+  ],
+  ["credit_pack_items", "pack_id IN (SELECT id FROM credit_packs WHERE name = ?1)", "position"],
+  ["stripe_settings", OF_APP, "setting"],
+  ["stripe_customers", OF_APP, "customer"],
+  ["payments", OF_APP, "created_at_ms"],
+  ["payment_names", OF_APP, "name"],
+  ["payment_facts", OF_APP, "kind, id"],
+  ["payment_grants", OF_APP, "(SELECT grant_seq FROM credit_balances WHERE id = balance_id)"],
+  ["payment_events", OF_APP, "event_id"],
+  ["webhook_messages", OF_APP, "type"],
+];
+
+/** D1 gives a function no more arguments than 32: the name and the value of so many columns. */
+const COLUMNS_OF_OBJECT = 16;
+
+async function listOf([table, where, order, but]: Rows): Promise<string> {
+  const { results } = await env.DB.prepare("SELECT name FROM pragma_table_info(?)").bind(table).all<{ name: string }>();
+  expect(results, table).not.toEqual([]);
+  const fields = results.filter(({ name }) => name !== but).map(({ name }) => `'${name}', ${name}`);
+  const objects: string[] = [];
+  for (let at = 0; at < fields.length; at += COLUMNS_OF_OBJECT) {
+    objects.push(`json_object(${fields.slice(at, at + COLUMNS_OF_OBJECT).join(", ")})`);
+  }
+  const row = `'${table}', ${objects.join(", ")}`;
+  return `(SELECT json_group_array(json_array(${row}) ORDER BY ${order}) FROM ${table} WHERE ${where})`;
+}
+
+/**
+ * Makes a function that answers everything that the database holds of a user, as JSON: by one statement, since the tests of faults
+ * ask it after each of thousands.
+ */
+export async function makeReader(): Promise<(userId: string) => Promise<string>> {
+  const lists = await Promise.all(TABLES.map(listOf));
+  const text = `WITH own_accounts AS MATERIALIZED (SELECT id FROM accounts WHERE user_id = ?1),
+    own_apps AS MATERIALIZED (SELECT id FROM apps WHERE name = ?1),
+    own_environments AS MATERIALIZED (
+      SELECT e.id FROM own_apps AS a CROSS JOIN environments AS e ON e.app_id = a.id
+    )
+    SELECT json_array(${lists.join(", ")}) AS held`;
+  return async (userId) => {
+    const held = await env.DB.prepare(text).bind(userId).first<string>("held");
+    if (held === null) throw new Error("json_array answers a row");
+    return held;
+  };
+}
