@@ -244,6 +244,27 @@ BEGIN
   SELECT RAISE(ABORT, 'credit_balances_external_ref');
 END;
 --> statement-breakpoint
+-- Whoever lists or debits a user has all balances in memory that can pay, or that open reservations may give back, and a refund
+-- all of its reference: 40,000, and 8 MB of long rules. An account of fewer entries has fewer balances, so nothing is counted.
+-- AFTER INSERT, so that a grant that is there already is found first (L6).
+CREATE TRIGGER credit_balances_bounded AFTER INSERT ON credit_balances
+WHEN (new.grant_seq > 40000 OR octet_length(new.matches) > 500) AND (
+  (SELECT count(*) > 40000 OR sum(iif(bytes > 500, bytes, 0)) > 8000000 FROM (
+    SELECT octet_length(matches) AS bytes FROM credit_balances
+    WHERE account_id = new.account_id AND has_remaining = 1 AND expires_at_ms > new.granted_at_ms
+    UNION ALL SELECT octet_length(b.matches) FROM (
+      SELECT DISTINCT leg.value ->> 'balanceId' AS id FROM reservations AS r CROSS JOIN json_each(r.legs) AS leg
+      WHERE r.account_id = new.account_id AND r.state = 'open'
+    ) AS held CROSS JOIN credit_balances AS b ON b.id = held.id AND b.has_remaining = 0
+  ))
+  OR (new.grant_seq > 40000 AND new.external_ref IS NOT NULL AND 40000 < (
+    SELECT count(*) FROM credit_balances WHERE account_id = new.account_id AND external_ref = new.external_ref
+  ))
+)
+BEGIN
+  SELECT RAISE(ABORT, 'credit_balances_bounded');
+END;
+--> statement-breakpoint
 CREATE TRIGGER credit_balances_write_grant AFTER INSERT ON credit_balances
 BEGIN
   INSERT INTO credit_ledger (
@@ -565,14 +586,18 @@ BEGIN
   ORDER BY leg.key;
 END;
 --> statement-breakpoint
--- What a reservation returns is written by the trigger above alone: each leg once, at the seq that its settlement names.
+-- What a reservation returns is written by the trigger above alone: each leg once, at the seq that its settlement names. All these
+-- seqs are taken then. Of many legs none is looked up, which would read all of them for each.
 CREATE TRIGGER credit_ledger_returns_by_settlement BEFORE INSERT ON credit_ledger
 WHEN new.reason IN ('reservation_released', 'reservation_expired') AND NOT EXISTS (
   SELECT 1 FROM accounts AS a CROSS JOIN reservations AS r ON r.environment_id = a.environment_id
   WHERE a.id = new.account_id AND r.id = new.reservation_id AND r.account_id = new.account_id AND r.state <> 'open'
     AND (r.state = 'expired') = (new.reason = 'reservation_expired')
-    AND r.legs ->> ('$[' || (new.seq - r.settled_seq) || '].balanceId') = new.balance_id
-    AND r.legs ->> ('$[' || (new.seq - r.settled_seq) || '].amountSteps') = new.delta_steps
+    AND new.seq >= r.settled_seq AND new.seq < r.settled_seq + r.leg_count
+    AND (r.leg_count > 100 OR (
+      r.legs ->> ('$[' || (new.seq - r.settled_seq) || '].balanceId') = new.balance_id
+      AND r.legs ->> ('$[' || (new.seq - r.settled_seq) || '].amountSteps') = new.delta_steps
+    ))
 )
 BEGIN
   SELECT RAISE(ABORT, 'credit_ledger_returns_by_settlement');

@@ -14,6 +14,7 @@ const PARTS = [
 const FILES = [
   ...PARTS,
   "test/worker/usage/event-list",
+  "test/worker/credits/bounds",
   "test/worker/exports/limits",
   "test/worker/exports/large",
   "test/worker/dashboard/rows",

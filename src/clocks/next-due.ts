@@ -28,7 +28,7 @@ export async function findNextDue(ctx: TenantCtx, untilMs: number): Promise<Due 
 
 /** Does what is due, at the environment's time. Whoever was faster has done it. */
 export async function settleDue(ctx: TenantCtx, due: Due): Promise<void> {
-  if (due.kind === "hold") return settleDueHolds(ctx, { accountId: due.row.accountId }, ctx.newId(""));
-  if (due.kind === "expiry") return tellExpiries(ctx, due.row);
-  return tellOne(ctx, due.row);
+  if (due.kind === "hold") await settleDueHolds(ctx, { accountId: due.row.accountId }, ctx.newId(""));
+  else if (due.kind === "expiry") return tellExpiries(ctx, due.row);
+  else return tellOne(ctx, due.row);
 }

@@ -23,7 +23,7 @@ import type { GrantInput } from "./schemas.ts";
 /**
  * Issues a pack's balances to a user: one for each item, or one of `quantity` for a legacy pack; all or none. With an
  * `externalRef` it happens once (C5 to C10, C19). Throws `credit_pack_not_found`, `invalid_quantity`, `invalid_request` for
- * an expiry in the past, `test_quota_exceeded`.
+ * an expiry in the past, and for more balances than a user may have (L6), `test_quota_exceeded`.
  */
 export async function grantPack(ctx: TenantCtx, input: GrantInput): Promise<Outcome<GrantOutput>> {
   const { userId, externalRef = null } = input;
@@ -42,7 +42,7 @@ export async function grantPack(ctx: TenantCtx, input: GrantInput): Promise<Outc
       ],
       decide: ([packs, earlier], account) =>
         decideGrant(ctx, { input, packs, earlier, isOwn: (row) => ids.includes(row.id), idOf }, account),
-      refusals: quotaRefusal(ctx),
+      refusals: grantRefusals(ctx),
     });
     assert(granted !== null, "a user named by id is never unknown");
     return granted;
@@ -120,7 +120,7 @@ function decideGrant(ctx: TenantCtx, grant: Grant, account: AccountAtRead): Deci
   );
 }
 
-/** The statements that issue balances, and what to count when they are there. With them goes `quotaRefusal`. */
+/** The statements that issue balances, and what to count when they are there. With them go `grantRefusals`. */
 export function issueBalances(ctx: TenantCtx, account: AccountAtRead, grants: readonly NewBalances[]) {
   const amount = grants.reduce((sum, { balances }) => sum + balances.length, 0);
   const quota =
@@ -136,9 +136,18 @@ export function issueBalances(ctx: TenantCtx, account: AccountAtRead, grants: re
   };
 }
 
-export const quotaRefusal = (ctx: TenantCtx) => ({
+export const grantRefusals = (ctx: TenantCtx) => ({
+  credit_balances_bounded: tooManyBalances,
   environments_test_quota: () => quotaExceeded(ctx.settings.testBalanceQuota),
 });
+
+/** How many balances of a user can pay, or are under one reference, at the most (L6). */
+export const BALANCES_MAX = 40_000;
+
+function tooManyBalances(): PurserError {
+  const message = "The user has as many balances that can pay, or match rules of them, as a user may have.";
+  return new PurserError("invalid_request", message, { param: "userId", details: { limit: BALANCES_MAX } });
+}
 
 /** Rows may belong to two packs of one name. Returns those of the pack that was granted first. */
 function firstPackOf(rows: readonly GrantedRow[]): readonly GrantedRow[] {

@@ -108,9 +108,11 @@ function decideRefund(ctx: TenantCtx, refund: Refund, account: AccountAtRead): D
       ],
     },
     (rows) => {
-      for (const { balance } of due) {
-        const taken = rows.find(({ balanceId }) => balanceId === balance.id)?.deltaSteps ?? 0;
-        if (taken !== 0) countActivity(ctx.environment, "refunded", account.nowMs, balance.unit, -taken);
+      const units = new Map(due.map(({ balance }) => [balance.id, balance.unit]));
+      for (const { balanceId, deltaSteps } of rows) {
+        const unit = units.get(balanceId);
+        if (unit !== undefined && deltaSteps !== 0)
+          countActivity(ctx.environment, "refunded", account.nowMs, unit, -deltaSteps);
       }
       return { output: refundOutput(input, due, rows), replayed: false };
     },

@@ -147,6 +147,7 @@ export const columnClasses: Readonly<Record<string, Readonly<Partial<Record<Colu
       "expires_at_ms",
       "settled_at_ms",
       "settled_seq",
+      "leg_count",
     ],
   },
   distinct_ids: {

@@ -9,6 +9,7 @@ const REFUSALS = {
   credit_balances_id: "credit_balances_id",
   credit_balances_revoked_once: "credit_balances_revoked_once",
   credit_balances_revoked: "credit_balances_revoked",
+  credit_balances_bounded: "credit_balances_bounded",
   clock_kept: "clock_kept",
   guard_account: "guard_account",
   guard_balance: "guard_balance",

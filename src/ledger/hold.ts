@@ -85,11 +85,14 @@ export interface DueRow {
   readonly isToCharge: 0 | 1;
 }
 
-/** SQL: an account's due holds as JSON, for `readDueHolds`: those of open reservations that have expired. Usually none. */
+/** Of one account, how many due holds are read and settled at a time. They are one value, and a value of D1 has 2 MB. */
+export const DUE_HOLDS_MAX = 500;
+
+/** SQL: an account's first due holds as JSON, for `readDueHolds`: those of open reservations that have expired. Usually none. */
 export const dueHoldsSql = (account: string): string => fragment`(
   SELECT json_group_array(json_object('id', id, 'legs', legs, 'event', event, 'model', model, 'quantities', quantities,
     'occurredAtMs', occurredAtMs, 'isToCharge', isToCharge) ORDER BY occurredAtMs, id)
-  FROM (SELECT ${dueColumns} FROM reservations WHERE ${isDue(account)})
+  FROM (SELECT ${dueColumns} FROM reservations WHERE ${isDue(account)} ORDER BY expires_at_ms, id LIMIT ${`${DUE_HOLDS_MAX}`})
 ) || ''`;
 
 /** Reads what `dueHoldsSql` wrote. */

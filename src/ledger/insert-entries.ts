@@ -123,16 +123,22 @@ const insertEntriesSql = statement<WriteContext & { entries: string }, WrittenEn
   ORDER BY entry.key
   RETURNING account_id AS accountId, seq, occurred_at_ms AS atMs`;
 
+/** Of one statement. A value of D1 has 2 MB, and each entry names its event and reservation. */
+const entriesMax = 1_000;
+
 /**
  * Appends entries in their order. An empty list gives no statement. No balance may appear twice, because each entry starts
  * from the balance before the statement. If a balance would become negative, a CHECK aborts the whole batch.
  */
-export function insertEntries(writing: WriteContext, entries: readonly NewEntry[]): EntriesStatement[] {
-  if (entries.length === 0) return [];
+export function insertEntries(writing: WriteContext, all: readonly NewEntry[]): EntriesStatement[] {
+  if (all.length === 0) return [];
+  const entries = all.slice(0, entriesMax);
   const values = { ...writingValues(writing), entries: JSON.stringify(entries) };
   const insert = returningEntries(insertEntriesSql(values));
-  if (entries.every(({ reason }) => reason === "reservation_held")) return [insert];
-  return [moving(insert, { entries: entries.length, lifts: entries.some(({ deltaSteps }) => deltaSteps > 0) })];
+  const rest = insertEntries(writing, all.slice(entriesMax));
+  if (entries.every(({ reason }) => reason === "reservation_held")) return [insert, ...rest];
+  const lifts = entries.some(({ deltaSteps }) => deltaSteps > 0);
+  return [moving(insert, { entries: entries.length, lifts }), ...rest];
 }
 
 /**

@@ -18,9 +18,13 @@ export const selectActive = aboutAccount<{ nowMs: number }, PresentedRow>(
   (account) => query<PresentedRow>(presentedColumns)`FROM credit_balances WHERE ${canPay(account)}`,
 );
 
-/** All balances of the user. */
+/** How many balances a list has. More could end the isolate (L6). */
+export const LISTED_MAX = 40_000;
+const limit = `LIMIT ${LISTED_MAX + 1}`;
+
+/** All balances of the user, or one more than a list has. */
 export const selectAllBalances = aboutAccount<Record<never, never>, PresentedRow>(
-  (account) => query<PresentedRow>(presentedColumns)`FROM credit_balances WHERE account_id = ${account}`,
+  (account) => query<PresentedRow>(presentedColumns)`FROM credit_balances WHERE account_id = ${account} ${limit}`,
 );
 
 const underReference = (account: string): string =>
@@ -47,7 +51,7 @@ const asOf = (account: string, source: string) => statement<Values, PresentedRow
   SELECT ${select(neverChanged, "b")}, entry.after_steps AS remainingSteps,
     iif(entry.is_revoked, b.revoked_at_ms, NULL) AS revokedAtMs
   FROM entry CROSS JOIN credit_balances AS b ON b.account_id = ${account} AND b.grant_seq = entry.grant_seq
-  WHERE entry.at_ms <= :asOfMs`;
+  WHERE entry.at_ms <= :asOfMs ${limit}`;
 
 /** All balances that were issued up to a moment, as they were then. */
 export const selectAsOf = aboutAccount<{ asOfMs: number }, PresentedRow>((account) =>

@@ -8,7 +8,7 @@ import { erasedSql, hashesOf, personErased, requireSecrets, standingIn } from ".
 import { aboutAccount, type User } from "./account.ts";
 import type { PayingRow } from "./balance.ts";
 import type { Decision } from "./decision.ts";
-import { dueHoldsSql, readDueHolds } from "./hold.ts";
+import { DUE_HOLDS_MAX, dueHoldsSql, readDueHolds } from "./hold.ts";
 import { type AccountState, memoryOf, type StateBefore } from "./memory.ts";
 import { type AccountAtRead, send } from "./send.ts";
 import { hasCharge, settleDue } from "./settle-due.ts";
@@ -86,21 +86,25 @@ export async function writeForUser<const Reads extends readonly Statement[], Ans
   });
 }
 
-/** Returns or charges a user's due holds, for the cron. */
-export async function settleDueHolds(ctx: TenantCtx, user: User, nonce: string): Promise<void> {
-  await retryOnConflict(CONFLICTS, nonce, async () => {
+/** Returns or charges a user's first due holds, for the cron. Answers whether there may be more. */
+export async function settleDueHolds(ctx: TenantCtx, user: User, nonce: string): Promise<boolean> {
+  return retryOnConflict(CONFLICTS, nonce, async () => {
     const { account } = await readAccount(ctx, { user, read: () => [] });
-    if (account !== null) await settleDue(ctx, account);
+    if (account === null) return false;
+    await settleDue(ctx, account);
+    return mayHaveMore(account);
   });
 }
 
-/** Reads for a verb. Due reservations that are charged (U15) come first: what the verb decides on contains them. */
+const mayHaveMore = ({ due }: AccountAtRead): boolean => due.length >= DUE_HOLDS_MAX;
+
+/** Reads for a verb. What is charged (U15), and due holds that are more than are read at a time, is settled first, in its order. */
 async function readAfterCharges<const Reads extends readonly Statement[]>(
   ctx: TenantCtx,
   verb: Pick<UserWrite<Reads, unknown>, "user" | "read">,
 ) {
   let reading = await readAccount(ctx, verb);
-  while (reading.account !== null && hasCharge(reading.account.due)) {
+  while (reading.account !== null && (hasCharge(reading.account.due) || mayHaveMore(reading.account))) {
     await settleDue(ctx, reading.account);
     reading = await readAccount(ctx, verb);
   }

@@ -1,4 +1,4 @@
-import { quotaRefusal } from "../credits/grant.ts";
+import { grantRefusals } from "../credits/grant.ts";
 import { idIn } from "../db/databases.ts";
 import { retryOnConflict } from "../db/retry-on-conflict.ts";
 import { batch, type Statement } from "../db/sql.ts";
@@ -164,7 +164,7 @@ class Run {
         decide(this.#stateOf(payments, customers), account, (pack) =>
           choosePack(pack, packRows[packs.indexOf(pack)] ?? []),
         ),
-      refusals: quotaRefusal(ctx),
+      refusals: grantRefusals(ctx),
     });
     this.#landed();
   }
@@ -226,5 +226,7 @@ const REFUSALS = new Map<string, Reason>([
 ]);
 
 function reasonOf(error: unknown): Reason | null {
-  return error instanceof PurserError ? (REFUSALS.get(error.code) ?? null) : null;
+  if (!(error instanceof PurserError)) return null;
+  // The user has as many balances as there may be (L6).
+  return error.details?.limit === undefined ? (REFUSALS.get(error.code) ?? null) : "quota";
 }

@@ -1,4 +1,5 @@
 import { fromSteps, toSteps, type Unit } from "../amounts/amount.ts";
+import { BALANCES_MAX } from "../credits/grant.ts";
 import { planGrant } from "../credits/new-balances.ts";
 import type { Steps } from "../db/schema.ts";
 import { PurserError } from "../errors.ts";
@@ -119,6 +120,7 @@ export function planOffer(offer: Offer, terms: GrantTerms): readonly NewBalances
       if (grant === null) return "quantity";
       grants.push(grant);
       count += grant.balances.length;
+      if (count > BALANCES_MAX) return "quota";
     } catch (error) {
       if (!(error instanceof PurserError)) throw error;
       return error.code === "invalid_quantity" ? "quantity" : "period_over";

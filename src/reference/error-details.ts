@@ -19,7 +19,7 @@ const detailsByCode = {
   invalid_request: z
     .strictObject({ limit: z.int().describe("How many there may be.") })
     .optional()
-    .describe("Where there are as many as there may be."),
+    .describe("Where there are as many as there may be, or a list would be of more."),
   invalid_user_token: z
     .strictObject({ reason: z.enum(TOKEN_FLAWS).meta({ id: "TokenFlaw" }) })
     .optional()

@@ -35,9 +35,16 @@ const connectionsMax = 6;
 export async function recordList(ctx: TenantCtx, elements: readonly ListElement[]): Promise<readonly ElementResult[]> {
   const results: (ElementResult | undefined)[] = elements.map((element) => ("input" in element ? undefined : element));
   const bugs: unknown[] = [];
+  let heavy: Promise<unknown> = Promise.resolve();
+  /** Those whose balances were too many to be read with others, one after another: six of them would not fit into memory. */
+  const afterHeavy: InTurn = (write) => {
+    const turn = heavy.then(write);
+    heavy = turn.catch(() => {});
+    return turn;
+  };
   const record = async (part: Part, read: PartsRead | undefined): Promise<void> => {
     try {
-      const found = await recordPart(ctx, part, read);
+      const found = await recordPart(ctx, part, read, afterHeavy);
       for (const [index, { place }] of part.events.entries()) results[place] = found[index];
     } catch (error) {
       bugs.push(error);
@@ -84,6 +91,7 @@ async function stampEvents(ctx: TenantCtx, elements: readonly ListElement[]): Pr
 const idsOf = (events: readonly ListedEvent[]): string[] => events.map(({ input }) => input.eventId);
 
 type PartsRead = ReturnType<typeof readParts>;
+type InTurn = <Answer>(write: () => Promise<Answer>) => Promise<Answer>;
 
 function readParts(ctx: TenantCtx, parts: readonly Part[]) {
   const events = parts.flatMap((part) => part.events);
@@ -92,9 +100,14 @@ function readParts(ctx: TenantCtx, parts: readonly Part[]) {
 }
 
 /** The results of a user's events, in their order. When the database fails, each is refused with what it said. */
-async function recordPart(ctx: TenantCtx, part: Part, read: PartsRead | undefined): Promise<readonly ElementResult[]> {
+async function recordPart(
+  ctx: TenantCtx,
+  part: Part,
+  read: PartsRead | undefined,
+  afterHeavy: InTurn,
+): Promise<readonly ElementResult[]> {
   const { events } = part;
-  const found = await landPart(ctx, part, read).catch((error: unknown) => {
+  const found = await landPart(ctx, part, read, afterHeavy).catch((error: unknown) => {
     const refusal = refusalIn(error);
     if (refusal === null) throw error;
     return events.map(() => refusal);
@@ -111,28 +124,32 @@ async function landPart(
   ctx: TenantCtx,
   { userId, events }: Part,
   read: PartsRead | undefined,
+  afterHeavy: InTurn,
 ): Promise<readonly EventResult[]> {
   const refused = new Map<StampedEvent, PurserError>();
   const together = await read;
   const user = together?.users.get(userId);
-  const landed = await writeForUser(ctx, {
-    user: { userId },
-    nonce: events[0]?.stamp.nonce ?? "",
-    readBefore:
-      together === undefined || user === undefined
-        ? undefined
-        : { account: asOfNow(ctx, user.account), found: [together.rows, user.balances] },
-    read: (nowMs) => [selectEvents(ctx, idsOf(events)), selectPayingBalances(ctx, { userId }, nowMs)],
-    recall: ({ balances }) => [[], [...balances.values()]],
-    balances: ([, rows]) => rows,
-    decide: ([stored, rows], account) =>
-      decideEvents(ctx, account, {
-        events,
-        stored: new Map(stored.map((row) => [row.eventId, row])),
-        balances: spendableBalances(withReturns(rows, account.due), account.nowMs),
-        refused,
-      }),
-  });
+  const isApart = together !== undefined && user === undefined;
+  const write = () =>
+    writeForUser(ctx, {
+      user: { userId },
+      nonce: events[0]?.stamp.nonce ?? "",
+      readBefore:
+        together === undefined || user === undefined
+          ? undefined
+          : { account: asOfNow(ctx, user.account), found: [together.rows, user.balances] },
+      read: (nowMs) => [selectEvents(ctx, idsOf(events)), selectPayingBalances(ctx, { userId }, nowMs)],
+      recall: ({ balances }) => [[], [...balances.values()]],
+      balances: ([, rows]) => rows,
+      decide: ([stored, rows], account) =>
+        decideEvents(ctx, account, {
+          events,
+          stored: new Map(stored.map((row) => [row.eventId, row])),
+          balances: spendableBalances(withReturns(rows, account.due), account.nowMs),
+          refused,
+        }),
+    });
+  const landed = await (isApart ? afterHeavy(write) : write());
   assert(landed !== null, "a user named by id is never unknown");
   return landed;
 }

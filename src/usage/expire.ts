@@ -8,7 +8,7 @@ const QUERIES_A_USER = 12;
 const USERS_A_RUN_MAX = 250;
 
 /**
- * Returns or charges the holds that are due, of every application, user by user: each is one write. A user whose own write was
+ * Returns or charges the holds that are due, of every application, user by user, each in one write, or in several where they are many. A user whose own write was
  * faster has settled them already. What one run does not reach, the next does (U8). Answers errors from finding or settling holds.
  */
 export async function expireReservations(root: CronCtx): Promise<readonly unknown[]> {
@@ -19,7 +19,11 @@ export async function expireReservations(root: CronCtx): Promise<readonly unknow
     if (!allowance.has(QUERIES_A_USER)) break;
     const environment = { ...row, database };
     const ctx: TenantCtx = { ...root, ...timesOf(clock, root), environment, caller: { kind: "cron" } };
-    await settleDueHolds(ctx, { accountId }, root.newId("")).catch((error: unknown) => failures.push(error));
+    try {
+      while ((await settleDueHolds(ctx, { accountId }, root.newId(""))) && allowance.has(QUERIES_A_USER));
+    } catch (error) {
+      failures.push(error);
+    }
   }
   return failures;
 }

@@ -61,6 +61,11 @@ export const reservations = sqliteTable(
     environmentId: integer("environment_id").notNull(),
     id: text("id").notNull(),
     accountId: integer("account_id").notNull(),
+    // What each returned leg is checked by comes before the legs, which may be long.
+    state: text("state", { enum: ["open", "committed", "released", "expired"] }).notNull(),
+    /** The ledger seq of what its first leg returned. The other legs follow it. */
+    settledSeq: integer("settled_seq"),
+    legCount: integer("leg_count").generatedAlwaysAs(sql`json_array_length(legs)`, { mode: "stored" }),
     event: text("event").notNull(),
     model: text("model"),
     /** The quantities of the request, as JSON. */
@@ -71,13 +76,10 @@ export const reservations = sqliteTable(
     onExpiry: text("on_expiry", { enum: ["return", "charge"] })
       .notNull()
       .default("return"),
-    state: text("state", { enum: ["open", "committed", "released", "expired"] }).notNull(),
     createdAtMs: integer("created_at_ms").notNull(),
     expiresAtMs: integer("expires_at_ms").notNull(),
     settledAtMs: integer("settled_at_ms"),
     settledEventId: text("settled_event_id"),
-    /** The ledger seq of what its first leg returned. The other legs follow it. */
-    settledSeq: integer("settled_seq"),
     /** Like that of `usage_events`. */
     requestHash: text("request_hash").notNull(),
   },

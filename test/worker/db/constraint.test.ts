@@ -100,6 +100,12 @@ const violations: Record<Constraint, readonly string[]> = {
   credit_balances_external_ref: [balance("crb_c1", 1, "order"), balance("crb_c2", 2, "order")],
   credit_balances_id: [balance("crb_c1", 1), balance("crb_c1", 2)],
   credit_balances_revoked: [balance("crb_c1", 1), entry(2, -1_000, 0, 1, 1), entry(3, 5, 5, 2, 1)],
+  credit_balances_bounded: [
+    balance("crb_c1", 1),
+    `INSERT INTO credit_balances SELECT account_id, b.id || value, pack_id, pack_name, pack_item_id, unit, hex(zeroblob(850000)), priority,
+       initial_steps, remaining_steps, has_remaining, source, NULL, notes, granted_at_ms, expires_at_ms, NULL, 1 + value, 1 + value
+     FROM credit_balances AS b CROSS JOIN json_each('[1,2,3,4,5]') WHERE b.id = 'crb_c1'`,
+  ],
   clock_kept: [
     `INSERT INTO environments (id, app_id, mode, features)
      VALUES (-905, 'app_constraint', 'test', '{"clock":{"aheadMs":0,"setMs":1}}')`,

@@ -364,6 +364,19 @@ const attacks: Readonly<Record<string, Attack>> = {
     says: "credit_balances_external_ref",
     sql: [REPLACE, "REPLACE"].map((verb) => balance("crb_new", LAST_SEQ + 1, { external_ref: "order" }, verb)),
   },
+  credit_balances_bounded: {
+    says: "credit_balances_bounded",
+    // Rules of more than 8 MB. test/worker/credits/bounds.test.ts has the numbers of balances.
+    sql: WAYS.map(
+      (
+        verb,
+      ) => `${verb} INTO credit_balances (account_id, id, pack_id, pack_name, pack_item_id, unit, matches, priority,
+          initial_steps, remaining_steps, has_remaining, source, granted_at_ms, expires_at_ms, grant_seq, last_seq)
+        SELECT account_id, 'crb_long_' || value, pack_id, pack_name, '', unit, hex(zeroblob(850000)), 100, 1000, 1000, 1,
+          'manual', 1, expires_at_ms, ${LAST_SEQ} + value, ${LAST_SEQ} + value
+        FROM credit_balances AS b CROSS JOIN json_each('[1,2,3,4,5]') WHERE b.id = '${WHOLE}'`,
+    ),
+  },
   webhook_endpoints_begin_notices: {
     says: PASSED,
     sql: [

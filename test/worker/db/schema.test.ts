@@ -646,7 +646,7 @@ describe("the tables", () => {
       const config = getTableConfig(table);
       const { results: columns } = await db
         .prepare(
-          `SELECT name, lower(type) AS type, "notnull" AS isNotNull, pk FROM pragma_table_info('${config.name}')`,
+          `SELECT name, lower(type) AS type, "notnull" AS isNotNull, pk FROM pragma_table_xinfo('${config.name}')`,
         )
         .all<{ name: string; type: string; isNotNull: number; pk: number }>();
       expect(

@@ -16,7 +16,7 @@ async function bury(spender: Spender): Promise<void> {
      INSERT INTO credit_balances (account_id, id, pack_id, pack_name, pack_item_id, unit, matches, priority,
        initial_steps, remaining_steps, has_remaining, source, granted_at_ms, expires_at_ms, grant_seq, last_seq)
      SELECT ${accountId}, 'crb_dead${accountId}_' || i, 'cpk_dead', 'Dead', '', 'cents', '[]', 100, 1000, 1000, 1,
-       'manual', 0, 1, last.seq + i, last.seq + i
+       'manual', 1, 1, last.seq + i, last.seq + i
      FROM n, (SELECT max(seq) AS seq FROM credit_ledger WHERE account_id = ${accountId}) AS last`,
   ).run();
 }
