@@ -145,7 +145,8 @@ export const grantRefusals = (ctx: TenantCtx) => ({
 export const BALANCES_MAX = 40_000;
 
 function tooManyBalances(): PurserError {
-  const message = "The user has as many balances that can pay, or match rules of them, as a user may have.";
+  const message =
+    "The user has as many balances that can pay, or match rules of them, as one may have. Grant when some are spent or over.";
   return new PurserError("invalid_request", message, { param: "userId", details: { limit: BALANCES_MAX } });
 }
 
