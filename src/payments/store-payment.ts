@@ -97,7 +97,7 @@ const moveEvents = statement<Merge>`UPDATE payment_events SET payment_id = :id W
 const moveGrants = statement<Merge & { surplus: string }>`
   UPDATE payment_grants SET payment_id = :id,
     is_surplus = max(is_surplus, balance_id IN (SELECT value FROM json_each(:surplus)))
-  WHERE ${ofOthers} OR (environment_id = :environmentId AND payment_id = :id)`;
+  WHERE environment_id = :environmentId AND payment_id IN (SELECT value FROM json_each(:otherIds) UNION ALL SELECT :id)`;
 const deleteFacts = statement<Merge>`DELETE FROM payment_facts WHERE ${ofOthers}`;
 const deletePayments = statement<Merge>`
   DELETE FROM payments WHERE environment_id = :environmentId AND id IN (SELECT value FROM json_each(:otherIds))`;

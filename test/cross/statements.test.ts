@@ -1,0 +1,188 @@
+import { env } from "cloudflare:workers";
+import { expect, it, vi } from "vitest";
+import { systemCtx } from "../../src/access/open-root.ts";
+import { randomId } from "../../src/lib/ids.ts";
+import { scheduled } from "../../src/scheduled.ts";
+import { browse } from "../support/browse.ts";
+import { runPart } from "../support/cron.ts";
+import { operations } from "../support/operations.ts";
+import { ADMIN } from "../support/payments.ts";
+import { notingD1, planReader, type Reading } from "../support/plans.ts";
+import { bound, Clock, inTurn, makeApp, makeClient, makePack } from "../support/world.ts";
+
+/** Tables of which a tenant has few rows, whatever it does. All others may have any number, so a new table is guarded. */
+const FEW: ReadonlySet<string> = new Set([
+  ...["environments", "alerts", "webhook_endpoints", "expiry_notices"],
+  // As many as an administrator made by hand, who lists them.
+  ...["apps", "credit_packs"],
+  // The last counts of the business's figures, of the deployment.
+  "business_walks",
+]);
+
+interface Meant {
+  /** SQLite's line of the plan, and what the statement's text holds. */
+  readonly detail: string;
+  readonly text: string;
+  readonly why: string;
+}
+
+/** What does read so, and is meant. */
+const MEANT: readonly Meant[] = [
+  {
+    detail: "SEARCH admin_audit USING PRIMARY KEY (app_id=?)",
+    text: "FROM admin_audit WHERE app_id = ?",
+    why: "The newest act alone: in its order, one row.",
+  },
+  {
+    detail: "SCAN reservations USING COVERING INDEX reservations_open",
+    text: "SELECT DISTINCT account_id FROM reservations INDEXED BY reservations_open",
+    why: "The cron looks for users with due holds. The index has open holds alone.",
+  },
+  {
+    detail: "SCAN r USING INDEX erasures_running",
+    text: "FROM erasures AS r INDEXED BY erasures_running",
+    why: "The cron goes on with each erasure that has not ended. The index has no other.",
+  },
+  ...["accounts USING COVERING INDEX accounts_user", "api_keys USING INDEX api_keys_created"].map((of) => ({
+    detail: `SEARCH ${of} (environment_id=?)`,
+    text: "INSERT INTO environments",
+    why: "A foreign key's step, which SQLite takes only amid a batch that has broken one.",
+  })),
+];
+
+const READS = [
+  "credits?userId=$&includeExpired=true",
+  "credits?userId=$&externalRef=order-1",
+  "credits?userId=$&asOf=2026-01-01T00:00:00Z",
+  "credits?userId=$&externalRef=order-1&asOf=2026-01-01T00:00:00Z",
+  "credits/history?userId=$",
+  "credits/users",
+  "credits/verify?userId=$",
+  "usage?userId=$",
+  "usage/reservations/res_$",
+  "usage/reservations?userId=$",
+  "usage/reservations?userId=$&status=open",
+];
+const ADMIN_READS = "keys packs audit webhooks alerts payments expiry-notices clock limits".split(" ");
+const FIGURES = "granted spent refunded expired expiring minted opened".split(" ");
+const PAGES = [
+  ..."overview packs keys alerts webhooks limits clock payments verify audit audit?by=x audit?target=x".split(" "),
+  ...FIGURES.map((figure) => `figures?figure=${figure}&from=2020-01-01&to=2030-01-01`),
+  "refusals?kind=shortage",
+  ..."users users?by=id users?q=u people people?by=id people?q=u".split(" "),
+  "users?userId=$",
+  "users?userId=$&event=chat.x&tokens=5",
+  "users?userId=$&reason=reservation_held",
+  "users/balances?userId=$",
+  "users/balances?userId=$&reference=order-1",
+  "users/as-of?userId=$&asOf=2025-01-01T00:00",
+  "users/grant?userId=$",
+  "users/verify?userId=$",
+  "users/ledger.csv?userId=$",
+  "users/event?eventId=$-event",
+  "users/reservation?reservationId=res_$",
+  "people?distinctId=$",
+  "people/erase?distinctId=$",
+];
+
+/** The text of each statement that Purser sends for all that it does. */
+async function statementsOfAll(): Promise<ReadonlySet<string>> {
+  const app = await makeApp();
+  await makePack(app.appId, "Two", [
+    { amountSteps: 400_000, unit: "tokens", matches: [{ event: "chat.*" }] },
+    { amountSteps: 5_000_000, unit: "cents" },
+  ]);
+  const { d1, texts } = notingD1(env.DB);
+  const clock = new Clock();
+  const call = makeClient(clock, { DB: d1, TEST_BALANCE_QUOTA: "100000" }, randomId, inTurn(2));
+  const read = async (path: string, key: string) => expect((await call("GET", path, { key })).status, path).toBe(200);
+  const ofApp = `/api/v1/admin/apps/${app.appId}`;
+  const admin = async (method: string, path: string, body: object) =>
+    expect((await call(method, `${ofApp}/${path}`, { key: ADMIN, body })).status, path).toBe(200);
+  await admin("POST", "webhooks", { mode: "test", url: "https://example.com/hook", types: ["*", "usage.recorded"] });
+  await admin("POST", "alerts", { mode: "test", name: "Low", unit: "tokens", below: { amount: 300 } });
+  await admin("PUT", "expiry-notices", { mode: "test", days: [7] });
+  const identified = {
+    event: "$identify",
+    distinct_id: "ana",
+    properties: { $anon_distinct_id: "0194685f-8a3c-7d11-9f2b-000000000001", $set: { a: 1 } },
+  };
+  for (const key of [app.keys.pk_test, app.keys.sk_test])
+    await call("POST", "/batch/", {
+      body: { api_key: key, batch: [identified, { event: "seen", distinct_id: "ana" }] },
+    });
+
+  for (const operation of operations) {
+    const run = await operation.prepare({
+      userId: randomId("u_"),
+      clock,
+      send: (method, path, body, key = app.keys.sk_test, headers = {}) =>
+        call(method, path, { key, headers, ...(body === undefined ? {} : { body }) }),
+      appId: app.appId,
+      publishableKey: app.keys.pk_test,
+      cron: async ({ work }) => {
+        await runPart(work, systemCtx(bound({ DB: d1 }), { isolate: {}, now: clock.now, newId: randomId }));
+      },
+    });
+    await run();
+    await run();
+  }
+  const userId = randomId("u_");
+  const post = async (path: string, body: object) =>
+    expect((await call("POST", `/api/v1/${path}`, { key: app.keys.sk_test, body })).status, path).toBe(200);
+  await post("credits/grant", { userId, packId: "Two", externalRef: "order-1" });
+  await post("usage/events", { eventId: `${userId}-event`, userId, event: "chat.e", quantities: { tokens: 1 } });
+  await post("usage/reservations", {
+    reservationId: `res_${userId}`,
+    userId,
+    event: "chat.e",
+    quantities: { tokens: 1 },
+  });
+  for (const path of READS) await read(`/api/v1/${path.replace("$", userId)}`, app.keys.sk_test);
+  for (const path of ADMIN_READS) await read(`${ofApp}/${path}?mode=test`, ADMIN);
+  const browser = browse(clock, { DB: d1 });
+  await browser.signIn();
+  const ofTest = PAGES.map((path) => `apps/${app.appId}/test/${path.replace("$", userId)}`);
+  for (const path of ["apps", "apps/sessions", ...ofTest]) {
+    const page = await browser.get(`/admin/${path}`);
+    expect([200, 400], path).toContain(page.status);
+    await page.text();
+  }
+  await post("erase-person", { distinctId: "ana" });
+  await scheduled(bound({ DB: d1 }), { isolate: {}, now: clock.now, newId: randomId });
+  return texts;
+}
+
+it("no statement reads a table, or all of a tenant's rows in it, where it means a few", {
+  timeout: 120_000,
+}, async () => {
+  vi.spyOn(scheduler, "wait").mockResolvedValue();
+  vi.spyOn(console, "error").mockReturnValue();
+  vi.spyOn(globalThis, "fetch").mockImplementation(async () => new Response());
+  const texts = await statementsOfAll();
+  expect(texts.size).toBeGreaterThan(240);
+
+  const readingsOf = await planReader();
+  const readings: Reading[] = [];
+  for (const text of texts) readings.push(...(await readingsOf(text)));
+  const isMeantBy = ({ detail, text }: Reading, meant: Meant) => detail === meant.detail && text.includes(meant.text);
+  const found = readings.filter(({ table }) => !FEW.has(table));
+  expect(found.filter((reading) => !MEANT.some((meant) => isMeantBy(reading, meant)))).toEqual([]);
+  // What is no longer read so does not stay in the list.
+  expect(MEANT.filter((meant) => !found.some((reading) => isMeantBy(reading, meant)))).toEqual([]);
+});
+
+it("sees what reads too much: a table, an index, a tenant's rows, and that under an alias which a subquery has too", async () => {
+  const readingsOf = await planReader();
+  const found = async (text: string) => [...new Set((await readingsOf(text)).map(({ detail }) => detail))];
+  expect(await found("SELECT count(properties) FROM usage_events")).toEqual(["SCAN usage_events"]);
+  expect(await found("SELECT data FROM webhook_messages WHERE environment_id = ?1 AND data = ?2")).toEqual([
+    "SCAN webhook_messages",
+  ]);
+  expect(
+    await found(
+      "SELECT 1 FROM payments AS r WHERE customer = ?1 AND EXISTS (SELECT 1 FROM (SELECT 1 AS i LIMIT 1) AS r)",
+    ),
+  ).toEqual(["SCAN r"]);
+  expect(await found("SELECT 1 FROM payments WHERE environment_id = ?1 AND id = ?2")).toEqual([]);
+});

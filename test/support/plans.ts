@@ -1,0 +1,67 @@
+import { env } from "cloudflare:workers";
+import { wrappedD1 } from "./wrapped-d1.ts";
+
+/** A D1 that notes the text of each statement that is sent, once. */
+export function notingD1(d1: D1Database): { readonly d1: D1Database; readonly texts: ReadonlySet<string> } {
+  const texts = new Set<string>();
+  const noted = wrappedD1(d1, (send, statements) => {
+    for (const { text } of statements) texts.add(text.replace(/\s+/g, " ").trim());
+    return send(statements);
+  });
+  return { d1: noted, texts };
+}
+
+export interface Reading {
+  readonly table: string;
+  /** SQLite's line of the plan. */
+  readonly detail: string;
+  readonly text: string;
+}
+
+/** What explains statements. The steps of triggers and of foreign keys are in SQLite's plans too. */
+export async function planReader(d1: D1Database = env.DB): Promise<(text: string) => Promise<Reading[]>> {
+  const { results: schema } = await d1
+    .prepare("SELECT type, name, rootpage, sql FROM sqlite_schema WHERE sql IS NOT NULL")
+    .all<{ type: string; name: string; rootpage: number; sql: string }>();
+  const roots = new Map(schema.filter(({ type }) => type === "table").map(({ name, rootpage }) => [name, rootpage]));
+  const triggers = schema.filter(({ type }) => type === "trigger").map(({ sql }) => sql);
+
+  /** The tables that a plan may call so: by their own name, or by an alias. */
+  const tablesOf = (name: string, text: string): readonly string[] =>
+    roots.has(name)
+      ? [name]
+      : [...text.matchAll(new RegExp(`(\\w+)\\s+AS ${name}\\b`, "gi"))]
+          .map(([, table = ""]) => table)
+          .filter((table) => roots.has(table));
+
+  /** Where a statement reads a table or an index whole, or all of it that one tenant or one state has. */
+  return async (text) => {
+    const count = Math.max(0, ...[...text.matchAll(/\?(\d+)/g)].map(([, number]) => Number(number)));
+    const explain = async <Row>(how: string): Promise<Row[]> =>
+      (
+        await d1
+          .prepare(`${how} ${text}`)
+          .bind(...Array(count).fill(null))
+          .all<Row>()
+      ).results;
+    const steps = (await explain<{ detail: string }>("EXPLAIN QUERY PLAN"))
+      .map(({ detail }) => detail)
+      .filter((detail) => /^SCAN \w(?!.*VIRTUAL TABLE)|^SEARCH .*\((environment_id|app_id|state)=\?\)/.test(detail));
+    if (steps.length === 0) return [];
+    // An alias may be a table's and a subquery's. What a scan begins with is not ambiguous in the program.
+    const program = await explain<{ opcode: string; p1: number; p2: number }>("EXPLAIN");
+    const rewound = new Set(program.filter(({ opcode }) => /^(Rewind|Last)$/.test(opcode)).map(({ p1 }) => p1));
+    const scanned = new Set(
+      program.filter(({ opcode, p1 }) => /^Open(Read|Write)$/.test(opcode) && rewound.has(p1)).map(({ p2 }) => p2),
+    );
+    return steps.flatMap((detail) => {
+      const name = /^\w+ (\w+)/.exec(detail)?.[1] ?? "";
+      const own = tablesOf(name, text);
+      const tables = new Set(own.length > 0 ? own : triggers.flatMap((sql) => tablesOf(name, sql)));
+      const isBare = /^SCAN \w+$/.test(detail);
+      return [...tables]
+        .filter((table) => !isBare || scanned.has(roots.get(table) ?? 0))
+        .map((table) => ({ table, detail, text }));
+    });
+  };
+}
