@@ -92,7 +92,7 @@ export const DUE_HOLDS_MAX = 500;
 export const dueHoldsSql = (account: string): string => fragment`(
   SELECT json_group_array(json_object('id', id, 'legs', legs, 'event', event, 'model', model, 'quantities', quantities,
     'occurredAtMs', occurredAtMs, 'isToCharge', isToCharge) ORDER BY occurredAtMs, id)
-  FROM (SELECT ${dueColumns} FROM reservations WHERE ${isDue(account)} ORDER BY expires_at_ms, id LIMIT ${`${DUE_HOLDS_MAX}`})
+  FROM (SELECT ${dueColumns} FROM reservations WHERE ${isDue(account)} ORDER BY expires_at_ms LIMIT ${`${DUE_HOLDS_MAX}`})
 ) || ''`;
 
 /** Reads what `dueHoldsSql` wrote. */
