@@ -174,6 +174,8 @@ it("takes a percentage with its sign, and no other number with it", async () => 
 
 it("says that hourly figures are not computed yet, and not that they are nothing", async () => {
   const { read } = await world();
+  // What other files had computed in this database.
+  await env.DB.prepare("DELETE FROM business_walks").run();
   const text = await read("overview");
   expect(text).toContain("not yet for this application");
   expect(text).not.toContain("No credits are outstanding");
