@@ -3,12 +3,14 @@ import { invalid, PurserError } from "../errors.ts";
 /** The most bytes of a decompressed body. Before that, the limit is 1 MiB, as for every body (W4). */
 const unpackedBytesMax = 10 * 1024 * 1024;
 
+/** The most bytes that a byte of gzip gives. */
+const UNPACKED_A_BYTE = 1_032;
 /**
- * The runtime unpacks what it is given at once, before anybody reads. A byte of gzip gives at most 1,032 bytes. So it is given
- * this many bytes at a time, and what they give is read at once.
+ * The runtime unpacks what it is given at once, before anybody reads. So it is given this many bytes at a time, and what they
+ * give is read at once.
  */
 const PIECE_BYTES = 256;
-const READ_BYTES = 1_032 * PIECE_BYTES;
+const READ_BYTES = UNPACKED_A_BYTE * PIECE_BYTES;
 
 export const isGzip = (bytes: Uint8Array): boolean => bytes[0] === 0x1f && bytes[1] === 0x8b;
 
@@ -27,15 +29,20 @@ export async function unzip(bytes: Uint8Array): Promise<Uint8Array> {
   // A malformed body fails the reader too.
   const written = write().catch(() => {});
   try {
-    return await readAll(reader, bytes.length);
+    return await readAll(reader, bytes);
   } finally {
     isOver = true;
     await written;
   }
 }
 
-async function readAll(reader: ReadableStreamBYOBReader, packedBytes: number): Promise<Uint8Array> {
-  let whole = new Uint8Array(Math.min(unpackedBytesMax, 8 * packedBytes));
+/** How many bytes it says that it unpacks to, in its last four. It may lie, but a byte of gzip gives no more than it can. */
+const saidLength = (bytes: Uint8Array): number =>
+  bytes.length < 4 ? 0 : new DataView(bytes.buffer, bytes.byteOffset).getUint32(bytes.length - 4, true);
+
+async function readAll(reader: ReadableStreamBYOBReader, packed: Uint8Array): Promise<Uint8Array> {
+  // A memory that had to grow is held until it is collected.
+  let whole = new Uint8Array(Math.min(unpackedBytesMax, UNPACKED_A_BYTE * packed.length, saidLength(packed)));
   let length = 0;
   let buffer = new ArrayBuffer(READ_BYTES);
   for (;;) {

@@ -34,3 +34,37 @@ it("refuses one byte more, and what is cut", async () => {
   await expect(unzip(packed)).rejects.toMatchObject({ code: "payload_too_large" });
   await expect(unzip(packed.subarray(0, 2_000))).rejects.toMatchObject({ code: "invalid_request" });
 });
+
+// What it says is where its memory begins, so it must neither be believed nor be needed.
+it.each([0, 100, 2_999_999, 0xff_ff_ff_ff])(
+  "refuses what says that it unpacks to %i bytes, and does not",
+  async (said) => {
+    const packed = await gzip(new Uint8Array(3_000_000));
+    new DataView(packed.buffer).setUint32(packed.length - 4, said, true);
+    await expect(unzip(packed)).rejects.toMatchObject({ code: "invalid_request" });
+  },
+);
+
+it("takes no memory for what a body of a few bytes says that it unpacks to", async () => {
+  const packed = await gzip(new Uint8Array(10));
+  new DataView(packed.buffer).setUint32(packed.length - 4, 0xff_ff_ff_ff, true);
+  const taken: number[] = [];
+  const Real = Uint8Array;
+  vi.stubGlobal(
+    "Uint8Array",
+    new Proxy(Real, {
+      construct: (target, given) => {
+        if (typeof given[0] === "number") taken.push(given[0]);
+        return Reflect.construct(target, given);
+      },
+    }),
+  );
+  await expect(unzip(packed)).rejects.toMatchObject({ code: "invalid_request" });
+  vi.unstubAllGlobals();
+  expect(taken.length).toBeGreaterThan(0);
+  expect(Math.max(...taken)).toBeLessThan(50_000);
+});
+
+it("refuses two bytes of gzip", async () => {
+  await expect(unzip(new Uint8Array([0x1f, 0x8b]))).rejects.toMatchObject({ code: "invalid_request" });
+});
