@@ -182,6 +182,35 @@ export function heavyBodies(sender: Sender): Shape[] {
 }
 
 /** Reads of what is large. */
+/** What a user with nearly as many balances as one may have (L6) is asked and does. */
+export function ofWhale(sender: Sender): Shape[] {
+  let sent = 0;
+  const post = (path: string, idName: string): Shape => {
+    const bodyAnew = () =>
+      utf8(`{"${idName}":"res_whale_${++sent}","userId":"whale","event":"chat.e","quantities":{"tokens":1}}`);
+    const headers = { authorization: `Bearer ${sender.secretKey}`, "content-type": "application/json" };
+    const body = bodyAnew();
+    return {
+      name: `POST ${path}: of 36,000 balances`,
+      path: `/api/v1/${path}`,
+      body,
+      bodyAnew,
+      bytes: body.length,
+      headers,
+    };
+  };
+  return [
+    {
+      ...{ name: "GET credits: of 36,000 balances", method: "GET", path: "/api/v1/credits?userId=whale" },
+      ...{ body: new Uint8Array(), bytes: 0, headers: { authorization: `Bearer ${sender.secretKey}` } },
+      // A list has no pages, and holds each balance as it is read and as it is told.
+      bytesMax: 80 * MIB,
+    },
+    post("usage/events", "eventId"),
+    post("usage/reservations", "reservationId"),
+  ];
+}
+
 export function heavyReads(sender: Sender): Shape[] {
   const get = (path: string, key = sender.secretKey): Shape => ({
     ...{ name: `GET ${path}`, method: "GET", path: `/api/v1/${path}`, body: new Uint8Array(), bytes: 0 },

@@ -7,9 +7,13 @@ export interface Shape {
   /** POST unless it is said. */
   readonly method?: string;
   readonly body: Uint8Array;
+  /** The body anew for each time that it is sent, where the same again would be a replay. */
+  readonly bodyAnew?: () => Uint8Array;
   /** The bytes of the body once it is unpacked. */
   readonly bytes: number;
   readonly headers?: Readonly<Record<string, string>>;
+  /** What it may take beside its body, where that is not what all may. */
+  readonly bytesMax?: number;
   /** Requests that make the state that it is about. */
   readonly before?: readonly Uint8Array[];
 }

@@ -1,7 +1,7 @@
 /**
  * Requests of the worst shapes, each in a workerd of its own. CPU is measured in the 128 MB of heap that the platform gives,
  * memory in so small a heap that it holds little garbage. Prints the ten that take most CPU, and all that are beyond the bounds.
- * Fails when one takes more than a second of CPU, or 40 MB beside its body, or when its isolate dies. With an argument: only
+ * Fails when one takes more than a second of CPU, or 40 MB beside its body (a list of very many balances: 80), or when its isolate dies. With an argument: only
  * the shapes whose names match it.
  */
 import { createHash, createHmac } from "node:crypto";
@@ -15,14 +15,16 @@ import { APP_ID } from "./app-id.ts";
 import { ADMIN_TOKEN, bundle, prepare, runAll, SECRET_KEY, workerds } from "./serve.ts";
 import { table, verdict } from "./table.ts";
 import { formShapes } from "./worst-forms.ts";
-import { everyRoute, heavyBodies, heavyReads } from "./worst-routes.ts";
+import { everyRoute, heavyBodies, heavyReads, ofWhale } from "./worst-routes.ts";
 import { captureShapes, captureV1Shapes, type Shape, times } from "./worst-shapes.ts";
 
 const CPU_SECONDS_MAX = 1;
 const BYTES_MAX = 40 * 1024 * 1024;
 const PLATFORM = "--max-old-space-size=128";
 /** The first in which a request survives: what is beyond it is garbage, of which a larger heap would hold more. */
-const SMALL = [16, 20, 24, 32].map((megabytes) => `--max-old-space-size=${megabytes} --max-semi-space-size=1`);
+const SMALL = [16, 20, 24, 32, 48, 64, 96, 128].map(
+  (megabytes) => `--max-old-space-size=${megabytes} --max-semi-space-size=1`,
+);
 const PUBLISHABLE_KEY = writeKey("publishable", { id: 1, appId: APP_ID, mode: "live" }, "p".repeat(22));
 
 const SETTINGS_SECRET = "settings-secret-of-the-benchmark-0001";
@@ -78,12 +80,12 @@ async function start(script: string, options: object, flags?: string) {
 
 async function send(
   url: string,
-  { path, method = "POST", headers, body }: Pick<Shape, "path" | "method" | "headers" | "body">,
+  { path, method = "POST", headers, body, bodyAnew }: Pick<Shape, "path" | "method" | "headers" | "body" | "bodyAnew">,
 ): Promise<number | null> {
   // A Buffer is a part of a larger memory.
   const response = await fetch(url + path, {
     method,
-    ...(method === "GET" ? {} : { body: new Uint8Array(body) }),
+    ...(method === "GET" ? {} : { body: new Uint8Array(bodyAnew?.() ?? body) }),
     headers: headers ?? {},
   }).catch(() => null);
   await response?.arrayBuffer().catch(() => null);
@@ -149,6 +151,7 @@ async function largeStates(): Promise<string[]> {
       JSON.stringify(times(20, (n) => ({ event: `chat.${n}*${"a*".repeat(20)}#*` }))),
     ),
     ...liveBalancesSql(of("many balances"), 10_000),
+    ...liveBalancesSql(of("whale"), 36_000),
     ...liveBalancesSql(of("refunded"), 1),
     ...liveBalancesSql(of("long"), 200),
     ...entriesSql(of("long"), 200, 50),
@@ -184,6 +187,7 @@ try {
     ...captureShapes(PUBLISHABLE_KEY),
     ...captureV1Shapes(PUBLISHABLE_KEY),
     ...heavyReads(sender),
+    ...ofWhale(sender),
     ...heavyBodies(sender),
     ...everyRoute(sender),
     ...formShapes(APP_ID, signed("session", SESSION_ID, `${SESSION_ID}.`), signed("form", SESSION_ID)),
@@ -193,7 +197,8 @@ try {
   await d1.miniflare.dispose();
 }
 
-const isWithin = ({ cpuSeconds, bytes }: Figure) => cpuSeconds <= CPU_SECONDS_MAX && bytes <= BYTES_MAX;
+const isWithin = ({ shape, cpuSeconds, bytes }: Figure) =>
+  cpuSeconds <= CPU_SECONDS_MAX && bytes <= (shape.bytesMax ?? BYTES_MAX);
 const worst = figures.toSorted((a, b) => b.cpuSeconds - a.cpuSeconds);
 const shown = [...worst.slice(0, 10), ...worst.slice(10).filter((figure) => !isWithin(figure))];
 console.log(
@@ -210,6 +215,6 @@ console.log(
 );
 const broken = figures.filter((figure) => !isWithin(figure)).length;
 console.log(
-  `${figures.length} shapes, ${broken} of them beyond ${CPU_SECONDS_MAX} s of CPU or 40 MiB beside the body.`,
+  `${figures.length} shapes, ${broken} of them beyond ${CPU_SECONDS_MAX} s of CPU or what it may take beside the body, 40 MiB for all but one.`,
 );
 if (broken > 0) process.exitCode = 1;
