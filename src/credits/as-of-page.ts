@@ -29,7 +29,7 @@ const selectPage = aboutAccount<Values & { asOfMs: number; beforeSeq: number; li
       LIMIT ${`${asOfEntriesMax}`}
     ), found AS MATERIALIZED (SELECT * FROM entry WHERE at_ms <= :asOfMs)
     SELECT ${select(neverChanged, "b")}, b.grant_seq AS grantSeq, found.grant_seq IS NOT NULL AS isFound,
-      coalesce(found.after_steps, 0) AS remainingSteps, iif(found.is_revoked, b.revoked_at_ms, NULL) AS revokedAtMs
+      coalesce(found.after_steps, 0) AS remainingSteps, iif(found.is_revoked, found.at_ms, NULL) AS revokedAtMs
     FROM page AS b LEFT JOIN found ON found.grant_seq = b.grant_seq ORDER BY b.grant_seq DESC`,
 );
 

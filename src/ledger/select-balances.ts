@@ -37,7 +37,10 @@ export const selectUnderReference = aboutAccount<{ externalRef: string }, Presen
 
 const { remainingSteps, revokedAtMs, ...neverChanged } = presentedColumns;
 
-/** Balances as they were at a moment: each goes back along its own entries to the last one up to then. */
+/**
+ * Balances as they were at a moment: each goes back along its own entries to the last one up to then. That entry says whether it was
+ * revoked; the balance says it of now alone, and a payment may have restored it since.
+ */
 const asOf = (account: string, source: string) => statement<Values, PresentedRow>`
   WITH RECURSIVE entry (grant_seq, previous_seq, after_steps, is_revoked, at_ms) AS (
     SELECT b.grant_seq, l.previous_seq, l.balance_after_steps, l.is_revoked, l.occurred_at_ms
@@ -49,7 +52,7 @@ const asOf = (account: string, source: string) => statement<Values, PresentedRow
     WHERE entry.at_ms > :asOfMs AND older.account_id = ${account} AND older.seq = entry.previous_seq
   )
   SELECT ${select(neverChanged, "b")}, entry.after_steps AS remainingSteps,
-    iif(entry.is_revoked, b.revoked_at_ms, NULL) AS revokedAtMs
+    iif(entry.is_revoked, entry.at_ms, NULL) AS revokedAtMs
   FROM entry CROSS JOIN credit_balances AS b ON b.account_id = ${account} AND b.grant_seq = entry.grant_seq
   WHERE entry.at_ms <= :asOfMs ${limit}`;
 

@@ -1,8 +1,9 @@
 import { afterAll, describe, expect, it } from "vitest";
+import { balancesAsOf } from "../../../src/credits/as-of-page.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
 import { ADMIN, paymentsWorld, SIGNING_SECRET, signatureOf } from "../../support/payments.ts";
 import { charge, eventOf, refund, session } from "../../support/stripe-events.ts";
-import { makeClient } from "../../support/world.ts";
+import { makeClient, makeCtx } from "../../support/world.ts";
 
 afterAll(expectLedgerInvariants);
 
@@ -145,5 +146,22 @@ describe("a checkout session", () => {
     const failed = refund("re_1", "ch_1", "pi_1", 250, "failed");
     expect(await w.deliver(eventOf("refund.failed", w.nowS + 20, failed))).toBe("restored");
     expect(await w.balances("u")).toEqual(both(400, 5, "active"));
+  });
+
+  it("that was all taken back and restored was revoked at the moments between", async () => {
+    const w = await paymentsWorld();
+    await w.deliver(eventOf(completed, w.nowS, session("cs_1", bought)));
+    w.clock.advance(1_000);
+    await w.deliver(eventOf("charge.refunded", w.nowS + 1, charge("ch_1", "pi_1", 1_000)));
+    const between = w.clock.ms;
+    w.clock.advance(1_000);
+    const failed = refund("re_1", "ch_1", "pi_1", 1_000, "failed");
+    expect(await w.deliver(eventOf("refund.failed", w.nowS + 2, failed))).toBe("restored");
+    expect(await w.balances("u")).toEqual(both(400, 5, "active"));
+    const asOf = new Date(between).toISOString();
+    const listed = await w.call("GET", `/api/v1/credits?userId=u&asOf=${asOf}`, { key: w.app.keys.sk_live });
+    expect(listed.body.credits.map(({ status }: { status: string }) => status)).toEqual(["revoked", "revoked"]);
+    const page = await balancesAsOf(makeCtx(w.app.environments.live, w.clock), "u", between, { limit: 10 });
+    expect(page.balances.map(({ past }) => past?.status)).toEqual(["revoked", "revoked"]);
   });
 });
