@@ -79,11 +79,16 @@ class AccountMemory {
 
   /**
    * The state that is remembered, if another write of this isolate landed after `before` was read. Otherwise `before`. Only
-   * `before` may have balances that were empty, to which a commit returns its holds.
+   * `before` may have balances that were empty, to which a commit returns its holds. What is remembered of an account that was
+   * erased is not of the one that its user has after a lift.
    */
-  latest(environment: Environment, userId: string, before: StateBefore): StateBefore {
+  latest(
+    environment: Environment,
+    { userId, accountId }: { readonly userId: string; readonly accountId: number | undefined },
+    before: StateBefore,
+  ): StateBefore {
     const state = this.#accounts.get(keyOf(environment, "user", userId))?.state;
-    if (state === undefined || state.seq < before.seq) return before;
+    if (state === undefined || state.accountId !== accountId || state.seq < before.seq) return before;
     return { ...state, balances: new Map([...before.balances, ...state.balances]) };
   }
 

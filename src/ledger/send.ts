@@ -112,10 +112,10 @@ function remember(
 ): void {
   const memory = memoryOf(ctx);
   // What another write of this isolate changed meanwhile stays.
-  const latest = memory.latest(ctx.environment, userId, before);
-  memory.forget(ctx.environment, userId);
   const last = entries.at(-1);
   const accountId = account.accountId ?? last?.accountId;
+  const latest = memory.latest(ctx.environment, { userId, accountId }, before);
+  memory.forget(ctx.environment, userId);
   const seq = last?.seq ?? latest.seq;
   // A guard has made sure of it, or there is no entry of another between what was read and what was written.
   const count = changes.entries.length + (changes.newBalances?.length ?? 0);
