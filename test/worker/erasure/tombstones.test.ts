@@ -169,6 +169,24 @@ describe("an isolate that remembers somebody from before an erasure that was lif
     expect(entries.map(({ reason }: { reason: string }) => reason)).toEqual(["event_committed", "grant", "grant"]);
   });
 
+  it("takes no balance of before for one of now, when a list was read past its memory", async () => {
+    const { app, clock, post } = await erasureWorld();
+    const other = makeClient(clock);
+    const elsewhere = (path: string, body: object) => other("POST", `/api/v1/${path}`, { key: app.keys.sk_live, body });
+    await post("credits/grant", { userId: ANA, packId: "Two" });
+    await post("usage/events", { eventId: "before", userId: ANA, ...chat });
+    const { erasureId } = (await elsewhere("erase-person", { distinctId: ANA })).body;
+    await elsewhere(`erasures/${erasureId}/lift`, {});
+    const free = (eventId: string) => ({ eventId, userId: ANA, event: "seen", quantities: { count: 0 } });
+    await elsewhere("usage/events", free("first"));
+    for (const eventIds of [
+      ["a", "b"],
+      ["c", "d"],
+    ])
+      await post("usage/events", eventIds.map(free));
+    expectError(await post("usage/events", { eventId: "after", userId: ANA, ...chat }), "insufficient_credits");
+  });
+
   it("sets what was set before, and links what was linked", async () => {
     const world = await erasureWorld();
     const { app, clock, call } = world;
