@@ -427,6 +427,31 @@ CREATE TABLE `limits_reached` (
 	PRIMARY KEY(`environment_id`, `day`, `limit_name`)
 ) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
+CREATE TABLE `payment_debt_payers` (
+	`environment_id` integer NOT NULL,
+	`debt_id` text NOT NULL,
+	`line` text NOT NULL,
+	`amount` integer NOT NULL,
+	`at_ms` integer NOT NULL,
+	PRIMARY KEY(`environment_id`, `debt_id`, `line`),
+	CONSTRAINT "payment_debt_payers_not_negative" CHECK("payment_debt_payers"."amount" >= 0)
+) STRICT, WITHOUT ROWID;
+--> statement-breakpoint
+CREATE TABLE `payment_debts` (
+	`environment_id` integer NOT NULL,
+	`id` text NOT NULL,
+	`account_id` integer NOT NULL,
+	`customer` text,
+	`currency` text NOT NULL,
+	`amount` integer NOT NULL,
+	`since_ms` integer NOT NULL,
+	PRIMARY KEY(`environment_id`, `id`),
+	CONSTRAINT "payment_debts_not_negative" CHECK("payment_debts"."amount" >= 0),
+	CONSTRAINT "payment_debts_ended" CHECK("payment_debts"."customer" IS NOT NULL OR "payment_debts"."amount" = 0)
+) STRICT, WITHOUT ROWID;
+--> statement-breakpoint
+CREATE UNIQUE INDEX `payment_debts_of` ON `payment_debts` (`environment_id`,`account_id`,`customer`,`currency`);--> statement-breakpoint
+CREATE INDEX `payment_debts_customer` ON `payment_debts` (`environment_id`,`customer`);--> statement-breakpoint
 CREATE TABLE `payment_events` (
 	`environment_id` integer NOT NULL,
 	`payment_id` text NOT NULL,
@@ -445,22 +470,24 @@ CREATE TABLE `payment_facts` (
 	`at_seconds` integer NOT NULL,
 	`user_id` text,
 	`data` text NOT NULL,
+	`subscription` text,
 	PRIMARY KEY(`environment_id`, `payment_id`, `kind`, `id`)
 ) STRICT;
 --> statement-breakpoint
 CREATE INDEX `payment_facts_user` ON `payment_facts` (`environment_id`,`user_id`) WHERE user_id IS NOT NULL;--> statement-breakpoint
+CREATE INDEX `payment_facts_subscription` ON `payment_facts` (`environment_id`,`subscription`,`at_seconds`) WHERE subscription IS NOT NULL;--> statement-breakpoint
+CREATE INDEX `payment_facts_credit` ON `payment_facts` (`environment_id`,`id`) WHERE kind = 'credit';--> statement-breakpoint
 CREATE TABLE `payment_grants` (
 	`balance_id` text PRIMARY KEY NOT NULL,
 	`environment_id` integer NOT NULL,
 	`payment_id` text NOT NULL,
 	`account_id` integer NOT NULL,
-	`part` integer NOT NULL,
-	`of_parts` integer NOT NULL,
+	`line` text,
 	`due_steps` integer NOT NULL,
 	`taken_steps` integer NOT NULL,
+	`operator_steps` integer DEFAULT 0 NOT NULL,
 	`is_revoked` integer NOT NULL,
 	`is_surplus` integer NOT NULL,
-	CONSTRAINT "payment_grants_share" CHECK("payment_grants"."part" >= 0 AND "payment_grants"."of_parts" > 0 AND "payment_grants"."part" <= "payment_grants"."of_parts"),
 	CONSTRAINT "payment_grants_taken" CHECK("payment_grants"."taken_steps" >= 0 AND "payment_grants"."due_steps" >= 0),
 	CONSTRAINT "payment_grants_flags" CHECK("payment_grants"."is_revoked" IN (0, 1) AND "payment_grants"."is_surplus" IN (0, 1))
 ) STRICT, WITHOUT ROWID;
@@ -484,6 +511,7 @@ CREATE TABLE `payments` (
 	`tell_at_ms` integer,
 	`version` integer DEFAULT 1 NOT NULL,
 	`written_by` text NOT NULL,
+	`lines` text DEFAULT '[]' NOT NULL,
 	`created_at_ms` integer NOT NULL,
 	PRIMARY KEY(`environment_id`, `id`),
 	CONSTRAINT "payments_status" CHECK("payments"."status" IN ('granted', 'waiting') AND "payments"."reason" IS NULL AND "payments"."tell_at_ms" IS NULL OR "payments"."status" = 'unmatched' AND "payments"."reason" IS NOT NULL)

@@ -187,12 +187,14 @@ BEGIN
   WHERE account_id = new.account_id AND id = new.balance_id AND revoked_at_ms IS NOT NULL;
 END;
 --> statement-breakpoint
--- What a payment takes of a balance that it revoked counts as taken, also what a hold returns later (S4).
+-- What a payment takes of a balance that it revoked counts as taken, also what a hold returns later (S4). Of one that somebody else
+-- revoked it is the operator's: it was not spent (S6).
 CREATE TRIGGER credit_ledger_counts_taken AFTER INSERT ON credit_ledger
 WHEN new.is_revoked = 1 AND new.reason = 'admin_adjust' AND new.delta_steps < 0
 BEGIN
-  UPDATE payment_grants SET taken_steps = taken_steps - new.delta_steps
-  WHERE balance_id = new.balance_id AND is_revoked = 1;
+  UPDATE payment_grants SET taken_steps = taken_steps - iif(is_revoked, new.delta_steps, 0),
+    operator_steps = operator_steps - iif(is_revoked, 0, new.delta_steps)
+  WHERE balance_id = new.balance_id;
 END;
 --> statement-breakpoint
 CREATE TRIGGER credit_ledger_frozen BEFORE UPDATE OF
@@ -390,7 +392,7 @@ BEGIN
   SELECT RAISE(ABORT, 'payment_grants_of_balance');
 END;
 --> statement-breakpoint
-CREATE TRIGGER payment_grants_frozen BEFORE UPDATE OF balance_id, environment_id, account_id ON payment_grants
+CREATE TRIGGER payment_grants_frozen BEFORE UPDATE OF balance_id, environment_id, account_id, line ON payment_grants
 BEGIN
   SELECT RAISE(ABORT, 'payment_grants_kept');
 END;
@@ -398,6 +400,36 @@ END;
 CREATE TRIGGER payment_grants_no_delete BEFORE DELETE ON payment_grants
 BEGIN
   SELECT RAISE(ABORT, 'payment_grants_kept');
+END;
+--> statement-breakpoint
+-- A debt stays whose it is, until an erasure ends it (S6). What it was paid stays too.
+CREATE TRIGGER payment_debts_no_replace BEFORE INSERT ON payment_debts
+WHEN EXISTS (SELECT 1 FROM payment_debts WHERE environment_id = new.environment_id AND id = new.id)
+BEGIN
+  SELECT RAISE(ABORT, 'payment_debts_kept');
+END;
+--> statement-breakpoint
+CREATE TRIGGER payment_debts_frozen BEFORE UPDATE OF environment_id, id, account_id, customer, currency ON payment_debts
+WHEN new.environment_id <> old.environment_id OR new.id <> old.id OR new.account_id <> old.account_id
+  OR new.currency <> old.currency OR (new.customer IS NOT old.customer AND new.customer IS NOT NULL)
+BEGIN
+  SELECT RAISE(ABORT, 'payment_debts_kept');
+END;
+--> statement-breakpoint
+CREATE TRIGGER payment_debts_no_delete BEFORE DELETE ON payment_debts
+BEGIN
+  SELECT RAISE(ABORT, 'payment_debts_kept');
+END;
+--> statement-breakpoint
+CREATE TRIGGER payment_debt_payers_of_debt BEFORE INSERT ON payment_debt_payers
+WHEN NOT EXISTS (SELECT 1 FROM payment_debts WHERE environment_id = new.environment_id AND id = new.debt_id)
+BEGIN
+  SELECT RAISE(ABORT, 'payment_debt_payers_of_debt');
+END;
+--> statement-breakpoint
+CREATE TRIGGER payment_debt_payers_no_delete BEFORE DELETE ON payment_debt_payers
+BEGIN
+  SELECT RAISE(ABORT, 'payment_debt_payers_kept');
 END;
 --> statement-breakpoint
 -- A name is one payment's. INSERT OR REPLACE would take it from it.

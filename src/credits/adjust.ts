@@ -81,7 +81,7 @@ export async function adjustBalance(ctx: TenantCtx, input: AdjustInput): Promise
       const entry = { balanceId, deltaSteps, reason: "admin_adjust", note } as const;
       return writeReturning(
         {
-          before: [adjustment, ...insertEntries(writing, [entry])],
+          before: [countAdjusted({ balanceId, deltaSteps }), adjustment, ...insertEntries(writing, [entry])],
           returning: selectAdjustment({ environmentId: writing.environmentId, adjustmentId }),
           act: { action: "credits.adjusted", target: balanceId, details: { delta: input.delta, unit: balance.unit } },
           messages: () => [entryWritten("credits.adjusted", writing.userId)],
@@ -124,6 +124,10 @@ const insertAdjustment = statement<WriteContext & { adjustmentId: string; balanc
   SELECT CAST(:environmentId AS INTEGER), :adjustmentId, ${accountSql}, :balanceId, 1 + (
     SELECT seq FROM credit_ledger WHERE account_id = ${accountSql} ORDER BY seq DESC LIMIT 1
   ), :requestHash`;
+
+/** What the operator took of a payment's balance was not spent (S6). */
+const countAdjusted = statement<{ balanceId: string; deltaSteps: number }>`
+  UPDATE payment_grants SET operator_steps = operator_steps - CAST(:deltaSteps AS INTEGER) WHERE balance_id = :balanceId`;
 
 function adjustOutput({ id, unit }: BalanceToAdjust, remainingSteps: Steps): AdjustOutput {
   return { balanceId: id, remaining: fromSteps(unit, remainingSteps) };

@@ -24,8 +24,11 @@ export const StripeSetup = (props: {
   const { publicOrigin } = c.var.root.settings;
   const origin = publicOrigin === null || publicOrigin === "request" ? new URL(c.req.url).origin : publicOrigin;
   const { form } = c.var;
-  const prices = (setting?.prices ?? []).map(({ price, packId, quantity, expires }) =>
-    [price, packId, quantity, expires === "period" ? "period" : undefined]
+  const prices = (setting?.prices ?? []).map(({ price, packId, quantity, expires, trial, amount }) =>
+    [
+      ...[price, packId, quantity, expires === "period" ? "period" : undefined, trial ? "trial" : undefined],
+      amount === undefined ? undefined : `amount=${amount}`,
+    ]
       .filter((part) => part !== undefined)
       .join(", "),
   );
@@ -75,7 +78,7 @@ export const StripeSetup = (props: {
           />
         </div>
         <LongText
-          label="Prices of invoices, one a line: price, pack, quantity of a pack without items, period (if it expires with it)"
+          label="Prices of invoices, one a line: price, pack, quantity of a pack without items, period (if it expires with it), trial (if a line of 0 grants, once a user), amount=1000 (the full price in cents, for switches of plans)"
           name="prices"
           value={form.prices ?? prices.join("\n")}
           refusal={refusal}
@@ -114,14 +117,17 @@ export const confirmOff = (c: Context<DashboardEnv>) =>
     </Confirm>,
   );
 
-/** `price_…, Pack, 100, period` as the API takes it. */
+/** `price_…, Pack, 100, period, trial, amount=1000` as the API takes it. */
 function readPrice(text: string) {
   const [price = "", packId = "", ...more] = text.split(",").map((part) => part.trim());
-  const isPeriod = more.at(-1) === "period";
-  const [quantity = ""] = isPeriod ? more.slice(0, -1) : more;
+  const amount = more.find((part) => part.startsWith("amount="))?.slice("amount=".length);
+  const [quantity = ""] = more.filter((part) => part !== "period" && part !== "trial" && !part.startsWith("amount="));
+  const numberOf = (part: string) => (/^\d+(\.\d+)?$/.test(part) ? exactNumber(part) : part);
   return {
-    ...{ price, packId, expires: isPeriod ? "period" : "pack" },
-    ...(quantity === "" ? {} : { quantity: /^\d+(\.\d+)?$/.test(quantity) ? exactNumber(quantity) : quantity }),
+    ...{ price, packId, expires: more.includes("period") ? "period" : "pack" },
+    ...(more.includes("trial") ? { trial: true } : {}),
+    ...(amount === undefined ? {} : { amount: numberOf(amount) }),
+    ...(quantity === "" ? {} : { quantity: numberOf(quantity) }),
   };
 }
 

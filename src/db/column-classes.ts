@@ -272,23 +272,31 @@ export const columnClasses: Readonly<Record<string, Readonly<Partial<Record<Colu
   payments: {
     names: ["customer"],
     text: ["settled_by"],
-    kept: ["environment_id", "id", "status", "reason", "tell_at_ms", "version", "written_by", "created_at_ms"],
+    kept: ["environment_id", "id", "status", "reason", "tell_at_ms", "version", "written_by", "lines", "created_at_ms"],
   },
   payment_names: { kept: ["environment_id", "name", "payment_id"] },
-  payment_facts: { names: ["user_id"], kept: ["environment_id", "payment_id", "kind", "id", "at_seconds", "data"] },
+  payment_facts: {
+    names: ["user_id"],
+    kept: ["environment_id", "payment_id", "kind", "id", "at_seconds", "data", "subscription"],
+  },
   payment_grants: {
     kept: [
       "balance_id",
       "environment_id",
       "payment_id",
       "account_id",
-      "part",
-      "of_parts",
+      "line",
       "due_steps",
       "taken_steps",
+      "operator_steps",
       "is_revoked",
       "is_surplus",
     ],
   },
+  payment_debts: {
+    names: ["customer"],
+    kept: ["environment_id", "id", "account_id", "currency", "amount", "since_ms"],
+  },
+  payment_debt_payers: { kept: ["environment_id", "debt_id", "line", "amount", "at_ms"] },
   payment_events: { kept: ["environment_id", "payment_id", "event_id", "type", "at_seconds", "outcome"] },
 };

@@ -25,6 +25,7 @@ const REFUSALS = {
   tombstones_stand: "tombstones_stand",
   credit_adjustments_primary_key: "credit_adjustments_primary_key",
   payment_names_taken: "payment_names_taken",
+  payment_debts_of: "payment_debts.environment_id, payment_debts.account_id",
   limit_events: "limit_events",
   limit_bytes: "limit_bytes",
   limit_id_events: "limit_id_events",

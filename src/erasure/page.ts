@@ -1,5 +1,5 @@
 import { fragment, type Statement, statement } from "../db/sql.ts";
-import { ids, type Page, rowsOfIds, rowsSql } from "./ids-of-page.ts";
+import { ids, openIds, type Page, rowsOfIds, rowsSql } from "./ids-of-page.ts";
 import { booksOfPage, closePage, isInBooks, ledgerPage } from "./page-of-books.ts";
 
 /** Payments that name the person: those of its balances, and those that granted nothing yet. */
@@ -21,6 +21,10 @@ const eraseGrants = statement<Page>`
 const eraseFacts = statement<Page>`
   UPDATE payment_facts SET user_id = NULL
   WHERE environment_id = :environmentId AND user_id IS NOT NULL AND payment_id IN ${paymentPage}`;
+/** A debt ends with its user (S6). */
+const endDebts = statement<Page>`
+  UPDATE payment_debts INDEXED BY payment_debts_of SET customer = NULL, amount = 0
+  WHERE environment_id = :environmentId AND customer IS NOT NULL AND account_id IN (SELECT account_id FROM ${openIds})`;
 /** Those that wait for somebody to say whose their customer is. */
 const erasePaymentCustomers = statement<Page>`
   UPDATE payments INDEXED BY payments_customer SET ${asErased}
@@ -105,6 +109,7 @@ const PAGE = [
   erasePayments,
   eraseGrants,
   eraseFacts,
+  endDebts,
   closePage,
   deleteEvents,
   deleteOfIds("id_properties"),

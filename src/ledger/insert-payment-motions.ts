@@ -4,16 +4,14 @@ import { accountSql, type WriteContext, writingValues } from "./account.ts";
 import { insertAdjustmentsSql, lastEntry } from "./insert-entries.ts";
 import { moving } from "./motion.ts";
 
-/** What the state of a payment asks of a balance that it granted (S4). */
+/** What the state of a payment asks of a balance that it granted (S4, S6). */
 export interface PaymentMotion {
   readonly balanceId: string;
-  /** The share that is due back, `part` of `of`, and what it comes to. */
-  readonly part: number;
-  readonly of: number;
+  /** What is due back. */
   readonly dueSteps: number;
   /** Whether all is due. Then whatever remains is taken, and the balance is revoked. */
   readonly isWhole: boolean;
-  /** Whether the share is larger than before. */
+  /** Whether more is due than before. */
   readonly isMore: boolean;
 }
 
@@ -55,8 +53,7 @@ const insertMotions = statement<Motions, MovedRow>`
 
 // A trigger has counted what was taken of revoked balances.
 const markMoved = statement<Motions>`
-  UPDATE payment_grants SET part = motion.value ->> 'part', of_parts = motion.value ->> 'of',
-    due_steps = motion.value ->> 'dueSteps', is_revoked = iif(${isWhole}, is_revoked, 0),
+  UPDATE payment_grants SET due_steps = motion.value ->> 'dueSteps', is_revoked = iif(${isWhole}, is_revoked, 0),
     taken_steps = taken_steps - iif(${isWhole}, 0, (
       SELECT l.delta_steps FROM credit_balances AS b
       CROSS JOIN credit_ledger AS l ON l.account_id = b.account_id AND l.seq = b.last_seq
@@ -76,7 +73,8 @@ export function insertPaymentMotions(
   note: string,
 ): Statement[] {
   if (motions.length === 0) return [];
-  const values = { ...writingValues(writing), motions: JSON.stringify(motions), note };
+  const rows = motions.map(({ balanceId, dueSteps, isWhole }) => ({ balanceId, dueSteps, isWhole }));
+  const values = { ...writingValues(writing), motions: JSON.stringify(rows), note };
   const lifts = motions.some(({ isMore }) => !isMore);
   return [markRevoked(values), moving(insertMotions(values), { entries: motions.length, lifts }), markMoved(values)];
 }

@@ -50,6 +50,7 @@ const CONFLICTS: ReadonlySet<Constraint> = new Set([
   "guard_environment",
   "guard_payment",
   "payment_names_taken",
+  "payment_debts_of",
   "guard_person",
   "usage_events_event_id",
   "reservations_primary_key",

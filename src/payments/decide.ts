@@ -9,114 +9,138 @@ import { creditsGranted, type LedgerMessage } from "../ledger/messages.ts";
 import type { AccountAtRead } from "../ledger/send.ts";
 import type { TenantCtx } from "../runtime.ts";
 import type { PaymentChange } from "./event.ts";
-import { GRANTED, type Granting, type Standing } from "./next-step.ts";
-import { type GrantTerms, type Offer, planOffer, type Reason } from "./offer.ts";
+import type { Granting, Refusal } from "./next-step.ts";
+import { type GrantTerms, type Offer, type PlannedGrant, planOffer } from "./offer.ts";
+import { type AccountPlan, type Books, type Issued, isEmptyPlan, type Motion, planAccount } from "./plan.ts";
 import type { StripeSetting } from "./setting.ts";
-import { type Motion, motionOf, type PaymentState, shownKey } from "./state.ts";
+import { type PaymentState, shownKey } from "./state.ts";
 import { insertGrants } from "./store-payment.ts";
+import { storeDebts } from "./stored-debts.ts";
 import type { Outcome } from "./stored-payment.ts";
 
 /** What is to be done with a payment: an event's news, or a settlement by the administrator. */
 export interface Move extends Granting {
   readonly setting: StripeSetting;
-  readonly change: Omit<PaymentChange, "eventId" | "link"> & { readonly eventId: string | null };
+  readonly change: Omit<PaymentChange, "eventId" | "link" | "credits"> & { readonly eventId: string | null };
+  /** What the event credits of other invoices: facts of their payments. */
+  readonly credited?: readonly Credited[];
   /** What the administrator grants instead of what Stripe said. Throws to refuse. */
   readonly settle?: {
     readonly userId: string;
     readonly stamp: string;
     readonly packs: readonly string[];
-    readonly plan: (state: PaymentState, terms: Terms) => readonly NewBalances[];
+    readonly plan: (state: PaymentState, terms: Terms) => readonly PlannedGrant[];
   };
+}
+
+export interface Credited {
+  readonly invoice: string;
+  readonly facts: PaymentChange["facts"];
 }
 
 type Terms = Pick<GrantTerms, "nowMs" | "newId" | "packOf">;
 
-/** The statements that store the payment. They go with those that move its credits, in one batch. */
-export type Storing = (standing: Standing, outcome: Outcome) => readonly Statement[];
+/** The statements that store what a plan touches, and with `all` whatever else is new. They go with its motions, in one batch. */
+export type Storing = (books: Books, plan: AccountPlan, outcome: Outcome, all: boolean) => readonly Statement[];
 
-interface GrantOf extends Terms {
+interface PlanOf {
+  readonly books: Books;
   readonly state: PaymentState;
   readonly account: AccountAtRead;
+  readonly newDebtId: () => string;
+}
+
+interface GrantOf extends PlanOf, Terms {
   readonly offers: readonly Offer[];
   readonly paymentId: string;
+  readonly trials: ReadonlySet<string>;
 }
 
 /** A grant, and in the same batch what is due back already. Else why there is none. */
-export function decideGrant(ctx: TenantCtx, move: Move, of: GrantOf, storing: Storing): Decision<true> | Reason {
-  const { state, account, paymentId } = of;
-  const grants = planGrants(move, of);
-  if (typeof grants === "string") return grants;
+export function decideGrant(ctx: TenantCtx, move: Move, of: GrantOf, storing: Storing): Decision<true> | Refusal {
+  const { books, state, account, paymentId } = of;
+  const planned = planGrants(move, of);
+  if (typeof planned === "string") return planned;
+  if (planned.length === 0) return "nothing";
+  const grants = planned.map(({ grant }) => grant);
   const { statements, count } = issueBalances(ctx, account, grants);
-  const issued = grants.flatMap(({ balances }) => balances);
-  const motions = issued.flatMap(({ id, amountSteps }) => {
-    const granted = { balanceId: id, initialSteps: amountSteps, accountId: 0, part: 0, of: 1, isSurplus: 0 as const };
-    return motionOf(granted, state.money) ?? [];
-  });
-  const balanceIds = issued.map(({ id }) => id);
+  const issued = planned.map(({ line, grant }): Issued => ({ payment: state, line, balances: grant.balances }));
+  const plan = planAccount(books, { ...termsOf(of), issued });
+  const rows = issued.flatMap(({ line, balances }) => balances.map(({ id }) => ({ id, line })));
+  const balanceIds = rows.map(({ id }) => id);
   const packIds = [...new Set(grants.map(({ packId }) => packId))];
+  const writing = writingValues(account);
   return write(
     [
-      ...storing(GRANTED, "granted"),
+      ...storing(books, plan, "granted", true),
       ...statements,
-      insertGrants({ ...writingValues(account), paymentId, balanceIds: JSON.stringify(balanceIds) }),
-      ...insertPaymentMotions(writingValues(account), motions, move.change.note),
+      insertGrants({ ...writing, paymentId, grants: JSON.stringify(rows) }),
+      ...storeDebts(writing, plan),
+      ...insertPaymentMotions(writing, plan.motions, move.change.note),
     ],
-    (rows) => {
+    (found) => {
       count();
-      return countTaken(ctx, account, rows);
+      return countTaken(ctx, account, found);
     },
     {
       act: { action: "payment.settled", target: shownKey(state.names), details: { packIds, balanceIds } },
-      messages: () => [
-        ...grants.map((grant, index) => {
-          const later = grants.slice(index + 1).reduce((sum, { balances }) => sum + balances.length, motions.length);
-          return creditsGranted(account.userId, grant, later);
-        }),
-        ...moved(account.userId, state, motions),
-      ],
+      messages: () => [...granted(account.userId, grants, plan.motions.length), ...moved(account.userId, plan.motions)],
     },
   );
+}
+
+function granted(userId: string, grants: readonly NewBalances[], motions: number): LedgerMessage[] {
+  return grants.map((grant, index) => {
+    const later = grants.slice(index + 1).reduce((sum, { balances }) => sum + balances.length, motions);
+    return creditsGranted(userId, grant, later);
+  });
+}
+
+/** What due holds give back in the same batch counts as there. */
+function termsOf({ account, newDebtId }: PlanOf) {
+  const returns = new Map<string, number>();
+  for (const { balanceId, amountSteps } of account.due.flatMap(({ legs }) => legs)) {
+    returns.set(balanceId, (returns.get(balanceId) ?? 0) + amountSteps);
+  }
+  return { accountId: account.accountId, nowMs: account.nowMs, newDebtId, returns };
 }
 
 /** The balances of the first offer that can be granted, else why the first cannot. */
 function planGrants(
   { setting, settle, change }: Move,
-  { state, offers, nowMs, newId, packOf }: GrantOf,
-): readonly NewBalances[] | Reason {
+  { state, offers, nowMs, newId, packOf, trials }: GrantOf,
+): readonly PlannedGrant[] | Refusal {
   const terms = { nowMs, newId, packOf };
   if (settle !== undefined) return settle.plan(state, terms);
-  const all = { ...terms, currency: setting.currency, note: change.note };
+  const all = { ...terms, trials, currency: setting.currency, note: change.note };
   const planned = offers.map((offer) => planOffer(offer, all));
   return planned.find((plan) => typeof plan !== "string") ?? planned[0] ?? "no_user";
 }
 
-interface MotionsOf {
-  readonly state: PaymentState;
-  readonly account: AccountAtRead;
-  readonly accountId: number;
+interface MotionsOf extends PlanOf {
+  readonly deficits: ReadonlyMap<string, number>;
+  readonly isLast: boolean;
 }
 
-/** Brings the balances that one account has of the payment to what is due of them. */
-export function decideMotions(
-  ctx: TenantCtx,
-  move: Move,
-  { state, account, accountId }: MotionsOf,
-  storing: Storing,
-): Decision<true> {
-  const motions = state.grants
-    .filter((grant) => grant.accountId === accountId)
-    .flatMap((grant) => motionOf(grant, state.money) ?? [])
-    .toSorted((a, b) => Number(b.isMore) - Number(a.isMore));
-  if (motions.length === 0) return replay(true);
+/** Brings what one account has of payments to what is due of it. */
+export function decideMotions(ctx: TenantCtx, move: Move, of: MotionsOf, storing: Storing): Decision<true> {
+  const { books, state, account, deficits, isLast } = of;
+  const plan = planAccount(books, { ...termsOf(of), deficits });
+  // What others must get back first is read, or brought, by the next step.
+  if (isEmptyPlan(plan) || (deficits.size === 0 && plan.needs.length > 0)) return replay(true);
+  const { motions } = plan;
+  const outcome = motions.length === 0 ? "remembered" : motions.some(({ isMore }) => isMore) ? "taken" : "restored";
+  const writing = writingValues(account);
   return write(
     [
-      ...storing(GRANTED, motions.some(({ isMore }) => isMore) ? "taken" : "restored"),
-      ...insertPaymentMotions(writingValues(account), motions, move.change.note),
+      ...storing(books, plan, outcome, isLast),
+      ...storeDebts(writing, plan),
+      ...insertPaymentMotions(writing, motions, move.change.note),
     ],
     (rows) => countTaken(ctx, account, rows),
     {
       act: { action: "payment.settled", target: shownKey(state.names) },
-      messages: () => moved(account.userId, state, motions),
+      messages: () => moved(account.userId, motions),
     },
   );
 }
@@ -129,21 +153,23 @@ function countTaken({ environment }: TenantCtx, { nowMs }: AccountAtRead, rows: 
   return true;
 }
 
-/** What a batch tells of its motions, its last entries: what was taken, then what was given back. */
-function moved(userId: string, { names }: PaymentState, motions: readonly Motion[]): LedgerMessage[] {
-  const taken = motions.filter(({ isMore }) => isMore).length;
-  const restored = motions.length - taken;
-  const message = (type: "payment.taken" | "payment.restored", count: number, after: number): LedgerMessage[] =>
-    count === 0
-      ? []
-      : [
-          {
-            type,
-            subject: userId,
-            data: { userId, paymentKey: shownKey(names) },
-            motions: Array.from({ length: count }, () => ({})),
-            last: { after },
-          },
-        ];
-  return [...message("payment.taken", taken, restored), ...message("payment.restored", restored, 0)];
+/** What a batch tells of its motions, its last entries: of each payment what was taken, then what was given back. */
+function moved(userId: string, motions: readonly Motion[]): LedgerMessage[] {
+  const groups: { readonly of: Motion; count: number }[] = [];
+  for (const motion of motions) {
+    const last = groups.at(-1);
+    if (last !== undefined && last.of.payment === motion.payment && last.of.isMore === motion.isMore) last.count++;
+    else groups.push({ of: motion, count: 1 });
+  }
+  let after = motions.length;
+  return groups.map(({ of: { payment, isMore }, count }) => {
+    after -= count;
+    return {
+      type: isMore ? "payment.taken" : "payment.restored",
+      subject: userId,
+      data: { userId, paymentKey: shownKey(payment.names) },
+      motions: Array.from({ length: count }, () => ({})),
+      last: { after },
+    };
+  });
 }

@@ -1,9 +1,9 @@
 import * as z from "zod/mini";
 import { about, described } from "#described";
-import { identifier } from "../http/fields.ts";
-import { refusalOfIssues } from "../http/refusal-of-issues.ts";
-import type { Fact, InvoiceLine } from "./facts.ts";
-import { charge, dispute, invoice, invoicePayment, type line, refund, session } from "./stripe-objects.ts";
+import type { Fact } from "./facts.ts";
+import { type Credit, readInvoice } from "./invoice-event.ts";
+import { namesOf, parse, userIn } from "./read-object.ts";
+import { charge, dispute, invoicePayment, refund, session } from "./stripe-objects.ts";
 
 /** What an event says of one payment. */
 export interface PaymentChange {
@@ -18,6 +18,8 @@ export interface PaymentChange {
   readonly facts: readonly Fact[];
   /** The Stripe customer of an invoice. */
   readonly customer: string | null;
+  /** What negative lines credit of other invoices. */
+  readonly credits: readonly Credit[];
   /** A subscription's session says whose a customer is. */
   readonly link: { readonly customer: string; readonly userId: string } | null;
 }
@@ -28,37 +30,25 @@ export const stripeEventInput = described(
     type: z.string(),
     created: described(z.int(), about("In seconds since 1970.")),
     livemode: z.boolean(),
+    account: described(z.nullish(z.string()), about("Of Stripe Connect: such an event is ignored.")),
     data: z.looseObject({ object: z.looseObject({}) }),
   }),
   about({ id: "StripeEvent" }),
 );
 export type StripeEvent = z.infer<typeof stripeEventInput>;
 
-function parse<Schema extends z.ZodMiniType>(schema: Schema, value: unknown): z.output<Schema> {
-  const result = schema.safeParse(value);
-  if (!result.success) throw refusalOfIssues(result.error.issues, "data.object");
-  return result.data;
-}
-
-const USER = identifier();
-/** A user that a grant would take. Null for none, and for what is no user id. */
-function userIn(...texts: readonly (string | null | undefined)[]): string | null {
-  const found = texts.find((value) => value !== null && value !== undefined && value !== "");
-  return found !== undefined && USER.safeParse(found).success ? (found ?? null) : null;
-}
-
-type Said = Partial<Pick<PaymentChange, "names" | "facts" | "customer" | "link">>;
-type Names = readonly (string | null | undefined)[];
-const namesOf = (...names: Names): string[] => [...new Set(names.filter((name) => typeof name === "string"))];
+type Said = Partial<Pick<PaymentChange, "names" | "facts" | "customer" | "credits" | "link">>;
 
 /** What an event says of a payment. Null for an event that is about nothing here. */
 export function readChange(event: StripeEvent): PaymentChange | null {
   const { object } = event.data;
+  // Of Stripe Connect: another account's money.
+  if (typeof event.account === "string") return null;
   const said = READERS.get(event.type)?.(object, event) ?? null;
   if (said === null) return null;
   const { id } = parse(z.object({ id: z.string() }), object);
   const common = { eventId: event.id, type: event.type, at: event.created, note: `Stripe ${event.type}: ${id}` };
-  return { names: [], facts: [], customer: null, link: null, ...said, ...common };
+  return { names: [], facts: [], customer: null, credits: [], link: null, ...said, ...common };
 }
 
 type Reader = (object: unknown, event: StripeEvent) => Said | null;
@@ -79,42 +69,12 @@ const readSession: Reader = (object, { created: at }) => {
   const data = {
     pack: own?.pack ?? null,
     quantity: own?.quantity ?? null,
-    subtotal: found.amount_subtotal ?? null,
+    goods: found.amount_subtotal == null ? null : found.amount_subtotal - (found.total_details?.amount_discount ?? 0),
     total: found.amount_total ?? null,
     currency: found.currency ?? null,
     ref: intent ?? id,
   };
   return { names, facts: [{ kind: "session", id, at, userId, data }] };
-};
-
-/** More lines than an event has. */
-const LINES_MAX = 100;
-
-function readLine(found: z.infer<typeof line>): InvoiceLine {
-  const { id, amount, quantity = null, period, parent } = found;
-  const isProration =
-    found.proration ?? parent?.subscription_item_details?.proration ?? parent?.invoice_item_details?.proration ?? false;
-  const price = found.pricing?.price_details?.price ?? found.price?.id ?? null;
-  return { id, price, quantity, amount, isProration, start: period.start, end: period.end };
-}
-
-const readInvoice: Reader = (object, { created: at }) => {
-  const found = parse(invoice, object);
-  const details = found.parent?.subscription_details ?? found.subscription_details ?? null;
-  const isSubscription = details !== null || typeof found.subscription === "string";
-  const data = {
-    isSubscription,
-    lines: found.lines.data.slice(0, LINES_MAX).map(readLine),
-    hasMore: found.lines.has_more === true || found.lines.data.length > LINES_MAX,
-    paid: found.amount_paid,
-    currency: found.currency,
-  };
-  const userId = userIn(isSubscription ? details?.metadata?.user : found.metadata?.user);
-  return {
-    names: namesOf(found.payment_intent ?? found.charge, found.id),
-    facts: [{ kind: "invoice", id: found.id, at, userId, data }],
-    customer: found.customer ?? null,
-  };
 };
 
 const readInvoicePayment: Reader = (object, { created: at }) => {
@@ -151,12 +111,16 @@ const readDispute: Reader = (object, { created: at, type }) => {
   return { names: [of], facts: [{ kind: "dispute", id, at, userId: null, data }] };
 };
 
-/** What the balance transactions of a dispute say is still withheld. One in another currency counts as all. */
-function stillOut({ amount, currency, balance_transactions }: z.infer<typeof dispute>): number {
-  const moved = balance_transactions ?? [];
-  const out = -moved.reduce((sum, transaction) => sum + transaction.amount, 0);
-  if (out <= 0) return 0;
-  return moved.every((transaction) => transaction.currency === currency) ? Math.min(out, amount) : amount;
+/**
+ * The part of a dispute that its balance transactions say is still out, in whichever currency they are. Rounded up, so that what
+ * is out is never less than that.
+ */
+function stillOut({ amount, status, balance_transactions }: z.infer<typeof dispute>): number {
+  const moved = (balance_transactions ?? []).map((transaction) => BigInt(transaction.amount));
+  const withdrawn = moved.reduce((sum, each) => (each < 0n ? sum - each : sum), 0n);
+  const out = -moved.reduce((sum, each) => sum + each, 0n);
+  if (status === "won" || out <= 0n) return 0;
+  return Number((BigInt(amount) * out + withdrawn - 1n) / withdrawn);
 }
 
 const READERS = new Map<string, Reader>([

@@ -19,7 +19,8 @@ export type SessionFact = FactOf<
   {
     readonly pack: string | null;
     readonly quantity: string | null;
-    readonly subtotal: number | null;
+    /** What was paid for the goods: net of discounts, without tax and shipping. */
+    readonly goods: number | null;
     readonly total: number | null;
     readonly currency: string | null;
     /** Its payment intent, else its own id. */
@@ -31,7 +32,13 @@ export interface InvoiceLine {
   readonly id: string;
   readonly price: string | null;
   readonly quantity: number | null;
+  /** Before discounts. */
   readonly amount: number;
+  /** After discounts. A negative line is a credit. */
+  readonly net: number;
+  /** The full amount of one, where the line says it. */
+  readonly unitAmount: number | null;
+  readonly subscription: string | null;
   readonly isProration: boolean;
   /** In seconds. */
   readonly start: number;
@@ -45,6 +52,20 @@ export type InvoiceFact = FactOf<
     readonly lines: readonly InvoiceLine[];
     readonly hasMore: boolean;
     readonly paid: number;
+    readonly total: number;
+    readonly currency: string;
+    readonly subscription: string | null;
+  }
+>;
+
+/** A negative line of an invoice: what it credits of lines of the payment's invoice (S6). Its id is `<invoice>:<line>`. */
+export type CreditFact = FactOf<
+  "credit",
+  {
+    /** The ids of the credited lines. Several share it by their net amounts. */
+    readonly lines: readonly string[];
+    /** Above 0. */
+    readonly amount: number;
     readonly currency: string;
   }
 >;
@@ -83,7 +104,7 @@ type DisputeFact = FactOf<
   }
 >;
 
-export type Fact = SessionFact | InvoiceFact | InvoicePaymentFact | ChargeFact | RefundFact | DisputeFact;
+export type Fact = SessionFact | InvoiceFact | CreditFact | InvoicePaymentFact | ChargeFact | RefundFact | DisputeFact;
 
 /** Of two facts of one second, what comes later in this order stays. */
 function rank(fact: Fact): number {

@@ -1,7 +1,7 @@
 import { grantRefusals } from "../credits/grant.ts";
 import { idIn } from "../db/databases.ts";
 import { retryOnConflict } from "../db/retry-on-conflict.ts";
-import { batch, type Statement } from "../db/sql.ts";
+import { batch, type RowsOf, type Statement } from "../db/sql.ts";
 import { PurserError } from "../errors.ts";
 import type { User } from "../ledger/account.ts";
 import { type Decision, replay } from "../ledger/decision.ts";
@@ -11,17 +11,24 @@ import { choosePack, type Pack, selectPack } from "../packs/find.ts";
 import type { TenantCtx } from "../runtime.ts";
 import { personGuards } from "../tombstones/check.ts";
 import { withTombstones } from "../tombstones/known.ts";
+import { booksOf, type EventBooks, linesAfter, paymentsToStore } from "./books.ts";
 import { decideGrant, decideMotions, type Move, type Storing } from "./decide.ts";
-import { nextStep, offersNow, type Standing, type Step } from "./next-step.ts";
+import { customerToKeep, factsToKeep } from "./keep.ts";
+import { GRANTED, nextStep, offersNow, type Refusal, type Standing, type Step, standingOfKnown } from "./next-step.ts";
 import type { Offer, Reason } from "./offer.ts";
-import { type PaymentState, shownKey, stateOf } from "./state.ts";
-import { guardNoCustomer, storePayment } from "./store-payment.ts";
-import { OUTCOMES, type Outcome, readPayment, selectCustomer, selectPayments } from "./stored-payment.ts";
+import type { AccountPlan } from "./plan.ts";
+import { type PaymentState, shownKey } from "./state.ts";
+import { guardNoCustomer, type PaymentWrite, storePayment } from "./store-payment.ts";
+import { readDebt, selectDebts } from "./stored-debts.ts";
+import { OUTCOMES, type Outcome, readPayment, selectCustomer, selectPayments, selectTrials } from "./stored-payment.ts";
 
 /** An unmatched payment is told when it still is one after so long. */
 const TELL_AFTER_MS = 10 * 60 * 1_000;
 
-const CONFLICTS = new Set(["guard_payment", "payment_names_taken", "guard_person"] as const);
+const CONFLICTS = new Set(["guard_payment", "payment_names_taken", "payment_debts_of", "guard_person"] as const);
+const NOTHING: AccountPlan = {
+  ...{ motions: [], lines: [], debts: [], payers: [], judged: [], deficits: new Map(), needs: [] },
+};
 
 export interface Moved {
   readonly outcome: Outcome;
@@ -40,67 +47,86 @@ export async function movePayment(ctx: TenantCtx, move: Move): Promise<Moved> {
   return retryOnConflict(CONFLICTS, ctx.newId(""), () => run.toItsEnd());
 }
 
-type Rows = Parameters<typeof readPayment>[0][];
-type PackOf = (pack: string) => Pack | null;
+/** What a grant reads besides. */
+interface Found {
+  readonly packOf: (pack: string) => Pack | null;
+  readonly trials: ReadonlySet<string>;
+}
+
+/** What an event touches: its payment, those that it credits or whose lines get something back, and the debts. */
+function readsOf(environmentId: number, { change, credited = [] }: Move, more: Iterable<string>, userId: string) {
+  const customer = change.customer ?? "";
+  const names = JSON.stringify([...change.names, ...credited.map(({ invoice }) => invoice), ...more]);
+  return [
+    selectPayments({ environmentId, names }),
+    selectCustomer({ environmentId, customer }),
+    selectDebts({ environmentId, names, customer, userId }),
+  ] as const;
+}
+type Reads = ReturnType<typeof readsOf>;
 
 /** What stays the same in every attempt of a move, and what it did so far. */
 class Run {
   readonly #ctx: TenantCtx;
   readonly #move: Move;
-  readonly #paymentId: string;
   readonly #balanceIds: string[] = [];
   #outcome: Outcome = "ignored";
   /** The last write that was sent. Where its answer was lost, the payment says that it landed. */
   #sent: { readonly nonce: string; readonly outcome: Outcome } | null = null;
   /** Why the grant was refused. */
-  #refusal: Reason | null = null;
+  #refusal: Refusal | null = null;
+  /** More payments that are read: lines of theirs paid debts. */
+  readonly #more = new Set<string>();
+  /** The ids of what is new, the same in every attempt. */
+  readonly #paymentIds = new Map<string, string>();
 
   constructor(ctx: TenantCtx, move: Move) {
     this.#ctx = ctx;
     this.#move = move;
-    this.#paymentId = ctx.newId("pay_");
   }
 
   async toItsEnd(): Promise<Moved> {
     this.#refusal = null;
     for (;;) {
-      const state = this.#stateOf(...(await batch(this.#ctx.db, this.#reads())));
-      const step = nextStep(state, offersNow(state, this.#move), this.#refusal);
-      if (await this.#isEnd(state, step)) return { outcome: this.#outcome, paymentKey: shownKey(state.names) };
+      const books = this.#booksOf(await batch(this.#ctx.db, this.#reads("")));
+      const terms = { nowMs: this.#ctx.now(), newDebtId: this.#newDebtId };
+      const step = nextStep(books, offersNow(books.own, this.#move), this.#refusal, terms);
+      if (await this.#isEnd(books, step)) return { outcome: this.#outcome, paymentKey: shownKey(books.own.names) };
     }
   }
 
   /** Does a step. Whether nothing more is to be done, as far as is known. */
-  async #isEnd(state: PaymentState, step: Step): Promise<boolean> {
+  async #isEnd(books: EventBooks, step: Step): Promise<boolean> {
     switch (step.kind) {
       case "grant":
         await this.#grant(step.userId, step.offers);
         return this.#outcome === "granted";
       case "bring":
-        await this.#bring(step.accountId);
+        await this.#bring(step);
         return step.isLast && this.#outcome !== "ignored";
+      case "read":
+        for (const name of step.names) this.#more.add(name);
+        return false;
       case "store":
-        await this.#store(state, step);
+        await this.#store(books, step);
         return true;
       case "none":
         return true;
     }
   }
 
-  #reads() {
-    const environmentId = this.#ctx.environment.id;
-    const { names, customer } = this.#move.change;
-    return [
-      selectPayments({ environmentId, names: JSON.stringify(names) }),
-      selectCustomer({ environmentId, customer: customer ?? "" }),
-    ] as const;
+  #reads(userId: string): Reads {
+    return readsOf(this.#ctx.environment.id, this.#move, this.#more, userId);
   }
 
-  #stateOf(rows: Rows, customers: readonly { userId: string }[]): PaymentState {
-    const state = stateOf(rows.map(readPayment), this.#move.change, customers[0]?.userId ?? null);
-    if (state.known.some(({ writtenBy }) => writtenBy === this.#sent?.nonce)) this.#landed();
+  #booksOf([rows, customers, debts]: RowsOf<Reads>): EventBooks {
+    const { change, credited = [] } = this.#move;
+    const known = { customerUser: customers[0]?.userId ?? null, debts: debts.map(readDebt) };
+    const books = booksOf(rows.map(readPayment), change, credited, known);
+    const written = books.payments.flatMap((payment) => payment.known.map(({ writtenBy }) => writtenBy));
+    if (this.#sent !== null && written.includes(this.#sent.nonce)) this.#landed();
     this.#sent = null;
-    return state;
+    return books;
   }
 
   #landed(): void {
@@ -108,41 +134,60 @@ class Run {
     this.#sent = null;
   }
 
-  /** The statements that store the payment with this outcome. */
-  #storing(state: PaymentState): Storing {
-    return (standing, outcome) => {
-      const { change, settle } = this.#move;
-      const { environment, newId, now } = this.#ctx;
-      const nonce = newId("");
+  /** The statements that store what a batch touches, with this outcome. */
+  #storing(books: EventBooks, standing: Standing): Storing {
+    return (_, plan, outcome, all) => {
+      const nonce = this.#ctx.newId("");
       this.#sent = { nonce, outcome };
-      const [kept] = state.known;
-      const unmatched = state.known.find((payment) => payment.status === "unmatched");
-      const tellAtMs = unmatched === undefined ? now() + TELL_AFTER_MS : unmatched.tellAtMs;
-      return storePayment({
-        ...{ environmentId: environment.id, nowMs: now(), writtenBy: nonce, ...standing, outcome },
-        ...{ known: state.known, names: state.names, facts: factsToKeep(state, standing) },
-        customer: customerToKeep(state, standing),
-        id: kept?.id ?? this.#paymentId,
-        settledBy: settle?.stamp ?? kept?.settledBy ?? null,
-        tellAtMs: standing.status === "unmatched" ? tellAtMs : null,
-        surplus: state.grants.flatMap(({ balanceId, isSurplus }) => (isSurplus === 1 ? [balanceId] : [])),
-        event: change.eventId === null ? null : { ...change, eventId: change.eventId },
-      });
+      return paymentsToStore(books, plan, standing, all).flatMap(({ payment, standing: own }) =>
+        storePayment(this.#writeOf(payment, own, { nonce, outcome, plan, isOwn: payment === books.own })),
+      );
     };
   }
 
-  async #store(state: PaymentState, { outcome, ...standing }: Extract<Step, { kind: "store" }>): Promise<void> {
+  #writeOf(
+    state: PaymentState,
+    standing: Standing,
+    { nonce, outcome, plan, isOwn }: { nonce: string; outcome: Outcome; plan: AccountPlan; isOwn: boolean },
+  ): PaymentWrite {
+    const { change, settle } = this.#move;
+    const { environment, now } = this.#ctx;
+    const [kept] = state.known;
+    const unmatched = state.known.find((payment) => payment.status === "unmatched");
+    const tellAtMs = unmatched === undefined ? now() + TELL_AFTER_MS : unmatched.tellAtMs;
+    return {
+      ...{ environmentId: environment.id, nowMs: now(), writtenBy: nonce, ...standing, outcome },
+      ...{ known: state.known, names: state.names, facts: factsToKeep(state, standing) },
+      ...{ customer: customerToKeep(state, standing), lines: linesAfter(state, plan) },
+      id: this.#idOf(state),
+      settledBy: (isOwn ? settle?.stamp : undefined) ?? kept?.settledBy ?? null,
+      tellAtMs: standing.status === "unmatched" ? tellAtMs : null,
+      surplus: state.grants.flatMap(({ balanceId, isSurplus }) => (isSurplus === 1 ? [balanceId] : [])),
+      event: change.eventId === null ? null : { ...change, eventId: change.eventId },
+    };
+  }
+
+  #idOf({ known, names }: PaymentState): string {
+    const name = names[0] ?? "";
+    const id = known[0]?.id ?? this.#paymentIds.get(name) ?? this.#ctx.newId("pay_");
+    this.#paymentIds.set(name, id);
+    return id;
+  }
+
+  async #store(books: EventBooks, { outcome, ...standing }: Extract<Step, { kind: "store" }>): Promise<void> {
     const ctx = this.#ctx;
     const { environment, db } = ctx;
-    const { customer, customerUser } = state;
+    const { customer, customerUser } = books.own;
     // Somebody may say meanwhile whose the customer is.
     const isForNobody = standing.reason === "no_user" && customer !== null && customerUser === null;
     const guard = isForNobody ? [guardNoCustomer({ environmentId: environment.id, customer })] : [];
-    const userOfCustomer = customerToKeep(state, standing) === null ? null : customerUser;
-    const named = [userOfCustomer, ...factsToKeep(state, standing).map(({ userId }) => userId)];
-    const ids = named.filter((userId) => userId !== null);
+    const userOfCustomer = customerToKeep(books.own, standing) === null ? null : customerUser;
+    const named = paymentsToStore(books, NOTHING, standing, true).flatMap(({ payment, standing: own }) =>
+      factsToKeep(payment, own).map(({ userId }) => userId),
+    );
+    const ids = [userOfCustomer, ...named].filter((userId) => userId !== null);
     const send = async (guards: readonly Statement[]) =>
-      batch(db, [...guards, ...guard, ...this.#storing(state)(standing, outcome)]);
+      batch(db, [...guards, ...guard, ...this.#storing(books, standing)(books, NOTHING, outcome, true)]);
     // Nobody is named who was erased since the payment was read (E4).
     if (ids.length === 0) await send([]);
     else await withTombstones(ctx, async (known, first) => send([first, ...(await personGuards(ctx, known, ids))]));
@@ -152,18 +197,24 @@ class Run {
   /** Decides on the state as it is read with the account. */
   async #write(
     user: User,
-    packs: readonly string[],
-    decide: (state: PaymentState, account: AccountAtRead, packOf: PackOf) => Decision<true>,
+    { packs, trials }: { readonly packs: readonly string[]; readonly trials: readonly string[] },
+    decide: (books: EventBooks, account: AccountAtRead, found: Found) => Decision<true>,
   ): Promise<void> {
     const ctx = this.#ctx;
     await writeForUser(ctx, {
       user,
       nonce: ctx.newId(""),
-      read: () => [...this.#reads(), ...packs.map((pack) => selectPack(ctx, pack))] as const,
-      decide: ([payments, customers, ...packRows], account) =>
-        decide(this.#stateOf(payments, customers), account, (pack) =>
-          choosePack(pack, packRows[packs.indexOf(pack)] ?? []),
-        ),
+      read: () =>
+        [
+          ...this.#reads("userId" in user ? user.userId : ""),
+          selectTrials(ctx, user, { refs: JSON.stringify(trials) }),
+          ...packs.map((pack) => selectPack(ctx, pack)),
+        ] as const,
+      decide: ([payments, customers, debts, had, ...packRows], account) =>
+        decide(this.#booksOf([payments, customers, debts]), account, {
+          trials: new Set(had.map(({ externalRef }) => externalRef)),
+          packOf: (pack) => choosePack(pack, packRows[packs.indexOf(pack)] ?? []),
+        }),
       refusals: grantRefusals(ctx),
     });
     this.#landed();
@@ -171,21 +222,25 @@ class Run {
 
   async #grant(userId: string, offers: readonly Offer[]): Promise<void> {
     const { settle } = this.#move;
-    const packs = settle?.packs ?? offers.flatMap(({ parts }) => parts.flatMap(({ pack }) => pack ?? []));
-    const read = [...new Set(packs)];
+    const parts = offers.flatMap((offer) => offer.parts);
+    const read = {
+      packs: [...new Set(settle?.packs ?? parts.flatMap(({ pack }) => pack ?? []))],
+      trials: parts.filter(({ isTrial }) => isTrial).map(({ externalRef }) => externalRef),
+    };
     try {
-      await this.#write({ userId }, read, (state, account, packOf) => {
+      await this.#write({ userId }, read, (books, account, found) => {
+        const { own: state } = books;
         const own = offersNow(state, this.#move).filter((offer) => offer.userId === userId);
-        const isRead = own.every(({ parts }) => parts.every(({ pack }) => pack === null || read.includes(pack)));
+        const isRead = own
+          .flatMap((offer) => offer.parts)
+          .every(
+            ({ pack, isTrial, externalRef }) =>
+              (pack === null || read.packs.includes(pack)) && (!isTrial || read.trials.includes(externalRef)),
+          );
         if (own.length === 0 || !isRead) return replay(true);
-        const paymentId = state.known[0]?.id ?? this.#paymentId;
-        const terms = { nowMs: account.nowMs, newId: this.#newId, packOf, paymentId };
-        const decided = decideGrant(
-          this.#ctx,
-          this.#move,
-          { state, account, offers: own, ...terms },
-          this.#storing(state),
-        );
+        const terms = { nowMs: account.nowMs, newId: this.#newId, newDebtId: this.#newDebtId, ...found };
+        const of = { books, state, account, offers: own, paymentId: this.#idOf(state), ...terms };
+        const decided = decideGrant(this.#ctx, this.#move, of, this.#storing(books, GRANTED));
         if (typeof decided !== "string") return decided;
         this.#refusal = decided;
         return replay(true);
@@ -201,23 +256,14 @@ class Run {
     return this.#balanceIds[index];
   };
 
-  async #bring(accountId: number): Promise<void> {
-    await this.#write({ accountId }, [], (state, account) =>
-      decideMotions(this.#ctx, this.#move, { state, account, accountId }, this.#storing(state)),
-    );
+  readonly #newDebtId = (): string => this.#ctx.newId("dbt_");
+
+  async #bring({ accountId, deficits, isLast }: Extract<Step, { kind: "bring" }>): Promise<void> {
+    await this.#write({ accountId }, { packs: [], trials: [] }, (books, account) => {
+      const of = { books, state: books.own, account, deficits, isLast, newDebtId: this.#newDebtId };
+      return decideMotions(this.#ctx, this.#move, of, this.#storing(books, standingOfKnown(books.own)));
+    });
   }
-}
-
-/** Whether it still matters whose it is. Whom a grant was for, its account says; an erased person is not named again (E4). */
-const isForSomebody = ({ status, reason }: Standing): boolean => status !== "granted" && reason !== "person_erased";
-
-const customerToKeep = ({ customer }: PaymentState, standing: Standing): string | null =>
-  isForSomebody(standing) ? customer : null;
-
-/** What is stored of its facts. */
-function factsToKeep({ facts }: PaymentState, standing: Standing): PaymentState["facts"] {
-  if (isForSomebody(standing)) return facts;
-  return facts.map((fact) => (fact.userId === null ? fact : { ...fact, userId: null }));
 }
 
 const REFUSALS = new Map<string, Reason>([

@@ -1,12 +1,12 @@
 import { fromSteps, toSteps, type Unit } from "../amounts/amount.ts";
+import type { Fraction } from "../amounts/fraction.ts";
 import { BALANCES_MAX } from "../credits/grant.ts";
 import { planGrant } from "../credits/new-balances.ts";
 import type { Steps } from "../db/schema.ts";
 import { PurserError } from "../errors.ts";
 import type { NewBalances } from "../ledger/insert-entries.ts";
 import type { Pack } from "../packs/find.ts";
-import { type Fact, factsOf, type InvoiceFact, type InvoiceLine, type SessionFact } from "./facts.ts";
-import type { PriceSetting, StripeSetting } from "./setting.ts";
+import type { SessionFact } from "./facts.ts";
 
 /** Why a payment grants nothing (S3). */
 export const REASONS = [
@@ -15,6 +15,7 @@ export const REASONS = [
   "quantity",
   "currency",
   "period_over",
+  "proration",
   "lines_missing",
   "person_erased",
   "quota",
@@ -26,65 +27,33 @@ export interface Offer {
   readonly userId: string | null;
   /** What is bought, in the order of its lines. */
   readonly parts: readonly OfferPart[];
-  readonly hasMore: boolean;
+  /** Why none of it can be granted, though its parts could. */
+  readonly flaw: "lines_missing" | "proration" | null;
 }
 
 export interface OfferPart {
   readonly externalRef: string;
+  /** The invoice's line that it is. Null: a session's, or one of which nothing was paid. */
+  readonly line: string | null;
+  readonly isTrial: boolean;
   /** A pack's id or name. Null: none is named. */
   readonly pack: string | null;
   /** The balances of a pack with items are so many times its amounts. */
-  readonly times: number;
+  readonly times: Fraction;
   /** The quantity of a legacy pack. `amount` stands for what was paid, in cents of the setting's currency. */
   readonly quantity: { readonly units: string | number } | { readonly amount: SessionFact["data"] };
   /** When its balances expire. Undefined: as the pack says. */
   readonly expiresAtMs: number | undefined;
+  /** When they do where that is over already. */
+  readonly elseExpiresAtMs: number | undefined;
 }
 
 /** The references of what a payment granted begin so. No caller may give such a reference (C21). */
 export const refOf = (...parts: readonly string[]): string => ["stripe", ...parts].join(":");
 
-/** What a payment may grant by what Stripe said of it, a session before an invoice. None for another product's. */
-export function offersOf(
-  facts: readonly Fact[],
-  { prices }: Pick<StripeSetting, "prices">,
-  customerUser: string | null,
-): readonly Offer[] {
-  return [
-    ...factsOf(facts, "session").map(ofSession),
-    ...factsOf(facts, "invoice").flatMap((invoice) => ofInvoice(invoice, prices, customerUser) ?? []),
-  ];
-}
+export const ONCE: Fraction = { numerator: 1n, denominator: 1n };
 
-function ofSession({ userId, data }: SessionFact): Offer {
-  const quantity = data.quantity === null ? { amount: data } : { units: data.quantity };
-  const part = { externalRef: refOf(data.ref), pack: data.pack, times: 1, quantity, expiresAtMs: undefined };
-  return { userId, parts: [part], hasMore: false };
-}
-
-function ofInvoice(invoice: InvoiceFact, prices: readonly PriceSetting[], customerUser: string | null): Offer | null {
-  const { lines, hasMore, isSubscription } = invoice.data;
-  const bought = lines.flatMap((line) => {
-    const price = prices.find((candidate) => candidate.price === line.price);
-    return price === undefined || line.amount < 0 || line.isProration ? [] : [{ line, price }];
-  });
-  if (bought.length === 0 && !(hasMore && prices.length > 0)) return null;
-  const parts = bought.map(({ line, price }) => partOf(invoice.id, line, price));
-  return { userId: invoice.userId ?? (isSubscription ? customerUser : null), parts, hasMore };
-}
-
-function partOf(invoiceId: string, line: InvoiceLine, price: PriceSetting): OfferPart {
-  const hasPeriod = price.expires === "period" && line.end > line.start;
-  return {
-    externalRef: refOf(invoiceId, line.id),
-    pack: price.packId,
-    times: line.quantity ?? 1,
-    quantity: { units: price.quantity ?? "" },
-    expiresAtMs: hasPeriod ? line.end * 1_000 : undefined,
-  };
-}
-
-const TIMES_MAX = 100;
+const TIMES_MAX = 100n;
 /** A quantity in a session's metadata. Longer numbers could be rounded. */
 const DECIMAL = /^\d{1,13}(\.\d{1,6})?$/;
 
@@ -96,40 +65,63 @@ export interface GrantTerms {
   readonly newId: (index: number) => string;
   /** The pack of an id or a name. */
   readonly packOf: (pack: string) => Pack | null;
+  /** The references of trials that the user had. */
+  readonly trials: ReadonlySet<string>;
 }
 
-/** The balances of an offer, or why there are none. */
-export function planOffer(offer: Offer, terms: GrantTerms): readonly NewBalances[] | Reason {
-  if (offer.userId === null) return "no_user";
+/** What an offer grants for one of its parts. */
+export interface PlannedGrant {
+  readonly line: string | null;
+  readonly grant: NewBalances;
+}
+
+/** What an offer grants, or why it grants nothing. Of an offer that is for nothing but a trial that was had: `trial_over`. */
+export function planOffer(offer: Offer, terms: GrantTerms): readonly PlannedGrant[] | Reason | "trial_over" {
   const { userId } = offer;
-  const grants: NewBalances[] = [];
+  if (userId === null) return "no_user";
+  const had = new Set(terms.trials);
+  const planned: PlannedGrant[] = [];
   let count = 0;
   for (const part of offer.parts) {
-    const pack = part.pack === null ? null : terms.packOf(part.pack);
-    if (pack === null || pack.archivedAtMs !== null) return "no_pack";
-    const quantity = pack.unit === null ? null : quantityOf(part, pack.unit, terms.currency);
-    if (typeof quantity === "string") return quantity;
-    if (pack.items.length > 0 && !(part.times >= 1 && part.times <= TIMES_MAX)) return "quantity";
-    const { externalRef, expiresAtMs } = part;
-    const input = { userId, packId: pack.id, externalRef, notes: terms.note, source: "purchase" as const, quantity };
-    const first = count;
-    const idOf = (index: number) => terms.newId(first + index);
-    try {
-      const planned = planGrant({ ...input, expiresAt: expiresAtMs }, pack, terms.nowMs, idOf);
-      const grant = pack.items.length > 0 ? timesOf(planned, part.times) : planned;
-      if (grant === null) return "quantity";
-      grants.push(grant);
-      count += grant.balances.length;
-      if (count > BALANCES_MAX) return "quota";
-    } catch (error) {
-      if (!(error instanceof PurserError)) throw error;
-      return error.code === "invalid_quantity" ? "quantity" : "period_over";
-    }
+    if (part.isTrial && had.has(part.externalRef)) continue;
+    if (part.isTrial) had.add(part.externalRef);
+    const idOf = (index: number) => terms.newId(count + index);
+    const grant = planPart(part, { ...terms, userId, newId: idOf });
+    if (typeof grant === "string") return grant;
+    planned.push({ line: part.line, grant });
+    count += grant.balances.length;
+    if (count > BALANCES_MAX) return "quota";
   }
-  return offer.hasMore ? "lines_missing" : grants;
+  if (offer.flaw !== null) return offer.flaw;
+  return planned.length === 0 ? "trial_over" : planned.filter(({ grant }) => grant.balances.length > 0);
 }
 
-/** The quantity of a legacy pack of a unit. */
+function planPart(part: OfferPart, terms: GrantTerms & { readonly userId: string }): NewBalances | Reason {
+  const { userId, nowMs } = terms;
+  const { externalRef, times } = part;
+  const pack = part.pack === null ? null : terms.packOf(part.pack);
+  if (pack === null || pack.archivedAtMs !== null) return "no_pack";
+  const isOnce = pack.items.length > 0;
+  const quantity = pack.unit === null ? null : quantityOf(part, pack.unit, terms.currency);
+  if (typeof quantity === "string") return quantity;
+  if (isOnce && times.numerator > TIMES_MAX * times.denominator) return "quantity";
+  const isOver = part.expiresAtMs !== undefined && part.expiresAtMs <= nowMs;
+  const expiresAt = isOver ? (part.elseExpiresAtMs ?? part.expiresAtMs) : part.expiresAtMs;
+  const common = { userId, packId: pack.id, externalRef, notes: terms.note, source: "purchase" as const };
+  // A share of less than a step makes no balance.
+  const isNothing = !isOnce && quantity === 0 && !("amount" in part.quantity) && times.numerator > 0n;
+  try {
+    const input = { ...common, quantity: isNothing ? 1 : quantity, expiresAt };
+    const planned = planGrant(input, pack, nowMs, terms.newId);
+    if (isNothing) return { ...planned, balances: [] };
+    return isOnce ? (timesOf(planned, times) ?? "quantity") : planned;
+  } catch (error) {
+    if (!(error instanceof PurserError)) throw error;
+    return error.code === "invalid_quantity" ? "quantity" : "period_over";
+  }
+}
+
+/** The quantity of a legacy pack of a unit, rounded down to a step. */
 export function quantityOf(
   { quantity, times }: Pick<OfferPart, "quantity" | "times">,
   unit: Unit,
@@ -137,24 +129,27 @@ export function quantityOf(
 ): number | Reason {
   if ("amount" in quantity) {
     if (unit !== "cents") return "quantity";
-    return quantity.amount.currency === currency ? (quantity.amount.subtotal ?? 0) : "currency";
+    return quantity.amount.currency === currency ? (quantity.amount.goods ?? 0) : "currency";
   }
   const { units } = quantity;
   if (typeof units === "string" && !DECIMAL.test(units)) return "quantity";
   const steps = toSteps(unit, Number(units));
   if (steps === null) return "quantity";
-  const product = BigInt(steps) * BigInt(times);
   // What is too large for a unit is refused by `planGrant`.
-  return fromSteps(unit, Number(product) as Steps);
+  return fromSteps(unit, Number(shareOf(steps, times)) as Steps);
 }
 
-/** Balances of a pack with items, so many times. Null when one is larger than its unit allows. */
-function timesOf(grant: NewBalances, times: number): NewBalances | null {
+const shareOf = (steps: number, { numerator, denominator }: Fraction): bigint =>
+  (BigInt(steps) * numerator) / denominator;
+
+/** Balances of a pack with items, so many times, none of nothing. Null when one is larger than its unit allows. */
+function timesOf(grant: NewBalances, times: Fraction): NewBalances | null {
   const balances = grant.balances.map((balance) => {
-    const amount = toSteps(balance.unit, fromSteps(balance.unit, (balance.amountSteps * times) as Steps));
-    return { ...balance, amountSteps: amount };
+    const steps = Number(shareOf(balance.amountSteps, times)) as Steps;
+    return { ...balance, amountSteps: toSteps(balance.unit, fromSteps(balance.unit, steps)) };
   });
   const isExact = (balance: (typeof balances)[number]): balance is typeof balance & { amountSteps: Steps } =>
     balance.amountSteps !== null;
-  return balances.every(isExact) ? { ...grant, balances } : null;
+  if (!balances.every(isExact)) return null;
+  return { ...grant, balances: balances.filter(({ amountSteps }) => amountSteps > 0) };
 }

@@ -30,6 +30,8 @@ const shownSetting = z
           packId: z.string(),
           quantity: z.number().optional(),
           expires,
+          trial: z.boolean().optional(),
+          amount: z.int().optional(),
         })
         .meta({ id: "ShownStripePrice" }),
     ),

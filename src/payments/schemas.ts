@@ -4,6 +4,8 @@ import { anyNumber, cursor, identifier, mode, pageLimit } from "../http/fields.t
 import { userId } from "../ledger/schemas.ts";
 
 const PRICES_MAX = 100;
+/** The largest amount at Stripe has eight digits; twelve for currencies of small units. */
+const AMOUNT_MAX = 999_999_999_999;
 
 export const expires = described(z.enum(["pack", "period"]), about({ id: "StripePriceExpiry" }));
 export const paymentStatus = described(z.enum(["granted", "unmatched", "waiting"]), about({ id: "PaymentStatus" }));
@@ -19,6 +21,18 @@ const price = described(
     expires: described(
       z._default(expires, "pack"),
       about("`period`: the balances expire when the period that was paid for ends."),
+    ),
+    trial: described(
+      z.optional(z.boolean()),
+      about("Whether a line of which nothing is paid grants too, once a user. Default: false."),
+    ),
+    amount: described(
+      z.optional(
+        z.int().check(z.minimum(1, "must be at least 1"), z.maximum(AMOUNT_MAX, `must be at most ${AMOUNT_MAX}`)),
+      ),
+      about(
+        "What one costs in full, in the smallest unit of the setting's `currency`. A proration line grants the share of the pack that it pays of this. Default: what the invoice says.",
+      ),
     ),
   }),
   about({ id: "StripePrice" }),

@@ -9,6 +9,10 @@ export interface PriceSetting {
   readonly packId: string;
   readonly quantity?: number | undefined;
   readonly expires: "pack" | "period";
+  /** Whether a line of which nothing is paid grants, once a user. */
+  readonly trial?: boolean | undefined;
+  /** The full amount of one, in the setting's currency. */
+  readonly amount?: number | undefined;
 }
 
 /** How an environment takes Stripe's events, without its secrets. */

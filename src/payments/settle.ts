@@ -12,7 +12,8 @@ import type { Move } from "./decide.ts";
 import { factsOf } from "./facts.ts";
 import { noPayment } from "./list.ts";
 import { movePayment } from "./move.ts";
-import { quantityOf, refOf } from "./offer.ts";
+import { ONCE, quantityOf, refOf } from "./offer.ts";
+import { lineKey } from "./offers.ts";
 import type { SettlePaymentInput } from "./schemas.ts";
 import { readStored, type StripeSetting } from "./setting.ts";
 import { type PaymentState, shownKey } from "./state.ts";
@@ -36,7 +37,9 @@ export async function settlePayment(
   const stamp = await stampRequest(ctx, ["settle"], input, ["userId", "packId", "quantity"]);
   const [stored] = await all(admin.db, selectSetting({ environmentId: environment.id }));
   const setting = settingOf(stored);
-  const plan = (state: PaymentState, terms: SettleTerms) => [planSettlement(input, state, setting, terms)];
+  const plan = (state: PaymentState, terms: SettleTerms) => [
+    { line: settledLine(state), grant: planSettlement(input, state, setting, terms) },
+  ];
   const change = {
     eventId: null,
     type: "",
@@ -77,12 +80,18 @@ export function planSettlement(
   const [session] = factsOf(state.facts, "session");
   const said = session?.data.quantity === null ? { amount: session.data } : { units: session?.data.quantity ?? "" };
   const unit = pack?.unit ?? null;
-  const ofStripe = unit === null ? null : quantityOf({ quantity: said, times: 1 }, unit, currency);
+  const ofStripe = unit === null ? null : quantityOf({ quantity: said, times: ONCE }, unit, currency);
   const key = shownKey(state.names);
   const given = quantity ?? (typeof ofStripe === "number" ? ofStripe : null);
   const notes = `Stripe ${key}: settled by the administrator`;
   const grant = { userId, packId, quantity: given, externalRef: refOf(key), source: "purchase" as const, notes };
   return planGrant(grant, pack, nowMs, newId);
+}
+
+/** An invoice that is settled by hand is one line, of the net sum of its lines above 0 (S6). */
+function settledLine({ facts }: PaymentState): string | null {
+  const [invoice] = factsOf(facts, "invoice");
+  return invoice === undefined ? null : lineKey(invoice.id, "");
 }
 
 export const settingOf = (stored: { readonly setting: string | null } | undefined) =>

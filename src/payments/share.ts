@@ -1,6 +1,6 @@
 import { type Fraction, reduceFraction } from "../amounts/fraction.ts";
 import type { Steps } from "../db/schema.ts";
-import { type Fact, factsOf } from "./facts.ts";
+import { type Fact, factsOf, type InvoiceLine } from "./facts.ts";
 
 /** What of a payment was paid and what went back, in the smallest unit of its currency (S4). */
 export interface MoneyState {
@@ -19,39 +19,49 @@ interface Unit {
   captured: bigint | null;
   refunded: bigint;
   withheld: bigint;
-  /** Whether a dispute in another currency withholds all of it. */
-  isAllWithheld: boolean;
 }
 
 const least = (a: bigint, b: bigint): bigint => (a < b ? a : b);
+const most = (a: bigint, b: bigint): bigint => (a > b ? a : b);
 const positive = (a: bigint): bigint => (a > 0n ? a : 0n);
 
 /** The state of a payment's money, by what Stripe said last. */
 export function moneyOf(facts: readonly Fact[]): MoneyState {
-  const currency = currencyOf(facts);
-  const units = unitsOf(facts, currency);
+  const units = unitsOf(facts);
   const known = units.reduce((sum, { captured }) => sum + (captured ?? 0n), 0n);
   // Charges of which no event said an amount share what the invoice or the session says, beyond the others.
   const rest = units.length === 0 || units.some(({ captured }) => captured === null);
   const unknown = rest ? positive(totalOf(facts) - known) : 0n;
   let [refunded, withheld, taken, ofUnknown] = [0n, 0n, 0n, 0n];
   for (const unit of units) {
-    const held = unit.isAllWithheld ? (unit.captured ?? unknown) : unit.withheld;
     refunded += unit.refunded;
-    withheld += held;
-    if (unit.captured === null) ofUnknown += unit.refunded + held;
-    else taken += least(unit.captured, unit.refunded + held);
+    withheld += unit.withheld;
+    if (unit.captured === null) ofUnknown += unit.refunded + unit.withheld;
+    else taken += least(unit.captured, unit.refunded + unit.withheld);
   }
   taken += least(unknown, ofUnknown);
   const captured = known + unknown;
-  const share = captured === 0n ? { numerator: 0n, denominator: 1n } : { numerator: taken, denominator: captured };
-  return { currency, captured, refunded, withheld, share: reduceFraction(share) };
+  const whole = worthOf(facts, captured);
+  const share = whole === 0n ? NOTHING : { numerator: taken, denominator: whole };
+  return { currency: currencyOf(facts), captured, refunded, withheld, share: reduceFraction(share) };
 }
 
 /** What is due back of a balance, rounded down to a step. */
 export function dueOf(initialSteps: Steps, { numerator, denominator }: Fraction): Steps {
   return Number((BigInt(initialSteps) * numerator) / denominator) as Steps;
 }
+
+const NOTHING: Fraction = { numerator: 0n, denominator: 1n };
+
+/** What is a payment's whole. What credits or a customer's balance paid of an invoice is not refunded. */
+function worthOf(facts: readonly Fact[], captured: bigint): bigint {
+  const worths = factsOf(facts, "invoice").flatMap(({ data }) => [data.total, netOf(data.lines)]);
+  return worths.map(BigInt).reduce(most, captured);
+}
+
+/** The net sum of the lines above 0. */
+export const netOf = (lines: readonly Pick<InvoiceLine, "net">[]): number =>
+  lines.reduce((sum, { net }) => sum + Math.max(0, net), 0);
 
 function currencyOf(facts: readonly Fact[]): string | null {
   for (const kind of ["charge", "invoice_payment", "invoice", "session"] as const) {
@@ -69,10 +79,10 @@ function totalOf(facts: readonly Fact[]): bigint {
   return BigInt(Math.max(0, ...(paid.length > 0 ? paid : totals)));
 }
 
-function unitsOf(facts: readonly Fact[], currency: string | null): readonly Unit[] {
+function unitsOf(facts: readonly Fact[]): readonly Unit[] {
   const units = new Map<string, Unit>();
   const unitOf = (id: string, of: string): Unit => {
-    const unit = units.get(id) ?? { of, captured: null, refunded: 0n, withheld: 0n, isAllWithheld: false };
+    const unit = units.get(id) ?? { of, captured: null, refunded: 0n, withheld: 0n };
     units.set(id, unit);
     return unit;
   };
@@ -88,7 +98,6 @@ function unitsOf(facts: readonly Fact[], currency: string | null): readonly Unit
   }
   for (const { data } of factsOf(facts, "dispute")) {
     const unit = unitOf(data.charge, data.of);
-    if (data.out > 0 && currency !== null && data.currency !== currency) unit.isAllWithheld = true;
     unit.withheld += BigInt(data.out);
   }
   for (const { id, data } of factsOf(facts, "invoice_payment")) {

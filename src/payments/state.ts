@@ -1,8 +1,7 @@
-import type { Fraction } from "../amounts/fraction.ts";
-import type { PaymentMotion } from "../ledger/insert-payment-motions.ts";
 import type { PaymentChange } from "./event.ts";
 import { type Fact, joinFacts } from "./facts.ts";
-import { dueOf, type MoneyState, moneyOf } from "./share.ts";
+import type { StoredLine } from "./line.ts";
+import { type MoneyState, moneyOf } from "./share.ts";
 import type { StoredGrant, StoredPayment } from "./stored-payment.ts";
 
 /** A payment as it is with an event: what is stored under its names, which may have been several payments, and the news. */
@@ -12,6 +11,7 @@ export interface PaymentState {
   readonly names: readonly string[];
   readonly facts: readonly Fact[];
   readonly grants: readonly StoredGrant[];
+  readonly lines: readonly StoredLine[];
   readonly customer: string | null;
   readonly customerUser: string | null;
   readonly money: MoneyState;
@@ -40,7 +40,7 @@ export function stateOf(
   const customer = isSettled ? storedCustomer : (change.customer ?? storedCustomer);
   return {
     ...{ known, names, facts, customer },
-    grants,
+    ...{ grants, lines: known.flatMap(({ lines }) => lines) },
     customerUser: customerUser ?? known.find((payment) => payment.customerUser !== null)?.customerUser ?? null,
     money: moneyOf(facts),
     isChanged:
@@ -60,29 +60,6 @@ function withSurplus(known: readonly StoredPayment[]): readonly StoredGrant[] {
   return known.flatMap((payment) =>
     payment.grants.map((grant) => ({ ...grant, isSurplus: payment === first ? grant.isSurplus : (1 as const) })),
   );
-}
-
-const WHOLE: Fraction = { numerator: 1n, denominator: 1n };
-
-/** What a grant must be brought to. */
-export type Motion = PaymentMotion & { readonly accountId: number };
-
-type Moving = Pick<StoredGrant, "balanceId" | "accountId" | "initialSteps" | "part" | "of" | "isSurplus">;
-
-/** The motion to a share. Null when that share was applied last. */
-export function motionOf(grant: Moving, money: Pick<MoneyState, "share">): Motion | null {
-  const { numerator, denominator } = grant.isSurplus === 1 ? WHOLE : money.share;
-  const [before, now] = [BigInt(grant.part) * denominator, numerator * BigInt(grant.of)];
-  if (before === now) return null;
-  return {
-    balanceId: grant.balanceId,
-    accountId: grant.accountId,
-    part: Number(numerator),
-    of: Number(denominator),
-    dueSteps: dueOf(grant.initialSteps, { numerator, denominator }),
-    isWhole: numerator === denominator,
-    isMore: now > before,
-  };
 }
 
 const KINDS = ["pi_", "cs_", "in_"];

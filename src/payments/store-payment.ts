@@ -2,6 +2,7 @@ import { type Statement, statement } from "../db/sql.ts";
 import { accountSql, type WriteContext } from "../ledger/account.ts";
 import type { PaymentChange } from "./event.ts";
 import type { Fact } from "./facts.ts";
+import type { StoredLine } from "./line.ts";
 import type { Outcome, StoredPayment } from "./stored-payment.ts";
 
 /** How a payment is stored: what is new about it, and those that turned out to be the same. */
@@ -19,6 +20,7 @@ export interface PaymentWrite {
   readonly tellAtMs: number | null;
   readonly names: readonly string[];
   readonly facts: readonly Fact[];
+  readonly lines: readonly StoredLine[];
   /** The grants of which all is due, because another grant of the payment came first. */
   readonly surplus: readonly string[];
   readonly event: Pick<PaymentChange, "eventId" | "type" | "at"> | null;
@@ -29,7 +31,8 @@ export interface PaymentWrite {
 export function storePayment(write: PaymentWrite): Statement[] {
   const { environmentId, nowMs, writtenBy, known, id, status, reason, customer, settledBy, tellAtMs, outcome } = write;
   const [kept, ...others] = known;
-  const values = { environmentId, id, status, reason, customer, settledBy, tellAtMs, writtenBy };
+  const lines = JSON.stringify(write.lines);
+  const values = { environmentId, id, status, reason, customer, settledBy, tellAtMs, writtenBy, lines };
   const otherIds = JSON.stringify(others.map((payment) => payment.id));
   const versions = JSON.stringify(known.map((payment) => ({ id: payment.id, version: payment.version })));
   const newNames = write.names.filter((name) => !known.some((payment) => payment.names.includes(name)));
@@ -65,17 +68,22 @@ type PaymentValues = {
   settledBy: string | null;
   tellAtMs: number | null;
   writtenBy: string;
+  lines: string;
   createdAtMs: number;
 };
 
 const insertPayment = statement<PaymentValues>`
   INSERT INTO payments (
-    environment_id, id, status, reason, customer, settled_by, tell_at_ms, version, written_by, created_at_ms
-  ) VALUES (:environmentId, :id, :status, :reason, :customer, :settledBy, :tellAtMs, 1, :writtenBy, :createdAtMs)`;
+    environment_id, id, status, reason, customer, settled_by, tell_at_ms, version, written_by, lines,
+    created_at_ms
+  ) VALUES (
+    :environmentId, :id, :status, :reason, :customer, :settledBy, :tellAtMs, 1, :writtenBy, :lines, :createdAtMs
+  )`;
 
 const updatePayment = statement<PaymentValues>`
   UPDATE payments SET status = :status, reason = :reason, customer = :customer, settled_by = :settledBy,
-    tell_at_ms = :tellAtMs, version = version + 1, written_by = :writtenBy, created_at_ms = :createdAtMs
+    tell_at_ms = :tellAtMs, version = version + 1, written_by = :writtenBy, lines = :lines,
+    created_at_ms = :createdAtMs
   WHERE environment_id = :environmentId AND id = :id`;
 
 /** Aborts the batch with `guard_payment` where another write came first. */
@@ -107,12 +115,13 @@ const insertNames = statement<{ environmentId: number; id: string; names: string
   SELECT CAST(:environmentId AS INTEGER), value, :id FROM json_each(:names)`;
 
 const upsertFacts = statement<{ environmentId: number; id: string; facts: string }>`
-  INSERT INTO payment_facts (environment_id, payment_id, kind, id, at_seconds, user_id, data)
+  INSERT INTO payment_facts (environment_id, payment_id, kind, id, at_seconds, user_id, data, subscription)
   SELECT CAST(:environmentId AS INTEGER), :id, value ->> 'kind', value ->> 'id', value ->> 'at', value ->> 'userId',
-    value -> 'data'
+    value -> 'data', value ->> '$.data.subscription'
   FROM json_each(:facts) WHERE 1
   ON CONFLICT (environment_id, payment_id, kind, id)
-  DO UPDATE SET at_seconds = excluded.at_seconds, user_id = excluded.user_id, data = excluded.data`;
+  DO UPDATE SET at_seconds = excluded.at_seconds, user_id = excluded.user_id, data = excluded.data,
+    subscription = excluded.subscription`;
 
 const upsertEvent = statement<{
   environmentId: number;
@@ -126,9 +135,10 @@ const upsertEvent = statement<{
   VALUES (:environmentId, :id, :eventId, :type, :at, :outcome)
   ON CONFLICT (environment_id, payment_id, event_id) DO UPDATE SET outcome = excluded.outcome`;
 
-/** Notes the balances that were granted earlier in the batch as the payment's. */
-export const insertGrants = statement<WriteContext & { paymentId: string; balanceIds: string }>`
+/** Notes the balances that were granted earlier in the batch as the payment's, each with the line that it is of. */
+export const insertGrants = statement<WriteContext & { paymentId: string; grants: string }>`
   INSERT INTO payment_grants (
-    balance_id, environment_id, payment_id, account_id, part, of_parts, due_steps, taken_steps, is_revoked, is_surplus
+    balance_id, environment_id, payment_id, account_id, line, due_steps, taken_steps, is_revoked, is_surplus
   )
-  SELECT value, CAST(:environmentId AS INTEGER), :paymentId, ${accountSql}, 0, 1, 0, 0, 0, 0 FROM json_each(:balanceIds)`;
+  SELECT value ->> 'id', CAST(:environmentId AS INTEGER), :paymentId, ${accountSql}, value ->> 'line', 0, 0, 0, 0
+  FROM json_each(:grants)`;

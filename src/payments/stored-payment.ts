@@ -2,7 +2,9 @@ import type { Unit } from "../amounts/amount.ts";
 import type { Steps } from "../db/schema.ts";
 import { fragment, query, type RowOf, statement } from "../db/sql.ts";
 import { payments } from "../db/tables.ts";
+import { aboutAccount } from "../ledger/account.ts";
 import type { Fact } from "./facts.ts";
+import type { StoredLine } from "./line.ts";
 
 /** A balance that a payment granted. */
 export interface StoredGrant {
@@ -17,12 +19,17 @@ export interface StoredGrant {
   readonly expiresAtMs: number;
   readonly grantedAtMs: number;
   readonly grantSeq: number;
-  /** The share that was applied last. */
-  readonly part: number;
-  readonly of: number;
+  /** The line of an invoice that it was granted for (line.ts). Null: another payment's. */
+  readonly line: string | null;
+  /** What was due of it when it was moved last. */
   readonly dueSteps: Steps;
   readonly takenSteps: Steps;
+  /** What the operator, or an erasure, took of it: revokes, and adjustments in sum. */
+  readonly operatorSteps: number;
   readonly isSurplus: 0 | 1;
+  /** Whether anybody but its payment revoked it: then it gets nothing back. */
+  readonly isClosed: 0 | 1;
+  readonly isErased: 0 | 1;
 }
 
 const paymentColumns = {
@@ -42,6 +49,7 @@ type Row = RowOf<typeof paymentColumns> & {
   readonly factsJson: string;
   readonly grantsJson: string;
   readonly eventsJson: string;
+  readonly linesJson: string;
   /** The user of its customer. */
   readonly customerUser: string | null;
 };
@@ -57,10 +65,12 @@ export interface StoredEvent {
 export const OUTCOMES = ["granted", "taken", "restored", "unmatched", "remembered", "ignored"] as const;
 export type Outcome = (typeof OUTCOMES)[number];
 
-export interface StoredPayment extends Omit<Row, "namesJson" | "factsJson" | "grantsJson" | "eventsJson"> {
+export interface StoredPayment
+  extends Omit<Row, "namesJson" | "factsJson" | "grantsJson" | "eventsJson" | "linesJson"> {
   readonly names: readonly string[];
   readonly facts: readonly Fact[];
   readonly grants: readonly StoredGrant[];
+  readonly lines: readonly StoredLine[];
 }
 
 const ofPayment = "environment_id = p.environment_id AND payment_id = p.id";
@@ -72,8 +82,9 @@ const queryPayments = query<Row>({
     FROM payment_facts WHERE ${ofPayment}
   )`,
   grantsJson: fragment`(
-    SELECT json_group_array(json_patch(json_object('balanceId', g.balance_id, 'accountId', g.account_id, 'part', g.part,
-      'of', g.of_parts, 'dueSteps', g.due_steps, 'takenSteps', g.taken_steps, 'isSurplus', g.is_surplus),
+    SELECT json_group_array(json_patch(json_object('balanceId', g.balance_id, 'accountId', g.account_id, 'line', g.line,
+      'dueSteps', g.due_steps, 'takenSteps', g.taken_steps, 'operatorSteps', g.operator_steps, 'isSurplus', g.is_surplus,
+      'isClosed', b.revoked_at_ms IS NOT NULL AND g.is_revoked = 0, 'isErased', a.is_erased),
       json_object('userId', a.user_id, 'packId', b.pack_id, 'packItemId', b.pack_item_id, 'unit', b.unit,
       'initialSteps', b.initial_steps, 'remainingSteps', b.remaining_steps, 'expiresAtMs', b.expires_at_ms,
       'grantedAtMs', b.granted_at_ms, 'grantSeq', b.grant_seq)))
@@ -86,6 +97,7 @@ const queryPayments = query<Row>({
     SELECT json_group_array(json_object('eventId', event_id, 'type', type, 'at', at_seconds, 'outcome', outcome))
     FROM payment_events WHERE ${ofPayment}
   )`,
+  linesJson: "p.lines",
   customerUser: fragment`(
     SELECT user_id FROM stripe_customers AS c WHERE c.environment_id = p.environment_id AND c.customer = p.customer
   )`,
@@ -117,13 +129,21 @@ export const selectCustomer = statement<{ environmentId: number; customer: strin
   SELECT user_id AS userId, at_seconds AS at FROM stripe_customers
   WHERE environment_id = :environmentId AND customer = :customer`;
 
+/** The trials that a user had, among some references (S3). */
+export const selectTrials = aboutAccount<{ refs: string }, { externalRef: string }>(
+  (account) => statement`
+    SELECT DISTINCT external_ref AS externalRef FROM credit_balances INDEXED BY credit_balances_external_ref
+    WHERE account_id = ${account} AND external_ref IN (SELECT value FROM json_each(:refs))`,
+);
+
 /** Reads rows of `queryPayments`, whose JSON SQLite made of what Purser wrote. */
-export function readPayment({ namesJson, factsJson, grantsJson, ...row }: Row): StoredPayment {
+export function readPayment({ namesJson, factsJson, grantsJson, linesJson, ...row }: Row): StoredPayment {
   return {
     ...row,
     names: JSON.parse(namesJson) as string[],
     facts: JSON.parse(factsJson) as Fact[],
     grants: (JSON.parse(grantsJson) as StoredGrant[]).toSorted((a, b) => a.grantSeq - b.grantSeq),
+    lines: JSON.parse(linesJson) as StoredLine[],
   };
 }
 

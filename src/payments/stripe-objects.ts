@@ -16,29 +16,39 @@ export const session = z.object({
   metadata,
   amount_subtotal: z.nullish(whole),
   amount_total: z.nullish(whole),
+  total_details: z.nullish(z.object({ amount_discount: z.nullish(whole) })),
   currency: text,
 });
 
-const proration = z.nullish(z.object({ proration: z.nullish(z.boolean()) }));
+const credited = z.object({ invoice: text, invoice_line_items: z.nullish(z.array(z.string())) });
+const prorationDetails = z.nullish(z.object({ credited_items: z.nullish(credited) }));
+const lineParent = z.nullish(
+  z.object({ proration: z.nullish(z.boolean()), proration_details: prorationDetails, subscription: text }),
+);
 export const line = z.object({
   id: z.string(),
   amount: whole,
+  discount_amounts: z.nullish(z.array(z.object({ amount: whole }))),
   quantity: z.nullish(whole),
   proration: z.nullish(z.boolean()),
-  price: z.nullish(z.object({ id: z.string() })),
+  proration_details: prorationDetails,
+  subscription: text,
+  price: z.nullish(z.object({ id: z.string(), unit_amount: z.nullish(whole) })),
   pricing: z.nullish(z.object({ price_details: z.nullish(z.object({ price: text })) })),
-  parent: z.nullish(z.object({ subscription_item_details: proration, invoice_item_details: proration })),
+  parent: z.nullish(z.object({ subscription_item_details: lineParent, invoice_item_details: lineParent })),
   period: z.object({ start: whole, end: whole }),
 });
 
-const subscriptionDetails = z.nullish(z.object({ metadata }));
+const subscriptionDetails = z.nullish(z.object({ metadata, subscription: text }));
 export const invoice = z.object({
   id: z.string(),
   customer: text,
   metadata,
   amount_paid: whole,
+  total: z.nullish(whole),
   currency: z.string(),
-  // Of API versions before 2025-03-31, as are `subscription` and `subscription_details` here, `price` and `proration` of lines.
+  // Of API versions before 2025-03-31, as are `subscription` and `subscription_details` here, and of lines `price`, `proration`,
+  // `proration_details` and `subscription`.
   payment_intent: text,
   charge: text,
   subscription: text,
@@ -71,5 +81,6 @@ export const dispute = z.object({
   payment_intent: text,
   amount: whole,
   currency: z.string(),
+  status: text,
   balance_transactions: z.nullish(z.array(z.object({ amount: whole, currency: z.string() }))),
 });

@@ -1,27 +1,33 @@
-import { all, statement } from "../db/sql.ts";
+import { all, batch, statement } from "../db/sql.ts";
 import type { TenantCtx } from "../runtime.ts";
 import { batchBehind, underName } from "../tombstones/known.ts";
+import type { Credited } from "./decide.ts";
 import { type PaymentChange, readChange, type StripeEvent } from "./event.ts";
+import type { CreditFact } from "./facts.ts";
+import type { Credit } from "./invoice-event.ts";
 import { type Moved, movePayment, stronger } from "./move.ts";
-import { offersOf } from "./offer.ts";
+import { offersOf } from "./offers.ts";
 import type { StripeEventOutput } from "./responses.ts";
 import type { StripeSetting } from "./setting.ts";
 import { type Outcome, selectUnmatchedOf } from "./stored-payment.ts";
 
-/** Takes one of Stripe's events, in any order and however often (S2 to S5). Throws `temporarily_unavailable`. */
+/** Takes one of Stripe's events, in any order and however often (S2 to S6). Throws `temporarily_unavailable`. */
 export async function takeEvent(
   ctx: TenantCtx,
   setting: StripeSetting,
   event: StripeEvent,
 ): Promise<StripeEventOutput> {
-  const change = readChange(event);
-  if (change === null || isOfAnother(change, setting)) return { received: true, outcome: "ignored" };
-  const { link, facts } = change;
+  const read = readChange(event);
+  const change = read === null ? null : { ...read, credits: read.credits.filter(({ price }) => isSet(setting, price)) };
+  if (change === null) return { received: true, outcome: "ignored" };
+  const { link, facts, credits } = change;
+  const credited = credits.length === 0 ? [] : await creditedBy(ctx, credits);
+  if (credited.length === 0 && isOfAnother(change, setting)) return { received: true, outcome: "ignored" };
   let outcome: Outcome = "ignored";
   let paymentKey: string | undefined;
   const move = async (part: Partial<PaymentChange>): Promise<void> => {
     const mayGrant = link !== null || facts.some(({ kind }) => kind === "session" || kind === "invoice");
-    const moved: Moved = await movePayment(ctx, { setting, change: { ...change, ...part }, mayGrant });
+    const moved: Moved = await movePayment(ctx, { setting, change: { ...change, ...part }, credited, mayGrant });
     if (paymentKey === undefined || stronger(moved.outcome, outcome) !== outcome) paymentKey = moved.paymentKey;
     outcome = stronger(outcome, moved.outcome);
   };
@@ -35,10 +41,62 @@ export async function takeEvent(
   return { received: true, outcome, ...(paymentKey === undefined ? {} : { paymentKey }) };
 }
 
+const isSet = ({ prices }: StripeSetting, price: string): boolean => prices.some((one) => one.price === price);
+
 /** Whether it is an invoice that sells nothing of what is set. */
 function isOfAnother({ facts }: PaymentChange, setting: StripeSetting): boolean {
   const isInvoice = facts.some(({ kind }) => kind === "invoice");
   return isInvoice && offersOf(facts, setting, null).length === 0;
+}
+
+type Unnamed = { environmentId: number; id: string; price: string; subscription: string | null };
+// What it was taken for before stays, when the event comes again.
+const selectCreditedLine = statement<Unnamed, { invoice: string; lines: string }>`
+  SELECT * FROM (
+    SELECT (
+      SELECT name FROM payment_names WHERE environment_id = f.environment_id AND payment_id = f.payment_id AND name GLOB 'in_*' LIMIT 1
+    ) AS invoice, f.data ->> 'lines' AS lines
+    FROM payment_facts AS f INDEXED BY payment_facts_credit
+    WHERE f.environment_id = :environmentId AND f.id = :id AND f.kind = 'credit' LIMIT 1
+  )
+  UNION ALL SELECT * FROM (
+    SELECT substr(line.value ->> 'key', 1, instr(line.value ->> 'key', ':') - 1) AS invoice,
+      json_array(substr(line.value ->> 'key', instr(line.value ->> 'key', ':') + 1)) AS lines
+    FROM payment_facts AS f INDEXED BY payment_facts_subscription
+    CROSS JOIN payments AS p ON p.environment_id = f.environment_id AND p.id = f.payment_id
+    CROSS JOIN json_each(p.lines) AS line
+    WHERE f.environment_id = :environmentId AND f.subscription = :subscription
+      AND coalesce(line.value ->> 'price', :price) = :price
+    ORDER BY f.at_seconds DESC LIMIT 1
+  )
+  LIMIT 1`;
+
+/** What negative lines credit, by the invoices of the credited lines. Those for which no line is found credit nothing. */
+async function creditedBy(ctx: TenantCtx, credits: readonly Credit[]): Promise<readonly Credited[]> {
+  const environmentId = ctx.environment.id;
+  const found = await batch(
+    ctx.db,
+    credits
+      .filter(({ invoice }) => invoice === null)
+      .map(({ fact, price, subscription }) => selectCreditedLine({ environmentId, id: fact.id, price, subscription })),
+  );
+  const named: { readonly invoice: string; readonly fact: CreditFact }[] = [];
+  let index = 0;
+  for (const { invoice, fact } of credits) {
+    if (invoice !== null) {
+      named.push({ invoice, fact });
+      continue;
+    }
+    const [line] = found[index++] ?? [];
+    // SQLite made this list.
+    const lines = line === undefined ? [] : (JSON.parse(line.lines) as string[]);
+    if (line !== undefined) named.push({ invoice: line.invoice, fact: { ...fact, data: { ...fact.data, lines } } });
+  }
+  const invoices = [...new Set(named.map(({ invoice }) => invoice))];
+  return invoices.map((invoice) => ({
+    invoice,
+    facts: named.filter((one) => one.invoice === invoice).map(({ fact }) => fact),
+  }));
 }
 
 const upsertCustomer = statement<{ environmentId: number; customer: string; userId: string; at: number }, { isNew: 1 }>`

@@ -89,7 +89,10 @@ export async function paymentsWorld(bindings: Bindings = {}, walletDays: number 
     },
     /** Everything that is stored of payments. */
     stored: async () => {
-      const tables = ["payments", "payment_names", "payment_facts", "payment_grants", "payment_events"];
+      const tables = [
+        ...["payments", "payment_names", "payment_facts", "payment_grants", "payment_events"],
+        ...["payment_debts", "payment_debt_payers"],
+      ];
       const found = await env.DB.batch(
         tables.map((table) =>
           env.DB.prepare(`SELECT * FROM ${table} WHERE environment_id = ?`).bind(app.environments.live.id),

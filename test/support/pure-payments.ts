@@ -1,8 +1,14 @@
+import { booksOf, type EventBooks, linesAfter } from "../../src/payments/books.ts";
+import type { Credited } from "../../src/payments/decide.ts";
 import type { PaymentChange } from "../../src/payments/event.ts";
-import { nextStep, offersNow } from "../../src/payments/next-step.ts";
-import { offersOf, planOffer } from "../../src/payments/offer.ts";
+import type { StoredDebt } from "../../src/payments/line.ts";
+import { nextStep, offersNow, type Refusal, standingOfKnown } from "../../src/payments/next-step.ts";
+import { type Offer, planOffer } from "../../src/payments/offer.ts";
+import { offersOf } from "../../src/payments/offers.ts";
+import type { AccountPlan, Motion } from "../../src/payments/plan.ts";
+import { type Issued, planAccount } from "../../src/payments/plan.ts";
 import type { StripeSetting } from "../../src/payments/setting.ts";
-import { type Motion, motionOf, type PaymentState, stateOf } from "../../src/payments/state.ts";
+import type { PaymentState } from "../../src/payments/state.ts";
 import type { StoredGrant, StoredPayment } from "../../src/payments/stored-payment.ts";
 import { steps } from "./steps.ts";
 
@@ -16,59 +22,100 @@ interface PureBalance {
   isExpired: boolean;
 }
 
-/** What the tables hold of payments and their balances, in plain objects. */
+/** What the tables hold of payments and their balances, in plain objects. All are of one user. */
 export interface PureBooks {
   readonly payments: StoredPayment[];
   readonly balances: Record<string, PureBalance>;
+  readonly debts: StoredDebt[];
 }
 
 export interface PureShop {
   readonly setting: StripeSetting;
-  readonly pack: Pack;
+  readonly packOf: (pack: string) => Pack | null;
 }
 
-const motionsOf = (state: PaymentState, accountId: number): Motion[] =>
-  state.grants.filter((grant) => grant.accountId === accountId).flatMap((grant) => motionOf(grant, state.money) ?? []);
+const ACCOUNT = 1;
+const MORE = { nowMs: 0, newDebtId: () => "dbt_1" };
 
 /** Takes an event as `takeEvent` does, by the pure parts of src, with books in place of the database. */
-export function takePurely(books: PureBooks, { setting, pack }: PureShop, change: PaymentChange): void {
+export function takePurely(books: PureBooks, shop: PureShop, change: PaymentChange, nowMs = 0): void {
+  const { setting, packOf } = shop;
+  const credits = change.credits.filter(({ price }) => setting.prices.some((one) => one.price === price));
   const isInvoice = change.facts.some(({ kind }) => kind === "invoice");
-  if (isInvoice && offersOf(change.facts, setting, null).length === 0) return;
+  if (isInvoice && credits.length === 0 && offersOf(change.facts, setting, null).length === 0) return;
+  const credited: Credited[] = credits.flatMap(({ invoice, fact }) =>
+    invoice === null ? [] : [{ invoice, facts: [fact] }],
+  );
   const granting = { setting, mayGrant: isInvoice || change.facts.some(({ kind }) => kind === "session") };
+  const more = new Set<string>();
+  const terms = { ...MORE, nowMs };
+  let refusal: Refusal | null = null;
   for (;;) {
-    const rows = books.payments.filter(({ names }) => names.some((name) => change.names.includes(name)));
-    const state = stateOf(rows, change, null);
-    const step = nextStep(state, offersNow(state, granting), null);
+    const names = [...change.names, ...credited.map(({ invoice }) => invoice), ...more];
+    const rows = books.payments.filter((payment) => payment.names.some((name) => names.includes(name)));
+    const read = booksOf(
+      rows.map((row) => withBalances(books, row)),
+      change,
+      credited,
+      {
+        customerUser: null,
+        debts: books.debts,
+      },
+    );
+    const step = nextStep(read, offersNow(read.own, granting), refusal, terms);
     if (step.kind === "none") return;
+    if (step.kind === "read") for (const name of step.names) more.add(name);
     if (step.kind === "store") {
-      store(books, state, state.grants, step);
+      store(books, read, EMPTY, step, true);
       return;
     }
     if (step.kind === "bring") {
-      const grants = bring(books, state.grants, motionsOf(state, step.accountId));
-      store(books, state, grants, { status: "granted", reason: null });
-      continue;
+      const plan = planAccount(read, { ...terms, accountId: step.accountId, deficits: step.deficits });
+      bring(books, plan.motions);
+      store(books, read, plan, standingOfKnown(read.own), step.isLast);
     }
-    const terms = { currency: setting.currency, note: change.note, nowMs: 0, packOf: () => pack };
-    const planned = step.offers.map((offer) =>
-      planOffer(offer, { ...terms, newId: (index) => `crb_of_${offer.parts[0]?.externalRef}_${index}` }),
-    );
-    const issued = planned.find((plan) => typeof plan !== "string");
-    if (issued === undefined || typeof issued === "string") throw new Error(`nothing was granted: ${planned}`);
-    const grantSeq = Object.keys(books.balances).length + 1;
-    const grants = issued.flatMap(({ balances }) =>
-      balances.map(({ id, unit, amountSteps }): StoredGrant => {
-        books.balances[id] = { remaining: amountSteps, isRevoked: false, isExpired: false };
-        const book = { balanceId: id, accountId: 1, userId: step.userId, packId: pack.id, packItemId: "", unit };
-        const amounts = { initialSteps: amountSteps, remainingSteps: amountSteps, expiresAtMs: 1 };
-        const due = { part: 0, of: 1, dueSteps: steps(0), takenSteps: steps(0), isSurplus: 0 as const };
-        return { ...book, ...amounts, ...due, grantedAtMs: grantSeq, grantSeq };
-      }),
-    );
-    const motions = grants.flatMap((grant) => motionOf(grant, state.money) ?? []);
-    store(books, state, bring(books, grants, motions), { status: "granted", reason: null });
-    return;
+    if (step.kind === "grant") {
+      const terms = { currency: setting.currency, note: change.note, nowMs, packOf, trials: trialsOf(books) };
+      const granted = grant(books, read, step.offers, terms);
+      if (typeof granted === "string") refusal = granted;
+    }
   }
+}
+
+const EMPTY = { motions: [], lines: [], debts: [], payers: [] };
+const trialsOf = (books: PureBooks): Set<string> =>
+  new Set(Object.keys(books.balances).flatMap((id) => /^crb_of_(stripe:trial:.*)_\d+$/.exec(id)?.[1] ?? []));
+
+function grant(
+  books: PureBooks,
+  read: EventBooks,
+  offers: readonly Offer[],
+  terms: Omit<Parameters<typeof planOffer>[1], "newId">,
+): Refusal | null {
+  const planned = offers.map((offer) =>
+    planOffer(offer, { ...terms, newId: (index) => `crb_of_${offer.parts[0]?.externalRef}_${index}` }),
+  );
+  const issued = planned.find((plan) => typeof plan !== "string") ?? planned[0] ?? "no_user";
+  if (typeof issued === "string") return issued;
+  if (issued.length === 0) return "nothing";
+  const lines = issued.map(({ line, grant }): Issued => ({ payment: read.own, line, balances: grant.balances }));
+  const plan = planAccount(read, { ...MORE, nowMs: terms.nowMs, accountId: ACCOUNT, issued: lines });
+  let grantSeq = Object.keys(books.balances).length;
+  const grants = issued.flatMap(({ line, grant: { packId, balances } }) =>
+    balances.map(({ id, unit, amountSteps }): StoredGrant => {
+      books.balances[id] = { remaining: amountSteps, isRevoked: false, isExpired: false };
+      grantSeq += 1;
+      return {
+        ...{ balanceId: id, accountId: ACCOUNT, userId: read.own.facts.find((f) => f.userId !== null)?.userId ?? "u" },
+        ...{ packId, packItemId: "", unit, line, initialSteps: amountSteps, remainingSteps: amountSteps },
+        ...{ expiresAtMs: 1, dueSteps: steps(0), takenSteps: steps(0), operatorSteps: 0 },
+        ...{ isSurplus: 0, isClosed: 0, isErased: 0, grantedAtMs: grantSeq, grantSeq },
+      };
+    }),
+  );
+  store(books, read, plan, { status: "granted", reason: null }, true, grants);
+  bring(books, plan.motions);
+  return null;
 }
 
 /** A hold of a balance returns, or what it held counts as taken, as the database does it (U9, S4). */
@@ -79,21 +126,33 @@ export function returnPurely(books: PureBooks, balanceId: string, amountSteps: n
     balance.remaining += amountSteps;
     return;
   }
-  const count = (grant: StoredGrant): StoredGrant =>
-    grant.balanceId === balanceId ? { ...grant, takenSteps: steps(grant.takenSteps + amountSteps) } : grant;
-  const counted = books.payments.map((payment) => ({ ...payment, grants: payment.grants.map(count) }));
-  books.payments.splice(0, counted.length, ...counted);
+  changeGrants(books, (grant) =>
+    grant.balanceId === balanceId ? { ...grant, takenSteps: steps(grant.takenSteps + amountSteps) } : grant,
+  );
+}
+
+function changeGrants({ payments }: PureBooks, change: (grant: StoredGrant) => StoredGrant): void {
+  const changed = payments.map((payment) => ({ ...payment, grants: payment.grants.map(change) }));
+  payments.splice(0, changed.length, ...changed);
 }
 
 /** Books that are written without a change to these. */
-export function copyBooks({ payments, balances }: PureBooks): PureBooks {
+export function copyBooks({ payments, balances, debts }: PureBooks): PureBooks {
   const copies = Object.entries(balances).map(([id, balance]) => [id, { ...balance }] as const);
-  return { payments: [...payments], balances: Object.fromEntries(copies) };
+  return { payments: [...payments], balances: Object.fromEntries(copies), debts: [...debts] };
 }
 
+const withBalances = ({ balances }: PureBooks, payment: StoredPayment): StoredPayment => ({
+  ...payment,
+  grants: payment.grants.map((grant) => ({
+    ...grant,
+    remainingSteps: steps(balances[grant.balanceId]?.remaining ?? 0),
+  })),
+});
+
 /** What insert-payment-motions.ts does in SQL. */
-function bring(books: PureBooks, grants: readonly StoredGrant[], motions: readonly Motion[]): StoredGrant[] {
-  return grants.map((grant) => {
+function bring(books: PureBooks, motions: readonly Motion[]): void {
+  changeGrants(books, (grant) => {
     const motion = motions.find(({ balanceId }) => balanceId === grant.balanceId);
     const balance = books.balances[grant.balanceId];
     if (motion === undefined || balance === undefined) return grant;
@@ -101,28 +160,74 @@ function bring(books: PureBooks, grants: readonly StoredGrant[], motions: readon
     const delta = motion.isWhole ? -balance.remaining : Math.max(over, -balance.remaining);
     balance.remaining += delta;
     balance.isRevoked = motion.isWhole;
-    const { part, of } = motion;
-    return { ...grant, part, of, dueSteps: steps(motion.dueSteps), takenSteps: steps(grant.takenSteps - delta) };
+    return { ...grant, dueSteps: steps(motion.dueSteps), takenSteps: steps(grant.takenSteps - delta) };
   });
 }
 
 type Standing = Pick<StoredPayment, "status" | "reason">;
 
-function store(books: PureBooks, state: PaymentState, grants: readonly StoredGrant[], standing: Standing): void {
+/** What store-payment.ts and stored-debts.ts do in SQL. */
+function store(
+  books: PureBooks,
+  read: EventBooks,
+  plan: Pick<AccountPlan, "motions" | "lines" | "debts" | "payers">,
+  standing: Standing,
+  all: boolean,
+  grants: readonly StoredGrant[] = [],
+): void {
+  const isTouched = (state: PaymentState) =>
+    plan.motions.some(({ payment }) => payment === state) || plan.lines.some(({ payment }) => payment === state);
+  for (const state of read.payments) {
+    const isOwn = state === read.own;
+    if (!(isTouched(state) || (all && (isOwn || state.isChanged)))) continue;
+    storeOne(books, state, plan, isOwn ? standing : standingOfKnown(state), isOwn ? grants : []);
+  }
+  numberPayments(books);
+  for (const { id, customer, currency, amount, sinceMs } of plan.debts) {
+    const before = books.debts.findIndex((debt) => debt.id === id);
+    const payers = books.debts[before]?.payers ?? [];
+    if (amount < 0) throw new Error("no debt falls below 0");
+    const debt = { id, accountId: ACCOUNT, customer, currency, amount, sinceMs, payers };
+    books.debts.splice(before === -1 ? books.debts.length : before, 1, debt);
+  }
+  for (const { debt: id, line, amount, atMs } of plan.payers) {
+    const index = books.debts.findIndex((debt) => debt.id === id);
+    const debt = books.debts[index];
+    if (debt === undefined) throw new Error("a debt that is paid is there");
+    const payers = [...debt.payers.filter((payer) => payer.line !== line), { line, amount, atMs }];
+    books.debts.splice(index, 1, { ...debt, payers });
+  }
+}
+
+function storeOne(
+  books: PureBooks,
+  state: PaymentState,
+  plan: Pick<AccountPlan, "lines">,
+  { status, reason }: Standing,
+  granted: readonly StoredGrant[],
+): void {
   const { known, names, facts } = state;
-  const others = books.payments.filter((payment) => !known.includes(payment));
+  const ids = known.map(({ id }) => id);
+  const others = books.payments.filter(({ id }) => !ids.includes(id));
   const createdAtMs = known[0]?.createdAtMs ?? 1 + Math.max(0, ...others.map((payment) => payment.createdAtMs));
-  const { status, reason } = standing;
   const common = { customer: null, settledBy: null, tellAtMs: null, version: 1, writtenBy: "", customerUser: null };
+  const stored = books.payments.filter(({ id }) => ids.includes(id)).flatMap(({ grants }) => grants);
+  const surplus = new Set(state.grants.filter(({ isSurplus }) => isSurplus === 1).map(({ balanceId }) => balanceId));
+  const own = stored.map((grant) => (surplus.has(grant.balanceId) ? { ...grant, isSurplus: 1 as const } : grant));
   // In the order of the tables' keys.
   const rows = {
     names: names.toSorted(),
     facts: facts.toSorted((a, b) => (`${a.kind} ${a.id}` < `${b.kind} ${b.id}` ? -1 : 1)),
-    grants: grants.toSorted((a, b) => a.grantSeq - b.grantSeq),
+    grants: [...own, ...granted].toSorted((a, b) => a.grantSeq - b.grantSeq),
+    lines: linesAfter(state, plan),
   };
-  const kept = { id: "", status, reason, ...common, createdAtMs, ...rows };
-  // Only their order counts: so equal books are written alike.
-  const inOrder = [...others, kept].toSorted((a, b) => a.createdAtMs - b.createdAtMs);
+  const kept = { id: ids[0] ?? `of ${names[0]}`, status, reason, ...common, createdAtMs, ...rows };
+  books.payments.splice(0, books.payments.length, ...others, kept);
+}
+
+/** Only their order counts: so equal books are written alike. */
+function numberPayments({ payments }: PureBooks): void {
+  const inOrder = payments.toSorted((a, b) => a.createdAtMs - b.createdAtMs);
   const numbered = inOrder.map((payment, index) => ({ ...payment, id: `pay_${index}`, createdAtMs: index }));
-  books.payments.splice(0, books.payments.length, ...numbered);
+  payments.splice(0, payments.length, ...numbered);
 }

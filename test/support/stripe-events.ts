@@ -105,16 +105,25 @@ export interface Line {
   readonly amount?: number;
   readonly proration?: boolean;
   readonly period?: { readonly start: number; readonly end: number };
+  readonly discount?: number;
+  /** What a negative line credits. */
+  readonly credited?: { readonly invoice: string; readonly lines: readonly string[] };
+  /** The full amount of one, as the older API tells it. */
+  readonly unitAmount?: number;
+  readonly subscription?: string;
 }
 
-function lineOf({ id, price, quantity = 1, amount = 1000, proration = false, period }: Line, v: ApiVersion): Fields {
+function lineOf(line: Line, v: ApiVersion): Fields {
+  const { id, price, quantity = 1, amount = 1000, proration = false, period, discount = 0, credited } = line;
+  const { unitAmount = amount, subscription = "sub_1" } = line;
+  const credits = credited === undefined ? null : { invoice: credited.invoice, invoice_line_items: credited.lines };
   const common = {
     id,
     object: "line_item",
     amount,
     currency: "usd",
     description: "1 × Plan",
-    discount_amounts: [],
+    discount_amounts: discount === 0 ? [] : [{ amount: discount, discount: "di_1" }],
     discountable: true,
     discounts: [],
     invoice: "in_1",
@@ -129,33 +138,35 @@ function lineOf({ id, price, quantity = 1, amount = 1000, proration = false, per
       ...common,
       amount_excluding_tax: amount,
       plan: null,
-      price: { id: price, object: "price", active: true, currency: "usd", product: "prod_1", unit_amount: amount },
+      price: { id: price, object: "price", active: true, currency: "usd", product: "prod_1", unit_amount: unitAmount },
       proration,
-      proration_details: { credited_items: null },
-      subscription: null,
+      proration_details: { credited_items: credits },
+      subscription: proration ? subscription : null,
       tax_amounts: [],
       tax_rates: [],
-      type: "invoiceitem",
+      type: proration ? "invoiceitem" : "subscription",
       unit_amount_excluding_tax: `${amount}`,
     };
   }
+  const details = { proration, proration_details: { credited_items: credits }, subscription };
+  const parent = proration
+    ? {
+        invoice_item_details: { ...details, invoice_item: "ii_1" },
+        subscription_item_details: null,
+        type: "invoice_item_details",
+      }
+    : {
+        invoice_item_details: null,
+        subscription_item_details: { ...details, invoice_item: null, subscription_item: "si_1" },
+        type: "subscription_item_details",
+      };
   return {
     ...common,
-    parent: {
-      invoice_item_details: null,
-      subscription_item_details: {
-        invoice_item: null,
-        proration,
-        proration_details: { credited_items: null },
-        subscription: "sub_1",
-        subscription_item: "si_1",
-      },
-      type: "subscription_item_details",
-    },
+    parent,
     pricing: {
       price_details: { price, product: "prod_1" },
       type: "price_details",
-      unit_amount_decimal: `${amount}`,
+      unit_amount_decimal: `${unitAmount}`,
     },
     subtotal: amount,
     taxes: [],
@@ -169,13 +180,25 @@ export interface Invoice {
   /** The metadata of its subscription. Absent: it is of no subscription. */
   readonly subscription?: Fields;
   readonly paid?: number;
+  readonly total?: number;
+  readonly subscriptionId?: string;
   /** Told by the older API alone. */
   readonly paymentIntent?: string;
   readonly hasMore?: boolean;
 }
 
 export function invoice(id: string, about: Invoice, v: ApiVersion = TODAY): Fields {
-  const { lines, customer = "cus_1", metadata = {}, subscription, paid = 1000, paymentIntent, hasMore } = about;
+  const {
+    lines,
+    customer = "cus_1",
+    metadata = {},
+    subscription,
+    paid = 1000,
+    total = paid,
+    paymentIntent,
+    hasMore,
+  } = about;
+  const { subscriptionId = "sub_1" } = about;
   const common = {
     id,
     object: "invoice",
@@ -215,8 +238,8 @@ export function invoice(id: string, about: Invoice, v: ApiVersion = TODAY): Fiel
       paid_at: 1_768_478_000,
       voided_at: null,
     },
-    subtotal: paid,
-    total: paid,
+    subtotal: total,
+    total,
   };
   if (v === BEFORE) {
     return {
@@ -225,13 +248,13 @@ export function invoice(id: string, about: Invoice, v: ApiVersion = TODAY): Fiel
       paid: true,
       paid_out_of_band: false,
       payment_intent: paymentIntent ?? null,
-      subscription: subscription === undefined ? null : "sub_1",
+      subscription: subscription === undefined ? null : subscriptionId,
       subscription_details: subscription === undefined ? null : { metadata: subscription },
     };
   }
   const parent = {
     quote_details: null,
-    subscription_details: { metadata: subscription, subscription: "sub_1" },
+    subscription_details: { metadata: subscription, subscription: subscriptionId },
     type: "subscription_details",
   };
   return { ...common, parent: subscription === undefined ? null : parent };
@@ -307,6 +330,7 @@ export function dispute(
   amount: number,
   moved: readonly number[],
   currency = "usd",
+  status = "needs_response",
 ): Fields {
   return {
     id,
@@ -330,6 +354,6 @@ export function dispute(
     metadata: {},
     payment_intent: paymentIntent,
     reason: "fraudulent",
-    status: "needs_response",
+    status,
   };
 }

@@ -10,13 +10,14 @@ import { BEFORE, TODAY } from "../support/stripe-events.ts";
 // repetition of the nine can lead to, amid a debit, a hold, its return and the expiry: a walk over all states, each compared
 // with the model. So it holds for each of the 9! orders, and for endless ones.
 
+const wallet: ReturnType<PureShop["packOf"]> = {
+  ...{ id: "cpk_1", appId: "app_1", name: "Wallet", nameKey: "wallet", version: 1, createdAtMs: 0 },
+  ...{ archivedAtMs: null, defaultExpiryDays: null },
+  ...{ unit: "cents", matches: "[]", priority: 100, items: [] },
+};
 const shop: PureShop = {
   setting: { currency: "usd", prices: [{ price: PRICES.wallet, packId: "wallet", quantity: 250.5, expires: "pack" }] },
-  pack: {
-    ...{ id: "cpk_1", appId: "app_1", name: "Wallet", nameKey: "wallet", version: 1, createdAtMs: 0 },
-    ...{ archivedAtMs: null, defaultExpiryDays: null },
-    ...{ unit: "cents", matches: "[]", priority: 100, items: [] },
-  },
+  packOf: () => wallet,
 };
 
 const DEBIT = 120_250_000;
@@ -46,7 +47,7 @@ class World {
   constructor(changes: Changes, model: (now: () => number) => PaymentModel, before?: World, act?: Act) {
     this.#changes = changes;
     this.model = model(() => (this.#isExpired ? 1 : 0));
-    this.books = before === undefined ? { payments: [], balances: {} } : copyBooks(before.books);
+    this.books = before === undefined ? { payments: [], balances: {}, debts: [] } : copyBooks(before.books);
     this.history = act === undefined ? [] : [...(before?.history ?? []), act];
     if (before !== undefined) {
       this.#isExpired = before.#isExpired;

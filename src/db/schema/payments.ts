@@ -1,7 +1,7 @@
-/** Payments at Stripe (S1 to S5). */
+/** Payments at Stripe (S1 to S6). */
 
 import { sql } from "drizzle-orm";
-import { check, index, integer, primaryKey, sqliteTable, text } from "drizzle-orm/sqlite-core";
+import { check, index, integer, primaryKey, sqliteTable, text, uniqueIndex } from "drizzle-orm/sqlite-core";
 import type { Steps } from "./steps.ts";
 
 /** The setting of Stripe's payments of an environment (S1), and when an event came last. */
@@ -47,6 +47,8 @@ export const payments = sqliteTable(
     version: integer("version").notNull().default(1),
     /** The nonce of the latest write, so that one whose answer was lost finds itself. */
     writtenBy: text("written_by").notNull(),
+    /** JSON: the lines of its invoice that were granted, with what was credited and paid of each (payments/line.ts). */
+    lines: text("lines").notNull().default("[]"),
     createdAtMs: integer("created_at_ms").notNull(),
   },
   (t) => [
@@ -90,11 +92,18 @@ export const paymentFacts = sqliteTable(
     userId: text("user_id"),
     /** JSON: ids and numbers. */
     data: text("data").notNull(),
+    /** Of an invoice. */
+    subscription: text("subscription"),
   },
   (t) => [
     primaryKey({ columns: [t.environmentId, t.paymentId, t.kind, t.id] }),
     // So that an erasure finds them.
     index("payment_facts_user").on(t.environmentId, t.userId).where(sql`user_id IS NOT NULL`),
+    // The newest invoice of a subscription, and what a negative line credited.
+    index("payment_facts_subscription")
+      .on(t.environmentId, t.subscription, t.atSeconds)
+      .where(sql`subscription IS NOT NULL`),
+    index("payment_facts_credit").on(t.environmentId, t.id).where(sql`kind = 'credit'`),
   ],
 );
 
@@ -106,11 +115,13 @@ export const paymentGrants = sqliteTable(
     environmentId: integer("environment_id").notNull(),
     paymentId: text("payment_id").notNull(),
     accountId: integer("account_id").notNull(),
-    /** The share that was applied last, `part` of `of`. */
-    part: integer("part").notNull(),
-    ofParts: integer("of_parts").notNull(),
+    /** The line of an invoice that it was granted for, a key in its payment's `lines`. */
+    line: text("line"),
+    /** What was due of it when it was moved last. */
     dueSteps: integer("due_steps").$type<Steps>().notNull(),
     takenSteps: integer("taken_steps").$type<Steps>().notNull(),
+    /** What the operator, or an erasure, took of it: revokes, and adjustments in sum. Below 0 where more was added. */
+    operatorSteps: integer("operator_steps").notNull().default(0),
     /** Whether this payment revoked it. Then it may restore it. */
     isRevoked: integer("is_revoked").notNull(),
     /** Whether another grant of the same payment came first, so that all of this one is due. */
@@ -118,9 +129,48 @@ export const paymentGrants = sqliteTable(
   },
   (t) => [
     index("payment_grants_payment").on(t.environmentId, t.paymentId),
-    check("payment_grants_share", sql`${t.part} >= 0 AND ${t.ofParts} > 0 AND ${t.part} <= ${t.ofParts}`),
     check("payment_grants_taken", sql`${t.takenSteps} >= 0 AND ${t.dueSteps} >= 0`),
     check("payment_grants_flags", sql`${t.isRevoked} IN (0, 1) AND ${t.isSurplus} IN (0, 1)`),
+  ],
+);
+
+/** What was credited to a customer of what a user had spent (S6): one a user, customer and currency. */
+export const paymentDebts = sqliteTable(
+  "payment_debts",
+  {
+    environmentId: integer("environment_id").notNull(),
+    id: text("id").notNull(),
+    accountId: integer("account_id").notNull(),
+    /** Null once the user was erased, which ends it. */
+    customer: text("customer"),
+    currency: text("currency").notNull(),
+    /** In the currency's smallest unit: what its lines owe, less what lines paid of it. */
+    amount: integer("amount").notNull(),
+    /** Since when it is above 0. */
+    sinceMs: integer("since_ms").notNull(),
+  },
+  (t) => [
+    primaryKey({ columns: [t.environmentId, t.id] }),
+    uniqueIndex("payment_debts_of").on(t.environmentId, t.accountId, t.customer, t.currency),
+    index("payment_debts_customer").on(t.environmentId, t.customer),
+    check("payment_debts_not_negative", sql`${t.amount} >= 0`),
+    check("payment_debts_ended", sql`${t.customer} IS NOT NULL OR ${t.amount} = 0`),
+  ],
+);
+
+/** What lines of invoices paid of debts: by so much the fewer of their credits stand. */
+export const paymentDebtPayers = sqliteTable(
+  "payment_debt_payers",
+  {
+    environmentId: integer("environment_id").notNull(),
+    debtId: text("debt_id").notNull(),
+    line: text("line").notNull(),
+    amount: integer("amount").notNull(),
+    atMs: integer("at_ms").notNull(),
+  },
+  (t) => [
+    primaryKey({ columns: [t.environmentId, t.debtId, t.line] }),
+    check("payment_debt_payers_not_negative", sql`${t.amount} >= 0`),
   ],
 );
 

@@ -84,7 +84,7 @@ it("settles what is unmatched once, and says beside the field what is refused", 
 
 it("saves the setting, keeps its secrets, and takes no events once it is off", async () => {
   const w = await world();
-  const prices = `price_1, two\nprice_2, tokens, 12.5, period\n\nprice_3, wallet, 7`;
+  const prices = `price_1, two\nprice_2, tokens, 12.5, period\n\nprice_3, wallet, 7, trial, amount=1000`;
   const saved = await w.send("payments/stripe", { secret: "", previous: "", currency: "eur", prices });
   expect(saved.headers.get("location")).toContain("notice=set");
   const { text } = await w.read("payments");

@@ -17,11 +17,12 @@ describe.each([TODAY, BEFORE])("an invoice of API version %s", (version) => {
     const event = paid(w.nowS, "in_1", {
       subscription: { user: "u" },
       paymentIntent: "pi_1",
+      paid: 3000,
       lines: [
         line(PRICES.items, { quantity: 3 }),
         line(PRICES.wallet, { quantity: 2 }),
         line("price_of_another", { quantity: 9 }),
-        line(PRICES.period, { proration: true }),
+        line(PRICES.period, { amount: 0, proration: true }),
       ],
     });
     expect(await w.deliver(event)).toBe("granted");
@@ -31,15 +32,15 @@ describe.each([TODAY, BEFORE])("an invoice of API version %s", (version) => {
       ["cents", 15, "active"],
     ]);
     if (version === TODAY) {
-      const tie = eventOf("invoice_payment.paid", w.nowS, invoicePayment("inpay_1", "in_1", "pi_1"));
+      const tie = eventOf("invoice_payment.paid", w.nowS, invoicePayment("inpay_1", "in_1", "pi_1", 3000));
       expect(await w.deliver(tie)).toBe("remembered");
     }
-    expect(await w.deliver(eventOf("charge.refunded", w.nowS + 1, charge("ch_1", "pi_1", 1000)))).toBe("taken");
+    expect(await w.deliver(eventOf("charge.refunded", w.nowS + 1, charge("ch_1", "pi_1", 3000, 3000)))).toBe("taken");
     expect((await w.balances("u")).map(([, remaining, status]) => [remaining, status])).toEqual(
       Array(3).fill([0, "revoked"]),
     );
     const [payment] = await w.payments();
-    expect(payment).toMatchObject({ paymentKey: "pi_1", names: ["pi_1", "in_1"], captured: 1000, refunded: 1000 });
+    expect(payment).toMatchObject({ paymentKey: "pi_1", names: ["pi_1", "in_1"], captured: 3000, refunded: 3000 });
   });
 
   it("expires with the period that was paid for", async () => {
@@ -109,7 +110,6 @@ describe.each([TODAY, BEFORE])("an invoice of API version %s", (version) => {
     const subscription = { user: "u" };
     const refused = [
       ["quantity", { subscription, lines: [line(PRICES.items, { quantity: 101 })] }],
-      ["quantity", { subscription, lines: [line(PRICES.wallet, { quantity: 0 })] }],
       ["lines_missing", { subscription, lines: [line(PRICES.items)], hasMore: true }],
     ] as const;
     for (const [index, [reason, about]] of refused.entries()) {
@@ -123,7 +123,8 @@ describe.each([TODAY, BEFORE])("an invoice of API version %s", (version) => {
       [],
       [line("price_of_another")],
       [line(PRICES.items, { amount: -5 })],
-      [line(PRICES.items, { proration: true })],
+      [line(PRICES.items, { amount: 0 })],
+      [line(PRICES.items, { quantity: 0 })],
     ]) {
       expect(await w.deliver(paid(w.nowS, "in_other", { subscription, lines }))).toBe("ignored");
     }

@@ -169,10 +169,22 @@ describe("disputes", () => {
     const whole = dispute("dp_1", "ch_1", "pi_1", 800, [-800, 800]);
     expect(await w.deliver(eventOf(reinstated, w.nowS + 4, whole))).toBe("restored");
     expect(await w.balances("u")).toEqual([["cents", 800, "active"]]);
-    const foreign = dispute("dp_2", "ch_1", "pi_1", 5, [-5], "eur");
+    const foreign = dispute("dp_2", "ch_1", "pi_1", 300, [-270], "eur");
     expect(await w.deliver(eventOf(withdrawn, w.nowS + 5, foreign))).toBe("taken");
-    expect(await w.balances("u")).toEqual([["cents", 0, "revoked"]]);
+    expect(await w.balances("u")).toEqual([["cents", 500, "active"]]);
     expect((await w.history("u"))[0].note).toBe("Stripe charge.dispute.funds_withdrawn: dp_2");
+  });
+
+  it("in another currency withhold the part that is still out, and nothing once they are won", async () => {
+    const w = await walletWorld();
+    const told = (moved: number[], status?: string) => dispute("dp_1", "ch_1", "pi_1", 600, moved, "eur", status);
+    expect(await w.deliver(eventOf(withdrawn, w.nowS + 1, told([-540])))).toBe("taken");
+    expect(await w.balances("u")).toEqual([["cents", 400, "active"]]);
+    expect(await w.deliver(eventOf(reinstated, w.nowS + 2, told([-540, 360])))).toBe("restored");
+    expect(await w.balances("u")).toEqual([["cents", 800, "active"]]);
+    // The rate has changed between.
+    expect(await w.deliver(eventOf(reinstated, w.nowS + 3, told([-540, 530], "won")))).toBe("restored");
+    expect(await w.balances("u")).toEqual([["cents", 1000, "active"]]);
   });
 
   it("go by the amount that the session told while no charge is known", async () => {

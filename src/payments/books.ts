@@ -1,0 +1,59 @@
+import type { Credited } from "./decide.ts";
+import type { PaymentChange } from "./event.ts";
+import type { StoredDebt } from "./line.ts";
+import { type Standing, standingOfKnown } from "./next-step.ts";
+import type { AccountPlan, Books } from "./plan.ts";
+import { type PaymentState, stateOf } from "./state.ts";
+import type { StoredPayment } from "./stored-payment.ts";
+
+export interface EventBooks extends Books {
+  /** The event's own payment, the first of `payments`. */
+  readonly own: PaymentState;
+}
+
+/** What is stored of all that an event touches, with its news. */
+export function booksOf(
+  rows: readonly StoredPayment[],
+  change: Pick<PaymentChange, "names" | "facts" | "customer">,
+  credited: readonly Credited[],
+  { customerUser, debts }: { readonly customerUser: string | null; readonly debts: readonly StoredDebt[] },
+): EventBooks {
+  const isNamed = (names: readonly string[]) => (row: StoredPayment) => row.names.some((name) => names.includes(name));
+  const isOwn = isNamed(change.names);
+  const ownRows = rows.filter(isOwn);
+  const ownNames = [...change.names, ...ownRows.flatMap(({ names }) => names)];
+  const beside = credited.filter(({ invoice }) => ownNames.includes(invoice)).flatMap(({ facts }) => facts);
+  const own = stateOf(ownRows, { ...change, facts: [...change.facts, ...beside] }, customerUser);
+  const others = credited.filter(({ invoice }) => !ownNames.includes(invoice));
+  const known = rows.filter((row) => !isOwn(row));
+  const stored = known.map((row) => {
+    const facts = others.filter(({ invoice }) => row.names.includes(invoice)).flatMap((one) => one.facts);
+    return stateOf([row], { names: [], facts, customer: null }, null);
+  });
+  const fresh = others
+    .filter(({ invoice }) => !known.some(isNamed([invoice])))
+    .map(({ invoice, facts }) => stateOf([], { names: [invoice], facts, customer: null }, null));
+  const customer = change.customer ?? own.customer ?? "";
+  return { own, payments: [own, ...stored, ...fresh], debts, customer };
+}
+
+/** The payments that a batch stores, each with how it stands. `all`: also those that are only told something new. */
+export function paymentsToStore(
+  { own, payments }: EventBooks,
+  { motions, lines }: Pick<AccountPlan, "motions" | "lines">,
+  standing: Standing,
+  all: boolean,
+): readonly { readonly payment: PaymentState; readonly standing: Standing }[] {
+  const isTouched = (payment: PaymentState) =>
+    motions.some((motion) => motion.payment === payment) || lines.some((line) => line.payment === payment);
+  return payments
+    .filter((payment) => isTouched(payment) || (all && (payment === own || payment.isChanged)))
+    .map((payment) => ({ payment, standing: payment === own ? standing : standingOfKnown(payment) }));
+}
+
+/** The lines of a payment with those of a plan. */
+export function linesAfter(payment: PaymentState, { lines }: Pick<AccountPlan, "lines">) {
+  const planned = lines.filter((one) => one.payment === payment).map(({ line }) => line);
+  const kept = payment.lines.filter(({ key }) => !planned.some((line) => line.key === key));
+  return [...kept, ...planned];
+}

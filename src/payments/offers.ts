@@ -1,0 +1,96 @@
+import type { Fraction } from "../amounts/fraction.ts";
+import { type Fact, factsOf, type InvoiceFact, type InvoiceLine, type SessionFact } from "./facts.ts";
+import { type Offer, type OfferPart, ONCE, refOf } from "./offer.ts";
+import type { PriceSetting, StripeSetting } from "./setting.ts";
+
+/** What a payment may grant by what Stripe said of it, a session before an invoice. None for another product's. */
+export function offersOf(
+  facts: readonly Fact[],
+  setting: Pick<StripeSetting, "prices" | "currency">,
+  customerUser: string | null,
+): readonly Offer[] {
+  return [
+    ...factsOf(facts, "session").map(ofSession),
+    ...factsOf(facts, "invoice").flatMap((invoice) => ofInvoice(invoice, setting, customerUser) ?? []),
+  ];
+}
+
+function ofSession({ userId, data }: SessionFact): Offer {
+  const part = {
+    externalRef: refOf(data.ref),
+    ...{ line: null, isTrial: false, pack: data.pack, times: ONCE },
+    quantity: data.quantity === null ? { amount: data } : { units: data.quantity },
+    ...{ expiresAtMs: undefined, elseExpiresAtMs: undefined },
+  };
+  return { userId, parts: [part], flaw: null };
+}
+
+/** The key of a line, unique in an environment. */
+export const lineKey = (invoiceId: string, lineId: string): string => `${invoiceId}:${lineId}`;
+
+/** What an invoice would grant, and to whom. Null: it sells nothing of what is set. */
+function ofInvoice(
+  invoice: InvoiceFact,
+  setting: Pick<StripeSetting, "prices" | "currency">,
+  customerUser: string | null,
+): Offer | null {
+  const { lines, hasMore, isSubscription } = invoice.data;
+  const parts: OfferPart[] = [];
+  let isUntold = false;
+  for (const line of lines) {
+    const price = setting.prices.find((candidate) => candidate.price === line.price);
+    const times = price === undefined ? null : timesOf(invoice, line, price, setting.currency);
+    if (price === undefined || times === null) continue;
+    if (times === "proration") isUntold = true;
+    else parts.push(partOf(invoice, line, price, times));
+  }
+  if (parts.length === 0 && !isUntold && !(hasMore && setting.prices.length > 0)) return null;
+  const userId = invoice.userId ?? (isSubscription ? customerUser : null);
+  return { userId, parts, flaw: isUntold ? "proration" : hasMore ? "lines_missing" : null };
+}
+
+/** How many times its price's pack a line buys. Null: nothing. `proration`: what share of it is not told. */
+function timesOf(
+  { data }: InvoiceFact,
+  line: InvoiceLine,
+  price: PriceSetting,
+  currency: string,
+): Fraction | "proration" | null {
+  const { net, quantity, isProration } = line;
+  if (net < 0 || (net === 0 && (isProration || price.trial !== true))) return null;
+  if (!isProration) {
+    const times = BigInt(quantity ?? 1);
+    return times > 0n ? { numerator: times, denominator: 1n } : null;
+  }
+  const whole = wholeOf(data, line, price, currency);
+  return whole === null ? "proration" : { numerator: BigInt(net) * whole.denominator, denominator: whole.numerator };
+}
+
+/** What one of a price costs in full. */
+function wholeOf(
+  { lines, currency: ofInvoice }: InvoiceFact["data"],
+  line: InvoiceLine,
+  price: PriceSetting,
+  currency: string,
+): Fraction | null {
+  if (price.amount !== undefined && ofInvoice === currency) return { numerator: BigInt(price.amount), denominator: 1n };
+  const whole = lines.find(
+    (one) => one.price === line.price && !one.isProration && one.amount > 0 && (one.quantity ?? 1) > 0,
+  );
+  if (whole !== undefined) return { numerator: BigInt(whole.amount), denominator: BigInt(whole.quantity ?? 1) };
+  const { unitAmount } = line;
+  return unitAmount !== null && unitAmount > 0 ? { numerator: BigInt(unitAmount), denominator: 1n } : null;
+}
+
+function partOf({ id, data }: InvoiceFact, line: InvoiceLine, price: PriceSetting, times: Fraction): OfferPart {
+  const isTrial = line.net === 0;
+  const hasPeriod = price.expires === "period" && line.end > line.start;
+  const latest = Math.max(...data.lines.map(({ end }) => end));
+  return {
+    externalRef: isTrial ? refOf("trial", price.price) : refOf(id, line.id),
+    line: isTrial ? null : lineKey(id, line.id),
+    ...{ isTrial, pack: price.packId, times, quantity: { units: price.quantity ?? "" } },
+    expiresAtMs: hasPeriod ? line.end * 1_000 : undefined,
+    elseExpiresAtMs: hasPeriod && line.isProration ? latest * 1_000 : undefined,
+  };
+}

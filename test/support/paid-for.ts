@@ -1,0 +1,54 @@
+/**
+ * What was paid for, by money in and out alone: no shares, batches or motions. What stands of a user's lines and what was spent of
+ * them costs no more than what was paid, less what was credited and went back, and what is owed. What was spent before it went back
+ * by a refund or a dispute is forgiven.
+ */
+export class PaidFor {
+  readonly #invoices = new Map<string, { readonly nets: Map<string, number>; back: number }>();
+  readonly #credits = new Map<string, { readonly invoice: string; readonly line: string; readonly amount: number }>();
+
+  /** A paid invoice, with the net amounts of its lines above 0. */
+  pay(invoice: string, nets: readonly (readonly [line: string, net: number])[]): void {
+    this.#invoices.set(invoice, { nets: new Map(nets), back: this.#invoices.get(invoice)?.back ?? 0 });
+  }
+
+  credit(id: string, invoice: string, line: string, amount: number): void {
+    this.#credits.set(id, { invoice, line, amount });
+  }
+
+  /** All that went back of an invoice's payment. */
+  setBack(invoice: string, amount: number): void {
+    const known = this.#invoices.get(invoice);
+    if (known === undefined) this.#invoices.set(invoice, { nets: new Map(), back: amount });
+    else known.back = amount;
+  }
+
+  /** By how much what stands and was spent is dearer than what was paid for. Above 0 is a theft. */
+  excess(standing: readonly Standing[], debt: number): number {
+    let excess = -debt;
+    for (const [invoice, { nets, back }] of this.#invoices) {
+      const all = [...nets.values()].reduce((sum, net) => sum + net, 0);
+      for (const [line, net] of nets) {
+        const own = standing.filter((one) => one.line === `${invoice}:${line}`);
+        if (own.length === 0) continue;
+        const worth = (steps: number, initial: number) => (steps * net) / initial;
+        const spent = Math.max(...own.map((one) => worth(one.spentSteps, one.initialSteps)));
+        const stands = Math.max(...own.map((one) => worth(one.remainingSteps, one.initialSteps)));
+        const wentBack = (Math.min(back, all) * net) / all;
+        const credits = [...this.#credits.values()].filter((one) => one.invoice === invoice && one.line === line);
+        const credited = credits.reduce((sum, { amount }) => sum + amount, 0);
+        excess += stands + spent - (net - credited - wentBack + Math.min(wentBack, spent));
+      }
+    }
+    return excess;
+  }
+}
+
+/** A balance of a line. */
+export interface Standing {
+  /** `<invoice>:<line>`. */
+  readonly line: string;
+  readonly initialSteps: number;
+  readonly remainingSteps: number;
+  readonly spentSteps: number;
+}

@@ -1,0 +1,51 @@
+import { type PaymentsWorld, paymentsWorld, SIGNING_SECRET } from "./payments.ts";
+import { type ApiVersion, eventOf, type Invoice, invoice, type Line, type TestEvent } from "./stripe-events.ts";
+import { makePack } from "./world.ts";
+
+/** Basic is $10 for 1,000 tokens, Pro $30 for 4,000. Their prices at Stripe are set; more fields of each may be. */
+export async function plansShop(version: ApiVersion, more: { readonly basic?: object; readonly pro?: object } = {}) {
+  const w: PaymentsWorld = await paymentsWorld();
+  const basic = await makePack(w.app.appId, "Basic", [{ amountSteps: 1_000_000, unit: "tokens" }]);
+  const pro = await makePack(w.app.appId, "Pro", [{ amountSteps: 4_000_000, unit: "tokens" }]);
+  const prices = [
+    { price: "price_basic", packId: basic, amount: 1000, ...more.basic },
+    { price: "price_pro", packId: pro, amount: 3000, ...more.pro },
+  ];
+  const made = await w.set({ signingSecrets: [SIGNING_SECRET], prices });
+  if (made.status !== 200) throw new Error(`the setting was answered ${made.status} ${JSON.stringify(made.body)}`);
+  let seconds = 0;
+  const paid = (id: string, lines: readonly Line[], about: Partial<Invoice> = {}): TestEvent => {
+    seconds += 1;
+    const sum = lines.reduce(
+      (total, { amount = 1000, discount = 0 }) => total + amount - Math.sign(amount) * discount,
+      0,
+    );
+    const whole = { lines, subscription: { user: "u" }, paid: Math.max(0, sum), total: sum, ...about };
+    return eventOf("invoice.paid", w.nowS + seconds, invoice(id, whole, version), version);
+  };
+  const spend = async (eventId: string, tokens: number, userId = "u") => {
+    const answer = await w.post("usage/events", { userId, event: "chat", eventId, quantities: { tokens } });
+    if (answer.status !== 200) throw new Error(`the usage was answered ${answer.status}`);
+  };
+  return {
+    ...{ w, paid, spend, prices },
+    basic: (id: string, amount = 1000): Line => ({ id, price: "price_basic", amount, unitAmount: 1000 }),
+    pro: (id: string, amount = 3000): Line => ({ id, price: "price_pro", amount, unitAmount: 3000 }),
+    /** What remains of a user's balances, in their order. */
+    tokens: async (userId = "u") => (await w.balances(userId)).map(([, amount]) => amount).toSorted((a, b) => a - b),
+    total: async (userId = "u") => (await w.balances(userId)).reduce((sum, [, amount]) => sum + amount, 0),
+    debts: async (): Promise<number[]> => {
+      const [, , , , , debts = []] = await w.stored();
+      return (debts as { amount: number }[]).map(({ amount }) => amount).filter((amount) => amount > 0);
+    },
+  };
+}
+
+/** A line that gives back, and one that is bought for the rest of a period. */
+export const prorated = (line: Line): Line => ({ ...line, proration: true });
+export const credit = (line: Line, of: string, lines: readonly string[]): Line => ({
+  ...line,
+  amount: -Math.abs(line.amount ?? 0),
+  proration: true,
+  credited: { invoice: of, lines },
+});

@@ -1,0 +1,77 @@
+import { expect, it } from "vitest";
+import { readChange, stripeEventInput } from "../../src/payments/event.ts";
+import type { StripeSetting } from "../../src/payments/setting.ts";
+import { type PureBooks, type PureShop, takePurely } from "../support/pure-payments.ts";
+import { createRandom } from "../support/random.ts";
+import { steps } from "../support/steps.ts";
+import { liveSwitching, PLANS } from "../support/switching-life.ts";
+
+// What is due of lines and debts is decided by pure functions. Here customers who want credits for nothing live at random, and a
+// model of money alone says what they paid for.
+
+const LIVES = 120;
+const seed = Number(process.env.PROOF_SEED || "20260115");
+
+const setting: StripeSetting = {
+  currency: "usd",
+  prices: PLANS.map(({ price, amount }) => ({ price, packId: price, expires: "pack", trial: true, amount })),
+};
+const packOf: PureShop["packOf"] = (id) => {
+  const plan = PLANS.find(({ price }) => price === id);
+  const item = {
+    id: "cpi_1",
+    position: 0,
+    unit: "tokens" as const,
+    matches: "[]",
+    priority: 100,
+    amountSteps: steps(plan?.steps ?? 0),
+  };
+  return {
+    ...{ id, appId: "app_1", name: id, nameKey: id, version: 1, createdAtMs: 0, archivedAtMs: null },
+    ...{ defaultExpiryDays: null, unit: null, matches: "[]", priority: 100, items: [item] },
+  };
+};
+
+it("lets no credit stand for which nothing was paid, after any switches, refunds, disputes, trials and coupons", async () => {
+  let taken = 0;
+  let owed = 0;
+  for (let life = 0; life < LIVES; life++) {
+    const random = createRandom(seed + life);
+    const books: PureBooks = { payments: [], balances: {}, debts: [] };
+    let nowMs = 0;
+    await liveSwitching(
+      random,
+      {
+        deliver: (event) => {
+          nowMs += 1;
+          takePurely(books, { setting, packOf }, readChange(stripeEventInput.parse(event)) ?? expect.fail(), nowMs);
+        },
+        spend: (amount) => {
+          let left = amount;
+          for (const balance of Object.values(books.balances).filter(({ isRevoked }) => !isRevoked)) {
+            const part = Math.min(left, balance.remaining);
+            balance.remaining -= part;
+            left -= part;
+          }
+        },
+        look: () => ({
+          standing: books.payments.flatMap(({ grants }) =>
+            grants.flatMap(({ line, balanceId, initialSteps, takenSteps }) => {
+              const remainingSteps = books.balances[balanceId]?.remaining ?? 0;
+              const spentSteps = initialSteps - takenSteps - remainingSteps;
+              return line === null ? [] : [{ line, initialSteps, remainingSteps, spentSteps }];
+            }),
+          ),
+          debt: books.debts.reduce((sum, { amount }) => sum + amount, 0),
+        }),
+      },
+      30,
+      1_768_478_400,
+    );
+    taken += books.payments.flatMap(({ grants }) => grants).filter(({ takenSteps }) => takenSteps > 0).length;
+    owed += books.debts.flatMap(({ payers }) => payers).length;
+  }
+  // The lives did what they are about.
+  expect(taken).toBeGreaterThan(LIVES);
+  expect(owed).toBeGreaterThan(LIVES / 4);
+}, 180_000);
