@@ -1,8 +1,7 @@
 import { grantRefusals } from "../credits/grant.ts";
 import { idIn } from "../db/databases.ts";
 import { retryOnConflict } from "../db/retry-on-conflict.ts";
-import { batch, type RowsOf, type Statement } from "../db/sql.ts";
-import { PurserError } from "../errors.ts";
+import { batch, type Statement } from "../db/sql.ts";
 import type { User } from "../ledger/account.ts";
 import { type Decision, replay } from "../ledger/decision.ts";
 import type { AccountAtRead } from "../ledger/send.ts";
@@ -11,16 +10,16 @@ import { choosePack, type Pack, selectPack } from "../packs/find.ts";
 import type { TenantCtx } from "../runtime.ts";
 import { personGuards } from "../tombstones/check.ts";
 import { withTombstones } from "../tombstones/known.ts";
-import { booksOf, type EventBooks, linesAfter, paymentsToStore } from "./books.ts";
+import { type EventBooks, linesAfter, paymentsToStore } from "./books.ts";
 import { decideGrant, decideMotions, type Move, type Storing } from "./decide.ts";
 import { customerToKeep, factsToKeep } from "./keep.ts";
 import { GRANTED, nextStep, offersNow, type Refusal, type Standing, type Step, standingOfKnown } from "./next-step.ts";
-import type { Offer, Reason } from "./offer.ts";
+import { type Offer, reasonOf } from "./offer.ts";
 import type { AccountPlan } from "./plan.ts";
+import { type BooksRows, readBooks, selectBooks } from "./read-books.ts";
 import { type PaymentState, shownKey } from "./state.ts";
 import { guardNoCustomer, type PaymentWrite, storePayment } from "./store-payment.ts";
-import { readDebt, selectDebts } from "./stored-debts.ts";
-import { OUTCOMES, type Outcome, readPayment, selectCustomer, selectPayments, selectTrials } from "./stored-payment.ts";
+import { OUTCOMES, type Outcome, selectTrials } from "./stored-payment.ts";
 
 /** An unmatched payment is told when it still is one after so long. */
 const TELL_AFTER_MS = 10 * 60 * 1_000;
@@ -52,18 +51,6 @@ interface Found {
   readonly packOf: (pack: string) => Pack | null;
   readonly trials: ReadonlySet<string>;
 }
-
-/** What an event touches: its payment, those that it credits or whose lines get something back, and the debts. */
-function readsOf(environmentId: number, { change, credited = [] }: Move, more: Iterable<string>, userId: string) {
-  const customer = change.customer ?? "";
-  const names = JSON.stringify([...change.names, ...credited.map(({ invoice }) => invoice), ...more]);
-  return [
-    selectPayments({ environmentId, names }),
-    selectCustomer({ environmentId, customer }),
-    selectDebts({ environmentId, names, customer, userId }),
-  ] as const;
-}
-type Reads = ReturnType<typeof readsOf>;
 
 /** What stays the same in every attempt of a move, and what it did so far. */
 class Run {
@@ -115,14 +102,12 @@ class Run {
     }
   }
 
-  #reads(userId: string): Reads {
-    return readsOf(this.#ctx.environment.id, this.#move, this.#more, userId);
+  #reads(userId: string) {
+    return selectBooks(this.#ctx.environment.id, this.#move, this.#more, userId);
   }
 
-  #booksOf([rows, customers, debts]: RowsOf<Reads>): EventBooks {
-    const { change, credited = [] } = this.#move;
-    const known = { customerUser: customers[0]?.userId ?? null, debts: debts.map(readDebt) };
-    const books = booksOf(rows.map(readPayment), change, credited, known);
+  #booksOf(rows: BooksRows): EventBooks {
+    const books = readBooks(this.#move, rows);
     const written = books.payments.flatMap((payment) => payment.known.map(({ writtenBy }) => writtenBy));
     if (this.#sent !== null && written.includes(this.#sent.nonce)) this.#landed();
     this.#sent = null;
@@ -264,15 +249,4 @@ class Run {
       return decideMotions(this.#ctx, this.#move, of, this.#storing(books, standingOfKnown(books.own)));
     });
   }
-}
-
-const REFUSALS = new Map<string, Reason>([
-  ["test_quota_exceeded", "quota"],
-  ["person_erased", "person_erased"],
-]);
-
-function reasonOf(error: unknown): Reason | null {
-  if (!(error instanceof PurserError)) return null;
-  // The user has as many balances as there may be (L6).
-  return error.details?.limit === undefined ? (REFUSALS.get(error.code) ?? null) : "quota";
 }

@@ -22,6 +22,18 @@ export const REASONS = [
 ] as const;
 export type Reason = (typeof REASONS)[number];
 
+const REFUSALS = new Map<string, Reason>([
+  ["test_quota_exceeded", "quota"],
+  ["person_erased", "person_erased"],
+]);
+
+/** Why a grant was refused. Null for what is no reason of a payment's. */
+export function reasonOf(error: unknown): Reason | null {
+  if (!(error instanceof PurserError)) return null;
+  // The user has as many balances as there may be (L6).
+  return error.details?.limit === undefined ? (REFUSALS.get(error.code) ?? null) : "quota";
+}
+
 /** What a payment would grant, and to whom. */
 export interface Offer {
   readonly userId: string | null;

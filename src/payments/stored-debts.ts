@@ -13,7 +13,7 @@ const paymentsSql = `
     WHERE n.environment_id = :environmentId AND n.name IN (SELECT value FROM json_each(:names))`;
 
 /**
- * The debts that an event may change: those of the lines and users of the payments that have some of these names, of the customer,
+ * The debts that an event may change: those of the users of the payments that have some of these names, of the customer,
  * and of the user to whom it may grant.
  */
 export const selectDebts = statement<
@@ -25,17 +25,16 @@ export const selectDebts = statement<
       SELECT json_group_array(json_object('line', line, 'amount', amount, 'atMs', at_ms)) FROM payment_debt_payers
       WHERE environment_id = d.environment_id AND debt_id = d.id
     ) AS payersJson
-  FROM payment_debts AS d WHERE d.environment_id = :environmentId AND d.id IN (
-    SELECT line.value ->> 'debt' FROM (${paymentsSql}) AS p CROSS JOIN json_each(p.lines) AS line
-    UNION SELECT o.id FROM (${paymentsSql}) AS p
-    CROSS JOIN payment_grants AS g ON g.environment_id = p.environment_id AND g.payment_id = p.id AND p.lines <> '[]'
+  FROM (
+    SELECT o.id AS id FROM (${paymentsSql} AND p.lines <> '[]') AS p
+    CROSS JOIN payment_grants AS g ON g.environment_id = p.environment_id AND g.payment_id = p.id
     CROSS JOIN payment_debts AS o ON o.environment_id = g.environment_id AND o.account_id = g.account_id
     UNION SELECT id FROM payment_debts
     WHERE environment_id = :environmentId AND customer = :customer AND :customer <> ''
     UNION SELECT id FROM payment_debts WHERE environment_id = :environmentId AND account_id = (
       SELECT id FROM accounts WHERE environment_id = :environmentId AND user_id = :userId
-    )
-  )`;
+    ) AND :userId <> ''
+  ) AS found CROSS JOIN payment_debts AS d ON d.environment_id = :environmentId AND d.id = found.id`;
 
 export function readDebt({ payersJson, ...row }: DebtRow): StoredDebt {
   // SQLite made this list of what Purser wrote.

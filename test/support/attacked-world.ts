@@ -190,13 +190,27 @@ export const payment = writer("payments", {
   created_at_ms: 1,
 });
 export const paymentName = writer("payment_names", { environment_id: LIVE, name: "pi_w", payment_id: "pay_w" });
+export const paymentDebt = writer("payment_debts", {
+  environment_id: LIVE,
+  id: "dbt_w",
+  account_id: USER,
+  customer: "cus_w",
+  currency: "usd",
+  amount: 5,
+  since_ms: 1,
+});
+export const debtPayer = writer("payment_debt_payers", {
+  environment_id: LIVE,
+  debt_id: "dbt_w",
+  line: "in_w:il_w",
+  amount: 1,
+  at_ms: 1,
+});
 export const paymentGrant = writer("payment_grants", {
   balance_id: REVOKED,
   environment_id: LIVE,
   payment_id: "pay_w",
   account_id: USER,
-  part: 0,
-  of_parts: 1,
   due_steps: 0,
   taken_steps: 0,
   is_revoked: 0,
@@ -318,7 +332,9 @@ export const world: readonly string[] = [
   payment({ id: "pay_u", status: "unmatched", reason: "no_user", tell_at_ms: 1 }),
   paymentName({}),
   paymentGrant({}),
-  `INSERT INTO payment_facts VALUES (${LIVE}, 'pay_w', 'charge', 'ch_w', 1, NULL, '{}')`,
+  paymentDebt({}),
+  debtPayer({}),
+  `INSERT INTO payment_facts VALUES (${LIVE}, 'pay_w', 'charge', 'ch_w', 1, NULL, '{}', NULL)`,
   `INSERT INTO payment_events VALUES (${LIVE}, 'pay_w', 'evt_w', 'charge.refunded', 1, 'taken')`,
   `INSERT INTO stripe_customers VALUES (${LIVE}, 'cus_w', 'u', 1)`,
   `INSERT INTO stripe_settings VALUES (${LIVE}, '{}', 1)`,

@@ -30,6 +30,15 @@ export async function expectLedgerInvariants(): Promise<void> {
      )`,
   ).all();
   expect(unreturned.results, "settled reservations that returned something else than they held").toEqual([]);
+  const untrue = await env.DB.prepare(
+    `SELECT d.id FROM payment_debts AS d WHERE d.customer IS NOT NULL AND d.amount <> coalesce((
+       SELECT sum(line.value ->> 'owed') FROM payments AS p, json_each(p.lines) AS line
+       WHERE p.environment_id = d.environment_id AND line.value ->> 'debt' = d.id
+     ), 0) - coalesce((
+       SELECT sum(amount) FROM payment_debt_payers WHERE environment_id = d.environment_id AND debt_id = d.id
+     ), 0)`,
+  ).all();
+  expect(untrue.results, "debts that are not what lines owe less what lines paid").toEqual([]);
   const homeless = await env.DB.prepare(
     `SELECT account_id FROM credit_ledger WHERE account_id NOT IN (SELECT id FROM accounts)
      UNION SELECT account_id FROM usage_events WHERE account_id NOT IN (SELECT id FROM accounts)

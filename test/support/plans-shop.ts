@@ -1,10 +1,14 @@
 import { type PaymentsWorld, paymentsWorld, SIGNING_SECRET } from "./payments.ts";
 import { type ApiVersion, eventOf, type Invoice, invoice, type Line, type TestEvent } from "./stripe-events.ts";
-import { makePack } from "./world.ts";
+import { type Bindings, makePack } from "./world.ts";
 
 /** Basic is $10 for 1,000 tokens, Pro $30 for 4,000. Their prices at Stripe are set; more fields of each may be. */
-export async function plansShop(version: ApiVersion, more: { readonly basic?: object; readonly pro?: object } = {}) {
-  const w: PaymentsWorld = await paymentsWorld();
+export async function plansShop(
+  version: ApiVersion,
+  more: { readonly basic?: object; readonly pro?: object } = {},
+  bindings: Bindings = {},
+) {
+  const w: PaymentsWorld = await paymentsWorld(bindings);
   const basic = await makePack(w.app.appId, "Basic", [{ amountSteps: 1_000_000, unit: "tokens" }]);
   const pro = await makePack(w.app.appId, "Pro", [{ amountSteps: 4_000_000, unit: "tokens" }]);
   const prices = [

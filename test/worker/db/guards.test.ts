@@ -8,6 +8,7 @@ import {
   balance,
   claim,
   consent,
+  debtPayer,
   entry,
   environment,
   erasing,
@@ -25,6 +26,7 @@ import {
   PART,
   pack,
   payment,
+  paymentDebt,
   paymentGrant,
   paymentName,
   REVOKED,
@@ -815,11 +817,24 @@ const attacks: Readonly<Record<string, Attack>> = {
   },
   payment_grants_frozen: {
     says: "payment_grants_kept",
-    sql: ["balance_id = 'crb_nobody'", `environment_id = ${TEST}`, `account_id = ${OTHER}`].map(
+    sql: ["balance_id = 'crb_nobody'", `environment_id = ${TEST}`, `account_id = ${OTHER}`, "line = 'x'"].map(
       (set) => `UPDATE payment_grants SET ${set} WHERE balance_id = '${REVOKED}'`,
     ),
   },
   payment_grants_no_delete: { says: "payment_grants_kept", sql: ["DELETE FROM payment_grants"] },
+  payment_debts_no_replace: { says: "payment_debts_kept", sql: [paymentDebt({ amount: 0 }, REPLACE)] },
+  payment_debts_frozen: {
+    says: "payment_debts_kept",
+    sql: [`environment_id = ${TEST}`, "id = 'x'", `account_id = ${OTHER}`, "customer = 'x'", "currency = 'eur'"].map(
+      (set) => `UPDATE payment_debts SET ${set}`,
+    ),
+  },
+  payment_debts_no_delete: { says: "payment_debts_kept", sql: ["DELETE FROM payment_debts"] },
+  payment_debt_payers_of_debt: {
+    says: "payment_debt_payers_of_debt",
+    sql: [debtPayer({ debt_id: "dbt_none" }), debtPayer({ debt_id: "dbt_none" }, REPLACE)],
+  },
+  payment_debt_payers_no_delete: { says: "payment_debt_payers_kept", sql: ["DELETE FROM payment_debt_payers"] },
   payment_names_no_replace: {
     says: "payment_names_taken",
     sql: [REPLACE, "REPLACE"].map((verb) => paymentName({ payment_id: "pay_u" }, verb)),
@@ -864,7 +879,9 @@ const checks: Readonly<Record<string, string | readonly string[]>> = {
     usageEvent({ ...third, properties: "{}", large_properties_bytes: 11 }),
   ],
   payments_status: payment({ id: "pay_new", reason: "no_user" }),
-  payment_grants_share: "UPDATE payment_grants SET part = 2",
+  payment_debts_not_negative: "UPDATE payment_debts SET amount = -1",
+  payment_debts_ended: "UPDATE payment_debts SET customer = NULL",
+  payment_debt_payers_not_negative: "UPDATE payment_debt_payers SET amount = -1",
   payment_grants_taken: "UPDATE payment_grants SET taken_steps = -1",
   payment_grants_flags: "UPDATE payment_grants SET is_revoked = 2",
   reservations_state: reservation({ id: "res_new", state: "lost" }),
@@ -898,6 +915,7 @@ const uniques: Readonly<Record<string, readonly [sql: string, says?: string]>> =
   "erasure_ids.environment_id, distinct_id": [erasureId({ position: 5 }), "erasure_ids_kept"],
   "erasure_ids.account_id": [erasureId({ position: 5, distinct_id: "c" }), "erasure_ids_kept"],
   "erasure_names.account_id, kind, new_name": [erasureName({ old_name: "e8" })],
+  "payment_debts.environment_id, account_id, customer, currency": [paymentDebt({ id: "dbt_new" })],
   "admin_audit.app_id, id": [adminAudit({ seq: 2 }), "admin_audit_id"],
 };
 
