@@ -42,6 +42,7 @@ const SCALE = { count: 1_000, tokens: 1_000, seconds: 1_000, cents: 1_000_000 };
 export const UNITS = Object.keys(SCALE) as Unit[];
 export const toSteps = (unit: Unit, amount: number) => BigInt(Math.round(amount * SCALE[unit]));
 export const fromSteps = (unit: Unit, steps: bigint) => Number(steps) / SCALE[unit];
+const least = (a: bigint, b: bigint) => (a < b ? a : b);
 const ceil = (n: bigint, d: bigint) => (n + d - 1n) / d;
 const iso = (ms: number) => (ms === Infinity ? null : new Date(ms).toISOString());
 export const refuse = (status: number, code: string, body?: object): Answer => ({
@@ -112,7 +113,7 @@ export function createModel(clock: { now: () => number }) {
         }
         const has = heldOf(b, owed.holds);
         const unpaid = owed.steps - pays;
-        return { ...owed, steps: unpaid > has ? has : unpaid };
+        return { ...owed, steps: least(unpaid, has) };
       });
       b.owed = after.filter(({ steps }) => steps > 0n);
     }

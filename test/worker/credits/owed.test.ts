@@ -1,5 +1,6 @@
 import { env } from "cloudflare:workers";
 import { afterAll, describe, expect, it } from "vitest";
+import { countingD1 } from "../../support/counting-d1.ts";
 import { creditsWorld, storedLedger } from "../../support/credits.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
 import { paymentsWorld } from "../../support/payments.ts";
@@ -221,6 +222,33 @@ describe("what a refund falls short of because it is held", () => {
     expect((await spend("e1", 91)).status).toBe(402);
     expect((await spend("e2", 90)).body.debits).toMatchObject([{ amount: 90, remaining: 0 }]);
     expect(await w.owed()).toEqual([]);
+  });
+
+  it("costs a row for each refund that owes, and three for each that is paid, in one trip", async () => {
+    const w = await makeWorld();
+    const counting = countingD1(env.DB);
+    const call = makeClient(w.clock, { DB: counting.d1 });
+    const cost = async (path: string, body: object) => {
+      counting.spent();
+      expect((await call("POST", `/api/v1/${path}`, { key: w.app.keys.sk_live, body })).status).toBe(200);
+      const { rowsWritten, roundTrips } = counting.spent();
+      return { rowsWritten, roundTrips };
+    };
+    const refund = (refundRef: string) =>
+      cost("credits/refund", { userId: "u", externalRef: "order-1", refundRef, share: { part: 1, of: 10 } });
+    const hold = (reservationId: string, tokens: number) =>
+      cost("usage/reservations", { userId: "u", reservationId, event: "chat", quantities: { count: 0, tokens } });
+    await hold("res_a", 500);
+    await hold("res_b", 500);
+    const owing = [await refund("re-1"), await refund("re-2")];
+    for (const { rowsWritten } of owing) expect(rowsWritten).toBeLessThanOrEqual(4 + 2 + 2);
+    const paid = await cost("usage/reservations/res_a/commit", {
+      ...{ eventId: "e1", quantities: { count: 0, tokens: 10 } },
+    });
+    expect(paid.rowsWritten).toBeLessThanOrEqual(4 + 5 + 2 * 3 + 1);
+    expect([await w.remaining(), await w.owed()]).toEqual([290, []]);
+    const released = await cost("usage/reservations/res_b/release", {});
+    expect(released.rowsWritten).toBeLessThanOrEqual(4);
   });
 
   it("is a flaw of the verification where it is more than open holds have", async () => {
