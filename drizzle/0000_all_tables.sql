@@ -493,12 +493,22 @@ CREATE INDEX `payments_created` ON `payments` (`environment_id`,`created_at_ms`,
 CREATE INDEX `payments_status` ON `payments` (`environment_id`,`status`,`created_at_ms`,`id`);--> statement-breakpoint
 CREATE INDEX `payments_customer` ON `payments` (`environment_id`,`customer`) WHERE status = 'unmatched';--> statement-breakpoint
 CREATE INDEX `payments_tell` ON `payments` (`tell_at_ms`) WHERE tell_at_ms IS NOT NULL;--> statement-breakpoint
+CREATE TABLE `refund_owed` (
+	`account_id` integer NOT NULL,
+	`balance_id` text NOT NULL,
+	`seq` integer NOT NULL,
+	`owed_steps` integer NOT NULL,
+	PRIMARY KEY(`account_id`, `balance_id`, `seq`),
+	CONSTRAINT "refund_owed_positive" CHECK("refund_owed"."owed_steps" > 0)
+) STRICT, WITHOUT ROWID;
+--> statement-breakpoint
 CREATE TABLE `reservations` (
 	`environment_id` integer NOT NULL,
 	`id` text NOT NULL,
 	`account_id` integer NOT NULL,
 	`state` text NOT NULL,
 	`settled_seq` integer,
+	`made_seq` integer DEFAULT 0 NOT NULL,
 	`leg_count` integer GENERATED ALWAYS AS (json_array_length(legs)) STORED,
 	`event` text NOT NULL,
 	`model` text,

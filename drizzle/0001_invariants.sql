@@ -171,12 +171,13 @@ BEGIN
   WHERE account_id = new.account_id AND id = new.balance_id;
 END;
 --> statement-breakpoint
--- The ledger revokes the balance.
+-- The ledger revokes the balance, which then owes nothing (C21).
 CREATE TRIGGER credit_ledger_revokes_balance AFTER INSERT ON credit_ledger
 WHEN new.is_revoked = 1
 BEGIN
   UPDATE credit_balances SET revoked_at_ms = new.occurred_at_ms
   WHERE account_id = new.account_id AND id = new.balance_id AND revoked_at_ms IS NULL;
+  DELETE FROM refund_owed WHERE account_id = new.account_id AND balance_id = new.balance_id;
 END;
 --> statement-breakpoint
 -- The payment that revoked a balance restores it.
@@ -193,6 +194,13 @@ WHEN new.is_revoked = 1 AND new.reason = 'admin_adjust' AND new.delta_steps < 0
 BEGIN
   UPDATE payment_grants SET taken_steps = taken_steps - new.delta_steps
   WHERE balance_id = new.balance_id AND is_revoked = 1;
+END;
+--> statement-breakpoint
+-- So does what a balance that lives owed it.
+CREATE TRIGGER credit_ledger_counts_owed AFTER INSERT ON credit_ledger
+WHEN new.is_revoked = 0 AND new.reason = 'admin_adjust' AND new.reservation_id IS NOT NULL
+BEGIN
+  UPDATE payment_grants SET taken_steps = taken_steps - new.delta_steps WHERE balance_id = new.balance_id;
 END;
 --> statement-breakpoint
 CREATE TRIGGER credit_ledger_frozen BEFORE UPDATE OF
@@ -378,6 +386,26 @@ END;
 CREATE TRIGGER credit_refunds_no_delete BEFORE DELETE ON credit_refunds
 BEGIN
   SELECT RAISE(ABORT, 'credit_refunds_append_only');
+END;
+--> statement-breakpoint
+-- What is owed goes back to the entry that fell short, of a balance that lives. It only falls (C21).
+CREATE TRIGGER refund_owed_of_entry BEFORE INSERT ON refund_owed
+WHEN EXISTS (
+  SELECT 1 FROM refund_owed WHERE account_id = new.account_id AND balance_id = new.balance_id AND seq = new.seq
+) OR NOT EXISTS (
+  SELECT 1 FROM credit_ledger AS l CROSS JOIN credit_balances AS b ON b.id = l.balance_id AND b.account_id = l.account_id
+  WHERE l.account_id = new.account_id AND l.seq = new.seq AND l.balance_id = new.balance_id
+    AND l.reason = 'admin_adjust' AND b.revoked_at_ms IS NULL
+)
+BEGIN
+  SELECT RAISE(ABORT, 'refund_owed_of_entry');
+END;
+--> statement-breakpoint
+CREATE TRIGGER refund_owed_only_falls BEFORE UPDATE ON refund_owed
+WHEN new.account_id <> old.account_id OR new.balance_id <> old.balance_id OR new.seq <> old.seq
+  OR new.owed_steps > old.owed_steps
+BEGIN
+  SELECT RAISE(ABORT, 'refund_owed_only_falls');
 END;
 --> statement-breakpoint
 -- A payment's grant is of a balance that is there, once, and stays: a payment that forgot its grant would pay again.
@@ -631,11 +659,75 @@ BEGIN
   ) AS last CROSS JOIN credit_balances AS b
   WHERE b.account_id = last.account_id AND b.id = charge.value ->> 'balanceId'
   ORDER BY charge.key;
+  INSERT INTO owed_settlements (environment_id, reservation_id)
+  SELECT new.environment_id, new.id WHERE new.state <> 'committed' OR new.charges IS NOT NULL;
+END;
+--> statement-breakpoint
+-- A settlement whose usage is debited: of what its balances got back, each pays what it owes, the oldest first, and of none more is
+-- owed than what the holds that were open at that refund still have (C21). A commit says so when its debits are written.
+CREATE VIEW owed_settlements (environment_id, reservation_id) AS
+SELECT environment_id, id FROM reservations WHERE state <> 'open';
+--> statement-breakpoint
+CREATE VIEW owed_payments (account_id, reservation_id, balance_id, seq, paid_steps, held_steps) AS
+SELECT account_id, NULL, balance_id, seq, 0, owed_steps FROM refund_owed;
+--> statement-breakpoint
+CREATE TRIGGER owed_settlements_pay INSTEAD OF INSERT ON owed_settlements
+WHEN EXISTS (
+  SELECT 1 FROM reservations AS r CROSS JOIN json_each(r.legs) AS leg
+  CROSS JOIN refund_owed AS o
+    ON o.account_id = r.account_id AND o.balance_id = leg.value ->> 'balanceId' AND o.seq > r.made_seq
+  WHERE r.environment_id = new.environment_id AND r.id = new.reservation_id
+)
+BEGIN
+  INSERT INTO owed_payments (account_id, reservation_id, balance_id, seq, paid_steps, held_steps)
+  SELECT account_id, new.reservation_id, balance_id, seq, max(0, min(owed_steps, back_steps + owed_steps
+    - sum(owed_steps) OVER (PARTITION BY leg ORDER BY seq ROWS UNBOUNDED PRECEDING))), held_steps
+  FROM (
+    SELECT r.account_id, o.balance_id, o.seq, o.owed_steps, leg.key AS leg,
+      max(0, b.remaining_steps - back.balance_after_steps + back.delta_steps) AS back_steps,
+      coalesce(sum(open.steps), 0) AS held_steps
+    FROM reservations AS r CROSS JOIN json_each(r.legs) AS leg
+    CROSS JOIN refund_owed AS o
+      ON o.account_id = r.account_id AND o.balance_id = leg.value ->> 'balanceId' AND o.seq > r.made_seq
+    CROSS JOIN credit_balances AS b ON b.id = o.balance_id AND +b.account_id = r.account_id
+    CROSS JOIN credit_ledger AS back ON back.account_id = r.account_id AND back.seq = r.settled_seq + leg.key
+    LEFT JOIN (
+      SELECT h.account_id, h.made_seq, held.value ->> 'balanceId' AS balance_id, held.value ->> 'amountSteps' AS steps
+      FROM reservations AS h CROSS JOIN json_each(h.legs) AS held
+      WHERE h.state = 'open' AND h.account_id = (
+        SELECT account_id FROM reservations WHERE environment_id = new.environment_id AND id = new.reservation_id
+      )
+    ) AS open ON open.balance_id = o.balance_id AND open.made_seq < o.seq
+    WHERE r.environment_id = new.environment_id AND r.id = new.reservation_id
+    GROUP BY leg.key, o.seq
+  )
+  ORDER BY leg, seq;
+END;
+--> statement-breakpoint
+CREATE TRIGGER owed_payments_lower INSTEAD OF INSERT ON owed_payments
+BEGIN
+  INSERT INTO credit_ledger (
+    account_id, seq, balance_id, pack_id, unit, delta_steps, balance_after_steps, previous_seq, reason, reservation_id, note,
+    occurred_at_ms
+  )
+  SELECT b.account_id, last.seq + 1, b.id, b.pack_id, b.unit, -new.paid_steps, b.remaining_steps - new.paid_steps, b.last_seq,
+    'admin_adjust', new.reservation_id, refund.note, last.occurred_at_ms
+  FROM (
+    SELECT seq, occurred_at_ms FROM credit_ledger WHERE account_id = new.account_id ORDER BY seq DESC LIMIT 1
+  ) AS last CROSS JOIN credit_balances AS b
+  CROSS JOIN credit_ledger AS refund ON refund.account_id = new.account_id AND refund.seq = new.seq
+  WHERE b.id = new.balance_id AND +b.account_id = new.account_id AND new.paid_steps > 0;
+  DELETE FROM refund_owed
+  WHERE account_id = new.account_id AND balance_id = new.balance_id AND seq = new.seq
+    AND min(owed_steps - new.paid_steps, new.held_steps) <= 0;
+  UPDATE refund_owed SET owed_steps = min(owed_steps - new.paid_steps, new.held_steps)
+  WHERE account_id = new.account_id AND balance_id = new.balance_id AND seq = new.seq
+    AND owed_steps > min(owed_steps - new.paid_steps, new.held_steps);
 END;
 --> statement-breakpoint
 -- What a reservation holds, of whom and for what, never changes: only its end, its state and its event do.
 CREATE TRIGGER reservations_frozen BEFORE UPDATE OF
-  environment_id, account_id, event, model, quantities, legs, on_expiry, created_at_ms ON reservations
+  environment_id, account_id, made_seq, event, model, quantities, legs, on_expiry, created_at_ms ON reservations
 BEGIN
   SELECT RAISE(ABORT, 'reservations_frozen');
 END;

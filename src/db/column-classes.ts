@@ -110,6 +110,7 @@ export const columnClasses: Readonly<Record<string, Readonly<Partial<Record<Colu
     text: ["request_hash"],
     kept: ["environment_id", "account_id", "balance_id", "seq"],
   },
+  refund_owed: { kept: ["account_id", "balance_id", "seq", "owed_steps"] },
   usage_events: {
     names: ["event_id", "reservation_id"],
     text: ["properties", "large_properties_bytes", "request_hash"],
@@ -147,6 +148,7 @@ export const columnClasses: Readonly<Record<string, Readonly<Partial<Record<Colu
       "expires_at_ms",
       "settled_at_ms",
       "settled_seq",
+      "made_seq",
       "leg_count",
     ],
   },
