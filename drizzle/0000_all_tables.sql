@@ -90,7 +90,7 @@ CREATE TABLE `api_keys` (
 	`revoked_at_ms` integer,
 	`last_used_day` integer,
 	FOREIGN KEY (`environment_id`) REFERENCES `environments`(`id`) ON UPDATE no action ON DELETE no action,
-	CONSTRAINT "api_keys_kind" CHECK("api_keys"."kind" IN ('secret', 'publishable'))
+	CONSTRAINT "api_keys_kind" CHECK("api_keys"."kind" IN ('secret', 'publishable', 'relay'))
 ) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
 CREATE UNIQUE INDEX `api_keys_id` ON `api_keys` (`environment_id`,`id`);--> statement-breakpoint
@@ -285,6 +285,7 @@ CREATE TABLE `dashboard_sessions` (
 	`ends_at_ms` integer NOT NULL
 ) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
+CREATE INDEX `dashboard_sessions_ends` ON `dashboard_sessions` (`ends_at_ms`);--> statement-breakpoint
 CREATE TABLE `distinct_ids` (
 	`environment_id` integer NOT NULL,
 	`distinct_id` text NOT NULL,

@@ -53,7 +53,7 @@ export async function endSession(root: SystemCtx, sessionId: string): Promise<vo
 
 const selectSessions = statement<{ nowMs: number; limit: number }, AdminSession & { endsAtMs: number }>`
   SELECT id AS "sessionId", actor AS "by", ends_at_ms AS "endsAtMs" FROM dashboard_sessions
-  WHERE ends_at_ms > ${nowMsSql} ORDER BY ends_at_ms DESC, id LIMIT :limit`;
+  WHERE ends_at_ms > ${nowMsSql} ORDER BY ends_at_ms DESC, id DESC LIMIT :limit`;
 
 /** The sessions that have not ended, the newest first. An id opens nothing: a cookie is signed. */
 export async function listSessions(root: SystemCtx, limit: number) {

@@ -3,7 +3,15 @@ import { about, described } from "#described";
 import { endUserSetting } from "../access/end-user-setting.ts";
 import { cursor, displayName, mode, pageLimit } from "../http/fields.ts";
 
-export const kind = described(z.enum(["secret", "publishable"]), about({ id: "KeyKind" }));
+export const kind = described(
+  z.enum(["secret", "publishable", "relay"]),
+  about({
+    id: "KeyKind",
+    description:
+      "`secret`: for your backend. `publishable`: for browsers and apps. `relay`: for what passes on the words of others, such as " +
+      "a reverse proxy or a customer-data platform; it sends analytics and nothing else.",
+  }),
+);
 
 export const createAppInput = described(
   z.strictObject({

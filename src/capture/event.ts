@@ -1,11 +1,11 @@
 import { numberText, numberValue, parseJson } from "../lib/json.ts";
-import { type JsonBytes, Names, type Span } from "../lib/json-bytes.ts";
+import type { JsonBytes, Span } from "../lib/json-bytes.ts";
 import { parseUuid } from "../lib/uuid.ts";
 import type { Members } from "../people/members.ts";
 import { nameOrId } from "../people/schemas.ts";
 import { BESIDE, type EventProperties, PROPERTIES, readProperties } from "./event-properties.ts";
 import { eventTimeMs, parseClientTime } from "./event-time.ts";
-import { type Fields, firstPresent, readEventFields } from "./fields.ts";
+import { type Fields, firstPresent, keyOf, namesWithKey, readEventFields } from "./fields.ts";
 
 /** An analytics event of either protocol version: what Purser stores, and what it says about a person. */
 export interface CapturedEvent {
@@ -40,6 +40,8 @@ export interface Arrival {
   readonly nowMs: number;
   readonly sentAtMs: number | null;
   readonly newUuid: () => string;
+  /** Whether a text is the key of another environment than the one that the request's key opens. */
+  readonly isForeignKey: (text: string) => boolean;
 }
 
 /** What a protocol version adds to the properties of an event: JSON texts by name. */
@@ -48,14 +50,17 @@ export type AddedProperties = (json: JsonBytes, fields: Fields) => ReadonlyMap<s
 /** The longest JSON string that a name of 200 code points may be: each of them escaped as two surrogates. */
 const NAME_BYTES_MAX = 200 * 12 + 2;
 
-const EVENT = new Names([
-  ...["event", "distinct_id", "$distinct_id", "uuid", "timestamp", "offset", "properties", ...BESIDE],
+const EVENT = namesWithKey(
+  ...["event", "distinct_id", "$distinct_id", "uuid", "timestamp", "offset", ...BESIDE],
   ...["session_id", "window_id", "options"],
-]);
+);
 
 function refuse(param: string, message: string): ReadEvent {
   return { refused: { param, message } };
 }
+
+/** What becomes of an event that names the key of another environment than the request's (P1). */
+export const foreign: ReadEvent = refuse("api_key", "must be of the environment of the request's key");
 
 /** A name or id as text. PostHog's clients also send numbers, which are read by their digits. Otherwise, what is wrong. */
 function readName(json: JsonBytes, span: Span | undefined, types: string): { text: string } | { flaw: string } {
@@ -76,6 +81,7 @@ export function readEvent(json: JsonBytes, start: number, arrival: Arrival, adde
   if (json.kindAt(start) !== "object") return refuse("", "must be an object");
   const read = readEventFields(json, start, EVENT, PROPERTIES);
   const { fields } = read;
+  if (arrival.isForeignKey(keyOf(json, read) ?? "")) return foreign;
   const isAbsent = firstPresent(json, fields, "properties") === undefined;
   if (!isAbsent && read.properties === null) return refuse("properties", "must be an object");
   const event = readName(json, fields.get("event"), STRING);

@@ -1,14 +1,15 @@
 import { env } from "cloudflare:workers";
 import { wrappedD1 } from "./wrapped-d1.ts";
 
-/** A D1 that notes the text of each statement that is sent, once. */
-export function notingD1(d1: D1Database): { readonly d1: D1Database; readonly texts: ReadonlySet<string> } {
+/** Both databases of a deployment, which note the text of each statement that is sent to either, once. */
+export function notingDatabases() {
   const texts = new Set<string>();
-  const noted = wrappedD1(d1, (send, statements) => {
-    for (const { text } of statements) texts.add(text.replace(/\s+/g, " ").trim());
-    return send(statements);
-  });
-  return { d1: noted, texts };
+  const noting = (d1: D1Database) =>
+    wrappedD1(d1, (send, statements) => {
+      for (const { text } of statements) texts.add(text.replace(/\s+/g, " ").trim());
+      return send(statements);
+    });
+  return { databases: { DB: noting(env.DB), SPARE: noting(env.SPARE) }, texts: texts as ReadonlySet<string> };
 }
 
 export interface Reading {

@@ -44,7 +44,8 @@ export interface TestItem {
   readonly priority?: number;
 }
 
-async function insertKey(environment: Environment, kind: "secret" | "publishable"): Promise<string> {
+/** Makes a key of an environment, and answers it. */
+export async function makeKey(environment: Environment, kind: "secret" | "publishable" | "relay"): Promise<string> {
   const key = writeKey(kind, environment, randomId(""));
   const hash = await sha256(key);
   await env.DB.prepare(
@@ -72,22 +73,28 @@ export async function makeApp(endUserAuth: object | null = null): Promise<TestAp
     appId,
     environments,
     keys: {
-      sk_live: await insertKey(environments.live, "secret"),
-      pk_live: await insertKey(environments.live, "publishable"),
-      sk_test: await insertKey(environments.test, "secret"),
-      pk_test: await insertKey(environments.test, "publishable"),
+      sk_live: await makeKey(environments.live, "secret"),
+      pk_live: await makeKey(environments.live, "publishable"),
+      sk_test: await makeKey(environments.test, "secret"),
+      pk_test: await makeKey(environments.test, "publishable"),
     },
   };
 }
 
 /**
- * Which of a deployment's databases the applications of this test file live in: half of the files have theirs in `DB_1`, all
- * of them in the soak. Tests look into it as `env.DB` all the same.
+ * Which of a deployment's databases the applications of this test file live in: half of the files have theirs in `DB_1`, the
+ * other half with `SWAP_DATABASES`, all of them in the soak. Tests look into it as `env.DB` all the same.
  */
 export function home(): 0 | 1 {
   if (env.SOAK_OPERATIONS !== "") return 1;
-  const path = expect.getState().testPath ?? "";
-  return [...path].reduce((sum, character) => sum + character.charCodeAt(0), 0) % 2 === 0 ? 0 : 1;
+  return homeOf(expect.getState().testPath ?? "", env.SWAP_DATABASES !== "");
+}
+
+/** The same for any test file. It goes by the path inside the repository, so that every clone shares the files out alike. */
+export function homeOf(path: string, isSwapped: boolean): 0 | 1 {
+  const inside = path.slice(path.lastIndexOf("/test/"));
+  const sum = [...inside].reduce((sum, character) => sum + character.charCodeAt(0), 0);
+  return (sum + Number(isSwapped)) % 2 === 0 ? 0 : 1;
 }
 
 /** What a test binds instead of what is there: `DB` for its own applications, `SPARE` for the other database. */
