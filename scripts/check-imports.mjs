@@ -101,9 +101,9 @@ const MAY_IMPORT = {
     "erasure",
     "clocks",
     "reference",
+    "dashboard",
   ],
-  "app-with-dashboard.ts": ["app.ts", "dashboard"],
-  "index.ts": ["activity", "app.ts", "app-with-dashboard.ts", "scheduled.ts"],
+  "index.ts": ["activity", "app.ts", "scheduled.ts"],
   "runtime.ts": ["db", "settings.ts"],
   "errors.ts": [],
   "settings.ts": ["lib"],
@@ -111,7 +111,7 @@ const MAY_IMPORT = {
 const COMMON = ["errors.ts", "settings.ts", "runtime.ts"];
 const IS_SCHEMA = /^db\/schema(\.ts$|\/)/;
 /** Files of a room that may see Hono; a verb never does. */
-const SEES_HONO = /^(http|access|dashboard|reference|app\.ts|app-with-dashboard\.ts)(\/|$)|\/routes\.tsx?$/;
+const SEES_HONO = /^(http|access|dashboard|reference|app\.ts)(\/|$)|\/routes\.tsx?$/;
 /** Schemas of responses are for types, tests and the reference: no part of the Worker (docs/architecture.md). */
 const IS_RESPONSES = /\/responses\.ts$/;
 const MAY_RUN_RESPONSES = /^reference\/|\/responses\.ts$/;
@@ -142,8 +142,7 @@ for (const path of globSync("src/**/*.{ts,tsx}").sort()) {
     if (other === room) continue;
     if (room !== "lib" && COMMON.includes(other)) continue;
     if (!allowed?.includes(other)) flaw(`${room} may not import ${from}`);
-    if (/\/routes\.tsx?$/.test(target) && !["app.ts", "app-with-dashboard.ts"].includes(room))
-      flaw(`${from} is for app.ts alone`);
+    if (/\/routes\.tsx?$/.test(target) && room !== "app.ts") flaw(`${from} is for app.ts alone`);
   }
 }
 

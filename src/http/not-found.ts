@@ -1,12 +1,11 @@
-import type { Context } from "hono";
-import type { HonoBase } from "hono/hono-base";
+import type { Context, Hono } from "hono";
 import { PurserError } from "../errors.ts";
 import { allowBrowsers } from "./cors.ts";
 import type { AppEnv } from "./factory.ts";
 import { nearestPath } from "./nearest-path.ts";
 
 /** The parts of an app that are used here: its router and its routes. */
-type RoutedApp = Pick<HonoBase<AppEnv>, "router" | "routes">;
+type RoutedApp = Pick<Hono<AppEnv>, "router" | "routes">;
 
 /** The method that Hono gives to a middleware. */
 const ANY = "ALL";
@@ -34,7 +33,8 @@ export function answerUnknownPath(app: RoutedApp) {
   return (c: Context<AppEnv>): never => {
     const methods = methodsAt(app, c.req.path);
     if (methods.length === 0) {
-      const routes = app.routes.filter((route) => route.method !== ANY);
+      // An integrator means no page of the dashboard.
+      const routes = app.routes.filter(({ method, path }) => method !== ANY && !path.startsWith("/admin"));
       throw nothingHere(
         nearestPath(
           routes.map((route) => route.path),

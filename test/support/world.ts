@@ -1,6 +1,5 @@
 import { createExecutionContext } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { TrieRouter } from "hono/router/trie-router";
 import { expect } from "vitest";
 import { writeKey } from "../../src/access/key.ts";
 import { keyIdOf } from "../../src/access/key-session.ts";
@@ -19,7 +18,6 @@ import { readSettings } from "../../src/settings.ts";
 import { checkDescribed, checkTaken } from "./described.ts";
 import { storedSettingOf } from "./end-user-setting.ts";
 import type { Random } from "./random.ts";
-import { isSoak } from "./soak.ts";
 
 /** A clock that the test sets. It starts at a round time and never moves by itself. */
 export class Clock {
@@ -217,12 +215,6 @@ export function atRandom(count: number, random: Random): PickIsolate {
 export type Deliver = NonNullable<Parameters<typeof createApp>[1]>;
 
 /**
- * The API's own router is slow to build, which an isolate does once and a test for each of thousands of users. So tests find
- * paths by that of the dashboard's isolates. The soak, test/worker/client.test.ts and test/e2e have the API's own.
- */
-export const routerOfTests = () => (isSoak ? undefined : new TrieRouter<never>());
-
-/**
  * Calls the app in process, on the real D1 or a double around it, at the clock's time: in one isolate, or in several. Every
  * response is checked against openapi.json. A response that is not described fails the test.
  */
@@ -235,7 +227,7 @@ export function makeClient(
 ): Client {
   const apps: ReturnType<typeof createApp>[] = [];
   const appAt = (index: number) => {
-    const app = apps[index] ?? createApp({ isolate: {}, now: clock.now, newId }, deliver, routerOfTests());
+    const app = apps[index] ?? createApp({ isolate: {}, now: clock.now, newId }, deliver);
     apps[index] = app;
     return app;
   };

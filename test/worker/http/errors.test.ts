@@ -459,7 +459,7 @@ describe("browsers", () => {
       expect(answer.status).toBeGreaterThanOrEqual(400);
       expect(answer.headers.get("access-control-allow-origin")).toBe("*");
       expect(answer.headers.get("access-control-expose-headers")?.split(",").sort()).toEqual(
-        ["idempotent-replayed", "retry-after", "x-d1-bookmark", "x-request-id"].sort(),
+        ["idempotent-replayed", "purser-warning", "retry-after", "x-d1-bookmark", "x-request-id"].sort(),
       );
     }
   });
