@@ -24,7 +24,7 @@ export interface Results {
   } | null;
 }
 
-const GZIP_KIB_MAX = 130;
+const GZIP_KIB_MAX = 1_024;
 const GROWTH_MAX = 1.2;
 const PARTS_SHOWN = 12;
 

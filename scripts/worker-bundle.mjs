@@ -40,8 +40,6 @@ export async function bundleWorker(entry) {
     resolve: {
       mainFields: ["module", "main"],
       conditionNames: ["workerd", "worker", "browser", "import"],
-      // What the reference says of the schemas is no part of the Worker.
-      alias: { "#described": join(root, "src/http/undescribed.ts") },
     },
     transform: { target: "es2024" },
     treeshake: { moduleSideEffects: [{ test: /\/(validate|schemas)\.ts$/, sideEffects: false }] },

@@ -1,4 +1,4 @@
-import type * as z from "zod/mini";
+import type * as z from "zod";
 import { isJsonObject, own } from "../lib/json.ts";
 import { nearest } from "../lib/nearest.ts";
 

@@ -1,4 +1,4 @@
-import type * as z from "zod/mini";
+import type * as z from "zod";
 
 /** A field's place: names, without the positions in lists. */
 type Place = readonly string[];

@@ -1,4 +1,4 @@
-import * as z from "zod/mini";
+import * as z from "zod";
 import { invalid, type PurserError } from "../errors.ts";
 import { describeIssue, IS_REQUIRED, NOT_NULL } from "./issue-text.ts";
 import { isOptional } from "./known-fields.ts";

@@ -1,4 +1,4 @@
-import type * as z from "zod/mini";
+import type * as z from "zod";
 import { isJsonObject } from "../lib/json.ts";
 import { nearest, plainName } from "../lib/nearest.ts";
 import { knownFields } from "./known-fields.ts";

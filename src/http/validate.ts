@@ -1,7 +1,7 @@
 import { zValidator } from "@hono/zod-validator";
 import type { Context } from "hono";
 import { createMiddleware } from "hono/factory";
-import type * as z from "zod/mini";
+import type * as z from "zod";
 import { invalid, PurserError } from "../errors.ts";
 import { parseExactJson } from "../lib/exact-json.ts";
 import type { AppEnv } from "./factory.ts";
@@ -31,13 +31,13 @@ function assertGivenOnce(values: object, issues: readonly z.core.$ZodIssue[]): v
   if (name !== undefined) throw invalid(String(name), "must be given once");
 }
 
-interface JsonOf<Schema extends z.ZodMiniType> {
+interface JsonOf<Schema extends z.ZodType> {
   readonly in: { readonly json: z.input<Schema> };
   readonly out: { readonly json: z.output<Schema> };
 }
 
 /** Validates the text that `readBody` read. */
-function validateJson<Schema extends z.ZodMiniType>(schema: Schema) {
+function validateJson<Schema extends z.ZodType>(schema: Schema) {
   return createMiddleware<AppEnv, string, JsonOf<Schema>>(async (c, next) => {
     const value = parseBody(c.get("bodyText"));
     if (c.get("malformedHeader") !== undefined) throw c.get("malformedHeader");
@@ -68,7 +68,7 @@ function parseBody(text: string): unknown {
 }
 
 /** Says of an argument that is missing in the query string where it belongs, and which of the unknown ones is meant. */
-function inQuery(c: Context, schema: z.ZodMiniType, refusal: PurserError): PurserError {
+function inQuery(c: Context, schema: z.ZodType, refusal: PurserError): PurserError {
   const { param } = refusal;
   if (param === undefined || refusal.message !== `${param} ${IS_REQUIRED}.`) return refusal;
   for (const name of Object.keys(c.req.query())) {
@@ -80,7 +80,7 @@ function inQuery(c: Context, schema: z.ZodMiniType, refusal: PurserError): Purse
   return invalid(param, `${IS_REQUIRED} in the query string${hasBody ? ": the body of a GET is not read" : ""}`);
 }
 
-function validateOther<Target extends "query" | "param", Schema extends z.ZodMiniType>(target: Target, schema: Schema) {
+function validateOther<Target extends "query" | "param", Schema extends z.ZodType>(target: Target, schema: Schema) {
   return zValidator(target, schema, (result, c) => {
     // The validator's types do not know the app's environment, which all routes share.
     const malformedHeader = (c as Context<AppEnv>).get("malformedHeader");
@@ -98,14 +98,14 @@ function validateOther<Target extends "query" | "param", Schema extends z.ZodMin
  * The only validator. If the schema refuses, it throws `invalid_request` with the argument's name. For JSON it validates what
  * `readBody` read.
  */
-export function validate<Schema extends z.ZodMiniType>(
+export function validate<Schema extends z.ZodType>(
   target: "json",
   schema: Schema,
 ): ReturnType<typeof validateJson<Schema>>;
-export function validate<Target extends "query" | "param", Schema extends z.ZodMiniType>(
+export function validate<Target extends "query" | "param", Schema extends z.ZodType>(
   target: Target,
   schema: Schema,
 ): ReturnType<typeof validateOther<Target, Schema>>;
-export function validate(target: "json" | "query" | "param", schema: z.ZodMiniType) {
+export function validate(target: "json" | "query" | "param", schema: z.ZodType) {
   return target === "json" ? validateJson(schema) : validateOther(target, schema);
 }

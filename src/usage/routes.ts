@@ -1,5 +1,5 @@
 import type { Context } from "hono";
-import * as z from "zod/mini";
+import * as z from "zod";
 import { requireSecretKey } from "../access/require-key.ts";
 import { errorStatus, presentRefusal } from "../errors.ts";
 import { answerOutcome } from "../http/answer-outcome.ts";

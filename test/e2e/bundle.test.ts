@@ -1,11 +1,11 @@
 import { beforeAll, describe, expect, it } from "vitest";
 import { type Bundle, measureBundle } from "../../bench/bundle.ts";
 
-/** docs/benchmarks.md says what weighs. */
-const GZIP_KIB_MAX = 130;
+/** The platform takes ten times as much. docs/benchmarks.md says what a start costs. */
+const GZIP_KIB_MAX = 1_024;
 /** What describes the interface, or is at work before the build alone. */
 const NOT_LOADED =
-  /(^|\/)(responses|error-body)\.ts$|^src\/reference\/(?!(origin|routes)\.ts$)|zod-openapi|zod\/v4\/classic|drizzle-orm|db\/schema(\.ts$|\/)/;
+  /(^|\/)(responses|error-body)\.ts$|^src\/reference\/(?!(origin|routes)\.ts$)|zod-openapi|drizzle-orm|db\/schema(\.ts$|\/)/;
 
 describe("what an isolate loads", () => {
   let whole: Bundle;
