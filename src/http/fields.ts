@@ -115,3 +115,6 @@ const queryInteger = (min: number, max: number) =>
 /** The most rows in a page of a list. */
 export const pageLimit = (rows: string, standard = 50) =>
   queryInteger(1, 500).default(standard).describe(`The most ${rows} in a page.`);
+
+/** The body of a POST without fields. Any field is unknown (W6). */
+export const noFields = z.strictObject({});

@@ -6,9 +6,9 @@ import { invalid, PurserError } from "../errors.ts";
 import { parseExactJson } from "../lib/exact-json.ts";
 import type { AppEnv } from "./factory.ts";
 import { IS_REQUIRED } from "./issue-text.ts";
-import { jsonAdvice } from "./json-advice.ts";
+import { jsonAdvice } from "./json-shape.ts";
 import { refusalOfIssues } from "./refusal-of-issues.ts";
-import { fieldMeant } from "./unknown-field.ts";
+import { plainName } from "./wrong-names.ts";
 
 /** Refuses percent-escapes that are not UTF-8. A lenient reader could turn two ids into one. */
 function assertDecodable(url: string): void {
@@ -42,7 +42,7 @@ function validateJson<Schema extends z.ZodType>(schema: Schema) {
     const value = parseBody(c.get("bodyText"));
     if (c.get("malformedHeader") !== undefined) throw c.get("malformedHeader");
     const result = schema.safeParse(value);
-    if (!result.success) throw inRightPlace(c, refusalOfIssues(result.error.issues, "body", { schema, value }));
+    if (!result.success) throw inRightPlace(c, refusalOfIssues(result.error.issues, "body"));
     // Hono types validated data as `{}`. The schema's output is a value in any case.
     c.req.addValidatedData("json", result.data as object);
     await next();
@@ -67,15 +67,13 @@ function parseBody(text: string): unknown {
   }
 }
 
-/** Says of an argument that is missing in the query string where it belongs, and which of the unknown ones is meant. */
-function inQuery(c: Context, schema: z.ZodType, refusal: PurserError): PurserError {
+/** Says of an argument that is missing in the query string where it belongs, or how it is written. */
+function inQuery(c: Context, refusal: PurserError): PurserError {
   const { param } = refusal;
   if (param === undefined || refusal.message !== `${param} ${IS_REQUIRED}.`) return refusal;
-  for (const name of Object.keys(c.req.query())) {
-    const meant = fieldMeant({ schema, above: [], name, value: null, takesList: false });
-    // The name is made of the same letters as a known one, so that nothing of the caller's is repeated.
-    if (meant === `write \`${param}\``) return invalid(param, `${IS_REQUIRED}: write it so, not \`${name}\``);
-  }
+  // The name is made of the same letters as the known one, so that nothing of the caller's is repeated.
+  const misspelt = Object.keys(c.req.query()).find((name) => plainName(name) === plainName(param));
+  if (misspelt !== undefined) return invalid(param, `${IS_REQUIRED}: write it so, not \`${misspelt}\``);
   const hasBody = c.req.header("content-type") !== undefined;
   return invalid(param, `${IS_REQUIRED} in the query string${hasBody ? ": the body of a GET is not read" : ""}`);
 }
@@ -90,7 +88,7 @@ function validateOther<Target extends "query" | "param", Schema extends z.ZodTyp
     const refusal = refusalOfIssues(result.error.issues, target);
     if (target !== "query") throw refusal;
     assertGivenOnce(Object(result.data), result.error.issues);
-    throw inQuery(c, schema, refusal);
+    throw inQuery(c, refusal);
   });
 }
 

@@ -68,7 +68,7 @@ function readOne({ schema, timeField }: Format, body: unknown, nowMs: number): E
     assertNotAhead(read.data.occurredAt, nowMs, timeField);
     return read.data;
   }
-  throw refusalOfIssues(read.error.issues, "body", { schema, value: body, takesList: true });
+  throw refusalOfIssues(read.error.issues, "body");
 }
 
 function readList(format: Format, body: unknown, nowMs: number): ListElement[] {
