@@ -115,8 +115,6 @@ const SEES_HONO = /^(http|access|dashboard|reference|app\.ts)(\/|$)|\/routes\.ts
 /** Schemas of responses are for types, tests and the reference: no part of the Worker (docs/architecture.md). */
 const IS_RESPONSES = /\/responses\.ts$/;
 const MAY_RUN_RESPONSES = /^reference\/|\/responses\.ts$/;
-/** The whole zod would be 18 KiB more to load, packed. What is no part of the Worker may use it. */
-const MAY_RUN_WHOLE_ZOD = /^reference\/|\/(responses|error-body)\.ts$/;
 
 const flaws = [];
 const roomOf = (file) => (file === "../package.json" ? "package.json" : file.split("/")[0]);
@@ -131,7 +129,7 @@ for (const path of globSync("src/**/*.{ts,tsx}").sort()) {
     /^(?:import|export)( type)?[^;]*? from "([^"]+)"(?: with [^;]*)?;$/gms,
   )) {
     if (/^(@hono\/|hono($|\/))/.test(from) && !type && !SEES_HONO.test(file)) flaw("a verb never sees Hono");
-    if (from === "zod" && !type && !MAY_RUN_WHOLE_ZOD.test(file)) flaw("the Worker uses zod/mini");
+    if (/^zod\/|^@zod\//.test(from)) flaw('one zod: import * as z from "zod"');
     if (/^drizzle-orm/.test(from) && !type && !IS_SCHEMA.test(file)) flaw("Drizzle is no part of the Worker");
     if (!from.startsWith(".")) continue;
     const target = relative("src", join(dirname(path), from));

@@ -1,5 +1,4 @@
-import * as z from "zod/mini";
-import { about, described } from "#described";
+import * as z from "zod";
 import { identifier } from "../http/fields.ts";
 import { refusalOfIssues } from "../http/refusal-of-issues.ts";
 import type { Fact, InvoiceLine } from "./facts.ts";
@@ -22,19 +21,18 @@ export interface PaymentChange {
   readonly link: { readonly customer: string; readonly userId: string } | null;
 }
 
-export const stripeEventInput = described(
-  z.looseObject({
+export const stripeEventInput = z
+  .looseObject({
     id: z.string(),
     type: z.string(),
-    created: described(z.int(), about("In seconds since 1970.")),
+    created: z.int().describe("In seconds since 1970."),
     livemode: z.boolean(),
     data: z.looseObject({ object: z.looseObject({}) }),
-  }),
-  about({ id: "StripeEvent" }),
-);
+  })
+  .meta({ id: "StripeEvent" });
 export type StripeEvent = z.infer<typeof stripeEventInput>;
 
-function parse<Schema extends z.ZodMiniType>(schema: Schema, value: unknown): z.output<Schema> {
+function parse<Schema extends z.ZodType>(schema: Schema, value: unknown): z.output<Schema> {
   const result = schema.safeParse(value);
   if (!result.success) throw refusalOfIssues(result.error.issues, "data.object");
   return result.data;

@@ -1,9 +1,9 @@
-import * as z from "zod/mini";
+import * as z from "zod";
 
 /** What is used of Stripe's objects. Stripe adds fields at any time: what is not used here is not looked at. */
-const text = z.nullish(z.string());
+const text = z.string().nullish();
 const whole = z.int();
-const metadata = z.nullish(z.object({ user: text, pack: text, quantity: text }));
+const metadata = z.object({ user: text, pack: text, quantity: text }).nullish();
 
 export const session = z.object({
   id: z.string(),
@@ -14,24 +14,24 @@ export const session = z.object({
   customer: text,
   client_reference_id: text,
   metadata,
-  amount_subtotal: z.nullish(whole),
-  amount_total: z.nullish(whole),
+  amount_subtotal: whole.nullish(),
+  amount_total: whole.nullish(),
   currency: text,
 });
 
-const proration = z.nullish(z.object({ proration: z.nullish(z.boolean()) }));
+const proration = z.object({ proration: z.boolean().nullish() }).nullish();
 export const line = z.object({
   id: z.string(),
   amount: whole,
-  quantity: z.nullish(whole),
-  proration: z.nullish(z.boolean()),
-  price: z.nullish(z.object({ id: z.string() })),
-  pricing: z.nullish(z.object({ price_details: z.nullish(z.object({ price: text })) })),
-  parent: z.nullish(z.object({ subscription_item_details: proration, invoice_item_details: proration })),
+  quantity: whole.nullish(),
+  proration: z.boolean().nullish(),
+  price: z.object({ id: z.string() }).nullish(),
+  pricing: z.object({ price_details: z.object({ price: text }).nullish() }).nullish(),
+  parent: z.object({ subscription_item_details: proration, invoice_item_details: proration }).nullish(),
   period: z.object({ start: whole, end: whole }),
 });
 
-const subscriptionDetails = z.nullish(z.object({ metadata }));
+const subscriptionDetails = z.object({ metadata }).nullish();
 export const invoice = z.object({
   id: z.string(),
   customer: text,
@@ -43,14 +43,14 @@ export const invoice = z.object({
   charge: text,
   subscription: text,
   subscription_details: subscriptionDetails,
-  parent: z.nullish(z.object({ subscription_details: subscriptionDetails })),
-  lines: z.object({ data: z.array(line), has_more: z.nullish(z.boolean()) }),
+  parent: z.object({ subscription_details: subscriptionDetails }).nullish(),
+  lines: z.object({ data: z.array(line), has_more: z.boolean().nullish() }),
 });
 
 export const invoicePayment = z.object({
   id: z.string(),
   invoice: z.string(),
-  amount_paid: z.nullish(whole),
+  amount_paid: whole.nullish(),
   currency: z.string(),
   payment: z.object({ payment_intent: text, charge: text }),
 });
@@ -71,5 +71,5 @@ export const dispute = z.object({
   payment_intent: text,
   amount: whole,
   currency: z.string(),
-  balance_transactions: z.nullish(z.array(z.object({ amount: whole, currency: z.string() }))),
+  balance_transactions: z.array(z.object({ amount: whole, currency: z.string() })).nullish(),
 });

@@ -22,8 +22,8 @@ export interface Operation {
   readonly access: Access;
   /** The code for a publishable key where a secret key is required (W13). Given if it is not the usual one of the method. */
   readonly publishableGets?: "forbidden" | "requires_secret_key";
-  readonly params?: z.core.$ZodObject;
-  readonly query?: z.core.$ZodObject;
+  readonly params?: z.ZodObject;
+  readonly query?: z.ZodObject;
   readonly body?: Content & { readonly alternatives?: Readonly<Record<string, Content>> };
   readonly success: Content & {
     readonly description: string;
@@ -40,7 +40,7 @@ export interface Operation {
 export interface Content {
   /** `application/json` unless given. */
   readonly type?: string;
-  readonly schema: z.core.$ZodType;
+  readonly schema: z.ZodType;
   readonly example: unknown;
 }
 

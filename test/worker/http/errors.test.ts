@@ -117,7 +117,7 @@ describe("a body", () => {
 
   it("with a value of the wrong type names its field and never repeats the value", async () => {
     for (const [value, instead] of [
-      [null, ", not null"],
+      [null, ", not null: an optional field is left out instead"],
       [1, ", in quotes"],
       [true, ", in quotes"],
       [[], ", not a list"],
