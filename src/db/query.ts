@@ -5,6 +5,7 @@
 
 import {
   Column,
+  exists,
   fillPlaceholders,
   type GetColumnData,
   getTableColumns,
@@ -25,13 +26,12 @@ export const drizzle = drizzleWith(() => {
 
 /** A named value of a statement. Give the column where its type is stored as another: a boolean, JSON. */
 export interface ValueOf<Values> {
-  <Name extends keyof Values & string>(name: Name): Placeholder<Name, Values[Name]>;
-  <Name extends keyof Values & string>(name: Name, column: ColumnFor<Values[Name]>): SQL<Values[Name]>;
+  (name: keyof Values & string): Placeholder;
+  (name: keyof Values & string, column: SQLiteColumn): SQL;
 }
-type ColumnFor<Data> = SQLiteColumn & { readonly _: { readonly data: Exclude<Data, null> } };
 
-function named(name: string): Placeholder<string, never>;
-function named(name: string, column: SQLiteColumn): SQL<never>;
+function named(name: string): Placeholder;
+function named(name: string, column: SQLiteColumn): SQL;
 function named(name: string, column?: SQLiteColumn): Placeholder | SQL {
   const placeholder = sql.placeholder(name);
   return column === undefined ? placeholder : sql`${sql.param(placeholder, column)}`;
@@ -74,7 +74,7 @@ export function query<Values, Built extends Builder | Rows<unknown> | SQL>(
 ): (values: Values) => Statement<RowOf<Built>> {
   let prepared: ReturnType<typeof prepare> | undefined;
   return (values) => {
-    prepared ??= prepare(build(named as ValueOf<Values>));
+    prepared ??= prepare(build(named));
     const { text, fill, rest } = prepared;
     return { text, params: fill(values as Readonly<Record<string, unknown>>), ...rest };
   };
@@ -190,6 +190,18 @@ function nest<Data>(expression: SQL<Data>): SQL<Data> {
   const chunks = expression.queryChunks.splice(0);
   expression.queryChunks.push(new SQL(chunks));
   return expression;
+}
+
+/** Fields of what a left join may not find: each may be null. */
+export function optional<const Fields extends Selected>(
+  selected: Fields,
+): { -readonly [Name in keyof Fields]: SQL.Aliased<Fields[Name]["_"]["type"] | null> } {
+  return selected;
+}
+
+/** Whether a table has a row. */
+export function hasRow(table: SQLiteTable, where: SQL | undefined): SQL {
+  return exists(drizzle.select({ one: sql`1` }).from(table).where(where));
 }
 
 /** The value of a query of one field, for a select list. Null where it finds no row. */
