@@ -84,6 +84,12 @@ const ofApp = (value: ValueOf<{ appId: string }>) => eq(adminAudit.appId, value(
 export const actIsNew = (value: ValueOf<ActKey>): SQL =>
   not(hasRow(adminAudit, and(ofApp(value), eq(adminAudit.id, value("actId")))));
 
+/**
+ * True while the act is the application's latest. For statements that come after its row in the batch, and may run twice. It is
+ * false when the batch is repeated after another act.
+ */
+export const actIsLatest = (value: ValueOf<ActKey>): SQL => sql`${newest(value, "id")} = ${value("actId")}`;
+
 const newest = <Name extends "id" | "seq">(value: ValueOf<{ appId: string }>, name: Name) =>
   scalar(
     drizzle

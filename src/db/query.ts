@@ -38,7 +38,8 @@ function named(name: string, column?: SQLiteColumn): Placeholder | SQL {
 }
 
 type Selected = Readonly<Record<string, SQL.Aliased>>;
-type RowOfFields<Fields> = {
+/** The row that some fields make. */
+export type RowOf<Fields> = {
   -readonly [Name in keyof Fields]: Fields[Name] extends { _: { type: infer Data } } ? Data : never;
 };
 
@@ -61,7 +62,8 @@ interface Written {
   readonly sql: string;
   readonly params: readonly unknown[];
 }
-type RowOf<Built> = Built extends Rows<infer Row> ? Row : Awaited<Built> extends readonly (infer Row)[] ? Row : never;
+type RowOfBuilt<Built> =
+  Built extends Rows<infer Row> ? Row : Awaited<Built> extends readonly (infer Row)[] ? Row : never;
 
 const PARAMS_MAX = 100;
 
@@ -71,7 +73,7 @@ const PARAMS_MAX = 100;
  */
 export function query<Values, Built extends Builder | Rows<unknown> | SQL>(
   build: (value: ValueOf<Values>) => Built,
-): (values: Values) => Statement<RowOf<Built>> {
+): (values: Values) => Statement<RowOfBuilt<Built>> {
   let prepared: ReturnType<typeof prepare> | undefined;
   return (values) => {
     prepared ??= prepare(build(named));
@@ -204,6 +206,9 @@ export function hasRow(table: SQLiteTable, where: SQL | undefined): SQL {
   return exists(drizzle.select({ one: sql`1` }).from(table).where(where));
 }
 
+/** A value as an integer: D1 binds numbers as REAL, which shows in JSON, in texts, in results and in the triggers of views. */
+export const asInteger = (value: Placeholder | SQL) => sql<number>`CAST(${value} AS INTEGER)`;
+
 /** The value of a query of one field, for a select list. Null where it finds no row. */
 export function scalar<Data>(select: {
   readonly getSQL: () => SQL;
@@ -214,7 +219,7 @@ export function scalar<Data>(select: {
 
 /** A SELECT in `sql`, for what the builder cannot say. `list` is the select list. */
 export function read<const Fields extends Selected>(fields: Fields, write: (list: SQL) => SQL) {
-  return new Rows<RowOfFields<Fields>>(write(listOf(Object.values(fields))), true, fields);
+  return new Rows<RowOf<Fields>>(write(listOf(Object.values(fields))), true, fields);
 }
 
 /** A SELECT whose rows stay lists of values, as SQLite stores them: for pages of thousands of rows, by `arrays`. */
@@ -225,7 +230,7 @@ export function readArrays<const List extends readonly SQL[]>(list: List, write:
 
 /** An INSERT, UPDATE or DELETE in `sql` that answers rows. `list` is for its RETURNING. */
 export function returning<const Fields extends Selected>(fields: Fields, write: (list: SQL) => SQL) {
-  return new Rows<RowOfFields<Fields>>(write(listOf(Object.values(fields))), false, fields);
+  return new Rows<RowOf<Fields>>(write(listOf(Object.values(fields))), false, fields);
 }
 
 function listOf(selected: readonly SQL.Aliased[]): SQL {

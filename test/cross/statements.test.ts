@@ -55,7 +55,7 @@ const MEANT: readonly Meant[] = [
   },
   ...["accounts USING COVERING INDEX accounts_user", "api_keys USING INDEX api_keys_created"].map((of) => ({
     detail: `SEARCH ${of} (environment_id=?)`,
-    text: "INSERT INTO environments",
+    text: 'INSERT INTO "environments"',
     why: "A foreign key's step, which SQLite takes only amid a batch that has broken one.",
   })),
 ];
