@@ -14,7 +14,6 @@ function table<Table extends { readonly $inferSelect: object }>(): ColumnsOf<Tab
   return new Proxy({}, { get: (_, field) => columnOf(String(field)) }) as ColumnsOf<Table["$inferSelect"]>;
 }
 
-export const alerts = table<typeof schema.alerts>();
 export const consentLog = table<typeof schema.consentLog>();
 export const creditBalances = table<typeof schema.creditBalances>();
 export const creditLedger = table<typeof schema.creditLedger>();
