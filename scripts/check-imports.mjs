@@ -109,7 +109,6 @@ const MAY_IMPORT = {
   "settings.ts": ["lib"],
 };
 const COMMON = ["errors.ts", "settings.ts", "runtime.ts"];
-const IS_SCHEMA = /^db\/schema(\.ts$|\/)/;
 /** Files of a room that may see Hono; a verb never does. */
 const SEES_HONO = /^(http|access|dashboard|reference|app\.ts)(\/|$)|\/routes\.tsx?$/;
 /** Schemas of responses are for types, tests and the reference: no part of the Worker (docs/architecture.md). */
@@ -130,13 +129,10 @@ for (const path of globSync("src/**/*.{ts,tsx}").sort()) {
   )) {
     if (/^(@hono\/|hono($|\/))/.test(from) && !type && !SEES_HONO.test(file)) flaw("a verb never sees Hono");
     if (/^zod\/|^@zod\//.test(from)) flaw('one zod: import * as z from "zod"');
-    if (/^drizzle-orm/.test(from) && !type && !IS_SCHEMA.test(file)) flaw("Drizzle is no part of the Worker");
     if (!from.startsWith(".")) continue;
     const target = relative("src", join(dirname(path), from));
     const other = roomOf(target);
     if (IS_RESPONSES.test(target) && !type && !MAY_RUN_RESPONSES.test(file)) flaw(`${from} is for types alone here`);
-    if (IS_SCHEMA.test(target) && !IS_SCHEMA.test(file) && !type)
-      flaw("for types alone: statements take their columns from db/tables.ts");
     if (other === room) continue;
     if (room !== "lib" && COMMON.includes(other)) continue;
     if (!allowed?.includes(other)) flaw(`${room} may not import ${from}`);

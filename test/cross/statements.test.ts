@@ -33,6 +33,11 @@ const MEANT: readonly Meant[] = [
     why: "The newest act alone: in its order, one row.",
   },
   {
+    detail: "SEARCH admin_audit USING PRIMARY KEY (app_id=?)",
+    text: 'from "admin_audit" where "admin_audit"."app_id" = ? order by "admin_audit"."seq" desc limit ?',
+    why: "The same, as Drizzle writes it.",
+  },
+  {
     detail: "SCAN reservations USING COVERING INDEX reservations_open",
     text: "SELECT DISTINCT account_id FROM reservations INDEXED BY reservations_open",
     why: "The cron looks for users with due holds. The index has open holds alone.",
@@ -49,7 +54,7 @@ const MEANT: readonly Meant[] = [
   },
   ...["accounts USING COVERING INDEX accounts_user", "api_keys USING INDEX api_keys_created"].map((of) => ({
     detail: `SEARCH ${of} (environment_id=?)`,
-    text: "INSERT INTO environments",
+    text: 'INSERT INTO "environments"',
     why: "A foreign key's step, which SQLite takes only amid a batch that has broken one.",
   })),
 ];

@@ -79,7 +79,7 @@ export const adminAudit = sqliteTable(
     action: text("action").notNull(),
     target: text("target").notNull(),
     /** JSON object: no secret, no user id, no free text. */
-    details: text("details").notNull(),
+    details: text("details", { mode: "json" }).$type<Record<string, unknown>>().notNull(),
   },
   (t) => [
     primaryKey({ columns: [t.appId, t.seq] }),
