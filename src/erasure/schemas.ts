@@ -10,6 +10,11 @@ export const erasureReason = described(
   about({ id: "ErasureReason" }),
 );
 
+const someIds = () =>
+  z
+    .array(identifier())
+    .check(z.minLength(1, "must not be empty"), z.maxLength(idsListedMax, `must have at most ${idsListedMax} ids`));
+
 export const erasePersonInput = described(
   z.strictObject({
     distinctId: described(
@@ -18,15 +23,16 @@ export const erasePersonInput = described(
     ),
     dryRun: described(z._default(z.boolean(), false), about("Changes nothing, and answers what would be erased.")),
     distinctIds: described(
-      z.optional(
-        z
-          .array(identifier())
-          .check(
-            z.minLength(1, "must not be empty"),
-            z.maxLength(idsListedMax, `must have at most ${idsListedMax} ids`),
-          ),
+      z.optional(someIds()),
+      about(
+        "The person's ids, as a dry run listed them. If they are others by now, nothing is erased. Ids that only claims by publishable keys reach may be missing: they are left out.",
       ),
-      about("The person's ids, as a dry run listed them. If they are others by now, nothing is erased."),
+    ),
+    blockIds: described(
+      z.optional(someIds()),
+      about(
+        "Of the person's ids that only claims by publishable keys reach, those of which nothing is stored from then on either. Of the others only mentions are cut, until something new comes under them.",
+      ),
     ),
     keepConsent: described(
       z._default(z.boolean(), false),

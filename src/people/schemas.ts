@@ -14,6 +14,12 @@ export const consentInput = described(
     noticeVersion: described(z.optional(identifier()), about("The version of the notice that was shown.")),
     source: described(z.optional(identifier()), about("Where it was given, such as a page.")),
     gpc: described(z.optional(z.boolean()), about("Whether the browser sent Global Privacy Control.")),
+    isDevice: described(
+      z.optional(z.boolean()),
+      about(
+        "Whether this is a visitor whom nobody knows yet, by an SDK's device id. Otherwise the id is a user's from then on, whom no publishable key can link. With a secret key alone.",
+      ),
+    ),
     occurredAt: described(z.optional(timestamp), about("When the decision was given. Default: now.")),
   }),
   about({ id: "RecordConsent" }),
