@@ -87,7 +87,7 @@ function serversEventsFor(state: State, victim: Victim): ClaimsEvent[] {
   if (state === "an $identify of a server") return [identify(id, undefined, { ...SECRETLY, ...marked(victim) })];
   if (state === "a verified claim of its own") {
     const other = seen(`crm-${id}`, { ...SECRETLY, properties: { note: marker } });
-    return [alias(id, other.id, SECRETLY), other];
+    return [identify(id, other.id, SECRETLY), other];
   }
   if (state === "a verified claim on it") return [alias(`owner-${id}`, id, SECRETLY)];
   return [];
