@@ -137,14 +137,14 @@ CREATE TABLE `consent_log` (
 	`notice_version` text,
 	`source` text,
 	`gpc` integer,
-	`is_by_user` integer DEFAULT false NOT NULL,
+	`is_device` integer DEFAULT false NOT NULL,
 	`occurred_at_ms` integer NOT NULL,
 	`received_at_ms` integer NOT NULL,
 	PRIMARY KEY(`environment_id`, `distinct_id`, `seq`),
 	CONSTRAINT "consent_log_decision" CHECK("consent_log"."decision" IN ('granted', 'denied', 'withdrawn'))
 ) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
-CREATE INDEX `consent_log_by_user` ON `consent_log` (`environment_id`,`distinct_id`) WHERE is_by_user = 1;--> statement-breakpoint
+CREATE INDEX `consent_log_of_user` ON `consent_log` (`environment_id`,`distinct_id`) WHERE is_device = 0;--> statement-breakpoint
 CREATE TABLE `credit_adjustments` (
 	`environment_id` integer NOT NULL,
 	`id` text NOT NULL,
@@ -300,6 +300,7 @@ CREATE TABLE `distinct_ids` (
 	`is_device_form` integer NOT NULL,
 	`is_sender` integer DEFAULT false NOT NULL,
 	`is_identified` integer DEFAULT false NOT NULL,
+	`is_user` integer DEFAULT false NOT NULL,
 	`claimed_by` text,
 	`claimed_via` text,
 	`claimed_at_ms` integer,
@@ -340,6 +341,7 @@ CREATE TABLE `erasure_ids` (
 	`distinct_id` text NOT NULL,
 	`hash` text NOT NULL,
 	`pseudonym` text NOT NULL,
+	`blocks` integer NOT NULL,
 	`account_id` integer,
 	`ledger_from` integer DEFAULT 0 NOT NULL,
 	`ledger_to` integer DEFAULT 0 NOT NULL,
@@ -547,6 +549,7 @@ CREATE TABLE `tombstones` (
 	`environment_id` integer NOT NULL,
 	`hash` text NOT NULL,
 	`erasure_id` text NOT NULL,
+	`blocks` integer NOT NULL,
 	PRIMARY KEY(`environment_id`, `hash`),
 	FOREIGN KEY (`environment_id`,`erasure_id`) REFERENCES `erasures`(`environment_id`,`id`) ON UPDATE no action ON DELETE no action
 ) STRICT, WITHOUT ROWID;

@@ -76,6 +76,45 @@ BEGIN
   SELECT RAISE(ABORT, 'accounts_kept');
 END;
 --> statement-breakpoint
+-- A refusal that is kept, and whatever Stripe says of a user, make an account: the id is a user's from then on (P2).
+CREATE TRIGGER refusals_make_account AFTER INSERT ON refusals
+WHEN new.user_id <> ''
+BEGIN
+  INSERT INTO accounts (environment_id, user_id) SELECT new.environment_id, new.user_id WHERE NOT EXISTS (
+    SELECT 1 FROM accounts WHERE environment_id = new.environment_id AND user_id = new.user_id
+  );
+END;
+--> statement-breakpoint
+CREATE TRIGGER stripe_customers_make_account AFTER INSERT ON stripe_customers
+BEGIN
+  INSERT INTO accounts (environment_id, user_id) SELECT new.environment_id, new.user_id WHERE NOT EXISTS (
+    SELECT 1 FROM accounts WHERE environment_id = new.environment_id AND user_id = new.user_id
+  );
+END;
+--> statement-breakpoint
+CREATE TRIGGER stripe_customers_change_account AFTER UPDATE OF user_id ON stripe_customers
+BEGIN
+  INSERT INTO accounts (environment_id, user_id) SELECT new.environment_id, new.user_id WHERE NOT EXISTS (
+    SELECT 1 FROM accounts WHERE environment_id = new.environment_id AND user_id = new.user_id
+  );
+END;
+--> statement-breakpoint
+CREATE TRIGGER payment_facts_make_account AFTER INSERT ON payment_facts
+WHEN new.user_id IS NOT NULL
+BEGIN
+  INSERT INTO accounts (environment_id, user_id) SELECT new.environment_id, new.user_id WHERE NOT EXISTS (
+    SELECT 1 FROM accounts WHERE environment_id = new.environment_id AND user_id = new.user_id
+  );
+END;
+--> statement-breakpoint
+CREATE TRIGGER payment_facts_change_account AFTER UPDATE OF user_id ON payment_facts
+WHEN new.user_id IS NOT NULL
+BEGIN
+  INSERT INTO accounts (environment_id, user_id) SELECT new.environment_id, new.user_id WHERE NOT EXISTS (
+    SELECT 1 FROM accounts WHERE environment_id = new.environment_id AND user_id = new.user_id
+  );
+END;
+--> statement-breakpoint
 -- A ledger row is the next of its account: no gap, no second row under one seq, no INSERT OR REPLACE.
 CREATE TRIGGER credit_ledger_seq_gapless BEFORE INSERT ON credit_ledger
 WHEN new.seq <> 1 + coalesce((
@@ -912,9 +951,10 @@ BEGIN
   SELECT RAISE(ABORT, 'distinct_ids_claim_stays');
 END;
 --> statement-breakpoint
--- Claims make no circle: who reads them would never come to an end. An id that claims none cannot close one.
-CREATE TRIGGER distinct_ids_no_circle BEFORE UPDATE OF claimed_by ON distinct_ids
-WHEN new.claimed_by IS NOT NULL AND new.claimed_by IS NOT old.claimed_by AND EXISTS (
+-- Verified claims make no circle: who reads them would never come to an end. An id that claims none cannot close one. What a
+-- claim that is not verified reaches claims nothing, as long as it counts.
+CREATE TRIGGER distinct_ids_no_circle BEFORE UPDATE OF claimed_by, claim_is_verified ON distinct_ids
+WHEN new.claim_is_verified = 1 AND (new.claimed_by IS NOT old.claimed_by OR old.claim_is_verified = 0) AND EXISTS (
   SELECT 1 FROM distinct_ids INDEXED BY distinct_ids_claimed_by
   WHERE environment_id = new.environment_id AND claimed_by = new.distinct_id AND claimed_by IS NOT NULL
 ) AND EXISTS (
@@ -922,7 +962,7 @@ WHEN new.claimed_by IS NOT NULL AND new.claimed_by IS NOT old.claimed_by AND EXI
     SELECT new.claimed_by
     UNION
     SELECT d.claimed_by FROM above CROSS JOIN distinct_ids AS d
-    WHERE d.environment_id = new.environment_id AND d.distinct_id = above.distinct_id AND d.claimed_by IS NOT NULL
+    WHERE d.environment_id = new.environment_id AND d.distinct_id = above.distinct_id AND d.claim_is_verified = 1
   )
   SELECT 1 FROM above WHERE distinct_id = new.distinct_id
 )
@@ -1131,7 +1171,8 @@ BEGIN
   SELECT RAISE(ABORT, 'erasures_kept');
 END;
 --> statement-breakpoint
--- A tombstone stands until its erasure is lifted.
+-- A tombstone stands until its erasure is lifted. One that only cuts may come to block, and ends when something is written for its
+-- id, but not while that id is being erased.
 CREATE TRIGGER tombstones_no_replace BEFORE INSERT ON tombstones
 WHEN EXISTS (SELECT 1 FROM tombstones WHERE environment_id = new.environment_id AND hash = new.hash)
 BEGIN
@@ -1139,17 +1180,36 @@ BEGIN
 END;
 --> statement-breakpoint
 CREATE TRIGGER tombstones_no_update BEFORE UPDATE ON tombstones
+WHEN new.environment_id <> old.environment_id OR new.hash <> old.hash OR new.erasure_id <> old.erasure_id
+  OR new.blocks < old.blocks
 BEGIN
   SELECT RAISE(ABORT, 'tombstones_stand');
 END;
 --> statement-breakpoint
 CREATE TRIGGER tombstones_no_delete BEFORE DELETE ON tombstones
-WHEN NOT EXISTS (
+WHEN old.blocks = 1 AND NOT EXISTS (
   SELECT 1 FROM erasures
   WHERE environment_id = old.environment_id AND id = old.erasure_id AND lifted_at_ms IS NOT NULL
 )
 BEGIN
   SELECT RAISE(ABORT, 'tombstones_stand');
+END;
+--> statement-breakpoint
+-- A tombstone that is told here ends, if it only cuts. A DELETE by a list would write rows of its own where there is none.
+CREATE VIEW tombstone_ends (environment_id, hash) AS SELECT environment_id, hash FROM tombstones WHERE blocks = 0;
+--> statement-breakpoint
+CREATE TRIGGER tombstone_ends_delete INSTEAD OF INSERT ON tombstone_ends
+BEGIN
+  DELETE FROM tombstones WHERE environment_id = new.environment_id AND hash = new.hash AND blocks = 0;
+END;
+--> statement-breakpoint
+CREATE TRIGGER tombstones_being_erased BEFORE DELETE ON tombstones
+WHEN old.blocks = 0 AND EXISTS (
+  SELECT 1 FROM erasure_ids
+  WHERE environment_id = old.environment_id AND erasure_id = old.erasure_id AND hash = old.hash
+)
+BEGIN
+  SELECT RAISE(ABORT, 'tombstones_being_erased');
 END;
 --> statement-breakpoint
 -- Only a running erasure has ids, each once, with one pseudonym.
@@ -1166,7 +1226,7 @@ BEGIN
 END;
 --> statement-breakpoint
 CREATE TRIGGER erasure_ids_frozen BEFORE UPDATE OF
-  environment_id, erasure_id, position, distinct_id, hash, pseudonym, account_id ON erasure_ids
+  environment_id, erasure_id, position, distinct_id, hash, pseudonym, blocks, account_id ON erasure_ids
 BEGIN
   SELECT RAISE(ABORT, 'erasure_ids_kept');
 END;

@@ -167,6 +167,7 @@ export const columnClasses: Readonly<Record<string, Readonly<Partial<Record<Colu
       "is_device_form",
       "is_sender",
       "is_identified",
+      "is_user",
       "claimed_via",
       "claimed_at_ms",
       "claim_is_verified",
@@ -186,7 +187,7 @@ export const columnClasses: Readonly<Record<string, Readonly<Partial<Record<Colu
   consent_log: {
     names: ["distinct_id"],
     text: ["purpose", "method", "notice_version", "source"],
-    kept: ["environment_id", "seq", "id", "decision", "gpc", "is_by_user", "occurred_at_ms", "received_at_ms"],
+    kept: ["environment_id", "seq", "id", "decision", "gpc", "is_device", "occurred_at_ms", "received_at_ms"],
   },
   export_audit: {
     names: ["distinct_id"],
@@ -225,13 +226,14 @@ export const columnClasses: Readonly<Record<string, Readonly<Partial<Record<Colu
       "lifted_at_ms",
     ],
   },
-  tombstones: { kept: ["environment_id", "hash", "erasure_id"] },
+  tombstones: { kept: ["environment_id", "hash", "erasure_id", "blocks"] },
   erasure_ids: {
     names: ["distinct_id", "hash", "pseudonym", "account_id"],
     kept: [
       "environment_id",
       "erasure_id",
       "position",
+      "blocks",
       "ledger_from",
       "ledger_to",
       "usage_from_ms",

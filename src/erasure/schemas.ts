@@ -8,16 +8,23 @@ export const erasureReason = z
   .enum(["request", "consent_withdrawn", "objection", "not_needed", "unlawful", "legal_duty"])
   .meta({ id: "ErasureReason" });
 
+const someIds = () =>
+  z.array(identifier()).min(1, "must not be empty").max(idsListedMax, `must have at most ${idsListedMax} ids`);
+
 export const erasePersonInput = z
   .strictObject({
     distinctId: identifier().describe("Any id of the person. What is erased is that id, and all that it claims."),
     dryRun: z.boolean().default(false).describe("Changes nothing, and answers what would be erased."),
-    distinctIds: z
-      .array(identifier())
-      .min(1, "must not be empty")
-      .max(idsListedMax, `must have at most ${idsListedMax} ids`)
+    distinctIds: someIds()
       .optional()
-      .describe("The person's ids, as a dry run listed them. If they are others by now, nothing is erased."),
+      .describe(
+        "The person's ids, as a dry run listed them. If they are others by now, nothing is erased. Ids that only claims by publishable keys reach may be missing: they are left out.",
+      ),
+    blockIds: someIds()
+      .optional()
+      .describe(
+        "Of the person's ids that only claims by publishable keys reach, those of which nothing is stored from then on either. Of the others only mentions are cut, until something new comes under them.",
+      ),
     keepConsent: z
       .boolean()
       .default(false)

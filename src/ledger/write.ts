@@ -51,6 +51,7 @@ const CONFLICTS: ReadonlySet<Constraint> = new Set([
   "guard_payment",
   "payment_names_taken",
   "guard_person",
+  "tombstones_being_erased",
   "usage_events_event_id",
   "reservations_primary_key",
   "reservations_settled_once",

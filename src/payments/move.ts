@@ -21,7 +21,7 @@ import { OUTCOMES, type Outcome, readPayment, selectCustomer, selectPayments } f
 /** An unmatched payment is told when it still is one after so long. */
 const TELL_AFTER_MS = 10 * 60 * 1_000;
 
-const CONFLICTS = new Set(["guard_payment", "payment_names_taken", "guard_person"] as const);
+const CONFLICTS = new Set(["guard_payment", "payment_names_taken", "guard_person", "tombstones_being_erased"] as const);
 
 export interface Moved {
   readonly outcome: Outcome;

@@ -13,6 +13,12 @@ export const consentInput = z
     noticeVersion: identifier().optional().describe("The version of the notice that was shown."),
     source: identifier().optional().describe("Where it was given, such as a page."),
     gpc: z.boolean().optional().describe("Whether the browser sent Global Privacy Control."),
+    isDevice: z
+      .boolean()
+      .optional()
+      .describe(
+        "Whether this is a visitor whom nobody knows yet, by an SDK's device id. Otherwise the id is a user's from then on, whom no publishable key can link. With a secret key alone.",
+      ),
     occurredAt: timestamp.optional().describe("When the decision was given. Default: now."),
   })
   .meta({ id: "RecordConsent" });
