@@ -76,6 +76,7 @@ const worker = {
           // What the environment of `npm test` and `npm run soak` says to the tests inside workerd.
           PROOF_SEED: process.env.PROOF_SEED ?? "",
           SOAK_OPERATIONS: process.env.SOAK_OPERATIONS ?? "",
+          SWAP_DATABASES: process.env.SWAP_DATABASES ?? "",
         },
       },
     })),

@@ -1,31 +1,19 @@
-import { gzipSync } from "node:zlib";
-import { bundleWorker } from "../scripts/worker-bundle.mjs";
+import { execFile } from "node:child_process";
+import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { basename, join } from "node:path";
+import { promisify } from "node:util";
 
-/** The entry of the deployed Worker, and of the same Worker without `src/dashboard`. */
-export type BundleEntry = "src/index.ts" | "bench/workers/without-dashboard.ts";
+const root = join(import.meta.dirname, "..");
 
-export interface Bundle {
-  readonly bytes: number;
-  readonly gzipBytes: number;
-  /** The bytes of each file before they are packed, by its path: `node_modules/…` or `src/…`. */
-  readonly files: ReadonlyMap<string, number>;
-}
-
-/** What Wrangler uploads for this entry, without assets. */
-export async function measureBundle(entry: BundleEntry): Promise<Bundle> {
-  const { code, files } = await bundleWorker(entry);
-  return { bytes: Buffer.byteLength(code), gzipBytes: gzipSync(code).length, files };
-}
-
-const partOf = (file: string): string => {
-  const [first = "", second = "", third = ""] = file.split("/");
-  if (first !== "node_modules") return `${first}/${second}`;
-  return second.startsWith("@") ? `${second}/${third}` : second;
-};
-
-/** The packages and rooms of a bundle, largest first. */
-export function partsOf({ files }: Bundle): readonly (readonly [part: string, bytes: number])[] {
-  const parts = new Map<string, number>();
-  for (const [file, bytes] of files) parts.set(partOf(file), (parts.get(partOf(file)) ?? 0) + bytes);
-  return [...parts].sort(([, a], [, b]) => b - a);
+/** The code of a Worker, a path from the root, as `npm run deploy` uploads it. */
+export async function bundle(entry: string): Promise<string> {
+  const directory = await mkdtemp(join(tmpdir(), "purser-bundle-"));
+  try {
+    const args = ["deploy", entry, "--dry-run", "--outdir", directory];
+    await promisify(execFile)(join(root, "node_modules/.bin/wrangler"), args, { cwd: root });
+    return await readFile(join(directory, basename(entry).replace(/\.ts$/, ".js")), "utf8");
+  } finally {
+    await rm(directory, { recursive: true });
+  }
 }

@@ -7,9 +7,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { SignJWT } from "jose";
 import type { Trips } from "../test/support/far-d1.ts";
+import { bundle } from "./bundle.ts";
 import { DISTANCES } from "./distances.ts";
 import { spread } from "./load.ts";
-import { ADMIN_TOKEN, bundle, migrate, serveIsolates } from "./serve.ts";
+import { ADMIN_TOKEN, migrate, serveIsolates } from "./serve.ts";
 import { table, verdict } from "./table.ts";
 
 interface Figure {

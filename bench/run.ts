@@ -6,11 +6,12 @@
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { bundle } from "./bundle.ts";
 import { fillPacks, measureCosts } from "./cost.ts";
 import { measureFar } from "./far.ts";
 import { compareGrowth, growTo, sizeOf } from "./growth.ts";
 import { type Results, report } from "./report.ts";
-import { bundle, prepare, type Served, serve } from "./serve.ts";
+import { prepare, type Served, serve } from "./serve.ts";
 import { measureStartup } from "./startup.ts";
 import { compare, fillAccounts } from "./throughput.ts";
 

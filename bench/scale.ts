@@ -5,7 +5,8 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { ADMIN_TOKEN, bundle, migrate, serve } from "./serve.ts";
+import { bundle } from "./bundle.ts";
+import { ADMIN_TOKEN, migrate, serve } from "./serve.ts";
 import { table } from "./table.ts";
 
 const USERS = 500;
@@ -98,7 +99,7 @@ async function run(calls: number, call: (index: number) => Promise<unknown>): Pr
 }
 
 const directory = mkdtempSync(join(tmpdir(), "purser-scale-"));
-const served = await serve(await bundle("bench/workers/without-dashboard.ts"), directory);
+const served = await serve(await bundle("src/index.ts"), directory);
 try {
   await migrate(served.db);
   const bytes = async () => (await served.db.prepare("SELECT count(*) FROM apps").run()).meta.size_after;

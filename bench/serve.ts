@@ -2,17 +2,10 @@ import { createHash } from "node:crypto";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { convertV4MiniflareOptions, Miniflare } from "miniflare";
-import { bundleWorker } from "../scripts/worker-bundle.mjs";
 import { writeKey } from "../src/access/key.ts";
 import { APP_ID } from "./app-id.ts";
 
 const root = join(import.meta.dirname, "..");
-
-/** The code of a Worker, bundled as it is deployed. */
-export async function bundle(entry: string): Promise<string> {
-  const { code } = await bundleWorker(entry);
-  return code;
-}
 
 /** Of the live environment of `prepare`. */
 export const SECRET_KEY = writeKey("secret", { id: 1, appId: APP_ID, mode: "live" }, "b".repeat(22));

@@ -4,10 +4,10 @@ import { get, type IncomingMessage } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { convertV4MiniflareOptions, Miniflare } from "miniflare";
-import { bundleWorker } from "../scripts/worker-bundle.mjs";
 import { writeKey } from "../src/access/key.ts";
 import { idIn } from "../src/db/databases.ts";
 import { randomId } from "../src/lib/ids.ts";
+import { bundle } from "./bundle.ts";
 
 const root = join(import.meta.dirname, "..");
 
@@ -32,7 +32,7 @@ export async function startBench(scripts: Readonly<Record<string, string>>): Pro
   const scratch = await mkdtemp(join(tmpdir(), "purser-bench-"));
   const workers = [];
   for (const [name, script] of Object.entries(scripts)) {
-    const { code: contents } = await bundleWorker(script);
+    const contents = await bundle(script);
     workers.push({
       name,
       modules: [{ type: "ESModule" as const, path: `${name}.js`, contents }],

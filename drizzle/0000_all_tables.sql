@@ -90,7 +90,7 @@ CREATE TABLE `api_keys` (
 	`revoked_at_ms` integer,
 	`last_used_day` integer,
 	FOREIGN KEY (`environment_id`) REFERENCES `environments`(`id`) ON UPDATE no action ON DELETE no action,
-	CONSTRAINT "api_keys_kind" CHECK("api_keys"."kind" IN ('secret', 'publishable'))
+	CONSTRAINT "api_keys_kind" CHECK("api_keys"."kind" IN ('secret', 'publishable', 'relay'))
 ) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
 CREATE UNIQUE INDEX `api_keys_id` ON `api_keys` (`environment_id`,`id`);--> statement-breakpoint
@@ -137,14 +137,14 @@ CREATE TABLE `consent_log` (
 	`notice_version` text,
 	`source` text,
 	`gpc` integer,
-	`is_by_user` integer DEFAULT false NOT NULL,
+	`is_device` integer DEFAULT false NOT NULL,
 	`occurred_at_ms` integer NOT NULL,
 	`received_at_ms` integer NOT NULL,
 	PRIMARY KEY(`environment_id`, `distinct_id`, `seq`),
 	CONSTRAINT "consent_log_decision" CHECK("consent_log"."decision" IN ('granted', 'denied', 'withdrawn'))
 ) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
-CREATE INDEX `consent_log_by_user` ON `consent_log` (`environment_id`,`distinct_id`) WHERE is_by_user = 1;--> statement-breakpoint
+CREATE INDEX `consent_log_of_user` ON `consent_log` (`environment_id`,`distinct_id`) WHERE is_device = 0;--> statement-breakpoint
 CREATE TABLE `credit_adjustments` (
 	`environment_id` integer NOT NULL,
 	`id` text NOT NULL,
@@ -285,6 +285,7 @@ CREATE TABLE `dashboard_sessions` (
 	`ends_at_ms` integer NOT NULL
 ) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
+CREATE INDEX `dashboard_sessions_ends` ON `dashboard_sessions` (`ends_at_ms`);--> statement-breakpoint
 CREATE TABLE `distinct_ids` (
 	`environment_id` integer NOT NULL,
 	`distinct_id` text NOT NULL,
@@ -299,6 +300,7 @@ CREATE TABLE `distinct_ids` (
 	`is_device_form` integer NOT NULL,
 	`is_sender` integer DEFAULT false NOT NULL,
 	`is_identified` integer DEFAULT false NOT NULL,
+	`is_user` integer DEFAULT false NOT NULL,
 	`claimed_by` text,
 	`claimed_via` text,
 	`claimed_at_ms` integer,
@@ -339,6 +341,7 @@ CREATE TABLE `erasure_ids` (
 	`distinct_id` text NOT NULL,
 	`hash` text NOT NULL,
 	`pseudonym` text NOT NULL,
+	`blocks` integer NOT NULL,
 	`account_id` integer,
 	`ledger_from` integer DEFAULT 0 NOT NULL,
 	`ledger_to` integer DEFAULT 0 NOT NULL,
@@ -521,12 +524,22 @@ CREATE INDEX `payments_created` ON `payments` (`environment_id`,`created_at_ms`,
 CREATE INDEX `payments_status` ON `payments` (`environment_id`,`status`,`created_at_ms`,`id`);--> statement-breakpoint
 CREATE INDEX `payments_customer` ON `payments` (`environment_id`,`customer`) WHERE status = 'unmatched';--> statement-breakpoint
 CREATE INDEX `payments_tell` ON `payments` (`tell_at_ms`) WHERE tell_at_ms IS NOT NULL;--> statement-breakpoint
+CREATE TABLE `refund_owed` (
+	`account_id` integer NOT NULL,
+	`balance_id` text NOT NULL,
+	`seq` integer NOT NULL,
+	`owed_steps` integer NOT NULL,
+	PRIMARY KEY(`account_id`, `balance_id`, `seq`),
+	CONSTRAINT "refund_owed_positive" CHECK("refund_owed"."owed_steps" > 0)
+) STRICT, WITHOUT ROWID;
+--> statement-breakpoint
 CREATE TABLE `reservations` (
 	`environment_id` integer NOT NULL,
 	`id` text NOT NULL,
 	`account_id` integer NOT NULL,
 	`state` text NOT NULL,
 	`settled_seq` integer,
+	`made_seq` integer DEFAULT 0 NOT NULL,
 	`leg_count` integer GENERATED ALWAYS AS (json_array_length(legs)) STORED,
 	`event` text NOT NULL,
 	`model` text,
@@ -564,6 +577,7 @@ CREATE TABLE `tombstones` (
 	`environment_id` integer NOT NULL,
 	`hash` text NOT NULL,
 	`erasure_id` text NOT NULL,
+	`blocks` integer NOT NULL,
 	PRIMARY KEY(`environment_id`, `hash`),
 	FOREIGN KEY (`environment_id`,`erasure_id`) REFERENCES `erasures`(`environment_id`,`id`) ON UPDATE no action ON DELETE no action
 ) STRICT, WITHOUT ROWID;

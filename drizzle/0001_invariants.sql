@@ -76,6 +76,45 @@ BEGIN
   SELECT RAISE(ABORT, 'accounts_kept');
 END;
 --> statement-breakpoint
+-- A refusal that is kept, and whatever Stripe says of a user, make an account: the id is a user's from then on (P2).
+CREATE TRIGGER refusals_make_account AFTER INSERT ON refusals
+WHEN new.user_id <> ''
+BEGIN
+  INSERT INTO accounts (environment_id, user_id) SELECT new.environment_id, new.user_id WHERE NOT EXISTS (
+    SELECT 1 FROM accounts WHERE environment_id = new.environment_id AND user_id = new.user_id
+  );
+END;
+--> statement-breakpoint
+CREATE TRIGGER stripe_customers_make_account AFTER INSERT ON stripe_customers
+BEGIN
+  INSERT INTO accounts (environment_id, user_id) SELECT new.environment_id, new.user_id WHERE NOT EXISTS (
+    SELECT 1 FROM accounts WHERE environment_id = new.environment_id AND user_id = new.user_id
+  );
+END;
+--> statement-breakpoint
+CREATE TRIGGER stripe_customers_change_account AFTER UPDATE OF user_id ON stripe_customers
+BEGIN
+  INSERT INTO accounts (environment_id, user_id) SELECT new.environment_id, new.user_id WHERE NOT EXISTS (
+    SELECT 1 FROM accounts WHERE environment_id = new.environment_id AND user_id = new.user_id
+  );
+END;
+--> statement-breakpoint
+CREATE TRIGGER payment_facts_make_account AFTER INSERT ON payment_facts
+WHEN new.user_id IS NOT NULL
+BEGIN
+  INSERT INTO accounts (environment_id, user_id) SELECT new.environment_id, new.user_id WHERE NOT EXISTS (
+    SELECT 1 FROM accounts WHERE environment_id = new.environment_id AND user_id = new.user_id
+  );
+END;
+--> statement-breakpoint
+CREATE TRIGGER payment_facts_change_account AFTER UPDATE OF user_id ON payment_facts
+WHEN new.user_id IS NOT NULL
+BEGIN
+  INSERT INTO accounts (environment_id, user_id) SELECT new.environment_id, new.user_id WHERE NOT EXISTS (
+    SELECT 1 FROM accounts WHERE environment_id = new.environment_id AND user_id = new.user_id
+  );
+END;
+--> statement-breakpoint
 -- A ledger row is the next of its account: no gap, no second row under one seq, no INSERT OR REPLACE.
 CREATE TRIGGER credit_ledger_seq_gapless BEFORE INSERT ON credit_ledger
 WHEN new.seq <> 1 + coalesce((
@@ -171,12 +210,13 @@ BEGIN
   WHERE account_id = new.account_id AND id = new.balance_id;
 END;
 --> statement-breakpoint
--- The ledger revokes the balance.
+-- The ledger revokes the balance, which then owes nothing (C21).
 CREATE TRIGGER credit_ledger_revokes_balance AFTER INSERT ON credit_ledger
 WHEN new.is_revoked = 1
 BEGIN
   UPDATE credit_balances SET revoked_at_ms = new.occurred_at_ms
   WHERE account_id = new.account_id AND id = new.balance_id AND revoked_at_ms IS NULL;
+  DELETE FROM refund_owed WHERE account_id = new.account_id AND balance_id = new.balance_id;
 END;
 --> statement-breakpoint
 -- The payment that revoked a balance restores it.
@@ -195,6 +235,13 @@ BEGIN
   UPDATE payment_grants SET taken_steps = taken_steps - iif(is_revoked, new.delta_steps, 0),
     operator_steps = operator_steps - iif(is_revoked, 0, new.delta_steps)
   WHERE balance_id = new.balance_id;
+END;
+--> statement-breakpoint
+-- So does what a balance that lives owed it.
+CREATE TRIGGER credit_ledger_counts_owed AFTER INSERT ON credit_ledger
+WHEN new.is_revoked = 0 AND new.reason = 'admin_adjust' AND new.reservation_id IS NOT NULL
+BEGIN
+  UPDATE payment_grants SET taken_steps = taken_steps - new.delta_steps WHERE balance_id = new.balance_id;
 END;
 --> statement-breakpoint
 CREATE TRIGGER credit_ledger_frozen BEFORE UPDATE OF
@@ -380,6 +427,26 @@ END;
 CREATE TRIGGER credit_refunds_no_delete BEFORE DELETE ON credit_refunds
 BEGIN
   SELECT RAISE(ABORT, 'credit_refunds_append_only');
+END;
+--> statement-breakpoint
+-- What is owed goes back to the entry that fell short, of a balance that lives. It only falls (C21).
+CREATE TRIGGER refund_owed_of_entry BEFORE INSERT ON refund_owed
+WHEN EXISTS (
+  SELECT 1 FROM refund_owed WHERE account_id = new.account_id AND balance_id = new.balance_id AND seq = new.seq
+) OR NOT EXISTS (
+  SELECT 1 FROM credit_ledger AS l CROSS JOIN credit_balances AS b ON b.id = l.balance_id AND b.account_id = l.account_id
+  WHERE l.account_id = new.account_id AND l.seq = new.seq AND l.balance_id = new.balance_id
+    AND l.reason = 'admin_adjust' AND b.revoked_at_ms IS NULL
+)
+BEGIN
+  SELECT RAISE(ABORT, 'refund_owed_of_entry');
+END;
+--> statement-breakpoint
+CREATE TRIGGER refund_owed_only_falls BEFORE UPDATE ON refund_owed
+WHEN new.account_id <> old.account_id OR new.balance_id <> old.balance_id OR new.seq <> old.seq
+  OR new.owed_steps > old.owed_steps
+BEGIN
+  SELECT RAISE(ABORT, 'refund_owed_only_falls');
 END;
 --> statement-breakpoint
 -- A payment's grant is of a balance that is there, once, and stays: a payment that forgot its grant would pay again.
@@ -663,11 +730,75 @@ BEGIN
   ) AS last CROSS JOIN credit_balances AS b
   WHERE b.account_id = last.account_id AND b.id = charge.value ->> 'balanceId'
   ORDER BY charge.key;
+  INSERT INTO owed_settlements (environment_id, reservation_id)
+  SELECT new.environment_id, new.id WHERE new.state <> 'committed' OR new.charges IS NOT NULL;
+END;
+--> statement-breakpoint
+-- A settlement whose usage is debited: of what its balances got back, each pays what it owes, the oldest first, and of none more is
+-- owed than what the holds that were open at that refund still have (C21). A commit says so when its debits are written.
+CREATE VIEW owed_settlements (environment_id, reservation_id) AS
+SELECT environment_id, id FROM reservations WHERE state <> 'open';
+--> statement-breakpoint
+CREATE VIEW owed_payments (account_id, reservation_id, balance_id, seq, paid_steps, held_steps) AS
+SELECT account_id, NULL, balance_id, seq, 0, owed_steps FROM refund_owed;
+--> statement-breakpoint
+CREATE TRIGGER owed_settlements_pay INSTEAD OF INSERT ON owed_settlements
+WHEN EXISTS (
+  SELECT 1 FROM reservations AS r CROSS JOIN json_each(r.legs) AS leg
+  CROSS JOIN refund_owed AS o
+    ON o.account_id = r.account_id AND o.balance_id = leg.value ->> 'balanceId' AND o.seq > r.made_seq
+  WHERE r.environment_id = new.environment_id AND r.id = new.reservation_id
+)
+BEGIN
+  INSERT INTO owed_payments (account_id, reservation_id, balance_id, seq, paid_steps, held_steps)
+  SELECT account_id, new.reservation_id, balance_id, seq, max(0, min(owed_steps, back_steps + owed_steps
+    - sum(owed_steps) OVER (PARTITION BY leg ORDER BY seq ROWS UNBOUNDED PRECEDING))), held_steps
+  FROM (
+    SELECT r.account_id, o.balance_id, o.seq, o.owed_steps, leg.key AS leg,
+      max(0, b.remaining_steps - back.balance_after_steps + back.delta_steps) AS back_steps,
+      coalesce(sum(open.steps), 0) AS held_steps
+    FROM reservations AS r CROSS JOIN json_each(r.legs) AS leg
+    CROSS JOIN refund_owed AS o
+      ON o.account_id = r.account_id AND o.balance_id = leg.value ->> 'balanceId' AND o.seq > r.made_seq
+    CROSS JOIN credit_balances AS b ON b.id = o.balance_id AND +b.account_id = r.account_id
+    CROSS JOIN credit_ledger AS back ON back.account_id = r.account_id AND back.seq = r.settled_seq + leg.key
+    LEFT JOIN (
+      SELECT h.account_id, h.made_seq, held.value ->> 'balanceId' AS balance_id, held.value ->> 'amountSteps' AS steps
+      FROM reservations AS h CROSS JOIN json_each(h.legs) AS held
+      WHERE h.state = 'open' AND h.account_id = (
+        SELECT account_id FROM reservations WHERE environment_id = new.environment_id AND id = new.reservation_id
+      )
+    ) AS open ON open.balance_id = o.balance_id AND open.made_seq < o.seq
+    WHERE r.environment_id = new.environment_id AND r.id = new.reservation_id
+    GROUP BY leg.key, o.seq
+  )
+  ORDER BY leg, seq;
+END;
+--> statement-breakpoint
+CREATE TRIGGER owed_payments_lower INSTEAD OF INSERT ON owed_payments
+BEGIN
+  INSERT INTO credit_ledger (
+    account_id, seq, balance_id, pack_id, unit, delta_steps, balance_after_steps, previous_seq, reason, reservation_id, note,
+    occurred_at_ms
+  )
+  SELECT b.account_id, last.seq + 1, b.id, b.pack_id, b.unit, -new.paid_steps, b.remaining_steps - new.paid_steps, b.last_seq,
+    'admin_adjust', new.reservation_id, refund.note, last.occurred_at_ms
+  FROM (
+    SELECT seq, occurred_at_ms FROM credit_ledger WHERE account_id = new.account_id ORDER BY seq DESC LIMIT 1
+  ) AS last CROSS JOIN credit_balances AS b
+  CROSS JOIN credit_ledger AS refund ON refund.account_id = new.account_id AND refund.seq = new.seq
+  WHERE b.id = new.balance_id AND +b.account_id = new.account_id AND new.paid_steps > 0;
+  DELETE FROM refund_owed
+  WHERE account_id = new.account_id AND balance_id = new.balance_id AND seq = new.seq
+    AND min(owed_steps - new.paid_steps, new.held_steps) <= 0;
+  UPDATE refund_owed SET owed_steps = min(owed_steps - new.paid_steps, new.held_steps)
+  WHERE account_id = new.account_id AND balance_id = new.balance_id AND seq = new.seq
+    AND owed_steps > min(owed_steps - new.paid_steps, new.held_steps);
 END;
 --> statement-breakpoint
 -- What a reservation holds, of whom and for what, never changes: only its end, its state and its event do.
 CREATE TRIGGER reservations_frozen BEFORE UPDATE OF
-  environment_id, account_id, event, model, quantities, legs, on_expiry, created_at_ms ON reservations
+  environment_id, account_id, made_seq, event, model, quantities, legs, on_expiry, created_at_ms ON reservations
 BEGIN
   SELECT RAISE(ABORT, 'reservations_frozen');
 END;
@@ -852,9 +983,10 @@ BEGIN
   SELECT RAISE(ABORT, 'distinct_ids_claim_stays');
 END;
 --> statement-breakpoint
--- Claims make no circle: who reads them would never come to an end. An id that claims none cannot close one.
-CREATE TRIGGER distinct_ids_no_circle BEFORE UPDATE OF claimed_by ON distinct_ids
-WHEN new.claimed_by IS NOT NULL AND new.claimed_by IS NOT old.claimed_by AND EXISTS (
+-- Verified claims make no circle: who reads them would never come to an end. An id that claims none cannot close one. What a
+-- claim that is not verified reaches claims nothing, as long as it counts.
+CREATE TRIGGER distinct_ids_no_circle BEFORE UPDATE OF claimed_by, claim_is_verified ON distinct_ids
+WHEN new.claim_is_verified = 1 AND (new.claimed_by IS NOT old.claimed_by OR old.claim_is_verified = 0) AND EXISTS (
   SELECT 1 FROM distinct_ids INDEXED BY distinct_ids_claimed_by
   WHERE environment_id = new.environment_id AND claimed_by = new.distinct_id AND claimed_by IS NOT NULL
 ) AND EXISTS (
@@ -862,7 +994,7 @@ WHEN new.claimed_by IS NOT NULL AND new.claimed_by IS NOT old.claimed_by AND EXI
     SELECT new.claimed_by
     UNION
     SELECT d.claimed_by FROM above CROSS JOIN distinct_ids AS d
-    WHERE d.environment_id = new.environment_id AND d.distinct_id = above.distinct_id AND d.claimed_by IS NOT NULL
+    WHERE d.environment_id = new.environment_id AND d.distinct_id = above.distinct_id AND d.claim_is_verified = 1
   )
   SELECT 1 FROM above WHERE distinct_id = new.distinct_id
 )
@@ -1071,7 +1203,8 @@ BEGIN
   SELECT RAISE(ABORT, 'erasures_kept');
 END;
 --> statement-breakpoint
--- A tombstone stands until its erasure is lifted.
+-- A tombstone stands until its erasure is lifted. One that only cuts may come to block, and ends when something is written for its
+-- id, but not while that id is being erased.
 CREATE TRIGGER tombstones_no_replace BEFORE INSERT ON tombstones
 WHEN EXISTS (SELECT 1 FROM tombstones WHERE environment_id = new.environment_id AND hash = new.hash)
 BEGIN
@@ -1079,17 +1212,36 @@ BEGIN
 END;
 --> statement-breakpoint
 CREATE TRIGGER tombstones_no_update BEFORE UPDATE ON tombstones
+WHEN new.environment_id <> old.environment_id OR new.hash <> old.hash OR new.erasure_id <> old.erasure_id
+  OR new.blocks < old.blocks
 BEGIN
   SELECT RAISE(ABORT, 'tombstones_stand');
 END;
 --> statement-breakpoint
 CREATE TRIGGER tombstones_no_delete BEFORE DELETE ON tombstones
-WHEN NOT EXISTS (
+WHEN old.blocks = 1 AND NOT EXISTS (
   SELECT 1 FROM erasures
   WHERE environment_id = old.environment_id AND id = old.erasure_id AND lifted_at_ms IS NOT NULL
 )
 BEGIN
   SELECT RAISE(ABORT, 'tombstones_stand');
+END;
+--> statement-breakpoint
+-- A tombstone that is told here ends, if it only cuts. A DELETE by a list would write rows of its own where there is none.
+CREATE VIEW tombstone_ends (environment_id, hash) AS SELECT environment_id, hash FROM tombstones WHERE blocks = 0;
+--> statement-breakpoint
+CREATE TRIGGER tombstone_ends_delete INSTEAD OF INSERT ON tombstone_ends
+BEGIN
+  DELETE FROM tombstones WHERE environment_id = new.environment_id AND hash = new.hash AND blocks = 0;
+END;
+--> statement-breakpoint
+CREATE TRIGGER tombstones_being_erased BEFORE DELETE ON tombstones
+WHEN old.blocks = 0 AND EXISTS (
+  SELECT 1 FROM erasure_ids
+  WHERE environment_id = old.environment_id AND erasure_id = old.erasure_id AND hash = old.hash
+)
+BEGIN
+  SELECT RAISE(ABORT, 'tombstones_being_erased');
 END;
 --> statement-breakpoint
 -- Only a running erasure has ids, each once, with one pseudonym.
@@ -1106,7 +1258,7 @@ BEGIN
 END;
 --> statement-breakpoint
 CREATE TRIGGER erasure_ids_frozen BEFORE UPDATE OF
-  environment_id, erasure_id, position, distinct_id, hash, pseudonym, account_id ON erasure_ids
+  environment_id, erasure_id, position, distinct_id, hash, pseudonym, blocks, account_id ON erasure_ids
 BEGIN
   SELECT RAISE(ABORT, 'erasure_ids_kept');
 END;

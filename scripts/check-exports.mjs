@@ -3,13 +3,7 @@ import { globSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 
 /** Exports that a tool uses by name. */
-const ENTRIES = new Set([
-  "src/reference/files.tsx referenceFiles",
-  // `#described`, as package.json and wrangler.toml resolve it.
-  "src/http/described.ts about",
-  "src/http/undescribed.ts about",
-  "src/http/undescribed.ts described",
-]);
+const ENTRIES = new Set(["src/reference/files.tsx referenceFiles"]);
 
 const files = globSync(["{src,test,bench,scripts}/**/*.{ts,tsx,mjs}", "*.config.ts"]).sort();
 const imported = new Set();

@@ -101,22 +101,19 @@ const MAY_IMPORT = {
     "erasure",
     "clocks",
     "reference",
+    "dashboard",
   ],
-  "app-with-dashboard.ts": ["app.ts", "dashboard"],
-  "index.ts": ["activity", "app.ts", "app-with-dashboard.ts", "scheduled.ts"],
+  "index.ts": ["activity", "app.ts", "scheduled.ts"],
   "runtime.ts": ["db", "settings.ts"],
   "errors.ts": [],
   "settings.ts": ["lib"],
 };
 const COMMON = ["errors.ts", "settings.ts", "runtime.ts"];
-const IS_SCHEMA = /^db\/schema(\.ts$|\/)/;
 /** Files of a room that may see Hono; a verb never does. */
-const SEES_HONO = /^(http|access|dashboard|reference|app\.ts|app-with-dashboard\.ts)(\/|$)|\/routes\.tsx?$/;
+const SEES_HONO = /^(http|access|dashboard|reference|app\.ts)(\/|$)|\/routes\.tsx?$/;
 /** Schemas of responses are for types, tests and the reference: no part of the Worker (docs/architecture.md). */
 const IS_RESPONSES = /\/responses\.ts$/;
 const MAY_RUN_RESPONSES = /^reference\/|\/responses\.ts$/;
-/** The whole zod would be 18 KiB more to load, packed. What is no part of the Worker may use it. */
-const MAY_RUN_WHOLE_ZOD = /^reference\/|\/(responses|error-body)\.ts$/;
 
 const flaws = [];
 const roomOf = (file) => (file === "../package.json" ? "package.json" : file.split("/")[0]);
@@ -131,19 +128,15 @@ for (const path of globSync("src/**/*.{ts,tsx}").sort()) {
     /^(?:import|export)( type)?[^;]*? from "([^"]+)"(?: with [^;]*)?;$/gms,
   )) {
     if (/^(@hono\/|hono($|\/))/.test(from) && !type && !SEES_HONO.test(file)) flaw("a verb never sees Hono");
-    if (from === "zod" && !type && !MAY_RUN_WHOLE_ZOD.test(file)) flaw("the Worker uses zod/mini");
-    if (/^drizzle-orm/.test(from) && !type && !IS_SCHEMA.test(file)) flaw("Drizzle is no part of the Worker");
+    if (/^zod\/|^@zod\//.test(from)) flaw('one zod: import * as z from "zod"');
     if (!from.startsWith(".")) continue;
     const target = relative("src", join(dirname(path), from));
     const other = roomOf(target);
     if (IS_RESPONSES.test(target) && !type && !MAY_RUN_RESPONSES.test(file)) flaw(`${from} is for types alone here`);
-    if (IS_SCHEMA.test(target) && !IS_SCHEMA.test(file) && !type)
-      flaw("for types alone: statements take their columns from db/tables.ts");
     if (other === room) continue;
     if (room !== "lib" && COMMON.includes(other)) continue;
     if (!allowed?.includes(other)) flaw(`${room} may not import ${from}`);
-    if (/\/routes\.tsx?$/.test(target) && !["app.ts", "app-with-dashboard.ts"].includes(room))
-      flaw(`${from} is for app.ts alone`);
+    if (/\/routes\.tsx?$/.test(target) && room !== "app.ts") flaw(`${from} is for app.ts alone`);
   }
 }
 

@@ -106,11 +106,10 @@ async function answersHealth(url) {
 export async function serve(port, file = "wrangler.toml") {
   rmSync(TRACES, { recursive: true, force: true });
   // Port 0 lets two Pursers run at once; otherwise both would want the inspector's usual port.
-  // From the sources and not minified, so that the places in the log have their names.
+  // The deployed bundle, not minified, so that the places in the log have their names.
   const args = [
     "dev",
-    "src/index.ts",
-    "--bundle",
+    "--minify=false",
     "--config",
     file,
     "--var",

@@ -1,4 +1,3 @@
-import { getPath } from "hono/utils/url";
 import { systemCtx } from "./access/open-root.ts";
 import { idOfServed, serveAgain } from "./access/serve-again.ts";
 import { adminRoutes } from "./admin/routes.ts";
@@ -6,13 +5,14 @@ import { alertRoutes } from "./alerts/routes.ts";
 import { captureRoutes } from "./capture/routes.ts";
 import { clockRoutes } from "./clocks/routes.ts";
 import { creditRoutes } from "./credits/routes.ts";
+import { dashboardRoutes } from "./dashboard/routes.tsx";
 import { erasureRoutes } from "./erasure/routes.ts";
 import { refusalIn } from "./errors.ts";
 import { exportRoutes } from "./exports/routes.ts";
 import { allowBrowsers } from "./http/cors.ts";
 import { drainBody } from "./http/drain-body.ts";
 import { answerError, logBug } from "./http/errors.ts";
-import { type AppRouter, createRoutes } from "./http/factory.ts";
+import { createRoutes } from "./http/factory.ts";
 import { healthRoutes } from "./http/health.ts";
 import { answerUnknownPath } from "./http/not-found.ts";
 import { randomId } from "./lib/ids.ts";
@@ -26,17 +26,14 @@ import { webhookRoutes } from "./webhooks/routes.ts";
 
 const realRuntime: Runtime = { isolate: {}, now: () => Date.now(), newId: randomId };
 
-/** Whether a request is for the dashboard, by its path as Hono reads it. */
-export const isForDashboard = (request: Request): boolean => /^\/admin(\/|$)/.test(getPath(request));
-
 /** Makes the first attempts of the messages that a request wrote. */
 type Deliver = (env: Env, runtime: Runtime, outbox: Outbox) => Promise<void>;
 
 const deliverNow: Deliver = (env, runtime, outbox) => makeFirstAttempts(systemCtx(env, runtime), outbox);
 
-/** Purser over HTTP, without the dashboard. A test may pass its own runtime, and its own way to deliver messages. */
-export function createApp(runtime: Runtime = realRuntime, deliver: Deliver = deliverNow, router?: AppRouter) {
-  const app = createRoutes(router)
+/** Purser over HTTP. A test may pass its own runtime, and its own way to deliver messages. */
+export function createApp(runtime: Runtime = realRuntime, deliver: Deliver = deliverNow) {
+  const app = createRoutes()
     .use(async (c, next) => {
       const outbox: Outbox = [];
       c.set("runtime", { ...runtime, outbox });
@@ -70,6 +67,7 @@ export function createApp(runtime: Runtime = realRuntime, deliver: Deliver = del
     .route("/api/v1/stripe", stripeRoutes)
     .route("/api/v1", openApiRoutes)
     .route("/docs", docsRoutes)
+    .route("/admin", dashboardRoutes())
     .route("/", fileRoutes);
   app.onError(async (error, c) => {
     const isClockMoved = refusalIn(error)?.fault === "clock_moved";

@@ -42,8 +42,9 @@ export const errorMeaning: Readonly<Record<ErrorCode, string>> = {
   insufficient_credits:
     "The user's balances do not cover the usage. `details.uncovered` has the quantities that are not covered, `details.skipped` " +
     "why each balance that can pay now does not cover them.",
-  forbidden: "The key is not allowed to do this, or the request is about another user than the one signed in.",
-  requires_secret_key: "This operation requires a secret key, and a publishable key was sent.",
+  forbidden:
+    "The key is not allowed to do this, the request is about another user than the one signed in, or a page sent a key that belongs on a server.",
+  requires_secret_key: "This operation requires a secret key, and another one was sent.",
   not_found: "There is nothing at this path or under this id.",
   credit_pack_not_found: "There is no such pack, or it is archived.",
   credit_balance_not_found: "There is no such balance.",

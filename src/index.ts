@@ -1,20 +1,13 @@
 import { pendingFlush } from "./activity/count.ts";
 import { figuresPart } from "./activity/walk-business.ts";
-import { createApp, isForDashboard } from "./app.ts";
-import { createAppWithDashboard } from "./app-with-dashboard.ts";
+import { createApp } from "./app.ts";
 import { cronParts, scheduled } from "./scheduled.ts";
 
 const app = createApp();
-let appWithDashboard: typeof app | undefined;
-
-function getAppWithDashboard() {
-  appWithDashboard ??= createAppWithDashboard();
-  return appWithDashboard;
-}
 
 export default {
   fetch: async (request, env, ctx) => {
-    const response = await (isForDashboard(request) ? getAppWithDashboard() : app).fetch(request, env, ctx);
+    const response = await app.fetch(request, env, ctx);
     const flush = pendingFlush(env, Date.now());
     if (flush !== null) ctx.waitUntil(flush);
     return response;

@@ -14,7 +14,7 @@ export interface Environment {
 
 export type Caller =
   /** Whoever holds a key. */
-  | { readonly kind: "secret" | "publishable"; readonly keyId: string }
+  | { readonly kind: "secret" | "publishable" | "relay"; readonly keyId: string }
   | AdminCaller
   /** Whoever holds a download link. */
   | { readonly kind: "link" }

@@ -26,6 +26,9 @@ const MONEY = "Balance";
 /** Below this share of what was granted a unit is low, in percent, unless `low` or `low-<unit>` says otherwise. */
 const LOW_PERCENT = 10;
 const DAY_MS = 86_400_000;
+const SECRET_KEY =
+  "<purser-balance> was given a secret key, which everybody who opens this page can read. " +
+  "Remove it from the page, replace it, and give publishable-key a key that begins with pk_.";
 
 type Content = string | HTMLElement;
 
@@ -35,6 +38,8 @@ function apart(...content: readonly Content[]): HTMLElement {
   element.append(...content);
   return element;
 }
+
+class SecretKeyError extends Error {}
 
 class PurserBalance extends HTMLElement {
   static readonly observedAttributes = ["url", "publishable-key", "user-id", "event"];
@@ -107,14 +112,23 @@ class PurserBalance extends HTMLElement {
     const request = new AbortController();
     this.#request = request;
     try {
+      this.#assertPublishable();
       const credits = await this.#read(request.signal);
       if (request.signal.aborted) return;
       this.#tell(credits);
     } catch (error) {
       if (request.signal.aborted) return;
-      this.#show("unknown", [this.#paragraph("message", this.#word("text-unknown"))]);
+      const isSecret = error instanceof SecretKeyError;
+      this.#show("unknown", [this.#paragraph("message", isSecret ? SECRET_KEY : this.#word("text-unknown"))]);
       this.dispatchEvent(new CustomEvent("purser-error", { detail: error }));
     }
+  }
+
+  /** A secret, relay or administration key is not sent. */
+  #assertPublishable(): void {
+    if (!/^\s*[sra]k_/.test(this.getAttribute("publishable-key") ?? "")) return;
+    console.error(SECRET_KEY);
+    throw new SecretKeyError(SECRET_KEY);
   }
 
   async #read(signal: AbortSignal): Promise<readonly Balance[]> {

@@ -12,6 +12,7 @@ div[part=row] { display: flex; flex-wrap: wrap; gap: 0 1em }
 dt, dd { margin: 0 }
 dt { flex: 1 }
 dd { margin-inline-start: auto; text-align: end }
+dd, p { overflow-wrap: anywhere }
 p { margin: var(--purser-gap, 0.25em) 0 0 }
 [part~=expires], [part~=message] { color: var(--purser-muted, inherit); font-size: 0.9em }
 [part~=low] { color: var(--purser-low, #8a4600) }

@@ -1,4 +1,7 @@
-import { all, batch, nowMsSql, statement } from "../db/sql.ts";
+import { and, desc, eq, gt, lte } from "drizzle-orm";
+import { drizzle, fields, query, type ValueOf } from "../db/query.ts";
+import { dashboardSessions } from "../db/schema.ts";
+import { all, batch } from "../db/sql.ts";
 import { decodeBase64url, encodeBase64url } from "../lib/base64url.ts";
 import { signHmac, verifyHmac } from "../lib/hmac.ts";
 import type { SystemCtx } from "../runtime.ts";
@@ -16,13 +19,26 @@ export interface AdminSession {
 const sessionText = (sessionId: string) => `purser dashboard session\n${sessionId}`;
 const formText = (sessionId: string) => `purser dashboard form\n${sessionId}`;
 
-const deleteEnded = statement<{ nowMs: number }>`DELETE FROM dashboard_sessions WHERE ends_at_ms <= ${nowMsSql}`;
-const insertSession = statement<{ sessionId: string; by: string; endsAtMs: number }>`
-  INSERT INTO dashboard_sessions (id, actor, ends_at_ms) VALUES (:sessionId, :by, CAST(:endsAtMs AS INTEGER))
-  ON CONFLICT DO NOTHING`;
-const selectSession = statement<{ sessionId: string; nowMs: number }, AdminSession>`
-  SELECT id AS "sessionId", actor AS "by" FROM dashboard_sessions WHERE id = :sessionId AND ends_at_ms > ${nowMsSql}`;
-const deleteSession = statement<{ sessionId: string }>`DELETE FROM dashboard_sessions WHERE id = :sessionId`;
+const deleteEnded = query((value: ValueOf<{ nowMs: number }>) =>
+  drizzle.delete(dashboardSessions).where(lte(dashboardSessions.endsAtMs, value("nowMs"))),
+);
+const insertSession = query((value: ValueOf<{ sessionId: string; by: string; endsAtMs: number }>) =>
+  drizzle
+    .insert(dashboardSessions)
+    .values({ id: value("sessionId"), actor: value("by"), endsAtMs: value("endsAtMs") })
+    .onConflictDoNothing(),
+);
+const ofSession = (value: ValueOf<{ sessionId: string }>) => eq(dashboardSessions.id, value("sessionId"));
+const isOpen = (value: ValueOf<{ nowMs: number }>) => gt(dashboardSessions.endsAtMs, value("nowMs"));
+const selectSession = query((value: ValueOf<{ sessionId: string; nowMs: number }>) =>
+  drizzle
+    .select(fields(dashboardSessions, { sessionId: "id", by: "actor" }))
+    .from(dashboardSessions)
+    .where(and(ofSession(value), isOpen(value))),
+);
+const deleteSession = query((value: ValueOf<{ sessionId: string }>) =>
+  drizzle.delete(dashboardSessions).where(ofSession(value)),
+);
 
 /** Begins a session, and answers its cookie: the id, signed with the administrator's token. A new token ends them all. */
 export async function beginSession(root: SystemCtx, adminToken: string, by: string): Promise<string> {
@@ -51,9 +67,14 @@ export async function endSession(root: SystemCtx, sessionId: string): Promise<vo
   await all(root.db, deleteSession({ sessionId }));
 }
 
-const selectSessions = statement<{ nowMs: number; limit: number }, AdminSession & { endsAtMs: number }>`
-  SELECT id AS "sessionId", actor AS "by", ends_at_ms AS "endsAtMs" FROM dashboard_sessions
-  WHERE ends_at_ms > ${nowMsSql} ORDER BY ends_at_ms DESC, id LIMIT :limit`;
+const selectSessions = query((value: ValueOf<{ nowMs: number; limit: number }>) =>
+  drizzle
+    .select(fields(dashboardSessions, { sessionId: "id", by: "actor", endsAtMs: "endsAtMs" }))
+    .from(dashboardSessions)
+    .where(isOpen(value))
+    .orderBy(desc(dashboardSessions.endsAtMs), desc(dashboardSessions.id))
+    .limit(value("limit")),
+);
 
 /** The sessions that have not ended, the newest first. An id opens nothing: a cookie is signed. */
 export async function listSessions(root: SystemCtx, limit: number) {

@@ -1,16 +1,13 @@
-import * as z from "zod/mini";
-import { about, described } from "#described";
+import * as z from "zod";
 
 const ORIGINS_MAX = 20;
 
 const isOrigin = (text: string): boolean =>
   URL.canParse(text) && new URL(text).protocol === "https:" && new URL(text).origin === text;
 
-const origin = z
-  .string()
-  .check(z.refine(isOrigin, "must be an origin as browsers send it, such as `https://app.example.com`"));
+const origin = z.string().refine(isOrigin, "must be an origin as browsers send it, such as `https://app.example.com`");
 
-const someText = (max: number) => z.optional(z.string().check(z.minLength(1), z.maxLength(max)));
+const someText = (max: number) => z.string().min(1).max(max).optional();
 
 /** What each kind of setting may have beside its keys. */
 export const claims = {
@@ -18,10 +15,11 @@ export const claims = {
   audience: someText(2_000),
   /** The claim that names the user; `sub` unless set otherwise. */
   claim: someText(200),
-  origins: described(
-    z.optional(z.array(origin).check(z.maxLength(ORIGINS_MAX))),
-    about("The pages that may use publishable keys, by the `Origin` header. Any when absent."),
-  ),
+  origins: z
+    .array(origin)
+    .max(ORIGINS_MAX)
+    .optional()
+    .describe("The pages that may use publishable keys, by the `Origin` header. Any when absent."),
 };
 
 const HS256_SECRET_BYTES_MIN = 32;
@@ -69,35 +67,31 @@ function isShared(url: string): boolean {
 const publishedKeys = z
   .strictObject({
     type: z.literal("jwks"),
-    url: z
-      .string()
-      .check(z.maxLength(2_000), z.refine(isFetchable, "must be an https URL, or http on a loopback host")),
+    url: z.string().max(2_000).refine(isFetchable, "must be an https URL, or http on a loopback host"),
     ...claims,
   })
-  .check(
-    z.superRefine((setting, refinement) => {
-      if (!isShared(setting.url)) return;
-      for (const name of ["issuer", "audience"] as const) {
-        if (setting[name] !== undefined) continue;
-        const message = "is required, because these keys sign the tokens of other applications too";
-        refinement.addIssue({ code: "custom", path: [name], message });
-      }
-    }),
-  );
+  .superRefine((setting, refinement) => {
+    if (!isShared(setting.url)) return;
+    for (const name of ["issuer", "audience"] as const) {
+      if (setting[name] !== undefined) continue;
+      const message = "is required, because these keys sign the tokens of other applications too";
+      refinement.addIssue({ code: "custom", path: [name], message });
+    }
+  });
 
 /** How an application's end-user tokens are verified: by its published keys, or by a shared secret. */
 export const endUserSetting = z.discriminatedUnion("type", [
   publishedKeys,
   z.strictObject({
     type: z.literal("hs256"),
-    secret: z.string().check(
-      z.maxLength(2_000),
-      z.refine((text) => text.isWellFormed(), "must be well-formed Unicode"),
-      z.refine(
+    secret: z
+      .string()
+      .max(2_000)
+      .refine((text) => text.isWellFormed(), "must be well-formed Unicode")
+      .refine(
         (text) => new TextEncoder().encode(text).length >= HS256_SECRET_BYTES_MIN,
         `must have at least ${HS256_SECRET_BYTES_MIN} bytes`,
       ),
-    ),
     ...claims,
   }),
 ]);

@@ -1,10 +1,10 @@
-import { verifyHmac } from "../lib/hmac.ts";
 import type { JsonObject } from "../lib/json.ts";
 import type { Runtime } from "../runtime.ts";
 import type { EndUserSetting } from "./end-user-setting.ts";
 import { publishedKeysFlaw } from "./jwks.ts";
-import { type Jwt, readJwt } from "./jwt.ts";
-import { claimFlaw, refuseToken, type TokenFlaw, userClaimOf } from "./token-flaw.ts";
+import { readJwt } from "./jwt.ts";
+import { secretFlaw } from "./signature-flaw.ts";
+import { claimFlaw, refuseToken, userClaimOf } from "./token-flaw.ts";
 
 /** When a token is verified, and in which isolate. */
 type Verifying = Pick<Runtime, "isolate" | "now">;
@@ -26,14 +26,13 @@ export async function verifyEndUser(runtime: Verifying, setting: EndUserSetting,
 export async function verifyToken(runtime: Verifying, setting: EndUserSetting, token: string): Promise<JsonObject> {
   const jwt = readJwt(token);
   if (jwt === null) throw refuseToken("malformed", setting, token);
-  const flaw = (await signatureFlaw(runtime, setting, jwt)) ?? claimFlaw(jwt.claims, setting, runtime.now());
+  const flaw = (await signatureFlaw(runtime, setting, token, jwt.alg)) ?? claimFlaw(jwt.claims, setting, runtime.now());
   if (flaw !== null) throw refuseToken(flaw, setting, token);
   return jwt.claims;
 }
 
-async function signatureFlaw(runtime: Verifying, setting: EndUserSetting, jwt: Jwt): Promise<TokenFlaw | null> {
-  if (setting.type === "jwks") return publishedKeysFlaw(runtime, setting.url, jwt);
+async function signatureFlaw(runtime: Verifying, setting: EndUserSetting, token: string, alg: string) {
+  if (setting.type === "jwks") return publishedKeysFlaw(runtime, setting.url, token, alg);
   // The setting says which algorithm there is, never the token.
-  if (jwt.alg !== "HS256") return "algorithm";
-  return (await verifyHmac(setting.secret, jwt.signed, jwt.signature)) ? null : "signature";
+  return alg === "HS256" ? secretFlaw(token, setting.secret) : "algorithm";
 }

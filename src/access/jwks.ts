@@ -1,8 +1,7 @@
 import { type PurserError, temporarilyUnavailable } from "../errors.ts";
 import type { Runtime } from "../runtime.ts";
 import { type FetchedKeySet, fetchKeySet, fetchMsMax, keySetFreshMs } from "./fetch-key-set.ts";
-import type { Jwt } from "./jwt.ts";
-import { isAsymmetric, PublishedKeys } from "./published-keys.ts";
+import { isAsymmetric, keysFlaw, type PublishedKeys, publishedKeysOf } from "./signature-flaw.ts";
 import type { TokenFlaw } from "./token-flaw.ts";
 
 const KEY_SETS_MAX = 200;
@@ -44,10 +43,10 @@ class KeySet {
   }
 
   /** What is wrong with a token's signature; null where one of the keys made it. */
-  async flawOf(jwt: Jwt, nowMs: number): Promise<TokenFlaw | null> {
-    const flaw = await (this.#keys ?? (await this.#load(nowMs, false))).flawOf(jwt);
+  async flawOf(token: string, nowMs: number): Promise<TokenFlaw | null> {
+    const flaw = await keysFlaw(token, this.#keys ?? (await this.#load(nowMs, false)));
     if (flaw === null || !this.#takeReload(flaw, nowMs)) return flaw;
-    return (await this.#load(nowMs, true)).flawOf(jwt);
+    return keysFlaw(token, await this.#load(nowMs, true));
   }
 
   /** Forgets keys that are too old to trust. */
@@ -93,7 +92,7 @@ class KeySet {
     } finally {
       this.#fetching = Math.max(0, this.#fetching - 1);
     }
-    const keys = new PublishedKeys(fetched.keys);
+    const keys = publishedKeysOf(fetched.keys);
     if (fetched.fetchedAtMs < this.#fetchedAtMs) return keys;
     this.#keys = keys;
     this.#fetchedAtMs = fetched.fetchedAtMs;
@@ -120,14 +119,15 @@ function keySetOf({ isolate }: Pick<Runtime, "isolate">, url: string): KeySet {
 export async function publishedKeysFlaw(
   runtime: Pick<Runtime, "isolate" | "now">,
   url: string,
-  jwt: Jwt,
+  token: string,
+  alg: string,
 ): Promise<TokenFlaw | null> {
   // Nothing is fetched for an algorithm that no published key may have.
-  if (!isAsymmetric(jwt.alg)) return "algorithm";
+  if (!isAsymmetric(alg)) return "algorithm";
   const nowMs = runtime.now();
   const keySet = keySetOf(runtime, url);
   keySet.expire(nowMs);
-  return keySet.flawOf(jwt, nowMs);
+  return keySet.flawOf(token, nowMs);
 }
 
 function keyServerFault(cause: unknown): PurserError {

@@ -1,38 +1,24 @@
+import { decodeJwt, decodeProtectedHeader } from "jose";
 import { decodeBase64url } from "../lib/base64url.ts";
-import { isJsonObject, type JsonObject } from "../lib/json.ts";
+import type { JsonObject } from "../lib/json.ts";
 
-/** A JWT that claims to be signed (RFC 7519 in the compact form of RFC 7515). Nothing of it is proved yet. */
-export interface Jwt {
+/** What a JWT says of itself. Nothing of it is proved. */
+export interface UnverifiedJwt {
   readonly alg: string;
-  /** Which key is said to have signed it; undefined where the header does not say. */
-  readonly kid: unknown;
   readonly claims: JsonObject;
-  /** The characters that were signed, as they were sent. */
-  readonly signed: string;
-  readonly signature: Uint8Array;
 }
 
-const strictUtf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: false });
-
-/** Where a name is given twice the last counts, as RFC 7515 allows. Each part is read once, so no two readers can differ. */
-function readObject(part: string): JsonObject | null {
-  const bytes = decodeBase64url(part);
+/**
+ * Reads a signed JWT in compact form; null for anything else. jose would read other spellings of base64url as well, and the
+ * extension `b64`: one token would have several spellings, so both are refused here.
+ */
+export function readJwt(token: string): UnverifiedJwt | null {
+  const parts = token.split(".");
+  if (parts.length !== 3 || parts.some((part) => decodeBase64url(part) === null)) return null;
   try {
-    const value: unknown = bytes === null ? null : JSON.parse(strictUtf8.decode(bytes));
-    return isJsonObject(value) ? value : null;
+    const [{ alg, crit }, claims] = [decodeProtectedHeader(token), decodeJwt(token)];
+    return typeof alg !== "string" || alg === "" || crit !== undefined ? null : { alg, claims };
   } catch {
     return null;
   }
-}
-
-/** Reads a token; null where it is no signed JWT. Only canonical base64url is read, so that a token has one spelling. */
-export function readJwt(token: string): Jwt | null {
-  const [header, payload, last, ...others] = token.split(".");
-  if (header === undefined || payload === undefined || last === undefined || others.length > 0) return null;
-  const [fields, claims, signature] = [readObject(header), readObject(payload), decodeBase64url(last)];
-  if (fields === null || claims === null || signature === null) return null;
-  const { alg, kid, crit } = fields;
-  // `crit` names extensions that a reader must know. This one knows none, also not `b64`, an unencoded payload.
-  if (typeof alg !== "string" || alg === "" || crit !== undefined) return null;
-  return { alg, kid, claims, signed: `${header}.${payload}`, signature };
 }

@@ -21,19 +21,18 @@ const FORMS: readonly (readonly [form: RegExp, advice: string])[] = [
     "This is the token of an export's link, not a key. Open the link itself, `GET /api/v1/export-download?token=…`, without a key.",
   ],
   [/^ph[cxsr]_/, "This is a key of PostHog. Send a key of Purser, which begins with `pk_` or `sk_`."],
-  [/^rk_(live|test)_/, "This is a restricted key of Stripe. Send a key of Purser, which begins with `pk_` or `sk_`."],
   [/^whsec_/, "This is the signing secret of webhooks. Send a key of Purser, which begins with `sk_` or `pk_`."],
   [
-    /^[sp]k_(live|test)_.{68,}$/,
+    /^[spr]k_(live|test)_.{68,}$/,
     "This is a key of Stripe, which is longer than Purser's and begins alike. Send a key that Purser made.",
   ],
   [
-    /^[sp]k_(live|test)_/,
+    /^[spr]k_(live|test)_/,
     "The key is mistyped or cut, or is not one that Purser made (Stripe's begin alike). Copy the whole key again.",
   ],
   [
-    /^[sp]k[-_]/i,
-    "The key's beginning is wrong: it is `sk_live_`, `sk_test_`, `pk_live_` or `pk_test_`, in lower case.",
+    /^[spr]k[-_]/i,
+    "The key's beginning is wrong: it is `sk_`, `pk_` or `rk_`, then `live_` or `test_`, in lower case.",
   ],
   [
     /^key_/,
@@ -54,7 +53,7 @@ export function keyAdvice(text: string): string {
 
 /** What to change, where the admin token is expected and another text was sent. */
 export function adminTokenAdvice(text: string): string {
-  if (/^[sp]k_(live|test)_/.test(text)) {
+  if (/^[spr]k_(live|test)_/.test(text)) {
     return "This is a key of an application. The administration takes the admin token, which the deployment sets in `ADMIN_TOKEN`.";
   }
   return formOf(text) ?? "The admin token is not the one that the deployment sets in `ADMIN_TOKEN`.";

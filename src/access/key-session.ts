@@ -6,17 +6,7 @@ import { clockMoved, PurserError } from "../errors.ts";
 import type { Runtime } from "../runtime.ts";
 import { invalidKey } from "./bearer.ts";
 import type { Key } from "./key.ts";
-import {
-  areQueries,
-  guardKey,
-  guardOrigin,
-  hashOf,
-  type KeyRow,
-  queriesMax,
-  readWithKey,
-  selectKey,
-  withKey,
-} from "./key-check.ts";
+import { guardKey, guardOrigin, hashOf, type KeyRow, selectKey } from "./key-check.ts";
 import { isOriginAllowed } from "./stored-setting.ts";
 
 /**
@@ -78,9 +68,6 @@ export async function openKeySession({
 
   /** The rows of the key, and of the statements that travel with it. */
   const ask = async (statements: readonly Statement[]): Promise<{ row: KeyRow | undefined; rows: unknown[][] }> => {
-    if (areQueries(statements) && statements.length <= queriesMax) {
-      return readWithKey(statements, await session.sendForArrays(withKey(statements, values)));
-    }
     const [keys = [], ...rows] = await session.send([selectKey(values), ...statements]);
     // The rows of `selectKey`.
     return { row: keys[0] as KeyRow | undefined, rows };
@@ -136,7 +123,10 @@ export async function openKeySession({
   return {
     keyId: keyIdOf(values.hash),
     send: async (statements) => {
-      if (!isChecked && (start !== "first-primary" || (statements.length > 0 && areQueries(statements)))) {
+      if (
+        !isChecked &&
+        (start !== "first-primary" || (statements.length > 0 && statements.every(({ isRead }) => isRead === true)))
+      ) {
         return judged(() => checked(statements));
       }
       // Whoever may write for an end-user first proves who that is, by a setting that the database has.

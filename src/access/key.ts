@@ -6,11 +6,16 @@ import type { Environment, Mode } from "../runtime.ts";
 
 /** A key as it is written (W3). Whether it is in force, the database alone knows. */
 export interface Key {
-  readonly kind: "secret" | "publishable";
+  readonly kind: "secret" | "publishable" | "relay";
   readonly environment: Environment;
 }
 
-const PREFIXES = { secret: "sk", publishable: "pk" } as const;
+const PREFIXES = { secret: "sk", publishable: "pk", relay: "rk" } as const;
+const KINDS: ReadonlyMap<string, Key["kind"]> = new Map([
+  ["sk", "secret"],
+  ["pk", "publishable"],
+  ["rk", "relay"],
+]);
 const CHECKSUM_CHARACTERS = 6;
 
 /**
@@ -18,7 +23,7 @@ const CHECKSUM_CHARACTERS = 6;
  * checksum of all that. So a key names its environment and, by the application's id, its database; whatever was mistyped or
  * made up without this form is known without a query.
  */
-const KEY = /^(sk|pk)_(live|test)_([0-9A-Za-z]{22})([0-9A-Za-z]{23})([0-9A-Za-z]{1,8})([0-9A-Za-z]{6})$/;
+const KEY = /^([spr]k)_(live|test)_([0-9A-Za-z]{22})([0-9A-Za-z]{23})([0-9A-Za-z]{1,8})([0-9A-Za-z]{6})$/;
 
 const checksum = (text: string): string => toBase62(crc32(text)).padStart(CHECKSUM_CHARACTERS, "0");
 
@@ -36,12 +41,15 @@ export function writeKey(
 export const readKey = remember(100, (text): Key | null => {
   const parts = KEY.exec(text);
   if (parts === null) return null;
-  const [, prefix, mode, , app, environment = "", sum] = parts;
+  const [, prefix = "", mode, , app, environment = "", sum] = parts;
   if (checksum(text.slice(0, -CHECKSUM_CHARACTERS)) !== sum) return null;
+  const kind = KINDS.get(prefix);
   const id = fromBase62(environment);
   const appId = `app_${app}`;
   const database = databaseIndexOf(appId);
-  if (Number.isNaN(id) || toBase62(id) !== environment || database === null) return null;
+  if (Number.isNaN(id) || toBase62(id) !== environment || database === null || kind === undefined) {
+    return null;
+  }
   // The pattern admits these two modes alone.
-  return { kind: prefix === "sk" ? "secret" : "publishable", environment: { id, appId, mode: mode as Mode, database } };
+  return { kind, environment: { id, appId, mode: mode as Mode, database } };
 });

@@ -12,6 +12,7 @@ import { bearerToken, invalidKey } from "./bearer.ts";
 import { type Key, readKey } from "./key.ts";
 import { keyAdvice } from "./key-mistakes.ts";
 import { openKeySession } from "./key-session.ts";
+import { refusePage } from "./refuse-page.ts";
 import { limitRequests } from "./request-limit.ts";
 
 /**
@@ -108,6 +109,7 @@ async function serveKnownForm<Answer>(
   const times = timesOf(clock, runtime);
   c.set("ctx", { ...runtime, ...times, db: session, settings: readSettings(c.env), environment, caller });
   try {
+    if (key.kind !== "publishable") refusePage(c, key.kind);
     const refusal = refuse(key);
     if (refusal !== null) throw refusal;
     const answer = await next();
@@ -137,67 +139,79 @@ function handOutBookmark(c: Context<AppEnv>, bookmark: string | null): void {
 
 const NEEDS_SECRET_KEY =
   "This operation needs a secret key (`sk_…`), sent by your backend. A publishable key (`pk_…`) was sent.";
+const RELAY_KEY_SENDS = "A relay key (`rk_…`) sends analytics events and does nothing else.";
 
 /**
- * Requires a secret key. A publishable one is refused with `refusal`: `forbidden` on writes, `requires_secret_key` on
- * export-person and on reads (W13). A POST that only reads says so.
+ * Requires a secret key. Others are refused with `refusal`: `forbidden` on writes, `requires_secret_key` on export-person and on
+ * reads (W13). A POST that only reads says so.
  */
 export function requireSecretKey(refusal: "forbidden" | "requires_secret_key", demand: Pick<Demand, "reads"> = {}) {
   return factory.createMiddleware(async (c, next) => {
-    await serveKey(c, bearerToken(c), { ...demand, refuse: refusePublishable(refusal) }, next);
+    await serveKey(c, bearerToken(c), { ...demand, refuse: refuseOthers(refusal) }, next);
   });
 }
 
-function refusePublishable(refusal: "forbidden" | "requires_secret_key") {
-  return ({ kind }: Key) => (kind === "secret" ? null : new PurserError(refusal, NEEDS_SECRET_KEY));
+function refuseOthers(refusal: "forbidden" | "requires_secret_key") {
+  const messages = {
+    publishable: NEEDS_SECRET_KEY,
+    relay: `${RELAY_KEY_SENDS} This operation needs a secret key (\`sk_…\`).`,
+  };
+  return ({ kind }: Key) => (kind === "secret" ? null : new PurserError(refusal, messages[kind]));
 }
+
+const refuseRelay = ({ kind }: Key) => (kind === "relay" ? new PurserError("forbidden", RELAY_KEY_SENDS) : null);
 
 /**
  * Requires a secret key, or a publishable one beside an end-user token that verifies. With one of `secretParams` in the query
  * it requires a secret key.
  */
 export function requireKeyOrEndUser(secretParams: readonly string[] = []) {
-  const refuse = refusePublishable("requires_secret_key");
+  const refusePublishable = refuseOthers("requires_secret_key");
+  const refuse = (key: Key) => refuseRelay(key) ?? refusePublishable(key);
   return factory.createMiddleware(async (c, next) => {
     const needsSecret = secretParams.some((name) => c.req.query(name) !== undefined);
-    await serveKey(c, bearerToken(c), needsSecret ? { refuse } : { needsUser: true }, next);
+    await serveKey(c, bearerToken(c), needsSecret ? { refuse } : { refuse: refuseRelay, needsUser: true }, next);
   });
 }
 
+/** A key of Purser in the header of PostHog's clients, which may send another header of this name. */
+const KEY_IN_HEADER = /^Bearer +([spr]k_(?:live|test)_[^\s]+) *$/i;
+
 /**
- * Serves a request of PostHog's clients, whose key stands in the body or in the header. A secret key says that a server
- * sends (P1), so it is `forbidden` where an `Origin` says that a browser does.
+ * Serves a request that stores events of PostHog's clients. The key stands in the header, where a proxy puts its relay key, or
+ * else beside the events (P1).
  */
 export async function serveCaptureKey<Answer>(
   c: Context<AppEnv>,
-  sent: string | null,
+  inBody: () => string | null,
   next: () => Promise<Answer>,
-  demand: Pick<Demand, "reads"> = {},
 ): Promise<Answer> {
-  const isFromBrowser = c.req.header("origin") !== undefined;
-  const refuse = ({ kind }: Key) =>
-    kind === "secret" && isFromBrowser
-      ? new PurserError(
-          "forbidden",
-          "A secret key has no place in a browser. Send a publishable key (`pk_…`) from there, and replace this one.",
-        )
-      : null;
-  return serveKey(c, await sentKey(c, sent), { ...demand, refuse }, next);
+  const inHeader = KEY_IN_HEADER.exec(c.req.header("authorization") ?? "")?.[1];
+  return serveKey(c, inHeader ?? (await sentKey(c, inBody())), {}, next);
 }
 
-/** Serves a request whose publishable key stands in its path. A secret one is refused with `forbidden`. */
+/** Serves a request of PostHog's clients that only reads, with its key in the body. It stores nothing, so a relay key is refused. */
+export async function serveClientKey<Answer>(
+  c: Context<AppEnv>,
+  sent: string | null,
+  next: () => Promise<Answer>,
+): Promise<Answer> {
+  return serveKey(c, await sentKey(c, sent), { reads: true, refuse: refuseRelay }, next);
+}
+
+/** Serves a request whose publishable key stands in its path. Another one is refused with `forbidden`. */
 export async function servePublishableKey<Answer>(
   c: Context<AppEnv>,
   sent: string | null,
   next: () => Promise<Answer>,
 ): Promise<Answer> {
   const refuse = ({ kind }: Key) =>
-    kind === "secret"
-      ? new PurserError(
+    kind === "publishable"
+      ? null
+      : new PurserError(
           "forbidden",
-          "A secret key must stand in no address. Send a publishable key (`pk_…`) here, and replace this one.",
-        )
-      : null;
+          "A secret or relay key must stand in no address. Send a publishable key (`pk_…`) here, and replace this one.",
+        );
   return serveKey(c, await sentKey(c, sent), { refuse }, next);
 }
 
@@ -209,5 +223,5 @@ async function sentKey(c: Context<AppEnv>, sent: string | null): Promise<string>
 
 /** Requires a key that may send analytics events, in the header. */
 export const requireCaptureKey = factory.createMiddleware(async (c, next) => {
-  await serveCaptureKey(c, bearerToken(c), next);
+  await serveKey(c, bearerToken(c), {}, next);
 });

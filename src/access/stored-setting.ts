@@ -1,4 +1,4 @@
-import * as z from "zod/mini";
+import * as z from "zod";
 import type { Environment } from "../runtime.ts";
 import type { Settings } from "../settings.ts";
 import { claims, type EndUserSetting, endUserSetting } from "./end-user-setting.ts";

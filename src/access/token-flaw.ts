@@ -4,6 +4,8 @@ import type { EndUserSetting } from "./end-user-setting.ts";
 
 /** How far the clock of who signs tokens may differ from Purser's. */
 const clockToleranceSeconds = 60;
+/** The year 5138. What is above was written in milliseconds. */
+const EXP_SECONDS_MAX = 1e11;
 
 /** What may be wrong with an end-user token, in the order in which it is told (docs/decisions.md, "End-user tokens"). */
 export const TOKEN_FLAWS = [
@@ -56,7 +58,10 @@ function adviceOf(flaw: TokenFlaw, { type, claim }: EndUserSetting, token: strin
     case "audience":
       return "has another `aud` than the setting's `audience`.";
     case "claim":
-      return `needs \`exp\`, a number of seconds, and the user's id as text in its claim \`${claim ?? "sub"}\`.`;
+      return (
+        "needs `exp` in seconds, not milliseconds, and the user's id as text in its claim " +
+        (claim === "email" ? "`email`, with an `email_verified` that is not false." : `\`${claim ?? "sub"}\`.`)
+      );
   }
 }
 
@@ -66,7 +71,7 @@ export function refuseToken(flaw: TokenFlaw, setting: EndUserSetting, token: str
   return new PurserError("invalid_user_token", message, { details: { reason: flaw } });
 }
 
-/** The first flaw of a token's claims, in the order of TOKEN_FLAWS; null where there is none. */
+/** The first flaw of a token's claims, in the order of TOKEN_FLAWS, which is not jose's; null where there is none. */
 export function claimFlaw(claims: JsonObject, setting: EndUserSetting, nowMs: number): TokenFlaw | null {
   const { exp, nbf, iat, iss, aud } = claims;
   const nowSeconds = Math.floor(nowMs / 1_000);
@@ -76,5 +81,9 @@ export function claimFlaw(claims: JsonObject, setting: EndUserSetting, nowMs: nu
   const audiences: unknown[] = Array.isArray(aud) ? aud : [aud];
   if (setting.audience !== undefined && !audiences.includes(setting.audience)) return "audience";
   const areTimes = typeof exp === "number" && [nbf, iat].every((time) => ["undefined", "number"].includes(typeof time));
-  return areTimes ? null : "claim";
+  if (!areTimes || exp > EXP_SECONDS_MAX) return "claim";
+  // Some sign-ins send it as text.
+  const isUnverified =
+    setting.claim === "email" && (claims.email_verified === false || claims.email_verified === "false");
+  return isUnverified ? "claim" : null;
 }

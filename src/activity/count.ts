@@ -20,6 +20,8 @@ export type ActivityKind =
   | "shortage"
   | "minted"
   | "opened"
+  /** A claim by a publishable key that links nothing because of what is stored, such as that its id is a user (P2). */
+  | "refused_claim"
   /** Of one pack: their `unit` is the unit, a space, and the pack's id. */
   | "granted_of"
   | "spent_of";

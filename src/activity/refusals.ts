@@ -1,5 +1,5 @@
 import { databaseAt } from "../db/databases.ts";
-import { statement } from "../db/sql.ts";
+import { fragment, statement } from "../db/sql.ts";
 import type { PurserError } from "../errors.ts";
 import type { Environment, TenantCtx } from "../runtime.ts";
 import { readSettings } from "../settings.ts";
@@ -52,6 +52,10 @@ export function noteRefusal(
 
 type Rows = { rows: string };
 
+const isBeingErased = fragment`EXISTS (
+    SELECT 1 FROM erasure_ids WHERE environment_id = r.value ->> 0 AND distinct_id = r.value ->> 1
+  )`;
+
 /** An id that was erased since its refusal is not written: its tombstone stands before its rows are deleted. */
 const addRefusals = statement<Rows>`
   INSERT INTO refusals (environment_id, user_id, kind, subject, reason, times, last_at_ms)
@@ -59,9 +63,15 @@ const addRefusals = statement<Rows>`
   FROM json_each(:rows) AS r
   WHERE NOT EXISTS (
     SELECT 1 FROM json_each(r.value, '$[7]') AS h CROSS JOIN tombstones AS t
-    WHERE t.environment_id = r.value ->> 0 AND t.hash = h.value
-  )
+    WHERE t.environment_id = r.value ->> 0 AND t.hash = h.value AND t.blocks = 1
+  ) AND NOT ${isBeingErased}
   ON CONFLICT DO UPDATE SET reason = excluded.reason, times = times + excluded.times, last_at_ms = excluded.last_at_ms`;
+
+/** What is written for an id ends a tombstone that only cuts (E4). */
+const endCuts = statement<Rows>`
+  DELETE FROM tombstones WHERE blocks = 0 AND (environment_id, hash) IN (
+    SELECT r.value ->> 0, h.value FROM json_each(:rows) AS r CROSS JOIN json_each(r.value, '$[7]') AS h WHERE NOT ${isBeingErased}
+  )`;
 
 const deleteOldest = statement<Rows>`
   DELETE FROM refusals WHERE (environment_id, user_id, kind, subject) IN (
@@ -87,7 +97,7 @@ export async function flushRefusals(env: object): Promise<void> {
       });
       const values = { rows: JSON.stringify(await Promise.all(rows)) };
       const database = databaseAt(env, index)?.d1;
-      const statements = [addRefusals(values), deleteOldest(values)];
+      const statements = [addRefusals(values), endCuts(values), deleteOldest(values)];
       await database?.batch(statements.map(({ text, params }) => database.prepare(text).bind(...params)));
     }),
   );

@@ -15,7 +15,7 @@ import { verifyUsers } from "../credits/verify-users.ts";
 import { answerOutcome } from "../http/answer-outcome.ts";
 import { readBody, readNoFields } from "../http/body.ts";
 import { createRoutes } from "../http/factory.ts";
-import { noFields } from "../http/no-fields.ts";
+import { noFields } from "../http/fields.ts";
 import { validate } from "../http/validate.ts";
 import { readLimits } from "../limits/read.ts";
 import { readLimitsInput, setLimitsInput } from "../limits/schemas.ts";

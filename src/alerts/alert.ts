@@ -1,23 +1,15 @@
+import { and, eq } from "drizzle-orm";
 import { fromSteps } from "../amounts/amount.ts";
-import { type RowOf, select } from "../db/sql.ts";
-import { alerts } from "../db/tables.ts";
+import type { ValueOf } from "../db/query.ts";
+import { alerts } from "../db/schema.ts";
 import { iso } from "../lib/time.ts";
 import type { Mode } from "../runtime.ts";
 import type { AlertOutput } from "./responses.ts";
 
-const columns = {
-  environmentId: alerts.environmentId,
-  id: alerts.id,
-  name: alerts.name,
-  unit: alerts.unit,
-  event: alerts.event,
-  amountSteps: alerts.amountSteps,
-  percentThousandths: alerts.percentThousandths,
-  createdAtMs: alerts.createdAtMs,
-};
-/** The columns of `alerts AS l`. */
-export const alertColumns = select(columns, "l");
-export type AlertRow = RowOf<typeof columns>;
+export type AlertRow = typeof alerts.$inferSelect;
+export type AlertKey = { environmentId: number; alertId: string };
+export const ofAlertKey = (value: ValueOf<AlertKey>) =>
+  and(eq(alerts.environmentId, value("environmentId")), eq(alerts.id, value("alertId")));
 
 /** An alert as the API returns it. */
 export function presentAlert({ id, name, unit, event, createdAtMs, ...row }: AlertRow, mode: Mode): AlertOutput {

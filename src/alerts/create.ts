@@ -1,32 +1,56 @@
-import { toSteps, type Unit } from "../amounts/amount.ts";
+import { eq, not, sql } from "drizzle-orm";
+import { toSteps } from "../amounts/amount.ts";
 import { requireEnvironment } from "../apps/app.ts";
-import { auditStatement, newAct } from "../audit/audit-statement.ts";
+import { insertAct, newAct } from "../audit/audit-statement.ts";
 import { timesOf } from "../db/clock.ts";
-import { batch, fragment, statement } from "../db/sql.ts";
+import { asInteger, computed, drizzle, fields, hasRow, insertFrom, query, scalar, type ValueOf } from "../db/query.ts";
+import { alerts } from "../db/schema.ts";
+import { batch } from "../db/sql.ts";
 import { PurserError } from "../errors.ts";
 import type { AdminCtx } from "../runtime.ts";
-import { type AlertRow, alertColumns, presentAlert } from "./alert.ts";
+import { type AlertKey, type AlertRow, ofAlertKey, presentAlert } from "./alert.ts";
 import type { AlertOutput } from "./responses.ts";
 import { type CreateAlertInput, percentThousandths } from "./schemas.ts";
 
 const ALERTS_MAX = 20;
 
 // The second condition lets a batch that is sent again find its own alert.
-const isPossible = fragment`(SELECT count(*) FROM alerts WHERE environment_id = :environmentId) < ${String(ALERTS_MAX)}
-  AND NOT EXISTS (SELECT 1 FROM alerts WHERE environment_id = :environmentId AND id = :alertId)`;
+const isPossible = (value: ValueOf<AlertKey>) => {
+  const ofEnvironment = eq(alerts.environmentId, value("environmentId"));
+  const count = scalar(
+    drizzle
+      .select(computed({ count: sql<number>`count(*)` }))
+      .from(alerts)
+      .where(ofEnvironment),
+  );
+  return sql`${count} < ${ALERTS_MAX} AND ${not(hasRow(alerts, ofAlertKey(value)))}`;
+};
 
-type Key = { environmentId: number; alertId: string };
-
-const audit = auditStatement<Key>(isPossible);
-const insertAlert = statement<
-  Key & { name: string; unit: Unit; event: string | null; amount: number | null; percent: number | null; nowMs: number }
->`
-  INSERT INTO alerts (environment_id, id, name, unit, event, amount_steps, percent_thousandths, created_at_ms)
-  SELECT CAST(:environmentId AS INTEGER), :alertId, :name, :unit, :event, CAST(:amount AS INTEGER),
-    CAST(:percent AS INTEGER), CAST(:nowMs AS INTEGER)
-  WHERE ${isPossible}`;
-const selectAlert = statement<Key, AlertRow>`
-  SELECT ${alertColumns} FROM alerts AS l WHERE environment_id = :environmentId AND id = :alertId`;
+const audit = insertAct<AlertKey>(isPossible);
+type NewAlert = Pick<AlertRow, "name" | "unit" | "event"> & {
+  amount: number | null;
+  percent: number | null;
+  nowMs: number;
+};
+const insertAlert = query((value: ValueOf<AlertKey & NewAlert>) =>
+  insertFrom(
+    alerts,
+    {
+      environmentId: asInteger(value("environmentId")),
+      id: value("alertId"),
+      name: value("name"),
+      unit: value("unit"),
+      event: value("event"),
+      amountSteps: asInteger(value("amount")),
+      percentThousandths: asInteger(value("percent")),
+      createdAtMs: asInteger(value("nowMs")),
+    },
+    sql`WHERE ${isPossible(value)}`,
+  ),
+);
+const selectAlert = query((value: ValueOf<AlertKey>) =>
+  drizzle.select(fields(alerts)).from(alerts).where(ofAlertKey(value)),
+);
 
 /** Sets an alert (H5), once under its id. Throws `not_found`, and `invalid_request` where the environment has as many as it may have. */
 export async function createAlert(

@@ -1,29 +1,45 @@
+import { and, eq, sql } from "drizzle-orm";
 import { requireApp } from "../apps/app.ts";
-import { auditStatement, newAct } from "../audit/audit-statement.ts";
-import { all, batch, statement } from "../db/sql.ts";
+import { insertAct, newAct } from "../audit/audit-statement.ts";
+import { computed, drizzle, fields, hasRow, query, type ValueOf } from "../db/query.ts";
+import { alertStates, alerts, environments } from "../db/schema.ts";
+import { all, batch } from "../db/sql.ts";
 import { PurserError, temporarilyUnavailable } from "../errors.ts";
-import type { AdminCtx, Mode } from "../runtime.ts";
-import { type AlertRow, alertColumns, presentAlert } from "./alert.ts";
+import type { AdminCtx } from "../runtime.ts";
+import { type AlertKey, ofAlertKey, presentAlert } from "./alert.ts";
 import type { AlertOutput } from "./responses.ts";
 
 const STATES_A_STEP = 10_000;
 const STEPS_MAX = 100;
 
-type Key = { environmentId: number; alertId: string };
-
-const selectAlert = statement<{ appId: string; alertId: string }, AlertRow & { mode: Mode }>`
-  SELECT ${alertColumns}, e.mode AS "mode" FROM environments AS e CROSS JOIN alerts AS l ON l.environment_id = e.id
-  WHERE e.app_id = :appId AND l.id = :alertId`;
-const audit = auditStatement<Key>(
-  "EXISTS (SELECT 1 FROM alerts WHERE environment_id = :environmentId AND id = :alertId)",
+const selectAlert = query((value: ValueOf<{ appId: string; alertId: string }>) =>
+  drizzle
+    .select({ ...fields(alerts), ...fields(environments, "mode") })
+    .from(environments)
+    .crossJoin(alerts)
+    .where(
+      and(
+        eq(environments.appId, value("appId")),
+        eq(alerts.id, value("alertId")),
+        eq(alerts.environmentId, environments.id),
+      ),
+    ),
 );
+const audit = insertAct<AlertKey>((value) => hasRow(alerts, ofAlertKey(value)));
 /** Whom an alert went off for: a step of them. */
-const deleteStates = statement<Key, { isDeleted: 1 }>`
-  DELETE FROM alert_states WHERE (environment_id, alert_id, account_id) IN (
-    SELECT environment_id, alert_id, account_id FROM alert_states
-    WHERE environment_id = :environmentId AND alert_id = :alertId LIMIT ${String(STATES_A_STEP)}
-  ) RETURNING 1 AS isDeleted`;
-const deleteRow = statement<Key>`DELETE FROM alerts WHERE environment_id = :environmentId AND id = :alertId`;
+const deleteStates = query((value: ValueOf<AlertKey>) => {
+  const { environmentId, alertId, accountId } = alertStates;
+  const step = drizzle
+    .select(fields(alertStates, "environmentId", "alertId", "accountId"))
+    .from(alertStates)
+    .where(and(eq(environmentId, value("environmentId")), eq(alertId, value("alertId"))))
+    .limit(STATES_A_STEP);
+  return drizzle
+    .delete(alertStates)
+    .where(sql`(${environmentId}, ${alertId}, ${accountId}) IN ${step}`)
+    .returning(computed({ isDeleted: sql<1>`1` }));
+});
+const deleteRow = query((value: ValueOf<AlertKey>) => drizzle.delete(alerts).where(ofAlertKey(value)));
 
 /**
  * Deletes an alert, and answers it as it was. Throws `not_found`, and `temporarily_unavailable` when it went off for so many users that

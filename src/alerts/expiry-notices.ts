@@ -1,30 +1,50 @@
+import { and, desc, eq, not, sql } from "drizzle-orm";
 import { requireEnvironment } from "../apps/app.ts";
-import { auditStatement, isLatest, newAct } from "../audit/audit-statement.ts";
+import { type ActKey, actIsLatest, insertAct, newAct } from "../audit/audit-statement.ts";
 import { timesOf } from "../db/clock.ts";
-import { all, batch, fragment, nowMsSql, statement } from "../db/sql.ts";
+import { asInteger, drizzle, fields, hasRow, insertFrom, query, type ValueOf } from "../db/query.ts";
+import { expiryNotices } from "../db/schema.ts";
+import { all, batch } from "../db/sql.ts";
 import type { AdminCtx, Mode, SystemCtx } from "../runtime.ts";
 import type { ExpiryNoticesOutput } from "./responses.ts";
 import type { SetExpiryNoticesInput } from "./schemas.ts";
 
 type Setting = { environmentId: number; days: string };
 
-const isSurplus = fragment`environment_id = :environmentId AND days > 0
-  AND days NOT IN (SELECT value FROM json_each(:days))`;
-const isMissing = fragment`NOT EXISTS (
-  SELECT 1 FROM expiry_notices AS n WHERE n.environment_id = :environmentId AND n.days = d.value
-)`;
-const audit = auditStatement<Setting>(
-  fragment`(EXISTS (SELECT 1 FROM expiry_notices WHERE ${isSurplus})
-    OR EXISTS (SELECT 1 FROM json_each(:days) AS d WHERE ${isMissing}))`,
+const ofEnvironment = (value: ValueOf<{ environmentId: number }>) =>
+  eq(expiryNotices.environmentId, value("environmentId"));
+const isNotice = sql`${expiryNotices.days} > 0`;
+const isSurplus = (value: ValueOf<Setting>) =>
+  and(
+    ofEnvironment(value),
+    isNotice,
+    sql`${expiryNotices.days} NOT IN (SELECT value FROM json_each(${value("days")}))`,
+  );
+const isMissing = (value: ValueOf<Setting>) =>
+  not(hasRow(expiryNotices, and(ofEnvironment(value), sql`${expiryNotices.days} = d.value`)));
+const audit = insertAct<Setting>(
+  (value) => sql`(${hasRow(expiryNotices, isSurplus(value))}
+    OR EXISTS (SELECT 1 FROM json_each(${value("days")}) AS d WHERE ${isMissing(value)}))`,
 );
-type Change = Setting & { appId: string; actId: string; nowMs: number };
-const deleteDays = statement<Change>`DELETE FROM expiry_notices WHERE ${isSurplus} AND ${isLatest}`;
+type Change = Setting & ActKey & { nowMs: number };
+const deleteDays = query((value: ValueOf<Change>) =>
+  drizzle.delete(expiryNotices).where(and(isSurplus(value), actIsLatest(value))),
+);
 // A count of days that stays goes on from where it was.
-const insertDays = statement<Change>`
-  INSERT INTO expiry_notices (environment_id, days, since_ms)
-  SELECT CAST(:environmentId AS INTEGER), d.value, ${nowMsSql} FROM json_each(:days) AS d WHERE ${isMissing} AND ${isLatest}`;
-const selectDays = statement<{ environmentId: number }, { days: number }>`
-  SELECT days FROM expiry_notices WHERE environment_id = :environmentId AND days > 0 ORDER BY days DESC`;
+const insertDays = query((value: ValueOf<Change>) =>
+  insertFrom(
+    expiryNotices,
+    { environmentId: asInteger(value("environmentId")), days: sql`d.value`, sinceMs: asInteger(value("nowMs")) },
+    sql`FROM json_each(${value("days")}) AS d WHERE ${and(isMissing(value), actIsLatest(value))}`,
+  ),
+);
+const selectDays = query((value: ValueOf<{ environmentId: number }>) =>
+  drizzle
+    .select(fields(expiryNotices, "days"))
+    .from(expiryNotices)
+    .where(and(ofEnvironment(value), isNotice))
+    .orderBy(desc(expiryNotices.days)),
+);
 
 /** Sets how many days before its expiry a balance is told of (H6): all of them. Throws `not_found`. */
 export async function setExpiryNotices(

@@ -1,11 +1,19 @@
+import { eq } from "drizzle-orm";
 import { requireEnvironment } from "../apps/app.ts";
-import { all, statement } from "../db/sql.ts";
+import { drizzle, fields, query, type ValueOf } from "../db/query.ts";
+import { alerts } from "../db/schema.ts";
+import { all } from "../db/sql.ts";
 import type { Mode, SystemCtx } from "../runtime.ts";
-import { type AlertRow, alertColumns, presentAlert } from "./alert.ts";
+import { presentAlert } from "./alert.ts";
 import type { ListAlertsOutput } from "./responses.ts";
 
-const selectAlerts = statement<{ environmentId: number }, AlertRow>`
-  SELECT ${alertColumns} FROM alerts AS l WHERE environment_id = :environmentId ORDER BY created_at_ms, id`;
+const selectAlerts = query((value: ValueOf<{ environmentId: number }>) =>
+  drizzle
+    .select(fields(alerts))
+    .from(alerts)
+    .where(eq(alerts.environmentId, value("environmentId")))
+    .orderBy(alerts.createdAtMs, alerts.id),
+);
 
 /** The alerts of one mode, oldest first. Throws `not_found`. */
 export async function listAlerts(root: SystemCtx, appId: string, mode: Mode): Promise<ListAlertsOutput> {

@@ -1,5 +1,4 @@
-import * as z from "zod/mini";
-import { about, described } from "#described";
+import * as z from "zod";
 import { amountRule, toSteps } from "../amounts/amount.ts";
 import { unit } from "../amounts/schemas.ts";
 import { anyNumber, displayName, identifier, mode } from "../http/fields.ts";
@@ -7,23 +6,18 @@ import { anyNumber, displayName, identifier, mode } from "../http/fields.ts";
 const NOTICES_MAX = 10;
 const DAYS_MAX = 365;
 
-const below = described(
-  z
-    .strictObject({
-      amount: described(z.optional(anyNumber), about("In the alert's unit.")),
-      percent: described(
-        z.optional(anyNumber),
-        about("Of what the user's live balances were issued with; above 0, at most 100, with at most 3 decimals."),
-      ),
-    })
-    .check(
-      z.refine(
-        ({ amount, percent }) => (amount === undefined) !== (percent === undefined),
-        "must have an amount or a percent",
-      ),
-    ),
-  about({ id: "AlertBelow", minProperties: 1, maxProperties: 1 }),
-);
+const below = z
+  .strictObject({
+    amount: anyNumber.optional().describe("In the alert's unit."),
+    percent: anyNumber
+      .optional()
+      .describe("Of what the user's live balances were issued with; above 0, at most 100, with at most 3 decimals."),
+  })
+  .refine(
+    ({ amount, percent }) => (amount === undefined) !== (percent === undefined),
+    "must have an amount or a percent",
+  )
+  .meta({ id: "AlertBelow", minProperties: 1, maxProperties: 1 });
 
 /** Percentages have three decimals, as counts do. */
 export const percentThousandths = (percent: number) => toSteps("count", percent);
@@ -32,11 +26,10 @@ const newAlert = z.strictObject({
   mode,
   name: displayName(),
   unit,
-  event: described(
-    z.optional(identifier()),
-    about("A name or a glob: only balances that cover it are watched, as in the filter of a list. Default: all."),
-  ),
-  below: described(below, about("The alert goes off when less than this remains.")),
+  event: identifier()
+    .optional()
+    .describe("A name or a glob: only balances that cover it are watched, as in the filter of a list. Default: all."),
+  below: below.describe("The alert goes off when less than this remains."),
 });
 
 function checkBelow(
@@ -52,20 +45,18 @@ function checkBelow(
   else if (percentThousandths(percent) === null) refuse("percent", "must have at most 3 decimals");
 }
 
-export const createAlertInput = described(newAlert.check(z.superRefine(checkBelow)), about({ id: "CreateAlert" }));
+export const createAlertInput = newAlert.superRefine(checkBelow).meta({ id: "CreateAlert" });
 export type CreateAlertInput = z.infer<typeof createAlertInput>;
 
-export const listAlertsInput = z.object({ mode: described(mode, about("The mode whose alerts they are.")) });
+export const listAlertsInput = z.object({ mode: mode.describe("The mode whose alerts they are.") });
 
-const days = described(
-  z.array(z.int().check(z.minimum(1), z.maximum(DAYS_MAX))).check(
-    z.maxLength(NOTICES_MAX, `must have at most ${NOTICES_MAX} numbers`),
-    z.refine((all) => new Set(all).size === all.length, "must not have a number twice"),
-  ),
-  about("How many days before a balance expires there is a notice. Empty: none."),
-);
+const days = z
+  .array(z.int().min(1).max(DAYS_MAX))
+  .max(NOTICES_MAX, `must have at most ${NOTICES_MAX} numbers`)
+  .refine((all) => new Set(all).size === all.length, "must not have a number twice")
+  .describe("How many days before a balance expires there is a notice. Empty: none.");
 
-export const setExpiryNoticesInput = described(z.strictObject({ mode, days }), about({ id: "SetExpiryNotices" }));
+export const setExpiryNoticesInput = z.strictObject({ mode, days }).meta({ id: "SetExpiryNotices" });
 export type SetExpiryNoticesInput = z.infer<typeof setExpiryNoticesInput>;
 
-export const readExpiryNoticesInput = z.object({ mode: described(mode, about("The mode whose notices they are.")) });
+export const readExpiryNoticesInput = z.object({ mode: mode.describe("The mode whose notices they are.") });

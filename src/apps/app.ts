@@ -1,16 +1,21 @@
-import { clockSql, timesOf } from "../db/clock.ts";
+import { and, eq } from "drizzle-orm";
+import { clockOf, timesOf } from "../db/clock.ts";
 import { databaseIndexOf } from "../db/databases.ts";
-import { all, type RowOf, select, statement } from "../db/sql.ts";
-import { apps } from "../db/tables.ts";
+import { computed, drizzle, fields, query, type ValueOf } from "../db/query.ts";
+import { apps, environments } from "../db/schema.ts";
+import { all } from "../db/sql.ts";
 import { PurserError } from "../errors.ts";
 import { assert } from "../lib/assert.ts";
 import type { Environment, Mode, SystemCtx, TenantCtx } from "../runtime.ts";
 
-export const appColumns = { id: apps.id, name: apps.name, createdAtMs: apps.createdAtMs };
-export type AppRow = RowOf<typeof appColumns>;
+export type AppRow = typeof apps.$inferSelect;
 
-const selectApp = statement<{ appId: string }, AppRow>`
-  SELECT ${select(appColumns)} FROM apps WHERE id = :appId`;
+const selectApp = query((value: ValueOf<{ appId: string }>) =>
+  drizzle
+    .select(fields(apps))
+    .from(apps)
+    .where(eq(apps.id, value("appId"))),
+);
 
 /** Throws `not_found` for an application that is not there. */
 export async function requireApp(root: SystemCtx, appId: string): Promise<AppRow> {
@@ -31,9 +36,12 @@ export interface StoredEnvironment extends Environment {
   readonly clock: string | null;
 }
 
-const selectEnvironment = statement<{ appId: string; mode: Mode }, Omit<StoredEnvironment, "database">>`
-  SELECT id, app_id AS "appId", mode, end_user_auth AS "endUserAuth", ${clockSql("features")} AS "clock"
-  FROM environments WHERE app_id = :appId AND mode = :mode`;
+const selectEnvironment = query((value: ValueOf<{ appId: string; mode: Mode }>) =>
+  drizzle
+    .select({ ...fields(environments, "id", "appId", "mode", "endUserAuth"), ...computed({ clock: clockOf() }) })
+    .from(environments)
+    .where(and(eq(environments.appId, value("appId")), eq(environments.mode, value("mode")))),
+);
 
 /** One application's environment for a mode: both are made with it. Throws `not_found`. */
 export async function requireEnvironment(root: SystemCtx, appId: string, mode: Mode): Promise<StoredEnvironment> {

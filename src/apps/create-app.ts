@@ -1,19 +1,29 @@
-import { auditStatement, newAct } from "../audit/audit-statement.ts";
+import { eq, not, sql } from "drizzle-orm";
+import { insertAct, newAct } from "../audit/audit-statement.ts";
 import { idIn } from "../db/databases.ts";
-import { batch, statement } from "../db/sql.ts";
+import { drizzle, hasRow, insertFrom, query, type ValueOf } from "../db/query.ts";
+import { apps, environments } from "../db/schema.ts";
+import { batch } from "../db/sql.ts";
 import { invalid } from "../errors.ts";
 import { iso } from "../lib/time.ts";
 import type { AdminCtx } from "../runtime.ts";
 import type { AppOutput } from "./responses.ts";
 import type { CreateAppInput } from "./schemas.ts";
 
-const audit = auditStatement("NOT EXISTS (SELECT 1 FROM apps WHERE id = :appId)");
-const insertApp = statement<{ appId: string; name: string; createdAtMs: number }>`
-  INSERT INTO apps (id, name, created_at_ms) VALUES (:appId, :name, :createdAtMs) ON CONFLICT DO NOTHING`;
-const insertEnvironments = statement<{ appId: string }>`
-  INSERT INTO environments (app_id, mode)
-  SELECT :appId, value FROM json_each('["live", "test"]')
-  WHERE NOT EXISTS (SELECT 1 FROM environments WHERE app_id = :appId)`;
+const audit = insertAct((value) => not(hasRow(apps, eq(apps.id, value("appId")))));
+const insertApp = query((value: ValueOf<{ appId: string; name: string; createdAtMs: number }>) =>
+  drizzle
+    .insert(apps)
+    .values({ id: value("appId"), name: value("name"), createdAtMs: value("createdAtMs") })
+    .onConflictDoNothing(),
+);
+const insertEnvironments = query((value: ValueOf<{ appId: string }>) =>
+  insertFrom(
+    environments,
+    { appId: value("appId"), mode: sql`value` },
+    sql`FROM json_each('["live", "test"]') WHERE ${not(hasRow(environments, eq(environments.appId, value("appId"))))}`,
+  ),
+);
 
 /**
  * Makes an application with its two environments, live and test, in the database named or where new ones go (D1). It has no

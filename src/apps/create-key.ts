@@ -1,7 +1,10 @@
+import { eq, not, sql } from "drizzle-orm";
 import { writeKey } from "../access/key.ts";
 import { keyIdOf } from "../access/key-session.ts";
-import { auditStatement, newAct } from "../audit/audit-statement.ts";
-import { batch, statement } from "../db/sql.ts";
+import { insertAct, newAct } from "../audit/audit-statement.ts";
+import { asInteger, hasRow, insertFrom, query, type ValueOf } from "../db/query.ts";
+import { apiKeys } from "../db/schema.ts";
+import { batch } from "../db/sql.ts";
 import { sha256 } from "../lib/hash.ts";
 import { iso } from "../lib/time.ts";
 import type { AdminCtx } from "../runtime.ts";
@@ -11,20 +14,24 @@ import type { CreateKeyInput } from "./schemas.ts";
 
 const HINT_CHARACTERS = 4;
 
-const isNew = "NOT EXISTS (SELECT 1 FROM api_keys WHERE hash = :hash)";
-const audit = auditStatement<{ hash: string }>(isNew);
-const insertKey = statement<{
-  hash: string;
-  keyId: string;
-  environmentId: number;
-  kind: CreateKeyInput["kind"];
-  hint: string;
-  name: string | null;
-  createdAtMs: number;
-}>`
-  INSERT INTO api_keys (hash, id, environment_id, kind, hint, name, created_at_ms)
-  SELECT :hash, :keyId, CAST(:environmentId AS INTEGER), :kind, :hint, :name, CAST(:createdAtMs AS INTEGER)
-  WHERE ${isNew}`;
+const isNew = (value: ValueOf<{ hash: string }>) => not(hasRow(apiKeys, eq(apiKeys.hash, value("hash"))));
+const audit = insertAct<{ hash: string }>(isNew);
+type NewKey = Pick<typeof apiKeys.$inferSelect, "hash" | "environmentId" | "kind" | "hint" | "name" | "createdAtMs">;
+const insertKey = query((value: ValueOf<NewKey & { keyId: string }>) =>
+  insertFrom(
+    apiKeys,
+    {
+      hash: value("hash"),
+      id: value("keyId"),
+      environmentId: asInteger(value("environmentId")),
+      kind: value("kind"),
+      hint: value("hint"),
+      name: value("name"),
+      createdAtMs: asInteger(value("createdAtMs")),
+    },
+    sql`WHERE ${isNew(value)}`,
+  ),
+);
 
 /**
  * Makes a key and answers it, for the only time: its SHA-256 is what stays. `random` is 22 characters of base62: with the

@@ -1,6 +1,9 @@
+import { and, eq, sql } from "drizzle-orm";
 import { openEndUserSetting, sealEndUserSetting, showEndUserSetting } from "../access/stored-setting.ts";
-import { auditStatement, isLatest, newAct } from "../audit/audit-statement.ts";
-import { batch, statement } from "../db/sql.ts";
+import { type ActKey, actIsLatest, insertAct, newAct } from "../audit/audit-statement.ts";
+import { drizzle, hasRow, query, type ValueOf } from "../db/query.ts";
+import { environments } from "../db/schema.ts";
+import { batch } from "../db/sql.ts";
 import type { AdminCtx, Mode, SystemCtx } from "../runtime.ts";
 import { requireEnvironment } from "./app.ts";
 import type { EndUserAuthOutput } from "./responses.ts";
@@ -12,11 +15,17 @@ const present = (appId: string, mode: Mode, stored: string | null): EndUserAuthO
   setting: showEndUserSetting(stored),
 });
 
-const audit = auditStatement<{ environmentId: number; stored: string | null }>(
-  "EXISTS (SELECT 1 FROM environments WHERE id = :environmentId AND end_user_auth IS NOT :stored)",
+type Setting = { environmentId: number; stored: string | null };
+const ofEnvironment = (value: ValueOf<Setting>) => eq(environments.id, value("environmentId"));
+const audit = insertAct<Setting>((value) =>
+  hasRow(environments, and(ofEnvironment(value), sql`${environments.endUserAuth} IS NOT ${value("stored")}`)),
 );
-const updateSetting = statement<{ environmentId: number; stored: string | null; appId: string; actId: string }>`
-  UPDATE environments SET end_user_auth = :stored WHERE id = :environmentId AND ${isLatest}`;
+const updateSetting = query((value: ValueOf<Setting & ActKey>) =>
+  drizzle
+    .update(environments)
+    .set({ endUserAuth: value("stored", environments.endUserAuth) })
+    .where(and(ofEnvironment(value), actIsLatest(value))),
+);
 
 /**
  * Sets how end-user tokens are verified, or switches publishable keys' reading off with `setting: null`: in force as

@@ -1,22 +1,22 @@
-import { type RowOf, select } from "../db/sql.ts";
-import { apiKeys, environments } from "../db/tables.ts";
+import { fields, type RowOf } from "../db/query.ts";
+import { apiKeys, environments } from "../db/schema.ts";
 import { DAY_MS, iso } from "../lib/time.ts";
 import type { KeyOutput } from "./responses.ts";
 
-const ofKey = {
-  keyId: apiKeys.id,
-  name: apiKeys.name,
-  hint: apiKeys.hint,
-  kind: apiKeys.kind,
-  createdAtMs: apiKeys.createdAtMs,
-  revokedAtMs: apiKeys.revokedAtMs,
-  lastUsedDay: apiKeys.lastUsedDay,
-};
-const ofEnvironment = { mode: environments.mode };
-
-/** What is shown of a key, for a SELECT from `api_keys AS k` and `environments AS e`. */
-export const keyColumns = `${select(ofKey, "k")}, ${select(ofEnvironment, "e")}`;
-export type KeyRow = RowOf<typeof ofKey & typeof ofEnvironment>;
+/** What is shown of a key, for a SELECT from `api_keys` and `environments`. */
+export const keyFields = () => ({
+  ...fields(apiKeys, {
+    keyId: "id",
+    name: "name",
+    hint: "hint",
+    kind: "kind",
+    createdAtMs: "createdAtMs",
+    revokedAtMs: "revokedAtMs",
+    lastUsedDay: "lastUsedDay",
+  }),
+  ...fields(environments, "mode"),
+});
+type KeyRow = RowOf<ReturnType<typeof keyFields>>;
 
 /** A key on the wire; never the key itself. */
 export function presentKey({ createdAtMs, revokedAtMs, lastUsedDay, ...shown }: KeyRow): KeyOutput {

@@ -1,12 +1,15 @@
-import { all, select, statement } from "../db/sql.ts";
+import { drizzle, fields, query, type ValueOf } from "../db/query.ts";
+import { apps } from "../db/schema.ts";
+import { all } from "../db/sql.ts";
 import { iso } from "../lib/time.ts";
 import type { SystemCtx } from "../runtime.ts";
-import { type AppRow, appColumns } from "./app.ts";
 import type { ListAppsOutput } from "./responses.ts";
 
 const EVERY = -1;
 
-const selectApps = statement<{ limit: number }, AppRow>`SELECT ${select(appColumns)} FROM apps LIMIT :limit`;
+const selectApps = query((value: ValueOf<{ limit: number }>) =>
+  drizzle.select(fields(apps)).from(apps).limit(value("limit")),
+);
 
 /**
  * Applications of every database, oldest first: all of them, or no more than `limit` of each. A database that fails takes
@@ -16,12 +19,12 @@ export async function listApps(root: SystemCtx, limit: number = EVERY): Promise<
   const answers = await Promise.allSettled(root.databases.map(({ db }) => all(db, selectApps({ limit }))));
   const unreachable = root.databases.filter((_, index) => answers[index]?.status === "rejected");
   if (unreachable.length === root.databases.length) throw noDatabase(answers[0]);
-  const apps = root.databases.flatMap(({ name }, index) => {
+  const found = root.databases.flatMap(({ name }, index) => {
     const answer = answers[index];
     return answer?.status === "fulfilled" ? answer.value.map((row) => ({ ...row, database: name })) : [];
   });
   return {
-    apps: apps
+    apps: found
       .toSorted((a, b) => a.createdAtMs - b.createdAtMs || (a.id < b.id ? -1 : 1))
       .map(({ id, name, database, createdAtMs }) => ({ appId: id, name, database, createdAt: iso(createdAtMs) })),
     ...(unreachable.length === 0 ? {} : { unreachable: unreachable.map(({ name }) => name) }),

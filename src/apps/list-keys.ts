@@ -1,23 +1,44 @@
-import { all, fragment, statement } from "../db/sql.ts";
+import { and, eq, sql } from "drizzle-orm";
+import { asInteger, drizzle, query, read, type ValueOf } from "../db/query.ts";
+import { apiKeys, environments } from "../db/schema.ts";
+import { all } from "../db/sql.ts";
 import { invalidCursor } from "../errors.ts";
 import { decodeTextCursor, encodeTextCursor } from "../lib/cursor.ts";
 import type { Mode, SystemCtx } from "../runtime.ts";
 import { requireApp } from "./app.ts";
-import { type KeyRow, keyColumns, presentKey } from "./key.ts";
+import { keyFields, presentKey } from "./key.ts";
 import type { ListKeysOutput } from "./responses.ts";
 import type { ListKeysInput } from "./schemas.ts";
 
+type Page = { appId: string; mode: Mode | null; afterMs: number; afterId: string; limit: number };
+
 /** Up to `limit` keys of one mode, by an index: no more are read, however many there are. */
-const ofMode = (mode: Mode) => fragment`SELECT * FROM (
-  SELECT ${keyColumns} FROM environments AS e CROSS JOIN api_keys AS k ON k.environment_id = e.id
-  WHERE e.app_id = :appId AND e.mode = '${mode}' AND coalesce(:mode, '${mode}') = '${mode}'
-    AND (k.created_at_ms, k.id) > (CAST(:afterMs AS INTEGER), :afterId)
-  ORDER BY k.created_at_ms, k.id LIMIT :limit
-)`;
-const selectKeys = statement<
-  { appId: string; mode: Mode | null; afterMs: number; afterId: string; limit: number },
-  KeyRow
->`${ofMode("live")} UNION ALL ${ofMode("test")} ORDER BY "createdAtMs", "keyId" LIMIT :limit`;
+const ofMode = (value: ValueOf<Page>, mode: Mode) => {
+  const position = sql`(${apiKeys.createdAtMs}, ${apiKeys.id}) > (${asInteger(value("afterMs"))}, ${value("afterId")})`;
+  const page = drizzle
+    .select(keyFields())
+    .from(environments)
+    .crossJoin(apiKeys)
+    .where(
+      and(
+        eq(environments.appId, value("appId")),
+        eq(environments.mode, mode),
+        sql`coalesce(${value("mode")}, ${mode}) = ${mode}`,
+        eq(apiKeys.environmentId, environments.id),
+        position,
+      ),
+    )
+    .orderBy(apiKeys.createdAtMs, apiKeys.id)
+    .limit(value("limit"));
+  return sql`SELECT * FROM ${page}`;
+};
+const selectKeys = query((value: ValueOf<Page>) =>
+  read(
+    keyFields(),
+    () =>
+      sql`${ofMode(value, "live")} UNION ALL ${ofMode(value, "test")} ORDER BY "createdAtMs", "keyId" LIMIT ${value("limit")}`,
+  ),
+);
 
 interface Position {
   readonly afterMs: number;

@@ -1,13 +1,20 @@
-import { all, statement } from "../db/sql.ts";
+import { and, eq } from "drizzle-orm";
+import { drizzle, query, type ValueOf } from "../db/query.ts";
+import { apiKeys, environments } from "../db/schema.ts";
+import { all } from "../db/sql.ts";
 import { PurserError } from "../errors.ts";
 import type { SystemCtx } from "../runtime.ts";
-import { type KeyRow, keyColumns, presentKey } from "./key.ts";
+import { keyFields, presentKey } from "./key.ts";
 import type { KeyOutput } from "./responses.ts";
 
 /** A key of an application, of either mode. */
-export const selectKey = statement<{ appId: string; keyId: string }, KeyRow>`
-  SELECT ${keyColumns} FROM environments AS e JOIN api_keys AS k ON k.environment_id = e.id
-  WHERE e.app_id = :appId AND k.id = :keyId`;
+export const selectKey = query((value: ValueOf<{ appId: string; keyId: string }>) =>
+  drizzle
+    .select(keyFields())
+    .from(environments)
+    .innerJoin(apiKeys, eq(apiKeys.environmentId, environments.id))
+    .where(and(eq(environments.appId, value("appId")), eq(apiKeys.id, value("keyId")))),
+);
 
 export const noSuchKey = (): PurserError =>
   new PurserError("not_found", "The application has no such key.", { param: "keyId" });

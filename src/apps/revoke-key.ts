@@ -1,16 +1,29 @@
-import { auditStatement, newAct } from "../audit/audit-statement.ts";
-import { batch, fragment, nowMsSql, statement } from "../db/sql.ts";
+import { and, eq, inArray, isNull } from "drizzle-orm";
+import { insertAct, newAct } from "../audit/audit-statement.ts";
+import { drizzle, fields, hasRow, query, type ValueOf } from "../db/query.ts";
+import { apiKeys, environments } from "../db/schema.ts";
+import { batch } from "../db/sql.ts";
 import type { AdminCtx } from "../runtime.ts";
 import { requireApp } from "./app.ts";
 import { presentKey } from "./key.ts";
 import { noSuchKey, selectKey } from "./read-key.ts";
 import type { KeyOutput } from "./responses.ts";
 
-const isInForce = fragment`environment_id IN (SELECT id FROM environments WHERE app_id = :appId) AND id = :keyId
-  AND revoked_at_ms IS NULL`;
-const audit = auditStatement<{ keyId: string }>(`EXISTS (SELECT 1 FROM api_keys WHERE ${isInForce})`);
-const revoke = statement<{ appId: string; keyId: string; nowMs: number }>`
-  UPDATE api_keys SET revoked_at_ms = ${nowMsSql} WHERE ${isInForce}`;
+type KeyOfApp = { appId: string; keyId: string };
+const isInForce = (value: ValueOf<KeyOfApp>) => {
+  const ofApp = drizzle
+    .select(fields(environments, "id"))
+    .from(environments)
+    .where(eq(environments.appId, value("appId")));
+  return and(inArray(apiKeys.environmentId, ofApp), eq(apiKeys.id, value("keyId")), isNull(apiKeys.revokedAtMs));
+};
+const audit = insertAct<KeyOfApp>((value) => hasRow(apiKeys, isInForce(value)));
+const revoke = query((value: ValueOf<KeyOfApp & { nowMs: number }>) =>
+  drizzle
+    .update(apiKeys)
+    .set({ revokedAtMs: value("nowMs", apiKeys.revokedAtMs) })
+    .where(isInForce(value)),
+);
 
 /**
  * Revokes a key: in force at once wherever the primary is asked, and on a replica as soon as it knows (W3a). Again: as it

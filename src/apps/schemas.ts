@@ -1,28 +1,25 @@
-import * as z from "zod/mini";
-import { about, described } from "#described";
+import * as z from "zod";
 import { endUserSetting } from "../access/end-user-setting.ts";
 import { cursor, displayName, mode, pageLimit } from "../http/fields.ts";
 
-export const kind = described(z.enum(["secret", "publishable"]), about({ id: "KeyKind" }));
+export const kind = z.enum(["secret", "publishable", "relay"]).meta({
+  id: "KeyKind",
+  description:
+    "`secret`: for your backend. `publishable`: for browsers and apps. `relay`: for what passes on the words of others, such as " +
+    "a reverse proxy or a customer-data platform; it sends analytics and nothing else.",
+});
 
-export const createAppInput = described(
-  z.strictObject({
+export const createAppInput = z
+  .strictObject({
     name: displayName(),
-    database: described(
-      z.optional(z.string()),
-      about("Where it lives for good, such as `DB_1`. Default: where new ones go."),
-    ),
-  }),
-  about({ id: "CreateApp" }),
-);
+    database: z.string().optional().describe("Where it lives for good, such as `DB_1`. Default: where new ones go."),
+  })
+  .meta({ id: "CreateApp" });
 export type CreateAppInput = z.infer<typeof createAppInput>;
 
-export const createKeyInput = described(
-  z.strictObject({ kind, mode, name: z.optional(displayName()) }),
-  about({
-    id: "CreateApiKey",
-  }),
-);
+export const createKeyInput = z.strictObject({ kind, mode, name: displayName().optional() }).meta({
+  id: "CreateApiKey",
+});
 export type CreateKeyInput = z.infer<typeof createKeyInput>;
 
 export const listKeysInput = z.object({
@@ -31,14 +28,13 @@ export const listKeysInput = z.object({
 });
 export type ListKeysInput = z.infer<typeof listKeysInput>;
 
-export const setEndUserAuthInput = described(
-  z.strictObject({
+export const setEndUserAuthInput = z
+  .strictObject({
     mode,
-    setting: described(
-      z.nullable(described(endUserSetting, about({ id: "EndUserSetting" }))),
-      about("Null: publishable keys cannot read anything."),
-    ),
-  }),
-  about({ id: "SetEndUserAuth" }),
-);
+    setting: endUserSetting
+      .meta({ id: "EndUserSetting" })
+      .nullable()
+      .describe("Null: publishable keys cannot read anything."),
+  })
+  .meta({ id: "SetEndUserAuth" });
 export type SetEndUserAuthInput = z.infer<typeof setEndUserAuthInput>;

@@ -1,3 +1,6 @@
+import { and, desc, eq, not, type SQL, sql } from "drizzle-orm";
+import { drizzle, fields, hasRow, insertFrom, query, scalar, type ValueOf } from "../db/query.ts";
+import { adminAudit } from "../db/schema.ts";
 import { fragment, type Statement, statement } from "../db/sql.ts";
 import type { AdminCtx } from "../runtime.ts";
 
@@ -73,8 +76,55 @@ export function newAct(
   };
 }
 
+/** What finds an act's row. A type, because an interface is no `Values`. */
+export type ActKey = { appId: string; actId: string };
+const ofApp = (value: ValueOf<{ appId: string }>) => eq(adminAudit.appId, value("appId"));
+
+/** True until the act's row is written. For statements that come before that row in the batch. */
+export const actIsNew = (value: ValueOf<ActKey>): SQL =>
+  not(hasRow(adminAudit, and(ofApp(value), eq(adminAudit.id, value("actId")))));
+
+/**
+ * True while the act is the application's latest. For statements that come after its row in the batch, and may run twice. It is
+ * false when the batch is repeated after another act.
+ */
+export const actIsLatest = (value: ValueOf<ActKey>): SQL => sql`${newest(value, "id")} = ${value("actId")}`;
+
+const newest = <Name extends "id" | "seq">(value: ValueOf<{ appId: string }>, name: Name) =>
+  scalar(
+    drizzle
+      .select(fields(adminAudit, name))
+      .from(adminAudit)
+      .where(ofApp(value))
+      .orderBy(desc(adminAudit.seq))
+      .limit(1),
+  );
+
+/**
+ * The statement that writes an act's row once, if `when` is true at that place in the batch. It belongs to the batch of the
+ * change itself. `when` says whether there is a change; without one, no row is written.
+ */
+export function insertAct<Values = ActValues>(when: (value: ValueOf<Values & ActValues>) => SQL = () => sql`1`) {
+  return query((value: ValueOf<Values & ActValues>) =>
+    insertFrom(
+      adminAudit,
+      {
+        appId: value("appId"),
+        seq: sql`1 + coalesce(${newest(value, "seq")}, 0)`,
+        id: value("actId"),
+        atMs: value("atMs"),
+        actor: value("by"),
+        action: value("action"),
+        target: value("target"),
+        details: value("details"),
+      },
+      sql`WHERE ${and(actIsNew(value), when(value))}`,
+    ),
+  );
+}
+
 /** SQL: true until the act's row is written. For statements that come before that row in the batch. */
-export const isNotDone = fragment`NOT EXISTS (SELECT 1 FROM admin_audit WHERE app_id = :appId AND id = :actId)`;
+const isNotDone = fragment`NOT EXISTS (SELECT 1 FROM admin_audit WHERE app_id = :appId AND id = :actId)`;
 
 /**
  * SQL: true while the act is the application's latest. For statements that come after its row in the batch, and may run

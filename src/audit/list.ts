@@ -1,5 +1,7 @@
-import { all, type RowOf, select, statement } from "../db/sql.ts";
-import { adminAudit } from "../db/tables.ts";
+import { and, desc, eq, lt } from "drizzle-orm";
+import { drizzle, fields, query, type ValueOf } from "../db/query.ts";
+import { adminAudit } from "../db/schema.ts";
+import { all, type RowsOf } from "../db/sql.ts";
 import { invalidCursor } from "../errors.ts";
 import { decodeCursor, encodeCursor } from "../lib/cursor.ts";
 import { iso } from "../lib/time.ts";
@@ -8,18 +10,25 @@ import type { Action } from "./audit-statement.ts";
 import type { AuditEntry, ListAuditOutput } from "./responses.ts";
 import type { ListAuditInput } from "./schemas.ts";
 
-export const auditColumns = {
-  seq: adminAudit.seq,
-  atMs: adminAudit.atMs,
-  by: adminAudit.actor,
-  action: adminAudit.action,
-  target: adminAudit.target,
-  details: adminAudit.details,
-};
+export const auditFields = () =>
+  fields(adminAudit, {
+    seq: "seq",
+    atMs: "atMs",
+    by: "actor",
+    action: "action",
+    target: "target",
+    details: "details",
+  });
 
-const selectEntries = statement<{ appId: string; beforeSeq: number; limit: number }, RowOf<typeof auditColumns>>`
-  SELECT ${select(auditColumns)} FROM admin_audit
-  WHERE app_id = :appId AND seq < :beforeSeq ORDER BY seq DESC LIMIT :limit`;
+const selectEntries = query((value: ValueOf<{ appId: string; beforeSeq: number; limit: number }>) =>
+  drizzle
+    .select(auditFields())
+    .from(adminAudit)
+    .where(and(eq(adminAudit.appId, value("appId")), lt(adminAudit.seq, value("beforeSeq"))))
+    .orderBy(desc(adminAudit.seq))
+    .limit(value("limit")),
+);
+export type AuditRow = RowsOf<[ReturnType<typeof selectEntries>]>[0][number];
 
 /** The audit log of an existing application, newest first. Throws `invalid_request` for a cursor of another list. */
 export async function listAudit(root: SystemCtx, appId: string, input: ListAuditInput): Promise<ListAuditOutput> {
@@ -36,13 +45,13 @@ export async function listAudit(root: SystemCtx, appId: string, input: ListAudit
 }
 
 /** An entry as the API returns it. */
-export function presentEntry(row: RowOf<typeof auditColumns>): AuditEntry {
+export function presentEntry(row: AuditRow): AuditEntry {
   return {
     at: iso(row.atMs),
     by: row.by,
     // Only `auditStatement` writes rows, from values of these types.
     action: row.action as Action,
     target: row.target,
-    details: JSON.parse(row.details) as Record<string, unknown>,
+    details: row.details,
   };
 }

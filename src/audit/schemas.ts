@@ -1,4 +1,4 @@
-import * as z from "zod/mini";
+import * as z from "zod";
 import { cursor, pageLimit } from "../http/fields.ts";
 
 export const listAuditInput = z.object({

@@ -1,8 +1,11 @@
-import { all, batch, fragment, type RowOf, select, statement } from "../db/sql.ts";
+import { and, desc, eq, lt, type SQL, sql } from "drizzle-orm";
+import { computed, drizzle, query, type ValueOf } from "../db/query.ts";
+import { adminAudit } from "../db/schema.ts";
+import { all, batch } from "../db/sql.ts";
 import { invalidCursor } from "../errors.ts";
 import { decodeCursor, encodeCursor } from "../lib/cursor.ts";
 import type { SystemCtx } from "../runtime.ts";
-import { auditColumns, presentEntry } from "./list.ts";
+import { auditFields, presentEntry } from "./list.ts";
 import type { AuditEntry } from "./responses.ts";
 
 /** How many entries one page of a search looks at. Only the target has an index. */
@@ -24,23 +27,40 @@ type Values = {
   target: string | null;
 };
 
-type AuditRow = RowOf<typeof auditColumns>;
-
-const filtered = fragment`(:by IS NULL OR actor = :by) AND substr(action, 1, length(:action)) = :action`;
-const columns = select(auditColumns);
+const ofApp = (value: ValueOf<{ appId: string }>) => eq(adminAudit.appId, value("appId"));
+const startsWith = (value: ValueOf<{ action: string }>) =>
+  sql`substr(${adminAudit.action}, 1, length(${value("action")})) = ${value("action")}`;
+/** The newest of some entries, as `admin_audit` itself. */
+const newestOf = (entries: SQL) =>
+  sql`(SELECT * FROM ${adminAudit} ${entries} ORDER BY ${adminAudit.seq} DESC LIMIT ${searchedActsMax}) AS ${adminAudit}`;
+const ofTarget = sql`INDEXED BY admin_audit_target`;
 
 /** The searched entries, and where they end: of one target by its index, or of the application. */
-const search = (of: string) => {
-  const searched = fragment`
-    SELECT * FROM admin_audit ${of} AND seq < :beforeSeq ORDER BY seq DESC LIMIT ${`${searchedActsMax}`}`;
-  return {
-    rows: statement<Values, AuditRow>`SELECT ${columns} FROM (${searched}) WHERE ${filtered} LIMIT :limit`,
-    end: statement<Values, { lastSeq: number | null; searched: number }>`
-      SELECT min(seq) AS lastSeq, count(*) AS searched FROM (${searched})`,
+function search(isOfTarget: boolean) {
+  const searched = (value: ValueOf<Values>) => {
+    const before = lt(adminAudit.seq, value("beforeSeq"));
+    return newestOf(
+      isOfTarget
+        ? sql`${ofTarget} WHERE ${and(ofApp(value), eq(adminAudit.target, value("target")), before)}`
+        : sql`WHERE ${and(ofApp(value), before)}`,
+    );
   };
-};
-const ofApp = search("WHERE app_id = :appId AND :target IS NULL");
-const ofTarget = search("INDEXED BY admin_audit_target WHERE app_id = :appId AND target = :target");
+  return {
+    rows: query((value: ValueOf<Values>) =>
+      drizzle
+        .select(auditFields())
+        .from(searched(value))
+        .where(and(sql`(${value("by")} IS NULL OR ${adminAudit.actor} = ${value("by")})`, startsWith(value)))
+        .limit(value("limit")),
+    ),
+    end: query((value: ValueOf<Values>) =>
+      drizzle
+        .select(computed({ lastSeq: sql<number | null>`min(${adminAudit.seq})`, searched: sql<number>`count(*)` }))
+        .from(searched(value)),
+    ),
+  };
+}
+const searches = { ofApp: search(false), ofTarget: search(true) };
 
 export interface AuditSearch {
   readonly entries: readonly AuditEntry[];
@@ -61,7 +81,7 @@ export async function searchAudit(
   const beforeSeq = cursor === undefined ? Number.MAX_SAFE_INTEGER : decodeCursor(cursor, scope);
   if (beforeSeq === null) throw invalidCursor();
   const values = { appId, beforeSeq, limit, by: by ?? null, action: action ?? "", target: target ?? null };
-  const { rows: selectRows, end: selectEnd } = target === undefined ? ofApp : ofTarget;
+  const { rows: selectRows, end: selectEnd } = searches[target === undefined ? "ofApp" : "ofTarget"];
   const [rows, [end]] = await batch(root.db, [selectRows(values), selectEnd(values)]);
   const last = rows.length === limit ? rows.at(-1)?.seq : end?.lastSeq;
   const isMore = rows.length === limit || end?.searched === searchedActsMax;
@@ -69,10 +89,20 @@ export async function searchAudit(
   return { entries: rows.map(presentEntry), nextCursor: next };
 }
 
-const selectActs = statement<{ appId: string; targets: string; action: string }, AuditRow>`
-  SELECT ${columns} FROM admin_audit INDEXED BY admin_audit_target
-  WHERE app_id = :appId AND target IN (SELECT value FROM json_each(:targets)) AND substr(action, 1, length(:action)) = :action
-  ORDER BY seq DESC LIMIT ${`${searchedActsMax}`}`;
+const selectActs = query((value: ValueOf<{ appId: string; targets: string; action: string }>) =>
+  drizzle
+    .select(auditFields())
+    .from(sql`${adminAudit} ${ofTarget}`)
+    .where(
+      and(
+        ofApp(value),
+        sql`${adminAudit.target} IN (SELECT value FROM json_each(${value("targets")}))`,
+        startsWith(value),
+      ),
+    )
+    .orderBy(desc(adminAudit.seq))
+    .limit(searchedActsMax),
+);
 
 /** What was done to some things, newest first: at most `searchedActsMax` acts. */
 export async function listActs(
@@ -85,11 +115,13 @@ export async function listActs(
   return (await all(root.db, selectActs({ appId, targets: JSON.stringify(targets), action }))).map(presentEntry);
 }
 
-const selectGrantAct = statement<{ appId: string; packId: string; balanceId: string }, AuditRow>`
-  SELECT ${columns} FROM (
-    SELECT * FROM admin_audit INDEXED BY admin_audit_target
-    WHERE app_id = :appId AND target = :packId ORDER BY seq DESC LIMIT ${`${searchedActsMax}`}
-  ) WHERE action = 'credits.granted' AND instr(details, :balanceId) > 0 LIMIT 1`;
+const selectGrantAct = query((value: ValueOf<{ appId: string; packId: string; balanceId: string }>) =>
+  drizzle
+    .select(auditFields())
+    .from(newestOf(sql`${ofTarget} WHERE ${and(ofApp(value), eq(adminAudit.target, value("packId")))}`))
+    .where(sql`${adminAudit.action} = 'credits.granted' AND instr(${adminAudit.details}, ${value("balanceId")}) > 0`)
+    .limit(1),
+);
 
 /** Who granted a balance by the dashboard, among the pack's newest acts. Null when a key did, or it is longer ago. */
 export async function findGrantAct(

@@ -1,3 +1,4 @@
+import { readKey } from "../access/key.ts";
 import { invalid } from "../errors.ts";
 import { utf8Length } from "../lib/utf8.ts";
 import { uuidOf } from "../lib/uuid.ts";
@@ -5,8 +6,8 @@ import { limitAhead } from "../limits/room.ts";
 import type { CaptureOutput, CaptureV1Output } from "../people/responses.ts";
 import type { TenantCtx } from "../runtime.ts";
 import { CaptureBudget } from "./capture-budget.ts";
-import { type AddedProperties, type Arrival, type ReadEvent, readEvent } from "./event.ts";
-import type { ScannedBody } from "./scan-body.ts";
+import { type AddedProperties, type Arrival, foreign, type ReadEvent, readEvent } from "./event.ts";
+import { keyBesideEvents, type ScannedBody } from "./scan-body.ts";
 import { noteReached, storeEvents } from "./store-events.ts";
 import { dropAll, type StoredEvents } from "./stored-events.ts";
 import type { CaptureRequest } from "./v0-request.ts";
@@ -19,6 +20,10 @@ const arrivalOf = (ctx: TenantCtx, sentAtMs: number | null): Arrival => ({
   nowMs: ctx.now(),
   sentAtMs,
   newUuid: () => uuidOf(ctx.newId("")),
+  isForeignKey: (text) => {
+    const named = readKey(text)?.environment;
+    return named !== undefined && (named.appId !== ctx.environment.appId || named.mode !== ctx.environment.mode);
+  },
 });
 
 /**
@@ -63,12 +68,14 @@ export async function captureV1(ctx: TenantCtx, request: V1Request): Promise<Cap
  */
 async function storeInParts(
   ctx: TenantCtx,
-  { json, events }: ScannedBody,
+  body: ScannedBody,
   arrival: Arrival,
   added: AddedProperties | undefined,
   tell: (read: ReadEvent, index: number, stored: StoredEvents) => void,
 ): Promise<void> {
+  const { json, events } = body;
   const budget = new CaptureBudget();
+  const areForeign = arrival.isForeignKey(keyBesideEvents(body) ?? "");
   const bytes = events.reduce((sum, { start, end }) => sum + end - start, 0);
   let full: StoredEvents["full"] = null;
   if (bytes > PART_BYTES_MAX) {
@@ -88,7 +95,7 @@ async function storeInParts(
       const { start, end } = events[next] ?? { start: 0, end: 0 };
       bytes += end - start;
       if (part.length > 0 && bytes > PART_BYTES_MAX) break;
-      part.push(readEvent(json, start, arrival, added));
+      part.push(areForeign ? foreign : readEvent(json, start, arrival, added));
     }
     const captured = part.flatMap((read) => ("captured" in read ? read.captured : []));
     const stored: StoredEvents = full === null ? await storeEvents(ctx, captured, budget) : dropAll(captured, full);

@@ -15,7 +15,18 @@ export const BESIDE = ["$set", "$set_once", "$unset"] as const;
 /** The members of the properties that Purser reads, or that a protocol version adds. */
 export const PROPERTIES = new Names([
   ...["distinct_id", "$process_person_profile", "$anon_distinct_id", "alias", "$ignore_sent_at", ...BESIDE],
-  ...["$lib", "$lib_version", "$session_id", "$window_id", "$product_tour_id", "$cookieless_mode"],
+  ...[
+    "$is_identified",
+    "$device_id",
+    "$user_id",
+    "$lib",
+    "$lib_version",
+    "$session_id",
+    "$window_id",
+    "$product_tour_id",
+    "$cookieless_mode",
+    "token",
+  ],
 ]);
 
 /** The properties of an event: their text as it was sent, with what stood beside them. */

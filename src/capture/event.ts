@@ -1,11 +1,14 @@
 import { numberText, numberValue, parseJson } from "../lib/json.ts";
-import { type JsonBytes, Names, type Span } from "../lib/json-bytes.ts";
+import type { JsonBytes, Span } from "../lib/json-bytes.ts";
 import { parseUuid } from "../lib/uuid.ts";
+import { flawOfLink } from "../people/claims.ts";
 import type { Members } from "../people/members.ts";
+import type { Link } from "../people/person-event.ts";
 import { nameOrId } from "../people/schemas.ts";
+import { isSharedId } from "../people/shared-ids.ts";
 import { BESIDE, type EventProperties, PROPERTIES, readProperties } from "./event-properties.ts";
 import { eventTimeMs, parseClientTime } from "./event-time.ts";
-import { type Fields, firstPresent, readEventFields } from "./fields.ts";
+import { type Fields, firstPresent, keyOf, namesWithKey, readEventFields } from "./fields.ts";
 
 /** An analytics event of either protocol version: what Purser stores, and what it says about a person. */
 export interface CapturedEvent {
@@ -15,19 +18,25 @@ export interface CapturedEvent {
   readonly timestampMs: number;
   /** JSON object, as it was sent. It includes `$set`, `$set_once` and `$unset`, also if they were outside of it. */
   readonly properties: string;
-  /** Sent with `$process_person_profile: false`: it creates no person and links nothing. */
+  /** Sent with `$process_person_profile: false`, or under an id that many share: it creates no person and links nothing. */
   readonly isPersonless: boolean;
   readonly isIdentify: boolean;
+  readonly isSignedIn: boolean;
   /** The other id of `$identify` or `$create_alias`. */
-  readonly link: { readonly otherId: string; readonly via: "identify" | "alias" } | null;
-  /** Each id that a property names as another id of the event's own, whether or not that links it. */
-  readonly otherIds: readonly { readonly property: string; readonly id: string }[];
+  readonly link: Link | null;
+  /** The ids that properties name as another id of the event's own, whether or not that links it. */
+  readonly mentions: () => readonly Mention[];
   /** Null: none. */
   readonly set: Members | null;
   readonly setOnce: Members | null;
   readonly unset: Members | null;
   /** The JSON texts of these: empty when there are none, null when they are long. */
   readonly changes: string | null;
+}
+
+interface Mention {
+  readonly property: string;
+  readonly id: string;
 }
 
 /** One event of a request: read, or refused. The message names what is wrong and never repeats its value. */
@@ -40,6 +49,8 @@ export interface Arrival {
   readonly nowMs: number;
   readonly sentAtMs: number | null;
   readonly newUuid: () => string;
+  /** Whether a text is the key of another environment than the one that the request's key opens. */
+  readonly isForeignKey: (text: string) => boolean;
 }
 
 /** What a protocol version adds to the properties of an event: JSON texts by name. */
@@ -48,14 +59,17 @@ export type AddedProperties = (json: JsonBytes, fields: Fields) => ReadonlyMap<s
 /** The longest JSON string that a name of 200 code points may be: each of them escaped as two surrogates. */
 const NAME_BYTES_MAX = 200 * 12 + 2;
 
-const EVENT = new Names([
-  ...["event", "distinct_id", "$distinct_id", "uuid", "timestamp", "offset", "properties", ...BESIDE],
+const EVENT = namesWithKey(
+  ...["event", "distinct_id", "$distinct_id", "uuid", "timestamp", "offset", ...BESIDE],
   ...["session_id", "window_id", "options"],
-]);
+);
 
 function refuse(param: string, message: string): ReadEvent {
   return { refused: { param, message } };
 }
+
+/** What becomes of an event that names the key of another environment than the request's (P1). */
+export const foreign: ReadEvent = refuse("api_key", "must be of the environment of the request's key");
 
 /** A name or id as text. PostHog's clients also send numbers, which are read by their digits. Otherwise, what is wrong. */
 function readName(json: JsonBytes, span: Span | undefined, types: string): { text: string } | { flaw: string } {
@@ -76,6 +90,7 @@ export function readEvent(json: JsonBytes, start: number, arrival: Arrival, adde
   if (json.kindAt(start) !== "object") return refuse("", "must be an object");
   const read = readEventFields(json, start, EVENT, PROPERTIES);
   const { fields } = read;
+  if (arrival.isForeignKey(keyOf(json, read) ?? "")) return foreign;
   const isAbsent = firstPresent(json, fields, "properties") === undefined;
   if (!isAbsent && read.properties === null) return refuse("properties", "must be an object");
   const event = readName(json, fields.get("event"), STRING);
@@ -90,8 +105,11 @@ export function readEvent(json: JsonBytes, start: number, arrival: Arrival, adde
 
   const properties = readProperties(json, read, added?.(json, fields) ?? new Map());
   if (typeof properties === "string") return refuse("properties", properties);
-  const isPersonless = properties.is("$process_person_profile", "false");
-  const { link, warning } = isPersonless ? { link: null, warning: null } : readLink(event.text, properties);
+  const isShared = isSharedId(distinctId.text);
+  const isPersonless = isShared || properties.is("$process_person_profile", "false");
+  const { link, warning } = properties.is("$process_person_profile", "false")
+    ? noLink
+    : readLink(event.text, properties);
   const [set, setOnce, unset] = [properties.members("$set"), properties.members("$set_once"), properties.unset()];
   const captured = {
     uuid,
@@ -101,14 +119,15 @@ export function readEvent(json: JsonBytes, start: number, arrival: Arrival, adde
     properties: properties.text,
     isPersonless,
     isIdentify: event.text === "$identify",
-    link,
-    otherIds: readOtherIds(properties),
+    isSignedIn: properties.is("$is_identified", "true"),
+    link: isShared ? null : link,
+    mentions: () => readMentions(properties, distinctId.text),
     set,
     setOnce,
     unset,
     changes: set === null && setOnce === null && unset === null ? "" : properties.changes(),
   };
-  return { captured, warning };
+  return { captured, warning: isShared && link !== null ? flawOfLink(distinctId.text, link) : warning };
 }
 
 /** An empty or absent UUID is made by `newUuid`. Null when it is malformed. */
@@ -120,6 +139,8 @@ function readUuid(json: JsonBytes, fields: Fields, newUuid: () => string | null)
   return text === "" ? newUuid() : parseUuid(text);
 }
 
+const noLink = { link: null, warning: null };
+
 /** The id that the event links to its own. If it is not a valid id, nothing is linked, and the event is still stored. */
 function readLink(
   event: string,
@@ -128,20 +149,19 @@ function readLink(
   const via = event === "$identify" ? "identify" : event === "$create_alias" ? "alias" : null;
   const key = via === "identify" ? "$anon_distinct_id" : "alias";
   const span = via === null ? undefined : properties.find(key);
-  if (via === null || span === undefined) return { link: null, warning: null };
+  if (via === null || span === undefined) return noLink;
   const other = readName(properties.json, span, STRING_OR_NUMBER);
   if ("flaw" in other) return { link: null, warning: `properties.${key} ${other.flaw}: nothing was linked` };
   return { link: { otherId: other.text, via }, warning: null };
 }
 
-const NO_IDS: CapturedEvent["otherIds"] = [];
+/** The properties in which SDKs name an id (E2). */
+const ID_PROPERTIES = ["$anon_distinct_id", "alias", "$device_id", "$user_id", "distinct_id"];
 
-function readOtherIds(properties: EventProperties): CapturedEvent["otherIds"] {
-  const spans = ["$anon_distinct_id", "alias"].map((property) => ({ property, span: properties.find(property) }));
-  if (spans.every(({ span }) => span === undefined)) return NO_IDS;
-  return spans.flatMap(({ property, span }) => {
-    const other = readName(properties.json, span, STRING_OR_NUMBER);
-    return "flaw" in other ? [] : [{ property, id: other.text }];
+function readMentions(properties: EventProperties, distinctId: string): Mention[] {
+  return ID_PROPERTIES.flatMap((property) => {
+    const other = readName(properties.json, properties.find(property), STRING_OR_NUMBER);
+    return "flaw" in other || other.text === distinctId ? [] : [{ property, id: other.text }];
   });
 }
 

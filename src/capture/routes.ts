@@ -1,5 +1,5 @@
 import type { Context } from "hono";
-import { requireCaptureKey, serveCaptureKey, servePublishableKey } from "../access/require-key.ts";
+import { requireCaptureKey, serveCaptureKey, serveClientKey, servePublishableKey } from "../access/require-key.ts";
 import { limitBody } from "../http/body.ts";
 import { allowBrowsers } from "../http/cors.ts";
 import { type AppEnv, createRoutes } from "../http/factory.ts";
@@ -31,7 +31,7 @@ captureRoutes
   .on("POST", CAPTURE_PATHS, limitBody, async (c) => {
     const body = await readBody(c);
     const answer = () => capture(c.var.ctx, readCaptureRequest(body, c.req.query("_")));
-    return c.json(await serveCaptureKey(c, keyOfRequest(body), answer));
+    return c.json(await serveCaptureKey(c, () => keyOfRequest(body), answer));
   })
   .on("POST", V1_PATHS, requireCaptureKey, limitBody, async (c) => {
     const request = readV1Request(await readBody(c), {
@@ -45,7 +45,7 @@ captureRoutes
     // A response does not repeat a secret key.
     const answer = async () =>
       emptyFlags(c.var.ctx.caller.kind === "secret" ? "" : (key ?? ""), c.var.requestId, c.var.runtime.now());
-    return c.json(await serveCaptureKey(c, key, answer, { reads: true }));
+    return c.json(await serveClientKey(c, key, answer));
   })
   .get("/array/:token/config", async (c) => {
     const token = c.req.param("token");

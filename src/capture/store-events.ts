@@ -1,3 +1,4 @@
+import { countActivity } from "../activity/count.ts";
 import { noteSeen } from "../activity/last-seen.ts";
 import { constraintOf } from "../db/constraint.ts";
 import { retryOnConflict } from "../db/retry-on-conflict.ts";
@@ -7,7 +8,7 @@ import { environmentLimitIn, idLimitConstraints, idsOverLimit, idUseReads, isIdL
 import { reachedWrites } from "../limits/reached.ts";
 import { guardOfKnown, readPeopleFirst, rememberPeople } from "../people/memory.ts";
 import { needsStoredPeople } from "../people/person-event.ts";
-import { noStoredPeople, type PeopleChange, planPeople } from "../people/plan-people.ts";
+import { noStoredPeople, type PeopleChange, planPeople, warningsAlone } from "../people/plan-people.ts";
 import { peopleConflicts, peopleWrites } from "../people/write-people.ts";
 import type { TenantCtx } from "../runtime.ts";
 import { findErased, personGuards } from "../tombstones/check.ts";
@@ -16,12 +17,12 @@ import type { CaptureBudget } from "./capture-budget.ts";
 import type { CapturedEvent } from "./event.ts";
 import { eventWrites, readStored } from "./event-statements.ts";
 import { dropAll, dropsOf, type StoredEvents } from "./stored-events.ts";
-import { idsNamedBy, withoutErased } from "./without-erased.ts";
+import { idsMentioned, idsWritten, withoutErased } from "./without-erased.ts";
 
 /** A link is planned on stored ids, which may be long. So only so many are planned at a time. */
 const LINKS_MAX = 1_000;
 
-const conflicts = new Set([...peopleConflicts, ...idLimitConstraints]);
+const conflicts = new Set([...peopleConflicts, ...idLimitConstraints, "tombstones_being_erased"] as const);
 
 /**
  * Stores events, each UUID once, their changes to people (P2, P3), and what they count for the day's limits (L3): one batch, or
@@ -33,18 +34,36 @@ export function storeEvents(
   events: readonly CapturedEvent[],
   budget: CaptureBudget,
 ): Promise<StoredEvents> {
+  const isVerified = ctx.caller.kind === "secret";
   return withTombstones(ctx, async (standing, guard) => {
-    const guards: GuardsOf = async (some) => [guard, ...(await personGuards(ctx, standing, idsNamedBy(some)))];
+    const guards: GuardsOf = async (some) => [
+      guard,
+      ...(standing.length === 0
+        ? []
+        : await personGuards(ctx, standing, idsWritten(some, isVerified), idsMentioned(some))),
+    ];
     let kept = events;
+    let leftOut: readonly CapturedEvent[] = [];
     for (;;) {
       try {
-        return await storeAll(ctx, kept, budget, guards);
+        const stored = await storeAll(ctx, kept, budget, guards);
+        return { ...stored, warnings: isVerified ? warningsOf(stored, leftOut) : warningsAlone(events) };
       } catch (error) {
         if (constraintOf(error) !== "guard_person") throw error;
-        kept = withoutErased(events, await findErased(ctx, standing, idsNamedBy(events)));
+        const ids = [...idsWritten(events, isVerified), ...idsMentioned(events)];
+        const erased = await findErased(ctx, standing, ids);
+        kept = withoutErased(events, erased, isVerified);
+        leftOut = events.filter(({ distinctId }) => erased.get(distinctId)?.blocks === true);
       }
     }
   });
+}
+
+/** What a secret key is warned of. Of an erased id it is what it would be of one that was never seen (E4). */
+function warningsOf({ warnings }: StoredEvents, leftOut: readonly CapturedEvent[]): ReadonlyMap<string, string> {
+  return leftOut.length === 0
+    ? warnings
+    : new Map([...warnings, ...planPeople(leftOut, noStoredPeople, true).warnings]);
 }
 
 /** The guards of a batch that stores some events. */
@@ -147,6 +166,9 @@ async function storeSome(
   const reached = reachedWrites(ctx, over.values(), nowMs);
   await write(ctx, attempts, kept, change, nowMs, reached.statements);
   reached.landed();
+  if (!isVerified && change.refusedClaims > 0) {
+    countActivity(ctx.environment, "refused_claim", nowMs, "", change.refusedClaims);
+  }
   rememberPeople(ctx, change.settled, nowMs);
   return { ...allStored(sent.length), drops: dropsOf(newEvents, over) };
 }

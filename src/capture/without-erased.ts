@@ -1,28 +1,44 @@
 import { JsonBytes, Names } from "../lib/json-bytes.ts";
 import { utf8 } from "../lib/utf8.ts";
+import type { ErasedId } from "../tombstones/check.ts";
 import type { CapturedEvent } from "./event.ts";
 
-/** All ids that an event is about, or names as another id of its own. */
-export function idsNamedBy(events: readonly CapturedEvent[]): string[] {
-  return events.flatMap(({ distinctId, otherIds }) => [distinctId, ...otherIds.map(({ id }) => id)]);
+/** The ids for which events are written: their own, and those that verified claims name (E4). */
+export function idsWritten(events: readonly CapturedEvent[], isVerified: boolean): string[] {
+  return events.flatMap(({ distinctId, link }) => [distinctId, ...(isVerified && link !== null ? [link.otherId] : [])]);
+}
+
+/** All other ids that events name as another id of their own. */
+export function idsMentioned(events: readonly CapturedEvent[]): string[] {
+  return events.flatMap(({ mentions }) => mentions().map(({ id }) => id));
 }
 
 /**
- * Events as they are stored while some ids are erased (E4): those of an erased id are left out, and where others name one as
- * another id of their own, it is cut out.
+ * Events as they are stored while some ids are erased (E4): those of an id that is blocked are left out, and where others name an
+ * erased id as another id of their own, it is cut out.
  */
 export function withoutErased(
   events: readonly CapturedEvent[],
-  erased: ReadonlyMap<string, string>,
+  erased: ReadonlyMap<string, ErasedId>,
+  isVerified: boolean,
 ): readonly CapturedEvent[] {
   if (erased.size === 0) return events;
-  return events
-    .filter(({ distinctId }) => !erased.has(distinctId))
-    .map((event) => {
-      const cut = event.otherIds.filter(({ id }) => erased.has(id)).map(({ property }) => property);
-      if (cut.length === 0) return event;
-      return { ...event, link: null, otherIds: [], properties: withoutMembers(event.properties, cut) };
-    });
+  const kept = events.filter(({ distinctId }) => erased.get(distinctId)?.blocks !== true);
+  const begunAnew = new Set(idsWritten(kept, isVerified).filter((id) => erased.get(id)?.blocks === false));
+  const isCut = ({ id }: { readonly id: string }) => erased.has(id) && !begunAnew.has(id);
+  return kept.map((event) => {
+    const mentions = event.mentions();
+    const cut = mentions.filter(isCut);
+    if (cut.length === 0) return event;
+    const rest = mentions.filter((mention) => !isCut(mention));
+    const properties = cut.map(({ property }) => property);
+    return {
+      ...event,
+      link: event.link !== null && isCut({ id: event.link.otherId }) ? null : event.link,
+      mentions: () => rest,
+      properties: withoutMembers(event.properties, properties),
+    };
+  });
 }
 
 /** The text of an object without some members. The others are as they were sent. */

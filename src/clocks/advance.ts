@@ -1,7 +1,10 @@
-import { clockSql, guardClock, readClock, type TestClock, timesOf } from "../db/clock.ts";
+import { eq } from "drizzle-orm";
+import { clockOf, guardClock, readClock, type TestClock, timesOf } from "../db/clock.ts";
 import { constraintOf } from "../db/constraint.ts";
 import { changeFeature } from "../db/features.ts";
-import { all, batch, type Statement, statement } from "../db/sql.ts";
+import { computed, drizzle, query, type ValueOf } from "../db/query.ts";
+import { environments } from "../db/schema.ts";
+import { all, batch, type Statement } from "../db/sql.ts";
 import { refusalIn } from "../errors.ts";
 import type { Allowance, Environment, SystemCtx, TenantCtx } from "../runtime.ts";
 import { type Due, findNextDue, settleDue } from "./next-due.ts";
@@ -12,8 +15,12 @@ export const QUERIES_A_STEP = 20;
 const mayStep = ({ now }: Pick<SystemCtx, "now">, { has, untilMs }: Allowance): boolean =>
   now() < untilMs && has(QUERIES_A_STEP);
 
-const selectClock = statement<{ environmentId: number }, { clock: string | null }>`
-  SELECT ${clockSql("features")} AS clock FROM environments WHERE id = :environmentId`;
+const selectClock = query((value: ValueOf<{ environmentId: number }>) =>
+  drizzle
+    .select(computed({ clock: clockOf() }))
+    .from(environments)
+    .where(eq(environments.id, value("environmentId"))),
+);
 
 /** The statements that set a test clock, once, where it still is `before`. Else the batch aborts with `guard_environment`. */
 export function clockWrites(environmentId: number, before: string | null, after: TestClock | null): Statement[] {

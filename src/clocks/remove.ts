@@ -1,8 +1,11 @@
+import { eq, sql } from "drizzle-orm";
 import { requireEnvironment } from "../apps/app.ts";
-import { auditStatement, newAct } from "../audit/audit-statement.ts";
+import { insertAct, newAct } from "../audit/audit-statement.ts";
 import { constraintOf } from "../db/constraint.ts";
+import { asInteger, drizzle, query, type ValueOf } from "../db/query.ts";
 import { retryOnConflict } from "../db/retry-on-conflict.ts";
-import { batch, nowMsSql, statement } from "../db/sql.ts";
+import { expiryNotices } from "../db/schema.ts";
+import { batch } from "../db/sql.ts";
 import { PurserError } from "../errors.ts";
 import type { AdminCtx } from "../runtime.ts";
 import { clockWrites } from "./advance.ts";
@@ -11,10 +14,14 @@ import type { ClockOutput } from "./responses.ts";
 
 const CONFLICTS = new Set(["guard_environment"] as const);
 
-const audit = auditStatement();
+const audit = insertAct();
 /** What was set in the environment's time is in force from now on. */
-const resetNotices = statement<{ environmentId: number; nowMs: number }>`
-  UPDATE expiry_notices SET since_ms = min(since_ms, ${nowMsSql}) WHERE environment_id = :environmentId`;
+const resetNotices = query((value: ValueOf<{ environmentId: number; nowMs: number }>) =>
+  drizzle
+    .update(expiryNotices)
+    .set({ sinceMs: sql`min(${expiryNotices.sinceMs}, ${asInteger(value("nowMs"))})` })
+    .where(eq(expiryNotices.environmentId, value("environmentId"))),
+);
 
 /**
  * Takes an environment back to real time (D3). Throws `not_found`, and `invalid_request` while it holds credits, usage, payments

@@ -1,19 +1,27 @@
-import { clockSql, readClock } from "../db/clock.ts";
-import { all, statement } from "../db/sql.ts";
-import type { CronCtx, CronPart, Mode } from "../runtime.ts";
+import { sql } from "drizzle-orm";
+import { clockOf, readClock } from "../db/clock.ts";
+import { asInteger, computed, drizzle, fields, query, type ValueOf } from "../db/query.ts";
+import { environments } from "../db/schema.ts";
+import { all } from "../db/sql.ts";
+import type { CronCtx, CronPart } from "../runtime.ts";
 import { advanceClock, QUERIES_A_STEP, settleAllDue } from "./advance.ts";
 
 const CLOCKS_A_RUN_MAX = 100;
 const MINUTE_MS = 60_000;
 
-type Clocked = { id: number; appId: string; mode: Mode; clock: string };
-
 /** The environments with a test clock: first those that are being moved, then in an order that differs from run to run. */
-const selectClocked = statement<{ run: number; limit: number }, Clocked>`
-  SELECT id, app_id AS appId, mode, ${clockSql("features")} AS clock
-  FROM environments INDEXED BY environments_clock WHERE features ->> '$.clock' IS NOT NULL
-  ORDER BY features ->> '$.clock.atMs' IS NULL, (id + CAST(:run AS INTEGER)) * 104729 % 15485863
-  LIMIT CAST(:limit AS INTEGER)`;
+const selectClocked = query((value: ValueOf<{ run: number; limit: number }>) => {
+  const { id, features } = environments;
+  return drizzle
+    .select({
+      ...fields(environments, "id", "appId", "mode"),
+      ...computed({ clock: sql<string>`${clockOf()}` }),
+    })
+    .from(sql`${environments} INDEXED BY environments_clock`)
+    .where(sql`${features} ->> '$.clock' IS NOT NULL`)
+    .orderBy(sql`${features} ->> '$.clock.atMs' IS NULL`, sql`(${id} + ${asInteger(value("run"))}) * 104729 % 15485863`)
+    .limit(value("limit"));
+});
 
 /**
  * Goes on with the test clocks that are being moved, and does what is due in the environments whose clock runs (D3). Answers the

@@ -1,5 +1,5 @@
 import { requireEnvironment } from "../apps/app.ts";
-import { auditStatement, newAct } from "../audit/audit-statement.ts";
+import { insertAct, newAct } from "../audit/audit-statement.ts";
 import { AHEAD_MS_MAX, readClock, type TestClock, timeOf } from "../db/clock.ts";
 import { retryOnConflict } from "../db/retry-on-conflict.ts";
 import { batch } from "../db/sql.ts";
@@ -15,7 +15,7 @@ const MS_A_REQUEST = 15_000;
 /** The constraint that fails where the clock was moved after it was read. */
 const CONFLICTS = new Set(["guard_environment"] as const);
 
-const audit = auditStatement();
+const audit = insertAct();
 
 /**
  * Sets the time of an application's test environment (D3), and does what lies in between, as far as one request goes: the cron

@@ -62,15 +62,10 @@ const columns = {
 };
 
 /** Seqs are gapless from 1, so the last row of a page shows whether another follows. */
-const selectPage = (limit: string, isShort: boolean) =>
-  aboutAccount<{ before: number; limit: number }, LedgerRow>(
-    (account) => query<LedgerRow>(columns, isShort)`
-      FROM credit_ledger WHERE account_id = ${account} AND seq < :before ORDER BY seq DESC LIMIT ${limit}`,
-  );
-/** A note takes up to 12 KB as JSON. */
-const SHORT_MAX = 100;
-const selectShortPage = selectPage(fragment`min(:limit, ${String(SHORT_MAX)})`, true);
-const selectLongPage = selectPage(":limit", false);
+const selectPage = aboutAccount<{ before: number; limit: number }, LedgerRow>(
+  (account) => query<LedgerRow>(columns)`
+      FROM credit_ledger WHERE account_id = ${account} AND seq < :before ORDER BY seq DESC LIMIT :limit`,
+);
 
 /** Follows `previous_seq` from the entry with the seq `start`. It needs no index and no scan. */
 const followChain = (account: string, start: string) => statement<Values, LedgerRow>`
@@ -99,8 +94,7 @@ const selectOlderOfBalance = aboutAccount<{ balanceId: string; limit: number; be
 
 function pageStatement(ctx: TenantCtx, { userId, balanceId, limit }: HistoryInput, before: number | null) {
   if (balanceId === undefined) {
-    const select = limit > SHORT_MAX ? selectLongPage : selectShortPage;
-    return select(ctx, { userId }, { limit, before: before ?? Number.MAX_SAFE_INTEGER });
+    return selectPage(ctx, { userId }, { limit, before: before ?? Number.MAX_SAFE_INTEGER });
   }
   if (before === null) return selectNewestOfBalance(ctx, { userId }, { limit, balanceId });
   return selectOlderOfBalance(ctx, { userId }, { limit, balanceId, before });

@@ -5,6 +5,7 @@ import { invalid, PurserError } from "../errors.ts";
 import { writingValues } from "../ledger/account.ts";
 import { type Decision, type Outcome, replay, writeReturning } from "../ledger/decision.ts";
 import { insertTakings, type Taking } from "../ledger/insert-entries.ts";
+import { insertRefundOwed } from "../ledger/owed.ts";
 import { compareStamp, idempotencyConflict, type Stamp, stampRequest } from "../ledger/request-hash.ts";
 import type { AccountAtRead } from "../ledger/send.ts";
 import { writeForUser } from "../ledger/write.ts";
@@ -28,7 +29,8 @@ import {
 } from "./stored-refund.ts";
 
 /**
- * Takes back a share of what each balance under a reference was issued with, as far as it is there (C21). Throws
+ * Takes back a share of what each balance under a reference was issued with, as far as it is there. What open reservations hold of
+ * it is owed (C21). Throws
  * `credit_balance_not_found`; `idempotency_conflict`; and `invalid_request` for shares above 1 together, for all that is left
  * when nothing is, and for a refund beyond the hundredth.
  */
@@ -95,6 +97,7 @@ function decideRefund(ctx: TenantCtx, refund: Refund, account: AccountAtRead): D
           entries: due.length,
         }),
         insertTakings(account, takingsOf(due), reason),
+        insertRefundOwed(account, takingsOf(due)),
       ],
       returning: selectTaken(ctx, { userId }, { externalRef, refundRef }),
       messages: () => [

@@ -74,10 +74,10 @@ const flaw = z
   .strictObject({
     balanceId: z.string().nullable(),
     kind: z
-      .enum(["sum", "gap", "chain", "below_zero"])
+      .enum(["sum", "gap", "chain", "below_zero", "owed"])
       .describe(
         "`sum`: what remains is not the sum of the deltas. `gap`: an entry is missing. `chain`: an entry does not go on from " +
-          "the one before it. `below_zero`: a running sum is below 0.",
+          "the one before it. `below_zero`: a running sum is below 0. `owed`: more is owed, of one refund, than open holds have.",
       ),
   })
   .meta({ id: "LedgerFlaw" });

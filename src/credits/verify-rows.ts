@@ -65,6 +65,17 @@ const selectEnds = aboutAccount<Range, EndRow>(
     WHERE account_id = ${account} AND seq IN (SELECT value FROM json_each(:ends))`,
 );
 
+/** The balances that owe more to one refund than is held of them since before it. Read with the first page. */
+const selectOwedTooMuch = aboutAccount<Range, { balanceId: string }>(
+  (account) => statement`
+    SELECT DISTINCT o.balance_id AS balanceId FROM refund_owed AS o LEFT JOIN (
+      SELECT r.made_seq, leg.value ->> 'balanceId' AS balance_id, leg.value ->> 'amountSteps' AS steps
+      FROM reservations AS r CROSS JOIN json_each(r.legs) AS leg WHERE r.account_id = ${account} AND r.state = 'open'
+    ) AS held ON held.balance_id = o.balance_id AND held.made_seq < o.seq
+    WHERE o.account_id = ${account} AND :afterSeq = 0
+    GROUP BY o.balance_id, o.seq, o.owed_steps HAVING o.owed_steps > coalesce(sum(held.steps), 0)`,
+);
+
 /** Some entries of a user, by their seqs. */
 export const selectEntriesAt = (ctx: TenantCtx, user: User, seqs: readonly number[]) =>
   selectEnds(ctx, user, { afterSeq: 0, endSeq: 0, ends: JSON.stringify(seqs) });
@@ -77,5 +88,6 @@ export function selectStretch(ctx: TenantCtx, user: User, { afterSeq, ends }: Ve
     selectEntries(ctx, user, range),
     selectBalances(ctx, user, range),
     selectEnds(ctx, user, range),
+    selectOwedTooMuch(ctx, user, range),
   ] as const;
 }

@@ -1,7 +1,7 @@
 import { all, batch, type RowsOf } from "../db/sql.ts";
 import { invalidCursor } from "../errors.ts";
 import type { User } from "../ledger/account.ts";
-import { type LedgerStretch, missingEnds, verifyEntries } from "../ledger/verify-entries.ts";
+import { type Flaw, type LedgerStretch, missingEnds, verifyEntries } from "../ledger/verify-entries.ts";
 import { assert } from "../lib/assert.ts";
 import { decodeTextCursor, encodeTextCursor } from "../lib/cursor.ts";
 import type { TenantCtx } from "../runtime.ts";
@@ -58,7 +58,7 @@ export async function verifyStretches(ctx: TenantCtx, stretches: readonly Stretc
       // Only where somebody wrote for the user between two pages.
       const moved = missing.length === 0 ? [] : await all(ctx.db, selectEntriesAt(ctx, user, missing));
       const others = moved.map((end) => ({ ...end, total: BigInt(end.afterSteps) }));
-      return verifyStretch(position, { ...read, standings: [...others, ...read.standings] });
+      return verifyStretch(position, { ...read, standings: [...others, ...read.standings] }, found[4]);
     }),
   );
 }
@@ -82,16 +82,23 @@ function readStretch(
   };
 }
 
-function verifyStretch(position: VerifyPosition, stretch: LedgerStretch) {
+function verifyStretch(
+  position: VerifyPosition,
+  stretch: LedgerStretch,
+  owedTooMuch: readonly { readonly balanceId: string }[],
+) {
   const { afterSeq, endSeq, fromSeq, balances, entries } = stretch;
-  const { flaws, standings } = verifyEntries(stretch);
+  const { flaws: ofEntries, standings } = verifyEntries(stretch);
+  // Judged once: of what is owed now, with the first page.
+  const ofOwed = fromSeq === 0 ? owedTooMuch.map(({ balanceId }): Flaw => ({ balanceId, kind: "owed" })) : [];
+  const flaws = [...ofEntries, ...ofOwed];
   const granted = balances.filter(({ grantSeq }) => grantSeq > afterSeq && grantSeq <= endSeq);
   return {
     // The first pass counts all of both.
     balances: fromSeq === 0 ? granted.length : 0,
     entries: fromSeq === 0 ? entries.length : 0,
     isSound: flaws.length === 0,
-    flaws: [...flaws],
+    flaws,
     next: nextPosition(position, stretch, standings),
   };
 }

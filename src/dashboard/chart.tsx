@@ -23,7 +23,7 @@ interface BarsProps {
   /** The list behind the figure. */
   readonly href?: string | undefined;
   /** The list behind one day of it. */
-  readonly hrefOf?: ((date: string) => string) | undefined;
+  readonly hrefOf?: ((date: string) => string | undefined) | undefined;
 }
 
 /** A figure by day: bars, the total, and the numbers behind a summary. */

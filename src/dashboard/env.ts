@@ -1,5 +1,4 @@
-import { HonoBase } from "hono/hono-base";
-import { TrieRouter } from "hono/router/trie-router";
+import { Hono } from "hono";
 import type { AppEnv } from "../http/factory.ts";
 import type { TenantCtx } from "../runtime.ts";
 
@@ -26,6 +25,4 @@ export interface DashboardEnv {
   };
 }
 
-export function createDashboardRoutes() {
-  return new HonoBase<DashboardEnv>({ router: new TrieRouter() });
-}
+export const createDashboardRoutes = () => new Hono<DashboardEnv>();

@@ -1,5 +1,5 @@
 import type { Context } from "hono";
-import { erasePerson } from "../erasure/erase-person.ts";
+import { erasePerson, findUnverifiedIds } from "../erasure/erase-person.ts";
 import { liftErasure } from "../erasure/lift.ts";
 import { readErasure } from "../erasure/receipt.ts";
 import type { ErasePersonOutput, ErasureCounts } from "../erasure/responses.ts";
@@ -44,6 +44,9 @@ async function shownFields({ distinctIds = [], distinctIdCount }: ErasePersonOut
     : { shown: await sha256(JSON.stringify([distinctIdCount, ...distinctIds.toSorted()])) };
 }
 
+/** Whether the id at this place of the shown list is blocked too. */
+const blockField = (index: number): string => `block-${index}`;
+
 /** What an erasure would do, and the form that asks for it with exactly the ids that are shown. */
 async function eraseForm(c: Context<DashboardEnv>, form: Form, refusal?: PurserError) {
   const { distinctId } = parseForm(erasePersonInput, { distinctId: form.distinctId });
@@ -53,6 +56,10 @@ async function eraseForm(c: Context<DashboardEnv>, form: Form, refusal?: PurserE
     keepConsent: form.keepConsent === "yes",
   });
   const { distinctIds = [], distinctIdCount, ...counts } = output;
+  const unverified = new Set(await findUnverifiedIds(c.var.ctx, distinctId));
+  const shown = await shownFields(output);
+  const blockable =
+    shown.distinctIds === undefined ? [] : [...distinctIds.entries()].filter(([, id]) => unverified.has(id));
   return page(
     c,
     { title: "Erase person", section: "people", refusal },
@@ -67,6 +74,7 @@ async function eraseForm(c: Context<DashboardEnv>, form: Form, refusal?: PurserE
           {distinctIds.map((id) => (
             <li>
               <code>{id}</code>
+              {unverified.has(id) && <span class="soft"> linked by a publishable key alone</span>}
             </li>
           ))}
         </ul>
@@ -75,12 +83,22 @@ async function eraseForm(c: Context<DashboardEnv>, form: Form, refusal?: PurserE
       <Confirm
         c={c}
         action="people/erase"
-        fields={{ distinctId, ...(await shownFields(output)) }}
+        fields={{ distinctId, ...shown }}
         button="Erase person"
         cancel={`people${query({ distinctId })}`}
         isDangerous
       >
-        <p>This cannot be undone. From then on nothing is stored for these ids, until the erasure is lifted.</p>
+        <p>
+          This cannot be undone. From then on nothing is stored for these ids, until the erasure is lifted. An id that
+          is linked by a publishable key alone may be another's: of it only mentions are cut, until something new comes
+          under it, unless you block it too.
+        </p>
+        {blockable.map(([index, id]) => (
+          <label>
+            <input type="checkbox" name={blockField(index)} value="yes" checked={form[blockField(index)] === "yes"} />{" "}
+            Block <code>{id}</code> too
+          </label>
+        ))}
         <Choice
           label="Reason (kept in the receipt)"
           name="reason"
@@ -173,6 +191,13 @@ function shownIds(form: Form): unknown {
   }
 }
 
+/** The shown ids that were chosen to be blocked. */
+function blockedIds(form: Form): { readonly blockIds?: unknown[] } {
+  const shown = shownIds(form);
+  const blockIds = Array.isArray(shown) ? shown.filter((_, index) => form[blockField(index)] === "yes") : [];
+  return blockIds.length === 0 ? {} : { blockIds };
+}
+
 export const eraseRoutes = () =>
   createDashboardRoutes()
     .get("/people/erase", (c) => eraseForm(c, c.req.query()))
@@ -181,7 +206,7 @@ export const eraseRoutes = () =>
       const done = await catchRefusal(async () => {
         const input = parseForm(erasePersonInput, {
           distinctId: form.distinctId,
-          ...(form.shown === undefined ? { distinctIds: shownIds(form) } : {}),
+          ...(form.shown === undefined ? { distinctIds: shownIds(form), ...blockedIds(form) } : {}),
           keepConsent: form.keepConsent === "yes",
           reason: textField(form, "reason"),
         });

@@ -1,4 +1,4 @@
-import type * as z from "zod/mini";
+import type * as z from "zod";
 import { invalid, type PurserError, refusalIn } from "../errors.ts";
 import { refusalOfIssues } from "../http/refusal-of-issues.ts";
 import { exactNumber } from "../lib/exact-json.ts";
@@ -37,7 +37,7 @@ export function timeField(form: Form, name: string): string | undefined {
 }
 
 /** Reads a value with the API's own schema. Throws the refusal that the API would return. */
-export function parseForm<Schema extends z.ZodMiniType>(schema: Schema, value: unknown): z.output<Schema> {
+export function parseForm<Schema extends z.ZodType>(schema: Schema, value: unknown): z.output<Schema> {
   const result = schema.safeParse(value);
   if (!result.success) throw refusalOfIssues(result.error.issues, "form");
   return result.data;

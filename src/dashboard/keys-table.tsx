@@ -63,10 +63,16 @@ export const Keys = ({ c, keys, next, madeBy, form, refusal }: KeysProps) => (
         options={[
           ["secret", "secret: for your backend"],
           ["publishable", "publishable: for browsers"],
+          ["relay", "relay: for a proxy or a customer-data platform"],
         ]}
       />
       <Field label="Name (optional)" name="name" value={form.name} placeholder="Backend" refusal={refusal} />
       <button type="submit">Create key</button>
     </form>
+    <p class="soft">
+      A relay key is for a server that passes on what others say: a reverse proxy, a customer-data platform, a server
+      that takes ids from requests. It sends analytics and nothing else. What it says is believed no more than what a
+      page says.
+    </p>
   </section>
 );

@@ -26,18 +26,20 @@ const NAMES: Readonly<Record<Figure["kind"] | "expired", string>> = {
   shortage: "Insufficient credits (402)",
   minted: "Export links created",
   opened: "Export links opened",
+  refused_claim: "Links by publishable keys that were refused",
 };
 
 /** Where a figure, or a day of it, leads: the list of what it is made up of. */
-type Lead = (name: Figure["kind"] | "expired", unit: string | null, from: string, to: string) => string;
+type Lead = (name: Figure["kind"] | "expired", unit: string | null, from: string, to: string) => string | undefined;
 
 const leadIn =
   (c: Context<DashboardEnv>): Lead =>
-  (name, unit, from, to) =>
-    pathIn(
-      c,
-      name === "shortage" || name === "failed_grant" ? refusalsPath(name) : figurePath(name, { unit, from, to }),
-    );
+  (name, unit, from, to) => {
+    // Nothing is stored of such a link but its event.
+    if (name === "refused_claim") return undefined;
+    const isRefusal = name === "shortage" || name === "failed_grant";
+    return pathIn(c, isRefusal ? refusalsPath(name) : figurePath(name, { unit, from, to }));
+  };
 
 interface CardProps {
   readonly name: Figure["kind"] | "expired";
@@ -66,7 +68,7 @@ async function readOverview(c: Context<DashboardEnv>, days: number) {
   const { ctx } = c.var;
   const today = ctx.now();
   const past = today - (days - 1) * DAY_MS;
-  const [granted, spent, refunded, expiring, refused, shortages, minted, opened, business, packs, lag] =
+  const [granted, spent, refunded, expiring, refused, shortages, minted, opened, links, business, packs, lag] =
     await Promise.all([
       readActivity(ctx, "granted", past, days),
       readActivity(ctx, "spent", past, days),
@@ -76,11 +78,12 @@ async function readOverview(c: Context<DashboardEnv>, days: number) {
       readActivity(ctx, "shortage", past, days),
       readActivity(ctx, "minted", past, days),
       readActivity(ctx, "opened", past, days),
+      readActivity(ctx, "refused_claim", past, days),
       readBusiness(ctx),
       readPacks(ctx, past, days),
       readLag(ctx),
     ]);
-  return { past, granted, spent, refunded, expiring, refused, shortages, minted, opened, business, packs, lag };
+  return { past, granted, spent, refunded, expiring, refused, shortages, minted, opened, links, business, packs, lag };
 }
 
 async function overviewPage(c: Context<DashboardEnv>) {
@@ -129,7 +132,12 @@ async function overviewPage(c: Context<DashboardEnv>) {
           {cards(figures.shortages, "warn", lead)}
           {cards(figures.minted, "granted", lead)}
           {cards(figures.opened, "granted", lead)}
+          {cards(figures.links, "warn", lead)}
         </div>
+        <p class="soft">
+          A link by a publishable key is refused, and its event kept, where the other id is a user, is linked already,
+          or neither id is known as a user's. Your server can link them with a secret key.
+        </p>
       </section>
       <p class="soft">
         Days are in UTC. Figures by day are approximate: they are written a few seconds after each request and can miss

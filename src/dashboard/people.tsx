@@ -75,8 +75,8 @@ type Claim = Profile["claims"][number];
 
 const FLAWS: Readonly<Record<Claim["flaws"][number], string>> = {
   identified: "it is an identified user",
-  credits: "it has credits",
-  usage: "it has usage",
+  known: "your server or its own page said that it is a user",
+  account: "it has credits or usage, asked for some, or paid",
   consent: "it has its own consent decisions",
 };
 

@@ -100,10 +100,7 @@ function errorPage(c: Context<DashboardEnv>, refusal: PurserError) {
   );
 }
 
-/**
- * The dashboard at /admin. Its routes are created when it is first opened, so that an isolate that serves only the API
- * spends nothing on it.
- */
+/** The dashboard at /admin. */
 export const dashboardRoutes = () =>
   createDashboardRoutes()
     .onError((error, c) => {

@@ -1,6 +1,6 @@
 import type { Context } from "hono";
 import { deleteCookie, setCookie } from "hono/cookie";
-import * as z from "zod/mini";
+import * as z from "zod";
 import { beginSession, endSession, formToken, sessionIdOf, sessionSeconds } from "../access/admin-session.ts";
 import { isAdminToken } from "../access/admin-tries.ts";
 import { PurserError } from "../errors.ts";

@@ -16,6 +16,7 @@ const FLAWS: Readonly<Record<VerifyOutput["flaws"][number]["kind"], string>> = {
   gap: "an entry is missing",
   chain: "an entry does not go on from the one before it",
   below_zero: "it was below zero",
+  owed: "it owes more to a refund than open reservations hold of it",
 };
 
 const Verdict = ({ c, result }: { c: Context<DashboardEnv>; result: VerifyOutput }) => (

@@ -1,7 +1,11 @@
+import { and, eq, sql } from "drizzle-orm";
 import { clockMoved } from "../errors.ts";
 import type { Environment, Runtime, TenantCtx } from "../runtime.ts";
 import { readFeatures } from "./features.ts";
-import { fragment, statement } from "./sql.ts";
+import { hasRow, insertFrom, query, type ValueOf } from "./query.ts";
+import { environments } from "./schema.ts";
+import { fragment } from "./sql.ts";
+import { guards } from "./views.ts";
 
 /** An environment's test clock (D3): the part `clock` of its features (features.ts). */
 export interface TestClock {
@@ -19,11 +23,23 @@ export const AHEAD_MS_MAX = 3_653 * 86_400_000;
 /** SQL: the test clock in an environment's features, as text; null for none. */
 export const clockSql = (features: string): string => fragment`(${features} -> '$.clock') || ''`;
 
+/** The test clock in an environment's features, as text; null for none. */
+export const clockOf = () => sql<string | null>`(${environments.features} -> '$.clock') || ''`;
+
 /** Aborts the batch with `guard_environment` where the environment has another test clock. */
-export const guardClock = statement<{ environmentId: number; clock: string | null }>`
-  INSERT INTO guards (name, holds) SELECT 'environment', EXISTS (
-    SELECT 1 FROM environments WHERE id = :environmentId AND ${clockSql("features")} IS :clock
-  )`;
+export const guardClock = query((value: ValueOf<{ environmentId: number; clock: string | null }>) =>
+  insertFrom(
+    guards,
+    {
+      name: sql`'environment'`,
+      holds: hasRow(
+        environments,
+        and(eq(environments.id, value("environmentId")), sql`${clockOf()} IS ${value("clock")}`),
+      ),
+    },
+    sql``,
+  ),
+);
 
 /** The test clock of an environment, by its features, as `clockSql` gives it. */
 function clockIn(features: string | null): string | null {

@@ -110,6 +110,7 @@ export const columnClasses: Readonly<Record<string, Readonly<Partial<Record<Colu
     text: ["request_hash"],
     kept: ["environment_id", "account_id", "balance_id", "seq"],
   },
+  refund_owed: { kept: ["account_id", "balance_id", "seq", "owed_steps"] },
   usage_events: {
     names: ["event_id", "reservation_id"],
     text: ["properties", "large_properties_bytes", "request_hash"],
@@ -147,6 +148,7 @@ export const columnClasses: Readonly<Record<string, Readonly<Partial<Record<Colu
       "expires_at_ms",
       "settled_at_ms",
       "settled_seq",
+      "made_seq",
       "leg_count",
     ],
   },
@@ -165,6 +167,7 @@ export const columnClasses: Readonly<Record<string, Readonly<Partial<Record<Colu
       "is_device_form",
       "is_sender",
       "is_identified",
+      "is_user",
       "claimed_via",
       "claimed_at_ms",
       "claim_is_verified",
@@ -184,7 +187,7 @@ export const columnClasses: Readonly<Record<string, Readonly<Partial<Record<Colu
   consent_log: {
     names: ["distinct_id"],
     text: ["purpose", "method", "notice_version", "source"],
-    kept: ["environment_id", "seq", "id", "decision", "gpc", "is_by_user", "occurred_at_ms", "received_at_ms"],
+    kept: ["environment_id", "seq", "id", "decision", "gpc", "is_device", "occurred_at_ms", "received_at_ms"],
   },
   export_audit: {
     names: ["distinct_id"],
@@ -223,13 +226,14 @@ export const columnClasses: Readonly<Record<string, Readonly<Partial<Record<Colu
       "lifted_at_ms",
     ],
   },
-  tombstones: { kept: ["environment_id", "hash", "erasure_id"] },
+  tombstones: { kept: ["environment_id", "hash", "erasure_id", "blocks"] },
   erasure_ids: {
     names: ["distinct_id", "hash", "pseudonym", "account_id"],
     kept: [
       "environment_id",
       "erasure_id",
       "position",
+      "blocks",
       "ledger_from",
       "ledger_to",
       "usage_from_ms",

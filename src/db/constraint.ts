@@ -23,6 +23,7 @@ const REFUSALS = {
   erasures_kept: "erasures_kept",
   erasure_ids_kept: "erasure_ids_kept",
   tombstones_stand: "tombstones_stand",
+  tombstones_being_erased: "tombstones_being_erased",
   credit_adjustments_primary_key: "credit_adjustments_primary_key",
   payment_names_taken: "payment_names_taken",
   payment_debts_of: "payment_debts.environment_id, payment_debts.account_id",

@@ -1,5 +1,5 @@
 import { type Fault, PurserError, temporarilyUnavailable } from "../errors.ts";
-import { type Db, namedRows, type Statement } from "./sql.ts";
+import type { Db, Statement } from "./sql.ts";
 
 /** A session of one request with one database: it sees every state that it saw before, and what it wrote itself. */
 export interface Session extends Db {
@@ -30,15 +30,17 @@ export function openSession(d1: D1Database, start: SessionStart, spend: (queries
   const prepare = ({ text, params }: Statement) => session.prepare(text).bind(...params);
   // D1 takes longer to make objects of rows.
   const sendAlone = async (one: Statement): Promise<unknown[]> =>
-    one.columns === undefined
-      ? (await prepare(one).all()).results
-      : namedRows(one.columns, await prepare(one).raw<unknown[]>());
+    one.map === undefined ? (await prepare(one).all()).results : one.map(await prepare(one).raw<unknown[]>());
   const send = async (statements: readonly Statement[]): Promise<unknown[][]> => {
     spend(statements.length);
     const [first, ...others] = statements;
     if (first === undefined) return [];
     if (others.length === 0) return [await sendAlone(first)];
-    return (await session.batch(statements.map(prepare))).map(({ results }) => results);
+    const answers = await session.batch<object>(statements.map(prepare));
+    return statements.map(({ map }, index) => {
+      const rows = answers[index]?.results ?? [];
+      return map === undefined ? rows : map(rows.map(Object.values));
+    });
   };
   return {
     send: (statements) => resend(() => send(statements)),

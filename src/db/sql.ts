@@ -6,10 +6,10 @@ export type Values = Readonly<Record<string, Value>>;
 export interface Statement<Row = unknown> {
   readonly text: string;
   readonly params: readonly Value[];
-  /** The names of its columns, where they are known: `query` sets them. */
-  readonly columns?: readonly string[];
-  /** Then also its text with one column `row`: the values of a row as JSON, or those of several after one another. */
-  readonly packed?: () => string;
+  /** Whether it only reads: then it may travel beside the key's check (access/key-session.ts). */
+  readonly isRead?: boolean;
+  /** Makes rows of lists of values in the order of its columns. Without it, rows are as D1 gives them. */
+  readonly map?: (rows: readonly (readonly unknown[])[]) => unknown[];
   /** Never set. It gives TypeScript the type of the rows. */
   readonly row?: Row;
 }
@@ -50,22 +50,13 @@ export function statement<Named extends Values, Row = never>(
   return prepare(() => String.raw({ raw: parts }, ...fragments));
 }
 
-/**
- * A query of some columns, by their fields: of a table, or any SQL. `FROM …` is what follows them. Because its columns are
- * known, it can travel with others and with the key's check as one statement, and its rows are read faster. Its values are
- * texts, whole numbers and nulls; JSON that SQLite writes ends with `|| ''`, which makes it a text. With `areFew` its rows travel
- * as one, which costs less than each by itself; D1 takes 2 MB in one.
- */
-export function query<Row>(columns: { readonly [Field in keyof Row]: string }, areFew = false) {
+/** A query of some columns, by their fields: of a table, or any SQL. `FROM …` is what follows them. */
+export function query<Row>(columns: { readonly [Field in keyof Row]: string }) {
   const names = Object.keys(columns);
+  const map = (rows: readonly (readonly unknown[])[]) => namedRows(names, rows);
   return (parts: TemplateStringsArray, ...fragments: readonly string[]): ((values: Values) => Statement<Row>) => {
-    const write = (what: string) => `SELECT ${what} ${String.raw({ raw: parts }, ...fragments)}`;
-    const made = prepare(() => write(select(columns)));
-    const packed = () => {
-      const { text } = numberNames(write(`json_array(${Object.values(columns)}) AS row`));
-      return areFew ? `SELECT group_concat(row) AS row FROM (${text})` : text;
-    };
-    return (values) => ({ ...made(values), columns: names, packed });
+    const made = prepare(() => `SELECT ${select(columns)} ${String.raw({ raw: parts }, ...fragments)}`);
+    return (values) => ({ ...made(values), isRead: true, map });
   };
 }
 
@@ -105,7 +96,7 @@ export function select(columns: Readonly<Record<string, string>>, alias?: string
 }
 
 /** Rows as objects, from arrays of values. */
-export function namedRows(names: readonly string[], rows: readonly (readonly unknown[])[]): Record<string, unknown>[] {
+function namedRows(names: readonly string[], rows: readonly (readonly unknown[])[]): Record<string, unknown>[] {
   return rows.map((values) => {
     const row: Record<string, unknown> = {};
     // An indexed loop: a query may have hundreds of rows.

@@ -14,18 +14,11 @@ function table<Table extends { readonly $inferSelect: object }>(): ColumnsOf<Tab
   return new Proxy({}, { get: (_, field) => columnOf(String(field)) }) as ColumnsOf<Table["$inferSelect"]>;
 }
 
-export const adminAudit = table<typeof schema.adminAudit>();
-export const alerts = table<typeof schema.alerts>();
-export const apiKeys = table<typeof schema.apiKeys>();
-export const apps = table<typeof schema.apps>();
 export const consentLog = table<typeof schema.consentLog>();
 export const creditBalances = table<typeof schema.creditBalances>();
 export const creditLedger = table<typeof schema.creditLedger>();
-export const creditPackItems = table<typeof schema.creditPackItems>();
-export const creditPacks = table<typeof schema.creditPacks>();
 export const creditRefunds = table<typeof schema.creditRefunds>();
 export const dailyActivity = table<typeof schema.dailyActivity>();
-export const environments = table<typeof schema.environments>();
 export const payments = table<typeof schema.payments>();
 export const erasures = table<typeof schema.erasures>();
 export const reservations = table<typeof schema.reservations>();

@@ -43,13 +43,16 @@ const guardNotRevoked = statement<{ balanceIds: string }>`
     WHERE b.revoked_at_ms IS NOT NULL
   )`;
 
+/** All that the holds return is revoked, so that nothing is owed any more (E2). */
+const endOwed = statement<{ accountId: number }>`DELETE FROM refund_owed WHERE account_id = :accountId`;
+
 /** Releases what open reservations hold, also of those that would be charged. Revokes what remains when none is open. */
 export function closeBooks(ctx: TenantCtx, rows: readonly BooksRow[]): Statement[] {
   return rows.flatMap(({ accountId, userId, holds, balances }) => {
     const writing = { environmentId: ctx.environment.id, userId, accountId, nowMs: ctx.now() };
     // `selectOpenBooks` wrote this JSON.
     const open = (JSON.parse(holds) as [string, string][]).map(([id, legs]) => ({ id, legs: readLegs(legs) }));
-    if (open.length > 0) return settleHolds(writing, open, { state: "released" });
+    if (open.length > 0) return [endOwed({ accountId }), ...settleHolds(writing, open, { state: "released" })];
     const balanceIds = JSON.parse(balances) as string[];
     const takings = balanceIds.map((balanceId) => ({ balanceId, dueSteps: 0 as Steps, revokes: true }));
     return [guardNotRevoked({ balanceIds: balances }), insertTakings(writing, takings, null)];

@@ -30,6 +30,7 @@ const CONFLICTS: ReadonlySet<string | null> = new Set([
   "credit_ledger_seq_gapless",
   "erasure_ids_kept",
   "tombstones_stand",
+  "tombstones_being_erased",
 ]);
 
 const countIds = statement<ErasureKey, { ids: number }>`
@@ -108,7 +109,7 @@ async function complete(ctx: TenantCtx, key: ErasureKey, features: string | null
 /** Finds more ids of a person who has more than were begun with. */
 async function collect(ctx: TenantCtx, key: ErasureKey, erasure: ErasureRow): Promise<void> {
   const [found] = await batch(ctx.db, [selectMoreIds(key)] as const);
-  const ids = found.map(({ distinctId }) => distinctId);
+  const ids = found.map(({ distinctId, isVerified }) => ({ distinctId, blocks: isVerified === 1 }));
   if (ids.length === 0) {
     await batch(ctx.db, [setCollected(key)]);
     return;

@@ -2,14 +2,14 @@ import { auditStatement, newAct } from "../audit/audit-statement.ts";
 import { requireClock } from "../db/clock.ts";
 import { changeFeature, featuresSql, guardFeatures } from "../db/features.ts";
 import { retryOnConflict } from "../db/retry-on-conflict.ts";
-import { batch, type Statement, statement } from "../db/sql.ts";
-import { PurserError } from "../errors.ts";
+import { all, batch, type Statement, statement } from "../db/sql.ts";
+import { invalid, PurserError } from "../errors.ts";
 import type { TenantCtx } from "../runtime.ts";
 import { hashesOf, requireSecrets, type Standing, standingIn } from "../tombstones/check.ts";
 import { erasureSecrets } from "../tombstones/secret.ts";
 import { continueErasure, type ErasureBudget } from "./continue.ts";
 import { readCounts } from "./counts.ts";
-import { beginIds, guardIds, selectCounts, selectIds } from "./ids.ts";
+import { type BegunId, beginIds, type FoundId, guardIds, selectCounts, selectIds, selectIdsAmong } from "./ids.ts";
 import { presentProgress, requireErasure, selectErasureOf } from "./receipt.ts";
 import type { ErasePersonOutput } from "./responses.ts";
 import { type ErasePersonInput, idsListedMax } from "./schemas.ts";
@@ -21,6 +21,7 @@ const CONFLICTS = new Set([
   "erasures_kept",
   "erasure_ids_kept",
   "tombstones_stand",
+  "tombstones_being_erased",
 ] as const);
 
 const selectFeatures = statement<
@@ -44,7 +45,8 @@ const insertErasure = statement<{
 
 /**
  * Erases a person (E1 to E3), or says what that would do. Ordinary people are done when it answers. The same again goes on with
- * what is not done. Throws `erasure_unavailable`, and `changed_meanwhile` when the person has other ids than those given.
+ * what is not done, and blocks what more `blockIds` name. Throws `erasure_unavailable`, `changed_meanwhile` when the person has
+ * other ids than those given, and `invalid_request` when some of `blockIds` are not among them.
  */
 export async function erasePerson(
   ctx: TenantCtx,
@@ -59,10 +61,15 @@ export async function erasePerson(
   await continueErasure(ctx, begun.id, budget);
   const progress = presentProgress(await requireErasure(ctx, begun.id));
   const replayed = begun.id !== erasureId;
-  return { output: replayed ? progress : { ...progress, distinctIds: begun.distinctIds }, replayed };
+  const { distinctIds, notErased } = begun;
+  return { output: replayed ? progress : { ...progress, distinctIds, ...notErased }, replayed };
 }
 
-type Begun = { readonly id: string; readonly distinctIds: string[] };
+interface Begun {
+  readonly id: string;
+  readonly distinctIds: string[];
+  readonly notErased: { readonly notErased?: string[] };
+}
 
 /** The answer of a dry run, or the erasure that was begun now or before. */
 async function begin(
@@ -72,38 +79,91 @@ async function begin(
   hashes: string,
 ): Promise<ErasePersonOutput | Begun> {
   const { id: environmentId, appId, mode } = ctx.environment;
-  const { distinctId, dryRun, keepConsent } = input;
+  const { distinctId, dryRun, keepConsent, blockIds = [] } = input;
   const key = { appId, mode, distinctId };
+  const given = input.distinctIds === undefined ? null : JSON.stringify(input.distinctIds);
   const [[stored], ids, [held], [before]] = await batch(ctx.db, [
     selectFeatures({ environmentId }),
     selectIds(key),
-    selectCounts(key),
+    selectCounts({ ...key, given }),
     selectErasureOf({ environmentId, hashes }),
   ] as const);
   const features = stored?.features ?? null;
   requireClock(ctx, features);
   const standing = standingIn(features);
   await requireSecrets(ctx, standing);
-  const found = ids.slice(0, idsListedMax).map((row) => row.distinctId);
   // An id that is being erased is nobody's.
-  const distinctIds = found.length === 0 || before !== undefined ? [distinctId] : found;
-  if (before !== undefined && !dryRun) return { id: before.id, distinctIds };
+  const isNobodys = ids.length === 0 || before !== undefined;
+  const found: readonly FoundId[] = isNobodys ? [{ distinctId, isVerified: 1 }] : ids.slice(0, idsListedMax);
+  const person = found.map((one) => one.distinctId);
+  if (before !== undefined && !dryRun) {
+    await blockMore(ctx, before.id, blockIds);
+    return { id: before.id, distinctIds: person, notErased: {} };
+  }
   const isWhole = ids.length <= idsListedMax;
+  const { erased, notErased } = dividedBy(input, found);
+  const distinctIds = erased.map((one) => one.distinctId);
   if (input.distinctIds !== undefined && !(isWhole && isSame(input.distinctIds, distinctIds))) {
     throw new PurserError("changed_meanwhile", "The person has other ids by now. Look at them, and send those.", {
       param: "distinctIds",
-      details: { distinctIds },
+      details: { distinctIds: person },
     });
   }
+  const more = isWhole ? [] : await all(ctx.db, selectIdsAmong({ ...key, ids: JSON.stringify(blockIds) }));
+  const begun = new Map([...erased, ...more].map((one) => [one.distinctId, one.isVerified === 1]));
+  if (!blockIds.every((id) => begun.has(id))) throw notAmong();
   if (dryRun) {
     const distinctIdCount = Math.max(1, held?.ids ?? 0);
-    return { distinctIds, distinctIdCount, ...readCounts(`[${held?.counts ?? ""}]`, keepConsent) };
+    return { distinctIds, distinctIdCount, ...notErased, ...readCounts(`[${held?.counts ?? ""}]`, keepConsent) };
   }
+  const blocked = new Set(blockIds);
+  const beginsWith = Array.from(begun, ([id, isVerified]) => ({
+    distinctId: id,
+    blocks: isVerified || blocked.has(id),
+  }));
   await batch(ctx.db, [
     guardFeatures({ environmentId, features }),
-    ...(await beginning(ctx, input, { erasureId, distinctIds, isWhole, standing })),
+    ...(await beginning(ctx, input, { erasureId, ids: beginsWith, isWhole, standing })),
   ]);
-  return { id: erasureId, distinctIds };
+  return { id: erasureId, distinctIds, notErased };
+}
+
+/** The ids that are erased, and those that `distinctIds` leaves out: it does not name them, and no verified claim reaches them. */
+function dividedBy({ distinctIds }: ErasePersonInput, found: readonly FoundId[]) {
+  if (distinctIds === undefined) return { erased: found, notErased: {} };
+  const named = new Set(distinctIds);
+  const isErased = ({ distinctId, isVerified }: FoundId) => isVerified === 1 || named.has(distinctId);
+  const leftOut = found.filter((one) => !isErased(one)).map(({ distinctId }) => distinctId);
+  return { erased: found.filter(isErased), notErased: { notErased: leftOut } };
+}
+
+const notAmong = () => invalid("blockIds", "must be among the ids that are erased");
+
+const selectTombstones = statement<{ environmentId: number; erasureId: string; hashes: string }, { hash: string }>`
+  SELECT hash FROM tombstones
+  WHERE environment_id = :environmentId AND erasure_id = :erasureId AND hash IN (SELECT value FROM json_each(:hashes))`;
+
+const raiseTombstones = statement<{ environmentId: number; erasureId: string; hashes: string }>`
+  UPDATE tombstones SET blocks = 1
+  WHERE environment_id = :environmentId AND erasure_id = :erasureId AND blocks = 0
+    AND hash IN (SELECT value FROM json_each(:hashes))`;
+
+/** Has tombstones of an erasure block that only cut until now. Throws `invalid_request` for an id that has none of it. */
+async function blockMore(ctx: TenantCtx, erasureId: string, blockIds: readonly string[]): Promise<void> {
+  if (blockIds.length === 0) return;
+  const ofIds: string[][] = [];
+  for (const id of blockIds) ofIds.push(await hashesOf(ctx, id));
+  const values = { environmentId: ctx.environment.id, erasureId, hashes: JSON.stringify(ofIds.flat()) };
+  const standing = new Set((await all(ctx.db, selectTombstones(values))).map(({ hash }) => hash));
+  if (!ofIds.every((hashes) => hashes.some((hash) => standing.has(hash)))) throw notAmong();
+  await batch(ctx.db, [raiseTombstones(values)]);
+}
+
+/** The person's ids that verified claims alone do not reach: those whose tombstones only cut, unless `blockIds` names them. */
+export async function findUnverifiedIds(ctx: TenantCtx, distinctId: string): Promise<string[]> {
+  const { appId, mode } = ctx.environment;
+  const ids = await all(ctx.db, selectIds({ appId, mode, distinctId }));
+  return ids.filter(({ isVerified }) => isVerified === 0).map((id) => id.distinctId);
 }
 
 const isSame = (given: readonly string[], ids: readonly string[]): boolean => {
@@ -115,20 +175,20 @@ const audit = auditStatement();
 
 async function beginning(
   ctx: TenantCtx,
-  { distinctId, keepConsent, reason }: ErasePersonInput,
+  { distinctId, distinctIds, keepConsent, reason }: ErasePersonInput,
   at: {
     readonly erasureId: string;
-    readonly distinctIds: readonly string[];
+    readonly ids: readonly BegunId[];
     readonly isWhole: boolean;
     readonly standing: Standing;
   },
 ): Promise<Statement[]> {
   const { caller, environment } = ctx;
-  const { erasureId, distinctIds, isWhole, standing } = at;
+  const { erasureId, ids, isWhole, standing } = at;
   const { id: environmentId, appId, mode } = environment;
   const [secret] = await erasureSecrets(ctx);
   const { fingerprint } = secret;
-  const key = { environmentId, erasureId, appId, mode, distinctId };
+  const key = { environmentId, erasureId, appId, mode, distinctId, leavesOut: Number(distinctIds !== undefined) };
   const act = { appId, action: "person.erased" as const, target: erasureId, details: { mode } };
   return [
     insertErasure({
@@ -141,7 +201,7 @@ async function beginning(
       isCollected: Number(isWhole),
       nowMs: ctx.realNow(),
     }),
-    ...(await beginIds(ctx, secret, erasureId, distinctIds, isWhole ? [guardIds(key)] : [])),
+    ...(await beginIds(ctx, secret, erasureId, ids, isWhole ? [guardIds(key)] : [])),
     ...(standing.includes(fingerprint) ? [] : [changeFeature(environmentId, "tombstones", [...standing, fingerprint])]),
     ...(caller.kind === "admin" ? [audit(newAct({ ...ctx, caller }, act))] : []),
   ];

@@ -26,12 +26,12 @@ type Key = { environmentId: number; erasureId: string };
 export const selectErasure = statement<Key, ErasureRow>`
   SELECT ${select(columns)} FROM erasures WHERE environment_id = :environmentId AND id = :erasureId`;
 
-/** The erasure that left one of these tombstones. */
+/** The erasure that left one of these tombstones, if it blocks. */
 export const selectErasureOf = statement<{ environmentId: number; hashes: string }, ErasureRow>`
   SELECT ${select(columns, "e")} FROM erasures AS e
   WHERE e.environment_id = :environmentId AND e.id = (
     SELECT t.erasure_id FROM json_each(:hashes) AS h CROSS JOIN tombstones AS t
-    WHERE t.environment_id = :environmentId AND t.hash = h.value LIMIT 1
+    WHERE t.environment_id = :environmentId AND t.hash = h.value AND t.blocks = 1 LIMIT 1
   )`;
 
 /** D1 restores a database as it was at any moment of the last 30 days. */

@@ -50,6 +50,10 @@ export const erasePersonOutput = z
     status: status.optional(),
     distinctIds: distinctIds.optional(),
     distinctIdCount,
+    notErased: z
+      .array(z.string())
+      .optional()
+      .describe("Ids that `distinctIds` does not name, and that only claims by publishable keys reach."),
     ...counts,
   })
   .meta({ id: "ErasedPerson" });

@@ -2,7 +2,7 @@ import { requireSecretKey } from "../access/require-key.ts";
 import { answerOutcome } from "../http/answer-outcome.ts";
 import { readBody } from "../http/body.ts";
 import { createRoutes } from "../http/factory.ts";
-import { noFields } from "../http/no-fields.ts";
+import { noFields } from "../http/fields.ts";
 import { validate } from "../http/validate.ts";
 import { erasePerson } from "./erase-person.ts";
 import { liftErasure } from "./lift.ts";

@@ -35,11 +35,16 @@ export async function createLink(
     keyId: ctx.caller.kind === "secret" ? ctx.caller.keyId : null,
     occurredAtMs: nowMs,
   };
-  const told = await underName(ctx, distinctId, async (name, guards) => {
-    const subject = { appId, mode, distinctId: name };
-    const statements = [insertAuditRow(subject, row), ...personExported(ctx, subject, "minted")] as const;
-    return (await batchBehind(ctx.db, guards, statements))[1];
-  });
+  const told = await underName(
+    ctx,
+    distinctId,
+    async (name, guards) => {
+      const subject = { appId, mode, distinctId: name };
+      const statements = [insertAuditRow(subject, row), ...personExported(ctx, subject, "minted")] as const;
+      return (await batchBehind(ctx.db, guards, statements))[1];
+    },
+    "read",
+  );
   noteMessages(ctx, told);
   countActivity(ctx.environment, "minted", nowMs);
   return { downloadUrl: `${origin}/api/v1/export-download?token=${token}`, expiresAt, format: "json" };

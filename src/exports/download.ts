@@ -59,22 +59,32 @@ async function openDocument(ctx: SystemCtx, subject: Subject, token: string): Pr
   const placeNow = () => ({ ...ctx, ...timesOf(knownClock(ctx, environment), ctx), environment });
   const place = placeNow();
   const rowOf = await rowsOf(ctx, token);
-  const { name, lifts, snapshot } = await underName(place, distinctId, async (name, guards, lifts) => ({
-    name,
-    lifts,
-    snapshot: await takeSnapshot(place, { appId, mode, distinctId: name }, rowOf("opened", place.now()), guards),
-  }));
+  const { name, lifts, snapshot } = await underName(
+    place,
+    distinctId,
+    async (name, guards, lifts) => ({
+      name,
+      lifts,
+      snapshot: await takeSnapshot(place, { appId, mode, distinctId: name }, rowOf("opened", place.now()), guards),
+    }),
+    "read",
+  );
   const audit: Audit = {
     write: (action) =>
       atLatestClock(() => {
         const place = placeNow();
-        return underName(place, distinctId, async (latest, guards, latestLifts) => {
-          // After a lift nobody can tell any more whether the person was erased meanwhile.
-          const isErased = latest !== name || latestLifts !== lifts;
-          const row = rowOf(isErased && action === "completed" ? "failed" : action, place.now());
-          await batch(ctx.db, [...guards, insertAuditRow({ appId, mode, distinctId: latest }, row)]);
-          return !isErased;
-        });
+        return underName(
+          place,
+          distinctId,
+          async (latest, guards, latestLifts) => {
+            // After a lift nobody can tell any more whether the person was erased meanwhile.
+            const isErased = latest !== name || latestLifts !== lifts;
+            const row = rowOf(isErased && action === "completed" ? "failed" : action, place.now());
+            await batch(ctx.db, [...guards, insertAuditRow({ appId, mode, distinctId: latest }, row)]);
+            return !isErased;
+          },
+          "read",
+        );
       }),
   };
   // The token is signed correctly, so its application existed. It no longer does.

@@ -146,6 +146,7 @@ export const lists: Readonly<Record<ListName, List>> = {
         ["noticeVersion", text("notice_version")],
         ["source", text("source")],
         ["gpc", "CASE t.gpc WHEN 1 THEN 'true' WHEN 0 THEN 'false' ELSE 'null' END"],
+        ["isDevice", "iif(t.is_device = 1, 'true', 'false')"],
         ["occurredAt", time("occurred_at_ms")],
       ]),
       "receivedAt",

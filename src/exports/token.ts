@@ -1,4 +1,4 @@
-import * as z from "zod/mini";
+import * as z from "zod";
 import { decodeBase64url, encodeBase64url } from "../lib/base64url.ts";
 import { signHmac, verifyHmac } from "../lib/hmac.ts";
 import { DAY_MS, parseTimestamp } from "../lib/time.ts";
@@ -10,7 +10,7 @@ export const tokenLifeMs = DAY_MS;
 const exportClaims = z.strictObject({
   appId: z.string(),
   mode: z.enum(["live", "test"]),
-  distinctId: z.string().check(z.minLength(1)),
+  distinctId: z.string().min(1),
   expiresAt: z.string(),
 });
 export type ExportClaims = z.infer<typeof exportClaims>;

@@ -9,7 +9,10 @@ function cutOff(cause: unknown): never {
   throw new PurserError("invalid_request", "The body ended before it was complete.", { param: "body", cause });
 }
 
-/** Reads the whole body. Throws `payload_too_large` when it is over 1 MiB, and leaves the rest to drain-body.ts. */
+/**
+ * Reads the whole body. Throws `payload_too_large` when it is over 1 MiB, and leaves the rest to drain-body.ts. Hono's `bodyLimit`
+ * takes a `content-length` as true, and an upload that broke off as a bug.
+ */
 async function readWithin(request: Request): Promise<Uint8Array<ArrayBuffer>> {
   const tooLarge = () =>
     new PurserError("payload_too_large", `The body is larger than ${bodyBytesMax} bytes (1 MiB). Send less at once.`);

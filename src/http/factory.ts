@@ -1,6 +1,5 @@
+import { Hono } from "hono";
 import { createMiddleware } from "hono/factory";
-import { HonoBase } from "hono/hono-base";
-import { RegExpRouter } from "hono/router/reg-exp-router";
 import type { PurserError } from "../errors.ts";
 import type { AdminCtx, Runtime, SystemCtx, TenantCtx } from "../runtime.ts";
 
@@ -27,12 +26,7 @@ export interface AppEnv {
   };
 }
 
-/** How paths are found. */
-export type AppRouter = HonoBase["router"];
-
 export const factory = { createMiddleware: createMiddleware<AppEnv> };
 
-/** A feature's routes. Hono's fast router alone, which throws when it is given a path that only a slower one takes. */
-export function createRoutes(router: AppRouter = new RegExpRouter()) {
-  return new HonoBase<AppEnv>({ router });
-}
+/** A feature's routes. */
+export const createRoutes = () => new Hono<AppEnv>();

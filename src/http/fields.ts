@@ -1,62 +1,48 @@
-/** Schemas of fields that several rooms share. */
-import * as z from "zod/mini";
-import { about, described } from "#described";
+import * as z from "zod";
 import { isJsonObject, type JsonObject } from "../lib/json.ts";
 import { parseTimestamp } from "../lib/time.ts";
 import { wrongType } from "./issue-text.ts";
 
-const LONE_SURROGATE = "must be well-formed Unicode";
 const NOT_EMPTY = "must not be empty";
 
-const wellFormed = (text: string): boolean => text.isWellFormed();
-const withoutControls = (text: string): boolean => !/\p{Cc}/u.test(text);
 const codePoints = (text: string): number => {
   let count = 0;
   for (const _ of text) count++;
   return count;
 };
-const atMost = (codePointsMax: number) =>
-  z.refine<string>((text) => codePoints(text) <= codePointsMax, `must have at most ${codePointsMax} code points`);
+/** A text of at most `codePointsMax` code points, well-formed. */
+const textOf = (codePointsMax: number) =>
+  z
+    .string()
+    .refine((text) => codePoints(text) <= codePointsMax, `must have at most ${codePointsMax} code points`)
+    .refine((text) => text.isWellFormed(), "must be well-formed Unicode");
 
 /**
  * A name or id that a caller chose (W9): 1 to `codePointsMax` code points, well-formed, without control characters. It is
  * compared code unit by code unit, and never trimmed, normalised or cut.
  */
-export function identifier(codePointsMax = 200) {
-  const schema = z
-    .string()
-    .check(
-      z.minLength(1, NOT_EMPTY),
-      atMost(codePointsMax),
-      z.refine(wellFormed, LONE_SURROGATE),
-      z.refine(withoutControls, "must not contain control characters"),
-    );
-  return described(schema, about({ minLength: 1, maxLength: codePointsMax }));
-}
+export const identifier = (codePointsMax = 200) =>
+  textOf(codePointsMax)
+    .min(1, NOT_EMPTY)
+    .refine((text) => !/\p{Cc}/u.test(text), "must not contain control characters")
+    .meta({ minLength: 1, maxLength: codePointsMax });
 
 /** A name that the admin gives: not blank, and without white space at its start or end. */
 export function displayName() {
-  return identifier().check(z.refine((text) => text.trim() === text, "must not begin or end with white space"));
+  return identifier().refine((text) => text.trim() === text, "must not begin or end with white space");
 }
 
 /** Keys, credits and people belong to one mode. */
-export const mode = described(z.enum(["live", "test"]), about({ id: "Mode" }));
+export const mode = z.enum(["live", "test"]).meta({ id: "Mode" });
 
 /** Where a list continues. */
-export const cursor = described(
-  z.optional(z.string().check(z.minLength(1, NOT_EMPTY))),
-  about("The `nextCursor` of the previous page."),
-);
+export const cursor = z.string().min(1, NOT_EMPTY).optional().describe("The `nextCursor` of the previous page.");
 
 /** Free text for people: up to `codePointsMax` code points, well-formed, without NUL, where SQLite's text functions end. */
-export function freeText(codePointsMax = 2_000) {
-  const schema = z.string().check(
-    atMost(codePointsMax),
-    z.refine(wellFormed, LONE_SURROGATE),
-    z.refine((text) => !text.includes("\u0000"), "must not contain NUL"),
-  );
-  return described(schema, about({ maxLength: codePointsMax }));
-}
+export const freeText = (codePointsMax = 2_000) =>
+  textOf(codePointsMax)
+    .refine((text) => !text.includes("\u0000"), "must not contain NUL")
+    .meta({ maxLength: codePointsMax });
 
 /** Shows a field of a query string by its own type in the reference. */
 const shownAs = (schema: { type: "boolean" | "integer"; minimum?: number; maximum?: number }) => ({
@@ -77,31 +63,20 @@ function timestampAdvice(text: string): string {
   return `must be an RFC 3339 timestamp with Z or an offset, such as ${TIMESTAMP_EXAMPLE}, of a moment that exists`;
 }
 
-/** Reads a value as another, or refuses it: with `refuse`, which takes what to change. */
-export function readAs<In extends z.ZodMiniType, Out>(
-  schema: In,
-  read: (value: z.output<In>, refuse: (message: string) => never) => Out,
-) {
-  const reading = z.transform((value: z.output<In>, payload) =>
-    read(value, (message) => {
-      payload.issues.push({ code: "custom", input: value, message });
-      return z.NEVER;
-    }),
-  );
-  return z.pipe(schema, reading);
+/** Refuses a value within a transform, with what to change about it. */
+export function refuse(context: z.core.$RefinementCtx, message: string): never {
+  context.addIssue({ code: "custom", message });
+  return z.NEVER;
 }
 
 /** A timestamp of a request, read as integer milliseconds. */
-export const timestamp = described(
-  readAs(
-    z.string({
-      error: ({ input }) =>
-        typeof input === "number" ? `must be a string such as ${TIMESTAMP_EXAMPLE}, not a number` : undefined,
-    }),
-    (text, refuse) => parseTimestamp(text) ?? refuse(timestampAdvice(text)),
-  ),
-  about({ format: "date-time" }),
-);
+export const timestamp = z
+  .string({
+    error: ({ input }) =>
+      typeof input === "number" ? `must be a string such as ${TIMESTAMP_EXAMPLE}, not a number` : undefined,
+  })
+  .transform((text, context) => parseTimestamp(text) ?? refuse(context, timestampAdvice(text)))
+  .meta({ format: "date-time" });
 
 const isNumber = (value: unknown): boolean => typeof value === "number" || typeof value === "symbol";
 
@@ -109,40 +84,37 @@ const isNumber = (value: unknown): boolean => typeof value === "number" || typeo
  * A JSON number of any size. The schema of the amount checks it later. Numbers that no unit can hold become infinite: `1e999`,
  * and a number with more digits than a double can represent.
  */
-export const anyNumber = readAs(
-  described(
-    z.custom<number | symbol>(isNumber, { error: ({ input }) => wrongType("number", input) }),
-    about({
-      type: "number",
-    }),
-  ),
-  (value) => {
+export const anyNumber = z
+  .custom<number | symbol>(isNumber, { error: ({ input }) => wrongType("number", input) })
+  .meta({ type: "number" })
+  .transform((value) => {
     if (typeof value === "number") return value;
     return value.description?.startsWith("-") ? -Infinity : Infinity;
-  },
-);
+  });
 
 /** A JSON object, unchanged, with a key such as `__proto__`. For its numbers see `roundNumbers`. */
-export const jsonObject = described(
-  z.custom<JsonObject>(isJsonObject, { error: ({ input }) => wrongType("object", input) }),
-  about({ type: "object" }),
-);
+export const jsonObject = z
+  .custom<JsonObject>(isJsonObject, { error: ({ input }) => wrongType("object", input) })
+  .meta({ type: "object" });
 
 /** `true` or `false` in a query string. */
-export const queryFlag = described(
-  readAs(z.enum(["true", "false"], "must be `true` or `false`, in lower case"), (text) => text === "true"),
-  about(shownAs({ type: "boolean" })),
-);
+export const queryFlag = z
+  .enum(["true", "false"], "must be `true` or `false`, in lower case")
+  .transform((text) => text === "true")
+  .meta(shownAs({ type: "boolean" }));
 
 /** A whole number in a query string, within bounds. */
-function queryInteger(min: number, max: number) {
-  const digits = z.string().check(z.regex(/^\d{1,15}$/, "must be a whole number"));
-  const number = readAs(digits, Number).check(
-    z.refine((value) => value >= min && value <= max, `must be from ${min} to ${max}`),
-  );
-  return described(number, about(shownAs({ type: "integer", minimum: min, maximum: max })));
-}
+const queryInteger = (min: number, max: number) =>
+  z
+    .string()
+    .regex(/^\d{1,15}$/, "must be a whole number")
+    .transform(Number)
+    .refine((value) => value >= min && value <= max, `must be from ${min} to ${max}`)
+    .meta(shownAs({ type: "integer", minimum: min, maximum: max }));
 
 /** The most rows in a page of a list. */
 export const pageLimit = (rows: string, standard = 50) =>
-  described(z._default(queryInteger(1, 500), standard), about(`The most ${rows} in a page.`));
+  queryInteger(1, 500).default(standard).describe(`The most ${rows} in a page.`);
+
+/** The body of a POST without fields. Any field is unknown (W6). */
+export const noFields = z.strictObject({});

@@ -1,12 +1,13 @@
-import type * as z from "zod/mini";
+import * as z from "zod";
 import { isJsonObject, own } from "../lib/json.ts";
-import { nearest } from "../lib/nearest.ts";
+import { fieldAdvice } from "./wrong-names.ts";
 
 /** What is said of an argument that is missing. */
 export const IS_REQUIRED = "is required";
 
-/** The end of what is said of a null. */
+/** The ends of what is said of a null, and of an object where none is expected. */
 export const NOT_NULL = ", not null";
+export const NOT_AN_OBJECT = ", not an object";
 
 /** The words for the types of JSON. */
 const TYPES: Readonly<Record<string, string>> = {
@@ -51,7 +52,7 @@ function tooBig({ origin, maximum, inclusive }: Limit<"maximum">): string {
 function sentInstead(expected: string, input: unknown): string {
   if (input === null) return NOT_NULL;
   if (Array.isArray(input)) return ", not a list";
-  if (typeof input === "object") return ", not an object";
+  if (typeof input === "object") return NOT_AN_OBJECT;
   // A number with more digits than a double has is a symbol (lib/exact-json.ts).
   if (expected === "string") return /^(number|boolean|symbol)$/.test(typeof input) ? ", in quotes" : "";
   if (typeof input !== "string") return "";
@@ -66,15 +67,21 @@ export function wrongType(expected: string, input: unknown): string {
   return `must be ${TYPES[expected] ?? expected}${sentInstead(expected, input)}`;
 }
 
-/** One of a few words was expected. When the sent one is near to one of them, that one is named. */
-function wrongWord(values: readonly unknown[], input: unknown): string {
-  if (input === undefined) return IS_REQUIRED;
-  const words = values.map(String);
-  const meant = typeof input === "string" ? nearest(input, words) : null;
-  return `must be ${words.join(" or ")}${meant === null ? "" : `; write \`${meant}\``}`;
-}
+/** One of a few words was expected. */
+const wrongWord = (values: readonly unknown[], input: unknown): string =>
+  input === undefined ? IS_REQUIRED : `must be ${values.map(String).join(" or ")}`;
 
 const memberOf = (input: unknown, name: string): unknown => (isJsonObject(input) ? own(input, name) : undefined);
+
+/** A field that the object does not have. The schema that refuses it is the object's own, at whatever level. */
+function unknownField(name: string, input: unknown, schema: unknown): string {
+  const { shape = {}, id } = schema instanceof z.ZodObject ? { shape: schema.shape, id: schema.meta()?.id } : {};
+  const value = memberOf(input, name);
+  const isAround = typeof value === "object" && value !== null && Object.keys(Object(input)).length === 1;
+  const known = Object.keys(shape);
+  if (isAround && known.length > 0) return "is unknown: send what is in it, with nothing around it";
+  return `is unknown: ${fieldAdvice(id, known, name)}`;
+}
 
 /**
  * A zod issue as a predicate, for a message that begins with the argument's name. It never repeats the value, which may be
@@ -95,6 +102,8 @@ export const describeIssue: z.core.$ZodErrorMap = (issue) => {
         return wrongWord(issue.options, memberOf(issue.input, issue.discriminator));
       }
       return issue.input === undefined ? IS_REQUIRED : "has none of the allowed forms";
+    case "unrecognized_keys":
+      return unknownField(issue.keys[0] ?? "", issue.input, issue.inst);
     case "not_multiple_of":
       return `must be a multiple of ${issue.divisor}`;
     default:

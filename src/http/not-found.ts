@@ -1,12 +1,11 @@
-import type { Context } from "hono";
-import type { HonoBase } from "hono/hono-base";
+import type { Context, Hono } from "hono";
 import { PurserError } from "../errors.ts";
 import { allowBrowsers } from "./cors.ts";
 import type { AppEnv } from "./factory.ts";
-import { nearestPath } from "./nearest-path.ts";
+import { pathMeant } from "./wrong-paths.ts";
 
 /** The parts of an app that are used here: its router and its routes. */
-type RoutedApp = Pick<HonoBase<AppEnv>, "router" | "routes">;
+type RoutedApp = Pick<Hono<AppEnv>, "router" | "routes">;
 
 /** The method that Hono gives to a middleware. */
 const ANY = "ALL";
@@ -22,7 +21,7 @@ function methodsAt({ router, routes }: RoutedApp, path: string): string[] {
   return [...methods].sort();
 }
 
-/** `not_found` (404) for a path, with the way to the reference. `meant` is a route that the path is near to. */
+/** `not_found` (404) for a path, with the way to the reference. `meant` is a route that the path is like. */
 export function nothingHere(meant: string | null = null): PurserError {
   const suggestion = meant === null ? "" : ` Did you mean \`${meant}\`?`;
   const message = `There is nothing at this path.${suggestion} All paths are described at /docs.`;
@@ -34,9 +33,10 @@ export function answerUnknownPath(app: RoutedApp) {
   return (c: Context<AppEnv>): never => {
     const methods = methodsAt(app, c.req.path);
     if (methods.length === 0) {
-      const routes = app.routes.filter((route) => route.method !== ANY);
+      // An integrator means no page of the dashboard.
+      const routes = app.routes.filter(({ method, path }) => method !== ANY && !path.startsWith("/admin"));
       throw nothingHere(
-        nearestPath(
+        pathMeant(
           routes.map((route) => route.path),
           c.req.path,
         ),

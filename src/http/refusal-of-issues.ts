@@ -1,8 +1,6 @@
-import * as z from "zod/mini";
+import * as z from "zod";
 import { invalid, type PurserError } from "../errors.ts";
-import { describeIssue, IS_REQUIRED, NOT_NULL } from "./issue-text.ts";
-import { isOptional } from "./known-fields.ts";
-import { fieldMeant, fieldsAt, wrapperIn } from "./unknown-field.ts";
+import { describeIssue, IS_REQUIRED, NOT_AN_OBJECT, NOT_NULL } from "./issue-text.ts";
 
 z.config({ customError: describeIssue });
 
@@ -11,14 +9,6 @@ const PARAM_CHARACTERS_MAX = 200;
 
 /** The most of them that a message repeats. */
 const NAME_CHARACTERS_MAX = 60;
-
-/** What was read, so that a message can say which field was meant. */
-export interface Read {
-  readonly schema: z.core.$ZodType;
-  readonly value: unknown;
-  /** Whether the route takes a bare list as well. */
-  readonly takesList?: boolean;
-}
 
 /** `items[0].amount` for the path ["items", 0, "amount"]. */
 function pathText(path: readonly PropertyKey[]): string {
@@ -29,83 +19,30 @@ function pathText(path: readonly PropertyKey[]): string {
   return text.slice(0, PARAM_CHARACTERS_MAX).toWellFormed();
 }
 
-/** The most specific issue. Within a union, that is the issue with the longest path. */
-function mostSpecificIssue(issue: z.core.$ZodIssue): z.core.$ZodIssue {
-  if (issue.code !== "invalid_union") return issue;
-  const firsts = issue.errors.flatMap((branch) => branch.slice(0, 1)).map(mostSpecificIssue);
-  const furthest = firsts.toSorted((a, b) => b.path.length - a.path.length)[0];
+const isMisnamed = ({ code, message }: z.core.$ZodIssue): boolean =>
+  code === "unrecognized_keys" || message.endsWith(NOT_AN_OBJECT);
+
+/**
+ * The issue that is told: the first, or, where a field is missing, that of the name or the object in which its value stands. Within a union,
+ * the one with the longest path.
+ */
+function toldOf(issues: readonly z.core.$ZodIssue[]): z.core.$ZodIssue | undefined {
+  const [first] = issues;
+  const issue = (first?.message === IS_REQUIRED ? issues.find(isMisnamed) : undefined) ?? first;
+  if (issue?.code !== "invalid_union") return issue;
+  const within = issue.errors.map(toldOf).filter((told) => told !== undefined);
+  const furthest = within.toSorted((a, b) => b.path.length - a.path.length)[0];
   if (furthest === undefined || furthest.path.length === 0) return issue;
   return { ...furthest, path: [...issue.path, ...furthest.path] };
 }
 
-/** The value at a path of what was sent. */
-function valueAt(value: unknown, path: readonly PropertyKey[]): unknown {
-  return path.reduce<unknown>((inner, key) => Object.getOwnPropertyDescriptor(Object(inner), key)?.value, value);
-}
-
-/** An unknown field of a body. */
-interface UnknownField {
-  readonly path: readonly PropertyKey[];
-  readonly name: string;
-}
-
-/** So many unknown fields are compared with the known ones: a body may have thousands. */
-const COMPARED_MAX = 8;
-
-function unknownFields(issues: readonly z.core.$ZodIssue[]): UnknownField[] {
-  const found: UnknownField[] = [];
-  for (const issue of issues) {
-    if (found.length >= COMPARED_MAX) break;
-    if (issue.code !== "unrecognized_keys") continue;
-    for (const name of issue.keys.slice(0, COMPARED_MAX)) found.push({ path: issue.path, name });
-  }
-  return found.slice(0, COMPARED_MAX);
-}
-
-const levelsOf = (path: readonly PropertyKey[]): string[] => path.filter((key) => typeof key === "string");
-
-/** What an unknown field means; null where that is not known. */
-function meantBy({ path, name }: UnknownField, { schema, value, takesList = false }: Read): string | null {
-  return fieldMeant({ schema, above: levelsOf(path), name, value: valueAt(value, [...path, name]), takesList });
-}
-
-function refuseUnknown({ path, name }: UnknownField, advice: string | null, whole: string): PurserError {
-  const param = pathText([...path, name]) || whole;
-  const words = `is unknown${advice === null ? "" : `: ${advice}`}`;
+/** The refusal of what the issues tell. It names the argument, or `whole` where it is all of them, and never repeats a value. */
+export function refusalOfIssues(issues: readonly z.core.$ZodIssue[], whole: string): PurserError {
+  const issue = toldOf(issues);
+  if (issue === undefined) return invalid(whole, "is malformed");
+  const param = pathText([...issue.path, ...(issue.code === "unrecognized_keys" ? issue.keys.slice(0, 1) : [])]);
+  const isNullField = param !== "" && issue.message.endsWith(NOT_NULL);
+  const message = isNullField ? `${issue.message}: an optional field is left out instead` : issue.message;
   // A name may be as long as a body. Then it stands in `param` alone.
-  return invalid(param, param.length <= NAME_CHARACTERS_MAX ? words : `This field ${words}.`);
-}
-
-/** The refusal for a field that is missing because its value has another name, or all of them have one around them. */
-function refuseMisnamed(issues: readonly z.core.$ZodIssue[], whole: string, read: Read): PurserError | null {
-  for (const field of unknownFields(issues)) {
-    const meant = meantBy(field, read);
-    if (meant !== null) return refuseUnknown(field, meant, whole);
-  }
-  const wrapper = wrapperIn(read.schema, read.value);
-  return wrapper === null ? null : invalid(wrapper, `must not be around the arguments: send what is in it`);
-}
-
-/**
- * The refusal for the first issue. It names the argument and never repeats its value. When a field is missing because it
- * has another name, the refusal is for the unknown field.
- */
-export function refusalOfIssues(
-  issues: readonly z.core.$ZodIssue[],
-  whole: string,
-  read: Read | null = null,
-): PurserError {
-  const first = issues[0];
-  if (first === undefined) return invalid(whole, "is malformed");
-  const issue = mostSpecificIssue(first);
-  const [unknown] = unknownFields([issue]);
-  if (unknown !== undefined) {
-    const advice = read === null ? null : (meantBy(unknown, read) ?? fieldsAt(read.schema, levelsOf(unknown.path)));
-    return refuseUnknown(unknown, advice, whole);
-  }
-  const misnamed = issue.message === IS_REQUIRED && read !== null ? refuseMisnamed(issues, whole, read) : null;
-  if (misnamed !== null) return misnamed;
-  const param = pathText(issue.path);
-  const isLeftOut = issue.message.endsWith(NOT_NULL) && read !== null && isOptional(read.schema, levelsOf(issue.path));
-  return invalid(param === "" ? whole : param, `${issue.message}${isLeftOut ? ": leave it out instead" : ""}`);
+  return invalid(param || whole, param.length <= NAME_CHARACTERS_MAX ? message : `This field ${message}.`);
 }

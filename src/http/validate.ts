@@ -1,14 +1,14 @@
 import { zValidator } from "@hono/zod-validator";
 import type { Context } from "hono";
 import { createMiddleware } from "hono/factory";
-import type * as z from "zod/mini";
+import type * as z from "zod";
 import { invalid, PurserError } from "../errors.ts";
 import { parseExactJson } from "../lib/exact-json.ts";
 import type { AppEnv } from "./factory.ts";
 import { IS_REQUIRED } from "./issue-text.ts";
-import { jsonAdvice } from "./json-advice.ts";
+import { jsonAdvice } from "./json-shape.ts";
 import { refusalOfIssues } from "./refusal-of-issues.ts";
-import { fieldMeant } from "./unknown-field.ts";
+import { plainName } from "./wrong-names.ts";
 
 /** Refuses percent-escapes that are not UTF-8. A lenient reader could turn two ids into one. */
 function assertDecodable(url: string): void {
@@ -31,18 +31,18 @@ function assertGivenOnce(values: object, issues: readonly z.core.$ZodIssue[]): v
   if (name !== undefined) throw invalid(String(name), "must be given once");
 }
 
-interface JsonOf<Schema extends z.ZodMiniType> {
+interface JsonOf<Schema extends z.ZodType> {
   readonly in: { readonly json: z.input<Schema> };
   readonly out: { readonly json: z.output<Schema> };
 }
 
 /** Validates the text that `readBody` read. */
-function validateJson<Schema extends z.ZodMiniType>(schema: Schema) {
+function validateJson<Schema extends z.ZodType>(schema: Schema) {
   return createMiddleware<AppEnv, string, JsonOf<Schema>>(async (c, next) => {
     const value = parseBody(c.get("bodyText"));
     if (c.get("malformedHeader") !== undefined) throw c.get("malformedHeader");
     const result = schema.safeParse(value);
-    if (!result.success) throw inRightPlace(c, refusalOfIssues(result.error.issues, "body", { schema, value }));
+    if (!result.success) throw inRightPlace(c, refusalOfIssues(result.error.issues, "body"));
     // Hono types validated data as `{}`. The schema's output is a value in any case.
     c.req.addValidatedData("json", result.data as object);
     await next();
@@ -67,20 +67,18 @@ function parseBody(text: string): unknown {
   }
 }
 
-/** Says of an argument that is missing in the query string where it belongs, and which of the unknown ones is meant. */
-function inQuery(c: Context, schema: z.ZodMiniType, refusal: PurserError): PurserError {
+/** Says of an argument that is missing in the query string where it belongs, or how it is written. */
+function inQuery(c: Context, refusal: PurserError): PurserError {
   const { param } = refusal;
   if (param === undefined || refusal.message !== `${param} ${IS_REQUIRED}.`) return refusal;
-  for (const name of Object.keys(c.req.query())) {
-    const meant = fieldMeant({ schema, above: [], name, value: null, takesList: false });
-    // The name is made of the same letters as a known one, so that nothing of the caller's is repeated.
-    if (meant === `write \`${param}\``) return invalid(param, `${IS_REQUIRED}: write it so, not \`${name}\``);
-  }
+  // The name is made of the same letters as the known one, so that nothing of the caller's is repeated.
+  const misspelt = Object.keys(c.req.query()).find((name) => plainName(name) === plainName(param));
+  if (misspelt !== undefined) return invalid(param, `${IS_REQUIRED}: write it so, not \`${misspelt}\``);
   const hasBody = c.req.header("content-type") !== undefined;
   return invalid(param, `${IS_REQUIRED} in the query string${hasBody ? ": the body of a GET is not read" : ""}`);
 }
 
-function validateOther<Target extends "query" | "param", Schema extends z.ZodMiniType>(target: Target, schema: Schema) {
+function validateOther<Target extends "query" | "param", Schema extends z.ZodType>(target: Target, schema: Schema) {
   return zValidator(target, schema, (result, c) => {
     // The validator's types do not know the app's environment, which all routes share.
     const malformedHeader = (c as Context<AppEnv>).get("malformedHeader");
@@ -90,7 +88,7 @@ function validateOther<Target extends "query" | "param", Schema extends z.ZodMin
     const refusal = refusalOfIssues(result.error.issues, target);
     if (target !== "query") throw refusal;
     assertGivenOnce(Object(result.data), result.error.issues);
-    throw inQuery(c, schema, refusal);
+    throw inQuery(c, refusal);
   });
 }
 
@@ -98,14 +96,14 @@ function validateOther<Target extends "query" | "param", Schema extends z.ZodMin
  * The only validator. If the schema refuses, it throws `invalid_request` with the argument's name. For JSON it validates what
  * `readBody` read.
  */
-export function validate<Schema extends z.ZodMiniType>(
+export function validate<Schema extends z.ZodType>(
   target: "json",
   schema: Schema,
 ): ReturnType<typeof validateJson<Schema>>;
-export function validate<Target extends "query" | "param", Schema extends z.ZodMiniType>(
+export function validate<Target extends "query" | "param", Schema extends z.ZodType>(
   target: Target,
   schema: Schema,
 ): ReturnType<typeof validateOther<Target, Schema>>;
-export function validate(target: "json" | "query" | "param", schema: z.ZodMiniType) {
+export function validate(target: "json" | "query" | "param", schema: z.ZodType) {
   return target === "json" ? validateJson(schema) : validateOther(target, schema);
 }

@@ -3,6 +3,7 @@ import type { reservations, Steps } from "../db/schema.ts";
 import { fragment, nowMsSql, type Statement, statement } from "../db/sql.ts";
 import { assert } from "../lib/assert.ts";
 import { type WriteContext, writingValues } from "./account.ts";
+import { type Owed, owedOfReservationSql, readOwed } from "./owed.ts";
 
 /** What a reservation holds of one balance. */
 export interface HoldLeg {
@@ -39,6 +40,8 @@ export interface DueHold extends Hold {
   readonly event: string;
   /** Null if the holds return. */
   readonly charge: Charge | null;
+  /** What its balances owe, and pay of what they get back (C21). */
+  readonly owed: readonly Owed[];
 }
 
 /** A reservation's row, with the columns that the ledger needs. */
@@ -73,7 +76,7 @@ export const isToCharge = fragment`(
 
 /** SQL: the columns of a `DueRow`. */
 export const dueColumns = fragment`id, legs, event, model, quantities, expires_at_ms AS occurredAtMs,
-  ${isToCharge} AS isToCharge`;
+  ${isToCharge} AS isToCharge, ${owedOfReservationSql} AS owed`;
 
 export interface DueRow {
   readonly id: string;
@@ -83,6 +86,7 @@ export interface DueRow {
   readonly quantities: string;
   readonly occurredAtMs: number;
   readonly isToCharge: 0 | 1;
+  readonly owed: string;
 }
 
 /** Of one account, how many due holds are read and settled at a time. They are one value, and a value of D1 has 2 MB. */
@@ -91,7 +95,7 @@ export const DUE_HOLDS_MAX = 500;
 /** SQL: an account's first due holds as JSON, for `readDueHolds`: those of open reservations that have expired. Usually none. */
 export const dueHoldsSql = (account: string): string => fragment`(
   SELECT json_group_array(json_object('id', id, 'legs', legs, 'event', event, 'model', model, 'quantities', quantities,
-    'occurredAtMs', occurredAtMs, 'isToCharge', isToCharge) ORDER BY occurredAtMs, id)
+    'occurredAtMs', occurredAtMs, 'isToCharge', isToCharge, 'owed', owed) ORDER BY occurredAtMs, id)
   FROM (SELECT ${dueColumns} FROM reservations WHERE ${isDue(account)} ORDER BY expires_at_ms LIMIT ${`${DUE_HOLDS_MAX}`})
 ) || ''`;
 
@@ -100,9 +104,18 @@ export function readDueHolds(stored: string): readonly DueHold[] {
   return (JSON.parse(stored) as DueRow[]).map(readDueHold);
 }
 
-export function readDueHold({ id, legs, event, model, quantities, occurredAtMs, isToCharge: is }: DueRow): DueHold {
+export function readDueHold({
+  id,
+  legs,
+  event,
+  model,
+  quantities,
+  occurredAtMs,
+  isToCharge: is,
+  owed,
+}: DueRow): DueHold {
   const charge = is === 1 ? { event, model, quantities: readQuantities(quantities), occurredAtMs } : null;
-  return { id, event, legs: readLegs(legs), charge };
+  return { id, event, legs: readLegs(legs), charge, owed: readOwed(owed) };
 }
 
 /** Reads stored quantities: JSON that Purser wrote, in units. */

@@ -2,7 +2,7 @@ import type { Unit } from "../amounts/amount.ts";
 import type { creditLedger, Steps } from "../db/schema.ts";
 import { fragment, nowMsSql, type Statement, statement } from "../db/sql.ts";
 import { accountSql, type WriteContext, writingValues } from "./account.ts";
-import { moving } from "./motion.ts";
+import { type Motion, moving } from "./motion.ts";
 
 /**
  * The only statements that write amounts, beside settlements (hold.ts), whose entries a trigger writes. `insertBalances` issues
@@ -16,6 +16,8 @@ export interface WrittenEntry {
   readonly accountId: number;
   readonly seq: number;
   readonly atMs: number;
+  /** Whether a settlement paid something that was owed. */
+  readonly paid?: 0 | 1;
 }
 
 /** A statement that writes entries, and returns them. */
@@ -32,13 +34,14 @@ export function writesEntries(statement: Statement): statement is EntriesStateme
   return "writesEntries" in statement;
 }
 
-const selectLastEntrySql = statement<WriteContext, WrittenEntry>`
-  SELECT account_id AS accountId, seq, occurred_at_ms AS atMs FROM credit_ledger
-  WHERE account_id = :accountId ORDER BY seq DESC LIMIT 1`;
+const selectSettledSql = statement<WriteContext & { reservationId: string }, WrittenEntry>`
+  SELECT account_id AS accountId, seq, occurred_at_ms AS atMs,
+    reason = 'admin_adjust' AND is_revoked = 0 AND reservation_id IS :reservationId AS paid
+  FROM credit_ledger WHERE account_id = :accountId ORDER BY seq DESC LIMIT 1`;
 
-/** The entry that a trigger wrote last in the same batch. */
-export function selectLastEntry(writing: WriteContext): EntriesStatement {
-  return returningEntries(selectLastEntrySql(writingValues(writing)));
+/** The last entry of a batch that settled a reservation: triggers wrote it, or what was debited. What is owed is paid last. */
+export function selectSettled(writing: WriteContext, reservationId: string): EntriesStatement {
+  return returningEntries(selectSettledSql({ ...writingValues(writing), reservationId }));
 }
 
 /** The account's last ledger seq. It is read by the statement that writes, so it is always current. */
@@ -130,15 +133,19 @@ const entriesMax = 1_000;
  * Appends entries in their order. An empty list gives no statement. No balance may appear twice, because each entry starts
  * from the balance before the statement. If a balance would become negative, a CHECK aborts the whole batch.
  */
-export function insertEntries(writing: WriteContext, all: readonly NewEntry[]): EntriesStatement[] {
+export function insertEntries(
+  writing: WriteContext,
+  all: readonly NewEntry[],
+  of: Pick<Motion, "eventIds"> = {},
+): EntriesStatement[] {
   if (all.length === 0) return [];
   const entries = all.slice(0, entriesMax);
   const values = { ...writingValues(writing), entries: JSON.stringify(entries) };
   const insert = returningEntries(insertEntriesSql(values));
-  const rest = insertEntries(writing, all.slice(entriesMax));
+  const rest = insertEntries(writing, all.slice(entriesMax), of);
   if (entries.every(({ reason }) => reason === "reservation_held")) return [insert, ...rest];
   const lifts = entries.some(({ deltaSteps }) => deltaSteps > 0);
-  return [moving(insert, { entries: entries.length, lifts }), ...rest];
+  return [moving(insert, { entries: entries.length, lifts, ...of }), ...rest];
 }
 
 /**

@@ -3,6 +3,7 @@ import { fragment, type Statement, statement } from "../db/sql.ts";
 import { accountSql, type WriteContext, writingValues } from "./account.ts";
 import { insertAdjustmentsSql, lastEntry } from "./insert-entries.ts";
 import { moving } from "./motion.ts";
+import { replacePaymentOwed } from "./owed.ts";
 
 /** What the state of a payment asks of a balance that it granted (S4, S6). */
 export interface PaymentMotion {
@@ -66,7 +67,7 @@ export function movedIn(rows: readonly unknown[][]): MovedRow[] {
   return rows.flat().filter((row): row is MovedRow => typeof row === "object" && row !== null && "deltaSteps" in row);
 }
 
-/** Brings the balances of a payment to what is due of them: one entry each, in their order. What is there is judged here. */
+/** Brings the balances of a payment to what is due of them: one entry each, in their order. What is there, and what is owed, is judged here. */
 export function insertPaymentMotions(
   writing: WriteContext,
   motions: readonly PaymentMotion[],
@@ -76,5 +77,10 @@ export function insertPaymentMotions(
   const rows = motions.map(({ balanceId, dueSteps, isWhole }) => ({ balanceId, dueSteps, isWhole }));
   const values = { ...writingValues(writing), motions: JSON.stringify(rows), note };
   const lifts = motions.some(({ isMore }) => !isMore);
-  return [markRevoked(values), moving(insertMotions(values), { entries: motions.length, lifts }), markMoved(values)];
+  return [
+    markRevoked(values),
+    moving(insertMotions(values), { entries: motions.length, lifts }),
+    markMoved(values),
+    ...replacePaymentOwed(writing, values.motions),
+  ];
 }

@@ -5,11 +5,15 @@ import { deliveryTimes, intoDeliveries, intoMessages, type Outgoing, wantedMessa
 import { type WriteContext, writingValues } from "./account.ts";
 import { amountSql } from "./debits.ts";
 import type { Motion } from "./motion.ts";
+import { settledEntries } from "./owed.ts";
 import { noMotionSql, thresholdSql, watchedSql } from "./watched-sql.ts";
 
 const userSql = fragment`SELECT id FROM accounts WHERE environment_id = :environmentId AND user_id = :userId`;
 
-/** The last `:entries` entries of the user, or of them those of some events. */
+/**
+ * The last `:entries` entries of the user, or those of the events that settle reservations; and what their balances paid then of what
+ * they owed (C21), as settlements have their entries anywhere in the batch.
+ */
 const entriesSql = fragment`
   WITH watched (account_id) AS MATERIALIZED (${userSql}),
   motion (account_id, balance_id, delta, was_revoked) AS MATERIALIZED (
@@ -19,10 +23,15 @@ const entriesSql = fragment`
     FROM (
       SELECT account_id, balance_id, sum(delta_steps) AS delta, previous_seq, min(seq)
       FROM (
-        SELECT * FROM credit_ledger WHERE account_id = (SELECT account_id FROM watched)
-        ORDER BY seq DESC LIMIT CAST(:entries AS INTEGER)
+        SELECT * FROM (
+          SELECT * FROM credit_ledger WHERE account_id = (SELECT account_id FROM watched)
+          ORDER BY seq DESC LIMIT iif(:eventIds IS NULL, CAST(:entries AS INTEGER), 0)
+        )
+        UNION SELECT * FROM ${settledEntries(fragment`(SELECT account_id FROM watched)`)} AND iif(
+          l.reason = 'event_committed', l.event_id IN (SELECT value FROM json_each(:eventIds)),
+          l.reason = 'admin_adjust' AND l.is_revoked = 0 AND l.reservation_id IN (SELECT value FROM json_each(:settled))
+        )
       )
-      WHERE :eventIds IS NULL OR (reason = 'event_committed' AND event_id IN (SELECT value FROM json_each(:eventIds)))
       GROUP BY balance_id
     ) AS o
   )`;
@@ -50,7 +59,13 @@ export const goOffSql = (from: string, leaves: string): string => fragment`
     )
   RETURNING id`;
 
-type Judged = WriteContext & { entries: number; eventIds: string | null; endpoints: string; messageId: string };
+type Judged = WriteContext & {
+  entries: number;
+  eventIds: string | null;
+  settled: string | null;
+  endpoints: string;
+  messageId: string;
+};
 const goOff = statement<Judged, { id: string }>`${goOffSql(entriesSql, "0")}`;
 
 /** The messages whose ids begin with `:messageId`. The plus has SQLite find them by their ids, not all of the environment. */
@@ -98,29 +113,32 @@ const lift = statement<WriteContext>`
 
 export const ALERT_TYPES = [{ type: "credits.low" }, { type: "credits.depleted" }] as const;
 
-interface AlertWrites {
+/** Statements that write messages which only the database knows. */
+export interface MessageWrites {
   readonly statements: readonly Statement[];
   /** Which of them returns the messages that it wrote. */
   readonly returning?: Statement<{ id: string }>;
 }
 
-const NONE: AlertWrites = { statements: [] };
+const NONE: MessageWrites = { statements: [] };
 
 /**
- * The statements that judge a user's alerts by what a batch wrote (H5). They come after all its entries. None in an
+ * The statements that judge a user's alerts by what a batch wrote (H5), also by what the reservations that it settled paid. They come after all its entries. None in an
  * environment without endpoints.
  */
 export function alertWrites(
   ctx: TenantCtx,
   account: WriteContext & { readonly features: string | null },
   motions: readonly Motion[],
-): AlertWrites {
-  if (motions.length === 0 || endpointsOf(account.features).length === 0) return NONE;
+  settledIds: readonly string[],
+): MessageWrites {
+  const isSettling = settledIds.length > 0;
+  if ((motions.length === 0 && !isSettling) || endpointsOf(account.features).length === 0) return NONE;
   const values = writingValues(account);
   const lifts = motions.some((motion) => motion.lifts) ? [lift(values)] : [];
   const wanted = wantedMessages(ctx, account.features, () => ALERT_TYPES);
   const [first] = wanted;
-  if (first === undefined || motions.every((motion) => motion.lifts)) return { statements: lifts };
+  if (first === undefined || (motions.every((motion) => motion.lifts) && !isSettling)) return { statements: lifts };
   const own = { environmentId: account.environmentId, messageId: first.id, endpoints: endpointsByType(wanted) };
   const eventIds = motions.flatMap((motion) => motion.eventIds ?? []);
   const returning = goOff({
@@ -128,6 +146,7 @@ export function alertWrites(
     ...own,
     entries: motions.reduce((sum, motion) => sum + motion.entries, 0),
     eventIds: eventIds.length === 0 ? null : JSON.stringify(eventIds),
+    settled: isSettling ? JSON.stringify(settledIds) : null,
   });
   return {
     statements: [returning, deliverOwn({ ...own, ...deliveryTimes(ctx) }), keepGoneOff(own), ...lifts],
@@ -136,8 +155,8 @@ export function alertWrites(
 }
 
 /** The messages that the statements wrote, from the rows of the batch `all`. */
-export function alertsAmong(
-  { returning }: AlertWrites,
+export function messagesAmong(
+  { returning }: MessageWrites,
   all: readonly Statement[],
   rows: readonly unknown[][],
 ): readonly { readonly id: string }[] {

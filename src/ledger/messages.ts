@@ -12,7 +12,7 @@ import { lastSeq, type NewBalances } from "./insert-entries.ts";
 export interface LedgerMessage extends NewMessage {
   /**
    * Which entry is the last that it is about, for `seq` (H3): the latest of an event, of a reservation or of its return (a late
-   * commit in the same batch debits under the reservation too), or the one after which
+   * commit in the same batch debits under the reservation too; what a settlement takes is told for itself), or the one after which
    * the batch writes `after` more. Null when it writes none.
    */
   readonly last:
@@ -32,9 +32,10 @@ export interface LedgerMessage extends NewMessage {
 const seqSql = fragment`iif(m.value ->> 'last' IS NULL, NULL, (
   SELECT seq FROM credit_ledger WHERE account_id = ${accountSql}
     AND (m.value ->> '$.last.eventId' IS NULL OR event_id = m.value ->> '$.last.eventId')
-    AND (m.value ->> '$.last.reservationId' IS NULL OR reservation_id = m.value ->> '$.last.reservationId')
+    AND (m.value ->> '$.last.reservationId' IS NULL
+      OR (reservation_id = m.value ->> '$.last.reservationId' AND reason <> 'admin_adjust'))
     AND (m.value ->> '$.last.returnedId' IS NULL
-      OR (reservation_id = m.value ->> '$.last.returnedId' AND event_id IS NULL))
+      OR (reservation_id = m.value ->> '$.last.returnedId' AND event_id IS NULL AND reason <> 'admin_adjust'))
   ORDER BY seq DESC LIMIT 1
 ) - coalesce(m.value ->> '$.last.after', 0))`;
 

@@ -2,11 +2,11 @@ import type { Statement } from "../db/sql.ts";
 
 /** What the entries of a statement do to what a user has. A hold and its return do nothing to it (H5). */
 export interface Motion {
-  /** How many they are: the last of their batch. With `eventIds` it is the most that they can be. */
+  /** How many they are: the last of their batch. Of no account with `eventIds`. */
   readonly entries: number;
   /** Whether they are a grant, or add something. */
   readonly lifts: boolean;
-  /** Only the debits of these events, which have other entries between them. */
+  /** The debits of these events, which settle reservations: other entries come between and behind them. */
   readonly eventIds?: readonly string[];
 }
 

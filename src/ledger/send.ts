@@ -10,12 +10,13 @@ import { createAccount, type WriteContext, writingValues } from "./account.ts";
 import type { Write } from "./decision.ts";
 import { type DueHold, settleHolds } from "./hold.ts";
 
-import { selectLastEntry, type WrittenEntry, writesEntries } from "./insert-entries.ts";
-import { alertsAmong, alertWrites } from "./judge-alerts.ts";
+import { selectSettled, type WrittenEntry, writesEntries } from "./insert-entries.ts";
+import { alertWrites, messagesAmong } from "./judge-alerts.ts";
 import { afterWrite, guardAccount, memoryOf, type StateBefore, type StateChanges } from "./memory.ts";
 
 import { ledgerMessageWrites, reservationExpired, wantedOf } from "./messages.ts";
 import { motionsOf } from "./motion.ts";
+import { takingMessages } from "./taking-messages.ts";
 
 /** A user's account at the time of an attempt. */
 export interface AccountAtRead extends WriteContext {
@@ -53,22 +54,25 @@ export async function send<Answer>(
     ...account.due.map((hold) => reservationExpired(account.userId, hold)),
     ...(decision.messages?.() ?? []),
   ]);
-  const alerts = alertWrites(ctx, account, motionsOf(statements));
-  // A reservation's return is written by a trigger, which tells nothing.
-  const isUntold = before !== null && changes?.settledReservationId !== undefined && !statements.some(writesEntries);
+  const ownId = changes?.settledReservationId;
+  const settledIds = [...account.due.map(({ id }) => id), ...(ownId === undefined ? [] : [ownId])];
+  const takings = takingMessages(ctx, account, settledIds);
+  const alerts = alertWrites(ctx, account, motionsOf(statements), settledIds);
   const sent: readonly Statement[] = [
     ...leading,
     ...statements,
-    ...(isUntold ? [selectLastEntry(values)] : []),
+    // What a reservation returns, and pays of what is owed, is written by triggers, which tell nothing.
+    ...(before === null || ownId === undefined ? [] : [selectSettled(values, ownId)]),
     ...auditRow(ctx, account, act),
     ...ledgerMessageWrites(ctx, account, messages),
+    ...takings.statements,
     ...alerts.statements,
   ];
   const write = (): Promise<unknown[][]> => batch(ctx.db, sent);
   const isRaise = changes?.entries.some(({ deltaSteps }) => deltaSteps > 0) === true;
   const rows = isRaise ? await memoryOf(ctx).whileRaising(ctx.environment, account.userId, write) : await write();
   noteSeen("user", ctx.environment, account.userId, account.nowMs);
-  noteMessages(ctx, [...messages, ...alertsAmong(alerts, sent, rows)]);
+  noteMessages(ctx, [...messages, ...messagesAmong(takings, sent, rows), ...messagesAmong(alerts, sent, rows)]);
   if (before === null || changes === undefined) memoryOf(ctx).forget(ctx.environment, account.userId);
   else {
     // The statement says what its rows are.
@@ -122,6 +126,8 @@ function remember(
   const isComplete = isOld || seq === latest.seq + count;
   // A clock that is ahead gave new balances another time than this write's.
   const isAhead = changes.newBalances !== undefined && last?.atMs !== nowMs;
-  if (accountId === undefined || !isComplete || isAhead) return;
+  // It is not known what each balance paid.
+  const hasPaid = entries.some(({ paid }) => paid === 1);
+  if (accountId === undefined || !isComplete || isAhead || hasPaid) return;
   memory.remember(ctx.environment, { accountId, userId, features, seq, ...afterWrite(latest, changes) });
 }

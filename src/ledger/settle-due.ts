@@ -10,12 +10,13 @@ import { type WriteContext, writingValues } from "./account.ts";
 import { debitsOf } from "./debits.ts";
 import { eventColumns, eventPlace, lastEvent } from "./event-row.ts";
 import { type DueHold, HOLDS_A_STATEMENT_MAX, insertSettlements, type SettlementRow, settleHolds } from "./hold.ts";
-import { alertsAmong, alertWrites } from "./judge-alerts.ts";
+import { alertWrites, messagesAmong } from "./judge-alerts.ts";
 import { type LedgerMessage, ledgerMessageWrites, reservationExpired, usageRecorded, wantedOf } from "./messages.ts";
 import type { Motion } from "./motion.ts";
 import { planDue, type SettledHold } from "./plan-due.ts";
 import { stampCharge } from "./request-hash.ts";
 import { selectBalancesOfDue } from "./spendable-balances.ts";
+import { takingMessages } from "./taking-messages.ts";
 
 type Account = WriteContext & { readonly due: readonly DueHold[]; readonly features: string | null };
 
@@ -28,7 +29,7 @@ export const hasCharge = (due: readonly DueHold[]): boolean => due.some(({ charg
 export async function settleDue(ctx: TenantCtx, account: Account): Promise<void> {
   if (account.due.length === 0) return;
   if (!hasCharge(account.due)) {
-    const settled = account.due.map((hold) => ({ hold, charged: null }));
+    const settled = account.due.map((hold) => ({ hold, charged: null, paid: [] }));
     await sendSettlement(ctx, account, settleHolds(account, account.due, { state: "expired" }), settled);
     return;
   }
@@ -53,24 +54,26 @@ async function sendSettlement(
   settled: readonly SettledHold[],
 ): Promise<void> {
   const messages = wantedOf(ctx, account, () => settled.map((one) => messageOf(account.userId, one)));
-  const alerts = alertWrites(ctx, account, chargesOf(settled));
+  const settledIds = settled.map(({ hold }) => hold.id);
+  const takings = takingMessages(ctx, account, settledIds);
+  const alerts = alertWrites(ctx, account, chargesOf(settled), settledIds);
   const all = [
     guardFeatures(account),
     ...(await personGuards(ctx, standingIn(account.features), [account.userId])),
     ...statements,
     ...ledgerMessageWrites(ctx, account, messages),
+    ...takings.statements,
     ...alerts.statements,
   ];
   const rows = await batch(ctx.db, all);
-  noteMessages(ctx, [...messages, ...alertsAmong(alerts, all, rows)]);
+  noteMessages(ctx, [...messages, ...messagesAmong(takings, all, rows), ...messagesAmong(alerts, all, rows)]);
 }
 
-/** The charges among settled holds. Returns come between them, and once more where one is reversed (U9). */
+/** The charges among settled holds. */
 function chargesOf(settled: readonly SettledHold[]): Motion[] {
   const eventIds = settled.flatMap(({ hold, charged }) => (charged === null ? [] : [hold.id]));
   if (eventIds.length === 0) return [];
-  const counts = settled.map(({ hold, charged }) => 2 * hold.legs.length + (charged?.payment.legs.length ?? 0));
-  return [{ entries: counts.reduce((sum, count) => sum + count, 0), lifts: false, eventIds }];
+  return [{ entries: 0, lifts: false, eventIds }];
 }
 
 function messageOf(userId: string, { hold, charged }: SettledHold): LedgerMessage {
@@ -86,14 +89,21 @@ function settlementOf(account: Account, some: readonly SettledHold[]): Statement
   const take = (balanceId: string, steps: number) =>
     lessSteps.set(balanceId, (lessSteps.get(balanceId) ?? 0) + steps).get(balanceId);
   const events: object[] = [];
-  const settlements = some.map(({ hold: { id, legs }, charged }): SettlementRow => {
+  const settlements = some.map(({ hold: { id, legs }, charged, paid }): SettlementRow => {
     for (const { balanceId, amountSteps } of legs) take(balanceId, -amountSteps);
-    if (charged === null) return { id, state: "expired" };
+    const payAll = () => {
+      for (const { balanceId, steps } of paid) take(balanceId, steps);
+    };
+    if (charged === null) {
+      payAll();
+      return { id, state: "expired" };
+    }
     const { charge, payment } = charged;
     const debits = payment.legs.map(({ balance, amountSteps }) => {
       const amount = fromSteps(balance.unit, amountSteps);
       return { balanceId: balance.id, amount, lessSteps: take(balance.id, amountSteps) };
     });
+    payAll();
     const { quantities, occurredAtMs: occurredAt } = charge;
     const uncovered = payment.uncovered === null ? null : JSON.stringify(presentQuantities(payment.uncovered));
     const stamp = stampCharge({ quantities, occurredAt, onShortage: "partial" });

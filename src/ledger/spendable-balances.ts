@@ -4,7 +4,8 @@ import type { TenantCtx } from "../runtime.ts";
 import { aboutAccount, type User } from "./account.ts";
 import { asSpendable, type PayingRow, payingColumns, type SpendableBalance } from "./balance.ts";
 import { spendingOrder } from "./burn-down.ts";
-import { type DueRow, dueColumns, type Hold, isDue } from "./hold.ts";
+import { type DueHold, type DueRow, dueColumns, type Hold, isDue } from "./hold.ts";
+import { OwedPlan } from "./owed.ts";
 import { canPay } from "./select-balances.ts";
 
 /** Whether a balance is named by the legs of some reservations of its account. The plus has SQLite find it by its id. */
@@ -51,7 +52,7 @@ export type DueLegRow = Omit<DueRow, "id"> & PayingRow & { readonly holdId: stri
 export const selectDueLegs = aboutAccount<{ nowMs: number }, DueLegRow>(
   (account) => statement`
     SELECT ${select(payingColumns, "b")}, due.id AS holdId, due.legs, due.event, due.model, due.quantities,
-      due.occurredAtMs, due.isToCharge
+      due.occurredAtMs, due.isToCharge, due.owed
     FROM (SELECT ${dueColumns}, account_id FROM reservations WHERE ${isDue(account)}) AS due
     CROSS JOIN json_each(due.legs) AS leg
     CROSS JOIN credit_balances AS b ON b.id = leg.value ->> 'balanceId' AND +b.account_id = due.account_id`,
@@ -67,14 +68,18 @@ export function selectBalancesForCommit(ctx: TenantCtx, reservationId: string, a
   return selectPayingCommit(ctx, { reservationId }, { nowMs: atMs, reservationId });
 }
 
-/** Each balance once, as it is after `holds` are returned. A revoked balance stays at 0 (U9). */
+/** Each balance once, as it is after `holds` are returned, and have paid what they say is owed. A revoked balance stays at 0 (U9). */
 export function withReturns<Row extends Pick<PayingRow, "id" | "remainingSteps" | "revokedAtMs">>(
   rows: readonly Row[],
-  holds: readonly Hold[],
+  holds: readonly (Hold & Partial<Pick<DueHold, "owed">>)[],
 ): Row[] {
   const returning = new Map<string, number>();
-  for (const leg of holds.flatMap((hold) => hold.legs)) {
-    returning.set(leg.balanceId, (returning.get(leg.balanceId) ?? 0) + leg.amountSteps);
+  const plan = new OwedPlan();
+  for (const { legs, owed = [] } of holds) {
+    for (const { balanceId, amountSteps } of legs) {
+      const back = amountSteps - plan.pay(owed, balanceId, amountSteps);
+      returning.set(balanceId, (returning.get(balanceId) ?? 0) + back);
+    }
   }
   const unique = new Map(rows.map((row) => [row.id, row]));
   return [...unique.values()].map((row) => {

@@ -35,10 +35,11 @@ export interface Standing {
  * - `gap`: a seq is missing. Its `balanceId` is null.
  * - `chain`: an entry does not go on from the one before it.
  * - `below_zero`: a running sum is below 0.
+ * - `owed`: the balance owes more to one refund than the open holds of before it have (C21).
  */
 export interface Flaw {
   readonly balanceId: string | null;
-  readonly kind: "sum" | "gap" | "chain" | "below_zero";
+  readonly kind: "sum" | "gap" | "chain" | "below_zero" | "owed";
 }
 
 /** A stretch of one user's ledger, and all that it touches. */

@@ -52,6 +52,7 @@ const CONFLICTS: ReadonlySet<Constraint> = new Set([
   "payment_names_taken",
   "payment_debts_of",
   "guard_person",
+  "tombstones_being_erased",
   "usage_events_event_id",
   "reservations_primary_key",
   "reservations_settled_once",

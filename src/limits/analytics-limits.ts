@@ -2,7 +2,7 @@ import { fragment, nowMsSql } from "../db/sql.ts";
 
 /**
  * The limits of an environment's analytics in a UTC day (L3), and their defaults, which no honest client meets. They count
- * what publishable keys send. drizzle/0001_invariants.sql has the defaults too.
+ * what publishable and relay keys send. drizzle/0001_invariants.sql has the defaults too.
  */
 export const analyticsDefaults = {
   eventsADay: 1_000_000,

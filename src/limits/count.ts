@@ -81,7 +81,7 @@ export interface CountedEvent {
   readonly properties: string;
 }
 
-/** Whether what the caller sends is counted: a secret key's is not. */
+/** Whether what the caller sends is counted: what a publishable or a relay key sends is. */
 export const isCounted = ({ caller }: TenantCtx): boolean => caller.kind !== "secret";
 
 const idsOf = (events: readonly CountedEvent[]) => [...new Set(events.map(({ distinctId }) => distinctId))];

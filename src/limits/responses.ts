@@ -28,7 +28,7 @@ export const limitsOutput = z
         bytesOfOneId: z.int().describe("The most of one distinct id."),
       })
       .meta({ id: "AnalyticsToday" })
-      .describe("What publishable keys sent today and was stored. Secret keys are not counted."),
+      .describe("What publishable and relay keys sent today and was stored. Secret keys are not counted."),
     reached: z
       .array(z.strictObject({ limit, at: time }).meta({ id: "ReachedLimit" }))
       .describe("The limits that were met in the last 30 days, newest first: each once a day, when it was met first."),

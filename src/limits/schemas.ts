@@ -1,5 +1,4 @@
-import * as z from "zod/mini";
-import { about, described } from "#described";
+import * as z from "zod";
 import { mode } from "../http/fields.ts";
 import { analyticsDefaults } from "./analytics-limits.ts";
 
@@ -7,28 +6,25 @@ import { analyticsDefaults } from "./analytics-limits.ts";
 const LIMIT_MAX = 10 ** 15;
 
 const limit = (value: number, what: string) =>
-  described(z.optional(z.int().check(z.minimum(0), z.maximum(LIMIT_MAX))), about(`${what} The default is ${value}.`));
+  z.int().min(0).max(LIMIT_MAX).optional().describe(`${what} The default is ${value}.`);
 
-const analyticsLimits = described(
-  z.strictObject({
+const analyticsLimits = z
+  .strictObject({
     eventsADay: limit(analyticsDefaults.eventsADay, "Events of the environment in a UTC day."),
     bytesADay: limit(analyticsDefaults.bytesADay, "Bytes of their properties."),
     eventsADayOfOneId: limit(analyticsDefaults.eventsADayOfOneId, "Events of one distinct id in a UTC day."),
     bytesADayOfOneId: limit(analyticsDefaults.bytesADayOfOneId, "Bytes of their properties."),
-  }),
-  about({ id: "SetAnalyticsLimits" }),
-);
+  })
+  .meta({ id: "SetAnalyticsLimits" });
 
-export const setLimitsInput = described(
-  z.strictObject({
+export const setLimitsInput = z
+  .strictObject({
     mode,
-    analytics: described(
-      z.nullable(analyticsLimits),
-      about("All limits that are set: one left out is the default again. Null: the defaults."),
-    ),
-  }),
-  about({ id: "SetLimits" }),
-);
+    analytics: analyticsLimits
+      .nullable()
+      .describe("All limits that are set: one left out is the default again. Null: the defaults."),
+  })
+  .meta({ id: "SetLimits" });
 export type SetLimitsInput = z.infer<typeof setLimitsInput>;
 
-export const readLimitsInput = z.object({ mode: described(mode, about("The mode whose limits they are.")) });
+export const readLimitsInput = z.object({ mode: mode.describe("The mode whose limits they are.") });

@@ -1,17 +1,26 @@
+import { and, eq, sql } from "drizzle-orm";
 import { requireEnvironment } from "../apps/app.ts";
-import { auditStatement, isLatest, newAct } from "../audit/audit-statement.ts";
+import { type ActKey, actIsLatest, insertAct, newAct } from "../audit/audit-statement.ts";
 import { timesOf } from "../db/clock.ts";
-import { batch, statement } from "../db/sql.ts";
+import { drizzle, hasRow, query, type ValueOf } from "../db/query.ts";
+import { environments } from "../db/schema.ts";
+import { batch } from "../db/sql.ts";
 import type { AdminCtx } from "../runtime.ts";
 import { limitReads, presentLimits } from "./read.ts";
 import type { LimitsOutput } from "./responses.ts";
 import type { SetLimitsInput } from "./schemas.ts";
 
-const audit = auditStatement<{ environmentId: number; stored: string | null }>(
-  "EXISTS (SELECT 1 FROM environments WHERE id = :environmentId AND analytics_limits IS NOT :stored)",
+type Setting = { environmentId: number; stored: string | null };
+const ofEnvironment = (value: ValueOf<Setting>) => eq(environments.id, value("environmentId"));
+const audit = insertAct<Setting>((value) =>
+  hasRow(environments, and(ofEnvironment(value), sql`${environments.analyticsLimits} IS NOT ${value("stored")}`)),
 );
-const updateLimits = statement<{ environmentId: number; stored: string | null; appId: string; actId: string }>`
-  UPDATE environments SET analytics_limits = :stored WHERE id = :environmentId AND ${isLatest}`;
+const updateLimits = query((value: ValueOf<Setting & ActKey>) =>
+  drizzle
+    .update(environments)
+    .set({ analyticsLimits: value("stored", environments.analyticsLimits) })
+    .where(and(ofEnvironment(value), actIsLatest(value))),
+);
 
 /** Sets the limits of an environment's analytics: all of them, in force at once (L3). Throws `not_found`. */
 export async function setLimits(admin: AdminCtx, appId: string, input: SetLimitsInput): Promise<LimitsOutput> {

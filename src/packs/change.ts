@@ -1,19 +1,32 @@
-import { type Action, auditStatement, isNotDone, newAct } from "../audit/audit-statement.ts";
+import { and, eq, sql } from "drizzle-orm";
+import { type Action, type ActKey, actIsNew, insertAct, newAct } from "../audit/audit-statement.ts";
 import { type Constraint, constraintOf } from "../db/constraint.ts";
+import { drizzle, query, type ValueOf } from "../db/query.ts";
 import { retryOnConflict } from "../db/retry-on-conflict.ts";
-import { batch, statement } from "../db/sql.ts";
+import { creditPackItems, creditPacks } from "../db/schema.ts";
+import { batch } from "../db/sql.ts";
 import { assert } from "../lib/assert.ts";
 import type { AdminCtx } from "../runtime.ts";
-import { type Pack, readPackRow } from "./find.ts";
-import { packNameTaken, presentPack, readPack, selectPackById, type storedItem } from "./pack.ts";
+import { type Pack, readPacks } from "./find.ts";
+import {
+  insertItemsWhere,
+  ofPackKey,
+  type PackKey,
+  packNameTaken,
+  presentPack,
+  readPack,
+  selectPackById,
+  type storedItem,
+} from "./pack.ts";
 import type { PackOutput } from "./responses.ts";
-
-/** The fields of a pack that a change may set. */
-const CHANGEABLE = ["name", "nameKey", "defaultExpiryDays", "unit", "matches", "priority", "archivedAtMs"] as const;
 
 /** A pack after a change. */
 export interface ChangedPack {
-  readonly pack: Pick<Pack, (typeof CHANGEABLE)[number]>;
+  /** The fields that a change may set. */
+  readonly pack: Pick<
+    Pack,
+    "name" | "nameKey" | "defaultExpiryDays" | "unit" | "matches" | "priority" | "archivedAtMs"
+  >;
   /** The whole new list. Null leaves the items unchanged. */
   readonly items: readonly ReturnType<typeof storedItem>[] | null;
   /** The names of the changed fields, for the audit log. */
@@ -50,25 +63,38 @@ export async function changePack(
   });
 }
 
-/** A type, because an interface is not assignable to `Values`. */
-type ActKey = { appId: string; packId: string; actId: string };
+type ChangeKey = PackKey & ActKey;
 
 /** If `items` is null, the items do not change. */
-const deleteItems = statement<ActKey & { items: string | null }>`
-  DELETE FROM credit_pack_items
-  WHERE app_id = :appId AND pack_id = :packId AND :items IS NOT NULL AND ${isNotDone}`;
-const insertItems = statement<ActKey & { items: string | null }>`
-  INSERT INTO credit_pack_items (app_id, pack_id, position, id, amount_steps, unit, matches, priority)
-  SELECT :appId, :packId, item.key, item.value ->> 'id', item.value ->> 'amountSteps', item.value ->> 'unit',
-    item.value ->> 'matches', item.value ->> 'priority'
-  FROM json_each(:items) AS item WHERE ${isNotDone}`;
-const updatePack = statement<ActKey & { pack: string; version: number }>`
-  UPDATE credit_packs
-  SET name = :pack ->> 'name', name_key = :pack ->> 'nameKey', unit = :pack ->> 'unit',
-    default_expiry_days = :pack ->> 'defaultExpiryDays', matches = :pack ->> 'matches',
-    priority = :pack ->> 'priority', archived_at_ms = :pack ->> 'archivedAtMs', version = :version
-  WHERE app_id = :appId AND id = :packId AND ${isNotDone}`;
-const audit = auditStatement();
+const deleteItems = query((value: ValueOf<ChangeKey & { items: string | null }>) =>
+  drizzle
+    .delete(creditPackItems)
+    .where(
+      and(
+        eq(creditPackItems.appId, value("appId")),
+        eq(creditPackItems.packId, value("packId")),
+        sql`${value("items")} IS NOT NULL`,
+        actIsNew(value),
+      ),
+    ),
+);
+const insertItems = insertItemsWhere<ChangeKey>(actIsNew);
+const updatePack = query((value: ValueOf<ChangeKey & ChangedPack["pack"] & { version: number }>) =>
+  drizzle
+    .update(creditPacks)
+    .set({
+      name: value("name", creditPacks.name),
+      nameKey: value("nameKey", creditPacks.nameKey),
+      unit: value("unit", creditPacks.unit),
+      defaultExpiryDays: value("defaultExpiryDays", creditPacks.defaultExpiryDays),
+      matches: value("matches", creditPacks.matches),
+      priority: value("priority", creditPacks.priority),
+      archivedAtMs: value("archivedAtMs", creditPacks.archivedAtMs),
+      version: value("version", creditPacks.version),
+    })
+    .where(and(ofPackKey(value), actIsNew(value))),
+);
+const audit = insertAct();
 
 /** Writes one batch, which is refused if the pack changed after the read. A repeat of the batch changes nothing. */
 async function writeChange(
@@ -80,15 +106,16 @@ async function writeChange(
   const keyed = { appId: read.appId, packId: read.id, actId: act.actId };
   const items = changed.items === null ? null : JSON.stringify(changed.items);
   try {
-    const [, , , , [pack]] = await batch(admin.db, [
+    const [, , , , rows] = await batch(admin.db, [
       deleteItems({ ...keyed, items }),
       insertItems({ ...keyed, items }),
-      updatePack({ ...keyed, pack: JSON.stringify(changed.pack, [...CHANGEABLE]), version: read.version + 1 }),
+      updatePack({ ...changed.pack, ...keyed, version: read.version + 1 }),
       audit(act),
       selectPackById({ appId: read.appId, packId: read.id }),
     ]);
+    const [pack] = readPacks(rows);
     assert(pack !== undefined, "a pack is never deleted");
-    return readPackRow(pack);
+    return pack;
   } catch (error) {
     throw constraintOf(error) === "credit_packs_name_key" ? packNameTaken(error) : error;
   }

@@ -1,11 +1,14 @@
+import { and, eq, type SQL, sql } from "drizzle-orm";
 import { fromSteps, toSteps } from "../amounts/amount.ts";
 import { readRules } from "../amounts/match.ts";
+import { insertFrom, query, type ValueOf } from "../db/query.ts";
+import { creditPackItems, creditPacks } from "../db/schema.ts";
 import { all } from "../db/sql.ts";
 import { PurserError } from "../errors.ts";
 import { assert } from "../lib/assert.ts";
 import { iso } from "../lib/time.ts";
 import type { SystemCtx } from "../runtime.ts";
-import { type Pack, queryPacks, readPackRow } from "./find.ts";
+import { itemsOfPack, type Pack, readPacks, selectPackRows } from "./find.ts";
 import type { PackOutput } from "./responses.ts";
 import type { CreatePackInput } from "./schemas.ts";
 
@@ -18,15 +21,20 @@ const packNotFound = () =>
 export const packNameTaken = (cause: unknown) =>
   new PurserError("pack_name_taken", "Another pack of the application has this name.", { param: "packName", cause });
 
+export type PackKey = { appId: string; packId: string };
+export const ofPackKey = (value: ValueOf<PackKey>) =>
+  and(eq(creditPacks.appId, value("appId")), eq(creditPacks.id, value("packId")));
+
 /** The statement that reads one pack of an application, archived or not. */
-export const selectPackById = queryPacks`
-  FROM credit_packs AS p WHERE p.app_id = :appId AND p.id = :packId`;
+export const selectPackById = query((value: ValueOf<PackKey>) =>
+  selectPackRows().from(creditPacks).leftJoin(creditPackItems, itemsOfPack()).where(ofPackKey(value)),
+);
 
 /** Throws `not_found`. */
 export async function readPack(root: SystemCtx, appId: string, packId: string): Promise<Pack> {
-  const [row] = await all(root.db, selectPackById({ appId, packId }));
-  if (row === undefined) throw packNotFound();
-  return readPackRow(row);
+  const [pack] = readPacks(await all(root.db, selectPackById({ appId, packId })));
+  if (pack === undefined) throw packNotFound();
+  return pack;
 }
 
 /** An item in the form that the statements read from JSON. */
@@ -34,6 +42,28 @@ export function storedItem(item: CreatePackInput["items"][number], id: string) {
   const amountSteps = toSteps(item.unit, item.amount);
   assert(amountSteps !== null, "the schema accepts only exact amounts");
   return { id, amountSteps, unit: item.unit, matches: JSON.stringify(item.matches), priority: item.priority };
+}
+
+/** Inserts a pack's items, as `storedItem` gives them, where `where` is true. */
+export function insertItemsWhere<Values extends PackKey>(
+  where: (value: ValueOf<Values & { items: string | null }>) => SQL | undefined,
+) {
+  return query((value: ValueOf<Values & { items: string | null }>) =>
+    insertFrom(
+      creditPackItems,
+      {
+        appId: value("appId"),
+        packId: value("packId"),
+        position: sql`item.key`,
+        id: sql`item.value ->> 'id'`,
+        amountSteps: sql`item.value ->> 'amountSteps'`,
+        unit: sql`item.value ->> 'unit'`,
+        matches: sql`item.value ->> 'matches'`,
+        priority: sql`item.value ->> 'priority'`,
+      },
+      sql`FROM json_each(${value("items")}) AS item WHERE ${where(value)}`,
+    ),
+  );
 }
 
 /** A pack as the API returns it. If it has items, unit, rules and priority are theirs; otherwise they are its own. */

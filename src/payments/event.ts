@@ -1,5 +1,4 @@
-import * as z from "zod/mini";
-import { about, described } from "#described";
+import * as z from "zod";
 import type { Fact } from "./facts.ts";
 import { type Credit, readInvoice } from "./invoice-event.ts";
 import { namesOf, parse, userIn } from "./read-object.ts";
@@ -24,17 +23,16 @@ export interface PaymentChange {
   readonly link: { readonly customer: string; readonly userId: string } | null;
 }
 
-export const stripeEventInput = described(
-  z.looseObject({
+export const stripeEventInput = z
+  .looseObject({
     id: z.string(),
     type: z.string(),
-    created: described(z.int(), about("In seconds since 1970.")),
+    created: z.int().describe("In seconds since 1970."),
     livemode: z.boolean(),
-    account: described(z.nullish(z.string()), about("Of Stripe Connect: such an event is ignored.")),
+    account: z.string().nullish().describe("Of Stripe Connect: such an event is ignored."),
     data: z.looseObject({ object: z.looseObject({}) }),
-  }),
-  about({ id: "StripeEvent" }),
-);
+  })
+  .meta({ id: "StripeEvent" });
 export type StripeEvent = z.infer<typeof stripeEventInput>;
 
 type Said = Partial<Pick<PaymentChange, "names" | "facts" | "customer" | "credits" | "link">>;

@@ -1,4 +1,4 @@
-import type * as z from "zod/mini";
+import type * as z from "zod";
 import type { CreditFact, InvoiceFact, InvoiceLine } from "./facts.ts";
 import { namesOf, parse, userIn } from "./read-object.ts";
 import { invoice, type line } from "./stripe-objects.ts";

@@ -24,7 +24,13 @@ import { OUTCOMES, type Outcome, selectTrials } from "./stored-payment.ts";
 /** An unmatched payment is told when it still is one after so long. */
 const TELL_AFTER_MS = 10 * 60 * 1_000;
 
-const CONFLICTS = new Set(["guard_payment", "payment_names_taken", "payment_debts_of", "guard_person"] as const);
+const CONFLICTS = new Set([
+  "guard_payment",
+  "payment_names_taken",
+  "payment_debts_of",
+  "guard_person",
+  "tombstones_being_erased",
+] as const);
 const NOTHING: AccountPlan = {
   ...{ motions: [], lines: [], debts: [], payers: [], judged: [], deficits: new Map(), needs: [] },
 };

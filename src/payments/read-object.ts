@@ -1,9 +1,9 @@
-import type * as z from "zod/mini";
+import type * as z from "zod";
 import { identifier } from "../http/fields.ts";
 import { refusalOfIssues } from "../http/refusal-of-issues.ts";
 
 /** The object of an event, as far as it is used. Throws `invalid_request` for one that Stripe would not send. */
-export function parse<Schema extends z.ZodMiniType>(schema: Schema, value: unknown): z.output<Schema> {
+export function parse<Schema extends z.ZodType>(schema: Schema, value: unknown): z.output<Schema> {
   const result = schema.safeParse(value);
   if (!result.success) throw refusalOfIssues(result.error.issues, "data.object");
   return result.data;

@@ -1,6 +1,5 @@
 import * as z from "zod";
 import { unit } from "../amounts/schemas.ts";
-import { described } from "../http/described.ts";
 import { mode } from "../http/fields.ts";
 import { REASONS } from "./offer.ts";
 import { expires, paymentStatus } from "./schemas.ts";
@@ -41,7 +40,7 @@ const shownSetting = z
 export const stripeOutput = z
   .strictObject({
     mode,
-    setting: z.nullable(shownSetting).describe("Null: no events are taken."),
+    setting: shownSetting.nullable().describe("Null: no events are taken."),
     lastEventAt: time.nullable().describe("When an event came last, to the minute."),
   })
   .meta({ id: "StripeSettings" });
@@ -64,8 +63,7 @@ const payment = z
   .strictObject({
     paymentKey: z.string().describe("Its payment intent, if it has one."),
     names: z.array(z.string()).describe("All ids of Stripe's that are this payment."),
-    status: described(
-      paymentStatus,
+    status: paymentStatus.describe(
       "`unmatched`: it was paid, and nothing could be granted. `waiting`: Stripe has not said yet what it pays.",
     ),
     reason: z

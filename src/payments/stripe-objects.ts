@@ -1,9 +1,9 @@
-import * as z from "zod/mini";
+import * as z from "zod";
 
 /** What is used of Stripe's objects. Stripe adds fields at any time: what is not used here is not looked at. */
-const text = z.nullish(z.string());
+const text = z.string().nullish();
 const whole = z.int();
-const metadata = z.nullish(z.object({ user: text, pack: text, quantity: text }));
+const metadata = z.object({ user: text, pack: text, quantity: text }).nullish();
 
 export const session = z.object({
   id: z.string(),
@@ -14,32 +14,32 @@ export const session = z.object({
   customer: text,
   client_reference_id: text,
   metadata,
-  amount_subtotal: z.nullish(whole),
-  amount_total: z.nullish(whole),
-  total_details: z.nullish(z.object({ amount_discount: z.nullish(whole) })),
+  amount_subtotal: whole.nullish(),
+  amount_total: whole.nullish(),
+  total_details: z.object({ amount_discount: whole.nullish() }).nullish(),
   currency: text,
 });
 
-const credited = z.object({ invoice: text, invoice_line_items: z.nullish(z.array(z.string())) });
-const prorationDetails = z.nullish(z.object({ credited_items: z.nullish(credited) }));
-const lineParent = z.nullish(
-  z.object({ proration: z.nullish(z.boolean()), proration_details: prorationDetails, subscription: text }),
-);
+const credited = z.object({ invoice: text, invoice_line_items: z.array(z.string()).nullish() });
+const prorationDetails = z.object({ credited_items: credited.nullish() }).nullish();
+const lineParent = z
+  .object({ proration: z.boolean().nullish(), proration_details: prorationDetails, subscription: text })
+  .nullish();
 export const line = z.object({
   id: z.string(),
   amount: whole,
-  discount_amounts: z.nullish(z.array(z.object({ amount: whole }))),
-  quantity: z.nullish(whole),
-  proration: z.nullish(z.boolean()),
+  discount_amounts: z.array(z.object({ amount: whole })).nullish(),
+  quantity: whole.nullish(),
+  proration: z.boolean().nullish(),
   proration_details: prorationDetails,
   subscription: text,
-  price: z.nullish(z.object({ id: z.string(), unit_amount: z.nullish(whole) })),
-  pricing: z.nullish(z.object({ price_details: z.nullish(z.object({ price: text })) })),
-  parent: z.nullish(z.object({ subscription_item_details: lineParent, invoice_item_details: lineParent })),
+  price: z.object({ id: z.string(), unit_amount: whole.nullish() }).nullish(),
+  pricing: z.object({ price_details: z.object({ price: text }).nullish() }).nullish(),
+  parent: z.object({ subscription_item_details: lineParent, invoice_item_details: lineParent }).nullish(),
   period: z.object({ start: whole, end: whole }),
 });
 
-const subscriptionDetails = z.nullish(z.object({ metadata, subscription: text }));
+const subscriptionDetails = z.object({ metadata, subscription: text }).nullish();
 export const invoice = z.object({
   id: z.string(),
   customer: text,
@@ -53,14 +53,14 @@ export const invoice = z.object({
   charge: text,
   subscription: text,
   subscription_details: subscriptionDetails,
-  parent: z.nullish(z.object({ subscription_details: subscriptionDetails })),
-  lines: z.object({ data: z.array(line), has_more: z.nullish(z.boolean()) }),
+  parent: z.object({ subscription_details: subscriptionDetails }).nullish(),
+  lines: z.object({ data: z.array(line), has_more: z.boolean().nullish() }),
 });
 
 export const invoicePayment = z.object({
   id: z.string(),
   invoice: z.string(),
-  amount_paid: z.nullish(whole),
+  amount_paid: whole.nullish(),
   currency: z.string(),
   payment: z.object({ payment_intent: text, charge: text }),
 });
@@ -82,5 +82,5 @@ export const dispute = z.object({
   amount: whole,
   currency: z.string(),
   status: text,
-  balance_transactions: z.nullish(z.array(z.object({ amount: whole, currency: z.string() }))),
+  balance_transactions: z.array(z.object({ amount: whole, currency: z.string() })).nullish(),
 });

@@ -1,6 +1,8 @@
 import { constraintOf } from "../db/constraint.ts";
+import { retryOnConflict } from "../db/retry-on-conflict.ts";
 import { type RowOf, select, statement } from "../db/sql.ts";
 import { consentLog } from "../db/tables.ts";
+import { invalid } from "../errors.ts";
 import { assert } from "../lib/assert.ts";
 import { iso } from "../lib/time.ts";
 import type { TenantCtx } from "../runtime.ts";
@@ -18,12 +20,16 @@ const columns = {
   noticeVersion: consentLog.noticeVersion,
   source: consentLog.source,
   gpc: consentLog.gpc,
+  isDevice: consentLog.isDevice,
   occurredAtMs: consentLog.occurredAtMs,
   receivedAtMs: consentLog.receivedAtMs,
 };
 
 /** A row as SQLite stores it. */
-export type ConsentRow = Omit<RowOf<typeof columns>, "gpc"> & { readonly gpc: 0 | 1 | null };
+export type ConsentRow = Omit<RowOf<typeof columns>, "gpc" | "isDevice"> & {
+  readonly gpc: 0 | 1 | null;
+  readonly isDevice: 0 | 1;
+};
 
 /** The columns of a `ConsentRow`. */
 export const consentColumns = (alias?: string): string => select(columns, alias);
@@ -38,7 +44,7 @@ type NewConsent = {
   noticeVersion: string | null;
   source: string | null;
   gpc: number | null;
-  isByUser: number;
+  isDevice: number;
   occurredAtMs: number;
   receivedAtMs: number;
 };
@@ -47,20 +53,28 @@ const ofId = "environment_id = :environmentId AND distinct_id = :distinctId";
 
 const insertConsent = statement<NewConsent>`
   INSERT INTO consent_log (
-    environment_id, distinct_id, seq, id, purpose, decision, method, notice_version, source, gpc, is_by_user,
+    environment_id, distinct_id, seq, id, purpose, decision, method, notice_version, source, gpc, is_device,
     occurred_at_ms, received_at_ms
   )
   SELECT CAST(:environmentId AS INTEGER), :distinctId,
     1 + coalesce((SELECT seq FROM consent_log WHERE ${ofId} ORDER BY seq DESC LIMIT 1), 0), :consentId, :purpose,
-    :decision, :method, :noticeVersion, :source, CAST(:gpc AS INTEGER), CAST(:isByUser AS INTEGER),
+    :decision, :method, :noticeVersion, :source, CAST(:gpc AS INTEGER), CAST(:isDevice AS INTEGER),
     CAST(:occurredAtMs AS INTEGER), CAST(:receivedAtMs AS INTEGER)
   WHERE NOT EXISTS (SELECT 1 FROM consent_log WHERE ${ofId} AND id = :consentId)`;
 
 const findConsent = statement<{ environmentId: number; distinctId: string; consentId: string }, ConsentRow>`
   SELECT ${consentColumns()} FROM consent_log WHERE ${ofId} AND id = :consentId`;
 
-/** Appends a decision to the consent log of a distinct id, which may be unknown (P5). Entries never change. Throws `person_erased`. */
+const beingErased = new Set(["tombstones_being_erased"] as const);
+
+/**
+ * Appends a decision to the consent log of a distinct id, which may be unknown (P5). Entries never change. Throws `person_erased`, and
+ * `invalid_request` where not a secret key says that the id is a mere device's.
+ */
 export async function recordConsent(ctx: TenantCtx, input: ConsentInput): Promise<ConsentEntry> {
+  if (input.isDevice === true && ctx.caller.kind !== "secret") {
+    throw invalid("isDevice", "must come with a secret key: a user token names a user");
+  }
   const receivedAtMs = ctx.now();
   const key = { environmentId: ctx.environment.id, distinctId: input.distinctId, consentId: ctx.newId("con_") };
   const entry: NewConsent = {
@@ -71,15 +85,16 @@ export async function recordConsent(ctx: TenantCtx, input: ConsentInput): Promis
     noticeVersion: input.noticeVersion ?? null,
     source: input.source ?? null,
     gpc: input.gpc === undefined ? null : Number(input.gpc),
-    // The route has checked that the user token is for the same id.
-    isByUser: Number(ctx.caller.kind === "publishable"),
+    isDevice: Number(input.isDevice ?? false),
     occurredAtMs: input.occurredAt ?? receivedAtMs,
     receivedAtMs,
   };
-  const [, [row]] = await withTombstones(ctx, async (standing, guard) => {
-    const guards = [guard, ...(await personGuards(ctx, standing, [input.distinctId]))];
-    return batchBehind(ctx.db, guards, [insertConsent(entry), findConsent(key)] as const);
-  }).catch(refuseErased);
+  const write = () =>
+    withTombstones(ctx, async (standing, guard) => {
+      const guards = [guard, ...(await personGuards(ctx, standing, [input.distinctId]))];
+      return batchBehind(ctx.db, guards, [insertConsent(entry), findConsent(key)] as const);
+    });
+  const [, [row]] = await retryOnConflict(beingErased, key.consentId, write).catch(refuseErased);
   assert(row !== undefined, "a consent that was written is there");
   return presentConsent(row);
 }
@@ -98,6 +113,7 @@ export function presentConsent(row: ConsentRow): ConsentEntry {
     noticeVersion: row.noticeVersion,
     source: row.source,
     gpc: row.gpc === null ? null : row.gpc === 1,
+    isDevice: row.isDevice === 1,
     occurredAt: iso(row.occurredAtMs),
     receivedAt: iso(row.receivedAtMs),
   };

@@ -1,22 +1,19 @@
+import { fragment } from "../db/sql.ts";
+
 /**
- * SQL: whether an id has credits, usage, or a consent that was given with a user token (P2). It takes three index seeks.
- * `environmentId` and `distinctId` are SQL too.
+ * SQL: whether an id is a user (P2): its record says so, or it has an account or a consent of its own. It takes two index seeks
+ * beside the record's. All three are SQL; `isMarked` is the record's `is_user`.
  */
-export function isUserSql(environmentId: string, distinctId: string): string {
-  return `(${[hasCreditsSql, hasUsageSql, hasOwnConsentSql].map((has) => has(environmentId, distinctId)).join(" OR ")})`;
-}
+export const isUserSql = (environmentId: string, distinctId: string, isMarked: string): string =>
+  fragment`(coalesce(${isMarked}, 0) = 1 OR ${hasAccountSql(environmentId, distinctId)}
+    OR ${hasOwnConsentSql(environmentId, distinctId)})`;
 
-const ofAccount = (table: string, environmentId: string, distinctId: string): string =>
-  `SELECT 1 FROM accounts AS a CROSS JOIN ${table} AS b ON b.account_id = a.id
-   WHERE a.environment_id = ${environmentId} AND a.user_id = ${distinctId}`;
+/** SQL: whether an id has credits or usage, was refused some, or is known to Stripe. */
+export const hasAccountSql = (environmentId: string, distinctId: string): string =>
+  fragment`EXISTS (SELECT 1 FROM accounts AS a WHERE a.environment_id = ${environmentId} AND a.user_id = ${distinctId})`;
 
-export const hasCreditsSql = (environmentId: string, distinctId: string): string =>
-  `EXISTS (${ofAccount("credit_balances", environmentId, distinctId)})`;
-
-export const hasUsageSql = (environmentId: string, distinctId: string): string =>
-  `EXISTS (${ofAccount("usage_events", environmentId, distinctId)})`;
-
+/** SQL: whether an id has a consent that is not a mere device's. */
 export const hasOwnConsentSql = (environmentId: string, distinctId: string): string =>
-  `EXISTS (
-    SELECT 1 FROM consent_log AS o INDEXED BY consent_log_by_user
-    WHERE o.environment_id = ${environmentId} AND o.distinct_id = ${distinctId} AND o.is_by_user = 1)`;
+  fragment`EXISTS (
+    SELECT 1 FROM consent_log AS o INDEXED BY consent_log_of_user
+    WHERE o.environment_id = ${environmentId} AND o.distinct_id = ${distinctId} AND o.is_device = 0)`;

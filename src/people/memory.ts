@@ -114,7 +114,7 @@ const guardPeople = statement<Versions>`
     SELECT 1 FROM json_each(:links) AS i
     LEFT JOIN distinct_ids AS d ON d.environment_id = :environmentId AND d.distinct_id = i.value ->> 0
     WHERE coalesce(d.claim_version, 0) <> i.value ->> 1
-      OR (:isVerified = 0 AND (d.is_identified = 1 OR ${isUserSql(":environmentId", "i.value ->> 0")}))
+      OR (:isVerified = 0 AND ${isUserSql(":environmentId", "i.value ->> 0", "d.is_user")})
   )`;
 
 /**
@@ -139,8 +139,8 @@ export function guardOfKnown(ctx: TenantCtx, events: readonly PersonEvent[], now
     if (link === undefined) return null;
     links.set(link.claimed, link.version);
   }
-  // An identification makes the claimed id a user's, and a link that follows is refused.
-  if (events.some((event) => event.isIdentify && links.has(event.distinctId))) return null;
+  // An event that makes the claimed id a user's has a link that follows refused.
+  if (events.some((event) => (event.isIdentify || event.isSignedIn) && links.has(event.distinctId))) return null;
   return guardPeople({
     environmentId: ctx.environment.id,
     properties: JSON.stringify([...properties.values()]),

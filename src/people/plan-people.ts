@@ -1,4 +1,4 @@
-import { type ClaimChanges, type ClaimRecord, Claims } from "./claims.ts";
+import { type ClaimChange, type ClaimRecord, Claims, flawOfLink } from "./claims.ts";
 import { isDeviceForm } from "./device-id.ts";
 import { changesProperties, IdProperties, propertiesBytesMax, propertiesNamesMax } from "./id-properties.ts";
 import { needsStoredPeople, type PersonEvent } from "./person-event.ts";
@@ -25,13 +25,17 @@ export interface IdUpdate {
   readonly isDeviceForm: boolean;
   readonly isSender: boolean;
   readonly isIdentified: boolean;
+  readonly isUser: boolean;
   /** How many claims it makes by a publishable key. */
   readonly claimsMade: number;
 }
 
 /** The changes to people by some events. */
-export interface PeopleChange extends ClaimChanges {
+export interface PeopleChange {
   readonly ids: readonly IdUpdate[];
+  readonly changes: readonly ClaimChange[];
+  /** How many claims were refused because of what is stored, such as that the claimed id is a user. */
+  readonly refusedClaims: number;
   /** The new properties. `version` is the one that was read; 0 if nothing was stored. */
   readonly properties: readonly StoredProperties[];
   /** Why an event linked or set nothing, by the event's UUID. */
@@ -41,6 +45,19 @@ export interface PeopleChange extends ClaimChanges {
 }
 
 const BEYOND = `the id's properties have at most ${propertiesNamesMax} names and ${propertiesBytesMax} bytes: what is beyond was not set`;
+
+/** What a publishable key is warned of, by the event's UUID: what each event alone shows, whatever is stored (P2, L1, E4). */
+export function warningsAlone(events: readonly PersonEvent[]): ReadonlyMap<string, string> {
+  const warnings = new Map<string, string>();
+  for (const event of events) {
+    if (event.isPersonless) continue;
+    const flaw = event.link === null ? null : flawOfLink(event.distinctId, event.link);
+    if (flaw !== null) warnings.set(event.uuid, flaw);
+    // Changes that are short enough to be remembered are within what an id may hold.
+    if (event.changes === null && !new IdProperties(null).apply(event)) warnings.set(event.uuid, BEYOND);
+  }
+  return warnings;
+}
 
 /**
  * Applies events, in their order, to what is stored (P2, P3). `isVerified`: whether they were sent with a secret key. Pure:
@@ -52,6 +69,7 @@ export function planPeople(events: readonly PersonEvent[], stored: StoredPeople,
   const properties = new Map<string, IdProperties>();
   const ids = new Map<string, IdUpdate>();
   const warnings = new Map<string, string>();
+  let refusedClaims = 0;
   const update = (distinctId: string, isSender: boolean, isIdentified: boolean) => {
     const before = ids.get(distinctId);
     ids.set(distinctId, {
@@ -59,6 +77,7 @@ export function planPeople(events: readonly PersonEvent[], stored: StoredPeople,
       isDeviceForm: before?.isDeviceForm ?? isDeviceForm(distinctId),
       isSender: isSender || before?.isSender === true,
       isIdentified: isIdentified || before?.isIdentified === true,
+      isUser: false,
       claimsMade: 0,
     });
   };
@@ -66,23 +85,25 @@ export function planPeople(events: readonly PersonEvent[], stored: StoredPeople,
     const { uuid, distinctId, link, isIdentify, isPersonless } = event;
     update(distinctId, !isPersonless, !isPersonless && isIdentify);
     if (isPersonless) continue;
-    const refusal = link === null ? null : claims.link(distinctId, link.otherId, link.via);
+    const refusal = claims.apply(event);
     if (refusal !== null) warnings.set(uuid, refusal);
-    if (isIdentify) claims.identify(distinctId);
+    if (refusal !== null && link !== null && flawOfLink(distinctId, link) === null) refusedClaims++;
     if (!changesProperties(event)) continue;
     const own = properties.get(distinctId) ?? new IdProperties(storedOf.get(distinctId)?.properties ?? null);
     properties.set(distinctId, own);
     if (!own.apply(event)) warnings.set(uuid, BEYOND);
   }
-  const { changes, unchanged, made } = claims.changes();
-  for (const { distinctId, claim } of changes) {
-    for (const id of claim === null ? [] : [distinctId, claim.by]) update(id, false, false);
-  }
+  const { changes, users, made } = claims;
+  const spokenOf = [...users, ...changes.flatMap(({ distinctId, claim }) => [distinctId, claim.by])];
+  for (const id of spokenOf) update(id, false, false);
   return {
-    ids: Array.from(ids.values(), (id) => ({ ...id, claimsMade: made.get(id.distinctId) ?? 0 })),
+    ids: Array.from(ids.values(), (id) => ({
+      ...id,
+      isUser: users.has(id.distinctId),
+      claimsMade: made.get(id.distinctId) ?? 0,
+    })),
     changes,
-    unchanged,
-    made,
+    refusedClaims,
     properties: Array.from(properties).flatMap(([distinctId, own]) =>
       own.isChanged ? [{ distinctId, properties: own.text, version: storedOf.get(distinctId)?.version ?? 0 }] : [],
     ),

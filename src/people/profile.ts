@@ -76,7 +76,7 @@ const presentClaim = (row: IdRow) => ({
   isVerified: row.isVerified === 1,
   counts: row.counts === 1,
   // The statement above wrote this JSON.
-  flaws: JSON.parse(row.flaws) as ("identified" | "credits" | "usage" | "consent")[],
+  flaws: JSON.parse(row.flaws) as ("identified" | "known" | "account" | "consent")[],
   eventCount: row.eventCount,
 });
 

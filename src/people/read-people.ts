@@ -1,7 +1,7 @@
 import { fragment, type Statement, statement } from "../db/sql.ts";
 import { jsonChunks } from "../lib/json.ts";
 import type { TenantCtx } from "../runtime.ts";
-import { type ClaimRecord, depthMax } from "./claims.ts";
+import type { ClaimRecord } from "./claims.ts";
 import { changesProperties, propertiesBytesMax } from "./id-properties.ts";
 import { isUserSql } from "./is-user.ts";
 import { needsStoredPeople, type PersonEvent } from "./person-event.ts";
@@ -16,7 +16,6 @@ interface ClaimRow {
   readonly version: number;
   /** Null for an id that is only above a linked id. */
   readonly isUser: 0 | 1 | null;
-  readonly isClaimer: 0 | 1 | null;
   readonly claimsMade: number;
 }
 interface PropertiesRow {
@@ -25,13 +24,7 @@ interface PropertiesRow {
   readonly properties: string | null;
   readonly version: number;
 }
-/** For a linked id that is claimed: the nearest linked id above it, and how many claims lead there, or to the topmost id. */
-interface AboveRow {
-  readonly distinctId: string;
-  readonly nearest: string | null;
-  readonly claims: number;
-}
-export type PeopleRow = ClaimRow | AboveRow | PropertiesRow;
+export type PeopleRow = ClaimRow | PropertiesRow;
 
 const claimColumns = fragment`d.claimed_by AS claimedBy, coalesce(d.claim_is_verified, 0) AS isVerified,
   coalesce(d.claim_version, 0) AS version, coalesce(d.claims_made, 0) AS claimsMade`;
@@ -39,44 +32,22 @@ const claimColumns = fragment`d.claimed_by AS claimedBy, coalesce(d.claim_is_ver
 /** The ids that events link, stored or not. */
 const linkedIds = statement<Ids, ClaimRow>`
   SELECT i.value AS distinctId, ${claimColumns},
-    coalesce(d.is_identified, 0) OR ${isUserSql(":environmentId", "i.value")} AS isUser,
-    EXISTS (
-      SELECT 1 FROM distinct_ids INDEXED BY distinct_ids_claimed_by
-      WHERE environment_id = :environmentId AND claimed_by = i.value AND claimed_by IS NOT NULL
-    ) AS isClaimer
+    ${isUserSql(":environmentId", "i.value", "d.is_user")} AS isUser
   FROM json_each(:ids) AS i
   LEFT JOIN distinct_ids AS d ON d.environment_id = :environmentId AND d.distinct_id = i.value`;
 
-/** The ids above them, by one claim after another. A claim from a secret key could close a circle of any length. */
+/** The ids above them, by verified claims: another one could close a circle of any length. */
 const idsAbove = statement<Ids, ClaimRow>`
   WITH RECURSIVE above (distinct_id) AS (
     SELECT d.claimed_by FROM json_each(:ids) AS i CROSS JOIN distinct_ids AS d
-    WHERE d.environment_id = :environmentId AND d.distinct_id = i.value AND d.claimed_by IS NOT NULL
+    WHERE d.environment_id = :environmentId AND d.distinct_id = i.value AND d.claim_is_verified = 1
     UNION
     SELECT d.claimed_by FROM above CROSS JOIN distinct_ids AS d
-    WHERE d.environment_id = :environmentId AND d.distinct_id = above.distinct_id AND d.claimed_by IS NOT NULL
+    WHERE d.environment_id = :environmentId AND d.distinct_id = above.distinct_id AND d.claim_is_verified = 1
   )
-  SELECT d.distinct_id AS distinctId, ${claimColumns}, NULL AS isUser, NULL AS isClaimer
+  SELECT d.distinct_id AS distinctId, ${claimColumns}, NULL AS isUser
   FROM above CROSS JOIN distinct_ids AS d
   WHERE d.environment_id = :environmentId AND d.distinct_id = above.distinct_id`;
-
-/**
- * What a publishable key needs of the ids above: none of them changes, and none below `depthMax` claims matters. So what is read
- * does not depend on how many they are, nor how long.
- */
-const claimsAbove = statement<Ids, AboveRow>`
-  WITH RECURSIVE above (origin, distinct_id, claims, is_linked) AS (
-    SELECT d.distinct_id, d.claimed_by, 1, d.claimed_by IN (SELECT value FROM json_each(:ids))
-    FROM json_each(:ids) AS i CROSS JOIN distinct_ids AS d
-    WHERE d.environment_id = :environmentId AND d.distinct_id = i.value AND d.claimed_by IS NOT NULL
-    UNION ALL
-    SELECT above.origin, d.claimed_by, above.claims + 1, d.claimed_by IN (SELECT value FROM json_each(:ids))
-    FROM above CROSS JOIN distinct_ids AS d
-    WHERE d.environment_id = :environmentId AND d.distinct_id = above.distinct_id AND d.claimed_by IS NOT NULL
-      AND NOT above.is_linked AND above.claims <= ${`${depthMax}`}
-  )
-  SELECT origin AS distinctId, max(claims) AS claims, iif(is_linked, distinct_id, NULL) AS nearest
-  FROM above GROUP BY origin`;
 
 const propertiesOfIds = statement<Ids, PropertiesRow>`
   SELECT p.distinct_id AS distinctId, p.properties AS properties, p.version AS version
@@ -98,7 +69,7 @@ const propertiesWithin = statement<Ids, PropertiesRow>`
   ) AS s CROSS JOIN id_properties AS p
   WHERE p.environment_id = :environmentId AND p.distinct_id = s.distinct_id`;
 
-/** The statements that read what `planPeople` needs. Linear in the events and in the ids above theirs. */
+/** The statements that read what `planPeople` needs. Linear in the events, and with a secret key in the ids above theirs. */
 export function peopleReads(ctx: TenantCtx, events: readonly PersonEvent[]): Statement<PeopleRow>[] {
   const environmentId = ctx.environment.id;
   const linked = new Set<string>();
@@ -108,10 +79,9 @@ export function peopleReads(ctx: TenantCtx, events: readonly PersonEvent[]): Sta
     if (changesProperties(event)) changing.add(event.distinctId);
     if (event.link !== null) linked.add(event.distinctId).add(event.link.otherId);
   }
-  const above = ctx.caller.kind === "secret" ? idsAbove : claimsAbove;
   const claims = jsonChunks([...linked]).flatMap((ids) => [
     linkedIds({ environmentId, ids }),
-    above({ environmentId, ids }),
+    ...(ctx.caller.kind === "secret" ? [idsAbove({ environmentId, ids })] : []),
   ]);
   const properties = changing.size > IDS_WITHIN ? propertiesWithin : propertiesOfIds;
   return [...claims, ...jsonChunks([...changing]).map((ids) => properties({ environmentId, ids }))];
@@ -121,37 +91,19 @@ export function peopleReads(ctx: TenantCtx, events: readonly PersonEvent[]): Sta
 export function storedPeople(rows: readonly PeopleRow[]): StoredPeople & { readonly unread: ReadonlySet<string> } {
   const unread = new Set<string>();
   const claims = new Map<string, ClaimRecord>();
-  const above: AboveRow[] = [];
   const properties: StoredPeople["properties"][number][] = [];
   for (const row of rows) {
     if ("properties" in row) {
       if (row.properties === null) unread.add(row.distinctId);
       else properties.push({ ...row, properties: row.properties });
-    } else if ("nearest" in row) above.push(row);
+    }
     // An id that events link may also be above another id. Then its own row has more.
     else if (row.isUser !== null || !claims.has(row.distinctId)) claims.set(row.distinctId, claimRecord(row));
   }
-  for (const row of above) addAbove(claims, row);
   return { claims: [...claims.values()], properties, unread };
 }
 
-/** Of the ids between, one record stands for all. */
-function addAbove(claims: Map<string, ClaimRecord>, { distinctId, nearest, claims: count }: AboveRow): void {
-  const claimer = claims.get(distinctId)?.claim?.by;
-  if (typeof claimer !== "string" || count === 1 || claims.has(claimer)) return;
-  const claim = { by: nearest, isVerified: false, count: count - 1 };
-  claims.set(claimer, { distinctId: claimer, claim, version: 0, isUser: false, isClaimer: true, claimsMade: 0 });
-}
-
-function claimRecord({
-  distinctId,
-  claimedBy,
-  isVerified,
-  version,
-  isUser,
-  isClaimer,
-  claimsMade,
-}: ClaimRow): ClaimRecord {
+function claimRecord({ distinctId, claimedBy, isVerified, version, isUser, claimsMade }: ClaimRow): ClaimRecord {
   const claim = claimedBy === null ? null : { by: claimedBy, isVerified: isVerified === 1 };
-  return { distinctId, claim, version, isUser: isUser === 1, isClaimer: isClaimer === 1, claimsMade };
+  return { distinctId, claim, version, isUser: isUser === 1, claimsMade };
 }

@@ -13,6 +13,7 @@ export const consentEntry = z
     noticeVersion: z.string().nullable(),
     source: z.string().nullable(),
     gpc: z.boolean().nullable(),
+    isDevice: z.boolean(),
     occurredAt: time,
     receivedAt: time,
   })

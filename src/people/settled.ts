@@ -29,7 +29,7 @@ export function settledIds(
   const byId = Map.groupBy(events, ({ distinctId }) => distinctId);
   return Array.from(byId, ([distinctId, ofId]) => {
     const links = ofId.flatMap(({ link }) => {
-      const version = link === null ? null : claims.standing(distinctId, link.otherId, link.via);
+      const version = link === null ? null : claims.standing(distinctId, link);
       return link === null || version === null ? [] : [{ link: sentLink(link), claimed: link.otherId, version }];
     });
     const found = propertiesOf(distinctId);

@@ -1,6 +1,7 @@
-/** PostHog's list of ids that clients send when they do not know the user. Lower case. */
+/** Ids that PostHog's clients send when they do not know the user: its own list, and its cookieless mode's. Lower case. */
 const SHARED_IDS = new Set([
   "",
+  "$posthog_cookieless",
   "0",
   "00000000-0000-0000-0000-000000000000",
   "[object object]",

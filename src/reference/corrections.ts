@@ -1,3 +1,4 @@
+import * as z from "zod";
 import type { ZodOpenApiOverride } from "zod-openapi";
 import { errorDetail } from "../http/error-body.ts";
 import { isJsonObject } from "../lib/json.ts";
@@ -7,9 +8,8 @@ const isEmptyObject = (value: unknown): boolean => isJsonObject(value) && Object
 
 /** Corrections of zod's output. */
 export const correctSchema: ZodOpenApiOverride = ({ jsonSchema, zodSchema, io }) => {
-  const { def } = zodSchema._zod;
   // zod leaves out the default of a transformed argument.
-  if (io === "input" && def.type === "default") jsonSchema.default ??= def.defaultValue;
+  if (io === "input" && zodSchema instanceof z.ZodDefault) jsonSchema.default ??= zodSchema.def.defaultValue;
   const { additionalProperties, properties } = jsonSchema;
   // zod writes "any other field" as an empty schema, and no known ones as an empty list, which some generators misread.
   if (isEmptyObject(additionalProperties)) jsonSchema.additionalProperties = true;

@@ -73,7 +73,7 @@ export interface About {
 export interface DescribedMessage {
   readonly type: string;
   readonly description: string;
-  readonly schema: z.core.$ZodType;
+  readonly schema: z.ZodType;
 }
 
 function describeMessage({ type, description, schema }: DescribedMessage): ZodOpenApiOperationObject {

@@ -4,7 +4,7 @@ import { inOrder } from "./error-responses.ts";
 
 /**
  * What a request must send. `end-user`: a secret key, or a publishable key with the end-user's token. `client`: a key of
- * either kind. `key-inside`: a key in the body or in the path.
+ * any kind. `key-inside`: a key in the body or in the path.
  */
 export type Access = "open" | "secret" | "end-user" | "admin" | "client" | "key-inside";
 
@@ -22,8 +22,8 @@ export interface Operation {
   readonly access: Access;
   /** The code for a publishable key where a secret key is required (W13). Given if it is not the usual one of the method. */
   readonly publishableGets?: "forbidden" | "requires_secret_key";
-  readonly params?: z.core.$ZodObject;
-  readonly query?: z.core.$ZodObject;
+  readonly params?: z.ZodObject;
+  readonly query?: z.ZodObject;
   readonly body?: Content & { readonly alternatives?: Readonly<Record<string, Content>> };
   readonly success: Content & {
     readonly description: string;
@@ -40,17 +40,17 @@ export interface Operation {
 export interface Content {
   /** `application/json` unless given. */
   readonly type?: string;
-  readonly schema: z.core.$ZodType;
+  readonly schema: z.ZodType;
   readonly example: unknown;
 }
 
 /** Every error code of the operation, in the order of the catalogue. */
 export function errorCodes(operation: Operation): ErrorCode[] {
   const codes = new Set<ErrorCode>([...operation.errors, "internal_error", "temporarily_unavailable"]);
-  const wrongKind = operation.publishableGets ?? (operation.method === "get" ? "requires_secret_key" : "forbidden");
-  if (operation.access !== "open") codes.add("invalid_key").add("rate_limited");
-  if (operation.access === "secret") codes.add(wrongKind);
-  if (operation.access === "end-user") codes.add("forbidden").add("invalid_user_token").add("secrets_unavailable");
+  // Every key but a publishable one is `forbidden` in a page (W11).
+  if (operation.access !== "open") codes.add("invalid_key").add("rate_limited").add("forbidden");
+  if (operation.access === "secret") codes.add(wrongKindOf(operation));
+  if (operation.access === "end-user") codes.add("invalid_user_token").add("secrets_unavailable");
   if (operation.access === "admin") codes.add("not_found");
   if (operation.writesForId !== undefined) codes.add("erasure_unavailable");
   if (operation.writesForId === "refused") codes.add("person_erased");
@@ -60,6 +60,10 @@ export function errorCodes(operation: Operation): ErrorCode[] {
   if (hasBody) codes.add("payload_too_large");
   return inOrder(codes);
 }
+
+/** The code for a publishable key where a secret one is required, and for a relay key where it may not go (W13). */
+export const wrongKindOf = ({ publishableGets, method, access }: Operation): ErrorCode =>
+  publishableGets ?? (method === "get" && access === "secret" ? "requires_secret_key" : "forbidden");
 
 /** Whether it takes a key in the header `Authorization`, and so a bookmark. */
 export const isKeyed = ({ access }: Operation): boolean => access === "secret" || access === "end-user";

@@ -6,7 +6,7 @@ export const SECURITY: Readonly<Record<Access, Record<string, string[]>[]>> = {
   secret: [{ secretKey: [] }],
   "end-user": [{ secretKey: [] }, { publishableKey: [] }],
   admin: [{ adminToken: [] }],
-  client: [{ publishableKey: [] }, { secretKey: [] }],
+  client: [{ publishableKey: [] }, { relayKey: [] }, { secretKey: [] }],
   "key-inside": [],
 };
 
@@ -20,6 +20,9 @@ export const securitySchemes = {
   secretKey: bearer("A secret key, `sk_live_…` or `sk_test_…`. Only for your backend."),
   publishableKey: bearer(
     "A publishable key, `pk_live_…` or `pk_test_…`. Safe to use in a browser. Does not identify a user.",
+  ),
+  relayKey: bearer(
+    "A relay key, `rk_live_…` or `rk_test_…`. For what passes on the analytics of others, such as a proxy.",
   ),
   adminToken: bearer("The admin token, set by the deployment in `ADMIN_TOKEN`."),
 };

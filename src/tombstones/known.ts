@@ -85,21 +85,25 @@ export async function batchBehind<const Statements extends readonly Statement[]>
   return rows.slice(guards.length) as RowsOf<Statements>;
 }
 
-const ERASED = new Set(["guard_person"] as const);
+const ERASED = new Set(["guard_person", "tombstones_being_erased"] as const);
 
 /**
  * Runs a write about an id under the name that it has: its own, or the hash of its tombstone (E5). `write` sends its batch with
  * the guards, by which it is made anew where the id was erased meanwhile. `lifts` is another where an erasure was lifted since.
+ * A write of what is `held` ends a tombstone that only cuts. Of a write that tells of a `read` the id stays erased.
  */
 export function underName<Answer>(
   ctx: Place,
   id: string,
   write: (name: string, guards: readonly Statement[], lifts: unknown) => Promise<Answer>,
+  of: "held" | "read" = "held",
 ): Promise<Answer> {
   return retryOnConflict(ERASED, ctx.newId(""), () =>
     withTombstones(ctx, async (standing, guard, lifts) => {
-      const hash = (await findErased(ctx, standing, [id])).get(id);
-      return write(hash ?? id, [guard, ...(hash === undefined ? await personGuards(ctx, standing, [id]) : [])], lifts);
+      const erased = (await findErased(ctx, standing, [id])).get(id);
+      if (erased !== undefined && (erased.blocks || of === "read")) return write(erased.hash, [guard], lifts);
+      const [ids, mentioned] = of === "read" ? [[], [id]] : [[id], []];
+      return write(id, [guard, ...(await personGuards(ctx, standing, ids, mentioned))], lifts);
     }),
   );
 }

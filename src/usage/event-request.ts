@@ -1,5 +1,4 @@
-/** Reads the request of the events route: one event or a list, as Purser's own JSON or as CloudEvents (U1). */
-import type * as z from "zod/mini";
+import type * as z from "zod";
 import { invalid, PurserError } from "../errors.ts";
 import { identifier } from "../http/fields.ts";
 import { refusalOfIssues } from "../http/refusal-of-issues.ts";
@@ -56,7 +55,7 @@ export function readEventList(contentType: string | undefined, body: unknown, no
 
 /** What one format calls the fields that a refusal names. */
 interface Format {
-  readonly schema: z.ZodMiniType<EventInput>;
+  readonly schema: z.ZodType<EventInput>;
   readonly idField: string;
   readonly timeField: string;
 }
@@ -69,7 +68,7 @@ function readOne({ schema, timeField }: Format, body: unknown, nowMs: number): E
     assertNotAhead(read.data.occurredAt, nowMs, timeField);
     return read.data;
   }
-  throw refusalOfIssues(read.error.issues, "body", { schema, value: body, takesList: true });
+  throw refusalOfIssues(read.error.issues, "body");
 }
 
 function readList(format: Format, body: unknown, nowMs: number): ListElement[] {

@@ -1,5 +1,3 @@
-import * as z from "zod/mini";
-import { about, described } from "#described";
 import { invalid } from "../errors.ts";
 import { timestamp } from "../http/fields.ts";
 
@@ -7,10 +5,9 @@ const EARLIEST_MS = Date.UTC(2000, 0, 1);
 const AHEAD_MS_MAX = 24 * 3_600_000;
 
 /** When usage occurred (L5). */
-export const occurredAt = described(
-  timestamp.check(z.refine((atMs) => atMs >= EARLIEST_MS, "must not be before 2000-01-01T00:00:00Z")),
-  about({ format: "date-time" }),
-);
+export const occurredAt = timestamp
+  .refine((atMs) => atMs >= EARLIEST_MS, "must not be before 2000-01-01T00:00:00Z")
+  .meta({ format: "date-time" });
 
 /** Throws `invalid_request` for usage that is more than a day ahead (L5). `param` is what the request calls its time. */
 export function assertNotAhead(atMs: number | undefined, nowMs: number, param = "occurredAt"): void {

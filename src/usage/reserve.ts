@@ -4,7 +4,7 @@ import { accountSql, type WriteContext, writingValues } from "../ledger/account.
 import { burnDown } from "../ledger/burn-down.ts";
 import { type Outcome, replay, writeReturning } from "../ledger/decision.ts";
 import { type OpenReservation, presentLeg, readLegs } from "../ledger/hold.ts";
-import { insertEntries } from "../ledger/insert-entries.ts";
+import { insertEntries, lastSeq } from "../ledger/insert-entries.ts";
 import { compareStamp, idempotencyConflict, type Stamp, stampRequest } from "../ledger/request-hash.ts";
 import { selectPayingBalances, spendableBalances, withReturns } from "../ledger/spendable-balances.ts";
 import { writeForUser } from "../ledger/write.ts";
@@ -93,10 +93,11 @@ function answerRepeat(
 
 const insertReservation = statement<WriteContext & ReturnType<typeof reservationValues>, StoredAnswer>`
   INSERT INTO reservations (
-    environment_id, id, account_id, event, model, quantities, legs, on_expiry, state, created_at_ms, expires_at_ms, request_hash
+    environment_id, id, account_id, event, model, quantities, legs, on_expiry, state, created_at_ms, expires_at_ms,
+    request_hash, made_seq
   )
   SELECT CAST(:environmentId AS INTEGER), :reservationId, ${accountSql}, :event, :model, :quantities, ${legsSql}, :onExpiry,
-    'open', ${nowMsSql}, CAST(:expiresAtMs AS INTEGER), :requestHash
+    'open', ${nowMsSql}, CAST(:expiresAtMs AS INTEGER), :requestHash, ${lastSeq}
   RETURNING legs, expires_at_ms AS expiresAtMs`;
 
 function reservationValues(

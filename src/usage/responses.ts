@@ -1,7 +1,6 @@
 import * as z from "zod";
 import { quantitiesOutput } from "../amounts/responses.ts";
 import { unit } from "../amounts/schemas.ts";
-import { described } from "../http/described.ts";
 import { errorDetail } from "../http/error-body.ts";
 import { debit } from "../ledger/responses.ts";
 import { onExpiry, reservationStatus } from "./schemas.ts";
@@ -51,8 +50,8 @@ export const reservationOutput = z
     event: z.string(),
     model: z.string().nullable(),
     quantities: quantitiesOutput,
-    onExpiry: described(onExpiry, "What becomes of the holds if nobody settles it in time."),
-    status: described(reservationStatus, "If it expired and its holds did not return yet: what it will be."),
+    onExpiry: onExpiry.describe("What becomes of the holds if nobody settles it in time."),
+    status: reservationStatus.describe("If it expired and its holds did not return yet: what it will be."),
     createdAt: time,
     expiresAt: time,
     settledAt: time.nullable().describe("When its holds returned. Null until then."),

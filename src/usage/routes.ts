@@ -1,12 +1,12 @@
 import type { Context } from "hono";
-import * as z from "zod/mini";
+import * as z from "zod";
 import { requireSecretKey } from "../access/require-key.ts";
 import { errorStatus, presentRefusal } from "../errors.ts";
 import { answerOutcome } from "../http/answer-outcome.ts";
 import { readBody, readNoFields } from "../http/body.ts";
 import { logUnavailable } from "../http/errors.ts";
 import { type AppEnv, createRoutes } from "../http/factory.ts";
-import { noFields } from "../http/no-fields.ts";
+import { noFields } from "../http/fields.ts";
 import { validate } from "../http/validate.ts";
 import { commitReservation } from "./commit.ts";
 import { type ListElement, recordList } from "./event-list.ts";

@@ -9,6 +9,7 @@ import { eventColumns, eventPlace, lastEvent } from "../ledger/event-row.ts";
 import { insertEntries } from "../ledger/insert-entries.ts";
 import type { StateChanges } from "../ledger/memory.ts";
 import { usageRecorded } from "../ledger/messages.ts";
+import { payOwed } from "../ledger/owed.ts";
 import { compareStamp, idempotencyConflict, type Stamp } from "../ledger/request-hash.ts";
 import type { Debit } from "../ledger/responses.ts";
 import type { AccountAtRead } from "../ledger/send.ts";
@@ -112,7 +113,10 @@ export function writeEvent(
   const parts = {
     before: [...before, ...apart],
     returning,
-    after: insertEntries(writing, entries),
+    after:
+      settledReservationId === undefined
+        ? insertEntries(writing, entries)
+        : [...insertEntries(writing, entries, { eventIds: [event.eventId] }), payOwed(writing, settledReservationId)],
     changes: {
       entries: [...returns, ...entries],
       ...(settledReservationId === undefined ? {} : { settledReservationId }),

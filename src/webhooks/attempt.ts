@@ -105,7 +105,7 @@ async function post(ctx: SystemCtx, one: Leased, nowMs: number): Promise<Answer>
     const response = await fetch(one.url, {
       method: "POST",
       redirect: "manual",
-      headers: await signedHeaders(one.id, nowMs, body, secrets),
+      headers: signedHeaders(one.id, nowMs, body, secrets),
       body,
       signal: AbortSignal.timeout(ATTEMPT_MS_MAX),
     });

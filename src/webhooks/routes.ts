@@ -1,7 +1,7 @@
 import { requireAdmin } from "../access/require-admin.ts";
 import { readBody, readNoFields } from "../http/body.ts";
 import { createRoutes } from "../http/factory.ts";
-import { noFields } from "../http/no-fields.ts";
+import { noFields } from "../http/fields.ts";
 import { validate } from "../http/validate.ts";
 import { changeWebhook } from "./change.ts";
 import { createWebhook } from "./create.ts";

@@ -1,26 +1,18 @@
-/** The signature of a message under a secret, as Standard Webhooks has it. `secret` is `whsec_` and base64. */
-async function signatureOf(secret: string, signed: Uint8Array): Promise<string> {
-  const raw = Uint8Array.from(atob(secret.slice("whsec_".length)), (character) => character.charCodeAt(0));
-  const key = await crypto.subtle.importKey("raw", raw, { name: "HMAC", hash: "SHA-256" }, false, ["sign"]);
-  const mac = new Uint8Array(await crypto.subtle.sign("HMAC", key, signed));
-  return `v1,${btoa(String.fromCharCode(...mac))}`;
-}
+import { Webhook } from "standardwebhooks";
 
-/** The headers of an attempt: a signature for each secret. */
-export async function signedHeaders(
+/** The headers of an attempt: a signature for each secret, `whsec_` and base64. */
+export function signedHeaders(
   id: string,
   atMs: number,
   body: string,
   secrets: readonly string[],
-): Promise<Record<string, string>> {
-  const timestamp = String(Math.floor(atMs / 1_000));
-  const signed = new TextEncoder().encode(`${id}.${timestamp}.${body}`);
-  const signatures = await Promise.all(secrets.map((secret) => signatureOf(secret, signed)));
+): Record<string, string> {
+  const signatures = secrets.map((secret) => new Webhook(secret).sign(id, new Date(atMs), body));
   return {
     "content-type": "application/json",
     "user-agent": "Purser",
     "webhook-id": id,
-    "webhook-timestamp": timestamp,
+    "webhook-timestamp": String(Math.floor(atMs / 1_000)),
     "webhook-signature": signatures.join(" "),
   };
 }

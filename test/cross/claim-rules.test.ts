@@ -1,5 +1,8 @@
+import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
+import { flushActivity } from "../../src/activity/count.ts";
 import { alias, identify, makeClaimsWorld, newDevice, SECRETLY, seen } from "../support/claims-world.ts";
+import { bound } from "../support/world.ts";
 
 const LATER = 1_000;
 
@@ -10,11 +13,11 @@ describe("a claim by a publishable key", () => {
     const events = [
       seen(device, { set: { city: "Ghent", plan: "free" } }),
       identify("ana", device, { set: { plan: "gold" } }),
-      alias(device, older),
-      seen(older, { set: { city: "Rome", tone: "dark" } }),
+      alias("ana", older),
+      seen(older, { set: { tone: "dark" } }),
     ];
     await world.send(events);
-    const consentId = await world.consent(older, "secret key");
+    const consentId = await world.consent(older, "secret key, of a device");
     const { person, events: held, consentLog } = await world.exportOf("ana");
     expect(person?.isIdentified).toBe(true);
     expect(person?.properties).toEqual({ plan: "gold", city: "Ghent", tone: "dark" });
@@ -24,7 +27,7 @@ describe("a claim by a publishable key", () => {
       expect.arrayContaining([
         { distinctId: "ana", linkedAt, via: null, claimedBy: null, isVerified: false },
         { distinctId: device, linkedAt, via: "identify", claimedBy: "ana", isVerified: false },
-        { distinctId: older, linkedAt, via: "alias", claimedBy: device, isVerified: false },
+        { distinctId: older, linkedAt, via: "alias", claimedBy: "ana", isVerified: false },
       ]),
     );
     expect(held.analytics.map(({ uuid }) => uuid).sort()).toEqual(events.map(({ uuid }) => uuid).sort());
@@ -81,27 +84,47 @@ describe("a claim by a publishable key", () => {
     }
   });
 
-  it("by an id 32 claims below the topmost links nothing; by the one above it, it does", async () => {
+  it("is one step: what it reaches claims nothing, and a device that no user is known of claims nothing", async () => {
     const world = await makeClaimsWorld();
-    const chain = Array.from({ length: 34 }, newDevice);
-    const links = chain.slice(1).map((device, index) => alias(chain[index] ?? "", device));
-    for (const start of [0, 10, 20, 30]) await world.send(links.slice(start, start + 10));
-    expect(await world.idsOf(chain[0] ?? "")).toEqual(chain.slice(0, 33).sort());
-    expect(await world.idsOf(chain[31] ?? "")).toEqual(chain.slice(31, 33).sort());
-    await world.send([alias(chain[32] ?? "", chain[33] ?? "", SECRETLY)]);
-    expect(await world.idsOf(chain[0] ?? "")).toEqual(chain.toSorted());
+    const [device, second, third] = [newDevice(), newDevice(), newDevice()];
+    await world.send([identify("ana", device), alias(device, second), alias(second, third)]);
+    expect(await world.idsOf("ana")).toEqual([device, "ana"].sort());
+    expect(await world.idsOf(second)).toEqual([second]);
   });
 
-  it("is read the other way round when an alias names a user to a device, as it arrives", async () => {
+  it("by a user whose id is a UUID counts: an $identify makes it a user, and so do a server and an SDK that knows it", async () => {
     const world = await makeClaimsWorld();
-    const [device, other] = [newDevice(), newDevice()];
-    await world.grant("ana");
-    await world.send([alias(device, "ana"), alias(other, "bob")]);
-    await world.grant("bob");
+    const [byPage, byServer, bySdk] = [newDevice(), newDevice(), newDevice()];
+    const devices = [newDevice(), newDevice(), newDevice()] as const;
+    await world.send([seen(byServer, SECRETLY)]);
+    await world.send([identify(byPage, devices[0]), alias(byServer, devices[1])]);
+    await world.send([seen(bySdk, { isSignedIn: true }), alias(bySdk, devices[2])]);
+    for (const [index, user] of [byPage, byServer, bySdk].entries()) {
+      expect(await world.idsOf(user)).toEqual([user, devices[index]].sort());
+    }
+  });
+
+  it("of a device that nobody but itself, a personless event of a server or a consent of a mere device spoke of counts", async () => {
+    const world = await makeClaimsWorld();
+    const device = newDevice();
+    await world.send([seen(device), seen(device, { isSignedIn: false })]);
+    await world.send([seen(device, { ...SECRETLY, isPersonless: true })]);
+    const consentId = await world.consent(device, "secret key, of a device");
+    await world.exportOf(device);
+    await world.wouldErase(device);
+    await world.send([identify("ana", device)]);
     expect(await world.idsOf("ana")).toEqual([device, "ana"].sort());
+    expect((await world.exportOf("ana")).consentLog).toMatchObject([{ consentId }]);
+  });
+
+  it("is read the other way round when an alias is sent under a device, by what was known before it", async () => {
+    const world = await makeClaimsWorld();
+    const [device, other, user] = [newDevice(), newDevice(), newDevice()];
+    await world.grant(user);
+    await world.send([alias(device, "ana"), alias(other, user)]);
+    expect(await world.idsOf("ana")).toEqual([device, "ana"].sort());
+    expect(await world.idsOf(user)).toEqual([other, user].sort());
     expect(await world.idsOf(device)).toEqual([device]);
-    expect((await world.exportOf("bob")).person?.distinctIds).toEqual([]);
-    expect(await world.idsOf(other)).toEqual([other]);
   });
 
   it("that links nothing is kept as an event, and a v1 client is warned of it", async () => {
@@ -114,6 +137,42 @@ describe("a claim by a publishable key", () => {
     }
     const { events } = await world.exportOf("mallory");
     expect(events.analytics.map(({ uuid }) => uuid).sort()).toEqual(links.map(({ uuid }) => uuid).sort());
+  });
+});
+
+describe("a warning", () => {
+  it("tells a publishable key what the event alone shows, and a secret key every reason", async () => {
+    const world = await makeClaimsWorld();
+    const [user, linked, device] = [newDevice(), newDevice(), newDevice()];
+    await world.grant(user);
+    await world.send([identify("ana", linked)]);
+    const warned = async (event: ReturnType<typeof seen>) =>
+      (await world.send([event], "v1")).body.results[event.uuid].result;
+    for (const link of [identify, alias]) {
+      for (const told of ["bob", "anonymous", "$posthog_cookieless"])
+        expect(await warned(link("eve", told))).toBe("warning");
+      expect(await warned(link("anonymous", device))).toBe("warning");
+      for (const untold of [user, linked, device]) expect(await warned(link("eve", untold))).toBe("ok");
+    }
+    expect(await warned(alias(device, newDevice()))).toBe("ok");
+    await world.send([alias("ana", linked, SECRETLY)]);
+    expect(await warned(alias("bob", linked, SECRETLY))).toBe("warning");
+    expect(await warned(alias("bob", "anonymous", SECRETLY))).toBe("warning");
+    expect(await warned(alias("bob", "crm-7", SECRETLY))).toBe("ok");
+  });
+
+  it("that is not given is counted for the dashboard: links that were refused because of what is stored", async () => {
+    const world = await makeClaimsWorld();
+    const user = newDevice();
+    await world.grant(user);
+    await world.send([identify("mallory", user), alias("mallory", user), identify("mallory", "ana")]);
+    await flushActivity(bound());
+    const counted = await env.DB.prepare(
+      "SELECT amount FROM daily_activity WHERE environment_id = ? AND kind = 'refused_claim'",
+    )
+      .bind(world.app.environments.live.id)
+      .first("amount");
+    expect(counted).toBe(2);
   });
 });
 

@@ -26,10 +26,11 @@ const id = fc.oneof(
 const names = fc.uniqueArray(fc.constantFrom("city", "plan", "tone"), { maxLength: 2 });
 const common = { id, set: names, setOnce: names, unset: names };
 const isPersonless = fc.constantFrom(false, false, false, true);
+const isSignedIn = fc.constantFrom(false, false, false, false, true);
 
 // A personless `$identify` is left out: P2 does not say whether its `distinct_id` becomes a user.
 const someEvent = fc.oneof(
-  { weight: 2, arbitrary: fc.record({ kind: fc.constant("capture"), isPersonless, ...common }) },
+  { weight: 2, arbitrary: fc.record({ kind: fc.constant("capture"), isPersonless, isSignedIn, ...common }) },
   { weight: 1, arbitrary: fc.record({ kind: fc.constant("identify"), ...common }) },
   { weight: 3, arbitrary: fc.record({ kind: fc.constant("identify"), other: id, ...common }) },
   { weight: 5, arbitrary: fc.record({ kind: fc.constant("alias"), other: id, isPersonless, ...common }) },
@@ -52,7 +53,11 @@ const requestOf = (minLength: number, maxLength: number, event: typeof someEvent
   });
 const someFact = fc.oneof(
   fc.record({ kind: fc.constantFrom("balance", "usage"), id }),
-  fc.record({ kind: fc.constant("consent"), id, by: fc.constantFrom("user token", "secret key") }),
+  fc.record({
+    kind: fc.constant("consent"),
+    id,
+    by: fc.constantFrom("user token", "secret key", "secret key, of a device"),
+  }),
 );
 
 type Step =
@@ -147,7 +152,7 @@ async function playAndCompare(history: readonly Step[]): Promise<void> {
       if (step.key === "secret") for (const { uuid } of events) sentSecretly.add(uuid);
     } else if (step.kind === "consent") {
       const holdingId = await world.consent(step.id, step.by);
-      model.hold({ kind: "consent", id: step.id, holdingId, isWithUserToken: step.by === "user token" });
+      model.hold({ kind: "consent", id: step.id, holdingId, isDevice: step.by === "secret key, of a device" });
     } else {
       const holdingId = step.kind === "balance" ? await world.grant(step.id) : await world.use(step.id);
       model.hold({ kind: step.kind, id: step.id, holdingId });

@@ -104,7 +104,7 @@ describe("a person of many claimed ids", () => {
     const random = createRandom(SEED);
     const world = await makeClaimsWorld();
     const model = new ClaimsModel();
-    const ids = devices(isSoak ? 400 : 60);
+    const ids = [...devices(isSoak ? 300 : 45), ...Array.from({ length: isSoak ? 100 : 15 }, (_, n) => `user-${n}`)];
     const links = Array.from({ length: ids.length * 3 }, () => {
       const [id, other] = [random.pick(ids), random.pick(ids)];
       return alias(id, other);

@@ -4,7 +4,7 @@ import { randomId } from "../../src/lib/ids.ts";
 import { scheduled } from "../../src/scheduled.ts";
 import { expectLedgerInvariants } from "../support/invariants.ts";
 import { expectError } from "../support/refusals.ts";
-import { type Bindings, bound, type Client, Clock, home, makeClient } from "../support/world.ts";
+import { type Bindings, bound, type Client, Clock, home, homeOf, makeClient } from "../support/world.ts";
 import { wrappedD1 } from "../support/wrapped-d1.ts";
 
 // D1, D2: applications in several databases, each of which may fail by itself.
@@ -116,5 +116,17 @@ it("a link opens the data of its own application, whichever database that lives 
     const minted = await call("POST", "/api/v1/export-person", { key, body: { distinctId: "u" } });
     const { body } = await call("GET", minted.body.downloadUrl);
     expect([body.appId, body.person.credits.balances[0].remaining]).toEqual([appId, 10]);
+  }
+});
+
+it("test files are shared out between the databases alike in every clone, and the other way round when they are swapped", () => {
+  for (const inside of [
+    "/test/cross/statements.test.ts",
+    "/test/cross/plans.test.ts",
+    "/test/worker/db/schema.test.ts",
+  ]) {
+    const homes = ["/purser", "/purses", "/home/test/purser"].map((clone) => homeOf(clone + inside, false));
+    expect(new Set(homes).size).toBe(1);
+    expect(homeOf(`/purser${inside}`, true)).not.toBe(homes[0]);
   }
 });

@@ -2,7 +2,7 @@ import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { countingD1 } from "../support/counting-d1.ts";
 import { FAULTS, faultyD1 } from "../support/faulty-d1.ts";
-import { claimsOf, eventsOf, idOf, idsOf } from "../support/people.ts";
+import { claimsOf, eventsOf, idOf, idsOf, personIds } from "../support/people.ts";
 import { createRandom } from "../support/random.ts";
 import { soakCount, soakPart, timeoutOf } from "../support/soak.ts";
 import { type Client, Clock, makeApp, makeClient, makeLegacyPack, type TestApp } from "../support/world.ts";
@@ -66,28 +66,29 @@ describe("an event that an isolate sent before", () => {
     expect(await eventsOf(app, "ana")).toHaveLength(12);
   });
 
-  it("is warned of where it links nothing any more", async () => {
-    const { app, isolate, key, secret, grant } = await world();
+  it("links nothing any more where the other id became a user, or a secret key linked it", async () => {
+    const { app, clock, isolate, key, secret, grant } = await world();
     const one = isolate();
     const link = identify("ana", DEVICE);
     for (let times = 0; times < 3; times++) expect(await resultsOf(one, key, [link])).toEqual([{ result: "ok" }]);
     await grant(DEVICE);
-    expect(await resultsOf(one, key, [link])).toMatchObject([{ result: "warning" }]);
+    expect(await resultsOf(one, key, [link])).toEqual([{ result: "ok" }]);
+    expect(await personIds(makeClient(clock), app, "ana")).toEqual(["ana"]);
 
     const second = identify("bob", OTHER);
     for (let times = 0; times < 2; times++) expect(await resultsOf(one, key, [second])).toEqual([{ result: "ok" }]);
     await resultsOf(isolate(), secret, [identify("eve", OTHER)]);
-    expect(await resultsOf(one, key, [second])).toMatchObject([{ result: "warning" }]);
+    expect(await resultsOf(one, key, [second])).toEqual([{ result: "ok" }]);
     expect(await claimsOf(app)).toContain(`${OTHER} < eve!`);
   });
 
-  it("is warned of where an event before it makes the other id a user's", async () => {
-    const { isolate, key } = await world();
+  it("links nothing any more where an event before it makes the other id a user's", async () => {
+    const { app, clock, isolate, key } = await world();
     const one = isolate();
     const link = identify("ana", DEVICE);
     for (let times = 0; times < 2; times++) await resultsOf(one, key, [link]);
-    const [, warned] = await resultsOf(one, key, [{ ...seen(DEVICE), event: "$identify" }, link]);
-    expect(warned).toMatchObject({ result: "warning" });
+    await resultsOf(one, key, [seen(DEVICE, { $is_identified: true }), link]);
+    expect(await personIds(makeClient(clock), app, "ana")).toEqual(["ana"]);
   });
 
   it("takes one trip, and reads and writes little more than an event that says nothing of people", async () => {

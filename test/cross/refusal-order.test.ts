@@ -4,9 +4,9 @@ import { writeKey } from "../../src/access/key.ts";
 import { bodyBytesMax } from "../../src/http/body.ts";
 import { randomId } from "../../src/lib/ids.ts";
 import { operations } from "../../src/reference/api-document.ts";
-import { errorCodes, type Operation } from "../../src/reference/operation.ts";
+import { errorCodes, type Operation, wrongKindOf } from "../../src/reference/operation.ts";
 import { expectError } from "../support/refusals.ts";
-import { Clock, makeApp, makeClient, type TestApp } from "../support/world.ts";
+import { Clock, makeApp, makeClient, makeKey, type TestApp } from "../support/world.ts";
 
 // W8: path → method → key → kind of key → size → shape → existence → rule. Each request below is at fault in one rung
 // and in every later one, so the answer tells which of them is looked at first.
@@ -14,10 +14,14 @@ import { Clock, makeApp, makeClient, type TestApp } from "../support/world.ts";
 const call = makeClient(new Clock());
 const tooLarge = `[${" ".repeat(bodyBytesMax)}`;
 const malformed = { "no-such-field": true };
+/** What a browser adds to the request of a page. */
+const PAGE = { origin: "https://shop.example", "sec-fetch-site": "cross-site" };
 
 let app: TestApp;
+let relayKey = "";
 beforeAll(async () => {
   app = await makeApp({ type: "hs256", secret: "a-secret-of-32-bytes-and-no-less!" });
+  relayKey = await makeKey(app.environments.live, "relay");
 });
 
 const pathOf = (operation: Operation): string => operation.path.replace(/\{\w+\}/g, "x");
@@ -26,13 +30,16 @@ const keyFor = (operation: Operation): string => (operation.access === "admin" ?
 const weighsBody = (operation: Operation): boolean => errorCodes(operation).includes("payload_too_large");
 
 /** Calls it with the key and the body given, and no query at all: none has only optional arguments. */
-function send(operation: Operation, key?: string, body?: unknown) {
+function send(operation: Operation, key?: string, body?: unknown, headers: Record<string, string> = {}) {
   const method = operation.method.toUpperCase();
   return call(method, pathOf(operation), {
+    headers,
     ...(key === undefined ? {} : { key }),
     ...(!weighsBody(operation) || body === undefined ? {} : { body }),
   });
 }
+
+const EVENT = { uuid: "0194685f-8a3c-7d11-9f2b-6c1d2e3f4a5b", event: "seen", distinct_id: "ana", properties: {} };
 
 /** Purser's own routes that need a key. Routes of PostHog's clients may have their key in the body. */
 const guarded = operations.filter(({ access }) => ["secret", "end-user", "admin"].includes(access));
@@ -67,7 +74,7 @@ describe.each(guarded)("the order of refusals of $method $path", (operation) => 
     expectError(await send(operation, undefined, tooLarge), "invalid_key");
     expectError(await send(operation, "sk_live_0000000000000000000000", tooLarge), "invalid_key");
     // Of the right form, and nobody's: what needs no database is known before the key is, and is not told.
-    for (const kind of ["secret", "publishable"] as const) {
+    for (const kind of ["secret", "publishable", "relay"] as const) {
       const unknown = writeKey(kind, app.environments.live, randomId(""));
       for (const body of [tooLarge, malformed, "{", undefined]) {
         const answer = await send(operation, unknown, body);
@@ -82,8 +89,34 @@ describe.each(guarded)("the order of refusals of $method $path", (operation) => 
     const answer = await send(operation, wrong, tooLarge);
     if (operation.access === "admin") return expectError(answer, "invalid_key");
     if (operation.access === "end-user") return expectError(answer, "invalid_user_token");
-    const code = errorCodes(operation).find((name) => name === "forbidden" || name === "requires_secret_key");
-    expectError(answer, code ?? "forbidden");
+    expectError(answer, wrongKindOf(operation));
+  });
+
+  if (operation.access !== "admin") {
+    it("refuses a relay key as a key of the wrong kind (W13)", async () => {
+      expectError(await send(operation, relayKey, tooLarge), wrongKindOf(operation));
+    });
+  }
+
+  it("refuses every key but a publishable one in a page, before it weighs the body (W11)", async () => {
+    const servers = [app.keys.sk_live, relayKey];
+    const keys = operation.access === "admin" ? [env.ADMIN_TOKEN, ...servers] : servers;
+    for (const key of keys) {
+      const answer = await send(operation, key, tooLarge, PAGE);
+      expectError(answer, "forbidden");
+      expect(answer.body.error.message).toContain("from the page");
+    }
+    const unknown =
+      operation.access === "admin" ? "x".repeat(40) : writeKey("secret", app.environments.live, randomId(""));
+    expectError(await send(operation, unknown, tooLarge, PAGE), "invalid_key");
+  });
+
+  it("takes a key with one of the headers of a page alone, as servers and proxies send it", async () => {
+    const asEver = await send(operation, keyFor(operation), malformed);
+    for (const [name, value] of Object.entries(PAGE)) {
+      const answer = await send(operation, keyFor(operation), malformed, { [name]: value });
+      expect([answer.status, answer.body?.error?.code]).toEqual([asEver.status, asEver.body?.error?.code]);
+    }
   });
 
   if (weighsBody(operation)) {
@@ -100,11 +133,40 @@ describe.each(guarded)("the order of refusals of $method $path", (operation) => 
     });
   }
 
-  if (operation.query?._zod.def.shape.userId !== undefined) {
+  if (operation.query?.shape.userId !== undefined) {
     it("then looks at its query", async () => {
       expectError(await send(operation, keyFor(operation)), "invalid_request", "userId");
     });
   }
+});
+
+/** Routes of PostHog's clients, with their key wherever they have it. */
+const ofClients = operations.filter(({ access }) => access === "client" || access === "key-inside");
+
+describe.each(ofClients)("a key of the wrong kind at $method $path", ({ method, path, access }) => {
+  const isStored = path !== "/flags" && path !== "/decide" && method === "post";
+  const ask = (key: string, headers: Record<string, string> = {}) =>
+    call(method.toUpperCase(), path.replace("{token}", key), {
+      headers,
+      ...(access === "client" ? { key } : {}),
+      ...(method === "post" ? { body: { api_key: key, batch: [EVENT] } } : {}),
+    });
+
+  it("is refused in a page (W11), and passes with one of its headers", async () => {
+    const inPath = path.includes("{token}");
+    for (const key of [app.keys.sk_live, relayKey]) {
+      expectError(await ask(key, PAGE), "forbidden");
+      if (inPath || (key === relayKey && !isStored)) continue;
+      for (const [name, value] of Object.entries(PAGE)) expect((await ask(key, { [name]: value })).status).toBe(200);
+    }
+    expect((await ask(app.keys.pk_live, PAGE)).status).toBe(200);
+  });
+
+  it(isStored ? "is no relay key, which stores events" : "is a relay key, because nothing is stored", async () => {
+    const answer = await ask(relayKey);
+    if (isStored) expect(answer.status).toBe(200);
+    else expectError(answer, "forbidden");
+  });
 });
 
 describe("the last rungs", () => {

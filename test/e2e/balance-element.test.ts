@@ -237,6 +237,26 @@ describe.skipIf(chromiumPath === null)(`<purser-balance> in a browser${withoutCh
     await page.context().close();
   });
 
+  it("names a secret key in the page and in the console, and sends it to nobody", async () => {
+    const { page } = await openElement("ada");
+    await page.waitForSelector("purser-balance[data-state]", { state: "attached" });
+    const told: string[] = [];
+    const sent: string[] = [];
+    page.on("console", (message) => told.push(`${message.type()} ${message.text()}`));
+    page.on("request", (request) => sent.push(request.url()));
+    for (const key of [app.keys.sk_live, "rk_live_x", "ak_x", " sk_test_x"]) {
+      told.length = 0;
+      await run(page, `balance.setAttribute("publishable-key", ${JSON.stringify(key)})`);
+      expect(await textIn(page, "unknown")).toContain("was given a secret key");
+      expect(told.join()).toMatch(/^error .*secret key/);
+      expect(told.join()).not.toContain(key);
+    }
+    expect(sent).toEqual([]);
+    await run(page, `balance.setAttribute("publishable-key", ${JSON.stringify(app.keys.pk_live)})`);
+    expect(await textIn(page, "low")).toContain("Tokens");
+    await page.context().close();
+  });
+
   it("is below 5 KiB packed, and served to any origin", async () => {
     const response = await fetch(`${server.url}/purser-balance.js`, { headers: { origin: "https://shop.example" } });
     expect(response.headers.get("content-type")).toBe("text/javascript; charset=utf-8");

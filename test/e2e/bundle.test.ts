@@ -1,29 +1,11 @@
-import { beforeAll, describe, expect, it } from "vitest";
-import { type Bundle, measureBundle } from "../../bench/bundle.ts";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { gzipSync } from "node:zlib";
+import { expect, inject, it } from "vitest";
 
-/** docs/benchmarks.md says what weighs. */
-const GZIP_KIB_MAX = 130;
-/** What describes the interface, or is at work before the build alone. */
-const NOT_LOADED =
-  /(^|\/)(responses|error-body)\.ts$|^src\/reference\/(?!(origin|routes)\.ts$)|zod-openapi|zod\/v4\/classic|drizzle-orm|db\/schema(\.ts$|\/)/;
+const GZIP_MIB_MAX = 1;
 
-describe("what an isolate loads", () => {
-  let whole: Bundle;
-  let withoutDashboard: Bundle;
-  beforeAll(async () => {
-    whole = await measureBundle("src/index.ts");
-    withoutDashboard = await measureBundle("bench/workers/without-dashboard.ts");
-  });
-
-  it(`is at most ${GZIP_KIB_MAX} KiB, packed and without the dashboard`, () => {
-    expect(withoutDashboard.gzipBytes / 1_024).toBeLessThanOrEqual(GZIP_KIB_MAX);
-    expect([...withoutDashboard.files.keys()].filter((file) => file.includes("dashboard/"))).toEqual([]);
-  });
-
-  it("holds nothing of what describes the interface", () => {
-    const files = [...whole.files.keys()];
-    expect(files).toContain("src/credits/schemas.ts");
-    expect(files).toContain("src/dashboard/routes.tsx");
-    expect(files.filter((file) => NOT_LOADED.test(file))).toEqual([]);
-  });
+it(`uploads a Worker of less than ${GZIP_MIB_MAX} MiB, packed`, () => {
+  const code = readFileSync(join(inject("builtWorker"), "index.js"));
+  expect(gzipSync(code).length / 1_024 ** 2).toBeLessThan(GZIP_MIB_MAX);
 });

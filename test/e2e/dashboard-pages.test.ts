@@ -15,8 +15,9 @@ const SIZES = [
 
 const query = (fields: Record<string, string>) => `?${new URLSearchParams(fields)}`;
 
+const dayIn = (days: number) => new Date(Date.now() + days * 86_400_000).toISOString().slice(0, 10);
 /** A last day for lists of what is to come: the pack of the world expires after 30 days. */
-const AHEAD = new Date(Date.now() + 31 * 86_400_000).toISOString().slice(0, 10);
+const AHEAD = dayIn(31);
 
 /** Every page of an application, and pages that refuse a form. */
 function pagesOf({ userId, ids }: DashboardWorld): Readonly<Record<string, readonly string[]>> {
@@ -91,7 +92,7 @@ function pagesOf({ userId, ids }: DashboardWorld): Readonly<Record<string, reado
       `webhooks/${webhookId}/delete`,
       "clock",
       "../test/clock",
-      "../test/clock/confirm?now=2036-01-01T00:00",
+      `../test/clock/confirm?now=${dayIn(3_000)}T00:00`,
       "../test/clock/confirm?now=2016-01-01T00:00",
       "no-such-page",
       "packs/cpk_none",

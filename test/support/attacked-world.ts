@@ -223,7 +223,12 @@ export const erasure = writer("erasures", {
   fingerprint: "secret",
   started_at_ms: 1,
 });
-export const tombstone = writer("tombstones", { environment_id: LIVE, hash: "hash_other", erasure_id: "era_w" });
+export const tombstone = writer("tombstones", {
+  environment_id: LIVE,
+  hash: "hash_other",
+  erasure_id: "era_w",
+  blocks: 1,
+});
 export const erasureId = writer("erasure_ids", {
   environment_id: LIVE,
   erasure_id: "era_w",
@@ -231,6 +236,7 @@ export const erasureId = writer("erasure_ids", {
   distinct_id: "other",
   hash: "hash_other",
   pseudonym: "erased_other",
+  blocks: 1,
   account_id: OTHER,
 });
 export const erasureName = writer("erasure_names", { account_id: OTHER, kind: "id", old_name: "e9", new_name: "r9" });

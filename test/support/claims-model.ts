@@ -11,6 +11,8 @@ export interface ModelEvent {
   /** `$anon_distinct_id` of `$identify`, or `alias` of `$create_alias`. */
   readonly other?: string;
   readonly isPersonless?: boolean;
+  /** Whether the SDK says that it knows its user: `$is_identified`. */
+  readonly isSignedIn?: boolean;
   readonly setOnce?: Readonly<Record<string, string>>;
   readonly set?: Readonly<Record<string, string>>;
   readonly unset?: readonly string[];
@@ -21,8 +23,8 @@ export interface ModelHolding {
   readonly kind: "balance" | "usage" | "consent";
   readonly id: string;
   readonly holdingId: string;
-  /** Whether a consent was given with a user token, not with a secret key. */
-  readonly isWithUserToken?: boolean;
+  /** Whether a consent is of a visitor whom nobody knows yet. */
+  readonly isDevice?: boolean;
 }
 
 interface Claim {
@@ -48,11 +50,19 @@ export interface ModelPerson {
   readonly holdingIds: Readonly<Record<ModelHolding["kind"], readonly string[]>>;
 }
 
-const DEPTH_MAX = 32;
-
 /** The shared ids that the histories use, from PostHog's list. */
 const NIL_UUID = "00000000-0000-0000-0000-000000000000";
-const SHARED_IDS = ["anonymous", "guest", "none", "null", "undefined", "0", "[object object]", NIL_UUID];
+const SHARED_IDS = [
+  "$posthog_cookieless",
+  "anonymous",
+  "guest",
+  "none",
+  "null",
+  "undefined",
+  "0",
+  "[object object]",
+  NIL_UUID,
+];
 
 const isShared = (id: string): boolean => SHARED_IDS.includes(id.trim().replaceAll('"', "").toLowerCase());
 
@@ -69,15 +79,20 @@ export class ClaimsModel {
   readonly #properties = new Map<string, Map<string, string>>();
   /** The stored claims, by the claimed id. An id has at most one. */
   readonly #claims = new Map<string, Claim>();
+  /** Ids of which something was said that makes them users; what they hold may make others users too. */
+  readonly #users = new Set<string>();
 
   hold(holding: ModelHolding): void {
     this.#holdings.push(holding);
   }
 
-  play(event: ModelEvent): void {
+  play(sent: ModelEvent): void {
+    const event = isShared(sent.id) ? { ...sent, isPersonless: true } : sent;
     if (event.isPersonless !== true) {
       this.#setProperties(event);
-      if (event.other !== undefined) this.#link(event, event.other);
+      const wasDevice = this.#isDevice(event.id);
+      if (event.key === "secret" || event.kind === "identify" || event.isSignedIn) this.#users.add(event.id);
+      if (event.other !== undefined) this.#link(event, event.other, wasDevice);
     }
     this.#events.push(event);
   }
@@ -106,38 +121,33 @@ export class ClaimsModel {
 
   // What an event says about another id.
 
-  #link({ id, kind, key }: ModelEvent, other: string): void {
+  /** `wasDevice`: whether the event's own id had a device's form and was no user before the event. */
+  #link({ id, kind, key }: ModelEvent, other: string, wasDevice: boolean): void {
     const via = kind === "identify" ? "identify" : "alias";
-    const isReadTheOtherWay = via === "alias" && this.#isUser(other) && this.#isDevice(id);
+    const isReadTheOtherWay = via === "alias" && wasDevice && (!hasDeviceForm(other) || this.#isUser(other));
     const [claimer, claimed] = isReadTheOtherWay ? [other, id] : [id, other];
     if (claimer === claimed || isShared(claimer) || isShared(claimed)) return;
-    if (key === "secret") this.#claimVerified(claimer, claimed, via);
-    else this.#claimUnverified(claimer, claimed, via);
-  }
-
-  #claimUnverified(claimer: string, claimed: string, via: Claim["via"]): void {
-    if (!this.#isDevice(claimed) || this.#claims.has(claimed)) return;
-    const above = this.#claimersAbove(claimer);
-    if (above.includes(claimed) || above.length >= DEPTH_MAX) return;
-    this.#claims.set(claimed, { claimer, via, isVerified: false });
+    if (key === "secret") {
+      this.#claimVerified(claimer, claimed, via);
+      for (const each of [claimer, claimed]) this.#users.add(each);
+    } else if (this.#counts(claimer, claimed) && !this.#claims.has(claimed)) {
+      this.#claims.set(claimed, { claimer, via, isVerified: false });
+    }
   }
 
   #claimVerified(claimer: string, claimed: string, via: Claim["via"]): void {
     if (this.#claims.get(claimed)?.isVerified) return;
-    const above = this.#claimersAbove(claimer);
-    if (above.includes(claimed)) {
-      const circle = [claimer, ...above.slice(0, above.indexOf(claimed))];
-      const ending = circle.find((id) => !this.#claims.get(id)?.isVerified);
-      if (ending === undefined) return;
-      this.#claims.delete(ending);
+    for (let above: string | undefined = claimer; above !== undefined; ) {
+      if (above === claimed) return;
+      const claim = this.#claims.get(above);
+      above = claim?.isVerified ? claim.claimer : undefined;
     }
     this.#claims.set(claimed, { claimer, via, isVerified: true });
   }
 
-  /** The ids above an id, by stored claims, whether they count now or not. */
-  #claimersAbove(id: string): string[] {
-    const claim = this.#claims.get(id);
-    return claim === undefined ? [] : [claim.claimer, ...this.#claimersAbove(claim.claimer)];
+  /** Whether a claim by a publishable key counts now. */
+  #counts(claimer: string, claimed: string): boolean {
+    return this.#isDevice(claimed) && (this.#isUser(claimer) || !hasDeviceForm(claimer));
   }
 
   // What an id is, at this moment.
@@ -147,8 +157,8 @@ export class ClaimsModel {
   }
 
   #isUser(id: string): boolean {
-    const proves = (held: ModelHolding) => held.kind !== "consent" || held.isWithUserToken === true;
-    return this.#isIdentified(id) || this.#holdings.some((held) => held.id === id && proves(held));
+    const proves = (held: ModelHolding) => held.kind !== "consent" || held.isDevice !== true;
+    return this.#users.has(id) || this.#holdings.some((held) => held.id === id && proves(held));
   }
 
   #isDevice(id: string): boolean {
@@ -158,7 +168,8 @@ export class ClaimsModel {
   /** The claim of an id, as long as it counts. */
   #countingClaimOf(id: string): Claim | undefined {
     const claim = this.#claims.get(id);
-    return claim?.isVerified || this.#isDevice(id) ? claim : undefined;
+    if (claim === undefined) return undefined;
+    return claim.isVerified || this.#counts(claim.claimer, id) ? claim : undefined;
   }
 
   #claimedBy(id: string): string[] {

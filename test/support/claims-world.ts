@@ -1,7 +1,11 @@
 import { SignJWT } from "jose";
+import { flushActivity } from "../../src/activity/count.ts";
 import type { ModelEvent } from "./claims-model.ts";
 import { linkTo } from "./exports.ts";
-import { type Answer, type Client, Clock, makeApp, makeClient, makeLegacyPack, type TestApp } from "./world.ts";
+import { signatureOf } from "./payments.ts";
+import { takeStripe } from "./send-stripe.ts";
+import { eventOf, session } from "./stripe-events.ts";
+import { type Answer, bound, type Client, Clock, makeApp, makeClient, makeLegacyPack, type TestApp } from "./world.ts";
 
 export type Dialect = "v0" | "v1";
 
@@ -43,9 +47,10 @@ const SECRET = "a-secret-of-32-bytes-and-no-less!";
 const NAMES = { capture: "seen", identify: "$identify", alias: "$create_alias" } as const;
 
 function wired(event: ClaimsEvent, dialect: Dialect, clock: Clock) {
-  const { uuid, id, kind, other, isPersonless = false, set, setOnce, unset } = event;
+  const { uuid, id, kind, other, isPersonless = false, isSignedIn, set, setOnce, unset } = event;
   const properties = {
     ...event.properties,
+    ...(isSignedIn === undefined ? {} : { $is_identified: isSignedIn }),
     ...(kind === "alias" ? { distinct_id: id, alias: other } : {}),
     ...(kind === "identify" && other !== undefined ? { $anon_distinct_id: other } : {}),
     ...(set === undefined ? {} : { $set: set }),
@@ -105,9 +110,47 @@ export class ClaimsWorld {
     return body.eventId;
   }
 
+  /** Asks for usage that is refused because no credits pay for it, and has the refusal written. */
+  async beRefused(userId: string, event = "chat"): Promise<void> {
+    const body = { eventId: crypto.randomUUID(), userId, event };
+    const answer = await this.call("POST", "/api/v1/usage/events", { key: this.app.keys.sk_live, body });
+    if (answer.status !== 402) throw new Error(`the usage answered ${answer.status}`);
+    await flushActivity(bound());
+  }
+
+  /** Makes a reservation that holds nothing. */
+  async reserve(userId: string): Promise<void> {
+    await this.#ask("usage/reservations", { userId, event: "chat", quantities: { count: 0 } });
+  }
+
+  /** Has Stripe tell of a paid session of this user, which grants nothing. */
+  async pay(userId: string): Promise<void> {
+    await takeStripe(this.call, this.app.appId);
+    const fields = { client_reference_id: userId, customer: `cus_${crypto.randomUUID()}`, metadata: {} };
+    const paid = session(`cs_${crypto.randomUUID()}`, { ...fields, payment_intent: `pi_${crypto.randomUUID()}` });
+    const body = JSON.stringify(eventOf("checkout.session.completed", Math.floor(this.clock.ms / 1_000), paid));
+    const headers = { "stripe-signature": await signatureOf(body, this.clock) };
+    const answer = await this.call("POST", `/api/v1/stripe/${this.app.appId}/live`, { body, headers });
+    if (answer.status !== 200) throw new Error(`Stripe was answered ${answer.status}: ${JSON.stringify(answer.body)}`);
+  }
+
+  /** What a dry run of the erasure of this id would erase. */
+  async wouldErase(distinctId: string): Promise<readonly string[]> {
+    return (await this.#ask("erase-person", { distinctId, dryRun: true })).distinctIds;
+  }
+
+  async erase(distinctId: string): Promise<void> {
+    await this.#ask("erase-person", { distinctId });
+  }
+
   /** Records a consent, with a user token or a secret key, and returns its id. */
-  async consent(distinctId: string, by: "user token" | "secret key", purpose = "ads"): Promise<string> {
+  async consent(
+    distinctId: string,
+    by: "user token" | "secret key" | "secret key, of a device",
+    purpose = "ads",
+  ): Promise<string> {
     const body = { distinctId, purpose, decision: "granted" };
+    if (by === "secret key, of a device") return (await this.#ask("consent", { ...body, isDevice: true })).consentId;
     if (by === "secret key") return (await this.#ask("consent", body)).consentId;
     const token = await new SignJWT({ sub: distinctId })
       .setProtectedHeader({ alg: "HS256" })

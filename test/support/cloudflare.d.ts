@@ -16,5 +16,6 @@ declare namespace Cloudflare {
     PROOF_SEED: string;
     /** The number of operations of `npm run soak`. Empty in `npm test`. */
     SOAK_OPERATIONS: string;
+    SWAP_DATABASES: string;
   }
 }

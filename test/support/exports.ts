@@ -6,7 +6,7 @@ import { type ExportDocument, exportDocumentSchema } from "../../src/exports/res
 import { signToken } from "../../src/exports/token.ts";
 import { randomId } from "../../src/lib/ids.ts";
 import { DAY_MS, iso } from "../../src/lib/time.ts";
-import { bound, type Clock, routerOfTests, type TestApp } from "./world.ts";
+import { bound, type Clock, type TestApp } from "./world.ts";
 
 // The schema as a reader gets it, without what JSON leaves out.
 const published = JSON.parse(JSON.stringify(exportDocumentSchema())) as Schema;
@@ -29,7 +29,7 @@ export async function linkTo(app: TestApp, distinctId: string, clock: Clock, mod
 
 /** Opens a link without reading the response's body. */
 export async function open(link: string, clock: Clock, d1: D1Database = env.DB, method = "GET"): Promise<Response> {
-  const app = createApp({ isolate: {}, now: clock.now, newId: randomId }, undefined, routerOfTests());
+  const app = createApp({ isolate: {}, now: clock.now, newId: randomId });
   return app.request(link, { method }, bound({ DB: d1 }), createExecutionContext());
 }
 

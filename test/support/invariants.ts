@@ -39,6 +39,15 @@ export async function expectLedgerInvariants(): Promise<void> {
      ), 0)`,
   ).all();
   expect(untrue.results, "debts that are not what lines owe less what lines paid").toEqual([]);
+  const overdue = await env.DB.prepare(
+    `SELECT o.balance_id FROM refund_owed AS o
+     LEFT JOIN credit_balances AS b ON b.account_id = o.account_id AND b.id = o.balance_id
+     WHERE b.id IS NULL OR b.revoked_at_ms IS NOT NULL OR o.owed_steps > coalesce((
+       SELECT sum(leg.value ->> 'amountSteps') FROM reservations AS r CROSS JOIN json_each(r.legs) AS leg
+       WHERE r.account_id = o.account_id AND r.state = 'open' AND r.made_seq < o.seq AND leg.value ->> 'balanceId' = o.balance_id
+     ), 0)`,
+  ).all();
+  expect(overdue.results, "balances that owe more than is held of them, or are revoked").toEqual([]);
   const homeless = await env.DB.prepare(
     `SELECT account_id FROM credit_ledger WHERE account_id NOT IN (SELECT id FROM accounts)
      UNION SELECT account_id FROM usage_events WHERE account_id NOT IN (SELECT id FROM accounts)

@@ -26,9 +26,9 @@ export async function seedPerson(
   distinctIds: readonly string[],
 ): Promise<void> {
   await run(
-    `INSERT INTO distinct_ids (environment_id, distinct_id, is_device_form, is_sender, is_identified, first_seen_at_ms,
+    `INSERT INTO distinct_ids (environment_id, distinct_id, is_device_form, is_sender, is_identified, is_user, first_seen_at_ms,
        last_seen_at_ms, claimed_by, claimed_via, claimed_at_ms, claim_is_verified, claim_version)
-     SELECT CAST(?1 AS INTEGER), value, 0, 1, iif(key = 0, CAST(?2 AS INTEGER), 0), ${AT_MS} + key, ${AT_MS} + 1 + key,
+     SELECT CAST(?1 AS INTEGER), value, 0, 1, iif(key = 0, CAST(?2 AS INTEGER), 0), 1, ${AT_MS} + key, ${AT_MS} + 1 + key,
        iif(key = 0, NULL, ?3), iif(key = 0, NULL, 'identify'), iif(key = 0, NULL, ${AT_MS} + key), key > 0, key > 0
      FROM json_each(?4)`,
     environmentId,

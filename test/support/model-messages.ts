@@ -36,6 +36,8 @@ interface Told {
 }
 
 const iso = (ms: number): string | null => (ms === Infinity ? null : new Date(ms).toISOString());
+const isBack = ({ reservationId, reason }: Entry, holdId: string) =>
+  reservationId === holdId && reason !== "admin_adjust";
 const lastSeq = (entries: readonly Entry[]): number | null => entries.at(-1)?.seq ?? null;
 
 /** The messages and the ledger of an environment, at one moment, without the books of the erased: nothing is told of them. */
@@ -103,14 +105,14 @@ function expectedOf(
   for (const [eventId, { use, body }] of model.events) {
     const hold = [...model.holds.values()].find((one) => one.eventId === eventId);
     const paid = entries.filter((entry) => entry.eventId === eventId);
-    const returned = hold?.state === "committed" ? entries.filter((entry) => entry.reservationId === hold.id) : [];
+    const returned = hold?.state === "committed" ? entries.filter((entry) => isBack(entry, hold.id)) : [];
     const { event, model: name = null, quantities } = use;
     const data = { event, model: name, quantities: { count: 1, ...quantities }, ...body };
     expectOne("usage.recorded", use.userId, data, lastSeq(paid) ?? lastSeq(returned));
   }
   for (const hold of model.holds.values()) {
     if (hold.state !== "expired") continue;
-    const back = entries.filter(({ reservationId, eventId }) => reservationId === hold.id && eventId === null);
+    const back = entries.filter((entry) => isBack(entry, hold.id) && entry.eventId === null);
     const holds = hold.legs.map(([{ id: balanceId, packId, unit }, steps]) => ({
       ...{ balanceId, packId, unit, amount: fromSteps(unit, steps) },
     }));
@@ -118,8 +120,22 @@ function expectedOf(
     expectOne("reservation.expired", hold.use.userId, data, holds.length === 0 ? null : lastSeq(back));
   }
   for (const { userId, body } of refunds) expectOne("credits.refunded", userId, body, null);
+  // What settlements took of what they returned: what was owed, or revoked.
+  for (const entry of entries.filter(
+    ({ reason, reservationId }) => reason === "admin_adjust" && reservationId !== null,
+  )) {
+    const isIt = ({ b, holdId }: { b: { id: string }; holdId: string }) =>
+      b.id === entry.balanceId && holdId === entry.reservationId;
+    const { isPayment, b } = model.takings.find(isIt) ?? {};
+    if (isPayment) {
+      expectOne("payment.taken", entry.userId, { paymentKey: b?.paymentKey, balances: [amountOf(entry)] }, entry.seq);
+    } else expectOne("credits.adjusted", entry.userId, { ...amountOf(entry), note: entry.note }, entry.seq);
+  }
   // What payments moved stands in the ledger in the order in which they did.
-  const ofStripe = entries.filter(({ reason, note }) => reason === "admin_adjust" && note?.startsWith("Stripe "));
+  const ofStripe = entries.filter(
+    ({ reason, reservationId, note }) =>
+      reason === "admin_adjust" && reservationId === null && note?.startsWith("Stripe "),
+  );
   for (const { type, userId, paymentKey, note, entries: count } of paymentMotions) {
     const own = ofStripe.filter((entry) => entry.userId === userId && entry.note === note).slice(0, count);
     for (const entry of own) ofStripe.splice(ofStripe.indexOf(entry), 1);

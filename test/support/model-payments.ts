@@ -117,6 +117,8 @@ export function createPayments(
     if (share < 1000 && b.byPayment) [b.byPayment, b.revoked] = [false, false];
     if (share === 1000) b.revoked = true;
     if (!isOthers) b.taken = taken - delta;
+    b.owed = [];
+    if (!b.revoked) model.owe(b, due - (taken - delta), why);
   };
 
   /** `ids` are those of the balances that it granted, by item. */
@@ -135,6 +137,7 @@ export function createPayments(
       const own = items.map((item) => ids.find(({ packItemId }) => packItemId === (item.packItemId ?? ""))?.id ?? "");
       const to = { userId: event.userId, ref: `stripe:pi_${event.of}`, expiresAt: Infinity, note: noteOf(event) };
       model.grant({ ...pack, items }, to, own);
+      for (const b of model.balances) if (own.includes(b.id)) b.paymentKey = `pi_${event.of}`;
       payment.grants = model.balances.filter(({ id }) => own.includes(id)).map((b) => ({ b, share: 0 }));
     }
     const share = shareOf(payment);

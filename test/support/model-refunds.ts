@@ -70,6 +70,8 @@ export function createRefunds(model: ReturnType<typeof createModel>, made: Made[
       const taken = isAll || b.remaining < due ? b.remaining : due;
       model.post(b, -taken, "admin_adjust", { note: reason ?? null });
       b.revoked ||= isAll;
+      if (b.revoked) b.owed = [];
+      else model.owe(b, due - taken, reason ?? null);
       return {
         ...{ balanceId: b.id, packItemId: b.packItemId, unit: b.unit, taken: fromSteps(b.unit, taken) },
         ...{ short: fromSteps(b.unit, due > taken ? due - taken : 0n), remaining: left(b) },

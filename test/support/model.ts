@@ -10,8 +10,17 @@ export type OnExpiry = "return" | "charge";
 type Rule = { event?: string; model?: string };
 export type Grantee = { userId: string; ref: string | null; expiresAt: number; note?: string };
 /** Of a payment: whether it revoked the balance, and what it took (model-payments.ts). */
-type OfPayment = { byPayment?: boolean; taken?: bigint };
-type Born = OfPayment & { id: string; grantedAt: number; revoked: boolean; remaining: bigint };
+type OfPayment = { byPayment?: boolean; taken?: bigint; paymentKey?: string };
+/** What is owed because `holds` held it when something fell short (C21, S4). */
+type Owed = Readonly<{ steps: bigint; note: string | null; holds: Hold[] }>;
+/** What a settlement took of what it returned: an entry of a balance and a reservation. */
+type SettlementTaking = Readonly<{ b: Balance; holdId: string; isPayment: boolean }>;
+type Born = OfPayment & { owed?: readonly Owed[] } & {
+  id: string;
+  grantedAt: number;
+  revoked: boolean;
+  remaining: bigint;
+};
 export type Balance = Born & Grantee & Item & Omit<Pack, "items">;
 type Leg = [balance: Balance, steps: bigint];
 export type Hold = Readonly<{
@@ -33,6 +42,7 @@ const SCALE = { count: 1_000, tokens: 1_000, seconds: 1_000, cents: 1_000_000 };
 export const UNITS = Object.keys(SCALE) as Unit[];
 export const toSteps = (unit: Unit, amount: number) => BigInt(Math.round(amount * SCALE[unit]));
 export const fromSteps = (unit: Unit, steps: bigint) => Number(steps) / SCALE[unit];
+const least = (a: bigint, b: bigint) => (a < b ? a : b);
 const ceil = (n: bigint, d: bigint) => (n + d - 1n) / d;
 const iso = (ms: number) => (ms === Infinity ? null : new Date(ms).toISOString());
 export const refuse = (status: number, code: string, body?: object): Answer => ({
@@ -74,6 +84,41 @@ export function createModel(clock: { now: () => number }) {
     b.revoked ? "revoked" : b.expiresAt <= clock.now() ? "expired" : b.remaining ? "active" : "depleted";
   const ordered = (userId: string) =>
     balances.filter((b) => b.userId === userId).sort((a, b) => (rank(a) < rank(b) ? -1 : 1));
+  const takings: SettlementTaking[] = [];
+  const heldOf = (b: Balance, holds: Hold[]) =>
+    holds
+      .filter(({ state }) => state === "open")
+      .flatMap(({ legs }) => legs)
+      .reduce((sum, [other, steps]) => (other === b ? sum + steps : sum), 0n);
+  /** Keeps what fell short because it is held. */
+  const owe = (b: Balance, short: bigint, note: string | null) => {
+    const open = [...holds.values()].filter(({ state }) => state === "open");
+    const held = heldOf(b, open);
+    const steps = short < held ? short : held;
+    if (steps > 0n && !b.revoked) b.owed = [...(b.owed ?? []), { steps, note, holds: open }];
+  };
+  /** Behind what a settlement returned and debited: its balances pay what they owe, the oldest first. */
+  const payOwed = (hold: Hold, before: Map<Balance, bigint>) => {
+    for (const [b] of hold.legs) {
+      const back = b.remaining - (before.get(b) ?? 0n);
+      let left = back > 0n ? back : 0n;
+      const after = (b.owed ?? []).map((owed) => {
+        if (!owed.holds.includes(hold)) return owed;
+        const pays = left < owed.steps ? left : owed.steps;
+        left -= pays;
+        if (pays > 0n) {
+          post(b, -pays, "admin_adjust", { reservationId: hold.id, note: owed.note });
+          takings.push({ b, holdId: hold.id, isPayment: b.paymentKey !== undefined });
+          if (b.paymentKey) b.taken = (b.taken ?? 0n) + pays;
+        }
+        const has = heldOf(b, owed.holds);
+        const unpaid = owed.steps - pays;
+        return { ...owed, steps: least(unpaid, has) };
+      });
+      b.owed = after.filter(({ steps }) => steps > 0n);
+    }
+  };
+  const remainingOf = (hold: Hold) => new Map(hold.legs.map(([b]) => [b, b.remaining] as const));
   const settle = (hold: Hold, state: string, reason: string) => {
     hold.state = state;
     hold.settledAt = clock.now();
@@ -81,6 +126,7 @@ export function createModel(clock: { now: () => number }) {
     const revoked = hold.legs.filter(([b]) => b.revoked); // U9
     for (const [b, steps] of revoked) {
       post(b, -steps, "admin_adjust", { reservationId: hold.id });
+      takings.push({ b, holdId: hold.id, isPayment: b.byPayment === true });
       if (b.byPayment) b.taken = (b.taken ?? 0n) + steps; // S4
     }
   };
@@ -90,19 +136,26 @@ export function createModel(clock: { now: () => number }) {
     const due = [...holds.values()].filter((hold) => isDue(hold) && hold.use.userId === (userId ?? hold.use.userId));
     for (const hold of due.sort((a, b) => a.expiresAt - b.expiresAt || (a.id < b.id ? -1 : 1))) {
       if (hold.onExpiry === "charge" && !events.has(hold.id)) charge(hold);
-      else settle(hold, "expired", "reservation_expired");
+      else {
+        const before = remainingOf(hold);
+        settle(hold, "expired", "reservation_expired");
+        payOwed(hold, before);
+      }
     }
   };
   /** What nobody settled in time is spent, as a commit at the reservation's end (U15). */
   const charge = (hold: Hold) => {
     const { id: eventId, use, legs: held, expiresAt } = hold;
     const { legs, uncovered } = burn(use, held, expiresAt);
+    const before = remainingOf(hold);
     settle(hold, "committed", "reservation_released");
     hold.eventId = eventId;
     for (const [b, steps] of legs) post(b, -steps, "event_committed", { eventId, reservationId: eventId });
+    const debits = legs.map(shown);
+    payOwed(hold, before);
     const quantities = { count: 1, ...use.quantities };
     const request = { charged: eventId, quantities, occurredAt: iso(expiresAt), onShortage: "partial" };
-    events.set(eventId, { request, body: { eventId, debits: legs.map(shown), uncovered }, use, at: expiresAt });
+    events.set(eventId, { request, body: { eventId, debits, uncovered }, use, at: expiresAt });
   };
   /** Burn-down (U2). `left / of` is the part of the event that is not paid yet. The balances of `held` pay first (U6). */
   const burn = (use: Use, held: Leg[] = [], at = clock.now()) => {
@@ -143,10 +196,13 @@ export function createModel(clock: { now: () => number }) {
     if (hold && (hold.eventId !== null || hold.state === "released")) return refuse(409, "reservation_closed");
     const { legs, uncovered, skipped } = burn(use, hold?.state === "open" ? hold.legs : []);
     if (uncovered && onShortage !== "partial") return refuse(402, "insufficient_credits", { uncovered, skipped });
-    if (hold?.state === "open") settle(hold, "committed", "reservation_released");
+    const settled = hold?.state === "open" ? hold : undefined;
+    const before = settled && remainingOf(settled);
+    if (settled) settle(settled, "committed", "reservation_released");
     if (hold) hold.eventId = eventId; // Late: it stays expired (U8).
     for (const [b, steps] of legs) post(b, -steps, "event_committed", { eventId, reservationId: hold?.id ?? null });
     const body = { eventId, debits: legs.map(shown), uncovered };
+    if (settled && before) payOwed(settled, before);
     events.set(eventId, { request, body, use, at: Date.parse(occurredAt ?? "") || clock.now() });
     return { status: 200, body };
   };
@@ -157,18 +213,20 @@ export function createModel(clock: { now: () => number }) {
       balances: balances.map((b) => ({ ...b })),
       holds: [...holds.values()].map((hold) => ({ ...hold })),
     };
-    const [rows, known] = [ledger.length, new Set(events.keys())];
+    const [rows, taken, known] = [ledger.length, takings.length, new Set(events.keys())];
     expire(userId);
     const seen = look();
     for (const [index, b] of balances.entries()) Object.assign(b, before.balances[index]);
     for (const hold of before.holds) Object.assign(holds.get(hold.id) ?? {}, hold);
     ledger.length = rows;
+    takings.length = taken;
     for (const id of events.keys()) if (!known.has(id)) events.delete(id);
     return seen;
   };
 
   return {
     afterDue,
+    ...{ takings, owe },
     ...{ balances, ledger, holds, events, post, burn, statusOf, ordered, isDue, expire, event: spend },
     grant({ items, ...pack }: Pack, to: Grantee, ids: string[]): Answer {
       const isIt = (b: Balance) =>
@@ -188,7 +246,7 @@ export function createModel(clock: { now: () => number }) {
     revoke(b: Balance, note: string | null): Answer {
       expire(b.userId);
       if (!b.revoked || b.byPayment) post(b, -b.remaining, "admin_adjust", { note });
-      [b.revoked, b.byPayment] = [true, false];
+      [b.revoked, b.byPayment, b.owed] = [true, false, []];
       return { status: 200, body: { balanceId: b.id, remaining: 0 } };
     },
     adjust(b: Balance, delta: number, note: string): Answer {
@@ -232,7 +290,11 @@ export function createModel(clock: { now: () => number }) {
     release(hold: Hold): Answer {
       expire(hold.use.userId);
       if (hold.eventId !== null) return refuse(409, "reservation_closed");
-      if (hold.state === "open") settle(hold, "released", "reservation_released");
+      if (hold.state === "open") {
+        const before = remainingOf(hold);
+        settle(hold, "released", "reservation_released");
+        payOwed(hold, before);
+      }
       return { status: 200 };
     },
   };

@@ -11,6 +11,7 @@ export interface ModelBalance {
   /** In thousandths. */
   share: number;
   isRevoked: boolean;
+  owed?: { readonly steps: number; readonly holdIds: readonly string[] };
 }
 
 interface Leg {
@@ -98,6 +99,36 @@ export class PaymentModel {
     balance.remaining += delta;
     balance.taken -= delta;
     balance.isRevoked = share === 1000;
+    const holdIds = [...this.holds.keys()];
+    const steps = Math.min(due - balance.taken, this.#held(balance, holdIds));
+    balance.owed = { steps: balance.isRevoked ? 0 : Math.max(0, steps), holdIds };
+  }
+
+  #held(balance: ModelBalance, ids: readonly string[]): number {
+    const legs = ids.flatMap((id) => this.holds.get(id)?.legs ?? []);
+    return legs.reduce((sum, leg) => (leg.balance === balance ? sum + leg.steps : sum), 0);
+  }
+
+  /** Of what a settled hold gave back and no debit took, its balances pay what they owe (S4). */
+  #payOwed(id: string, legs: readonly Leg[], before: ReadonlyMap<ModelBalance, number>): void {
+    for (const { balance } of legs) {
+      const { owed } = balance;
+      if (owed === undefined || balance.isRevoked || !owed.holdIds.includes(id)) continue;
+      const pays = Math.min(owed.steps, Math.max(0, balance.remaining - (before.get(balance) ?? 0)));
+      balance.remaining -= pays;
+      balance.taken += pays;
+      balance.owed = { ...owed, steps: Math.min(owed.steps - pays, this.#held(balance, owed.holdIds)) };
+    }
+  }
+
+  get #remaining(): ReadonlyMap<ModelBalance, number> {
+    return new Map(this.balances.map((balance) => [balance, balance.remaining]));
+  }
+
+  #settle(id: string): void {
+    const [legs, before] = [this.holds.get(id)?.legs ?? [], this.#remaining];
+    this.#giveBack(id);
+    this.#payOwed(id, legs, before);
   }
 
   /** Pays from balances in their order, `first` before the others, or not at all. */
@@ -128,23 +159,26 @@ export class PaymentModel {
 
   release(id: string): void {
     this.returnDue();
-    this.#giveBack(id);
+    this.#settle(id);
   }
 
   /** What was held comes back, and pays first (U6). Whether there was enough: else the hold stands. */
   commit(id: string, steps: number): boolean {
     this.returnDue();
     const before = this.balances.map((balance) => ({ ...balance }));
-    const hold = this.holds.get(id);
+    const [hold, remaining] = [this.holds.get(id), this.#remaining];
     this.#giveBack(id);
-    if (this.pay(steps, hold?.legs) !== null) return true;
+    if (this.pay(steps, hold?.legs) !== null) {
+      this.#payOwed(id, hold?.legs ?? [], remaining);
+      return true;
+    }
     for (const [index, balance] of this.balances.entries()) Object.assign(balance, before[index]);
     if (hold !== undefined) this.holds.set(id, hold);
     return false;
   }
 
   returnDue(): void {
-    for (const [id, { expiresAt }] of this.holds) if (expiresAt <= this.#now()) this.#giveBack(id);
+    for (const [id, { expiresAt }] of this.holds) if (expiresAt <= this.#now()) this.#settle(id);
   }
 
   #giveBack(id: string): void {

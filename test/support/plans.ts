@@ -1,14 +1,15 @@
 import { env } from "cloudflare:workers";
 import { wrappedD1 } from "./wrapped-d1.ts";
 
-/** A D1 that notes the text of each statement that is sent, once. */
-export function notingD1(d1: D1Database): { readonly d1: D1Database; readonly texts: ReadonlySet<string> } {
+/** Both databases of a deployment, which note the text of each statement that is sent to either, once. */
+export function notingDatabases() {
   const texts = new Set<string>();
-  const noted = wrappedD1(d1, (send, statements) => {
-    for (const { text } of statements) texts.add(text.replace(/\s+/g, " ").trim());
-    return send(statements);
-  });
-  return { d1: noted, texts };
+  const noting = (d1: D1Database) =>
+    wrappedD1(d1, (send, statements) => {
+      for (const { text } of statements) texts.add(text.replace(/\s+/g, " ").trim());
+      return send(statements);
+    });
+  return { databases: { DB: noting(env.DB), SPARE: noting(env.SPARE) }, texts: texts as ReadonlySet<string> };
 }
 
 export interface Reading {
@@ -30,13 +31,16 @@ export async function planReader(d1: D1Database = env.DB): Promise<(text: string
   const tablesOf = (name: string, text: string): readonly string[] =>
     roots.has(name)
       ? [name]
-      : [...text.matchAll(new RegExp(`(\\w+)\\s+AS ${name}\\b`, "gi"))]
+      : [...text.matchAll(new RegExp(`(\\w+)"?\\s+(?:AS )?"?${name}\\b`, "gi"))]
           .map(([, table = ""]) => table)
           .filter((table) => roots.has(table));
 
   /** Where a statement reads a table or an index whole, or all of it that one tenant or one state has. */
   return async (text) => {
-    const count = Math.max(0, ...[...text.matchAll(/\?(\d+)/g)].map(([, number]) => Number(number)));
+    const numbered = [...text.matchAll(/\?(\d+)/g)].map(([, number]) => Number(number));
+    // Drizzle does not number values. A question mark may stand in a quoted text too.
+    const inOrder = text.replace(/'[^']*'/g, "").match(/\?(?!\d)/g)?.length ?? 0;
+    const count = Math.max(inOrder, ...numbered);
     const explain = async <Row>(how: string): Promise<Row[]> =>
       (
         await d1

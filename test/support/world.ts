@@ -1,6 +1,5 @@
 import { createExecutionContext } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { TrieRouter } from "hono/router/trie-router";
 import { expect } from "vitest";
 import { writeKey } from "../../src/access/key.ts";
 import { keyIdOf } from "../../src/access/key-session.ts";
@@ -19,7 +18,6 @@ import { readSettings } from "../../src/settings.ts";
 import { checkDescribed, checkTaken } from "./described.ts";
 import { storedSettingOf } from "./end-user-setting.ts";
 import type { Random } from "./random.ts";
-import { isSoak } from "./soak.ts";
 
 /** A clock that the test sets. It starts at a round time and never moves by itself. */
 export class Clock {
@@ -44,7 +42,8 @@ export interface TestItem {
   readonly priority?: number;
 }
 
-async function insertKey(environment: Environment, kind: "secret" | "publishable"): Promise<string> {
+/** Makes a key of an environment, and answers it. */
+export async function makeKey(environment: Environment, kind: "secret" | "publishable" | "relay"): Promise<string> {
   const key = writeKey(kind, environment, randomId(""));
   const hash = await sha256(key);
   await env.DB.prepare(
@@ -72,22 +71,28 @@ export async function makeApp(endUserAuth: object | null = null): Promise<TestAp
     appId,
     environments,
     keys: {
-      sk_live: await insertKey(environments.live, "secret"),
-      pk_live: await insertKey(environments.live, "publishable"),
-      sk_test: await insertKey(environments.test, "secret"),
-      pk_test: await insertKey(environments.test, "publishable"),
+      sk_live: await makeKey(environments.live, "secret"),
+      pk_live: await makeKey(environments.live, "publishable"),
+      sk_test: await makeKey(environments.test, "secret"),
+      pk_test: await makeKey(environments.test, "publishable"),
     },
   };
 }
 
 /**
- * Which of a deployment's databases the applications of this test file live in: half of the files have theirs in `DB_1`, all
- * of them in the soak. Tests look into it as `env.DB` all the same.
+ * Which of a deployment's databases the applications of this test file live in: half of the files have theirs in `DB_1`, the
+ * other half with `SWAP_DATABASES`, all of them in the soak. Tests look into it as `env.DB` all the same.
  */
 export function home(): 0 | 1 {
   if (env.SOAK_OPERATIONS !== "") return 1;
-  const path = expect.getState().testPath ?? "";
-  return [...path].reduce((sum, character) => sum + character.charCodeAt(0), 0) % 2 === 0 ? 0 : 1;
+  return homeOf(expect.getState().testPath ?? "", env.SWAP_DATABASES !== "");
+}
+
+/** The same for any test file. It goes by the path inside the repository, so that every clone shares the files out alike. */
+export function homeOf(path: string, isSwapped: boolean): 0 | 1 {
+  const inside = path.slice(path.lastIndexOf("/test/"));
+  const sum = [...inside].reduce((sum, character) => sum + character.charCodeAt(0), 0);
+  return (sum + Number(isSwapped)) % 2 === 0 ? 0 : 1;
 }
 
 /** What a test binds instead of what is there: `DB` for its own applications, `SPARE` for the other database. */
@@ -210,12 +215,6 @@ export function atRandom(count: number, random: Random): PickIsolate {
 export type Deliver = NonNullable<Parameters<typeof createApp>[1]>;
 
 /**
- * The API's own router is slow to build, which an isolate does once and a test for each of thousands of users. So tests find
- * paths by that of the dashboard's isolates. The soak, test/worker/client.test.ts and test/e2e have the API's own.
- */
-export const routerOfTests = () => (isSoak ? undefined : new TrieRouter<never>());
-
-/**
  * Calls the app in process, on the real D1 or a double around it, at the clock's time: in one isolate, or in several. Every
  * response is checked against openapi.json. A response that is not described fails the test.
  */
@@ -228,7 +227,7 @@ export function makeClient(
 ): Client {
   const apps: ReturnType<typeof createApp>[] = [];
   const appAt = (index: number) => {
-    const app = apps[index] ?? createApp({ isolate: {}, now: clock.now, newId }, deliver, routerOfTests());
+    const app = apps[index] ?? createApp({ isolate: {}, now: clock.now, newId }, deliver);
     apps[index] = app;
     return app;
   };

@@ -7,7 +7,7 @@ import { randomId } from "../../src/lib/ids.ts";
 
 const keys = fc
   .record({
-    kind: fc.constantFrom("secret", "publishable"),
+    kind: fc.constantFrom("secret", "publishable", "relay"),
     mode: fc.constantFrom("live", "test"),
     id: fc.integer({ min: 1, max: 2 ** 40 }),
     database: fc.integer({ min: 0, max: 9 }),

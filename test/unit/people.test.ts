@@ -217,6 +217,7 @@ it("an id's properties are read once and written once, however many events chang
     distinctId: "ana",
     isPersonless: false,
     isIdentify: false,
+    isSignedIn: false,
     link: null,
     ...none,
     set: setting({ n, [`k${n}`]: n }),

@@ -6,7 +6,7 @@ import { refusalOfIssues } from "../../src/http/refusal-of-issues.ts";
 function told(schema: z.ZodType, value: unknown): { param: string | undefined; message: string } {
   const { error } = schema.safeParse(value);
   if (error === undefined) throw new Error("the schema takes this value");
-  const { param, message } = refusalOfIssues(error.issues, "body", { schema, value });
+  const { param, message } = refusalOfIssues(error.issues, "body");
   return { param, message };
 }
 
@@ -16,7 +16,7 @@ describe("a malformed argument is told in plain words", () => {
   it.each<[z.ZodType, unknown, string]>([
     [z.string(), undefined, "is required"],
     [z.string(), 7, "must be a string, in quotes"],
-    [z.string(), null, "must be a string, not null"],
+    [z.string(), null, "must be a string, not null: an optional field is left out instead"],
     [z.number(), secret, "must be a number"],
     [z.number(), "7", "must be a number, without quotes"],
     [z.number(), Number.POSITIVE_INFINITY, "must be a number"],
@@ -28,7 +28,7 @@ describe("a malformed argument is told in plain words", () => {
     [z.strictObject({}), `{"secret":"${secret}"}`, "must be an object, not a string that holds JSON"],
     [z.record(z.string(), z.string()), secret, "must be an object"],
     [z.enum(["a", "b"]), secret, "must be a or b"],
-    [z.enum(["alpha", "beta"]), "Alpha", "must be alpha or beta; write `alpha`"],
+    [z.enum(["alpha", "beta"]), "Alpha", "must be alpha or beta"],
     [z.literal(0), secret, "must be 0"],
     [z.enum(["a"]), undefined, "is required"],
     [z.string().min(1), "", "must not be empty"],
@@ -67,28 +67,30 @@ describe("a malformed argument is told in plain words", () => {
     expect(told(z.strictObject({}), { [`${"x".repeat(199)}🦄`]: 1 }).param?.isWellFormed()).toBe(true);
   });
 
-  it("finds the field that is meant at its level, a level higher and a level lower, through lists and unions", () => {
-    const item = z.strictObject({
-      unit: z.string().optional(),
-      of: z.strictObject({ amount: z.number().optional() }).prefault({}),
+  it("says what to write instead of an unknown field, by its schema, through lists and unions", () => {
+    const quantities = z.strictObject({ tokens: z.number().optional() }).meta({ id: "UsageQuantities" });
+    const event = z
+      .strictObject({ userId: z.string(), quantities: quantities.prefault({}) })
+      .meta({ id: "UsageEvent" });
+    const schema = z.union([z.strictObject({ items: z.array(event) }), z.number()]);
+    const meant = (fields: object) => told(schema, { items: [fields] });
+    expect(meant({ user_id: "ana" })).toEqual({
+      param: "items[0].user_id",
+      message: "items[0].user_id is unknown: write `userId`.",
     });
-    const schema = z.union([
-      z.strictObject({ items: z.array(item).optional(), packName: z.string().optional() }),
-      z.number(),
-    ]);
-    const meant = (value: unknown) => told(schema, value);
-    expect(meant({ pack_name: "a" })).toEqual({
-      param: "pack_name",
-      message: "pack_name is unknown: write `packName`.",
-    });
-    expect(meant({ items: [{}, { Unit: "a" }] }).message).toBe("items[1].Unit is unknown: write `unit`.");
-    expect(meant({ items: [{ packName: "a" }] }).message).toBe(
-      "items[0].packName is unknown: write it at the top level, as `packName`.",
+    expect(meant({ customer: "ana" }).message).toBe("items[0].customer is unknown: write `userId`.");
+    expect(meant({ userId: "ana", tokens: 1 }).message).toBe(
+      "items[0].tokens is unknown: write it into `quantities`, as `tokens`.",
     );
-    expect(meant({ items: [{ amount: 1 }] }).message).toBe(
-      "items[0].amount is unknown: write it into `items.of`, as `amount`.",
+    expect(meant({ userId: "ana", quantities: { model: "a" } }).message).toBe(
+      "items[0].quantities.model is unknown: write it at the top level, as `model`.",
     );
-    expect(meant({ items: [{ colour: 1 }] }).message).toBe("items[0].colour is unknown: the fields are `unit`, `of`.");
+    expect(meant({ userId: "ana", quantities: { colour: 1 } }).message).toBe(
+      "items[0].quantities.colour is unknown: the fields are `tokens`.",
+    );
+    expect(meant({ event: { userId: "ana" } }).message).toBe(
+      "items[0].event is unknown: send what is in it, with nothing around it.",
+    );
   });
 
   it("never repeats the value", () => {

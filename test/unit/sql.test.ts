@@ -39,20 +39,15 @@ describe("a statement", () => {
 });
 
 describe("a query", () => {
-  const columns = { at: "coalesce(at_ms, :never)", id: "id" };
-
-  it("has the same values in both of its texts, and its rows as JSON in the one that travels with others", () => {
-    const find = query<{ at: number; id: string }>(columns)`FROM things WHERE user = :user`;
-    const { text, params, packed } = find({ user: "ada", never: 9 });
+  it("makes rows of lists of values, by its fields, and says that it reads", () => {
+    const find = query<{ at: number; id: string }>({
+      at: "coalesce(at_ms, :never)",
+      id: "id",
+    })`FROM things WHERE user = :user`;
+    const { text, params, isRead, map } = find({ user: "ada", never: 9 });
     expect(text).toBe('SELECT coalesce(at_ms, ?1) AS "at", id AS "id" FROM things WHERE user = ?2');
-    expect(packed?.()).toBe("SELECT json_array(coalesce(at_ms, ?1),id) AS row FROM things WHERE user = ?2");
     expect(params).toEqual([9, "ada"]);
-  });
-
-  it("sends few rows as one", () => {
-    const find = query<{ at: number; id: string }>(columns, true)`FROM things LIMIT 9`;
-    expect(find({ never: 9 }).packed?.()).toBe(
-      "SELECT group_concat(row) AS row FROM (SELECT json_array(coalesce(at_ms, ?1),id) AS row FROM things LIMIT 9)",
-    );
+    expect(isRead).toBe(true);
+    expect(map?.([[7, "one"]])).toEqual([{ at: 7, id: "one" }]);
   });
 });

@@ -169,3 +169,19 @@ export const creditRefunds = sqliteTable(
     ),
   ],
 );
+
+/** What refunds are owed by balances that open reservations held (C21), and payments likewise (S4). Paid when these are settled. */
+export const refundOwed = sqliteTable(
+  "refund_owed",
+  {
+    accountId: integer("account_id").notNull(),
+    balanceId: text("balance_id").notNull(),
+    /** The seq of the ledger entry that fell short: the older is paid first, under its note. */
+    seq: integer("seq").notNull(),
+    owedSteps: integer("owed_steps").$type<Steps>().notNull(),
+  },
+  (t) => [
+    primaryKey({ columns: [t.accountId, t.balanceId, t.seq] }),
+    check("refund_owed_positive", sql`${t.owedSteps} > 0`),
+  ],
+);

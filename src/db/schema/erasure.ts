@@ -33,13 +33,15 @@ export const erasures = sqliteTable(
   ],
 );
 
-/** An id that was erased, as a keyed hash (E4). While it stands, nothing is written for that id. */
+/** An id that was erased, as a keyed hash (E4). While it stands and blocks, nothing is written for that id. */
 export const tombstones = sqliteTable(
   "tombstones",
   {
     environmentId: integer("environment_id").notNull(),
     hash: text("hash").notNull(),
     erasureId: text("erasure_id").notNull(),
+    /** Whether nothing is written for the id. Otherwise mentions of it are cut, until something is written for it. */
+    blocks: integer("blocks").notNull(),
   },
   (t) => [
     primaryKey({ columns: [t.environmentId, t.hash] }),
@@ -60,6 +62,8 @@ export const erasureIds = sqliteTable(
     hash: text("hash").notNull(),
     /** The random name that its books keep. */
     pseudonym: text("pseudonym").notNull(),
+    /** Whether its tombstone blocks. */
+    blocks: integer("blocks").notNull(),
     /** Null: it has no credits and no usage. */
     accountId: integer("account_id"),
     /** Up to this seq its ledger is done; up to the second, it is in the page at hand. */

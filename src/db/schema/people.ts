@@ -29,6 +29,11 @@ export const distinctIds = sqliteTable(
     isSender: integer("is_sender", { mode: "boolean" }).notNull().default(false),
     /** Whether it was the `distinct_id` of an `$identify`. */
     isIdentified: integer("is_identified", { mode: "boolean" }).notNull().default(false),
+    /**
+     * Whether somebody who knows said that it is a user (P2): a secret key by an event or a claim, an `$identify`, or an event of a
+     * signed-in user. An account and a consent of its own say so too (people/is-user.ts). It stays until the id is erased.
+     */
+    isUser: integer("is_user", { mode: "boolean" }).notNull().default(false),
     /** The id that claims this one. Null while none does. */
     claimedBy: text("claimed_by"),
     claimedVia: text("claimed_via", { enum: ["identify", "alias"] }),
@@ -112,14 +117,14 @@ export const consentLog = sqliteTable(
     noticeVersion: text("notice_version"),
     source: text("source"),
     gpc: integer("gpc", { mode: "boolean" }),
-    /** Whether it was given with a user token. Then its id is a user (P2). */
-    isByUser: integer("is_by_user", { mode: "boolean" }).notNull().default(false),
+    /** Whether it is of a visitor whom nobody knows yet. Otherwise its id is a user (P2). */
+    isDevice: integer("is_device", { mode: "boolean" }).notNull().default(false),
     occurredAtMs: integer("occurred_at_ms").notNull(),
     receivedAtMs: integer("received_at_ms").notNull(),
   },
   (t) => [
     primaryKey({ columns: [t.environmentId, t.distinctId, t.seq] }),
-    index("consent_log_by_user").on(t.environmentId, t.distinctId).where(sql`is_by_user = 1`),
+    index("consent_log_of_user").on(t.environmentId, t.distinctId).where(sql`is_device = 0`),
     check("consent_log_decision", sql`${t.decision} IN ('granted', 'denied', 'withdrawn')`),
   ],
 );

@@ -49,7 +49,7 @@ export const apiKeys = sqliteTable(
     environmentId: integer("environment_id")
       .notNull()
       .references(() => environments.id),
-    kind: text("kind", { enum: ["secret", "publishable"] }).notNull(),
+    kind: text("kind", { enum: ["secret", "publishable", "relay"] }).notNull(),
     hint: text("hint").notNull(),
     name: text("name"),
     createdAtMs: integer("created_at_ms").notNull(),
@@ -60,7 +60,7 @@ export const apiKeys = sqliteTable(
   (t) => [
     uniqueIndex("api_keys_id").on(t.environmentId, t.id),
     index("api_keys_created").on(t.environmentId, t.createdAtMs, t.id),
-    check("api_keys_kind", sql`${t.kind} IN ('secret', 'publishable')`),
+    check("api_keys_kind", sql`${t.kind} IN ('secret', 'publishable', 'relay')`),
   ],
 );
 
@@ -79,7 +79,7 @@ export const adminAudit = sqliteTable(
     action: text("action").notNull(),
     target: text("target").notNull(),
     /** JSON object: no secret, no user id, no free text. */
-    details: text("details").notNull(),
+    details: text("details", { mode: "json" }).$type<Record<string, unknown>>().notNull(),
   },
   (t) => [
     primaryKey({ columns: [t.appId, t.seq] }),
@@ -90,9 +90,14 @@ export const adminAudit = sqliteTable(
 );
 
 /** Sign-ins to the dashboard that have not ended. In `DB` alone. */
-export const dashboardSessions = sqliteTable("dashboard_sessions", {
-  id: text("id").primaryKey(),
-  /** The name given at the sign-in, for the audit. */
-  actor: text("actor").notNull(),
-  endsAtMs: integer("ends_at_ms").notNull(),
-});
+export const dashboardSessions = sqliteTable(
+  "dashboard_sessions",
+  {
+    id: text("id").primaryKey(),
+    /** The name given at the sign-in, for the audit. */
+    actor: text("actor").notNull(),
+    endsAtMs: integer("ends_at_ms").notNull(),
+  },
+  // A sign-in deletes what has ended, and the page of sessions lists the others.
+  (t) => [index("dashboard_sessions_ends").on(t.endsAtMs)],
+);

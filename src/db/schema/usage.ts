@@ -65,6 +65,8 @@ export const reservations = sqliteTable(
     state: text("state", { enum: ["open", "committed", "released", "expired"] }).notNull(),
     /** The ledger seq of what its first leg returned. The other legs follow it. */
     settledSeq: integer("settled_seq"),
+    /** The account's last ledger seq when it was made: a refund of a later seq came while it was open (C21). */
+    madeSeq: integer("made_seq").notNull().default(0),
     legCount: integer("leg_count").generatedAlwaysAs(sql`json_array_length(legs)`, { mode: "stored" }),
     event: text("event").notNull(),
     model: text("model"),

@@ -3,7 +3,11 @@ import { captureOutput, captureV1Output } from "../../people/responses.ts";
 import type { Operation } from "../operation.ts";
 
 const tag = "Analytics";
-const apiKey = z.string().describe("A key of Purser: publishable in a browser or an app, secret on a server.");
+const apiKey = z
+  .string()
+  .describe(
+    "A key of Purser: publishable in a browser or an app, relay in what passes on the words of others, secret on a server.",
+  );
 const anyProperties = z.looseObject({}).describe("Any properties.");
 
 const eventFields = {
@@ -62,7 +66,7 @@ const captureEvents: Operation = {
   summary: "Store analytics events",
   description:
     "For PostHog's clients. Each of their paths may end with a slash. " +
-    "The key is in the body, as `api_key`. A body is a batch, one event or a list of events; it may be compressed with " +
+    "The key is in the body, as `api_key`, or before it in `Authorization`. A body is a batch, one event or a list of events; it may be compressed with " +
     "gzip and encoded in base64. An event is stored once for each `uuid`. Malformed events are listed in `refused`.",
   access: "key-inside",
   body: {
@@ -70,7 +74,7 @@ const captureEvents: Operation = {
     example: { api_key: publishableKey, batch: [event] },
   },
   success: { description: "The events are stored.", schema: captureOutput, example: { status: 1 } },
-  errors: ["forbidden"],
+  errors: [],
   writesForId: "silent",
 };
 
@@ -90,7 +94,7 @@ const getFeatureFlags: Operation = {
     schema: featureFlags,
     example: { flags: {}, featureFlags: {}, requestId: "req_4ZkX0uTn2mWq8hYc1LfRsa" },
   },
-  errors: ["forbidden"],
+  errors: [],
 };
 
 export const captureOperations: readonly Operation[] = [
@@ -110,7 +114,7 @@ export const captureOperations: readonly Operation[] = [
       schema: captureV1Output,
       example: { results: { [uuid]: { result: "ok" } } },
     },
-    errors: ["forbidden"],
+    errors: [],
     writesForId: "silent",
   },
   getFeatureFlags,
@@ -129,7 +133,7 @@ export const captureOperations: readonly Operation[] = [
       schema: remoteConfig,
       example: { token: publishableKey, hasFeatureFlags: false },
     },
-    errors: ["forbidden"],
+    errors: [],
   },
   {
     id: "getRemoteConfigScript",
@@ -146,6 +150,6 @@ export const captureOperations: readonly Operation[] = [
       schema: z.string(),
       example: "(function(){window._POSTHOG_REMOTE_CONFIG=window._POSTHOG_REMOTE_CONFIG||{};})();",
     },
-    errors: ["forbidden"],
+    errors: [],
   },
 ];

@@ -11,6 +11,7 @@ const entry = {
   noticeVersion: "2026-01",
   source: null,
   gpc: false,
+  isDevice: false,
   occurredAt: "2026-01-16T08:30:00.000Z",
   receivedAt: "2026-01-16T08:30:00.412Z",
 };

@@ -10,11 +10,12 @@ export const chromiumPath: string | null = PLACES.find((path) => path !== undefi
 /** For the name of what is skipped, so that nobody takes it for passed. */
 export const withoutChromium = chromiumPath === null ? " (SKIPPED: no Chromium here; set CHROMIUM_PATH)" : "";
 
-/** A headless browser that speaks to nobody of its own accord. */
+/** A headless browser that speaks to nobody of its own accord, of the same language and time zone on every machine. */
 export async function launchBrowser(): Promise<Browser> {
   if (chromiumPath === null) throw new Error("There is no Chromium on this machine.");
   return chromium.launch({
     executablePath: chromiumPath,
+    env: { ...process.env, TZ: "UTC", LANG: "en_US.UTF-8", LANGUAGE: "en_US", LC_ALL: "en_US.UTF-8" },
     args: [
       "--no-sandbox",
       "--disable-background-networking",

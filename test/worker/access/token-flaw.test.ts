@@ -151,6 +151,7 @@ describe.each(["hs256", "jwks"] as const)("an end-user token of a %s setting tel
       ["audience", { aud: "Desk" }],
       ["claim", { exp: undefined }],
       ["claim", { exp: "tomorrow" }],
+      ["claim", { exp: (seconds + 600) * 1_000 }],
       ["claim", { nbf: "now" }],
       ["claim", { uid: 7 }],
       ["claim", { uid: "" }],
@@ -175,6 +176,33 @@ it("has no reason where there is no token, and says where to send it", async () 
   expectError(answer, "invalid_user_token");
   expect(answer.body.error.details).toBeUndefined();
   expect(answer.body.error.message).toContain("`X-User-Token`");
+});
+
+it("says seconds, not milliseconds, to an `exp` in milliseconds and to none", async () => {
+  const { keys } = await makeApp({ type: "hs256", secret: SECRET });
+  for (const exp of [(seconds + 600) * 1_000, 1e11 + 1, undefined]) {
+    const headers = { "x-user-token": await bySecret(SECRET)({ sub: "u", exp }) };
+    const answer = await call("GET", "/api/v1/credits?userId=u", { key: keys.pk_live, headers });
+    expectError(answer, "invalid_user_token");
+    expect(answer.body.error.details.reason).toBe("claim");
+    expect(answer.body.error.message).toContain("seconds, not milliseconds");
+  }
+});
+
+it("refuses an email that its sign-in did not verify, where the email names the user", async () => {
+  const claims = { email: "u@example.com", sub: "u@example.com", exp: seconds + 600 };
+  for (const [claim, email_verified, reason] of [
+    ["email", false, "claim"],
+    ["email", "false", "claim"],
+    ["email", true, null],
+    ["email", undefined, null],
+    ["sub", false, null],
+  ] as const) {
+    const { keys } = await makeApp({ type: "hs256", secret: SECRET, claim });
+    const headers = { "x-user-token": await bySecret(SECRET)({ ...claims, email_verified }) };
+    const answer = await call("GET", "/api/v1/credits?userId=u@example.com", { key: keys.pk_live, headers });
+    expect(answer.body.error?.details.reason ?? null).toBe(reason);
+  }
 });
 
 it("names the claim that the setting reads, and says Bearer is not part of the token", async () => {

@@ -137,7 +137,7 @@ describe("a request of PostHog's clients", () => {
     }
     const batch = [{ event: "seen", distinct_id: "ana" }];
     for (const origin of ["https://shop.example", "null", ""]) {
-      const sent = { body: { api_key: app.keys.sk_live, batch }, headers: { origin } };
+      const sent = { body: { api_key: app.keys.sk_live, batch }, headers: { origin, "sec-fetch-site": "cross-site" } };
       expectError(await call("POST", "/batch/", sent), "forbidden");
     }
     const two = [
@@ -428,7 +428,7 @@ describe("a request of v1", () => {
     const { call, app } = await world();
     expectError(await call("POST", PATH, { body: "no JSON" }), "invalid_key");
     expectError(await call("POST", PATH, { key: "pk_live_0000000000000000000000", body: "no JSON" }), "invalid_key");
-    const headers = { origin: "https://shop.example" };
+    const headers = { origin: "https://shop.example", "sec-fetch-site": "cross-site" };
     expectError(await call("POST", PATH, { key: app.keys.sk_live, body: "no JSON", headers }), "forbidden");
     expectError(await call("POST", PATH, { key: app.keys.sk_live, body: "no JSON" }), "invalid_request", "body");
     expectError(await call("POST", PATH, { key: app.keys.pk_live, body: "no JSON" }), "invalid_request", "body");
@@ -472,7 +472,7 @@ describe("what PostHog's clients ask for besides", () => {
   it("is refused without a known publishable key, and scripts are not served", async () => {
     const { call, app } = await world();
     expectError(await call("POST", "/flags/?v=2", { body: { token: "phc_1" } }), "invalid_key");
-    const headers = { origin: "https://shop.example" };
+    const headers = { origin: "https://shop.example", "sec-fetch-site": "cross-site" };
     expectError(await call("POST", "/decide/", { body: { api_key: app.keys.sk_live }, headers }), "forbidden");
     expectError(await call("GET", "/array/phc_1/config"), "invalid_key");
     expectError(await call("GET", `/array/${app.keys.sk_live}/config.js`), "forbidden");

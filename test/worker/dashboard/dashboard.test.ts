@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { afterAll, describe, expect, it, vi } from "vitest";
 import { beginSession } from "../../../src/access/admin-session.ts";
-import { createAppWithDashboard } from "../../../src/app-with-dashboard.ts";
+import { createApp } from "../../../src/app.ts";
 import { grantPack } from "../../../src/credits/grant.ts";
 import { grantInput } from "../../../src/credits/schemas.ts";
 import { randomId } from "../../../src/lib/ids.ts";
@@ -61,14 +61,14 @@ describe("signing in", () => {
     const plain = (await browse().signIn()).headers.get("set-cookie") ?? "";
     for (const part of ["HttpOnly", "SameSite=Strict", "Path=/admin", "Max-Age=28800"]) expect(plain).toContain(part);
     expect(plain).not.toContain("Secure");
-    const app = createAppWithDashboard({ isolate: {}, now: new Clock().now, newId: randomId });
+    const app = createApp({ isolate: {}, now: new Clock().now, newId: randomId });
     const init = { method: "POST", body: new URLSearchParams({ token: env.ADMIN_TOKEN }) };
     const answer = await app.request("https://purser.test/admin/sign-in", init, bound({ ADMIN_TRIES }));
     expect(answer.headers.get("set-cookie")).toContain("Secure");
   });
 
   it("may be tried ten times a minute from one address, and then not with the right token either", async () => {
-    const app = createAppWithDashboard({ isolate: {}, now: new Clock().now, newId: randomId });
+    const app = createApp({ isolate: {}, now: new Clock().now, newId: randomId });
     const attempt = (token: string, address: string) =>
       app.request(
         `${HOST}/admin/sign-in`,

@@ -38,7 +38,7 @@ const id = (distinctId: string) => `INSERT INTO distinct_ids (
   ) VALUES (${ENVIRONMENT}, '${distinctId}', 0, 1, 1)`;
 
 const claim = (distinctId: string, by: string, version: number) => `UPDATE distinct_ids
-  SET claimed_by = '${by}', claimed_via = 'alias', claimed_at_ms = 1, claim_version = ${version}
+  SET claimed_by = '${by}', claimed_via = 'alias', claimed_at_ms = 1, claim_is_verified = 1, claim_version = ${version}
   WHERE environment_id = ${ENVIRONMENT} AND distinct_id = '${distinctId}'`;
 
 const idProperties = (version: number) => `INSERT INTO id_properties (environment_id, distinct_id, properties, version)
@@ -70,9 +70,10 @@ const audit = `INSERT INTO export_audit (environment_id, distinct_id, seq, id, a
 const erasure = `INSERT INTO erasures (environment_id, id, keep_consent, actor, fingerprint, started_at_ms)
   VALUES (${ENVIRONMENT}, 'era_1', 0, 'key', 'secret', 1)`;
 const erasureId = (position: number) =>
-  `INSERT INTO erasure_ids (environment_id, erasure_id, position, distinct_id, hash, pseudonym)
-   VALUES (${ENVIRONMENT}, 'era_1', ${position}, 'd', 'hash', 'erased_d')`;
-const tombstone = `INSERT INTO tombstones (environment_id, hash, erasure_id) VALUES (${ENVIRONMENT}, 'hash', 'era_1')`;
+  `INSERT INTO erasure_ids (environment_id, erasure_id, position, distinct_id, hash, pseudonym, blocks)
+   VALUES (${ENVIRONMENT}, 'era_1', ${position}, 'd', 'hash', 'erased_d', 0)`;
+const tombstone = `INSERT INTO tombstones (environment_id, hash, erasure_id, blocks)
+  VALUES (${ENVIRONMENT}, 'hash', 'era_1', 0)`;
 
 const counted = (count: number) =>
   `INSERT INTO environments (app_id, mode, test_balance_count, test_balance_quota) VALUES ('app_constraint', 'test', ${count}, 5)`;
@@ -125,6 +126,7 @@ const violations: Record<Constraint, readonly string[]> = {
   erasures_kept: [erasure, erasure],
   erasure_ids_kept: [erasure, erasureId(0), erasureId(1)],
   tombstones_stand: [erasure, tombstone, tombstone],
+  tombstones_being_erased: [erasure, tombstone, erasureId(0), "DELETE FROM tombstones WHERE hash = 'hash'"],
   guard_people: ["INSERT INTO guards (name, holds) VALUES ('people', 0)"],
   limit_events: ["INSERT INTO guards (name, holds) VALUES ('events', 0)"],
   limit_bytes: ["INSERT INTO guards (name, holds) VALUES ('bytes', 0)"],

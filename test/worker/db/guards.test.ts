@@ -52,6 +52,13 @@ const db = env.DB;
 const PASSED = "no such table: passed";
 const holds = (condition: string) => `INSERT INTO guards (name, holds) SELECT 'account', ${condition}`;
 
+/** After this statement a user `new` has an account, which only the trigger makes. */
+const makesAccount = (sql: string) => ({
+  says: PASSED,
+  sql: [[sql, holds(`EXISTS (SELECT 1 FROM accounts WHERE environment_id = ${LIVE} AND user_id = 'new')`)]],
+  behind: "guard_account",
+});
+
 /** The words with which the database refused what follows the world, or `PASSED`. */
 async function outcome(...statements: readonly string[]): Promise<string> {
   const texts = [...world, ...statements, "SELECT 1 FROM passed"];
@@ -134,7 +141,7 @@ function nameErased(table: string): Record<string, Attack> {
 }
 const columnsOf: Readonly<Record<string, string>> = {
   consent_log:
-    "seq, id, purpose, decision, method, notice_version, source, gpc, is_by_user, occurred_at_ms, received_at_ms",
+    "seq, id, purpose, decision, method, notice_version, source, gpc, is_device, occurred_at_ms, received_at_ms",
   export_audit: "seq, id, action, token_hash, key_id, occurred_at_ms",
 };
 
@@ -719,7 +726,7 @@ const attacks: Readonly<Record<string, Attack>> = {
       ]),
     ],
   },
-  distinct_ids_no_circle: { says: "distinct_ids_no_circle", sql: [claim("c", "a", 1), claim("c", "b", 1, 1)] },
+  distinct_ids_no_circle: { says: "distinct_ids_no_circle", sql: [claim("b", "a", 2, 1)] },
   id_properties_version: {
     says: "id_properties_version",
     sql: [REPLACE, ...WAYS].map((verb) => idProperties({ version: 3 }, verb)),
@@ -780,7 +787,40 @@ const attacks: Readonly<Record<string, Attack>> = {
     says: "tombstones_stand",
     sql: [REPLACE, "REPLACE"].map((verb) => tombstone({ erasure_id: "era_done" }, verb)),
   },
-  tombstones_no_update: { says: "tombstones_stand", sql: [`UPDATE tombstones SET erasure_id = 'era_done' ${OF_LIVE}`] },
+  tombstones_no_update: {
+    says: "tombstones_stand",
+    sql: ["erasure_id = 'era_done'", "hash = 'x'", "blocks = 0"].map(
+      (set) => `UPDATE tombstones SET ${set} ${OF_LIVE}`,
+    ),
+  },
+  refusals_make_account: makesAccount("INSERT INTO refusals VALUES (-1, 'new', 'shortage', 'chat', '{}', 1, 1)"),
+  stripe_customers_make_account: makesAccount(`INSERT INTO stripe_customers VALUES (${LIVE}, 'cus_new', 'new', 1)`),
+  stripe_customers_change_account: makesAccount("UPDATE stripe_customers SET user_id = 'new' WHERE customer = 'cus_w'"),
+  payment_facts_make_account: makesAccount(
+    `INSERT INTO payment_facts VALUES (${LIVE}, 'pay_w', 'session', 'cs_new', 1, 'new', '{}')`,
+  ),
+  payment_facts_change_account: makesAccount("UPDATE payment_facts SET user_id = 'new' WHERE id = 'ch_w'"),
+  tombstone_ends_delete: {
+    says: PASSED,
+    sql: [
+      [
+        tombstone({ hash: "hash_cut", blocks: 0 }),
+        `INSERT INTO tombstone_ends SELECT environment_id, hash FROM tombstones ${OF_LIVE}`,
+        holds("(SELECT group_concat(hash) FROM tombstones WHERE environment_id = -1) = 'hash_other'"),
+      ],
+    ],
+    behind: "cannot modify tombstone_ends",
+  },
+  tombstones_being_erased: {
+    says: "tombstones_being_erased",
+    sql: [
+      [
+        tombstone({ hash: "hash_cut", blocks: 0 }),
+        erasureId({ position: 5, distinct_id: "c", hash: "hash_cut", blocks: 0, account_id: null }),
+        "DELETE FROM tombstones WHERE hash = 'hash_cut'",
+      ],
+    ],
+  },
   tombstones_no_delete: { says: "tombstones_stand", sql: [`DELETE FROM tombstones ${OF_LIVE}`] },
   erasure_ids_of_running: {
     says: "erasure_ids_kept",

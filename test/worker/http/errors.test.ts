@@ -117,7 +117,7 @@ describe("a body", () => {
 
   it("with a value of the wrong type names its field and never repeats the value", async () => {
     for (const [value, instead] of [
-      [null, ", not null"],
+      [null, ", not null: an optional field is left out instead"],
       [1, ", in quotes"],
       [true, ", in quotes"],
       [[], ", not a list"],
@@ -459,7 +459,7 @@ describe("browsers", () => {
       expect(answer.status).toBeGreaterThanOrEqual(400);
       expect(answer.headers.get("access-control-allow-origin")).toBe("*");
       expect(answer.headers.get("access-control-expose-headers")?.split(",").sort()).toEqual(
-        ["idempotent-replayed", "retry-after", "x-d1-bookmark", "x-request-id"].sort(),
+        ["idempotent-replayed", "purser-warning", "retry-after", "x-d1-bookmark", "x-request-id"].sort(),
       );
     }
   });

@@ -159,7 +159,7 @@ describeMistakes("another text in place of a key", [
   told(
     "a key with hyphens",
     key(({ keys }) => keys.sk_live.replaceAll("_", "-")),
-    "`sk_live_`",
+    "`sk_`",
   ),
   told(
     "a live key made a test key by hand",
@@ -233,7 +233,7 @@ describeMistakes("another text in place of a key", [
   told(
     "a key of a model's provider",
     key(() => `sk-proj-${"a1B2".repeat(10)}`),
-    "`sk_live_`",
+    "`sk_`",
   ),
   told(
     "some other text",
@@ -317,7 +317,7 @@ describeMistakes("the wrong one of Purser's own keys", [
     send: ({ keys }) => ({
       path: "/batch/",
       key: null,
-      headers: { origin: "https://shop.example" },
+      headers: { origin: "https://shop.example", "sec-fetch-site": "cross-site" },
       body: { api_key: keys.sk_live, batch: [{ event: "seen", distinct_id: "d" }] },
     }),
     code: "forbidden",

@@ -30,7 +30,7 @@ describeMistakes("a path that is near to one", [
   lost("/api/v1/export_person", "/api/v1/export-person", "POST"),
   lost("/api/v1/exportPerson", "/api/v1/export-person", "POST"),
   lost("/api/v1/apps/app_1/keys", "/api/v1/admin/apps/{appId}/keys", "POST"),
-  lost("/admin/apps/app_1/endUserAuth", "/api/v1/admin/apps/{appId}/end-user-auth", "PUT"),
+  lost("/api/admin/apps/app_1/endUserAuth", "/api/v1/admin/apps/{appId}/end-user-auth", "PUT"),
   lost("/api/v1/balances", "/api/v1/credits"),
   lost("/api/v1/credits/ledger", "/api/v1/credits/history"),
   lost("/api/v1/credits/consume", "/api/v1/usage/events", "POST"),

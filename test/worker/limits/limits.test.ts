@@ -372,7 +372,7 @@ describe("limits.reached", () => {
       { limit: "eventsADay", ...told },
       { limit: "eventsADayOfOneId", ...told },
     ];
-    const byLimit = (rows: { limit: string }[]) => rows.toSorted((a, b) => a.limit.localeCompare(b.limit));
+    const byLimit = (rows: { limit: string }[]) => rows.toSorted((a, b) => (a.limit < b.limit ? -1 : 1));
     expect(byLimit(await reached())).toEqual(byLimit(both));
     clock.advance(DAY_MS);
     await v0([seen("e"), seen("f"), seen("g")], app.keys.pk_live, call);

@@ -46,6 +46,7 @@ describe("consent", () => {
       noticeVersion: "7",
       source: "/shop",
       gpc: false,
+      isDevice: false,
       occurredAt: "2026-01-15T12:30:00+01:00",
     };
     const first = await call("POST", PATH, { key, body });

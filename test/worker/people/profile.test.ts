@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { expect, it } from "vitest";
-import { createAppWithDashboard } from "../../../src/app-with-dashboard.ts";
+import { createApp } from "../../../src/app.ts";
 import { randomId } from "../../../src/lib/ids.ts";
 import { readProfile } from "../../../src/people/profile.ts";
 import { exportOf, type SentEvent, send } from "../../support/people.ts";
@@ -13,7 +13,7 @@ const identify = (id: string, other?: string): SentEvent => ({
   properties: other === undefined ? {} : { $anon_distinct_id: other },
 });
 
-/** Ana claims four devices: one verified, one plain, two that became users. Her devices claim one more each. */
+/** Ana claims four devices: one verified, one plain, two that became users. Two of her devices claim one more each. */
 async function ana() {
   const clock = new Clock();
   const call = makeClient(clock);
@@ -22,8 +22,6 @@ async function ana() {
     identify("ana", device(1)),
     identify("ana", device(2)),
     identify("ana", device(3)),
-    { event: "$create_alias", distinct_id: device(1), properties: { alias: device(4) } },
-    { event: "$create_alias", distinct_id: device(3), properties: { alias: device(5) } },
   ]);
   await send(call, app.keys.sk_live, [identify("ana", device(6))]);
   await send(call, app.keys.pk_live, [identify(device(2)), identify(device(6))]);
@@ -32,6 +30,10 @@ async function ana() {
     const body = { userId, packId, quantity: 1 };
     expect((await call("POST", "/api/v1/credits/grant", { key: app.keys.sk_live, body })).status).toBe(200);
   }
+  await send(call, app.keys.pk_live, [
+    { event: "$create_alias", distinct_id: device(6), properties: { alias: device(4) } },
+    { event: "$create_alias", distinct_id: device(3), properties: { alias: device(5) } },
+  ]);
   return { clock, call, app };
 }
 
@@ -42,10 +44,10 @@ it("shows what an id claims, which claims do not count and why, and what those t
     who.claims.map((claim) => [claim.distinctId, claim.claimedBy, claim.isVerified, claim.counts, claim.flaws]),
   ).toEqual([
     [device(1), "ana", false, true, []],
-    [device(2), "ana", false, false, ["identified", "credits"]],
-    [device(3), "ana", false, false, ["credits"]],
+    [device(2), "ana", false, false, ["identified", "account"]],
+    [device(3), "ana", false, false, ["account"]],
     [device(6), "ana", true, true, ["identified"]],
-    [device(4), device(1), false, true, []],
+    [device(4), device(6), false, true, []],
   ]);
   expect(who.claimed).toBeNull();
   expect(who.person?.personId).toBe((await exportOf(call, app, "ana")).person?.personId);
@@ -57,7 +59,7 @@ it("shows who claims an id, and none of the claimer's data", async () => {
   const ctx = makeCtx(app.environments.live, clock);
   expect((await readProfile(ctx, device(1))).claimed).toMatchObject({ claimedBy: "ana", counts: true });
   const apart = await readProfile(ctx, device(3));
-  expect(apart.claimed).toMatchObject({ claimedBy: "ana", counts: false, flaws: ["credits"] });
+  expect(apart.claimed).toMatchObject({ claimedBy: "ana", counts: false, flaws: ["account"] });
   expect(apart.claims.map((claim) => claim.distinctId)).toEqual([device(5)]);
   expect(apart.events.map((event) => event.distinctId)).toEqual([device(3)]);
   expect((await readProfile(ctx, "nobody")).person).toBeNull();
@@ -65,7 +67,7 @@ it("shows who claims an id, and none of the claimer's data", async () => {
 
 it("is a page on which every id is a link, and each reason is said in words", async () => {
   const { app, clock } = await ana();
-  const site = createAppWithDashboard({ isolate: {}, now: clock.now, newId: randomId });
+  const site = createApp({ isolate: {}, now: clock.now, newId: randomId });
   const limiter: RateLimit = { limit: async () => ({ success: true }) };
   const ask = (path: string, init: RequestInit = {}) =>
     site.request(`https://purser.example${path}`, init, { ...env, ADMIN_TRIES: limiter });

@@ -1,1 +1,0 @@
-export function squeezeSql(file: string, source: string): { readonly toString: () => string };

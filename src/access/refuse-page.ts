@@ -1,0 +1,19 @@
+import type { Context } from "hono";
+import { PurserError } from "../errors.ts";
+import type { AppEnv } from "../http/factory.ts";
+
+const NAMES = { secret: "secret key", relay: "relay key", admin: "admin token" } as const;
+
+/**
+ * Refuses a request of a browser that carries a key which nobody but its owner may read: `forbidden` (W11). Browsers send both
+ * headers, and of servers those of some frameworks `Origin` alone.
+ */
+export function refusePage(c: Context<AppEnv>, kind: keyof typeof NAMES): void {
+  if (c.req.header("origin") === undefined || c.req.header("sec-fetch-site") === undefined) return;
+  const name = NAMES[kind];
+  throw new PurserError(
+    "forbidden",
+    `This request comes from a page in a browser, where anybody can read its ${name}. Remove the ${name} from the page, and ` +
+      "replace it. A page uses a publishable key (`pk_…`).",
+  );
+}

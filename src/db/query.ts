@@ -1,0 +1,279 @@
+/**
+ * Drizzle writes every statement here and in the rooms; `batch` in sql.ts sends them, by D1's own. `sql.raw` and `sql.identifier`
+ * stand in this file alone.
+ */
+
+import {
+  Column,
+  exists,
+  fillPlaceholders,
+  type GetColumnData,
+  getTableColumns,
+  is,
+  Param,
+  Placeholder,
+  SQL,
+  sql,
+} from "drizzle-orm";
+import { type SQLiteColumn, SQLiteSelectBase, type SQLiteTable } from "drizzle-orm/sqlite-core";
+import { drizzle as drizzleWith } from "drizzle-orm/sqlite-proxy";
+import type { Statement, Value } from "./sql.ts";
+
+/** Drizzle's builder. It only writes: a statement that is awaited, and not sent by `batch`, throws. */
+export const drizzle = drizzleWith(() => {
+  throw new Error("Statements are sent by `batch`.");
+});
+
+/** A named value of a statement. Give the column where its type is stored as another: a boolean, JSON. */
+export interface ValueOf<Values> {
+  (name: keyof Values & string): Placeholder;
+  (name: keyof Values & string, column: SQLiteColumn): SQL;
+}
+
+function named(name: string): Placeholder;
+function named(name: string, column: SQLiteColumn): SQL;
+function named(name: string, column?: SQLiteColumn): Placeholder | SQL {
+  const placeholder = sql.placeholder(name);
+  return column === undefined ? placeholder : sql`${sql.param(placeholder, column)}`;
+}
+
+type Selected = Readonly<Record<string, SQL.Aliased>>;
+/** The row that some fields make. */
+export type RowOf<Fields> = {
+  -readonly [Name in keyof Fields]: Fields[Name] extends { _: { type: infer Data } } ? Data : never;
+};
+
+/** A statement in `sql` that answers rows. */
+class Rows<Row> {
+  /** Never set. It gives TypeScript the type of the rows. */
+  declare readonly row: Row;
+  constructor(
+    readonly text: SQL,
+    readonly isRead: boolean,
+    /** Null: the rows stay lists of values, as D1 gives them. */
+    readonly fields: Selected | null,
+  ) {}
+}
+
+interface Builder {
+  readonly prepare: () => { getQuery: () => Written; mapAllResult: (rows: unknown) => unknown };
+}
+interface Written {
+  readonly sql: string;
+  readonly params: readonly unknown[];
+}
+type RowOfBuilt<Built> =
+  Built extends Rows<infer Row> ? Row : Awaited<Built> extends readonly (infer Row)[] ? Row : never;
+
+const PARAMS_MAX = 100;
+
+/**
+ * A statement, by a builder of `drizzle`, `read`, `readArrays`, `returning` or `sql`. It is built when it is first sent. Throws when
+ * it has more values than D1 takes, when two of its columns have one name, and when it is sent without one of its values.
+ */
+export function query<Values, Built extends Builder | Rows<unknown> | SQL>(
+  build: (value: ValueOf<Values>) => Built,
+): (values: Values) => Statement<RowOfBuilt<Built>> {
+  let prepared: ReturnType<typeof prepare> | undefined;
+  return (values) => {
+    prepared ??= prepare(build(named));
+    const { text, fill, rest } = prepared;
+    return { text, params: fill(values as Readonly<Record<string, unknown>>), ...rest };
+  };
+}
+
+function prepare(built: Builder | Rows<unknown> | SQL) {
+  const { written, isRead, map } = write(built);
+  const { sql: text, params } = written;
+  if (params.length > PARAMS_MAX) throw new TypeError(`A statement has ${params.length} values: ${text}`);
+  const encoded = params.map(withNulls);
+  const names = encoded.flatMap((param) => {
+    const inner = is(param, Param) ? param.value : param;
+    return is(inner, Placeholder) ? [inner.name] : [];
+  });
+  const fill = (values: Readonly<Record<string, unknown>>): Value[] => {
+    for (const name of names) {
+      if (values[name] === undefined) throw new TypeError(`A statement was sent without its ${name}.`);
+    }
+    return fillPlaceholders(encoded, values).map(storable);
+  };
+  return { text, fill, rest: { isRead, ...(map === undefined ? {} : { map }) } };
+}
+
+/** Drizzle lets the column store a null that a placeholder has too: JSON as the text `null`, a boolean as 0. */
+function withNulls(param: unknown): unknown {
+  if (!is(param, Param) || !is(param.value, Placeholder)) return param;
+  const { encoder, value } = param;
+  return new Param(value, { mapToDriverValue: (data) => (data === null ? null : encoder.mapToDriverValue(data)) });
+}
+
+function storable(value: unknown): Value {
+  if (value === null || typeof value === "string" || typeof value === "number") return value;
+  throw new TypeError(`A statement was sent with a value of type ${typeof value}: give \`value\` its column.`);
+}
+
+type Mapper = (rows: readonly (readonly unknown[])[]) => unknown[];
+
+function write(built: Builder | Rows<unknown> | SQL): { written: Written; isRead: boolean; map?: Mapper } {
+  if (is(built, SQL)) return { written: drizzle.run(built).getQuery(), isRead: false };
+  if (built instanceof Rows) {
+    const { text, isRead, fields } = built;
+    const written = drizzle.run(text).getQuery();
+    if (isRead && WRITES.test(written.sql.replace(QUOTED, ""))) throw new TypeError(`Not a read: ${written.sql}`);
+    return { written, isRead, ...(fields === null ? {} : { map: mapperOf(drizzle.select(fields).from(sql`_`)) }) };
+  }
+  const isRead = is(built, SQLiteSelectBase);
+  if (isRead) requireFields(built._.selectedFields);
+  return { written: built.prepare().getQuery(), isRead, map: mapperOf(built) };
+}
+
+const QUOTED = /'[^']*'|"[^"]*"/g;
+const WRITES = /\b(insert|update|delete|replace into)\b/i;
+
+function mapperOf(builder: Builder): Mapper {
+  const prepared = builder.prepare();
+  // The rows of its fields, which is what it prepared.
+  return (rows) => prepared.mapAllResult(rows) as unknown[];
+}
+
+/** Throws unless each is of `fields` or `computed`: with a name of its own, and with its columns' tables. */
+function requireFields(selected: unknown): void {
+  const names = new Set<string>();
+  for (const field of Object.values(selected as object)) {
+    if (!is(field, SQL.Aliased)) throw new TypeError("Select `fields(…)` and `computed(…)`.");
+    const tables = new Set(field.sql.queryChunks.flatMap((chunk) => (is(chunk, Column) ? [chunk.table] : [])));
+    if (tables.size > 1) throw new TypeError(`${field.fieldAlias} names columns of two tables: use \`computed\`.`);
+    if (names.has(field.fieldAlias)) throw new TypeError(`Two columns are called ${field.fieldAlias}.`);
+    names.add(field.fieldAlias);
+  }
+}
+
+type Columns<Table extends SQLiteTable> = Table["_"]["columns"];
+type Field<C extends SQLiteColumn> = SQL.Aliased<GetColumnData<C>>;
+
+/** Columns for a select list or `returning`, under the names of their fields: all, some, or some under other names. */
+export function fields<Table extends SQLiteTable>(
+  table: Table,
+): { [Name in keyof Columns<Table>]: Field<Columns<Table>[Name]> };
+export function fields<Table extends SQLiteTable, Name extends keyof Columns<Table> & string>(
+  table: Table,
+  ...names: readonly Name[]
+): { [Of in Name]: Field<Columns<Table>[Of]> };
+export function fields<
+  Table extends SQLiteTable,
+  const Names extends Readonly<Record<string, keyof Columns<Table> & string>>,
+>(table: Table, names: Names): { -readonly [Name in keyof Names]: Field<Columns<Table>[Names[Name]]> };
+export function fields(table: SQLiteTable, ...named: readonly (string | Readonly<Record<string, string>>)[]): Selected {
+  const columns: Readonly<Record<string, SQLiteColumn>> = getTableColumns(table);
+  const names = named.length === 0 ? Object.keys(columns) : named;
+  const pairs = names.flatMap((name) => (typeof name === "string" ? [[name, name] as const] : Object.entries(name)));
+  return Object.fromEntries(
+    pairs.map(([as, name]) => {
+      const column = columns[name];
+      if (column === undefined) throw new TypeError(`No column ${name}.`);
+      return [as, sql`${sql`${column}`}`.mapWith(column).as(as)];
+    }),
+  );
+}
+
+/** Expressions for a select list or `returning`, under the names of their fields. */
+export function computed<const Expressions extends Readonly<Record<string, SQL>>>(
+  expressions: Expressions,
+): { -readonly [Name in keyof Expressions]: SQL.Aliased<Expressions[Name]["_"]["type"]> };
+export function computed(expressions: Readonly<Record<string, SQL>>): Selected {
+  return Object.fromEntries(Object.entries(expressions).map(([name, one]) => [name, nest(one).as(name)]));
+}
+
+/**
+ * At the top level of what it selects from one table, Drizzle prints columns without their tables (its issue 5734): in a
+ * subselect they would be the inner table's. One level deeper it leaves them alone.
+ */
+function nest<Data>(expression: SQL<Data>): SQL<Data> {
+  const chunks = expression.queryChunks.splice(0);
+  expression.queryChunks.push(new SQL(chunks));
+  return expression;
+}
+
+/** Fields of what a left join may not find: each may be null. */
+export function optional<const Fields extends Selected>(
+  selected: Fields,
+): { -readonly [Name in keyof Fields]: SQL.Aliased<Fields[Name]["_"]["type"] | null> } {
+  return selected;
+}
+
+/** Whether a table has a row. */
+export function hasRow(table: SQLiteTable, where: SQL | undefined): SQL {
+  return exists(drizzle.select({ one: sql`1` }).from(table).where(where));
+}
+
+/** A value as an integer: D1 binds numbers as REAL, which shows in JSON, in texts, in results and in the triggers of views. */
+export const asInteger = (value: Placeholder | SQL) => sql<number>`CAST(${value} AS INTEGER)`;
+
+/** The value of a query of one field, for a select list. Null where it finds no row. */
+export function scalar<Data>(select: {
+  readonly getSQL: () => SQL;
+  readonly _: { readonly result: Record<string, Data>[] };
+}) {
+  return sql<Data | null>`(${select.getSQL()})`;
+}
+
+/** A SELECT in `sql`, for what the builder cannot say. `list` is the select list. */
+export function read<const Fields extends Selected>(fields: Fields, write: (list: SQL) => SQL) {
+  return new Rows<RowOf<Fields>>(write(listOf(Object.values(fields))), true, fields);
+}
+
+/** A SELECT whose rows stay lists of values, as SQLite stores them: for pages of thousands of rows, by `arrays`. */
+export function readArrays<const List extends readonly SQL[]>(list: List, write: (list: SQL) => SQL) {
+  type Row = { -readonly [Index in keyof List]: List[Index]["_"]["type"] };
+  return new Rows<Row>(write(sql.join([...list], sql`, `)), true, null);
+}
+
+/** An INSERT, UPDATE or DELETE in `sql` that answers rows. `list` is for its RETURNING. */
+export function returning<const Fields extends Selected>(fields: Fields, write: (list: SQL) => SQL) {
+  return new Rows<RowOf<Fields>>(write(listOf(Object.values(fields))), false, fields);
+}
+
+function listOf(selected: readonly SQL.Aliased[]): SQL {
+  return sql.join(
+    selected.map(({ sql: one, fieldAlias }) => sql`${one} AS ${sql.identifier(fieldAlias)}`),
+    sql`, `,
+  );
+}
+
+/** INSERT … SELECT: each column by its field, and what follows the SELECT's list. A column that is left out has its default. */
+export function insertFrom<Table extends SQLiteTable>(
+  table: Table,
+  values: { readonly [Name in keyof Table["$inferInsert"]]: SQL | Placeholder | SQLiteColumn },
+  from: SQL,
+): SQL {
+  const given = Object.entries<unknown>(values);
+  const columns: Readonly<Record<string, SQLiteColumn>> = getTableColumns(table);
+  const into = names(...given.map(([name]) => columns[name]));
+  return sql`INSERT INTO ${table} (${into}) SELECT ${sql.join(
+    given.map(([, value]) => sql`${value}`),
+    sql`, `,
+  )} ${from}`;
+}
+
+/** Columns by their bare names: of an index, in ON CONFLICT, in UPDATE OF. */
+export function names(...columns: readonly (SQLiteColumn | undefined)[]): SQL {
+  return sql.join(
+    columns.map((column) => {
+      if (column === undefined) throw new TypeError("No such column.");
+      return sql.identifier(column.name);
+    }),
+    sql`, `,
+  );
+}
+
+/** What follows SET in `sql`. */
+export function assignments<Table extends SQLiteTable>(
+  table: Table,
+  values: { readonly [Name in keyof Table["$inferInsert"]]?: SQL | Placeholder | SQLiteColumn },
+): SQL {
+  const columns: Readonly<Record<string, SQLiteColumn>> = getTableColumns(table);
+  return sql.join(
+    Object.entries<unknown>(values).map(([name, value]) => sql`${names(columns[name])} = ${value}`),
+    sql`, `,
+  );
+}

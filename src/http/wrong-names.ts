@@ -1,0 +1,111 @@
+/** Names of fields and paths that integrators write by mistake, and what to write instead. */
+
+/** A name without case and separators: `user_id`, `User-Id` and `userId` are alike. */
+export const plainName = (name: string): string => name.toLowerCase().replace(/[^\p{L}\p{N}]/gu, "");
+
+const USER = "user customer customerId client clientId account accountId uid subject sub owner distinctId";
+const PERSON = "userId user customer customerId uid personId id";
+const PACK = "pack packName plan planId product productId price priceId creditPackId";
+const BALANCE = "id balance credit creditId creditBalanceId";
+const REFERENCE = "reference ref orderId paymentId chargeId invoiceId";
+const KEY = "id uuid key idempotencyKey idempotencyId requestId transactionId messageId";
+const TEXT = "note notes comment description memo text metadata meta data reason";
+const TIME = "timestamp time date at ts createdAt eventTime";
+const EXPIRY = "expires expiry expiration expireAt expiresIn expiresInSeconds expiresInDays validUntil ttl";
+const SECONDS = "expires expiry expiration expireAt expiresAt expiresIn seconds ttl timeout duration";
+
+const quantities = {
+  quantities: "amount value quantity qty credits units usage tokensUsed cost",
+  "quantities.count": "count",
+  "quantities.tokens": "tokens",
+  "quantities.seconds": "seconds",
+  "quantities.cents": "cents",
+};
+const used = { userId: USER, event: "type name eventName eventType action feature meter", ...quantities };
+const recorded = {
+  occurredAt: TIME,
+  properties: "metadata meta props attributes data extra payload",
+  onShortage: "partial allowPartial overdraft onInsufficient",
+};
+const setting = {
+  setting: "settings config endUserAuth",
+  "setting.type": "type",
+  "setting.url": "url jwksUrl jwksUri uri",
+  "setting.secret": "secret sharedSecret signingKey",
+  "setting.issuer": "issuer iss",
+  "setting.audience": "audience aud",
+  "setting.claim": "claim",
+  "setting.origins": "origins",
+};
+const item = { amount: "quantity value", matches: "match rule rules filter filters events models" };
+
+/** By a schema's id: what to write, and the names written instead. `a.b` is `b` within `a`; `/b` is `b` at the top level. */
+export const WRONG_FIELDS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
+  GrantCredits: {
+    userId: USER,
+    packId: PACK,
+    quantity: "amount value qty credits units",
+    externalRef: `${REFERENCE} ${KEY}`,
+    expiresAt: EXPIRY,
+    notes: TEXT,
+  },
+  RevokeBalance: { balanceId: BALANCE, reason: TEXT },
+  RefundCredits: {
+    userId: USER,
+    externalRef: REFERENCE,
+    refundRef: `refundId refund ${KEY}`,
+    packId: PACK,
+    share: "amount quantity percent percentage fraction",
+    "share.part": "part",
+    "share.of": "of",
+    reason: TEXT,
+  },
+  AdjustBalance: { delta: "amount value quantity", note: TEXT, adjustmentId: KEY },
+  PreviewDebit: { ...used, ...recorded },
+  UsageEvent: { eventId: KEY, ...used, ...recorded },
+  UsageQuantities: {
+    tokens: "token",
+    seconds: "second",
+    cents: "cent",
+    "/event": "event",
+    "/model": "model",
+    "/properties": "properties",
+  },
+  CreateReservation: { reservationId: `holdId ${KEY}`, ...used, expiresInSeconds: SECONDS },
+  ExtendReservation: { expiresInSeconds: SECONDS },
+  CommitReservation: { eventId: KEY, ...quantities, ...recorded },
+  RecordConsent: {
+    distinctId: PERSON,
+    purpose: "type name",
+    decision: "status consent choice granted value",
+    occurredAt: TIME,
+  },
+  ExportPerson: { distinctId: PERSON },
+  ErasePerson: { distinctId: PERSON },
+  CreateApp: { name: "title label appName displayName" },
+  CreateApiKey: { kind: "type keyType", mode: "environment env", name: "title label keyName" },
+  SetEndUserAuth: { mode: "environment env", ...setting },
+  CreateCreditPack: { packName: "name title", defaultExpiryDays: `expiresAt expiryDays validDays ${EXPIRY}` },
+  UpdateCreditPack: { packName: "name title", defaultExpiryDays: `expiresAt expiryDays validDays ${EXPIRY}` },
+  CreateCreditPackItem: item,
+  UpdateCreditPackItem: { packItemId: "id itemId", ...item },
+  CreateWebhook: { url: "endpoint uri", types: "type events eventTypes" },
+  ChangeWebhook: { url: "endpoint uri", types: "type events eventTypes", isEnabled: "enabled active" },
+};
+
+const adviceFor = (field: string): string => {
+  const dot = field.indexOf(".");
+  if (field.startsWith("/")) return `write it at the top level, as \`${field.slice(1)}\``;
+  return dot === -1 ? `write \`${field}\`` : `write it into \`${field.slice(0, dot)}\`, as \`${field.slice(dot + 1)}\``;
+};
+
+/** What to write instead of an unknown field of a schema that has the fields `known`, as an instruction. */
+export function fieldAdvice(schemaId: string | undefined, known: readonly string[], name: string): string {
+  const isMeant = (other: string): boolean => plainName(other) === plainName(name);
+  const table = Object.entries(WRONG_FIELDS[schemaId ?? ""] ?? {});
+  const field = known.find(isMeant) ?? table.find(([, names]) => names.split(" ").some(isMeant))?.[0];
+  if (field !== undefined) return adviceFor(field);
+  return known.length === 0
+    ? "no fields are taken here"
+    : `the fields are ${known.map((each) => `\`${each}\``).join(", ")}`;
+}

@@ -1,0 +1,259 @@
+import { globSync, readFileSync } from "node:fs";
+import { getTableColumns, is } from "drizzle-orm";
+import { getTableConfig, SQLiteTable } from "drizzle-orm/sqlite-core";
+import { describe, expect, it } from "vitest";
+import * as schema from "../../src/db/schema.ts";
+import * as views from "../../src/db/views.ts";
+
+// A field that is renamed in the schema is a type error wherever it is used: no table and no column stands as bare text in SQL.
+
+/** The files that still write SQL with bare names. The list may only shrink. */
+const NOT_YET: ReadonlySet<string> = new Set<string>([
+  "src/access/reseal-secrets.ts",
+  "src/activity/count.ts",
+  "src/activity/last-seen.ts",
+  "src/activity/read-business.ts",
+  "src/activity/read-refusals.ts",
+  "src/activity/read.ts",
+  "src/activity/refusals.ts",
+  "src/activity/walk-business.ts",
+  "src/alerts/expiry-page.ts",
+  "src/alerts/find-expiries.ts",
+  "src/amounts/filter-sql.ts",
+  "src/audit/audit-statement.ts",
+  "src/capture/delete-old.ts",
+  "src/capture/event-statements.ts",
+  "src/credits/adjust.ts",
+  "src/credits/as-of-page.ts",
+  "src/credits/find-balances.ts",
+  "src/credits/find-entries.ts",
+  "src/credits/find-expiries.ts",
+  "src/credits/find-references.ts",
+  "src/credits/find-users.ts",
+  "src/credits/grant.ts",
+  "src/credits/history.ts",
+  "src/credits/read-balance.ts",
+  "src/credits/revoke.ts",
+  "src/credits/search-ledger.ts",
+  "src/credits/stored-refund.ts",
+  "src/credits/user-totals.ts",
+  "src/credits/users.ts",
+  "src/credits/verify-rows.ts",
+  "src/credits/verify-users.ts",
+  "src/db/features.ts",
+  "src/erasure/books.ts",
+  "src/erasure/continue.ts",
+  "src/erasure/counts.ts",
+  "src/erasure/erase-person.ts",
+  "src/erasure/erase-running.ts",
+  "src/erasure/ids-of-page.ts",
+  "src/erasure/ids.ts",
+  "src/erasure/lift.ts",
+  "src/erasure/page-of-books.ts",
+  "src/erasure/page.ts",
+  "src/erasure/receipt.ts",
+  "src/exports/audit.ts",
+  "src/exports/balances.ts",
+  "src/exports/entries.ts",
+  "src/exports/find-links.ts",
+  "src/exports/list-events.ts",
+  "src/exports/lists.ts",
+  "src/exports/person-ids.ts",
+  "src/exports/properties.ts",
+  "src/exports/reading.ts",
+  "src/exports/snapshot.ts",
+  "src/ledger/account.ts",
+  "src/ledger/debits.ts",
+  "src/ledger/event-row.ts",
+  "src/ledger/hold.ts",
+  "src/ledger/insert-entries.ts",
+  "src/ledger/insert-payment-motions.ts",
+  "src/ledger/judge-alerts.ts",
+  "src/ledger/memory.ts",
+  "src/ledger/messages.ts",
+  "src/ledger/owed.ts",
+  "src/ledger/read-together.ts",
+  "src/ledger/select-balances.ts",
+  "src/ledger/settle-due.ts",
+  "src/ledger/spendable-balances.ts",
+  "src/ledger/taking-messages.ts",
+  "src/ledger/watched-sql.ts",
+  "src/ledger/write.ts",
+  "src/limits/count.ts",
+  "src/limits/reached.ts",
+  "src/limits/read.ts",
+  "src/limits/room.ts",
+  "src/payments/routes.ts",
+  "src/payments/store-payment.ts",
+  "src/payments/stored-debts.ts",
+  "src/payments/stored-payment.ts",
+  "src/payments/stripe-setting.ts",
+  "src/payments/take-event.ts",
+  "src/payments/tell-unmatched.ts",
+  "src/people/consent.ts",
+  "src/people/find-people.ts",
+  "src/people/is-user.ts",
+  "src/people/memory.ts",
+  "src/people/person-walk.ts",
+  "src/people/profile.ts",
+  "src/people/read-people.ts",
+  "src/people/write-people.ts",
+  "src/tombstones/check.ts",
+  "src/tombstones/known.ts",
+  "src/usage/expire.ts",
+  "src/usage/extend.ts",
+  "src/usage/list-reservations.ts",
+  "src/usage/payment.ts",
+  "src/usage/read-event.ts",
+  "src/usage/read-reservation.ts",
+  "src/usage/reserve.ts",
+  "src/usage/stored-event.ts",
+  "src/usage/stored-reservation.ts",
+  "src/usage/totals.ts",
+  "src/webhooks/change.ts",
+  "src/webhooks/create.ts",
+  "src/webhooks/delete-old.ts",
+  "src/webhooks/delete.ts",
+  "src/webhooks/deliver-due.ts",
+  "src/webhooks/endpoint.ts",
+  "src/webhooks/fail-pending.ts",
+  "src/webhooks/leased.ts",
+  "src/webhooks/list-deliveries.ts",
+  "src/webhooks/list.ts",
+  "src/webhooks/outbox.ts",
+  "src/webhooks/person-exported.ts",
+  "src/webhooks/read-lag.ts",
+  "src/webhooks/record.ts",
+  "src/webhooks/replay.ts",
+  "src/webhooks/resend.ts",
+  "src/webhooks/rotate.ts",
+  "src/webhooks/send-test.ts",
+]);
+
+const tables = [...Object.values(schema), ...Object.values(views)].filter((one) => is(one, SQLiteTable));
+const columns = tables.flatMap((table) => Object.values(getTableColumns(table)).map(({ name }) => name));
+const TABLES = new Set(tables.map((table) => getTableConfig(table).name));
+const LONG = new Set(columns.filter((name) => name.includes("_")));
+const SHORT = new Set(columns.filter((name) => !name.includes("_")));
+
+interface Literal {
+  /** Whether it is of Drizzle's `sql`. Another is SQL if it looks so. */
+  readonly isSql: boolean;
+  /** Without what is interpolated. */
+  readonly text: string;
+}
+
+/** Every quoted text and template of a source, with those inside of others. */
+function literalsOf(source: string): Literal[] {
+  const found: Literal[] = [];
+  let at = 0;
+  /** Reads code up to the end, or to the brace that closes an interpolation. */
+  const readCode = () => {
+    for (let depth = 0; at < source.length; ) {
+      const rest = source.slice(at, at + 2);
+      if (rest === "//" || rest === "/*") {
+        const end = source.indexOf(rest === "//" ? "\n" : "*/", at);
+        at = end === -1 ? source.length : end + 1;
+      } else if (source[at] === '"') {
+        const [text = '"'] = /^"(?:[^"\\\n]|\\.)*"?/.exec(source.slice(at)) ?? [];
+        found.push({ isSql: false, text: text.slice(1, -1) });
+        at += text.length;
+      } else if (source[at] === "`") {
+        readTemplate(/\bsql(<[^`]*>)?$/.test(source.slice(Math.max(0, at - 200), at)));
+      } else {
+        if (source[at] === "}" && depth-- === 0) return;
+        if (source[at] === "{") depth++;
+        at++;
+      }
+    }
+  };
+  const readTemplate = (isSql: boolean) => {
+    let text = "";
+    for (at++; at < source.length && source[at] !== "`"; at++) {
+      if (source.startsWith("${", at)) {
+        at += 2;
+        readCode();
+        text += " § ";
+      } else {
+        if (source[at] === "\\") at++;
+        text += source[at];
+      }
+    }
+    at++;
+    found.push({ isSql, text });
+  };
+  readCode();
+  return found;
+}
+
+const LOOKS_SQL = /\b(SELECT|INSERT INTO|UPDATE|DELETE FROM|FROM|WHERE|JOIN|ORDER BY|EXISTS|IS NULL|IS NOT NULL)\b/;
+
+/** The bare names in a text of SQL. */
+function bareNames({ isSql, text }: Literal): string[] {
+  if (!isSql && !LOOKS_SQL.test(text)) return [];
+  const unquoted = text.replace(/'[^']*'/g, "''");
+  const words = (of: string): string[] => of.match(/\b[a-z]\w*\b/g) ?? [];
+  const lists = [
+    ...[...unquoted.matchAll(/\(([\w\s,]+)\)/g)].map(([, list = ""]) => list),
+    ...[...unquoted.matchAll(/\b(?:SELECT|RETURNING|SET|ORDER BY|GROUP BY)\s+([\w\s,]+)/g)].map(
+      ([, list = ""]) => list,
+    ),
+    ...[...unquoted.matchAll(/\.\s*(\w+)/g)].map(([, name = ""]) => name),
+  ];
+  return [
+    ...words(unquoted).filter((word) => TABLES.has(word) || LONG.has(word)),
+    ...lists.flatMap((list) => words(list).filter((word) => SHORT.has(word))),
+  ];
+}
+
+const namesIn = (source: string): string[] => literalsOf(source).flatMap(bareNames);
+/** For a source that is quoted here. */
+const namesInQuoted = (source: string): string[] => namesIn(source.replaceAll("#{", "${"));
+
+describe("bare names in SQL", () => {
+  it("are in no file but those that are listed", () => {
+    const files = globSync("src/**/*.{ts,tsx}").filter(
+      (file) => !/^src\/db\/(schema\/|schema\.ts|views\.ts)/.test(file),
+    );
+    const found = new Map(files.map((file) => [file, namesIn(readFileSync(file, "utf8"))]));
+    const bare = files.filter((file) => found.get(file)?.length !== 0);
+    expect(
+      Object.fromEntries(bare.filter((file) => !NOT_YET.has(file)).map((file) => [file, found.get(file)])),
+    ).toEqual({});
+    expect([...NOT_YET].filter((file) => !bare.includes(file))).toEqual([]);
+  });
+
+  it("are found: a table, a long column, a short one behind a dot or in a list", () => {
+    expect(namesInQuoted("sql`SELECT 1 FROM environments`")).toEqual(["environments"]);
+    expect(namesInQuoted("sql`#{t} WHERE user_id = #{value(`x`)}`")).toEqual(["user_id"]);
+    expect(namesInQuoted("sql<number>`e.features`")).toEqual(["features"]);
+    expect(namesInQuoted("insert(sql`ON CONFLICT (id, unit)`)")).toEqual(["id", "unit"]);
+    expect(namesInQuoted("sql`SELECT seq, #{t.id}`")).toEqual(["seq"]);
+    expect(namesInQuoted("const text = `SELECT 1 #{sql`FROM apps`}`;")).toEqual(["apps"]);
+    expect(namesInQuoted('send("DELETE FROM accounts")')).toEqual(["accounts"]);
+    expect(namesInQuoted("statement`UPDATE accounts SET x = 1`")).toEqual(["accounts"]);
+  });
+
+  it("are not in comments, in quoted texts of SQL, in what is interpolated, and in words for people", () => {
+    expect(namesInQuoted("// sql`SELECT 1 FROM environments`\n/* `FROM apps` */")).toEqual([]);
+    expect(namesInQuoted("sql`SELECT #{environments.id} FROM #{environments} WHERE 'user_id' = '$.accounts'`")).toEqual(
+      [],
+    );
+    expect(namesInQuoted('"The payments of your accounts."')).toEqual([]);
+    expect(namesInQuoted("sql`SELECT value FROM json_each(#{value('list')}) AS item`")).toEqual([]);
+  });
+
+  it("sql.raw and sql.identifier stand in db/query.ts alone", () => {
+    const files = globSync("src/**/*.{ts,tsx}").filter((file) =>
+      /\bsql\.(raw|identifier)\b/.test(readFileSync(file, "utf8")),
+    );
+    expect(files.filter((file) => !file.startsWith("src/db/schema"))).toEqual(["src/db/query.ts"]);
+  });
+
+  it("what a write returns is of `fields` or `computed`", () => {
+    const files = globSync("src/**/*.{ts,tsx}").filter((file) =>
+      /\.returning\((?!fields\(|computed\()/.test(readFileSync(file, "utf8")),
+    );
+    expect(files).toEqual([]);
+  });
+});

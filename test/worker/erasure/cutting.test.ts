@@ -1,0 +1,210 @@
+import { describe, expect, it } from "vitest";
+import { erasePerson } from "../../../src/erasure/erase-person.ts";
+import { DEVICE, type ErasureWorld, erasureWorld, findInDatabase } from "../../support/erasure.ts";
+import { claimsOf, eventsOf, exportOf, personIds, send } from "../../support/people.ts";
+import { expectError } from "../../support/refusals.ts";
+import { makeClient, makeCtx } from "../../support/world.ts";
+
+// Ana's page linked the device, with a publishable key: it may be another's.
+
+const SERVERS = "crm-ana";
+const OTHER = "0194685f-1b2c-7d3e-8f40-5a6b7c8d9e10";
+
+const seen = (id: string, properties: object = {}) => ({ event: "seen", distinct_id: id, properties });
+const identify = (id: string, other?: string) => ({
+  ...seen(id, other === undefined ? {} : { $anon_distinct_id: other }),
+  event: "$identify",
+});
+
+async function linkedWorld(): Promise<ErasureWorld> {
+  const world = await erasureWorld();
+  const { app, call } = world;
+  await send(call, app.keys.pk_live, [seen(DEVICE, { page: "before" }), seen("ana"), identify("ana", DEVICE)]);
+  await send(call, app.keys.sk_live, [{ ...seen("ana", { alias: SERVERS }), event: "$create_alias" }, seen(SERVERS)]);
+  return world;
+}
+
+const erase = async ({ post }: ErasureWorld, more: object = {}) => post("erase-person", { distinctId: "ana", ...more });
+
+const propertiesOf = async ({ app }: ErasureWorld, id: string): Promise<unknown[]> =>
+  (await eventsOf(app, id)).map(({ properties }) => JSON.parse(properties));
+
+describe("an id that only claims by publishable keys reach", () => {
+  it("is left out by `distinctIds` that do not name it, without a conflict; one that verified claims reach is not", async () => {
+    const world = await linkedWorld();
+    const { app, call } = world;
+    const dry = await erase(world, { dryRun: true });
+    expect(dry.body.distinctIds.toSorted()).toEqual([DEVICE, "ana", SERVERS].sort());
+    expect(dry.body.notErased).toBeUndefined();
+    const asked = { distinctIds: ["ana", SERVERS] };
+    const dryWithout = await erase(world, { dryRun: true, ...asked });
+    expect(dryWithout.body).toMatchObject({ distinctIdCount: 2, notErased: [DEVICE], erased: { ids: 2 } });
+    for (const distinctIds of [["ana"], ["ana", DEVICE], ["ana", SERVERS, "bob"]]) {
+      const refused = await erase(world, { distinctIds });
+      expectError(refused, "changed_meanwhile");
+      expect(refused.body.error.details.distinctIds.toSorted()).toEqual([DEVICE, "ana", SERVERS].sort());
+    }
+    const { status, body } = await erase(world, asked);
+    expect([status, body.status, body.notErased, body.distinctIdCount]).toEqual([200, "completed", [DEVICE], 2]);
+    expect(await propertiesOf(world, DEVICE)).toEqual([{ page: "before" }]);
+    expect(await claimsOf(app)).toEqual([]);
+    expect(await personIds(call, app, DEVICE)).toEqual([DEVICE]);
+    await send(call, app.keys.pk_live, [identify("bob", DEVICE)]);
+    expect(await personIds(call, app, "bob")).toEqual(["bob", DEVICE]);
+  });
+
+  it("is erased, and begins anew with what comes under it, while the others stay blocked", async () => {
+    const world = await linkedWorld();
+    const { app, call } = world;
+    const isolate = makeClient(world.clock);
+    for (let times = 0; times < 2; times++) await send(isolate, app.keys.pk_live, [seen(DEVICE, { $set: { a: 1 } })]);
+    expect((await erase(world)).body.status).toBe("completed");
+    expect(await findInDatabase([DEVICE], app.environments.live.id)).toEqual([]);
+    await send(isolate, app.keys.pk_live, [seen(DEVICE, { $set: { a: 1 } }), seen("ana"), seen(SERVERS)]);
+    expect(await propertiesOf(world, DEVICE)).toEqual([{ $set: { a: 1 } }]);
+    expect(await personIds(call, app, DEVICE)).toEqual([DEVICE]);
+    expect([...(await propertiesOf(world, "ana")), ...(await propertiesOf(world, SERVERS))]).toEqual([]);
+    expectError(await world.post("consent", { distinctId: "ana", purpose: "x", decision: "denied" }), "person_erased");
+  });
+
+  it("is cut where others mention it, until something comes under it", async () => {
+    const world = await linkedWorld();
+    const { app, call } = world;
+    await erase(world);
+    const mention = { $device_id: DEVICE, $user_id: "ana", kept: 1 };
+    await send(call, app.keys.pk_live, [seen(OTHER, mention), identify("bob", DEVICE)]);
+    expect(await findInDatabase([DEVICE], app.environments.live.id)).toEqual([]);
+    expect([await propertiesOf(world, OTHER), await propertiesOf(world, "bob")]).toEqual([[{ kept: 1 }], [{}]]);
+    expect(await personIds(call, app, "bob")).toEqual(["bob"]);
+    await send(call, app.keys.pk_live, [seen(DEVICE), identify("bob", DEVICE), seen(OTHER, mention)]);
+    expect(await personIds(call, app, "bob")).toEqual(["bob", DEVICE]);
+    expect((await propertiesOf(world, OTHER))[1]).toEqual({ $device_id: DEVICE, kept: 1 });
+  });
+
+  it.each([
+    ["a grant", "credits/grant", { userId: DEVICE, packId: "Two" }],
+    ["usage", "usage/events", { eventId: "e", userId: DEVICE, event: "x", quantities: { count: 0 } }],
+    ["a consent", "consent", { distinctId: DEVICE, purpose: "ads", decision: "denied", isDevice: true }],
+  ])("begins anew with %s", async (_, path, body) => {
+    const world = await linkedWorld();
+    await erase(world);
+    expect((await world.post(path, body)).status).toBe(200);
+    await send(world.call, world.app.keys.pk_live, [seen(OTHER, { $device_id: DEVICE })]);
+    expect(await propertiesOf(world, OTHER)).toEqual([{ $device_id: DEVICE }]);
+  });
+
+  it("begins anew with a verified claim that names it", async () => {
+    const world = await linkedWorld();
+    const { app, call } = world;
+    await erase(world);
+    await send(call, app.keys.sk_live, [identify("bob", DEVICE)]);
+    expect(await personIds(call, app, "bob")).toEqual(["bob", DEVICE]);
+  });
+
+  it("stays erased by a mint of a link for it, which is kept under its hash", async () => {
+    const world = await linkedWorld();
+    await erase(world);
+    expect((await world.post("export-person", { distinctId: DEVICE })).status).toBe(200);
+    expect(await findInDatabase([DEVICE], world.app.environments.live.id)).toEqual([]);
+  });
+
+  it("is blocked like the others when `blockIds` name it, then or in a repeat", async () => {
+    for (const isLater of [false, true]) {
+      const world = await linkedWorld();
+      const { app, call } = world;
+      expectError(await erase(world, { blockIds: [OTHER] }), "invalid_request");
+      const first = await erase(world, isLater ? {} : { blockIds: [DEVICE] });
+      if (isLater) {
+        const again = await erase(world, { blockIds: [DEVICE, "ana"] });
+        expect([again.body.erasureId, again.headers.get("idempotent-replayed")]).toEqual([
+          first.body.erasureId,
+          "true",
+        ]);
+      }
+      expectError(await erase(world, { blockIds: [OTHER] }), "invalid_request");
+      await send(call, app.keys.pk_live, [seen(DEVICE), identify("bob", DEVICE)]);
+      expect(await findInDatabase([DEVICE], app.environments.live.id)).toEqual([]);
+    }
+  });
+
+  it("is raised when it is erased itself: a tombstone that only cuts makes no repeat", async () => {
+    const world = await linkedWorld();
+    const first = await erase(world);
+    const own = await world.post("erase-person", { distinctId: DEVICE });
+    expect(own.body.erasureId).not.toBe(first.body.erasureId);
+    const again = await world.post("erase-person", { distinctId: DEVICE });
+    expect(again.body.erasureId).toBe(own.body.erasureId);
+    await send(world.call, world.app.keys.pk_live, [seen(DEVICE)]);
+    expect(await propertiesOf(world, DEVICE)).toEqual([]);
+  });
+
+  it("keeps what comes while it is being erased: that is stored when its erasure is done", async () => {
+    const world = await linkedWorld();
+    const { app, call, clock } = world;
+    const ctx = makeCtx(app.environments.live, clock);
+    const input = { distinctId: "ana", dryRun: false, keepConsent: false };
+    const { output } = await erasePerson(ctx, input, { pages: 0, rows: 1 });
+    expect(output.status).toBe("running");
+    await Promise.all([
+      send(call, app.keys.pk_live, [seen(DEVICE, { page: "after" })]),
+      world.post("consent", { distinctId: DEVICE, purpose: "ads", decision: "denied", isDevice: true }),
+      scheduler.wait(100).then(() => erase(world)),
+    ]);
+    expect(await propertiesOf(world, DEVICE)).toEqual([{ page: "after" }]);
+    expect((await exportOf(call, app, DEVICE)).consentLog).toHaveLength(1);
+  });
+});
+
+describe("an event of others", () => {
+  it.each(["$device_id", "$user_id", "distinct_id", "$anon_distinct_id", "alias"])(
+    "loses %s where it names an erased id, and keeps the rest as it was sent",
+    async (property) => {
+      const world = await linkedWorld();
+      const { app, call } = world;
+      await erase(world, { blockIds: [DEVICE] });
+      for (const key of [app.keys.pk_live, app.keys.sk_live]) {
+        await send(call, key, [seen("bob", { [property]: DEVICE, n: 1.5, b: "x" })]);
+        await send(call, key, [seen("bob", { [property]: OTHER, n: 1.5 })]);
+      }
+      expect(await findInDatabase([DEVICE], app.environments.live.id)).toEqual([]);
+      const texts = (await eventsOf(app, "bob")).map(({ properties }) => properties);
+      expect(new Set(texts)).toEqual(new Set(['{"n":1.5,"b":"x"}', `{"${property}":"${OTHER}","n":1.5}`]));
+    },
+  );
+
+  it("is answered for an erased id, its warnings included, as for one that was never seen", async () => {
+    const world = await linkedWorld();
+    const { app, call } = world;
+    await erase(world, { blockIds: [DEVICE] });
+    const large = { $set: Object.fromEntries(Array.from({ length: 1_100 }, (_, n) => [`name-${n}`, n])) };
+    const requests = (own: string, device: string, bob: string) => [
+      [seen(own)],
+      [identify(own)],
+      [identify(own, `${device.slice(0, -4)}abcd`)],
+      [identify(own, bob)],
+      [identify(own, "anonymous")],
+      [identify(bob, own)],
+      [identify(bob, device), identify(bob, device)],
+      [{ ...seen(own, { alias: bob }), event: "$create_alias" }],
+      [{ ...seen(device, { alias: bob }), event: "$create_alias" }],
+      [{ ...seen(device, { alias: own }), event: "$create_alias" }],
+      [seen(own, large), seen(device, { $set: { a: 1 } })],
+      [{ ...seen(own), event: "" }],
+    ];
+    for (const [kind, key] of [app.keys.pk_live, app.keys.sk_live].entries()) {
+      for (const index of requests("", "", "").keys()) {
+        const answers: unknown[] = [];
+        for (const isErased of [true, false]) {
+          const name = `${kind}-${index}-${isErased}`;
+          const [own, device] = isErased ? ["ana", DEVICE] : [`eve-${name}`, crypto.randomUUID()];
+          const batch = requests(own, device, `bob-${name}`)[index] ?? [];
+          const events = batch.map((event) => ({ ...event, uuid: crypto.randomUUID() }));
+          const v1 = await call("POST", "/i/v1/analytics/events", { key, body: { batch: events } });
+          const v0 = await call("POST", "/batch/", { body: { api_key: key, batch } });
+          answers.push([v1.status, Object.values(v1.body.results), v0.status, v0.body.refused, v0.body.error?.message]);
+        }
+        expect(answers[0], `request ${index} by ${key.slice(0, 2)}`).toEqual(answers[1]);
+      }
+    }
+  });
+});
