@@ -20,6 +20,9 @@ interface PureBalance {
   remaining: number;
   isRevoked: boolean;
   isExpired: boolean;
+  /** What open holds have of it, and what of that is owed (S4). */
+  held: number;
+  owed: number;
 }
 
 /** What the tables hold of payments and their balances, in plain objects. All are of one user. */
@@ -103,7 +106,7 @@ function grant(
   let grantSeq = Object.keys(books.balances).length;
   const grants = issued.flatMap(({ line, grant: { packId, balances } }) =>
     balances.map(({ id, unit, amountSteps }): StoredGrant => {
-      books.balances[id] = { remaining: amountSteps, isRevoked: false, isExpired: false };
+      books.balances[id] = { remaining: amountSteps, isRevoked: false, isExpired: false, held: 0, owed: 0 };
       grantSeq += 1;
       return {
         ...{ balanceId: id, accountId: ACCOUNT, userId: read.own.facts.find((f) => f.userId !== null)?.userId ?? "u" },
@@ -118,16 +121,16 @@ function grant(
   return null;
 }
 
-/** A hold of a balance returns, or what it held counts as taken, as the database does it (U9, S4). */
+/** A hold of a balance returns, and what it owes, or all of it, counts as taken, as the database does it (U9, S4). */
 export function returnPurely(books: PureBooks, balanceId: string, amountSteps: number): void {
   const balance = books.balances[balanceId];
   if (balance === undefined) throw new Error("a hold is of a balance");
-  if (!balance.isRevoked) {
-    balance.remaining += amountSteps;
-    return;
-  }
+  const taken = balance.isRevoked ? amountSteps : Math.min(balance.owed, amountSteps);
+  balance.remaining += amountSteps - taken;
+  balance.held -= amountSteps;
+  balance.owed = Math.min(balance.owed - taken, balance.held);
   changeGrants(books, (grant) =>
-    grant.balanceId === balanceId ? { ...grant, takenSteps: steps(grant.takenSteps + amountSteps) } : grant,
+    grant.balanceId === balanceId ? { ...grant, takenSteps: steps(grant.takenSteps + taken) } : grant,
   );
 }
 
@@ -160,7 +163,9 @@ function bring(books: PureBooks, motions: readonly Motion[]): void {
     const delta = motion.isWhole ? -balance.remaining : Math.max(over, -balance.remaining);
     balance.remaining += delta;
     balance.isRevoked = motion.isWhole;
-    return { ...grant, dueSteps: steps(motion.dueSteps), takenSteps: steps(grant.takenSteps - delta) };
+    const takenSteps = grant.takenSteps - delta;
+    balance.owed = motion.isWhole ? 0 : Math.max(0, Math.min(motion.dueSteps - takenSteps, balance.held));
+    return { ...grant, dueSteps: steps(motion.dueSteps), takenSteps: steps(takenSteps) };
   });
 }
 

@@ -71,7 +71,7 @@ class World {
       const steps = act === "debit" ? DEBIT : HOLD;
       const legs = this.#pay(steps);
       expect(this.model.spend(steps, act === "hold" ? { id: "res_1", seconds: 9 } : undefined)).toBe(legs !== null);
-      if (act === "hold") this.#legs = legs ?? [];
+      if (act === "hold") this.#hold(legs ?? []);
     } else if (act === "return") {
       this.model.release("res_1");
       for (const { id, steps } of this.#legs) returnPurely(this.books, id, steps);
@@ -79,6 +79,14 @@ class World {
     } else {
       takePurely(this.books, shop, this.#changes[act]);
       this.model.take(act);
+    }
+  }
+
+  #hold(legs: readonly { id: string; steps: number }[]): void {
+    this.#legs = [...legs];
+    for (const { id, steps } of legs) {
+      const balance = this.books.balances[id];
+      if (balance !== undefined) balance.held += steps;
     }
   }
 
@@ -109,7 +117,12 @@ class World {
   get key(): string {
     const { known, balances, holds } = this.model;
     const spent = (["debit", "hold"] as const).map((act) => this.history.includes(act));
-    const state = [this.books, [...known].toSorted(), balances, [...holds], this.#isExpired, spent, this.#legs];
+    const owing = balances.map(({ owed, ...balance }) => [
+      balance,
+      owed?.steps ?? 0,
+      owed?.holdIds.some((id) => holds.has(id)),
+    ]);
+    const state = [this.books, [...known].toSorted(), owing, [...holds], this.#isExpired, spent, this.#legs];
     return createHash("sha1").update(JSON.stringify(state)).digest("base64");
   }
 }
