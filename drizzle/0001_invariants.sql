@@ -80,7 +80,8 @@ END;
 CREATE TRIGGER refusals_make_account AFTER INSERT ON refusals
 WHEN new.user_id <> ''
 BEGIN
-  INSERT INTO accounts (environment_id, user_id) SELECT new.environment_id, new.user_id WHERE NOT EXISTS (
+  INSERT INTO accounts (environment_id, user_id)
+  SELECT id, new.user_id FROM environments WHERE id = new.environment_id AND NOT EXISTS (
     SELECT 1 FROM accounts WHERE environment_id = new.environment_id AND user_id = new.user_id
   );
 END;

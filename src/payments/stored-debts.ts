@@ -28,10 +28,10 @@ export const selectDebts = statement<
   FROM (
     SELECT o.id AS id FROM (${paymentsSql} AND p.lines <> '[]') AS p
     CROSS JOIN payment_grants AS g ON g.environment_id = p.environment_id AND g.payment_id = p.id
-    CROSS JOIN payment_debts AS o ON o.environment_id = g.environment_id AND o.account_id = g.account_id
-    UNION SELECT id FROM payment_debts
+    CROSS JOIN payment_debts AS o INDEXED BY payment_debts_of ON o.environment_id = g.environment_id AND o.account_id = g.account_id
+    UNION SELECT id FROM payment_debts INDEXED BY payment_debts_customer
     WHERE environment_id = :environmentId AND customer = :customer AND :customer <> ''
-    UNION SELECT id FROM payment_debts WHERE environment_id = :environmentId AND account_id = (
+    UNION SELECT id FROM payment_debts INDEXED BY payment_debts_of WHERE environment_id = :environmentId AND account_id = (
       SELECT id FROM accounts WHERE environment_id = :environmentId AND user_id = :userId
     ) AND :userId <> ''
   ) AS found CROSS JOIN payment_debts AS d ON d.environment_id = :environmentId AND d.id = found.id`;
