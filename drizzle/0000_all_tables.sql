@@ -582,7 +582,7 @@ CREATE TABLE `tombstones` (
 	FOREIGN KEY (`environment_id`,`erasure_id`) REFERENCES `erasures`(`environment_id`,`id`) ON UPDATE no action ON DELETE no action
 ) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
-CREATE INDEX `tombstones_erasure` ON `tombstones` (`environment_id`,`erasure_id`);--> statement-breakpoint
+CREATE INDEX `tombstones_erasure` ON `tombstones` (`environment_id`,`erasure_id`,`blocks`);--> statement-breakpoint
 CREATE TABLE `usage_events` (
 	`account_id` integer NOT NULL,
 	`occurred_by_ms` integer NOT NULL,

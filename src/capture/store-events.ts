@@ -4,7 +4,15 @@ import { constraintOf } from "../db/constraint.ts";
 import { retryOnConflict } from "../db/retry-on-conflict.ts";
 import { batch, type Statement } from "../db/sql.ts";
 import type { AnalyticsLimit } from "../limits/analytics-limits.ts";
-import { environmentLimitIn, idLimitConstraints, idsOverLimit, idUseReads, isIdLimit } from "../limits/count.ts";
+import {
+  environmentLimitIn,
+  erasedCounts,
+  idLimitConstraints,
+  idsOverLimit,
+  idUseReads,
+  isCounted,
+  isIdLimit,
+} from "../limits/count.ts";
 import { reachedWrites } from "../limits/reached.ts";
 import { guardOfKnown, readPeopleFirst, rememberPeople } from "../people/memory.ts";
 import { needsStoredPeople } from "../people/person-event.ts";
@@ -46,7 +54,7 @@ export function storeEvents(
     let leftOut: readonly CapturedEvent[] = [];
     for (;;) {
       try {
-        const stored = await storeAll(ctx, kept, budget, guards);
+        const stored = await storeAll(ctx, kept, leftOut, budget, guards);
         return { ...stored, warnings: isVerified ? warningsOf(stored, leftOut) : warningsAlone(events) };
       } catch (error) {
         if (constraintOf(error) !== "guard_person") throw error;
@@ -72,30 +80,41 @@ type GuardsOf = (events: readonly CapturedEvent[]) => Promise<readonly Statement
 async function storeAll(
   ctx: TenantCtx,
   events: readonly CapturedEvent[],
+  leftOut: readonly CapturedEvent[],
   budget: CaptureBudget,
   guards: GuardsOf,
 ): Promise<StoredEvents> {
-  const first = new Map<string, CapturedEvent>();
-  for (const event of events) if (!first.has(event.uuid)) first.set(event.uuid, event);
+  // The first batch counts those that are left out: the day's limit drops them with the others.
+  let erased = isCounted(ctx) ? onceEach(leftOut) : [];
   const warnings = new Map<string, string>();
   const drops = new Map<string, AnalyticsLimit>();
-  for (let rest = [...first.values()]; rest.length > 0; ) {
-    const attempts: Attempts = { guards, warnings: noWarnings, isIdOver: false };
+  for (let rest = onceEach(events); rest.length > 0 || erased.length > 0; ) {
+    const attempts: Attempts = { guards, erased, warnings: noWarnings, isIdOver: false };
     const stored = await retryOnConflict(conflicts, ctx.newId(""), () => storeWithin(ctx, rest, budget, attempts));
     const { full } = stored;
-    for (const [uuid, limit] of full === null ? stored.drops : dropAll(rest, full).drops) drops.set(uuid, limit);
+    for (const [uuid, limit] of full === null ? stored.drops : dropAll([...rest, ...erased], full).drops)
+      drops.set(uuid, limit);
     if (full !== null) return { warnings, drops, full };
     for (const [uuid, warning] of attempts.warnings) warnings.set(uuid, warning);
     for (const { distinctId } of rest.slice(0, stored.count))
       noteSeen("person", ctx.environment, distinctId, ctx.now());
     rest = rest.slice(stored.count);
+    erased = [];
   }
   return { warnings, drops, full: null };
+}
+
+function onceEach(events: readonly CapturedEvent[]): readonly CapturedEvent[] {
+  const first = new Map<string, CapturedEvent>();
+  for (const event of events) if (!first.has(event.uuid)) first.set(event.uuid, event);
+  return [...first.values()];
 }
 
 /** What the attempts at one batch share. */
 interface Attempts {
   readonly guards: GuardsOf;
+  /** Events of erased ids: they are counted, and not stored (E4). */
+  readonly erased: readonly CapturedEvent[];
   /** What the latest plan warns of. */
   warnings: ReadonlyMap<string, string>;
   /** Whether an id was over a limit: then what the ids sent today is read first. */
@@ -177,20 +196,25 @@ const noWarnings: ReadonlyMap<string, string> = new Map();
 
 async function write(
   ctx: TenantCtx,
-  { guards }: Attempts,
+  { guards, erased }: Attempts,
   events: readonly CapturedEvent[],
   change: PeopleChange,
   nowMs: number,
   others: readonly Statement[] = [],
 ) {
-  const writes = [...eventWrites(ctx, events, nowMs), ...peopleWrites(ctx, change, nowMs), ...others];
+  const writes = [
+    ...eventWrites(ctx, events, nowMs),
+    ...erasedCounts(ctx, erased, nowMs),
+    ...peopleWrites(ctx, change, nowMs),
+    ...others,
+  ];
   await batch(ctx.db, [...(await guards(events)), ...writes]);
 }
 
 /** Writes events that change nothing about people, as long as `guard` holds. */
 async function writeKnown(
   ctx: TenantCtx,
-  { guards }: Attempts,
+  { guards, erased }: Attempts,
   events: readonly CapturedEvent[],
   guard: Statement,
   nowMs: number,
@@ -198,8 +222,8 @@ async function writeKnown(
   const plain = events.map((event) => ({ ...event, link: null, set: null, setOnce: null, unset: null, changes: "" }));
   const change = planPeople(plain, noStoredPeople, ctx.caller.kind === "secret");
   try {
-    const writes = [...eventWrites(ctx, events, nowMs), ...peopleWrites(ctx, change, nowMs)];
-    await batch(ctx.db, [...(await guards(events)), guard, ...writes]);
+    const counted = [...eventWrites(ctx, events, nowMs), ...erasedCounts(ctx, erased, nowMs)];
+    await batch(ctx.db, [...(await guards(events)), guard, ...counted, ...peopleWrites(ctx, change, nowMs)]);
   } catch (error) {
     if (constraintOf(error) === "guard_people") readPeopleFirst(ctx, events, nowMs);
     throw error;

@@ -166,20 +166,20 @@ async function receiptPage(c: Context<DashboardEnv>, erasureId: string, refusal?
 }
 
 /**
- * The ids whose hash the form carries, which the erasure then compares once more as it begins. None of a person of more ids than a
- * page lists: they are found as they are erased. Throws `changed_meanwhile` where the person is not the one that the form showed.
+ * The ids whose hash the form carries, which the erasure then compares once more as it begins: of a person of more ids than a
+ * page lists, their count. Throws `changed_meanwhile` where the person is not the one that the form showed.
  */
 async function requireShown(
   ctx: TenantCtx,
   { distinctId }: ErasePersonInput,
   shown: string,
-): Promise<{ readonly distinctIds?: string[] }> {
+): Promise<Pick<ErasePersonInput, "distinctIds" | "distinctIdCount">> {
   const { output } = await erasePerson(ctx, { distinctId, dryRun: true, keepConsent: false });
   if ((await shownFields(output)).shown !== shown) {
     throw new PurserError("changed_meanwhile", "The person has other ids by now. Look at them, and confirm again.");
   }
   const { distinctIds = [], distinctIdCount } = output;
-  return distinctIds.length === distinctIdCount ? { distinctIds } : {};
+  return distinctIds.length === distinctIdCount ? { distinctIds } : { distinctIdCount };
 }
 
 /** The ids that the form showed. What cannot be read is refused as none, and never stands for whatever the person has. */

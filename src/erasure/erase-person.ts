@@ -103,6 +103,17 @@ async function begin(
   const isWhole = ids.length <= idsListedMax;
   const { erased, notErased } = dividedBy(input, found);
   const distinctIds = erased.map((one) => one.distinctId);
+  const distinctIdCount = Math.max(1, held?.ids ?? 0);
+  if (input.distinctIdCount !== undefined && input.distinctIdCount !== distinctIdCount) {
+    throw new PurserError(
+      "changed_meanwhile",
+      "The person has more or fewer ids by now. Look at them, and count again.",
+      {
+        param: "distinctIdCount",
+        details: { distinctIdCount },
+      },
+    );
+  }
   if (input.distinctIds !== undefined && !(isWhole && isSame(input.distinctIds, distinctIds))) {
     throw new PurserError("changed_meanwhile", "The person has other ids by now. Look at them, and send those.", {
       param: "distinctIds",
@@ -113,7 +124,6 @@ async function begin(
   const begun = new Map([...erased, ...more].map((one) => [one.distinctId, one.isVerified === 1]));
   if (!blockIds.every((id) => begun.has(id))) throw notAmong();
   if (dryRun) {
-    const distinctIdCount = Math.max(1, held?.ids ?? 0);
     return { distinctIds, distinctIdCount, ...notErased, ...readCounts(`[${held?.counts ?? ""}]`, keepConsent) };
   }
   const blocked = new Set(blockIds);

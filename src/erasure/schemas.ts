@@ -20,6 +20,13 @@ export const erasePersonInput = z
       .describe(
         "The person's ids, as a dry run listed them. If they are others by now, nothing is erased. Ids that only claims by publishable keys reach may be missing: they are left out.",
       ),
+    distinctIdCount: z
+      .int()
+      .min(1)
+      .optional()
+      .describe(
+        "How many ids the person has, as a dry run counted them: for a person of more than `distinctIds` lists, and in its place. If they are more or fewer by now, nothing is erased.",
+      ),
     blockIds: someIds()
       .optional()
       .describe(
@@ -30,6 +37,10 @@ export const erasePersonInput = z
       .default(false)
       .describe("Keeps the consent log, under a keyed hash in place of each id, as evidence of what was decided."),
     reason: erasureReason.optional().describe("Why they are erased, for the receipt."),
+  })
+  .refine((input) => input.distinctIds === undefined || input.distinctIdCount === undefined, {
+    path: ["distinctIdCount"],
+    message: "must not be given beside `distinctIds`",
   })
   .meta({ id: "ErasePerson" });
 export type ErasePersonInput = z.infer<typeof erasePersonInput>;

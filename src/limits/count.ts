@@ -1,6 +1,7 @@
 import { constraintOf } from "../db/constraint.ts";
 import { fragment, type Statement, statement } from "../db/sql.ts";
 import { jsonChunks } from "../lib/json.ts";
+import { utf8Length } from "../lib/utf8.ts";
 import type { TenantCtx } from "../runtime.ts";
 import { type AnalyticsLimit, daySql, limitSql, limitsOf } from "./analytics-limits.ts";
 
@@ -58,6 +59,17 @@ const countArrivals = statement<{ environmentId: number; ids: string; nowMs: num
     max(bytes_before + bytes)
   FROM arrivals WHERE events > 0 HAVING count(*) > 0`;
 
+const insertCount = statement<{ environmentId: number; events: number; bytes: number; nowMs: number }>`
+  INSERT INTO analytics_counts (environment_id, day, events, bytes, id_events, id_bytes)
+  SELECT CAST(:environmentId AS INTEGER), ${daySql}, CAST(:events AS INTEGER), CAST(:bytes AS INTEGER), 0, 0`;
+
+/** Counts events of erased ids for the environment's day: they are not stored, and an erased id has no record that counts. */
+export function erasedCounts(ctx: TenantCtx, events: readonly CountedEvent[], nowMs: number): Statement[] {
+  if (events.length === 0) return [];
+  const bytes = events.reduce((sum, { properties }) => sum + utf8Length(properties), 0);
+  return [insertCount({ environmentId: ctx.environment.id, events: events.length, bytes, nowMs })];
+}
+
 export interface IdUse {
   readonly distinctId: string;
   readonly events: number;
@@ -106,8 +118,6 @@ export function idUseReads(ctx: TenantCtx, events: readonly CountedEvent[], nowM
   return jsonChunks(idsOf(events)).map((ids) => selectIdUse({ environmentId, ids, nowMs }));
 }
 
-const bytesOf = (text: string): number => new TextEncoder().encode(text).byteLength;
-
 /** The ids that these events would bring over a limit, each with that limit. All events are new. */
 export function idsOverLimit(
   uses: readonly IdUse[],
@@ -116,7 +126,7 @@ export function idsOverLimit(
   const added = new Map<string, { events: number; bytes: number }>();
   for (const { distinctId, properties } of events) {
     const before = added.get(distinctId) ?? { events: 0, bytes: 0 };
-    added.set(distinctId, { events: before.events + 1, bytes: before.bytes + bytesOf(properties) });
+    added.set(distinctId, { events: before.events + 1, bytes: before.bytes + utf8Length(properties) });
   }
   const limits = limitsOf(uses[0]?.limits ?? null);
   const over = new Map<string, AnalyticsLimit>();

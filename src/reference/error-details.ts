@@ -37,6 +37,7 @@ const detailsByCode = {
     .strictObject({
       version: z.int().optional().describe("The current version of a pack."),
       distinctIds: z.array(z.string()).optional().describe("The present ids of a person."),
+      distinctIdCount: z.int().optional().describe("How many ids a person has at present."),
     })
     .optional(),
   test_quota_exceeded: z.strictObject({ quota: z.int().describe("The limit of test-mode balances.") }),

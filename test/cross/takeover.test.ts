@@ -11,6 +11,7 @@ import {
   seen,
 } from "../support/claims-world.ts";
 import { isSoak, soakPart, timeoutOf } from "../support/soak.ts";
+import { makeKey } from "../support/world.ts";
 
 // Hundreds of attacks a test, on whatever machine.
 vi.setConfig({ testTimeout: timeoutOf(isSoak ? 400 : 100, 6_000) });
@@ -103,6 +104,9 @@ async function putInState(world: ClaimsWorld, state: State, { id, marker }: Vict
   if (state === "a payment at Stripe") await world.pay(id);
 }
 
+/** The kind of key that an attacker sends with. */
+type AttackersKey = "publishable" | "relay";
+
 /** What an attacker's page may send; events under the victim's own id are the victim's, so they carry the marker. */
 const ATTACKS: Readonly<Record<string, (attacker: string, victim: Victim, device: string) => ClaimsEvent[]>> = {
   "identify the attacker, who was the victim": (a, v) => [identify(a, v.id)],
@@ -158,15 +162,16 @@ async function sendInTwo(world: ClaimsWorld, events: readonly ClaimsEvent[]): Pr
   if (events.length > half) await world.send(events.slice(half), "v1");
 }
 
-async function attackAll(world: ClaimsWorld, cells: readonly Cell[]): Promise<void> {
+async function attackAll(world: ClaimsWorld, cells: readonly Cell[], by: AttackersKey): Promise<void> {
+  const key = by === "relay" ? await makeKey(world.app.environments.live, "relay") : undefined;
   for (const dialect of ["v0", "v1"] as const) {
     const own = cells.filter((cell) => cell.dialect === dialect);
     const atOnce = own.filter((cell) => cell.isOneBatch).flatMap((cell) => cell.links);
-    if (atOnce.length > 0) await world.send(atOnce, dialect);
+    if (atOnce.length > 0) await world.send(atOnce, dialect, key);
     for (let step = 0; ; step++) {
       const links = own.filter((cell) => !cell.isOneBatch).flatMap((cell) => cell.links.slice(step, step + 1));
       if (links.length === 0) break;
-      await world.send(links, dialect);
+      await world.send(links, dialect, key);
     }
   }
 }
@@ -205,7 +210,13 @@ async function flawsOf(world: ClaimsWorld, cell: Cell, state: State, events: rea
   return flaws;
 }
 
-async function flawsAgainst(state: State, moment: "before" | "after", newVictimId: () => string, turn: number) {
+async function flawsAgainst(
+  state: State,
+  moment: "before" | "after",
+  newVictimId: () => string,
+  turn: number,
+  by: AttackersKey = "publishable",
+) {
   const world = await makeClaimsWorld();
   const cells = cellsAgainst(state, newVictimId, turn);
   const becoming = new Map(cells.map((cell) => [cell, eventsFor(state, cell.victim)]));
@@ -228,7 +239,7 @@ async function flawsAgainst(state: State, moment: "before" | "after", newVictimI
   );
   for (const attacker of attackers) await putInState(world, attacker.attackerState, attacker);
   if (moment === "before") await becomeVictims();
-  await attackAll(world, cells);
+  await attackAll(world, cells, by);
   if (moment === "after") await becomeVictims();
   const flaws: string[] = [];
   const tell = soakPart(`takeovers, ${state}, ${moment}`, cells.length, "attacks");
@@ -241,9 +252,9 @@ async function flawsAgainst(state: State, moment: "before" | "after", newVictimI
 
 const BECOMING = ["unidentified", "identified", "credits alone", "usage alone", "consent alone"] as const;
 
-describe("with a publishable key nobody's data reach another's export, and one's own stay complete", () => {
-  const newUserId = () => `user_${crypto.randomUUID()}`;
+const newUserId = () => `user_${crypto.randomUUID()}`;
 
+describe("with a publishable key nobody's data reach another's export, and one's own stay complete", () => {
   it("of a user of whom nothing is known yet but what is sent in the attack", async () => {
     expect(await flawsAgainst("nothing yet", "before", newUserId, 0)).toEqual([]);
   });
@@ -281,4 +292,17 @@ describe("with a publishable key nobody reaches the data of a device's id that i
   it.each(spokenOf)("of which there is %s later, although it was claimed before", async (state, turn) => {
     expect(await flawsAgainst(state, "after", newDevice, turn)).toEqual([]);
   });
+});
+
+describe("with a relay key nobody reaches more than with a publishable one", () => {
+  it("of a user who is identified", async () => {
+    expect(await flawsAgainst("identified", "before", newUserId, 0, "relay")).toEqual([]);
+  });
+
+  it.each(SPOKEN_OF.map((state, turn) => [state, turn] as const))(
+    "of a device's id of which there is %s",
+    async (state, turn) => {
+      expect(await flawsAgainst(state, "before", newDevice, turn, "relay")).toEqual([]);
+    },
+  );
 });

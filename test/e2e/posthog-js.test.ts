@@ -16,6 +16,7 @@ interface PageClient {
   alias(alias: string): void;
   group(type: string, key: string, properties?: object): void;
   get_distinct_id(): string;
+  reset(): void;
   isFeatureEnabled(flag: string): boolean | undefined;
   compression?: string;
 }
@@ -45,7 +46,7 @@ async function openShop(): Promise<void> {
 
 beforeAll(async () => {
   if (chromiumPath === null) return;
-  server = await startServer();
+  server = await startServer({ secrets: { ERASURE_SECRET: "erasure-secret-of-the-tests-00001" } });
   await openShop();
   browser = await launchBrowser();
 });
@@ -112,6 +113,38 @@ const waitForEvents = (app: ServedApp, ids: readonly string[], count: number) =>
     () => eventsIn(server.db, environmentOf(app), ids),
     (events) => events.length >= count,
   );
+
+async function post(app: ServedApp, path: string, body: object) {
+  const response = await fetch(`${server.url}/api/v1/${path}`, {
+    method: "POST",
+    headers: { authorization: `Bearer ${app.keys.sk_live}`, "content-type": "application/json" },
+    body: JSON.stringify(body),
+  });
+  expect(response.status).toBe(200);
+  return response.json();
+}
+
+async function exportOf(app: ServedApp, distinctId: string): Promise<unknown> {
+  const { downloadUrl } = (await post(app, "export-person", { distinctId })) as { downloadUrl: string };
+  return (await fetch(downloadUrl)).json();
+}
+
+/** The rows of an application's tables that hold one of these texts. */
+async function rowsThatName(app: ServedApp, texts: readonly string[]): Promise<string[]> {
+  const { results: tables } = await server.db
+    .prepare("SELECT name FROM sqlite_schema WHERE type = 'table' AND sql LIKE '%environment_id%'")
+    .all<{ name: string }>();
+  const found: string[] = [];
+  for (const { name } of tables) {
+    const { results } = await server.db
+      .prepare(`SELECT * FROM "${name}" WHERE environment_id = ?`)
+      .bind(environmentOf(app))
+      .all();
+    const rows = results.map((row) => `${name} ${JSON.stringify(row)}`);
+    found.push(...rows.filter((row) => texts.some((text) => row.includes(text))));
+  }
+  return found;
+}
 
 describe.skipIf(chromiumPath === null)(`posthog-js on a page of another origin${withoutChromium}`, () => {
   it("takes its configuration, captures, identifies and aliases, in gzip without a header", async () => {
@@ -210,6 +243,57 @@ describe.skipIf(chromiumPath === null)(`posthog-js on a page of another origin${
     const events = await waitForEvents(app, [device], 3);
     expect(events.map((event) => event.event)).toEqual(expect.arrayContaining(["last words", "$pageleave"]));
     if (how === "left") expect(await page.evaluate(() => localStorage.getItem("beacon"))).toContain(`${server.url}/e/`);
+    await page.context().close();
+  });
+
+  it("brings nothing of an erased user back, before and after its own `reset()`", async () => {
+    const ana = "Zq7-ana@example.com";
+    const { app, page, requests, complaints } = await visit({ request_batching: false, disable_compression: true });
+    const device = await idOf(page);
+    await page.evaluate((id) => {
+      posthog.capture("looked", { item: "Zq7 of before" });
+      posthog.identify(id, { email: id });
+      posthog.capture("bought", { item: "Zq7 of before" });
+    }, ana);
+    const sent = (name: string) =>
+      eventually(
+        async () => requests.map((one) => one.postData() ?? "").find((body) => body.includes(`"${name}"`)),
+        (body) => body !== undefined,
+      );
+    await eventually(
+      () => eventsIn(server.db, environmentOf(app), [ana]),
+      (events) => events.some(({ event }) => event === "bought"),
+    );
+    expect((await personIn(server.db, environmentOf(app), ana))?.distinctIds).toEqual([ana, device].sort());
+    expect(await rowsThatName(app, [ana, device, "Zq7"])).not.toEqual([]);
+    const erased = await post(app, "erase-person", { distinctId: ana });
+    expect(erased).toMatchObject({ status: "completed", distinctIdCount: 2 });
+
+    await page.evaluate((id) => {
+      posthog.capture("after the erasure");
+      posthog.identify(id, { email: id, plan: "gold" });
+    }, ana);
+    expect(await sent("after the erasure")).toContain(ana);
+    await page.evaluate(() => {
+      posthog.reset();
+      posthog.capture("after the reset");
+    });
+    const fresh = await idOf(page);
+    expect([ana, device]).not.toContain(fresh);
+    const events = await eventually(
+      () => eventsIn(server.db, environmentOf(app), [fresh]),
+      (found) => found.some(({ event }) => event === "after the reset"),
+    );
+    const last = events.find(({ event }) => event === "after the reset");
+    // The client goes on naming the device, which is cut out of what is stored.
+    expect(await sent("after the reset")).toContain(`"$device_id":"${device}"`);
+    expect(last?.properties).not.toHaveProperty("$device_id");
+    expect(await rowsThatName(app, [ana, device, "Zq7"])).toEqual([]);
+    for (const id of [ana, device]) {
+      expect(await exportOf(app, id)).toMatchObject({ person: null, events: { analytics: [], metering: [] } });
+    }
+    expect(await rowsThatName(app, [ana, device, "Zq7"])).toEqual([]);
+    expect(complaints).toEqual([]);
     await page.context().close();
   });
 

@@ -77,16 +77,20 @@ export class ClaimsWorld {
     this.#pack = pack;
   }
 
-  /** Sends one request of events with one key. Any response is accepted. */
-  post(events: readonly ClaimsEvent[], dialect: Dialect = "v0", headers: Record<string, string> = {}): Promise<Answer> {
-    const key = this.app.keys[events[0]?.key === "secret" ? "sk_live" : "pk_live"];
+  /** Sends one request of events with one key: the first event's, unless another is given. Any response is accepted. */
+  post(
+    events: readonly ClaimsEvent[],
+    dialect: Dialect = "v0",
+    headers: Record<string, string> = {},
+    key = this.app.keys[events[0]?.key === "secret" ? "sk_live" : "pk_live"],
+  ): Promise<Answer> {
     const batch = events.map((event) => wired(event, dialect, this.clock));
     if (dialect === "v1") return this.call("POST", "/i/v1/analytics/events", { key, body: { batch }, headers });
     return this.call("POST", "/batch/", { body: { api_key: key, batch }, headers });
   }
 
-  async send(events: readonly ClaimsEvent[], dialect: Dialect = "v0"): Promise<Answer> {
-    const answer = await this.post(events, dialect);
+  async send(events: readonly ClaimsEvent[], dialect: Dialect = "v0", key?: string): Promise<Answer> {
+    const answer = await this.post(events, dialect, {}, key);
     if (answer.status !== 200) throw new Error(`${answer.status}: ${JSON.stringify(answer.body)}`);
     return answer;
   }

@@ -45,7 +45,8 @@ export const tombstones = sqliteTable(
   },
   (t) => [
     primaryKey({ columns: [t.environmentId, t.hash] }),
-    index("tombstones_erasure").on(t.environmentId, t.erasureId),
+    // It has every column but what its key has: else SQLite checks the foreign key by all tombstones of an environment.
+    index("tombstones_erasure").on(t.environmentId, t.erasureId, t.blocks),
     foreignKey({ columns: [t.environmentId, t.erasureId], foreignColumns: [erasures.environmentId, erasures.id] }),
   ],
 );

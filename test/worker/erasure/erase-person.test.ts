@@ -62,6 +62,19 @@ describe("an erasure", () => {
     }
     expectError(await post("erase-person", { distinctId: ANA, distinctIds: [] }), "invalid_request");
     expect(await findInDatabase(TRACES, id)).toEqual(before);
+    for (const distinctIdCount of [2, 4]) {
+      const answer = await post("erase-person", { distinctId: ANA, distinctIdCount });
+      expectError(answer, "changed_meanwhile", "distinctIdCount");
+      expect(answer.body.error.details).toEqual({ distinctIdCount: 3 });
+    }
+    for (const distinctIdCount of [0, 1.5, "3", null]) {
+      const answer = await post("erase-person", { distinctId: ANA, distinctIdCount });
+      expectError(answer, "invalid_request", "distinctIdCount");
+    }
+    const both = { distinctId: ANA, distinctIds: [ANA, DEVICE, CRM], distinctIdCount: 3 };
+    expectError(await post("erase-person", both), "invalid_request", "distinctIdCount");
+    const byCount = await post("erase-person", { distinctId: ANA, distinctIdCount: 3, dryRun: true });
+    expect([byCount.status, byCount.body.distinctIdCount]).toEqual([200, 3]);
     const { body } = await post("erase-person", { distinctId: ANA, distinctIds: [CRM, ANA, DEVICE, ANA] });
     expect(body.status).toBe("completed");
     expect(await findInDatabase(TRACES, id)).toEqual([]);

@@ -6,6 +6,7 @@ import { browse } from "../../support/browse.ts";
 import { type ErasureWorld, erasureWorld, findInDatabase } from "../../support/erasure.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
 import { seedAnalytics, seedBalances, seedConsents, seedEntries, seedUsage } from "../../support/lives.ts";
+import { expectError } from "../../support/refusals.ts";
 import { bound, makeClient } from "../../support/world.ts";
 import { wrappedD1 } from "../../support/wrapped-d1.ts";
 
@@ -52,6 +53,11 @@ async function fillIds({ app }: ErasureWorld, count: number): Promise<void> {
   }
 }
 
+const tombstonesIn = ({ app }: ErasureWorld) =>
+  env.DB.prepare("SELECT count(*) AS n FROM tombstones WHERE environment_id = ?")
+    .bind(app.environments.live.id)
+    .first<number>("n");
+
 async function expectGone({ app, get }: ErasureWorld, erasureId: string, ids: number): Promise<void> {
   expect((await get(`erasures/${erasureId}`)).body).toMatchObject({ status: "completed", distinctIdCount: ids });
   expect(await findInDatabase([ANA], app.environments.live.id)).toEqual([]);
@@ -79,15 +85,20 @@ it("erases a person of more than 10,000 ids, by calls that each stay within D1's
     revoked: { cents: 6 },
   });
   expect(dry.distinctIds).toHaveLength(10_000);
-  // What is shown is not the whole person, so it cannot be confirmed by ids.
+  // What is shown is not the whole person, so it is confirmed by its count.
   const some = await post("erase-person", { distinctId: ANA, distinctIds: dry.distinctIds });
   expect([some.status, some.body.error.details.distinctIds.length]).toEqual([409, 10_000]);
+  const fewer = await post("erase-person", { distinctId: ANA, distinctIdCount: IDS });
+  expectError(fewer, "changed_meanwhile", "distinctIdCount");
+  expect(fewer.body.error.details).toEqual({ distinctIdCount: IDS + 1 });
+  expect(await tombstonesIn(world)).toBe(0);
   const counter = queryCounter();
   const call = makeClient(clock, { DB: counter.d1 });
+  const counted = { distinctId: ANA, distinctIdCount: IDS + 1 };
   let calls = 0;
   let body = { erasureId: "", status: "running" };
   for (; body.status === "running" && calls < 40; calls++) {
-    ({ body } = await call("POST", "/api/v1/erase-person", { key, body: { distinctId: ANA } }));
+    ({ body } = await call("POST", "/api/v1/erase-person", { key, body: counted }));
     expect(counter.taken()).toBeLessThan(QUERIES_MAX);
     // Ids that are still to be found are refused or erased, and never written anew.
     const late = await post("consent", { distinctId: ANA, purpose: "ads", decision: "denied" });

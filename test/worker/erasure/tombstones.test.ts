@@ -118,6 +118,43 @@ describe("an erased id", () => {
     expect(results.map(({ properties }) => JSON.parse(properties))).toEqual([{ kept: 1 }, { kept: 2 }]);
   });
 
+  it("counts for the day's limits of the environment as one that was never seen, in both dialects", async () => {
+    const world = await erasureWorld();
+    const { app, call } = world;
+    await erase(world);
+    const { id } = app.environments.live;
+    await env.DB.prepare(`UPDATE environments SET analytics_limits = '{"eventsADay":6}' WHERE id = ?`).bind(id).run();
+    const event = (distinct_id: string) => ({
+      ...{ uuid: crypto.randomUUID(), event: "seen", distinct_id, properties: { text: "ü" } },
+    });
+    const v0 = (ids: string[], key = app.keys.pk_live) =>
+      call("POST", "/batch/", { body: { api_key: key, batch: ids.map(event) } });
+    const day = () =>
+      env.DB.prepare("SELECT events, bytes, id_events FROM analytics_days WHERE environment_id = ?").bind(id).first();
+    expect((await v0([ANA, "bo", ANA])).body).toEqual({ status: 1 });
+    expect(await day()).toEqual({ events: 3, bytes: 39, id_events: 1 });
+    expect((await v0([ANA])).body).toEqual({ status: 1 });
+    await v0([ANA], app.keys.sk_live);
+    expect(await day()).toMatchObject({ events: 4, bytes: 52 });
+    // Over the limit nothing of the request is stored or counted, whichever of its ids are erased.
+    for (const ids of [
+      [ANA, ANA, ANA],
+      ["bo", ANA, "bo"],
+      ["new", "new", "new"],
+    ]) {
+      expect((await v0(ids)).body).toEqual({ status: 1, quota_limited: ["events"] });
+      const batch = ids.map(event);
+      const { body } = await call("POST", "/i/v1/analytics/events", { key: app.keys.pk_live, body: { batch } });
+      const dropped = { result: "drop", details: "the limit eventsADay of today is reached" };
+      expect(body.results).toEqual(Object.fromEntries(batch.map(({ uuid }) => [uuid, dropped])));
+    }
+    const batch = [event(ANA), event(ANA)];
+    const v1 = await call("POST", "/i/v1/analytics/events", { key: app.keys.pk_live, body: { batch } });
+    expect(v1.body.results).toEqual(Object.fromEntries(batch.map(({ uuid }) => [uuid, { result: "ok" }])));
+    expect(await day()).toMatchObject({ events: 6 });
+    expect(await findInDatabase(TRACES, id)).toEqual([]);
+  });
+
   it("is nobody in an export by an old link, with the consent that was kept", async () => {
     const world = await erasureWorld();
     const { app, call, post } = world;
