@@ -25,7 +25,7 @@ describe("a checkout session", () => {
     expect(await w.deliver(event)).toBe("ignored");
     expect(await w.deliver(eventOf(later, w.nowS + 1, session("cs_1", bought)))).toBe("remembered");
     expect(await w.deliver(event)).toBe("ignored");
-    expect((await w.stored()).map((rows) => rows.length)).toEqual([1, 2, 1, 2, 2]);
+    expect((await w.stored()).map((rows) => rows.length)).toEqual([1, 2, 1, 2, 2, 0, 0]);
     expect(stored[3]).toEqual((await w.stored())[3]);
     expect(await w.balances("u")).toEqual(both(400, 5, "active"));
     const entries = await w.history("u");
