@@ -216,6 +216,9 @@ export const paymentGrant = writer("payment_grants", {
   is_revoked: 0,
   is_surplus: 0,
 });
+/** The row of the account that owes, of the refund that fell short in its ledger. */
+export const OWING = -12_345;
+export const owed = writer("refund_owed", { account_id: OWING, balance_id: "crb_owing_w", seq: 2, owed_steps: 50 });
 export const erasure = writer("erasures", {
   environment_id: LIVE,
   keep_consent: 0,
@@ -310,6 +313,18 @@ export const world: readonly string[] = [
     reason: "admin_adjust",
     is_revoked: 1,
   }),
+  account({ id: OWING, user_id: "owing" }),
+  balance("crb_owing_w", 1, { account_id: OWING }),
+  entry({
+    account_id: OWING,
+    balance_id: "crb_owing_w",
+    seq: 2,
+    delta_steps: -400,
+    balance_after_steps: 600,
+    previous_seq: 1,
+    reason: "admin_adjust",
+  }),
+  owed({}),
   adjustment({}),
   refund({}),
   usageEvent({}),

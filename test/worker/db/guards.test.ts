@@ -23,6 +23,8 @@ import {
   LIVE,
   largeProperties,
   OTHER,
+  OWING,
+  owed,
   PART,
   pack,
   payment,
@@ -349,6 +351,17 @@ const attacks: Readonly<Record<string, Attack>> = {
         paymentGrant({ balance_id: PART, is_revoked: 1 }),
         entry({ ...nextEntry, delta_steps: -590, balance_after_steps: 0, reason: "admin_adjust", is_revoked: 1 }),
         holds(`(SELECT taken_steps = 590 FROM payment_grants WHERE balance_id = '${PART}')`),
+      ],
+    ],
+    behind: "guard_account",
+  },
+  credit_ledger_counts_owed: {
+    says: PASSED,
+    sql: [
+      [
+        paymentGrant({ balance_id: PART }),
+        entry({ ...nextEntry, reason: "admin_adjust", reservation_id: "res_w" }),
+        holds(`(SELECT taken_steps = 90 FROM payment_grants WHERE balance_id = '${PART}')`),
       ],
     ],
     behind: "guard_account",
@@ -797,7 +810,7 @@ const attacks: Readonly<Record<string, Attack>> = {
   stripe_customers_make_account: makesAccount(`INSERT INTO stripe_customers VALUES (${LIVE}, 'cus_new', 'new', 1)`),
   stripe_customers_change_account: makesAccount("UPDATE stripe_customers SET user_id = 'new' WHERE customer = 'cus_w'"),
   payment_facts_make_account: makesAccount(
-    `INSERT INTO payment_facts VALUES (${LIVE}, 'pay_w', 'session', 'cs_new', 1, 'new', '{}')`,
+    `INSERT INTO payment_facts VALUES (${LIVE}, 'pay_w', 'session', 'cs_new', 1, 'new', '{}', NULL)`,
   ),
   payment_facts_change_account: makesAccount("UPDATE payment_facts SET user_id = 'new' WHERE id = 'ch_w'"),
   tombstone_ends_delete: {
@@ -844,6 +857,48 @@ const attacks: Readonly<Record<string, Attack>> = {
   erasure_names_no_update: {
     says: "erasure_names_kept",
     sql: [`UPDATE erasure_names SET new_name = 'x' WHERE account_id = ${OTHER}`],
+  },
+
+  refund_owed_of_entry: {
+    says: "refund_owed_of_entry",
+    sql: [
+      owed({ owed_steps: 60 }, REPLACE),
+      owed({ seq: 1 }),
+      owed({ seq: 3 }),
+      owed({ account_id: OTHER }),
+      owed({ balance_id: PART }),
+      owed({ account_id: USER, balance_id: REVOKED, seq: LAST_SEQ }),
+    ],
+  },
+  refund_owed_only_falls: {
+    says: "refund_owed_only_falls",
+    sql: ["owed_steps = 51", `account_id = ${OTHER}`, `balance_id = '${PART}'`, "seq = 3"].map(
+      (set) => `UPDATE refund_owed SET ${set}`,
+    ),
+  },
+  owed_payments_lower: {
+    says: PASSED,
+    sql: [
+      [
+        `INSERT INTO owed_payments VALUES (${OWING}, NULL, 'crb_owing_w', 2, 30, 40)`,
+        holds(`(SELECT owed_steps = 20 FROM refund_owed WHERE account_id = ${OWING})
+          AND (SELECT remaining_steps = 570 FROM credit_balances WHERE id = 'crb_owing_w')`),
+      ],
+    ],
+    behind: "cannot modify owed_payments",
+  },
+  owed_settlements_pay: {
+    says: PASSED,
+    sql: [
+      [
+        entry({ ...nextEntry, delta_steps: -590, balance_after_steps: 0, reason: "admin_adjust" }),
+        owed({ account_id: USER, balance_id: PART, seq: LAST_SEQ + 1, owed_steps: 4 }),
+        settleInView("released"),
+        holds(`(SELECT remaining_steps = 6 FROM credit_balances WHERE id = '${PART}')
+          AND NOT EXISTS (SELECT 1 FROM refund_owed WHERE account_id = ${USER})`),
+      ],
+    ],
+    behind: "cannot modify owed_settlements",
   },
 
   payment_grants_of_balance: {
@@ -922,6 +977,7 @@ const checks: Readonly<Record<string, string | readonly string[]>> = {
   payment_debts_not_negative: "UPDATE payment_debts SET amount = -1",
   payment_debts_ended: "UPDATE payment_debts SET customer = NULL",
   payment_debt_payers_not_negative: "UPDATE payment_debt_payers SET amount = -1",
+  refund_owed_positive: "UPDATE refund_owed SET owed_steps = 0",
   payment_grants_taken: "UPDATE payment_grants SET taken_steps = -1",
   payment_grants_flags: "UPDATE payment_grants SET is_revoked = 2",
   reservations_state: reservation({ id: "res_new", state: "lost" }),
