@@ -18,7 +18,7 @@ const TESTS = [
     "unit/money",
     "unit/time",
   ],
-  ...["unit/sign-in-guides", "unit/squeeze-sql"],
+  ...["unit/sign-in-guides"],
 ];
 const ONLY_THERE = ["worker/db/schema", "worker/dashboard/dashboard"];
 const ONLY_ABROAD = ["e2e/balance-element"];

@@ -5,17 +5,17 @@ import { expectError } from "../support/refusals.ts";
 const DIALECTS = ["v0", "v1"] as const;
 
 describe("a secret key in analytics", () => {
-  it.each(DIALECTS)(
-    "is forbidden in %s in a request of a page, and nothing of it is stored",
-    async (dialect) => {
-      const world = await makeClaimsWorld();
-      for (const origin of ["https://shop.example", "null"]) {
-        const answer = await world.post([alias("ana", "bob", SECRETLY)], dialect, { origin, "sec-fetch-site": "cross-site" });
-        expectError(answer, "forbidden");
-      }
-      expect((await world.exportOf("ana")).person).toBeNull();
-    },
-  );
+  it.each(DIALECTS)("is forbidden in %s in a request of a page, and nothing of it is stored", async (dialect) => {
+    const world = await makeClaimsWorld();
+    for (const origin of ["https://shop.example", "null"]) {
+      const answer = await world.post([alias("ana", "bob", SECRETLY)], dialect, {
+        origin,
+        "sec-fetch-site": "cross-site",
+      });
+      expectError(answer, "forbidden");
+    }
+    expect((await world.exportOf("ana")).person).toBeNull();
+  });
 
   it.each(DIALECTS)("is taken in %s from a server, which sends no origin", async (dialect) => {
     const world = await makeClaimsWorld();
