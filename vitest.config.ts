@@ -36,7 +36,7 @@ const LONGEST = [
   "worker/erasure/tombstones",
   "cross/interleavings",
   "cross/model",
-  "worker/usage/event-list",
+  "worker/books/usage/event-list",
   "cross/claims-races",
   "cross/claims-model",
   "worker/erasure/large",
@@ -64,7 +64,7 @@ const worker = {
       main: "./src/index.ts",
       wrangler: { configPath: "./wrangler.toml" },
       miniflare: {
-        // For test/support/lagging-d1.ts, test/worker/credits/verify.test.ts and test/worker/dashboard/rows.test.ts alone.
+        // For test/support/lagging-d1.ts, test/worker/books/credits/verify.test.ts and test/worker/dashboard/rows.test.ts alone.
         d1Databases: { REPLICA: "replica", SPARE: "spare", FLAWED: "flawed", CROWDED: "crowded" },
         bindings: {
           TEST_MIGRATIONS: await readD1Migrations("drizzle"),

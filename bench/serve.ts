@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { convertV4MiniflareOptions, Miniflare } from "miniflare";
-import { writeKey } from "../src/access/key.ts";
+import { writeKey } from "../src/auth/key.ts";
 import { APP_ID } from "./app-id.ts";
 
 const root = join(import.meta.dirname, "..");

@@ -4,7 +4,7 @@ import { get, type IncomingMessage } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { convertV4MiniflareOptions, Miniflare } from "miniflare";
-import { writeKey } from "../src/access/key.ts";
+import { writeKey } from "../src/auth/key.ts";
 import { idIn } from "../src/db/databases.ts";
 import { randomId } from "../src/lib/ids.ts";
 import { bundle } from "./bundle.ts";

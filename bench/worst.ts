@@ -7,7 +7,7 @@
 import { createHash, createHmac } from "node:crypto";
 import { readFileSync, writeFileSync } from "node:fs";
 import { convertV4MiniflareOptions, Miniflare } from "miniflare";
-import { writeKey } from "../src/access/key.ts";
+import { writeKey } from "../src/auth/key.ts";
 import { sealStripeSetting } from "../src/payments/setting.ts";
 import { readSettings } from "../src/settings.ts";
 import { entriesSql, liveBalancesSql } from "../test/support/seed.ts";
@@ -32,7 +32,7 @@ const SETTINGS_SECRET = "settings-secret-of-the-benchmark-0001";
 const SIGNING_SECRET = "whsec_0123456789abcdef0123456789abcdef";
 
 const SESSION_ID = "ses_worst";
-/** A cookie of the dashboard, or what its forms carry (src/access/admin-session.ts). */
+/** A cookie of the dashboard, or what its forms carry (src/auth/admin-session.ts). */
 const signed = (what: "session" | "form", sessionId: string, before = ""): string =>
   `${before}${createHmac("sha256", ADMIN_TOKEN).update(`purser dashboard ${what}\n${sessionId}`).digest("base64url")}`;
 

@@ -13,8 +13,8 @@ const PARTS = [
 ].map((name) => `test/cross/${name}`);
 const FILES = [
   ...PARTS,
-  "test/worker/usage/event-list",
-  "test/worker/credits/bounds",
+  "test/worker/books/usage/event-list",
+  "test/worker/books/credits/bounds",
   "test/worker/exports/limits",
   "test/worker/exports/large",
   "test/worker/dashboard/rows",

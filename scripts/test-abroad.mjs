@@ -8,9 +8,9 @@ import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 
 const TESTS = [
-  ...["cross/statements", "cross/databases", "cross/plans", "worker/db/constraint", "worker/access/reseal-secrets"],
+  ...["cross/statements", "cross/databases", "cross/plans", "worker/db/constraint", "worker/auth/reseal-secrets"],
   ...[
-    "worker/apps/admin",
+    "worker/catalog/apps/admin",
     "unit/column-classes",
     "unit/databases",
     "unit/links",

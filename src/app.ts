@@ -1,10 +1,11 @@
-import { systemCtx } from "./access/open-root.ts";
-import { idOfServed, serveAgain } from "./access/serve-again.ts";
-import { adminRoutes } from "./admin/routes.ts";
-import { alertRoutes } from "./alerts/routes.ts";
-import { captureRoutes } from "./capture/routes.ts";
+import { systemCtx } from "./auth/open-root.ts";
+import { idOfServed, serveAgain } from "./auth/serve-again.ts";
+import { alertRoutes } from "./books/alerts/routes.ts";
+import { balanceRoutes } from "./books/credits/admin-routes.ts";
+import { creditRoutes } from "./books/credits/routes.ts";
+import { planRoutes, usageRoutes } from "./books/usage/routes.ts";
+import { catalogRoutes } from "./catalog/routes.ts";
 import { clockRoutes } from "./clocks/routes.ts";
-import { creditRoutes } from "./credits/routes.ts";
 import { dashboardRoutes } from "./dashboard/routes.tsx";
 import { erasureRoutes } from "./erasure/routes.ts";
 import { refusalIn } from "./errors.ts";
@@ -16,11 +17,13 @@ import { createRoutes } from "./http/factory.ts";
 import { healthRoutes } from "./http/health.ts";
 import { answerUnknownPath } from "./http/not-found.ts";
 import { randomId } from "./lib/ids.ts";
+import { paymentRoutes } from "./payments/admin-routes.ts";
 import { stripeRoutes } from "./payments/routes.ts";
+import { captureRoutes } from "./people/capture/routes.ts";
+import { analyticsLimitRoutes } from "./people/limits/routes.ts";
 import { consentRoutes } from "./people/routes.ts";
 import { docsRoutes, fileRoutes, openApiRoutes } from "./reference/routes.ts";
 import type { Outbox, Runtime } from "./runtime.ts";
-import { planRoutes, usageRoutes } from "./usage/routes.ts";
 import { makeFirstAttempts } from "./webhooks/first-attempts.ts";
 import { webhookRoutes } from "./webhooks/routes.ts";
 
@@ -59,7 +62,10 @@ export function createApp(runtime: Runtime = realRuntime, deliver: Deliver = del
     .route("/", captureRoutes)
     .route("/api/v1", exportRoutes)
     .route("/api/v1", erasureRoutes)
-    .route("/api/v1/admin", adminRoutes)
+    .route("/api/v1/admin", catalogRoutes)
+    .route("/api/v1/admin", analyticsLimitRoutes)
+    .route("/api/v1/admin", paymentRoutes)
+    .route("/api/v1/admin", balanceRoutes)
     .route("/api/v1/admin", webhookRoutes)
     .route("/api/v1/admin", alertRoutes)
     .route("/api/v1/admin", clockRoutes)

@@ -160,7 +160,7 @@ export function temporarilyUnavailable(message: string, cause?: unknown, fault: 
 }
 
 /**
- * 503 where the environment's test clock (D3) is another than the request was begun with. `serveAgain` (access/serve-again.ts)
+ * 503 where the environment's test clock (D3) is another than the request was begun with. `serveAgain` (auth/serve-again.ts)
  * serves the request anew, so that a caller sees this only when the clock is moved again and again.
  */
 export function clockMoved(): PurserError {

@@ -1,7 +1,7 @@
-import { pendingFlush } from "./activity/count.ts";
-import { figuresPart } from "./activity/walk-business.ts";
 import { createApp } from "./app.ts";
-import { cronParts, scheduled } from "./scheduled.ts";
+import { cronParts, scheduled } from "./cron.ts";
+import { figuresPart } from "./dashboard/figures/walk-business.ts";
+import { pendingFlush } from "./db/activity/count.ts";
 
 const app = createApp();
 

@@ -78,7 +78,7 @@ export interface CronCtx extends SystemCtx {
   readonly allowance: Allowance;
 }
 
-/** A part of the cron's work. All parts share the queries of a run (scheduled.ts). */
+/** A part of the cron's work. All parts share the queries of a run (cron.ts). */
 export interface CronPart {
   /** What the log calls its failure. */
   readonly code: string;

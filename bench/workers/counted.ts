@@ -1,5 +1,5 @@
 import { createApp } from "../../src/app.ts";
-import { scheduled } from "../../src/scheduled.ts";
+import { scheduled } from "../../src/cron.ts";
 import { type Cost, countingD1 } from "../../test/support/counting-d1.ts";
 
 const app = createApp();

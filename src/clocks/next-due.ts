@@ -1,9 +1,9 @@
-import { type NextExpiry, selectNextExpiry, tellExpiries } from "../alerts/find-expiries.ts";
+import { type NextExpiry, selectNextExpiry, tellExpiries } from "../books/alerts/find-expiries.ts";
+import { settleDueHolds } from "../books/ledger/write.ts";
+import { type NextHold, selectNextHold } from "../books/usage/expire.ts";
 import { batch } from "../db/sql.ts";
-import { settleDueHolds } from "../ledger/write.ts";
 import { type NextUnmatched, selectNextUnmatched, tellOne } from "../payments/tell-unmatched.ts";
 import type { TenantCtx } from "../runtime.ts";
-import { type NextHold, selectNextHold } from "../usage/expire.ts";
 
 /** What time brings about in an environment: a hold ends, a balance expires or will, a payment stays unmatched. */
 export type Due =

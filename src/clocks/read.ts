@@ -1,4 +1,4 @@
-import { requireEnvironment } from "../apps/app.ts";
+import { requireEnvironment } from "../catalog/apps/app.ts";
 import { readClock, timeOf } from "../db/clock.ts";
 import { iso } from "../lib/time.ts";
 import type { SystemCtx } from "../runtime.ts";

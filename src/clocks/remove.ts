@@ -1,6 +1,6 @@
 import { eq, sql } from "drizzle-orm";
-import { requireEnvironment } from "../apps/app.ts";
-import { insertAct, newAct } from "../audit/audit-statement.ts";
+import { requireEnvironment } from "../catalog/apps/app.ts";
+import { insertAct, newAct } from "../catalog/audit/audit-statement.ts";
 import { constraintOf } from "../db/constraint.ts";
 import { asInteger, drizzle, query, type ValueOf } from "../db/query.ts";
 import { retryOnConflict } from "../db/retry-on-conflict.ts";

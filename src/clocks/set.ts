@@ -1,5 +1,5 @@
-import { requireEnvironment } from "../apps/app.ts";
-import { insertAct, newAct } from "../audit/audit-statement.ts";
+import { requireEnvironment } from "../catalog/apps/app.ts";
+import { insertAct, newAct } from "../catalog/audit/audit-statement.ts";
 import { AHEAD_MS_MAX, readClock, type TestClock, timeOf } from "../db/clock.ts";
 import { retryOnConflict } from "../db/retry-on-conflict.ts";
 import { batch } from "../db/sql.ts";

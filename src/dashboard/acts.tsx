@@ -1,5 +1,5 @@
 import type { Context } from "hono";
-import type { AuditEntry } from "../audit/responses.ts";
+import type { AuditEntry } from "../catalog/audit/responses.ts";
 import { Table } from "./components.tsx";
 import type { DashboardEnv } from "./env.ts";
 import { amount, query, time } from "./format.ts";

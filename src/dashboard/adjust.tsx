@@ -1,8 +1,8 @@
 import type { Context } from "hono";
-import { adjustBalance } from "../credits/adjust.ts";
-import { previewAdjustment } from "../credits/preview.ts";
-import { readBalance } from "../credits/read-balance.ts";
-import { adjustInput } from "../credits/schemas.ts";
+import { adjustBalance } from "../books/credits/adjust.ts";
+import { previewAdjustment } from "../books/credits/preview.ts";
+import { readBalance } from "../books/credits/read-balance.ts";
+import { adjustInput } from "../books/credits/schemas.ts";
 import type { PurserError } from "../errors.ts";
 import { Field, Hidden, LongText } from "./components.tsx";
 import { Confirm, doubtsOfAmount, formFields, redirectAfter, requireReason, userPath } from "./confirm.tsx";

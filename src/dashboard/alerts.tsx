@@ -1,11 +1,11 @@
 import type { Context } from "hono";
-import { createAlert } from "../alerts/create.ts";
-import { deleteAlert } from "../alerts/delete.ts";
-import { readExpiryNotices, setExpiryNotices } from "../alerts/expiry-notices.ts";
-import { listAlerts } from "../alerts/list.ts";
-import type { AlertOutput } from "../alerts/responses.ts";
-import { createAlertInput, setExpiryNoticesInput } from "../alerts/schemas.ts";
-import { UNITS } from "../amounts/amount.ts";
+import { createAlert } from "../books/alerts/create.ts";
+import { deleteAlert } from "../books/alerts/delete.ts";
+import { readExpiryNotices, setExpiryNotices } from "../books/alerts/expiry-notices.ts";
+import { listAlerts } from "../books/alerts/list.ts";
+import type { AlertOutput } from "../books/alerts/responses.ts";
+import { createAlertInput, setExpiryNoticesInput } from "../books/alerts/schemas.ts";
+import { UNITS } from "../books/amounts/amount.ts";
 import type { PurserError } from "../errors.ts";
 import { Choice, Field, Hidden, Table } from "./components.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./env.ts";

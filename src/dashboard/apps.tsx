@@ -1,7 +1,7 @@
 import type { Context } from "hono";
-import { createApp } from "../apps/create-app.ts";
-import { listApps } from "../apps/list-apps.ts";
-import { createAppInput } from "../apps/schemas.ts";
+import { createApp } from "../catalog/apps/create-app.ts";
+import { listApps } from "../catalog/apps/list-apps.ts";
+import { createAppInput } from "../catalog/apps/schemas.ts";
 import type { PurserError } from "../errors.ts";
 import { Choice, Field, Table } from "./components.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./env.ts";

@@ -1,6 +1,6 @@
 import type { Context } from "hono";
-import { asOfEntriesMax, balancesAsOf } from "../credits/as-of-page.ts";
-import { listInput } from "../credits/schemas.ts";
+import { asOfEntriesMax, balancesAsOf } from "../books/credits/as-of-page.ts";
+import { listInput } from "../books/credits/schemas.ts";
 import { invalid, type PurserError } from "../errors.ts";
 import { Field, Hidden, Pager, Table, Tag } from "./components.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./env.ts";

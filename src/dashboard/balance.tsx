@@ -1,7 +1,7 @@
 import type { Context } from "hono";
-import { fromSteps } from "../amounts/amount.ts";
-import { findGrantAct, listActs } from "../audit/search.ts";
-import { readBalance, readSiblings } from "../credits/read-balance.ts";
+import { fromSteps } from "../books/amounts/amount.ts";
+import { readBalance, readSiblings } from "../books/credits/read-balance.ts";
+import { findGrantAct, listActs } from "../catalog/audit/search.ts";
 import { Acts } from "./acts.tsx";
 import { Meter } from "./chart.tsx";
 import { Table, Tag } from "./components.tsx";

@@ -1,6 +1,6 @@
 import type { Context } from "hono";
 import type { Child } from "hono/jsx";
-import type { Unit } from "../amounts/amount.ts";
+import type { Unit } from "../books/amounts/amount.ts";
 import { invalid, type PurserError } from "../errors.ts";
 import { Hidden } from "./components.tsx";
 import type { DashboardEnv } from "./env.ts";

@@ -1,12 +1,12 @@
 import type { Context } from "hono";
 import type { Child } from "hono/jsx";
-import { fromSteps, UNITS } from "../amounts/amount.ts";
-import { type EntriesOf, findEntries, lookedAtEntriesMax, lookedAtUsersMax } from "../credits/find-entries.ts";
-import { findExpiries, lookedAtExpiriesMax } from "../credits/find-expiries.ts";
+import { fromSteps, UNITS } from "../books/amounts/amount.ts";
+import { type EntriesOf, findEntries, lookedAtEntriesMax, lookedAtUsersMax } from "../books/credits/find-entries.ts";
+import { findExpiries, lookedAtExpiriesMax } from "../books/credits/find-expiries.ts";
+import { listPacks } from "../catalog/packs/list.ts";
 import { invalid } from "../errors.ts";
 import { findLinks, lookedAtLinksMax } from "../exports/find-links.ts";
 import { DAY_MS, iso } from "../lib/time.ts";
-import { listPacks } from "../packs/list.ts";
 import { Choice, Field, Hidden, Pager, Table, Tag } from "./components.tsx";
 import { SHOWN_MAX } from "./confirm.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./env.ts";

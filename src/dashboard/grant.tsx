@@ -1,10 +1,10 @@
 import type { Context } from "hono";
-import { grantPack } from "../credits/grant.ts";
-import { previewGrant } from "../credits/preview.ts";
-import { grantInput } from "../credits/schemas.ts";
-import { readUserTotals } from "../credits/user-totals.ts";
+import { grantPack } from "../books/credits/grant.ts";
+import { previewGrant } from "../books/credits/preview.ts";
+import { grantInput } from "../books/credits/schemas.ts";
+import { readUserTotals } from "../books/credits/user-totals.ts";
+import { listPacks } from "../catalog/packs/list.ts";
 import { invalid, type PurserError } from "../errors.ts";
-import { listPacks } from "../packs/list.ts";
 import { Choice, Field, Hidden, LongText } from "./components.tsx";
 import {
   Confirm,

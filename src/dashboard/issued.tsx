@@ -1,6 +1,6 @@
-import { amountOfSteps } from "../amounts/amount.ts";
-import type { previewGrant } from "../credits/preview.ts";
-import type { readUserTotals } from "../credits/user-totals.ts";
+import { amountOfSteps } from "../books/amounts/amount.ts";
+import type { previewGrant } from "../books/credits/preview.ts";
+import type { readUserTotals } from "../books/credits/user-totals.ts";
 import { amount, time } from "./format.ts";
 
 interface IssuedProps {

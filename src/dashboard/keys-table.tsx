@@ -1,5 +1,5 @@
 import type { Context } from "hono";
-import type { KeyOutput } from "../apps/responses.ts";
+import type { KeyOutput } from "../catalog/apps/responses.ts";
 import type { PurserError } from "../errors.ts";
 import { Choice, Field, Hidden, Pager, Table, Tag } from "./components.tsx";
 import type { DashboardEnv } from "./env.ts";

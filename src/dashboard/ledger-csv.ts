@@ -1,8 +1,8 @@
-import { fromSteps } from "../amounts/amount.ts";
-import { ledgerPage } from "../credits/history.ts";
-import type { HistoryInput } from "../credits/schemas.ts";
-import { type LedgerFilters, passesFilters } from "../credits/search-ledger.ts";
-import type { LedgerRow } from "../ledger/insert-entries.ts";
+import { fromSteps } from "../books/amounts/amount.ts";
+import { ledgerPage } from "../books/credits/history.ts";
+import type { HistoryInput } from "../books/credits/schemas.ts";
+import { type LedgerFilters, passesFilters } from "../books/credits/search-ledger.ts";
+import type { LedgerRow } from "../books/ledger/insert-entries.ts";
 import { iso } from "../lib/time.ts";
 import type { TenantCtx } from "../runtime.ts";
 

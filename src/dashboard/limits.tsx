@@ -1,9 +1,9 @@
 import type { Context } from "hono";
 import type { PurserError } from "../errors.ts";
-import { type AnalyticsLimit, analyticsDefaults } from "../limits/analytics-limits.ts";
-import { readLimits } from "../limits/read.ts";
-import { setLimitsInput } from "../limits/schemas.ts";
-import { setLimits } from "../limits/set.ts";
+import { type AnalyticsLimit, analyticsDefaults } from "../people/limits/analytics-limits.ts";
+import { readLimits } from "../people/limits/read.ts";
+import { setLimitsInput } from "../people/limits/schemas.ts";
+import { setLimits } from "../people/limits/set.ts";
 import { Meter } from "./chart.tsx";
 import { Field, Table } from "./components.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./env.ts";

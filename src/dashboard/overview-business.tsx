@@ -1,11 +1,11 @@
 import type { Context } from "hono";
-import type { PackFigure } from "../activity/read.ts";
-import type { Business } from "../activity/read-business.ts";
 import { DAY_MS, iso } from "../lib/time.ts";
 import type { EndpointLag } from "../webhooks/read-lag.ts";
 import { countedDeliveriesMax } from "../webhooks/read-lag.ts";
 import { Amounts, Table } from "./components.tsx";
 import type { DashboardEnv } from "./env.ts";
+import type { PackFigure } from "./figures/read.ts";
+import type { Business } from "./figures/read-business.ts";
 import { type FigureName, figurePath } from "./figures.tsx";
 import { amount, span, time } from "./format.ts";
 import { pathIn } from "./layout.tsx";

@@ -1,11 +1,11 @@
 import type { Context } from "hono";
-import { type Figure, readActivity, readPacks } from "../activity/read.ts";
-import { readBusiness } from "../activity/read-business.ts";
-import { UNITS } from "../amounts/amount.ts";
+import { UNITS } from "../books/amounts/amount.ts";
 import { DAY_MS } from "../lib/time.ts";
 import { readLag } from "../webhooks/read-lag.ts";
 import { Bars, type Day } from "./chart.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
+import { type Figure, readActivity, readPacks } from "./figures/read.ts";
+import { readBusiness } from "./figures/read-business.ts";
 import { figurePath } from "./figures.tsx";
 import { query } from "./format.ts";
 import { page, pathIn } from "./layout.tsx";

@@ -1,8 +1,8 @@
 import type { Context } from "hono";
+import { archivePack } from "../catalog/packs/archive.ts";
+import { presentPack, readPack } from "../catalog/packs/pack.ts";
+import { restorePack } from "../catalog/packs/restore.ts";
 import type { PurserError } from "../errors.ts";
-import { archivePack } from "../packs/archive.ts";
-import { presentPack, readPack } from "../packs/pack.ts";
-import { restorePack } from "../packs/restore.ts";
 import { Confirm } from "./confirm.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
 import { catchRefusal } from "./form.ts";

@@ -1,6 +1,6 @@
+import type { PackOutput } from "../catalog/packs/responses.ts";
+import { ITEMS_MAX, RULES_MAX } from "../catalog/packs/schemas.ts";
 import { invalid } from "../errors.ts";
-import type { PackOutput } from "../packs/responses.ts";
-import { ITEMS_MAX, RULES_MAX } from "../packs/schemas.ts";
 import { type Form, numberField, textField } from "./form.ts";
 import { amount } from "./format.ts";
 

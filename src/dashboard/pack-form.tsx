@@ -1,8 +1,8 @@
 import type { Context } from "hono";
 import type { Child } from "hono/jsx";
-import { UNITS } from "../amounts/amount.ts";
+import { UNITS } from "../books/amounts/amount.ts";
+import type { Verdict } from "../catalog/packs/test-rules.ts";
 import type { PurserError } from "../errors.ts";
-import type { Verdict } from "../packs/test-rules.ts";
 import { Choice, Field, Hidden } from "./components.tsx";
 import type { DashboardEnv } from "./env.ts";
 import { FormToken, pathIn } from "./layout.tsx";

@@ -1,6 +1,6 @@
 import type { Context } from "hono";
-import { listPacks } from "../packs/list.ts";
-import type { PackOutput } from "../packs/responses.ts";
+import { listPacks } from "../catalog/packs/list.ts";
+import type { PackOutput } from "../catalog/packs/responses.ts";
 import { Table } from "./components.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
 import { amount, time } from "./format.ts";

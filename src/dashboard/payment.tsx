@@ -1,7 +1,7 @@
 import type { Context } from "hono";
-import { readUserTotals } from "../credits/user-totals.ts";
+import { readUserTotals } from "../books/credits/user-totals.ts";
+import { listPacks } from "../catalog/packs/list.ts";
 import type { PurserError } from "../errors.ts";
-import { listPacks } from "../packs/list.ts";
 import { findPayment } from "../payments/list.ts";
 import { previewSettlement } from "../payments/preview-settlement.ts";
 import type { PaymentOutput } from "../payments/responses.ts";

@@ -1,6 +1,6 @@
 import type { Context } from "hono";
-import { readRefusals } from "../activity/read-refusals.ts";
-import type { RefusalKind } from "../activity/refusals.ts";
+import { readRefusals } from "../db/activity/read-refusals.ts";
+import type { RefusalKind } from "../db/activity/refusals.ts";
 import { Table } from "./components.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
 import { amount, query, time } from "./format.ts";

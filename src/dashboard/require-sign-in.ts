@@ -1,6 +1,6 @@
 import type { Context } from "hono";
 import { createMiddleware } from "hono/factory";
-import { isFormToken } from "../access/admin-session.ts";
+import { isFormToken } from "../auth/admin-session.ts";
 import { PurserError } from "../errors.ts";
 import { readForm } from "../http/body.ts";
 import type { DashboardEnv } from "./env.ts";

@@ -1,8 +1,8 @@
 import type { Context } from "hono";
-import { fromSteps } from "../amounts/amount.ts";
-import { readBalance } from "../credits/read-balance.ts";
-import { revokeBalance } from "../credits/revoke.ts";
-import { revokeInput } from "../credits/schemas.ts";
+import { fromSteps } from "../books/amounts/amount.ts";
+import { readBalance } from "../books/credits/read-balance.ts";
+import { revokeBalance } from "../books/credits/revoke.ts";
+import { revokeInput } from "../books/credits/schemas.ts";
 import type { PurserError } from "../errors.ts";
 import { LongText } from "./components.tsx";
 import { Confirm, doubtsOfAmount, redirectAfter, requireReason, userPath } from "./confirm.tsx";

@@ -1,5 +1,5 @@
 import type { Context } from "hono";
-import { openRoot } from "../access/open-root.ts";
+import { openRoot } from "../auth/open-root.ts";
 import { errorStatus, PurserError, refusalIn } from "../errors.ts";
 import { adjustRoutes } from "./adjust.tsx";
 import { alertsRoutes } from "./alerts.tsx";

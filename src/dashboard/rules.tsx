@@ -1,4 +1,4 @@
-import type { MatchRule } from "../amounts/match.ts";
+import type { MatchRule } from "../books/amounts/match.ts";
 
 /** What a balance or pack pays for: `event`, `event · model`, or `* · model` for a rule with a model only. */
 export const Rules = ({ matches }: { matches: readonly MatchRule[] }) => (

@@ -1,8 +1,8 @@
 import type { Context } from "hono";
 import { getCookie } from "hono/cookie";
-import { formToken, openSession } from "../access/admin-session.ts";
-import { verifyToken } from "../access/end-user.ts";
-import { endUserSetting } from "../access/end-user-setting.ts";
+import { formToken, openSession } from "../auth/admin-session.ts";
+import { verifyToken } from "../auth/end-user.ts";
+import { endUserSetting } from "../auth/end-user-setting.ts";
 import { PurserError } from "../errors.ts";
 import type { Settings } from "../settings.ts";
 import type { DashboardEnv, Session } from "./env.ts";

@@ -1,5 +1,5 @@
 import type { Context } from "hono";
-import { endSession, listSessions } from "../access/admin-session.ts";
+import { endSession, listSessions } from "../auth/admin-session.ts";
 import { iso } from "../lib/time.ts";
 import { Hidden, Table, Tag } from "./components.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./env.ts";

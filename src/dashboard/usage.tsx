@@ -1,8 +1,8 @@
 import type { Context } from "hono";
+import { readUsageEvent } from "../books/usage/read-event.ts";
+import { readReservation } from "../books/usage/read-reservation.ts";
+import { releaseReservation } from "../books/usage/release.ts";
 import type { PurserError } from "../errors.ts";
-import { readUsageEvent } from "../usage/read-event.ts";
-import { readReservation } from "../usage/read-reservation.ts";
-import { releaseReservation } from "../usage/release.ts";
 import { Table, Tag } from "./components.tsx";
 import { Confirm } from "./confirm.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./env.ts";

@@ -1,11 +1,11 @@
 import type { Context } from "hono";
-import { fromSteps } from "../amounts/amount.ts";
-import type { LedgerPage } from "../credits/history.ts";
-import { searchedEntriesMax } from "../credits/search-ledger.ts";
-import type { LedgerRow } from "../ledger/insert-entries.ts";
-import { ledgerReason } from "../ledger/schemas.ts";
+import { fromSteps } from "../books/amounts/amount.ts";
+import type { LedgerPage } from "../books/credits/history.ts";
+import { searchedEntriesMax } from "../books/credits/search-ledger.ts";
+import type { LedgerRow } from "../books/ledger/insert-entries.ts";
+import { ledgerReason } from "../books/ledger/schemas.ts";
+import type { EventDescription } from "../books/usage/read-event.ts";
 import { iso } from "../lib/time.ts";
-import type { EventDescription } from "../usage/read-event.ts";
 import { StepChart } from "./chart.tsx";
 import { Choice, Field, Hidden, Pager, Table } from "./components.tsx";
 import type { DashboardEnv } from "./env.ts";

@@ -1,7 +1,7 @@
 import type { Context } from "hono";
-import type { BalanceList } from "../credits/list-all.ts";
+import type { BalanceList } from "../books/credits/list-all.ts";
+import type { PlanOutput } from "../books/usage/responses.ts";
 import type { PurserError } from "../errors.ts";
-import type { PlanOutput } from "../usage/responses.ts";
 import { Field, Hidden, Table } from "./components.tsx";
 import type { DashboardEnv } from "./env.ts";
 import type { Form } from "./form.ts";

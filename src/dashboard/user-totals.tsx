@@ -1,6 +1,6 @@
 import type { Context } from "hono";
-import type { readUserTotals } from "../credits/user-totals.ts";
-import type { ReservationOutput } from "../usage/responses.ts";
+import type { readUserTotals } from "../books/credits/user-totals.ts";
+import type { ReservationOutput } from "../books/usage/responses.ts";
 import { Table } from "./components.tsx";
 import type { DashboardEnv } from "./env.ts";
 import { amount, query, time } from "./format.ts";

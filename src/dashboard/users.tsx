@@ -1,11 +1,11 @@
 import type { Context } from "hono";
-import { findReferences } from "../credits/find-references.ts";
-import { type FoundUser, findUsers, recentUsers } from "../credits/find-users.ts";
-import { readBalance } from "../credits/read-balance.ts";
+import { findReferences } from "../books/credits/find-references.ts";
+import { type FoundUser, findUsers, recentUsers } from "../books/credits/find-users.ts";
+import { readBalance } from "../books/credits/read-balance.ts";
+import { readUsageEvent } from "../books/usage/read-event.ts";
+import { readReservation } from "../books/usage/read-reservation.ts";
 import { PurserError } from "../errors.ts";
 import { findPayment } from "../payments/list.ts";
-import { readUsageEvent } from "../usage/read-event.ts";
-import { readReservation } from "../usage/read-reservation.ts";
 import { Amounts, Pager, Table, Tag } from "./components.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
 import { FindUser } from "./find-user.tsx";

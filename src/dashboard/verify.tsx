@@ -1,8 +1,8 @@
 import type { Context } from "hono";
-import type { VerifyOutput } from "../credits/responses.ts";
-import { verifyInput } from "../credits/schemas.ts";
-import { VERIFIED_ENTRIES_MAX, verifyUser } from "../credits/verify.ts";
-import { verifyUsers } from "../credits/verify-users.ts";
+import type { VerifyOutput } from "../books/credits/responses.ts";
+import { verifyInput } from "../books/credits/schemas.ts";
+import { VERIFIED_ENTRIES_MAX, verifyUser } from "../books/credits/verify.ts";
+import { verifyUsers } from "../books/credits/verify-users.ts";
 import type { PurserError } from "../errors.ts";
 import { Table } from "./components.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./env.ts";

@@ -1,5 +1,5 @@
 /**
- * Every table of Purser, by what it is for. Amounts are integers in steps (amounts/amount.ts), times are integers in milliseconds since 1970.
+ * Every table of Purser, by what it is for. Amounts are integers in steps (books/amounts/amount.ts), times are integers in milliseconds since 1970.
  * Drizzle's types and drizzle-kit use this file. drizzle-kit cannot express `STRICT`, `WITHOUT ROWID` and triggers, so they
  * are in `drizzle/*.sql`. test/worker/db/schema.test.ts compares both.
  */

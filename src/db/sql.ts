@@ -6,7 +6,7 @@ export type Values = Readonly<Record<string, Value>>;
 export interface Statement<Row = unknown> {
   readonly text: string;
   readonly params: readonly Value[];
-  /** Whether it only reads: then it may travel beside the key's check (access/key-session.ts). */
+  /** Whether it only reads: then it may travel beside the key's check (auth/key-session.ts). */
   readonly isRead?: boolean;
   /** Makes rows of lists of values in the order of its columns. Without it, rows are as D1 gives them. */
   readonly map?: (rows: readonly (readonly unknown[])[]) => unknown[];

@@ -1,9 +1,9 @@
+import { readLegs, settleHolds } from "../books/ledger/hold.ts";
+import { insertTakings } from "../books/ledger/insert-entries.ts";
 import type { Steps } from "../db/schema.ts";
 import { fragment, type Statement, statement } from "../db/sql.ts";
-import { readLegs, settleHolds } from "../ledger/hold.ts";
-import { insertTakings } from "../ledger/insert-entries.ts";
+import { type ErasureSecret, hashName } from "../db/tombstones/secret.ts";
 import type { TenantCtx } from "../runtime.ts";
-import { type ErasureSecret, hashName } from "../tombstones/secret.ts";
 import { openIds, type Page, rowsSql } from "./ids-of-page.ts";
 import { isGiven, namesOf, newName } from "./page-of-books.ts";
 

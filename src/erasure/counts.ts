@@ -1,4 +1,4 @@
-import { amountOfSteps, UNITS, type Unit } from "../amounts/amount.ts";
+import { amountOfSteps, UNITS, type Unit } from "../books/amounts/amount.ts";
 import { fragment } from "../db/sql.ts";
 import type { ErasureCounts } from "./responses.ts";
 

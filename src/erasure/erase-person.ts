@@ -1,12 +1,12 @@
-import { auditStatement, newAct } from "../audit/audit-statement.ts";
+import { auditStatement, newAct } from "../catalog/audit/audit-statement.ts";
 import { requireClock } from "../db/clock.ts";
 import { changeFeature, featuresSql, guardFeatures } from "../db/features.ts";
 import { retryOnConflict } from "../db/retry-on-conflict.ts";
 import { all, batch, type Statement, statement } from "../db/sql.ts";
+import { hashesOf, requireSecrets, type Standing, standingIn } from "../db/tombstones/check.ts";
+import { erasureSecrets } from "../db/tombstones/secret.ts";
 import { invalid, PurserError } from "../errors.ts";
 import type { TenantCtx } from "../runtime.ts";
-import { hashesOf, requireSecrets, type Standing, standingIn } from "../tombstones/check.ts";
-import { erasureSecrets } from "../tombstones/secret.ts";
 import { continueErasure, type ErasureBudget } from "./continue.ts";
 import { readCounts } from "./counts.ts";
 import { type BegunId, beginIds, type FoundId, guardIds, selectCounts, selectIds, selectIdsAmong } from "./ids.ts";

@@ -1,8 +1,8 @@
 import { fragment, type Statement, statement } from "../db/sql.ts";
+import { type ErasureSecret, hashName } from "../db/tombstones/secret.ts";
 import { jsonChunks } from "../lib/json.ts";
 import { claimCountsSql, type PersonKey, personWalk } from "../people/person-walk.ts";
 import type { TenantCtx } from "../runtime.ts";
-import { type ErasureSecret, hashName } from "../tombstones/secret.ts";
 import { countsSql } from "./counts.ts";
 import { idsListedMax } from "./schemas.ts";
 

@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { quantitiesOutput } from "../amounts/responses.ts";
+import { quantitiesOutput } from "../books/amounts/responses.ts";
 import { erasureReason } from "./schemas.ts";
 
 const time = z.string().meta({ format: "date-time" });

@@ -1,4 +1,4 @@
-import { requireSecretKey } from "../access/require-key.ts";
+import { requireSecretKey } from "../auth/require-key.ts";
 import { answerOutcome } from "../http/answer-outcome.ts";
 import { readBody } from "../http/body.ts";
 import { createRoutes } from "../http/factory.ts";

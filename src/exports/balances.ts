@@ -1,6 +1,6 @@
+import { type BalanceRow, balanceColumns, presentBalance } from "../books/ledger/balance.ts";
 import type { Steps } from "../db/schema.ts";
 import { all, fragment, type Statement, select, statement } from "../db/sql.ts";
-import { type BalanceRow, balanceColumns, presentBalance } from "../ledger/balance.ts";
 import { type Utf8, utf8 } from "../lib/utf8.ts";
 import type { PersonKey } from "../people/person-walk.ts";
 import { balanceShare } from "./budget.ts";

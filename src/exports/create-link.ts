@@ -1,9 +1,9 @@
-import { countActivity } from "../activity/count.ts";
+import { countActivity } from "../db/activity/count.ts";
+import { batchBehind, underName } from "../db/tombstones/known.ts";
 import { PurserError } from "../errors.ts";
 import { sha256 } from "../lib/hash.ts";
 import { iso } from "../lib/time.ts";
 import type { SystemCtx, TenantCtx } from "../runtime.ts";
-import { batchBehind, underName } from "../tombstones/known.ts";
 import { noteMessages } from "../webhooks/outbox.ts";
 import { personExported } from "../webhooks/person-exported.ts";
 import { type AuditRow, insertAuditRow } from "./audit.ts";

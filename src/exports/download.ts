@@ -1,13 +1,13 @@
-import { inDatabaseOf } from "../access/open-root.ts";
-import { countActivity } from "../activity/count.ts";
+import { inDatabaseOf } from "../auth/open-root.ts";
+import { countActivity } from "../db/activity/count.ts";
 import { knownClock, timesOf } from "../db/clock.ts";
 import { databaseIndexOf } from "../db/databases.ts";
 import { batch } from "../db/sql.ts";
+import { underName } from "../db/tombstones/known.ts";
 import { PurserError, refusalIn } from "../errors.ts";
 import { sha256 } from "../lib/hash.ts";
 import type { Utf8 } from "../lib/utf8.ts";
 import type { SystemCtx } from "../runtime.ts";
-import { underName } from "../tombstones/known.ts";
 import { type AuditRow, insertAuditRow, type Subject } from "./audit.ts";
 import { exportSecrets } from "./create-link.ts";
 import { documentEnd, documentPieces, fitsInSnapshot } from "./document.ts";

@@ -46,7 +46,7 @@ export const isoSql = (column: string): string => {
 };
 const time = (column: string): string => isoSql(`t.${column}`);
 
-/** SQL: steps as a decimal, like `fromSteps` of amounts/amount.ts. */
+/** SQL: steps as a decimal, like `fromSteps` of books/amounts/amount.ts. */
 export const amountSql = (column: string, decimals: 3 | 6): string => {
   const scale = 10 ** decimals;
   const digits = `printf('%d.%0${decimals}d', abs(${column}) / ${scale}, abs(${column}) % ${scale})`;

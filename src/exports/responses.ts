@@ -1,8 +1,8 @@
 import * as z from "zod";
-import { quantitiesOutput } from "../amounts/responses.ts";
+import { quantitiesOutput } from "../books/amounts/responses.ts";
+import { balance, debit, ledgerEntry } from "../books/ledger/responses.ts";
+import { grantSource } from "../books/ledger/schemas.ts";
 import { mode } from "../http/fields.ts";
-import { balance, debit, ledgerEntry } from "../ledger/responses.ts";
-import { grantSource } from "../ledger/schemas.ts";
 import { consentEntry } from "../people/responses.ts";
 
 const time = z.string().meta({ format: "date-time" });

@@ -1,5 +1,5 @@
-import { openRoot } from "../access/open-root.ts";
-import { requireSecretKey } from "../access/require-key.ts";
+import { openRoot } from "../auth/open-root.ts";
+import { requireSecretKey } from "../auth/require-key.ts";
 import { readBody } from "../http/body.ts";
 import { logBug } from "../http/errors.ts";
 import { createRoutes, factory } from "../http/factory.ts";

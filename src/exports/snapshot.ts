@@ -1,8 +1,8 @@
 import { databaseIndexOf } from "../db/databases.ts";
 import { batch, type Db, type Statement, statement } from "../db/sql.ts";
+import { batchBehind } from "../db/tombstones/known.ts";
 import { claimCountsSql, type PersonKey } from "../people/person-walk.ts";
 import type { Runtime, TenantCtx } from "../runtime.ts";
-import { batchBehind } from "../tombstones/known.ts";
 import { noteMessages } from "../webhooks/outbox.ts";
 import { personExported } from "../webhooks/person-exported.ts";
 import { type AuditRow, insertAuditRow, type Subject } from "./audit.ts";

@@ -3,7 +3,7 @@ import { createMiddleware } from "hono/factory";
 import type { PurserError } from "../errors.ts";
 import type { AdminCtx, Runtime, SystemCtx, TenantCtx } from "../runtime.ts";
 
-/** The variables of a request. Middleware of `access/` sets `ctx`, `root` and `admin`. */
+/** The variables of a request. Middleware of `auth/` sets `ctx`, `root` and `admin`. */
 export interface AppEnv {
   Bindings: Env;
   Variables: {
@@ -16,7 +16,7 @@ export interface AppEnv {
     /** Set by `readBody`. */
     bodyText: string;
     ctx: TenantCtx;
-    /** Whom the request asks about, and who the end-user's token proved that it is (access/admit-end-user.ts). */
+    /** Whom the request asks about, and who the end-user's token proved that it is (auth/admit-end-user.ts). */
     askedUser?: { readonly param: string; readonly userId: string };
     endUserId?: string;
     /** For routes without a tenant, such as download links. */

@@ -1,5 +1,5 @@
-import { fromSteps } from "../amounts/amount.ts";
-import { requireEnvironment } from "../apps/app.ts";
+import { fromSteps } from "../books/amounts/amount.ts";
+import { requireEnvironment } from "../catalog/apps/app.ts";
 import type { Steps } from "../db/schema.ts";
 import { all } from "../db/sql.ts";
 import { invalidCursor, PurserError } from "../errors.ts";

@@ -1,11 +1,11 @@
-import { fromSteps, toSteps, type Unit } from "../amounts/amount.ts";
-import type { Fraction } from "../amounts/fraction.ts";
-import { BALANCES_MAX } from "../credits/grant.ts";
-import { planGrant } from "../credits/new-balances.ts";
+import { fromSteps, toSteps, type Unit } from "../books/amounts/amount.ts";
+import type { Fraction } from "../books/amounts/fraction.ts";
+import { BALANCES_MAX } from "../books/credits/grant.ts";
+import { planGrant } from "../books/credits/new-balances.ts";
+import type { NewBalances } from "../books/ledger/insert-entries.ts";
+import type { Pack } from "../catalog/packs/find.ts";
 import type { Steps } from "../db/schema.ts";
 import { PurserError } from "../errors.ts";
-import type { NewBalances } from "../ledger/insert-entries.ts";
-import type { Pack } from "../packs/find.ts";
 import type { SessionFact } from "./facts.ts";
 
 /** Why a payment grants nothing (S3). */

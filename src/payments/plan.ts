@@ -1,6 +1,6 @@
-import type { Fraction } from "../amounts/fraction.ts";
-import type { NewBalance } from "../ledger/insert-entries.ts";
-import type { PaymentMotion } from "../ledger/insert-payment-motions.ts";
+import type { Fraction } from "../books/amounts/fraction.ts";
+import type { NewBalance } from "../books/ledger/insert-entries.ts";
+import type { PaymentMotion } from "../books/ledger/insert-payment-motions.ts";
 import { creditOf, lineOf, type StoredDebt, type StoredLine } from "./line.ts";
 import { type ChangedDebt, type ChangedPayer, DebtBook, type DebtTerms } from "./plan-debts.ts";
 import { dueOfGrant, isJudged, type MovingGrant, type PlannedLine, settleLine, shareOfGrant } from "./plan-lines.ts";

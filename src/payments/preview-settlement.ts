@@ -1,7 +1,7 @@
-import { fromSteps } from "../amounts/amount.ts";
+import { fromSteps } from "../books/amounts/amount.ts";
+import { presentExpiry } from "../books/ledger/balance.ts";
+import { choosePack, selectPack } from "../catalog/packs/find.ts";
 import { batch } from "../db/sql.ts";
-import { presentExpiry } from "../ledger/balance.ts";
-import { choosePack, selectPack } from "../packs/find.ts";
 import type { TenantCtx } from "../runtime.ts";
 import type { SettlePaymentInput } from "./schemas.ts";
 import { planSettlement, settingOf } from "./settle.ts";

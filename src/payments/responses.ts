@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { unit } from "../amounts/schemas.ts";
+import { unit } from "../books/amounts/schemas.ts";
 import { mode } from "../http/fields.ts";
 import { REASONS } from "./offer.ts";
 import { expires, paymentStatus } from "./schemas.ts";

@@ -1,5 +1,5 @@
 import { createMiddleware } from "hono/factory";
-import { inDatabaseOf, openRoot } from "../access/open-root.ts";
+import { inDatabaseOf, openRoot } from "../auth/open-root.ts";
 import { clockSql, timesOf } from "../db/clock.ts";
 import { databaseIndexOf } from "../db/databases.ts";
 import { all, statement } from "../db/sql.ts";

@@ -1,6 +1,6 @@
 import * as z from "zod";
+import { userId } from "../books/ledger/schemas.ts";
 import { anyNumber, cursor, identifier, mode, pageLimit } from "../http/fields.ts";
-import { userId } from "../ledger/schemas.ts";
 
 const PRICES_MAX = 100;
 /** The largest amount at Stripe has eight digits; twelve for currencies of small units. */

@@ -1,11 +1,11 @@
-import { inEnvironmentOf, requireEnvironment } from "../apps/app.ts";
-import { grantOutput } from "../credits/grant.ts";
-import { planGrant } from "../credits/new-balances.ts";
-import type { GrantOutput } from "../credits/responses.ts";
+import { grantOutput } from "../books/credits/grant.ts";
+import { planGrant } from "../books/credits/new-balances.ts";
+import type { GrantOutput } from "../books/credits/responses.ts";
+import type { Outcome } from "../books/ledger/decision.ts";
+import type { NewBalances } from "../books/ledger/insert-entries.ts";
+import { compareStamp, idempotencyConflict, stampRequest } from "../books/ledger/request-hash.ts";
+import { inEnvironmentOf, requireEnvironment } from "../catalog/apps/app.ts";
 import { all } from "../db/sql.ts";
-import type { Outcome } from "../ledger/decision.ts";
-import type { NewBalances } from "../ledger/insert-entries.ts";
-import { compareStamp, idempotencyConflict, stampRequest } from "../ledger/request-hash.ts";
 import { assert } from "../lib/assert.ts";
 import type { AdminCtx } from "../runtime.ts";
 import type { Move } from "./decide.ts";

@@ -1,5 +1,5 @@
+import { accountSql, type WriteContext } from "../books/ledger/account.ts";
 import { type Statement, statement } from "../db/sql.ts";
-import { accountSql, type WriteContext } from "../ledger/account.ts";
 import type { PaymentChange } from "./event.ts";
 import type { Fact } from "./facts.ts";
 import type { StoredLine } from "./line.ts";

@@ -1,5 +1,5 @@
+import { accountSql, type WriteContext, writingValues } from "../books/ledger/account.ts";
 import { type Statement, statement } from "../db/sql.ts";
-import { accountSql, type WriteContext, writingValues } from "../ledger/account.ts";
 import type { StoredDebt } from "./line.ts";
 import type { AccountPlan } from "./plan.ts";
 

@@ -1,8 +1,8 @@
-import type { Unit } from "../amounts/amount.ts";
+import type { Unit } from "../books/amounts/amount.ts";
+import { aboutAccount } from "../books/ledger/account.ts";
 import type { Steps } from "../db/schema.ts";
 import { fragment, query, type RowOf, statement } from "../db/sql.ts";
 import { payments } from "../db/tables.ts";
-import { aboutAccount } from "../ledger/account.ts";
 import type { Fact } from "./facts.ts";
 import type { StoredLine } from "./line.ts";
 

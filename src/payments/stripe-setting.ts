@@ -1,10 +1,10 @@
-import { amountRule, toSteps, type Unit } from "../amounts/amount.ts";
-import { requireEnvironment } from "../apps/app.ts";
-import { auditStatement, isLatest, newAct } from "../audit/audit-statement.ts";
+import { amountRule, toSteps, type Unit } from "../books/amounts/amount.ts";
+import { requireEnvironment } from "../catalog/apps/app.ts";
+import { auditStatement, isLatest, newAct } from "../catalog/audit/audit-statement.ts";
+import { choosePack, selectPack } from "../catalog/packs/find.ts";
 import { all, batch, statement } from "../db/sql.ts";
 import { invalid, PurserError } from "../errors.ts";
 import { iso } from "../lib/time.ts";
-import { choosePack, selectPack } from "../packs/find.ts";
 import type { AdminCtx, Environment, Mode, SystemCtx } from "../runtime.ts";
 import type { StripeOutput } from "./responses.ts";
 import type { SetStripeInput } from "./schemas.ts";

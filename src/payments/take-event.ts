@@ -1,6 +1,6 @@
 import { all, batch, statement } from "../db/sql.ts";
+import { batchBehind, underName } from "../db/tombstones/known.ts";
 import type { TenantCtx } from "../runtime.ts";
-import { batchBehind, underName } from "../tombstones/known.ts";
 import type { Credited } from "./decide.ts";
 import { type PaymentChange, readChange, type StripeEvent } from "./event.ts";
 import type { CreditFact } from "./facts.ts";

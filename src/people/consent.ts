@@ -2,12 +2,12 @@ import { constraintOf } from "../db/constraint.ts";
 import { retryOnConflict } from "../db/retry-on-conflict.ts";
 import { type RowOf, select, statement } from "../db/sql.ts";
 import { consentLog } from "../db/tables.ts";
+import { personErased, personGuards } from "../db/tombstones/check.ts";
+import { batchBehind, withTombstones } from "../db/tombstones/known.ts";
 import { invalid } from "../errors.ts";
 import { assert } from "../lib/assert.ts";
 import { iso } from "../lib/time.ts";
 import type { TenantCtx } from "../runtime.ts";
-import { personErased, personGuards } from "../tombstones/check.ts";
-import { batchBehind, withTombstones } from "../tombstones/known.ts";
 import type { ConsentEntry } from "./responses.ts";
 import type { ConsentInput } from "./schemas.ts";
 

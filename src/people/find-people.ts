@@ -56,7 +56,7 @@ const selectRecent = statement<
 
 /**
  * People's ids by the day on which they last sent something, the latest first, as far as isolates told it
- * (activity/last-seen.ts). Throws `invalid_request` for another list's cursor.
+ * (db/activity/last-seen.ts). Throws `invalid_request` for another list's cursor.
  */
 export async function recentPeople(ctx: TenantCtx, { limit, cursor }: { limit: number; cursor?: string | undefined }) {
   const environmentId = ctx.environment.id;

@@ -1,6 +1,6 @@
 import { type Statement, statement } from "../db/sql.ts";
+import { knownText } from "../db/tombstones/known.ts";
 import type { Runtime, TenantCtx } from "../runtime.ts";
-import { knownText } from "../tombstones/known.ts";
 import { sentLink } from "./claims.ts";
 import { isUserSql } from "./is-user.ts";
 import { needsStoredPeople, type PersonEvent } from "./person-event.ts";

@@ -1,5 +1,5 @@
-import { askAbout } from "../access/admit-end-user.ts";
-import { requireKeyOrEndUser } from "../access/require-key.ts";
+import { askAbout } from "../auth/admit-end-user.ts";
+import { requireKeyOrEndUser } from "../auth/require-key.ts";
 import { readBody } from "../http/body.ts";
 import { createRoutes } from "../http/factory.ts";
 import { validate } from "../http/validate.ts";

@@ -1,8 +1,8 @@
 import { fragment, nowMsSql, type Statement, statement } from "../db/sql.ts";
 import { jsonChunks } from "../lib/json.ts";
-import { daySql } from "../limits/analytics-limits.ts";
-import { isCounted } from "../limits/count.ts";
 import type { TenantCtx } from "../runtime.ts";
+import { daySql } from "./limits/analytics-limits.ts";
+import { isCounted } from "./limits/count.ts";
 import type { PeopleChange } from "./plan-people.ts";
 
 /** A list of rows is sent as JSON, because D1 binds at most 100 values, and binds numbers as REAL. */

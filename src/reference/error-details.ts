@@ -1,6 +1,6 @@
 import * as z from "zod";
-import { TOKEN_FLAWS } from "../access/token-flaw.ts";
-import { quantitiesOutput } from "../amounts/responses.ts";
+import { TOKEN_FLAWS } from "../auth/token-flaw.ts";
+import { quantitiesOutput } from "../books/amounts/responses.ts";
 import { type ErrorCode, errorStatus } from "../errors.ts";
 import { errorDetail } from "../http/error-body.ts";
 

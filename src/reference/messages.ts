@@ -1,7 +1,7 @@
 import * as z from "zod";
-import { unit } from "../amounts/schemas.ts";
+import { unit } from "../books/amounts/schemas.ts";
+import { debit } from "../books/ledger/responses.ts";
 import { mode } from "../http/fields.ts";
-import { debit } from "../ledger/responses.ts";
 import { message } from "../webhooks/responses.ts";
 import type { DescribedMessage } from "./describe.ts";
 

@@ -1,4 +1,4 @@
-import { openSecret } from "../access/stored-secret.ts";
+import { openSecret } from "../auth/stored-secret.ts";
 import type { Db } from "../db/sql.ts";
 import { DAY_MS } from "../lib/time.ts";
 import type { SystemCtx } from "../runtime.ts";

@@ -1,4 +1,4 @@
-import { auditStatement, isLatest, newAct } from "../audit/audit-statement.ts";
+import { auditStatement, isLatest, newAct } from "../catalog/audit/audit-statement.ts";
 import { batch, fragment, statement } from "../db/sql.ts";
 import { temporarilyUnavailable } from "../errors.ts";
 import type { AdminCtx } from "../runtime.ts";

@@ -1,5 +1,5 @@
-import { requireEnvironment } from "../apps/app.ts";
-import { auditStatement, newAct } from "../audit/audit-statement.ts";
+import { requireEnvironment } from "../catalog/apps/app.ts";
+import { auditStatement, newAct } from "../catalog/audit/audit-statement.ts";
 import { timesOf } from "../db/clock.ts";
 import { batch, fragment, statement } from "../db/sql.ts";
 import { PurserError } from "../errors.ts";

@@ -1,4 +1,4 @@
-import { auditStatement, newAct } from "../audit/audit-statement.ts";
+import { auditStatement, newAct } from "../catalog/audit/audit-statement.ts";
 import { batch, statement } from "../db/sql.ts";
 import type { AdminCtx } from "../runtime.ts";
 import { presentEndpoint, requireEndpoint, syncEndpoints } from "./endpoint.ts";

@@ -1,5 +1,5 @@
-import { sealSecret } from "../access/stored-secret.ts";
-import { requireApp } from "../apps/app.ts";
+import { sealSecret } from "../auth/stored-secret.ts";
+import { requireApp } from "../catalog/apps/app.ts";
 import { clockSql } from "../db/clock.ts";
 import { databaseIndexOf } from "../db/databases.ts";
 import { all, fragment, type RowOf, select, statement } from "../db/sql.ts";

@@ -1,4 +1,4 @@
-import { requireEnvironment } from "../apps/app.ts";
+import { requireEnvironment } from "../catalog/apps/app.ts";
 import { all, statement } from "../db/sql.ts";
 import type { Mode, SystemCtx } from "../runtime.ts";
 import { type EndpointRow, endpointColumns, presentEndpoint } from "./endpoint.ts";

@@ -1,4 +1,4 @@
-import { globMatches } from "../amounts/match.ts";
+import { globMatches } from "../books/amounts/match.ts";
 import { readFeatures } from "../db/features.ts";
 import { toBase62 } from "../lib/base62.ts";
 

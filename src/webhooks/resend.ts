@@ -1,4 +1,4 @@
-import { auditStatement, isThisAct, newAct } from "../audit/audit-statement.ts";
+import { auditStatement, isThisAct, newAct } from "../catalog/audit/audit-statement.ts";
 import { batch, fragment, statement } from "../db/sql.ts";
 import { PurserError } from "../errors.ts";
 import type { AdminCtx } from "../runtime.ts";

@@ -1,4 +1,4 @@
-import { auditStatement, isLatest, newAct } from "../audit/audit-statement.ts";
+import { auditStatement, isLatest, newAct } from "../catalog/audit/audit-statement.ts";
 import { batch, statement } from "../db/sql.ts";
 import { DAY_MS } from "../lib/time.ts";
 import type { AdminCtx } from "../runtime.ts";

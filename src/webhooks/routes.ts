@@ -1,4 +1,4 @@
-import { requireAdmin } from "../access/require-admin.ts";
+import { requireAdmin } from "../auth/require-admin.ts";
 import { readBody, readNoFields } from "../http/body.ts";
 import { createRoutes } from "../http/factory.ts";
 import { noFields } from "../http/fields.ts";

@@ -1,4 +1,4 @@
-import { auditStatement, isThisAct, newAct } from "../audit/audit-statement.ts";
+import { auditStatement, isThisAct, newAct } from "../catalog/audit/audit-statement.ts";
 import { timesOf } from "../db/clock.ts";
 import { batch, nowMsSql, statement } from "../db/sql.ts";
 import type { AdminCtx } from "../runtime.ts";

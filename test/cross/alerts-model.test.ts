@@ -1,9 +1,9 @@
 import { env } from "cloudflare:workers";
 import { afterAll, beforeEach, expect, it, vi } from "vitest";
-import { systemCtx } from "../../src/access/open-root.ts";
-import { findExpiries } from "../../src/alerts/find-expiries.ts";
+import { systemCtx } from "../../src/auth/open-root.ts";
+import { findExpiries } from "../../src/books/alerts/find-expiries.ts";
+import { expireReservations } from "../../src/books/usage/expire.ts";
 import { DAY_MS } from "../../src/lib/time.ts";
-import { expireReservations } from "../../src/usage/expire.ts";
 import { type Alert, createAlertsModel, type Entry, type Issued } from "../support/alerts-model.ts";
 import { runPart } from "../support/cron.ts";
 import { FAULTS, faultyD1 } from "../support/faulty-d1.ts";

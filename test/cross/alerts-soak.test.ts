@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { expect, it } from "vitest";
-import { systemCtx } from "../../src/access/open-root.ts";
-import { findExpiries } from "../../src/alerts/find-expiries.ts";
+import { systemCtx } from "../../src/auth/open-root.ts";
+import { findExpiries } from "../../src/books/alerts/find-expiries.ts";
 import { randomId } from "../../src/lib/ids.ts";
 import { DAY_MS } from "../../src/lib/time.ts";
 import { runPart } from "../support/cron.ts";

@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { afterAll, beforeEach, describe, expect, it, vi } from "vitest";
+import { scheduled } from "../../src/cron.ts";
 import { randomId } from "../../src/lib/ids.ts";
-import { scheduled } from "../../src/scheduled.ts";
 import { expectLedgerInvariants } from "../support/invariants.ts";
 import { expectError } from "../support/refusals.ts";
 import { type Bindings, bound, type Client, Clock, home, homeOf, makeClient } from "../support/world.ts";

@@ -1,9 +1,9 @@
 import { env } from "cloudflare:workers";
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
-import { systemCtx } from "../../src/access/open-root.ts";
+import { systemCtx } from "../../src/auth/open-root.ts";
+import { holdsPart } from "../../src/books/usage/expire.ts";
 import { refusalIn } from "../../src/errors.ts";
 import { randomId } from "../../src/lib/ids.ts";
-import { holdsPart } from "../../src/usage/expire.ts";
 import { runPart } from "../support/cron.ts";
 import { FAULTS, type FaultPlan, type FaultyD1, faultyD1, SILENCES } from "../support/faulty-d1.ts";
 import { makeReader } from "../support/held.ts";

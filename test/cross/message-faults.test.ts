@@ -1,9 +1,9 @@
 import { env } from "cloudflare:workers";
 import { beforeEach, expect, it, vi } from "vitest";
-import { expiriesPart } from "../../src/alerts/find-expiries.ts";
+import { expiriesPart } from "../../src/books/alerts/find-expiries.ts";
+import { holdsPart } from "../../src/books/usage/expire.ts";
+import { scheduled } from "../../src/cron.ts";
 import { randomId } from "../../src/lib/ids.ts";
-import { scheduled } from "../../src/scheduled.ts";
-import { holdsPart } from "../../src/usage/expire.ts";
 import { FAULTS, type FaultyD1, faultyD1 } from "../support/faulty-d1.ts";
 import { paymentsWorld } from "../support/payments.ts";
 import { charge, eventOf, session } from "../support/stripe-events.ts";

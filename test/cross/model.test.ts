@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { afterAll, beforeEach, describe, expect, it, vi } from "vitest";
-import { scheduled } from "../../src/scheduled.ts";
+import { scheduled } from "../../src/cron.ts";
 import { compareState } from "../support/compare-state.ts";
 import { FAULTS, type FaultPlan, faultyD1 } from "../support/faulty-d1.ts";
 import { exchange, type Pair } from "../support/history.ts";

@@ -1,12 +1,12 @@
 import { env } from "cloudflare:workers";
 import { afterAll, describe, expect, it, vi } from "vitest";
-import { grantPack } from "../../src/credits/grant.ts";
-import { revokeBalance } from "../../src/credits/revoke.ts";
+import { grantPack } from "../../src/books/credits/grant.ts";
+import { revokeBalance } from "../../src/books/credits/revoke.ts";
+import { commitReservation } from "../../src/books/usage/commit.ts";
+import { recordEvent } from "../../src/books/usage/events.ts";
+import { createReservation } from "../../src/books/usage/reserve.ts";
+import { commitInput, eventInput, reserveInput } from "../../src/books/usage/schemas.ts";
 import { refusalIn } from "../../src/errors.ts";
-import { commitReservation } from "../../src/usage/commit.ts";
-import { recordEvent } from "../../src/usage/events.ts";
-import { createReservation } from "../../src/usage/reserve.ts";
-import { commitInput, eventInput, reserveInput } from "../../src/usage/schemas.ts";
 import { hookedD1 } from "../support/hooked-d1.ts";
 import { expectLedgerInvariants } from "../support/invariants.ts";
 import { makeSpender } from "../support/spender.ts";

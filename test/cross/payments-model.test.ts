@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { afterAll, beforeEach, describe, expect, it, vi } from "vitest";
+import { scheduled } from "../../src/cron.ts";
 import { randomId } from "../../src/lib/ids.ts";
-import { scheduled } from "../../src/scheduled.ts";
 import { FAULTS, faultyD1 } from "../support/faulty-d1.ts";
 import { expectLedgerInvariants } from "../support/invariants.ts";
 import { PaymentModel } from "../support/payment-model.ts";

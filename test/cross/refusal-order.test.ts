@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { beforeAll, describe, expect, it } from "vitest";
-import { writeKey } from "../../src/access/key.ts";
+import { writeKey } from "../../src/auth/key.ts";
 import { bodyBytesMax } from "../../src/http/body.ts";
 import { randomId } from "../../src/lib/ids.ts";
 import { operations } from "../../src/reference/api-document.ts";

@@ -1,7 +1,7 @@
 import { expect, it, vi } from "vitest";
-import { systemCtx } from "../../src/access/open-root.ts";
+import { systemCtx } from "../../src/auth/open-root.ts";
+import { scheduled } from "../../src/cron.ts";
 import { randomId } from "../../src/lib/ids.ts";
-import { scheduled } from "../../src/scheduled.ts";
 import { browse } from "../support/browse.ts";
 import { runPart } from "../support/cron.ts";
 import { operations } from "../support/operations.ts";

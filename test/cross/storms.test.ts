@@ -1,11 +1,11 @@
 import { env } from "cloudflare:workers";
 import { afterAll, describe, expect, it, vi } from "vitest";
+import { createReservation } from "../../src/books/usage/reserve.ts";
+import { reserveInput } from "../../src/books/usage/schemas.ts";
+import { scheduled } from "../../src/cron.ts";
 import { refusalIn } from "../../src/errors.ts";
 import { randomId } from "../../src/lib/ids.ts";
 import type { Environment } from "../../src/runtime.ts";
-import { scheduled } from "../../src/scheduled.ts";
-import { createReservation } from "../../src/usage/reserve.ts";
-import { reserveInput } from "../../src/usage/schemas.ts";
 import { expectLedgerInvariants } from "../support/invariants.ts";
 import { createRandom } from "../support/random.ts";
 import { soakCount, soakPart, timeoutOf } from "../support/soak.ts";

@@ -1,6 +1,6 @@
 import { exportSPKI, importJWK, SignJWT } from "jose";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { verifyEndUser } from "../../src/access/end-user.ts";
+import { verifyEndUser } from "../../src/auth/end-user.ts";
 import { PurserError } from "../../src/errors.ts";
 import { type KeyServer, makeSigningKey, type SigningKey, signToken, startKeyServer } from "./support/key-server.ts";
 import { type Server, startServer } from "./support/server.ts";

@@ -1,8 +1,8 @@
 /** Signs tokens of every algorithm from texts, and asks Purser and jose what they are worth. */
 import { createLocalJWKSet, errors, type JSONWebKeySet, type JWK, type JWTPayload, jwtVerify } from "jose";
 import { vi } from "vitest";
-import { verifyToken } from "../../src/access/end-user.ts";
-import type { EndUserSetting } from "../../src/access/end-user-setting.ts";
+import { verifyToken } from "../../src/auth/end-user.ts";
+import type { EndUserSetting } from "../../src/auth/end-user-setting.ts";
 import { PurserError } from "../../src/errors.ts";
 import { encodeBase64url } from "../../src/lib/base64url.ts";
 import { utf8 } from "../../src/lib/utf8.ts";

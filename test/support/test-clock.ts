@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { expect } from "vitest";
+import { scheduled } from "../../src/cron.ts";
 import { randomId } from "../../src/lib/ids.ts";
-import { scheduled } from "../../src/scheduled.ts";
 import { makeEndpoint, type StoredMessage } from "./webhooks.ts";
 import { type Bindings, bound, Clock, makeApp, makeClient, makePack, type PickIsolate } from "./world.ts";
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { networkOf } from "../../src/access/address.ts";
-import { countsOfIsolates } from "../../src/access/minute-counts.ts";
+import { networkOf } from "../../src/auth/address.ts";
+import { countsOfIsolates } from "../../src/auth/minute-counts.ts";
 
 describe("the network of an address", () => {
   it.each([

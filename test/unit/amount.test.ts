@@ -1,6 +1,13 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { amountStepsMax, fromSteps, presentQuantities, toSteps, UNITS, type Unit } from "../../src/amounts/amount.ts";
+import {
+  amountStepsMax,
+  fromSteps,
+  presentQuantities,
+  toSteps,
+  UNITS,
+  type Unit,
+} from "../../src/books/amounts/amount.ts";
 import { steps as inSteps } from "../support/steps.ts";
 
 const decimalsOf: Record<Unit, number> = { count: 3, tokens: 3, seconds: 3, cents: 6 };

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { globMatches, globsMeet, type MatchRule, rulesCover, rulesPassFilter } from "../../src/amounts/match.ts";
+import { globMatches, globsMeet, type MatchRule, rulesCover, rulesPassFilter } from "../../src/books/amounts/match.ts";
 
 /** The meaning of a glob, as plainly as it can be said. */
 function naively(glob: string, name: string): boolean {

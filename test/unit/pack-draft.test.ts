@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
-import { globMatches } from "../../src/amounts/match.ts";
+import { globMatches } from "../../src/books/amounts/match.ts";
+import { suggestGlobs } from "../../src/catalog/packs/suggest-globs.ts";
+import { testRules } from "../../src/catalog/packs/test-rules.ts";
 import { bodyOf, readDraft, ruleLists } from "../../src/dashboard/pack-draft.ts";
-import { suggestGlobs } from "../../src/packs/suggest-globs.ts";
-import { testRules } from "../../src/packs/test-rules.ts";
 
 /** The form of a pack of so many items with so many rules each. */
 function formOf(items: number, rules: number): Record<string, string> {

@@ -1,9 +1,9 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { eventTimeMs, parseClientTime } from "../../src/capture/event-time.ts";
 import { randomId } from "../../src/lib/ids.ts";
 import { isJsonObject, isNestedDeeperThan, jsonChunks, numberText, parseJson } from "../../src/lib/json.ts";
 import { parseUuid, uuidOf } from "../../src/lib/uuid.ts";
+import { eventTimeMs, parseClientTime } from "../../src/people/capture/event-time.ts";
 import { isDeviceForm } from "../../src/people/device-id.ts";
 import { IdProperties } from "../../src/people/id-properties.ts";
 import { type Members, membersOf } from "../../src/people/members.ts";

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { amountStepsMax } from "../../src/amounts/amount.ts";
-import { type EarlierShare, planRefund, type Share } from "../../src/credits/refund-shares.ts";
+import { amountStepsMax } from "../../src/books/amounts/amount.ts";
+import { type EarlierShare, planRefund, type Share } from "../../src/books/credits/refund-shares.ts";
 import { steps } from "../support/steps.ts";
 
 const PACK = "cpk_1";

@@ -6,8 +6,13 @@ import {
   START,
   type VerifyPosition,
   writePosition,
-} from "../../src/credits/verify-position.ts";
-import { type Flaw, type VerifiedBalance, type VerifiedEntry, verifyEntries } from "../../src/ledger/verify-entries.ts";
+} from "../../src/books/credits/verify-position.ts";
+import {
+  type Flaw,
+  type VerifiedBalance,
+  type VerifiedEntry,
+  verifyEntries,
+} from "../../src/books/ledger/verify-entries.ts";
 
 type Entry = { -readonly [Field in keyof VerifiedEntry]: VerifiedEntry[Field] };
 type Balance = { -readonly [Field in keyof VerifiedBalance]: VerifiedBalance[Field] };

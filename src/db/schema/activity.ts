@@ -23,7 +23,7 @@ export const dailyActivity = sqliteTable(
 
 /**
  * What was refused of late, for the overview: who asked for what, and why it was refused. Written as `daily_activity` is, so
- * nothing else may depend on it. Only the newest of each kind are kept, and none for long (activity/refusals.ts).
+ * nothing else may depend on it. Only the newest of each kind are kept, and none for long (db/activity/refusals.ts).
  */
 export const refusals = sqliteTable(
   "refusals",

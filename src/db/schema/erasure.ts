@@ -15,7 +15,7 @@ export const erasures = sqliteTable(
     keepConsent: integer("keep_consent").notNull(),
     /** The key that asked for it, or the administrator. */
     actor: text("actor").notNull(),
-    /** Of the secret under which its tombstones stand (tombstones/secret.ts). */
+    /** Of the secret under which its tombstones stand (db/tombstones/secret.ts). */
     fingerprint: text("fingerprint").notNull(),
     /** Whether all ids of the person are in `erasure_ids`. */
     isCollected: integer("is_collected").notNull().default(0),

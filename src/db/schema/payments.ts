@@ -39,7 +39,7 @@ export const payments = sqliteTable(
     reason: text("reason"),
     /** The Stripe customer of its invoice. */
     customer: text("customer"),
-    /** The stamp of the request that settled it by hand (ledger/request-hash.ts). */
+    /** The stamp of the request that settled it by hand (books/ledger/request-hash.ts). */
     settledBy: text("settled_by"),
     /** When it is told that it is unmatched. Null when it was, or is not. */
     tellAtMs: integer("tell_at_ms"),

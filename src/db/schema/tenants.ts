@@ -20,7 +20,7 @@ export const environments = sqliteTable(
     mode: text("mode", { enum: ["live", "test"] }).notNull(),
     /** The end-user token setting as JSON. Null: publishable keys cannot read anything. */
     endUserAuth: text("end_user_auth"),
-    /** The limits of analytics that were set, as JSON (limits/analytics-limits.ts). Null: the defaults. */
+    /** The limits of analytics that were set, as JSON (people/limits/analytics-limits.ts). Null: the defaults. */
     analyticsLimits: text("analytics_limits"),
     /** What the environment uses of webhooks and the like, as JSON (db/features.ts). Null: nothing. */
     features: text("features"),
@@ -54,7 +54,7 @@ export const apiKeys = sqliteTable(
     name: text("name"),
     createdAtMs: integer("created_at_ms").notNull(),
     revokedAtMs: integer("revoked_at_ms"),
-    /** The latest day, since 1970, on which it was used, as far as isolates told (activity/last-seen.ts). */
+    /** The latest day, since 1970, on which it was used, as far as isolates told (db/activity/last-seen.ts). */
     lastUsedDay: integer("last_used_day"),
   },
   (t) => [

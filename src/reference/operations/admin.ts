@@ -1,8 +1,8 @@
 import * as z from "zod";
-import { listAuditOutput } from "../../audit/responses.ts";
-import { listAuditInput } from "../../audit/schemas.ts";
-import { adjustOutput, verifyUsersOutput } from "../../credits/responses.ts";
-import { adjustInput, verifyUsersInput } from "../../credits/schemas.ts";
+import { adjustOutput, verifyUsersOutput } from "../../books/credits/responses.ts";
+import { adjustInput, verifyUsersInput } from "../../books/credits/schemas.ts";
+import { listAuditOutput } from "../../catalog/audit/responses.ts";
+import { listAuditInput } from "../../catalog/audit/schemas.ts";
 import type { Operation } from "../operation.ts";
 import { access, createdAt, ofApp, path, tag } from "./administration.ts";
 import { alertOperations } from "./alerts.ts";

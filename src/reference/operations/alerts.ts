@@ -1,11 +1,11 @@
 import * as z from "zod";
-import { alertOutput, expiryNoticesOutput, listAlertsOutput } from "../../alerts/responses.ts";
+import { alertOutput, expiryNoticesOutput, listAlertsOutput } from "../../books/alerts/responses.ts";
 import {
   createAlertInput,
   listAlertsInput,
   readExpiryNoticesInput,
   setExpiryNoticesInput,
-} from "../../alerts/schemas.ts";
+} from "../../books/alerts/schemas.ts";
 import type { Operation } from "../operation.ts";
 import { access, appId, createdAt, ofApp, path, tag } from "./administration.ts";
 

@@ -1,5 +1,5 @@
-import { app, endUserAuthOutput, listAppsOutput } from "../../apps/responses.ts";
-import { createAppInput, setEndUserAuthInput } from "../../apps/schemas.ts";
+import { app, endUserAuthOutput, listAppsOutput } from "../../catalog/apps/responses.ts";
+import { createAppInput, setEndUserAuthInput } from "../../catalog/apps/schemas.ts";
 import type { Operation } from "../operation.ts";
 import { access, createdAt, ofApp, path, tag } from "./administration.ts";
 

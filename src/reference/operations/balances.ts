@@ -1,5 +1,5 @@
-import { historyOutput, listOutput, usersOutput, verifyOutput } from "../../credits/responses.ts";
-import { historyInput, listInput, usersInput, verifyInput } from "../../credits/schemas.ts";
+import { historyOutput, listOutput, usersOutput, verifyOutput } from "../../books/credits/responses.ts";
+import { historyInput, listInput, usersInput, verifyInput } from "../../books/credits/schemas.ts";
 import type { Operation } from "../operation.ts";
 
 export const balanceId = "crb_5cQx2vN8bT0rKf7yLwZ3Hd";

@@ -1,7 +1,7 @@
-import { grantOutput, refundOutput, revokeOutput } from "../../credits/responses.ts";
-import { grantInput, refundInput, revokeInput } from "../../credits/schemas.ts";
-import { planOutput } from "../../usage/responses.ts";
-import { planInput } from "../../usage/schemas.ts";
+import { grantOutput, refundOutput, revokeOutput } from "../../books/credits/responses.ts";
+import { grantInput, refundInput, revokeInput } from "../../books/credits/schemas.ts";
+import { planOutput } from "../../books/usage/responses.ts";
+import { planInput } from "../../books/usage/schemas.ts";
 import type { Operation } from "../operation.ts";
 import { balanceId, balanceOperations, expiresAt, packId, packItemId } from "./balances.ts";
 

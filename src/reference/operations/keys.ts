@@ -1,6 +1,6 @@
 import * as z from "zod";
-import { createKeyOutput, key, listKeysOutput } from "../../apps/responses.ts";
-import { createKeyInput, listKeysInput } from "../../apps/schemas.ts";
+import { createKeyOutput, key, listKeysOutput } from "../../catalog/apps/responses.ts";
+import { createKeyInput, listKeysInput } from "../../catalog/apps/schemas.ts";
 import type { Operation } from "../operation.ts";
 import { access, appId, createdAt, ofApp, path, tag } from "./administration.ts";
 

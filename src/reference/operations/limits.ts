@@ -1,6 +1,6 @@
-import { analyticsDefaults } from "../../limits/analytics-limits.ts";
-import { limitsOutput } from "../../limits/responses.ts";
-import { readLimitsInput, setLimitsInput } from "../../limits/schemas.ts";
+import { analyticsDefaults } from "../../people/limits/analytics-limits.ts";
+import { limitsOutput } from "../../people/limits/responses.ts";
+import { readLimitsInput, setLimitsInput } from "../../people/limits/schemas.ts";
 import type { Operation } from "../operation.ts";
 import { access, ofApp, path, tag } from "./administration.ts";
 import { exampleApp } from "./apps.ts";

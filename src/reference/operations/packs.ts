@@ -1,6 +1,6 @@
 import * as z from "zod";
-import { listPacksOutput, pack } from "../../packs/responses.ts";
-import { createPackInput, patchPackInput } from "../../packs/schemas.ts";
+import { listPacksOutput, pack } from "../../catalog/packs/responses.ts";
+import { createPackInput, patchPackInput } from "../../catalog/packs/schemas.ts";
 import type { Operation } from "../operation.ts";
 import { access, appId, createdAt, ofApp, path, tag } from "./administration.ts";
 

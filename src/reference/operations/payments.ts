@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { grantOutput } from "../../credits/responses.ts";
+import { grantOutput } from "../../books/credits/responses.ts";
 import { stripeEventInput } from "../../payments/event.ts";
 import { listPaymentsOutput, stripeEventOutput, stripeOutput } from "../../payments/responses.ts";
 import { listPaymentsInput, readStripeInput, setStripeInput, settlePaymentInput } from "../../payments/schemas.ts";

@@ -4,8 +4,14 @@ import {
   reservationOutput,
   reservationsOutput,
   reserveOutput,
-} from "../../usage/responses.ts";
-import { commitInput, extendInput, reservationParams, reservationsInput, reserveInput } from "../../usage/schemas.ts";
+} from "../../books/usage/responses.ts";
+import {
+  commitInput,
+  extendInput,
+  reservationParams,
+  reservationsInput,
+  reserveInput,
+} from "../../books/usage/schemas.ts";
 import type { Operation } from "../operation.ts";
 
 const balanceId = "crb_5cQx2vN8bT0rKf7yLwZ3Hd";

@@ -1,6 +1,6 @@
 import * as z from "zod";
-import { eventListOutput, eventOutput, totalsOutput } from "../../usage/responses.ts";
-import { cloudEvent, eventInput, eventsMax, totalsInput } from "../../usage/schemas.ts";
+import { eventListOutput, eventOutput, totalsOutput } from "../../books/usage/responses.ts";
+import { cloudEvent, eventInput, eventsMax, totalsInput } from "../../books/usage/schemas.ts";
 import type { Operation } from "../operation.ts";
 import { answer, eventId, reservationOperations } from "./reservations.ts";
 

@@ -1,9 +1,9 @@
 import { applyD1Migrations } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
-import { oldEventsPart } from "../../../src/capture/delete-old.ts";
+import { scheduled } from "../../../src/cron.ts";
 import { DAY_MS } from "../../../src/lib/time.ts";
-import { scheduled } from "../../../src/scheduled.ts";
+import { oldEventsPart } from "../../../src/people/capture/delete-old.ts";
 import { behindGuard } from "../../support/behind-guard.ts";
 import { countingD1 } from "../../support/counting-d1.ts";
 import { farD1 } from "../../support/far-d1.ts";

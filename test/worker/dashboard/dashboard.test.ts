@@ -1,9 +1,9 @@
 import { env } from "cloudflare:workers";
 import { afterAll, describe, expect, it, vi } from "vitest";
-import { beginSession } from "../../../src/access/admin-session.ts";
 import { createApp } from "../../../src/app.ts";
-import { grantPack } from "../../../src/credits/grant.ts";
-import { grantInput } from "../../../src/credits/schemas.ts";
+import { beginSession } from "../../../src/auth/admin-session.ts";
+import { grantPack } from "../../../src/books/credits/grant.ts";
+import { grantInput } from "../../../src/books/credits/schemas.ts";
 import { randomId } from "../../../src/lib/ids.ts";
 import { ADMIN_TRIES, browse, HOST } from "../../support/browse.ts";
 import { countingD1 } from "../../support/counting-d1.ts";

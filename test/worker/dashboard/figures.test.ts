@@ -1,13 +1,13 @@
 import { env } from "cloudflare:workers";
 import { afterAll, beforeEach, describe, expect, it } from "vitest";
-import { flushActivity } from "../../../src/activity/count.ts";
 import {
   type EntriesOf,
   findEntries,
   lookedAtEntriesMax,
   lookedAtUsersMax,
-} from "../../../src/credits/find-entries.ts";
-import { findExpiries, lookedAtExpiriesMax } from "../../../src/credits/find-expiries.ts";
+} from "../../../src/books/credits/find-entries.ts";
+import { findExpiries, lookedAtExpiriesMax } from "../../../src/books/credits/find-expiries.ts";
+import { flushActivity } from "../../../src/db/activity/count.ts";
 import { findLinks, lookedAtLinksMax } from "../../../src/exports/find-links.ts";
 import { browse } from "../../support/browse.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";

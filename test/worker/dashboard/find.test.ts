@@ -1,8 +1,8 @@
 import { env } from "cloudflare:workers";
 import { afterAll, beforeEach, describe, expect, it } from "vitest";
-import { flushActivity } from "../../../src/activity/count.ts";
-import { grantPack } from "../../../src/credits/grant.ts";
-import { grantInput } from "../../../src/credits/schemas.ts";
+import { grantPack } from "../../../src/books/credits/grant.ts";
+import { grantInput } from "../../../src/books/credits/schemas.ts";
+import { flushActivity } from "../../../src/db/activity/count.ts";
 import { browse } from "../../support/browse.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
 import { liveBalancesSql } from "../../support/seed.ts";

@@ -1,6 +1,6 @@
 import { afterAll, beforeEach, expect, it } from "vitest";
-import { flushActivity } from "../../../src/activity/count.ts";
-import { walkBusiness } from "../../../src/activity/walk-business.ts";
+import { walkBusiness } from "../../../src/dashboard/figures/walk-business.ts";
+import { flushActivity } from "../../../src/db/activity/count.ts";
 import { browse } from "../../support/browse.ts";
 import { forgetWalks } from "../../support/business.ts";
 import { runPart } from "../../support/cron.ts";

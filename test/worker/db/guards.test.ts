@@ -388,7 +388,7 @@ const attacks: Readonly<Record<string, Attack>> = {
   },
   credit_balances_bounded: {
     says: "credit_balances_bounded",
-    // Rules of more than 8 MB. test/worker/credits/bounds.test.ts has the numbers of balances.
+    // Rules of more than 8 MB. test/worker/books/credits/bounds.test.ts has the numbers of balances.
     sql: WAYS.map(
       (
         verb,

@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { afterAll, expect, it } from "vitest";
+import { scheduled } from "../../../src/cron.ts";
 import { randomId } from "../../../src/lib/ids.ts";
-import { scheduled } from "../../../src/scheduled.ts";
 import { browse } from "../../support/browse.ts";
 import { type ErasureWorld, erasureWorld, findInDatabase } from "../../support/erasure.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";

@@ -1,9 +1,9 @@
 import { env } from "cloudflare:workers";
 import { afterAll, beforeEach, expect, it, vi } from "vitest";
+import { scheduled } from "../../../src/cron.ts";
 import { erasePerson } from "../../../src/erasure/erase-person.ts";
 import { randomId } from "../../../src/lib/ids.ts";
 import { DAY_MS } from "../../../src/lib/time.ts";
-import { scheduled } from "../../../src/scheduled.ts";
 import { ANA, DEVICE, type ErasureWorld, erasureWorld, fillPerson } from "../../support/erasure.ts";
 import { FAULTS, faultyD1 } from "../../support/faulty-d1.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";

@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { expect, it } from "vitest";
-import { fromSteps } from "../../../src/amounts/amount.ts";
+import { fromSteps } from "../../../src/books/amounts/amount.ts";
 import { amountSql, isoSql } from "../../../src/exports/lists.ts";
 import { iso } from "../../../src/lib/time.ts";
 import { steps } from "../../support/steps.ts";

@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
+import { settleDueHolds } from "../../../src/books/ledger/write.ts";
 import { all, batch, statement } from "../../../src/db/sql.ts";
-import { settleDueHolds } from "../../../src/ledger/write.ts";
 import type { Mode, Outbox } from "../../../src/runtime.ts";
 import { messageWrites, noteMessages, wantedMessages } from "../../../src/webhooks/outbox.ts";
 import { makeEndpoint, storedMessages } from "../../support/webhooks.ts";

@@ -1,0 +1,227 @@
+import type { Context } from "hono";
+import { noteSeen } from "../db/activity/last-seen.ts";
+import { knownClock, timesOf } from "../db/clock.ts";
+import { databaseAt } from "../db/databases.ts";
+import { isBookmark } from "../db/session.ts";
+import { invalid, PurserError } from "../errors.ts";
+import { type AppEnv, factory } from "../http/factory.ts";
+
+import { readSettings } from "../settings.ts";
+import { admitEndUser } from "./admit-end-user.ts";
+import { bearerToken, invalidKey } from "./bearer.ts";
+import { type Key, readKey } from "./key.ts";
+import { keyAdvice } from "./key-mistakes.ts";
+import { openKeySession } from "./key-session.ts";
+import { refusePage } from "./refuse-page.ts";
+import { limitRequests } from "./request-limit.ts";
+
+/**
+ * The bookmark that the caller sent; null for none. A malformed one is left to the validator, which refuses it in its turn: a
+ * body that is too large comes before it (W8).
+ */
+function sentBookmark(c: Context<AppEnv>): string | null {
+  const bookmark = c.req.header("x-d1-bookmark");
+  if (bookmark === undefined || isBookmark(bookmark)) return bookmark ?? null;
+  c.set("malformedHeader", invalid("x-d1-bookmark", "is not a bookmark that this service gave out"));
+  return null;
+}
+
+/** What a route asks of a key besides being in force. */
+interface Demand {
+  /** What speaks against the key itself, known without a query; told only when the key is in force. */
+  readonly refuse?: (key: Key) => PurserError | null;
+  /** Whether the route changes nothing, and so begins at the nearest replica; what a GET does unless said otherwise. */
+  readonly reads?: boolean;
+  /** Whether a publishable key must come with the token of the end-user that is asked about. */
+  readonly needsUser?: boolean;
+}
+
+/**
+ * Serves a key as `serveKnownForm`. Requests with a publishable key, or with one that turns out to be nobody's, are counted,
+ * and `rate_limited` when they are too many (L2).
+ */
+async function serveKey<Answer>(
+  c: Context<AppEnv>,
+  text: string,
+  demand: Demand,
+  next: () => Promise<Answer>,
+): Promise<Answer> {
+  const key = readKey(text);
+  const isPublic = key?.kind === "publishable";
+  if (isPublic) await limitRequests(c);
+  try {
+    if (key === null) throw invalidKey(keyAdvice(text));
+    const answer = await serveKnownForm(c, { key, text }, demand, next);
+    // Hono has made an answer of what was thrown below by now.
+    if (!isPublic && isUnknownKey(c.error)) await limitUnknown(c);
+    return answer;
+  } catch (error) {
+    if (!isPublic && isUnknownKey(error)) await limitUnknown(c);
+    throw error;
+  }
+}
+
+async function limitUnknown(c: Context<AppEnv>): Promise<void> {
+  try {
+    await limitRequests(c);
+  } catch (error) {
+    // Of the answer that is replaced.
+    c.header("WWW-Authenticate", undefined);
+    throw error;
+  }
+}
+
+const isUnknownKey = (error: unknown): boolean => error instanceof PurserError && error.code === "invalid_key";
+
+/**
+ * Sets `ctx` for a key, whose check travels with the first trip of what follows (W3a), and hands out the bookmark, whatever
+ * the answer (W12). Throws `invalid_key`. A refusal that needed no database asks for the key alone before it is told (W8).
+ */
+async function serveKnownForm<Answer>(
+  c: Context<AppEnv>,
+  { key, text }: { readonly key: Key; readonly text: string },
+  { refuse = () => null, reads = c.req.method === "GET" || c.req.method === "HEAD", needsUser = false }: Demand,
+  next: () => Promise<Answer>,
+): Promise<Answer> {
+  const database = databaseAt(c.env, key.environment.database);
+  if (database === null) throw invalidKey();
+  const bookmark = sentBookmark(c);
+  const isUserNeeded = needsUser && key.kind === "publishable";
+  const { runtime } = c.var;
+  const clock = knownClock(runtime, key.environment);
+  const session = await openKeySession({
+    d1: database.d1,
+    start: reads && c.get("malformedHeader") === undefined ? "first-unconstrained" : "first-primary",
+    bookmark,
+    key,
+    text,
+    // A backend has no origin, and a secret key needs none.
+    origin: key.kind === "publishable" ? (c.req.header("origin") ?? null) : null,
+    needsUser: isUserNeeded,
+    runtime,
+    clock,
+    admit: async (row) => {
+      if (isUserNeeded) await admitEndUser(c, row.endUserAuth);
+    },
+  });
+  const { environment, kind } = key;
+  const caller = { kind, keyId: session.keyId };
+  const times = timesOf(clock, runtime);
+  c.set("ctx", { ...runtime, ...times, db: session, settings: readSettings(c.env), environment, caller });
+  try {
+    if (key.kind !== "publishable") refusePage(c, key.kind);
+    const refusal = refuse(key);
+    if (refusal !== null) throw refusal;
+    const answer = await next();
+    if (c.error === undefined) noteSeen("key", environment, session.keyId, runtime.now());
+    // Hono has made an answer of what was thrown below by now.
+    if (mayBeHidden(c.error)) await session.check();
+    return answer;
+  } catch (error) {
+    if (mayBeHidden(error)) await session.check();
+    throw error;
+  } finally {
+    handOutBookmark(c, session.bookmark());
+  }
+}
+
+/** Whether something is told to the holder of a key alone: all but a fault of ours or of the database, which asks no more. */
+function mayBeHidden(error: unknown): boolean {
+  return error === undefined || (error instanceof PurserError && error.fault === undefined);
+}
+
+function handOutBookmark(c: Context<AppEnv>, bookmark: string | null): void {
+  if (bookmark === null) return;
+  // Hono makes a response anew to set a header on one that is there.
+  if (c.finalized) c.res.headers.set("x-d1-bookmark", bookmark);
+  else c.header("x-d1-bookmark", bookmark);
+}
+
+const NEEDS_SECRET_KEY =
+  "This operation needs a secret key (`sk_…`), sent by your backend. A publishable key (`pk_…`) was sent.";
+const RELAY_KEY_SENDS = "A relay key (`rk_…`) sends analytics events and does nothing else.";
+
+/**
+ * Requires a secret key. Others are refused with `refusal`: `forbidden` on writes, `requires_secret_key` on export-person and on
+ * reads (W13). A POST that only reads says so.
+ */
+export function requireSecretKey(refusal: "forbidden" | "requires_secret_key", demand: Pick<Demand, "reads"> = {}) {
+  return factory.createMiddleware(async (c, next) => {
+    await serveKey(c, bearerToken(c), { ...demand, refuse: refuseOthers(refusal) }, next);
+  });
+}
+
+function refuseOthers(refusal: "forbidden" | "requires_secret_key") {
+  const messages = {
+    publishable: NEEDS_SECRET_KEY,
+    relay: `${RELAY_KEY_SENDS} This operation needs a secret key (\`sk_…\`).`,
+  };
+  return ({ kind }: Key) => (kind === "secret" ? null : new PurserError(refusal, messages[kind]));
+}
+
+const refuseRelay = ({ kind }: Key) => (kind === "relay" ? new PurserError("forbidden", RELAY_KEY_SENDS) : null);
+
+/**
+ * Requires a secret key, or a publishable one beside an end-user token that verifies. With one of `secretParams` in the query
+ * it requires a secret key.
+ */
+export function requireKeyOrEndUser(secretParams: readonly string[] = []) {
+  const refusePublishable = refuseOthers("requires_secret_key");
+  const refuse = (key: Key) => refuseRelay(key) ?? refusePublishable(key);
+  return factory.createMiddleware(async (c, next) => {
+    const needsSecret = secretParams.some((name) => c.req.query(name) !== undefined);
+    await serveKey(c, bearerToken(c), needsSecret ? { refuse } : { refuse: refuseRelay, needsUser: true }, next);
+  });
+}
+
+/** A key of Purser in the header of PostHog's clients, which may send another header of this name. */
+const KEY_IN_HEADER = /^Bearer +([spr]k_(?:live|test)_[^\s]+) *$/i;
+
+/**
+ * Serves a request that stores events of PostHog's clients. The key stands in the header, where a proxy puts its relay key, or
+ * else beside the events (P1).
+ */
+export async function serveCaptureKey<Answer>(
+  c: Context<AppEnv>,
+  inBody: () => string | null,
+  next: () => Promise<Answer>,
+): Promise<Answer> {
+  const inHeader = KEY_IN_HEADER.exec(c.req.header("authorization") ?? "")?.[1];
+  return serveKey(c, inHeader ?? (await sentKey(c, inBody())), {}, next);
+}
+
+/** Serves a request of PostHog's clients that only reads, with its key in the body. It stores nothing, so a relay key is refused. */
+export async function serveClientKey<Answer>(
+  c: Context<AppEnv>,
+  sent: string | null,
+  next: () => Promise<Answer>,
+): Promise<Answer> {
+  return serveKey(c, await sentKey(c, sent), { reads: true, refuse: refuseRelay }, next);
+}
+
+/** Serves a request whose publishable key stands in its path. Another one is refused with `forbidden`. */
+export async function servePublishableKey<Answer>(
+  c: Context<AppEnv>,
+  sent: string | null,
+  next: () => Promise<Answer>,
+): Promise<Answer> {
+  const refuse = ({ kind }: Key) =>
+    kind === "publishable"
+      ? null
+      : new PurserError(
+          "forbidden",
+          "A secret or relay key must stand in no address. Send a publishable key (`pk_…`) here, and replace this one.",
+        );
+  return serveKey(c, await sentKey(c, sent), { refuse }, next);
+}
+
+async function sentKey(c: Context<AppEnv>, sent: string | null): Promise<string> {
+  if (sent !== null) return sent;
+  await limitRequests(c);
+  throw invalidKey("Send a key of Purser as `api_key`, beside the events in the body.");
+}
+
+/** Requires a key that may send analytics events, in the header. */
+export const requireCaptureKey = factory.createMiddleware(async (c, next) => {
+  await serveKey(c, bearerToken(c), {}, next);
+});

@@ -1,0 +1,75 @@
+import { and, desc, eq, not, sql } from "drizzle-orm";
+import { requireEnvironment } from "../../catalog/apps/app.ts";
+import { type ActKey, actIsLatest, insertAct, newAct } from "../../catalog/audit/audit-statement.ts";
+import { timesOf } from "../../db/clock.ts";
+import { asInteger, drizzle, fields, hasRow, insertFrom, query, type ValueOf } from "../../db/query.ts";
+import { expiryNotices } from "../../db/schema.ts";
+import { all, batch } from "../../db/sql.ts";
+import type { AdminCtx, Mode, SystemCtx } from "../../runtime.ts";
+import type { ExpiryNoticesOutput } from "./responses.ts";
+import type { SetExpiryNoticesInput } from "./schemas.ts";
+
+type Setting = { environmentId: number; days: string };
+
+const ofEnvironment = (value: ValueOf<{ environmentId: number }>) =>
+  eq(expiryNotices.environmentId, value("environmentId"));
+const isNotice = sql`${expiryNotices.days} > 0`;
+const isSurplus = (value: ValueOf<Setting>) =>
+  and(
+    ofEnvironment(value),
+    isNotice,
+    sql`${expiryNotices.days} NOT IN (SELECT value FROM json_each(${value("days")}))`,
+  );
+const isMissing = (value: ValueOf<Setting>) =>
+  not(hasRow(expiryNotices, and(ofEnvironment(value), sql`${expiryNotices.days} = d.value`)));
+const audit = insertAct<Setting>(
+  (value) => sql`(${hasRow(expiryNotices, isSurplus(value))}
+    OR EXISTS (SELECT 1 FROM json_each(${value("days")}) AS d WHERE ${isMissing(value)}))`,
+);
+type Change = Setting & ActKey & { nowMs: number };
+const deleteDays = query((value: ValueOf<Change>) =>
+  drizzle.delete(expiryNotices).where(and(isSurplus(value), actIsLatest(value))),
+);
+// A count of days that stays goes on from where it was.
+const insertDays = query((value: ValueOf<Change>) =>
+  insertFrom(
+    expiryNotices,
+    { environmentId: asInteger(value("environmentId")), days: sql`d.value`, sinceMs: asInteger(value("nowMs")) },
+    sql`FROM json_each(${value("days")}) AS d WHERE ${and(isMissing(value), actIsLatest(value))}`,
+  ),
+);
+const selectDays = query((value: ValueOf<{ environmentId: number }>) =>
+  drizzle
+    .select(fields(expiryNotices, "days"))
+    .from(expiryNotices)
+    .where(and(ofEnvironment(value), isNotice))
+    .orderBy(desc(expiryNotices.days)),
+);
+
+/** Sets how many days before its expiry a balance is told of (H6): all of them. Throws `not_found`. */
+export async function setExpiryNotices(
+  admin: AdminCtx,
+  appId: string,
+  { mode, days }: SetExpiryNoticesInput,
+): Promise<ExpiryNoticesOutput> {
+  const environment = await requireEnvironment(admin, appId, mode);
+  const environmentId = environment.id;
+  const setting = { environmentId, days: JSON.stringify(days) };
+  const details = { mode, days: days.map(String) };
+  const act = newAct(admin, { appId, action: "expiry_notices.set", target: appId, details });
+  const change = { ...act, ...setting, nowMs: timesOf(environment.clock, admin).now() };
+  const [, , , rows] = await batch(admin.db, [
+    audit({ ...act, ...setting }),
+    deleteDays(change),
+    insertDays(change),
+    selectDays({ environmentId }),
+  ]);
+  return { appId, mode, days: rows.map((row) => row.days) };
+}
+
+/** The setting in force. Throws `not_found`. */
+export async function readExpiryNotices(root: SystemCtx, appId: string, mode: Mode): Promise<ExpiryNoticesOutput> {
+  const { id: environmentId } = await requireEnvironment(root, appId, mode);
+  const rows = await all(root.db, selectDays({ environmentId }));
+  return { appId, mode, days: rows.map((row) => row.days) };
+}

@@ -1,0 +1,62 @@
+import * as z from "zod";
+import { anyNumber, displayName, identifier, mode } from "../../http/fields.ts";
+import { amountRule, toSteps } from "../amounts/amount.ts";
+import { unit } from "../amounts/schemas.ts";
+
+const NOTICES_MAX = 10;
+const DAYS_MAX = 365;
+
+const below = z
+  .strictObject({
+    amount: anyNumber.optional().describe("In the alert's unit."),
+    percent: anyNumber
+      .optional()
+      .describe("Of what the user's live balances were issued with; above 0, at most 100, with at most 3 decimals."),
+  })
+  .refine(
+    ({ amount, percent }) => (amount === undefined) !== (percent === undefined),
+    "must have an amount or a percent",
+  )
+  .meta({ id: "AlertBelow", minProperties: 1, maxProperties: 1 });
+
+/** Percentages have three decimals, as counts do. */
+export const percentThousandths = (percent: number) => toSteps("count", percent);
+
+const newAlert = z.strictObject({
+  mode,
+  name: displayName(),
+  unit,
+  event: identifier()
+    .optional()
+    .describe("A name or a glob: only balances that cover it are watched, as in the filter of a list. Default: all."),
+  below: below.describe("The alert goes off when less than this remains."),
+});
+
+function checkBelow(
+  { unit, below: { amount, percent } }: z.infer<typeof newAlert>,
+  context: z.core.$RefinementCtx,
+): void {
+  const refuse = (field: string, message: string) =>
+    context.addIssue({ code: "custom", path: ["below", field], message });
+  if (amount !== undefined && !(amount > 0)) refuse("amount", "must be above 0");
+  else if (amount !== undefined && toSteps(unit, amount) === null) refuse("amount", amountRule(unit));
+  if (percent === undefined) return;
+  if (!(percent > 0 && percent <= 100)) refuse("percent", "must be above 0 and at most 100");
+  else if (percentThousandths(percent) === null) refuse("percent", "must have at most 3 decimals");
+}
+
+export const createAlertInput = newAlert.superRefine(checkBelow).meta({ id: "CreateAlert" });
+export type CreateAlertInput = z.infer<typeof createAlertInput>;
+
+export const listAlertsInput = z.object({ mode: mode.describe("The mode whose alerts they are.") });
+
+const days = z
+  .array(z.int().min(1).max(DAYS_MAX))
+  .max(NOTICES_MAX, `must have at most ${NOTICES_MAX} numbers`)
+  .refine((all) => new Set(all).size === all.length, "must not have a number twice")
+  .describe("How many days before a balance expires there is a notice. Empty: none.");
+
+export const setExpiryNoticesInput = z.strictObject({ mode, days }).meta({ id: "SetExpiryNotices" });
+export type SetExpiryNoticesInput = z.infer<typeof setExpiryNoticesInput>;
+
+export const readExpiryNoticesInput = z.object({ mode: mode.describe("The mode whose notices they are.") });

@@ -1,0 +1,69 @@
+import type { Steps } from "../../db/schema.ts";
+
+/**
+ * Inside Purser, amounts are integers in a unit's smallest step. No float is ever added, multiplied or compared. In the API
+ * they are JSON numbers in units (C1).
+ */
+export const UNITS = ["count", "tokens", "seconds", "cents"] as const;
+export type Unit = (typeof UNITS)[number];
+
+const DECIMALS: Readonly<Record<Unit, number>> = { count: 3, tokens: 3, seconds: 3, cents: 6 };
+
+const STEPS_A_UNIT: Readonly<Record<Unit, number>> = { count: 1_000, tokens: 1_000, seconds: 1_000, cents: 1_000_000 };
+
+/** The largest amount of a unit, in steps. Up to it, a double can represent every step. */
+export const amountStepsMax: Readonly<Record<Unit, number>> = {
+  count: 8_796_093_022_208_000,
+  tokens: 8_796_093_022_208_000,
+  seconds: 8_796_093_022_208_000,
+  cents: 8_589_934_592_000_000,
+};
+
+/** What an amount of a unit must be, for a message that begins with its name (C1). */
+export function amountRule(unit: Unit): string {
+  return `must have at most ${DECIMALS[unit]} decimals and be at most ${fromSteps(unit, amountStepsMax[unit] as Steps)} (\`${unit}\`)`;
+}
+
+const NUMBER = /^(-?)(\d+)(?:\.(\d+))?(?:e([+-]\d+))?$/;
+
+/**
+ * The amount in steps of its unit, exactly the number's shortest decimal. Null when it has more decimals than the unit, or
+ * its absolute value is above `amountStepsMax`.
+ */
+export function toSteps(unit: Unit, amount: number): Steps | null {
+  const parts = NUMBER.exec(String(amount));
+  if (parts === null) return null; // NaN and the infinities
+  const [, sign = "", whole = "", fraction = "", exponent = "0"] = parts;
+  const shift = DECIMALS[unit] + Number(exponent) - fraction.length;
+  const digits = BigInt(whole + fraction);
+  if (digits === 0n) return 0 as Steps;
+  if (shift > 20 || shift < -400) return null;
+  if (shift < 0 && digits % 10n ** BigInt(-shift) !== 0n) return null;
+  const steps = shift < 0 ? digits / 10n ** BigInt(-shift) : digits * 10n ** BigInt(shift);
+  if (steps > BigInt(amountStepsMax[unit])) return null;
+  return (sign === "-" ? -Number(steps) : Number(steps)) as Steps;
+}
+
+/** The amount in its unit: the double nearest to steps / 10^decimals. It prints as exactly that decimal. */
+export function fromSteps(unit: Unit, steps: Steps): number {
+  return steps / STEPS_A_UNIT[unit];
+}
+
+/** Like `fromSteps`, for a sum of any size: the nearest double. */
+export function amountOfSteps(unit: Unit, steps: bigint): number {
+  const digits = steps.toString().padStart(DECIMALS[unit] + 1, "0");
+  return Number(`${digits.slice(0, -DECIMALS[unit])}.${digits.slice(-DECIMALS[unit])}`);
+}
+
+/** Amounts in steps, by unit. The event does not have a unit that is absent or 0. */
+export type Quantities = { readonly [U in Unit]?: Steps };
+
+/** Quantities as the API returns them. Absent units stay absent. */
+export function presentQuantities(quantities: Quantities): { [U in Unit]?: number } {
+  const presented: { [U in Unit]?: number } = {};
+  for (const unit of UNITS) {
+    const steps = quantities[unit];
+    if (steps !== undefined) presented[unit] = fromSteps(unit, steps);
+  }
+  return presented;
+}

@@ -1,0 +1,207 @@
+import { choosePack, type PackRow, selectPack } from "../../catalog/packs/find.ts";
+import { nameKey } from "../../catalog/packs/name.ts";
+import { countActivity, countOfPack, countRefusal } from "../../db/activity/count.ts";
+import { idIn } from "../../db/databases.ts";
+import { query, type RowOf, statement } from "../../db/sql.ts";
+import { creditBalances, NEVER_MS } from "../../db/tables.ts";
+import { PurserError } from "../../errors.ts";
+import { assert } from "../../lib/assert.ts";
+import type { TenantCtx } from "../../runtime.ts";
+import { fromSteps } from "../amounts/amount.ts";
+import { aboutAccount, type WriteContext, writingValues } from "../ledger/account.ts";
+import { type PayingRow, presentExpiry } from "../ledger/balance.ts";
+import { type Decision, type Outcome, replay, write } from "../ledger/decision.ts";
+import { insertBalances, type NewBalances } from "../ledger/insert-entries.ts";
+import { creditsGranted } from "../ledger/messages.ts";
+import type { AccountAtRead } from "../ledger/send.ts";
+import { withReturns } from "../ledger/spendable-balances.ts";
+import { writeForUser } from "../ledger/write.ts";
+import { type BalanceIds, planGrant } from "./new-balances.ts";
+import type { GrantOutput } from "./responses.ts";
+import type { GrantInput } from "./schemas.ts";
+
+/**
+ * Issues a pack's balances to a user: one for each item, or one of `quantity` for a legacy pack; all or none. With an
+ * `externalRef` it happens once (C5 to C10, C19). Throws `credit_pack_not_found`, `invalid_quantity`, `invalid_request` for
+ * an expiry in the past, and for more balances than a user may have (L6), `test_quota_exceeded`.
+ */
+export async function grantPack(ctx: TenantCtx, input: GrantInput): Promise<Outcome<GrantOutput>> {
+  const { userId, externalRef = null } = input;
+  const ids: string[] = [];
+  const idOf: BalanceIds = (index) => {
+    ids[index] ??= idIn(ctx.environment.database, ctx.newId("crb_"));
+    return ids[index];
+  };
+  try {
+    const granted = await writeForUser(ctx, {
+      user: { userId },
+      nonce: ctx.newId(""),
+      read: () => [
+        selectPack(ctx, input.packId),
+        selectGranted(ctx, { userId }, { externalRef, ids: JSON.stringify(ids) }),
+      ],
+      decide: ([packs, earlier], account) =>
+        decideGrant(ctx, { input, packs, earlier, isOwn: (row) => ids.includes(row.id), idOf }, account),
+      refusals: grantRefusals(ctx),
+    });
+    assert(granted !== null, "a user named by id is never unknown");
+    return granted;
+  } catch (error) {
+    if (error instanceof PurserError && error.fault === undefined) {
+      countRefusal(ctx, "failed_grant", error, { userId, subject: input.packId });
+    }
+    throw error;
+  }
+}
+
+const grantedColumns = {
+  id: creditBalances.id,
+  packId: creditBalances.packId,
+  packName: creditBalances.packName,
+  packItemId: creditBalances.packItemId,
+  unit: creditBalances.unit,
+  remainingSteps: creditBalances.remainingSteps,
+  expiresAtMs: creditBalances.expiresAtMs,
+  revokedAtMs: creditBalances.revokedAtMs,
+  grantSeq: creditBalances.grantSeq,
+};
+type GrantedRow = RowOf<typeof grantedColumns>;
+
+/**
+ * The user's balances with an `externalRef`, of any pack; none for null. Also those that an attempt with a lost answer has
+ * issued. The index is named, because SQLite might otherwise read all balances of the user.
+ */
+const selectGranted = aboutAccount<{ externalRef: string | null; ids: string }, GrantedRow>(
+  (account) => query<GrantedRow>(grantedColumns)`
+    FROM credit_balances WHERE +account_id = ${account} AND id IN (
+      SELECT id FROM credit_balances INDEXED BY credit_balances_external_ref
+      WHERE account_id = ${account} AND external_ref = :externalRef
+      UNION ALL SELECT value FROM json_each(:ids)
+    )`,
+);
+
+interface Grant {
+  readonly input: GrantInput;
+  readonly packs: readonly PackRow[];
+  readonly earlier: readonly GrantedRow[];
+  /** Whether a row was issued by this same grant, whose answer was lost. */
+  readonly isOwn: (row: GrantedRow) => boolean;
+  readonly idOf: BalanceIds;
+}
+
+function decideGrant(ctx: TenantCtx, grant: Grant, account: AccountAtRead): Decision<Outcome<GrantOutput>> {
+  const { input, earlier, isOwn, idOf } = grant;
+  const own = earlier.filter(isOwn);
+  if (own.length > 0) return replay({ output: storedOutput(own), replayed: false });
+  const pack = choosePack(input.packId, grant.packs);
+  // A replay is found first: by this pack, or by the name under which the pack was granted (C10).
+  const isSamePack = (row: GrantedRow) => row.packId === pack?.id;
+  const isSameName = (row: GrantedRow) => nameKey(row.packName) === nameKey(input.packId);
+  const replayed = earlier.some(isSamePack)
+    ? earlier.filter(isSamePack)
+    : firstPackOf(pack?.id === input.packId ? [] : earlier.filter(isSameName));
+  if (replayed.length > 0) return replay({ output: storedOutput(withReturns(replayed, account.due)), replayed: true });
+
+  const newBalances = planGrant(input, pack, account.nowMs, idOf);
+  const { statements, count } = issueBalances(ctx, account, [newBalances]);
+  const balanceIds = newBalances.balances.map(({ id }) => id);
+  const changes = { entries: [], newBalances: newRows(newBalances, account.nowMs) };
+  return write(
+    statements,
+    () => {
+      count();
+      return { output: newOutput(newBalances), replayed: false };
+    },
+    {
+      act: { action: "credits.granted", target: newBalances.packId, details: { balanceIds } },
+      messages: () => [creditsGranted(account.userId, newBalances)],
+      changes,
+    },
+  );
+}
+
+/** The statements that issue balances, and what to count when they are there. With them go `grantRefusals`. */
+export function issueBalances(ctx: TenantCtx, account: AccountAtRead, grants: readonly NewBalances[]) {
+  const amount = grants.reduce((sum, { balances }) => sum + balances.length, 0);
+  const quota =
+    ctx.environment.mode === "test"
+      ? [countTestBalances({ ...writingValues(account), amount, quota: ctx.settings.testBalanceQuota })]
+      : [];
+  return {
+    // The balances come first, so that a replay is found before the quota refuses it.
+    statements: [...grants.map((grant) => insertBalances(writingValues(account), grant)), ...quota],
+    count: () => {
+      for (const grant of grants) countGranted(ctx, grant, account.nowMs);
+    },
+  };
+}
+
+export const grantRefusals = (ctx: TenantCtx) => ({
+  credit_balances_bounded: tooManyBalances,
+  environments_test_quota: () => quotaExceeded(ctx.settings.testBalanceQuota),
+});
+
+/** How many balances of a user can pay, or are under one reference, at the most (L6). */
+export const BALANCES_MAX = 40_000;
+
+function tooManyBalances(): PurserError {
+  const message =
+    "The user has as many balances that can pay, or match rules of them, as one may have. Grant when some are spent or over.";
+  return new PurserError("invalid_request", message, { param: "userId", details: { limit: BALANCES_MAX } });
+}
+
+/** Rows may belong to two packs of one name. Returns those of the pack that was granted first. */
+function firstPackOf(rows: readonly GrantedRow[]): readonly GrantedRow[] {
+  const first = rows.toSorted((a, b) => a.grantSeq - b.grantSeq)[0];
+  return rows.filter((row) => row.packId === first?.packId);
+}
+
+const countTestBalances = statement<WriteContext & { amount: number; quota: number }>`
+  UPDATE environments SET test_balance_count = test_balance_count + :amount, test_balance_quota = :quota
+  WHERE id = :environmentId`;
+
+function quotaExceeded(quota: number): PurserError {
+  return new PurserError("test_quota_exceeded", "The application has reached its limit of test-mode balances.", {
+    details: { quota },
+  });
+}
+
+function countGranted(ctx: TenantCtx, { packId, balances, expiresAtMs }: NewBalances, nowMs: number): void {
+  for (const { unit, amountSteps } of balances) {
+    countOfPack(ctx.environment, "granted", nowMs, { unit, packId }, amountSteps);
+    if (expiresAtMs !== NEVER_MS) countActivity(ctx.environment, "expiring", expiresAtMs, unit, amountSteps);
+  }
+}
+
+/** The new balances for this isolate's memory. */
+function newRows({ packId, expiresAtMs, balances }: NewBalances, grantedAtMs: number): PayingRow[] {
+  return balances.map(({ id, unit, matches, priority, amountSteps }) => ({
+    ...{ id, packId, unit, matches, priority, grantedAtMs, expiresAtMs },
+    remainingSteps: amountSteps,
+    revokedAtMs: null,
+  }));
+}
+
+function storedOutput(rows: readonly GrantedRow[]): GrantOutput {
+  return grantOutput(rows.toSorted((a, b) => a.grantSeq - b.grantSeq));
+}
+
+function newOutput({ balances, expiresAtMs }: NewBalances): GrantOutput {
+  return grantOutput(balances.map((balance) => ({ ...balance, remainingSteps: balance.amountSteps, expiresAtMs })));
+}
+
+/** The answer of a grant. */
+export function grantOutput(
+  rows: readonly Pick<GrantedRow, "id" | "packItemId" | "unit" | "remainingSteps" | "expiresAtMs">[],
+): GrantOutput {
+  const balances = rows.map((row) => ({
+    balanceId: row.id,
+    packItemId: row.packItemId === "" ? null : row.packItemId,
+    remaining: fromSteps(row.unit, row.remainingSteps),
+    expiresAt: presentExpiry(row.expiresAtMs),
+  }));
+  const first = balances[0];
+  assert(first !== undefined, "a grant leaves at least one balance");
+  const { balanceId, remaining, expiresAt } = first;
+  return { balances, balanceId, remaining, expiresAt };
+}

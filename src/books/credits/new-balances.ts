@@ -1,0 +1,72 @@
+import type { Pack } from "../../catalog/packs/find.ts";
+import { NEVER_MS } from "../../db/tables.ts";
+import { invalid, PurserError } from "../../errors.ts";
+import { assert } from "../../lib/assert.ts";
+import { DAY_MS } from "../../lib/time.ts";
+import { amountRule, toSteps } from "../amounts/amount.ts";
+import type { NewBalance, NewBalances } from "../ledger/insert-entries.ts";
+import type { GrantInput } from "./schemas.ts";
+
+/** The ids of new balances. Every attempt of a grant gets the same ids. */
+export type BalanceIds = (index: number) => string;
+
+/**
+ * The balances of a grant: one for each item, or one of `quantity` for a legacy pack. They copy what must not change later
+ * (C8). Throws `credit_pack_not_found`, `invalid_quantity`, `invalid_request` for an expiry in the past.
+ */
+export function planGrant(input: GrantInput, pack: Pack | null, nowMs: number, idOf: BalanceIds): NewBalances {
+  if (pack === null || pack.archivedAtMs !== null) throw packNotFound(input.packId, pack);
+  const balances = pack.items.length > 0 ? ofItems(pack, idOf) : [ofLegacyPack(pack, input.quantity, idOf)];
+  if (typeof input.expiresAt === "number" && input.expiresAt <= nowMs) {
+    throw invalid("expiresAt", "must be in the future");
+  }
+  const defaultMs = pack.defaultExpiryDays === null ? NEVER_MS : nowMs + pack.defaultExpiryDays * DAY_MS;
+  return {
+    packId: pack.id,
+    packName: pack.name,
+    source: input.source,
+    externalRef: input.externalRef ?? null,
+    notes: input.notes ?? null,
+    expiresAtMs: input.expiresAt === undefined ? defaultMs : (input.expiresAt ?? NEVER_MS),
+    balances,
+  };
+}
+
+/** `credit_pack_not_found` that says how the pack was looked for (C7). */
+function packNotFound(idOrName: string, pack: Pack | null): PurserError {
+  const isId = idOrName.startsWith("cpk_");
+  const none = isId
+    ? "The application has no credit pack with this id."
+    : "The application has no credit pack with this name. Names are matched exactly but for case; archived packs have none.";
+  const message = pack === null ? none : "The credit pack is archived. Restore it, or grant another.";
+  return new PurserError("credit_pack_not_found", message, { param: "packId" });
+}
+
+function ofItems(pack: Pack, idOf: BalanceIds): NewBalance[] {
+  return pack.items.map((item, index) => ({
+    id: idOf(index),
+    packItemId: item.id,
+    unit: item.unit,
+    matches: item.matches,
+    priority: item.priority,
+    amountSteps: item.amountSteps,
+  }));
+}
+
+function ofLegacyPack(pack: Pack, quantity: number | null | undefined, idOf: BalanceIds): NewBalance {
+  assert(pack.unit !== null, "a pack without items has a unit of its own");
+  const refuse = (message: string) => new PurserError("invalid_quantity", message, { param: "quantity" });
+  if (quantity === undefined || quantity === null)
+    throw refuse(`is required for this pack, which has no items, in its unit \`${pack.unit}\``);
+  if (!(quantity > 0)) throw refuse("must be more than 0");
+  const amountSteps = toSteps(pack.unit, quantity);
+  if (amountSteps === null) throw refuse(amountRule(pack.unit));
+  return {
+    id: idOf(0),
+    packItemId: "",
+    unit: pack.unit,
+    matches: pack.matches,
+    priority: pack.priority,
+    amountSteps,
+  };
+}

@@ -1,0 +1,178 @@
+import { nameKey } from "../../catalog/packs/name.ts";
+import { countActivity } from "../../db/activity/count.ts";
+import type { Steps } from "../../db/schema.ts";
+import { invalid, PurserError } from "../../errors.ts";
+import { assert } from "../../lib/assert.ts";
+import type { TenantCtx } from "../../runtime.ts";
+import { fromSteps } from "../amounts/amount.ts";
+import { writingValues } from "../ledger/account.ts";
+import { type Decision, type Outcome, replay, writeReturning } from "../ledger/decision.ts";
+import { insertTakings, type Taking } from "../ledger/insert-entries.ts";
+import { insertRefundOwed } from "../ledger/owed.ts";
+import { compareStamp, idempotencyConflict, type Stamp, stampRequest } from "../ledger/request-hash.ts";
+import type { AccountAtRead } from "../ledger/send.ts";
+import { writeForUser } from "../ledger/write.ts";
+import { type Due, planRefund, type Share } from "./refund-shares.ts";
+import type { RefundOutput } from "./responses.ts";
+import type { RefundInput } from "./schemas.ts";
+import {
+  coveredBy,
+  earlierShare,
+  type IssuedRow,
+  insertRefund,
+  type RefundRow,
+  selectIssued,
+  selectRefunds,
+  selectTaken,
+  shareOf,
+  type TakenRow,
+} from "./stored-refund.ts";
+
+/**
+ * Takes back a share of what each balance under a reference was issued with, as far as it is there. What open reservations hold of
+ * it is owed (C21). Throws
+ * `credit_balance_not_found`; `idempotency_conflict`; and `invalid_request` for shares above 1 together, for all that is left
+ * when nothing is, and for a refund beyond the hundredth.
+ */
+export async function refundCredits(ctx: TenantCtx, input: RefundInput): Promise<Outcome<RefundOutput>> {
+  const { userId, externalRef, refundRef } = input;
+  const stamp = await stampRequest(ctx, ["refund"], input, ["packId", "share", "reason"]);
+  const refunded = await writeForUser(ctx, {
+    user: { userId },
+    nonce: stamp.nonce,
+    read: () => [
+      selectIssued(ctx, { userId }, { externalRef }),
+      selectRefunds(ctx, { userId }, { externalRef }),
+      selectTaken(ctx, { userId }, { externalRef, refundRef }),
+    ],
+    decide: ([issued, refunds, taken], account) => decideRefund(ctx, { input, stamp, issued, refunds, taken }, account),
+  });
+  assert(refunded !== null, "a user named by id is never unknown");
+  return refunded;
+}
+
+const REFUNDS_MAX = 100;
+
+interface Refund {
+  readonly input: RefundInput;
+  readonly stamp: Stamp;
+  readonly issued: readonly IssuedRow[];
+  readonly refunds: readonly RefundRow[];
+  readonly taken: readonly TakenRow[];
+}
+
+function decideRefund(ctx: TenantCtx, refund: Refund, account: AccountAtRead): Decision<Outcome<RefundOutput>> {
+  const { input, stamp, issued, refunds, taken } = refund;
+  const { userId, externalRef, refundRef, reason = null } = input;
+  const ordinal = refunds.findIndex((row) => row.refundRef === refundRef);
+  const stored = refunds[ordinal];
+  if (stored !== undefined) {
+    const whose = compareStamp(stored.requestHash, stamp);
+    if (whose === "other") {
+      const message = "Another refund was made under this id.";
+      throw idempotencyConflict(message, "refundRef", stored.requestHash, stamp);
+    }
+    const due = planDue(coveredBy(stored, issued), refunds.slice(0, ordinal), shareOf(stored));
+    return replay({ output: refundOutput(input, due, taken), replayed: whose === "replay" });
+  }
+
+  const covered = balancesOf(input, issued);
+  if (covered.length === 0) throw nothingGranted(issued.length === 0 ? "externalRef" : "packId");
+  if (refunds.length >= REFUNDS_MAX) throw tooManyRefunds();
+  const share = input.share ?? null;
+  const due = planDue(covered, refunds, share);
+  if (share === null && due.every(({ wasWhole }) => wasWhole)) {
+    throw invalid("share", "Nothing is left to refund: all of it was refunded before.");
+  }
+  return writeReturning(
+    {
+      before: [
+        insertRefund({
+          ...writingValues(account),
+          ...{ externalRef, refundRef, requestHash: stamp.stored },
+          ordinal: refunds.length + 1,
+          packIds: JSON.stringify([...new Set(covered.map(({ packId }) => packId))]),
+          part: share?.part ?? null,
+          of: share?.of ?? null,
+          entries: due.length,
+        }),
+        insertTakings(account, takingsOf(due), reason),
+        insertRefundOwed(account, takingsOf(due)),
+      ],
+      returning: selectTaken(ctx, { userId }, { externalRef, refundRef }),
+      messages: () => [
+        {
+          type: "credits.refunded",
+          subject: userId,
+          data: { userId, refundRef, externalRef },
+          motions: due.map(({ balance, dueSteps }) => ({ packItemId: balance.packItemId || null, dueSteps })),
+          last: { after: 0 },
+        },
+      ],
+    },
+    (rows) => {
+      const units = new Map(due.map(({ balance }) => [balance.id, balance.unit]));
+      for (const { balanceId, deltaSteps } of rows) {
+        const unit = units.get(balanceId);
+        if (unit !== undefined && deltaSteps !== 0)
+          countActivity(ctx.environment, "refunded", account.nowMs, unit, -deltaSteps);
+      }
+      return { output: refundOutput(input, due, rows), replayed: false };
+    },
+  );
+}
+
+/** The balances that a refund is about: all, or those of one pack, by its id or by the name of their issue. */
+function balancesOf({ packId }: RefundInput, issued: readonly IssuedRow[]): readonly IssuedRow[] {
+  if (packId === undefined) return issued;
+  const ofPack = issued.filter((row) => row.packId === packId);
+  return ofPack.length > 0 ? ofPack : issued.filter((row) => nameKey(row.packName) === nameKey(packId));
+}
+
+/** Throws when the shares of one balance would be above 1 together. */
+function planDue(covered: readonly IssuedRow[], earlier: readonly RefundRow[], share: Share): Due<IssuedRow>[] {
+  const due = planRefund(covered, earlier.map(earlierShare), share);
+  if (due === null) throw invalid("share", "The shares of all refunds of a balance must not be above 1 together.");
+  return due;
+}
+
+function takingsOf(due: readonly Due<IssuedRow>[]): Taking[] {
+  return due.map(({ balance, dueSteps, revokes }) => ({ balanceId: balance.id, dueSteps, revokes }));
+}
+
+function nothingGranted(param: "externalRef" | "packId"): PurserError {
+  const of =
+    param === "packId"
+      ? "of this pack was granted to the user under this reference"
+      : "was granted to the user under it";
+  return new PurserError(
+    "credit_balance_not_found",
+    `Nothing ${of} in this mode. References are compared exactly, names of packs but for case.`,
+    { param },
+  );
+}
+
+function tooManyRefunds(): PurserError {
+  return new PurserError("invalid_request", "This reference has as many refunds as it may have.", {
+    param: "externalRef",
+    details: { limit: REFUNDS_MAX },
+  });
+}
+
+function refundOutput(input: RefundInput, due: readonly Due<IssuedRow>[], taken: readonly TakenRow[]): RefundOutput {
+  const entries = new Map(taken.map((row) => [row.balanceId, row]));
+  const balances = due.map(({ balance, dueSteps }) => {
+    const entry = entries.get(balance.id);
+    assert(entry !== undefined, "every balance of a refund has its entry");
+    const takenSteps = (entry.deltaSteps === 0 ? 0 : -entry.deltaSteps) as Steps;
+    return {
+      balanceId: balance.id,
+      packItemId: balance.packItemId === "" ? null : balance.packItemId,
+      unit: balance.unit,
+      taken: fromSteps(balance.unit, takenSteps),
+      short: fromSteps(balance.unit, Math.max(0, dueSteps - takenSteps) as Steps),
+      remaining: fromSteps(balance.unit, entry.remainingSteps),
+    };
+  });
+  return { refundRef: input.refundRef, externalRef: input.externalRef, balances };
+}

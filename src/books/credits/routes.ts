@@ -1,0 +1,39 @@
+import { askAbout } from "../../auth/admit-end-user.ts";
+import { requireKeyOrEndUser, requireSecretKey } from "../../auth/require-key.ts";
+import { answerOutcome } from "../../http/answer-outcome.ts";
+import { readBody } from "../../http/body.ts";
+import { createRoutes } from "../../http/factory.ts";
+import { validate } from "../../http/validate.ts";
+import { grantPack } from "./grant.ts";
+import { listEntries } from "./history.ts";
+import { listBalances } from "./list.ts";
+import { refundCredits } from "./refund.ts";
+import { revokeBalance } from "./revoke.ts";
+import { grantInput, historyInput, listInput, refundInput, revokeInput, usersInput, verifyInput } from "./schemas.ts";
+import { listUsers } from "./users.ts";
+import { verifyUser } from "./verify.ts";
+
+export const creditRoutes = createRoutes()
+  .post("/grant", requireSecretKey("forbidden"), readBody, validate("json", grantInput), async (c) =>
+    answerOutcome(c, await grantPack(c.get("ctx"), c.req.valid("json"))),
+  )
+  .post("/revoke", requireSecretKey("forbidden"), readBody, validate("json", revokeInput), async (c) =>
+    c.json(await revokeBalance(c.get("ctx"), c.req.valid("json"))),
+  )
+  .post("/refund", requireSecretKey("forbidden"), readBody, validate("json", refundInput), async (c) =>
+    answerOutcome(c, await refundCredits(c.get("ctx"), c.req.valid("json"))),
+  )
+  .get("/", requireKeyOrEndUser(["externalRef", "asOf"]), validate("query", listInput), async (c) => {
+    const input = c.req.valid("query");
+    askAbout(c, "userId", input.userId);
+    return c.json(await listBalances(c.get("ctx"), input));
+  })
+  .get("/history", requireSecretKey("requires_secret_key"), validate("query", historyInput), async (c) =>
+    c.json(await listEntries(c.get("ctx"), c.req.valid("query"))),
+  )
+  .get("/users", requireSecretKey("requires_secret_key"), validate("query", usersInput), async (c) =>
+    c.json(await listUsers(c.get("ctx"), c.req.valid("query"))),
+  )
+  .get("/verify", requireSecretKey("requires_secret_key"), validate("query", verifyInput), async (c) =>
+    c.json(await verifyUser(c.get("ctx"), c.req.valid("query"))),
+  );

@@ -1,0 +1,81 @@
+import { all, statement } from "../../db/sql.ts";
+import { invalidCursor } from "../../errors.ts";
+import { decodeTextCursor, encodeTextCursor } from "../../lib/cursor.ts";
+import type { TenantCtx } from "../../runtime.ts";
+import type { VerifyUsersOutput } from "./responses.ts";
+import { presentPage, VERIFIED_ENTRIES_MAX, verifyStretches } from "./verify.ts";
+import { readPosition, START, type VerifyPosition, writePosition } from "./verify-position.ts";
+
+/** The most users of a page. */
+const USERS_MAX = 50;
+
+/**
+ * Verifies the users of an environment, one after another (C25): a page has at most `VERIFIED_ENTRIES_MAX` entries, or a part
+ * of one user's. Throws `invalid_request` for a cursor of another list.
+ */
+export async function verifyUsers(ctx: TenantCtx, cursor: string | undefined): Promise<VerifyUsersOutput> {
+  const scope = ["verify users", ctx.environment.id];
+  const text = cursor === undefined ? writePlace(FIRST) : decodeTextCursor(cursor, scope);
+  if (text === null) throw invalidCursor();
+  const place = readPlace(text);
+  const found = await all(ctx.db, selectUsers({ ...selectedBy(ctx, place), limit: USERS_MAX + 1 }));
+  const positionOf = ({ userId }: UserRow) => (userId === place.userId ? (place.within ?? START) : START);
+  const users = takeUsers(found, positionOf);
+  const verified = await verifyStretches(
+    ctx,
+    users.map((user) => ({ user: { accountId: user.accountId }, position: positionOf(user) })),
+  );
+  const pages = verified.map((page, index) => presentPage(ctx, users[index]?.userId ?? "", page));
+  const within = verified.at(-1)?.next ?? null;
+  const isMore = within !== null || users.length < found.length;
+  const next = { userId: users.at(-1)?.userId ?? "", within };
+  return { users: pages, nextCursor: isMore ? encodeTextCursor(writePlace(next), scope) : null };
+}
+
+/** The last user that was verified, and how far. `within` is null when that user is finished. */
+interface Place {
+  readonly userId: string;
+  readonly within: VerifyPosition | null;
+}
+
+const FIRST: Place = { userId: "", within: null };
+
+function writePlace({ userId, within }: Place): string {
+  return JSON.stringify([userId, within === null ? null : writePosition(within)]);
+}
+
+function readPlace(text: string): Place {
+  // The cursor's checksum says that `writePlace` wrote it.
+  const [userId, within] = JSON.parse(text) as [string, string | null];
+  return { userId, within: within === null ? null : readPosition(within) };
+}
+
+interface UserRow {
+  readonly accountId: number;
+  readonly userId: string;
+  readonly lastSeq: number;
+}
+
+const selectedBy = ({ environment }: TenantCtx, { userId, within }: Place) => ({
+  environmentId: environment.id,
+  fromUserId: userId,
+  isFinished: within === null ? 1 : 0,
+});
+
+const selectUsers = statement<ReturnType<typeof selectedBy> & { limit: number }, UserRow>`
+  SELECT id AS accountId, user_id AS userId, coalesce((
+    SELECT seq FROM credit_ledger WHERE account_id = accounts.id ORDER BY seq DESC LIMIT 1
+  ), 0) AS lastSeq
+  FROM accounts
+  WHERE environment_id = :environmentId AND user_id >= :fromUserId AND (user_id > :fromUserId OR NOT :isFinished)
+  ORDER BY user_id LIMIT :limit`;
+
+/** As many users as a page takes, at least one. */
+function takeUsers(found: readonly UserRow[], positionOf: (user: UserRow) => VerifyPosition): readonly UserRow[] {
+  let entries = 0;
+  const beyond = found.findIndex((user, index) => {
+    entries += user.lastSeq - positionOf(user).afterSeq;
+    return index > 0 && (index === USERS_MAX || entries > VERIFIED_ENTRIES_MAX);
+  });
+  return beyond === -1 ? found : found.slice(0, beyond);
+}

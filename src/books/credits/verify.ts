@@ -1,0 +1,104 @@
+import { all, batch, type RowsOf } from "../../db/sql.ts";
+import { invalidCursor } from "../../errors.ts";
+import { assert } from "../../lib/assert.ts";
+import { decodeTextCursor, encodeTextCursor } from "../../lib/cursor.ts";
+import type { TenantCtx } from "../../runtime.ts";
+import type { User } from "../ledger/account.ts";
+import { type Flaw, type LedgerStretch, missingEnds, verifyEntries } from "../ledger/verify-entries.ts";
+import type { VerifyOutput } from "./responses.ts";
+import type { VerifyInput } from "./schemas.ts";
+import { nextPosition, readPosition, START, type VerifyPosition, writePosition } from "./verify-position.ts";
+import { selectEntriesAt, selectStretch } from "./verify-rows.ts";
+
+/** A page of a verification has at most this many entries. */
+export const VERIFIED_ENTRIES_MAX = 10_000;
+
+/**
+ * Recomputes a user's balances from the ledger, a page at a time, and says what does not add up (C25). An unknown user is
+ * sound. Throws `invalid_request` for a cursor of another list.
+ */
+export async function verifyUser(ctx: TenantCtx, { userId, cursor }: VerifyInput): Promise<VerifyOutput> {
+  const position = cursor === undefined ? START : openCursor(ctx, userId, cursor);
+  const [verified] = await verifyStretches(ctx, [{ user: { userId }, position }]);
+  assert(verified !== undefined, "one stretch is verified");
+  return presentPage(ctx, userId, verified);
+}
+
+const scopeOf = ({ environment }: TenantCtx, userId: string) => ["verify", environment.id, userId];
+
+function openCursor(ctx: TenantCtx, userId: string, cursor: string): VerifyPosition {
+  const text = decodeTextCursor(cursor, scopeOf(ctx, userId));
+  if (text === null) throw invalidCursor();
+  return readPosition(text);
+}
+
+/** A page of a user's verification as the API returns it. Its cursor goes on with this user. */
+export function presentPage(ctx: TenantCtx, userId: string, { next, ...page }: Verified): VerifyOutput {
+  const nextCursor = next === null ? null : encodeTextCursor(writePosition(next), scopeOf(ctx, userId));
+  return { userId, ...page, nextCursor };
+}
+
+/** A stretch of a user's ledger that is to be verified. */
+export interface Stretch {
+  readonly user: User;
+  readonly position: VerifyPosition;
+}
+
+/** Reads stretches of several users in one trip, and verifies them. `next` is null at the end of a user's ledger. */
+export async function verifyStretches(ctx: TenantCtx, stretches: readonly Stretch[]): Promise<Verified[]> {
+  const selected = stretches.map(({ user, position }) => selectStretch(ctx, user, position, endOf(position)));
+  const rows: readonly unknown[][] = await batch(ctx.db, selected.flat());
+  const size = selected[0]?.length ?? 0;
+  return Promise.all(
+    stretches.map(async ({ user, position }, index) => {
+      // A batch answers in the order of its statements, whose types say what its rows are.
+      const found = rows.slice(index * size, (index + 1) * size) as RowsOf<ReturnType<typeof selectStretch>>;
+      const read = readStretch(position, found);
+      const missing = missingEnds(read);
+      // Only where somebody wrote for the user between two pages.
+      const moved = missing.length === 0 ? [] : await all(ctx.db, selectEntriesAt(ctx, user, missing));
+      const others = moved.map((end) => ({ ...end, total: BigInt(end.afterSteps) }));
+      return verifyStretch(position, { ...read, standings: [...others, ...read.standings] }, found[4]);
+    }),
+  );
+}
+
+export type Verified = ReturnType<typeof verifyStretch>;
+
+const endOf = ({ afterSeq }: VerifyPosition): number => afterSeq + VERIFIED_ENTRIES_MAX;
+
+function readStretch(
+  position: VerifyPosition,
+  [[last], entries, balances, ends]: RowsOf<ReturnType<typeof selectStretch>>,
+): LedgerStretch {
+  const { afterSeq, fromSeq, toSeq } = position;
+  const { lastSeq = 0, lastGrantSeq = 0 } = last ?? {};
+  const endSeq = endOf(position);
+  return {
+    ...{ afterSeq, endSeq, lastSeq, entries, balances, fromSeq },
+    toSeq: toSeq ?? Number.MAX_SAFE_INTEGER,
+    isEnd: endSeq >= Math.max(lastSeq, lastGrantSeq),
+    standings: ends.map((end) => ({ ...end, total: BigInt(end.afterSteps) + (position.ends.get(end.seq) ?? 0n) })),
+  };
+}
+
+function verifyStretch(
+  position: VerifyPosition,
+  stretch: LedgerStretch,
+  owedTooMuch: readonly { readonly balanceId: string }[],
+) {
+  const { afterSeq, endSeq, fromSeq, balances, entries } = stretch;
+  const { flaws: ofEntries, standings } = verifyEntries(stretch);
+  // Judged once: of what is owed now, with the first page.
+  const ofOwed = fromSeq === 0 ? owedTooMuch.map(({ balanceId }): Flaw => ({ balanceId, kind: "owed" })) : [];
+  const flaws = [...ofEntries, ...ofOwed];
+  const granted = balances.filter(({ grantSeq }) => grantSeq > afterSeq && grantSeq <= endSeq);
+  return {
+    // The first pass counts all of both.
+    balances: fromSeq === 0 ? granted.length : 0,
+    entries: fromSeq === 0 ? entries.length : 0,
+    isSound: flaws.length === 0,
+    flaws,
+    next: nextPosition(position, stretch, standings),
+  };
+}

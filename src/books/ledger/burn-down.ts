@@ -1,0 +1,88 @@
+import type { Steps } from "../../db/schema.ts";
+import { assert } from "../../lib/assert.ts";
+import { type Quantities, UNITS, type Unit } from "../amounts/amount.ts";
+import { type Fraction, reduceFraction } from "../amounts/fraction.ts";
+import { type MatchRule, rulesCover } from "../amounts/match.ts";
+
+/** What burn-down needs to know about a balance. */
+export interface Spendable {
+  readonly id: string;
+  readonly unit: Unit;
+  readonly rules: readonly MatchRule[];
+  readonly priority: number;
+  readonly remainingSteps: Steps;
+  readonly grantedAtMs: number;
+  /** NEVER_MS when it never expires. */
+  readonly expiresAtMs: number;
+}
+
+export interface Usage {
+  readonly event: string;
+  readonly model?: string | undefined;
+  readonly quantities: Quantities;
+}
+
+interface Leg<B extends Spendable = Spendable> {
+  readonly balance: B;
+  /** At least 1, and at most the balance's remaining amount. */
+  readonly amountSteps: Steps;
+}
+
+export interface Payment<B extends Spendable = Spendable> {
+  readonly legs: readonly Leg<B>[];
+  /** What no balance covers, each unit rounded up to its step. Null when all is covered. */
+  readonly uncovered: Quantities | null;
+}
+
+const compare = (a: number | string, b: number | string): number => (a < b ? -1 : a > b ? 1 : 0);
+
+/**
+ * Spending order, which is also the order of lists (C13): priority, then balances with rules, then the earliest expiry,
+ * then the earliest grant, then the id. No two balances are equal in it.
+ */
+export function spendingOrder(a: Spendable, b: Spendable): number {
+  return (
+    compare(a.priority, b.priority) ||
+    compare(a.rules.length === 0 ? 1 : 0, b.rules.length === 0 ? 1 : 0) ||
+    compare(a.expiresAtMs, b.expiresAtMs) ||
+    compare(a.grantedAtMs, b.grantedAtMs) ||
+    compare(a.id, b.id)
+  );
+}
+
+const ceilDivide = (dividend: bigint, divisor: bigint): bigint => (dividend + divisor - 1n) / divisor;
+
+/**
+ * Divides one usage over balances, in the given order (U2). Each balance pays what it can, in its own unit. The rest of the
+ * event is an exact fraction, and goes to the next balance. Only the balance that pays the last part rounds up to a step.
+ * The caller leaves out expired balances. Balances that are empty, of another unit or without a match are skipped here.
+ */
+export function burnDown<B extends Spendable>(balances: readonly B[], usage: Usage): Payment<B> {
+  const carried = UNITS.filter((unit) => (usage.quantities[unit] ?? 0) > 0);
+  if (carried.length === 0) return { legs: [], uncovered: null };
+
+  const legs: Leg<B>[] = [];
+  let left: Fraction = { numerator: 1n, denominator: 1n };
+  for (const balance of balances) {
+    const quantity = BigInt(usage.quantities[balance.unit] ?? 0);
+    if (quantity === 0n || balance.remainingSteps === 0) continue;
+    if (!rulesCover(balance.rules, usage.event, usage.model)) continue;
+    const remaining = BigInt(balance.remainingSteps);
+    const needed = ceilDivide(quantity * left.numerator, left.denominator);
+    if (needed <= remaining) {
+      legs.push({ balance, amountSteps: Number(needed) as Steps });
+      return { legs, uncovered: null };
+    }
+    legs.push({ balance, amountSteps: balance.remainingSteps });
+    const numerator = left.numerator * quantity - remaining * left.denominator;
+    assert(numerator > 0n, "a balance that is too small leaves a part of the event");
+    left = reduceFraction({ numerator, denominator: left.denominator * quantity });
+  }
+
+  const uncovered: { [U in Unit]?: Steps } = {};
+  for (const unit of carried) {
+    const part = ceilDivide(BigInt(usage.quantities[unit] ?? 0) * left.numerator, left.denominator);
+    uncovered[unit] = Number(part) as Steps;
+  }
+  return { legs, uncovered };
+}

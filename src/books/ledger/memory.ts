@@ -1,0 +1,167 @@
+import { areFeaturesSql } from "../../db/features.ts";
+import type { Steps } from "../../db/schema.ts";
+import { nowMsSql, statement } from "../../db/sql.ts";
+import type { Environment, Runtime } from "../../runtime.ts";
+import type { User, WriteContext } from "./account.ts";
+import type { PayingRow } from "./balance.ts";
+import type { OpenReservation } from "./hold.ts";
+
+/**
+ * An account in an isolate's memory after a write: enough to plan the next debit without a read. Another isolate may have
+ * lowered a balance since. `guardAccount` makes sure that none was raised.
+ */
+export interface AccountState {
+  readonly accountId: number;
+  readonly userId: string;
+  /** The environment's, as text (db/features.ts). */
+  readonly features: string | null;
+  /** Every entry up to this seq that raised a balance is included. */
+  readonly seq: number;
+  /** All balances that may be able to pay, by id. */
+  readonly balances: ReadonlyMap<string, PayingRow>;
+  /** Open reservations that this isolate made, by id. */
+  readonly reservations: ReadonlyMap<string, OpenReservation>;
+}
+
+/** The state of an account when a write was decided. */
+export type StateBefore = Pick<AccountState, "balances" | "reservations" | "seq">;
+
+/** How a write changes the account in memory. */
+export interface StateChanges {
+  readonly entries: readonly { readonly balanceId: string; readonly deltaSteps: number }[];
+  readonly newBalances?: readonly PayingRow[];
+  readonly newReservation?: OpenReservation;
+  /** The id of a reservation that the write settles. */
+  readonly settledReservationId?: string;
+}
+
+const ACCOUNTS_MAX = 1_000;
+const BALANCES_MAX = 100;
+const RESERVATIONS_MAX = 100;
+/** After a guard failed, another isolate writes for this user too. For this time, a read first is faster than another failure. */
+const READ_FIRST_MS = 1_000;
+
+const keyOf = ({ database, id }: Environment, kind: "user" | "reservation", name: string): string =>
+  `${database} ${id} ${kind} ${name}`;
+
+/** The accounts in one isolate's memory, the latest last. An environment's id is part of every key. */
+class AccountMemory {
+  readonly #accounts = new Map<string, { readonly environment: Environment; readonly state: AccountState }>();
+  /** The account's key by the keys of its reservations. */
+  readonly #owners = new Map<string, string>();
+  readonly #readFirstUntilMs = new Map<string, number>();
+  /** How many writes of this isolate that raise a balance are on their way, by the account's key. */
+  readonly #raising = new Map<string, number>();
+
+  /** Null when memory does not have enough to plan on. */
+  find(environment: Environment, user: User, nowMs: number): AccountState | null {
+    let key: string | undefined;
+    if ("userId" in user) key = keyOf(environment, "user", user.userId);
+    if ("reservationId" in user) key = this.#owners.get(keyOf(environment, "reservation", user.reservationId));
+    if (key === undefined || (this.#readFirstUntilMs.get(key) ?? 0) > nowMs) return null;
+    // What is planned now would fail on its guard when that write lands first.
+    if (this.#raising.has(key)) return null;
+    return this.#accounts.get(key)?.state ?? null;
+  }
+
+  remember(environment: Environment, state: AccountState): void {
+    this.forget(environment, state.userId);
+    if (state.balances.size > BALANCES_MAX || state.reservations.size > RESERVATIONS_MAX) return;
+    const key = keyOf(environment, "user", state.userId);
+    this.#accounts.set(key, { environment, state });
+    for (const id of state.reservations.keys()) this.#owners.set(keyOf(environment, "reservation", id), key);
+    if (this.#accounts.size > ACCOUNTS_MAX) this.#dropOldest();
+  }
+
+  forget(environment: Environment, userId: string): void {
+    this.#drop(keyOf(environment, "user", userId));
+  }
+
+  /**
+   * The state that is remembered, if another write of this isolate landed after `before` was read. Otherwise `before`. Only
+   * `before` may have balances that were empty, to which a commit returns its holds. What is remembered of an account that was
+   * erased is not of the one that its user has after a lift.
+   */
+  latest(
+    environment: Environment,
+    { userId, accountId }: { readonly userId: string; readonly accountId: number | undefined },
+    before: StateBefore,
+  ): StateBefore {
+    const state = this.#accounts.get(keyOf(environment, "user", userId))?.state;
+    if (state === undefined || state.accountId !== accountId || state.seq < before.seq) return before;
+    return { ...state, balances: new Map([...before.balances, ...state.balances]) };
+  }
+
+  /** Waits for a write that raises a balance. Meanwhile nothing is planned on what is remembered of its account. */
+  async whileRaising<Answer>(environment: Environment, userId: string, write: () => Promise<Answer>): Promise<Answer> {
+    const key = keyOf(environment, "user", userId);
+    this.#raising.set(key, (this.#raising.get(key) ?? 0) + 1);
+    try {
+      return await write();
+    } finally {
+      const others = (this.#raising.get(key) ?? 1) - 1;
+      if (others > 0) this.#raising.set(key, others);
+      else this.#raising.delete(key);
+    }
+  }
+
+  /** Another isolate writes for this user, so for a while the account is read before each write. */
+  readFirst(environment: Environment, userId: string, nowMs: number): void {
+    this.forget(environment, userId);
+    if (this.#readFirstUntilMs.size >= ACCOUNTS_MAX) this.#readFirstUntilMs.clear();
+    this.#readFirstUntilMs.set(keyOf(environment, "user", userId), nowMs + READ_FIRST_MS);
+  }
+
+  /** Many at a time: each search for the first passes over all that was dropped before it. */
+  #dropOldest(): void {
+    for (const key of [...this.#accounts.keys()].slice(0, ACCOUNTS_MAX / 10)) this.#drop(key);
+  }
+
+  #drop(key: string): void {
+    const entry = this.#accounts.get(key);
+    if (entry === undefined) return;
+    this.#accounts.delete(key);
+    for (const id of entry.state.reservations.keys()) this.#owners.delete(keyOf(entry.environment, "reservation", id));
+  }
+}
+
+const memories = new WeakMap<object, AccountMemory>();
+
+/** The memory of the isolate in which a verb runs. */
+export function memoryOf({ isolate }: Pick<Runtime, "isolate">): AccountMemory {
+  const memory = memories.get(isolate) ?? new AccountMemory();
+  memories.set(isolate, memory);
+  return memory;
+}
+
+/** The account after a write: the account before it, and its changes. */
+export function afterWrite(
+  before: Pick<AccountState, "balances" | "reservations">,
+  { entries, newBalances = [], newReservation, settledReservationId }: StateChanges,
+): Pick<AccountState, "balances" | "reservations"> {
+  const balances = new Map(before.balances);
+  for (const row of newBalances) balances.set(row.id, row);
+  for (const { balanceId, deltaSteps } of entries) {
+    const row = balances.get(balanceId);
+    if (row !== undefined)
+      balances.set(balanceId, { ...row, remainingSteps: (row.remainingSteps + deltaSteps) as Steps });
+  }
+  const reservations = new Map(before.reservations);
+  if (newReservation !== undefined) reservations.set(newReservation.id, newReservation);
+  if (settledReservationId !== undefined) reservations.delete(settledReservationId);
+  return { balances, reservations };
+}
+
+const ENTRIES_SINCE_MAX = "100";
+
+/**
+ * Aborts the batch with `guard_account` when a balance was raised after the account was remembered, a hold is due, or the
+ * environment's features changed. Then another plan might be right. Lowered balances need no guard: `remaining >= 0` is one. Reads at most a hundred entries.
+ */
+export const guardAccount = statement<WriteContext & { seq: number; features: string | null }>`
+  INSERT INTO guards (name, holds) SELECT 'account', NOT EXISTS (
+    SELECT 1 FROM credit_ledger
+    WHERE account_id = :accountId AND seq > :seq AND (delta_steps > 0 OR seq > :seq + ${ENTRIES_SINCE_MAX})
+  ) AND NOT EXISTS (
+    SELECT 1 FROM reservations WHERE account_id = :accountId AND state = 'open' AND expires_at_ms <= ${nowMsSql}
+  ) AND ${areFeaturesSql}`;

@@ -1,0 +1,77 @@
+import { PurserError } from "../../errors.ts";
+import { canonicalJson } from "../../lib/canonical-json.ts";
+import { sha256 } from "../../lib/hash.ts";
+import type { TenantCtx } from "../../runtime.ts";
+
+/** Stored with a write that must take effect once: the hash of its request, and an id of the write itself. */
+export interface Stamp {
+  readonly hash: string;
+  readonly nonce: string;
+  readonly stored: string;
+  /** The fields of the body that a conflict may name, in the order of their marks. */
+  readonly fields: readonly string[];
+}
+
+const MARK_LENGTH = 4;
+const MARKS = 36 ** MARK_LENGTH;
+
+/** A short hash of one field (FNV-1a), so that a conflict can name the fields that differ (U12). Nothing depends on it. */
+function markOf(value: unknown): string {
+  const text = value === undefined ? "" : canonicalJson(value);
+  let hash = 0x811c9dc5;
+  for (let index = 0; index < text.length; index++) hash = Math.imul(hash ^ text.charCodeAt(index), 0x01000193);
+  return ((hash >>> 0) % MARKS).toString(36).padStart(MARK_LENGTH, "0");
+}
+
+/**
+ * `kind` distinguishes kinds of requests. `input` is the validated input, so its spelling does not matter. Requests that may
+ * meet under one id list the fields that they have in common last, in one order.
+ */
+export async function stampRequest<Input extends object>(
+  ctx: TenantCtx,
+  kind: readonly string[],
+  input: Input,
+  fields: readonly (keyof Input & string)[] = [],
+): Promise<Stamp> {
+  const hash = await sha256(canonicalJson([...kind, input]));
+  const nonce = ctx.newId("");
+  const marks = fields.map((field) => markOf(input[field])).join("");
+  return { hash, nonce, fields, stored: `${hash}.${nonce}.${marks}` };
+}
+
+/** The fields of a commit's body besides the id: the last of an event's, so that a conflict of the two names them. */
+export const committedFields = ["quantities", "occurredAt", "properties", "onShortage"] as const;
+
+/** The stamp of an event that is recorded because nobody settled its reservation (U15). It is of nobody's request. */
+export function stampCharge(charge: { readonly [Field in (typeof committedFields)[number]]?: unknown }): string {
+  return `charge..${committedFields.map((field) => markOf(charge[field])).join("")}`;
+}
+
+/** Whether a stored stamp is a charge's. */
+export function isCharge(stored: string): boolean {
+  return stored.startsWith("charge.");
+}
+
+/** Whether a stored stamp is of this same write (its answer was lost), of an equal request, or of another request. */
+export function compareStamp(stored: string, stamp: Stamp): "own" | "replay" | "other" {
+  if (stored === stamp.stored) return "own";
+  return stored.startsWith(`${stamp.hash}.`) ? "replay" : "other";
+}
+
+const marksOf = (stored: string): readonly string[] => stored.split(".")[2]?.match(/.{4}/g) ?? [];
+
+/** The fields of a request that differ from those of the first, of those that both have. */
+function differingFields(stored: string, { fields, stored: own }: Stamp): readonly string[] {
+  const common = Math.min(marksOf(stored).length, fields.length);
+  if (common === 0) return [];
+  const [first, second] = [marksOf(stored).slice(-common), marksOf(own).slice(-common)];
+  return fields.slice(-common).filter((_, index) => first[index] !== second[index]);
+}
+
+/** `idempotency_conflict` (409), with the fields that differ from the first request's (U12). */
+export function idempotencyConflict(message: string, param: string, stored: string, stamp: Stamp): PurserError {
+  return new PurserError("idempotency_conflict", message, {
+    param,
+    details: { differs: differingFields(stored, stamp) },
+  });
+}

@@ -1,0 +1,133 @@
+import { auditStatement, newAct } from "../../catalog/audit/audit-statement.ts";
+import { noteSeen } from "../../db/activity/last-seen.ts";
+import { guardFeatures } from "../../db/features.ts";
+import { batch, type Statement } from "../../db/sql.ts";
+import { personGuards, standingIn } from "../../db/tombstones/check.ts";
+import { assert } from "../../lib/assert.ts";
+import type { TenantCtx } from "../../runtime.ts";
+import { noteMessages } from "../../webhooks/outbox.ts";
+import { createAccount, type WriteContext, writingValues } from "./account.ts";
+import type { Write } from "./decision.ts";
+import { type DueHold, settleHolds } from "./hold.ts";
+
+import { selectSettled, type WrittenEntry, writesEntries } from "./insert-entries.ts";
+import { alertWrites, messagesAmong } from "./judge-alerts.ts";
+import { afterWrite, guardAccount, memoryOf, type StateBefore, type StateChanges } from "./memory.ts";
+
+import { ledgerMessageWrites, reservationExpired, wantedOf } from "./messages.ts";
+import { motionsOf } from "./motion.ts";
+import { takingMessages } from "./taking-messages.ts";
+
+/** A user's account at the time of an attempt. */
+export interface AccountAtRead extends WriteContext {
+  /** The last seq of the ledger; 0 when it is empty. */
+  readonly lastSeq: number;
+  /** The environment's, as text (db/features.ts). The write aborts where they have changed. */
+  readonly features: string | null;
+  /** Due holds. Whatever is decided, they are returned, so a plan counts them as returned. None is to be charged any more. */
+  readonly due: readonly DueHold[];
+}
+
+interface AccountBefore {
+  /** Null when it is not complete enough for memory. */
+  readonly before: StateBefore | null;
+  /** Whether other batches were sent since the account was read. */
+  readonly isOld: boolean;
+}
+
+/** The only place that builds a batch for a user. Whatever every write must contain is added here. */
+export async function send<Answer>(
+  ctx: TenantCtx,
+  account: AccountAtRead,
+  decision: Write<Answer>,
+  { before, isOld }: AccountBefore,
+): Promise<{ readonly answer: Answer }> {
+  const { statements, answer, act, changes } = decision;
+  const { features } = account;
+  const values = writingValues(account);
+  const leading = [
+    guardOf({ ...values, features, seq: account.lastSeq }, isOld),
+    ...(await personGuards(ctx, standingIn(features), [account.userId])),
+    ...settleHolds(account, account.due, { state: "expired" }),
+  ];
+  const messages = wantedOf(ctx, account, () => [
+    ...account.due.map((hold) => reservationExpired(account.userId, hold)),
+    ...(decision.messages?.() ?? []),
+  ]);
+  const ownId = changes?.settledReservationId;
+  const settledIds = [...account.due.map(({ id }) => id), ...(ownId === undefined ? [] : [ownId])];
+  const takings = takingMessages(ctx, account, settledIds);
+  const alerts = alertWrites(ctx, account, motionsOf(statements), settledIds);
+  const sent: readonly Statement[] = [
+    ...leading,
+    ...statements,
+    // What a reservation returns, and pays of what is owed, is written by triggers, which tell nothing.
+    ...(before === null || ownId === undefined ? [] : [selectSettled(values, ownId)]),
+    ...auditRow(ctx, account, act),
+    ...ledgerMessageWrites(ctx, account, messages),
+    ...takings.statements,
+    ...alerts.statements,
+  ];
+  const write = (): Promise<unknown[][]> => batch(ctx.db, sent);
+  const isRaise = changes?.entries.some(({ deltaSteps }) => deltaSteps > 0) === true;
+  const rows = isRaise ? await memoryOf(ctx).whileRaising(ctx.environment, account.userId, write) : await write();
+  noteSeen("user", ctx.environment, account.userId, account.nowMs);
+  noteMessages(ctx, [...messages, ...messagesAmong(takings, sent, rows), ...messagesAmong(alerts, sent, rows)]);
+  if (before === null || changes === undefined) memoryOf(ctx).forget(ctx.environment, account.userId);
+  else {
+    // The statement says what its rows are.
+    const entries = sent.flatMap((one, index) => (writesEntries(one) ? (rows[index] as WrittenEntry[]) : []));
+    remember(ctx, account, { before, changes, isOld, entries });
+  }
+  return { answer: answer(rows.slice(leading.length)) };
+}
+
+/** Aborts the batch where the account, or its environment, is no longer as it was read. A user's first write makes the account. */
+function guardOf(values: WriteContext & { features: string | null; seq: number }, isOld: boolean): Statement {
+  if (values.accountId === null) return createAccount(values);
+  return isOld ? guardAccount(values) : guardFeatures(values);
+}
+
+const insertAudit = auditStatement();
+
+/** The audit row, if the administrator writes. A write that is refused or replayed writes none. */
+function auditRow(ctx: TenantCtx, { nowMs }: AccountAtRead, act: Write<unknown>["act"]): Statement[] {
+  const { caller, environment } = ctx;
+  if (caller.kind !== "admin") return [];
+  assert(act !== undefined, "a write that the administrator may do says what the audit calls it");
+  const { appId, mode } = environment;
+  const values = newAct({ ...ctx, caller }, { ...act, appId, details: { mode, ...act.details } });
+  // What the administrator did is told in real time.
+  return [insertAudit({ ...values, atMs: ctx.clock === null ? nowMs : ctx.realNow() })];
+}
+
+interface Written {
+  readonly before: StateBefore;
+  readonly changes: StateChanges;
+  readonly isOld: boolean;
+  readonly entries: readonly WrittenEntry[];
+}
+
+/** Keeps the account in memory, unless somebody else may have raised a balance since it was read. */
+function remember(
+  ctx: TenantCtx,
+  { userId, features, nowMs, ...account }: AccountAtRead,
+  { before, changes, isOld, entries }: Written,
+): void {
+  const memory = memoryOf(ctx);
+  // What another write of this isolate changed meanwhile stays.
+  const last = entries.at(-1);
+  const accountId = account.accountId ?? last?.accountId;
+  const latest = memory.latest(ctx.environment, { userId, accountId }, before);
+  memory.forget(ctx.environment, userId);
+  const seq = last?.seq ?? latest.seq;
+  // A guard has made sure of it, or there is no entry of another between what was read and what was written.
+  const count = changes.entries.length + (changes.newBalances?.length ?? 0);
+  const isComplete = isOld || seq === latest.seq + count;
+  // A clock that is ahead gave new balances another time than this write's.
+  const isAhead = changes.newBalances !== undefined && last?.atMs !== nowMs;
+  // It is not known what each balance paid.
+  const hasPaid = entries.some(({ paid }) => paid === 1);
+  if (accountId === undefined || !isComplete || isAhead || hasPaid) return;
+  memory.remember(ctx.environment, { accountId, userId, features, seq, ...afterWrite(latest, changes) });
+}

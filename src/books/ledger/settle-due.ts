@@ -1,0 +1,131 @@
+import { countOfPack } from "../../db/activity/count.ts";
+import { guardFeatures } from "../../db/features.ts";
+import { all, batch, nowMsSql, type Statement, statement } from "../../db/sql.ts";
+import { personGuards, standingIn } from "../../db/tombstones/check.ts";
+import { assert } from "../../lib/assert.ts";
+import type { TenantCtx } from "../../runtime.ts";
+import { noteMessages } from "../../webhooks/outbox.ts";
+import { fromSteps, presentQuantities } from "../amounts/amount.ts";
+import { type WriteContext, writingValues } from "./account.ts";
+import { debitsOf } from "./debits.ts";
+import { eventColumns, eventPlace, lastEvent } from "./event-row.ts";
+import { type DueHold, HOLDS_A_STATEMENT_MAX, insertSettlements, type SettlementRow, settleHolds } from "./hold.ts";
+import { alertWrites, messagesAmong } from "./judge-alerts.ts";
+import { type LedgerMessage, ledgerMessageWrites, reservationExpired, usageRecorded, wantedOf } from "./messages.ts";
+import type { Motion } from "./motion.ts";
+import { planDue, type SettledHold } from "./plan-due.ts";
+import { stampCharge } from "./request-hash.ts";
+import { selectBalancesOfDue } from "./spendable-balances.ts";
+import { takingMessages } from "./taking-messages.ts";
+
+type Account = WriteContext & { readonly due: readonly DueHold[]; readonly features: string | null };
+
+export const hasCharge = (due: readonly DueHold[]): boolean => due.some(({ charge }) => charge !== null);
+
+/**
+ * Returns or charges an account's due holds (U8, U15), in a batch of their own. Costs nothing when there are none. Fails with
+ * a conflict when another write was faster, also when it recorded an event of a charge's id.
+ */
+export async function settleDue(ctx: TenantCtx, account: Account): Promise<void> {
+  if (account.due.length === 0) return;
+  if (!hasCharge(account.due)) {
+    const settled = account.due.map((hold) => ({ hold, charged: null, paid: [] }));
+    await sendSettlement(ctx, account, settleHolds(account, account.due, { state: "expired" }), settled);
+    return;
+  }
+  const { accountId, nowMs } = account;
+  assert(accountId !== null, "who has reservations has an account");
+  const rows = await all(ctx.db, selectBalancesOfDue(ctx, { accountId }, { nowMs }));
+  const { settled } = planDue(rows, account.due);
+  const statements: Statement[] = [];
+  for (let at = 0; at < settled.length; at += HOLDS_A_STATEMENT_MAX) {
+    statements.push(...settlementOf(account, settled.slice(at, at + HOLDS_A_STATEMENT_MAX)));
+  }
+  await sendSettlement(ctx, account, statements, settled);
+  for (const { balance, amountSteps } of settled.flatMap(({ charged }) => charged?.payment.legs ?? [])) {
+    countOfPack(ctx.environment, "spent", nowMs, balance, amountSteps);
+  }
+}
+
+async function sendSettlement(
+  ctx: TenantCtx,
+  account: Account,
+  statements: readonly Statement[],
+  settled: readonly SettledHold[],
+): Promise<void> {
+  const messages = wantedOf(ctx, account, () => settled.map((one) => messageOf(account.userId, one)));
+  const settledIds = settled.map(({ hold }) => hold.id);
+  const takings = takingMessages(ctx, account, settledIds);
+  const alerts = alertWrites(ctx, account, chargesOf(settled), settledIds);
+  const all = [
+    guardFeatures(account),
+    ...(await personGuards(ctx, standingIn(account.features), [account.userId])),
+    ...statements,
+    ...ledgerMessageWrites(ctx, account, messages),
+    ...takings.statements,
+    ...alerts.statements,
+  ];
+  const rows = await batch(ctx.db, all);
+  noteMessages(ctx, [...messages, ...messagesAmong(takings, all, rows), ...messagesAmong(alerts, all, rows)]);
+}
+
+/** The charges among settled holds. */
+function chargesOf(settled: readonly SettledHold[]): Motion[] {
+  const eventIds = settled.flatMap(({ hold, charged }) => (charged === null ? [] : [hold.id]));
+  if (eventIds.length === 0) return [];
+  return [{ entries: 0, lifts: false, eventIds }];
+}
+
+function messageOf(userId: string, { hold, charged }: SettledHold): LedgerMessage {
+  if (charged === null) return reservationExpired(userId, hold);
+  const { event, model, quantities } = charged.charge;
+  const hasEntries = hold.legs.length > 0 || charged.payment.legs.length > 0;
+  return usageRecorded(userId, { eventId: hold.id, event, model, quantities, reservationId: hold.id, hasEntries });
+}
+
+/** The statements that settle some due holds. The events come before the entries that debit for them. */
+function settlementOf(account: Account, some: readonly SettledHold[]): Statement[] {
+  const lessSteps = new Map<string, number>();
+  const take = (balanceId: string, steps: number) =>
+    lessSteps.set(balanceId, (lessSteps.get(balanceId) ?? 0) + steps).get(balanceId);
+  const events: object[] = [];
+  const settlements = some.map(({ hold: { id, legs }, charged, paid }): SettlementRow => {
+    for (const { balanceId, amountSteps } of legs) take(balanceId, -amountSteps);
+    const payAll = () => {
+      for (const { balanceId, steps } of paid) take(balanceId, steps);
+    };
+    if (charged === null) {
+      payAll();
+      return { id, state: "expired" };
+    }
+    const { charge, payment } = charged;
+    const debits = payment.legs.map(({ balance, amountSteps }) => {
+      const amount = fromSteps(balance.unit, amountSteps);
+      return { balanceId: balance.id, amount, lessSteps: take(balance.id, amountSteps) };
+    });
+    payAll();
+    const { quantities, occurredAtMs: occurredAt } = charge;
+    const uncovered = payment.uncovered === null ? null : JSON.stringify(presentQuantities(payment.uncovered));
+    const stamp = stampCharge({ quantities, occurredAt, onShortage: "partial" });
+    events.push({ id, ...charge, legs: debits, uncovered, stamp });
+    const charges = payment.legs.map(({ balance, amountSteps }) => ({
+      balanceId: balance.id,
+      deltaSteps: -amountSteps,
+    }));
+    return { id, state: "committed", eventId: id, charges };
+  });
+  return [
+    ...(events.length === 0 ? [] : [insertCharges({ ...writingValues(account), charges: JSON.stringify(events) })]),
+    insertSettlements(account, settlements),
+  ];
+}
+
+/** The events of charges come in the order of their times, as their primary key needs it. */
+const insertCharges = statement<WriteContext & { charges: string }>`
+  INSERT INTO usage_events (${eventColumns})
+  SELECT ${eventPlace("c.value")} + c.key, CAST(:environmentId AS INTEGER), c.value ->> 'id', c.value ->> 'event',
+    c.value ->> 'model', coalesce(c.value ->> '$.quantities.count', 0), c.value ->> '$.quantities.tokens',
+    c.value ->> '$.quantities.seconds', c.value ->> '$.quantities.cents', c.value ->> 'occurredAtMs', ${nowMsSql},
+    c.value ->> 'id', c.value ->> 'stamp', ${debitsOf("c.value -> 'legs'")}, c.value ->> 'uncovered'
+  FROM json_each(:charges) AS c LEFT JOIN ${lastEvent} AS last
+  ORDER BY c.key`;

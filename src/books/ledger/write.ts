@@ -1,0 +1,246 @@
+import { requireClock } from "../../db/clock.ts";
+import { type Constraint, constraintOf } from "../../db/constraint.ts";
+import { retryOnConflict } from "../../db/retry-on-conflict.ts";
+import { batch, fragment, query, type RowsOf, type Statement } from "../../db/sql.ts";
+import { erasedSql, hashesOf, personErased, requireSecrets, standingIn } from "../../db/tombstones/check.ts";
+import { PurserError } from "../../errors.ts";
+import type { TenantCtx } from "../../runtime.ts";
+import { aboutAccount, type User } from "./account.ts";
+import type { PayingRow } from "./balance.ts";
+import type { Decision } from "./decision.ts";
+import { DUE_HOLDS_MAX, dueHoldsSql, readDueHolds } from "./hold.ts";
+import { type AccountState, memoryOf, type StateBefore } from "./memory.ts";
+import { type AccountAtRead, send } from "./send.ts";
+import { hasCharge, settleDue } from "./settle-due.ts";
+
+/**
+ * The only way to write for a user: read, decide, send one batch. On a conflict, all of it is done again. A verb gives its
+ * reads and its decision. Due holds are returned (U8) or charged (U15) here, also when the verb ends in a refusal or a
+ * replay. See docs/architecture.md.
+ */
+export interface UserWrite<Reads extends readonly Statement[], Answer> {
+  readonly user: User;
+  /** Random characters of this write. They spread its retries over time. */
+  readonly nonce: string;
+  /** What the decision needs besides the account and its due holds. All of it is read in one trip. */
+  readonly read: (nowMs: number) => Reads;
+  /** Pure, except for ids that were created before. Throws a `PurserError` to refuse. */
+  readonly decide: (found: RowsOf<Reads>, account: AccountAtRead) => Decision<Answer>;
+  /** What `read` would find, taken from this isolate's memory. Null when the memory does not have it. */
+  readonly recall?: (state: AccountState) => RowsOf<Reads> | null;
+  /** All balances that may be able to pay, from what was read. They go into memory. */
+  readonly balances?: (found: RowsOf<Reads>) => readonly PayingRow[];
+  /** What was read before, together with other users. The first attempt uses it instead of memory and of a read. */
+  readonly readBefore?: ReadResult<Reads> | undefined;
+  /** Constraints that mean a refusal, not a conflict. */
+  readonly refusals?: Readonly<Partial<Record<Constraint, () => PurserError>>>;
+}
+
+/** The constraints that fail when the database changed after the read. */
+const CONFLICTS: ReadonlySet<Constraint> = new Set([
+  "credit_balances_remaining_not_negative",
+  "credit_balances_external_ref",
+  "credit_balances_id",
+  "credit_balances_revoked",
+  "credit_balances_revoked_once",
+  "credit_adjustments_primary_key",
+  "credit_refunds_gapless",
+  "guard_account",
+  "guard_balance",
+  "guard_environment",
+  "guard_payment",
+  "payment_names_taken",
+  "payment_debts_of",
+  "guard_person",
+  "tombstones_being_erased",
+  "usage_events_event_id",
+  "reservations_primary_key",
+  "reservations_settled_once",
+  "reservations_state",
+  "reservations_end_not_earlier",
+]);
+
+/**
+ * Runs a write in two trips, or in one if memory has the account or nothing is written. Null when no user owns the given
+ * reservation or balance. A user given by id may have no account yet. Throws what `decide` throws, and
+ * `temporarily_unavailable` after too many conflicts.
+ */
+export async function writeForUser<const Reads extends readonly Statement[], Answer>(
+  ctx: TenantCtx,
+  verb: UserWrite<Reads, Answer>,
+): Promise<Answer | null> {
+  let { readBefore } = verb;
+  const onMemory = readBefore === undefined ? await writeOnMemory(ctx, verb) : null;
+  if (onMemory !== null) return onMemory.answer;
+  let refusal: PurserError | null = null;
+  return retryOnConflict(CONFLICTS, verb.nonce, async () => {
+    const { account, found } = readBefore ?? (await readAfterCharges(ctx, verb));
+    if (account === null) return null;
+    // Batches of others were sent since, so what was read may be older than a read of its own would be.
+    const isOld = readBefore !== undefined;
+    readBefore = undefined;
+    const outcome = refusal ?? (await decideAndSend(ctx, verb, { account, found, isOld }));
+    if (!(outcome instanceof PurserError)) return outcome.answer;
+    // The refused batch also undid the return of holds, so they are returned now.
+    refusal = outcome;
+    await settleDue(ctx, account);
+    throw refusal;
+  });
+}
+
+/** Returns or charges a user's first due holds, for the cron. Answers whether there may be more. */
+export async function settleDueHolds(ctx: TenantCtx, user: User, nonce: string): Promise<boolean> {
+  return retryOnConflict(CONFLICTS, nonce, async () => {
+    const { account } = await readAccount(ctx, { user, read: () => [] });
+    if (account === null) return false;
+    await settleDue(ctx, account);
+    return mayHaveMore(account);
+  });
+}
+
+const mayHaveMore = ({ due }: AccountAtRead): boolean => due.length >= DUE_HOLDS_MAX;
+
+/** Reads for a verb. What is charged (U15), and due holds that are more than are read at a time, is settled first, in its order. */
+async function readAfterCharges<const Reads extends readonly Statement[]>(
+  ctx: TenantCtx,
+  verb: Pick<UserWrite<Reads, unknown>, "user" | "read">,
+) {
+  let reading = await readAccount(ctx, verb);
+  while (reading.account !== null && (hasCharge(reading.account.due) || mayHaveMore(reading.account))) {
+    await settleDue(ctx, reading.account);
+    reading = await readAccount(ctx, verb);
+  }
+  return reading;
+}
+
+type StoredAccount = {
+  features: string | null;
+  accountId: number | null;
+  userId: string | null;
+  isErased: 0 | 1;
+  dueHolds: string;
+  lastSeq: number;
+};
+
+/** The environment's features, and the account with its due holds. In one query, because each statement takes time. */
+const selectAccount = aboutAccount<{ nowMs: number; hashes: string }, StoredAccount>(
+  (account) =>
+    query<StoredAccount>({
+      features: "e.features",
+      accountId: "a.id",
+      userId: "a.user_id",
+      isErased: fragment`coalesce(a.is_erased, 0) OR ${erasedSql("e.features", ":hashes")}`,
+      dueHolds: dueHoldsSql("a.id"),
+      lastSeq: fragment`coalesce((SELECT seq FROM credit_ledger WHERE account_id = a.id ORDER BY seq DESC LIMIT 1), 0)`,
+    })`FROM environments AS e LEFT JOIN accounts AS a ON a.id = ${account} WHERE e.id = :environmentId`,
+);
+
+/** The user's account, which is null when no user owns the given reservation or balance, and the rows of the verb's reads. */
+export interface ReadResult<Reads extends readonly Statement[]> {
+  readonly account: AccountAtRead | null;
+  readonly found: RowsOf<Reads>;
+}
+
+async function readAccount<const Reads extends readonly Statement[]>(
+  ctx: TenantCtx,
+  { user, read }: Pick<UserWrite<Reads, unknown>, "user" | "read">,
+): Promise<ReadResult<Reads>> {
+  const atMs = ctx.now();
+  const hashes = JSON.stringify("userId" in user ? await hashesOf(ctx, user.userId) : []);
+  const first = selectAccount(ctx, user, { nowMs: atMs, hashes });
+  const [[stored], ...rest] = await batch(ctx.db, [first, ...read(atMs)] as const);
+  requireClock(ctx, stored?.features ?? null);
+  await requireSecrets(ctx, standingIn(stored?.features ?? null));
+  const isErased = stored?.isErased === 1;
+  // Its reservations are not found by their old ids (E4). A payment still moves by its account, and nothing of it is due.
+  const isUnknown = isErased && "reservationId" in user;
+  if (isErased && ("userId" in user || "balanceId" in user)) throw personErased();
+  const userId = isUnknown ? null : (stored?.userId ?? ("userId" in user ? user.userId : null));
+  const account: AccountAtRead | null =
+    userId === null
+      ? null
+      : {
+          environmentId: ctx.environment.id,
+          userId,
+          accountId: stored?.accountId ?? null,
+          nowMs: atMs,
+          lastSeq: stored?.lastSeq ?? 0,
+          features: stored?.features ?? null,
+          due: stored === undefined || isErased ? [] : readDueHolds(stored.dueHolds),
+        };
+  // The rest are the rows of the verb's own statements, in their order.
+  return { account, found: rest as RowsOf<Reads> };
+}
+
+function decide<Answer>(decision: () => Decision<Answer>): Decision<Answer> | PurserError {
+  try {
+    return decision();
+  } catch (error) {
+    if (error instanceof PurserError) return error;
+    throw error;
+  }
+}
+
+type Result<Answer> = { readonly answer: Answer };
+
+async function decideAndSend<const Reads extends readonly Statement[], Answer>(
+  ctx: TenantCtx,
+  verb: UserWrite<Reads, Answer>,
+  { account, found, isOld }: { account: AccountAtRead; found: RowsOf<Reads>; isOld: boolean },
+): Promise<Result<Answer> | PurserError> {
+  const decision = decide(() => verb.decide(found, account));
+  if (decision instanceof PurserError) return decision;
+  if (decision.kind === "replay") {
+    await settleDue(ctx, account);
+    return { answer: decision.answer };
+  }
+  try {
+    return await send(ctx, account, decision, { before: stateBeforeOf(ctx, verb, account, found), isOld });
+  } catch (error) {
+    const constraint = constraintOf(error);
+    const refusal = constraint === null ? undefined : verb.refusals?.[constraint];
+    if (refusal === undefined) throw error;
+    return refusal();
+  }
+}
+
+/** The account's state when the write was decided. Null when it is not complete enough for memory. */
+function stateBeforeOf<const Reads extends readonly Statement[]>(
+  ctx: TenantCtx,
+  verb: Pick<UserWrite<Reads, unknown>, "user" | "balances">,
+  account: AccountAtRead,
+  found: RowsOf<Reads>,
+): StateBefore | null {
+  if (account.due.length > 0) return null;
+  const none = new Map<string, never>();
+  if (verb.balances !== undefined) {
+    const balances = new Map(verb.balances(found).map((row) => [row.id, row]));
+    return { balances, reservations: none, seq: account.lastSeq };
+  }
+  if (account.accountId === null) return { balances: none, reservations: none, seq: 0 };
+  return memoryOf(ctx).find(ctx.environment, verb.user, account.nowMs);
+}
+
+/** Writes in one trip, planned on memory. Null when memory is not enough, or on a conflict. Never refuses or replays. */
+async function writeOnMemory<const Reads extends readonly Statement[], Answer>(
+  ctx: TenantCtx,
+  verb: UserWrite<Reads, Answer>,
+): Promise<Result<Answer> | null> {
+  const atMs = ctx.now();
+  const memory = memoryOf(ctx);
+  const state = verb.recall === undefined ? null : memory.find(ctx.environment, verb.user, atMs);
+  const found = state === null ? null : (verb.recall?.(state) ?? null);
+  if (state === null || found === null) return null;
+  const { accountId, userId, features, seq: lastSeq } = state;
+  const account = { environmentId: ctx.environment.id, userId, accountId, nowMs: atMs, lastSeq, features, due: [] };
+  const decision = decide(() => verb.decide(found, account));
+  if (decision instanceof PurserError || decision.kind === "replay" || decision.isShort === true) return null;
+  try {
+    return await send(ctx, account, decision, { before: state, isOld: true });
+  } catch (error) {
+    const constraint = constraintOf(error);
+    if (constraint === null || !CONFLICTS.has(constraint)) throw error;
+    memory.readFirst(ctx.environment, userId, atMs);
+    return null;
+  }
+}

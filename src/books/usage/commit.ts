@@ -1,0 +1,96 @@
+import { assert } from "../../lib/assert.ts";
+import type { TenantCtx } from "../../runtime.ts";
+import { writingValues } from "../ledger/account.ts";
+import { burnDown } from "../ledger/burn-down.ts";
+import { type Outcome, replay } from "../ledger/decision.ts";
+import { returnEntries, settleHolds } from "../ledger/hold.ts";
+import { committedFields, isCharge, stampRequest } from "../ledger/request-hash.ts";
+import {
+  reservedFirst,
+  selectBalancesForCommit,
+  spendableBalances,
+  withReturns,
+} from "../ledger/spendable-balances.ts";
+import { writeForUser } from "../ledger/write.ts";
+import { assertNotAhead } from "./occurred-at.ts";
+import { countShortage, insufficientCredits } from "./payment.ts";
+import type { EventOutput } from "./responses.ts";
+import type { CommitInput } from "./schemas.ts";
+import { answerRepeat, selectEvent, writeEvent } from "./stored-event.ts";
+import {
+  asHold,
+  commitLate,
+  isClosed,
+  reservationClosed,
+  reservationNotFound,
+  selectReservation,
+} from "./stored-reservation.ts";
+
+/**
+ * Returns a reservation's holds and debits the actual usage, in one write (U6). After the reservation expired it counts,
+ * once, as a plain event (U8). Throws `reservation_not_found`, `idempotency_conflict`, `reservation_closed`, and
+ * `insufficient_credits`, in which case the hold remains.
+ */
+export async function commitReservation(
+  ctx: TenantCtx,
+  reservationId: string,
+  input: CommitInput,
+): Promise<Outcome<EventOutput>> {
+  const { eventId } = input;
+  assertNotAhead(input.occurredAt, ctx.now());
+  const stamp = await stampRequest(ctx, ["commit", reservationId], input, committedFields);
+  const asked = { userId: "", event: "" };
+  const recorded = await countShortage(ctx, asked, () =>
+    writeForUser(ctx, {
+      user: { reservationId },
+      nonce: stamp.nonce,
+      read: (nowMs) => [
+        selectReservation(ctx, reservationId),
+        selectEvent(ctx, eventId),
+        selectBalancesForCommit(ctx, reservationId, nowMs),
+      ],
+      recall: ({ balances, reservations }) => {
+        const reservation = reservations.get(reservationId);
+        return reservation === undefined ? null : [[reservation], [], [...balances.values()]];
+      },
+      balances: ([, , rows]) => rows,
+      decide: ([[reservation], [stored], rows], account) => {
+        assert(reservation !== undefined, "the account was found by this reservation");
+        // After a charge it is closed, also for who commits with the charge's own event id (U15).
+        const isCharged = eventId === reservationId && stored !== undefined && isCharge(stored.requestHash);
+        if (stored !== undefined && !isCharged) return replay(answerRepeat(eventId, stored, stamp));
+        if (isClosed(reservation)) throw reservationClosed("The reservation is already committed or released.");
+        const own = asHold(reservation);
+        const isLate = reservation.state === "expired" || account.due.some((hold) => hold.id === own.id);
+        const spendable = spendableBalances(
+          withReturns(rows, isLate ? account.due : [...account.due, own]),
+          account.nowMs,
+        );
+        const { event, model } = reservation;
+        const payment = burnDown(isLate ? spendable : reservedFirst(spendable, own), {
+          event,
+          model: model ?? undefined,
+          quantities: input.quantities,
+        });
+        if (payment.uncovered !== null && input.onShortage === "reject") {
+          Object.assign(asked, { userId: account.userId, event });
+          throw insufficientCredits(payment.uncovered, payment, spendable, { event, model: model ?? undefined });
+        }
+        const { quantities, properties, occurredAt } = input;
+        const newEvent = { eventId, event, model, quantities, properties, occurredAt, reservationId, payment };
+        if (isLate) {
+          return writeEvent(ctx, account, newEvent, stamp, {
+            before: [commitLate({ ...writingValues(account), reservationId, eventId })],
+          });
+        }
+        return writeEvent(ctx, account, newEvent, stamp, {
+          before: settleHolds(account, [own], { state: "committed", eventId }),
+          returns: returnEntries(own),
+          settledReservationId: reservationId,
+        });
+      },
+    }),
+  );
+  if (recorded === null) throw reservationNotFound();
+  return recorded;
+}

@@ -1,0 +1,135 @@
+import type { Steps } from "../../db/schema.ts";
+import type { Statement } from "../../db/sql.ts";
+import { PurserError } from "../../errors.ts";
+import { assert } from "../../lib/assert.ts";
+import type { TenantCtx } from "../../runtime.ts";
+import type { SpendableBalance } from "../ledger/balance.ts";
+import { type Decision, replay, type Write } from "../ledger/decision.ts";
+import type { StateChanges } from "../ledger/memory.ts";
+import { compareStamp, type Stamp } from "../ledger/request-hash.ts";
+import type { AccountAtRead } from "../ledger/send.ts";
+import { decideEvent } from "./events.ts";
+import type { EventOutput } from "./responses.ts";
+import type { EventInput } from "./schemas.ts";
+import { otherEvent, type StoredEvent } from "./stored-event.ts";
+
+/** An event of a list, with its stamp. */
+export interface StampedEvent {
+  readonly input: EventInput;
+  readonly stamp: Stamp;
+}
+
+/** What became of an event: its answer, or its refusal. */
+export type EventResult = EventOutput | PurserError;
+
+/** Answers one event, from the rows of the batch and the results of the events before it. */
+type AnswerOne = (rows: readonly unknown[][], before: readonly EventResult[]) => EventResult;
+
+interface EventsToDecide {
+  /** Of one user, in the order of the list. */
+  readonly events: readonly StampedEvent[];
+  /** What is stored under their ids. */
+  readonly stored: ReadonlyMap<string, StoredEvent>;
+  /** The balances that can pay, in spending order. */
+  readonly balances: readonly SpendableBalance[];
+  /** What the attempt before refused. This attempt replaces it. It stands where that attempt landed and its answer was lost. */
+  readonly refused: Map<StampedEvent, PurserError>;
+}
+
+/**
+ * Decides the events of one user one after another, and lands them in one batch. Each is decided for itself, on the balances
+ * as the ones before it leave them. An event whose id an earlier one of the list takes is its replay, or conflicts with it.
+ */
+export function decideEvents(
+  ctx: TenantCtx,
+  account: AccountAtRead,
+  { events, stored, balances, refused }: EventsToDecide,
+): Decision<readonly EventResult[]> {
+  const statements: Statement[] = [];
+  const entries: StateChanges["entries"][number][] = [];
+  const messages: NonNullable<Write<unknown>["messages"]>[] = [];
+  const answers: AnswerOne[] = [];
+  const taken = new Map<string, { readonly place: number; readonly stamp: Stamp }>();
+  let isShort = false;
+  let left = balances;
+  const hasLanded = events.some(({ input, stamp }) => stored.get(input.eventId)?.requestHash === stamp.stored);
+  const stands = new Map(hasLanded ? refused : []);
+  refused.clear();
+  for (const [place, event] of events.entries()) {
+    const { input, stamp } = event;
+    const earlier = taken.get(input.eventId);
+    if (earlier !== undefined) {
+      answers.push(repeatOf(earlier, stamp));
+      continue;
+    }
+    const decision =
+      stands.get(event) ??
+      decideOne(() => decideEvent(ctx, account, { input, stamp, stored: stored.get(input.eventId), balances: left }));
+    if (decision instanceof PurserError) {
+      refused.set(event, decision);
+      // Nothing is refused on memory: the events are read first.
+      isShort = true;
+      answers.push(() => decision);
+    } else if (decision.kind === "replay") {
+      answers.push(() => decision.answer.output);
+    } else {
+      const at = statements.length;
+      statements.push(...decision.statements);
+      answers.push((rows) => decision.answer(rows.slice(at)).output);
+      taken.set(input.eventId, { place, stamp });
+      if (decision.messages !== undefined) messages.push(decision.messages);
+      if (decision.isShort === true) isShort = true;
+      const own = decision.changes?.entries ?? [];
+      entries.push(...own);
+      left = afterEntries(left, own);
+    }
+  }
+  const answer = (rows: readonly unknown[][]): readonly EventResult[] => {
+    const results: EventResult[] = [];
+    for (const answerOne of answers) results.push(answerOne(rows, results));
+    return results;
+  };
+  return statements.length === 0
+    ? replay(answer([]))
+    : {
+        kind: "write",
+        statements,
+        answer,
+        changes: { entries },
+        messages: () => messages.flatMap((make) => make()),
+        isShort,
+      };
+}
+
+function repeatOf(earlier: { readonly place: number; readonly stamp: Stamp }, stamp: Stamp): AnswerOne {
+  const { stored } = earlier.stamp;
+  if (compareStamp(stored, stamp) === "other") return () => otherEvent(stored, stamp);
+  return (_, before) => {
+    const first = before[earlier.place];
+    assert(first !== undefined, "the first of two events with one id comes before the second");
+    return first;
+  };
+}
+
+function decideOne<Answer>(decide: () => Decision<Answer>): Decision<Answer> | PurserError {
+  try {
+    return decide();
+  } catch (error) {
+    if (error instanceof PurserError) return error;
+    throw error;
+  }
+}
+
+/** The balances that can still pay. Their order does not depend on what remains. */
+function afterEntries(
+  balances: readonly SpendableBalance[],
+  entries: StateChanges["entries"],
+): readonly SpendableBalance[] {
+  const deltas = new Map(entries.map(({ balanceId, deltaSteps }) => [balanceId, deltaSteps]));
+  return balances
+    .map((balance) => {
+      const delta = deltas.get(balance.id);
+      return delta === undefined ? balance : { ...balance, remainingSteps: (balance.remainingSteps + delta) as Steps };
+    })
+    .filter(({ remainingSteps }) => remainingSteps > 0);
+}

@@ -1,0 +1,160 @@
+import { PurserError, refusalIn } from "../../errors.ts";
+import { assert } from "../../lib/assert.ts";
+import type { TenantCtx } from "../../runtime.ts";
+import { readTogether } from "../ledger/read-together.ts";
+import type { AccountAtRead } from "../ledger/send.ts";
+import { selectPayingBalances, spendableBalances, withReturns } from "../ledger/spendable-balances.ts";
+import { writeForUser } from "../ledger/write.ts";
+import { decideEvents, type EventResult, type StampedEvent } from "./decide-events.ts";
+import { stampEvent } from "./events.ts";
+import { type ListedEvent, type Part, partsOf } from "./list-parts.ts";
+import { noteShortage } from "./payment.ts";
+import type { EventOutput } from "./responses.ts";
+import type { EventInput } from "./schemas.ts";
+import { selectEvents } from "./stored-event.ts";
+
+/** The refusal of one event, with its id if that can be read. */
+export interface EventRefusal {
+  readonly eventId: string | null;
+  readonly refusal: PurserError;
+}
+
+/** An element of a list: an event, or why it is refused. */
+export type ListElement = { readonly input: EventInput } | EventRefusal;
+
+/** What became of an element. */
+type ElementResult = EventOutput | EventRefusal;
+
+/** D1 gives a request six connections at a time. */
+const connectionsMax = 6;
+
+/**
+ * Records the events of a list, each for itself, and returns their results in order. The users are read together in one trip.
+ * The events of one user land in one batch, and the batches of six users are sent at a time.
+ */
+export async function recordList(ctx: TenantCtx, elements: readonly ListElement[]): Promise<readonly ElementResult[]> {
+  const results: (ElementResult | undefined)[] = elements.map((element) => ("input" in element ? undefined : element));
+  const bugs: unknown[] = [];
+  let heavy: Promise<unknown> = Promise.resolve();
+  /** Those whose balances were too many to be read with others, one after another: six of them would not fit into memory. */
+  const afterHeavy: InTurn = (write) => {
+    const turn = heavy.then(write);
+    heavy = turn.catch(() => {});
+    return turn;
+  };
+  const record = async (part: Part, read: PartsRead | undefined): Promise<void> => {
+    try {
+      const found = await recordPart(ctx, part, read, afterHeavy);
+      for (const [index, { place }] of part.events.entries()) results[place] = found[index];
+    } catch (error) {
+      bugs.push(error);
+    }
+  };
+  /** What could not be recorded now, by its id. No later event lands under that id, which the first may yet take. */
+  const unavailable = new Map<string, PurserError>();
+  let waiting = await stampEvents(ctx, elements);
+  while (waiting.length > 0) {
+    const { parts, later } = partsOf(waiting);
+    const read = parts.length > 1 ? readParts(ctx, parts) : undefined;
+    for (let at = 0; at < parts.length; at += connectionsMax) {
+      await Promise.all(parts.slice(at, at + connectionsMax).map((part) => record(part, read)));
+    }
+    for (const { events } of parts) {
+      for (const { input, place } of events) noteUnavailable(unavailable, input.eventId, results[place]);
+    }
+    waiting = later.filter(({ input: { eventId }, place }) => {
+      const refusal = unavailable.get(eventId);
+      if (refusal !== undefined) results[place] = { eventId, refusal };
+      return refusal === undefined;
+    });
+  }
+  // A bug is thrown only after all events are done.
+  if (bugs.length > 0) throw bugs[0];
+  return results.map((result) => {
+    assert(result !== undefined, "every element has a result");
+    return result;
+  });
+}
+
+function noteUnavailable(into: Map<string, PurserError>, eventId: string, result: ElementResult | undefined): void {
+  if (result === undefined || !("refusal" in result) || into.has(eventId)) return;
+  if (result.refusal.code === "temporarily_unavailable") into.set(eventId, result.refusal);
+}
+
+async function stampEvents(ctx: TenantCtx, elements: readonly ListElement[]): Promise<readonly ListedEvent[]> {
+  const stamped = elements.map(async (element, place) =>
+    "input" in element ? [{ input: element.input, place, stamp: await stampEvent(ctx, element.input) }] : [],
+  );
+  return (await Promise.all(stamped)).flat();
+}
+
+const idsOf = (events: readonly ListedEvent[]): string[] => events.map(({ input }) => input.eventId);
+
+type PartsRead = ReturnType<typeof readParts>;
+type InTurn = <Answer>(write: () => Promise<Answer>) => Promise<Answer>;
+
+function readParts(ctx: TenantCtx, parts: readonly Part[]) {
+  const events = parts.flatMap((part) => part.events);
+  const userIds = parts.map(({ userId }) => userId);
+  return readTogether(ctx, userIds, selectEvents(ctx, idsOf(events)));
+}
+
+/** The results of a user's events, in their order. When the database fails, each is refused with what it said. */
+async function recordPart(
+  ctx: TenantCtx,
+  part: Part,
+  read: PartsRead | undefined,
+  afterHeavy: InTurn,
+): Promise<readonly ElementResult[]> {
+  const { events } = part;
+  const found = await landPart(ctx, part, read, afterHeavy).catch((error: unknown) => {
+    const refusal = refusalIn(error);
+    if (refusal === null) throw error;
+    return events.map(() => refusal);
+  });
+  return found.map((result, index) => {
+    if (!(result instanceof PurserError)) return result;
+    const input = events[index]?.input;
+    if (input !== undefined) noteShortage(ctx, input, result);
+    return { eventId: input?.eventId ?? null, refusal: result };
+  });
+}
+
+async function landPart(
+  ctx: TenantCtx,
+  { userId, events }: Part,
+  read: PartsRead | undefined,
+  afterHeavy: InTurn,
+): Promise<readonly EventResult[]> {
+  const refused = new Map<StampedEvent, PurserError>();
+  const together = await read;
+  const user = together?.users.get(userId);
+  const isApart = together !== undefined && user === undefined;
+  const write = () =>
+    writeForUser(ctx, {
+      user: { userId },
+      nonce: events[0]?.stamp.nonce ?? "",
+      readBefore:
+        together === undefined || user === undefined
+          ? undefined
+          : { account: asOfNow(ctx, user.account), found: [together.rows, user.balances] },
+      read: (nowMs) => [selectEvents(ctx, idsOf(events)), selectPayingBalances(ctx, { userId }, nowMs)],
+      recall: ({ balances }) => [[], [...balances.values()]],
+      balances: ([, rows]) => rows,
+      decide: ([stored, rows], account) =>
+        decideEvents(ctx, account, {
+          events,
+          stored: new Map(stored.map((row) => [row.eventId, row])),
+          balances: spendableBalances(withReturns(rows, account.due), account.nowMs),
+          refused,
+        }),
+    });
+  const landed = await (isApart ? afterHeavy(write) : write());
+  assert(landed !== null, "a user named by id is never unknown");
+  return landed;
+}
+
+/** What was read before the batches of others is written, and judged, at the time of its own batch. */
+function asOfNow(ctx: TenantCtx, account: AccountAtRead): AccountAtRead {
+  return { ...account, nowMs: ctx.now() };
+}

@@ -1,0 +1,96 @@
+import type * as z from "zod";
+import { invalid, PurserError } from "../../errors.ts";
+import { identifier } from "../../http/fields.ts";
+import { refusalOfIssues } from "../../http/refusal-of-issues.ts";
+import { isJsonObject, own } from "../../lib/json.ts";
+import type { ListElement } from "./event-list.ts";
+import { assertNotAhead } from "./occurred-at.ts";
+import { cloudEvent, type EventInput, eventInput, eventsMax } from "./schemas.ts";
+
+const CLOUD_EVENT = "application/cloudevents+json";
+const CLOUD_EVENT_BATCH = "application/cloudevents-batch+json";
+
+export type EventRequest =
+  | { readonly kind: "one"; readonly input: EventInput }
+  | { readonly kind: "list"; readonly elements: readonly ListElement[] };
+
+const mediaTypeOf = (contentType: string | undefined): string =>
+  (contentType ?? "").replace(/;.*$/s, "").trim().toLowerCase();
+
+const isCloudEvent = (value: unknown): boolean => isJsonObject(value) && own(value, "specversion") !== undefined;
+
+/** Refuses a body of another form than its type of content says. */
+function assertDeclared(mediaType: string, body: unknown): void {
+  if (isCloudEvent(body) && !mediaType.startsWith("application/cloudevents")) {
+    throw invalid("content-type", `must be \`${CLOUD_EVENT}\` for a CloudEvent`);
+  }
+  if (mediaType !== CLOUD_EVENT || isCloudEvent(body)) return;
+  if (Array.isArray(body)) {
+    throw invalid("body", `must be an object, not a list: a list of CloudEvents is \`${CLOUD_EVENT_BATCH}\``);
+  }
+  if (isJsonObject(body) && own(body, "eventId") !== undefined) {
+    throw invalid("content-type", "must be `application/json` for an event that is no CloudEvent");
+  }
+}
+
+/** Throws `invalid_request` for a malformed single event. A malformed element of a list is refused by itself. */
+export function readEventRequest(contentType: string | undefined, body: unknown, nowMs: number): EventRequest {
+  const mediaType = mediaTypeOf(contentType);
+  assertDeclared(mediaType, body);
+  if (mediaType === CLOUD_EVENT) return { kind: "one", input: readOne(CLOUD, body, nowMs) };
+  if (mediaType === CLOUD_EVENT_BATCH) return { kind: "list", elements: readList(CLOUD, body, nowMs) };
+  if (Array.isArray(body)) return { kind: "list", elements: readList(OWN, body, nowMs) };
+  return { kind: "one", input: readOne(OWN, body, nowMs) };
+}
+
+/** The elements of a list, from the route that takes nothing else. */
+export function readEventList(contentType: string | undefined, body: unknown, nowMs: number): readonly ListElement[] {
+  const mediaType = mediaTypeOf(contentType);
+  if (mediaType === CLOUD_EVENT_BATCH) return readList(CLOUD, body, nowMs);
+  if (mediaType === CLOUD_EVENT) {
+    throw invalid("content-type", `must be \`${CLOUD_EVENT_BATCH}\` for a list of CloudEvents`);
+  }
+  return readList(OWN, body, nowMs);
+}
+
+/** What one format calls the fields that a refusal names. */
+interface Format {
+  readonly schema: z.ZodType<EventInput>;
+  readonly idField: string;
+  readonly timeField: string;
+}
+const OWN: Format = { schema: eventInput, idField: "eventId", timeField: "occurredAt" };
+const CLOUD: Format = { schema: cloudEvent, idField: "id", timeField: "time" };
+
+function readOne({ schema, timeField }: Format, body: unknown, nowMs: number): EventInput {
+  const read = schema.safeParse(body);
+  if (read.success) {
+    assertNotAhead(read.data.occurredAt, nowMs, timeField);
+    return read.data;
+  }
+  throw refusalOfIssues(read.error.issues, "body");
+}
+
+function readList(format: Format, body: unknown, nowMs: number): ListElement[] {
+  if (!Array.isArray(body)) {
+    throw invalid("body", "must be a list: put the events into brackets, with nothing around them");
+  }
+  if (body.length > eventsMax) throw invalid("body", `must hold at most ${eventsMax} events`);
+  return body.map((element: unknown) => {
+    try {
+      if (format === OWN && isCloudEvent(element)) {
+        throw invalid("content-type", `must be \`${CLOUD_EVENT_BATCH}\` for a list of CloudEvents`);
+      }
+      return { input: readOne(format, element, nowMs) };
+    } catch (error) {
+      if (!(error instanceof PurserError)) throw error;
+      return { eventId: readableId(element, format.idField), refusal: error };
+    }
+  });
+}
+
+function readableId(element: unknown, idField: string): string | null {
+  if (typeof element !== "object" || element === null) return null;
+  const read = identifier().safeParse(new Map(Object.entries(element)).get(idField));
+  return read.success ? read.data : null;
+}

@@ -1,0 +1,85 @@
+import { countRefusal } from "../../db/activity/count.ts";
+import { fragment } from "../../db/sql.ts";
+import { PurserError } from "../../errors.ts";
+import type { TenantCtx } from "../../runtime.ts";
+import { fromSteps, presentQuantities, type Quantities } from "../amounts/amount.ts";
+import { rulesCover } from "../amounts/match.ts";
+import type { SpendableBalance } from "../ledger/balance.ts";
+import type { Payment, Usage } from "../ledger/burn-down.ts";
+import { debitsOf, fromLegs } from "../ledger/debits.ts";
+
+/** How many balances a refusal explains, at the most. */
+const skippedBalancesMax = 20;
+const REFUSED = ["exhausted", "wrong_unit", "no_match"] as const;
+
+/**
+ * `insufficient_credits` (402), with the quantities that are not covered (U3), and why each balance that can pay now does not
+ * cover them (U12). `live` is in spending order.
+ */
+export function insufficientCredits(
+  uncovered: Quantities,
+  { legs }: PlannedPayment,
+  live: readonly SpendableBalance[],
+  { event, model }: Pick<Usage, "event" | "model">,
+): PurserError {
+  const paying = new Set(legs.map(({ balance }) => balance.id));
+  const reasonOf = ({ id, rules }: SpendableBalance): (typeof REFUSED)[number] => {
+    // A balance that pays a part of what is not covered pays all that it has.
+    if (paying.has(id)) return "exhausted";
+    return rulesCover(rules, event, model) ? "wrong_unit" : "no_match";
+  };
+  const all = live.map((balance) => ({ balanceId: balance.id, reason: reasonOf(balance) }));
+  const skipped = REFUSED.flatMap((refused) => all.filter(({ reason }) => reason === refused));
+  return new PurserError("insufficient_credits", "The user's balances do not cover the usage.", {
+    details: { uncovered: presentQuantities(uncovered), skipped: skipped.slice(0, skippedBalancesMax) },
+  });
+}
+
+/** Whose usage, and of which event. */
+type Asked = Pick<Usage, "event"> & { readonly userId: string };
+
+/** Runs a verb, and counts a refusal for insufficient credits, for the overview. `asked` is read when it is refused. */
+export async function countShortage<Answer>(
+  ctx: TenantCtx,
+  asked: Asked,
+  verb: () => Promise<Answer>,
+): Promise<Answer> {
+  try {
+    return await verb();
+  } catch (error) {
+    noteShortage(ctx, asked, error);
+    throw error;
+  }
+}
+
+/** Counts a refusal, if it is one for insufficient credits. */
+export function noteShortage(ctx: TenantCtx, { userId, event }: Asked, refusal: unknown): void {
+  if (!(refusal instanceof PurserError) || refusal.code !== "insufficient_credits") return;
+  countRefusal(ctx, "shortage", refusal, { userId, subject: event });
+}
+
+export type PlannedPayment = Payment<SpendableBalance>;
+
+/** The value `legs` of a statement with `debitsSql` or `legsSql`. */
+export function legsJson({ legs }: PlannedPayment): string {
+  return JSON.stringify(
+    legs.map(({ balance, amountSteps }) => ({
+      balanceId: balance.id,
+      amount: fromSteps(balance.unit, amountSteps),
+      amountSteps,
+      lessSteps: amountSteps,
+    })),
+  );
+}
+
+/** SQL: the debits of an event, by its value `legs`. */
+export const debitsSql = debitsOf(":legs");
+
+/** SQL: a hold's legs as JSON, in steps (`HoldLeg`). */
+export const legsSql = fragment`(
+  SELECT json_group_array(json_object(
+    'balanceId', b.id, 'packId', b.pack_id, 'unit', b.unit, 'amountSteps', leg.value ->> 'amountSteps',
+    'remainingSteps', b.remaining_steps - (leg.value ->> 'amountSteps')
+  ))
+  ${fromLegs(":legs")}
+)`;

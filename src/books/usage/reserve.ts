@@ -1,0 +1,146 @@
+import { nowMsSql, statement } from "../../db/sql.ts";
+import { assert } from "../../lib/assert.ts";
+import { iso } from "../../lib/time.ts";
+import type { TenantCtx } from "../../runtime.ts";
+import { fromSteps, presentQuantities } from "../amounts/amount.ts";
+import { accountSql, type WriteContext, writingValues } from "../ledger/account.ts";
+import { burnDown } from "../ledger/burn-down.ts";
+import { type Outcome, replay, writeReturning } from "../ledger/decision.ts";
+import { type OpenReservation, presentLeg, readLegs } from "../ledger/hold.ts";
+import { insertEntries, lastSeq } from "../ledger/insert-entries.ts";
+import { compareStamp, idempotencyConflict, type Stamp, stampRequest } from "../ledger/request-hash.ts";
+import { selectPayingBalances, spendableBalances, withReturns } from "../ledger/spendable-balances.ts";
+import { writeForUser } from "../ledger/write.ts";
+import { countShortage, insufficientCredits, legsJson, legsSql, type PlannedPayment } from "./payment.ts";
+import type { ReserveOutput } from "./responses.ts";
+import type { ReserveInput } from "./schemas.ts";
+import { selectReservation } from "./stored-reservation.ts";
+
+const reservedFields = ["userId", "event", "model", "quantities", "expiresInSeconds", "onExpiry"] as const;
+
+/**
+ * Holds the credits that a usage may cost: all or nothing (U5). With the caller's own `reservationId` it happens once.
+ * Throws `insufficient_credits` and `idempotency_conflict`.
+ */
+export async function createReservation(ctx: TenantCtx, input: ReserveInput): Promise<Outcome<ReserveOutput>> {
+  const { reservationId = ctx.newId("res_"), ...body } = input;
+  const { userId } = body;
+  const stamp = await stampRequest(ctx, ["reserve"], body, reservedFields);
+  const reserved = await countShortage(ctx, body, () =>
+    writeForUser(ctx, {
+      user: { userId },
+      nonce: stamp.nonce,
+      read: (atMs) => [selectReservation(ctx, reservationId), selectPayingBalances(ctx, { userId }, atMs)],
+      recall: ({ balances }) => [[], [...balances.values()]],
+      balances: ([, rows]) => rows,
+      decide: ([[stored], rows], writing) => {
+        if (stored !== undefined) {
+          // As it was answered first: it may have been extended since.
+          const expiresAtMs = stored.createdAtMs + body.expiresInSeconds * 1_000;
+          return replay(answerRepeat(reservationId, { ...stored, expiresAtMs }, stamp));
+        }
+        const live = spendableBalances(withReturns(rows, writing.due), writing.nowMs);
+        const payment = burnDown(live, body);
+        if (payment.uncovered !== null) throw insufficientCredits(payment.uncovered, payment, live, body);
+        const entries = payment.legs.map(({ balance, amountSteps }) => ({
+          balanceId: balance.id,
+          deltaSteps: -amountSteps,
+          reason: "reservation_held" as const,
+          reservationId,
+        }));
+        const values = reservationValues(reservationId, body, payment, stamp, writing.nowMs);
+        const returning = insertReservation({ ...writingValues(writing), ...values });
+        // The reservation comes first, so that a replay is found before insufficient credits.
+        const after = insertEntries(writing, entries);
+        const changes = { entries, newReservation: reservationForMemory(reservationId, values, payment) };
+        return writeReturning({ returning, after, changes, isShort: entries.length === 0 }, ([row]) => {
+          assert(row !== undefined, "the insert returns the reservation's row");
+          return { output: reserveOutput(reservationId, row), replayed: false };
+        });
+      },
+    }),
+  );
+  assert(reserved !== null, "a user named by id is never unknown");
+  return reserved;
+}
+
+type StoredAnswer = { readonly legs: string; readonly expiresAtMs: number };
+
+function reserveOutput(reservationId: string, stored: StoredAnswer): ReserveOutput {
+  const holds = readLegs(stored.legs).map((leg) => ({
+    ...presentLeg(leg),
+    remaining: fromSteps(leg.unit, leg.remainingSteps),
+  }));
+  return { reservationId, expiresAt: iso(stored.expiresAtMs), holds };
+}
+
+function answerRepeat(
+  id: string,
+  stored: StoredAnswer & { requestHash: string },
+  stamp: Stamp,
+): Outcome<ReserveOutput> {
+  const whose = compareStamp(stored.requestHash, stamp);
+  if (whose === "other") {
+    throw idempotencyConflict(
+      "Another reservation was made under this id.",
+      "reservationId",
+      stored.requestHash,
+      stamp,
+    );
+  }
+  return { output: reserveOutput(id, stored), replayed: whose === "replay" };
+}
+
+const insertReservation = statement<WriteContext & ReturnType<typeof reservationValues>, StoredAnswer>`
+  INSERT INTO reservations (
+    environment_id, id, account_id, event, model, quantities, legs, on_expiry, state, created_at_ms, expires_at_ms,
+    request_hash, made_seq
+  )
+  SELECT CAST(:environmentId AS INTEGER), :reservationId, ${accountSql}, :event, :model, :quantities, ${legsSql}, :onExpiry,
+    'open', ${nowMsSql}, CAST(:expiresAtMs AS INTEGER), :requestHash, ${lastSeq}
+  RETURNING legs, expires_at_ms AS expiresAtMs`;
+
+function reservationValues(
+  reservationId: string,
+  body: Omit<ReserveInput, "reservationId">,
+  payment: PlannedPayment,
+  stamp: Stamp,
+  atMs: number,
+) {
+  return {
+    reservationId,
+    event: body.event,
+    model: body.model ?? null,
+    quantities: JSON.stringify(presentQuantities(body.quantities)),
+    legs: legsJson(payment),
+    onExpiry: body.onExpiry,
+    createdAtMs: atMs,
+    expiresAtMs: atMs + body.expiresInSeconds * 1_000,
+    requestHash: stamp.stored,
+  };
+}
+
+/** The reservation for this isolate's memory, where the legs' remaining amounts are not needed. */
+function reservationForMemory(
+  id: string,
+  { event, model, createdAtMs, expiresAtMs, requestHash }: ReturnType<typeof reservationValues>,
+  { legs }: PlannedPayment,
+): OpenReservation {
+  const ownLegs = legs.map(({ balance, amountSteps }) => ({
+    balanceId: balance.id,
+    packId: balance.packId,
+    unit: balance.unit,
+    amountSteps,
+  }));
+  return {
+    id,
+    event,
+    model,
+    legs: JSON.stringify(ownLegs),
+    state: "open",
+    createdAtMs,
+    expiresAtMs,
+    settledEventId: null,
+    requestHash,
+  };
+}

@@ -1,0 +1,103 @@
+import * as z from "zod";
+import { errorDetail } from "../../http/error-body.ts";
+import { quantitiesOutput } from "../amounts/responses.ts";
+import { unit } from "../amounts/schemas.ts";
+import { debit } from "../ledger/responses.ts";
+import { onExpiry, reservationStatus } from "./schemas.ts";
+
+export const eventOutput = z
+  .strictObject({
+    eventId: z.string(),
+    debits: z.array(debit).describe("The debits, in spending order."),
+    uncovered: quantitiesOutput
+      .nullable()
+      .describe("The quantities that no balance covered. Null when all are covered."),
+  })
+  .meta({ id: "UsageEventResult" });
+export type EventOutput = z.infer<typeof eventOutput>;
+
+const eventError = z
+  .strictObject({
+    eventId: z.string().nullable().describe("Null when the element has no id that can be read."),
+    error: errorDetail,
+  })
+  .meta({ id: "UsageEventError" });
+
+export const eventListOutput = z
+  .strictObject({ results: z.array(z.union([eventOutput, eventError])).describe("One for each event, in order.") })
+  .meta({ id: "UsageEventList" });
+export type EventListOutput = z.infer<typeof eventListOutput>;
+
+/** What a reservation holds of one balance. */
+const hold = debit.extend({ remaining: z.number().describe("The balance after the hold.") }).meta({ id: "Hold" });
+const heldAmount = hold.omit({ remaining: true }).meta({ id: "HeldAmount" });
+
+const time = z.string().meta({ format: "date-time" });
+
+export const reserveOutput = z
+  .strictObject({
+    reservationId: z.string(),
+    expiresAt: time,
+    holds: z.array(hold).describe("The held amounts, and what remains of each balance."),
+  })
+  .meta({ id: "CreatedReservation" });
+export type ReserveOutput = z.infer<typeof reserveOutput>;
+
+export const reservationOutput = z
+  .strictObject({
+    reservationId: z.string(),
+    userId: z.string(),
+    event: z.string(),
+    model: z.string().nullable(),
+    quantities: quantitiesOutput,
+    onExpiry: onExpiry.describe("What becomes of the holds if nobody settles it in time."),
+    status: reservationStatus.describe("If it expired and its holds did not return yet: what it will be."),
+    createdAt: time,
+    expiresAt: time,
+    settledAt: time.nullable().describe("When its holds returned. Null until then."),
+    eventId: z.string().nullable().describe("The event that it was committed with, in time or late."),
+    holds: z.array(heldAmount).describe("The amounts that it holds, or held."),
+  })
+  .meta({ id: "Reservation" });
+export type ReservationOutput = z.infer<typeof reservationOutput>;
+
+export const reservationsOutput = z
+  .strictObject({
+    reservations: z.array(reservationOutput).describe("Newest first."),
+    nextCursor: z.string().nullable().describe("For the next page. Null on the last page."),
+  })
+  .meta({ id: "ReservationList" });
+export type ReservationsOutput = z.infer<typeof reservationsOutput>;
+
+export const releaseOutput = z
+  .strictObject({
+    reservationId: z.string(),
+    status: z.enum(["released", "expired"]).describe("How the reservation ended."),
+    returned: z.array(heldAmount).describe("The amounts returned to each balance."),
+  })
+  .meta({ id: "ReservationRelease" });
+export type ReleaseOutput = z.infer<typeof releaseOutput>;
+
+export const totalsOutput = z
+  .strictObject({
+    totals: z.array(z.strictObject({ event: z.string(), unit, amount: z.number() }).meta({ id: "UsageTotal" })),
+  })
+  .meta({ id: "UsageTotals" });
+export type TotalsOutput = z.infer<typeof totalsOutput>;
+
+const skipReason = z
+  .enum(["revoked", "expired", "depleted", "no_match", "wrong_unit", "not_needed"])
+  .meta({ id: "SkipReason" });
+
+export const planOutput = z
+  .strictObject({
+    debits: z.array(debit).describe("The debits, in spending order."),
+    uncovered: quantitiesOutput
+      .nullable()
+      .describe("The quantities that no balance covers. Null when all are covered."),
+    skipped: z
+      .array(z.strictObject({ balanceId: z.string(), reason: skipReason }).meta({ id: "SkippedBalance" }))
+      .describe("The balances that would not be debited, and why."),
+  })
+  .meta({ id: "DebitPlan" });
+export type PlanOutput = z.infer<typeof planOutput>;

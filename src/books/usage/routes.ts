@@ -1,0 +1,110 @@
+import type { Context } from "hono";
+import * as z from "zod";
+import { requireSecretKey } from "../../auth/require-key.ts";
+import { errorStatus, presentRefusal } from "../../errors.ts";
+import { answerOutcome } from "../../http/answer-outcome.ts";
+import { readBody, readNoFields } from "../../http/body.ts";
+import { logUnavailable } from "../../http/errors.ts";
+import { type AppEnv, createRoutes } from "../../http/factory.ts";
+import { noFields } from "../../http/fields.ts";
+import { validate } from "../../http/validate.ts";
+import { commitReservation } from "./commit.ts";
+import { type ListElement, recordList } from "./event-list.ts";
+import { readEventList, readEventRequest } from "./event-request.ts";
+import { recordEvent } from "./events.ts";
+import { extendReservation } from "./extend.ts";
+import { listReservations } from "./list-reservations.ts";
+import { planUsage } from "./plan.ts";
+import { readReservation } from "./read-reservation.ts";
+import { releaseReservation } from "./release.ts";
+import { createReservation } from "./reserve.ts";
+import type { EventListOutput } from "./responses.ts";
+import {
+  commitInput,
+  extendInput,
+  planInput,
+  reservationParams,
+  reservationsInput,
+  reserveInput,
+  totalsInput,
+} from "./schemas.ts";
+import { usageTotals } from "./totals.ts";
+
+/** `POST /api/v1/credits/plan`. */
+export const planRoutes = createRoutes().post(
+  "/plan",
+  requireSecretKey("forbidden", { reads: true }),
+  readBody,
+  validate("json", planInput),
+  async (c) => c.json(await planUsage(c.get("ctx"), c.req.valid("json"))),
+);
+
+/** The results of a list. Its status is 200; a 503 of one event is still logged, and gives the response a `Retry-After`. */
+async function answerList(c: Context<AppEnv>, elements: readonly ListElement[]): Promise<EventListOutput> {
+  const results = await recordList(c.get("ctx"), elements);
+  const refusals = results.flatMap((result) => ("refusal" in result ? [result.refusal] : []));
+  const unavailable = refusals.find(({ code }) => errorStatus[code] === 503);
+  if (unavailable !== undefined) {
+    logUnavailable(unavailable, c.get("requestId"));
+    for (const [name, value] of Object.entries(unavailable.headers)) c.header(name, value);
+  }
+  return {
+    results: results.map((result) =>
+      "refusal" in result
+        ? { eventId: result.eventId, error: { ...presentRefusal(result.refusal), requestId: c.get("requestId") } }
+        : result,
+    ),
+  };
+}
+
+export const usageRoutes = createRoutes()
+  .get("/", requireSecretKey("requires_secret_key"), validate("query", totalsInput), async (c) =>
+    c.json(await usageTotals(c.get("ctx"), c.req.valid("query"))),
+  )
+  .post("/events", requireSecretKey("forbidden"), readBody, validate("json", z.unknown()), async (c) => {
+    const incoming = readEventRequest(c.req.header("content-type"), c.req.valid("json"), c.get("ctx").now());
+    if (incoming.kind === "one") {
+      return answerOutcome(c, await recordEvent(c.get("ctx"), incoming.input));
+    }
+    return c.json(await answerList(c, incoming.elements));
+  })
+  .post("/events/batch", requireSecretKey("forbidden"), readBody, validate("json", z.unknown()), async (c) =>
+    c.json(await answerList(c, readEventList(c.req.header("content-type"), c.req.valid("json"), c.get("ctx").now()))),
+  )
+  .post("/reservations", requireSecretKey("forbidden"), readBody, validate("json", reserveInput), async (c) =>
+    answerOutcome(c, await createReservation(c.get("ctx"), c.req.valid("json"))),
+  )
+  .get("/reservations", requireSecretKey("requires_secret_key"), validate("query", reservationsInput), async (c) =>
+    c.json(await listReservations(c.get("ctx"), c.req.valid("query"))),
+  )
+  .get(
+    "/reservations/:reservationId",
+    requireSecretKey("requires_secret_key"),
+    validate("param", reservationParams),
+    async (c) => c.json(await readReservation(c.get("ctx"), c.req.valid("param").reservationId)),
+  )
+  .post(
+    "/reservations/:reservationId/commit",
+    requireSecretKey("forbidden"),
+    readBody,
+    validate("param", reservationParams),
+    validate("json", commitInput),
+    async (c) =>
+      answerOutcome(c, await commitReservation(c.get("ctx"), c.req.valid("param").reservationId, c.req.valid("json"))),
+  )
+  .post(
+    "/reservations/:reservationId/extend",
+    requireSecretKey("forbidden"),
+    readBody,
+    validate("param", reservationParams),
+    validate("json", extendInput),
+    async (c) => c.json(await extendReservation(c.get("ctx"), c.req.valid("param").reservationId, c.req.valid("json"))),
+  )
+  .post(
+    "/reservations/:reservationId/release",
+    requireSecretKey("forbidden"),
+    readNoFields,
+    validate("param", reservationParams),
+    validate("json", noFields),
+    async (c) => c.json(await releaseReservation(c.get("ctx"), c.req.valid("param").reservationId)),
+  );

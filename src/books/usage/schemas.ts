@@ -1,0 +1,170 @@
+import * as z from "zod";
+import { cursor, identifier, jsonObject, pageLimit, timestamp } from "../../http/fields.ts";
+import { isFiniteJson } from "../../lib/canonical-json.ts";
+import { roundNumbers } from "../../lib/exact-json.ts";
+import { isNestedDeeperThan } from "../../lib/json.ts";
+import { quantities } from "../amounts/schemas.ts";
+import { userId } from "../ledger/schemas.ts";
+import { occurredAt } from "./occurred-at.ts";
+
+const PROPERTIES_LEVELS_MAX = 100;
+/** In UTF-8 bytes of JSON. A row of D1 holds at most 2 MB. */
+const PROPERTIES_BYTES_MAX = 1024 * 1024;
+
+/** Any properties that the caller stores with an event. */
+const anyProperties = jsonObject
+  .superRefine((value, context) => {
+    const refuse = (message: string) => context.addIssue({ code: "custom", message });
+    if (isNestedDeeperThan(value, PROPERTIES_LEVELS_MAX)) {
+      return refuse(`must nest at most ${PROPERTIES_LEVELS_MAX} levels`);
+    }
+    roundNumbers(value);
+    if (!isFiniteJson(value)) {
+      refuse("must have only numbers within the range of a double");
+    } else if (new TextEncoder().encode(JSON.stringify(value)).length > PROPERTIES_BYTES_MAX) {
+      refuse(`must be at most ${PROPERTIES_BYTES_MAX} bytes of JSON`);
+    }
+  })
+  .meta({ type: "object", additionalProperties: true });
+
+const TIME_OF_USAGE = "The time of the usage, at most a day ahead. Default: now.";
+
+/** The fields of a usage event besides its id (U1). */
+const usageFields = {
+  userId,
+  event: identifier().describe("The event's name, such as `chat.completed`."),
+  model: identifier().optional().describe("The model that was used, for rules with a model."),
+  quantities: quantities.prefault({}).describe("The usage in each unit. `count` is 1 unless it is given."),
+  occurredAt: occurredAt.optional().describe(TIME_OF_USAGE),
+  properties: anyProperties.optional().describe("Stored with the event and contained in the person's export."),
+  onShortage: z
+    .enum(["reject", "partial"])
+    .meta({ id: "OnShortage" })
+    .default("reject")
+    .describe("If credits are insufficient: refuse, or debit what is available and report the rest."),
+};
+
+export const planInput = z.strictObject(usageFields).meta({ id: "PreviewDebit" });
+export type PlanInput = z.infer<typeof planInput>;
+
+const { event, model, properties, onShortage } = usageFields;
+
+const eventId = identifier().describe("Your own id of the event: its idempotency key. It does not expire.");
+
+export const eventInput = z.strictObject({ eventId, ...usageFields }).meta({ id: "UsageEvent" });
+export type EventInput = z.infer<typeof eventInput>;
+
+export const eventsMax = 100;
+
+/** The `data` of a CloudEvent. */
+const cloudEventData = z
+  .strictObject({
+    model: model.nullish(),
+    quantities: usageFields.quantities,
+    properties: properties.nullish(),
+  })
+  .meta({ id: "CloudEventData" });
+
+/** A CloudEvent 1.0 as JSON, read as a usage event (U1). Extension attributes are ignored. */
+export const cloudEvent = z
+  .looseObject({
+    specversion: z.literal("1.0"),
+    id: eventId,
+    source: z.string().min(1, "must not be empty"),
+    type: event,
+    subject: userId,
+    time: occurredAt.nullish().describe(TIME_OF_USAGE),
+    data: cloudEventData.nullish(),
+  })
+  .refine((given) => given.data_base64 === undefined, {
+    path: ["data_base64"],
+    message: "must not be given: the data of an event is JSON",
+  })
+  .transform(
+    ({ id, type, subject, time, data }): EventInput => ({
+      eventId: id,
+      userId: subject,
+      event: type,
+      model: data?.model ?? undefined,
+      quantities: data?.quantities ?? usageFields.quantities.parse({}),
+      occurredAt: time ?? undefined,
+      properties: data?.properties ?? undefined,
+      onShortage: "reject",
+    }),
+  )
+  .meta({ id: "CloudEvent" });
+
+export const reservationStatus = z.enum(["open", "committed", "released", "expired"]).meta({
+  id: "ReservationStatus",
+});
+export type ReservationStatus = z.infer<typeof reservationStatus>;
+
+const reservationIdPattern = /^res_[A-Za-z0-9_-]{1,60}$/;
+
+const EXPIRES_IN_SECONDS_DEFAULT = 300;
+/** The longest that credits are held, from a reservation's creation on. */
+export const EXPIRES_IN_SECONDS_MAX = 86_400;
+
+const SECONDS_RANGE = `must be from 1 to ${EXPIRES_IN_SECONDS_MAX}`;
+const expiresInSeconds = z.int().min(1, SECONDS_RANGE).max(EXPIRES_IN_SECONDS_MAX, SECONDS_RANGE);
+
+export const onExpiry = z.enum(["return", "charge"]).meta({ id: "OnExpiry" });
+
+export const reserveInput = z
+  .strictObject({
+    reservationId: z
+      .string()
+      .regex(reservationIdPattern, "must be `res_` and 1 to 60 letters, digits, `_` or `-`")
+      .optional()
+      .describe("Your own id makes the call idempotent."),
+    userId,
+    event,
+    model,
+    quantities,
+    expiresInSeconds: expiresInSeconds.default(EXPIRES_IN_SECONDS_DEFAULT).describe("How long the credits are held."),
+    onExpiry: onExpiry
+      .default("return")
+      .describe(
+        "If nobody settles it in time: return the holds, or charge the reserved quantities as an event of its id.",
+      ),
+  })
+  .meta({ id: "CreateReservation" });
+export type ReserveInput = z.infer<typeof reserveInput>;
+
+export const reservationParams = z.object({
+  reservationId: z.string().describe("The id of the reservation, `res_…`."),
+});
+
+export const extendInput = z
+  .strictObject({
+    expiresInSeconds: expiresInSeconds.describe("How long the credits are held from now on."),
+  })
+  .meta({ id: "ExtendReservation" });
+export type ExtendInput = z.infer<typeof extendInput>;
+
+export const reservationsInput = z.object({
+  userId,
+  status: reservationStatus.optional().describe("Only reservations of this status."),
+  limit: pageLimit("reservations"),
+  cursor,
+});
+export type ReservationsInput = z.infer<typeof reservationsInput>;
+
+export const commitInput = z
+  .strictObject({
+    eventId,
+    quantities,
+    occurredAt: usageFields.occurredAt,
+    properties,
+    onShortage,
+  })
+  .meta({ id: "CommitReservation" });
+export type CommitInput = z.infer<typeof commitInput>;
+
+export const totalsInput = z.object({
+  userId,
+  event: identifier().optional().describe("An event name or a glob."),
+  from: timestamp.optional().describe("Only events that occurred at this time or later."),
+  to: timestamp.optional().describe("Only events that occurred before this time."),
+});
+export type TotalsInput = z.infer<typeof totalsInput>;

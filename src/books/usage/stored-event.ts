@@ -1,0 +1,179 @@
+import { countOfPack } from "../../db/activity/count.ts";
+import type { Steps } from "../../db/schema.ts";
+import { fragment, type Statement, statement } from "../../db/sql.ts";
+import type { PurserError } from "../../errors.ts";
+import { assert } from "../../lib/assert.ts";
+import type { JsonObject } from "../../lib/json.ts";
+import { utf8Length } from "../../lib/utf8.ts";
+import type { TenantCtx } from "../../runtime.ts";
+import { presentQuantities, type Quantities } from "../amounts/amount.ts";
+import { type WriteContext, writingValues } from "../ledger/account.ts";
+import { type Decision, type Outcome, writeReturning } from "../ledger/decision.ts";
+import { eventColumns, eventPlace, lastEvent } from "../ledger/event-row.ts";
+import { insertEntries } from "../ledger/insert-entries.ts";
+import type { StateChanges } from "../ledger/memory.ts";
+import { usageRecorded } from "../ledger/messages.ts";
+import { payOwed } from "../ledger/owed.ts";
+import { compareStamp, idempotencyConflict, type Stamp } from "../ledger/request-hash.ts";
+import type { Debit } from "../ledger/responses.ts";
+import type { AccountAtRead } from "../ledger/send.ts";
+import { debitsSql, legsJson, type PlannedPayment } from "./payment.ts";
+import type { EventOutput } from "./responses.ts";
+
+/** Larger properties are kept in `large_properties`, where they slow no other insert down. */
+const PROPERTIES_BYTES_OF_ROW = 1_024;
+
+type StoredAnswer = { readonly debits: string; readonly uncovered: string | null };
+
+/** What a repeat of an event is compared with, and its answer. */
+export type StoredEvent = StoredAnswer & { readonly requestHash: string };
+
+const storedEvent = fragment`SELECT request_hash AS requestHash, debits, uncovered`;
+
+const selectEventSql = statement<{ environmentId: number; eventId: string }, StoredEvent>`
+  ${storedEvent} FROM usage_events WHERE environment_id = :environmentId AND event_id = :eventId`;
+
+const selectEventsSql = statement<{ environmentId: number; eventIds: string }, StoredEvent & { eventId: string }>`
+  ${storedEvent}, event_id AS eventId FROM json_each(:eventIds) AS named
+  CROSS JOIN usage_events ON environment_id = :environmentId AND event_id = named.value`;
+
+/** The event with an id, of any user: at most one row. */
+export function selectEvent(ctx: TenantCtx, eventId: string): ReturnType<typeof selectEventSql> {
+  return selectEventSql({ environmentId: ctx.environment.id, eventId });
+}
+
+/** The events with some ids, of any users. */
+export function selectEvents(ctx: TenantCtx, eventIds: readonly string[]): ReturnType<typeof selectEventsSql> {
+  return selectEventsSql({ environmentId: ctx.environment.id, eventIds: JSON.stringify(eventIds) });
+}
+
+/** The stored JSON is already in the form of the response. */
+function presentEvent(eventId: string, stored: StoredAnswer): EventOutput {
+  return {
+    eventId,
+    debits: JSON.parse(stored.debits) as Debit[],
+    uncovered: stored.uncovered === null ? null : (JSON.parse(stored.uncovered) as EventOutput["uncovered"]),
+  };
+}
+
+/** `idempotency_conflict`: the event's id is another event's. */
+export function otherEvent(stored: string, stamp: Stamp): PurserError {
+  return idempotencyConflict("Another event was recorded under this id.", "eventId", stored, stamp);
+}
+
+/** The first result again. Throws `idempotency_conflict` if a different request used the id (U4). */
+export function answerRepeat(eventId: string, stored: StoredEvent, stamp: Stamp): Outcome<EventOutput> {
+  const whose = compareStamp(stored.requestHash, stamp);
+  if (whose === "other") throw otherEvent(stored.requestHash, stamp);
+  return { output: presentEvent(eventId, stored), replayed: whose === "replay" };
+}
+
+/** An event to record, with its payment. */
+export interface NewEvent {
+  readonly eventId: string;
+  readonly event: string;
+  readonly model: string | null;
+  readonly quantities: Quantities & { readonly count: Steps };
+  readonly properties?: JsonObject | undefined;
+  /** If undefined, the time of the request. */
+  readonly occurredAt?: number | undefined;
+  readonly reservationId: string | null;
+  readonly payment: PlannedPayment;
+}
+
+/** What a commit does before it records its event. */
+interface Settlement {
+  readonly before?: readonly Statement[];
+  /** The entries that return its holds. */
+  readonly returns?: StateChanges["entries"];
+  /** The reservation that it settles. */
+  readonly settledReservationId?: string;
+}
+
+/**
+ * Writes the event's row, then its debits. So a replay is found before insufficient credits, and the row records each
+ * balance's remaining amount.
+ */
+export function writeEvent(
+  ctx: TenantCtx,
+  writing: AccountAtRead,
+  event: NewEvent,
+  stamp: Stamp,
+  settlement: Settlement = {},
+): Decision<Outcome<EventOutput>> {
+  const entries = event.payment.legs.map(({ balance, amountSteps }) => ({
+    balanceId: balance.id,
+    deltaSteps: -amountSteps,
+    reason: "event_committed" as const,
+    eventId: event.eventId,
+    ...(event.reservationId === null ? {} : { reservationId: event.reservationId }),
+  }));
+  const { before = [], returns = [], settledReservationId } = settlement;
+  const { apart, returning } = insertEvent(writing, event, stamp);
+  const parts = {
+    before: [...before, ...apart],
+    returning,
+    after:
+      settledReservationId === undefined
+        ? insertEntries(writing, entries)
+        : [...insertEntries(writing, entries, { eventIds: [event.eventId] }), payOwed(writing, settledReservationId)],
+    changes: {
+      entries: [...returns, ...entries],
+      ...(settledReservationId === undefined ? {} : { settledReservationId }),
+    },
+    messages: () => [usageRecorded(writing.userId, { ...event, hasEntries: entries.length + returns.length > 0 })],
+    isShort: entries.length === 0 || event.payment.uncovered !== null,
+  };
+  return writeReturning(parts, ([row]) => {
+    assert(row !== undefined, "the insert returns the event's row");
+    for (const { balance, amountSteps } of event.payment.legs) {
+      countOfPack(ctx.environment, "spent", writing.nowMs, balance, amountSteps);
+    }
+    return { output: presentEvent(event.eventId, row), replayed: false };
+  });
+}
+
+const insertEventSql = statement<
+  WriteContext & ReturnType<typeof eventValues> & { properties: string | null },
+  StoredAnswer
+>`
+  INSERT INTO usage_events (${eventColumns}, properties, large_properties_bytes)
+  SELECT ${eventPlace("n")}, CAST(:environmentId AS INTEGER), :eventId, :event, :model, n ->> 'count', n ->> 'tokens',
+    n ->> 'seconds', n ->> 'cents', n ->> 'occurredAtMs', n ->> 'receivedAtMs', :reservationId, :requestHash, ${debitsSql},
+    :uncovered, :properties, n ->> 'largeBytes'
+  FROM (SELECT :numbers AS n) LEFT JOIN ${lastEvent} AS last
+  RETURNING debits, uncovered`;
+
+// Before its event, which the database refuses without it. A repeat of the event aborts the batch, and this with it.
+const insertLargePropertiesSql = statement<WriteContext & { numbers: string; properties: string }>`
+  INSERT INTO large_properties (account_id, occurred_by_ms, seq, properties)
+  SELECT ${eventPlace("n")}, :properties
+  FROM (SELECT :numbers AS n) LEFT JOIN ${lastEvent} AS last`;
+
+/** JSON carries the numbers: D1 binds them as REAL. */
+function eventValues(event: NewEvent, stamp: Stamp, receivedAtMs: number, largeBytes: number | null) {
+  const { eventId, model, reservationId, quantities, payment } = event;
+  const occurredAtMs = event.occurredAt ?? receivedAtMs;
+  return {
+    eventId,
+    event: event.event,
+    model,
+    reservationId,
+    numbers: JSON.stringify({ ...quantities, occurredAtMs, receivedAtMs, largeBytes }),
+    requestHash: stamp.stored,
+    legs: legsJson(payment),
+    uncovered: payment.uncovered === null ? null : JSON.stringify(presentQuantities(payment.uncovered)),
+  };
+}
+
+/** The statement that records an event and returns its debits, and before it what keeps its properties apart where they are large. */
+function insertEvent(writing: AccountAtRead, event: NewEvent, stamp: Stamp) {
+  const properties = event.properties === undefined ? null : JSON.stringify(event.properties);
+  const bytes = properties === null ? 0 : utf8Length(properties);
+  const isLarge = bytes > PROPERTIES_BYTES_OF_ROW;
+  const values = { ...writingValues(writing), ...eventValues(event, stamp, writing.nowMs, isLarge ? bytes : null) };
+  return {
+    apart: isLarge && properties !== null ? [insertLargePropertiesSql({ ...values, properties })] : [],
+    returning: insertEventSql({ ...values, properties: isLarge ? null : properties }),
+  };
+}

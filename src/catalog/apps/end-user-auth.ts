@@ -1,0 +1,59 @@
+import { and, eq, sql } from "drizzle-orm";
+import { openEndUserSetting, sealEndUserSetting, showEndUserSetting } from "../../auth/stored-setting.ts";
+import { drizzle, hasRow, query, type ValueOf } from "../../db/query.ts";
+import { environments } from "../../db/schema.ts";
+import { batch } from "../../db/sql.ts";
+import type { AdminCtx, Mode, SystemCtx } from "../../runtime.ts";
+import { type ActKey, actIsLatest, insertAct, newAct } from "../audit/audit-statement.ts";
+import { requireEnvironment } from "./app.ts";
+import type { EndUserAuthOutput } from "./responses.ts";
+import type { SetEndUserAuthInput } from "./schemas.ts";
+
+const present = (appId: string, mode: Mode, stored: string | null): EndUserAuthOutput => ({
+  appId,
+  mode,
+  setting: showEndUserSetting(stored),
+});
+
+type Setting = { environmentId: number; stored: string | null };
+const ofEnvironment = (value: ValueOf<Setting>) => eq(environments.id, value("environmentId"));
+const audit = insertAct<Setting>((value) =>
+  hasRow(environments, and(ofEnvironment(value), sql`${environments.endUserAuth} IS NOT ${value("stored")}`)),
+);
+const updateSetting = query((value: ValueOf<Setting & ActKey>) =>
+  drizzle
+    .update(environments)
+    .set({ endUserAuth: value("stored", environments.endUserAuth) })
+    .where(and(ofEnvironment(value), actIsLatest(value))),
+);
+
+/**
+ * Sets how end-user tokens are verified, or switches publishable keys' reading off with `setting: null`: in force as
+ * W3a says. Throws `not_found`, and `secrets_unavailable` for a secret that cannot be stored.
+ */
+export async function setEndUserAuth(
+  admin: AdminCtx,
+  appId: string,
+  input: SetEndUserAuthInput,
+): Promise<EndUserAuthOutput> {
+  const environment = await requireEnvironment(admin, appId, input.mode);
+  const stored = input.setting === null ? null : await sealEndUserSetting(admin, environment, input.setting);
+  const details = { mode: input.mode, type: input.setting?.type ?? null };
+  const act = newAct(admin, { appId, action: "end_user_auth.set", target: appId, details });
+  const values = { ...act, environmentId: environment.id, stored };
+  await batch(admin.db, [audit(values), updateSetting(values)]);
+  return present(appId, input.mode, stored);
+}
+
+/** The shared secret of the setting in force, for a form that keeps it; null without one. Throws `secrets_unavailable`. */
+export async function readEndUserSecret(root: SystemCtx, appId: string, mode: Mode): Promise<string | null> {
+  const environment = await requireEnvironment(root, appId, mode);
+  const setting = await openEndUserSetting(root, environment, environment.endUserAuth);
+  return setting?.type === "hs256" ? setting.secret : null;
+}
+
+/** The setting in force. Throws `not_found`. */
+export async function readEndUserAuth(root: SystemCtx, appId: string, mode: Mode): Promise<EndUserAuthOutput> {
+  const environment = await requireEnvironment(root, appId, mode);
+  return present(appId, mode, environment.endUserAuth);
+}

@@ -1,0 +1,79 @@
+import * as z from "zod";
+import { mode } from "../../http/fields.ts";
+import { kind } from "./schemas.ts";
+
+const time = z.string().meta({ format: "date-time" });
+
+export const app = z
+  .strictObject({
+    appId: z.string(),
+    name: z.string(),
+    database: z.string().describe("The database that it lives in."),
+    createdAt: time,
+  })
+  .meta({ id: "App" });
+export type AppOutput = z.infer<typeof app>;
+
+export const listAppsOutput = z
+  .strictObject({
+    apps: z.array(app),
+    unreachable: z
+      .array(z.string())
+      .optional()
+      .describe("Databases that did not answer: their applications are missing."),
+  })
+  .meta({ id: "AppList" });
+export type ListAppsOutput = z.infer<typeof listAppsOutput>;
+
+export const createKeyOutput = z
+  .strictObject({
+    keyId: z.string(),
+    key: z.string().describe("The key. Returned only once."),
+    hint: z.string(),
+    kind,
+    mode,
+    createdAt: time,
+  })
+  .meta({ id: "NewApiKey" });
+export type CreateKeyOutput = z.infer<typeof createKeyOutput>;
+
+export const key = z
+  .strictObject({
+    keyId: z.string(),
+    name: z.string().nullable(),
+    hint: z.string().describe("The start and end of the key, to recognise it."),
+    kind,
+    mode,
+    createdAt: time,
+    revokedAt: time.nullable(),
+    lastUsedOn: z.string().nullable().meta({
+      description: "The day (UTC) on which it was last used, as far as is known. It is written behind answers.",
+    }),
+  })
+  .meta({ id: "ApiKey" });
+export type KeyOutput = z.infer<typeof key>;
+
+export const listKeysOutput = z
+  .strictObject({
+    keys: z.array(key),
+    nextCursor: z.string().nullable().describe("The cursor of the next page. Null on the last page."),
+  })
+  .meta({ id: "ApiKeyList" });
+export type ListKeysOutput = z.infer<typeof listKeysOutput>;
+
+/** The setting as it may be shown: without the secret. */
+const shownSetting = z
+  .strictObject({
+    type: z.enum(["jwks", "hs256"]),
+    url: z.string().optional(),
+    issuer: z.string().optional(),
+    audience: z.string().optional(),
+    claim: z.string().optional(),
+    origins: z.array(z.string()).optional(),
+  })
+  .meta({ id: "ShownEndUserSetting" });
+
+export const endUserAuthOutput = z
+  .strictObject({ appId: z.string(), mode, setting: shownSetting.nullable() })
+  .meta({ id: "EndUserAuth" });
+export type EndUserAuthOutput = z.infer<typeof endUserAuthOutput>;

@@ -1,0 +1,40 @@
+import * as z from "zod";
+import { endUserSetting } from "../../auth/end-user-setting.ts";
+import { cursor, displayName, mode, pageLimit } from "../../http/fields.ts";
+
+export const kind = z.enum(["secret", "publishable", "relay"]).meta({
+  id: "KeyKind",
+  description:
+    "`secret`: for your backend. `publishable`: for browsers and apps. `relay`: for what passes on the words of others, such as " +
+    "a reverse proxy or a customer-data platform; it sends analytics and nothing else.",
+});
+
+export const createAppInput = z
+  .strictObject({
+    name: displayName(),
+    database: z.string().optional().describe("Where it lives for good, such as `DB_1`. Default: where new ones go."),
+  })
+  .meta({ id: "CreateApp" });
+export type CreateAppInput = z.infer<typeof createAppInput>;
+
+export const createKeyInput = z.strictObject({ kind, mode, name: displayName().optional() }).meta({
+  id: "CreateApiKey",
+});
+export type CreateKeyInput = z.infer<typeof createKeyInput>;
+
+export const listKeysInput = z.object({
+  limit: pageLimit("keys", 100),
+  cursor,
+});
+export type ListKeysInput = z.infer<typeof listKeysInput>;
+
+export const setEndUserAuthInput = z
+  .strictObject({
+    mode,
+    setting: endUserSetting
+      .meta({ id: "EndUserSetting" })
+      .nullable()
+      .describe("Null: publishable keys cannot read anything."),
+  })
+  .meta({ id: "SetEndUserAuth" });
+export type SetEndUserAuthInput = z.infer<typeof setEndUserAuthInput>;

@@ -1,0 +1,155 @@
+import { and, desc, eq, not, type SQL, sql } from "drizzle-orm";
+import { drizzle, fields, hasRow, insertFrom, query, scalar, type ValueOf } from "../../db/query.ts";
+import { adminAudit } from "../../db/schema.ts";
+import { fragment, type Statement, statement } from "../../db/sql.ts";
+import type { AdminCtx } from "../../runtime.ts";
+
+/** The actions of the audit log. */
+export const ACTIONS = [
+  "app.created",
+  "key.created",
+  "key.revoked",
+  "end_user_auth.set",
+  "limits.set",
+  "alert.created",
+  "alert.deleted",
+  "expiry_notices.set",
+  "clock.set",
+  "clock.removed",
+  "pack.created",
+  "pack.changed",
+  "pack.archived",
+  "pack.restored",
+  "credits.granted",
+  "credits.adjusted",
+  "credits.revoked",
+  "reservation.released",
+  "stripe.set",
+  "payment.settled",
+  "person.erased",
+  "erasure.lifted",
+  "webhook.created",
+  "webhook.changed",
+  "webhook.rotated",
+  "webhook.deleted",
+  "webhook.tested",
+  "webhook.resent",
+  "webhook.replayed",
+] as const;
+export type Action = (typeof ACTIONS)[number];
+
+/** One act of administration. */
+export interface Act {
+  readonly appId: string;
+  readonly action: Action;
+  /** The id of the changed application, key or pack. */
+  readonly target: string;
+  /** Must contain no secret, no user id and no free text. */
+  readonly details?: Readonly<Record<string, string | number | null | readonly string[]>>;
+}
+
+/** A type, because an interface is not assignable to `Values`. */
+type ActValues = {
+  appId: string;
+  actId: string;
+  atMs: number;
+  by: string;
+  action: Action;
+  target: string;
+  details: string;
+};
+
+/** An act's values. Its id is made before the write, so that an act that is sent again finds its own row. */
+export function newAct(
+  admin: Pick<AdminCtx, "caller" | "newId" | "now"> & { readonly realNow?: () => number },
+  { appId, action, target, details = {} }: Act,
+): ActValues {
+  const { by } = admin.caller;
+  return {
+    appId,
+    actId: admin.newId("aud_"),
+    atMs: (admin.realNow ?? admin.now)(),
+    by,
+    action,
+    target,
+    details: JSON.stringify(details),
+  };
+}
+
+/** What finds an act's row. A type, because an interface is no `Values`. */
+export type ActKey = { appId: string; actId: string };
+const ofApp = (value: ValueOf<{ appId: string }>) => eq(adminAudit.appId, value("appId"));
+
+/** True until the act's row is written. For statements that come before that row in the batch. */
+export const actIsNew = (value: ValueOf<ActKey>): SQL =>
+  not(hasRow(adminAudit, and(ofApp(value), eq(adminAudit.id, value("actId")))));
+
+/**
+ * True while the act is the application's latest. For statements that come after its row in the batch, and may run twice. It is
+ * false when the batch is repeated after another act.
+ */
+export const actIsLatest = (value: ValueOf<ActKey>): SQL => sql`${newest(value, "id")} = ${value("actId")}`;
+
+const newest = <Name extends "id" | "seq">(value: ValueOf<{ appId: string }>, name: Name) =>
+  scalar(
+    drizzle
+      .select(fields(adminAudit, name))
+      .from(adminAudit)
+      .where(ofApp(value))
+      .orderBy(desc(adminAudit.seq))
+      .limit(1),
+  );
+
+/**
+ * The statement that writes an act's row once, if `when` is true at that place in the batch. It belongs to the batch of the
+ * change itself. `when` says whether there is a change; without one, no row is written.
+ */
+export function insertAct<Values = ActValues>(when: (value: ValueOf<Values & ActValues>) => SQL = () => sql`1`) {
+  return query((value: ValueOf<Values & ActValues>) =>
+    insertFrom(
+      adminAudit,
+      {
+        appId: value("appId"),
+        seq: sql`1 + coalesce(${newest(value, "seq")}, 0)`,
+        id: value("actId"),
+        atMs: value("atMs"),
+        actor: value("by"),
+        action: value("action"),
+        target: value("target"),
+        details: value("details"),
+      },
+      sql`WHERE ${and(actIsNew(value), when(value))}`,
+    ),
+  );
+}
+
+/** SQL: true until the act's row is written. For statements that come before that row in the batch. */
+const isNotDone = fragment`NOT EXISTS (SELECT 1 FROM admin_audit WHERE app_id = :appId AND id = :actId)`;
+
+/**
+ * SQL: true while the act is the application's latest. For statements that come after its row in the batch, and may run
+ * twice. It is false when the batch is repeated after another act.
+ */
+export const isLatest = fragment`(
+  SELECT id FROM admin_audit WHERE app_id = :appId ORDER BY seq DESC LIMIT 1
+) = :actId`;
+
+/**
+ * SQL: whether the act's row was written by this attempt. For statements that come after its row in the batch: where a form is sent
+ * twice, its second act has the same id and does nothing.
+ */
+export const isThisAct = fragment`EXISTS (SELECT 1 FROM admin_audit WHERE app_id = :appId AND id = :actId AND at_ms = :atMs)`;
+
+/**
+ * The statement that writes an act's row once, if `when` is true at that place in the batch. It belongs to the batch of the
+ * change itself. `when` says whether there is a change; without one, no row is written.
+ */
+export function auditStatement<Named extends Readonly<Record<string, string | number | null>> = Record<never, never>>(
+  when = "1",
+): (values: ActValues & Named) => Statement<never> {
+  return statement<ActValues & Named>`
+    INSERT INTO admin_audit (app_id, seq, id, at_ms, actor, action, target, details)
+    SELECT :appId, 1 + coalesce((SELECT seq FROM admin_audit WHERE app_id = :appId ORDER BY seq DESC LIMIT 1), 0), :actId,
+      :atMs, :by, :action, :target, :details
+    WHERE ${isNotDone} AND ${when}`;
+}

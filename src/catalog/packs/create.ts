@@ -1,0 +1,91 @@
+import { and, eq, not, sql } from "drizzle-orm";
+import { constraintOf } from "../../db/constraint.ts";
+import { hasRow, insertFrom, query, type ValueOf } from "../../db/query.ts";
+import { creditPackItems, creditPacks } from "../../db/schema.ts";
+import { batch } from "../../db/sql.ts";
+import { assert } from "../../lib/assert.ts";
+import type { AdminCtx } from "../../runtime.ts";
+import { insertAct, newAct } from "../audit/audit-statement.ts";
+import { readPacks } from "./find.ts";
+import { nameKey } from "./name.ts";
+import {
+  insertItemsWhere,
+  ofPackKey,
+  type PackKey,
+  packNameTaken,
+  presentPack,
+  selectPackById,
+  storedItem,
+} from "./pack.ts";
+import type { PackOutput } from "./responses.ts";
+import type { CreatePackInput } from "./schemas.ts";
+
+type NewPack = typeof creditPacks.$inferInsert;
+type PackValues = PackKey &
+  Required<Pick<NewPack, "name" | "nameKey" | "unit" | "matches" | "priority" | "createdAtMs">> & {
+    defaultExpiryDays: number | null;
+  };
+
+/** If the batch is repeated after a lost answer, the pack exists, and no statement changes it. */
+const isNew = (value: ValueOf<PackKey>) => not(hasRow(creditPacks, ofPackKey(value)));
+
+const audit = insertAct<PackKey>(isNew);
+const insertPack = query((value: ValueOf<PackValues>) =>
+  insertFrom(
+    creditPacks,
+    {
+      appId: value("appId"),
+      id: value("packId"),
+      name: value("name"),
+      nameKey: value("nameKey"),
+      defaultExpiryDays: value("defaultExpiryDays"),
+      unit: value("unit"),
+      matches: value("matches"),
+      priority: value("priority"),
+      createdAtMs: value("createdAtMs"),
+    },
+    sql`WHERE ${isNew(value)}`,
+  ),
+);
+
+/** After the pack, which they refer to. A pack that has changed since, in a repeat, keeps the items that it has. */
+const insertItems = insertItemsWhere<PackKey>((value) =>
+  and(
+    hasRow(creditPacks, and(ofPackKey(value), sql`${creditPacks.version} = 1`)),
+    not(
+      hasRow(
+        creditPackItems,
+        and(eq(creditPackItems.appId, value("appId")), eq(creditPackItems.packId, value("packId"))),
+      ),
+    ),
+  ),
+);
+
+/** Creates a pack of an existing application, with items or with a unit of its own. Throws `pack_name_taken`. */
+export async function createPack(admin: AdminCtx, appId: string, input: CreatePackInput): Promise<PackOutput> {
+  const packId = admin.newId("cpk_");
+  const pack = {
+    name: input.packName,
+    nameKey: nameKey(input.packName),
+    defaultExpiryDays: input.defaultExpiryDays ?? null,
+    unit: input.unit ?? null,
+    matches: JSON.stringify(input.matches ?? []),
+    priority: input.priority ?? 100,
+    createdAtMs: admin.now(),
+  };
+  const items = JSON.stringify(input.items.map((item) => storedItem(item, admin.newId("cpi_"))));
+  const act = newAct(admin, { appId, action: "pack.created", target: packId, details: { version: 1 } });
+  try {
+    const [, , , rows] = await batch(admin.db, [
+      audit({ ...act, packId }),
+      insertPack({ appId, packId, ...pack }),
+      insertItems({ appId, packId, items }),
+      selectPackById({ appId, packId }),
+    ]);
+    const [created] = readPacks(rows);
+    assert(created !== undefined, "a pack that was written is there");
+    return presentPack(created);
+  } catch (error) {
+    throw constraintOf(error) === "credit_packs_name_key" ? packNameTaken(error) : error;
+  }
+}

@@ -1,0 +1,29 @@
+import { type MatchRule, rulesCover } from "../../books/amounts/match.ts";
+import { suggestGlobs } from "./suggest-globs.ts";
+
+export interface Verdict {
+  readonly isCovered: boolean;
+  /** A sentence for the person who edits the rules. */
+  readonly why: string;
+}
+
+const ruleText = (rule: MatchRule): string =>
+  [rule.event === undefined ? null : `event ${rule.event}`, rule.model === undefined ? null : `model ${rule.model}`]
+    .filter((part) => part !== null)
+    .join(" and ");
+
+/** Whether balances with these rules would pay for an event: with the rule that matches, or globs that would match. */
+export function testRules(rules: readonly MatchRule[], event: string, model: string | undefined): Verdict {
+  if (rules.length === 0) return { isCovered: true, why: "No rules: pays for every event." };
+  const covering = rules.find((rule) => rulesCover([rule], event, model));
+  if (covering !== undefined) return { isCovered: true, why: `The rule for ${ruleText(covering)} matches.` };
+  const byEvent = rules.find((rule) => rule.model !== undefined && rulesCover([{ event: rule.event }], event, model));
+  if (byEvent !== undefined) {
+    const globs = model === undefined ? null : suggestGlobs(model);
+    const needed = globs === null ? "The event has no model." : `Matching models would be: ${joinGlobs(globs)}.`;
+    return { isCovered: false, why: `A rule matches the event, but not its model. ${needed}` };
+  }
+  return { isCovered: false, why: `No rule matches. Matching rules would be: ${joinGlobs(suggestGlobs(event))}.` };
+}
+
+const joinGlobs = (globs: readonly string[]): string => globs.join(", ");

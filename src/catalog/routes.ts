@@ -1,0 +1,61 @@
+import { requireAdmin } from "../auth/require-admin.ts";
+import { readBody, readNoFields } from "../http/body.ts";
+import { createRoutes } from "../http/factory.ts";
+import { noFields } from "../http/fields.ts";
+import { validate } from "../http/validate.ts";
+import { requireApp } from "./apps/app.ts";
+import { createApp } from "./apps/create-app.ts";
+import { createKey } from "./apps/create-key.ts";
+import { setEndUserAuth } from "./apps/end-user-auth.ts";
+import { listApps } from "./apps/list-apps.ts";
+import { listKeys } from "./apps/list-keys.ts";
+import { revokeKey } from "./apps/revoke-key.ts";
+import { createAppInput, createKeyInput, listKeysInput, setEndUserAuthInput } from "./apps/schemas.ts";
+import { listAudit } from "./audit/list.ts";
+import { listAuditInput } from "./audit/schemas.ts";
+import { archivePack } from "./packs/archive.ts";
+import { createPack } from "./packs/create.ts";
+import { listPacks } from "./packs/list.ts";
+import { patchPack } from "./packs/patch.ts";
+import { restorePack } from "./packs/restore.ts";
+import { createPackInput, patchPackInput } from "./packs/schemas.ts";
+
+/** Administration of this room. */
+export const catalogRoutes = createRoutes()
+  .post("/apps", requireAdmin, readBody, validate("json", createAppInput), async (c) =>
+    c.json(await createApp(c.var.admin, c.req.valid("json"))),
+  )
+  .get("/apps", requireAdmin, async (c) => c.json(await listApps(c.var.admin)))
+  .post("/apps/:appId/keys", requireAdmin, readBody, validate("json", createKeyInput), async (c) =>
+    c.json(await createKey(c.var.admin, c.req.param("appId"), c.req.valid("json"))),
+  )
+  .get("/apps/:appId/keys", requireAdmin, validate("query", listKeysInput), async (c) =>
+    c.json(await listKeys(c.var.admin, c.req.param("appId"), c.req.valid("query"))),
+  )
+  .delete("/apps/:appId/keys/:keyId", requireAdmin, async (c) =>
+    c.json(await revokeKey(c.var.admin, c.req.param("appId"), c.req.param("keyId"))),
+  )
+  .put("/apps/:appId/end-user-auth", requireAdmin, readBody, validate("json", setEndUserAuthInput), async (c) =>
+    c.json(await setEndUserAuth(c.var.admin, c.req.param("appId"), c.req.valid("json"))),
+  )
+  .post("/apps/:appId/packs", requireAdmin, readBody, validate("json", createPackInput), async (c) => {
+    const { id } = await requireApp(c.var.admin, c.req.param("appId"));
+    return c.json(await createPack(c.var.admin, id, c.req.valid("json")));
+  })
+  .get("/apps/:appId/packs", requireAdmin, async (c) => {
+    const { id } = await requireApp(c.var.admin, c.req.param("appId"));
+    return c.json(await listPacks(c.var.admin, id));
+  })
+  .patch("/apps/:appId/packs/:packId", requireAdmin, readBody, validate("json", patchPackInput), async (c) =>
+    c.json(await patchPack(c.var.admin, c.req.param("appId"), c.req.param("packId"), c.req.valid("json"))),
+  )
+  .post("/apps/:appId/packs/:packId/archive", requireAdmin, readNoFields, validate("json", noFields), async (c) =>
+    c.json(await archivePack(c.var.admin, c.req.param("appId"), c.req.param("packId"))),
+  )
+  .post("/apps/:appId/packs/:packId/restore", requireAdmin, readNoFields, validate("json", noFields), async (c) =>
+    c.json(await restorePack(c.var.admin, c.req.param("appId"), c.req.param("packId"))),
+  )
+  .get("/apps/:appId/audit", requireAdmin, validate("query", listAuditInput), async (c) => {
+    const { id } = await requireApp(c.var.admin, c.req.param("appId"));
+    return c.json(await listAudit(c.var.admin, id, c.req.valid("query")));
+  });

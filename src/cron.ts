@@ -1,0 +1,130 @@
+import { systemCtx } from "./auth/open-root.ts";
+import { oldSealsPart } from "./auth/reseal-secrets.ts";
+import { expiriesPart } from "./books/alerts/find-expiries.ts";
+import { holdsPart } from "./books/usage/expire.ts";
+import { clocksPart } from "./clocks/run.ts";
+import { constraintOf } from "./db/constraint.ts";
+import { type QueryBudget, queryBudget } from "./db/query-budget.ts";
+import { erasuresPart } from "./erasure/erase-running.ts";
+import { refusalIn } from "./errors.ts";
+import { randomId } from "./lib/ids.ts";
+import { unmatchedPart } from "./payments/tell-unmatched.ts";
+import { oldEventsPart } from "./people/capture/delete-old.ts";
+import type { CronPart, OpenDatabase, Runtime, SystemCtx } from "./runtime.ts";
+import { oldMessagesPart } from "./webhooks/delete-old.ts";
+import { deliveriesPart } from "./webhooks/deliver-due.ts";
+
+/** A Worker may send so many queries in one invocation. */
+const QUERIES_MAX = 1_000;
+/** For steps that take more than planned, and for what is sent again after a fault. */
+const QUERIES_SPARE = 100;
+const MINUTE_MS = 60_000;
+/** Runs follow each other by the minute. */
+const RUN_MS = 50_000;
+
+/** In the order of a run. What they write, the last one sends. */
+export const cronParts: readonly CronPart[] = [
+  holdsPart,
+  expiriesPart,
+  clocksPart,
+  erasuresPart,
+  unmatchedPart,
+  oldMessagesPart,
+  oldEventsPart,
+  oldSealsPart,
+  deliveriesPart,
+];
+
+const realRuntime: Runtime = { isolate: {}, now: () => Date.now(), newId: randomId };
+
+/** A part's work in the databases in which it has more to do. */
+interface Work {
+  readonly part: CronPart;
+  readonly databases: readonly OpenDatabase[];
+}
+
+/**
+ * The cron's work, once a minute, in every database (D2). All parts share the queries of the invocation: each has its share in
+ * every run, and what is left of it goes to those that have more to do. Where a part's share is too small for a step in every
+ * database, the databases take turns by the minute. So none waits for ever.
+ */
+export async function scheduled(
+  env: Env,
+  runtime: Runtime = realRuntime,
+  parts: readonly CronPart[] = cronParts,
+): Promise<void> {
+  const budget = queryBudget(QUERIES_MAX);
+  const root = systemCtx(env, runtime, budget.spend);
+  const untilMs = root.now() + RUN_MS;
+  const turn = Math.floor(root.now() / MINUTE_MS) % root.databases.length;
+  const databases = [...root.databases.slice(turn), ...root.databases.slice(0, turn)];
+  let works: readonly Work[] = parts.map((part) => ({ part, databases }));
+  for (let before = Infinity; works.length > 0 && budget.left() < before; ) {
+    before = budget.left();
+    works = await shareOut(root, budget, works, untilMs);
+  }
+}
+
+/** Gives each part its share of what is left. Answers what has more to do. */
+async function shareOut(
+  root: SystemCtx,
+  budget: QueryBudget,
+  works: readonly Work[],
+  untilMs: number,
+): Promise<readonly Work[]> {
+  const waiting: Work[] = [];
+  let weights = works.reduce((sum, { part }) => sum + part.weight, 0);
+  for (const { part, databases } of works) {
+    let share = Math.floor(((budget.left() - QUERIES_SPARE) * part.weight) / weights);
+    weights -= part.weight;
+    const short: OpenDatabase[] = [];
+    for (const [index, database] of databases.entries()) {
+      const left = databases.length - index;
+      const queries = Math.max(Math.floor(share / left), part.queriesOfStep);
+      const before = budget.left();
+      const isShort =
+        queries > share ||
+        (await workIn(root, database, part, {
+          ...{ budget, downTo: before - queries },
+          untilMs: root.now() + (untilMs - root.now()) / left,
+        }));
+      if (isShort) short.push(database);
+      share -= before - budget.left();
+    }
+    if (short.length > 0) waiting.push({ part, databases: short });
+  }
+  return waiting;
+}
+
+interface Limits {
+  readonly budget: QueryBudget;
+  /** The budget's queries that are not for it. */
+  readonly downTo: number;
+  readonly untilMs: number;
+}
+
+/** A part's work in one database. Answers whether it has more to do than its queries allowed. */
+async function workIn(
+  root: SystemCtx,
+  database: OpenDatabase,
+  part: CronPart,
+  { budget, downTo, untilMs }: Limits,
+): Promise<boolean> {
+  let isShort = false;
+  const has = (queries: number) => {
+    const isEnough = budget.left() - queries >= downTo;
+    isShort ||= !isEnough;
+    return isEnough;
+  };
+  const { db, index } = database;
+  const ctx = { ...root, db, databases: [database], database: index, allowance: { has, untilMs } };
+  report(part.code, await part.work(ctx).catch((error: unknown) => [error]));
+  return isShort;
+}
+
+/** Logs kinds alone, because a message can contain a user's id. */
+function report(code: string, failures: readonly unknown[]): void {
+  if (failures.length === 0) return;
+  const kinds = failures.map((error) => refusalIn(error)?.code ?? constraintOf(error) ?? "unknown");
+  console.error(JSON.stringify({ level: "error", code, kinds: [...new Set(kinds)] }));
+}

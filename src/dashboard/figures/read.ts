@@ -1,0 +1,96 @@
+import { amountOfSteps, fromSteps, UNITS, type Unit } from "../../books/amounts/amount.ts";
+import type { ActivityKind } from "../../db/activity/count.ts";
+import type { Steps } from "../../db/schema.ts";
+import { all, type RowOf, select, statement } from "../../db/sql.ts";
+import { dailyActivity } from "../../db/tables.ts";
+import { DAY_MS, iso } from "../../lib/time.ts";
+import type { TenantCtx } from "../../runtime.ts";
+
+/** The kinds that are shown day by day. */
+type DayKind = Exclude<ActivityKind, "granted_of" | "spent_of">;
+
+/** A figure day by day, in its unit; plain counts have none. */
+export interface Figure {
+  readonly kind: DayKind;
+  readonly unit: Unit | null;
+  readonly days: readonly { readonly date: string; readonly value: number }[];
+}
+
+const columns = { unit: dailyActivity.unit, day: dailyActivity.day, amount: dailyActivity.amount };
+const selectDays = statement<
+  { environmentId: number; kind: ActivityKind; firstDay: number; lastDay: number },
+  RowOf<typeof columns>
+>`
+  SELECT ${select(columns)} FROM daily_activity
+  WHERE environment_id = :environmentId AND kind = :kind AND day BETWEEN :firstDay AND :lastDay`;
+
+const isUnit = (text: string): text is Unit => UNITS.some((unit) => unit === text);
+
+/**
+ * One kind of figure for `count` days from `firstMs` on, one for each unit that occurs, or a plain count. As counted
+ * behind the answers (count.ts): nearly complete, and seconds late.
+ */
+export async function readActivity(
+  ctx: TenantCtx,
+  kind: DayKind,
+  firstMs: number,
+  count: number,
+): Promise<readonly Figure[]> {
+  const first = Math.floor(firstMs / DAY_MS);
+  const environmentId = ctx.environment.id;
+  const rows = await all(ctx.db, selectDays({ environmentId, kind, firstDay: first, lastDay: first + count - 1 }));
+  const units = [...new Set(rows.map((row) => row.unit))];
+  return (units.length === 0 ? [""] : units).map((unit) => {
+    const byDay = new Map(rows.filter((row) => row.unit === unit).map((row) => [row.day, row.amount]));
+    return {
+      kind,
+      unit: isUnit(unit) ? unit : null,
+      days: Array.from({ length: count }, (_, index) => {
+        const steps = byDay.get(first + index) ?? 0;
+        const value = isUnit(unit) ? fromSteps(unit, steps as Steps) : steps;
+        return { date: iso((first + index) * DAY_MS).slice(0, 10), value };
+      }),
+    };
+  });
+}
+
+/** What was granted or spent of a pack in some days. */
+export interface PackFigure {
+  readonly kind: "granted_of" | "spent_of";
+  readonly packId: string;
+  /** The pack's name now. Null for one that is gone. */
+  readonly packName: string | null;
+  readonly unit: Unit;
+  readonly amount: number;
+}
+
+/** The most rows that are added up: packs times days. */
+const PACK_ROWS_MAX = 20_000;
+
+const selectPacks = statement<
+  { appId: string; environmentId: number; firstDay: number; lastDay: number },
+  { kind: PackFigure["kind"]; packId: string; packName: string | null; unit: string; whole: number; rest: number }
+>`
+  SELECT kind, pack_id AS packId, unit, whole, rest, (
+    SELECT name FROM credit_packs WHERE app_id = :appId AND id = pack_id
+  ) AS packName
+  FROM (
+    SELECT kind, substr(unit, instr(unit, ' ') + 1) AS pack_id, substr(unit, 1, instr(unit, ' ') - 1) AS unit,
+      sum(amount / 1000000) AS whole, sum(amount % 1000000) AS rest
+    FROM (
+      SELECT kind, unit, amount FROM daily_activity
+      WHERE environment_id = :environmentId AND kind IN ('granted_of', 'spent_of') AND day BETWEEN :firstDay AND :lastDay
+      LIMIT ${`${PACK_ROWS_MAX}`}
+    ) GROUP BY 1, 2, 3
+  )
+  ORDER BY packName`;
+
+/** What was granted and spent of each pack, counted as `readActivity` says. */
+export async function readPacks(ctx: TenantCtx, firstMs: number, count: number): Promise<readonly PackFigure[]> {
+  const firstDay = Math.floor(firstMs / DAY_MS);
+  const { id: environmentId, appId } = ctx.environment;
+  const rows = await all(ctx.db, selectPacks({ appId, environmentId, firstDay, lastDay: firstDay + count - 1 }));
+  return rows.flatMap(({ unit, whole, rest, ...row }) =>
+    isUnit(unit) ? [{ ...row, unit, amount: amountOfSteps(unit, BigInt(whole) * 1_000_000n + BigInt(rest)) }] : [],
+  );
+}

@@ -1,0 +1,132 @@
+import { PurserError } from "../../errors.ts";
+import { jsonChunks } from "../../lib/json.ts";
+import type { Environment, Runtime, TenantCtx } from "../../runtime.ts";
+import type { Settings } from "../../settings.ts";
+import { readFeatures } from "../features.ts";
+import { all, type Db, fragment, type Statement, statement } from "../sql.ts";
+import { erasureSecrets, erasureUnavailable, hashName } from "./secret.ts";
+
+/** An environment, as far as its tombstones are looked for. */
+export interface Place extends Runtime, Pick<TenantCtx, "clock"> {
+  readonly db: Db;
+  readonly settings: Settings;
+  readonly environment: Pick<Environment, "appId" | "mode"> & Partial<Pick<Environment, "id">>;
+}
+
+/** The part `tombstones` of an environment's features: fingerprints of the secrets under which its tombstones stand. */
+export type Standing = readonly string[];
+
+const NONE: Standing = [];
+
+/** None when no id of the environment is erased. */
+export function standingIn(features: string | null): Standing {
+  // Only src/erasure writes this part.
+  return (readFeatures(features).tombstones as Standing | undefined) ?? NONE;
+}
+
+/** Throws `erasure_unavailable` where a secret that tombstones stand under is not set. */
+export async function requireSecrets(ctx: Place, standing: Standing): Promise<void> {
+  if (standing.length === 0) return;
+  const secrets = await erasureSecrets(ctx);
+  if (!standing.every((one) => secrets.some(({ fingerprint }) => fingerprint === one))) throw erasureUnavailable();
+}
+
+/** The hashes of an id under the secrets that are set. */
+export async function hashesOf(ctx: Pick<Place, "settings" | "environment">, id: string): Promise<string[]> {
+  const secrets = ctx.settings.erasureSecrets === null ? [] : await erasureSecrets(ctx);
+  return Promise.all(secrets.map((secret) => hashName(secret, ctx.environment, "id", id)));
+}
+
+/** SQL: whether one of `hashes`, a JSON list as SQL, is a tombstone's that blocks. It reads nothing where `features` has no tombstones. */
+export function erasedSql(features: string, hashes: string): string {
+  return fragment`(${features} ->> '$.tombstones' IS NOT NULL AND EXISTS (
+    SELECT 1 FROM json_each(${hashes}) AS h CROSS JOIN tombstones AS t
+    WHERE t.environment_id = :environmentId AND t.hash = h.value AND t.blocks = 1
+  ))`;
+}
+
+type Hashes = { appId: string; mode: string; hashes: string };
+
+const ofHashes = fragment`
+  FROM json_each(:hashes) AS h CROSS JOIN environments AS e ON e.app_id = :appId AND e.mode = :mode
+  CROSS JOIN tombstones AS t ON t.environment_id = e.id AND t.hash = h.value`;
+
+/** Aborts the batch with `guard_person` where one of the hashes is a tombstone's that blocks. */
+const guardWritten = statement<Hashes>`
+  INSERT INTO guards (name, holds) SELECT 'person', NOT EXISTS (SELECT 1 ${ofHashes} WHERE t.blocks = 1)`;
+/** The same for any tombstone. */
+const guardMentioned = statement<Hashes>`
+  INSERT INTO guards (name, holds) SELECT 'person', NOT EXISTS (SELECT 1 ${ofHashes})`;
+
+/** Ends the tombstones that only cut: from now on something is written for their ids. */
+const endCuts = statement<Hashes>`
+  INSERT INTO tombstone_ends (environment_id, hash) SELECT t.environment_id, t.hash ${ofHashes} WHERE t.blocks = 0`;
+
+const selectErased = statement<Hashes, { hash: string; blocks: 0 | 1 }>`
+  SELECT t.hash AS hash, t.blocks AS blocks ${ofHashes}`;
+
+/** Each hash with its id. */
+async function hashesOfAll(ctx: Place, ids: Iterable<string>): Promise<Map<string, string>> {
+  const idOf = new Map<string, string>();
+  for (const id of new Set(ids)) for (const hash of await hashesOf(ctx, id)) idOf.set(hash, id);
+  return idOf;
+}
+
+/**
+ * The guards of a batch that writes for some ids and mentions others: it aborts with `guard_person` where one that it writes for is
+ * erased and blocked, or one that it mentions is erased, whatever was read before (E4). What it writes for an id ends a tombstone
+ * that only cuts; while that id is still being erased, it aborts with `tombstones_being_erased`. None, at no cost, where no tombstone stands.
+ */
+export async function personGuards(
+  ctx: Place,
+  standing: Standing,
+  ids: Iterable<string>,
+  mentioned: Iterable<string> = [],
+): Promise<Statement[]> {
+  if (standing.length === 0) return [];
+  await requireSecrets(ctx, standing);
+  const { appId, mode } = ctx.environment;
+  const written = new Set(ids);
+  const others = new Set([...mentioned].filter((id) => !written.has(id)));
+  const hashesOfIds = async (some: ReadonlySet<string>) => jsonChunks([...(await hashesOfAll(ctx, some)).keys()]);
+  return [
+    ...(await hashesOfIds(others)).map((hashes) => guardMentioned({ appId, mode, hashes })),
+    ...(await hashesOfIds(written)).flatMap((hashes) => [
+      guardWritten({ appId, mode, hashes }),
+      endCuts({ appId, mode, hashes }),
+    ]),
+  ];
+}
+
+/** An erased id: the hash of its tombstone, and whether that blocks. Otherwise it only cuts. */
+export interface ErasedId {
+  readonly hash: string;
+  readonly blocks: boolean;
+}
+
+/** Which of these ids are erased. Asks nothing where no tombstone stands. */
+export async function findErased(
+  ctx: Place,
+  standing: Standing,
+  ids: Iterable<string>,
+): Promise<ReadonlyMap<string, ErasedId>> {
+  const erased = new Map<string, ErasedId>();
+  if (standing.length === 0) return erased;
+  await requireSecrets(ctx, standing);
+  const { appId, mode } = ctx.environment;
+  const idOf = await hashesOfAll(ctx, ids);
+  for (const hashes of jsonChunks([...idOf.keys()])) {
+    for (const { hash, blocks } of await all(ctx.db, selectErased({ appId, mode, hashes }))) {
+      const id = idOf.get(hash);
+      if (id !== undefined) erased.set(id, { hash, blocks: blocks === 1 || erased.get(id)?.blocks === true });
+    }
+  }
+  return erased;
+}
+
+/** 409 for every write for an erased id, and for the books that it left. */
+export function personErased(param?: string): PurserError {
+  const message =
+    "This person was erased, and nothing more is kept about them. `POST /api/v1/erasures/{erasureId}/lift` lets their ids begin anew.";
+  return new PurserError("person_erased", message, param === undefined ? {} : { param });
+}

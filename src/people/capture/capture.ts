@@ -1,0 +1,115 @@
+import { readKey } from "../../auth/key.ts";
+import { invalid } from "../../errors.ts";
+import { utf8Length } from "../../lib/utf8.ts";
+import { uuidOf } from "../../lib/uuid.ts";
+import type { TenantCtx } from "../../runtime.ts";
+import { limitAhead } from "../limits/room.ts";
+import type { CaptureOutput, CaptureV1Output } from "../responses.ts";
+import { CaptureBudget } from "./capture-budget.ts";
+import { type AddedProperties, type Arrival, foreign, type ReadEvent, readEvent } from "./event.ts";
+import { keyBesideEvents, type ScannedBody } from "./scan-body.ts";
+import { noteReached, storeEvents } from "./store-events.ts";
+import { dropAll, type StoredEvents } from "./stored-events.ts";
+import type { CaptureRequest } from "./v0-request.ts";
+import type { V1Request } from "./v1-request.ts";
+
+/** The most bytes of events that are read and stored at a time. */
+const PART_BYTES_MAX = 512 * 1024;
+
+const arrivalOf = (ctx: TenantCtx, sentAtMs: number | null): Arrival => ({
+  nowMs: ctx.now(),
+  sentAtMs,
+  newUuid: () => uuidOf(ctx.newId("")),
+  isForeignKey: (text) => {
+    const named = readKey(text)?.environment;
+    return named !== undefined && (named.appId !== ctx.environment.appId || named.mode !== ctx.environment.mode);
+  },
+});
+
+/**
+ * Stores the events of a v0 request. Malformed events are skipped and listed in the response. If all are malformed, throws
+ * `invalid_request`, after which clients do not retry.
+ */
+export async function capture(ctx: TenantCtx, { body, sentAtMs }: CaptureRequest): Promise<CaptureOutput> {
+  const refused: NonNullable<CaptureOutput["refused"]> = [];
+  let isLimited = false;
+  await storeInParts(ctx, body, arrivalOf(ctx, sentAtMs), undefined, (read, index, { drops }) => {
+    if ("refused" in read) refused.push({ index, ...read.refused });
+    isLimited ||= drops.size > 0;
+  });
+  const [first] = refused;
+  if (first !== undefined && refused.length === body.eventCount) {
+    throw invalid(
+      [body.eventCount > 1 ? `batch[${first.index}]` : "", first.param].filter(Boolean).join("."),
+      first.message,
+    );
+  }
+  return {
+    status: 1,
+    ...(isLimited ? { quota_limited: ["events" as const] } : {}),
+    ...(refused.length === 0 ? {} : { refused }),
+  };
+}
+
+/** Stores the events of a v1 request. The result of each: stored, stored with a warning, or dropped as malformed. */
+export async function captureV1(ctx: TenantCtx, request: V1Request): Promise<CaptureV1Output> {
+  const { body, uuids, sentAtMs, added } = request;
+  const results: [string, Result][] = [];
+  await storeInParts(ctx, body, arrivalOf(ctx, sentAtMs), added, (read, index, stored) => {
+    results.push([uuids[index] ?? "", resultOf(read, stored)]);
+  });
+  // If two events have one UUID, the first is stored, and its result is returned.
+  return { results: Object.fromEntries(results.toReversed()) };
+}
+
+/**
+ * Reads and stores the events of a body in their order, a part at a time, so that memory does not depend on how many they are.
+ * A client that gets an error sends the request again, and each UUID is stored once. `tell` is told of each event.
+ */
+async function storeInParts(
+  ctx: TenantCtx,
+  body: ScannedBody,
+  arrival: Arrival,
+  added: AddedProperties | undefined,
+  tell: (read: ReadEvent, index: number, stored: StoredEvents) => void,
+): Promise<void> {
+  const { json, events } = body;
+  const budget = new CaptureBudget();
+  const areForeign = arrival.isForeignKey(keyBesideEvents(body) ?? "");
+  const bytes = events.reduce((sum, { start, end }) => sum + end - start, 0);
+  let full: StoredEvents["full"] = null;
+  if (bytes > PART_BYTES_MAX) {
+    const sizes = () =>
+      events.flatMap(({ start }): (readonly [string, number])[] => {
+        const read = readEvent(json, start, arrival, added);
+        return "captured" in read ? [[read.captured.uuid, utf8Length(read.captured.properties)]] : [];
+      });
+    // What a version adds to an event may be longer than what it stands for.
+    full = await limitAhead(ctx, { events: events.length, bytesMax: 2 * bytes, sizes });
+    if (full !== null) await noteReached(ctx, full);
+  }
+  for (let next = 0; next < events.length; ) {
+    const first = next;
+    const part: ReadEvent[] = [];
+    for (let bytes = 0; next < events.length; next++) {
+      const { start, end } = events[next] ?? { start: 0, end: 0 };
+      bytes += end - start;
+      if (part.length > 0 && bytes > PART_BYTES_MAX) break;
+      part.push(areForeign ? foreign : readEvent(json, start, arrival, added));
+    }
+    const captured = part.flatMap((read) => ("captured" in read ? read.captured : []));
+    const stored: StoredEvents = full === null ? await storeEvents(ctx, captured, budget) : dropAll(captured, full);
+    full = stored.full;
+    for (const [index, read] of part.entries()) tell(read, first + index, stored);
+  }
+}
+
+type Result = CaptureV1Output["results"][string];
+
+function resultOf(event: ReadEvent, { warnings, drops }: StoredEvents): Result {
+  if ("refused" in event) return { result: "drop", details: `${event.refused.param} ${event.refused.message}` };
+  const limit = drops.get(event.captured.uuid);
+  if (limit !== undefined) return { result: "drop", details: `the limit ${limit} of today is reached` };
+  const details = event.warning ?? warnings.get(event.captured.uuid);
+  return details === undefined ? { result: "ok" } : { result: "warning", details };
+}

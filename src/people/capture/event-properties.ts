@@ -1,0 +1,154 @@
+import { JsonBytes, Names, type Span } from "../../lib/json-bytes.ts";
+import { utf8 } from "../../lib/utf8.ts";
+import { type Members, membersAt, namesAt } from "../members.ts";
+import { type Fields, firstPresent, type ReadEventFields, readFields } from "./fields.ts";
+
+/** SQLite reads JSON of at most 1,000 levels, and an export nests stored events deeper. */
+const LEVELS_MAX = 900;
+/** The most bytes of an event's properties (L1). */
+const BYTES_MAX = 256 * 1024;
+
+const CHANGES_BYTES_MAX = 4_096;
+
+/** Members that may also stand beside the properties. */
+export const BESIDE = ["$set", "$set_once", "$unset"] as const;
+/** The members of the properties that Purser reads, or that a protocol version adds. */
+export const PROPERTIES = new Names([
+  ...["distinct_id", "$process_person_profile", "$anon_distinct_id", "alias", "$ignore_sent_at", ...BESIDE],
+  ...[
+    "$is_identified",
+    "$device_id",
+    "$user_id",
+    "$lib",
+    "$lib_version",
+    "$session_id",
+    "$window_id",
+    "$product_tour_id",
+    "$cookieless_mode",
+    "token",
+  ],
+]);
+
+/** The properties of an event: their text as it was sent, with what stood beside them. */
+export class EventProperties {
+  readonly #json: JsonBytes;
+  readonly #fields: Fields;
+  readonly #whole: Span;
+
+  constructor(json: JsonBytes, fields: Fields, whole: Span) {
+    this.#json = json;
+    this.#fields = fields;
+    this.#whole = whole;
+  }
+
+  get text(): string {
+    return this.#json.text(this.#whole);
+  }
+
+  /** A member that is not null. */
+  find(name: string): Span | undefined {
+    return firstPresent(this.#json, this.#fields, name);
+  }
+
+  get json(): JsonBytes {
+    return this.#json;
+  }
+
+  is(name: string, text: string): boolean {
+    const span = this.find(name);
+    return span !== undefined && span.end - span.start === text.length && this.#json.text(span) === text;
+  }
+
+  members(name: string): Members | null {
+    const span = this.find(name);
+    return span === undefined ? null : membersAt(this.#json, span.start);
+  }
+
+  /** The texts of what the event says about a person's properties; null when they are long. */
+  changes(): string | null {
+    const spans = BESIDE.map((name) => this.find(name));
+    const bytes = spans.reduce((sum, span) => sum + (span === undefined ? 0 : span.end - span.start), 0);
+    if (bytes > CHANGES_BYTES_MAX) return null;
+    return spans.map((span) => (span === undefined ? "" : this.#json.text(span))).join("\n");
+  }
+
+  /** `$unset` is a list of names. Some clients send an object with the names as keys. */
+  unset(): Members | null {
+    const span = this.find("$unset");
+    return span === undefined ? null : (namesAt(this.#json, span.start) ?? membersAt(this.#json, span.start));
+  }
+}
+
+const tooLarge = `is larger than ${BYTES_MAX} bytes`;
+
+/** The properties of an event, with `added`, JSON texts by name. Otherwise, what is wrong. */
+export function readProperties(
+  json: JsonBytes,
+  { fields, properties }: ReadEventFields,
+  added: ReadonlyMap<string, string>,
+): EventProperties | string {
+  const given = properties === null ? undefined : fields.get("properties");
+  const sent = [given, ...BESIDE.map((name) => fields.get(name))];
+  const lengths = [
+    ...sent.map((span) => (span === undefined ? 0 : span.end - span.start)),
+    ...[...added.values()].map((text) => text.length),
+  ];
+  const bytes = lengths.reduce((sum, length) => sum + length, 0);
+  if (bytes > BYTES_MAX) return tooLarge;
+  const within = properties?.fields ?? new Map<string, Span>();
+  const changes = new Map([...besideTexts(json, fields, within), ...added]);
+  if (changes.size === 0 && given !== undefined) {
+    return (properties?.levels ?? 0) > LEVELS_MAX ? tooDeep : new EventProperties(json, within, given);
+  }
+  const whole = new JsonBytes(utf8(withMembers(json, given, within, changes)));
+  const read = readFields(whole, 0, PROPERTIES);
+  if (read.end > BYTES_MAX) return tooLarge;
+  return read.levels > LEVELS_MAX ? tooDeep : new EventProperties(whole, read.fields, { start: 0, end: read.end });
+}
+
+const tooDeep = `is nested deeper than ${LEVELS_MAX} levels`;
+
+/** `$set`, `$set_once` and `$unset` from beside the properties, so that nothing of the event is lost. */
+function besideTexts(json: JsonBytes, fields: Fields, within: Fields): [string, string][] {
+  return BESIDE.flatMap((name): [string, string][] => {
+    const beside = firstPresent(json, fields, name);
+    const inner = firstPresent(json, within, name);
+    if (beside === undefined) return [];
+    if (inner === undefined) return [[name, json.text(beside)]];
+    const areObjects = [beside, inner].every(({ start }) => json.kindAt(start) === "object");
+    return areObjects ? [[name, mergedText(json, inner, beside)]] : [];
+  });
+}
+
+/** Both objects' members. Of a name in both, that of `second`. */
+function mergedText(json: JsonBytes, first: Span, second: Span): string {
+  const texts = new Map<string, string>();
+  for (const { start } of [first, second]) membersAt(json, start)?.((name, text) => texts.set(name, text));
+  return objectText(texts);
+}
+
+/** The text of an object. */
+function objectText(members: ReadonlyMap<string, string>): string {
+  return `{${Array.from(members, ([name, text]) => `${JSON.stringify(name)}:${text}`).join()}}`;
+}
+
+/** The text of an object with other members. Those that stay are as they were sent. */
+function withMembers(
+  json: JsonBytes,
+  given: Span | undefined,
+  fields: Fields,
+  changes: ReadonlyMap<string, string>,
+): string {
+  const changed = objectText(changes);
+  if (given === undefined || json.isEmptyAt(given.start)) return changed;
+  if (changes.size === 0) return json.text(given);
+  const isNew = [...changes.keys()].every((name) => !fields.has(name));
+  if (isNew) return `${json.text({ start: given.start, end: given.end - 1 })},${changed.slice(1)}`;
+  const kept: string[] = [];
+  json.members(given.start, (name, valueStart) => {
+    const end = json.skip(valueStart);
+    if (!changes.has(json.find(PROPERTIES, name) ?? "")) kept.push(json.text({ start: name.start, end }));
+    return end;
+  });
+  return kept.length === 0 ? changed : `{${kept.join()},${changed.slice(1)}`;
+}

@@ -1,0 +1,185 @@
+import { numberText, numberValue, parseJson } from "../../lib/json.ts";
+import type { JsonBytes, Span } from "../../lib/json-bytes.ts";
+import { parseUuid } from "../../lib/uuid.ts";
+import { flawOfLink } from "../claims.ts";
+import type { Members } from "../members.ts";
+import type { Link } from "../person-event.ts";
+import { nameOrId } from "../schemas.ts";
+import { isSharedId } from "../shared-ids.ts";
+import { BESIDE, type EventProperties, PROPERTIES, readProperties } from "./event-properties.ts";
+import { eventTimeMs, parseClientTime } from "./event-time.ts";
+import { type Fields, firstPresent, keyOf, namesWithKey, readEventFields } from "./fields.ts";
+
+/** An analytics event of either protocol version: what Purser stores, and what it says about a person. */
+export interface CapturedEvent {
+  readonly uuid: string;
+  readonly event: string;
+  readonly distinctId: string;
+  readonly timestampMs: number;
+  /** JSON object, as it was sent. It includes `$set`, `$set_once` and `$unset`, also if they were outside of it. */
+  readonly properties: string;
+  /** Sent with `$process_person_profile: false`, or under an id that many share: it creates no person and links nothing. */
+  readonly isPersonless: boolean;
+  readonly isIdentify: boolean;
+  readonly isSignedIn: boolean;
+  /** The other id of `$identify` or `$create_alias`. */
+  readonly link: Link | null;
+  /** The ids that properties name as another id of the event's own, whether or not that links it. */
+  readonly mentions: () => readonly Mention[];
+  /** Null: none. */
+  readonly set: Members | null;
+  readonly setOnce: Members | null;
+  readonly unset: Members | null;
+  /** The JSON texts of these: empty when there are none, null when they are long. */
+  readonly changes: string | null;
+}
+
+interface Mention {
+  readonly property: string;
+  readonly id: string;
+}
+
+/** One event of a request: read, or refused. The message names what is wrong and never repeats its value. */
+export type ReadEvent =
+  | { readonly captured: CapturedEvent; readonly warning: string | null }
+  | { readonly refused: { readonly param: string; readonly message: string } };
+
+/** When a request was sent by the client's clock and received by ours; and the source of new UUIDs. */
+export interface Arrival {
+  readonly nowMs: number;
+  readonly sentAtMs: number | null;
+  readonly newUuid: () => string;
+  /** Whether a text is the key of another environment than the one that the request's key opens. */
+  readonly isForeignKey: (text: string) => boolean;
+}
+
+/** What a protocol version adds to the properties of an event: JSON texts by name. */
+export type AddedProperties = (json: JsonBytes, fields: Fields) => ReadonlyMap<string, string>;
+
+/** The longest JSON string that a name of 200 code points may be: each of them escaped as two surrogates. */
+const NAME_BYTES_MAX = 200 * 12 + 2;
+
+const EVENT = namesWithKey(
+  ...["event", "distinct_id", "$distinct_id", "uuid", "timestamp", "offset", ...BESIDE],
+  ...["session_id", "window_id", "options"],
+);
+
+function refuse(param: string, message: string): ReadEvent {
+  return { refused: { param, message } };
+}
+
+/** What becomes of an event that names the key of another environment than the request's (P1). */
+export const foreign: ReadEvent = refuse("api_key", "must be of the environment of the request's key");
+
+/** A name or id as text. PostHog's clients also send numbers, which are read by their digits. Otherwise, what is wrong. */
+function readName(json: JsonBytes, span: Span | undefined, types: string): { text: string } | { flaw: string } {
+  if (span === undefined) return { flaw: `must be ${types}` };
+  if (span.end - span.start > NAME_BYTES_MAX) return { flaw: "must have at most 200 code points" };
+  const isString = json.kindAt(span.start) === "string";
+  const text = isString ? json.string(span) : types === STRING ? null : numberText(parseJson(json.text(span)));
+  if (text === null) return { flaw: `must be ${types}` };
+  const issue = nameOrId.safeParse(text).error?.issues[0];
+  return issue === undefined ? { text } : { flaw: issue.message };
+}
+
+const STRING = "a string";
+const STRING_OR_NUMBER = "a string or a number";
+
+/** Reads the event at `start`, in PostHog's v0 format when `added` is in its properties. Does not throw. */
+export function readEvent(json: JsonBytes, start: number, arrival: Arrival, added?: AddedProperties): ReadEvent {
+  if (json.kindAt(start) !== "object") return refuse("", "must be an object");
+  const read = readEventFields(json, start, EVENT, PROPERTIES);
+  const { fields } = read;
+  if (arrival.isForeignKey(keyOf(json, read) ?? "")) return foreign;
+  const isAbsent = firstPresent(json, fields, "properties") === undefined;
+  if (!isAbsent && read.properties === null) return refuse("properties", "must be an object");
+  const event = readName(json, fields.get("event"), STRING);
+  if ("flaw" in event) return refuse("event", event.flaw);
+  const idSpan =
+    firstPresent(json, fields, "distinct_id", "$distinct_id") ??
+    (read.properties === null ? undefined : firstPresent(json, read.properties.fields, "distinct_id"));
+  const distinctId = readName(json, idSpan, STRING_OR_NUMBER);
+  if ("flaw" in distinctId) return refuse("distinct_id", distinctId.flaw);
+  const uuid = readUuid(json, fields, added === undefined ? arrival.newUuid : () => null);
+  if (uuid === null) return refuse("uuid", "must be a UUID");
+
+  const properties = readProperties(json, read, added?.(json, fields) ?? new Map());
+  if (typeof properties === "string") return refuse("properties", properties);
+  const isShared = isSharedId(distinctId.text);
+  const isPersonless = isShared || properties.is("$process_person_profile", "false");
+  const { link, warning } = properties.is("$process_person_profile", "false")
+    ? noLink
+    : readLink(event.text, properties);
+  const [set, setOnce, unset] = [properties.members("$set"), properties.members("$set_once"), properties.unset()];
+  const captured = {
+    uuid,
+    event: event.text,
+    distinctId: distinctId.text,
+    timestampMs: readTime(json, fields, properties, arrival),
+    properties: properties.text,
+    isPersonless,
+    isIdentify: event.text === "$identify",
+    isSignedIn: properties.is("$is_identified", "true"),
+    link: isShared ? null : link,
+    mentions: () => readMentions(properties, distinctId.text),
+    set,
+    setOnce,
+    unset,
+    changes: set === null && setOnce === null && unset === null ? "" : properties.changes(),
+  };
+  return { captured, warning: isShared && link !== null ? flawOfLink(distinctId.text, link) : warning };
+}
+
+/** An empty or absent UUID is made by `newUuid`. Null when it is malformed. */
+function readUuid(json: JsonBytes, fields: Fields, newUuid: () => string | null): string | null {
+  const span = firstPresent(json, fields, "uuid");
+  if (span === undefined) return newUuid();
+  if (json.kindAt(span.start) !== "string" || span.end - span.start > NAME_BYTES_MAX) return null;
+  const text = json.string(span);
+  return text === "" ? newUuid() : parseUuid(text);
+}
+
+const noLink = { link: null, warning: null };
+
+/** The id that the event links to its own. If it is not a valid id, nothing is linked, and the event is still stored. */
+function readLink(
+  event: string,
+  properties: EventProperties,
+): Pick<CapturedEvent, "link"> & { warning: string | null } {
+  const via = event === "$identify" ? "identify" : event === "$create_alias" ? "alias" : null;
+  const key = via === "identify" ? "$anon_distinct_id" : "alias";
+  const span = via === null ? undefined : properties.find(key);
+  if (via === null || span === undefined) return noLink;
+  const other = readName(properties.json, span, STRING_OR_NUMBER);
+  if ("flaw" in other) return { link: null, warning: `properties.${key} ${other.flaw}: nothing was linked` };
+  return { link: { otherId: other.text, via }, warning: null };
+}
+
+/** The properties in which SDKs name an id (E2). */
+const ID_PROPERTIES = ["$anon_distinct_id", "alias", "$device_id", "$user_id", "distinct_id"];
+
+function readMentions(properties: EventProperties, distinctId: string): Mention[] {
+  return ID_PROPERTIES.flatMap((property) => {
+    const other = readName(properties.json, properties.find(property), STRING_OR_NUMBER);
+    return "flaw" in other || other.text === distinctId ? [] : [{ property, id: other.text }];
+  });
+}
+
+const TIME_BYTES_MAX = 100;
+
+function readTime(json: JsonBytes, fields: Fields, properties: EventProperties, arrival: Arrival): number {
+  const scalar = (name: string): unknown => {
+    const span = fields.get(name);
+    if (span === undefined || span.end - span.start > TIME_BYTES_MAX) return undefined;
+    return json.kindAt(span.start) === "string" ? json.string(span) : parseJson(json.text(span));
+  };
+  const timestamp = scalar("timestamp");
+  return eventTimeMs(
+    {
+      timestampMs: typeof timestamp === "string" ? parseClientTime(timestamp) : numberValue(timestamp),
+      offsetMs: numberValue(scalar("offset")),
+      sentAtMs: properties.is("$ignore_sent_at", "true") ? null : arrival.sentAtMs,
+    },
+    arrival.nowMs,
+  );
+}

@@ -1,0 +1,78 @@
+import { type JsonBytes, Names, type Span } from "../../lib/json-bytes.ts";
+
+/** Where the values of some members stand, by name. If a name is given twice, the last counts, as for JSON.parse. */
+export type Fields = ReadonlyMap<string, Span>;
+
+interface ReadFields {
+  readonly fields: Fields;
+  readonly end: number;
+  /** The levels of objects and lists in the object, itself included. */
+  readonly levels: number;
+}
+
+/** The members of the object at `start` that have one of `names`. `pass` passes the value of one, and returns its end. */
+export function readFields(
+  json: JsonBytes,
+  start: number,
+  names: Names,
+  pass: (name: string, valueStart: number) => number = (_name, valueStart) => json.skip(valueStart),
+): ReadFields {
+  const fields = new Map<string, Span>();
+  let levels = 0;
+  const end = json.members(start, (nameSpan, valueStart) => {
+    const name = json.find(names, nameSpan);
+    const valueEnd = name === undefined ? json.skip(valueStart) : pass(name, valueStart);
+    if (name !== undefined) fields.set(name, { start: valueStart, end: valueEnd });
+    if (json.depth > levels) levels = json.depth;
+    return valueEnd;
+  });
+  return { fields, end, levels: levels + 1 };
+}
+
+/** The first of these members that is there and not null. */
+export function firstPresent(json: JsonBytes, fields: Fields, ...names: readonly string[]): Span | undefined {
+  for (const name of names) {
+    const span = fields.get(name);
+    if (span !== undefined && !json.isNull(span)) return span;
+  }
+  return undefined;
+}
+
+export interface ReadEventFields extends ReadFields {
+  /** What `properties` has of the inner names. Null when it is not an object. */
+  readonly properties: ReadFields | null;
+}
+
+/** Like `readFields`, for an event: also the members of its `properties` that have one of `innerNames`. */
+export function readEventFields(
+  json: JsonBytes,
+  start: number,
+  names: Names,
+  innerNames: Names,
+  pass: (name: string, valueStart: number) => number = (_name, valueStart) => json.skip(valueStart),
+): ReadEventFields {
+  const inner: ReadFields[] = [];
+  const read = readFields(json, start, names, (name, valueStart) => {
+    if (name !== "properties" || json.kindAt(valueStart) !== "object") return pass(name, valueStart);
+    const properties = readFields(json, valueStart, innerNames);
+    inner.push(properties);
+    return properties.end;
+  });
+  const last = read.fields.get("properties");
+  const isObject = last !== undefined && json.kindAt(last.start) === "object";
+  return { ...read, properties: (isObject ? inner.at(-1) : null) ?? null };
+}
+
+const KEY_BYTES_MAX = 1_000;
+const KEY_NAMES = ["api_key", "token", "$token"] as const;
+/** The names that `keyOf` needs, beside others, and those within the properties. */
+export const namesWithKey = (...names: readonly string[]): Names => new Names([...KEY_NAMES, "properties", ...names]);
+export const keyInProperties = new Names(["token"]);
+
+/** The key that stands beside an event or a batch, or else in its properties. Null when it is none. */
+export function keyOf(json: JsonBytes, { fields, properties }: ReadEventFields): string | null {
+  const span = firstPresent(json, fields, ...KEY_NAMES) ?? properties?.fields.get("token");
+  if (span === undefined || json.kindAt(span.start) !== "string") return null;
+  // Longer than any key.
+  return span.end - span.start > KEY_BYTES_MAX ? "" : json.string(span);
+}

@@ -1,0 +1,237 @@
+import { countActivity } from "../../db/activity/count.ts";
+import { noteSeen } from "../../db/activity/last-seen.ts";
+import { constraintOf } from "../../db/constraint.ts";
+import { retryOnConflict } from "../../db/retry-on-conflict.ts";
+import { batch, type Statement } from "../../db/sql.ts";
+import { findErased, personGuards } from "../../db/tombstones/check.ts";
+import { withTombstones } from "../../db/tombstones/known.ts";
+import type { TenantCtx } from "../../runtime.ts";
+import type { AnalyticsLimit } from "../limits/analytics-limits.ts";
+import {
+  environmentLimitIn,
+  erasedCounts,
+  idLimitConstraints,
+  idsOverLimit,
+  idUseReads,
+  isCounted,
+  isIdLimit,
+} from "../limits/count.ts";
+import { reachedWrites } from "../limits/reached.ts";
+import { guardOfKnown, readPeopleFirst, rememberPeople } from "../memory.ts";
+import { needsStoredPeople } from "../person-event.ts";
+import { noStoredPeople, type PeopleChange, planPeople, warningsAlone } from "../plan-people.ts";
+import { peopleConflicts, peopleWrites } from "../write-people.ts";
+import type { CaptureBudget } from "./capture-budget.ts";
+import type { CapturedEvent } from "./event.ts";
+import { eventWrites, readStored } from "./event-statements.ts";
+import { dropAll, dropsOf, type StoredEvents } from "./stored-events.ts";
+import { idsMentioned, idsWritten, withoutErased } from "./without-erased.ts";
+
+/** A link is planned on stored ids, which may be long. So only so many are planned at a time. */
+const LINKS_MAX = 1_000;
+
+const conflicts = new Set([...peopleConflicts, ...idLimitConstraints, "tombstones_being_erased"] as const);
+
+/**
+ * Stores events, each UUID once, their changes to people (P2, P3), and what they count for the day's limits (L3): one batch, or
+ * several when they are about very much. A repeated batch finds its UUIDs stored and changes nothing. Events without changes to
+ * people are written without a read. Over a limit of an id none of its events are stored, over one of the environment no more.
+ */
+export function storeEvents(
+  ctx: TenantCtx,
+  events: readonly CapturedEvent[],
+  budget: CaptureBudget,
+): Promise<StoredEvents> {
+  const isVerified = ctx.caller.kind === "secret";
+  return withTombstones(ctx, async (standing, guard) => {
+    const guards: GuardsOf = async (some) => [
+      guard,
+      ...(standing.length === 0
+        ? []
+        : await personGuards(ctx, standing, idsWritten(some, isVerified), idsMentioned(some))),
+    ];
+    let kept = events;
+    let leftOut: readonly CapturedEvent[] = [];
+    for (;;) {
+      try {
+        const stored = await storeAll(ctx, kept, leftOut, budget, guards);
+        return { ...stored, warnings: isVerified ? warningsOf(stored, leftOut) : warningsAlone(events) };
+      } catch (error) {
+        if (constraintOf(error) !== "guard_person") throw error;
+        const ids = [...idsWritten(events, isVerified), ...idsMentioned(events)];
+        const erased = await findErased(ctx, standing, ids);
+        kept = withoutErased(events, erased, isVerified);
+        leftOut = events.filter(({ distinctId }) => erased.get(distinctId)?.blocks === true);
+      }
+    }
+  });
+}
+
+/** What a secret key is warned of. Of an erased id it is what it would be of one that was never seen (E4). */
+function warningsOf({ warnings }: StoredEvents, leftOut: readonly CapturedEvent[]): ReadonlyMap<string, string> {
+  return leftOut.length === 0
+    ? warnings
+    : new Map([...warnings, ...planPeople(leftOut, noStoredPeople, true).warnings]);
+}
+
+/** The guards of a batch that stores some events. */
+type GuardsOf = (events: readonly CapturedEvent[]) => Promise<readonly Statement[]>;
+
+async function storeAll(
+  ctx: TenantCtx,
+  events: readonly CapturedEvent[],
+  leftOut: readonly CapturedEvent[],
+  budget: CaptureBudget,
+  guards: GuardsOf,
+): Promise<StoredEvents> {
+  // The first batch counts those that are left out: the day's limit drops them with the others.
+  let erased = isCounted(ctx) ? onceEach(leftOut) : [];
+  const warnings = new Map<string, string>();
+  const drops = new Map<string, AnalyticsLimit>();
+  for (let rest = onceEach(events); rest.length > 0 || erased.length > 0; ) {
+    const attempts: Attempts = { guards, erased, warnings: noWarnings, isIdOver: false };
+    const stored = await retryOnConflict(conflicts, ctx.newId(""), () => storeWithin(ctx, rest, budget, attempts));
+    const { full } = stored;
+    for (const [uuid, limit] of full === null ? stored.drops : dropAll([...rest, ...erased], full).drops)
+      drops.set(uuid, limit);
+    if (full !== null) return { warnings, drops, full };
+    for (const [uuid, warning] of attempts.warnings) warnings.set(uuid, warning);
+    for (const { distinctId } of rest.slice(0, stored.count))
+      noteSeen("person", ctx.environment, distinctId, ctx.now());
+    rest = rest.slice(stored.count);
+    erased = [];
+  }
+  return { warnings, drops, full: null };
+}
+
+function onceEach(events: readonly CapturedEvent[]): readonly CapturedEvent[] {
+  const first = new Map<string, CapturedEvent>();
+  for (const event of events) if (!first.has(event.uuid)) first.set(event.uuid, event);
+  return [...first.values()];
+}
+
+/** What the attempts at one batch share. */
+interface Attempts {
+  readonly guards: GuardsOf;
+  /** Events of erased ids: they are counted, and not stored (E4). */
+  readonly erased: readonly CapturedEvent[];
+  /** What the latest plan warns of. */
+  warnings: ReadonlyMap<string, string>;
+  /** Whether an id was over a limit: then what the ids sent today is read first. */
+  isIdOver: boolean;
+}
+
+/** How many of the first events are done with, and what became of them. */
+interface Done extends Pick<StoredEvents, "drops" | "full"> {
+  readonly count: number;
+}
+
+const allStored = (count: number): Done => ({ count, drops: new Map(), full: null });
+
+/** The same as `storeSome`, unless a limit of the environment is met. */
+async function storeWithin(
+  ctx: TenantCtx,
+  rest: readonly CapturedEvent[],
+  budget: CaptureBudget,
+  attempts: Attempts,
+): Promise<Done> {
+  try {
+    return await storeSome(ctx, rest, budget, attempts);
+  } catch (error) {
+    attempts.isIdOver ||= isIdLimit(error);
+    const full = environmentLimitIn(error);
+    if (full === null) throw error;
+    await noteReached(ctx, full);
+    return { ...allStored(0), full };
+  }
+}
+
+/** Records that a limit of the environment was met. */
+export async function noteReached(ctx: TenantCtx, full: AnalyticsLimit): Promise<void> {
+  const reached = reachedWrites(ctx, [full], ctx.now());
+  await batch(ctx.db, reached.statements);
+  reached.landed();
+}
+
+/** Stores the first events, at least one, in one batch. Of ids that are over a limit it stores none. */
+async function storeSome(
+  ctx: TenantCtx,
+  rest: readonly CapturedEvent[],
+  budget: CaptureBudget,
+  attempts: Attempts,
+): Promise<Done> {
+  const isVerified = ctx.caller.kind === "secret";
+  const asked = withinLinks(rest);
+  const nowMs = ctx.now();
+  if (!attempts.isIdOver) {
+    if (!asked.some(needsStoredPeople)) {
+      await write(ctx, attempts, asked, planPeople(asked, noStoredPeople, isVerified), nowMs);
+      return allStored(asked.length);
+    }
+    const guard = guardOfKnown(ctx, asked, nowMs);
+    if (guard !== null) {
+      await writeKnown(ctx, attempts, asked, guard, nowMs);
+      return allStored(asked.length);
+    }
+  }
+  const useReads = attempts.isIdOver ? idUseReads(ctx, asked, nowMs) : [];
+  const { sent, newEvents, stored, uses } = await readStored(ctx, asked, budget, useReads);
+  // If an earlier attempt's answer was lost, its own events are stored now.
+  if (newEvents.length === 0) return allStored(sent.length);
+  const over = idsOverLimit(uses, newEvents);
+  const kept = newEvents.filter(({ distinctId }) => !over.has(distinctId));
+  const change = planPeople(kept, stored, isVerified);
+  attempts.warnings = change.warnings;
+  const reached = reachedWrites(ctx, over.values(), nowMs);
+  await write(ctx, attempts, kept, change, nowMs, reached.statements);
+  reached.landed();
+  if (!isVerified && change.refusedClaims > 0) {
+    countActivity(ctx.environment, "refused_claim", nowMs, "", change.refusedClaims);
+  }
+  rememberPeople(ctx, change.settled, nowMs);
+  return { ...allStored(sent.length), drops: dropsOf(newEvents, over) };
+}
+
+const noWarnings: ReadonlyMap<string, string> = new Map();
+
+async function write(
+  ctx: TenantCtx,
+  { guards, erased }: Attempts,
+  events: readonly CapturedEvent[],
+  change: PeopleChange,
+  nowMs: number,
+  others: readonly Statement[] = [],
+) {
+  const writes = [
+    ...eventWrites(ctx, events, nowMs),
+    ...erasedCounts(ctx, erased, nowMs),
+    ...peopleWrites(ctx, change, nowMs),
+    ...others,
+  ];
+  await batch(ctx.db, [...(await guards(events)), ...writes]);
+}
+
+/** Writes events that change nothing about people, as long as `guard` holds. */
+async function writeKnown(
+  ctx: TenantCtx,
+  { guards, erased }: Attempts,
+  events: readonly CapturedEvent[],
+  guard: Statement,
+  nowMs: number,
+) {
+  const plain = events.map((event) => ({ ...event, link: null, set: null, setOnce: null, unset: null, changes: "" }));
+  const change = planPeople(plain, noStoredPeople, ctx.caller.kind === "secret");
+  try {
+    const counted = [...eventWrites(ctx, events, nowMs), ...erasedCounts(ctx, erased, nowMs)];
+    await batch(ctx.db, [...(await guards(events)), guard, ...counted, ...peopleWrites(ctx, change, nowMs)]);
+  } catch (error) {
+    if (constraintOf(error) === "guard_people") readPeopleFirst(ctx, events, nowMs);
+    throw error;
+  }
+}
+
+function withinLinks(events: readonly CapturedEvent[]): readonly CapturedEvent[] {
+  let links = 0;
+  const end = events.findIndex(({ link }) => link !== null && ++links > LINKS_MAX);
+  return end === -1 ? events : events.slice(0, end);
+}

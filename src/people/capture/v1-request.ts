@@ -1,0 +1,96 @@
+import { invalid } from "../../errors.ts";
+import { type JsonBytes, Names, type Span } from "../../lib/json-bytes.ts";
+import type { AddedProperties } from "./event.ts";
+import { parseClientTime } from "./event-time.ts";
+import { type Fields, firstPresent, readFields } from "./fields.ts";
+import { assertEvents, type ScannedBody } from "./scan-body.ts";
+
+/** The headers that a v1 client sends instead of fields of each event. */
+export interface V1Headers {
+  /** `name/version`. v1 clients do not send `$lib` and `$lib_version`. */
+  readonly sdkInfo: string | undefined;
+  /** The client's clock when it sent the request. */
+  readonly requestTimestamp: string | undefined;
+}
+
+/** A request of PostHog's v1 protocol. */
+export interface V1Request {
+  readonly body: ScannedBody;
+  /** The UUID of each event, as it was sent. The response uses them as keys. */
+  readonly uuids: readonly string[];
+  readonly sentAtMs: number | null;
+  readonly added: AddedProperties;
+}
+
+const UUID = new Names(["uuid"]);
+const UUID_BYTES_MAX = 200;
+const OPTIONS = new Names(["product_tour_id", "cookieless_mode", "disable_skew_correction", "process_person_profile"]);
+/** The flags of a v1 event, and the properties that v0 clients send instead. */
+const FLAGS = [
+  ["cookieless_mode", "$cookieless_mode"],
+  ["disable_skew_correction", "$ignore_sent_at"],
+  ["process_person_profile", "$process_person_profile"],
+] as const;
+const BOOLEANS: ReadonlyMap<string, string> = new Map([
+  ...["true", '"true"', '"1"', "1"].map((text) => [text, "true"] as const),
+  ...["false", '"false"', '"0"', "0"].map((text) => [text, "false"] as const),
+]);
+
+/** Reads a v1 request (`POST /i/v1/analytics/events`), but not yet its events. Throws `invalid_request`. */
+export function readV1Request(body: ScannedBody, headers: V1Headers): V1Request {
+  const { json, envelope, events } = body;
+  if (envelope === null) throw invalid("body", "must be an object");
+  const batch = firstPresent(json, envelope.fields, "batch");
+  if (batch === undefined) throw invalid("batch", "must be a list of events");
+  assertEvents(body);
+  const uuids = events.map(({ start }, index) => {
+    if (json.kindAt(start) !== "object") throw invalid(`batch[${index}]`, "must be an object");
+    const span = readFields(json, start, UUID).fields.get("uuid");
+    if (span === undefined || json.kindAt(span.start) !== "string") {
+      throw invalid(`batch[${index}].uuid`, "must be a string");
+    }
+    if (span.end - span.start > UUID_BYTES_MAX) throw invalid(`batch[${index}].uuid`, "must be a UUID");
+    return json.string(span);
+  });
+  const sentAt = headers.requestTimestamp;
+  const sentAtMs = sentAt === undefined ? null : parseClientTime(sentAt);
+  return { body, uuids, sentAtMs, added: addedBy(headers) };
+}
+
+/** Puts the fields that a v1 client moves out of `properties` back there. */
+function addedBy(headers: V1Headers): AddedProperties {
+  const [library, version] = (headers.sdkInfo ?? "").split("/");
+  const ofClient: [string, string][] = [];
+  if (library !== undefined && library !== "") ofClient.push(["$lib", JSON.stringify(library)]);
+  if (version !== undefined) ofClient.push(["$lib_version", JSON.stringify(version)]);
+  return (json, fields) => {
+    const added = new Map(ofClient);
+    const add = (property: string, span: Span | undefined) => {
+      if (span !== undefined) added.set(property, json.text(span));
+    };
+    add("$session_id", firstPresent(json, fields, "session_id"));
+    add("$window_id", firstPresent(json, fields, "window_id"));
+    const options = optionsOf(json, fields);
+    add("$product_tour_id", firstPresent(json, options, "product_tour_id"));
+    for (const [option, property] of FLAGS) {
+      const flag = flagOf(json, options.get(option));
+      if (flag !== undefined) added.set(property, flag);
+    }
+    return added;
+  };
+}
+
+function optionsOf(json: JsonBytes, fields: Fields): Fields {
+  const options = fields.get("options");
+  if (options === undefined || json.kindAt(options.start) !== "object") return new Map();
+  return readFields(json, options.start, OPTIONS).fields;
+}
+
+const FLAG_BYTES_MAX = 100;
+
+function flagOf(json: JsonBytes, span: Span | undefined): string | undefined {
+  if (span === undefined || span.end - span.start > FLAG_BYTES_MAX) return undefined;
+  const isString = json.kindAt(span.start) === "string";
+  const text = isString ? JSON.stringify(json.string(span).trim().toLowerCase()) : json.text(span);
+  return BOOLEANS.get(text);
+}

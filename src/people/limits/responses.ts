@@ -1,0 +1,37 @@
+import * as z from "zod";
+import { mode } from "../../http/fields.ts";
+
+const time = z.string().meta({ format: "date-time" });
+const limit = z
+  .enum(["eventsADay", "bytesADay", "eventsADayOfOneId", "bytesADayOfOneId"])
+  .meta({ id: "AnalyticsLimit" });
+
+export const limitsOutput = z
+  .strictObject({
+    appId: z.string(),
+    mode,
+    analytics: z
+      .strictObject({
+        eventsADay: z.int(),
+        bytesADay: z.int(),
+        eventsADayOfOneId: z.int(),
+        bytesADayOfOneId: z.int(),
+      })
+      .meta({ id: "AnalyticsLimits" })
+      .describe("The limits in force."),
+    today: z
+      .strictObject({
+        day: z.string().meta({ format: "date" }).describe("The UTC day."),
+        events: z.int(),
+        bytes: z.int(),
+        eventsOfOneId: z.int().describe("The most of one distinct id."),
+        bytesOfOneId: z.int().describe("The most of one distinct id."),
+      })
+      .meta({ id: "AnalyticsToday" })
+      .describe("What publishable and relay keys sent today and was stored. Secret keys are not counted."),
+    reached: z
+      .array(z.strictObject({ limit, at: time }).meta({ id: "ReachedLimit" }))
+      .describe("The limits that were met in the last 30 days, newest first: each once a day, when it was met first."),
+  })
+  .meta({ id: "Limits" });
+export type LimitsOutput = z.infer<typeof limitsOutput>;

@@ -1,0 +1,147 @@
+import { env } from "cloudflare:workers";
+import { describe, expect, it, vi } from "vitest";
+import { systemCtx } from "../../../src/auth/open-root.ts";
+import { resealSecrets } from "../../../src/auth/reseal-secrets.ts";
+import { scheduled } from "../../../src/cron.ts";
+import { randomId } from "../../../src/lib/ids.ts";
+import { countingD1 } from "../../support/counting-d1.ts";
+import { runPart } from "../../support/cron.ts";
+import { storedSettingOf } from "../../support/end-user-setting.ts";
+import { FAULTS, faultyD1 } from "../../support/faulty-d1.ts";
+import { hookedD1 } from "../../support/hooked-d1.ts";
+import { END_USER_SETTING, userToken } from "../../support/keyed-routes.ts";
+import { expectError } from "../../support/refusals.ts";
+import { type Bindings, bound, Clock, home, makeApp, makeClient } from "../../support/world.ts";
+
+const NEXT = "the-next-secret-of-32-characters-";
+const ROTATED = { SETTINGS_SECRET: NEXT, SETTINGS_SECRET_PREVIOUS: env.SETTINGS_SECRET };
+const WHSEC = "whsec_0123456789abcdef0123456789abcdef";
+
+/** An application that has a secret of every kind, sealed with the secret before. */
+async function world() {
+  // What other tests left would take its place in a run.
+  await env.DB.batch(
+    [
+      "UPDATE environments SET end_user_auth = NULL",
+      "DELETE FROM stripe_settings",
+      "DELETE FROM webhook_endpoints",
+    ].map((text) => env.DB.prepare(text)),
+  );
+  const clock = new Clock();
+  const app = await makeApp();
+  const client = (settings: Bindings = {}) => makeClient(clock, settings);
+  const admin = async (method: string, path: string, body: object, settings: Bindings = {}) => {
+    const answer = await client(settings)(method, `/api/v1/admin/apps/${app.appId}/${path}`, {
+      key: env.ADMIN_TOKEN,
+      body,
+    });
+    expect(answer.status, JSON.stringify(answer.body)).toBe(200);
+    return answer.body;
+  };
+  await admin("PUT", "end-user-auth", { mode: "live", setting: END_USER_SETTING });
+  await admin("PUT", "stripe", { mode: "live", setting: { signingSecrets: [WHSEC, `${WHSEC}2`] } });
+  const { webhookId } = await admin("POST", "webhooks", { mode: "live", url: "https://receiver.example.com/" });
+  await admin("POST", `webhooks/${webhookId}/rotate`, {});
+  /** All stored texts that hold a secret. */
+  const stored = async (): Promise<string[]> => {
+    const { results } = await env.DB.prepare(
+      `SELECT end_user_auth AS text FROM environments WHERE id = ?1 UNION ALL
+       SELECT setting FROM stripe_settings WHERE environment_id = ?1 UNION ALL
+       SELECT secret FROM webhook_endpoints WHERE environment_id = ?1 UNION ALL
+       SELECT previous_secret FROM webhook_endpoints WHERE environment_id = ?1`,
+    )
+      .bind(app.environments.live.id)
+      .all<{ text: string }>();
+    return results.map(({ text }) => text);
+  };
+  const run = (settings: Bindings = ROTATED, textsMax?: number) =>
+    runPart(
+      (ctx) => resealSecrets(ctx, textsMax),
+      systemCtx(bound(settings), { isolate: {}, now: clock.now, newId: randomId }),
+    );
+  const list = async (settings: Bindings) =>
+    client(settings)("GET", "/api/v1/credits?userId=u", {
+      key: app.keys.pk_live,
+      headers: { "x-user-token": await userToken("u", clock) },
+    });
+  return { app, clock, admin, stored, run, list };
+}
+
+/** Which secret sealed each text: the first letters tell. A random part may itself end in `v1` before its dot. */
+const marksOf = (texts: readonly string[]) =>
+  new Set(texts.flatMap((text) => text.match(/(?<![\w-])v1\.[\w-]{8}/g) ?? []));
+
+describe("after SETTINGS_SECRET was rotated, the cron", () => {
+  it("seals every stored secret anew, so that all open without the one before", async () => {
+    const { app, clock, stored, list } = await world();
+    const info = vi.spyOn(console, "info").mockReturnValue();
+    const before = await stored();
+    expect(before).toHaveLength(4);
+    expectError(await list({ SETTINGS_SECRET: NEXT }), "secrets_unavailable");
+    await scheduled(bound(ROTATED), { isolate: {}, now: clock.now, newId: randomId });
+    const after = await stored();
+    const [[old], [now]] = [[...marksOf(before)], [...marksOf(after)]];
+    expect([marksOf(before).size, marksOf(after).size, old === now]).toEqual([1, 1, false]);
+    const line = { level: "info", code: "secrets_sealed_anew", database: home(), count: 4, isDone: true };
+    expect(info.mock.calls.map(([text]) => JSON.parse(String(text)))).toEqual([line]);
+    expect((await list({ SETTINGS_SECRET: NEXT })).status).toBe(200);
+    // What is beside a secret is as it was.
+    const setting = JSON.parse(after[1] ?? "");
+    expect(setting).toMatchObject({ currency: "usd", prices: [], secrets: [{ hint: expect.any(String) }, {}] });
+    expect(after[0]).toBe(await storedSettingOf({ appId: app.appId, mode: "live" }, END_USER_SETTING, NEXT));
+  });
+
+  it("goes on in pages, does nothing when all is done, and costs nothing without a secret before", async () => {
+    const { stored, run } = await world();
+    vi.spyOn(console, "info").mockReturnValue();
+    for (let left = 4; left > 0; left--) {
+      expect(marksOf(await stored()).size).toBe(left === 4 ? 1 : 2);
+      expect(await run(ROTATED, 1)).toEqual([]);
+    }
+    const done = await stored();
+    expect(marksOf(done).size).toBe(1);
+    expect(await run()).toEqual([]);
+    expect(await stored()).toEqual(done);
+    const { d1, spent } = countingD1(env.DB);
+    await run({ DB: d1 });
+    // The same secret twice is none before.
+    await run({ DB: d1, SETTINGS_SECRET_PREVIOUS: env.SETTINGS_SECRET });
+    expect(spent().roundTrips).toBe(0);
+  });
+
+  it("leaves what is set anew meanwhile, and what opens for nobody, and seals the rest", async () => {
+    const { app, admin, stored, run } = await world();
+    vi.spyOn(console, "info").mockReturnValue();
+    const other = { ...END_USER_SETTING, secret: "another-secret-of-32-bytes-or-more!" };
+    let trips = 0;
+    const d1 = hookedD1(env.DB, async () => {
+      if (++trips === 2) await admin("PUT", "end-user-auth", { mode: "live", setting: other }, ROTATED);
+    });
+    // A text of another environment opens here for nobody.
+    const strange = await storedSettingOf({ appId: "app_other", mode: "live" }, END_USER_SETTING);
+    await env.DB.prepare("UPDATE environments SET end_user_auth = ? WHERE id = ?")
+      .bind(strange, app.environments.test.id)
+      .run();
+    const failures = await run({ ...ROTATED, DB: d1 });
+    expect(failures).toMatchObject([{ code: "secrets_unavailable" }]);
+    const texts = await stored();
+    expect(marksOf(texts).size).toBe(1);
+    expect(texts[0]).toBe(await storedSettingOf({ appId: app.appId, mode: "live" }, other, NEXT));
+  });
+
+  it.each(FAULTS.flatMap((fault) => [1, 2].map((at) => ({ fault, at }))))(
+    "ends the same when its trip fails, in this run or the next: $fault at trip $at",
+    async (plan) => {
+      const { stored, run, list } = await world();
+      vi.spyOn(console, "info").mockReturnValue();
+      vi.spyOn(scheduler, "wait").mockResolvedValue();
+      const faulty = faultyD1(env.DB);
+      faulty.plan(plan);
+      await run({ ...ROTATED, DB: faulty.d1 });
+      faulty.plan(null);
+      expect(await run()).toEqual([]);
+      expect(marksOf(await stored()).size).toBe(1);
+      expect((await list({ SETTINGS_SECRET: NEXT })).status).toBe(200);
+    },
+  );
+});

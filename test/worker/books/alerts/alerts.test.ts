@@ -1,0 +1,387 @@
+import { env } from "cloudflare:workers";
+import { afterAll, describe, expect, it } from "vitest";
+import { systemCtx } from "../../../../src/auth/open-root.ts";
+import { findExpiries } from "../../../../src/books/alerts/find-expiries.ts";
+import { randomId } from "../../../../src/lib/ids.ts";
+import { countingD1 } from "../../../support/counting-d1.ts";
+import { runPart } from "../../../support/cron.ts";
+import { expectLedgerInvariants } from "../../../support/invariants.ts";
+import { deadBalancesSql, liveBalancesSql } from "../../../support/seed.ts";
+import { makeEndpoint, storedMessages } from "../../../support/webhooks.ts";
+import { bound, Clock, inTurn, makeApp, makeClient, makePack, type TestItem } from "../../../support/world.ts";
+
+afterAll(expectLedgerInvariants);
+
+const ALERTS = ["credits.low", "credits.depleted"];
+const tokens = (amount: number, others: Partial<TestItem> = {}): TestItem => ({
+  amountSteps: amount * 1_000,
+  unit: "tokens",
+  ...others,
+});
+
+interface Given {
+  readonly items?: readonly TestItem[];
+  readonly alerts?: readonly object[];
+  readonly types?: readonly string[];
+}
+
+let events = 0;
+
+/** An application with an endpoint, alerts and a user who was granted a pack. */
+async function world({ items = [tokens(100)], alerts = [], types = ALERTS }: Given = {}) {
+  const clock = new Clock();
+  const app = await makeApp();
+  const { d1, spent } = countingD1(env.DB);
+  const call = makeClient(clock, { DB: d1 });
+  const key = app.keys.sk_live;
+  const packId = await makePack(app.appId, "Pack", items);
+  const endpointId = await makeEndpoint(app.environments.live, types, clock.ms);
+  const admin = (method: string, path: string, body?: object) =>
+    call(method, `/api/v1/admin${path}`, { key: env.ADMIN_TOKEN, ...(body === undefined ? {} : { body }) });
+  const alertIds: string[] = [];
+  for (const alert of alerts) {
+    const made = await admin("POST", `/apps/${app.appId}/alerts`, {
+      mode: "live",
+      name: "Low",
+      unit: "tokens",
+      ...alert,
+    });
+    expect(made.status, JSON.stringify(made.body)).toBe(200);
+    alertIds.push(made.body.alertId);
+  }
+  const post = async (path: string, body: object) => {
+    const answer = await call("POST", `/api/v1${path}`, { key, body });
+    expect(answer.status, JSON.stringify(answer.body)).toBe(200);
+    return answer.body;
+  };
+  const grant = async (others: object = {}): Promise<string[]> =>
+    (await post("/credits/grant", { userId: "u", packId, ...others })).balances.map(
+      ({ balanceId }: { balanceId: string }) => balanceId,
+    );
+  const spend = (amount: number, others: object = {}) =>
+    post("/usage/events", {
+      eventId: `e${events++}`,
+      userId: "u",
+      event: "chat",
+      quantities: { count: 0, tokens: amount },
+      ...others,
+    });
+  /** What was sent since the last look: what remained at each alert, or `depleted`. */
+  let seen = 0;
+  const sent = async () => {
+    const all = await storedMessages(app.environments.live);
+    const fresh = all.slice(seen);
+    seen = all.length;
+    for (const { deliveries } of fresh) expect(deliveries).toBe(1);
+    return fresh.map(({ type, data }) => (type === "credits.depleted" ? "depleted" : data.remaining));
+  };
+  const adjust = (balanceId: string, delta: number) =>
+    admin("POST", `/balances/${balanceId}/adjust`, { delta, note: "n" });
+  const states = async () =>
+    (await env.DB.prepare("SELECT count(*) AS n FROM alert_states WHERE environment_id = ?")
+      .bind(app.environments.live.id)
+      .first("n")) as number;
+  return { clock, app, call, key, post, admin, grant, spend, sent, adjust, alertIds, states, spent, endpointId };
+}
+
+describe("an alert on an amount", () => {
+  it("goes off when a debit brings what remains below, and says so", async () => {
+    const { app, grant, spend, alertIds } = await world({ alerts: [{ below: { amount: 50 } }] });
+    await grant();
+    await spend(50);
+    expect(await storedMessages(app.environments.live)).toEqual([]);
+    await spend(0.001);
+    const [message, ...others] = await storedMessages(app.environments.live);
+    expect(others).toEqual([]);
+    expect(message).toMatchObject({ type: "credits.low", subject: "u", deliveries: 1 });
+    const data = { userId: "u", alertId: alertIds[0], name: "Low", unit: "tokens" };
+    expect(message?.data).toEqual({ ...data, remaining: 49.999, threshold: 50, seq: 3 });
+    expect(message?.id).toMatch(/^msg_[0-9A-Za-z]+$/);
+  });
+
+  it("goes off once, and again only after a grant or an adjustment has lifted it", async () => {
+    const { grant, spend, sent, adjust, states } = await world({ alerts: [{ below: { amount: 50 } }] });
+    const [first = ""] = await grant();
+    await spend(60);
+    await spend(10);
+    expect(await sent()).toEqual([40]);
+    await adjust(first, 19);
+    await spend(1);
+    expect(await sent()).toEqual([]);
+    await adjust(first, 2);
+    expect(await states()).toBe(0);
+    await spend(1);
+    expect(await sent()).toEqual([49]);
+    await grant();
+    await spend(100);
+    expect(await sent()).toEqual([49]);
+  });
+
+  it("is silent for a user who was below it before it was made", async () => {
+    const { app, grant, spend, sent, admin } = await world();
+    await grant();
+    await spend(60);
+    await admin("POST", `/apps/${app.appId}/alerts`, {
+      mode: "live",
+      name: "Low",
+      unit: "tokens",
+      below: { amount: 50 },
+    });
+    await spend(10);
+    expect(await sent()).toEqual([]);
+  });
+
+  it("counts what is reserved: a hold and its return cross nothing, a commit does", async () => {
+    const { post, grant, sent, clock } = await world({ alerts: [{ below: { amount: 50 } }] });
+    await grant();
+    const reserve = (id: string, amount: number, others: object = {}) =>
+      post("/usage/reservations", {
+        reservationId: id,
+        userId: "u",
+        event: "chat",
+        quantities: { count: 0, tokens: amount },
+        ...others,
+      });
+    await reserve("res_a", 60);
+    await reserve("res_b", 40);
+    await post("/usage/reservations/res_a/release", {});
+    expect(await sent()).toEqual([]);
+    const commit = { eventId: `c${events++}`, quantities: { count: 0, tokens: 40 } };
+    await post("/usage/reservations/res_b/commit", commit);
+    expect(await sent()).toEqual([]);
+    await reserve("res_c", 59.999, { onExpiry: "charge", expiresInSeconds: 1 });
+    await reserve("res_d", 0.001);
+    clock.advance(2_000);
+    expect(await sent()).toEqual([]);
+    await post("/usage/reservations/res_d/release", {});
+    expect(await sent()).toEqual([0.001]);
+  });
+
+  it("goes off by a revoke, also of a balance of which all is held, by a refund and by an adjustment", async () => {
+    const { post, grant, sent, adjust } = await world({ alerts: [{ below: { amount: 150 } }] });
+    const [first = ""] = await grant();
+    const [second = ""] = await grant({ externalRef: "order" });
+    await adjust(first, -60);
+    expect(await sent()).toEqual([140]);
+    await adjust(first, 60);
+    await post("/credits/refund", { userId: "u", externalRef: "order", refundRef: "r", share: { part: 3, of: 4 } });
+    expect(await sent()).toEqual([125]);
+    await adjust(second, 75);
+    await post("/usage/reservations", { userId: "u", event: "chat", quantities: { count: 0, tokens: 150 } });
+    await post("/credits/revoke", { balanceId: first });
+    expect(await sent()).toEqual([100]);
+    await post("/credits/revoke", { balanceId: second });
+    expect(await sent()).toEqual(["depleted"]);
+  });
+
+  it("watches the balances of its unit that cover its event", async () => {
+    const items = [
+      tokens(100, { matches: [{ event: "chat.*" }] }),
+      tokens(100, { matches: [{ event: "image" }, { model: "m" }] }),
+      { amountSteps: 100_000_000, unit: "cents" } as const,
+    ];
+    const alerts = [
+      { event: "chat.*", below: { amount: 50 } },
+      { event: "image", below: { amount: 100 } },
+      { unit: "cents", below: { amount: 100 } },
+    ];
+    const { grant, spend, sent } = await world({ items, alerts });
+    await grant();
+    await spend(1, { event: "image" });
+    expect(await sent()).toEqual([99]);
+    await spend(100, { event: "chat.done" });
+    expect(await sent()).toEqual([]);
+    await spend(50, { event: "other", model: "m" });
+    expect(await sent()).toEqual([49]);
+    await spend(0, { event: "other", quantities: { count: 0, cents: 1 } });
+    expect(await sent()).toEqual([99]);
+  });
+
+  it("is written by the statement itself: two racing debits, of several isolates, send one message", async () => {
+    const { clock, key, app, grant, sent } = await world({ alerts: [{ below: { amount: 50 } }] });
+    await grant();
+    const racing = makeClient(clock, {}, undefined, inTurn(5));
+    const answers = await Promise.all(
+      Array.from({ length: 20 }, (_, i) =>
+        racing("POST", "/api/v1/usage/events", {
+          key,
+          body: { eventId: `r${i} ${app.appId}`, userId: "u", event: "chat", quantities: { count: 0, tokens: 5 } },
+        }),
+      ),
+    );
+    expect(answers.map(({ status }) => status)).toEqual(answers.map(() => 200));
+    expect(await sent()).toEqual([45, "depleted"]);
+  });
+
+  it("costs a debit that crosses nothing not a row and not a trip more", async () => {
+    const plain = await world({ alerts: [{ below: { amount: 50 } }] });
+    const { app, clock, grant, spend, spent } = plain;
+    await grant();
+    await spend(1);
+    const cost = async (amount: number) => {
+      spent();
+      await spend(amount);
+      return spent();
+    };
+    const watched = await cost(1);
+    expect([watched.roundTrips, watched.rowsWritten]).toEqual([1, 4]);
+    expect((await cost(50)).rowsWritten).toBeGreaterThan(4);
+    await env.DB.prepare("UPDATE environments SET features = NULL WHERE id = ?").bind(app.environments.live.id).run();
+    await spend(1);
+    clock.advance(2_000);
+    await spend(1);
+    const without = await cost(1);
+    expect([without.roundTrips, without.rowsWritten]).toEqual([1, 4]);
+  });
+});
+
+describe("an alert on a percentage", () => {
+  const alerts = [{ below: { percent: 25 } }];
+
+  it("compares what remains of the balances that were live just before with what they were issued with", async () => {
+    const { app, grant, spend, sent } = await world({ alerts });
+    await grant();
+    await grant();
+    // Of 200. The debit empties the first balance, which was live before it.
+    await spend(150);
+    expect(await sent()).toEqual([]);
+    // Of the second alone, which has 50 of 100.
+    await spend(25);
+    expect(await sent()).toEqual([]);
+    await spend(0.001);
+    expect(await sent()).toEqual([24.999]);
+    expect((await storedMessages(app.environments.live)).at(-1)?.data.threshold).toBe(25);
+  });
+
+  it("takes the threshold after what lifts over the balances that are live then", async () => {
+    const { grant, spend, sent, adjust, states } = await world({ alerts });
+    const [first = ""] = await grant();
+    await spend(80);
+    expect(await sent()).toEqual([20]);
+    await adjust(first, 4);
+    expect(await states()).toBe(1);
+    await grant();
+    expect(await states()).toBe(0);
+    await spend(74.001);
+    expect(await sent()).toEqual([49.999]);
+  });
+
+  it("does not go off twice where balances that end leave a larger share, and nothing was lifted", async () => {
+    const { grant, spend, sent } = await world({ alerts: [{ below: { percent: 60 } }] });
+    await grant();
+    await grant();
+    await spend(90);
+    expect(await sent()).toEqual([110]);
+    await spend(10);
+    // Of the second alone it was all before this.
+    await spend(50);
+    expect(await sent()).toEqual([]);
+  });
+
+  it("rounds the threshold up to a step, and is exact for amounts that doubles are not", async () => {
+    const items = [{ amountSteps: 8_796_093_022_208_000, unit: "tokens" } as const];
+    const { app, grant, spend, sent } = await world({ items, alerts: [{ below: { percent: 99.999 } }] });
+    await grant();
+    await grant();
+    // 99.999 % of the 17,592,186,044,416 are 17,592,010,122,555.55584.
+    await spend(175_921_860.444);
+    expect(await sent()).toEqual([]);
+    await spend(0.001);
+    const { results } = await env.DB.prepare("SELECT data FROM webhook_messages WHERE environment_id = ?")
+      .bind(app.environments.live.id)
+      .all<{ data: string }>();
+    expect(results.map(({ data }) => data)).toEqual([
+      expect.stringContaining('"remaining":17592010122555.555,"threshold":17592010122555.556,'),
+    ]);
+  });
+});
+
+describe("credits.depleted", () => {
+  it("tells of every user of whom nothing live remains in any unit, once, whatever alerts there are", async () => {
+    const items = [tokens(1), { amountSteps: 1_000_000, unit: "cents" } as const];
+    const { app, grant, spend, sent } = await world({ items });
+    await grant();
+    await spend(1);
+    expect(await sent()).toEqual([]);
+    await spend(0, { quantities: { count: 0, cents: 1 } });
+    expect(await sent()).toEqual(["depleted"]);
+    expect((await storedMessages(app.environments.live)).at(-1)?.data).toEqual({ userId: "u", seq: 4 });
+    await grant();
+    await spend(1);
+    await spend(0, { quantities: { count: 0, cents: 1 } });
+    expect(await sent()).toEqual(["depleted"]);
+  });
+});
+
+describe("an erasure", () => {
+  it("lets no alert go off, at once or by the cron", async () => {
+    const { clock, post, grant, sent } = await world({
+      alerts: [{ below: { amount: 50 } }],
+      types: [...ALERTS, "balance.*"],
+    });
+    await grant({ expiresAt: new Date(clock.ms + 60_000).toISOString() });
+    await post("/erase-person", { distinctId: "u" });
+    clock.advance(120_000);
+    await runPart(findExpiries, systemCtx(bound(), { isolate: {}, now: clock.now, newId: randomId }));
+    expect(await sent()).toEqual([]);
+  });
+});
+
+describe("an endpoint", () => {
+  it("has only the messages that it wants", async () => {
+    const { grant, spend, sent } = await world({ alerts: [{ below: { amount: 50 } }], types: ["credits.depleted"] });
+    await grant();
+    await spend(60);
+    expect(await sent()).toEqual([]);
+    await spend(40);
+    expect(await sent()).toEqual(["depleted"]);
+  });
+
+  it("that is off ends what is kept of alerts, and they begin anew with one that is on", async () => {
+    const { app, grant, spend, sent, states } = await world({ alerts: [{ below: { amount: 50 } }] });
+    const set = (features: string | null) =>
+      env.DB.prepare("UPDATE environments SET features = ? WHERE id = ?")
+        .bind(features, app.environments.live.id)
+        .run();
+    await grant();
+    await spend(60);
+    expect(await sent()).toEqual([40]);
+    expect(await states()).toBe(1);
+    const features = await env.DB.prepare("SELECT features FROM environments WHERE id = ?")
+      .bind(app.environments.live.id)
+      .first<string>("features");
+    await set(null);
+    expect(await states()).toBe(0);
+    await grant();
+    await spend(95);
+    await set(features);
+    await spend(1);
+    expect(await sent()).toEqual([]);
+    await grant();
+    await spend(100);
+    expect(await sent()).toEqual([44]);
+  });
+});
+
+describe("what judging alerts reads", () => {
+  it("depends on the live balances of the user and on the alerts, not on balances that are dead", async () => {
+    const reads = async (dead: number) => {
+      const { app, clock, grant, spend, spent } = await world({
+        alerts: [{ below: { amount: 1 } }, { event: "chat.*", below: { percent: 1 } }],
+      });
+      const account = { environmentId: app.environments.live.id, userId: "u" };
+      for (const sql of [...deadBalancesSql(account, dead), ...liveBalancesSql(account, 10)]) {
+        await env.DB.prepare(sql).run();
+      }
+      await grant();
+      await spend(1);
+      clock.advance(1);
+      spent();
+      await spend(1);
+      return spent();
+    };
+    const [few, many] = [await reads(0), await reads(2_000)];
+    expect(many).toEqual(few);
+    expect(few.rowsRead).toBeLessThan(200);
+  });
+});

@@ -1,0 +1,191 @@
+import { env } from "cloudflare:workers";
+import { afterAll, describe, expect, it } from "vitest";
+import { BALANCES_MAX } from "../../../../src/books/credits/grant.ts";
+import { DUE_HOLDS_MAX } from "../../../../src/books/ledger/hold.ts";
+import { expireReservations } from "../../../../src/books/usage/expire.ts";
+import { type CreditsWorld, creditsWorld, storedBalances, storedLedger } from "../../../support/credits.ts";
+import { runPart } from "../../../support/cron.ts";
+import { expectLedgerInvariants } from "../../../support/invariants.ts";
+import { paymentsWorld } from "../../../support/payments.ts";
+import { expectError } from "../../../support/refusals.ts";
+import { liveBalancesSql, seededId } from "../../../support/seed.ts";
+import { isSoak } from "../../../support/soak.ts";
+import { eventOf, session } from "../../../support/stripe-events.ts";
+import { makeAdminCtx, makeLegacyPack, makePack } from "../../../support/world.ts";
+
+afterAll(expectLedgerInvariants);
+
+const MAX = BALANCES_MAX;
+/** How many one write touches. */
+const LEGS = 10_000;
+/** 100 rules, 20 kB. Of so many balances that have them, rules are as long as they may be together. */
+const LONG = JSON.stringify(Array.from({ length: 100 }, (_, n) => ({ event: `*${"*a".repeat(89)}${n + 100}*` })));
+const ROOM = Math.floor(8_000_000 / LONG.length);
+const EVENTS = "/api/v1/usage/events";
+const RESERVATIONS = "/api/v1/usage/reservations";
+const TIMEOUT = { timeout: 120_000 };
+
+/** A user with so many balances of 1,000 tokens, and a legacy pack of tokens. */
+async function crowdedWorld(count: number, matches = "[]") {
+  const w = await creditsWorld();
+  const account = { environmentId: w.app.environments.live.id, userId: "u" };
+  for (const sql of liveBalancesSql(account, count, matches)) await env.DB.prepare(sql).run();
+  await makeLegacyPack(w.app.appId, "Legacy", "tokens");
+  const key = w.app.keys.sk_live;
+  const post = (path: string, body: object) => w.call("POST", path, { key, body });
+  const grant = (more: object = {}) => w.grant({ userId: "u", packId: "legacy", quantity: 1, ...more });
+  return { ...w, account, post, grant, idOf: (n: number) => seededId(account, "live", n) };
+}
+
+function expectFull(answer: Awaited<ReturnType<CreditsWorld["grant"]>>): void {
+  expectError(answer, "invalid_request", "userId");
+  expect(answer.body.error.details).toEqual({ limit: MAX });
+}
+
+/** Packs whose balances have long rules: of one and of two of them. */
+async function fullWorld(count: number) {
+  const w = await crowdedWorld(count, LONG);
+  const item = { amountSteps: 1_000, unit: "tokens", matches: JSON.parse(LONG) } as const;
+  const one = await makePack(w.app.appId, "Long", [item]);
+  const two = await makePack(w.app.appId, "Twice", [item, item]);
+  return { ...w, one, two };
+}
+
+describe("a user of as many balances as there may be", () => {
+  it("is granted the last, once, by one of those that race for it, and its replay", TIMEOUT, async () => {
+    const w = await fullWorld(ROOM - 1);
+    expectFull(await w.grant({ packId: w.two }));
+    const references = ["a", "b", "c", "d"];
+    const answers = await Promise.all(references.map((externalRef) => w.grant({ packId: w.one, externalRef })));
+    expect(answers.map(({ status }) => status).sort()).toEqual([200, 400, 400, 400]);
+    for (const answer of answers) if (answer.status !== 200) expectFull(answer);
+    expect(await storedBalances(w.app, "u")).toHaveLength(ROOM);
+    expect(await storedLedger(w.app, "u")).toHaveLength(ROOM);
+    const landed = references[answers.findIndex(({ status }) => status === 200)];
+    const replay = await w.grant({ packId: w.one, externalRef: landed });
+    expect(replay.headers.get("idempotent-replayed")).toBe("true");
+    expect(replay.body).toEqual(answers.find(({ status }) => status === 200)?.body);
+    // Short rules, other users, and balances that are revoked are not in the way.
+    expect((await w.grant()).status).toBe(200);
+    expect((await w.grant({ userId: "v", packId: w.one })).status).toBe(200);
+    expect((await w.revoke({ balanceId: w.idOf(0) })).status).toBe(200);
+    expect((await w.grant({ packId: w.one })).status).toBe(200);
+    expectFull(await w.grant({ packId: w.one }));
+    expect((await w.list({ userId: "u" })).body.credits).toHaveLength(ROOM + 1);
+  });
+
+  it("is full of what a hold may give back as well", TIMEOUT, async () => {
+    const w = await fullWorld(ROOM);
+    const quantities = { tokens: 1_000 * ROOM };
+    const event = `a${"a".repeat(100)}150`;
+    expect((await w.post(RESERVATIONS, { userId: "u", reservationId: "res_full", event, quantities })).status).toBe(
+      200,
+    );
+    expectFull(await w.grant({ packId: w.one }));
+    expect((await w.post(`${RESERVATIONS}/res_full/commit`, { eventId: "e", quantities })).status).toBe(200);
+    expect((await w.grant({ packId: w.one })).status).toBe(200);
+  });
+
+  it(
+    "is unmatched where Stripe says that more was paid for, and the payment is settled for another",
+    TIMEOUT,
+    async () => {
+      const w = await paymentsWorld();
+      const account = { environmentId: w.app.environments.live.id, userId: "u" };
+      for (const sql of liveBalancesSql(account, ROOM, LONG)) await env.DB.prepare(sql).run();
+      await makePack(w.app.appId, "Long", [{ amountSteps: 1_000, unit: "tokens", matches: JSON.parse(LONG) }]);
+      const fields = { client_reference_id: "u", metadata: { pack: "long" }, payment_intent: "pi_1" };
+      const event = eventOf("checkout.session.completed", w.nowS, session("cs_1", fields));
+      expect(await w.deliver(event)).toBe("unmatched");
+      expect(await w.deliver(event)).toBe("ignored");
+      expect(await w.payments()).toMatchObject([{ status: "unmatched", reason: "quota", grants: [], userId: "u" }]);
+      expectFull(await w.settle("cs_1", { userId: "u", packId: "long" }));
+      expect((await w.settle("cs_1", { userId: "v", packId: "long" })).status).toBe(200);
+      expect((await w.payments())[0]).toMatchObject({ status: "granted", userId: "v" });
+    },
+  );
+
+  it.runIf(isSoak)("has 40,000, and a list has no more", { timeout: 600_000 }, async () => {
+    const w = await crowdedWorld(MAX - 1);
+    expect((await w.grant()).status).toBe(200);
+    expectFull(await w.grant());
+    expect((await w.list({ userId: "u" })).body.credits).toHaveLength(MAX);
+    await w.revoke({ balanceId: w.idOf(0) });
+    expect((await w.grant()).status).toBe(200);
+    const refusal = await w.list({ userId: "u", includeExpired: "true" });
+    expectError(refusal, "invalid_request");
+    expect(refusal.body.error.details).toEqual({ limit: MAX });
+  });
+});
+
+describe("a user of 10,000 balances", () => {
+  it("spends, holds, commits and releases all of them in one write each", TIMEOUT, async () => {
+    const w = await crowdedWorld(LEGS);
+    const quantities = { tokens: 1_000 * LEGS };
+    const all = { userId: "u", event: "chat", quantities };
+    const held = await w.post(RESERVATIONS, { reservationId: "res_all", ...all });
+    expect(held.status).toBe(200);
+    expect(held.body.holds).toHaveLength(LEGS);
+    expect((await w.post(`${RESERVATIONS}/res_all/release`, {})).status).toBe(200);
+    const event = { eventId: "\u{1f4b8}".repeat(200), ...all };
+    const spent = await w.post(EVENTS, event);
+    expect(spent.status).toBe(200);
+    expect(spent.body.debits).toHaveLength(LEGS);
+    const replay = await w.post(EVENTS, event);
+    expect(replay.headers.get("idempotent-replayed")).toBe("true");
+    expect(replay.body).toEqual(spent.body);
+    expect((await w.list({ userId: "u" })).body).toEqual({ credits: [] });
+  });
+});
+
+describe("more due holds than are read at a time", () => {
+  const HOLDS = 2 * DUE_HOLDS_MAX + 7;
+
+  /** Half of them are charged. */
+  async function dueWorld() {
+    const w = await crowdedWorld(1);
+    await env.DB.batch([
+      env.DB.prepare(
+        `INSERT INTO reservations (environment_id, id, account_id, event, quantities, legs, state, created_at_ms, expires_at_ms,
+           request_hash, on_expiry)
+         WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ${HOLDS})
+         SELECT a.environment_id, printf('res_due_%06d_', i) || a.id, a.id, 'chat', '{"tokens":1}', '[]', 'open', 1, i, 'hash',
+           iif(i % 2, 'return', 'charge')
+         FROM n CROSS JOIN accounts AS a WHERE a.environment_id = ? AND a.user_id = 'u'`,
+      ).bind(w.account.environmentId),
+    ]);
+    const states = async () => {
+      const { results } = await env.DB.prepare(
+        "SELECT state, count(*) AS count FROM reservations WHERE environment_id = ? GROUP BY state ORDER BY state",
+      )
+        .bind(w.account.environmentId)
+        .all<{ state: string; count: number }>();
+      return Object.fromEntries(results.map(({ state, count }) => [state, count]));
+    };
+    return { ...w, states };
+  }
+  const charged = Math.floor(HOLDS / 2);
+  const settled = { committed: charged, expired: HOLDS - charged };
+
+  it("are all settled before the user's next write, in their order", TIMEOUT, async () => {
+    const w = await dueWorld();
+    const answer = await w.post(EVENTS, { eventId: "e", userId: "u", event: "chat", quantities: { tokens: 1 } });
+    expect(answer.status).toBe(200);
+    expect(answer.body.debits).toMatchObject([{ amount: 1, remaining: 1_000 - charged - 1 }]);
+    expect(await w.states()).toEqual(settled);
+    const events = await env.DB.prepare(
+      "SELECT event_id FROM usage_events WHERE environment_id = ? AND reservation_id IS NOT NULL ORDER BY seq",
+    )
+      .bind(w.account.environmentId)
+      .all<{ event_id: string }>();
+    const ids = events.results.map(({ event_id }) => event_id);
+    expect(ids).toHaveLength(charged);
+    expect(ids).toEqual(ids.toSorted());
+  });
+
+  it("are all settled by one run of the cron", TIMEOUT, async () => {
+    const w = await dueWorld();
+    expect(await runPart(expireReservations, makeAdminCtx(w.clock))).toEqual([]);
+    expect(await w.states()).toEqual(settled);
+  });
+});

@@ -1,0 +1,339 @@
+import { env } from "cloudflare:workers";
+import { afterAll, describe, expect, it } from "vitest";
+import { creditsWorld, storedLedger } from "../../../support/credits.ts";
+import { expectLedgerInvariants } from "../../../support/invariants.ts";
+import { describeRefusals, expectError } from "../../../support/refusals.ts";
+import { makePack } from "../../../support/world.ts";
+
+afterAll(expectLedgerInvariants);
+
+/** A user with 400 tokens and 5 cents, granted as "Two" under "order-1". */
+async function makeWorld(more: object = {}) {
+  const w = await creditsWorld();
+  const packId = await makePack(w.app.appId, "Two", [
+    { amountSteps: 400_000, unit: "tokens" },
+    { amountSteps: 5_000_000, unit: "cents" },
+  ]);
+  const post = (path: string, body: unknown) => w.call("POST", `/api/v1/${path}`, { key: w.app.keys.sk_live, body });
+  const granted = await w.grant({ userId: "u", packId, externalRef: "order-1", ...more });
+  const [tokens, cents]: string[] = granted.body.balances.map((b: { balanceId: string }) => b.balanceId);
+  return {
+    ...w,
+    ...{ packId, tokens, cents, post },
+    refund: (body: object = {}) =>
+      post("credits/refund", { userId: "u", externalRef: "order-1", refundRef: "re-1", ...body }),
+    spend: (eventId: string, quantities: object) =>
+      post("usage/events", { userId: "u", event: "chat", eventId, quantities: { count: 0, ...quantities } }),
+    listed: async () => {
+      const { credits } = (await w.list({ userId: "u", includeExpired: "true" })).body;
+      return Object.fromEntries(
+        credits.map((b: { balanceId: string; remaining: number; status: string }) => [
+          b.balanceId,
+          [b.remaining, b.status],
+        ]),
+      );
+    },
+    /** Everything that a refund writes. */
+    written: async () => [
+      await storedLedger(w.app, "u"),
+      (
+        await env.DB.prepare(
+          "SELECT * FROM credit_refunds WHERE account_id IN (SELECT id FROM accounts WHERE environment_id = ?)",
+        )
+          .bind(w.app.environments.live.id)
+          .all()
+      ).results,
+    ],
+  };
+}
+type World = Awaited<ReturnType<typeof makeWorld>>;
+
+const amounts = (answer: { body: { balances: { taken: number; short: number; remaining: number }[] } }) =>
+  answer.body.balances.map(({ taken, short, remaining }) => [taken, short, remaining]);
+
+async function expectRefused(w: World, body: object, code: Parameters<typeof expectError>[1], param: string) {
+  const before = await w.written();
+  const answer = await w.refund(body);
+  expectError(answer, code, param);
+  expect(await w.written()).toEqual(before);
+  return answer;
+}
+
+describe("a refund", () => {
+  it("takes back the share of what each balance was issued with, one entry each with the reason, in their first order", async () => {
+    const w = await makeWorld();
+    const answer = await w.refund({ share: { part: 500, of: 1_500 }, reason: "refunded in part" });
+    expect(answer.status).toBe(200);
+    expect(answer.headers.get("idempotent-replayed")).toBeNull();
+    const of = { packItemId: expect.stringMatching(/^cpi_/), short: 0 };
+    expect(answer.body).toEqual({
+      refundRef: "re-1",
+      externalRef: "order-1",
+      balances: [
+        { ...of, balanceId: w.tokens, unit: "tokens", taken: 133.333, remaining: 266.667 },
+        { ...of, balanceId: w.cents, unit: "cents", taken: 1.666666, remaining: 3.333334 },
+      ],
+    });
+    expect((await storedLedger(w.app, "u")).slice(2)).toEqual([
+      [w.tokens, -133_333, "admin_adjust", "refunded in part"],
+      [w.cents, -1_666_666, "admin_adjust", "refunded in part"],
+    ]);
+    expect(await w.listed()).toEqual({ [`${w.tokens}`]: [266.667, "active"], [`${w.cents}`]: [3.333334, "active"] });
+  });
+
+  it("adds up exactly with the others of its reference, and revokes at 1 with the very row that takes the last", async () => {
+    const w = await makeWorld();
+    const share = { part: 1, of: 3 };
+    expect(amounts(await w.refund({ share }))[0]).toEqual([133.333, 0, 266.667]);
+    expect(amounts(await w.refund({ refundRef: "re-2", share: { part: 2, of: 6 } }))[0]).toEqual([133.333, 0, 133.334]);
+    expect(amounts(await w.refund({ refundRef: "re-3", share }))[0]).toEqual([133.334, 0, 0]);
+    expect(await w.listed()).toEqual({ [`${w.tokens}`]: [0, "revoked"], [`${w.cents}`]: [0, "revoked"] });
+    expect(await storedLedger(w.app, "u")).toHaveLength(8);
+  });
+
+  it("without a share takes all that is left of 1; then nothing is left to refund", async () => {
+    const w = await makeWorld();
+    await w.refund({ share: { part: 1, of: 4 } });
+    expect(amounts(await w.refund({ refundRef: "re-2" }))).toEqual([
+      [300, 0, 0],
+      [3.75, 0, 0],
+    ]);
+    expect(await w.listed()).toEqual({ [`${w.tokens}`]: [0, "revoked"], [`${w.cents}`]: [0, "revoked"] });
+    await expectRefused(w, { refundRef: "re-3" }, "invalid_request", "share");
+    await expectRefused(
+      w,
+      { refundRef: "re-3", share: { part: 1, of: 1_000_000_000_000 } },
+      "invalid_request",
+      "share",
+    );
+  });
+
+  it("takes as far as it is there, says what was spent or held as short, and asks no later refund for that", async () => {
+    const w = await makeWorld();
+    await w.spend("e1", { tokens: 300 });
+    const held = { userId: "u", event: "chat", reservationId: "res_held", quantities: { count: 0, tokens: 50 } };
+    expect((await w.post("usage/reservations", held)).status).toBe(200);
+    expect(amounts(await w.refund({ share: { part: 1, of: 2 } }))[0]).toEqual([50, 150, 0]);
+    await w.post("usage/reservations/res_held/release", {});
+    // What was held is paid when it returns (owed.test.ts).
+    expect(amounts(await w.refund({ refundRef: "re-2", share: { part: 1, of: 10 } }))[0]).toEqual([0, 40, 0]);
+    // At 1 whatever remains is taken, and a balance that gives nothing gets its row too.
+    expect(amounts(await w.refund({ refundRef: "re-3" }))).toEqual([
+      [0, 160, 0],
+      [2, 0, 0],
+    ]);
+    await expectRefused(w, { refundRef: "re-4" }, "invalid_request", "share");
+  });
+
+  it("counts what an adjustment added as taken when the share comes to 1", async () => {
+    const w = await makeWorld();
+    const path = `/api/v1/admin/balances/${w.tokens}/adjust`;
+    const adjusted = await w.call("POST", path, { key: env.ADMIN_TOKEN, body: { delta: 100, note: "sorry" } });
+    expect(adjusted.body.remaining).toBe(500);
+    expect(amounts(await w.refund())[0]).toEqual([500, 0, 0]);
+  });
+
+  it("of a revoked balance writes its row of delta 0, with the reason, and is short of all that was due", async () => {
+    const w = await makeWorld();
+    await w.revoke({ balanceId: w.tokens, reason: "fraud" });
+    expect(amounts(await w.refund({ share: { part: 1, of: 2 }, reason: "refunded" }))).toEqual([
+      [0, 200, 0],
+      [2.5, 0, 2.5],
+    ]);
+    expect((await storedLedger(w.app, "u")).slice(3)).toEqual([
+      [w.tokens, 0, "admin_adjust", "refunded"],
+      [w.cents, -2_500_000, "admin_adjust", "refunded"],
+    ]);
+    expect(await w.listed()).toMatchObject({ [`${w.tokens}`]: [0, "revoked"] });
+  });
+
+  it("gives back nothing to a balance that it revoked: what was held of it comes back and goes", async () => {
+    const w = await makeWorld();
+    const held = { userId: "u", event: "chat", reservationId: "res_held", quantities: { count: 0, tokens: 50 } };
+    await w.post("usage/reservations", held);
+    expect(amounts(await w.refund())[0]).toEqual([350, 50, 0]);
+    await w.post("usage/reservations/res_held/release", {});
+    expect(await w.listed()).toMatchObject({ [`${w.tokens}`]: [0, "revoked"] });
+    expect((await w.revoke({ balanceId: w.tokens })).body.remaining).toBe(0);
+  });
+
+  it("finds due holds returned, and takes from them", async () => {
+    const w = await makeWorld();
+    const held = { userId: "u", event: "chat", quantities: { count: 0, tokens: 400 }, expiresInSeconds: 1 };
+    expect((await w.post("usage/reservations", held)).status).toBe(200);
+    w.clock.advance(2_000);
+    expect(amounts(await w.refund({ share: { part: 1, of: 1 } }))[0]).toEqual([400, 0, 0]);
+  });
+});
+
+describe("a refund by pack", () => {
+  /** A second pack under the same reference. */
+  async function withSecond() {
+    const w = await makeWorld();
+    const second = await makePack(w.app.appId, "Straße", [{ amountSteps: 9_000, unit: "seconds" }]);
+    await w.grant({ userId: "u", packId: second, externalRef: "order-1" });
+    return { ...w, second };
+  }
+
+  it("takes from the balances of that pack alone, by id or by the name of their issue, also when it is archived or renamed", async () => {
+    const w = await withSecond();
+    const third = { part: 1, of: 3 };
+    expect(amounts(await w.refund({ packId: w.second, share: third }))).toEqual([[3, 0, 6]]);
+    const path = `/api/v1/admin/apps/${w.app.appId}/packs/${w.second}`;
+    await w.call("PATCH", path, { key: env.ADMIN_TOKEN, body: { packName: "Renamed" } });
+    await w.call("POST", `${path}/archive`, { key: env.ADMIN_TOKEN, body: {} });
+    expect(amounts(await w.refund({ packId: "STRAßE", refundRef: "re-2", share: third }))).toEqual([[3, 0, 3]]);
+    await expectRefused(w, { packId: "Renamed", refundRef: "re-3" }, "credit_balance_not_found", "packId");
+    await expectRefused(w, { packId: "strasse", refundRef: "re-3" }, "credit_balance_not_found", "packId");
+  });
+
+  it("counts for these balances alone; a sum above 1 of one balance refuses the refund of all", async () => {
+    const w = await withSecond();
+    await w.refund({ packId: "straße", share: { part: 3, of: 4 } });
+    await expectRefused(w, { refundRef: "re-2", share: { part: 1, of: 2 } }, "invalid_request", "share");
+    expect(amounts(await w.refund({ refundRef: "re-2", share: { part: 1, of: 4 } }))).toEqual([
+      [100, 0, 300],
+      [1.25, 0, 3.75],
+      [2.25, 0, 0],
+    ]);
+    // The rest of the others; the third has none, and gets its row.
+    expect(amounts(await w.refund({ refundRef: "re-3" }))).toEqual([
+      [300, 0, 0],
+      [3.75, 0, 0],
+      [0, 0, 0],
+    ]);
+  });
+});
+
+describe("a refund that is sent again", () => {
+  it("is answered as the first time, whatever happened since, in whatever order its fields stand", async () => {
+    const w = await makeWorld();
+    const first = await w.refund({ share: { part: 1, of: 3 }, reason: "a" });
+    await w.spend("e1", { tokens: 10 });
+    await w.refund({ refundRef: "re-2", share: { part: 1, of: 3 } });
+    await w.grant({
+      userId: "u",
+      packId: await makePack(w.app.appId, "More", [{ amountSteps: 1, unit: "count" }]),
+      externalRef: "order-1",
+    });
+    const before = await w.written();
+    const again = await w.post("credits/refund", {
+      ...{ reason: "a", share: { of: 3, part: 1 }, refundRef: "re-1", externalRef: "order-1", userId: "u" },
+    });
+    expect(again.status).toBe(200);
+    expect(again.body).toEqual(first.body);
+    expect(again.headers.get("idempotent-replayed")).toBe("true");
+    expect(await w.written()).toEqual(before);
+  });
+
+  it.each([
+    [{ share: { part: 2, of: 6 } }, ["share"]],
+    [{}, ["share"]],
+    [{ share: { part: 1, of: 3 }, reason: "b" }, ["reason"]],
+    [{ packId: "Two" }, ["packId", "share"]],
+  ])("with another body, %j, is a conflict that names %j, equal in value or not", async (body, differs) => {
+    const w = await makeWorld();
+    await w.refund({ share: { part: 1, of: 3 } });
+    const answer = await expectRefused(w, body, "idempotency_conflict", "refundRef");
+    expect(answer.body.error.details).toEqual({ differs });
+  });
+
+  it("is another refund under another reference, or for another user", async () => {
+    const w = await makeWorld();
+    await w.grant({ userId: "u", packId: "Two", externalRef: "order-2" });
+    await w.grant({ userId: "v", packId: "Two", externalRef: "order-1" });
+    for (const more of [{}, { externalRef: "order-2" }, { userId: "v" }]) {
+      const answer = await w.refund({ share: { part: 1, of: 4 }, ...more });
+      expect(amounts(answer)[0]).toEqual([100, 0, 300]);
+      expect(answer.headers.get("idempotent-replayed")).toBeNull();
+    }
+  });
+
+  it("is one refund when twenty race, and so are twenty that differ when they come to more than 1", async () => {
+    const w = await makeWorld();
+    const same = await Promise.all(Array.from({ length: 20 }, () => w.refund({ share: { part: 1, of: 2 } })));
+    expect(new Set(same.map(({ status, body }) => JSON.stringify([status, body]))).size).toBe(1);
+    const others = await Promise.all(
+      Array.from({ length: 20 }, (_, index) => w.refund({ refundRef: `other-${index}`, share: { part: 1, of: 10 } })),
+    );
+    expect(others.filter(({ status }) => status === 200)).toHaveLength(5);
+    for (const answer of others) if (answer.status !== 200) expectError(answer, "invalid_request", "share");
+    expect(await w.listed()).toMatchObject({ [`${w.tokens}`]: [0, "revoked"] });
+  });
+});
+
+describe("a refund that is refused", () => {
+  it.each([
+    [{ share: { part: 0, of: 3 } }, "share.part"],
+    [{ share: { part: 1.5, of: 3 } }, "share.part"],
+    [{ share: { part: 4, of: 3 } }, "share"],
+    [{ share: { part: 1, of: 1_000_000_000_001 } }, "share.of"],
+    [{ share: { part: "1", of: 3 } }, "share.part"],
+    [{ share: { part: 1 } }, "share.of"],
+    [{ share: null }, "share"],
+    [{ refundRef: "" }, "refundRef"],
+    [{ refundRef: "x".repeat(501) }, "refundRef"],
+    [{ externalRef: "stripe:pi_1" }, "externalRef"],
+    [{ packId: "" }, "packId"],
+    [{ refund_ref: "x" }, "refund_ref"],
+  ])("for its shape, %j, names the field and changes nothing", async (body, param) => {
+    const w = await makeWorld();
+    await expectRefused(w, body, "invalid_request", param);
+  });
+
+  it("for a reference under which nothing was granted to this user, is credit_balance_not_found", async () => {
+    const w = await makeWorld();
+    await expectRefused(w, { externalRef: "order-2" }, "credit_balance_not_found", "externalRef");
+    await expectRefused(w, { userId: "nobody" }, "credit_balance_not_found", "externalRef");
+    await expectRefused(w, { packId: "Other" }, "credit_balance_not_found", "packId");
+  });
+
+  it("after the hundredth of a reference, says how many there may be", async () => {
+    const w = await makeWorld();
+    for (let n = 1; n <= 100; n++) {
+      expect((await w.refund({ refundRef: `n${n}`, share: { part: 1, of: 101 } })).status).toBe(200);
+    }
+    const answer = await expectRefused(w, { refundRef: "last" }, "invalid_request", "externalRef");
+    expect(answer.body.error.details).toEqual({ limit: 100 });
+    expect((await w.refund({ refundRef: "n7", share: { part: 1, of: 101 } })).headers.get("idempotent-replayed")).toBe(
+      "true",
+    );
+  });
+
+  it("returns due holds all the same", async () => {
+    const w = await makeWorld();
+    await w.post("usage/reservations", {
+      userId: "u",
+      event: "chat",
+      quantities: { count: 0, tokens: 400 },
+      expiresInSeconds: 1,
+    });
+    w.clock.advance(2_000);
+    expectError(await w.refund({ externalRef: "order-2" }), "credit_balance_not_found", "externalRef");
+    expect(await w.listed()).toMatchObject({ [`${w.tokens}`]: [400, "active"] });
+  });
+});
+
+describe("a reference that begins with stripe:", () => {
+  it("is refused on a grant, in this spelling alone", async () => {
+    const w = await makeWorld();
+    const grant = (externalRef: string) => w.grant({ userId: "v", packId: "Two", externalRef });
+    for (const ref of ["stripe:", "stripe:pi_1"]) expectError(await grant(ref), "invalid_request", "externalRef");
+    for (const ref of ["Stripe:pi_1", "stripe", " stripe:pi_1"]) expect((await grant(ref)).status).toBe(200);
+  });
+});
+
+describeRefusals("POST /api/v1/credits/refund", {
+  prepare: async (call, app) => {
+    await makePack(app.appId, "Pack", [{ amountSteps: 1_000, unit: "tokens" }]);
+    const body = { userId: "u", packId: "Pack", externalRef: "order" };
+    await call("POST", "/api/v1/credits/grant", { key: app.keys.sk_live, body });
+    return {
+      method: "POST",
+      path: "/api/v1/credits/refund",
+      body: { userId: "u", externalRef: "order", refundRef: "re" },
+    };
+  },
+  publishable: "forbidden",
+  stranger: "credit_balance_not_found",
+});

@@ -1,0 +1,164 @@
+import { env } from "cloudflare:workers";
+import { afterAll, describe, expect, it } from "vitest";
+import { listUsers } from "../../../../src/books/credits/users.ts";
+import { countingD1 } from "../../../support/counting-d1.ts";
+import { creditsWorld } from "../../../support/credits.ts";
+import { expectLedgerInvariants } from "../../../support/invariants.ts";
+import { describeRefusals, expectError } from "../../../support/refusals.ts";
+import { deadBalancesSql, liveBalancesSql } from "../../../support/seed.ts";
+import { Clock, makeApp, makeCtx, makeLegacyPack, makePack } from "../../../support/world.ts";
+import { wrappedD1 } from "../../../support/wrapped-d1.ts";
+
+afterAll(expectLedgerInvariants);
+
+const iso = (ms: number) => new Date(ms).toISOString();
+
+async function makeWorld() {
+  const w = await creditsWorld();
+  for (const unit of ["tokens", "cents", "count"] as const) await makeLegacyPack(w.app.appId, unit, unit);
+  const get = (query: string, key = w.app.keys.sk_live) => w.call("GET", `/api/v1/credits/users${query}`, { key });
+  return {
+    ...w,
+    get,
+    give: async (userId: string, packId: string, quantity: number, expiresAt?: string): Promise<string> =>
+      (await w.grant({ userId, packId, quantity, ...(expiresAt === undefined ? {} : { expiresAt }) })).body.balanceId,
+    /** Every page, and the users of all of them. */
+    walk: async (limit: number) => {
+      const pages = [];
+      let cursor: string | null = null;
+      do {
+        const answer = await get(`?limit=${limit}${cursor === null ? "" : `&cursor=${cursor}`}`);
+        expect(answer.status, JSON.stringify(answer.body)).toBe(200);
+        pages.push(answer.body);
+        cursor = answer.body.nextCursor;
+      } while (cursor !== null);
+      return { pages, userIds: pages.flatMap((page) => page.users.map((user: { userId: string }) => user.userId)) };
+    },
+  };
+}
+
+describe("the list of users", () => {
+  it("says of who can pay how many balances, what remains by unit, exactly, and what expires next", async () => {
+    const w = await makeWorld();
+    await w.give("u", "tokens", 0.1);
+    await w.give("u", "tokens", 0.2, iso(w.clock.ms + 2_000));
+    await w.give("u", "tokens", 5, iso(w.clock.ms + 1_000));
+    await w.give("u", "cents", 8_589_934);
+    await w.give("u", "cents", 0.000001);
+    await w.revoke({ balanceId: await w.give("u", "count", 1) });
+    w.clock.advance(1_000);
+    const answer = await w.get("");
+    expect(answer.status).toBe(200);
+    const remaining = { tokens: 0.3, cents: 8_589_934.000001 };
+    expect(answer.body).toEqual({
+      users: [{ userId: "u", balances: 4, remaining, nextExpiresAt: iso(w.clock.ms + 1_000) }],
+      nextCursor: null,
+    });
+    w.clock.advance(1_000);
+    expect((await w.get("")).body.users[0]).toMatchObject({ balances: 3, nextExpiresAt: null });
+  });
+
+  it("adds up a thousand of the largest balances", async () => {
+    const app = await makeApp();
+    const account = { environmentId: app.environments.live.id, userId: "u" };
+    for (const sql of liveBalancesSql(account, 1_100))
+      await env.DB.prepare(sql.replaceAll("1000000", "8796093022208000")).run();
+    const { users } = await listUsers(makeCtx(app.environments.live, new Clock()), { limit: 1 });
+    expect(users).toEqual([
+      { userId: "u", balances: 1_100, remaining: { tokens: 9_675_702_324_428_800 }, nextExpiresAt: null },
+    ]);
+  });
+
+  it("has no user whose balances are all dead, and each other once, in the order of code points, whatever the pages", async () => {
+    const w = await makeWorld();
+    // The last two are in the other order by code units.
+    const living = ["B", "a", "aa", "b", "z", "é", "\uffee", "\u{1f600}"];
+    for (const userId of living.toReversed()) await w.give(userId, "tokens", 1);
+    await w.revoke({ balanceId: await w.give("ab", "tokens", 1) });
+    await w.give("c", "tokens", 1, iso(w.clock.ms + 5));
+    await w.grant({ userId: "nobody", packId: "none", quantity: 1 });
+    await w.call("POST", "/api/v1/credits/grant", {
+      key: w.app.keys.sk_test,
+      body: { userId: "other mode", packId: "tokens", quantity: 1 },
+    });
+    w.clock.advance(5);
+    for (const limit of [1, 2, 3, 7, 8, 500]) {
+      const { pages, userIds } = await w.walk(limit);
+      expect(userIds).toEqual(living);
+      for (const page of pages) expect(page.users.length).toBeLessThanOrEqual(limit);
+    }
+  });
+
+  it("judges who is live as each page is read, and goes on where it was", async () => {
+    const w = await makeWorld();
+    for (const userId of ["a", "b", "c"]) await w.give(userId, "tokens", 1, iso(w.clock.ms + 1_000));
+    const first = (await w.get("?limit=1")).body;
+    await w.give("aa", "tokens", 1);
+    await w.give("0", "tokens", 1);
+    w.clock.advance(1_000);
+    const second = (await w.get(`?limit=10&cursor=${first.nextCursor}`)).body;
+    expect(second.users.map(({ userId }: { userId: string }) => userId)).toEqual(["aa"]);
+  });
+
+  it("refuses a limit beyond bounds, and a cursor that was altered or is another list's", async () => {
+    const w = await makeWorld();
+    for (const userId of ["a", "b"]) await w.give(userId, "tokens", 1);
+    for (const limit of ["0", "501", "x", "1.5"])
+      expectError(await w.get(`?limit=${limit}`), "invalid_request", "limit");
+    const { nextCursor } = (await w.get("?limit=1")).body;
+    const altered = `${nextCursor.slice(0, -1)}${nextCursor.endsWith("A") ? "B" : "A"}`;
+    for (const cursor of [altered, "x", ""]) expectError(await w.get(`?cursor=${cursor}`), "invalid_request", "cursor");
+    expectError(await w.get(`?cursor=${nextCursor}`, w.app.keys.sk_test), "invalid_request", "cursor");
+  });
+});
+
+describe("what a page of users costs", () => {
+  it("is one trip and rows as its users and their live balances, however many are dead", async () => {
+    const { d1, spent } = countingD1(env.DB);
+    const app = await makeApp();
+    const environmentId = app.environments.live.id;
+    for (let user = 0; user < 30; user++) {
+      const account = { environmentId, userId: `u${user}` };
+      const live = user % 3 === 0 ? 0 : 2;
+      for (const sql of [...deadBalancesSql(account, 300), ...liveBalancesSql(account, live)])
+        await env.DB.prepare(sql).run();
+    }
+    const ctx = makeCtx(app.environments.live, new Clock(), d1);
+    for (const limit of [1, 10, 30]) {
+      spent();
+      const { users } = await listUsers(ctx, { limit });
+      // A user, an entry of the index that is none of theirs, and two rows of each balance, all sorted.
+      expect(spent()).toEqual({
+        roundTrips: 1,
+        rowsRead: expect.toSatisfy((read) => read <= 6 * limit + 4 * users.length * 2 + 5),
+        rowsWritten: 0,
+      });
+    }
+  });
+
+  it("brings a row for each unit of a user, however many balances they have", async () => {
+    let rows = 0;
+    const d1 = wrappedD1(env.DB, async (send, statements) => {
+      const results = await send(statements);
+      for (const { results: own } of results) rows += own.length;
+      return results;
+    });
+    const app = await makeApp();
+    for (const sql of liveBalancesSql({ environmentId: app.environments.live.id, userId: "u" }, 2_000))
+      await env.DB.prepare(sql).run();
+    const { users } = await listUsers(makeCtx(app.environments.live, new Clock(), d1), { limit: 50 });
+    const remaining = { tokens: 2_000_000 };
+    expect(users).toEqual([{ userId: "u", balances: 2_000, remaining, nextExpiresAt: null }]);
+    expect(rows).toBe(1);
+  });
+});
+
+describeRefusals("GET /api/v1/credits/users", {
+  prepare: async (call, app) => {
+    await makePack(app.appId, "Pack", [{ amountSteps: 1_000, unit: "tokens" }]);
+    await call("POST", "/api/v1/credits/grant", { key: app.keys.sk_live, body: { userId: "u", packId: "Pack" } });
+    return { method: "GET", path: "/api/v1/credits/users" };
+  },
+  publishable: "requires_secret_key",
+  stranger: (answer) => expect(answer.body).toEqual({ users: [], nextCursor: null }),
+});

@@ -1,0 +1,455 @@
+import { applyD1Migrations } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { beforeAll, describe, expect, it } from "vitest";
+import { VERIFIED_ENTRIES_MAX, verifyUser } from "../../../../src/books/credits/verify.ts";
+import type { Environment } from "../../../../src/runtime.ts";
+import { countingD1 } from "../../../support/counting-d1.ts";
+import { describeRefusals, expectError } from "../../../support/refusals.ts";
+import { entriesSql, liveBalancesSql, seededId } from "../../../support/seed.ts";
+import { Clock, home, makeClient, makeCtx } from "../../../support/world.ts";
+
+const clock = new Clock();
+// A database of its own: what is planted here breaks what every other file holds of its ledgers.
+const DB = env.FLAWED;
+const call = makeClient(clock, { DB });
+const admin = (method: string, path: string, body: object) =>
+  call(method, `/api/v1/admin/apps${path}`, { key: env.ADMIN_TOKEN, body });
+
+interface App {
+  readonly appId: string;
+  readonly key: string;
+  readonly environment: Environment;
+}
+
+async function makeOwnApp(): Promise<App> {
+  const { appId } = (await admin("POST", "", { name: "Test" })).body;
+  const { key } = (await admin("POST", `/${appId}/keys`, { kind: "secret", mode: "live" })).body;
+  const row = await DB.prepare("SELECT id FROM environments WHERE app_id = ? AND mode = 'live'")
+    .bind(appId)
+    .first<{ id: number }>();
+  return { appId, key, environment: { id: row?.id ?? 0, appId, mode: "live", database: home() } };
+}
+
+interface Flaw {
+  readonly balanceId: string | null;
+  readonly kind: string;
+}
+
+/** The pages of a user's verification. */
+async function pagesOf(app: App, userId: string) {
+  const pages = [];
+  let cursor = "";
+  do {
+    const path = `/api/v1/credits/verify?userId=${userId}${cursor === "" ? "" : `&cursor=${cursor}`}`;
+    const answer = await call("GET", path, { key: app.key });
+    expect(answer.status, JSON.stringify(answer.body)).toBe(200);
+    pages.push(answer.body);
+    cursor = answer.body.nextCursor ?? "";
+  } while (cursor !== "");
+  return pages;
+}
+
+const named = (flaws: readonly Flaw[]) =>
+  [...new Set(flaws.map(({ balanceId, kind }) => `${kind} of ${balanceId}`))].sort();
+
+/** The flaws that a verification finds, after something was done that the triggers would not let happen. */
+async function flawsAfter(app: App, userId: string, ...planted: readonly string[]): Promise<string[]> {
+  const account = `(SELECT id FROM accounts WHERE environment_id = ${app.environment.id} AND user_id = '${userId}')`;
+  for (const sql of planted) {
+    const { meta } = await DB.prepare(sql.replaceAll(":account", account)).run();
+    expect(meta.changes, sql).toBeGreaterThan(0);
+  }
+  const pages = await pagesOf(app, userId);
+  const flaws = pages.flatMap((page) => page.flaws);
+  for (const page of pages) expect(page.isSound).toBe(page.flaws.length === 0);
+  return named(flaws);
+}
+
+/** A user with two balances and some motions of both: grants 1 and 2, then -10, -20, -30, -40 in turn. */
+async function makeUser() {
+  const app = await makeOwnApp();
+  const items = [
+    { amount: 100, unit: "tokens", priority: 1 },
+    { amount: 0.2, unit: "cents", priority: 2 },
+  ];
+  expect((await admin("POST", `/${app.appId}/packs`, { packName: "Two", items })).status).toBe(200);
+  const post = (path: string, body: object) =>
+    call("POST", `/api/v1/${path}`, { key: app.key, body: { userId: "u", ...body } });
+  const granted = await post("credits/grant", { packId: "Two" });
+  const [a, b]: string[] = granted.body.balances.map(({ balanceId }: { balanceId: string }) => balanceId);
+  for (const [index, quantities] of [{ tokens: 10 }, { cents: 0.02 }, { tokens: 30 }, { cents: 0.04 }].entries()) {
+    await post("usage/events", { event: "e", eventId: `e${index}`, quantities: { count: 0, ...quantities } });
+  }
+  return { app, a: a ?? "", b: b ?? "" };
+}
+
+/** Users of more than a page: where each balance stands at its end fits into a cursor, or not. */
+const LONG = [
+  { balances: 20, rounds: 501 },
+  { balances: 450, rounds: 22 },
+] as const;
+/** A user of exactly a page. */
+const EXACT = { balances: 20, rounds: 499 } as const;
+type Long = { readonly balances: number; readonly rounds: number };
+const longApps = new Map<Long, App>();
+
+/** Its balances move in turn, so the seq of an entry tells its balance. */
+function longUser(long: Long) {
+  const app = longApps.get(long);
+  if (app === undefined) throw new Error("it was made before all tests");
+  const account = { environmentId: app.environment.id, userId: "long" };
+  return { app, nameOf: (seq: number) => seededId(account, "live", (seq - 1) % long.balances) };
+}
+
+/** More balances than a page has entries, all of which go on. */
+const MANY = 10_500;
+let many: { readonly app: App; readonly account: { readonly environmentId: number; readonly userId: string } };
+
+/** The pages of the verification of `many`, each of a bounded cost. */
+async function pagesOfMany({ environment }: App) {
+  const { d1, spent } = countingD1(DB);
+  const ctx = makeCtx(environment, clock, d1);
+  const pages: Awaited<ReturnType<typeof verifyUser>>[] = [];
+  for (let cursor: string | undefined; ; ) {
+    spent();
+    const page = await verifyUser(ctx, { userId: "many", cursor });
+    expect(spent()).toEqual({
+      roundTrips: 1,
+      rowsWritten: 0,
+      rowsRead: expect.toSatisfy((read) => read < 6.5 * VERIFIED_ENTRIES_MAX),
+    });
+    expect((page.nextCursor ?? "").length).toBeLessThan(4_500);
+    pages.push(page);
+    if (page.nextCursor === null) break;
+    cursor = page.nextCursor;
+  }
+  return { pages, sum: (of: "balances" | "entries") => pages.reduce((total, page) => total + page[of], 0) };
+}
+
+beforeAll(async () => {
+  await applyD1Migrations(DB, env.TEST_MIGRATIONS);
+  const app = await makeOwnApp();
+  many = { app, account: { environmentId: app.environment.id, userId: "many" } };
+  for (const long of [...LONG, EXACT]) {
+    const app = await makeOwnApp();
+    const account = { environmentId: app.environment.id, userId: "long" };
+    const statements = [...liveBalancesSql(account, long.balances), ...entriesSql(account, long.balances, long.rounds)];
+    await DB.batch(statements.map((sql) => DB.prepare(sql)));
+    longApps.set(long, app);
+  }
+}, 60_000);
+
+describe("the verification of a user", () => {
+  it("counts the balances and entries, and finds nothing in sound books", async () => {
+    const { app } = await makeUser();
+    const [page, ...others] = await pagesOf(app, "u");
+    expect(page).toEqual({ userId: "u", balances: 2, entries: 6, isSound: true, flaws: [], nextCursor: null });
+    expect(others).toEqual([]);
+  });
+
+  it("finds nothing of an unknown user", async () => {
+    const { app } = await makeUser();
+    const empty = { userId: "nobody", balances: 0, entries: 0, isSound: true, flaws: [], nextCursor: null };
+    expect(await pagesOf(app, "nobody")).toEqual([empty]);
+  });
+
+  it("is sound after refunds, revokes, holds that return to a revoked balance, and adjustments", async () => {
+    const { app, a, b } = await makeUser();
+    const post = (path: string, body: object, key: string = app.key) => call("POST", `/api/v1/${path}`, { key, body });
+    const hold = { userId: "u", event: "e", reservationId: `res_${app.appId}`, quantities: { count: 0, tokens: 5 } };
+    expect((await post("usage/reservations", hold)).status).toBe(200);
+    await post("credits/revoke", { balanceId: a });
+    await post(`usage/reservations/res_${app.appId}/release`, {});
+    await post(`admin/balances/${b}/adjust`, { delta: 7, note: "n" }, env.ADMIN_TOKEN);
+    await post("credits/grant", { userId: "u", packId: "Two", externalRef: "order" });
+    await post("credits/refund", { userId: "u", externalRef: "order", refundRef: "r", share: { part: 1, of: 3 } });
+    await post("credits/refund", { userId: "u", externalRef: "order", refundRef: "s" });
+    const [page] = await pagesOf(app, "u");
+    expect(page).toMatchObject({ balances: 4, entries: 17, isSound: true, flaws: [] });
+  });
+
+  it("has pages of bounded rows, also of a user with more balances than a cursor holds", async () => {
+    const { app, account } = many;
+    for (const sql of [...liveBalancesSql(account, MANY), ...entriesSql(account, MANY, 1)]) await DB.prepare(sql).run();
+    const { pages, sum } = await pagesOfMany(app);
+    expect([sum("balances"), sum("entries")]).toEqual([MANY, 2 * MANY]);
+    expect(pages.every(({ isSound }) => isSound)).toBe(true);
+  });
+
+  it("finds nothing wrong with a balance that had ended on one page and moved before the next was read", async () => {
+    const app = await makeOwnApp();
+    const account = { environmentId: app.environment.id, userId: "busy" };
+    const run = async (statements: readonly string[]) => {
+      for (const sql of statements) await DB.prepare(sql).run();
+    };
+    await run([...liveBalancesSql(account, 101), ...entriesSql(account, 100, 100)]);
+    const ctx = makeCtx(app.environment, clock, DB);
+    const first = await verifyUser(ctx, { userId: "busy" });
+    expect(first).toMatchObject({ entries: 10_000, isSound: true, nextCursor: expect.any(String) });
+    // The last balance is of the first page alone until now.
+    await run(entriesSql(account, 101, 1));
+    const second = await verifyUser(ctx, { userId: "busy", cursor: first.nextCursor ?? "" });
+    expect(second).toMatchObject({ entries: 202, isSound: true, flaws: [], nextCursor: null });
+  });
+
+  it("refuses a cursor that was altered, or is another user's or list's", async () => {
+    const app = await makeOwnApp();
+    const verify = (query: string) => call("GET", `/api/v1/credits/verify?${query}`, { key: app.key });
+    for (const cursor of ["", "x", "MTIzNDU2NzhbMF0"]) {
+      expectError(await verify(`userId=u&cursor=${cursor}`), "invalid_request", "cursor");
+    }
+    expectError(await verify(""), "invalid_request", "userId");
+  });
+});
+
+describe("behind the triggers' back", () => {
+  // Made while the triggers keep the books.
+  const users: Awaited<ReturnType<typeof makeUser>>[] = [];
+  const takeUser = () => {
+    const user = users.pop();
+    if (user === undefined) throw new Error("too few users were made");
+    return user;
+  };
+
+  beforeAll(async () => {
+    for (let count = 0; count < 17; count++) users.push(await makeUser());
+    for (const userId of ["a", "z"]) {
+      const body = { userId, packId: "Two" };
+      const key = users[0]?.app.key ?? "";
+      expect((await call("POST", "/api/v1/credits/grant", { key, body })).status).toBe(200);
+    }
+    const { results } = await DB.prepare(
+      "SELECT name FROM sqlite_schema WHERE type = 'trigger' AND tbl_name IN ('credit_ledger', 'credit_balances')",
+    ).all<{ name: string }>();
+    expect(results.length).toBeGreaterThan(15);
+    for (const { name } of results) await DB.prepare(`DROP TRIGGER ${name}`).run();
+  });
+
+  const set = (table: string, what: string, where: string) =>
+    `UPDATE ${table} SET ${what} WHERE account_id = :account AND ${where}`;
+  const insert = (seq: number, id: string, delta: number, after: number, previous: number) =>
+    `INSERT INTO credit_ledger (account_id, seq, balance_id, pack_id, unit, delta_steps, balance_after_steps, previous_seq,
+       reason, occurred_at_ms)
+     SELECT account_id, ${seq}, '${id}', pack_id, unit, ${delta}, ${after}, ${previous}, 'admin_adjust', occurred_at_ms
+     FROM credit_ledger WHERE account_id = :account AND seq = 1`;
+
+  it.each([
+    [
+      "a changed remainder",
+      [set("credit_balances", "remaining_steps = remaining_steps + 1", "grant_seq = 1")],
+      ["sum of A"],
+    ],
+    ["a changed delta", [set("credit_ledger", "delta_steps = delta_steps - 1", "seq = 3")], ["chain of A", "sum of A"]],
+    [
+      "a changed amount at issue",
+      [set("credit_balances", "initial_steps = initial_steps + 1", "grant_seq = 2")],
+      ["chain of B"],
+    ],
+    [
+      "a changed state after an entry",
+      [set("credit_ledger", "balance_after_steps = balance_after_steps + 1", "seq = 6")],
+      ["chain of B"],
+    ],
+    ["a changed link", [set("credit_ledger", "previous_seq = 1", "seq = 5")], ["chain of A"]],
+    ["an entry that lost its unit", [set("credit_ledger", "unit = 'seconds'", "seq = 4")], ["chain of B"]],
+    [
+      "a missing entry",
+      ["DELETE FROM credit_ledger WHERE account_id = :account AND seq = 3"],
+      ["chain of A", "gap of null", "sum of A"],
+    ],
+    [
+      "a missing last entry",
+      ["DELETE FROM credit_ledger WHERE account_id = :account AND seq = 6"],
+      ["gap of null", "sum of B"],
+    ],
+    [
+      "a ledger that is missing altogether",
+      ["DELETE FROM credit_ledger WHERE account_id = :account"],
+      ["gap of null", "sum of A", "sum of B"],
+    ],
+    ["an entry that moved nothing", [insert(7, "A", -5_000, 55_000, 5)], ["sum of A"]],
+    [
+      "an entry of a balance that does not exist",
+      [insert(7, "crb_nobody", -5_000, -5_000, 6)],
+      ["below_zero of crb_nobody", "chain of crb_nobody", "sum of crb_nobody"],
+    ],
+    [
+      "a grant of a balance that does not exist",
+      [insert(7, "crb_nobody", 5, 5, 6), set("credit_ledger", "reason = 'grant', previous_seq = NULL", "seq = 7")],
+      ["sum of crb_nobody"],
+    ],
+    [
+      "an entry of another balance",
+      [set("credit_ledger", "balance_id = 'B'", "seq = 5")],
+      ["chain of B", "sum of A", "sum of B"],
+    ],
+    [
+      "an overdraft that was made good",
+      [
+        set("credit_ledger", "delta_steps = -110000, balance_after_steps = -10000", "seq = 3"),
+        set("credit_ledger", "delta_steps = 70000", "seq = 5"),
+      ],
+      ["below_zero of A"],
+    ],
+    [
+      "a balance whose last entry is another",
+      [set("credit_balances", "last_seq = 3", "grant_seq = 1")],
+      ["chain of A"],
+    ],
+    [
+      "a balance that nobody granted",
+      [
+        `INSERT INTO credit_balances (account_id, id, pack_id, pack_name, pack_item_id, unit, matches, priority, initial_steps,
+         remaining_steps, has_remaining, source, granted_at_ms, expires_at_ms, grant_seq, last_seq)
+       SELECT account_id, 'crb_more' || account_id, pack_id, pack_name, pack_item_id, unit, matches, priority, 5, 5, 1, source,
+         granted_at_ms, expires_at_ms, 7, 7 FROM credit_balances WHERE account_id = :account AND grant_seq = 1`,
+      ],
+      ["gap of null", "sum of MORE"],
+    ],
+  ] as const)("finds %s, by kind and balance", async (_name, planted, flaws) => {
+    const { app, a, b } = takeUser();
+    const own = planted.map((sql) => sql.replaceAll("'A'", `'${a}'`).replaceAll("'B'", `'${b}'`));
+    const found = await flawsAfter(app, "u", ...own);
+    const told = found.map((flaw) =>
+      flaw
+        .replace(a, "A")
+        .replace(b, "B")
+        .replace(/crb_more\d+/, "MORE"),
+    );
+    expect(told.sort()).toEqual([...flaws].sort());
+  });
+
+  it.each(LONG)(
+    "finds a flaw on either side of the end of a page, and nothing else: $balances balances",
+    async (long) => {
+      const { app, nameOf } = longUser(long);
+      const pages = await pagesOf(app, "long");
+      expect(pages.map(({ entries, isSound, balances }) => [entries, isSound, balances])).toEqual([
+        [10_000, true, long.balances],
+        [long.balances * (long.rounds + 1) - 10_000, true, 0],
+      ]);
+      for (const seq of [10_000, 10_001, 10_002]) {
+        const mended = (what: string, back: string) =>
+          [set("credit_ledger", what, `seq = ${seq}`), set("credit_ledger", back, `seq = ${seq}`)] as const;
+        const [delta, undoDelta] = mended("delta_steps = delta_steps - 1", "delta_steps = delta_steps + 1");
+        expect(await flawsAfter(app, "long", delta)).toEqual([`chain of ${nameOf(seq)}`, `sum of ${nameOf(seq)}`]);
+        expect(await flawsAfter(app, "long", undoDelta)).toEqual([]);
+        const [link, undoLink] = mended("previous_seq = previous_seq - 1", "previous_seq = previous_seq + 1");
+        expect(await flawsAfter(app, "long", link)).toEqual([`chain of ${nameOf(seq)}`]);
+        expect(await flawsAfter(app, "long", undoLink)).toEqual([]);
+      }
+      const after = set("credit_ledger", "balance_after_steps = balance_after_steps - 1", "seq = 9999");
+      expect(await flawsAfter(app, "long", after)).toEqual([`chain of ${nameOf(9_999)}`]);
+    },
+  );
+
+  it("finds an entry that moved nothing, the first of a page whose balances had all ended before it", async () => {
+    const { app, nameOf } = longUser(EXACT);
+    expect(await flawsAfter(app, "long", insert(10_001, nameOf(10_000), -7, 999_501 - 7, 10_000))).toEqual([
+      `sum of ${nameOf(10_000)}`,
+    ]);
+  });
+
+  it("finds flaws of the first, some and the last of many balances, whichever pass they are in", async () => {
+    const flawed = [0, 6_000, MANY - 1].map((i) => seededId(many.account, "live", i));
+    const sql =
+      "UPDATE credit_balances SET remaining_steps = remaining_steps + 1 WHERE id IN (SELECT value FROM json_each(?))";
+    await DB.prepare(sql).bind(JSON.stringify(flawed)).run();
+    const { pages } = await pagesOfMany(many.app);
+    expect(named(pages.flatMap(({ flaws }) => flaws))).toEqual(flawed.map((id) => `sum of ${id}`).sort());
+  });
+
+  it("finds users with flaws among an application's, in pages", async () => {
+    const [user] = users;
+    if (user === undefined) throw new Error("a user is left");
+    const { app, a } = user;
+    const post = (body: object) => admin("POST", `/${app.appId}/verify`, body);
+    await flawsAfter(app, "u", set("credit_balances", "remaining_steps = remaining_steps + 1", "grant_seq = 1"));
+    const { body } = await post({ mode: "live" });
+    const sound = { balances: 2, isSound: true, flaws: [], nextCursor: null };
+    expect(body).toEqual({
+      users: [
+        { userId: "a", ...sound, entries: 2 },
+        { userId: "u", ...sound, entries: 6, isSound: false, flaws: [{ balanceId: a, kind: "sum" }] },
+        { userId: "z", ...sound, entries: 2 },
+      ],
+      nextCursor: null,
+    });
+    expect((await post({ mode: "test" })).body).toEqual({ users: [], nextCursor: null });
+  });
+});
+
+describe("the verification of an application", () => {
+  const verify = (appId: string, body: object) => admin("POST", `/${appId}/verify`, body);
+
+  it("goes on within a user of more than a page, has at most fifty users a page, and writes no row into the audit", async () => {
+    const { app } = longUser(LONG[0]);
+    const acts = () =>
+      DB.prepare("SELECT count(*) AS count FROM admin_audit WHERE app_id = ?").bind(app.appId).first("count");
+    const before = await acts();
+    const users = JSON.stringify(Array.from({ length: 120 }, (_, index) => `m${String(index).padStart(3, "0")}`));
+    await DB.prepare(
+      "INSERT INTO accounts (environment_id, user_id) SELECT CAST(? AS INTEGER), value FROM json_each(?)",
+    )
+      .bind(app.environment.id, users)
+      .run();
+    const found: { userId: string; entries: number }[] = [];
+    const sizes: number[] = [];
+    let cursor: string | null = null;
+    do {
+      const answer = await verify(app.appId, { mode: "live", ...(cursor === null ? {} : { cursor }) });
+      expect(answer.status, JSON.stringify(answer.body)).toBe(200);
+      const body: { users: typeof found; nextCursor: string | null } = answer.body;
+      found.push(...body.users);
+      sizes.push(body.users.length);
+      cursor = body.nextCursor;
+    } while (cursor !== null);
+    expect(new Set(found.map(({ userId }) => userId)).size).toBe(121);
+    expect(found.slice(0, 2).map(({ userId, entries }) => [userId, entries])).toEqual([
+      ["long", 10_000],
+      ["long", 40],
+    ]);
+    expect(Math.max(...sizes)).toBe(50);
+    expect(await acts()).toBe(before);
+  });
+
+  it("refuses an application that is not there, a mode that is none, and a cursor that was altered or is another's", async () => {
+    const { app } = longUser(LONG[0]);
+    expectError(await verify("app_0000000000000000000000", { mode: "live" }), "not_found");
+    expectError(await verify(app.appId, {}), "invalid_request", "mode");
+    expectError(await verify(app.appId, { mode: "prod" }), "invalid_request", "mode");
+    const { nextCursor } = (await verify(app.appId, { mode: "live" })).body;
+    expectError(await verify(app.appId, { mode: "test", cursor: nextCursor }), "invalid_request", "cursor");
+    expectError(await verify(app.appId, { mode: "live", cursor: `${nextCursor}A` }), "invalid_request", "cursor");
+    expectError(
+      await call("POST", `/api/v1/admin/apps/${app.appId}/verify`, { key: app.key, body: {} }),
+      "invalid_key",
+    );
+  });
+});
+
+describe("what a verification costs", () => {
+  it("is one trip a page, and rows as its entries and the balances that they move", async () => {
+    const { d1, spent } = countingD1(DB);
+    for (const long of LONG) {
+      const ctx = makeCtx(longUser(long).app.environment, clock, d1);
+      let cursor: string | undefined;
+      for (const entries of [10_000, long.balances * (long.rounds + 1) - 10_000]) {
+        spent();
+        const { nextCursor } = await verifyUser(ctx, { userId: "long", cursor });
+        expect(spent()).toEqual({
+          roundTrips: 1,
+          rowsRead: expect.toSatisfy((read) => read <= 2 * entries + 12 * long.balances + 20),
+          rowsWritten: 0,
+        });
+        cursor = nextCursor ?? undefined;
+      }
+    }
+  });
+});
+
+describeRefusals("GET /api/v1/credits/verify", {
+  prepare: () => ({ method: "GET", path: "/api/v1/credits/verify?userId=u" }),
+  publishable: "requires_secret_key",
+  stranger: (answer) => expect(answer.body).toMatchObject({ balances: 0, entries: 0 }),
+});

@@ -1,0 +1,306 @@
+import { env } from "cloudflare:workers";
+import { afterAll, beforeEach, describe, expect, it, vi } from "vitest";
+import { revokeBalance } from "../../../../src/books/credits/revoke.ts";
+import type { User } from "../../../../src/books/ledger/account.ts";
+import { replay, write } from "../../../../src/books/ledger/decision.ts";
+import { insertEntries } from "../../../../src/books/ledger/insert-entries.ts";
+import { selectActive } from "../../../../src/books/ledger/select-balances.ts";
+import type { AccountAtRead } from "../../../../src/books/ledger/send.ts";
+import { type UserWrite, writeForUser } from "../../../../src/books/ledger/write.ts";
+import { statement } from "../../../../src/db/sql.ts";
+import { PurserError, refusalIn } from "../../../../src/errors.ts";
+import type { TenantCtx } from "../../../../src/runtime.ts";
+import { FAULTS, faultyD1 } from "../../../support/faulty-d1.ts";
+import { hookedD1 } from "../../../support/hooked-d1.ts";
+import { expectLedgerInvariants } from "../../../support/invariants.ts";
+import { makeSpender, type Spender } from "../../../support/spender.ts";
+import { makeCtx } from "../../../support/world.ts";
+
+afterAll(expectLedgerInvariants);
+
+// The pauses between attempts are not what is tested.
+beforeEach(() => {
+  vi.spyOn(scheduler, "wait").mockResolvedValue();
+});
+
+const wallet = { amountSteps: 10_000_000, unit: "cents" } as const;
+const ctxOf = (spender: Spender, d1: D1Database = env.DB): TenantCtx =>
+  makeCtx(spender.app.environments.live, spender.clock, d1);
+
+/** A user with 6 cents left of 10: the others were held, and are due. */
+async function overdue(): Promise<Spender> {
+  const spender = await makeSpender([wallet]);
+  await spender.reserve({ reservationId: "res_due", quantities: { cents: 4 } });
+  spender.clock.advance(300_000);
+  return spender;
+}
+
+const reasonsOf = async (spender: Spender) => (await spender.ledger()).map(({ reason }) => reason).reverse();
+const rowsOf = async (table: "accounts" | "credit_ledger" | "reservations"): Promise<unknown> =>
+  (await env.DB.prepare(`SELECT count(*) AS n FROM ${table}`).first<{ n: number }>())?.n;
+
+/** Debits the first balance by a cent. */
+const debit = (spender: Spender, account: AccountAtRead) =>
+  insertEntries(account, [
+    { balanceId: spender.balanceIds[0] ?? "", deltaSteps: -1_000_000, reason: "event_committed", eventId: "e" },
+  ]);
+
+const refused = () => new PurserError("forbidden", "as the test wants it");
+/** Violates a CHECK whatever there is. */
+const exceedQuota = statement<{ environmentId: number }>`
+  UPDATE environments SET test_balance_count = 6, test_balance_quota = 5 WHERE id = :environmentId`;
+
+type Verb = Omit<UserWrite<[], string>, "user" | "nonce" | "read">;
+/** Every way in which a verb may end, and what it does then. */
+const ENDS: Readonly<Record<string, (spender: Spender) => Verb>> = {
+  write: (spender) => ({ decide: (_, account) => write(debit(spender, account), () => "written") }),
+  replay: () => ({ decide: () => replay("replayed") }),
+  "refusal by the verb": () => ({
+    decide: () => {
+      throw refused();
+    },
+  }),
+  "refusal by a constraint": (spender) => ({
+    decide: (_, account) => write([...debit(spender, account), exceedQuota(account)], () => "written"),
+    refusals: { environments_test_quota: refused },
+  }),
+};
+const run = (ctx: TenantCtx, user: User, verb: Verb): Promise<string | null> =>
+  writeForUser(ctx, { user, nonce: ctx.newId(""), read: () => [], ...verb }).catch((error: unknown) => {
+    const refusal = refusalIn(error);
+    if (refusal === null) throw error;
+    return refusal.code;
+  });
+
+describe.each([
+  { end: "write", answer: "written", left: 9, entries: ["reservation_expired", "event_committed"] },
+  { end: "replay", answer: "replayed", left: 10, entries: ["reservation_expired"] },
+  { end: "refusal by the verb", answer: "forbidden", left: 10, entries: ["reservation_expired"] },
+  { end: "refusal by a constraint", answer: "forbidden", left: 10, entries: ["reservation_expired"] },
+])("a $end", ({ end, answer, left, entries }) => {
+  const verbOf = (spender: Spender): Verb => ENDS[end]?.(spender) ?? expect.unreachable("there is such an end");
+  const expectReturned = async (spender: Spender) => {
+    expect(await spender.remaining()).toEqual([left]);
+    expect(await reasonsOf(spender)).toEqual(["grant", "reservation_held", ...entries]);
+  };
+
+  it("returns the holds that are due, of a user named in any way", async () => {
+    const ways: readonly ((spender: Spender) => User | Promise<User>)[] = [
+      ({ userId }) => ({ userId }),
+      () => ({ reservationId: "res_due" }),
+      ({ balanceIds }) => ({ balanceId: balanceIds[0] ?? "" }),
+      async ({ userId }) => {
+        const row = await env.DB.prepare("SELECT id FROM accounts WHERE user_id = ?").bind(userId).first();
+        return { accountId: Number(row?.id) };
+      },
+    ];
+    for (const nameOf of ways) {
+      const spender = await overdue();
+      expect(await run(ctxOf(spender), await nameOf(spender), verbOf(spender))).toBe(answer);
+      await expectReturned(spender);
+    }
+  });
+
+  it("leaves holds alone that are not due, to the millisecond", async () => {
+    const spender = await overdue();
+    spender.clock.advance(-1);
+    expect(await run(ctxOf(spender), { userId: spender.userId }, verbOf(spender))).toBe(answer);
+    expect(await reasonsOf(spender)).not.toContain("reservation_expired");
+  });
+
+  it("returns them once when somebody else does so in between, before any of its writes", async () => {
+    const trips = end === "refusal by a constraint" ? [2, 3] : [2];
+    for (const at of trips) {
+      const spender = await overdue();
+      const other = async (trip: number) => {
+        if (trip === at) await spender.post("/api/v1/usage/reservations/res_due/release");
+      };
+      const ctx = ctxOf(spender, hookedD1(env.DB, other));
+      expect(await run(ctx, { userId: spender.userId }, verbOf(spender))).toBe(answer);
+      await expectReturned(spender);
+    }
+  });
+
+  it("returns them once when ten of it race", async () => {
+    const spender = await overdue();
+    const user = { userId: spender.userId };
+    const answers = await Promise.all(Array.from({ length: 10 }, () => run(ctxOf(spender), user, verbOf(spender))));
+    expect(answers).toEqual(Array(10).fill(answer));
+    const reasons = await reasonsOf(spender);
+    expect(reasons.filter((reason) => reason === "reservation_expired")).toHaveLength(1);
+    expect(await spender.remaining()).toEqual([end === "write" ? 0 : 10]);
+  });
+
+  it("returns them once, or not at all with 503, whichever trip fails, and however", async () => {
+    const trips = end === "refusal by a constraint" ? 3 : 2;
+    for (const fault of FAULTS) {
+      for (let at = 1; at <= trips; at++) {
+        const spender = await overdue();
+        const faulty = faultyD1(env.DB);
+        faulty.plan({ fault, at });
+        const said = await run(ctxOf(spender, faulty.d1), { userId: spender.userId }, verbOf(spender));
+        expect(faulty.trips(), `${fault} at ${at}`).toBeGreaterThanOrEqual(at);
+        if (fault === "overloaded") {
+          expect(said).toBe("temporarily_unavailable");
+          expect(await reasonsOf(spender)).toEqual(["grant", "reservation_held"]);
+        } else if (end === "write" && fault === "after" && at === 2) {
+          // This verb has no id by which it would know its own write: it is made again, and the return is not.
+          expect(await reasonsOf(spender)).toEqual(["grant", "reservation_held", ...entries, "event_committed"]);
+        } else {
+          expect(said).toBe(answer);
+          await expectReturned(spender);
+        }
+      }
+    }
+  });
+});
+
+describe("a conflict", () => {
+  it("is decided anew, on what there is by then, at the moment of then", async () => {
+    const spender = await makeSpender([wallet]);
+    const { userId, clock } = spender;
+    const startMs = clock.ms;
+    const other = async (trip: number) => {
+      clock.advance(10);
+      if (trip === 2) await spender.spend("other", { quantities: { cents: 8 } });
+    };
+    const ctx = ctxOf(spender, hookedD1(env.DB, other));
+    const seen: unknown[] = [];
+    const answer = await writeForUser(ctx, {
+      user: { userId },
+      nonce: "abc",
+      read: (atMs) => [selectActive(ctx, { userId }, { nowMs: atMs })],
+      decide: ([[balance]], account) => {
+        const remaining = Number(balance?.remainingSteps);
+        seen.push([remaining, account.nowMs - startMs]);
+        const entry = { balanceId: String(balance?.id), deltaSteps: -remaining, reason: "event_committed" } as const;
+        return write(insertEntries(account, [{ ...entry, eventId: "all" }]), () => remaining);
+      },
+    });
+    expect(seen).toEqual([
+      [10_000_000, 0],
+      [2_000_000, 20],
+    ]);
+    expect(answer).toBe(2_000_000);
+    expect((await spender.ledger()).map(({ delta }) => delta)).toEqual([-2, -8, 10]);
+  });
+
+  it("is none when the constraint means a refusal to this verb, and an error of any other kind is thrown at once", async () => {
+    const spender = await makeSpender([wallet]);
+    const { userId } = spender;
+    const decide = vi.fn((_: unknown, account: AccountAtRead) => write([exceedQuota(account)], () => "written"));
+    const verb = { user: { userId }, nonce: "abc", read: () => [], decide } as const;
+    const of = (work: Promise<unknown>) => work.then(() => null).catch((error: unknown) => error);
+    expect(await of(writeForUser(ctxOf(spender), { ...verb, refusals: { environments_test_quota: refused } }))).toEqual(
+      refused(),
+    );
+    expect(decide).toHaveBeenCalledTimes(1);
+    expect(String(await of(writeForUser(ctxOf(spender), verb)))).toContain("environments_test_quota");
+    expect(decide).toHaveBeenCalledTimes(2);
+  });
+
+  it("throws a bug in the verb as it is, and returns no hold for it", async () => {
+    const spender = await overdue();
+    const broken = () => {
+      throw new TypeError("a bug");
+    };
+    await expect(run(ctxOf(spender), { userId: spender.userId }, { decide: broken })).rejects.toThrow("a bug");
+    expect(await reasonsOf(spender)).toEqual(["grant", "reservation_held"]);
+  });
+});
+
+describe("a user whom nobody knows", () => {
+  it("by a reservation, a balance or an account, of nobody or of another environment, is null and nothing is written", async () => {
+    const spender = await overdue();
+    const stranger = await makeSpender([]);
+    const row = await env.DB.prepare("SELECT id FROM accounts WHERE user_id = ?").bind(spender.userId).first();
+    const balanceId = spender.balanceIds[0] ?? "";
+    const users: readonly User[] = [
+      { reservationId: "res_nobody" },
+      { balanceId: "crb_nobody" },
+      { accountId: -1 },
+      { reservationId: "res_due" },
+      { balanceId },
+      { accountId: Number(row?.id) },
+    ];
+    stranger.clock.advance(300_000);
+    const counts = async () => [await rowsOf("accounts"), await rowsOf("credit_ledger")];
+    const before = await counts();
+    const decide = vi.fn((_: unknown, account: AccountAtRead) => write(debit(spender, account), () => "written"));
+    for (const user of users) expect(await run(ctxOf(stranger), user, { decide }), JSON.stringify(user)).toBeNull();
+    expect(decide).not.toHaveBeenCalled();
+    expect(await counts()).toEqual(before);
+    // Another mode of the same application is another environment as well.
+    const inTest = makeCtx(spender.app.environments.test, spender.clock);
+    expect(await run(inTest, { balanceId }, { decide })).toBeNull();
+  });
+
+  it("by id gets an account with the first write, one even when ten race, and none by a replay or a refusal", async () => {
+    const spender = await makeSpender([]);
+    const ctx = ctxOf(spender);
+    const accounts = async () =>
+      (await env.DB.prepare("SELECT id FROM accounts WHERE user_id = ?").bind(spender.userId).all()).results;
+    for (const end of ["replay", "refusal by the verb", "refusal by a constraint"]) {
+      await run(ctx, { userId: spender.userId }, ENDS[end]?.(spender) ?? expect.unreachable(end));
+      expect(await accounts(), end).toEqual([]);
+    }
+    const seen: (number | null)[] = [];
+    const decide: Verb["decide"] = (_, account) => {
+      seen.push(account.accountId);
+      return write([], () => "written");
+    };
+    await Promise.all(Array.from({ length: 10 }, () => run(ctx, { userId: spender.userId }, { decide })));
+    const [account, ...others] = await accounts();
+    expect(others).toEqual([]);
+    expect(seen[0]).toBeNull();
+    await run(ctx, { userId: spender.userId }, { decide });
+    expect(seen.at(-1)).toBe(account?.id);
+  });
+
+  it("by id has one account in each environment", async () => {
+    const spender = await makeSpender([wallet]);
+    const inTest = makeCtx(spender.app.environments.test, spender.clock);
+    const verb: Verb = { decide: () => write([], () => "written") };
+    await run(inTest, { userId: spender.userId }, verb);
+    const { results } = await env.DB.prepare("SELECT environment_id AS id FROM accounts WHERE user_id = ? ORDER BY id")
+      .bind(spender.userId)
+      .all();
+    const { live, test } = spender.app.environments;
+    expect(results).toEqual([{ id: live.id }, { id: test.id }].toSorted((a, b) => a.id - b.id));
+  });
+});
+
+describe("the moment of an attempt", () => {
+  it("is one, however the clock jumps: of what is returned, reversed, settled and marked", async () => {
+    const spender = await overdue();
+    const { clock } = spender;
+    const jumping: TenantCtx = {
+      ...ctxOf(spender),
+      now: () => {
+        clock.advance(1_000);
+        return clock.ms;
+      },
+    };
+    const balanceId = spender.balanceIds[0] ?? "";
+    await revokeBalance(jumping, { balanceId });
+    const balance = await env.DB.prepare("SELECT revoked_at_ms AS atMs FROM credit_balances WHERE id = ?")
+      .bind(balanceId)
+      .first();
+    const entries = await env.DB.prepare(
+      "SELECT reason, occurred_at_ms AS atMs FROM credit_ledger WHERE balance_id = ? ORDER BY seq DESC LIMIT 2",
+    )
+      .bind(balanceId)
+      .all();
+    const reservation = await env.DB.prepare(
+      "SELECT settled_at_ms AS atMs FROM reservations WHERE environment_id = ? AND id = 'res_due'",
+    )
+      .bind(spender.app.environments.live.id)
+      .first();
+    const atMs = clock.ms;
+    expect(entries.results).toEqual([
+      { reason: "admin_adjust", atMs },
+      { reason: "reservation_expired", atMs },
+    ]);
+    expect([balance, reservation]).toEqual([{ atMs }, { atMs }]);
+  });
+});

@@ -1,0 +1,343 @@
+import { env } from "cloudflare:workers";
+import { afterAll, describe, expect, it } from "vitest";
+import { holdsPart } from "../../../../src/books/usage/expire.ts";
+import { scheduled } from "../../../../src/cron.ts";
+import { randomId } from "../../../../src/lib/ids.ts";
+import { documentOf } from "../../../support/exports.ts";
+import { hookedD1 } from "../../../support/hooked-d1.ts";
+import { expectLedgerInvariants } from "../../../support/invariants.ts";
+import { expectError } from "../../../support/refusals.ts";
+import { makeSpender, type Spender } from "../../../support/spender.ts";
+import { type Answer, bound, makeClient, makeLegacyPack } from "../../../support/world.ts";
+
+afterAll(expectLedgerInvariants);
+
+const wallet = { amountSteps: 10_000_000, unit: "cents" } as const;
+const RESERVATIONS = "/api/v1/usage/reservations";
+const cents = (amount: number) => ({ quantities: { cents: amount } });
+const iso = (ms: number) => new Date(ms).toISOString();
+
+const charged = (spender: Pick<Spender, "reserve">, reservationId: string, amount: number, seconds = 60) =>
+  spender.reserve({ reservationId, onExpiry: "charge", expiresInSeconds: seconds, ...cents(amount) });
+const read = async ({ get }: Spender, id = "res_1") => (await get(`${RESERVATIONS}/${id}`)).body;
+const settle = ({ post }: Pick<Spender, "post">, verb: string, body?: object, id = "res_1") =>
+  post(`${RESERVATIONS}/${id}/${verb}`, body);
+const commit = (spender: Pick<Spender, "post">, eventId = "e1", amount = 1) =>
+  settle(spender, "commit", { eventId, ...cents(amount) });
+const cron = ({ clock }: Spender, d1: D1Database = env.DB) =>
+  scheduled(bound({ DB: d1 }), { isolate: {}, now: clock.now, newId: randomId }, [holdsPart]);
+const motions = async (spender: Spender) =>
+  (await spender.ledger()).toReversed().map(({ delta, reason, eventId }) => `${delta} ${reason} ${eventId}`);
+const totals = async ({ get, userId }: Spender) => (await get(`/api/v1/usage?userId=${userId}`)).body.totals;
+
+/** A user whose reservation of 4 of 10 cents is due by a second, and is charged. */
+async function dueCharge(items: Parameters<typeof makeSpender>[0] = [wallet]): Promise<Spender> {
+  const spender = await makeSpender(items);
+  expect((await charged(spender, "res_1", 4)).status).toBe(200);
+  spender.clock.advance(61_000);
+  return spender;
+}
+const CHARGED = [
+  "10 grant null",
+  "-4 reservation_held null",
+  "4 reservation_released null",
+  "-4 event_committed res_1",
+];
+
+/** Every way that a hold is returned, and what it is answered. */
+const ways: readonly {
+  readonly name: string;
+  readonly act: (spender: Spender) => Promise<Answer | undefined>;
+  readonly code: Parameters<typeof expectError>[1] | null;
+}[] = [
+  { name: "the cron", act: (spender) => cron(spender).then(() => undefined), code: null },
+  { name: "the user's next event", act: ({ spend }) => spend("e1", cents(1)), code: null },
+  { name: "a refused event", act: ({ spend }) => spend("e1", cents(7)), code: "insufficient_credits" },
+  { name: "a refused reservation", act: ({ reserve }) => reserve(cents(7)), code: "insufficient_credits" },
+  { name: "a late commit", act: (spender) => commit(spender), code: "reservation_closed" },
+  { name: "a late commit by its own id", act: (spender) => commit(spender, "res_1", 4), code: "reservation_closed" },
+  { name: "a late release", act: (spender) => settle(spender, "release"), code: "reservation_closed" },
+  {
+    name: "a late extension",
+    act: (spender) => settle(spender, "extend", { expiresInSeconds: 600 }),
+    code: "reservation_closed",
+  },
+  { name: "an event under its id", act: ({ spend }) => spend("res_1", cents(1)), code: "idempotency_conflict" },
+];
+
+describe("a reservation that is charged when nobody settles it", () => {
+  it.each(ways)("is committed with what was reserved, once, by $name", async ({ act, code }) => {
+    const spender = await dueCharge();
+    const { clock, balanceIds } = spender;
+    const expiresAtMs = clock.ms - 1_000;
+    const held = { status: "committed", eventId: "res_1", onExpiry: "charge" };
+    expect(await read(spender)).toMatchObject({ ...held, settledAt: null });
+    for (let count = 0; count < 2; count++) {
+      const answer = await act(count === 0 ? spender : spender.inNewIsolate());
+      if (answer !== undefined && code !== null) expectError(answer, code);
+    }
+    expect(await read(spender)).toMatchObject({ ...held, settledAt: iso(clock.ms) });
+    expect((await motions(spender)).slice(0, 4)).toEqual(CHARGED);
+    expect((await motions(spender)).filter((line) => line.includes("res_1"))).toHaveLength(1);
+    const stored = await env.DB.prepare(
+      `SELECT occurred_at_ms AS occurredAtMs, received_at_ms AS receivedAtMs, debits, uncovered FROM usage_events
+       WHERE event_id = 'res_1' AND account_id = (SELECT id FROM accounts WHERE user_id = ?)`,
+    )
+      .bind(spender.userId)
+      .all<{ debits: string }>();
+    expect(stored.results).toMatchObject([{ occurredAtMs: expiresAtMs, receivedAtMs: clock.ms, uncovered: null }]);
+    expect(JSON.parse(stored.results[0]?.debits ?? "")).toEqual([
+      { balanceId: balanceIds[0], packId: expect.any(String), unit: "cents", amount: 4, remaining: 6 },
+    ]);
+  });
+
+  it("is a usage event: in totals at its end, and in the person's export", async () => {
+    const spender = await dueCharge();
+    expect(await totals(spender)).toEqual([]);
+    await cron(spender);
+    expect(await totals(spender)).toEqual([
+      { event: "chat.completed", unit: "count", amount: 1 },
+      { event: "chat.completed", unit: "cents", amount: 4 },
+    ]);
+    const end = iso(spender.clock.ms - 1_000);
+    const after = await spender.get(`/api/v1/usage?userId=${spender.userId}&from=${end}`);
+    expect(after.body.totals).toHaveLength(2);
+    const before = await spender.get(`/api/v1/usage?userId=${spender.userId}&to=${end}`);
+    expect(before.body.totals).toEqual([]);
+    const { events } = await documentOf(spender.app, spender.userId, spender.clock);
+    expect(events.metering).toMatchObject([
+      { eventId: "res_1", occurredAt: end, receivedAt: iso(spender.clock.ms), debits: [{ amount: 4, remaining: 6 }] },
+    ]);
+  });
+
+  it("is not charged when it is committed, released or extended in time", async () => {
+    const spender = await makeSpender([wallet]);
+    for (const id of ["res_1", "res_2", "res_3"]) await charged(spender, id, 1);
+    await commit(spender);
+    await settle(spender, "release", undefined, "res_2");
+    await settle(spender, "extend", { expiresInSeconds: 600 }, "res_3");
+    spender.clock.advance(61_000);
+    await cron(spender);
+    expect(await spender.remaining()).toEqual([8]);
+    expect(await read(spender, "res_3")).toMatchObject({ status: "open" });
+    spender.clock.advance(600_000);
+    await cron(spender);
+    expect(await spender.remaining()).toEqual([8]);
+    expect((await motions(spender)).at(-1)).toBe("-1 event_committed res_3");
+  });
+
+  it("may be committed in time by an event of its own id, which replays", async () => {
+    const spender = await makeSpender([wallet]);
+    await charged(spender, "res_1", 4);
+    const first = await commit(spender, "res_1", 3);
+    expect(first.status).toBe(200);
+    spender.clock.advance(61_000);
+    const again = await commit(spender, "res_1", 3);
+    expect(again.headers.get("idempotent-replayed")).toBe("true");
+    expect(again.body).toEqual(first.body);
+  });
+
+  it("returns where an event of its id exists already, and may then be committed late", async () => {
+    const spender = await makeSpender([wallet]);
+    await charged(spender, "res_1", 4);
+    await spender.spend("res_1", cents(1));
+    spender.clock.advance(61_000);
+    expect(await read(spender)).toMatchObject({ status: "expired", eventId: null });
+    await cron(spender);
+    expect(await spender.remaining()).toEqual([9]);
+    expect((await motions(spender)).at(-1)).toBe("4 reservation_expired null");
+    expect((await commit(spender)).status).toBe(200);
+    expect(await spender.remaining()).toEqual([8]);
+  });
+
+  it("is not paid by what was granted later, and is by what expired since", async () => {
+    const { reserve, post, get, clock, userId, app } = await makeSpender([]);
+    await makeLegacyPack(app.appId, "Wallet", "cents");
+    const grant = (more: object) => post("/api/v1/credits/grant", { userId, packId: "Wallet", quantity: 10, ...more });
+    await grant({ expiresAt: iso(clock.ms + 90_000) });
+    await charged({ reserve }, "res_1", 8);
+    await post("/api/v1/usage/events", { eventId: "e0", userId, event: "x", ...cents(2) });
+    clock.advance(100_000);
+    expect((await grant({})).status).toBe(200);
+    const { credits } = (await get(`/api/v1/credits?userId=${userId}&includeExpired=true`)).body;
+    const left = credits.map(({ remaining, status }: { remaining: number; status: string }) => [status, remaining]);
+    expect(left).toEqual(
+      expect.arrayContaining([
+        ["active", 10],
+        ["expired", 0],
+      ]),
+    );
+  });
+
+  it("is charged as far as credits go: its balance was revoked, others pay, and the rest is uncovered", async () => {
+    const spender = await makeSpender([
+      { ...wallet, priority: 1 },
+      { amountSteps: 3_000_000, unit: "cents", priority: 2 },
+    ]);
+    await charged(spender, "res_1", 4);
+    await spender.post("/api/v1/credits/revoke", { balanceId: spender.balanceIds[0] });
+    spender.clock.advance(61_000);
+    await cron(spender);
+    expect(await spender.remaining()).toEqual([0, 0]);
+    expect((await motions(spender)).slice(-3)).toEqual([
+      "4 reservation_released null",
+      "-4 admin_adjust null",
+      "-3 event_committed res_1",
+    ]);
+    const stored = await env.DB.prepare(
+      "SELECT uncovered FROM usage_events WHERE event_id = 'res_1' AND account_id = (SELECT id FROM accounts WHERE user_id = ?)",
+    )
+      .bind(spender.userId)
+      .first();
+    expect(stored).toEqual({ uncovered: '{"count":0.25,"cents":1}' });
+  });
+
+  it("and others are settled in the order of their ends, then of their ids", async () => {
+    const spender = await makeSpender([wallet]);
+    await charged(spender, "res_late", 1, 90);
+    await charged(spender, "res_b", 1, 60);
+    await spender.reserve({ reservationId: "res_back", expiresInSeconds: 70, ...cents(1) });
+    await charged(spender, "res_a", 1, 60);
+    spender.clock.advance(90_000);
+    await cron(spender);
+    expect((await motions(spender)).slice(5)).toEqual([
+      ...["res_a", "res_b"].flatMap((id) => ["1 reservation_released null", `-1 event_committed ${id}`]),
+      "1 reservation_expired null",
+      ...["1 reservation_released null", "-1 event_committed res_late"],
+    ]);
+  });
+
+  it("and four hundred more of one user are charged by one run of the cron", async () => {
+    const spender = await makeSpender([{ amountSteps: 500_000_000, unit: "cents" }]);
+    for (let index = 0; index < 410; index++) await charged(spender, `res_${index}`, 1);
+    spender.clock.advance(61_000);
+    await cron(spender);
+    expect(await spender.remaining()).toEqual([90]);
+    expect((await totals(spender)).at(-1)).toMatchObject({ unit: "cents", amount: 410 });
+  }, 60_000);
+
+  it("counts as charged in a plan before it is, and in the reasons of a refusal", async () => {
+    const spender = await dueCharge();
+    const { post, userId, balanceIds } = spender;
+    const plan = await post("/api/v1/credits/plan", { userId, event: "x", ...cents(7) });
+    expect(plan.body).toMatchObject({ debits: [{ amount: 6, remaining: 0 }], uncovered: { cents: 1 } });
+    expect(await motions(spender)).toHaveLength(2);
+    const refused = await spender.spend("e1", cents(7));
+    expect(refused.body.error.details).toMatchObject({
+      uncovered: { cents: 1 },
+      skipped: [{ balanceId: balanceIds[0], reason: "exhausted" }],
+    });
+  });
+
+  it("is refused with a word that is neither, and is another reservation with the other", async () => {
+    const { reserve } = await makeSpender([wallet]);
+    for (const onExpiry of ["keep", null, true]) {
+      expectError(await reserve({ onExpiry, ...cents(1) }), "invalid_request", "onExpiry");
+    }
+    await charged({ reserve }, "res_1", 1);
+    const other = await reserve({ reservationId: "res_1", expiresInSeconds: 60, ...cents(1) });
+    expectError(other, "idempotency_conflict", "reservationId");
+    expect(other.body.error.details).toEqual({ differs: ["onExpiry"] });
+  });
+});
+
+describe("a charge and whatever comes at the same moment", () => {
+  /** The same user, whose requests go over another D1. */
+  const over = ({ app, clock }: Spender, d1: D1Database): Pick<Spender, "post"> => {
+    const call = makeClient(clock, { DB: d1 });
+    return { post: (path, body) => call("POST", path, { key: app.keys.sk_live, body: body ?? {} }) };
+  };
+  /** Does something once, before a verb's nth trip. */
+  const beforeTrip = (nth: number, work: () => Promise<unknown>) =>
+    hookedD1(env.DB, async (trip) => {
+      if (trip === nth) await work();
+    });
+
+  // The cron reads who is due, the account, and the balances, and then writes.
+  it.each([2, 3, 4])("has one winner: a commit in time, before trip %i of the cron", async (trip) => {
+    const spender = await makeSpender([wallet]);
+    await charged(spender, "res_1", 4);
+    spender.clock.advance(60_000);
+    const d1 = beforeTrip(trip, async () => {
+      // Another isolate's clock is a millisecond behind.
+      spender.clock.advance(-1);
+      expect((await commit(spender.inNewIsolate())).status).toBe(200);
+      spender.clock.advance(1);
+    });
+    await cron(spender, d1);
+    expect(await spender.remaining()).toEqual([9]);
+    expect(await read(spender)).toMatchObject({ status: "committed", eventId: "e1" });
+  });
+
+  it.each([1, 2, 3, 4])("has one winner: the cron, before trip %i of a late commit", async (trip) => {
+    const spender = await dueCharge();
+    const answer = await commit(
+      over(
+        spender,
+        beforeTrip(trip, () => cron(spender)),
+      ),
+    );
+    expectError(answer, "reservation_closed");
+    expect(await motions(spender)).toEqual(CHARGED);
+  });
+
+  it.each([2, 3, 4])("has one winner: an extension in time, before trip %i of the cron", async (trip) => {
+    const spender = await makeSpender([wallet]);
+    await charged(spender, "res_1", 4);
+    spender.clock.advance(60_000);
+    const d1 = beforeTrip(trip, async () => {
+      spender.clock.advance(-1);
+      const answer = await settle(spender.inNewIsolate(), "extend", { expiresInSeconds: 600 });
+      expect(answer.status).toBe(200);
+      spender.clock.advance(1);
+    });
+    await cron(spender, d1);
+    expect(await spender.remaining()).toEqual([6]);
+    expect(await read(spender)).toMatchObject({ status: "open", settledAt: null });
+  });
+
+  it("has one winner: another user's event of its id between its read and its write", async () => {
+    const spender = await dueCharge();
+    const body = { eventId: "res_1", userId: "another", event: "x", quantities: { count: 0 } };
+    await cron(
+      spender,
+      beforeTrip(4, () => spender.post("/api/v1/usage/events", body)),
+    );
+    expect(await spender.remaining()).toEqual([10]);
+    expect(await read(spender)).toMatchObject({ status: "expired", eventId: null });
+  });
+
+  it("is planned anew when its balance is revoked between its read and its write", async () => {
+    const spender = await makeSpender([wallet, { amountSteps: 1_000_000, unit: "cents", priority: 200 }]);
+    await charged(spender, "res_1", 4);
+    spender.clock.advance(60_000);
+    const d1 = beforeTrip(4, async () => {
+      spender.clock.advance(-1);
+      await spender.inNewIsolate().post("/api/v1/credits/revoke", { balanceId: spender.balanceIds[0] });
+      spender.clock.advance(1);
+    });
+    await cron(spender, d1);
+    expect(await spender.remaining()).toEqual([0, 0]);
+    expect((await motions(spender)).slice(-4)).toEqual([
+      "-6 admin_adjust null",
+      "4 reservation_released null",
+      "-4 admin_adjust null",
+      "-1 event_committed res_1",
+    ]);
+  });
+
+  it("lets fifty requests and crons charge it once", async () => {
+    const spender = await dueCharge();
+    const acts = ways.map(({ act }) => act);
+    await Promise.all(
+      Array.from({ length: 50 }, (_, index) => {
+        const act = acts[index % acts.length];
+        return act?.(index % 3 === 0 ? spender : spender.inNewIsolate());
+      }),
+    );
+    const lines = await motions(spender);
+    expect(lines.filter((line) => line === "-4 event_committed res_1")).toHaveLength(1);
+    expect(lines.filter((line) => line === "4 reservation_released null")).toHaveLength(1);
+    expect(await spender.remaining()).toEqual([5]);
+  });
+});

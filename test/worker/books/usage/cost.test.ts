@@ -1,0 +1,205 @@
+import { env } from "cloudflare:workers";
+import { describe, expect, it } from "vitest";
+import { randomId } from "../../../../src/lib/ids.ts";
+import { makeAccount } from "../../../support/account.ts";
+import { type Cost, countingD1 } from "../../../support/counting-d1.ts";
+import { makeSpender, type Spender } from "../../../support/spender.ts";
+
+// Other files hold the ledger to its sums; over so many dead balances that check takes longer than all the rest.
+const DEAD = 10_000;
+
+/** As many balances that are depleted, revoked or expired: what they cost is to be nothing. */
+async function bury(spender: Spender): Promise<void> {
+  const accountId = await makeAccount(spender.app.environments.live.id, spender.userId);
+  await env.DB.prepare(
+    `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ${DEAD})
+     INSERT INTO credit_balances (account_id, id, pack_id, pack_name, pack_item_id, unit, matches, priority,
+       initial_steps, remaining_steps, has_remaining, source, granted_at_ms, expires_at_ms, grant_seq, last_seq)
+     SELECT ${accountId}, 'crb_dead${accountId}_' || i, 'cpk_dead', 'Dead', '', 'cents', '[]', 100, 1000, 1000, 1,
+       'manual', 1, 1, last.seq + i, last.seq + i
+     FROM n, (SELECT max(seq) AS seq FROM credit_ledger WHERE account_id = ${accountId}) AS last`,
+  ).run();
+}
+
+interface Measured {
+  readonly spender: Spender;
+  /** The cost of one request to an isolate that has served nobody, its key known already. */
+  readonly cold: Measure;
+  /** The same of an isolate that has just written for this user. */
+  readonly warm: Measure;
+}
+type Measure = (send: (spender: Spender) => Promise<{ status: number }>) => Promise<Cost>;
+
+/** A user with `live` balances of 10 cents each and 10,000 dead ones. */
+async function measured(live: number): Promise<Measured> {
+  const counting = countingD1(env.DB);
+  const items = Array.from({ length: live }, () => ({ amountSteps: 10_000_000, unit: "cents" }) as const);
+  const granted = await makeSpender(items, { DB: counting.d1 });
+  await bury(granted);
+  // The balances were changed behind the isolate that granted them.
+  const spender = granted.inNewIsolate();
+  const costOf = async (at: Spender, send: Parameters<Measure>[0]) => {
+    counting.spent();
+    expect((await send(at)).status).toBe(200);
+    return counting.spent();
+  };
+  return {
+    spender,
+    cold: (send) => costOf(spender.inNewIsolate(), send),
+    warm: async (send) => {
+      // Whoever was overtaken by another isolate reads first for a while.
+      spender.clock.advance(2_000);
+      await spender.spend(randomId("warming "), { quantities: { cents: 0.001 } });
+      return await costOf(spender, send);
+    },
+  };
+}
+
+/** Rows read for each balance that pays or is held: its row, its ledger row, and what the triggers look up. */
+const READ_PER_BALANCE = 30;
+
+/** The check of the key, which travels with the first trip. */
+const OF_THE_KEY = 2;
+
+interface Allowed {
+  readonly trips: number;
+  /** Balances that pay or are held. */
+  readonly moved: number;
+  readonly writtenMax: number;
+  /** Emptying or filling a balance writes its index once more. */
+  readonly turned?: number;
+}
+
+/** What the table of docs/architecture.md allows. */
+function expectWithin(cost: Cost, live: number, { trips, moved, writtenMax, turned = 0 }: Allowed): void {
+  expect(cost.roundTrips).toBe(trips);
+  expect(cost.rowsRead).toBeLessThanOrEqual(2 * live + READ_PER_BALANCE * (moved + 1));
+  expect(cost.rowsWritten).toBeLessThanOrEqual(writtenMax + turned);
+}
+
+const cents = (amount: number) => ({ quantities: { cents: amount } });
+const settle = (spender: Spender, id: string, verb: "commit" | "release" | "extend", body?: object) =>
+  spender.post(`/api/v1/usage/reservations/${id}/${verb}`, body);
+const commit = (id: string, amount: number) => (spender: Spender) =>
+  settle(spender, id, "commit", { eventId: `of ${id}`, ...cents(amount) });
+const reserve = (reservationId: string, amount: number) => (spender: Spender) =>
+  spender.reserve({ reservationId, ...cents(amount) });
+
+describe.each([1, 10, 100])("with %i live balances and 10,000 dead ones", (live) => {
+  it("an event costs two trips and 2p + 2 rows, one more for each balance emptied; a replay one trip and no row", async () => {
+    const { cold } = await measured(live);
+    expectWithin(await cold((at) => at.spend("e1", cents(1))), live, { trips: 2, moved: 1, writtenMax: 4 });
+    const all = (at: Spender) => at.spend("e2", cents(10 * live - 1));
+    expectWithin(await cold(all), live, { trips: 2, moved: live, writtenMax: 2 * live + 2, turned: live });
+    const replay = await cold(all);
+    expect(replay).toMatchObject({ roundTrips: 1, rowsWritten: 0 });
+    // One balance is left that can pay.
+    expect(replay.rowsRead).toBeLessThanOrEqual(2 * 1 + 12 + OF_THE_KEY);
+  });
+
+  it("an event with properties over 1 KiB costs two rows more", async () => {
+    const { cold, warm } = await measured(live);
+    const large = (id: string) => (at: Spender) =>
+      at.spend(id, { ...cents(1), properties: { text: "x".repeat(1_100) } });
+    expectWithin(await cold(large("e1")), live, { trips: 2, moved: 1, writtenMax: 6 });
+    expectWithin(await warm(large("e2")), live, { trips: 1, moved: 1, writtenMax: 6 });
+  });
+
+  it("an event costs one trip, and no more rows, where the isolate has just written for the user", async () => {
+    const { warm } = await measured(live);
+    expectWithin(await warm((at) => at.spend("e1", cents(1))), live, { trips: 1, moved: 1, writtenMax: 4 });
+    const most = (at: Spender) => at.spend("e2", cents(10 * live - 2));
+    expectWithin(await warm(most), live, { trips: 1, moved: live, writtenMax: 2 * live + 2, turned: live });
+  });
+
+  it("an event of many pays no more for the many that came before it", async () => {
+    const { spender, cold, warm } = await measured(live);
+    for (let index = 0; index < 20; index++) await spender.spend(`before${index}`, cents(0.1));
+    expectWithin(await warm((at) => at.spend("e1", cents(1))), live, { trips: 1, moved: 1, writtenMax: 4 });
+    expectWithin(await cold((at) => at.spend("e2", cents(1))), live, { trips: 2, moved: 1, writtenMax: 4 });
+  });
+
+  it.each(["cold", "warm"] as const)(
+    "reserve costs 2p + 2 rows, commit 4p + 4, release 2p + 2, extend 2, each two trips or, warm, one: %s",
+    async (state) => {
+      const measures = await measured(live);
+      const cost = measures[state];
+      const trips = state === "cold" ? 2 : 1;
+      const amount = 10 * live - 2;
+      expectWithin(await cost(reserve("res_1", 1)), live, { trips, moved: 1, writtenMax: 4 });
+      expectWithin(await cost(commit("res_1", 1)), live, { trips, moved: 2, writtenMax: 8 });
+      expectWithin(await cost(reserve("res_2", 1)), live, { trips, moved: 1, writtenMax: 4 });
+      const extend = (at: Spender) => settle(at, "res_2", "extend", { expiresInSeconds: 600 });
+      expectWithin(await cost(extend), 0, { trips, moved: 0, writtenMax: 2 });
+      const release = await cost((at) => settle(at, "res_2", "release"));
+      expectWithin(release, live, { trips, moved: 1, writtenMax: 4 });
+      const held = await cost(reserve("res_3", amount));
+      expectWithin(held, live, { trips, moved: live, writtenMax: 2 * live + 2, turned: live });
+      const committed = await cost(commit("res_3", amount));
+      expectWithin(committed, live, { trips, moved: 2 * live, writtenMax: 4 * live + 4, turned: 2 * live });
+    },
+  );
+
+  it("a user's first event costs 2 rows more", async () => {
+    const { cold } = await measured(live);
+    const event = (eventId: string) => (at: Spender) =>
+      at.spend(eventId, { userId: "newcomer", ...cents(1), onShortage: "partial" });
+    const first = await cold(event("first"));
+    expectWithin(first, 0, { trips: 2, moved: 0, writtenMax: 2 + 2 });
+    const other = await cold(event("second"));
+    expect(first.rowsWritten - other.rowsWritten).toBe(2);
+  });
+
+  it("totals read the events from `from` on alone", async () => {
+    const { spender, cold } = await measured(live);
+    for (let index = 0; index < 20; index++) {
+      spender.clock.advance(60_000);
+      await spender.spend(`e${index}`, cents(0.1));
+    }
+    const from = new Date(spender.clock.ms - 4 * 60_000).toISOString();
+    const read = await cold((at) => at.get(`/api/v1/usage?userId=${spender.userId}&from=${from}`));
+    expect(read).toMatchObject({ roundTrips: 1, rowsWritten: 0 });
+    expect(read.rowsRead).toBeLessThanOrEqual(2 * 5 + 2 + OF_THE_KEY);
+  });
+
+  it("a due charge adds three trips, and the rows of a commit, to the event that meets it", async () => {
+    const { spender, cold } = await measured(live);
+    await spender.reserve({ reservationId: "res_1", onExpiry: "charge", expiresInSeconds: 1, ...cents(10 * live - 2) });
+    spender.clock.advance(1_000);
+    const [ofCommit, ofEvent] = [4 * live + 4, 2 + 2];
+    // The balances that the reservation emptied are filled by the return, and emptied again.
+    expectWithin(await cold((at) => at.spend("e1", cents(0.1))), 3 * live, {
+      trips: 5,
+      moved: 2 * live + 1,
+      writtenMax: ofCommit + ofEvent,
+      turned: 2 * live,
+    });
+  });
+
+  it("a page of n reservations is one trip and reads 4n + 20 rows and the open ones twice, however many are settled", async () => {
+    const { spender, cold } = await measured(live);
+    for (let index = 0; index < 60; index++) {
+      await spender.reserve({ reservationId: `res_${index}`, ...cents(0.01) });
+      if (index % 12 > 0) await settle(spender, `res_${index}`, "release");
+    }
+    const [n, open] = [4, 5];
+    const first = (await spender.get(`/api/v1/usage/reservations?userId=${spender.userId}&limit=${n}`)).body;
+    for (const more of ["", "&status=open", "&status=released", "&status=expired", `&cursor=${first.nextCursor}`]) {
+      const page = await cold((at) => at.get(`/api/v1/usage/reservations?userId=${at.userId}&limit=${n}${more}`));
+      expect(page).toMatchObject({ roundTrips: 1, rowsWritten: 0 });
+      expect(page.rowsRead).toBeLessThanOrEqual(4 * n + 2 * open + 20 + OF_THE_KEY);
+    }
+  });
+
+  it("an event costs the same beside many open reservations and after many settled ones", async () => {
+    const { spender, cold } = await measured(live);
+    const lone = await cold((at) => at.spend("e0", cents(0.1)));
+    for (let index = 0; index < 20; index++) {
+      await spender.reserve({ reservationId: `res_${index}`, ...cents(0.1), expiresInSeconds: 60 + index });
+      if (index % 2 === 0) await spender.post(`/api/v1/usage/reservations/res_${index}/release`);
+    }
+    const beside = await cold((at) => at.spend("e1", cents(0.1)));
+    expect(beside.rowsRead).toBeLessThanOrEqual(lone.rowsRead + 2);
+    expect(beside.rowsWritten).toBe(lone.rowsWritten);
+  });
+});

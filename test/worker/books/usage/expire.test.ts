@@ -1,0 +1,236 @@
+import { env } from "cloudflare:workers";
+import { afterAll, describe, expect, it, vi } from "vitest";
+import { grantPack } from "../../../../src/books/credits/grant.ts";
+import { holdsPart } from "../../../../src/books/usage/expire.ts";
+import { createReservation } from "../../../../src/books/usage/reserve.ts";
+import { reserveInput } from "../../../../src/books/usage/schemas.ts";
+import { scheduled } from "../../../../src/cron.ts";
+import { randomId } from "../../../../src/lib/ids.ts";
+import { hookedD1 } from "../../../support/hooked-d1.ts";
+import { expectLedgerInvariants } from "../../../support/invariants.ts";
+import { expectError } from "../../../support/refusals.ts";
+import { makeSpender, type Spender } from "../../../support/spender.ts";
+import { bound, makeCtx, makePack } from "../../../support/world.ts";
+
+afterAll(expectLedgerInvariants);
+
+const wallet = { amountSteps: 10_000_000, unit: "cents" } as const;
+/** Pays last. */
+const spare = { ...wallet, priority: 200 };
+const cents = (amount: number) => ({ quantities: { cents: amount } });
+const OF_USER = "account_id IN (SELECT id FROM accounts WHERE user_id = ?)";
+
+/** Changes what a reservation holds, which the database refuses: without its trigger, which is back at once. */
+async function forgeLegs(userId: string, amountSteps: number): Promise<void> {
+  const trigger = await env.DB.prepare(
+    "SELECT sql FROM sqlite_schema WHERE name = 'reservations_frozen'",
+  ).first<string>("sql");
+  await env.DB.batch([
+    env.DB.prepare("DROP TRIGGER reservations_frozen"),
+    env.DB.prepare(
+      `UPDATE reservations SET legs = json_set(legs, '$[0].amountSteps', ${amountSteps}) WHERE ${OF_USER}`,
+    ).bind(userId),
+    env.DB.prepare(trigger ?? ""),
+  ]);
+}
+const tick = (spender: Spender, d1: D1Database = env.DB) =>
+  scheduled(bound({ DB: d1 }), { isolate: {}, now: spender.clock.now, newId: randomId }, [holdsPart]);
+
+describe("the cron", () => {
+  it("returns every hold that is due, of every application, once, and none that is not", async () => {
+    const spenders = await Promise.all([makeSpender([wallet]), makeSpender([wallet, spare]), makeSpender([wallet])]);
+    for (const spender of spenders) {
+      await spender.reserve({ ...cents(4), expiresInSeconds: 60 });
+      await spender.reserve({ ...cents(3), expiresInSeconds: 60 });
+      await spender.reserve({ ...cents(2), expiresInSeconds: 120 });
+    }
+    const [first] = spenders;
+    first.clock.advance(60_000);
+    await tick(first);
+    await tick(first);
+    expect(await Promise.all(spenders.map(({ remaining }) => remaining()))).toEqual([[8], [8, 10], [8]]);
+    expect((await first.ledger()).filter(({ reason }) => reason === "reservation_expired")).toHaveLength(2);
+    first.clock.advance(60_000);
+    await tick(first);
+    expect(await first.remaining()).toEqual([10]);
+  });
+
+  it("works through more than one page", async () => {
+    const spender = await makeSpender([{ amountSteps: 8_000_000_000, unit: "cents" }]);
+    const others = await Promise.all(Array.from({ length: 3 }, () => makeSpender([wallet])));
+    for (let index = 0; index < 220; index++) await spender.reserve(cents(1));
+    for (const other of others) await other.reserve(cents(1));
+    spender.clock.advance(300_000);
+    // One run returns the holds of some users, and other tests may have left some.
+    for (let run = 0; run < 10; run++) await tick(spender);
+    expect(await spender.remaining()).toEqual([8_000]);
+    for (const other of others) expect(await other.remaining()).toEqual([10]);
+  }, 120_000);
+
+  it("returns the holds of more than 80 users a run, within the queries that a Worker may send", async () => {
+    const spender = await makeSpender([wallet]);
+    const { app, clock } = spender;
+    clock.advance(400_000_000);
+    const counted = async () => {
+      let queries = 0;
+      const hooked = hookedD1(env.DB, async (_, statements) => {
+        queries += statements;
+      });
+      await tick(spender, hooked);
+      return queries;
+    };
+    // What other tests left to this moment.
+    while ((await counted()) > 200);
+    const packId = await makePack(app.appId, "Wallet", [wallet]);
+    const ctx = makeCtx(app.environments.live, clock);
+    const users = Array.from({ length: 160 }, (_, index) => `${spender.userId}-${index}`);
+    for (const [index, userId] of users.entries()) {
+      await grantPack(ctx, { userId, packId, source: "grant" });
+      const input = reserveInput.parse({ userId, event: "e", quantities: { count: 0, cents: 0.01 } });
+      // Some have many holds, more than one statement takes.
+      const holds = index === 0 ? 210 : (index % 2) + 1;
+      for (let count = 0; count < holds; count++) await createReservation(ctx, input);
+    }
+    clock.advance(300_000);
+    const returned = async () =>
+      (
+        await env.DB.prepare(
+          `SELECT count(*) AS users FROM accounts AS a CROSS JOIN credit_balances AS b ON b.account_id = a.id
+           WHERE a.environment_id = ? AND a.user_id LIKE ? AND b.remaining_steps = 10000000`,
+        )
+          .bind(app.environments.live.id, `${spender.userId}-%`)
+          .first<{ users: number }>()
+      )?.users;
+    expect(await returned()).toBe(0);
+    expect(await counted()).toBeLessThanOrEqual(1_000);
+    expect(await returned()).toBeGreaterThan(80);
+    expect(await counted()).toBeLessThanOrEqual(1_000);
+    expect(await returned()).toBe(160);
+  }, 120_000);
+
+  it("and the user's own writes, at once, return a hold once", async () => {
+    const spender = await makeSpender([wallet]);
+    await spender.reserve({ reservationId: "res_1", ...cents(4) });
+    spender.clock.advance(300_000);
+    const answers = await Promise.all([
+      spender.spend("e1", cents(1)),
+      tick(spender),
+      spender.post("/api/v1/usage/reservations/res_1/release"),
+      tick(spender),
+      spender.spend("e2", cents(1)),
+    ]);
+    expect(answers.map((answer) => answer?.status ?? 200)).toEqual([200, 200, 200, 200, 200]);
+    expect(await spender.remaining()).toEqual([8]);
+  });
+
+  it("goes on after a user whose holds cannot be returned, and says so without naming anybody", async () => {
+    const [stuck, other] = await Promise.all([makeSpender([wallet]), makeSpender([wallet])]);
+    await stuck.reserve(cents(4));
+    await other.reserve(cents(4));
+    // Legs that no write of Purser's makes: more than the balance can hold.
+    await forgeLegs(stuck.userId, 8_589_934_592_000_000);
+    stuck.clock.advance(300_000);
+    other.clock.advance(300_000);
+    const log = vi.spyOn(console, "error").mockImplementation(() => {});
+    await tick(stuck);
+    expect(await other.remaining()).toEqual([10]);
+    expect(log).toHaveBeenCalledOnce();
+    expect(String(log.mock.calls[0]?.[0])).toContain("credit_balances_remaining_within_bounds");
+    expect(String(log.mock.calls[0]?.[0])).not.toContain(stuck.userId);
+    log.mockRestore();
+    await forgeLegs(stuck.userId, 4_000_000);
+  });
+});
+
+describe("the cron, when D1 cannot be reached", () => {
+  it("says so by kind alone: the words of a failed query hold its parameters, and they a user's id", async () => {
+    const log = vi.spyOn(console, "error").mockImplementation(() => {});
+    const spender = await makeSpender([wallet]);
+    await tick(
+      spender,
+      hookedD1(env.DB, async () => {
+        throw new Error("D1_ERROR: nothing known");
+      }),
+    );
+    await tick(
+      spender,
+      hookedD1(env.DB, async () => {
+        throw new Error("D1_ERROR: D1 DB is overloaded.");
+      }),
+    );
+    const lines = log.mock.calls.map(([line]) => JSON.parse(String(line)));
+    log.mockRestore();
+    // Each part of the cron's work says so for itself.
+    expect(lines).toContainEqual({ level: "error", code: "holds_not_returned", kinds: ["unknown"] });
+    for (const { kinds } of lines) expect([["unknown"], ["temporarily_unavailable"]]).toContainEqual(kinds);
+    expect(lines.filter(({ code }) => code === "holds_not_returned")).toHaveLength(2);
+  });
+});
+
+describe("a hold that is due comes back with the user's next write", () => {
+  /** A user with 4 cents held for too long, and a grant that was made before. */
+  async function overdue() {
+    const spender = await makeSpender([wallet]);
+    const { userId, app } = spender;
+    await env.DB.prepare(
+      "INSERT INTO credit_packs (app_id, id, name, name_key, unit, priority, created_at_ms) VALUES (?1, ?2, 'Loose', 'loose', 'cents', 200, 0)",
+    )
+      .bind(app.appId, randomId("cpk_"))
+      .run();
+    const grant = (body: object) => spender.post("/api/v1/credits/grant", { userId, packId: "Loose", ...body });
+    await grant({ quantity: 1, externalRef: "order-1" });
+    await spender.reserve(cents(4));
+    expect(await spender.remaining()).toEqual([6]);
+    spender.clock.advance(300_000);
+    return { spender, grant };
+  }
+
+  it("a grant, a grant repeated, and a grant refused", async () => {
+    for (const body of [{ quantity: 1 }, { quantity: 1, externalRef: "order-1" }]) {
+      const { spender, grant } = await overdue();
+      expect((await grant(body)).status).toBe(200);
+      expect(await spender.remaining()).toEqual([10]);
+    }
+    const { spender, grant } = await overdue();
+    expectError(await grant({ quantity: -1 }), "invalid_quantity");
+    expect(await spender.remaining()).toEqual([10]);
+    const other = await overdue();
+    expectError(await other.grant({ packId: "unknown" }), "credit_pack_not_found");
+    expect(await other.spender.remaining()).toEqual([10]);
+  });
+
+  it("a revoke, of the balance that held or of another, and a revoke repeated", async () => {
+    const { spender } = await overdue();
+    await spender.post("/api/v1/credits/revoke", { balanceId: spender.balanceIds[0] });
+    expect(await spender.remaining()).toEqual([0]);
+    expect((await spender.ledger()).slice(0, 2)).toMatchObject([
+      { delta: -10, reason: "admin_adjust", reservationId: null },
+      { delta: 4, reason: "reservation_expired" },
+    ]);
+    const again = await makeSpender([wallet, spare]);
+    await again.post("/api/v1/credits/revoke", { balanceId: again.balanceIds[1] });
+    await again.reserve(cents(4));
+    again.clock.advance(300_000);
+    await again.post("/api/v1/credits/revoke", { balanceId: again.balanceIds[1] });
+    expect(await again.remaining()).toEqual([10, 0]);
+  });
+
+  it("an event, also when hundreds are due", async () => {
+    const spender = await makeSpender([{ amountSteps: 8_000_000_000, unit: "cents" }]);
+    for (let index = 0; index < 210; index++) await spender.reserve(cents(1));
+    spender.clock.advance(300_000);
+    expect((await spender.spend("e", cents(7_999))).status).toBe(200);
+    expect(await spender.remaining()).toEqual([1]);
+    expect((await spender.ledger()).filter(({ reason }) => reason === "reservation_expired")).toHaveLength(210);
+  }, 120_000);
+
+  it("grants and events at once land with it, each once", async () => {
+    const { spender, grant } = await overdue();
+    const answers = await Promise.all([
+      ...Array.from({ length: 10 }, () => grant({ quantity: 1 })),
+      ...Array.from({ length: 10 }, (_, index) => spender.spend(`e${index}`, cents(1))),
+    ]);
+    expect(answers.map(({ status }) => status)).toEqual(Array.from({ length: 20 }, () => 200));
+    expect((await spender.ledger()).filter(({ reason }) => reason === "reservation_expired")).toHaveLength(1);
+  });
+});

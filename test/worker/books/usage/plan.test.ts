@@ -1,0 +1,109 @@
+import { afterAll, describe, expect, it } from "vitest";
+import { expectLedgerInvariants } from "../../../support/invariants.ts";
+import { expectError } from "../../../support/refusals.ts";
+import { makeSpender, type Spender } from "../../../support/spender.ts";
+
+afterAll(expectLedgerInvariants);
+
+const plan = ({ post, userId }: Spender, body: object = {}) =>
+  post("/api/v1/credits/plan", { userId, event: "chat.completed", ...body });
+
+describe("a plan", () => {
+  it("says which balances would pay and why each other would not, and changes nothing", async () => {
+    const spender = await makeSpender([
+      { amountSteps: 400_000, unit: "tokens", matches: [{ event: "chat.*" }], priority: 1 },
+      { amountSteps: 400_000, unit: "tokens", matches: [{ event: "image.*" }], priority: 2 },
+      { amountSteps: 400_000, unit: "seconds", priority: 3 },
+      { amountSteps: 10_000_000, unit: "cents", priority: 4 },
+      { amountSteps: 10_000_000, unit: "cents", priority: 5 },
+      { amountSteps: 1_000, unit: "count", matches: [{ event: "setup" }], priority: 6 },
+      { amountSteps: 1_000, unit: "seconds", matches: [{ event: "image.*" }], priority: 7 },
+    ]);
+    const ids = spender.balanceIds;
+    await spender.spend("e0", { event: "setup", quantities: { count: 1 } });
+    await spender.post("/api/v1/credits/revoke", { balanceId: ids[6] });
+    const before = await spender.ledger();
+    const { status, body } = await plan(spender, { quantities: { tokens: 1_200, cents: 3.6 } });
+    expect(status).toBe(200);
+    expect(body).toEqual({
+      debits: [
+        { balanceId: ids[0], packId: expect.any(String), unit: "tokens", amount: 400, remaining: 0 },
+        { balanceId: ids[3], packId: expect.any(String), unit: "cents", amount: 2.4, remaining: 7.6 },
+      ],
+      uncovered: null,
+      skipped: [
+        { balanceId: ids[1], reason: "no_match" },
+        { balanceId: ids[2], reason: "wrong_unit" },
+        { balanceId: ids[4], reason: "not_needed" },
+        { balanceId: ids[5], reason: "depleted" },
+        { balanceId: ids[6], reason: "revoked" },
+      ],
+    });
+    expect(await spender.ledger()).toEqual(before);
+  });
+
+  it("equals the debits that follow it", async () => {
+    const spender = await makeSpender([
+      { amountSteps: 333, unit: "tokens" },
+      { amountSteps: 777_777, unit: "cents" },
+      { amountSteps: 5_000, unit: "seconds", matches: [{ model: "large*" }] },
+      { amountSteps: 9_000_000, unit: "cents" },
+    ]);
+    for (let index = 0; index < 12; index++) {
+      const use = {
+        quantities: { tokens: (index * 37) % 11, cents: 0.1 + index / 10, seconds: index % 3 },
+        ...(index % 2 === 0 ? { model: "large-2" } : {}),
+        onShortage: "partial",
+      };
+      const planned = await plan(spender, use);
+      const spent = await spender.spend(`e${index}`, use);
+      expect([planned.body.debits, planned.body.uncovered]).toEqual([spent.body.debits, spent.body.uncovered]);
+    }
+  });
+
+  it("counts a hold that is due as returned, and an expired balance as expired", async () => {
+    const spender = await makeSpender([{ amountSteps: 5_000, unit: "tokens" }]);
+    await spender.reserve({ quantities: { tokens: 5 } });
+    expect((await plan(spender, { quantities: { tokens: 1, count: 0 } })).body).toMatchObject({
+      debits: [],
+      uncovered: { tokens: 1 },
+      skipped: [{ reason: "depleted" }],
+    });
+    spender.clock.advance(300_000);
+    expect((await plan(spender, { quantities: { tokens: 1 } })).body.debits).toMatchObject([
+      { amount: 1, remaining: 4 },
+    ]);
+    expect(await spender.remaining()).toEqual([0]);
+  });
+
+  it("names the newest hundred of the balances that are dead, those that are live, and what a due hold wakes", async () => {
+    const one = { amountSteps: 1_000, unit: "tokens" } as const;
+    const spender = await makeSpender(Array.from({ length: 130 }, (_, index) => ({ ...one, priority: index })));
+    const [oldest = "", ...others] = spender.balanceIds;
+    // The oldest is held whole, and the hold is due below; of the others all but three are revoked.
+    await spender.reserve({ quantities: { count: 0, tokens: 1 }, expiresInSeconds: 1 });
+    expect((await spender.remaining())[0]).toBe(0);
+    const dead = others.filter((_, index) => index % 50 !== 0);
+    for (const balanceId of dead) await spender.post("/api/v1/credits/revoke", { balanceId });
+    const live = others.filter((id) => !dead.includes(id));
+    const skipped = async () => {
+      const { body } = await plan(spender, { quantities: { count: 1 } });
+      return body.skipped as { balanceId: string; reason: string }[];
+    };
+    const idsOf = (of: { balanceId: string }[]) => of.map(({ balanceId }) => balanceId).sort();
+    const before = await skipped();
+    expect(idsOf(before)).toEqual([...live, ...dead.slice(-100)].sort());
+    expect(before.filter(({ reason }) => reason === "revoked")).toHaveLength(100);
+    spender.clock.advance(1_000);
+    const { body } = await plan(spender, { quantities: { tokens: 4 } });
+    expect(idsOf(body.debits)).toEqual([oldest, ...live].sort());
+  });
+
+  it("takes the body of an event but for its id", async () => {
+    const spender = await makeSpender([]);
+    expectError(await plan(spender, { eventId: "e1" }), "invalid_request", "eventId");
+    expectError(await plan(spender, { quantities: { tokens: -1 } }), "invalid_request", "quantities.tokens");
+    const whole = { model: "m", occurredAt: "2026-01-01T00:00Z", properties: { a: 1 }, onShortage: "reject" };
+    expect((await plan(spender, whole)).body).toEqual({ debits: [], uncovered: { count: 1 }, skipped: [] });
+  });
+});

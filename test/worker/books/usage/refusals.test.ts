@@ -1,0 +1,106 @@
+import { afterAll, expect } from "vitest";
+import { expectLedgerInvariants } from "../../../support/invariants.ts";
+import { describeRefusals } from "../../../support/refusals.ts";
+import { type Client, makePack, type TestApp } from "../../../support/world.ts";
+
+afterAll(expectLedgerInvariants);
+
+const USAGE = "/api/v1/usage";
+const quantities = { cents: 1 };
+
+async function granted(call: Client, app: TestApp): Promise<void> {
+  const packId = await makePack(app.appId, "Wallet", [{ amountSteps: 5_000_000, unit: "cents" }]);
+  await call("POST", "/api/v1/credits/grant", { key: app.keys.sk_live, body: { userId: "u1", packId } });
+}
+
+async function reserved(call: Client, app: TestApp): Promise<string> {
+  await granted(call, app);
+  const body = { userId: "u1", event: "chat", quantities };
+  return (await call("POST", `${USAGE}/reservations`, { key: app.keys.sk_live, body })).body.reservationId;
+}
+
+describeRefusals("POST /api/v1/usage/events", {
+  prepare: async (call, app) => {
+    await granted(call, app);
+    return {
+      method: "POST",
+      path: `${USAGE}/events`,
+      body: { eventId: "e1", userId: "u1", event: "chat", quantities },
+    };
+  },
+  publishable: "forbidden",
+  stranger: "insufficient_credits",
+});
+
+describeRefusals("POST /api/v1/usage/reservations", {
+  prepare: async (call, app) => {
+    await granted(call, app);
+    return { method: "POST", path: `${USAGE}/reservations`, body: { userId: "u1", event: "chat", quantities } };
+  },
+  publishable: "forbidden",
+  stranger: "insufficient_credits",
+});
+
+describeRefusals("POST /api/v1/usage/reservations/{reservationId}/commit", {
+  prepare: async (call, app) => ({
+    method: "POST",
+    path: `${USAGE}/reservations/${await reserved(call, app)}/commit`,
+    body: { eventId: "e1", quantities },
+  }),
+  publishable: "forbidden",
+  stranger: "reservation_not_found",
+});
+
+describeRefusals("POST /api/v1/usage/reservations/{reservationId}/release", {
+  prepare: async (call, app) => ({
+    method: "POST",
+    path: `${USAGE}/reservations/${await reserved(call, app)}/release`,
+  }),
+  publishable: "forbidden",
+  stranger: "reservation_not_found",
+});
+
+describeRefusals("POST /api/v1/usage/reservations/{reservationId}/extend", {
+  prepare: async (call, app) => ({
+    method: "POST",
+    path: `${USAGE}/reservations/${await reserved(call, app)}/extend`,
+    body: { expiresInSeconds: 600 },
+  }),
+  publishable: "forbidden",
+  stranger: "reservation_not_found",
+});
+
+describeRefusals("GET /api/v1/usage/reservations/{reservationId}", {
+  prepare: async (call, app) => ({ method: "GET", path: `${USAGE}/reservations/${await reserved(call, app)}` }),
+  publishable: "requires_secret_key",
+  stranger: "reservation_not_found",
+});
+
+describeRefusals("GET /api/v1/usage/reservations", {
+  prepare: async (call, app) => {
+    await reserved(call, app);
+    return { method: "GET", path: `${USAGE}/reservations?userId=u1` };
+  },
+  publishable: "requires_secret_key",
+  stranger: (answer) => expect(answer.body).toEqual({ reservations: [], nextCursor: null }),
+});
+
+describeRefusals("POST /api/v1/credits/plan", {
+  prepare: async (call, app) => {
+    await granted(call, app);
+    return { method: "POST", path: "/api/v1/credits/plan", body: { userId: "u1", event: "chat", quantities } };
+  },
+  publishable: "forbidden",
+  stranger: (answer) => expect(answer.body).toEqual({ debits: [], uncovered: { count: 1, cents: 1 }, skipped: [] }),
+});
+
+describeRefusals("GET /api/v1/usage", {
+  prepare: async (call, app) => {
+    await granted(call, app);
+    const body = { eventId: "e1", userId: "u1", event: "chat", quantities };
+    await call("POST", `${USAGE}/events`, { key: app.keys.sk_live, body });
+    return { method: "GET", path: `${USAGE}?userId=u1` };
+  },
+  publishable: "requires_secret_key",
+  stranger: (answer) => expect(answer.body).toEqual({ totals: [] }),
+});

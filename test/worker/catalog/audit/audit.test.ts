@@ -1,0 +1,300 @@
+import { env } from "cloudflare:workers";
+import { beforeEach, describe, expect, it, vi } from "vitest";
+import { FAULTS, type FaultPlan, faultyD1 } from "../../../support/faulty-d1.ts";
+import { expectError } from "../../../support/refusals.ts";
+import { type Answer, Clock, makeClient } from "../../../support/world.ts";
+
+const key = "administrator-token-of-the-tests-0001";
+const APPS = "/api/v1/admin/apps";
+const secret = "a-secret-of-32-bytes-and-no-less!";
+const low = { mode: "live", name: "Low", unit: "tokens", below: { percent: 20 } };
+const items = [{ amount: 400, unit: "tokens" }];
+
+type Send = (method: string, path: string, body?: object) => Promise<Answer>;
+
+interface Office {
+  readonly appId: string;
+  readonly clock: Clock;
+  /** As the administrator, beneath the application. */
+  readonly send: Send;
+  /** The audit, oldest first. */
+  readonly entries: () => Promise<{ at: string; by: string; action: string; target: string; details: object }[]>;
+}
+
+async function openOffice(bindings: Partial<Env> = {}): Promise<Office> {
+  const clock = new Clock();
+  const sound = makeClient(clock);
+  const call = makeClient(clock, bindings);
+  const { appId } = (await sound("POST", APPS, { key, body: { name: "Desk" } })).body;
+  return {
+    appId,
+    clock,
+    send: (method, path, body) =>
+      call(method, `${APPS}/${appId}${path}`, { key, ...(body === undefined ? {} : { body }) }),
+    entries: async () => (await sound("GET", `${APPS}/${appId}/audit?limit=500`, { key })).body.entries.toReversed(),
+  };
+}
+
+interface Made {
+  readonly keyId: string;
+  readonly packId: string;
+  readonly archivedId: string;
+  readonly alertId: string;
+}
+
+/** Something of each kind to act on. */
+async function furnish({ send }: Office): Promise<Made> {
+  const { keyId } = (await send("POST", "/keys", { kind: "secret", mode: "live" })).body;
+  const { packId } = (await send("POST", "/packs", { packName: "Starter", items })).body;
+  const archivedId = (await send("POST", "/packs", { packName: "Old", items })).body.packId;
+  await send("POST", `/packs/${archivedId}/archive`);
+  const { alertId } = (await send("POST", "/alerts", low)).body;
+  return { keyId, packId, archivedId, alertId };
+}
+
+interface AuditedAct {
+  readonly action: string;
+  readonly act: (send: Send, made: Made) => Promise<Answer>;
+  readonly target: (answer: Answer, office: Office, made: Made) => string;
+  readonly details: object;
+  /** Whether doing it once more is without effect. */
+  readonly isIdempotent: boolean;
+}
+
+const hs256 = { mode: "live", setting: { type: "hs256", secret } };
+const acts: readonly AuditedAct[] = [
+  {
+    action: "key.created",
+    act: (send) => send("POST", "/keys", { kind: "publishable", mode: "test", name: "Page" }),
+    target: ({ body }) => body.keyId,
+    details: { kind: "publishable", mode: "test" },
+    isIdempotent: false,
+  },
+  {
+    action: "key.revoked",
+    act: (send, { keyId }) => send("DELETE", `/keys/${keyId}`),
+    target: ({ body }) => body.keyId,
+    details: {},
+    isIdempotent: true,
+  },
+  {
+    action: "end_user_auth.set",
+    act: (send) => send("PUT", "/end-user-auth", hs256),
+    target: (_answer, { appId }) => appId,
+    details: { mode: "live", type: "hs256" },
+    isIdempotent: true,
+  },
+  {
+    action: "limits.set",
+    act: (send) => send("PUT", "/limits", { mode: "live", analytics: { eventsADay: 5 } }),
+    target: (_answer, { appId }) => appId,
+    details: { mode: "live", eventsADay: 5 },
+    isIdempotent: true,
+  },
+  {
+    action: "alert.created",
+    act: (send) => send("POST", "/alerts", low),
+    target: ({ body }) => body.alertId,
+    details: { mode: "live" },
+    isIdempotent: false,
+  },
+  {
+    action: "alert.deleted",
+    act: (send, { alertId }) => send("DELETE", `/alerts/${alertId}`),
+    target: (_answer, _office, { alertId }) => alertId,
+    details: { mode: "live" },
+    isIdempotent: true,
+  },
+  {
+    action: "expiry_notices.set",
+    act: (send) => send("PUT", "/expiry-notices", { mode: "live", days: [30, 7] }),
+    target: (_answer, { appId }) => appId,
+    details: { mode: "live", days: ["30", "7"] },
+    isIdempotent: true,
+  },
+  {
+    action: "pack.created",
+    act: (send) => send("POST", "/packs", { packName: "New", items }),
+    target: ({ body }) => body.packId,
+    details: { version: 1 },
+    isIdempotent: false,
+  },
+  {
+    action: "pack.changed",
+    act: (send, { packId }) => send("PATCH", `/packs/${packId}`, { packName: "Begin", defaultExpiryDays: 3 }),
+    target: ({ body }) => body.packId,
+    details: { version: 2, fields: ["packName", "defaultExpiryDays"], before: { defaultExpiryDays: null } },
+    isIdempotent: true,
+  },
+  {
+    action: "pack.archived",
+    act: (send, { packId }) => send("POST", `/packs/${packId}/archive`),
+    target: ({ body }) => body.packId,
+    details: { version: 2 },
+    isIdempotent: true,
+  },
+  {
+    action: "pack.restored",
+    act: (send, { archivedId }) => send("POST", `/packs/${archivedId}/restore`),
+    target: ({ body }) => body.packId,
+    details: { version: 3 },
+    isIdempotent: true,
+  },
+];
+
+// The pauses between attempts are not what is tested.
+beforeEach(() => {
+  const waits = vi.spyOn(scheduler, "wait").mockResolvedValue();
+  return () => waits.mockRestore();
+});
+
+it("begins with the application's making", async () => {
+  const { appId, entries } = await openOffice();
+  const at = "2026-01-15T12:00:00.000Z";
+  expect(await entries()).toEqual([{ at, by: "api", action: "app.created", target: appId, details: {} }]);
+});
+
+it("has one row of an application whose making was sent again", async () => {
+  const faulty = faultyD1(env.DB);
+  const clock = new Clock();
+  for (const fault of ["before", "amid", "after"] as const) {
+    faulty.plan({ fault, at: 1 });
+    const made = await makeClient(clock, { DB: faulty.d1 })("POST", APPS, { key, body: { name: "Desk" } });
+    const { body } = await makeClient(clock)("GET", `${APPS}/${made.body.appId}/audit`, { key });
+    expect(body.entries).toHaveLength(1);
+  }
+});
+
+describe.each(acts)("$action", ({ action, act, target, details, isIdempotent }) => {
+  it("is one row: when, by whom, of what, and no secret or name in it", async () => {
+    const office = await openOffice();
+    const made = await furnish(office);
+    const before = await office.entries();
+    office.clock.advance(1_000);
+    const answer = await act(office.send, made);
+    expect(answer.status).toBe(200);
+    const entry = { at: "2026-01-15T12:00:01.000Z", by: "api", action, target: target(answer, office, made), details };
+    expect(await office.entries()).toEqual([...before, entry]);
+    for (const word of [secret, "Starter", "Begin", "Page"]) expect(JSON.stringify(entry)).not.toContain(word);
+  });
+
+  it("is one row as well when any trip of it fails, and none when it did not happen", async () => {
+    /** Does it under a plan, beside the plan's trips; answers its rows. */
+    const underFault = async (plan: FaultPlan | null) => {
+      const faulty = faultyD1(env.DB);
+      const office = await openOffice({ DB: faulty.d1 });
+      const made = await furnish(office);
+      const before = (await office.entries()).length;
+      faulty.plan(plan);
+      const { status } = await act(office.send, made);
+      return { status, trips: faulty.trips(), rows: (await office.entries()).length - before };
+    };
+    const { trips } = await underFault(null);
+    for (const fault of FAULTS) {
+      for (let at = 1; at <= trips; at++) {
+        const { status, rows } = await underFault({ fault, at });
+        expect([status, rows], `${fault} at ${at}`).toEqual(fault === "overloaded" ? [503, 0] : [200, 1]);
+        const lost = await underFault({ fault, at, persists: true });
+        // Where the answer of the last trip is lost, the act has happened all the same.
+        expect([lost.status, lost.rows], `${fault} from ${at} on`).toEqual([
+          503,
+          fault === "after" && at === trips ? 1 : 0,
+        ]);
+      }
+    }
+  });
+
+  it("is no second row when it is done again to no effect, also by many at once", async () => {
+    if (!isIdempotent) return;
+    const office = await openOffice();
+    const made = await furnish(office);
+    const before = (await office.entries()).length;
+    await Promise.all(Array.from({ length: 5 }, () => act(office.send, made)));
+    await act(office.send, made);
+    expect((await office.entries()).length - before).toBe(1);
+  });
+});
+
+it("has no row of what is refused", async () => {
+  const office = await openOffice();
+  const { packId, archivedId } = await furnish(office);
+  await office.send("PATCH", `/packs/${packId}`, { packName: "Taken" });
+  await office.send("POST", "/packs", { packName: "Old", items });
+  const before = await office.entries();
+  const refusals: readonly (readonly [Promise<Answer>, Parameters<typeof expectError>[1]])[] = [
+    [office.send("POST", "/keys", { kind: "secret" }), "invalid_request"],
+    [office.send("DELETE", "/keys/key_none"), "not_found"],
+    [office.send("POST", "/packs", { packName: "taken", items }), "pack_name_taken"],
+    [office.send("PATCH", `/packs/${packId}`, { packName: "old" }), "pack_name_taken"],
+    [office.send("PATCH", `/packs/${packId}`, { unit: "count" }), "invalid_request"],
+    [office.send("PATCH", `/packs/${packId}`, { version: 1, defaultExpiryDays: 9 }), "changed_meanwhile"],
+    [office.send("POST", `/packs/${archivedId}/restore`), "pack_name_taken"],
+    [office.send("POST", "/packs/cpk_none/archive"), "not_found"],
+  ];
+  for (const [answer, code] of refusals) expectError(await answer, code);
+  expect(await office.entries()).toEqual(before);
+});
+
+it("has each of many acts that race, numbered without a gap", async () => {
+  const office = await openOffice();
+  await Promise.all(
+    Array.from({ length: 20 }, (_, i) => office.send("POST", "/packs", { packName: `Pack ${i}`, items })),
+  );
+  expect(await office.entries()).toHaveLength(21);
+  const { results } = await env.DB.prepare("SELECT seq FROM admin_audit WHERE app_id = ? ORDER BY seq")
+    .bind(office.appId)
+    .all<{ seq: number }>();
+  expect(results.map(({ seq }) => seq)).toEqual(Array.from({ length: 21 }, (_, i) => i + 1));
+});
+
+it("tells truly which setting is in force, when the answer of one is lost and another is set meanwhile", async () => {
+  const office = await openOffice();
+  let isLost = false;
+  const losing = faultyD1(env.DB);
+  const first = makeClient(office.clock, { DB: losing.d1 });
+  vi.mocked(scheduler.wait).mockImplementation(async () => {
+    isLost = true;
+    await office.send("PUT", "/end-user-auth", { mode: "live", setting: null });
+  });
+  losing.plan({ fault: "after", at: 2 });
+  await first("PUT", `${APPS}/${office.appId}/end-user-auth`, { key, body: hs256 });
+  expect(isLost).toBe(true);
+  const stored = await env.DB.prepare(
+    "SELECT end_user_auth AS setting FROM environments WHERE app_id = ?1 AND mode = 'live'",
+  )
+    .bind(office.appId)
+    .first();
+  expect(stored).toEqual({ setting: null });
+  expect((await office.entries()).slice(1).map(({ details }) => details)).toEqual([
+    { mode: "live", type: "hs256" },
+    { mode: "live", type: null },
+  ]);
+});
+
+describe("the list of the audit", () => {
+  it("is newest first, fifty at a time unless asked otherwise, by cursors that stay put", async () => {
+    const office = await openOffice();
+    for (let i = 0; i < 60; i++) await office.send("POST", "/keys", { kind: "secret", mode: "test" });
+    const all = (await office.entries()).toReversed();
+    const first = (await office.send("GET", "/audit")).body;
+    expect(first.entries).toEqual(all.slice(0, 50));
+    await office.send("POST", "/keys", { kind: "secret", mode: "test" });
+    const rest = (await office.send("GET", `/audit?cursor=${first.nextCursor}`)).body;
+    expect(rest).toEqual({ entries: all.slice(50), nextCursor: null });
+    expect(rest.entries.at(-1).action).toBe("app.created");
+  });
+
+  it("refuses a limit out of bounds, and a cursor that is altered or another application's", async () => {
+    const office = await openOffice();
+    const other = await openOffice();
+    await other.send("POST", "/keys", { kind: "secret", mode: "test" });
+    const { nextCursor } = (await other.send("GET", "/audit?limit=1")).body;
+    expect((await other.send("GET", `/audit?cursor=${nextCursor}`)).body.entries).toHaveLength(1);
+    for (const cursor of [nextCursor, `${nextCursor}A`, "", "x"]) {
+      expectError(await office.send("GET", `/audit?cursor=${cursor}`), "invalid_request", "cursor");
+    }
+    for (const limit of ["0", "501", "-1", "x"]) {
+      expectError(await office.send("GET", `/audit?limit=${limit}`), "invalid_request", "limit");
+    }
+  });
+});

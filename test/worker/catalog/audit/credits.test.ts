@@ -1,0 +1,137 @@
+import { env } from "cloudflare:workers";
+import { afterAll, beforeEach, describe, expect, it, vi } from "vitest";
+import { adjustBalance } from "../../../../src/books/credits/adjust.ts";
+import { grantPack } from "../../../../src/books/credits/grant.ts";
+import { revokeBalance } from "../../../../src/books/credits/revoke.ts";
+import { countingD1 } from "../../../support/counting-d1.ts";
+import { FAULTS, type FaultPlan, faultyD1 } from "../../../support/faulty-d1.ts";
+import { expectLedgerInvariants } from "../../../support/invariants.ts";
+import { Clock, makeApp, makeCtx, makePack } from "../../../support/world.ts";
+
+afterAll(expectLedgerInvariants);
+
+const NOTE = "Because Ana wrote to us";
+const USER = "ana@example.com";
+const items = [1, 2].map((amount) => ({ amountSteps: amount * 1_000_000, unit: "cents" }) as const);
+
+/** An application with a user who has a balance, and the administrator's way to both. */
+async function openOffice(d1: D1Database = env.DB) {
+  const clock = new Clock();
+  const app = await makeApp();
+  const packId = await makePack(app.appId, "Pack", items);
+  const input = { userId: USER, packId, source: "purchase" } as const;
+  const { output } = await grantPack(makeCtx(app.environments.test, clock), input);
+  const ctx = { ...makeCtx(app.environments.test, clock, d1), caller: { kind: "admin", by: "eva" } as const };
+  const entries = async () => {
+    const { results } = await env.DB.prepare(
+      `SELECT at_ms AS atMs, actor AS "by", action, target, details FROM admin_audit WHERE app_id = ? ORDER BY seq`,
+    )
+      .bind(app.appId)
+      .all<{ atMs: number; by: string; action: string; target: string; details: string }>();
+    return results.map((row) => ({ ...row, details: JSON.parse(row.details) }));
+  };
+  return { app, clock, ctx, packId, balanceId: output.balanceId, entries };
+}
+type Office = Awaited<ReturnType<typeof openOffice>>;
+
+interface CreditAct {
+  readonly action: string;
+  /** The same each time, so that doing it again is a replay. */
+  readonly act: (office: Pick<Office, "ctx" | "packId" | "balanceId">) => Promise<unknown>;
+  readonly target: (office: Office) => string;
+  readonly details: (made: unknown) => object;
+  /** The same act, in a way that is refused. */
+  readonly refused: (office: Office) => Promise<unknown>;
+}
+
+const grantBy = ({ ctx, packId }: Pick<Office, "ctx" | "packId">) =>
+  grantPack(ctx, { userId: USER, packId, externalRef: "dashboard:1", source: "manual", notes: NOTE });
+const adjustBy = ({ ctx, balanceId }: Pick<Office, "ctx" | "balanceId">, delta: number, adjustmentId: string) =>
+  adjustBalance(ctx, { balanceId, delta, note: NOTE, adjustmentId });
+
+const acts: readonly CreditAct[] = [
+  {
+    action: "credits.granted",
+    act: grantBy,
+    target: ({ packId }) => packId,
+    details: (made) => {
+      const { output } = made as Awaited<ReturnType<typeof grantPack>>;
+      return { mode: "test", balanceIds: output.balances.map(({ balanceId }) => balanceId) };
+    },
+    refused: ({ ctx }) => grantBy({ ctx, packId: "cpk_none" }),
+  },
+  {
+    action: "credits.adjusted",
+    act: (office) => adjustBy(office, -0.5, "of ana"),
+    target: ({ balanceId }) => balanceId,
+    details: () => ({ mode: "test", delta: -0.5, unit: "cents" }),
+    refused: (office) => adjustBy(office, -100, "too much"),
+  },
+  {
+    action: "credits.revoked",
+    act: ({ ctx, balanceId }) => revokeBalance(ctx, { balanceId, reason: NOTE }),
+    target: ({ balanceId }) => balanceId,
+    details: () => ({ mode: "test" }),
+    refused: ({ ctx }) => revokeBalance(ctx, { balanceId: "crb_none", reason: NOTE }),
+  },
+];
+
+// The pauses between attempts are not what is tested.
+beforeEach(() => {
+  vi.spyOn(scheduler, "wait").mockResolvedValue();
+});
+
+describe.each(acts)("$action", ({ action, act, target, details, refused }) => {
+  it("by the administrator is one row, in the batch of its effect, without the user's id or what was noted", async () => {
+    const { d1, spent } = countingD1(env.DB);
+    const office = await openOffice(d1);
+    office.clock.advance(1_000);
+    const made = await act(office);
+    expect(spent().roundTrips).toBe(2);
+    const entries = await office.entries();
+    expect(entries).toEqual([
+      { atMs: office.clock.ms, by: "eva", action, target: target(office), details: details(made) },
+    ]);
+    for (const word of [USER, NOTE, "of ana", "dashboard:1"]) expect(JSON.stringify(entries)).not.toContain(word);
+  });
+
+  it("is no second row when it is repeated, also by many at once, and none when it is refused", async () => {
+    const office = await openOffice();
+    await expect(refused(office)).rejects.toThrow();
+    expect(await office.entries()).toEqual([]);
+    await Promise.all(Array.from({ length: 5 }, () => act(office)));
+    await act(office);
+    expect(await office.entries()).toHaveLength(1);
+  });
+
+  it("is one row as well when any trip of it fails, and none when it did not happen", async () => {
+    const underFault = async (plan: FaultPlan | null) => {
+      const faulty = faultyD1(env.DB);
+      const office = await openOffice(faulty.d1);
+      faulty.plan(plan);
+      const isDone = await act(office).then(
+        () => true,
+        () => false,
+      );
+      const trips = faulty.trips();
+      faulty.plan(null);
+      return { isDone, trips, rows: (await office.entries()).length };
+    };
+    const { trips } = await underFault(null);
+    for (const fault of FAULTS) {
+      for (let at = 1; at <= trips; at++) {
+        const { isDone, rows } = await underFault({ fault, at });
+        expect([isDone, rows], `${fault} at ${at}`).toEqual(fault === "overloaded" ? [false, 0] : [true, 1]);
+        const lost = await underFault({ fault, at, persists: true });
+        const hasHappened = fault === "after" && at === trips;
+        expect([lost.isDone, lost.rows], `${fault} from ${at} on`).toEqual([false, hasHappened ? 1 : 0]);
+      }
+    }
+  });
+
+  it("by the application's own key is no act of administration", async () => {
+    const office = await openOffice();
+    await act({ ...office, ctx: { ...office.ctx, caller: { kind: "secret", keyId: "key_1" } as never } });
+    expect(await office.entries()).toEqual([]);
+  });
+});

@@ -1,0 +1,347 @@
+import { env } from "cloudflare:workers";
+import { describe, expect, it } from "vitest";
+import { faultyD1 } from "../../../support/faulty-d1.ts";
+import { expectError } from "../../../support/refusals.ts";
+import { type Answer, Clock, makeApp, makeClient, type TestApp } from "../../../support/world.ts";
+
+const key = "administrator-token-of-the-tests-0001";
+
+interface Shop {
+  readonly app: TestApp;
+  readonly clock: Clock;
+  readonly create: (body: unknown) => Promise<Answer>;
+  readonly patch: (packId: string, body: unknown) => Promise<Answer>;
+  readonly archive: (packId: string) => Promise<Answer>;
+  readonly restore: (packId: string) => Promise<Answer>;
+  readonly list: () => Promise<Answer>;
+  readonly grant: (body: object) => Promise<Answer>;
+}
+
+async function openShop(bindings: Partial<Env> = {}): Promise<Shop> {
+  const clock = new Clock();
+  const app = await makeApp();
+  const call = makeClient(clock, bindings);
+  const packs = `/api/v1/admin/apps/${app.appId}/packs`;
+  return {
+    app,
+    clock,
+    create: (body) => call("POST", packs, { key, body }),
+    patch: (packId, body) => call("PATCH", `${packs}/${packId}`, { key, body }),
+    archive: (packId) => call("POST", `${packs}/${packId}/archive`, { key }),
+    restore: (packId) => call("POST", `${packs}/${packId}/restore`, { key }),
+    list: () => call("GET", packs, { key }),
+    grant: (body) => call("POST", "/api/v1/credits/grant", { key: app.keys.sk_live, body: { userId: "u1", ...body } }),
+  };
+}
+
+const tokens = { amount: 400, unit: "tokens", matches: [{ event: "chat.*", model: "large-*" }], priority: 5 };
+const cents = { amount: 0.000001, unit: "cents" };
+
+describe("a pack that is made", () => {
+  it("has its items in their order, each with an identity, and can be granted at once, in both modes", async () => {
+    const shop = await openShop();
+    const made = await shop.create({ packName: "Starter", defaultExpiryDays: 30, items: [tokens, cents] });
+    expect(made.body).toEqual({
+      packId: expect.stringMatching(/^cpk_[0-9A-Za-z]{22}$/),
+      packName: "Starter",
+      defaultExpiryDays: 30,
+      items: [
+        { packItemId: expect.stringMatching(/^cpi_[0-9A-Za-z]{22}$/), ...tokens },
+        { packItemId: expect.stringMatching(/^cpi_/), ...cents, matches: [], priority: 100 },
+      ],
+      unit: null,
+      matches: null,
+      priority: null,
+      createdAt: "2026-01-15T12:00:00.000Z",
+      archivedAt: null,
+      version: 1,
+    });
+    const granted = await shop.grant({ packId: "STARTER" });
+    expect(granted.body.balances).toMatchObject([
+      { packItemId: made.body.items[0].packItemId, remaining: 400, expiresAt: "2026-02-14T12:00:00.000Z" },
+      { packItemId: made.body.items[1].packItemId, remaining: 0.000001 },
+    ]);
+    expect((await shop.list()).body).toEqual({ packs: [made.body] });
+  });
+
+  it("is a legacy pack when it has no items: a unit, rules and priority of its own", async () => {
+    const shop = await openShop();
+    const matches = [{ event: "call" }];
+    const made = await shop.create({ packName: "Seconds", items: [], unit: "seconds", matches, priority: -3 });
+    expect(made.body).toMatchObject({ items: [], unit: "seconds", matches, priority: -3, defaultExpiryDays: null });
+    const plain = await shop.create({ packName: "Plain", items: [], unit: "count" });
+    expect(plain.body).toMatchObject({ items: [], unit: "count", matches: [], priority: 100 });
+    const granted = await shop.grant({ packId: plain.body.packId, quantity: 2.5 });
+    expect(granted.body).toMatchObject({ remaining: 2.5, expiresAt: null });
+  });
+
+  it("is refused, naming the argument, when it is malformed", async () => {
+    const shop = await openShop();
+    const pack = { packName: "P", items: [tokens] };
+    const many = (count: number, value: unknown) => Array.from({ length: count }, () => value);
+    const wrong: readonly (readonly [unknown, string])[] = [
+      [{ items: [tokens] }, "packName"],
+      [{ ...pack, packName: "" }, "packName"],
+      [{ ...pack, packName: "x".repeat(201) }, "packName"],
+      [{ ...pack, packName: "a\nb" }, "packName"],
+      [{ ...pack, packName: " " }, "packName"],
+      [{ ...pack, packName: "\u3000" }, "packName"],
+      [{ ...pack, packName: " Starter" }, "packName"],
+      [{ ...pack, packName: "Starter\u00a0" }, "packName"],
+      [{ packName: "P" }, "items"],
+      [{ ...pack, defaultExpiryDays: 0 }, "defaultExpiryDays"],
+      [{ ...pack, defaultExpiryDays: 36_501 }, "defaultExpiryDays"],
+      [{ ...pack, defaultExpiryDays: 1.5 }, "defaultExpiryDays"],
+      [{ ...pack, unit: "count" }, "unit"],
+      [{ ...pack, matches: [] }, "matches"],
+      [{ ...pack, priority: 1 }, "priority"],
+      [{ packName: "P", items: [] }, "unit"],
+      [{ packName: "P", items: [], unit: "litres" }, "unit"],
+      [{ packName: "P", items: [{ ...tokens, amount: 0 }] }, "items[0].amount"],
+      [{ packName: "P", items: [{ ...tokens, amount: -1 }] }, "items[0].amount"],
+      [{ packName: "P", items: [tokens, { ...tokens, amount: 0.0001 }] }, "items[1].amount"],
+      [{ packName: "P", items: [{ ...cents, amount: 8_589_934_593 }] }, "items[0].amount"],
+      [{ packName: "P", items: [{ ...tokens, amount: "1" }] }, "items[0].amount"],
+      [{ packName: "P", items: [{ ...tokens, priority: 0.5 }] }, "items[0].priority"],
+      [{ packName: "P", items: [{ ...tokens, priority: 1e9 }] }, "items[0].priority"],
+      [{ packName: "P", items: [{ ...tokens, matches: [{}] }] }, "items[0].matches[0]"],
+      [{ packName: "P", items: [{ ...tokens, matches: [{ event: "" }] }] }, "items[0].matches[0].event"],
+      [{ packName: "P", items: [{ ...tokens, packItemId: "cpi_x" }] }, "items[0].packItemId"],
+      [{ packName: "P", items: many(101, tokens) }, "items"],
+    ];
+    for (const [body, param] of wrong) expectError(await shop.create(body), "invalid_request", param);
+    expect((await shop.list()).body).toEqual({ packs: [] });
+  });
+
+  it("takes the largest amounts that a unit holds, and 100 items, and grants them all", async () => {
+    const shop = await openShop();
+    const items = [
+      { amount: 8_589_934_592, unit: "cents" },
+      { amount: 8_796_093_022_208, unit: "tokens" },
+      ...Array.from({ length: 98 }, () => tokens),
+    ];
+    expect((await shop.create({ packName: "Large", items })).status).toBe(200);
+    const granted = await shop.grant({ packId: "large" });
+    expect(granted.body.balances).toHaveLength(100);
+    expect(granted.body.balances[1].remaining).toBe(8_796_093_022_208);
+  });
+});
+
+describe("a pack's name", () => {
+  it("is taken in any case while its pack is not archived, and free again afterwards", async () => {
+    const shop = await openShop();
+    const first = (await shop.create({ packName: "Straße", items: [tokens] })).body;
+    expectError(await shop.create({ packName: "STRAßE", items: [cents] }), "pack_name_taken", "packName");
+    expect((await shop.create({ packName: "STRASSE", items: [cents] })).status).toBe(200);
+    expectError(await shop.patch(first.packId, { packName: "Strasse" }), "pack_name_taken", "packName");
+
+    const archived = await shop.archive(first.packId);
+    expect(archived.body).toEqual({ ...first, archivedAt: "2026-01-15T12:00:00.000Z", version: 2 });
+    expect((await shop.create({ packName: "straße", items: [cents] })).status).toBe(200);
+    expectError(await shop.grant({ packId: first.packId }), "credit_pack_not_found");
+  });
+
+  it("goes to one of many that race for it", async () => {
+    const shop = await openShop();
+    const answers = await Promise.all(
+      Array.from({ length: 20 }, (_, i) => shop.create({ packName: i % 2 === 0 ? "Race" : "RACE", items: [tokens] })),
+    );
+    expect(answers.filter((answer) => answer.status === 200)).toHaveLength(1);
+    for (const answer of answers) if (answer.status !== 200) expectError(answer, "pack_name_taken");
+    expect((await shop.list()).body.packs).toHaveLength(1);
+  });
+
+  it("may be changed to itself in another case", async () => {
+    const shop = await openShop();
+    const { packId } = (await shop.create({ packName: "Starter", items: [tokens] })).body;
+    expect((await shop.patch(packId, { packName: "STARTER" })).body.packName).toBe("STARTER");
+  });
+});
+
+describe("a pack that is changed", () => {
+  it("changes in the parts that are named, and keeps the rest", async () => {
+    const shop = await openShop();
+    const made = (await shop.create({ packName: "Starter", defaultExpiryDays: 30, items: [tokens, cents] })).body;
+    expect((await shop.patch(made.packId, {})).body).toEqual(made);
+    const renamed = { ...made, packName: "Begin", version: 2 };
+    expect((await shop.patch(made.packId, { packName: "Begin" })).body).toEqual(renamed);
+    const never = (await shop.patch(made.packId, { defaultExpiryDays: null })).body;
+    expect(never).toEqual({ ...renamed, defaultExpiryDays: null, version: 3 });
+  });
+
+  it("keeps the identity of items that are named, and gives new ones their own", async () => {
+    const shop = await openShop();
+    const made = (await shop.create({ packName: "Starter", items: [tokens, cents] })).body;
+    const [first, second] = made.items;
+    const items = [
+      { ...tokens, amount: 7 },
+      { ...second, amount: 2 },
+    ];
+    const changed = (await shop.patch(made.packId, { items })).body;
+    expect(changed.items).toMatchObject([{ amount: 7 }, { packItemId: second.packItemId, amount: 2 }]);
+    expect([first.packItemId, second.packItemId]).not.toContain(changed.items[0].packItemId);
+  });
+
+  it("refuses an item of another pack, one that is gone, and one that is named twice", async () => {
+    const shop = await openShop();
+    const made = (await shop.create({ packName: "Starter", items: [tokens, cents] })).body;
+    const other = (await shop.create({ packName: "Other", items: [tokens] })).body;
+    const [first, second] = made.items;
+    for (const items of [[other.items[0]], [{ ...tokens, packItemId: "cpi_none" }]]) {
+      expectError(await shop.patch(made.packId, { items }), "invalid_request", "items[0].packItemId");
+    }
+    expectError(await shop.patch(made.packId, { items: [first, first] }), "invalid_request", "items[1].packItemId");
+    await shop.patch(made.packId, { items: [first] });
+    expectError(await shop.patch(made.packId, { items: [first, second] }), "invalid_request", "items[1].packItemId");
+  });
+
+  it("becomes a legacy pack with `items: []` and a unit, and a pack with items again", async () => {
+    const shop = await openShop();
+    const { packId } = (await shop.create({ packName: "Starter", items: [tokens] })).body;
+    expectError(await shop.patch(packId, { items: [] }), "invalid_request", "unit");
+    expectError(await shop.patch(packId, { unit: "count" }), "invalid_request", "unit");
+    expectError(await shop.patch(packId, { items: [cents], priority: 1 }), "invalid_request", "priority");
+
+    const legacy = (await shop.patch(packId, { items: [], unit: "count", matches: [{ event: "a" }] })).body;
+    expect(legacy).toMatchObject({ items: [], unit: "count", matches: [{ event: "a" }], priority: 100 });
+    const patched = (await shop.patch(packId, { items: [], priority: 4 })).body;
+    expect(patched).toMatchObject({ items: [], unit: "count", matches: [{ event: "a" }], priority: 4 });
+    expect((await shop.grant({ packId, quantity: 3 })).body.remaining).toBe(3);
+
+    const again = (await shop.patch(packId, { items: [cents] })).body;
+    expect(again).toMatchObject({ unit: null, matches: null, priority: null, items: [{ unit: "cents" }] });
+    expectError(await shop.patch(packId, { items: [] }), "invalid_request", "unit");
+  });
+
+  it("changes no balance that was issued from it", async () => {
+    const shop = await openShop();
+    const { packId } = (await shop.create({ packName: "Starter", items: [tokens] })).body;
+    await shop.grant({ packId });
+    const held = () => env.DB.prepare("SELECT * FROM credit_balances WHERE pack_id = ?").bind(packId).all();
+    const before = (await held()).results;
+    await shop.patch(packId, { packName: "Other", items: [{ ...cents, priority: 1 }], defaultExpiryDays: 1 });
+    await shop.archive(packId);
+    expect((await held()).results).toEqual(before);
+  });
+
+  it("takes every part of many changes that race", async () => {
+    const shop = await openShop();
+    const { packId } = (await shop.create({ packName: "Starter", items: [tokens] })).body;
+    const changes = [{ packName: "Raced" }, { defaultExpiryDays: 9 }, { items: [cents, cents] }];
+    const answers = await Promise.all(changes.map((change) => shop.patch(packId, change)));
+    expect(answers.map((answer) => answer.status)).toEqual([200, 200, 200]);
+    const [pack] = (await shop.list()).body.packs;
+    expect(pack).toMatchObject({ packName: "Raced", defaultExpiryDays: 9 });
+    expect(pack.items).toHaveLength(2);
+  });
+
+  it("is archived once: again it answers as it was", async () => {
+    const shop = await openShop();
+    const { packId } = (await shop.create({ packName: "Starter", items: [tokens] })).body;
+    const first = (await shop.archive(packId)).body;
+    shop.clock.advance(1_000);
+    expect((await shop.archive(packId)).body).toEqual(first);
+  });
+});
+
+describe("a pack's version", () => {
+  it("is one more with each change, archiving and restoring, and stays where nothing is changed", async () => {
+    const shop = await openShop();
+    const made = (await shop.create({ packName: "Starter", items: [tokens, cents] })).body;
+    const { packId } = made;
+    const steps: readonly (readonly [() => Promise<Answer>, number])[] = [
+      [() => shop.patch(packId, {}), 1],
+      [() => shop.patch(packId, { packName: "Starter", defaultExpiryDays: null, items: made.items }), 1],
+      [() => shop.patch(packId, { packName: "starter" }), 2],
+      [() => shop.patch(packId, { items: [made.items[1], made.items[0]] }), 3],
+      [() => shop.patch(packId, { items: [tokens] }), 4],
+      [() => shop.restore(packId), 4],
+      [() => shop.archive(packId), 5],
+      [() => shop.archive(packId), 5],
+      [() => shop.patch(packId, { defaultExpiryDays: 3 }), 6],
+      [() => shop.restore(packId), 7],
+    ];
+    for (const [step, version] of steps) expect((await step()).body.version).toBe(version);
+  });
+
+  it("that is no longer the pack's is refused, and told which one is", async () => {
+    const shop = await openShop();
+    const { packId } = (await shop.create({ packName: "Starter", items: [tokens] })).body;
+    expect((await shop.patch(packId, { version: 1, defaultExpiryDays: 1 })).body.version).toBe(2);
+    for (const version of [1, 3]) {
+      const refused = await shop.patch(packId, { version, defaultExpiryDays: 2 });
+      expectError(refused, "changed_meanwhile", "version");
+      expect(refused.body.error.details).toEqual({ version: 2 });
+    }
+    expect((await shop.patch(packId, { version: 2, defaultExpiryDays: 2 })).body.version).toBe(3);
+    for (const version of [0, -1, 1.5, "3", null]) {
+      expectError(await shop.patch(packId, { version }), "invalid_request", "version");
+    }
+  });
+
+  it("lets one of many pass that read the same, and tells the others", async () => {
+    const shop = await openShop();
+    const { packId } = (await shop.create({ packName: "Starter", items: [tokens] })).body;
+    const answers = await Promise.all(
+      Array.from({ length: 10 }, (_, i) => shop.patch(packId, { version: 1, defaultExpiryDays: i + 1 })),
+    );
+    const [passed, ...others] = answers.filter((answer) => answer.status === 200);
+    expect(others).toEqual([]);
+    for (const answer of answers) if (answer !== passed) expectError(answer, "changed_meanwhile");
+    expect((await shop.list()).body.packs).toEqual([passed?.body]);
+  });
+
+  it("counts every one of many changes that race", async () => {
+    const shop = await openShop();
+    const { packId } = (await shop.create({ packName: "Starter", items: [tokens] })).body;
+    const answers = await Promise.all(
+      Array.from({ length: 20 }, (_, i) => shop.patch(packId, { defaultExpiryDays: i + 1 })),
+    );
+    expect(answers.map((answer) => answer.status)).toEqual(Array(20).fill(200));
+    const versions = answers.map((answer) => answer.body.version).sort((a, b) => a - b);
+    expect(versions).toEqual(Array.from({ length: 20 }, (_, i) => i + 2));
+  });
+});
+
+describe("a pack that is restored", () => {
+  it("is what it was before it was archived, and can be granted by its name again", async () => {
+    const shop = await openShop();
+    const made = (await shop.create({ packName: "Starter", items: [tokens] })).body;
+    await shop.archive(made.packId);
+    expectError(await shop.grant({ packId: "starter" }), "credit_pack_not_found");
+    expect((await shop.restore(made.packId)).body).toEqual({ ...made, version: 3 });
+    expect((await shop.grant({ packId: "starter" })).status).toBe(200);
+  });
+
+  it("stays archived while another pack has its name", async () => {
+    const shop = await openShop();
+    const first = (await shop.create({ packName: "Starter", items: [tokens] })).body;
+    await shop.archive(first.packId);
+    const second = (await shop.create({ packName: "STARTER", items: [cents] })).body;
+    expectError(await shop.restore(first.packId), "pack_name_taken", "packName");
+    await shop.archive(second.packId);
+    expect((await shop.restore(first.packId)).body.archivedAt).toBeNull();
+  });
+});
+
+describe("a pack's write whose answer is lost", () => {
+  it("lands once: made, changed, archived and restored", async () => {
+    const faulty = faultyD1(env.DB);
+    const shop = await openShop({ DB: faulty.d1 });
+    const lose = (at: number) => faulty.plan({ fault: "after", at });
+
+    lose(2);
+    const made = await shop.create({ packName: "Starter", items: [tokens, cents] });
+    expect(made.body.items).toHaveLength(2);
+    lose(2);
+    const changed = await shop.patch(made.body.packId, { packName: "Begin", items: [tokens, made.body.items[1]] });
+    expect(changed.body.items[1]).toEqual(made.body.items[1]);
+    lose(2);
+    const archived = { ...changed.body, archivedAt: "2026-01-15T12:00:00.000Z", version: 3 };
+    expect((await shop.archive(made.body.packId)).body).toEqual(archived);
+    lose(2);
+    expect((await shop.restore(made.body.packId)).body).toEqual({ ...changed.body, version: 4 });
+    faulty.plan(null);
+    expect((await shop.list()).body.packs).toEqual([{ ...changed.body, version: 4 }]);
+  });
+});

@@ -1,0 +1,107 @@
+import { env } from "cloudflare:workers";
+import { describe, expect, it, vi } from "vitest";
+import { readActivity } from "../../../../src/dashboard/figures/read.ts";
+import { flushActivity, pendingFlush } from "../../../../src/db/activity/count.ts";
+import { countingD1 } from "../../../support/counting-d1.ts";
+import { bound, Clock, makeApp, makeClient, makeCtx, makeLegacyPack, makePack } from "../../../support/world.ts";
+
+const DAY_MS = 86_400_000;
+
+/** An application that granted, spent, refused and exported something, on two days. */
+async function busy() {
+  const clock = new Clock();
+  const call = makeClient(clock);
+  const app = await makeApp();
+  const key = app.keys.sk_live;
+  await makePack(app.appId, "Pack", [{ amountSteps: 5_000, unit: "tokens" }]);
+  await makeLegacyPack(app.appId, "Legacy", "cents");
+  const post = (path: string, body: object) => call("POST", `/api/v1/${path}`, { key, body });
+  const event = (eventId: string, tokens: number) =>
+    post("usage/events", { eventId, userId: "u1", event: "e", quantities: { count: 0, tokens } });
+
+  const grant = { userId: "u1", packId: "pack", externalRef: "order-1", expiresAt: "2026-01-20T00:00:00Z" };
+  await post("credits/grant", grant);
+  await post("credits/grant", grant);
+  await post("credits/grant", { userId: "u1", packId: "no such pack" });
+  await post("credits/grant", { userId: "u1", packId: "legacy" });
+  await event("e1", 1.5);
+  await event("e1", 1.5);
+  await event("e2", 100);
+  const { downloadUrl } = (await post("export-person", { distinctId: "u1" })).body;
+  await call("GET", downloadUrl);
+  clock.advance(DAY_MS);
+  await event("e3", 2);
+  return { app, clock };
+}
+
+/** On each of two days: the key, and the user with its row in the index. */
+const SEEN_ROWS = 2 * (1 + 2);
+/** A shortage and two grants, each with its row in the index. */
+const REFUSED_ROWS = 3 * 2;
+
+describe("the figures by day", () => {
+  it("tell what was granted, spent, expiring, refused, short, minted and opened, replays left out", async () => {
+    const { app, clock } = await busy();
+    await flushActivity(bound());
+    const ctx = makeCtx(app.environments.live, clock);
+    const figure = async (kind: Parameters<typeof readActivity>[1], firstMs = clock.ms - DAY_MS, days = 2) =>
+      (await readActivity(ctx, kind, firstMs, days)).map(({ unit, days: each }) => [
+        unit,
+        each.map((day) => day.value),
+      ]);
+
+    expect(await figure("granted")).toEqual([["tokens", [5, 0]]]);
+    expect(await figure("spent")).toEqual([["tokens", [1.5, 2]]]);
+    expect(await figure("expiring", Date.UTC(2026, 0, 20), 1)).toEqual([["tokens", [5]]]);
+    expect(await figure("failed_grant")).toEqual([[null, [2, 0]]]);
+    expect(await figure("shortage")).toEqual([[null, [1, 0]]]);
+    expect(await figure("minted")).toEqual([[null, [1, 0]]]);
+    expect(await figure("opened")).toEqual([[null, [1, 0]]]);
+    const other = makeCtx(app.environments.test, clock);
+    expect(await readActivity(other, "granted", clock.ms, 1)).toMatchObject([{ unit: null, days: [{ value: 0 }] }]);
+  });
+
+  it("add up over many writes, and cost a row for each kind, day, unit and pack that a write brings", async () => {
+    const { app, clock } = await busy();
+    const counting = countingD1(env.DB);
+    await flushActivity(bound({ DB: counting.d1 }));
+    expect(counting.spent()).toMatchObject({ roundTrips: 6, rowsWritten: 11 + SEEN_ROWS + REFUSED_ROWS });
+    await flushActivity(bound({ DB: counting.d1 }));
+    expect(counting.spent().roundTrips).toBe(0);
+
+    const call = makeClient(clock);
+    const body = { userId: "u2", packId: "pack" };
+    await call("POST", "/api/v1/credits/grant", { key: app.keys.sk_live, body });
+    await flushActivity(bound());
+    await call("POST", "/api/v1/credits/grant", { key: app.keys.sk_live, body });
+    await flushActivity(bound());
+    const ctx = makeCtx(app.environments.live, clock);
+    expect(await readActivity(ctx, "granted", clock.ms, 1)).toMatchObject([{ unit: "tokens", days: [{ value: 10 }] }]);
+  });
+
+  it("are written by one writer at a time, and again by the next when that one was never heard of again", async () => {
+    // How long a writer waits for more to write is not what is tested.
+    vi.spyOn(scheduler, "wait").mockResolvedValue();
+    const { clock } = await busy();
+    const first = pendingFlush(bound(), clock.ms);
+    expect(first).not.toBeNull();
+    expect(pendingFlush(bound(), clock.ms)).toBeNull();
+    const second = pendingFlush(bound(), clock.ms + 60_000);
+    expect(second).not.toBeNull();
+    await Promise.all([first, second]);
+    expect(pendingFlush(bound(), clock.ms)).toBeNull();
+  });
+
+  it("fail without failing anybody, and without being counted twice", async () => {
+    const { app, clock } = await busy();
+    const broken = {
+      prepare: () => {
+        throw new Error("Network connection lost.");
+      },
+    } as unknown as D1Database;
+    await expect(flushActivity(bound({ DB: broken }))).rejects.toThrow();
+    await flushActivity(bound());
+    const ctx = makeCtx(app.environments.live, clock);
+    expect(await readActivity(ctx, "minted", clock.ms, 1)).toMatchObject([{ days: [{ value: 0 }] }]);
+  });
+});

@@ -1,0 +1,103 @@
+import { env } from "cloudflare:workers";
+import { afterAll, beforeEach, describe, expect, it } from "vitest";
+import { recentUsers } from "../../../../src/books/credits/find-users.ts";
+import { grantPack } from "../../../../src/books/credits/grant.ts";
+import { grantInput } from "../../../../src/books/credits/schemas.ts";
+import { readBusiness } from "../../../../src/dashboard/figures/read-business.ts";
+import { walkBusiness } from "../../../../src/dashboard/figures/walk-business.ts";
+import { flushActivity } from "../../../../src/db/activity/count.ts";
+import { forgetWalks } from "../../../support/business.ts";
+import { runPart } from "../../../support/cron.ts";
+import { expectLedgerInvariants } from "../../../support/invariants.ts";
+import { bound, Clock, makeAdminCtx, makeApp, makeClient, makeCtx, makeLegacyPack } from "../../../support/world.ts";
+
+// An isolate notes so many at the most, and other files' notes may wait in it.
+beforeEach(async () => {
+  await flushActivity(bound());
+  // A walk is one for the whole database, and another file's would be younger.
+  await forgetWalks();
+});
+afterAll(expectLedgerInvariants);
+
+const HOUR_MS = 3_600_000;
+const DAY_MS = 24 * HOUR_MS;
+
+/** The cron, until its walk has ended. */
+async function walk(clock: Clock, runs = 3): Promise<void> {
+  for (let n = 0; n < runs; n++) expect(await runPart(walkBusiness, makeAdminCtx(clock))).toEqual([]);
+}
+
+describe("the figures of the cron", () => {
+  it("are what users have, by unit and pack, what expired by day, and who was active, each counted once", async () => {
+    const clock = new Clock();
+    const app = await makeApp();
+    const { live } = app.environments;
+    const ctx = makeCtx(live, clock);
+    const [calls, tokens] = [
+      await makeLegacyPack(app.appId, "Calls", "count"),
+      await makeLegacyPack(app.appId, "Tokens", "tokens"),
+    ];
+    const grant = (userId: string, packId: string, quantity: number, expiresAt: string | null = null) =>
+      grantPack(ctx, grantInput.parse({ userId, packId, quantity, expiresAt }));
+    await grant("ana", calls, 2.5);
+    await grant("ana", calls, 7, new Date(clock.ms + HOUR_MS).toISOString());
+    await grant("bob", calls, 4);
+    // More than a double adds exactly.
+    await grant("bob", tokens, 8_796_093_022_207.999);
+    await grant("bob", tokens, 8_796_093_022_207.999);
+    await flushActivity(bound());
+    clock.advance(2 * HOUR_MS);
+    await Promise.all([walk(clock), walk(clock)]);
+    const business = await readBusiness(ctx);
+    expect(business).toMatchObject({
+      outstanding: [
+        { unit: "count", amount: 6.5 },
+        { unit: "tokens", amount: 17_592_186_044_415.998 },
+      ],
+      users: 2,
+      active: [
+        { days: 7, users: 2 },
+        { days: 30, users: 2 },
+        { days: 90, users: 2 },
+      ],
+    });
+    expect(business?.byPack.find(({ packId }) => packId === calls)?.amounts).toEqual([{ unit: "count", amount: 6.5 }]);
+    const expired = business?.expired(clock.ms - 6 * DAY_MS, 7) ?? [];
+    expect(expired.map(({ unit, days }) => [unit, days.at(-1)?.value])).toEqual([["count", 7]]);
+
+    // Young figures stay; an hour later they are computed anew, and the old ones go.
+    await grant("ana", calls, 100);
+    await walk(clock);
+    expect((await readBusiness(ctx))?.outstanding[0]).toEqual({ unit: "count", amount: 6.5 });
+    clock.advance(HOUR_MS);
+    await walk(clock);
+    expect((await readBusiness(ctx))?.outstanding[0]).toEqual({ unit: "count", amount: 106.5 });
+    const walks = await env.DB.prepare("SELECT count(DISTINCT began_at_ms) AS n FROM business_figures").first("n");
+    expect(walks).toBe(1);
+  });
+});
+
+it("notes the day of a key's last use and of a user's activity once, behind the answers", async () => {
+  const clock = new Clock();
+  const app = await makeApp();
+  const packId = await makeLegacyPack(app.appId, "Any", "count");
+  const call = makeClient(clock);
+  const grant = (userId: string) =>
+    call("POST", "/api/v1/credits/grant", { key: app.keys.sk_live, body: { userId, packId, quantity: 1 } });
+  for (const userId of ["ana", "ana", "bob"]) expect((await grant(userId)).status).toBe(200);
+  await flushActivity(bound());
+  clock.advance(DAY_MS);
+  await grant("ana");
+  await flushActivity(bound());
+  const day = Math.floor(clock.ms / DAY_MS);
+  const keys = await env.DB.prepare(
+    "SELECT last_used_day AS d FROM api_keys WHERE environment_id = ? AND kind = 'secret'",
+  )
+    .bind(app.environments.live.id)
+    .all();
+  expect(keys.results).toEqual([{ d: day }]);
+  const { users, nextCursor } = await recentUsers(makeCtx(app.environments.live, clock), { limit: 1 });
+  expect(users.map(({ userId }) => userId)).toEqual(["ana"]);
+  const next = await recentUsers(makeCtx(app.environments.live, clock), { limit: 1, cursor: nextCursor ?? "" });
+  expect([next.users.map(({ userId }) => userId), next.nextCursor]).toEqual([["bob"], null]);
+});

@@ -1,0 +1,158 @@
+import { env } from "cloudflare:workers";
+import { afterAll, beforeEach, describe, expect, it } from "vitest";
+import { walkBusiness } from "../../../../src/dashboard/figures/walk-business.ts";
+import { flushActivity } from "../../../../src/db/activity/count.ts";
+import { readRefusals } from "../../../../src/db/activity/read-refusals.ts";
+import { noteRefusal } from "../../../../src/db/activity/refusals.ts";
+import { PurserError } from "../../../../src/errors.ts";
+import { forgetWalks } from "../../../support/business.ts";
+import { countingD1 } from "../../../support/counting-d1.ts";
+import { runPart } from "../../../support/cron.ts";
+import { expectLedgerInvariants } from "../../../support/invariants.ts";
+import { bound, Clock, makeAdminCtx, makeApp, makeClient, makeCtx, makeLegacyPack } from "../../../support/world.ts";
+
+beforeEach(() => flushActivity(bound()));
+afterAll(expectLedgerInvariants);
+
+const DAY_MS = 86_400_000;
+
+async function world() {
+  const clock = new Clock();
+  const app = await makeApp();
+  const call = makeClient(clock);
+  const post = (path: string, body: unknown) => call("POST", `/api/v1/${path}`, { key: app.keys.sk_live, body });
+  const ctx = makeCtx(app.environments.live, clock);
+  const read = async (kind: "shortage" | "failed_grant") => {
+    await flushActivity(bound());
+    return readRefusals(ctx, kind);
+  };
+  return { app, clock, call, post, ctx, read };
+}
+
+const short = new PurserError("insufficient_credits", "x", { details: { uncovered: { tokens: 1 } } });
+
+describe("what was refused of late", () => {
+  it("says who was short of credits, for which event and by how much, by every verb, one row for a user's event", async () => {
+    const { app, clock, post, read } = await world();
+    const packId = await makeLegacyPack(app.appId, "Some", "tokens");
+    await post("credits/grant", { userId: "ana", packId, quantity: 10 });
+    const usage = { userId: "ana", event: "chat.done", quantities: { count: 0, tokens: 15 } };
+    expect((await post("usage/events", { eventId: "e1", ...usage })).status).toBe(402);
+    clock.advance(1_000);
+    expect((await post("usage/events", { eventId: "e1", ...usage, quantities: { count: 0, tokens: 12 } })).status).toBe(
+      402,
+    );
+    clock.advance(1_000);
+    expect((await post("usage/reservations", { ...usage, userId: "nobody", event: "hold" })).status).toBe(402);
+    clock.advance(1_000);
+    const list = await post("usage/events", [{ eventId: "e2", ...usage, event: "listed" }]);
+    expect(list.body.results[0].error.code).toBe("insufficient_credits");
+    clock.advance(1_000);
+    const held = await post("usage/reservations", {
+      reservationId: "res_a",
+      ...usage,
+      event: "later",
+      quantities: { count: 0, tokens: 1 },
+    });
+    expect(held.status).toBe(200);
+    const commit = { eventId: "e3", quantities: { count: 0, tokens: 99 } };
+    expect((await post("usage/reservations/res_a/commit", commit)).status).toBe(402);
+    const at = (ago: number) => new Date(clock.ms - ago).toISOString();
+    expect(await read("shortage")).toEqual([
+      { userId: "ana", subject: "later", reason: { tokens: 89 }, times: 1, lastAt: at(0) },
+      { userId: "ana", subject: "listed", reason: { tokens: 5 }, times: 1, lastAt: at(1_000) },
+      { userId: "nobody", subject: "hold", reason: { tokens: 15 }, times: 1, lastAt: at(2_000) },
+      { userId: "ana", subject: "chat.done", reason: { tokens: 2 }, times: 2, lastAt: at(3_000) },
+    ]);
+    expect(await read("failed_grant")).toEqual([]);
+    // Of another write of this isolate, or of another isolate, the times are added.
+    await post("usage/events", { eventId: "e1", ...usage });
+    expect(await read("shortage")).toContainEqual(expect.objectContaining({ subject: "chat.done", times: 3 }));
+    expect(await readRefusals(makeCtx(app.environments.test, clock), "shortage")).toEqual([]);
+  });
+
+  it("says which pack was not granted, and why; replays and shapes are no refusals", async () => {
+    const { app, post, read } = await world();
+    await makeLegacyPack(app.appId, "Legacy", "cents");
+    expect((await post("credits/grant", { userId: "ana", packId: "no such pack" })).status).toBe(404);
+    expect((await post("credits/grant", { userId: "bob", packId: "legacy" })).status).toBe(400);
+    const past = { userId: "cyd", packId: "legacy", quantity: 1, expiresAt: "2001-01-01T00:00:00Z" };
+    expect((await post("credits/grant", past)).status).toBe(400);
+    expect((await post("credits/grant", { packId: "legacy" })).status).toBe(400);
+    const found = (await read("failed_grant")).map(({ userId, subject, reason }) => [userId, subject, reason]);
+    expect(found.toSorted()).toEqual([
+      ["ana", "no such pack", { code: "credit_pack_not_found", param: "packId" }],
+      ["bob", "legacy", { code: "invalid_quantity", param: "quantity" }],
+      ["cyd", "legacy", { code: "invalid_request", param: "expiresAt" }],
+    ]);
+  });
+
+  it("keeps the newest two hundred of a kind, at two rows a refusal and none in its answer", async () => {
+    const { app, clock, ctx, read } = await world();
+    const note = (n: number) => noteRefusal(ctx, "shortage", short, { userId: `user-${n}`, subject: "e".repeat(500) });
+    for (let n = 0; n < 300; n++) {
+      clock.advance(1_000);
+      note(n);
+      if (n % 100 === 99) await flushActivity(bound());
+    }
+    const kept = await read("shortage");
+    expect([kept.length, kept[0]?.userId, kept.at(-1)?.userId]).toEqual([200, "user-299", "user-100"]);
+    expect(kept[0]?.subject).toBe("e".repeat(200));
+
+    const counting = countingD1(env.DB);
+    const counted = makeClient(clock, { DB: counting.d1 });
+    const body = { eventId: "e", userId: "user-9", event: "x" };
+    const answer = await counted("POST", "/api/v1/usage/events", { key: app.keys.sk_live, body });
+    expect([answer.status, counting.spent().rowsWritten]).toEqual([402, 0]);
+    note(1_000);
+    await flushActivity(bound({ DB: counting.d1 }));
+    const { rowsRead, rowsWritten } = counting.spent();
+    // Two refusals, each with its row in the index, and what they push out; a figure of the day.
+    expect(rowsWritten).toBeLessThanOrEqual(2 * 2 + 2 * 2 + 1);
+    expect(rowsRead).toBeLessThanOrEqual(450);
+  });
+
+  it("keeps nothing for longer than thirty days", async () => {
+    const { clock, ctx, read } = await world();
+    const ago = (days: number) => ({ ...ctx, realNow: () => clock.ms - days * DAY_MS });
+    noteRefusal(ago(31), "shortage", short, { userId: "old", subject: "e" });
+    noteRefusal(ago(31), "failed_grant", short, { userId: "old", subject: "e" });
+    noteRefusal(ago(29), "shortage", short, { userId: "young", subject: "e" });
+    expect(await read("shortage")).toHaveLength(2);
+    // A walk is one for the whole database, and another test's would be younger.
+    await forgetWalks();
+    for (let n = 0; n < 3; n++) expect(await runPart(walkBusiness, makeAdminCtx(clock))).toEqual([]);
+    expect((await read("shortage")).map(({ userId }) => userId)).toEqual(["young"]);
+    expect(await read("failed_grant")).toEqual([]);
+  });
+
+  it("notes a storm of refusals in bounded memory", async () => {
+    const { ctx, read } = await world();
+    for (let n = 0; n < 5_000; n++) noteRefusal(ctx, "shortage", short, { userId: `u-${n}`, subject: "e" });
+    expect(await read("shortage")).toHaveLength(200);
+  });
+
+  it("names nobody who was erased, also when the erasure comes between a refusal and its writing", async () => {
+    const { app, post, read } = await world();
+    await makeLegacyPack(app.appId, "Any", "count");
+    const usage = (userId: string) => post("usage/events", { eventId: `e-${userId}`, userId, event: "x" });
+    await usage("ana");
+    expect(await read("shortage")).toHaveLength(1);
+    // Noted, and not written yet.
+    await usage("ana");
+    await usage("bob");
+    await post("credits/grant", { userId: "ana", packId: "none" });
+    const dry = await post("erase-person", { distinctId: "ana", dryRun: true });
+    expect(dry.body.erased.refusals).toBe(1);
+    expect((await post("erase-person", { distinctId: "ana" })).body.status).toBe("completed");
+    await post("credits/grant", { userId: "ana", packId: "any", quantity: 1 });
+    expect((await read("shortage")).map(({ userId }) => userId)).toEqual(["bob"]);
+    expect(await read("failed_grant")).toMatchObject([
+      { userId: null, subject: "any", reason: { code: "person_erased" } },
+    ]);
+    const rows = await env.DB.prepare("SELECT count(*) AS n FROM refusals WHERE environment_id = ? AND user_id = 'ana'")
+      .bind(app.environments.live.id)
+      .first("n");
+    expect(rows).toBe(0);
+  });
+});

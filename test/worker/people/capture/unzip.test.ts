@@ -1,0 +1,70 @@
+import { expect, it, vi } from "vitest";
+import { unzip } from "../../../../src/people/capture/unzip.ts";
+
+async function gzip(bytes: Uint8Array<ArrayBuffer>): Promise<Uint8Array> {
+  const packed = new Blob([bytes]).stream().pipeThrough(new CompressionStream("gzip"));
+  return new Uint8Array(await new Response(packed).arrayBuffer());
+}
+
+it("unpacks no more than it may: of 100 MiB packed in 100 kB, the runtime is given a ninth", async () => {
+  const packed = await gzip(new Uint8Array(100 * 1024 * 1024));
+  let givenBytes = 0;
+  const real = WritableStreamDefaultWriter.prototype.write;
+  vi.spyOn(WritableStreamDefaultWriter.prototype, "write").mockImplementation(function (
+    this: WritableStreamDefaultWriter,
+    chunk: Uint8Array,
+  ) {
+    givenBytes += chunk.length;
+    return real.call(this, chunk);
+  });
+  await expect(unzip(packed)).rejects.toMatchObject({ code: "payload_too_large" });
+  expect(givenBytes).toBeLessThan(packed.length / 9);
+});
+
+it.each([0, 1, 5_000, 3_000_000, 10 * 1024 * 1024])("gives back %i bytes as they were", async (length) => {
+  const bytes = new Uint8Array(length);
+  for (let at = 0; at < length; at++) bytes[at] = (at * at) % 251;
+  const unpacked = await unzip(await gzip(bytes));
+  expect(unpacked.length).toBe(length);
+  expect(unpacked.every((byte, at) => byte === bytes[at])).toBe(true);
+});
+
+it("refuses one byte more, and what is cut", async () => {
+  const packed = await gzip(new Uint8Array(10 * 1024 * 1024 + 1));
+  await expect(unzip(packed)).rejects.toMatchObject({ code: "payload_too_large" });
+  await expect(unzip(packed.subarray(0, 2_000))).rejects.toMatchObject({ code: "invalid_request" });
+});
+
+// What it says is where its memory begins, so it must neither be believed nor be needed.
+it.each([0, 100, 2_999_999, 0xff_ff_ff_ff])(
+  "refuses what says that it unpacks to %i bytes, and does not",
+  async (said) => {
+    const packed = await gzip(new Uint8Array(3_000_000));
+    new DataView(packed.buffer).setUint32(packed.length - 4, said, true);
+    await expect(unzip(packed)).rejects.toMatchObject({ code: "invalid_request" });
+  },
+);
+
+it("takes no memory for what a body of a few bytes says that it unpacks to", async () => {
+  const packed = await gzip(new Uint8Array(10));
+  new DataView(packed.buffer).setUint32(packed.length - 4, 0xff_ff_ff_ff, true);
+  const taken: number[] = [];
+  const Real = Uint8Array;
+  vi.stubGlobal(
+    "Uint8Array",
+    new Proxy(Real, {
+      construct: (target, given) => {
+        if (typeof given[0] === "number") taken.push(given[0]);
+        return Reflect.construct(target, given);
+      },
+    }),
+  );
+  await expect(unzip(packed)).rejects.toMatchObject({ code: "invalid_request" });
+  vi.unstubAllGlobals();
+  expect(taken.length).toBeGreaterThan(0);
+  expect(Math.max(...taken)).toBeLessThan(50_000);
+});
+
+it("refuses two bytes of gzip", async () => {
+  await expect(unzip(new Uint8Array([0x1f, 0x8b]))).rejects.toMatchObject({ code: "invalid_request" });
+});

@@ -1,0 +1,401 @@
+import { env } from "cloudflare:workers";
+import { describe, expect, it, vi } from "vitest";
+import { DAY_MS } from "../../../../src/lib/time.ts";
+import { analyticsDefaults } from "../../../../src/people/limits/analytics-limits.ts";
+import { countingD1 } from "../../../support/counting-d1.ts";
+import { faultyD1 } from "../../../support/faulty-d1.ts";
+import { expectError } from "../../../support/refusals.ts";
+import { makeEndpoint, storedMessages } from "../../../support/webhooks.ts";
+import { type Bindings, Clock, inTurn, makeApp, makeClient } from "../../../support/world.ts";
+
+const APPS = "/api/v1/admin/apps";
+
+interface Event {
+  readonly uuid: string;
+  readonly event: string;
+  readonly distinct_id: string;
+  readonly properties: object;
+}
+
+let events = 0;
+const uuidOf = (n: number) => `00000000-0000-4000-8000-${n.toString(16).padStart(12, "0")}`;
+const seen = (id = "u", properties: object = {}): Event => ({
+  uuid: uuidOf(events++),
+  event: "seen",
+  distinct_id: id,
+  properties,
+});
+const many = (count: number, id = "u", properties: object = {}) =>
+  Array.from({ length: count }, () => seen(id, properties));
+
+async function world(limits: object | null = null, bindings: Bindings = {}) {
+  const clock = new Clock();
+  const app = await makeApp();
+  const client = (others: Bindings = {}) => makeClient(clock, { ...bindings, ...others });
+  const call = client();
+  const path = `${APPS}/${app.appId}/limits`;
+  const set = (analytics: unknown, mode = "live") =>
+    call("PUT", path, { key: env.ADMIN_TOKEN, body: { mode, analytics } });
+  const read = async (mode = "live") => (await call("GET", `${path}?mode=${mode}`, { key: env.ADMIN_TOKEN })).body;
+  if (limits !== null) expect((await set(limits)).status).toBe(200);
+  const v0 = (batch: readonly Event[], key = app.keys.pk_live, by = call) =>
+    by("POST", "/batch/", { body: { api_key: key, batch } });
+  const v1 = (batch: readonly Event[], key = app.keys.pk_live, by = call) =>
+    by("POST", "/i/v1/analytics/events", { key, body: { batch } });
+  const stored = async (id?: string) => {
+    const { results } = await env.DB.prepare(
+      "SELECT distinct_id AS id, uuid FROM analytics_events WHERE environment_id = ? AND ?2 IN ('', distinct_id)",
+    )
+      .bind(app.environments.live.id, id ?? "")
+      .all();
+    return results.length;
+  };
+  return { app, clock, client, call, path, set, read, v0, v1, stored };
+}
+
+const OK = { status: 1 };
+const LIMITED = { status: 1, quota_limited: ["events"] };
+
+describe("the limits of an environment", () => {
+  it("are the defaults until they are set; what is left out is a default again", async () => {
+    const { app, set, read } = await world();
+    const none = { day: "2026-01-15", events: 0, bytes: 0, eventsOfOneId: 0, bytesOfOneId: 0 };
+    const plain = { appId: app.appId, mode: "live", analytics: analyticsDefaults, today: none, reached: [] };
+    expect(await read()).toEqual(plain);
+    expect(analyticsDefaults).toEqual({
+      eventsADay: 1_000_000,
+      bytesADay: 1_073_741_824,
+      eventsADayOfOneId: 100_000,
+      bytesADayOfOneId: 104_857_600,
+    });
+    const changed = { ...plain, analytics: { ...analyticsDefaults, eventsADay: 5 } };
+    expect((await set({ eventsADay: 5 })).body).toEqual(changed);
+    expect((await set({ eventsADay: 5 })).body).toEqual(changed);
+    expect(await read("test")).toEqual({ ...plain, mode: "test" });
+    expect((await set({ bytesADay: 0 })).body.analytics).toEqual({ ...analyticsDefaults, bytesADay: 0 });
+    expect((await set(null)).body).toEqual(plain);
+    const { results } = await env.DB.prepare("SELECT details FROM admin_audit WHERE app_id = ? ORDER BY seq")
+      .bind(app.appId)
+      .all<{ details: string }>();
+    expect(results.map(({ details }) => JSON.parse(details))).toEqual([
+      { mode: "live", eventsADay: 5 },
+      { mode: "live", bytesADay: 0 },
+      { mode: "live" },
+    ]);
+  });
+
+  it("are whole numbers, and nothing else is taken", async () => {
+    const { set, read, call, path } = await world();
+    for (const bad of [-1, 1.5, "5", null, 10 ** 16]) {
+      expectError(await set({ eventsADay: bad }), "invalid_request", "analytics.eventsADay");
+    }
+    expectError(await set({ events: 5 }), "invalid_request", "analytics.events");
+    expectError(await set(undefined), "invalid_request", "analytics");
+    expectError(await set({}, "both"), "invalid_request", "mode");
+    expectError(await call("GET", path, { key: env.ADMIN_TOKEN }), "invalid_request", "mode");
+    expect((await read()).analytics).toEqual(analyticsDefaults);
+  });
+
+  it("of the database are those of the API", async () => {
+    const trigger = await env.DB.prepare(
+      "SELECT sql FROM sqlite_schema WHERE name = 'analytics_counts_within_limits'",
+    ).first<string>("sql");
+    for (const [limit, value] of Object.entries(analyticsDefaults)) expect(trigger).toContain(`'${limit}', ${value})`);
+  });
+});
+
+describe("over a limit of the environment", () => {
+  it("nothing of a request is stored, in the terms of both dialects; the last that fits is", async () => {
+    const { v0, v1, stored, read } = await world({ eventsADay: 5 });
+    expect((await v0(many(3))).body).toEqual(OK);
+    const three = many(3, "v");
+    expect((await v0(three)).body).toEqual(LIMITED);
+    const dropped = { result: "drop", details: "the limit eventsADay of today is reached" };
+    expect((await v1(three)).body.results).toEqual(Object.fromEntries(three.map(({ uuid }) => [uuid, dropped])));
+    expect(await stored()).toBe(3);
+    expect((await v1(many(2, "v"))).status).toBe(200);
+    expect(await stored()).toBe(5);
+    const answer = await v0([seen()]);
+    expect([answer.status, answer.body]).toEqual([200, LIMITED]);
+    expect(await stored()).toBe(5);
+    const { today, reached } = await read();
+    expect(today).toMatchObject({ events: 5, eventsOfOneId: 3 });
+    expect(reached).toEqual([{ limit: "eventsADay", at: "2026-01-15T12:00:00.000Z" }]);
+  });
+
+  it("of bytes likewise: what is counted are the bytes of the properties as they are stored", async () => {
+    const { v0, stored, read } = await world({ bytesADay: 20 });
+    // 9 bytes each.
+    expect((await v0([seen("u", { a: "ż" })])).body).toEqual(OK);
+    expect((await v0([seen("v", { a: "ż" })])).body).toEqual(OK);
+    const { bytes } = (await read()).today;
+    expect(bytes).toBe(2 * new TextEncoder().encode('{"a":"ż"}').length);
+    expect((await v0([seen("w", { a: "ż" })])).body).toEqual(LIMITED);
+    expect(await stored()).toBe(2);
+    expect((await read()).reached).toMatchObject([{ limit: "bytesADay" }]);
+  });
+
+  it("nothing of a request that is stored in parts is stored, and all of one that fits", async () => {
+    const large = (count: number) => many(count, "u", { text: "x".repeat(200_000) });
+    const { set, v0, v1, stored, read } = await world({ eventsADay: 3 });
+    const four = large(4);
+    expect((await v0(four)).body).toEqual(LIMITED);
+    const drops = Object.values<{ result: string }>((await v1(four)).body.results);
+    expect(drops.map(({ result }) => result)).toEqual(Array(4).fill("drop"));
+    expect(await stored()).toBe(0);
+    await set({ bytesADay: 800_043 });
+    expect((await v0(four)).body).toEqual(LIMITED);
+    expect(await stored()).toBe(0);
+    expect((await read()).reached).toMatchObject([{ limit: "bytesADay" }, { limit: "eventsADay" }]);
+    await set({ bytesADay: 800_044 });
+    expect((await v0(four)).body).toEqual(OK);
+    expect((await v0(four)).body).toEqual(OK);
+    // Of a request that is stored in part already, only what is new must fit.
+    await set({ eventsADay: 5 });
+    expect((await v0([...four, ...large(1)])).body).toEqual(OK);
+    expect((await read()).today).toMatchObject({ events: 5, bytes: 5 * 200_011 });
+  });
+
+  it("a repeat is answered as what it is, and counts once", async () => {
+    const { v0, v1, stored, read } = await world({ eventsADay: 3 });
+    const three = many(3);
+    for (let times = 0; times < 3; times++) expect((await v0(three)).body).toEqual(OK);
+    expect(Object.values((await v1(three)).body.results)).toEqual(Array(3).fill({ result: "ok" }));
+    expect((await v0([...three, ...three])).body).toEqual(OK);
+    expect((await read()).today.events).toBe(3);
+    expect((await read()).reached).toEqual([]);
+    expect((await v0([...three, seen()])).body).toEqual(LIMITED);
+    expect(await stored()).toBe(3);
+  });
+
+  it("secret keys go on, and are not counted", async () => {
+    const { app, v0, v1, stored, read } = await world({ eventsADay: 1, eventsADayOfOneId: 1 });
+    await v0([seen()]);
+    expect((await v0(many(10), app.keys.sk_live)).body).toEqual(OK);
+    expect(Object.values((await v1(many(10), app.keys.sk_live)).body.results)).toEqual(
+      Array(10).fill({ result: "ok" }),
+    );
+    expect(await stored()).toBe(21);
+    expect((await read()).today).toMatchObject({ events: 1, eventsOfOneId: 1 });
+    expect((await v0([seen()])).body).toEqual(LIMITED);
+  });
+
+  it("the next UTC day begins anew, and so does a raised limit at once; a lowered one drops at once", async () => {
+    const { clock, v0, set, read } = await world({ eventsADay: 2 });
+    await v0(many(2));
+    expect((await v0([seen()])).body).toEqual(LIMITED);
+    await set({ eventsADay: 3 });
+    expect((await v0([seen()])).body).toEqual(OK);
+    await set({ eventsADay: 1 });
+    expect((await v0([seen()])).body).toEqual(LIMITED);
+    clock.ms = Math.ceil(clock.ms / DAY_MS) * DAY_MS - 1;
+    expect((await v0([seen()])).body).toEqual(LIMITED);
+    clock.advance(1);
+    expect((await v0([seen()])).body).toEqual(OK);
+    expect((await read()).today).toMatchObject({ day: "2026-01-16", events: 1, eventsOfOneId: 1 });
+    expect((await v0([seen()])).body).toEqual(LIMITED);
+    expect((await read()).reached.map(({ at }: { at: string }) => at.slice(0, 10))).toEqual([
+      "2026-01-16",
+      "2026-01-15",
+    ]);
+  });
+
+  it("no other environment is touched", async () => {
+    const { app, v0 } = await world({ eventsADay: 0 });
+    expect((await v0([seen()])).body).toEqual(LIMITED);
+    expect((await v0([seen()], app.keys.pk_test)).body).toEqual(OK);
+  });
+
+  it("of racing requests exactly as many are stored as fit, over many isolates", async () => {
+    const { app, clock, stored, read } = await world({ eventsADay: 50 });
+    const call = makeClient(clock, {}, undefined, inTurn(5));
+    const send = (n: number) =>
+      call("POST", "/batch/", { body: { api_key: app.keys.pk_live, batch: many(7, `id-${n}`) } });
+    const answers = await Promise.all(Array.from({ length: 20 }, (_, n) => send(n)));
+    expect(answers.filter(({ body }) => body.quota_limited === undefined)).toHaveLength(7);
+    expect(await stored()).toBe(49);
+    expect((await read()).today.events).toBe(49);
+  });
+
+  it("says of people what it stores alone: what is dropped sets and links nothing", async () => {
+    const { app, v0 } = await world({ eventsADay: 1 });
+    await v0([seen("ana")]);
+    const device = "0194685f-8a3c-7d11-9f2b-000000000001";
+    const identify = { ...seen("ana", { $anon_distinct_id: device, $set: { a: 1 } }), event: "$identify" };
+    expect((await v0([identify])).body).toEqual(LIMITED);
+    const rows = await env.DB.prepare(
+      "SELECT distinct_id AS id, claimed_by AS by FROM distinct_ids WHERE environment_id = ?",
+    )
+      .bind(app.environments.live.id)
+      .all();
+    expect(rows.results).toEqual([{ id: "ana", by: null }]);
+  });
+});
+
+describe("over a limit of one id", () => {
+  it("that id's events alone are dropped", async () => {
+    const { v0, v1, stored, read } = await world({ eventsADayOfOneId: 3 });
+    expect((await v0([...many(3, "loud"), ...many(2, "quiet")])).body).toEqual(OK);
+    const batch = [seen("loud"), seen("quiet"), seen("loud"), seen("other")];
+    const { results } = (await v1(batch)).body;
+    expect(batch.map(({ uuid }) => results[uuid].result)).toEqual(["drop", "ok", "drop", "ok"]);
+    expect(results[batch[0]?.uuid ?? ""].details).toContain("eventsADayOfOneId");
+    expect([await stored("loud"), await stored("quiet"), await stored("other")]).toEqual([3, 3, 1]);
+    expect((await v0([seen("loud"), seen("other")])).body).toEqual(LIMITED);
+    expect([await stored("loud"), await stored("other")]).toEqual([3, 2]);
+    const { today, reached } = await read();
+    expect(today).toMatchObject({ events: 8, eventsOfOneId: 3 });
+    expect(reached).toMatchObject([{ limit: "eventsADayOfOneId" }]);
+  });
+
+  it("of bytes likewise", async () => {
+    const { v1, stored } = await world({ bytesADayOfOneId: 10 });
+    const batch = [seen("loud", { a: "twelve bytes" }), seen("quiet", { a: 1 })];
+    const { results } = (await v1(batch)).body;
+    expect(batch.map(({ uuid }) => results[uuid].result)).toEqual(["drop", "ok"]);
+    expect([await stored("loud"), await stored("quiet")]).toEqual([0, 1]);
+  });
+
+  it("of one that is at its limit, a repeat is answered as what it is", async () => {
+    const { v1, set } = await world({ eventsADayOfOneId: 2 });
+    const two = many(2);
+    await v1(two);
+    const again = [...two, seen("u")];
+    const { results } = (await v1(again)).body;
+    expect(again.map(({ uuid }) => results[uuid].result)).toEqual(["ok", "ok", "drop"]);
+    // A lowered limit drops what is new, and keeps others going.
+    await set({ eventsADayOfOneId: 1 });
+    const mixed = [...two, seen("other")];
+    const answers = (await v1(mixed)).body.results;
+    expect(mixed.map(({ uuid }) => answers[uuid].result)).toEqual(["ok", "ok", "ok"]);
+  });
+
+  it("does not use up what is left of the environment", async () => {
+    const { v0, stored } = await world({ eventsADay: 4, eventsADayOfOneId: 2 });
+    expect((await v0([...many(3, "loud"), ...many(2, "quiet")])).body).toEqual(LIMITED);
+    expect([await stored("loud"), await stored("quiet")]).toEqual([0, 2]);
+    expect((await v0(many(2, "other"))).body).toEqual(OK);
+    expect((await v0([seen("last")])).body).toEqual(LIMITED);
+  });
+
+  it("of racing requests exactly as many are stored as fit", async () => {
+    const { app, clock, stored } = await world({ eventsADayOfOneId: 10 });
+    const call = makeClient(clock, {}, undefined, inTurn(5));
+    const send = () => call("POST", "/batch/", { body: { api_key: app.keys.pk_live, batch: many(3, "loud") } });
+    const answers = await Promise.all(Array.from({ length: 12 }, send));
+    expect(answers.filter(({ body }) => body.quota_limited === undefined)).toHaveLength(3);
+    expect(await stored("loud")).toBe(9);
+  });
+});
+
+describe("what is counted", () => {
+  const countsOf = async (environmentId: number) => ({
+    stored: await env.DB.prepare("SELECT count(*) AS n FROM analytics_events WHERE environment_id = ?")
+      .bind(environmentId)
+      .first("n"),
+    counted: await env.DB.prepare("SELECT coalesce(sum(events), 0) AS n FROM analytics_days WHERE environment_id = ?")
+      .bind(environmentId)
+      .first("n"),
+    ofIds: await env.DB.prepare("SELECT coalesce(sum(day_events), 0) AS n FROM distinct_ids WHERE environment_id = ?")
+      .bind(environmentId)
+      .first("n"),
+  });
+
+  it("is what is stored, whichever trip fails, before or after it landed, and when the client sends it again", async () => {
+    vi.spyOn(scheduler, "wait").mockResolvedValue();
+    for (const fault of ["before", "after"] as const) {
+      for (let at = 1; at <= 4; at++) {
+        const { app, client, v0 } = await world({ eventsADayOfOneId: 2 });
+        const faulty = faultyD1(env.DB);
+        const call = client({ DB: faulty.d1 });
+        const batch = [...many(3, "loud"), ...many(2, "quiet")];
+        faulty.plan({ fault, at });
+        const first = await v0(batch, app.keys.pk_live, call);
+        if (first.status !== 503) expect(first.body).toEqual(LIMITED);
+        expect((await v0(batch)).status).toBe(200);
+        const counts = await countsOf(app.environments.live.id);
+        expect(counts, `${fault} ${at}`).toEqual({ stored: 2, counted: 2, ofIds: 2 });
+      }
+    }
+  });
+
+  it("costs one row written and no trip, and a limit that was met no write", async () => {
+    const { app, client, v0 } = await world();
+    const counting = countingD1(env.DB);
+    const call = client({ DB: counting.d1 });
+    const cost = async (batch: readonly Event[], key: string) => {
+      counting.spent();
+      await v0(batch, key, call);
+      return counting.spent();
+    };
+    await v0([seen("u")]);
+    const secret = await cost([seen("u")], app.keys.sk_live);
+    const open = await cost([seen("u")], app.keys.pk_live);
+    expect(open).toMatchObject({ roundTrips: 1, rowsWritten: secret.rowsWritten + 1 });
+    expect(open.rowsRead - secret.rowsRead).toBeLessThanOrEqual(15);
+  });
+
+  it("reads a few rows and writes nothing when the day is full: one trip, and one for the bookmark", async () => {
+    const { app, client, v0 } = await world({ eventsADay: 1 });
+    const counting = countingD1(env.DB);
+    const call = client({ DB: counting.d1 });
+    await v0([seen("u")], app.keys.pk_live, call);
+    // The first to meet it records that it was met.
+    expect((await v0(many(100, "v"), app.keys.pk_live, call)).body).toEqual(LIMITED);
+    counting.spent();
+    expect((await v0(many(100, "v"), app.keys.pk_live, call)).body).toEqual(LIMITED);
+    const cost = counting.spent();
+    expect(cost).toMatchObject({ roundTrips: 2, rowsWritten: 0 });
+    expect(cost.rowsRead).toBeLessThanOrEqual(10);
+    const { results } = await env.DB.prepare("SELECT limit_name FROM limits_reached WHERE environment_id = ?")
+      .bind(app.environments.live.id)
+      .all();
+    expect(results).toEqual([{ limit_name: "eventsADay" }]);
+  });
+});
+
+describe("limits.reached", () => {
+  it("is sent once a day and limit, by whichever isolate meets it first, with the row that records it", async () => {
+    const { app, client, clock, v0, v1, call } = await world({ eventsADay: 2, eventsADayOfOneId: 1 });
+    await makeEndpoint(app.environments.live, ["limits.*"]);
+    const reached = async () =>
+      (await storedMessages(app.environments.live)).map(({ data, deliveries }) => ({ ...data, deliveries }));
+    expect((await v1(many(2, "a"))).status).toBe(200);
+    const told = { environment: "live", deliveries: 1 };
+    expect(await reached()).toEqual([{ limit: "eventsADayOfOneId", ...told }]);
+    await v0(many(2, "b"));
+    await v0([seen("c"), seen("d")]);
+    await Promise.all(
+      Array.from({ length: 6 }, () => v0([seen("e"), seen("f"), seen("g")], app.keys.pk_live, client())),
+    );
+    const both = [
+      { limit: "eventsADay", ...told },
+      { limit: "eventsADayOfOneId", ...told },
+    ];
+    const byLimit = (rows: { limit: string }[]) => rows.toSorted((a, b) => (a.limit < b.limit ? -1 : 1));
+    expect(byLimit(await reached())).toEqual(byLimit(both));
+    clock.advance(DAY_MS);
+    await v0([seen("e"), seen("f"), seen("g")], app.keys.pk_live, call);
+    expect(await reached()).toHaveLength(3);
+  });
+
+  it("is sent whatever fails, once, and to nobody where no endpoint wants it", async () => {
+    vi.spyOn(scheduler, "wait").mockResolvedValue();
+    for (const fault of ["before", "amid", "after"] as const) {
+      for (let at = 1; at <= 3; at++) {
+        const faulty = faultyD1(env.DB);
+        const { app, v0, client } = await world({ eventsADay: 0 });
+        await makeEndpoint(app.environments.live, null);
+        faulty.plan({ fault, at });
+        await v0([seen()], app.keys.pk_live, client({ DB: faulty.d1 }));
+        faulty.plan(null);
+        await v0([seen()]);
+        expect((await storedMessages(app.environments.live)).map(({ data }) => data.limit)).toEqual(["eventsADay"]);
+      }
+    }
+    const { app, v0 } = await world({ eventsADay: 0 });
+    await makeEndpoint(app.environments.live, ["credits.*", "limits.reached.*"]);
+    await v0([seen()]);
+    expect(await storedMessages(app.environments.live)).toEqual([]);
+  });
+});
