@@ -19,13 +19,20 @@ import {
 import { reachedWrites } from "../limits/reached.ts";
 import { guardOfKnown, readPeopleFirst, rememberPeople } from "../memory.ts";
 import { needsStoredPeople } from "../person-event.ts";
-import { noStoredPeople, type PeopleChange, planPeople, warningsAlone } from "../plan-people.ts";
+import {
+  noStoredPeople,
+  type PeopleChange,
+  planPeople,
+  type StoredPeople,
+  warningsAlone,
+  withoutPeople,
+} from "../plan-people.ts";
 import { peopleConflicts, peopleWrites } from "../write-people.ts";
 import type { CaptureBudget } from "./capture-budget.ts";
 import type { CapturedEvent } from "./event.ts";
 import { eventWrites, readStored } from "./event-statements.ts";
 import { dropAll, dropsOf, type StoredEvents } from "./stored-events.ts";
-import { idsMentioned, idsWritten, withoutErased } from "./without-erased.ts";
+import { idsMentioned, idsWritten, nothingErased, type Remaining, withoutErased } from "./without-erased.ts";
 
 /** A link is planned on stored ids, which may be long. So only so many are planned at a time. */
 const LINKS_MAX = 1_000;
@@ -50,28 +57,18 @@ export function storeEvents(
         ? []
         : await personGuards(ctx, standing, idsWritten(some, isVerified), idsMentioned(some))),
     ];
-    let kept = events;
-    let leftOut: readonly CapturedEvent[] = [];
+    let remaining = nothingErased;
     for (;;) {
       try {
-        const stored = await storeAll(ctx, kept, leftOut, budget, guards);
-        return { ...stored, warnings: isVerified ? warningsOf(stored, leftOut) : warningsAlone(events) };
+        const stored = await storeAll(ctx, events, remaining, budget, guards);
+        return isVerified ? stored : { ...stored, warnings: warningsAlone(events) };
       } catch (error) {
         if (constraintOf(error) !== "guard_person") throw error;
         const ids = [...idsWritten(events, isVerified), ...idsMentioned(events)];
-        const erased = await findErased(ctx, standing, ids);
-        kept = withoutErased(events, erased, isVerified);
-        leftOut = events.filter(({ distinctId }) => erased.get(distinctId)?.blocks === true);
+        remaining = withoutErased(events, await findErased(ctx, standing, ids), isVerified);
       }
     }
   });
-}
-
-/** What a secret key is warned of. Of an erased id it is what it would be of one that was never seen (E4). */
-function warningsOf({ warnings }: StoredEvents, leftOut: readonly CapturedEvent[]): ReadonlyMap<string, string> {
-  return leftOut.length === 0
-    ? warnings
-    : new Map([...warnings, ...planPeople(leftOut, noStoredPeople, true).warnings]);
 }
 
 /** The guards of a batch that stores some events. */
@@ -80,26 +77,22 @@ type GuardsOf = (events: readonly CapturedEvent[]) => Promise<readonly Statement
 async function storeAll(
   ctx: TenantCtx,
   events: readonly CapturedEvent[],
-  leftOut: readonly CapturedEvent[],
+  remaining: Remaining,
   budget: CaptureBudget,
   guards: GuardsOf,
 ): Promise<StoredEvents> {
-  // The first batch counts those that are left out: the day's limit drops them with the others.
-  let erased = isCounted(ctx) ? onceEach(leftOut) : [];
   const warnings = new Map<string, string>();
   const drops = new Map<string, AnalyticsLimit>();
-  for (let rest = onceEach(events); rest.length > 0 || erased.length > 0; ) {
-    const attempts: Attempts = { guards, erased, warnings: noWarnings, isIdOver: false };
+  for (let rest = onceEach(events); rest.length > 0; ) {
+    const attempts: Attempts = { guards, remaining, warnings: noWarnings, isIdOver: false };
     const stored = await retryOnConflict(conflicts, ctx.newId(""), () => storeWithin(ctx, rest, budget, attempts));
     const { full } = stored;
-    for (const [uuid, limit] of full === null ? stored.drops : dropAll([...rest, ...erased], full).drops)
-      drops.set(uuid, limit);
+    for (const [uuid, limit] of full === null ? stored.drops : dropAll(rest, full).drops) drops.set(uuid, limit);
     if (full !== null) return { warnings, drops, full };
     for (const [uuid, warning] of attempts.warnings) warnings.set(uuid, warning);
-    for (const { distinctId } of rest.slice(0, stored.count))
+    for (const { distinctId } of remaining.of(rest.slice(0, stored.count)))
       noteSeen("person", ctx.environment, distinctId, ctx.now());
     rest = rest.slice(stored.count);
-    erased = [];
   }
   return { warnings, drops, full: null };
 }
@@ -113,8 +106,7 @@ function onceEach(events: readonly CapturedEvent[]): readonly CapturedEvent[] {
 /** What the attempts at one batch share. */
 interface Attempts {
   readonly guards: GuardsOf;
-  /** Events of erased ids: they are counted, and not stored (E4). */
-  readonly erased: readonly CapturedEvent[];
+  readonly remaining: Remaining;
   /** What the latest plan warns of. */
   warnings: ReadonlyMap<string, string>;
   /** Whether an id was over a limit: then what the ids sent today is read first. */
@@ -161,14 +153,16 @@ async function storeSome(
   attempts: Attempts,
 ): Promise<Done> {
   const isVerified = ctx.caller.kind === "secret";
+  const { remaining } = attempts;
   const asked = withinLinks(rest);
   const nowMs = ctx.now();
   if (!attempts.isIdOver) {
     if (!asked.some(needsStoredPeople)) {
-      await write(ctx, attempts, asked, planPeople(asked, noStoredPeople, isVerified), nowMs);
+      await write(ctx, attempts, asked, planPeople(remaining.of(asked), noStoredPeople, isVerified), nowMs);
       return allStored(asked.length);
     }
-    const guard = guardOfKnown(ctx, asked, nowMs);
+    // Of an erased id nothing is known, and a secret key is warned of every reason (E4).
+    const guard = remaining.erased.size > 0 && isVerified ? null : guardOfKnown(ctx, remaining.of(asked), nowMs);
     if (guard !== null) {
       await writeKnown(ctx, attempts, asked, guard, nowMs);
       return allStored(asked.length);
@@ -180,8 +174,8 @@ async function storeSome(
   if (newEvents.length === 0) return allStored(sent.length);
   const over = idsOverLimit(uses, newEvents);
   const kept = newEvents.filter(({ distinctId }) => !over.has(distinctId));
-  const change = planPeople(kept, stored, isVerified);
-  attempts.warnings = change.warnings;
+  const change = planPeople(remaining.of(kept), stored, isVerified);
+  attempts.warnings = warningsOf(kept, stored, change, attempts, isVerified);
   const reached = reachedWrites(ctx, over.values(), nowMs);
   await write(ctx, attempts, kept, change, nowMs, reached.statements);
   reached.landed();
@@ -194,38 +188,64 @@ async function storeSome(
 
 const noWarnings: ReadonlyMap<string, string> = new Map();
 
+/** What a secret key is warned of: where ids are erased, what it would be if these had never been seen (E4). */
+function warningsOf(
+  events: readonly CapturedEvent[],
+  stored: StoredPeople,
+  { warnings }: PeopleChange,
+  { remaining: { erased } }: Attempts,
+  isVerified: boolean,
+): ReadonlyMap<string, string> {
+  if (erased.size === 0 || !isVerified) return warnings;
+  return planPeople(events, withoutPeople(stored, erased), true).warnings;
+}
+
+/** Stores what erasures leave of events. Those of erased ids are counted alone (E4). */
 async function write(
   ctx: TenantCtx,
-  { guards, erased }: Attempts,
+  attempts: Attempts,
   events: readonly CapturedEvent[],
   change: PeopleChange,
   nowMs: number,
   others: readonly Statement[] = [],
 ) {
-  const writes = [
-    ...eventWrites(ctx, events, nowMs),
-    ...erasedCounts(ctx, erased, nowMs),
+  await batch(ctx.db, [
+    ...(await eventStatements(ctx, attempts, events, nowMs)),
     ...peopleWrites(ctx, change, nowMs),
     ...others,
-  ];
-  await batch(ctx.db, [...(await guards(events)), ...writes]);
+  ]);
 }
 
-/** Writes events that change nothing about people, as long as `guard` holds. */
+async function eventStatements(
+  ctx: TenantCtx,
+  { guards, remaining }: Attempts,
+  events: readonly CapturedEvent[],
+  nowMs: number,
+  guard: readonly Statement[] = [],
+): Promise<Statement[]> {
+  const kept = remaining.of(events);
+  const erased = isCounted(ctx)
+    ? events.filter(({ distinctId }) => remaining.erased.get(distinctId)?.blocks === true)
+    : [];
+  return [...(await guards(kept)), ...guard, ...eventWrites(ctx, kept, nowMs), ...erasedCounts(ctx, erased, nowMs)];
+}
+
+/** Stores events that change nothing about people, as long as `guard` holds. */
 async function writeKnown(
   ctx: TenantCtx,
-  { guards, erased }: Attempts,
+  attempts: Attempts,
   events: readonly CapturedEvent[],
   guard: Statement,
   nowMs: number,
 ) {
-  const plain = events.map((event) => ({ ...event, link: null, set: null, setOnce: null, unset: null, changes: "" }));
+  const kept = attempts.remaining.of(events);
+  const plain = kept.map((event) => ({ ...event, link: null, set: null, setOnce: null, unset: null, changes: "" }));
   const change = planPeople(plain, noStoredPeople, ctx.caller.kind === "secret");
   try {
-    const counted = [...eventWrites(ctx, events, nowMs), ...erasedCounts(ctx, erased, nowMs)];
-    await batch(ctx.db, [...(await guards(events)), guard, ...counted, ...peopleWrites(ctx, change, nowMs)]);
+    const stores = await eventStatements(ctx, attempts, events, nowMs, [guard]);
+    await batch(ctx.db, [...stores, ...peopleWrites(ctx, change, nowMs)]);
   } catch (error) {
-    if (constraintOf(error) === "guard_people") readPeopleFirst(ctx, events, nowMs);
+    if (constraintOf(error) === "guard_people") readPeopleFirst(ctx, kept, nowMs);
     throw error;
   }
 }
