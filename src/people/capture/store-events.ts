@@ -7,15 +7,7 @@ import { findErased, personGuards } from "../../db/tombstones/check.ts";
 import { withTombstones } from "../../db/tombstones/known.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import type { AnalyticsLimit } from "../limits/analytics-limits.ts";
-import {
-  environmentLimitIn,
-  erasedCounts,
-  idLimitConstraints,
-  idsOverLimit,
-  idUseReads,
-  isCounted,
-  isIdLimit,
-} from "../limits/count.ts";
+import { environmentLimitIn, idLimitConstraints, idsOverLimit, idUseReads, isIdLimit } from "../limits/count.ts";
 import { reachedWrites } from "../limits/reached.ts";
 import { guardOfKnown, readPeopleFirst, rememberPeople } from "../memory.ts";
 import { needsStoredPeople } from "../person-event.ts";
@@ -30,9 +22,10 @@ import {
 import { peopleConflicts, peopleWrites } from "../write-people.ts";
 import type { CaptureBudget } from "./capture-budget.ts";
 import type { CapturedEvent } from "./event.ts";
-import { eventWrites, readStored } from "./event-statements.ts";
+import { readStored } from "./event-statements.ts";
 import { dropAll, dropsOf, type StoredEvents } from "./stored-events.ts";
 import { idsMentioned, idsWritten, nothingErased, type Remaining, withoutErased } from "./without-erased.ts";
+import { type Landing, writeEvents } from "./write-events.ts";
 
 /** A link is planned on stored ids, which may be long. So only so many are planned at a time. */
 const LINKS_MAX = 1_000;
@@ -51,7 +44,7 @@ export function storeEvents(
 ): Promise<StoredEvents> {
   const isVerified = ctx.caller.kind === "secret";
   return withTombstones(ctx, async (standing, guard) => {
-    const guards: GuardsOf = async (some) => [
+    const guards: Landing["guards"] = async (some) => [
       guard,
       ...(standing.length === 0
         ? []
@@ -71,15 +64,12 @@ export function storeEvents(
   });
 }
 
-/** The guards of a batch that stores some events. */
-type GuardsOf = (events: readonly CapturedEvent[]) => Promise<readonly Statement[]>;
-
 async function storeAll(
   ctx: TenantCtx,
   events: readonly CapturedEvent[],
   remaining: Remaining,
   budget: CaptureBudget,
-  guards: GuardsOf,
+  guards: Landing["guards"],
 ): Promise<StoredEvents> {
   const warnings = new Map<string, string>();
   const drops = new Map<string, AnalyticsLimit>();
@@ -104,9 +94,7 @@ function onceEach(events: readonly CapturedEvent[]): readonly CapturedEvent[] {
 }
 
 /** What the attempts at one batch share. */
-interface Attempts {
-  readonly guards: GuardsOf;
-  readonly remaining: Remaining;
+interface Attempts extends Landing {
   /** What the latest plan warns of. */
   warnings: ReadonlyMap<string, string>;
   /** Whether an id was over a limit: then what the ids sent today is read first. */
@@ -158,7 +146,8 @@ async function storeSome(
   const nowMs = ctx.now();
   if (!attempts.isIdOver) {
     if (!asked.some(needsStoredPeople)) {
-      await write(ctx, attempts, asked, planPeople(remaining.of(asked), noStoredPeople, isVerified), nowMs);
+      const change = planPeople(remaining.of(asked), noStoredPeople, isVerified);
+      await writeEvents(ctx, attempts, asked, nowMs, peopleWrites(ctx, change, nowMs));
       return allStored(asked.length);
     }
     // Of an erased id nothing is known, and a secret key is warned of every reason (E4).
@@ -177,7 +166,7 @@ async function storeSome(
   const change = planPeople(remaining.of(kept), stored, isVerified);
   attempts.warnings = warningsOf(kept, stored, change, attempts, isVerified);
   const reached = reachedWrites(ctx, over.values(), nowMs);
-  await write(ctx, attempts, kept, change, nowMs, reached.statements);
+  await writeEvents(ctx, attempts, kept, nowMs, [...peopleWrites(ctx, change, nowMs), ...reached.statements]);
   reached.landed();
   if (!isVerified && change.refusedClaims > 0) {
     countActivity(ctx.environment, "refused_claim", nowMs, "", change.refusedClaims);
@@ -200,36 +189,6 @@ function warningsOf(
   return planPeople(events, withoutPeople(stored, erased), true).warnings;
 }
 
-/** Stores what erasures leave of events. Those of erased ids are counted alone (E4). */
-async function write(
-  ctx: TenantCtx,
-  attempts: Attempts,
-  events: readonly CapturedEvent[],
-  change: PeopleChange,
-  nowMs: number,
-  others: readonly Statement[] = [],
-) {
-  await batch(ctx.db, [
-    ...(await eventStatements(ctx, attempts, events, nowMs)),
-    ...peopleWrites(ctx, change, nowMs),
-    ...others,
-  ]);
-}
-
-async function eventStatements(
-  ctx: TenantCtx,
-  { guards, remaining }: Attempts,
-  events: readonly CapturedEvent[],
-  nowMs: number,
-  guard: readonly Statement[] = [],
-): Promise<Statement[]> {
-  const kept = remaining.of(events);
-  const erased = isCounted(ctx)
-    ? events.filter(({ distinctId }) => remaining.erased.get(distinctId)?.blocks === true)
-    : [];
-  return [...(await guards(kept)), ...guard, ...eventWrites(ctx, kept, nowMs), ...erasedCounts(ctx, erased, nowMs)];
-}
-
 /** Stores events that change nothing about people, as long as `guard` holds. */
 async function writeKnown(
   ctx: TenantCtx,
@@ -242,8 +201,7 @@ async function writeKnown(
   const plain = kept.map((event) => ({ ...event, link: null, set: null, setOnce: null, unset: null, changes: "" }));
   const change = planPeople(plain, noStoredPeople, ctx.caller.kind === "secret");
   try {
-    const stores = await eventStatements(ctx, attempts, events, nowMs, [guard]);
-    await batch(ctx.db, [...stores, ...peopleWrites(ctx, change, nowMs)]);
+    await writeEvents(ctx, attempts, events, nowMs, peopleWrites(ctx, change, nowMs), [guard]);
   } catch (error) {
     if (constraintOf(error) === "guard_people") readPeopleFirst(ctx, kept, nowMs);
     throw error;
