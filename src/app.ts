@@ -14,6 +14,7 @@ import { answerError, logBug } from "./http/errors.ts";
 import { createRoutes } from "./http/factory.ts";
 import { healthRoutes } from "./http/health.ts";
 import { answerUnknownPath } from "./http/not-found.ts";
+import { WARNING_HEADER, warningText } from "./http/warnings.ts";
 import { randomId } from "./lib/ids.ts";
 import { paymentRoutes } from "./payments/admin-routes.ts";
 import { stripeRoutes } from "./payments/routes.ts";
@@ -37,13 +38,15 @@ export function createApp(runtime: Runtime = realRuntime, deliver: Deliver = del
   const app = createRoutes()
     .use(async (c, next) => {
       const outbox: Outbox = [];
-      c.set("runtime", { ...runtime, outbox });
+      const warnings = new Set<string>();
+      c.set("runtime", { ...runtime, outbox, warn: (sentence) => warnings.add(sentence) });
       c.set("requestId", runtime.newId("req_"));
       c.header("x-request-id", c.get("requestId"));
       // Answers hold what is a caller's own. A route that says otherwise, such as a page's assets, overwrites this.
       c.header("cache-control", "no-store");
       c.header("x-content-type-options", "nosniff");
       await next();
+      if (warnings.size > 0 && c.res.ok) c.res.headers.set(WARNING_HEADER, warningText(warnings));
       if (outbox.length === 0) return;
       // What fails is tried again by the cron.
       const delivery = deliver(c.env, runtime, outbox).catch((cause: unknown) => logBug(cause, c.var.requestId));
