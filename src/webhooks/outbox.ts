@@ -40,14 +40,14 @@ export const intoDeliveries =
 type MessageValues = { environmentId: number; nowMs: number; messages: string };
 
 /**
- * A statement that writes messages. `data` is SQL for a message's data, beside `m.value`, the message as JSON. A batch that is
- * sent again writes nothing more.
+ * A statement that writes messages. `data` is SQL for a message's data, beside `m.value`, the message as JSON, and `condition`
+ * says which are written. A batch that is sent again writes nothing more.
  */
-export function messageInsert<Named extends MessageValues = MessageValues>(data: string) {
+export function messageInsert<Named extends MessageValues = MessageValues>(data: string, condition = "1") {
   return statement<Named>`
     ${intoMessages}
     SELECT m.value ->> 'id', CAST(:environmentId AS INTEGER), m.value ->> 'type', ${nowMsSql}, m.value ->> 'subject', ${data}
-    FROM json_each(:messages) AS m WHERE 1
+    FROM json_each(:messages) AS m WHERE ${condition}
     ON CONFLICT (id) DO NOTHING`;
 }
 
