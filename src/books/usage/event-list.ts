@@ -23,7 +23,7 @@ export interface EventRefusal {
 export type ListElement = { readonly input: EventInput } | EventRefusal;
 
 /** What became of an element. */
-type ElementResult = EventOutput | EventRefusal;
+export type ElementResult = EventOutput | EventRefusal;
 
 /** D1 gives a request six connections at a time. */
 const connectionsMax = 6;
