@@ -42,10 +42,13 @@ export const intoDeliveries =
 export type MessageValues = { environmentId: number; nowMs: number; messages: string };
 
 /**
- * A statement that writes messages. `data` is SQL for a message's data, beside `m.value`, the message as JSON. A batch that is
- * sent again writes nothing more.
+ * A statement that writes messages. `data` is SQL for a message's data, beside `m.value`, the message as JSON, and `condition`
+ * says which are written. A batch that is sent again writes nothing more.
  */
-export function insertMessagesOf<Values extends MessageValues = MessageValues>(data: (value: ValueOf<Values>) => SQL) {
+export function insertMessagesOf<Values extends MessageValues = MessageValues>(
+  data: (value: ValueOf<Values>) => SQL,
+  condition: (value: ValueOf<Values>) => SQL = () => sql`1`,
+) {
   return query((value: ValueOf<Values>) => {
     const message = {
       id: sql`m.value ->> 'id'`,
@@ -55,7 +58,7 @@ export function insertMessagesOf<Values extends MessageValues = MessageValues>(d
       subject: sql`m.value ->> 'subject'`,
       data: data(value),
     };
-    return sql`${insertFrom(webhookMessages, message, sql`FROM json_each(${value("messages")}) AS m WHERE 1`)} ${ONCE}`;
+    return sql`${insertFrom(webhookMessages, message, sql`FROM json_each(${value("messages")}) AS m WHERE ${condition(value)}`)} ${ONCE}`;
   });
 }
 
@@ -63,11 +66,11 @@ export function insertMessagesOf<Values extends MessageValues = MessageValues>(d
 export const ONCE = sql`ON CONFLICT DO NOTHING`;
 
 /** As \`insertMessagesOf\`, in text. */
-export function messageInsert<Named extends MessageValues = MessageValues>(data: string) {
+export function messageInsert<Named extends MessageValues = MessageValues>(data: string, condition = "1") {
   return statement<Named>`
     ${intoMessages}
     SELECT m.value ->> 'id', CAST(:environmentId AS INTEGER), m.value ->> 'type', CAST(:nowMs AS INTEGER), m.value ->> 'subject', ${data}
-    FROM json_each(:messages) AS m WHERE 1
+    FROM json_each(:messages) AS m WHERE ${condition}
     ON CONFLICT (id) DO NOTHING`;
 }
 

@@ -27,6 +27,8 @@ export interface LedgerMessage extends NewMessage {
   readonly motions?: readonly { readonly packItemId?: string | null; readonly dueSteps?: number }[];
   /** Adds the fields of the last entry. */
   readonly isEntry?: true;
+  /** It is not sent where none of its `motions` moved anything (S4). */
+  readonly mustMove?: true;
 }
 
 const seqSql = fragment`iif(m.value ->> 'last' IS NULL, NULL, (
@@ -64,14 +66,23 @@ const ofEntry = fragment`(
   FROM credit_ledger AS l WHERE l.account_id = ${accountSql} AND l.seq = ${lastSeq}
 )`;
 
-const insertMessages = messageInsert<WriteContext & { messages: string }>(fragment`json_set(
+const isWorthTelling = fragment`m.value ->> 'mustMove' IS NULL OR EXISTS (
+  SELECT 1 FROM (SELECT ${lastSeq} - (m.value ->> '$.last.after') AS seq) AS last CROSS JOIN credit_ledger AS l
+  ON l.account_id = ${accountSql} AND l.seq > last.seq - json_array_length(m.value -> 'motions') AND l.seq <= last.seq
+  WHERE l.delta_steps <> 0
+)`;
+
+const insertMessages = messageInsert<WriteContext & { messages: string }>(
+  fragment`json_set(
   CASE
     WHEN m.value ->> 'recordedEventId' IS NOT NULL THEN ${ofEvent}
     WHEN m.value ->> 'motions' IS NOT NULL THEN ${ofMotions}
     WHEN m.value ->> 'isEntry' THEN ${ofEntry}
     ELSE m.value -> 'data'
   END, '$.seq', ${seqSql}
-)`);
+)`,
+  isWorthTelling,
+);
 
 /** Those of a write's messages that an endpoint wants. Usually none, and then they are not even made. */
 export function wantedOf(
