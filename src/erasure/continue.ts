@@ -12,9 +12,9 @@ import type { TenantCtx } from "../runtime.ts";
 import { messageWrites, noteMessages, wantedMessages } from "../webhooks/outbox.ts";
 import { closeBooks, hashReferences, selectOpenBooks, selectReferences } from "./books.ts";
 import { beginIds, selectMoreIds } from "./ids.ts";
-import { isIdOf, type Page } from "./ids-of-page.ts";
+import { type ErasureKey, isIdOf, type Page } from "./ids-of-page.ts";
 import { pageStatements } from "./page.ts";
-import { type ErasureKey, type ErasureRow, isErasure, keyOf, selectErasure } from "./receipt.ts";
+import { type ErasureRow, isErasure, keyOf, selectErasure } from "./receipt.ts";
 
 /** How much of an erasure one invocation does: a Worker may send 1,000 queries, and a page takes up to 60. */
 export interface ErasureBudget {

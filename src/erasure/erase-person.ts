@@ -13,7 +13,8 @@ import type { TenantCtx } from "../runtime.ts";
 import { continueErasure, type ErasureBudget, selectFeatures } from "./continue.ts";
 import { readCounts } from "./counts.ts";
 import { type BegunId, beginIds, type FoundId, guardIds, selectCounts, selectIds, selectIdsAmong } from "./ids.ts";
-import { type ErasureKey, type ErasureRow, presentProgress, requireErasure, selectErasureOf } from "./receipt.ts";
+import type { ErasureKey } from "./ids-of-page.ts";
+import { type ErasureRow, presentProgress, requireErasure, selectErasureOf } from "./receipt.ts";
 import type { ErasePersonOutput } from "./responses.ts";
 import { type ErasePersonInput, idsListedMax } from "./schemas.ts";
 

@@ -2,8 +2,8 @@ import { and, eq, type SQL, sql } from "drizzle-orm";
 import { alias, type SQLiteColumn, type SQLiteTable } from "drizzle-orm/sqlite-core";
 import { asInteger, names, type ValueOf } from "../db/query.ts";
 import { erasureIds } from "../db/schema.ts";
-import type { ErasureKey } from "./receipt.ts";
 
+export type ErasureKey = { environmentId: number; erasureId: string };
 /** The named values of a page's statements: each is about at most `rows` rows. */
 export type Page = ErasureKey & { rows: number };
 

@@ -5,7 +5,8 @@ import { environments, erasures, tombstones } from "../db/schema.ts";
 import { batch } from "../db/sql.ts";
 import { PurserError } from "../errors.ts";
 import type { TenantCtx } from "../runtime.ts";
-import { type ErasureKey, isErasure, keyOf, presentErasure, requireErasure } from "./receipt.ts";
+import type { ErasureKey } from "./ids-of-page.ts";
+import { isErasure, keyOf, presentErasure, requireErasure } from "./receipt.ts";
 import type { ErasureOutput } from "./responses.ts";
 
 const isUnlifted = (value: ValueOf<ErasureKey>) => and(isErasure(value), isNull(erasures.liftedAtMs));

@@ -6,11 +6,11 @@ import { PurserError } from "../errors.ts";
 import { DAY_MS, iso } from "../lib/time.ts";
 import type { TenantCtx } from "../runtime.ts";
 import { readCounts } from "./counts.ts";
+import type { ErasureKey } from "./ids-of-page.ts";
 import type { ErasureOutput } from "./responses.ts";
 
 export type ErasureRow = typeof erasures.$inferSelect;
 
-export type ErasureKey = { environmentId: number; erasureId: string };
 export const isErasure = (value: ValueOf<ErasureKey>) =>
   and(eq(erasures.environmentId, value("environmentId")), eq(erasures.id, value("erasureId")));
 
