@@ -123,7 +123,7 @@ async function complete(ctx: TenantCtx, key: ErasureKey, features: string | null
 /** Finds more ids of a person who has more than were begun with. */
 async function collect(ctx: TenantCtx, key: ErasureKey, erasure: ErasureRow): Promise<void> {
   const [found] = await batch(ctx.db, [selectMoreIds(key)] as const);
-  const ids = found.map(({ distinctId, isVerified }) => ({ distinctId, blocks: isVerified === 1 }));
+  const ids = found.map(({ distinctId, isVerified }) => ({ distinctId, blocks: isVerified }));
   if (ids.length === 0) {
     await batch(ctx.db, [setCollected(key)]);
     return;

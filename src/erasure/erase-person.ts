@@ -96,7 +96,7 @@ async function begin(
   await requireSecrets(ctx, standing);
   // An id that is being erased is nobody's.
   const isNobodys = ids.length === 0 || before !== undefined;
-  const found: readonly FoundId[] = isNobodys ? [{ distinctId, isVerified: 1 }] : ids.slice(0, idsListedMax);
+  const found: readonly FoundId[] = isNobodys ? [{ distinctId, isVerified: true }] : ids.slice(0, idsListedMax);
   const person = found.map((one) => one.distinctId);
   if (before !== undefined && !dryRun) {
     await blockMore(ctx, before.id, blockIds);
@@ -123,7 +123,7 @@ async function begin(
     });
   }
   const more = isWhole ? [] : await all(ctx.db, selectIdsAmong({ ...key, ids: JSON.stringify(blockIds) }));
-  const begun = new Map([...erased, ...more].map((one) => [one.distinctId, one.isVerified === 1]));
+  const begun = new Map([...erased, ...more].map((one) => [one.distinctId, one.isVerified]));
   if (!blockIds.every((id) => begun.has(id))) throw notAmong();
   if (dryRun) {
     return { distinctIds, distinctIdCount, ...notErased, ...readCounts(`[${held?.counts ?? ""}]`, keepConsent) };
@@ -144,7 +144,7 @@ async function begin(
 function dividedBy({ distinctIds }: ErasePersonInput, found: readonly FoundId[]) {
   if (distinctIds === undefined) return { erased: found, notErased: {} };
   const named = new Set(distinctIds);
-  const isErased = ({ distinctId, isVerified }: FoundId) => isVerified === 1 || named.has(distinctId);
+  const isErased = ({ distinctId, isVerified }: FoundId) => isVerified || named.has(distinctId);
   const leftOut = found.filter((one) => !isErased(one)).map(({ distinctId }) => distinctId);
   return { erased: found.filter(isErased), notErased: { notErased: leftOut } };
 }
@@ -185,7 +185,7 @@ async function blockMore(ctx: TenantCtx, erasureId: string, blockIds: readonly s
 export async function findUnverifiedIds(ctx: TenantCtx, distinctId: string): Promise<string[]> {
   const { appId, mode } = ctx.environment;
   const ids = await all(ctx.db, selectIds({ appId, mode, distinctId }));
-  return ids.filter(({ isVerified }) => isVerified === 0).map((id) => id.distinctId);
+  return ids.filter(({ isVerified }) => !isVerified).map((id) => id.distinctId);
 }
 
 const isSame = (given: readonly string[], ids: readonly string[]): boolean => {
