@@ -19,6 +19,5 @@ export const creditBalances = table<typeof schema.creditBalances>();
 export const creditLedger = table<typeof schema.creditLedger>();
 export const creditRefunds = table<typeof schema.creditRefunds>();
 export const payments = table<typeof schema.payments>();
-export const erasures = table<typeof schema.erasures>();
 export const reservations = table<typeof schema.reservations>();
 export const usageEvents = table<typeof schema.usageEvents>();
