@@ -9,6 +9,7 @@ import * as views from "../../src/db/views.ts";
 
 /** The files that still write SQL with bare names. The list may only shrink. */
 const NOT_YET: ReadonlySet<string> = new Set<string>([
+  "src/webhooks/outbox.ts",
   "src/auth/reseal-secrets.ts",
   "src/db/activity/count.ts",
   "src/db/activity/last-seen.ts",
@@ -69,25 +70,6 @@ const NOT_YET: ReadonlySet<string> = new Set<string>([
   "src/people/profile.ts",
   "src/people/read-people.ts",
   "src/people/write-people.ts",
-  "src/db/tombstones/known.ts",
-  "src/webhooks/change.ts",
-  "src/webhooks/create.ts",
-  "src/webhooks/delete-old.ts",
-  "src/webhooks/delete.ts",
-  "src/webhooks/deliver-due.ts",
-  "src/webhooks/endpoint.ts",
-  "src/webhooks/fail-pending.ts",
-  "src/webhooks/leased.ts",
-  "src/webhooks/list-deliveries.ts",
-  "src/webhooks/list.ts",
-  "src/webhooks/outbox.ts",
-  "src/webhooks/person-exported.ts",
-  "src/webhooks/read-lag.ts",
-  "src/webhooks/record.ts",
-  "src/webhooks/replay.ts",
-  "src/webhooks/resend.ts",
-  "src/webhooks/rotate.ts",
-  "src/webhooks/send-test.ts",
 ]);
 
 const tables = [...Object.values(schema), ...Object.values(views)].filter((one) => is(one, SQLiteTable));

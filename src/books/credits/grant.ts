@@ -7,9 +7,10 @@ import { drizzle, fields, query, type RowOf, type ValueOf } from "../../db/query
 import { creditBalances, environments } from "../../db/schema.ts";
 import { NEVER_MS } from "../../db/tables.ts";
 import { PurserError } from "../../errors.ts";
+import { type Warning, warn } from "../../http/warnings.ts";
 import { assert } from "../../lib/assert.ts";
 import type { TenantCtx } from "../../runtime.ts";
-import { fromSteps } from "../amounts/amount.ts";
+import { fromSteps, toSteps } from "../amounts/amount.ts";
 import { accountQuery, writingValues } from "../ledger/account.ts";
 import { type PayingRow, presentExpiry } from "../ledger/balance.ts";
 import { type Decision, type Outcome, replay, write } from "../ledger/decision.ts";
@@ -47,7 +48,9 @@ export async function grantPack(ctx: TenantCtx, input: GrantInput): Promise<Outc
       refusals: grantRefusals(ctx),
     });
     assert(granted !== null, "a user named by id is never unknown");
-    return granted;
+    const { warning, ...outcome } = granted;
+    if (warning !== null) warn(ctx, warning);
+    return outcome;
   } catch (error) {
     if (error instanceof PurserError && error.fault === undefined) {
       countRefusal(ctx, "failed_grant", error, { userId, subject: input.packId });
@@ -59,7 +62,7 @@ export async function grantPack(ctx: TenantCtx, input: GrantInput): Promise<Outc
 const grantedFields = () =>
   fields(
     creditBalances,
-    ...(["id", "packId", "packName", "packItemId", "unit"] as const),
+    ...(["id", "packId", "packName", "packItemId", "unit", "initialSteps"] as const),
     ...(["remainingSteps", "expiresAtMs", "revokedAtMs", "grantSeq"] as const),
   );
 type GrantedRow = RowOf<ReturnType<typeof grantedFields>>;
@@ -90,10 +93,24 @@ interface Grant {
   readonly idOf: BalanceIds;
 }
 
-function decideGrant(ctx: TenantCtx, grant: Grant, account: AccountAtRead): Decision<Outcome<GrantOutput>> {
+type Granted = Outcome<GrantOutput> & { readonly warning: Warning | null };
+
+/** What the quantity of a grant is warned of (W16), by the balances that the grant made or found. */
+function warningOf(
+  { quantity }: GrantInput,
+  [balance]: readonly Pick<GrantedRow, "packItemId" | "unit" | "initialSteps">[],
+): Warning | null {
+  if (quantity === undefined || quantity === null || balance === undefined) return null;
+  if (balance.packItemId !== "") return "quantity_disregarded";
+  return toSteps(balance.unit, quantity) === balance.initialSteps ? null : "granted_before";
+}
+
+function decideGrant(ctx: TenantCtx, grant: Grant, account: AccountAtRead): Decision<Granted> {
   const { input, earlier, isOwn, idOf } = grant;
+  const stored = (rows: readonly GrantedRow[], replayed: boolean): Decision<Granted> =>
+    replay({ output: storedOutput(rows), replayed, warning: warningOf(input, rows) });
   const own = earlier.filter(isOwn);
-  if (own.length > 0) return replay({ output: storedOutput(own), replayed: false });
+  if (own.length > 0) return stored(own, false);
   const pack = choosePack(input.packId, grant.packs);
   // A replay is found first: by this pack, or by the name under which the pack was granted (C10).
   const isSamePack = (row: GrantedRow) => row.packId === pack?.id;
@@ -101,7 +118,7 @@ function decideGrant(ctx: TenantCtx, grant: Grant, account: AccountAtRead): Deci
   const replayed = earlier.some(isSamePack)
     ? earlier.filter(isSamePack)
     : firstPackOf(pack?.id === input.packId ? [] : earlier.filter(isSameName));
-  if (replayed.length > 0) return replay({ output: storedOutput(withReturns(replayed, account.due)), replayed: true });
+  if (replayed.length > 0) return stored(withReturns(replayed, account.due), true);
 
   const newBalances = planGrant(input, pack, account.nowMs, idOf);
   const { statements, count } = issueBalances(ctx, account, [newBalances]);
@@ -111,7 +128,8 @@ function decideGrant(ctx: TenantCtx, grant: Grant, account: AccountAtRead): Deci
     statements,
     () => {
       count();
-      return { output: newOutput(newBalances), replayed: false };
+      const issued = newBalances.balances.map((balance) => ({ ...balance, initialSteps: balance.amountSteps }));
+      return { output: newOutput(newBalances), replayed: false, warning: warningOf(input, issued) };
     },
     {
       act: { action: "credits.granted", target: newBalances.packId, details: { balanceIds } },

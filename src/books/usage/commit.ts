@@ -12,7 +12,7 @@ import {
 } from "../ledger/spendable-balances.ts";
 import { writeForUser } from "../ledger/write.ts";
 import { assertNotAhead } from "./occurred-at.ts";
-import { countShortage, insufficientCredits } from "./payment.ts";
+import { countShortage, insufficientCredits, warnOfCount } from "./payment.ts";
 import type { EventOutput } from "./responses.ts";
 import type { CommitInput } from "./schemas.ts";
 import { answerRepeat, selectEvent, writeEvent } from "./stored-event.ts";
@@ -91,5 +91,6 @@ export async function commitReservation(
     }),
   );
   if (recorded === null) throw reservationNotFound();
+  warnOfCount(ctx, input.quantities, recorded.output.debits);
   return recorded;
 }

@@ -3,9 +3,11 @@ import { countRefusal } from "../../db/activity/count.ts";
 import type { ValueOf } from "../../db/query.ts";
 import { creditBalances } from "../../db/schema.ts";
 import { PurserError } from "../../errors.ts";
+import { warn } from "../../http/warnings.ts";
 import type { TenantCtx } from "../../runtime.ts";
-import { fromSteps, presentQuantities, type Quantities } from "../amounts/amount.ts";
+import { fromSteps, presentQuantities, type Quantities, type Unit } from "../amounts/amount.ts";
 import { rulesCover } from "../amounts/match.ts";
+import { impliesCount } from "../amounts/schemas.ts";
 import type { WriteContext } from "../ledger/account.ts";
 import type { SpendableBalance } from "../ledger/balance.ts";
 import type { Payment, Usage } from "../ledger/burn-down.ts";
@@ -59,6 +61,11 @@ export async function countShortage<Answer>(
 export function noteShortage(ctx: TenantCtx, { userId, event }: Asked, refusal: unknown): void {
   if (!(refusal instanceof PurserError) || refusal.code !== "insufficient_credits") return;
   countRefusal(ctx, "shortage", refusal, { userId, subject: event });
+}
+
+/** Warns of a balance in `count` that pays, or is held, for an event which names other quantities alone (W16). */
+export function warnOfCount(ctx: TenantCtx, quantities: Quantities, legs: readonly { readonly unit: Unit }[]): void {
+  if (impliesCount(quantities) && legs.some(({ unit }) => unit === "count")) warn(ctx, "count_implied");
 }
 
 export type PlannedPayment = Payment<SpendableBalance>;

@@ -13,7 +13,7 @@ import { insertEntries, lastSeqOf } from "../ledger/insert-entries.ts";
 import { compareStamp, idempotencyConflict, type Stamp, stampRequest } from "../ledger/request-hash.ts";
 import { selectPayingBalances, spendableBalances, withReturns } from "../ledger/spendable-balances.ts";
 import { writeForUser } from "../ledger/write.ts";
-import { countShortage, insufficientCredits, legsJson, legsOf, type PlannedPayment } from "./payment.ts";
+import { countShortage, insufficientCredits, legsJson, legsOf, type PlannedPayment, warnOfCount } from "./payment.ts";
 import type { ReserveOutput } from "./responses.ts";
 import type { ReserveInput } from "./schemas.ts";
 import { selectReservation } from "./stored-reservation.ts";
@@ -63,6 +63,7 @@ export async function createReservation(ctx: TenantCtx, input: ReserveInput): Pr
     }),
   );
   assert(reserved !== null, "a user named by id is never unknown");
+  warnOfCount(ctx, input.quantities, reserved.output.holds);
   return reserved;
 }
 
