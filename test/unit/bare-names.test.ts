@@ -50,7 +50,6 @@ const NOT_YET: ReadonlySet<string> = new Set<string>([
   "src/books/ledger/hold.ts",
   "src/books/ledger/insert-entries.ts",
   "src/books/ledger/judge-alerts.ts",
-  "src/books/ledger/watched-sql.ts",
   "src/people/limits/count.ts",
   "src/people/limits/reached.ts",
   "src/people/limits/read.ts",
