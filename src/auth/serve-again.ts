@@ -21,7 +21,7 @@ type Serve = (
 export async function serveAgain(c: Context<AppEnv>, serve: Serve): Promise<Response | null> {
   const { raw } = c.req;
   const count = (served.get(raw)?.count ?? 0) + 1;
-  const body = c.var.bodyBytes ?? c.var.bodyText;
+  const body = c.var.bodyBytes;
   if (count > TIMES_MAX || (raw.body !== null && body === undefined)) return null;
   const init = { method: raw.method, headers: raw.headers };
   const request: Request = new Request(raw.url, raw.body === null ? init : { ...init, body });
