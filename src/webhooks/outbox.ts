@@ -1,7 +1,7 @@
 import { type SQL, sql } from "drizzle-orm";
 import { asInteger, insertFrom, query, type ValueOf } from "../db/query.ts";
 import { webhookDeliveries, webhookMessages } from "../db/schema.ts";
-import { type Statement, statement } from "../db/sql.ts";
+import type { Statement } from "../db/sql.ts";
 import type { Environment, TenantCtx } from "../runtime.ts";
 import { endpointsOf, type MessageType, messageIdAt, wantsType } from "./message.ts";
 
@@ -64,15 +64,6 @@ export function insertMessagesOf<Values extends MessageValues = MessageValues>(
 
 /** After an INSERT of messages or deliveries that a batch may send twice. */
 export const ONCE = sql`ON CONFLICT DO NOTHING`;
-
-/** As \`insertMessagesOf\`, in text. */
-export function messageInsert<Named extends MessageValues = MessageValues>(data: string, condition = "1") {
-  return statement<Named>`
-    ${intoMessages}
-    SELECT m.value ->> 'id', CAST(:environmentId AS INTEGER), m.value ->> 'type', CAST(:nowMs AS INTEGER), m.value ->> 'subject', ${data}
-    FROM json_each(:messages) AS m WHERE ${condition}
-    ON CONFLICT (id) DO NOTHING`;
-}
 
 const insertMessages = insertMessagesOf(() => sql`m.value -> 'data'`);
 
