@@ -34,7 +34,7 @@ const tail = (a: Text, b: Text): SQL => sql`substr(${a}, length(${a}) - ${shorte
 const hasStar = (text: Text): SQL => sql`instr(${text}, '*') > 0`;
 
 /** Whether some name matches both, each a name or a glob: `globsMeet`, in the database. */
-export const meet = (a: Text, b: Text): SQL => {
+const meet = (a: Text, b: Text): SQL => {
   const [headA, headB] = [sql`(${partsOf(a)} ->> 0)`, sql`(${partsOf(b)} ->> 0)`];
   const [tailA, tailB] = [sql`(${partsOf(a)} ->> '$[#-1]')`, sql`(${partsOf(b)} ->> '$[#-1]')`];
   const [withStar, other] = [sql`iif(${hasStar(a)}, ${a}, ${b})`, sql`iif(${hasStar(a)}, ${b}, ${a})`];
@@ -87,9 +87,3 @@ export const meetSql = (a: string, b: string): string => {
     (${hasStarSql(a)} OR ${hasStarSql(b)})
       AND ${globMatchesSql(fragment`iif(${hasStarSql(a)}, ${a}, ${b})`, fragment`iif(${hasStarSql(a)}, ${b}, ${a})`)}))`;
 };
-
-/** SQL: whether the `event` filter of a list includes a balance with these rules (C4): `rulesPassFilter`, in the database. */
-export const passesFilterSql = (filter: string, rules: string): string => fragment`(${rules} = '[]' OR EXISTS (
-  SELECT 1 FROM (SELECT value ->> 'event' AS event FROM json_each(${rules})) AS rule
-  WHERE rule.event IS NULL OR ${meetSql(filter, "rule.event")}
-))`;
