@@ -1,7 +1,7 @@
 import { type SQL, sql } from "drizzle-orm";
 import { asInteger, insertFrom, query, type ValueOf } from "../db/query.ts";
 import { webhookDeliveries, webhookMessages } from "../db/schema.ts";
-import { type Statement, statement } from "../db/sql.ts";
+import type { Statement } from "../db/sql.ts";
 import type { Environment, TenantCtx } from "../runtime.ts";
 import { endpointsOf, type MessageType, messageIdAt, wantsType } from "./message.ts";
 
@@ -42,10 +42,13 @@ export const intoDeliveries =
 export type MessageValues = { environmentId: number; nowMs: number; messages: string };
 
 /**
- * A statement that writes messages. `data` is SQL for a message's data, beside `m.value`, the message as JSON. A batch that is
- * sent again writes nothing more.
+ * A statement that writes messages. `data` is SQL for a message's data, beside `m.value`, the message as JSON, and `condition`
+ * says which are written. A batch that is sent again writes nothing more.
  */
-export function insertMessagesOf<Values extends MessageValues = MessageValues>(data: (value: ValueOf<Values>) => SQL) {
+export function insertMessagesOf<Values extends MessageValues = MessageValues>(
+  data: (value: ValueOf<Values>) => SQL,
+  condition: (value: ValueOf<Values>) => SQL = () => sql`1`,
+) {
   return query((value: ValueOf<Values>) => {
     const message = {
       id: sql`m.value ->> 'id'`,
@@ -55,21 +58,12 @@ export function insertMessagesOf<Values extends MessageValues = MessageValues>(d
       subject: sql`m.value ->> 'subject'`,
       data: data(value),
     };
-    return sql`${insertFrom(webhookMessages, message, sql`FROM json_each(${value("messages")}) AS m WHERE 1`)} ${ONCE}`;
+    return sql`${insertFrom(webhookMessages, message, sql`FROM json_each(${value("messages")}) AS m WHERE ${condition(value)}`)} ${ONCE}`;
   });
 }
 
 /** After an INSERT of messages or deliveries that a batch may send twice. */
 export const ONCE = sql`ON CONFLICT DO NOTHING`;
-
-/** As \`insertMessagesOf\`, in text. */
-export function messageInsert<Named extends MessageValues = MessageValues>(data: string) {
-  return statement<Named>`
-    ${intoMessages}
-    SELECT m.value ->> 'id', CAST(:environmentId AS INTEGER), m.value ->> 'type', CAST(:nowMs AS INTEGER), m.value ->> 'subject', ${data}
-    FROM json_each(:messages) AS m WHERE 1
-    ON CONFLICT (id) DO NOTHING`;
-}
 
 const insertMessages = insertMessagesOf(() => sql`m.value -> 'data'`);
 
