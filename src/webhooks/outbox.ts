@@ -1,7 +1,7 @@
 import { type SQL, sql } from "drizzle-orm";
 import { asInteger, insertFrom, query, type ValueOf } from "../db/query.ts";
 import { webhookDeliveries, webhookMessages } from "../db/schema.ts";
-import { type Statement, statement } from "../db/sql.ts";
+import type { Statement } from "../db/sql.ts";
 import type { Environment, TenantCtx } from "../runtime.ts";
 import { endpointsOf, type MessageType, messageIdAt, wantsType } from "./message.ts";
 
@@ -61,15 +61,6 @@ export function insertMessagesOf<Values extends MessageValues = MessageValues>(d
 
 /** After an INSERT of messages or deliveries that a batch may send twice. */
 export const ONCE = sql`ON CONFLICT DO NOTHING`;
-
-/** As \`insertMessagesOf\`, in text. */
-export function messageInsert<Named extends MessageValues = MessageValues>(data: string) {
-  return statement<Named>`
-    ${intoMessages}
-    SELECT m.value ->> 'id', CAST(:environmentId AS INTEGER), m.value ->> 'type', CAST(:nowMs AS INTEGER), m.value ->> 'subject', ${data}
-    FROM json_each(:messages) AS m WHERE 1
-    ON CONFLICT (id) DO NOTHING`;
-}
 
 const insertMessages = insertMessagesOf(() => sql`m.value -> 'data'`);
 

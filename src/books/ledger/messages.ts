@@ -1,9 +1,16 @@
 import { type SQL, sql } from "drizzle-orm";
-import { asInteger, insertFrom, names, query, type ValueOf } from "../../db/query.ts";
-import { creditLedger, usageEvents, webhookMessages } from "../../db/schema.ts";
+import type { ValueOf } from "../../db/query.ts";
+import { creditLedger, usageEvents } from "../../db/schema.ts";
 import type { Statement } from "../../db/sql.ts";
 import type { TenantCtx } from "../../runtime.ts";
-import { deliver, type NewMessage, type Outgoing, wantedMessages } from "../../webhooks/outbox.ts";
+import {
+  deliver,
+  insertMessagesOf,
+  type MessageValues,
+  type NewMessage,
+  type Outgoing,
+  wantedMessages,
+} from "../../webhooks/outbox.ts";
 import { fromSteps, presentQuantities, type Quantities } from "../amounts/amount.ts";
 import { accountOfWrite, type WriteContext, writingValues } from "./account.ts";
 import { presentExpiry } from "./balance.ts";
@@ -75,28 +82,15 @@ const ofEntry = (account: SQL) => sql`(
   FROM ${creditLedger} WHERE ${creditLedger.accountId} = ${account} AND ${creditLedger.seq} = ${lastSeqOf(account)}
 )`;
 
-const insertMessages = query((value: ValueOf<WriteContext & { messages: string }>) => {
+const insertMessages = insertMessagesOf<WriteContext & MessageValues>((value) => {
   const account = accountOfWrite(value);
-  const insert = insertFrom(
-    webhookMessages,
-    {
-      id: sql`m.value ->> 'id'`,
-      environmentId: asInteger(value("environmentId")),
-      type: sql`m.value ->> 'type'`,
-      atMs: asInteger(value("nowMs")),
-      subject: sql`m.value ->> 'subject'`,
-      data: sql`json_set(
-        CASE
-          WHEN m.value ->> 'recordedEventId' IS NOT NULL THEN ${ofEvent(value)}
-          WHEN m.value ->> 'motions' IS NOT NULL THEN ${ofMotions(account)}
-          WHEN m.value ->> 'isEntry' THEN ${ofEntry(account)}
-          ELSE m.value -> 'data'
-        END, '$.seq', ${seqOf(account)})`,
-    },
-    sql`FROM json_each(${value("messages")}) AS m WHERE 1`,
-  );
-  // A batch that is sent again writes nothing more.
-  return sql`${insert} ON CONFLICT (${names(webhookMessages.id)}) DO NOTHING`;
+  return sql`json_set(
+    CASE
+      WHEN m.value ->> 'recordedEventId' IS NOT NULL THEN ${ofEvent(value)}
+      WHEN m.value ->> 'motions' IS NOT NULL THEN ${ofMotions(account)}
+      WHEN m.value ->> 'isEntry' THEN ${ofEntry(account)}
+      ELSE m.value -> 'data'
+    END, '$.seq', ${seqOf(account)})`;
 });
 
 /** Those of a write's messages that an endpoint wants. Usually none, and then they are not even made. */
