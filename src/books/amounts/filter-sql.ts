@@ -87,9 +87,3 @@ export const meetSql = (a: string, b: string): string => {
     (${hasStarSql(a)} OR ${hasStarSql(b)})
       AND ${globMatchesSql(fragment`iif(${hasStarSql(a)}, ${a}, ${b})`, fragment`iif(${hasStarSql(a)}, ${b}, ${a})`)}))`;
 };
-
-/** SQL: whether the `event` filter of a list includes a balance with these rules (C4): `rulesPassFilter`, in the database. */
-export const passesFilterSql = (filter: string, rules: string): string => fragment`(${rules} = '[]' OR EXISTS (
-  SELECT 1 FROM (SELECT value ->> 'event' AS event FROM json_each(${rules})) AS rule
-  WHERE rule.event IS NULL OR ${meetSql(filter, "rule.event")}
-))`;
