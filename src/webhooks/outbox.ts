@@ -39,13 +39,16 @@ export const intoMessages = "INSERT INTO webhook_messages (id, environment_id, t
 export const intoDeliveries =
   "INSERT INTO webhook_deliveries (endpoint_id, message_id, status, next_attempt_at_ms, due_at_ms)";
 
-export type MessageValues = { environmentId: number; nowMs: number; messages: string };
+type MessageValues = { environmentId: number; nowMs: number; messages: string };
 
 /**
- * A statement that writes messages. `data` is SQL for a message's data, beside `m.value`, the message as JSON. A batch that is
- * sent again writes nothing more.
+ * A statement that writes messages. `data` is SQL for a message's data, beside `m.value`, the message as JSON, and `condition`
+ * says which are written. A batch that is sent again writes nothing more.
  */
-export function insertMessagesOf<Values extends MessageValues = MessageValues>(data: (value: ValueOf<Values>) => SQL) {
+export function insertMessagesOf<Values extends MessageValues = MessageValues>(
+  data: (value: ValueOf<Values>) => SQL,
+  condition: (value: ValueOf<Values>) => SQL = () => sql`1`,
+) {
   return query((value: ValueOf<Values>) => {
     const message = {
       id: sql`m.value ->> 'id'`,
@@ -55,7 +58,7 @@ export function insertMessagesOf<Values extends MessageValues = MessageValues>(d
       subject: sql`m.value ->> 'subject'`,
       data: data(value),
     };
-    return sql`${insertFrom(webhookMessages, message, sql`FROM json_each(${value("messages")}) AS m WHERE 1`)} ${ONCE}`;
+    return sql`${insertFrom(webhookMessages, message, sql`FROM json_each(${value("messages")}) AS m WHERE ${condition(value)}`)} ${ONCE}`;
   });
 }
 

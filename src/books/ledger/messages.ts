@@ -3,14 +3,7 @@ import type { ValueOf } from "../../db/query.ts";
 import { creditLedger, usageEvents } from "../../db/schema.ts";
 import type { Statement } from "../../db/sql.ts";
 import type { TenantCtx } from "../../runtime.ts";
-import {
-  deliver,
-  insertMessagesOf,
-  type MessageValues,
-  type NewMessage,
-  type Outgoing,
-  wantedMessages,
-} from "../../webhooks/outbox.ts";
+import { deliver, insertMessagesOf, type NewMessage, type Outgoing, wantedMessages } from "../../webhooks/outbox.ts";
 import { fromSteps, presentQuantities, type Quantities } from "../amounts/amount.ts";
 import { accountOfWrite, type WriteContext, writingValues } from "./account.ts";
 import { presentExpiry } from "./balance.ts";
@@ -37,6 +30,8 @@ export interface LedgerMessage extends NewMessage {
   readonly motions?: readonly { readonly packItemId?: string | null; readonly dueSteps?: number }[];
   /** Adds the fields of the last entry. */
   readonly isEntry?: true;
+  /** It is not sent where none of its `motions` moved anything (S4). */
+  readonly mustMove?: true;
 }
 
 /** The seq of a message's last entry; `m.value` is the message. */
@@ -82,16 +77,30 @@ const ofEntry = (account: SQL) => sql`(
   FROM ${creditLedger} WHERE ${creditLedger.accountId} = ${account} AND ${creditLedger.seq} = ${lastSeqOf(account)}
 )`;
 
-const insertMessages = insertMessagesOf<WriteContext & MessageValues>((value) => {
-  const account = accountOfWrite(value);
-  return sql`json_set(
-    CASE
-      WHEN m.value ->> 'recordedEventId' IS NOT NULL THEN ${ofEvent(value)}
-      WHEN m.value ->> 'motions' IS NOT NULL THEN ${ofMotions(account)}
-      WHEN m.value ->> 'isEntry' THEN ${ofEntry(account)}
-      ELSE m.value -> 'data'
-    END, '$.seq', ${seqOf(account)})`;
-});
+/** Whether one of the entries of a message that tells of motions moved anything. */
+function hasMoved(account: SQL): SQL {
+  const { accountId, seq, deltaSteps } = creditLedger;
+  const last = sql`SELECT ${lastSeqOf(account)} - (m.value ->> '$.last.after') AS place`;
+  return sql`EXISTS (
+    SELECT 1 FROM (${last}) AS last CROSS JOIN ${creditLedger} ON ${accountId} = ${account}
+      AND ${seq} > last.place - json_array_length(m.value -> 'motions') AND ${seq} <= last.place
+    WHERE ${deltaSteps} <> 0
+  )`;
+}
+
+const insertMessages = insertMessagesOf<WriteContext & { messages: string }>(
+  (value) => {
+    const account = accountOfWrite(value);
+    return sql`json_set(
+      CASE
+        WHEN m.value ->> 'recordedEventId' IS NOT NULL THEN ${ofEvent(value)}
+        WHEN m.value ->> 'motions' IS NOT NULL THEN ${ofMotions(account)}
+        WHEN m.value ->> 'isEntry' THEN ${ofEntry(account)}
+        ELSE m.value -> 'data'
+      END, '$.seq', ${seqOf(account)})`;
+  },
+  (value) => sql`(m.value ->> 'mustMove' IS NULL OR ${hasMoved(accountOfWrite(value))})`,
+);
 
 /** Those of a write's messages that an endpoint wants. Usually none, and then they are not even made. */
 export function wantedOf(
