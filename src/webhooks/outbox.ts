@@ -39,7 +39,7 @@ export const intoMessages = "INSERT INTO webhook_messages (id, environment_id, t
 export const intoDeliveries =
   "INSERT INTO webhook_deliveries (endpoint_id, message_id, status, next_attempt_at_ms, due_at_ms)";
 
-export type MessageValues = { environmentId: number; nowMs: number; messages: string };
+type MessageValues = { environmentId: number; nowMs: number; messages: string };
 
 /**
  * A statement that writes messages. `data` is SQL for a message's data, beside `m.value`, the message as JSON, and `condition`
