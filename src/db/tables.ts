@@ -20,4 +20,3 @@ export const creditLedger = table<typeof schema.creditLedger>();
 export const dailyActivity = table<typeof schema.dailyActivity>();
 export const payments = table<typeof schema.payments>();
 export const erasures = table<typeof schema.erasures>();
-export const webhookEndpoints = table<typeof schema.webhookEndpoints>();
