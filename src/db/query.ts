@@ -230,7 +230,9 @@ export function read<const Fields extends Selected>(fields: Fields, write: (list
 /** A SELECT whose rows stay lists of values, as SQLite stores them: for pages of thousands of rows, by `arrays`. */
 export function readArrays<const List extends readonly SQL[]>(list: List, write: (list: SQL) => SQL) {
   type Row = { -readonly [Index in keyof List]: List[Index]["_"]["type"] };
-  return new Rows<Row>(write(sql.join([...list], sql`, `)), true, null);
+  // Each has a name of its own: of two equal names D1 answers one column, and one whose name is a number comes first.
+  const named = list.map((one, index) => sql`${one} AS ${sql.identifier(`column${index}`)}`);
+  return new Rows<Row>(write(sql.join(named, sql`, `)), true, null);
 }
 
 /** An INSERT, UPDATE or DELETE in `sql` that answers rows. `list` is for its RETURNING. */

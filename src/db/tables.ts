@@ -17,6 +17,4 @@ function table<Table extends { readonly $inferSelect: object }>(): ColumnsOf<Tab
 export const consentLog = table<typeof schema.consentLog>();
 export const creditBalances = table<typeof schema.creditBalances>();
 export const creditLedger = table<typeof schema.creditLedger>();
-export const dailyActivity = table<typeof schema.dailyActivity>();
 export const payments = table<typeof schema.payments>();
-export const erasures = table<typeof schema.erasures>();

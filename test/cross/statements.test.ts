@@ -43,8 +43,8 @@ const MEANT: readonly Meant[] = [
     why: "The cron looks for users with due holds. The index has open holds alone.",
   },
   {
-    detail: "SCAN r USING INDEX erasures_running",
-    text: "FROM erasures AS r INDEXED BY erasures_running",
+    detail: "SCAN erasures USING INDEX erasures_running",
+    text: '"erasures" INDEXED BY erasures_running',
     why: "The cron goes on with each erasure that has not ended. The index has no other.",
   },
   {
