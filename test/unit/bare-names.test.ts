@@ -14,7 +14,6 @@ const NOT_YET: ReadonlySet<string> = new Set<string>([
   "src/catalog/audit/audit-statement.ts",
   "src/people/capture/delete-old.ts",
   "src/people/capture/event-statements.ts",
-  "src/db/features.ts",
   "src/books/ledger/account.ts",
   "src/people/limits/count.ts",
   "src/people/limits/reached.ts",
