@@ -50,7 +50,7 @@ export function keyIdOf(hash: string): string {
 }
 
 export async function openKeySession(opening: Opening): Promise<KeySession> {
-  const { d1, start, bookmark, key, text, origin, needsUser, clock, learn, admit } = opening;
+  const { d1, start, bookmark, key, text, origin, needsUser, clock, learn } = opening;
   const values = { hash: await hashOf(text), environmentId: key.environment.id, kind: key.kind };
   let session = openSession(d1, start);
   let isChecked = false;
@@ -78,33 +78,20 @@ export async function openKeySession(opening: Opening): Promise<KeySession> {
     return rows.slice(guards.length);
   };
 
-  /** What speaks against the caller, by the row of the key. Null: nothing. Throws faults. */
-  const flawIn = async (row: KeyRow | undefined, isForUser: boolean): Promise<PurserError | null> => {
-    if (row === undefined) return invalidKey();
-    if (origin !== null && !isOriginAllowed(row.endUserAuth, origin)) return foreignOrigin();
-    if (isForUser) await admit(row);
-    return null;
-  };
-  const findFlaw = (row: KeyRow | undefined, isForUser: boolean): Promise<PurserError | null> =>
-    flawIn(row, isForUser).catch((error: unknown) => {
-      if (error instanceof PurserError && error.fault === undefined) return error;
-      throw error;
-    });
-
   const checked = async (
     statements: readonly Statement[],
     isForUser: boolean,
     isOfVerb = true,
   ): Promise<unknown[][]> => {
     let { row, rows } = await ask(statements);
-    let flaw = await findFlaw(row, isForUser);
+    let flaw = await findFlaw(row, opening, isForUser);
     const isBehind = bookmark !== null && !isAsLateAs(session.bookmark(), bookmark);
     if (start !== "first-primary" && (isBehind || flaw !== null || row?.clock !== clock())) {
       // The replica may not have heard of the key, the setting, the test clock, or of what the caller saw, yet. D1 itself is not given the
       // caller's bookmark: it would hand on whatever it is given as its own state.
       session = openSession(d1, "first-primary");
       ({ row, rows } = await ask(statements));
-      flaw = await findFlaw(row, isForUser);
+      flaw = await findFlaw(row, opening, isForUser);
     }
     if (row !== undefined && row.clock !== clock()) {
       learn(row.clock);
@@ -156,6 +143,23 @@ export async function openKeySession(opening: Opening): Promise<KeySession> {
     isInForce: () => isInForce,
     bookmark: () => (isInForce ? session.bookmark() : null),
   };
+}
+
+/** What speaks against the caller, by the row of the key. Null: nothing. Throws faults. */
+async function findFlaw(
+  row: KeyRow | undefined,
+  { origin, admit }: Pick<Opening, "origin" | "admit">,
+  isForUser: boolean,
+): Promise<PurserError | null> {
+  if (row === undefined) return invalidKey();
+  if (origin !== null && !isOriginAllowed(row.endUserAuth, origin)) return foreignOrigin();
+  try {
+    if (isForUser) await admit(row);
+    return null;
+  } catch (error) {
+    if (error instanceof PurserError && error.fault === undefined) return error;
+    throw error;
+  }
 }
 
 const foreignOrigin = () =>
