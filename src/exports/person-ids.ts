@@ -145,7 +145,9 @@ export const isMore = (few: readonly ChunkRow[]): boolean => few.length > FEW_ID
 /** All ids in chunks, in their order; the first ids each in a chunk of its own, with their properties. */
 export const findManyIds = query((value: ValueOf<PersonKey>) => {
   const row = computed({
-    lines: sql<string | null>`iif(max(one.characters) > ${ID_CHARACTERS_MAX}, NULL, group_concat(one.written, char(10)))`,
+    lines: sql<
+      string | null
+    >`iif(max(one.characters) > ${ID_CHARACTERS_MAX}, NULL, group_concat(one.written, char(10)))`,
     ids: sql<number>`count(*)`,
     firstSeenAtMs: sql<number | null>`min(one.earliest)`,
     lastSeenAtMs: sql<number | null>`max(one.latest)`,

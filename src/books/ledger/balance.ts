@@ -54,9 +54,7 @@ function columnsOf<Name extends keyof Balance>(names: readonly Name[]): { readon
     readonly [Of in Name]: Column<Balance[Of]>;
   };
 }
-export const presentedColumns = columnsOf(PRESENTED_FIELDS);
 export const balanceColumns = columnsOf(BALANCE_FIELDS);
-export const adjustmentColumns = columnsOf(ADJUSTMENT_FIELDS);
 
 export type BalanceStatus = "active" | "expired" | "depleted" | "revoked";
 

@@ -2,8 +2,7 @@ import { type SQL, sql } from "drizzle-orm";
 import { alias } from "drizzle-orm/sqlite-core";
 import type { ValueOf } from "../../db/query.ts";
 import { usageEvents } from "../../db/schema.ts";
-import { fragment } from "../../db/sql.ts";
-import { accountOfWrite, accountSql, type WriteContext } from "./account.ts";
+import { accountOfWrite, type WriteContext } from "./account.ts";
 
 const last = alias(usageEvents, "last");
 
@@ -23,19 +22,3 @@ export const placeOfEvent = (value: ValueOf<WriteContext>, event: SQL, position:
   occurredByMs: sql`max(${event} ->> 'occurredAtMs', coalesce(${last.occurredByMs}, ${event} ->> 'occurredAtMs'))`,
   seq: sql`coalesce(${last.seq}, 0) + 1 + ${position}`,
 });
-
-// The same for statements that are not of Drizzle yet.
-
-/** The columns of a usage event's row: first its place, then what is in it. */
-export const eventColumns = fragment`account_id, occurred_by_ms, seq, environment_id, event_id, event, model, count_steps,
-    tokens_steps, seconds_steps, cents_steps, occurred_at_ms, received_at_ms, reservation_id, request_hash, debits, uncovered`;
-
-/** The account's last event. */
-export const lastEvent = fragment`(
-    SELECT occurred_by_ms, seq FROM usage_events WHERE account_id = ${accountSql}
-    ORDER BY occurred_by_ms DESC, seq DESC LIMIT 1
-  )`;
-
-/** SQL: the place of an event after `last`. Rows lie in the order of their times, so what comes late has the time of the one before it. */
-export const eventPlace = (event: string): string => fragment`${accountSql},
-    max(${event} ->> 'occurredAtMs', coalesce(last.occurred_by_ms, ${event} ->> 'occurredAtMs')), coalesce(last.seq, 0) + 1`;

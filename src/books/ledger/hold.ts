@@ -12,7 +12,7 @@ import {
   type ValueOf,
 } from "../../db/query.ts";
 import { refundOwed, reservations, type Steps, usageEvents } from "../../db/schema.ts";
-import { fragment, type Statement } from "../../db/sql.ts";
+import type { Statement } from "../../db/sql.ts";
 import { settlements } from "../../db/views.ts";
 import { assert } from "../../lib/assert.ts";
 import { fromSteps, type Quantities, toSteps, UNITS, type Unit } from "../amounts/amount.ts";
@@ -103,14 +103,6 @@ export const willBeCharged = () =>
     taken,
     and(eq(taken.environmentId, reservations.environmentId), eq(taken.eventId, reservations.id)),
   )})`;
-
-/** The same for statements that are not of Drizzle yet. */
-export const isToCharge = fragment`(
-  reservations.on_expiry = 'charge' AND NOT EXISTS (
-    SELECT 1 FROM usage_events AS taken
-    WHERE taken.environment_id = reservations.environment_id AND taken.event_id = reservations.id
-  )
-)`;
 
 /** What the balances of a reservation owe that its settlement may pay. */
 const owedOfReservation = () =>

@@ -13,9 +13,9 @@ import {
   type ValueOf,
 } from "../../db/query.ts";
 import { creditBalances, creditLedger, type Steps } from "../../db/schema.ts";
-import { fragment, type Statement } from "../../db/sql.ts";
+import type { Statement } from "../../db/sql.ts";
 import type { Unit } from "../amounts/amount.ts";
-import { accountOfWrite, accountSql, type WriteContext, writingValues } from "./account.ts";
+import { accountOfWrite, type WriteContext, writingValues } from "./account.ts";
 import { type Motion, moving } from "./motion.ts";
 
 /**
@@ -80,9 +80,6 @@ export const lastSeqOf = (account: SQL) =>
       .orderBy(desc(creditLedger.seq))
       .limit(1),
   )}, 0)`;
-
-/** The same for statements that are not of Drizzle yet. */
-export const lastSeq = fragment`coalesce((SELECT seq FROM credit_ledger WHERE account_id = ${accountSql} ORDER BY seq DESC LIMIT 1), 0)`;
 
 /** The account's last entry, in `lastEntry`. Its time is that of what is written after it. */
 const last = alias(creditLedger, "last");

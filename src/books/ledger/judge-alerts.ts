@@ -2,17 +2,16 @@ import { and, eq, type SQL, sql } from "drizzle-orm";
 import { alias } from "drizzle-orm/sqlite-core";
 import { asInteger, drizzle, fields, hasRow, insertFrom, query, returning, type ValueOf } from "../../db/query.ts";
 import { accounts, alertStates, alerts, creditLedger, webhookDeliveries, webhookMessages } from "../../db/schema.ts";
-import { fragment, nowMsSql, type Statement } from "../../db/sql.ts";
+import type { Statement } from "../../db/sql.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { endpointsOf, type MessageType } from "../../webhooks/message.ts";
-import { deliveryTimes, intoMessages, type Outgoing, wantedMessages } from "../../webhooks/outbox.ts";
+import { deliveryTimes, type Outgoing, wantedMessages } from "../../webhooks/outbox.ts";
 import { type WriteContext, writingValues } from "./account.ts";
-import { amountOf, amountSql } from "./debits.ts";
+import { amountOf } from "./debits.ts";
 import { lastSeqOf } from "./insert-entries.ts";
 import type { Motion } from "./motion.ts";
 import { isSinceSettled } from "./owed.ts";
 import { judged, noMotion, threshold, type Watch, watched } from "./watched.ts";
-import { thresholdSql, watchedSql } from "./watched-sql.ts";
 
 const accountOfUser = (value: ValueOf<{ environmentId: number; userId: string }>) => sql`
   SELECT ${accounts.id} FROM ${accounts}
@@ -219,28 +218,3 @@ export function messagesAmong(
 export function endpointsByType(wanted: readonly Outgoing<{ readonly type: MessageType }>[]): string {
   return JSON.stringify(Object.fromEntries(wanted.map(({ type, endpointIds }) => [type, endpointIds])));
 }
-
-// The same as `goOff` for statements that are not of Drizzle yet.
-
-const typeOf = fragment`iif(l.id = '', 'credits.depleted', 'credits.low')`;
-
-/** The statement that writes the messages of alerts that go off. `from` and `leaves` as in `watchedSql`. */
-export const goOffSql = (from: string, leaves: string): string => fragment`
-  ${intoMessages}
-  ${watchedSql({ from, leaves, isAsked: fragment`:endpoints -> ('$."' || ${typeOf} || '"') IS NOT NULL` })},
-  crossed AS (
-    SELECT l.*, ${thresholdSql("live_issued")} AS of_live, ${thresholdSql("all_issued")} AS of_all FROM l
-  )
-  SELECT :messageId || printf('%06d', row_number() OVER (ORDER BY l.account_id, l.id = '', l.id)),
-    CAST(:environmentId AS INTEGER), ${typeOf}, ${nowMsSql}, a.user_id,
-    json_set(iif(l.id = '', json_object('userId', a.user_id), json_object(
-      'userId', a.user_id, 'alertId', l.id, 'name', l.name, 'unit', l.unit, 'remaining', ${amountSql("l.live_after", "l.unit")},
-      'threshold', ${amountSql("iif(l.live_before >= l.of_live AND l.live_after < l.of_live, l.of_live, l.of_all)", "l.unit")}
-    )), '$.seq', (SELECT seq FROM credit_ledger WHERE account_id = a.id ORDER BY seq DESC LIMIT 1))
-  FROM crossed AS l CROSS JOIN accounts AS a ON a.id = l.account_id
-  WHERE ((l.live_before >= l.of_live AND l.live_after < l.of_live) OR (l.all_before >= l.of_all AND l.all_after < l.of_all))
-    AND NOT EXISTS (
-      SELECT 1 FROM alert_states AS s
-      WHERE s.environment_id = :environmentId AND s.alert_id = l.id AND s.account_id = l.account_id
-    )
-  RETURNING id`;

@@ -1,7 +1,6 @@
 import { and, desc, eq, type SQL, sql } from "drizzle-orm";
 import { asInteger, type ColumnsOf, computed, drizzle, fields, read, type ValueOf } from "../../db/query.ts";
 import { creditBalances, creditLedger, type Steps } from "../../db/schema.ts";
-import { fragment, nowMsSql } from "../../db/sql.ts";
 import { accountQuery } from "./account.ts";
 import { BALANCE_FIELDS, FIXED_FIELDS, PAYING_FIELDS, PRESENTED_FIELDS } from "./balance.ts";
 
@@ -14,10 +13,6 @@ export const isSpendable = (
   balance: Pick<ColumnsOf<typeof creditBalances>, "accountId" | "hasRemaining" | "expiresAtMs"> = creditBalances,
 ): SQL => sql`${balance.accountId} = ${account} AND ${balance.hasRemaining} = 1
   AND ${balance.expiresAtMs} > ${asInteger(value("nowMs"))}`;
-
-/** The same for statements that are not of Drizzle yet. */
-export const canPay = (account: string): string =>
-  fragment`account_id = ${account} AND has_remaining = 1 AND expires_at_ms > ${nowMsSql}`;
 
 const presented = () => drizzle.select(fields(creditBalances, ...PRESENTED_FIELDS));
 const ofAccount = (account: SQL): SQL => eq(creditBalances.accountId, account);

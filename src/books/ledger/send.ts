@@ -1,4 +1,4 @@
-import { auditStatement, newAct } from "../../catalog/audit/audit-statement.ts";
+import { insertAct, newAct } from "../../catalog/audit/audit-statement.ts";
 import { noteSeen } from "../../db/activity/last-seen.ts";
 import { guardFeatures } from "../../db/features.ts";
 import { batch, type Statement } from "../../db/sql.ts";
@@ -88,7 +88,7 @@ function guardOf(values: WriteContext & { features: string | null; seq: number }
   return isOld ? guardAccount(values) : guardFeatures(values);
 }
 
-const insertAudit = auditStatement();
+const insertAudit = insertAct();
 
 /** The audit row, if the administrator writes. A write that is refused or replayed writes none. */
 function auditRow(ctx: TenantCtx, { nowMs }: AccountAtRead, act: Write<unknown>["act"]): Statement[] {

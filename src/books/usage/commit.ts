@@ -1,6 +1,5 @@
 import { assert } from "../../lib/assert.ts";
 import type { TenantCtx } from "../../runtime.ts";
-import { writingValues } from "../ledger/account.ts";
 import { burnDown } from "../ledger/burn-down.ts";
 import { type Outcome, replay } from "../ledger/decision.ts";
 import { returnEntries, settleHolds } from "../ledger/hold.ts";
@@ -80,7 +79,7 @@ export async function commitReservation(
         const newEvent = { eventId, event, model, quantities, properties, occurredAt, reservationId, payment };
         if (isLate) {
           return writeEvent(ctx, account, newEvent, stamp, {
-            before: [commitLate({ ...writingValues(account), reservationId, eventId })],
+            before: [commitLate({ environmentId: account.environmentId, reservationId, eventId })],
           });
         }
         return writeEvent(ctx, account, newEvent, stamp, {
