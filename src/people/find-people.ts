@@ -1,25 +1,34 @@
-import { all, fragment, statement } from "../db/sql.ts";
+import { and, asc, desc, eq, gt, gte, lt, sql } from "drizzle-orm";
+import { computed, drizzle, fields, query, type RowOf, type ValueOf } from "../db/query.ts";
+import { distinctIds } from "../db/schema.ts";
+import { all } from "../db/sql.ts";
 import { invalidCursor } from "../errors.ts";
 import { decodeTextCursor, encodeTextCursor } from "../lib/cursor.ts";
 import { iso } from "../lib/time.ts";
 import type { TenantCtx } from "../runtime.ts";
 
-type IdRow = {
-  distinctId: string;
-  firstSeenAtMs: number;
-  lastSeenAtMs: number;
-  eventCount: number;
-  isIdentified: 0 | 1;
-  claimedBy: string | null;
-};
+const idFields = () => ({
+  ...fields(distinctIds, "distinctId", "firstSeenAtMs", "lastSeenAtMs", "isIdentified", "claimedBy"),
+  ...computed({ eventCount: sql<number>`${distinctIds.eventCount} - ${distinctIds.deletedCount}` }),
+});
+type IdRow = RowOf<ReturnType<typeof idFields>>;
 
-const columns = fragment`distinct_id AS distinctId, first_seen_at_ms AS firstSeenAtMs, last_seen_at_ms AS lastSeenAtMs,
-  event_count - deleted_count AS eventCount, is_identified AS isIdentified, claimed_by AS claimedBy`;
-
-const selectIds = statement<{ environmentId: number; after: string; from: string; to: string; limit: number }, IdRow>`
-  SELECT ${columns} FROM distinct_ids
-  WHERE environment_id = :environmentId AND distinct_id > :after AND distinct_id >= :from AND distinct_id < :to
-  ORDER BY distinct_id LIMIT :limit`;
+type Range = { environmentId: number; after: string; from: string; to: string; limit: number };
+const selectIds = query((value: ValueOf<Range>) =>
+  drizzle
+    .select(idFields())
+    .from(distinctIds)
+    .where(
+      and(
+        eq(distinctIds.environmentId, value("environmentId")),
+        gt(distinctIds.distinctId, value("after")),
+        gte(distinctIds.distinctId, value("from")),
+        lt(distinctIds.distinctId, value("to")),
+      ),
+    )
+    .orderBy(asc(distinctIds.distinctId))
+    .limit(value("limit")),
+);
 
 /** Distinct ids that begin with a text, by id. Throws `invalid_request` for another list's cursor. */
 export async function findPeople(
@@ -40,19 +49,27 @@ export async function findPeople(
 
 const presentId = ({ firstSeenAtMs, lastSeenAtMs, isIdentified, ...row }: IdRow) => ({
   ...row,
-  isIdentified: isIdentified === 1,
+  isIdentified,
   firstSeenAt: iso(firstSeenAtMs),
   lastSeenAt: iso(lastSeenAtMs),
 });
 
-const selectRecent = statement<
-  { environmentId: number; beforeDay: number; beforeId: string; limit: number },
-  IdRow & { lastActiveDay: number }
->`
-  SELECT ${columns}, last_active_day AS lastActiveDay FROM distinct_ids INDEXED BY distinct_ids_active
-  WHERE environment_id = :environmentId AND last_active_day IS NOT NULL
-    AND (last_active_day, distinct_id) < (:beforeDay, :beforeId)
-  ORDER BY last_active_day DESC, distinct_id DESC LIMIT :limit`;
+type Before = { environmentId: number; beforeDay: number; beforeId: string; limit: number };
+const selectRecent = query((value: ValueOf<Before>) => {
+  const { environmentId, distinctId, lastActiveDay } = distinctIds;
+  return drizzle
+    .select({ ...idFields(), ...computed({ lastActiveDay: sql<number>`${lastActiveDay}` }) })
+    .from(sql`${distinctIds} INDEXED BY distinct_ids_active`)
+    .where(
+      and(
+        eq(environmentId, value("environmentId")),
+        sql`${lastActiveDay} IS NOT NULL`,
+        sql`(${lastActiveDay}, ${distinctId}) < (${value("beforeDay")}, ${value("beforeId")})`,
+      ),
+    )
+    .orderBy(desc(lastActiveDay), desc(distinctId))
+    .limit(value("limit"));
+});
 
 /**
  * People's ids by the day on which they last sent something, the latest first, as far as isolates told it
