@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { fragment, query, select, statement } from "../../src/db/sql.ts";
+import { fragment, statement } from "../../src/db/sql.ts";
 
 describe("a statement", () => {
   it("numbers each name once, in the order in which names first stand", () => {
