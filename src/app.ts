@@ -1,5 +1,5 @@
 import { limitArrivals } from "./auth/arrivals.ts";
-import { systemCtx } from "./auth/open-root.ts";
+import { systemCtx } from "./auth/require-admin.ts";
 import { alertRoutes } from "./books/alerts/routes.ts";
 import { balanceRoutes } from "./books/credits/admin-routes.ts";
 import { creditRoutes } from "./books/credits/routes.ts";
@@ -9,10 +9,9 @@ import { clockRoutes } from "./clocks/routes.ts";
 import { dashboardRoutes } from "./dashboard/routes.tsx";
 import { erasureRoutes } from "./erasure/routes.ts";
 import { exportRoutes } from "./exports/routes.ts";
-import { allowBrowsers } from "./http/cors.ts";
-import { drainBody } from "./http/drain-body.ts";
+import { drainBody } from "./http/body.ts";
 import { answerError, logBug } from "./http/errors.ts";
-import { createRoutes } from "./http/factory.ts";
+import { allowBrowsers, createRoutes } from "./http/factory.ts";
 import { healthRoutes } from "./http/health.ts";
 import { answerUnknownPath } from "./http/not-found.ts";
 import { WARNING_HEADER, warningText } from "./http/warnings.ts";
@@ -24,7 +23,7 @@ import { analyticsLimitRoutes } from "./people/limits/routes.ts";
 import { consentRoutes } from "./people/routes.ts";
 import { docsRoutes, fileRoutes, openApiRoutes } from "./reference/routes.ts";
 import type { Outbox, Runtime } from "./runtime.ts";
-import { makeFirstAttempts } from "./webhooks/first-attempts.ts";
+import { makeFirstAttempts } from "./webhooks/deliver-due.ts";
 import { webhookRoutes } from "./webhooks/routes.ts";
 
 const realRuntime: Runtime = { isolate: {}, now: () => Date.now(), newId: randomId };

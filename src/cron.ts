@@ -1,8 +1,8 @@
-import { systemCtx } from "./auth/open-root.ts";
+import { systemCtx } from "./auth/require-admin.ts";
 import { oldSealsPart } from "./auth/reseal-secrets.ts";
 import { expiriesPart } from "./books/alerts/find-expiries.ts";
-import { holdsPart } from "./books/usage/expire.ts";
-import { clocksPart } from "./clocks/run.ts";
+import { holdsPart } from "./books/usage/extend.ts";
+import { clocksPart } from "./clocks/advance.ts";
 import { constraintOf } from "./db/constraint.ts";
 import { type QueryBudget, queryBudget } from "./db/query-budget.ts";
 import { erasuresPart } from "./erasure/erase-running.ts";

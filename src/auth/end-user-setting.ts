@@ -1,5 +1,9 @@
 import * as z from "zod";
+import { PurserError } from "../errors.ts";
 import { urlAdvice } from "../lib/public-url.ts";
+import { openSealed, sealText } from "../lib/seal.ts";
+import type { Environment } from "../runtime.ts";
+import type { Settings } from "../settings.ts";
 
 const ORIGINS_MAX = 20;
 
@@ -11,7 +15,7 @@ const origin = z.string().refine(isOrigin, "must be an origin as browsers send i
 const someText = (max: number) => z.string().min(1).max(max).optional();
 
 /** What each kind of setting may have beside its keys. */
-export const claims = {
+const claims = {
   issuer: someText(2_000),
   audience: someText(2_000),
   /** The claim that names the user; `sub` unless set otherwise. */
@@ -98,3 +102,82 @@ export const endUserSetting = z.discriminatedUnion("type", [
 ]);
 
 export type EndUserSetting = z.infer<typeof endUserSetting>;
+
+/** The setting as it is stored: the secret of `hs256` is sealed. */
+const storedSetting = z.discriminatedUnion("type", [
+  z.object({ type: z.literal("jwks"), url: z.string(), ...claims }),
+  z.object({ type: z.literal("hs256"), sealed: z.string(), ...claims }),
+]);
+
+type Owner = Pick<Environment, "appId" | "mode">;
+type HasSettings = { readonly settings: Pick<Settings, "settingsSecrets"> };
+
+const placeOf = (environment: Owner) => ({ purpose: "end_user_auth" as const, environment });
+
+/** The setting as JSON to store. Throws `secrets_unavailable` when it has a secret and `SETTINGS_SECRET` is not set. */
+export async function sealEndUserSetting(ctx: HasSettings, owner: Owner, setting: EndUserSetting): Promise<string> {
+  const { origins, ...others } = setting;
+  const kept = origins === undefined || origins.length === 0 ? others : { ...others, origins };
+  if (kept.type !== "hs256") return JSON.stringify(kept);
+  const { secret, ...rest } = kept;
+  return JSON.stringify({ ...rest, sealed: await sealSecret(ctx, placeOf(owner), secret) });
+}
+
+/** The stored setting. Null when there is none. Throws `secrets_unavailable` when its secret cannot be read. */
+export async function openEndUserSetting(
+  ctx: HasSettings,
+  owner: Owner,
+  stored: string | null,
+): Promise<EndUserSetting | null> {
+  if (stored === null) return null;
+  const setting = storedSetting.parse(JSON.parse(stored));
+  if (setting.type !== "hs256") return endUserSetting.parse(setting);
+  const { sealed, ...rest } = setting;
+  return endUserSetting.parse({ ...rest, secret: await openSecret(ctx, placeOf(owner), sealed) });
+}
+
+/** The stored setting without its secret. */
+export function showEndUserSetting(stored: string | null) {
+  if (stored === null) return null;
+  const setting = storedSetting.parse(JSON.parse(stored));
+  if (setting.type !== "hs256") return setting;
+  const { sealed: _, ...shown } = setting;
+  return shown;
+}
+
+/** Whether a page of this origin may use the environment's publishable keys (L4). */
+export function isOriginAllowed(stored: string | null, origin: string): boolean {
+  const { origins } = showEndUserSetting(stored) ?? {};
+  return origins === undefined || origins.includes(origin);
+}
+
+/** What a stored secret is for, and whose it is. It opens for nothing and nobody else. */
+export interface SecretPlace {
+  readonly purpose: "end_user_auth" | "stripe" | "webhook";
+  readonly environment: Pick<Environment, "appId" | "mode">;
+}
+
+const contextOf = ({ purpose, environment }: SecretPlace) => `${purpose}\n${environment.appId}\n${environment.mode}`;
+
+function unavailable(fault: "not_set_up" | "secret_unreadable"): PurserError {
+  const message =
+    fault === "not_set_up"
+      ? "This deployment stores no secrets. Set `SETTINGS_SECRET` (32 characters or more)."
+      : "A stored secret cannot be read with this deployment's `SETTINGS_SECRET`. Set the secret again.";
+  return new PurserError("secrets_unavailable", message, { headers: { "Retry-After": "60" }, fault });
+}
+
+/** A secret as it is stored. Throws `secrets_unavailable` without `SETTINGS_SECRET`. */
+export async function sealSecret({ settings }: HasSettings, place: SecretPlace, secret: string): Promise<string> {
+  if (settings.settingsSecrets === null) throw unavailable("not_set_up");
+  return sealText(settings.settingsSecrets.current, contextOf(place), secret);
+}
+
+/** A stored secret. Throws `secrets_unavailable` without the secret that sealed it. */
+export async function openSecret({ settings }: HasSettings, place: SecretPlace, sealed: string): Promise<string> {
+  if (settings.settingsSecrets === null) throw unavailable("not_set_up");
+  const { current, previous } = settings.settingsSecrets;
+  const secret = await openSealed([current, ...(previous === null ? [] : [previous])], contextOf(place), sealed);
+  if (secret === null) throw unavailable("secret_unreadable");
+  return secret;
+}

@@ -1,6 +1,16 @@
-import { decodeJwt, decodeProtectedHeader } from "jose";
-import { decodeBase64url } from "../lib/base64url.ts";
-import type { JsonObject } from "../lib/json.ts";
+import {
+  type CompactVerifyGetKey,
+  compactVerify,
+  createLocalJWKSet,
+  decodeJwt,
+  decodeProtectedHeader,
+  errors,
+  type JWK,
+} from "jose";
+import { PurserError } from "../errors.ts";
+import { decodeBase64url } from "../lib/encoding.ts";
+import { isJsonObject, type JsonObject } from "../lib/json.ts";
+import type { EndUserSetting } from "./end-user-setting.ts";
 
 /** What a JWT says of itself. Nothing of it is proved. */
 export interface UnverifiedJwt {
@@ -21,4 +31,148 @@ export function readJwt(token: string): UnverifiedJwt | null {
   } catch {
     return null;
   }
+}
+
+/** Asymmetric algorithms alone: a published key must never verify as a shared secret. */
+const ASYMMETRIC = [
+  "RS256",
+  "RS384",
+  "RS512",
+  "PS256",
+  "PS384",
+  "PS512",
+  "ES256",
+  "ES384",
+  "ES512",
+  "EdDSA",
+  "Ed25519",
+];
+
+export const isAsymmetric = (alg: string): boolean => ASYMMETRIC.includes(alg);
+
+export type PublishedKeys = CompactVerifyGetKey;
+
+/** The keys of one answer of a key server. What is no key is passed over (RFC 7517, section 5). */
+export const publishedKeysOf = (keys: readonly unknown[]): PublishedKeys =>
+  createLocalJWKSet({ keys: keys.filter((key): key is JWK => isJsonObject(key)) });
+
+/** What is wrong with the signature by a shared secret; null where the secret made it. */
+export async function secretFlaw(token: string, secret: string): Promise<TokenFlaw | null> {
+  return flawOf(compactVerify(token, new TextEncoder().encode(secret), { algorithms: ["HS256"] }));
+}
+
+/** What is wrong with the signature by published keys. A token that names no key may be signed by any that fits its algorithm. */
+export async function keysFlaw(token: string, keys: PublishedKeys): Promise<TokenFlaw | null> {
+  const options = { algorithms: ASYMMETRIC };
+  try {
+    await compactVerify(token, keys, options);
+    return null;
+  } catch (error) {
+    if (!(error instanceof errors.JWKSMultipleMatchingKeys)) return flawOf(Promise.reject(error));
+    let flaw: TokenFlaw = "no_key";
+    for await (const key of error) {
+      const ofKey = await flawOf(compactVerify(token, key, options));
+      if (ofKey === null) return null;
+      if (ofKey === "signature") flaw = ofKey;
+    }
+    return flaw;
+  }
+}
+
+/** The flaw that jose's error tells. A key that cannot be imported, is private or is too short is no key. */
+async function flawOf(verifying: Promise<unknown>): Promise<TokenFlaw | null> {
+  try {
+    await verifying;
+    return null;
+  } catch (error) {
+    if (error instanceof errors.JWSSignatureVerificationFailed) return "signature";
+    if (error instanceof errors.JOSEAlgNotAllowed) return "algorithm";
+    return error instanceof errors.JWSInvalid ? "malformed" : "no_key";
+  }
+}
+
+/** How far the clock of who signs tokens may differ from Purser's. */
+const clockToleranceSeconds = 60;
+/** The year 5138. What is above was written in milliseconds. */
+const EXP_SECONDS_MAX = 1e11;
+
+/** What may be wrong with an end-user token, in the order in which it is told (docs/decisions.md, "End-user tokens"). */
+export const TOKEN_FLAWS = [
+  "malformed",
+  "algorithm",
+  "no_key",
+  "signature",
+  "expired",
+  "not_yet_valid",
+  "issuer",
+  "audience",
+  "claim",
+] as const;
+export type TokenFlaw = (typeof TOKEN_FLAWS)[number];
+
+/** The claim that names the user. */
+export const userClaimOf = (setting: EndUserSetting): string => setting.claim ?? "sub";
+
+/** What is wrong with a text that is no JWT, where it is one of the usual mistakes. */
+function malformedAdvice(token: string): string {
+  if (/^Bearer\s/i.test(token)) return "begins with `Bearer`. Send the JWT alone in `X-User-Token`, without `Bearer`.";
+  if (/^[sp]k_(live|test)_/.test(token)) {
+    return "is a key of Purser. Send the user's JWT from your own sign-in in `X-User-Token`.";
+  }
+  if (token.split(".").length === 5) return "is encrypted. Send a signed JWT, which has three parts.";
+  return "is not a signed JWT. Send the JWT alone, its three parts separated by dots.";
+}
+
+/** What to change, by flaw and by the setting's type. Never the token's contents. */
+function adviceOf(flaw: TokenFlaw, { type, claim }: EndUserSetting, token: string): string {
+  switch (flaw) {
+    case "malformed":
+      return malformedAdvice(token);
+    case "algorithm":
+      return type === "jwks"
+        ? "is signed with an algorithm that a `jwks` setting does not take. Sign with an asymmetric one, such as RS256 or ES256."
+        : "is signed with an algorithm that an `hs256` setting does not take. Sign with HS256.";
+    case "no_key":
+      return "names a key (`kid`, `alg`) that the setting's `url` does not publish in a usable form. Publish it there, or correct the `url`.";
+    case "signature":
+      return type === "jwks"
+        ? "has a signature of none of the keys that the setting's `url` publishes."
+        : "has a signature that is not by the setting's `secret`. Sign with the UTF-8 bytes of that secret.";
+    case "expired":
+      return "has expired (`exp`). Get a new one from your sign-in.";
+    case "not_yet_valid":
+      return "is not valid yet (`nbf`). Check the clock of who signs it.";
+    case "issuer":
+      return "has another `iss` than the setting's `issuer`.";
+    case "audience":
+      return "has another `aud` than the setting's `audience`.";
+    case "claim":
+      return (
+        "needs `exp` in seconds, not milliseconds, and the user's id as text in its claim " +
+        (claim === "email" ? "`email`, with an `email_verified` that is not false." : `\`${claim ?? "sub"}\`.`)
+      );
+  }
+}
+
+/** `invalid_user_token` (401) that tells the flaw in `details.reason`. */
+export function refuseToken(flaw: TokenFlaw, setting: EndUserSetting, token: string): PurserError {
+  const message = `The end-user token ${adviceOf(flaw, setting, token)}`;
+  return new PurserError("invalid_user_token", message, { details: { reason: flaw } });
+}
+
+/** The first flaw of a token's claims, in the order of TOKEN_FLAWS, which is not jose's; null where there is none. */
+export function claimFlaw(claims: JsonObject, setting: EndUserSetting, nowMs: number): TokenFlaw | null {
+  const { exp, nbf, iat, iss, aud } = claims;
+  const nowSeconds = Math.floor(nowMs / 1_000);
+  if (typeof exp === "number" && exp <= nowSeconds - clockToleranceSeconds) return "expired";
+  if (typeof nbf === "number" && nbf > nowSeconds + clockToleranceSeconds) return "not_yet_valid";
+  if (setting.issuer !== undefined && iss !== setting.issuer) return "issuer";
+  const audiences: unknown[] = Array.isArray(aud) ? aud : [aud];
+  if (setting.audience !== undefined && !audiences.includes(setting.audience)) return "audience";
+  const areTimes = typeof exp === "number" && [nbf, iat].every((time) => ["undefined", "number"].includes(typeof time));
+  if (!areTimes || exp > EXP_SECONDS_MAX) return "claim";
+  // Some sign-ins send it as text.
+  const isUnverified =
+    setting.claim === "email" && (claims.email_verified === false || claims.email_verified === "false");
+  return isUnverified ? "claim" : null;
 }

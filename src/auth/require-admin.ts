@@ -1,13 +1,80 @@
+import { allDatabases, databaseIndexOf } from "../db/databases.ts";
+import { openSession } from "../db/session.ts";
+import { PurserError } from "../errors.ts";
 import { factory } from "../http/factory.ts";
 import { nothingHere } from "../http/not-found.ts";
-import { isAdminToken } from "./admin-tries.ts";
+import { assert } from "../lib/assert.ts";
+import { equalSecrets } from "../lib/hash.ts";
+import type { Runtime, SystemCtx } from "../runtime.ts";
+import { readSettings } from "../settings.ts";
+import { addressOf, type Sent } from "./address.ts";
 import { countArrival } from "./arrivals.ts";
-import { invalidKey } from "./bearer.ts";
-import { readKey } from "./key.ts";
-import { adminTokenAdvice } from "./key-mistakes.ts";
-import { inDatabaseOf, systemCtx } from "./open-root.ts";
+import { adminTokenAdvice, invalidKey, readKey } from "./key.ts";
+import { MinuteCounts, mayPass, ofIsolates } from "./minute-counts.ts";
 import { refusePage } from "./refuse-page.ts";
 import { keyInHeader } from "./require-key.ts";
+
+/** What a verb without a tenant receives: the latest state of each database, `DB` before all. `spend` as in `openSession`. */
+export function systemCtx(env: Env, runtime: Runtime, spend?: (queries: number) => void): SystemCtx {
+  const databases = allDatabases(env).map(({ index, name, d1 }) => ({
+    index,
+    name,
+    db: openSession(d1, "first-primary", spend),
+  }));
+  const [first] = databases;
+  assert(first !== undefined, "a database is bound as DB");
+  return { ...runtime, db: first.db, databases, settings: readSettings(env) };
+}
+
+/** The same in the database that an id names; as it was for an id that names none, which is then found nowhere. */
+export function inDatabaseOf<TenantCtx extends SystemCtx>(ctx: TenantCtx, id: string): TenantCtx {
+  const index = databaseIndexOf(id);
+  const named = ctx.databases.find((database) => database.index === index);
+  return named === undefined ? ctx : { ...ctx, db: named.db };
+}
+
+/** Sets `root` for a route that no key opens, such as a download link: what it may see, its verb finds out. */
+export const openRoot = factory.createMiddleware(async (c, next) => {
+  c.set("root", systemCtx(c.env, c.var.runtime));
+  await next();
+});
+
+const FAILURES_A_MINUTE_MAX = 10;
+
+/** No token that is sent by mistake is longer, and none is hashed. */
+const CHARACTERS_MAX = 1_000;
+
+const failuresOf = ofIsolates(() => new MinuteCounts());
+
+/**
+ * Whether `given` is the administrator's token. An address that failed ten times in a minute is refused with `rate_limited`,
+ * also with the right token, so that it learns nothing (L2). Failures are counted by the platform, and in the isolate.
+ */
+export async function isAdminToken(
+  c: Sent & { readonly var: { readonly runtime: Runtime } },
+  given: string,
+  adminToken: string,
+): Promise<boolean> {
+  const { isolate, now } = c.var.runtime;
+  const nowMs = now();
+  const address = addressOf(c);
+  const failures = failuresOf(isolate);
+  const refuse = () => {
+    const seconds = failures.secondsLeft(address, nowMs);
+    const message = `Too many attempts with a wrong admin token. Try again in ${seconds} ${seconds === 1 ? "second" : "seconds"}.`;
+    return new PurserError("rate_limited", message, { headers: { "Retry-After": String(seconds) } });
+  };
+  const isShort = given.length <= Math.max(CHARACTERS_MAX, adminToken.length);
+  const isRight = isShort && (await equalSecrets(given, adminToken));
+  // Nothing is awaited from here to the count, so of guesses that come at once no more than ten are answered.
+  if (failures.count(address, nowMs) >= FAILURES_A_MINUTE_MAX) throw refuse();
+  if (isRight) return true;
+  failures.add(address, nowMs);
+  if ((await mayPass(c.env.ADMIN_TRIES, address)) !== false) return false;
+  // Other isolates saw the others of its failures.
+  failures.add(address, nowMs, FAILURES_A_MINUTE_MAX);
+  throw refuse();
+}
 
 /** Requires the administrator's token, and sets `admin`. Without a token in the settings there is no administration: 404. */
 export const requireAdmin = factory.createMiddleware(async (c, next) => {

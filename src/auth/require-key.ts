@@ -1,16 +1,14 @@
 import type { Context } from "hono";
-import { noteSeen } from "../db/activity/last-seen.ts";
+import { noteSeen } from "../db/activity/count.ts";
 import { knownClock, learnClock, timesOf } from "../db/clock.ts";
 import { databaseAt } from "../db/databases.ts";
 import { isBookmark } from "../db/session.ts";
 import { invalid, PurserError } from "../errors.ts";
 import { type AppEnv, factory } from "../http/factory.ts";
 import { readSettings } from "../settings.ts";
-import { admitEndUser } from "./admit-end-user.ts";
 import { countArrival, countCapture, countKey, isFoundUnknown, noteFound } from "./arrivals.ts";
-import { bearerToken, invalidKey } from "./bearer.ts";
-import { type Key, readKey } from "./key.ts";
-import { keyAdvice } from "./key-mistakes.ts";
+import { admitEndUser } from "./end-user.ts";
+import { bearerToken, invalidKey, type Key, keyAdvice, readKey } from "./key.ts";
 import { openKeySession } from "./key-session.ts";
 import { refusePage } from "./refuse-page.ts";
 

@@ -4,7 +4,7 @@ import { environments, stripeSettings, webhookEndpoints } from "../db/schema.ts"
 import { all, batch, type RowsOf } from "../db/sql.ts";
 import { sealedTexts, sealMarkOf } from "../lib/seal.ts";
 import type { CronCtx, CronPart, SystemCtx } from "../runtime.ts";
-import { openSecret, type SecretPlace, sealSecret } from "./stored-secret.ts";
+import { openSecret, type SecretPlace, sealSecret } from "./end-user-setting.ts";
 
 /** Of each database. Each is a query. */
 const TEXTS_A_RUN_MAX = 100;

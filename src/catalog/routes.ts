@@ -3,21 +3,15 @@ import { readBody, readNoFields } from "../http/body.ts";
 import { createRoutes } from "../http/factory.ts";
 import { noFields } from "../http/fields.ts";
 import { validate } from "../http/validate.ts";
-import { requireApp } from "./apps/app.ts";
-import { createApp } from "./apps/create-app.ts";
-import { createKey } from "./apps/create-key.ts";
+import { createApp, listApps, requireApp } from "./apps/apps.ts";
 import { setEndUserAuth } from "./apps/end-user-auth.ts";
-import { listApps } from "./apps/list-apps.ts";
-import { listKeys } from "./apps/list-keys.ts";
-import { revokeKey } from "./apps/revoke-key.ts";
+import { createKey, listKeys, revokeKey } from "./apps/keys.ts";
 import { createAppInput, createKeyInput, listKeysInput, setEndUserAuthInput } from "./apps/schemas.ts";
 import { listAudit } from "./audit/list.ts";
 import { listAuditInput } from "./audit/schemas.ts";
-import { archivePack } from "./packs/archive.ts";
+import { archivePack, patchPack, restorePack } from "./packs/change.ts";
 import { createPack } from "./packs/create.ts";
-import { listPacks } from "./packs/list.ts";
-import { patchPack } from "./packs/patch.ts";
-import { restorePack } from "./packs/restore.ts";
+import { listPacks } from "./packs/pack.ts";
 import { createPackInput, patchPackInput } from "./packs/schemas.ts";
 
 /** Administration of this room. */

@@ -1,16 +1,47 @@
-import { eq } from "drizzle-orm";
+import { eq, sql } from "drizzle-orm";
+import { type NextExpiry, selectNextExpiry, tellExpiries } from "../books/alerts/find-expiries.ts";
+import { settleDueHolds } from "../books/ledger/write.ts";
+import { type NextHold, selectNextHold } from "../books/usage/extend.ts";
 import { clockOf, guardClock, readClock, type TestClock, timesOf } from "../db/clock.ts";
 import { constraintOf } from "../db/constraint.ts";
 import { changeFeature } from "../db/features.ts";
-import { computed, drizzle, query, type ValueOf } from "../db/query.ts";
+import { asInteger, computed, drizzle, fields, query, type ValueOf } from "../db/query.ts";
 import { environments } from "../db/schema.ts";
 import { all, batch, type Statement } from "../db/sql.ts";
 import { refusalIn } from "../errors.ts";
-import type { Allowance, Environment, SystemCtx, TenantCtx } from "../runtime.ts";
-import { type Due, findNextDue, settleDue } from "./next-due.ts";
+import { type NextUnmatched, selectNextUnmatched, tellOne } from "../payments/tell-unmatched.ts";
+import type { Allowance, CronCtx, CronPart, Environment, SystemCtx, TenantCtx } from "../runtime.ts";
+
+/** What time brings about in an environment: a hold ends, a balance expires or will, a payment stays unmatched. */
+export type Due =
+  | { readonly kind: "hold"; readonly momentMs: number; readonly row: NextHold }
+  | { readonly kind: "expiry"; readonly momentMs: number; readonly row: NextExpiry }
+  | { readonly kind: "unmatched"; readonly momentMs: number; readonly row: NextUnmatched };
+
+/** What is due next, up to `untilMs`; null for nothing. Of one moment holds come first: a notice tells what returned as well. */
+async function findNextDue(ctx: TenantCtx, untilMs: number): Promise<Due | null> {
+  const { id } = ctx.environment;
+  const [[hold], [expiry], [unmatched]] = await batch(ctx.db, [
+    selectNextHold(id, untilMs),
+    selectNextExpiry(id, ctx.now(), untilMs),
+    selectNextUnmatched(id, untilMs),
+  ] as const);
+  const found: Due[] = [];
+  if (hold !== undefined) found.push({ kind: "hold", momentMs: hold.momentMs, row: hold });
+  if (expiry !== undefined) found.push({ kind: "expiry", momentMs: expiry.momentMs, row: expiry });
+  if (unmatched !== undefined) found.push({ kind: "unmatched", momentMs: unmatched.momentMs, row: unmatched });
+  return found.toSorted((a, b) => a.momentMs - b.momentMs)[0] ?? null;
+}
+
+/** Does what is due, at the environment's time. Whoever was faster has done it. */
+async function settleDue(ctx: TenantCtx, due: Due): Promise<void> {
+  if (due.kind === "hold") await settleDueHolds(ctx, { accountId: due.row.accountId }, ctx.newId(""));
+  else if (due.kind === "expiry") return tellExpiries(ctx, due.row);
+  else return tellOne(ctx, due.row);
+}
 
 /** What a step takes, as a rule, with the messages that it sends. */
-export const QUERIES_A_STEP = 20;
+const QUERIES_A_STEP = 20;
 
 const mayStep = ({ now }: Pick<SystemCtx, "now">, { has, untilMs }: Allowance): boolean =>
   now() < untilMs && has(QUERIES_A_STEP);
@@ -59,7 +90,7 @@ async function step(ctx: TenantCtx, clock: TestClock): Promise<void> {
 const isDueAt = ({ momentMs }: Due, atMs: number): boolean => momentMs <= atMs;
 
 /** Does what is due in an environment whose clock runs. */
-export async function settleAllDue(
+async function settleAllDue(
   root: SystemCtx,
   environment: Environment,
   clock: string,
@@ -85,3 +116,47 @@ async function unlessFaster(step: () => Promise<void>): Promise<void> {
     if (constraintOf(error) !== "guard_environment" && refusalIn(error)?.fault !== "clock_moved") throw error;
   }
 }
+
+const CLOCKS_A_RUN_MAX = 100;
+const MINUTE_MS = 60_000;
+
+/** The environments with a test clock: first those that are being moved, then in an order that differs from run to run. */
+const selectClocked = query((value: ValueOf<{ run: number; limit: number }>) => {
+  const { id, features } = environments;
+  return drizzle
+    .select({
+      ...fields(environments, "id", "appId", "mode"),
+      ...computed({ clock: sql<string>`${clockOf()}` }),
+    })
+    .from(sql`${environments} INDEXED BY environments_clock`)
+    .where(sql`${features} ->> '$.clock' IS NOT NULL`)
+    .orderBy(sql`${features} ->> '$.clock.atMs' IS NULL`, sql`(${id} + ${asInteger(value("run"))}) * 104729 % 15485863`)
+    .limit(value("limit"));
+});
+
+/**
+ * Goes on with the test clocks that are being moved, and does what is due in the environments whose clock runs (D3). Answers the
+ * errors of environments, which take only their own down.
+ */
+async function runClocks(root: CronCtx): Promise<readonly unknown[]> {
+  const { allowance, database } = root;
+  const failures: unknown[] = [];
+  const run = Math.floor(root.now() / MINUTE_MS);
+  for (const { clock, ...row } of await all(root.db, selectClocked({ run, limit: CLOCKS_A_RUN_MAX }))) {
+    if (!allowance.has(QUERIES_A_STEP)) break;
+    const environment = { ...row, database };
+    const isMoved = readClock(clock).atMs !== undefined;
+    const done = isMoved
+      ? advanceClock(root, environment, allowance)
+      : settleAllDue(root, environment, clock, allowance);
+    await done.catch((error: unknown) => failures.push(error));
+  }
+  return failures;
+}
+
+export const clocksPart: CronPart = {
+  code: "clocks_not_run",
+  weight: 3,
+  queriesOfStep: QUERIES_A_STEP + 2,
+  work: runClocks,
+};

@@ -2,10 +2,8 @@ import { requireAdmin } from "../auth/require-admin.ts";
 import { readBody } from "../http/body.ts";
 import { createRoutes } from "../http/factory.ts";
 import { validate } from "../http/validate.ts";
-import { readTestClock } from "./read.ts";
-import { removeClock } from "./remove.ts";
+import { readTestClock, removeClock, setClock } from "./clock.ts";
 import { setClockInput } from "./schemas.ts";
-import { setClock } from "./set.ts";
 
 /** A part of the administration API. */
 export const clockRoutes = createRoutes()

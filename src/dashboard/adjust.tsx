@@ -1,7 +1,7 @@
 import type { Context } from "hono";
 import { adjustBalance } from "../books/credits/adjust.ts";
-import { previewAdjustment } from "../books/credits/preview.ts";
-import { readBalance } from "../books/credits/read-balance.ts";
+import { previewAdjustment } from "../books/credits/grant.ts";
+import { readBalance } from "../books/credits/revoke.ts";
 import { adjustInput } from "../books/credits/schemas.ts";
 import type { PurserError } from "../errors.ts";
 import { callVerb } from "../http/call-verb.ts";

@@ -1,8 +1,6 @@
 import type { Context } from "hono";
-import { createAlert } from "../books/alerts/create.ts";
-import { deleteAlert } from "../books/alerts/delete.ts";
+import { createAlert, deleteAlert, listAlerts } from "../books/alerts/alerts.ts";
 import { readExpiryNotices, setExpiryNotices } from "../books/alerts/expiry-notices.ts";
-import { listAlerts } from "../books/alerts/list.ts";
 import type { AlertOutput } from "../books/alerts/responses.ts";
 import { createAlertInput, setExpiryNoticesInput } from "../books/alerts/schemas.ts";
 import { UNITS } from "../books/amounts/amount.ts";

@@ -1,6 +1,5 @@
 import type { Context } from "hono";
-import { createApp } from "../catalog/apps/create-app.ts";
-import { listApps } from "../catalog/apps/list-apps.ts";
+import { createApp, listApps } from "../catalog/apps/apps.ts";
 import { createAppInput } from "../catalog/apps/schemas.ts";
 import type { PurserError } from "../errors.ts";
 import { Choice, Field, Table } from "./components.tsx";

@@ -1,5 +1,5 @@
 import type { Context } from "hono";
-import { asOfEntriesMax, balancesAsOf } from "../books/credits/as-of-page.ts";
+import { asOfEntriesMax, balancesAsOf } from "../books/credits/list.ts";
 import { listInput } from "../books/credits/schemas.ts";
 import { invalid, type PurserError } from "../errors.ts";
 import { Field, Hidden, Pager, Table, Tag } from "./components.tsx";

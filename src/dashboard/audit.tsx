@@ -1,6 +1,6 @@
 import type { Context } from "hono";
 import { ACTIONS } from "../catalog/audit/audit-statement.ts";
-import { searchAudit, searchedActsMax } from "../catalog/audit/search.ts";
+import { searchAudit, searchedActsMax } from "../catalog/audit/list.ts";
 import { Acts } from "./acts.tsx";
 import { Choice, Field, Pager } from "./components.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./env.ts";

@@ -1,7 +1,7 @@
 import type { Context } from "hono";
 import { fromSteps } from "../books/amounts/amount.ts";
-import { readBalance, readSiblings } from "../books/credits/read-balance.ts";
-import { findGrantAct, listActs } from "../catalog/audit/search.ts";
+import { readBalance, readSiblings } from "../books/credits/revoke.ts";
+import { findGrantAct, listActs } from "../catalog/audit/list.ts";
 import { Acts } from "./acts.tsx";
 import { Meter } from "./chart.tsx";
 import { Table, Tag } from "./components.tsx";

@@ -1,8 +1,8 @@
 import type { Context } from "hono";
-import { findBalances, searchedBalancesMax } from "../books/credits/find-balances.ts";
-import type { ShownBalance } from "../books/credits/read-balance.ts";
+import { findBalances, searchedBalancesMax } from "../books/credits/list.ts";
+import type { ShownBalance } from "../books/credits/revoke.ts";
 import type { BalanceStatus } from "../books/ledger/balance.ts";
-import { listPacks } from "../catalog/packs/list.ts";
+import { listPacks } from "../catalog/packs/pack.ts";
 import { Choice, Field, Hidden, Pager, Table, Tag } from "./components.tsx";
 import { SHOWN_MAX } from "./confirm.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./env.ts";

@@ -1,8 +1,6 @@
 import type { Context } from "hono";
-import { readTestClock } from "../clocks/read.ts";
-import { removeClock } from "../clocks/remove.ts";
+import { readTestClock, removeClock, setClock } from "../clocks/clock.ts";
 import { setClockInput } from "../clocks/schemas.ts";
-import { setClock } from "../clocks/set.ts";
 import { invalid, type PurserError } from "../errors.ts";
 import { DAY_MS, iso } from "../lib/time.ts";
 import { Field } from "./components.tsx";

@@ -1,7 +1,7 @@
 import type * as z from "zod";
 import { invalid, type PurserError, refusalIn } from "../errors.ts";
-import { refusalOfIssues } from "../http/refusal-of-issues.ts";
-import { exactNumber } from "../lib/exact-json.ts";
+import { refusalOfIssues } from "../http/validate.ts";
+import { exactNumber } from "../lib/json.ts";
 
 export type Form = Readonly<Record<string, string>>;
 

@@ -1,9 +1,8 @@
 import type { Context } from "hono";
-import { grantPack } from "../books/credits/grant.ts";
-import { previewGrant } from "../books/credits/preview.ts";
+import { grantPack, previewGrant } from "../books/credits/grant.ts";
 import { grantInput } from "../books/credits/schemas.ts";
 import { readUserTotals } from "../books/credits/user-totals.ts";
-import { listPacks } from "../catalog/packs/list.ts";
+import { listPacks } from "../catalog/packs/pack.ts";
 import { invalid, type PurserError } from "../errors.ts";
 import { callVerb } from "../http/call-verb.ts";
 import { Choice, Field, Hidden, LongText } from "./components.tsx";

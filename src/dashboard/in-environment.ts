@@ -1,6 +1,6 @@
 import { createMiddleware } from "hono/factory";
-import { inDatabaseOf } from "../auth/open-root.ts";
-import { inEnvironmentOf, requireApp, requireEnvironment } from "../catalog/apps/app.ts";
+import { inDatabaseOf } from "../auth/require-admin.ts";
+import { inEnvironmentOf, requireApp, requireEnvironment } from "../catalog/apps/apps.ts";
 import type { Mode } from "../runtime.ts";
 import type { DashboardEnv } from "./env.ts";
 

@@ -1,5 +1,5 @@
 import { amountOfSteps } from "../books/amounts/amount.ts";
-import type { previewGrant } from "../books/credits/preview.ts";
+import type { previewGrant } from "../books/credits/grant.ts";
 import type { readUserTotals } from "../books/credits/user-totals.ts";
 import { amount, time } from "./format.ts";
 

@@ -1,13 +1,15 @@
 import type { Context } from "hono";
-import { createKey } from "../catalog/apps/create-key.ts";
-import { readEndUserAuth, readEndUserSecret, setEndUserAuth } from "../catalog/apps/end-user-auth.ts";
-import { listKeys } from "../catalog/apps/list-keys.ts";
-import { readKey } from "../catalog/apps/read-key.ts";
+import {
+  readEndUserAuth,
+  readEndUserSecret,
+  setEndUserAuth,
+  type TokenTest,
+  testUserToken,
+} from "../catalog/apps/end-user-auth.ts";
+import { createKey, listKeys, readKey, revokeKey } from "../catalog/apps/keys.ts";
 import type { CreateKeyOutput } from "../catalog/apps/responses.ts";
-import { revokeKey } from "../catalog/apps/revoke-key.ts";
 import { createKeyInput, setEndUserAuthInput } from "../catalog/apps/schemas.ts";
-import { type TokenTest, testUserToken } from "../catalog/apps/test-user-token.ts";
-import { listActs } from "../catalog/audit/search.ts";
+import { listActs } from "../catalog/audit/list.ts";
 import type { PurserError } from "../errors.ts";
 import { CopyBox } from "./components.tsx";
 import { Confirm } from "./confirm.tsx";

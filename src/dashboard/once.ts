@@ -1,7 +1,7 @@
 import type { Context } from "hono";
 import { deleteCookie, getCookie, setCookie } from "hono/cookie";
-import { DIGITS } from "../lib/base62.ts";
-import { signHmac } from "../lib/hmac.ts";
+import { DIGITS } from "../lib/encoding.ts";
+import { signHmac } from "../lib/hash.ts";
 import { openSealed, sealText } from "../lib/seal.ts";
 import type { DashboardEnv } from "./env.ts";
 import { adminTokenOf, cookieOptions } from "./session.ts";

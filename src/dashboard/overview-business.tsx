@@ -1,7 +1,6 @@
 import type { Context } from "hono";
 import { DAY_MS, iso } from "../lib/time.ts";
-import type { EndpointLag } from "../webhooks/read-lag.ts";
-import { countedDeliveriesMax } from "../webhooks/read-lag.ts";
+import { countedDeliveriesMax, type EndpointLag } from "../webhooks/delete-old.ts";
 import { Amounts, Table } from "./components.tsx";
 import type { DashboardEnv } from "./env.ts";
 import type { PackFigure } from "./figures/read.ts";

@@ -1,7 +1,7 @@
 import type { Context } from "hono";
 import { UNITS } from "../books/amounts/amount.ts";
 import { DAY_MS } from "../lib/time.ts";
-import { readLag } from "../webhooks/read-lag.ts";
+import { readLag } from "../webhooks/delete-old.ts";
 import { Bars, type Day } from "./chart.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
 import { type Figure, readActivity, readPacks } from "./figures/read.ts";

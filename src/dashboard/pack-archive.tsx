@@ -1,7 +1,6 @@
 import type { Context } from "hono";
-import { archivePack } from "../catalog/packs/archive.ts";
+import { archivePack, restorePack } from "../catalog/packs/change.ts";
 import { presentPack, readPack } from "../catalog/packs/pack.ts";
-import { restorePack } from "../catalog/packs/restore.ts";
 import type { PurserError } from "../errors.ts";
 import { Confirm } from "./confirm.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./env.ts";

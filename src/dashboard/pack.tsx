@@ -1,9 +1,9 @@
 import type { Context } from "hono";
 import { matchRule } from "../books/amounts/schemas.ts";
-import { listActs } from "../catalog/audit/search.ts";
+import { listActs } from "../catalog/audit/list.ts";
+import { patchPack } from "../catalog/packs/change.ts";
 import { createPack } from "../catalog/packs/create.ts";
 import { presentPack, readPack } from "../catalog/packs/pack.ts";
-import { patchPack } from "../catalog/packs/patch.ts";
 import type { PackOutput } from "../catalog/packs/responses.ts";
 import { createPackInput, patchPackInput } from "../catalog/packs/schemas.ts";
 import { testRules } from "../catalog/packs/test-rules.ts";

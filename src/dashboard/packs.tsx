@@ -1,5 +1,5 @@
 import type { Context } from "hono";
-import { listPacks } from "../catalog/packs/list.ts";
+import { listPacks } from "../catalog/packs/pack.ts";
 import type { PackOutput } from "../catalog/packs/responses.ts";
 import { Table } from "./components.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./env.ts";

@@ -1,6 +1,6 @@
 import type { Context } from "hono";
 import { readUserTotals } from "../books/credits/user-totals.ts";
-import { listPacks } from "../catalog/packs/list.ts";
+import { listPacks } from "../catalog/packs/pack.ts";
 import type { PurserError } from "../errors.ts";
 import { findPayment } from "../payments/list.ts";
 import { previewSettlement } from "../payments/preview-settlement.ts";

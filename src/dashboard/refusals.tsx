@@ -1,6 +1,5 @@
 import type { Context } from "hono";
-import { readRefusals } from "../db/activity/read-refusals.ts";
-import type { RefusalKind } from "../db/activity/refusals.ts";
+import { type RefusalKind, readRefusals } from "../db/activity/refusals.ts";
 import { Table } from "./components.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
 import { amount, query, time } from "./format.ts";

@@ -1,7 +1,6 @@
 import type { Context } from "hono";
 import { fromSteps } from "../books/amounts/amount.ts";
-import { readBalance } from "../books/credits/read-balance.ts";
-import { revokeBalance } from "../books/credits/revoke.ts";
+import { readBalance, revokeBalance } from "../books/credits/revoke.ts";
 import { revokeInput } from "../books/credits/schemas.ts";
 import type { PurserError } from "../errors.ts";
 import { callVerb } from "../http/call-verb.ts";

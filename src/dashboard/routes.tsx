@@ -1,6 +1,6 @@
 import type { Context } from "hono";
 import { limitArrivals } from "../auth/arrivals.ts";
-import { openRoot } from "../auth/open-root.ts";
+import { openRoot } from "../auth/require-admin.ts";
 import { errorStatus, PurserError, refusalIn } from "../errors.ts";
 import { adjustRoutes } from "./adjust.tsx";
 import { alertsRoutes } from "./alerts.tsx";

@@ -2,7 +2,7 @@ import type { Context } from "hono";
 import { deleteCookie, setCookie } from "hono/cookie";
 import * as z from "zod";
 import { beginSession, endSession, formToken, sessionIdOf, sessionSeconds } from "../auth/admin-session.ts";
-import { isAdminToken } from "../auth/admin-tries.ts";
+import { isAdminToken } from "../auth/require-admin.ts";
 import { PurserError } from "../errors.ts";
 import { readForm } from "../http/body.ts";
 import { displayName } from "../http/fields.ts";

@@ -1,6 +1,6 @@
 import type { Context } from "hono";
 import type { PurserError } from "../errors.ts";
-import { exactNumber } from "../lib/exact-json.ts";
+import { exactNumber } from "../lib/json.ts";
 import type { StripeOutput } from "../payments/responses.ts";
 import { setStripeInput } from "../payments/schemas.ts";
 import { setStripe } from "../payments/stripe-setting.ts";

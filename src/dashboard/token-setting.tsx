@@ -1,6 +1,6 @@
 import type { Context } from "hono";
+import type { TokenTest } from "../catalog/apps/end-user-auth.ts";
 import type { EndUserAuthOutput } from "../catalog/apps/responses.ts";
-import type { TokenTest } from "../catalog/apps/test-user-token.ts";
 import type { PurserError } from "../errors.ts";
 import { Choice, Field, LongText } from "./components.tsx";
 import type { DashboardEnv } from "./env.ts";

@@ -1,7 +1,7 @@
 import type { Context } from "hono";
+import { releaseReservation } from "../books/usage/commit.ts";
+import { readReservation } from "../books/usage/list-reservations.ts";
 import { readUsageEvent } from "../books/usage/read-event.ts";
-import { readReservation } from "../books/usage/read-reservation.ts";
-import { releaseReservation } from "../books/usage/release.ts";
 import type { PurserError } from "../errors.ts";
 import { Table, Tag } from "./components.tsx";
 import { Confirm } from "./confirm.tsx";

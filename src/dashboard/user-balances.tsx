@@ -1,5 +1,5 @@
 import type { Context } from "hono";
-import type { BalanceList } from "../books/credits/list-all.ts";
+import type { BalanceList } from "../books/credits/list.ts";
 import { Meter } from "./chart.tsx";
 import { Tag } from "./components.tsx";
 import type { DashboardEnv } from "./env.ts";

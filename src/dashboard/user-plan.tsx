@@ -1,5 +1,5 @@
 import type { Context } from "hono";
-import type { BalanceList } from "../books/credits/list-all.ts";
+import type { BalanceList } from "../books/credits/list.ts";
 import type { PlanOutput } from "../books/usage/responses.ts";
 import type { PurserError } from "../errors.ts";
 import { Field, Hidden, Table } from "./components.tsx";

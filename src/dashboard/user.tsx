@@ -1,6 +1,6 @@
 import type { Context } from "hono";
 import { ledgerPage } from "../books/credits/history.ts";
-import { type BalanceList, listAllBalances } from "../books/credits/list-all.ts";
+import { type BalanceList, listAllBalances } from "../books/credits/list.ts";
 import { historyInput } from "../books/credits/schemas.ts";
 import { type LedgerFilters, searchLedger } from "../books/credits/search-ledger.ts";
 import { readUserTotals } from "../books/credits/user-totals.ts";

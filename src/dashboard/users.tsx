@@ -1,9 +1,9 @@
 import type { Context } from "hono";
 import { findReferences } from "../books/credits/find-references.ts";
 import { type FoundUser, findUsers, recentUsers } from "../books/credits/find-users.ts";
-import { readBalance } from "../books/credits/read-balance.ts";
+import { readBalance } from "../books/credits/revoke.ts";
+import { readReservation } from "../books/usage/list-reservations.ts";
 import { readUsageEvent } from "../books/usage/read-event.ts";
-import { readReservation } from "../books/usage/read-reservation.ts";
 import { PurserError } from "../errors.ts";
 import { findPayment } from "../payments/list.ts";
 import { Amounts, Pager, Table, Tag } from "./components.tsx";

@@ -1,13 +1,9 @@
 import type { Context } from "hono";
 import type { AdminCtx } from "../runtime.ts";
-import { changeWebhook } from "../webhooks/change.ts";
-import { deleteWebhook } from "../webhooks/delete.ts";
-import { replayMessages } from "../webhooks/replay.ts";
-import { resendMessage } from "../webhooks/resend.ts";
+import { changeWebhook, deleteWebhook, rotateSecret } from "../webhooks/endpoints.ts";
+import { replayMessages, resendMessage, sendTest } from "../webhooks/resend.ts";
 import type { WebhookOutput } from "../webhooks/responses.ts";
-import { rotateSecret } from "../webhooks/rotate.ts";
 import { changeWebhookInput, replayInput } from "../webhooks/schemas.ts";
-import { sendTest } from "../webhooks/send-test.ts";
 import type { DashboardEnv } from "./env.ts";
 import { type Form, parseForm, textField, timeField } from "./form.ts";
 import { keepOnce, randomOf } from "./once.ts";

@@ -1,7 +1,6 @@
 import type { Context } from "hono";
 import type { PurserError } from "../errors.ts";
-import { createWebhook } from "../webhooks/create.ts";
-import { listWebhooks } from "../webhooks/list.ts";
+import { createWebhook, listWebhooks } from "../webhooks/endpoints.ts";
 import type { WebhookOutput } from "../webhooks/responses.ts";
 import { createWebhookInput } from "../webhooks/schemas.ts";
 import { Field, Hidden, Table, Tag } from "./components.tsx";

@@ -10,8 +10,8 @@ import { hashesOf, requireSecrets, type Standing, standingIn } from "../db/tombs
 import { erasureSecrets } from "../db/tombstones/secret.ts";
 import { invalid, PurserError } from "../errors.ts";
 import type { TenantCtx } from "../runtime.ts";
-import { continueErasure, type ErasureBudget, selectFeatures } from "./continue.ts";
 import { readCounts } from "./counts.ts";
+import { continueErasure, type ErasureBudget, selectFeatures } from "./erase-running.ts";
 import { type BegunId, beginIds, type FoundId, guardIds, selectCounts, selectIds, selectIdsAmong } from "./ids.ts";
 import type { ErasureKey } from "./ids-of-page.ts";
 import { type ErasureRow, presentProgress, requireErasure, selectErasureOf } from "./receipt.ts";

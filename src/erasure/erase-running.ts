@@ -1,10 +1,20 @@
 import { and, eq, isNull, sql } from "drizzle-orm";
-import { clockOf, timesOf } from "../db/clock.ts";
-import { computed, drizzle, fields, query, type ValueOf } from "../db/query.ts";
-import { environments, erasures } from "../db/schema.ts";
-import { all } from "../db/sql.ts";
+import { clockOf, requireClock, timesOf } from "../db/clock.ts";
+import { constraintOf } from "../db/constraint.ts";
+import { guardFeatures } from "../db/features.ts";
+import { computed, drizzle, fields, hasRow, insertFrom, query, type ValueOf } from "../db/query.ts";
+import { environments, erasureIds, erasures } from "../db/schema.ts";
+import { all, batch } from "../db/sql.ts";
+import { type ErasureSecret, erasureSecrets, erasureUnavailable } from "../db/tombstones/secret.ts";
+import { guards } from "../db/views.ts";
+import { assert } from "../lib/assert.ts";
 import type { CronCtx, CronPart, TenantCtx } from "../runtime.ts";
-import { continueErasure } from "./continue.ts";
+import { messageWrites, noteMessages, wantedMessages } from "../webhooks/outbox.ts";
+import { closeBooks, hashReferences, selectOpenBooks, selectReferences } from "./books.ts";
+import { beginIds, selectMoreIds } from "./ids.ts";
+import { type ErasureKey, isIdOf, type Page } from "./ids-of-page.ts";
+import { pageStatements } from "./page.ts";
+import { type ErasureRow, isErasure, keyOf, selectErasure } from "./receipt.ts";
 
 /** How many pages a run of the cron does of all erasures of a database. */
 const PAGES_A_RUN_MAX = 4;
@@ -59,3 +69,125 @@ export const erasuresPart: CronPart = {
   queriesOfStep: QUERIES_A_PAGE + 1,
   work: eraseRunning,
 };
+
+/** How much of an erasure one invocation does: a Worker may send 1,000 queries, and a page takes up to 60. */
+export interface ErasureBudget {
+  readonly pages: number;
+  /** The most rows of each kind in a page. */
+  readonly rows: number;
+}
+
+const ofCall: ErasureBudget = { pages: 12, rows: 4_000 };
+
+/** Another page, of another call or of the cron, was faster: what is left is read anew. */
+const CONFLICTS: ReadonlySet<string | null> = new Set([
+  "guard_balance",
+  "guard_environment",
+  "guard_people",
+  "reservations_settled_once",
+  "credit_ledger_seq_gapless",
+  "erasure_ids_kept",
+  "tombstones_stand",
+  "tombstones_being_erased",
+]);
+
+/** One of the ids that an erasure still has to do with. */
+const selectIdLeft = query((value: ValueOf<ErasureKey>) =>
+  drizzle.select(fields(erasureIds, "position")).from(erasureIds).where(isIdOf(value)).limit(1),
+);
+
+const setCollected = query((value: ValueOf<ErasureKey>) =>
+  drizzle
+    .update(erasures)
+    .set({ isCollected: 1 })
+    .where(and(isErasure(value), eq(erasures.isCollected, 0))),
+);
+
+/** Aborts the batch with `guard_people` when the erasure is complete already: its message is sent once. */
+const guardRunning = query((value: ValueOf<ErasureKey>) => {
+  const holds = hasRow(erasures, and(isErasure(value), isNull(erasures.completedAtMs)));
+  return insertFrom(guards, { name: sql`'people'`, holds }, sql``);
+});
+
+const setCompleted = query((value: ValueOf<ErasureKey & { nowMs: number }>) =>
+  drizzle
+    .update(erasures)
+    .set({ completedAtMs: value("nowMs", erasures.completedAtMs) })
+    .where(isErasure(value)),
+);
+
+export const selectFeatures = query((value: ValueOf<{ environmentId: number }>) =>
+  drizzle
+    .select(fields(environments, "features"))
+    .from(environments)
+    .where(eq(environments.id, value("environmentId"))),
+);
+
+/** Goes on with an erasure until it is complete or the budget is spent. Answers whether it is complete. */
+export async function continueErasure(ctx: TenantCtx, erasureId: string, budget = ofCall): Promise<boolean> {
+  for (let page = 0; page < budget.pages; page++) {
+    try {
+      if (await erasePage(ctx, { ...keyOf(ctx, erasureId), rows: budget.rows })) return true;
+    } catch (error) {
+      if (!CONFLICTS.has(constraintOf(error))) throw error;
+    }
+  }
+  return false;
+}
+
+/** Does one page. Answers whether the erasure is complete. */
+async function erasePage(ctx: TenantCtx, page: Page): Promise<boolean> {
+  const [[erasure], [idLeft], [stored], books, references] = await batch(ctx.db, [
+    selectErasure(page),
+    selectIdLeft(page),
+    selectFeatures(page),
+    selectOpenBooks(page),
+    selectReferences(page),
+  ] as const);
+  assert(erasure !== undefined, "an erasure that was begun is there");
+  if (erasure.completedAtMs !== null) return true;
+  requireClock(ctx, stored?.features ?? null);
+  if (erasure.isCollected === 0) {
+    await collect(ctx, page, erasure);
+    return false;
+  }
+  if (idLeft === undefined) {
+    await complete(ctx, page, stored?.features ?? null);
+    return true;
+  }
+  const hashes = references.length === 0 ? [] : await hashReferences(ctx, await secretOf(ctx, erasure), references);
+  await batch(ctx.db, [...closeBooks(ctx, books), ...hashes, ...pageStatements(page)]);
+  return false;
+}
+
+/** Ends the erasure, and tells the endpoints: the only message that it sends (E6). */
+async function complete(ctx: TenantCtx, key: ErasureKey, features: string | null): Promise<void> {
+  const { environmentId, erasureId } = key;
+  const data = { erasureId };
+  const messages = wantedMessages(ctx, features, () => [{ type: "person.erased" as const, subject: null, data }]);
+  await batch(ctx.db, [
+    guardFeatures({ environmentId, features }),
+    guardRunning(key),
+    setCompleted({ ...key, nowMs: ctx.realNow() }),
+    ...messageWrites(ctx, messages, ctx.now()),
+  ]);
+  noteMessages(ctx, messages);
+}
+
+/** Finds more ids of a person who has more than were begun with. */
+async function collect(ctx: TenantCtx, key: ErasureKey, erasure: ErasureRow): Promise<void> {
+  const [found] = await batch(ctx.db, [selectMoreIds(key)] as const);
+  const ids = found.map(({ distinctId, isVerified }) => ({ distinctId, blocks: isVerified }));
+  if (ids.length === 0) {
+    await batch(ctx.db, [setCollected(key)]);
+    return;
+  }
+  await batch(ctx.db, await beginIds(ctx, await secretOf(ctx, erasure), erasure.id, ids));
+}
+
+/** The secret under which the erasure began. Throws `erasure_unavailable` when it is not set any more. */
+async function secretOf(ctx: TenantCtx, { fingerprint }: ErasureRow): Promise<ErasureSecret> {
+  const secret = (await erasureSecrets(ctx)).find((one) => one.fingerprint === fingerprint);
+  if (secret === undefined) throw erasureUnavailable();
+  return secret;
+}

@@ -1,13 +1,11 @@
 import { requireSecretKey } from "../auth/require-key.ts";
-import { answerOutcome } from "../http/answer-outcome.ts";
 import { readBody } from "../http/body.ts";
 import { callVerb } from "../http/call-verb.ts";
-import { createRoutes } from "../http/factory.ts";
+import { answerOutcome, createRoutes } from "../http/factory.ts";
 import { noFields } from "../http/fields.ts";
 import { validate } from "../http/validate.ts";
 import { erasePerson } from "./erase-person.ts";
-import { liftErasure } from "./lift.ts";
-import { readErasure } from "./receipt.ts";
+import { liftErasure, readErasure } from "./receipt.ts";
 import { erasePersonInput } from "./schemas.ts";
 
 export const erasureRoutes = createRoutes()

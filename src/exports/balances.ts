@@ -4,11 +4,10 @@ import { BALANCE_FIELDS, type BalanceRow, presentBalance } from "../books/ledger
 import { asInteger, computed, fields, names, query, type RowOf, read, type ValueOf } from "../db/query.ts";
 import { creditBalances, creditLedger, type Steps } from "../db/schema.ts";
 import { all } from "../db/sql.ts";
-import { type Utf8, utf8 } from "../lib/utf8.ts";
+import { type Utf8, utf8 } from "../lib/encoding.ts";
 import type { PersonKey } from "../people/person-walk.ts";
-import { balanceShare } from "./budget.ts";
 import { isOfAccount, owner, ownersOfSpans, requestedOwner } from "./lists.ts";
-import { type Bound, isStillThere, type Reading, type StillThere, stillThere } from "./reading.ts";
+import { type Bound, balanceShare, isStillThere, type Reading, type StillThere, stillThere } from "./span-cursor.ts";
 
 const PAGE_BALANCES = 500;
 

@@ -1,5 +1,5 @@
+import { type Utf8, utf8 } from "../lib/encoding.ts";
 import { iso } from "../lib/time.ts";
-import { type Utf8, utf8 } from "../lib/utf8.ts";
 import type { Subject } from "./audit.ts";
 import { balancePieces, hasAllBalances } from "./balances.ts";
 import { entryPieces, hasAllEntries } from "./entries.ts";

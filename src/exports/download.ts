@@ -1,18 +1,17 @@
-import { inDatabaseOf } from "../auth/open-root.ts";
+import { inDatabaseOf } from "../auth/require-admin.ts";
 import { countActivity } from "../db/activity/count.ts";
 import { atLatestClock, knownClock, timesOf } from "../db/clock.ts";
 import { databaseIndexOf } from "../db/databases.ts";
 import { batch } from "../db/sql.ts";
 import { underName } from "../db/tombstones/known.ts";
 import { PurserError } from "../errors.ts";
+import type { Utf8 } from "../lib/encoding.ts";
 import { sha256 } from "../lib/hash.ts";
-import type { Utf8 } from "../lib/utf8.ts";
 import type { SystemCtx } from "../runtime.ts";
 import { type AuditRow, insertAuditRow, type Subject } from "./audit.ts";
-import { exportSecrets } from "./create-link.ts";
+import { type ExportClaims, exportSecrets, openToken } from "./create-link.ts";
 import { documentEnd, documentPieces, fitsInSnapshot } from "./document.ts";
 import { takeSnapshot } from "./snapshot.ts";
-import { type ExportClaims, openToken } from "./token.ts";
 
 export interface Download {
   /** The whole document if it is small. Otherwise a stream; if anything fails, it ends without its closing braces. */

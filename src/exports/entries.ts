@@ -2,11 +2,19 @@ import { and, type SQL, sql } from "drizzle-orm";
 import { asInteger, computed, query, read, readArrays, type ValueOf } from "../db/query.ts";
 import { arrays, type Statement } from "../db/sql.ts";
 import { assert } from "../lib/assert.ts";
-import { type Utf8, utf8 } from "../lib/utf8.ts";
+import { type Utf8, utf8 } from "../lib/encoding.ts";
 import type { PersonKey } from "../people/person-walk.ts";
 import { jsonOf, LISTS, type List, type ListName, lists, owner, ownersOfSpans, requestedOwner } from "./lists.ts";
-import { type Bound, isStillThere, type Reading, type StillThere, stillThere } from "./reading.ts";
-import { type EntryRow, openCursor, type Span } from "./span-cursor.ts";
+import {
+  type Bound,
+  type EntryRow,
+  isStillThere,
+  openCursor,
+  type Reading,
+  type Span,
+  type StillThere,
+  stillThere,
+} from "./span-cursor.ts";
 
 const PAGE_ROWS_MAX = 2_000;
 const PAGE_BYTES = 1_500_000;

@@ -1,5 +1,5 @@
+import { type Utf8, utf8 } from "../lib/encoding.ts";
 import { iso } from "../lib/time.ts";
-import { type Utf8, utf8 } from "../lib/utf8.ts";
 import { personIdOf } from "../people/person-id.ts";
 import type { PersonId } from "./person-ids.ts";
 import { propertiesPieces } from "./properties.ts";

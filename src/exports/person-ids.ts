@@ -3,12 +3,11 @@ import type { SQLiteColumn } from "drizzle-orm/sqlite-core";
 import { asInteger, computed, query, read, type ValueOf } from "../db/query.ts";
 import { accounts, consentLog, creditLedger, exportAudit, idProperties, usageEvents } from "../db/schema.ts";
 import { assert } from "../lib/assert.ts";
-import { type Utf8, utf8 } from "../lib/utf8.ts";
+import { type Utf8, utf8 } from "../lib/encoding.ts";
 import type { PersonKey } from "../people/person-walk.ts";
 import { person, withPerson } from "../people/walk.ts";
-import type { ListSize } from "./budget.ts";
 import { LISTS, type ListName } from "./lists.ts";
-import type { Bound } from "./reading.ts";
+import type { Bound, ListSize } from "./span-cursor.ts";
 
 /** An id of the person as it was at the snapshot. */
 export interface PersonId {

@@ -3,10 +3,10 @@ import { drizzle, fields, query, type ValueOf } from "../db/query.ts";
 import { idProperties } from "../db/schema.ts";
 import { all } from "../db/sql.ts";
 import { assert } from "../lib/assert.ts";
+import { type Utf8, utf8 } from "../lib/encoding.ts";
 import { isJsonObject, parseJson } from "../lib/json.ts";
-import { type Utf8, utf8 } from "../lib/utf8.ts";
 import type { PersonId, PersonIds } from "./person-ids.ts";
-import type { Reading } from "./reading.ts";
+import type { Reading } from "./span-cursor.ts";
 
 /** The limits of a page. Ids have at most 800 bytes, and D1 takes 2 MB for one value. */
 const IDS_OF_PAGE = 1_000;

@@ -1,5 +1,5 @@
 import { limitArrivals } from "../auth/arrivals.ts";
-import { openRoot } from "../auth/open-root.ts";
+import { openRoot } from "../auth/require-admin.ts";
 import { requireSecretKey } from "../auth/require-key.ts";
 import { readBody } from "../http/body.ts";
 import { callVerb } from "../http/call-verb.ts";

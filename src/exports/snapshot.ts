@@ -11,12 +11,10 @@ import { noteMessages } from "../webhooks/outbox.ts";
 import { personExported } from "../webhooks/person-exported.ts";
 import { type AuditRow, insertAuditRow, type Subject } from "./audit.ts";
 import { type BalancePageRow, firstBalances } from "./balances.ts";
-import { pageRowsMin } from "./budget.ts";
 import { type FirstRow, firstEntries } from "./entries.ts";
 import type { ListName } from "./lists.ts";
 import { findFewIds, findManyIds, isMore, type PersonIds, readIds } from "./person-ids.ts";
-import type { Reading } from "./reading.ts";
-import type { EntryRow } from "./span-cursor.ts";
+import { type EntryRow, pageRowsMin, type Reading } from "./span-cursor.ts";
 
 /** A person at one moment: all data that can change, and the last seq and the first rows of each append-only list. */
 export interface Snapshot {

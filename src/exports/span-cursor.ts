@@ -1,5 +1,9 @@
+import { and, eq, type SQL, sql } from "drizzle-orm";
+import { hasRow, type ValueOf } from "../db/query.ts";
+import { distinctIds } from "../db/schema.ts";
+import type { Db } from "../db/sql.ts";
 import { assert } from "../lib/assert.ts";
-import type { Bound } from "./reading.ts";
+import { LISTS, type ListName } from "./lists.ts";
 
 /** A row of a list: its seq, its JSON or the bytes of a JSON that was too large, and its value of `orderedBy`; 0 without one. */
 export type EntryRow = readonly [seq: number, text: string | number, position: number];
@@ -58,4 +62,101 @@ export function openCursor(bounds: Iterable<Bound>): SpanCursor {
       return ids;
     },
   };
+}
+
+/** The values with which every page is read. */
+export interface Reading {
+  readonly db: Db;
+  readonly environmentId: number;
+  /** The requested id, and when it was first seen. Null if it has no record. */
+  readonly distinctId: string;
+  readonly firstSeenAtMs: number | null;
+  /** The fewest rows of a page that keep the export within its number of queries (budget.ts). */
+  readonly pageRowsMin: number;
+}
+
+/** The named values of `isStillThere`. */
+export type StillThere = { environmentId: number; askedId: string; firstSeenAtMs: number | null };
+
+export const stillThere = ({ environmentId, distinctId, firstSeenAtMs }: Reading): StillThere => ({
+  environmentId,
+  askedId: distinctId,
+  firstSeenAtMs,
+});
+
+/**
+ * Whether the requested id was neither deleted nor created again after the snapshot. Lists are append-only, so the seqs
+ * show every other change. The condition is constant within a statement, so it costs one row.
+ */
+export function isStillThere(value: ValueOf<StillThere>): SQL {
+  const asked = and(
+    eq(distinctIds.environmentId, value("environmentId")),
+    eq(distinctIds.distinctId, value("askedId")),
+    eq(distinctIds.firstSeenAtMs, value("firstSeenAtMs")),
+  );
+  return sql`(${value("firstSeenAtMs")} IS NULL OR ${hasRow(distinctIds, asked)})`;
+}
+
+/** The seqs of one id's rows of a list at the snapshot: those after `after` up to `last`. */
+export interface Bound {
+  readonly id: string;
+  /** 0, but for analytics events that were deleted because of their age. */
+  readonly after: number;
+  readonly last: number;
+}
+
+/** D1 allows 1,000 queries for one request. The rest are for retries. */
+export const queriesMax = 900;
+/** The queries of the snapshot, the audit and the ends of lists. */
+const QUERIES_FIXED = 50;
+/** A page of more rows would not fit into an isolate's memory. */
+const PAGE_ROWS_LIMIT = 20_000;
+/** The most bytes of ids in a query, of heavy rows in a query's result, and the most ids of a page of balances (entries.ts). */
+const SPANS_BYTES = 500_000;
+const HEAVY_PAGE_BYTES = 2_000_000;
+const BALANCE_IDS = 500;
+
+/** A query brings the properties of at most so many ids: they count as so many bytes each. */
+const PROPERTIES_BYTES_MIN = HEAVY_PAGE_BYTES / 1_000;
+
+/** A balance counts like four rows of a list, because it is larger. */
+export const balanceShare = 4;
+
+/** The weight of a list's rows: 2 where rows may be heavy, because a heavy row takes another query. */
+const WEIGHTS: Readonly<Record<ListName, number>> = { analytics: 2, metering: 2, ledger: 2, consent: 1, exports: 1 };
+
+/** How much a list is: its rows, the ids that have some, and the bytes of these ids. */
+export interface ListSize {
+  readonly rows: number;
+  readonly ids: number;
+  readonly idBytes: number;
+}
+
+/** The bytes of all events' and of all ids' properties, and the number of ids that have some. */
+interface HeavySizes {
+  readonly analyticsBytes: number;
+  readonly propertiesBytes: number;
+  readonly propertiesCount: number;
+}
+
+/**
+ * The fewest rows of a page with which all lists together take at most `queriesMax` queries. Null when such a page would not
+ * fit into memory. Then the export is refused before its first byte.
+ */
+export function pageRowsMin(
+  sizes: Readonly<Record<ListName, ListSize>>,
+  { analyticsBytes, propertiesBytes, propertiesCount }: HeavySizes,
+): number | null {
+  const heavyBytes = analyticsBytes + propertiesBytes + PROPERTIES_BYTES_MIN * propertiesCount;
+  // Every balance has an entry in the ledger, so there are at most as many balances as entries.
+  let rows = balanceShare * sizes.ledger.rows;
+  let fixed = QUERIES_FIXED + sizes.ledger.ids / BALANCE_IDS + heavyBytes / HEAVY_PAGE_BYTES;
+  for (const name of LISTS) {
+    rows += WEIGHTS[name] * sizes[name].rows;
+    fixed += sizes[name].idBytes / SPANS_BYTES;
+  }
+  const left = queriesMax - Math.ceil(fixed);
+  if (left <= 0) return null;
+  const needed = Math.ceil(rows / left);
+  return needed > PAGE_ROWS_LIMIT ? null : needed;
 }

@@ -1,7 +1,7 @@
 import type { Context } from "hono";
 import { invalid, PurserError } from "../errors.ts";
+import { JsonBytes, JsonSyntaxError } from "../lib/json-bytes.ts";
 import { type AppEnv, factory } from "./factory.ts";
-import { assertJsonShape } from "./json-shape.ts";
 
 export const bodyBytesMax = 1024 * 1024;
 /** The most bytes that are unpacked or parsed before the key is known (L2). */
@@ -126,4 +126,66 @@ export async function readForm(request: Request): Promise<Record<string, string>
     throw new PurserError("invalid_request", "The form is malformed.", { param: "form", cause });
   });
   return Object.fromEntries([...form].filter((field): field is [string, string] => typeof field[1] === "string"));
+}
+
+/** The most bytes of a refused body that are read. A client that sends more may lose the connection and the response. */
+const DRAINED_BYTES_MAX = 16 * 1024 * 1024;
+
+/**
+ * Reads the rest of the body after a refusal. Otherwise the connection of a client that is still sending would be reset, and
+ * it would not see the refusal.
+ */
+export const drainBody = factory.createMiddleware(async (c, next) => {
+  await next();
+  if (c.res.status < 400) return;
+  const { body } = c.req.raw;
+  if (body === null || body.locked) return;
+  const reader = body.getReader();
+  try {
+    for (let drained = 0; drained <= DRAINED_BYTES_MAX; ) {
+      const { done, value } = await reader.read();
+      if (done) return;
+      drained += value.byteLength;
+    }
+    await reader.cancel();
+  } catch {
+    // The client closed the connection, so there is nobody to respond to.
+  }
+});
+
+/** A smaller body cannot cost much, whatever it is made of. */
+const SMALL_BYTES = 64 * 1024;
+const CONTAINERS_MAX = 50_000;
+const LEVELS_MAX = 1_000;
+
+/**
+ * Refuses a body that JSON.parse would turn into many times its size, or that a recursive reader could not walk (L1). A body that
+ * is not JSON is left to the reader that says so.
+ */
+function assertJsonShape(bytes: Uint8Array): void {
+  if (bytes.length <= SMALL_BYTES) return;
+  const json = new JsonBytes(bytes);
+  try {
+    json.whole((start) => json.skip(start));
+  } catch (error) {
+    if (error instanceof JsonSyntaxError) return;
+    throw error;
+  }
+  if (json.depth > LEVELS_MAX) throw invalid("body", `must nest at most ${LEVELS_MAX} levels`);
+  if (json.containers > CONTAINERS_MAX) throw invalid("body", `must have at most ${CONTAINERS_MAX} objects and lists`);
+}
+
+/** What to change about a text that is no JSON, in linear time. It repeats nothing of the text. */
+export function jsonAdvice(text: string, cause: unknown): string {
+  const start = text.trimStart();
+  if (start === "") return "The body is empty. Send the arguments as a JSON object in the body.";
+  if (/^--[^\r\n]+\r?\n/.test(start) || /^[\w.[\]%-]+=/.test(start)) {
+    return "The body is a form, not JSON. Send a JSON object with `Content-Type: application/json`.";
+  }
+  const place = cause instanceof Error ? /position (\d+)/.exec(cause.message)?.[1] : undefined;
+  return (
+    `The body is not valid JSON${place === undefined ? "" : `: it goes wrong after ${place} characters`}. ` +
+    "Send the text that JSON.stringify or its like makes: strings and names have double quotes, values are strings, numbers, " +
+    "true, false, null, objects and lists, and there are no comments and no comma after the last element."
+  );
 }

@@ -1,4 +1,5 @@
-import { Hono } from "hono";
+import { type Context, Hono } from "hono";
+import { cors } from "hono/cors";
 import { createMiddleware } from "hono/factory";
 import type { PurserError } from "../errors.ts";
 import type { AdminCtx, Runtime, SystemCtx, TenantCtx } from "../runtime.ts";
@@ -18,7 +19,7 @@ export interface AppEnv {
     /** Set by `readBody`. */
     bodyText: string;
     ctx: TenantCtx;
-    /** Whom the request asks about, and who the end-user's token proved that it is (auth/admit-end-user.ts). */
+    /** Whom the request asks about, and who the end-user's token proved that it is (auth/end-user.ts). */
     askedUser?: { readonly param: string; readonly userId: string };
     endUserId?: string;
     /** For routes without a tenant, such as download links. */
@@ -32,3 +33,21 @@ export const factory = { createMiddleware: createMiddleware<AppEnv> };
 
 /** A feature's routes. */
 export const createRoutes = () => new Hono<AppEnv>();
+
+/** The answer of what happens once, whose repeats are told by a header. */
+export function answerOutcome<Output extends object>(
+  c: Context,
+  { output, replayed }: { readonly output: Output; readonly replayed: boolean },
+): Response {
+  if (replayed) c.header("idempotent-replayed", "true");
+  return c.json(output);
+}
+
+/** Allows requests from browsers. For the routes that take a publishable key, and no others (W11). */
+export const allowBrowsers = cors({
+  origin: "*",
+  allowMethods: ["GET", "POST"],
+  allowHeaders: ["authorization", "content-type", "x-user-token", "x-d1-bookmark"],
+  exposeHeaders: ["x-d1-bookmark", "idempotent-replayed", "retry-after", "purser-warning", "x-request-id"],
+  maxAge: 86_400,
+});

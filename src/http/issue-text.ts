@@ -53,7 +53,7 @@ function sentInstead(expected: string, input: unknown): string {
   if (input === null) return NOT_NULL;
   if (Array.isArray(input)) return ", not a list";
   if (typeof input === "object") return NOT_AN_OBJECT;
-  // A number with more digits than a double has is a symbol (lib/exact-json.ts).
+  // A number with more digits than a double has is a symbol (lib/json.ts).
   if (expected === "string") return /^(number|boolean|symbol)$/.test(typeof input) ? ", in quotes" : "";
   if (typeof input !== "string") return "";
   if (expected === "number" || expected === "int") return Number.isNaN(Number(input)) ? "" : ", without quotes";

@@ -1,5 +1,4 @@
-import { base64urlOfAscii, decodeBase64url, encodeBase64url } from "./base64url.ts";
-import { crc32 } from "./crc32.ts";
+import { base64urlOfAscii, crc32, decodeBase64url, encodeBase64url } from "./encoding.ts";
 
 type Scope = readonly (string | number)[];
 

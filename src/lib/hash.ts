@@ -1,4 +1,4 @@
-import { encodeBase64url } from "./base64url.ts";
+import { encodeBase64url } from "./encoding.ts";
 
 /** SHA-256 of the text's UTF-8 bytes, base64url. */
 export async function sha256(text: string): Promise<string> {
@@ -10,4 +10,21 @@ export async function equalSecrets(a: string, b: string): Promise<boolean> {
   const digest = async (text: string) => crypto.subtle.digest("SHA-256", new TextEncoder().encode(text));
   const [left, right] = await Promise.all([digest(a), digest(b)]);
   return crypto.subtle.timingSafeEqual(left, right);
+}
+
+async function importKey(secret: string, usage: "sign" | "verify"): Promise<CryptoKey> {
+  return crypto.subtle.importKey("raw", new TextEncoder().encode(secret), { name: "HMAC", hash: "SHA-256" }, false, [
+    usage,
+  ]);
+}
+
+/** HMAC-SHA-256 over bytes, or over a text's UTF-8 bytes, keyed with the secret's UTF-8 bytes. */
+export async function signHmac(secret: string, signed: string | BufferSource): Promise<Uint8Array> {
+  const bytes = typeof signed === "string" ? new TextEncoder().encode(signed) : signed;
+  return new Uint8Array(await crypto.subtle.sign("HMAC", await importKey(secret, "sign"), bytes));
+}
+
+/** Whether `mac` is the HMAC-SHA-256 of `text` under `secret`, in constant time. */
+export async function verifyHmac(secret: string, text: string, mac: Uint8Array): Promise<boolean> {
+  return crypto.subtle.verify("HMAC", await importKey(secret, "verify"), mac, new TextEncoder().encode(text));
 }

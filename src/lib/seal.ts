@@ -1,4 +1,4 @@
-import { decodeBase64url, encodeBase64url } from "./base64url.ts";
+import { decodeBase64url, encodeBase64url } from "./encoding.ts";
 
 const FORM = /^v1\.([\w-]{8})\.([\w-]{16})\.([\w-]+)$/;
 /** The sealed texts in a text. */

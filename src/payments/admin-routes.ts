@@ -1,7 +1,6 @@
 import { requireAdmin } from "../auth/require-admin.ts";
-import { answerOutcome } from "../http/answer-outcome.ts";
 import { readBody } from "../http/body.ts";
-import { createRoutes } from "../http/factory.ts";
+import { answerOutcome, createRoutes } from "../http/factory.ts";
 import { validate } from "../http/validate.ts";
 import { listPayments } from "./list.ts";
 import { listPaymentsInput, readStripeInput, setStripeInput, settlePaymentInput } from "./schemas.ts";

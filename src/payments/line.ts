@@ -1,4 +1,4 @@
-import { addFractions, type Fraction } from "../books/amounts/fraction.ts";
+import { addFractions, type Fraction } from "../books/amounts/amount.ts";
 import { type Fact, factsOf } from "./facts.ts";
 import { lineKey } from "./offers.ts";
 import { netOf } from "./share.ts";

@@ -1,5 +1,5 @@
 import { fromSteps } from "../books/amounts/amount.ts";
-import { requireEnvironment } from "../catalog/apps/app.ts";
+import { requireEnvironment } from "../catalog/apps/apps.ts";
 import type { Steps } from "../db/schema.ts";
 import { all } from "../db/sql.ts";
 import { invalidCursor, PurserError } from "../errors.ts";

@@ -3,7 +3,7 @@ import type { User } from "../books/ledger/account.ts";
 import { type Decision, replay } from "../books/ledger/decision.ts";
 import type { AccountAtRead } from "../books/ledger/send.ts";
 import { writeForUser } from "../books/ledger/write.ts";
-import { choosePack, type Pack, selectPack } from "../catalog/packs/find.ts";
+import { choosePack, type Pack, selectPack } from "../catalog/packs/pack.ts";
 import { idIn } from "../db/databases.ts";
 import { retryOnConflict } from "../db/retry-on-conflict.ts";
 import { batch, type Statement } from "../db/sql.ts";

@@ -1,9 +1,8 @@
-import { fromSteps, toSteps, type Unit } from "../books/amounts/amount.ts";
-import type { Fraction } from "../books/amounts/fraction.ts";
+import { type Fraction, fromSteps, toSteps, type Unit } from "../books/amounts/amount.ts";
 import { BALANCES_MAX } from "../books/credits/grant.ts";
 import { planGrant } from "../books/credits/new-balances.ts";
 import type { NewBalances } from "../books/ledger/insert-entries.ts";
-import type { Pack } from "../catalog/packs/find.ts";
+import type { Pack } from "../catalog/packs/pack.ts";
 import type { Steps } from "../db/schema.ts";
 import { PurserError } from "../errors.ts";
 import type { SessionFact } from "./facts.ts";

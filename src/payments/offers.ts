@@ -1,4 +1,4 @@
-import type { Fraction } from "../books/amounts/fraction.ts";
+import type { Fraction } from "../books/amounts/amount.ts";
 import { type Fact, factsOf, type InvoiceFact, type InvoiceLine, type SessionFact } from "./facts.ts";
 import { type Offer, type OfferPart, ONCE, refOf } from "./offer.ts";
 import type { PriceSetting, StripeSetting } from "./setting.ts";

@@ -1,4 +1,4 @@
-import { addFractions, type Fraction } from "../books/amounts/fraction.ts";
+import { addFractions, type Fraction } from "../books/amounts/amount.ts";
 import type { Steps } from "../db/schema.ts";
 import {
   creditOf,

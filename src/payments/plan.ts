@@ -1,4 +1,4 @@
-import type { Fraction } from "../books/amounts/fraction.ts";
+import type { Fraction } from "../books/amounts/amount.ts";
 import type { NewBalance } from "../books/ledger/insert-entries.ts";
 import type { PaymentMotion } from "../books/ledger/insert-payment-motions.ts";
 import { creditOf, lineOf, type StoredDebt, type StoredLine } from "./line.ts";

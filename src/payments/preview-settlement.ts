@@ -1,6 +1,6 @@
 import { fromSteps } from "../books/amounts/amount.ts";
 import { presentExpiry } from "../books/ledger/balance.ts";
-import { choosePack, selectPack } from "../catalog/packs/find.ts";
+import { choosePack, selectPack } from "../catalog/packs/pack.ts";
 import { batch } from "../db/sql.ts";
 import type { TenantCtx } from "../runtime.ts";
 import type { SettlePaymentInput } from "./schemas.ts";

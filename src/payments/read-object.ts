@@ -1,6 +1,6 @@
 import type * as z from "zod";
 import { identifier } from "../http/fields.ts";
-import { refusalOfIssues } from "../http/refusal-of-issues.ts";
+import { refusalOfIssues } from "../http/validate.ts";
 
 /** The object of an event, as far as it is used. Throws `invalid_request` for one that Stripe would not send. */
 export function parse<Schema extends z.ZodType>(schema: Schema, value: unknown): z.output<Schema> {

@@ -1,6 +1,6 @@
 import { createMiddleware } from "hono/factory";
 import { limitStripe } from "../auth/arrivals.ts";
-import { inDatabaseOf, openRoot } from "../auth/open-root.ts";
+import { inDatabaseOf, openRoot } from "../auth/require-admin.ts";
 import { clockSql, timesOf } from "../db/clock.ts";
 import { databaseIndexOf } from "../db/databases.ts";
 import { all, statement } from "../db/sql.ts";

@@ -1,4 +1,4 @@
-import { openSecret, sealSecret } from "../auth/stored-secret.ts";
+import { openSecret, sealSecret } from "../auth/end-user-setting.ts";
 import type { Environment, TenantCtx } from "../runtime.ts";
 import type { SetStripeInput } from "./schemas.ts";
 

@@ -4,7 +4,7 @@ import type { GrantOutput } from "../books/credits/responses.ts";
 import type { Outcome } from "../books/ledger/decision.ts";
 import type { NewBalances } from "../books/ledger/insert-entries.ts";
 import { compareStamp, idempotencyConflict, stampRequest } from "../books/ledger/request-hash.ts";
-import { inEnvironmentOf, requireEnvironment } from "../catalog/apps/app.ts";
+import { inEnvironmentOf, requireEnvironment } from "../catalog/apps/apps.ts";
 import { all } from "../db/sql.ts";
 import { assert } from "../lib/assert.ts";
 import type { AdminCtx } from "../runtime.ts";

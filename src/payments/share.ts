@@ -1,4 +1,4 @@
-import { type Fraction, reduceFraction } from "../books/amounts/fraction.ts";
+import { type Fraction, reduceFraction } from "../books/amounts/amount.ts";
 import type { Steps } from "../db/schema.ts";
 import { type Fact, factsOf, type InvoiceLine } from "./facts.ts";
 

@@ -1,5 +1,5 @@
 import { PurserError } from "../errors.ts";
-import { signHmac } from "../lib/hmac.ts";
+import { signHmac } from "../lib/hash.ts";
 
 const TOLERANCE_SECONDS = 300;
 const SIGNATURE = /^[0-9a-f]{64}$/;

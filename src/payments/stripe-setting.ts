@@ -1,7 +1,7 @@
 import { amountRule, toSteps, type Unit } from "../books/amounts/amount.ts";
-import { requireEnvironment } from "../catalog/apps/app.ts";
+import { requireEnvironment } from "../catalog/apps/apps.ts";
 import { auditStatement, isLatest, newAct } from "../catalog/audit/audit-statement.ts";
-import { choosePack, selectPack } from "../catalog/packs/find.ts";
+import { choosePack, selectPack } from "../catalog/packs/pack.ts";
 import { all, batch, statement } from "../db/sql.ts";
 import { invalid, PurserError } from "../errors.ts";
 import { iso } from "../lib/time.ts";

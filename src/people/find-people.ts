@@ -72,7 +72,7 @@ const selectRecent = query((value: ValueOf<Position>) =>
 
 /**
  * People's ids by the day on which they last sent something, the latest first, as far as isolates told it
- * (db/activity/last-seen.ts). Throws `invalid_request` for another list's cursor.
+ * (db/activity/count.ts). Throws `invalid_request` for another list's cursor.
  */
 export async function recentPeople(ctx: TenantCtx, { limit, cursor }: { limit: number; cursor?: string | undefined }) {
   const { environment } = ctx;

@@ -1,5 +1,5 @@
 import { assert } from "../lib/assert.ts";
-import { utf8Length } from "../lib/utf8.ts";
+import { utf8Length } from "../lib/encoding.ts";
 import { type Members, membersOf } from "./members.ts";
 
 /** The most bytes and names of an id's properties (L1). */

@@ -1,5 +1,5 @@
+import { utf8 } from "../lib/encoding.ts";
 import { JsonBytes } from "../lib/json-bytes.ts";
-import { utf8 } from "../lib/utf8.ts";
 
 /** The names and the JSON texts of an object's members, one after another. They are read when they are asked for. */
 export type Members = (visit: (name: string, text: string) => void) => void;

@@ -1,4 +1,4 @@
-import { DIGITS } from "../lib/base62.ts";
+import { DIGITS } from "../lib/encoding.ts";
 
 const LENGTH = 22;
 

@@ -1,4 +1,4 @@
-import { askAbout } from "../auth/admit-end-user.ts";
+import { askAbout } from "../auth/end-user.ts";
 import { requireKeyOrEndUser } from "../auth/require-key.ts";
 import { readBody } from "../http/body.ts";
 import { callVerb } from "../http/call-verb.ts";

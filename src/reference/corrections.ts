@@ -1,6 +1,6 @@
 import * as z from "zod";
 import type { ZodOpenApiOverride } from "zod-openapi";
-import { errorDetail } from "../http/error-body.ts";
+import { errorDetail } from "../http/errors.ts";
 import { isJsonObject } from "../lib/json.ts";
 import { errorDetailSchema } from "./error-details.ts";
 

@@ -1,8 +1,8 @@
 import * as z from "zod";
-import { TOKEN_FLAWS } from "../auth/token-flaw.ts";
+import { TOKEN_FLAWS } from "../auth/jwt.ts";
 import { quantitiesOutput } from "../books/amounts/responses.ts";
 import { type ErrorCode, errorStatus } from "../errors.ts";
-import { errorDetail } from "../http/error-body.ts";
+import { errorDetail } from "../http/errors.ts";
 
 const shortBalance = z
   .strictObject({

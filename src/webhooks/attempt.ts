@@ -1,13 +1,60 @@
-import { openSecret } from "../auth/stored-secret.ts";
-import type { Db } from "../db/sql.ts";
+import { sql } from "drizzle-orm";
+import { openSecret } from "../auth/end-user-setting.ts";
+import { asInteger, assignments, fields, query, read, type ValueOf } from "../db/query.ts";
+import { environments, webhookDeliveries, webhookEndpoints, webhookMessages } from "../db/schema.ts";
+import { all, batch, type Db, type RowsOf } from "../db/sql.ts";
 import { DAY_MS } from "../lib/time.ts";
 import type { SystemCtx } from "../runtime.ts";
-import { type Leased, readLeased } from "./leased.ts";
-import { messageText } from "./message-text.ts";
+import { failPending } from "./delete-old.ts";
+import { syncEndpoints } from "./endpoint.ts";
+import { messageText } from "./message.ts";
 import { LEASE_MS } from "./outbox.ts";
-import { type Outcome, recordOutcomes } from "./record.ts";
-import { nextDelayMs, retryAfterMs } from "./schedule.ts";
-import { signedHeaders } from "./sign.ts";
+import { nextDelayMs, retryAfterMs, signedHeaders } from "./schedule.ts";
+
+/** The deliveries of some messages that are leased now, in the order of the messages. */
+const selectLeased = query((value: ValueOf<{ messageIds: string; nowMs: number; limit: number }>) => {
+  const [m, e, w, d] = [webhookMessages, environments, webhookEndpoints, webhookDeliveries];
+  return read(
+    {
+      ...fields(m, "id", "type", "atMs", "data", "environmentId"),
+      ...fields(e, "appId", "mode"),
+      ...fields(w, "url", "secret", "previousSecret", "previousUntilMs", "failingSinceMs"),
+      ...fields(d, "endpointId", "tries", "dueAtMs"),
+    },
+    (list) => sql`
+      SELECT ${list} FROM json_each(${value("messageIds")}) AS j CROSS JOIN ${m} ON ${m.id} = j.value
+      CROSS JOIN ${e} ON ${e.id} = ${m.environmentId}
+      CROSS JOIN ${w} ON ${w.environmentId} = ${e.id} AND ${w.isEnabled} = 1
+      CROSS JOIN ${d} ON ${d.endpointId} = ${w.id} AND ${d.messageId} = ${m.id}
+      WHERE ${d.status} = 'pending' AND ${d.dueAtMs} > ${value("nowMs")} ORDER BY j.key LIMIT ${asInteger(value("limit"))}`,
+  );
+});
+/** A delivery that this invocation has leased. Its `dueAtMs` is the end of the lease. */
+export type Leased = RowsOf<[ReturnType<typeof selectLeased>]>[0][number];
+
+/** Which delivery it is. Without `endpointId` those to all endpoints, with `dueAtMs` while that lease lasts. */
+export interface DeliveryKey {
+  readonly messageId: string;
+  readonly endpointId?: string | undefined;
+  readonly dueAtMs?: number;
+}
+
+/** Those of the deliveries that are leased, and still to be sent. */
+export async function readLeased(
+  { now }: Pick<SystemCtx, "now">,
+  db: Db,
+  keys: readonly DeliveryKey[],
+  limit = -1,
+): Promise<readonly Leased[]> {
+  const messageIds = JSON.stringify([...new Set(keys.map(({ messageId }) => messageId))]);
+  const leased = await all(db, selectLeased({ messageIds, nowMs: now(), limit }));
+  return leased.filter(({ id, endpointId, dueAtMs }) =>
+    keys.some(
+      (key) =>
+        key.messageId === id && (key.endpointId ?? endpointId) === endpointId && (key.dueAtMs ?? dueAtMs) === dueAtMs,
+    ),
+  );
+}
 
 const ATTEMPT_MS_MAX = 10_000;
 /** The platform opens six connections at a time. */
@@ -116,4 +163,86 @@ async function post(ctx: SystemCtx, one: Leased, nowMs: number): Promise<Answer>
     // Its text may hold the URL.
     return { error: error instanceof Error && error.name === "TimeoutError" ? "timeout" : "unreachable" };
   }
+}
+
+/** How an attempt ended, and what follows. */
+export interface Outcome {
+  readonly endpointId: string;
+  readonly environmentId: number;
+  readonly messageId: string;
+  /** The end of its lease. Whoever has leased the delivery since decides what follows a failure. */
+  readonly leaseMs: number;
+  readonly attempt: {
+    readonly at: string;
+    readonly status: number | null;
+    readonly durationMs: number;
+    readonly error: string | null;
+  };
+  readonly tries: number;
+  readonly status: "pending" | "delivered" | "failed";
+  readonly nextMs: number;
+  readonly dueMs: number;
+  /** Since when the endpoint fails, where that changes. */
+  readonly failingSinceMs?: number | null;
+  /** Whether the endpoint is switched off. */
+  readonly isOff?: boolean;
+  /** The delivery for its second attempt, which follows soon. */
+  readonly again?: Required<DeliveryKey> | undefined;
+}
+
+const ATTEMPTS_KEPT = 100;
+
+/** A field of an outcome. */
+const told = (field: keyof Outcome) => sql`o.value ->> ${field}`;
+
+/** A message that was delivered once stays delivered, also when it was sent again and that failed. */
+const updateDeliveries = query((value: ValueOf<{ outcomes: string }>) => {
+  const { endpointId, messageId, attempts, status, dueAtMs } = webhookDeliveries;
+  const changed = {
+    attempts: sql`iif(json_array_length(${attempts}) < ${ATTEMPTS_KEPT},
+      json_insert(${attempts}, '$[#]', o.value -> 'attempt'), ${attempts})`,
+    status: sql`iif(${told("status")} = 'failed' AND EXISTS (
+      SELECT 1 FROM json_each(${attempts}) AS a WHERE a.value ->> 'status' BETWEEN 200 AND 299
+    ), 'delivered', ${told("status")})`,
+    tries: told("tries"),
+    nextAttemptAtMs: told("nextMs"),
+    dueAtMs: told("dueMs"),
+  };
+  return sql`UPDATE ${webhookDeliveries} SET ${assignments(webhookDeliveries, changed)}
+    FROM json_each(${value("outcomes")}) AS o
+    WHERE ${endpointId} = ${told("endpointId")} AND ${messageId} = ${told("messageId")} AND ${status} = 'pending'
+      AND (${dueAtMs} = ${told("leaseMs")} OR ${told("status")} = 'delivered')`;
+});
+
+const updateEndpoints = query((value: ValueOf<{ outcomes: string }>) => {
+  const { id, failingSinceMs, isEnabled } = webhookEndpoints;
+  const changed = {
+    failingSinceMs: sql`iif(json_type(o.value, '$.failingSinceMs') IS NULL, ${failingSinceMs}, ${told("failingSinceMs")})`,
+    isEnabled: sql`iif(${told("isOff")}, 0, ${isEnabled})`,
+  };
+  return sql`UPDATE ${webhookEndpoints} SET ${assignments(webhookEndpoints, changed)}
+    FROM json_each(${value("outcomes")}) AS o WHERE ${id} = ${told("endpointId")}`;
+});
+
+/** Records attempts, and switches endpoints off that are gone, or have failed for days. */
+async function recordOutcomes(db: Db, outcomes: readonly Outcome[]): Promise<void> {
+  const off = outcomes.filter(({ isOff }) => isOff === true);
+  // One of an endpoint: whoever switches it off, else whoever was answered, else the first.
+  const changes = new Map<string, Outcome>();
+  for (const outcome of outcomes) {
+    if (outcome.failingSinceMs === undefined && outcome.isOff !== true) continue;
+    const before = changes.get(outcome.endpointId);
+    if (before === undefined || outcome.isOff === true || outcome.status === "delivered")
+      changes.set(outcome.endpointId, outcome);
+  }
+  await batch(db, [
+    updateDeliveries({ outcomes: JSON.stringify(outcomes) }),
+    ...(changes.size === 0 ? [] : [updateEndpoints({ outcomes: JSON.stringify([...changes.values()]) })]),
+    ...(off.length === 0
+      ? []
+      : [
+          failPending({ ids: JSON.stringify(off.map(({ endpointId }) => endpointId)) }),
+          syncEndpoints({ ids: JSON.stringify(off.map(({ environmentId }) => environmentId)) }),
+        ]),
+  ]);
 }

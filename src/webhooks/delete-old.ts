@@ -1,10 +1,22 @@
-import { lte, sql } from "drizzle-orm";
-import { alias } from "drizzle-orm/sqlite-core";
-import { computed, drizzle, names, query, read, type ValueOf } from "../db/query.ts";
-import { webhookDeliveries, webhookMessages } from "../db/schema.ts";
-import { all, batch } from "../db/sql.ts";
-import { DAY_MS } from "../lib/time.ts";
-import type { CronCtx, CronPart } from "../runtime.ts";
+import { eq, lte, not, type Placeholder, type SQL, sql } from "drizzle-orm";
+import { alias, type SQLiteColumn } from "drizzle-orm/sqlite-core";
+import {
+  assignments,
+  computed,
+  drizzle,
+  fields,
+  hasRow,
+  names,
+  query,
+  read,
+  returning,
+  scalar,
+  type ValueOf,
+} from "../db/query.ts";
+import { webhookDeliveries, webhookEndpoints, webhookMessages } from "../db/schema.ts";
+import { all, batch, type Db } from "../db/sql.ts";
+import { DAY_MS, iso } from "../lib/time.ts";
+import type { CronCtx, CronPart, TenantCtx } from "../runtime.ts";
 import { messageIdAt } from "./message.ts";
 
 const KEPT_MS = 30 * DAY_MS;
@@ -60,3 +72,102 @@ export const oldMessagesPart: CronPart = {
   queriesOfStep: QUERIES_A_STEP + 1,
   work: deleteOldMessages,
 };
+
+const DELIVERIES_A_STEP = 1_000;
+/** Of a request. The cron goes on. */
+const STEPS_MAX = 20;
+
+/** Whether an endpoint is on. */
+const isOn = (id: SQL) =>
+  hasRow(webhookEndpoints, sql`${webhookEndpoints.id} = ${id} AND ${webhookEndpoints.isEnabled} = 1`);
+
+/** What was pending for endpoints that are off, or gone, fails: a step of it. `ids`: endpoints. */
+export const failPending = query((value: ValueOf<{ ids: string }>) => {
+  const { endpointId, messageId, status } = webhookDeliveries;
+  return returning(
+    computed({ isFailed: sql<1>`1` }),
+    (list) => sql`
+      UPDATE ${webhookDeliveries} SET ${assignments(webhookDeliveries, { status: sql`'failed'` })}
+      WHERE (${names(endpointId, messageId)}) IN (
+        SELECT ${endpointId}, ${messageId} FROM json_each(${value("ids")}) AS j
+        CROSS JOIN ${webhookDeliveries} INDEXED BY webhook_deliveries_due ON ${endpointId} = j.value AND ${status} = 'pending'
+        WHERE ${not(isOn(sql`j.value`))} LIMIT ${DELIVERIES_A_STEP}
+      ) RETURNING ${list}`,
+  );
+});
+
+/** Goes on with `failPending`, while `mayGoOn`. Answers whether nothing is left. */
+export async function failRest(db: Db, ids: readonly string[], mayGoOn = upTo(STEPS_MAX)): Promise<boolean> {
+  const values = { ids: JSON.stringify(ids) };
+  while (mayGoOn()) {
+    if ((await all(db, failPending(values))).length < DELIVERIES_A_STEP) return true;
+  }
+  return false;
+}
+
+function upTo(steps: number): () => boolean {
+  let left = steps;
+  return () => left-- > 0;
+}
+
+/** The first endpoint after another for which something is pending. */
+export const nextWaiting = (after: SQL | Placeholder | SQLiteColumn) => {
+  const { endpointId, status } = webhookDeliveries;
+  return sql`(
+    SELECT ${endpointId} FROM ${webhookDeliveries} INDEXED BY webhook_deliveries_due
+    WHERE ${status} = 'pending' AND ${endpointId} > ${after} ORDER BY ${endpointId} LIMIT 1
+  )`;
+};
+
+/** Endpoints that are off, or gone, and for which something is pending. */
+export const selectOff = query(() => {
+  const waiting = alias(webhookDeliveries, "waiting");
+  return read(
+    fields(waiting, { id: "endpointId" }),
+    (list) => sql`
+      WITH RECURSIVE ${waiting} (${names(webhookDeliveries.endpointId)}) AS (
+        SELECT ${nextWaiting(sql`''`)}
+        UNION ALL SELECT ${nextWaiting(waiting.endpointId)} FROM ${waiting} WHERE ${waiting.endpointId} IS NOT NULL
+      )
+      SELECT ${list} FROM ${waiting} WHERE ${waiting.endpointId} IS NOT NULL AND ${not(isOn(sql`${waiting.endpointId}`))} LIMIT 20`,
+  );
+});
+
+/** Of an endpoint at most this many waiting deliveries are counted. */
+export const countedDeliveriesMax = 1_000;
+
+const selectLag = query((value: ValueOf<{ environmentId: number }>) => {
+  const { id, environmentId, createdAtMs } = webhookEndpoints;
+  const { endpointId, messageId, status } = webhookDeliveries;
+  const oldest = drizzle
+    .select(fields(webhookMessages, "atMs"))
+    .from(webhookMessages)
+    .where(eq(webhookMessages.id, sql`waiting ->> 1`));
+  const waiting = sql`(
+    SELECT json_array(count(*), min(${messageId})) FROM (
+      SELECT ${messageId} FROM ${webhookDeliveries} INDEXED BY webhook_deliveries_due
+      WHERE ${endpointId} = ${id} AND ${status} = 'pending' LIMIT ${countedDeliveriesMax + 1}
+    ) AS ${webhookDeliveries}
+  )`;
+  return read(
+    {
+      ...fields(webhookEndpoints, { webhookId: "id", url: "url", isEnabled: "isEnabled" }),
+      ...computed({ waiting: sql<number>`waiting ->> 0`, oldestAtMs: scalar(oldest) }),
+    },
+    (list) => sql`
+      SELECT ${list} FROM (
+        SELECT ${webhookEndpoints}.*, ${waiting} AS waiting FROM ${webhookEndpoints}
+        WHERE ${environmentId} = ${value("environmentId")} ORDER BY ${createdAtMs}, ${id}
+      ) AS ${webhookEndpoints}`,
+  );
+});
+
+/** How many messages wait for each endpoint, and since when the oldest does: ids of messages begin with their time. */
+export async function readLag(ctx: TenantCtx) {
+  const rows = await all(ctx.db, selectLag({ environmentId: ctx.environment.id }));
+  return rows.map(({ oldestAtMs, ...row }) => ({
+    ...row,
+    oldestAt: oldestAtMs === null ? null : iso(oldestAtMs),
+  }));
+}
+export type EndpointLag = Awaited<ReturnType<typeof readLag>>[number];

@@ -3,12 +3,25 @@ import { alias } from "drizzle-orm/sqlite-core";
 import { assignments, fields, names, query, returning, type ValueOf } from "../db/query.ts";
 import { webhookDeliveries, webhookEndpoints } from "../db/schema.ts";
 import { all, type Db } from "../db/sql.ts";
-import type { CronCtx, CronPart, SystemCtx } from "../runtime.ts";
-import { attemptAgain, attemptAll } from "./attempt.ts";
-import { failRest, nextWaiting, selectOff } from "./fail-pending.ts";
-import { type Leased, readLeased } from "./leased.ts";
-import { LEASE_MS } from "./outbox.ts";
-import type { Outcome } from "./record.ts";
+import type { CronCtx, CronPart, Outbox, SystemCtx } from "../runtime.ts";
+import { attemptAgain, attemptAll, type Leased, type Outcome, readLeased } from "./attempt.ts";
+import { failRest, nextWaiting, selectOff } from "./delete-old.ts";
+import { FIRST_ATTEMPTS_MAX, LEASE_MS } from "./outbox.ts";
+
+/** The platform ends an invocation 30 seconds after its answer, and an attempt takes 10. */
+const BEGIN_WITHIN_MS = 18_000;
+
+/** Makes the first attempts of what an invocation wrote, behind its answer (H4). The cron makes those that are beyond. */
+export async function makeFirstAttempts(root: SystemCtx, outbox: Outbox): Promise<void> {
+  const untilMs = root.now() + BEGIN_WITHIN_MS;
+  const byDatabase = Map.groupBy(outbox.slice(0, FIRST_ATTEMPTS_MAX), ({ database }) => database);
+  for (const { index, db } of root.databases) {
+    const own = byDatabase.get(index) ?? [];
+    if (own.length === 0) continue;
+    const ours = await readLeased(root, db, own, FIRST_ATTEMPTS_MAX);
+    await attemptAgain(root, db, await attemptAll(root, db, ours, untilMs), untilMs);
+  }
+}
 
 /** As many as are attempted at a time, so that no lease ends before its attempt. */
 const ROUND = 6;

@@ -1,6 +1,6 @@
 import { and, eq, sql } from "drizzle-orm";
-import { sealSecret } from "../auth/stored-secret.ts";
-import { requireApp } from "../catalog/apps/app.ts";
+import { sealSecret } from "../auth/end-user-setting.ts";
+import { requireApp } from "../catalog/apps/apps.ts";
 import { clockOf } from "../db/clock.ts";
 import { databaseIndexOf } from "../db/databases.ts";
 import { assignments, computed, drizzle, fields, query, type ValueOf } from "../db/query.ts";

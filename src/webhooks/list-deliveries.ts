@@ -7,7 +7,7 @@ import { decodeTextCursor, encodeTextCursor } from "../lib/cursor.ts";
 import { iso } from "../lib/time.ts";
 import type { SystemCtx } from "../runtime.ts";
 import { requireEndpoint } from "./endpoint.ts";
-import { messageText } from "./message-text.ts";
+import { messageText } from "./message.ts";
 import type { Attempt, ListDeliveriesOutput, Message } from "./responses.ts";
 import type { ListDeliveriesInput } from "./schemas.ts";
 

@@ -1,6 +1,8 @@
 import { globMatches } from "../books/amounts/match.ts";
 import { readFeatures } from "../db/features.ts";
-import { toBase62 } from "../lib/base62.ts";
+import { toBase62 } from "../lib/encoding.ts";
+import { iso } from "../lib/time.ts";
+import type { Mode } from "../runtime.ts";
 
 /** The types of messages (H2). */
 const MESSAGE_TYPES = [
@@ -49,4 +51,20 @@ const TIME_DIGITS = 8;
 /** The beginning of the ids of messages that are written at a time. It sorts as times do. */
 export function messageIdAt(atMs: number): string {
   return `msg_${toBase62(Math.max(0, atMs)).padStart(TIME_DIGITS, "0")}`;
+}
+
+export interface MessageRow {
+  readonly id: string;
+  readonly type: string;
+  readonly atMs: number;
+  /** JSON object. */
+  readonly data: string;
+  readonly appId: string;
+  readonly mode: Mode;
+}
+
+/** The body of a message, the same in every attempt. `data` is the text that was written, with all of its digits. */
+export function messageText({ id, type, atMs, appId, mode, data }: MessageRow): string {
+  const head = JSON.stringify({ id, type, timestamp: iso(atMs), appId, mode });
+  return `${head.slice(0, -1)},"data":${data}}`;
 }

@@ -1,19 +1,22 @@
-import { and, eq, sql } from "drizzle-orm";
+import { and, eq, exists, gte, inArray, lt, sql } from "drizzle-orm";
 import { actIsThis, insertAct, newAct, type WrittenAct } from "../catalog/audit/audit-statement.ts";
-import { drizzle, fields, query, type ValueOf } from "../db/query.ts";
-import { webhookDeliveries } from "../db/schema.ts";
+import { timesOf } from "../db/clock.ts";
+import { computed, drizzle, fields, insertFrom, query, read, returning, type ValueOf } from "../db/query.ts";
+import { webhookDeliveries, webhookMessages } from "../db/schema.ts";
 import { batch } from "../db/sql.ts";
 import { PurserError } from "../errors.ts";
 import type { AdminCtx } from "../runtime.ts";
 import { environmentOf, requireEnabledEndpoint } from "./endpoint.ts";
-import { LEASE_MS } from "./outbox.ts";
-import type { SentOutput } from "./responses.ts";
+import { messageIdAt } from "./message.ts";
+import { deliver, LEASE_MS, noteMessages, ONCE } from "./outbox.ts";
+import type { ReplayOutput, SentOutput } from "./responses.ts";
 import { TRIES_MAX } from "./schedule.ts";
+import type { ReplayInput } from "./schemas.ts";
 
 type Key = { webhookId: string; messageId: string };
 
 /** Whether nobody is attempting a delivery right now. */
-export const isFree = (value: ValueOf<{ nowMs: number }>) => {
+const isFree = (value: ValueOf<{ nowMs: number }>) => {
   const { status, dueAtMs, nextAttemptAtMs } = webhookDeliveries;
   return sql`NOT (${status} = 'pending' AND ${dueAtMs} > ${nextAttemptAtMs} AND ${dueAtMs} > ${value("nowMs")})`;
 };
@@ -21,7 +24,7 @@ export const isFree = (value: ValueOf<{ nowMs: number }>) => {
 const ofKey = (value: ValueOf<Key>) =>
   and(eq(webhookDeliveries.endpointId, value("webhookId")), eq(webhookDeliveries.messageId, value("messageId")));
 
-const audit = insertAct();
+const auditResent = insertAct();
 const selectDelivery = query((value: ValueOf<Key>) =>
   drizzle.select(fields(webhookDeliveries, "messageId")).from(webhookDeliveries).where(ofKey(value)),
 );
@@ -59,8 +62,88 @@ export async function resendMessage(
   const act = newAct(admin, { appId, action: "webhook.resent", target: webhookId, details });
   const nowMs = act.atMs;
   const dueAtMs = admin.outbox === undefined ? nowMs : nowMs + LEASE_MS;
-  const [, [leased]] = await batch(admin.db, [audit(act), resendOne({ ...act, ...key, nowMs, dueAtMs })] as const);
+  const [, [leased]] = await batch(admin.db, [
+    auditResent(act),
+    resendOne({ ...act, ...key, nowMs, dueAtMs }),
+  ] as const);
   const { database } = environmentOf(row);
   if (leased !== undefined) admin.outbox?.push({ database, messageId, endpointId: webhookId });
+  return { messageId };
+}
+
+const REPLAY_MAX = 10_000;
+
+type Span = { webhookId: string; from: string; to: string };
+
+const ofTime = (value: ValueOf<Span>) => {
+  const { endpointId, messageId } = webhookDeliveries;
+  return drizzle
+    .select(fields(webhookDeliveries, "messageId"))
+    .from(webhookDeliveries)
+    .where(and(eq(endpointId, value("webhookId")), gte(messageId, value("from")), lt(messageId, value("to"))))
+    .orderBy(messageId)
+    .limit(REPLAY_MAX);
+};
+
+const auditReplayed = insertAct<Span>((value) => exists(ofTime(value)));
+const countSpan = query((value: ValueOf<Span>) =>
+  read(computed({ messages: sql<number>`count(*)` }), (list) => sql`SELECT ${list} FROM ${ofTime(value)}`),
+);
+const replaySpan = query((value: ValueOf<Span & WrittenAct & { nowMs: number }>) => {
+  const { endpointId, messageId, nextAttemptAtMs, dueAtMs } = webhookDeliveries;
+  return drizzle
+    .update(webhookDeliveries)
+    .set({
+      status: "pending",
+      tries: 0,
+      nextAttemptAtMs: value("nowMs", nextAttemptAtMs),
+      dueAtMs: value("nowMs", dueAtMs),
+    })
+    .where(and(eq(endpointId, value("webhookId")), inArray(messageId, ofTime(value)), isFree(value), actIsThis(value)));
+});
+
+/** Sends again what was written for an endpoint in a time, by the cron (H8). Throws what `resendMessage` throws. */
+export async function replayMessages(
+  admin: AdminCtx,
+  appId: string,
+  webhookId: string,
+  { from, to = admin.now() }: ReplayInput,
+): Promise<ReplayOutput> {
+  const { mode } = await requireEnabledEndpoint(admin, appId, webhookId);
+  const span = { webhookId, from: messageIdAt(from), to: messageIdAt(to) };
+  const act = newAct(admin, { appId, action: "webhook.replayed", target: webhookId, details: { mode } });
+  const [, [counted]] = await batch(admin.db, [
+    auditReplayed({ ...act, ...span }),
+    countSpan(span),
+    replaySpan({ ...act, ...span, nowMs: act.atMs }),
+  ]);
+  return { messages: counted?.messages ?? 0 };
+}
+
+const auditTested = insertAct();
+const insertTest = query((value: ValueOf<WrittenAct & { messageId: string; environmentId: number; nowMs: number }>) => {
+  const message = {
+    id: value("messageId"),
+    environmentId: value("environmentId"),
+    type: sql`'purser.test'`,
+    atMs: value("nowMs"),
+    data: sql`'{}'`,
+  };
+  const insert = insertFrom(webhookMessages, message, sql`WHERE ${actIsThis(value)}`);
+  return returning(fields(webhookMessages, "id"), (list) => sql`${insert} ${ONCE} RETURNING ${list}`);
+});
+
+/** Sends `purser.test` to an endpoint, whatever its types. Throws `not_found`, and `invalid_request` when it is off. */
+export async function sendTest(admin: AdminCtx, appId: string, webhookId: string): Promise<SentOutput> {
+  const row = await requireEnabledEndpoint(admin, appId, webhookId);
+  const ctx = { ...admin, ...timesOf(row.clock, admin), environment: environmentOf(row) };
+  const act = newAct(admin, { appId, action: "webhook.tested", target: webhookId, details: { mode: row.mode } });
+  const messageId = admin.newId(messageIdAt(act.atMs));
+  const [, written] = await batch(admin.db, [
+    auditTested(act),
+    insertTest({ ...act, messageId, environmentId: row.environmentId, nowMs: ctx.now() }),
+    ...deliver(ctx, [{ type: "purser.test", id: messageId, endpointIds: [webhookId] }]),
+  ] as const);
+  noteMessages(ctx, written);
   return { messageId };
 }

@@ -3,14 +3,9 @@ import { readBody, readNoFields } from "../http/body.ts";
 import { createRoutes } from "../http/factory.ts";
 import { noFields } from "../http/fields.ts";
 import { validate } from "../http/validate.ts";
-import { changeWebhook } from "./change.ts";
-import { createWebhook } from "./create.ts";
-import { deleteWebhook } from "./delete.ts";
-import { listWebhooks } from "./list.ts";
+import { changeWebhook, createWebhook, deleteWebhook, listWebhooks, rotateSecret } from "./endpoints.ts";
 import { listDeliveries } from "./list-deliveries.ts";
-import { replayMessages } from "./replay.ts";
-import { resendMessage } from "./resend.ts";
-import { rotateSecret } from "./rotate.ts";
+import { replayMessages, resendMessage, sendTest } from "./resend.ts";
 import {
   changeWebhookInput,
   createWebhookInput,
@@ -18,7 +13,6 @@ import {
   listWebhooksInput,
   replayInput,
 } from "./schemas.ts";
-import { sendTest } from "./send-test.ts";
 
 const ONE = "/apps/:appId/webhooks/:webhookId";
 

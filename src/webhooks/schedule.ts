@@ -1,4 +1,22 @@
+import { Webhook } from "standardwebhooks";
 import { DAY_MS } from "../lib/time.ts";
+
+/** The headers of an attempt: a signature for each secret, `whsec_` and base64. */
+export function signedHeaders(
+  id: string,
+  atMs: number,
+  body: string,
+  secrets: readonly string[],
+): Record<string, string> {
+  const signatures = secrets.map((secret) => new Webhook(secret).sign(id, new Date(atMs), body));
+  return {
+    "content-type": "application/json",
+    "user-agent": "Purser",
+    "webhook-id": id,
+    "webhook-timestamp": String(Math.floor(atMs / 1_000)),
+    "webhook-signature": signatures.join(" "),
+  };
+}
 
 const SECOND_MS = 1_000;
 const MINUTE_MS = 60 * SECOND_MS;

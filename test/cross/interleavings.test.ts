@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { afterAll, describe, expect, it } from "vitest";
-import { holdsPart } from "../../src/books/usage/expire.ts";
+import { holdsPart } from "../../src/books/usage/extend.ts";
 import { scheduled } from "../../src/cron.ts";
 import { idIn } from "../../src/db/databases.ts";
 import { NEVER_MS } from "../../src/db/tables.ts";

@@ -1,5 +1,5 @@
 import { expect, it, vi } from "vitest";
-import { systemCtx } from "../../src/auth/open-root.ts";
+import { systemCtx } from "../../src/auth/require-admin.ts";
 import { scheduled } from "../../src/cron.ts";
 import { randomId } from "../../src/lib/ids.ts";
 import { browse } from "../support/browse.ts";

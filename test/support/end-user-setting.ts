@@ -1,5 +1,4 @@
-import type { EndUserSetting } from "../../src/auth/end-user-setting.ts";
-import { sealEndUserSetting } from "../../src/auth/stored-setting.ts";
+import { type EndUserSetting, sealEndUserSetting } from "../../src/auth/end-user-setting.ts";
 import type { Mode } from "../../src/runtime.ts";
 
 /** That of every Worker that the tests start. */

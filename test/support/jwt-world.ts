@@ -4,8 +4,7 @@ import { vi } from "vitest";
 import { verifyToken } from "../../src/auth/end-user.ts";
 import type { EndUserSetting } from "../../src/auth/end-user-setting.ts";
 import { PurserError } from "../../src/errors.ts";
-import { encodeBase64url } from "../../src/lib/base64url.ts";
-import { utf8 } from "../../src/lib/utf8.ts";
+import { encodeBase64url, utf8 } from "../../src/lib/encoding.ts";
 
 const NOW_MS = Date.parse("2026-11-22T12:00:00.400Z");
 export const NOW = Math.floor(NOW_MS / 1_000);

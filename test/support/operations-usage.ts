@@ -1,4 +1,4 @@
-import { holdsPart } from "../../src/books/usage/expire.ts";
+import { holdsPart } from "../../src/books/usage/extend.ts";
 import {
   CREDITS,
   chat,

@@ -1,10 +1,10 @@
 import { env } from "cloudflare:workers";
 import { expect, vi } from "vitest";
-import { systemCtx } from "../../src/auth/open-root.ts";
+import { systemCtx } from "../../src/auth/require-admin.ts";
 import { changeFeature } from "../../src/db/features.ts";
 import { randomId } from "../../src/lib/ids.ts";
 import type { Environment } from "../../src/runtime.ts";
-import { makeFirstAttempts } from "../../src/webhooks/first-attempts.ts";
+import { makeFirstAttempts } from "../../src/webhooks/deliver-due.ts";
 import { type Bindings, bound, Clock, type Deliver, makeApp, makeClient } from "./world.ts";
 
 /** An endpoint straight into the tables, which is told all that `types` name. */

@@ -1,7 +1,7 @@
 import { Buffer } from "node:buffer";
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { decodeBase64url, encodeBase64url } from "../../src/lib/base64url.ts";
+import { decodeBase64url, encodeBase64url } from "../../src/lib/encoding.ts";
 
 it("writes what RFC 4648 writes, without padding, and reads it back", () => {
   fc.assert(

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { pageRowsMin, queriesMax } from "../../src/exports/budget.ts";
 import type { ListName } from "../../src/exports/lists.ts";
+import { pageRowsMin, queriesMax } from "../../src/exports/span-cursor.ts";
 
 type Bounds = readonly { readonly id: string; readonly last: number }[];
 const sizeOf = (bounds: Bounds) => ({

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { decodeBase64url, encodeBase64url } from "../../src/lib/base64url.ts";
 import { decodeCursor, encodeCursor } from "../../src/lib/cursor.ts";
+import { decodeBase64url, encodeBase64url } from "../../src/lib/encoding.ts";
 
 const scope = [7, "user", ""] as const;
 

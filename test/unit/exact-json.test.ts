@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { exactNumber, parseExactJson, roundNumbers } from "../../src/lib/exact-json.ts";
+import { exactNumber, parseExactJson, roundNumbers } from "../../src/lib/json.ts";
 
 /** As many as a double always tells. */
 const digits = fc.bigInt({ min: 1n, max: 999_999_999_999_999n }).map(String);

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { jsonAdvice } from "../../src/http/json-shape.ts";
+import { jsonAdvice } from "../../src/http/body.ts";
 
 it("says of a text of a mebibyte what is wrong in linear time, whatever the text is", () => {
   const length = 1024 * 1024;

@@ -1,8 +1,7 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { readKey, writeKey } from "../../src/auth/key.ts";
-import { DIGITS, fromBase62, toBase62 } from "../../src/lib/base62.ts";
-import { crc32 } from "../../src/lib/crc32.ts";
+import { crc32, DIGITS, fromBase62, toBase62 } from "../../src/lib/encoding.ts";
 import { randomId } from "../../src/lib/ids.ts";
 
 const keys = fc

@@ -1,8 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { randomId } from "../../src/lib/ids.ts";
+import { parseUuid, randomId, uuidOf } from "../../src/lib/ids.ts";
 import { isJsonObject, isNestedDeeperThan, jsonChunks, numberText, parseJson } from "../../src/lib/json.ts";
-import { parseUuid, uuidOf } from "../../src/lib/uuid.ts";
 import { eventTimeMs, parseClientTime } from "../../src/people/capture/event-time.ts";
 import { isDeviceForm } from "../../src/people/device-id.ts";
 import { IdProperties } from "../../src/people/id-properties.ts";

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import * as z from "zod";
-import { refusalOfIssues } from "../../src/http/refusal-of-issues.ts";
+import { refusalOfIssues } from "../../src/http/validate.ts";
 
 /** What a caller reads of the first flaw of `value`. */
 function told(schema: z.ZodType, value: unknown): { param: string | undefined; message: string } {

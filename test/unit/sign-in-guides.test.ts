@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
-import { TOKEN_FLAWS } from "../../src/auth/token-flaw.ts";
+import { TOKEN_FLAWS } from "../../src/auth/jwt.ts";
 import { setEndUserAuthInput } from "../../src/catalog/apps/schemas.ts";
 
 const pages = readdirSync("docs/sign-in").map((name) => [name, readFileSync(`docs/sign-in/${name}`, "utf8")] as const);

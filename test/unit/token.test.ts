@@ -1,7 +1,13 @@
 import { describe, expect, it } from "vitest";
-import { type ExportClaims, type ExportSecrets, openToken, signToken, tokenLifeMs } from "../../src/exports/token.ts";
-import { encodeBase64url } from "../../src/lib/base64url.ts";
-import { signHmac } from "../../src/lib/hmac.ts";
+import {
+  type ExportClaims,
+  type ExportSecrets,
+  openToken,
+  signToken,
+  tokenLifeMs,
+} from "../../src/exports/create-link.ts";
+import { encodeBase64url } from "../../src/lib/encoding.ts";
+import { signHmac } from "../../src/lib/hash.ts";
 import { iso } from "../../src/lib/time.ts";
 
 const SECRET = "a-secret-of-the-tests";

@@ -1,5 +1,5 @@
 import { and, desc, eq, not, sql } from "drizzle-orm";
-import { requireEnvironment } from "../../catalog/apps/app.ts";
+import { requireEnvironment } from "../../catalog/apps/apps.ts";
 import { type ActKey, actIsLatest, insertAct, newAct } from "../../catalog/audit/audit-statement.ts";
 import { timesOf } from "../../db/clock.ts";
 import { asInteger, drizzle, fields, hasRow, insertFrom, query, type ValueOf } from "../../db/query.ts";

@@ -2,10 +2,8 @@ import { requireAdmin } from "../../auth/require-admin.ts";
 import { readBody } from "../../http/body.ts";
 import { createRoutes } from "../../http/factory.ts";
 import { validate } from "../../http/validate.ts";
-import { createAlert } from "./create.ts";
-import { deleteAlert } from "./delete.ts";
+import { createAlert, deleteAlert, listAlerts } from "./alerts.ts";
 import { readExpiryNotices, setExpiryNotices } from "./expiry-notices.ts";
-import { listAlerts } from "./list.ts";
 import { createAlertInput, listAlertsInput, readExpiryNoticesInput, setExpiryNoticesInput } from "./schemas.ts";
 
 /** A part of the administration API. */

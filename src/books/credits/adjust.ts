@@ -24,9 +24,8 @@ import { entryWritten } from "../ledger/messages.ts";
 import { compareStamp, idempotencyConflict, stampRequest } from "../ledger/request-hash.ts";
 import { withReturns } from "../ledger/spendable-balances.ts";
 import { writeForUser } from "../ledger/write.ts";
-import { heldSteps } from "./read-balance.ts";
 import type { AdjustOutput } from "./responses.ts";
-import { balanceNotFound } from "./revoke.ts";
+import { balanceNotFound, heldSteps } from "./revoke.ts";
 
 export interface AdjustInput {
   readonly balanceId: string;

@@ -1,8 +1,7 @@
 import { requireAdmin } from "../../auth/require-admin.ts";
-import { inEnvironmentOf, requireEnvironment } from "../../catalog/apps/app.ts";
-import { answerOutcome } from "../../http/answer-outcome.ts";
+import { inEnvironmentOf, requireEnvironment } from "../../catalog/apps/apps.ts";
 import { readBody } from "../../http/body.ts";
-import { createRoutes } from "../../http/factory.ts";
+import { answerOutcome, createRoutes } from "../../http/factory.ts";
 import { validate } from "../../http/validate.ts";
 import { adjustBalance, findTenant } from "./adjust.ts";
 import { adjustInput, verifyUsersInput } from "./schemas.ts";

@@ -103,7 +103,7 @@ type FoundEntry = RowsOf<[ReturnType<typeof statements.granted>]>[0][number];
  * The ledger entries behind a figure, of all users, user by user: a page looks at the entries of that time of at most
  * `lookedAtUsersMax` users, and at `lookedAtEntriesMax` of them, so it may have few, or none, while others follow. No index has
  * the time of an entry; a user's entries are in its order, and of users the day of their latest activity is known, as far as
- * isolates told it (db/activity/last-seen.ts): those are found who were active in that time or since. Throws `invalid_request` for
+ * isolates told it (db/activity/count.ts): those are found who were active in that time or since. Throws `invalid_request` for
  * a cursor of another list.
  */
 export async function findEntries(

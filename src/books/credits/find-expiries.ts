@@ -6,7 +6,7 @@ import { invalidCursor } from "../../errors.ts";
 import { decodeTextCursor, encodeTextCursor } from "../../lib/cursor.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import type { EntryFilters } from "./find-entries.ts";
-import { type ShownBalance, showBalance, shownBalanceFields } from "./read-balance.ts";
+import { type ShownBalance, showBalance, shownBalanceFields } from "./revoke.ts";
 
 /** How many balances one page looks at. */
 export const lookedAtExpiriesMax = 500;

@@ -4,7 +4,7 @@ import { accounts, creditBalances } from "../../db/schema.ts";
 import { all } from "../../db/sql.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { rangeOf } from "./find-users.ts";
-import { type ShownBalance, showBalance, shownBalanceFields } from "./read-balance.ts";
+import { type ShownBalance, showBalance, shownBalanceFields } from "./revoke.ts";
 
 /** How many references one search looks at. The index has those of all environments of the database. */
 const searchedReferencesMax = 500;

@@ -7,7 +7,7 @@ import { decodeTextCursor, encodeTextCursor } from "../../lib/cursor.ts";
 import { iso } from "../../lib/time.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { amountOfSteps, UNITS, type Unit } from "../amounts/amount.ts";
-import { isSpendable } from "../ledger/select-balances.ts";
+import { isSpendable } from "../ledger/spendable-balances.ts";
 
 /** Of each user at most this many balances are added up. */
 const SUMMED_MAX = 100;
@@ -117,7 +117,7 @@ const selectRecent = query((value: ValueOf<Bounds & { beforeDay: number; beforeI
 
 /**
  * Users by the day on which something was last written for them, the latest first, as far as isolates told it
- * (db/activity/last-seen.ts). Throws `invalid_request` for another list's cursor.
+ * (db/activity/count.ts). Throws `invalid_request` for another list's cursor.
  */
 export async function recentUsers(
   ctx: TenantCtx,

@@ -1,10 +1,10 @@
 import { and, eq, sql } from "drizzle-orm";
-import { choosePack, type PackRow, selectPack } from "../../catalog/packs/find.ts";
-import { nameKey } from "../../catalog/packs/name.ts";
+import { choosePack, nameKey, type PackRow, selectPack } from "../../catalog/packs/pack.ts";
 import { countActivity, countOfPack, countRefusal } from "../../db/activity/count.ts";
 import { idIn } from "../../db/databases.ts";
 import { drizzle, fields, query, type RowOf, type ValueOf } from "../../db/query.ts";
 import { creditBalances, environments } from "../../db/schema.ts";
+import { all } from "../../db/sql.ts";
 import { NEVER_MS } from "../../db/tables.ts";
 import { PurserError } from "../../errors.ts";
 import { type Warning, warn } from "../../http/warnings.ts";
@@ -19,8 +19,10 @@ import { creditsGranted } from "../ledger/messages.ts";
 import type { AccountAtRead } from "../ledger/send.ts";
 import { withReturns } from "../ledger/spendable-balances.ts";
 import { writeForUser } from "../ledger/write.ts";
+import { planAdjustment } from "./adjust.ts";
 import { type BalanceIds, planGrant } from "./new-balances.ts";
 import type { GrantOutput } from "./responses.ts";
+import { readBalance } from "./revoke.ts";
 import type { GrantInput } from "./schemas.ts";
 
 /**
@@ -231,4 +233,33 @@ export function grantOutput(
   assert(first !== undefined, "a grant leaves at least one balance");
   const { balanceId, remaining, expiresAt } = first;
   return { balances, balanceId, remaining, expiresAt };
+}
+
+/**
+ * What a grant would issue now, without doing it: its refusals are those of `grantPack` but for the test quota. A quantity
+ * that a pack with items disregards is told.
+ */
+export async function previewGrant(ctx: TenantCtx, input: GrantInput) {
+  const pack = choosePack(input.packId, await all(ctx.db, selectPack(ctx, input.packId)));
+  const { packName, balances, expiresAtMs } = planGrant(input, pack, ctx.now(), String);
+  const ignoresQuantity = pack !== null && pack.items.length > 0 && typeof input.quantity === "number";
+  return {
+    packName,
+    ignoresQuantity,
+    expiresAt: presentExpiry(expiresAtMs),
+    amounts: balances.map(({ unit, amountSteps }) => ({ unit, amount: fromSteps(unit, amountSteps), amountSteps })),
+  };
+}
+
+/** What an adjustment would leave now, without making it. Its refusals are those of `adjustBalance`. */
+export async function previewAdjustment(ctx: TenantCtx, { balanceId, delta }: { balanceId: string; delta: number }) {
+  const balance = await readBalance(ctx, balanceId);
+  const { remainingSteps, heldSteps, status } = balance;
+  const deltaSteps = planAdjustment(
+    { unit: balance.unit, isRevoked: status === "revoked", remainingSteps, heldSteps },
+    delta,
+  );
+  // The largest amounts of a unit are within what a double holds.
+  const after = (remainingSteps + deltaSteps) as typeof remainingSteps;
+  return { balance, remaining: fromSteps(balance.unit, after) };
 }

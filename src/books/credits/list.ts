@@ -1,18 +1,117 @@
-import { all } from "../../db/sql.ts";
-import { invalid, PurserError } from "../../errors.ts";
+import { and, count, desc, eq, gte, lt, or, type SQL, sql } from "drizzle-orm";
+import { computed, drizzle, fields, read, type ValueOf } from "../../db/query.ts";
+import { creditBalances, creditLedger, type Steps } from "../../db/schema.ts";
+import { all, batch } from "../../db/sql.ts";
+import { invalid, invalidCursor, PurserError } from "../../errors.ts";
+import { decodeCursor, encodeCursor } from "../../lib/cursor.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { readRules, rulesPassFilter } from "../amounts/match.ts";
-import { inSpendingOrder, presentBalance } from "../ledger/balance.ts";
+import { accountQuery } from "../ledger/account.ts";
+import {
+  type BalanceRow,
+  type BalanceStatus,
+  inSpendingOrder,
+  PRESENTED_FIELDS,
+  presentBalance,
+} from "../ledger/balance.ts";
 import {
   LISTED_MAX,
   selectActive,
+  selectActiveUpTo,
   selectAllBalances,
   selectAsOf,
+  selectBalancesUpTo,
   selectUnderReference,
   selectUnderReferenceAsOf,
-} from "../ledger/select-balances.ts";
+} from "../ledger/spendable-balances.ts";
+import { rangeOf } from "./find-users.ts";
 import type { ListOutput } from "./responses.ts";
+import { type ShownBalance, showBalance, shownBalanceFields } from "./revoke.ts";
 import type { ListInput } from "./schemas.ts";
+import { firstSeqFrom } from "./search-ledger.ts";
+
+/** How many balances one page of a search looks at. */
+export const searchedBalancesMax = 1_000;
+
+export interface BalanceFilters {
+  readonly status?: BalanceStatus | undefined;
+  /** The pack's id. */
+  readonly packId?: string | undefined;
+  /** The beginning of a reference. */
+  readonly reference?: string | undefined;
+}
+
+type Searched = { beforeSeq: number };
+type Search = Searched & {
+  nowMs: number;
+  limit: number;
+  status: string;
+  packId: string;
+  reference: string;
+  from: string;
+  to: string;
+};
+
+/** The balances that one page looks at. */
+function searched(account: SQL, value: ValueOf<Searched>): SQL {
+  const { accountId, grantSeq } = creditBalances;
+  return sql`(
+    SELECT * FROM ${creditBalances} WHERE ${accountId} = ${account} AND ${grantSeq} < ${value("beforeSeq")}
+    ORDER BY ${grantSeq} DESC LIMIT ${searchedBalancesMax}
+  ) AS ${creditBalances}`;
+}
+
+function passes(value: ValueOf<Search>): SQL | undefined {
+  const { packId, externalRef, revokedAtMs, expiresAtMs, remainingSteps } = creditBalances;
+  const status = sql`CASE WHEN ${revokedAtMs} IS NOT NULL THEN 'revoked'
+    WHEN ${expiresAtMs} <= ${value("nowMs")} THEN 'expired'
+    WHEN ${remainingSteps} = 0 THEN 'depleted' ELSE 'active' END`;
+  return and(
+    or(sql`${value("status")} = ''`, sql`${status} = ${value("status")}`),
+    or(sql`${value("packId")} = ''`, eq(packId, value("packId"))),
+    or(sql`${value("reference")} = ''`, and(gte(externalRef, value("from")), lt(externalRef, value("to")))),
+  );
+}
+
+const selectRows = accountQuery((value: ValueOf<Search>, account) =>
+  drizzle
+    .select(shownBalanceFields())
+    .from(searched(account, value))
+    .where(passes(value))
+    .orderBy(desc(creditBalances.grantSeq))
+    .limit(value("limit")),
+);
+const selectEnd = accountQuery((value: ValueOf<Searched>, account) =>
+  drizzle
+    .select(computed({ lastSeq: sql<number | null>`min(${creditBalances.grantSeq})`, searched: count() }))
+    .from(searched(account, value)),
+);
+
+/**
+ * A page of a user's balances that pass the filters, the newest first, among the next `searchedBalancesMax`: it may have fewer
+ * than `limit`, or none, while others follow. Throws `invalid_request` for a cursor of another search.
+ */
+export async function findBalances(
+  ctx: TenantCtx,
+  userId: string,
+  filters: BalanceFilters,
+  { limit, cursor }: { limit: number; cursor?: string | undefined },
+): Promise<{ balances: readonly ShownBalance[]; nextCursor: string | null }> {
+  const { status = "", packId = "", reference = "" } = filters;
+  const scope = ["found balances", ctx.environment.id, userId, status, packId, reference];
+  const beforeSeq = cursor === undefined ? Number.MAX_SAFE_INTEGER : decodeCursor(cursor, scope);
+  if (beforeSeq === null) throw invalidCursor();
+  const nowMs = ctx.now();
+  const values = { nowMs, beforeSeq, limit, status, packId, reference, ...rangeOf(reference) };
+  const [rows, [end]] = await batch(ctx.db, [selectRows(ctx, { userId }, values), selectEnd(ctx, { userId }, values)]);
+  const isFull = rows.length === limit;
+  const last = isFull ? rows.at(-1)?.grantSeq : end?.lastSeq;
+  const isMore = isFull || end?.searched === searchedBalancesMax;
+  return {
+    balances: rows.map((row) => showBalance(row, nowMs)),
+    nextCursor: isMore && typeof last === "number" ? encodeCursor(last, scope) : null,
+  };
+}
 
 /**
  * The user's balances in spending order (C13): the active ones (C12); with `includeExpired` all; with `externalRef` all that
@@ -45,4 +144,90 @@ function selectListed(ctx: TenantCtx, { userId, externalRef, asOf: asOfMs, inclu
   }
   if (externalRef !== undefined) return selectUnderReference(ctx, user, { externalRef });
   return includeExpired ? selectAllBalances(ctx, user, {}) : selectActive(ctx, user, { nowMs });
+}
+
+export interface BalanceList {
+  /** In spending order, balances that can pay before others; with their source and notes. */
+  readonly balances: readonly (ReturnType<typeof presentBalance> & Pick<BalanceRow, "source" | "notes">)[];
+  /** Whether the user has more balances than are in the list. */
+  readonly isTruncated: boolean;
+}
+
+/** A user's balances for the dashboard: at most `limit` that can pay and `limit` others, so that the cost is bounded. */
+export async function listAllBalances(ctx: TenantCtx, userId: string, limit: number): Promise<BalanceList> {
+  const nowMs = ctx.now();
+  const [live, some] = await batch(ctx.db, [
+    selectActiveUpTo(ctx, { userId }, { nowMs, limit: limit + 1 }),
+    selectBalancesUpTo(ctx, { userId }, { limit: limit + 1 }),
+  ]);
+  const inOrder = (rows: readonly BalanceRow[]) =>
+    inSpendingOrder(rows).map((row) => ({ ...presentBalance(row, nowMs), source: row.source, notes: row.notes }));
+  const shown = new Set(live.map((row) => row.id));
+  const others = some.filter((row) => !shown.has(row.id));
+  return {
+    balances: [...inOrder(live.slice(0, limit)), ...inOrder(others).slice(0, limit)],
+    isTruncated: live.length > limit || some.length > limit,
+  };
+}
+
+/** How many entries one page goes back over, of all its balances together. */
+export const asOfEntriesMax = 20_000;
+
+type Page = { asOfMs: number; beforeSeq: number; limit: number };
+
+/** Balances as they were: each goes back along its own entries, as in C23, but no further than so many entries. */
+const selectPage = accountQuery((value: ValueOf<Page>, account) => {
+  const { accountId, grantSeq } = creditBalances;
+  const { seq, previousSeq, balanceAfterSteps, isRevoked, occurredAtMs } = creditLedger;
+  const { remainingSteps: _, revokedAtMs: __, ...neverChanged } = fields(creditBalances, ...PRESENTED_FIELDS);
+  const asOfMs = value("asOfMs");
+  return read(
+    {
+      ...neverChanged,
+      ...fields(creditBalances, "grantSeq"),
+      ...computed({
+        isFound: sql`found.issue IS NOT NULL`.mapWith(Boolean),
+        remainingSteps: sql<Steps>`coalesce(found.steps, 0)`,
+        revokedAtMs: sql<number | null>`iif(found.revoked, found.moment, NULL)`,
+      }),
+    },
+    (list) => sql`WITH RECURSIVE page AS (
+      SELECT * FROM ${creditBalances} WHERE ${accountId} = ${account} AND ${grantSeq} < ${value("beforeSeq")}
+      ORDER BY ${grantSeq} DESC LIMIT ${value("limit")}
+    ), step (issue, previous, steps, revoked, moment) AS (
+      SELECT ${grantSeq}, ${previousSeq}, ${balanceAfterSteps}, ${isRevoked}, ${occurredAtMs}
+      FROM page AS ${creditBalances} CROSS JOIN ${creditLedger}
+        ON ${creditLedger.accountId} = ${accountId} AND ${seq} = ${creditBalances.lastSeq}
+      UNION ALL
+      SELECT step.issue, ${previousSeq}, ${balanceAfterSteps}, ${isRevoked}, ${occurredAtMs}
+      FROM step CROSS JOIN ${creditLedger}
+      WHERE step.moment > ${asOfMs} AND ${creditLedger.accountId} = ${account} AND ${seq} = step.previous
+      LIMIT ${asOfEntriesMax}
+    ), found AS MATERIALIZED (SELECT * FROM step WHERE moment <= ${asOfMs})
+    SELECT ${list} FROM page AS ${creditBalances} LEFT JOIN found ON found.issue = ${grantSeq}
+    ORDER BY ${grantSeq} DESC`,
+  );
+});
+
+/**
+ * A page of what a user had at a moment, the newest balances first. A balance of which too much was written since is null there.
+ * Throws `invalid_request` for a moment in the future, and for another list's cursor.
+ */
+export async function balancesAsOf(
+  ctx: TenantCtx,
+  userId: string,
+  asOfMs: number,
+  { limit, cursor }: { limit: number; cursor?: string | undefined },
+) {
+  if (asOfMs > ctx.now()) throw invalid("asOf", "must not be in the future");
+  const scope = ["as of", ctx.environment.id, userId, asOfMs];
+  const beforeSeq = cursor === undefined ? await firstSeqFrom(ctx, userId, asOfMs + 1) : decodeCursor(cursor, scope);
+  if (beforeSeq === null) throw invalidCursor();
+  const rows = await all(ctx.db, selectPage(ctx, { userId }, { asOfMs, beforeSeq, limit: limit + 1 }));
+  const shown = rows.slice(0, limit);
+  const last = shown.at(-1);
+  return {
+    balances: shown.map((row) => ({ balanceId: row.id, past: row.isFound ? presentBalance(row, asOfMs) : null })),
+    nextCursor: rows.length > limit && last !== undefined ? encodeCursor(last.grantSeq, scope) : null,
+  };
 }

@@ -1,4 +1,4 @@
-import type { Pack } from "../../catalog/packs/find.ts";
+import type { Pack } from "../../catalog/packs/pack.ts";
 import { NEVER_MS } from "../../db/tables.ts";
 import { invalid, PurserError } from "../../errors.ts";
 import { assert } from "../../lib/assert.ts";

@@ -1,5 +1,5 @@
 import type { Steps } from "../../db/schema.ts";
-import { addFractions, type Fraction } from "../amounts/fraction.ts";
+import { addFractions, type Fraction } from "../amounts/amount.ts";
 
 /** A share of what a balance was issued with, `part` of `of`. Null for all that is left of 1. */
 export type Share = { readonly part: number; readonly of: number } | null;

@@ -1,4 +1,4 @@
-import { nameKey } from "../../catalog/packs/name.ts";
+import { nameKey } from "../../catalog/packs/pack.ts";
 import { countActivity } from "../../db/activity/count.ts";
 import type { Steps } from "../../db/schema.ts";
 import { invalid, PurserError } from "../../errors.ts";

@@ -1,9 +1,8 @@
-import { askAbout } from "../../auth/admit-end-user.ts";
+import { askAbout } from "../../auth/end-user.ts";
 import { requireKeyOrEndUser, requireSecretKey } from "../../auth/require-key.ts";
-import { answerOutcome } from "../../http/answer-outcome.ts";
 import { readBody } from "../../http/body.ts";
 import { callVerb } from "../../http/call-verb.ts";
-import { createRoutes } from "../../http/factory.ts";
+import { answerOutcome, createRoutes } from "../../http/factory.ts";
 import { validate } from "../../http/validate.ts";
 import { grantPack } from "./grant.ts";
 import { listEntries } from "./history.ts";

@@ -5,7 +5,7 @@ import { batch } from "../../db/sql.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { amountOfSteps, UNITS, type Unit } from "../amounts/amount.ts";
 import { accountQuery, type OfUser } from "../ledger/account.ts";
-import { isSpendable } from "../ledger/select-balances.ts";
+import { isSpendable } from "../ledger/spendable-balances.ts";
 
 /** At most this many balances are added up. */
 const SUMMED_MAX = 10_000;

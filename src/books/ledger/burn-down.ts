@@ -1,7 +1,6 @@
 import type { Steps } from "../../db/schema.ts";
 import { assert } from "../../lib/assert.ts";
-import { type Quantities, UNITS, type Unit } from "../amounts/amount.ts";
-import { type Fraction, reduceFraction } from "../amounts/fraction.ts";
+import { type Fraction, type Quantities, reduceFraction, UNITS, type Unit } from "../amounts/amount.ts";
 import { type MatchRule, rulesCover } from "../amounts/match.ts";
 
 /** What burn-down needs to know about a balance. */

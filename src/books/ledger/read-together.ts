@@ -9,8 +9,8 @@ import type { TenantCtx } from "../../runtime.ts";
 import { PAYING_FIELDS, type PayingRow } from "./balance.ts";
 import { isDue } from "./hold.ts";
 import { lastSeqOf } from "./insert-entries.ts";
-import { isSpendable } from "./select-balances.ts";
 import type { AccountAtRead } from "./send.ts";
+import { isSpendable } from "./spendable-balances.ts";
 
 /** A user as `readTogether` found it. */
 export interface UserAtRead {

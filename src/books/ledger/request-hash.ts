@@ -1,6 +1,6 @@
 import { PurserError } from "../../errors.ts";
-import { canonicalJson } from "../../lib/canonical-json.ts";
 import { sha256 } from "../../lib/hash.ts";
+import { canonicalJson } from "../../lib/json.ts";
 import type { TenantCtx } from "../../runtime.ts";
 
 /** Stored with a write that must take effect once: the hash of its request, and an id of the write itself. */

@@ -1,5 +1,5 @@
 import { insertAct, newAct } from "../../catalog/audit/audit-statement.ts";
-import { noteSeen } from "../../db/activity/last-seen.ts";
+import { noteSeen } from "../../db/activity/count.ts";
 import { guardFeatures } from "../../db/features.ts";
 import { batch, type Statement } from "../../db/sql.ts";
 import { personGuards, standingIn } from "../../db/tombstones/check.ts";
@@ -12,9 +12,8 @@ import { type DueHold, settleHolds } from "./hold.ts";
 import { selectSettled, type WrittenEntry, writesEntries } from "./insert-entries.ts";
 import { alertWrites, messagesAmong } from "./judge-alerts.ts";
 import { afterWrite, guardAccount, memoryOf, type StateBefore, type StateChanges } from "./memory.ts";
-import { ledgerMessageWrites, reservationExpired, wantedOf } from "./messages.ts";
+import { ledgerMessageWrites, reservationExpired, takingMessages, wantedOf } from "./messages.ts";
 import { motionsOf } from "./motion.ts";
-import { takingMessages } from "./taking-messages.ts";
 
 /** A user's account at the time of an attempt. */
 export interface AccountAtRead extends WriteContext {

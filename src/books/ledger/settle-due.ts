@@ -2,7 +2,7 @@ import { sql } from "drizzle-orm";
 import { countOfPack } from "../../db/activity/count.ts";
 import { guardFeatures } from "../../db/features.ts";
 import { asInteger, insertFrom, query, type ValueOf } from "../../db/query.ts";
-import { usageEvents } from "../../db/schema.ts";
+import { type Steps, usageEvents } from "../../db/schema.ts";
 import { all, batch, type Statement } from "../../db/sql.ts";
 import { personGuards, standingIn } from "../../db/tombstones/check.ts";
 import { assert } from "../../lib/assert.ts";
@@ -10,16 +10,79 @@ import type { TenantCtx } from "../../runtime.ts";
 import { noteMessages } from "../../webhooks/outbox.ts";
 import { fromSteps, presentQuantities } from "../amounts/amount.ts";
 import { type WriteContext, writingValues } from "./account.ts";
-import { debitsOfLegs } from "./debits.ts";
-import { lastEventOf, placeOfEvent } from "./event-row.ts";
-import { type DueHold, HOLDS_A_STATEMENT_MAX, insertSettlements, type SettlementRow, settleHolds } from "./hold.ts";
+import type { PayingRow, SpendableBalance } from "./balance.ts";
+import { burnDown, type Payment } from "./burn-down.ts";
+import { debitsOfLegs, lastEventOf, placeOfEvent } from "./debits.ts";
+import {
+  type Charge,
+  type DueHold,
+  HOLDS_A_STATEMENT_MAX,
+  insertSettlements,
+  type SettlementRow,
+  settleHolds,
+} from "./hold.ts";
 import { alertWrites, messagesAmong } from "./judge-alerts.ts";
-import { type LedgerMessage, ledgerMessageWrites, reservationExpired, usageRecorded, wantedOf } from "./messages.ts";
+import {
+  type LedgerMessage,
+  ledgerMessageWrites,
+  reservationExpired,
+  takingMessages,
+  usageRecorded,
+  wantedOf,
+} from "./messages.ts";
 import type { Motion } from "./motion.ts";
-import { planDue, type SettledHold } from "./plan-due.ts";
+import { OwedPlan } from "./owed.ts";
 import { stampCharge } from "./request-hash.ts";
-import { selectBalancesOfDue } from "./spendable-balances.ts";
-import { takingMessages } from "./taking-messages.ts";
+import { reservedFirst, selectBalancesOfDue, spendableBalances } from "./spendable-balances.ts";
+
+/** How a due hold is settled. `payment` is what its charge debits, null if it only returns. */
+export interface SettledHold {
+  readonly hold: DueHold;
+  readonly charged: { readonly charge: Charge; readonly payment: Payment<SpendableBalance> } | null;
+  /** What its balances paid of what they owed, behind the charge. */
+  readonly paid: readonly { readonly balanceId: string; readonly steps: number }[];
+}
+
+/**
+ * Settles due holds one after another, in the order of their ends: each returns, is charged if it is to be (U15), and pays what it owes (C21).
+ * A charge is paid as a commit at its reservation's end: balances granted later do not pay, those that expired since do.
+ * Answers each balance as it is afterwards, once. Pure.
+ */
+export function planDue<Row extends PayingRow>(
+  rows: readonly Row[],
+  due: readonly DueHold[],
+): { readonly settled: readonly SettledHold[]; readonly rows: readonly Row[] } {
+  const balances = new Map(rows.map((row) => [row.id, row]));
+  const add = (id: string, steps: number) => {
+    const row = balances.get(id);
+    // What returns to a revoked balance is taken back at once (U9).
+    if (row === undefined || row.revokedAtMs !== null) return;
+    balances.set(id, { ...row, remainingSteps: (row.remainingSteps + steps) as Steps });
+  };
+  const plan = new OwedPlan();
+  const settled = due.map((hold): SettledHold => {
+    for (const { balanceId, amountSteps } of hold.legs) add(balanceId, amountSteps);
+    const charged = chargeOf(hold);
+    const debited = new Map(charged?.payment.legs.map(({ balance, amountSteps }) => [balance.id, amountSteps]));
+    for (const [id, steps] of debited) add(id, -steps);
+    const paid = hold.legs.map(({ balanceId, amountSteps }) => {
+      const steps = plan.pay(hold.owed, balanceId, amountSteps - (debited.get(balanceId) ?? 0));
+      add(balanceId, -steps);
+      return { balanceId, steps };
+    });
+    return { hold, charged, paid };
+  });
+  function chargeOf(hold: DueHold): SettledHold["charged"] {
+    const { charge } = hold;
+    if (charge === null) return null;
+    const { event, model, quantities, occurredAtMs } = charge;
+    const granted = [...balances.values()].filter(({ grantedAtMs }) => grantedAtMs <= occurredAtMs);
+    const usage = { event, model: model ?? undefined, quantities };
+    const payment = burnDown(reservedFirst(spendableBalances(granted, occurredAtMs), hold), usage);
+    return { charge, payment };
+  }
+  return { settled, rows: [...balances.values()] };
+}
 
 type Account = WriteContext & { readonly due: readonly DueHold[]; readonly features: string | null };
 

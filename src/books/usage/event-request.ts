@@ -1,11 +1,10 @@
 import type * as z from "zod";
 import { invalid, PurserError } from "../../errors.ts";
 import { identifier } from "../../http/fields.ts";
-import { refusalOfIssues } from "../../http/refusal-of-issues.ts";
+import { refusalOfIssues } from "../../http/validate.ts";
 import { isJsonObject, own } from "../../lib/json.ts";
 import type { ListElement } from "./event-list.ts";
-import { assertNotAhead } from "./occurred-at.ts";
-import { cloudEvent, type EventInput, eventInput, eventsMax } from "./schemas.ts";
+import { assertNotAhead, cloudEvent, type EventInput, eventInput, eventsMax } from "./schemas.ts";
 
 const CLOUD_EVENT = "application/cloudevents+json";
 const CLOUD_EVENT_BATCH = "application/cloudevents-batch+json";

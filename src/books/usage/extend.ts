@@ -1,21 +1,25 @@
-import { asInteger, drizzle, query, type ValueOf } from "../../db/query.ts";
-import { reservations } from "../../db/schema.ts";
+import { and, eq, lte, sql } from "drizzle-orm";
+import { clockOf, timesOf } from "../../db/clock.ts";
+import { asInteger, computed, drizzle, fields, query, type ValueOf } from "../../db/query.ts";
+import { accounts, environments, reservations } from "../../db/schema.ts";
+import { all, type RowsOf, type Statement } from "../../db/sql.ts";
 import { invalid } from "../../errors.ts";
 import { assert } from "../../lib/assert.ts";
 import { iso } from "../../lib/time.ts";
-import type { TenantCtx } from "../../runtime.ts";
+import type { CronCtx, CronPart, TenantCtx } from "../../runtime.ts";
 import { writeReturning } from "../ledger/decision.ts";
-import { writeForUser } from "../ledger/write.ts";
-import { presentReservation, selectShownReservation } from "./read-reservation.ts";
-import type { ReservationOutput } from "./responses.ts";
-import { EXPIRES_IN_SECONDS_MAX, type ExtendInput } from "./schemas.ts";
+import { settleDueHolds, writeForUser } from "../ledger/write.ts";
 import {
   ofReservationKey,
+  presentReservation,
   type ReservationKey,
   reservationClosed,
   reservationNotFound,
   selectReservation,
-} from "./stored-reservation.ts";
+  selectShownReservation,
+} from "./list-reservations.ts";
+import type { ReservationOutput } from "./responses.ts";
+import { EXPIRES_IN_SECONDS_MAX, type ExtendInput } from "./schemas.ts";
 
 /**
  * Moves a reservation's end to so many seconds from now, and answers it as it stands then (U14). Throws
@@ -74,3 +78,76 @@ function checkEnd(before: { readonly createdAtMs: number; readonly expiresAtMs: 
     throw invalid("expiresInSeconds", `must end by ${iso(lastMs)}, a day after the reservation was made`);
   }
 }
+
+/** What a user's holds take, as a rule, with the messages that they send. */
+const QUERIES_A_USER = 12;
+const USERS_A_RUN_MAX = 250;
+
+/**
+ * Returns or charges the holds that are due, of every application, user by user, each in one write, or in several where they are many. A user whose own write was
+ * faster has settled them already. What one run does not reach, the next does (U8). Answers errors from finding or settling holds.
+ */
+export async function expireReservations(root: CronCtx): Promise<readonly unknown[]> {
+  const { db, database, allowance } = root;
+  const failures: unknown[] = [];
+  const due = await all(db, selectUsersDue({ nowMs: root.now(), limit: USERS_A_RUN_MAX }));
+  for (const { accountId, clock, ...row } of due) {
+    if (!allowance.has(QUERIES_A_USER)) break;
+    const environment = { ...row, database };
+    const ctx: TenantCtx = { ...root, ...timesOf(clock, root), environment, caller: { kind: "cron" } };
+    try {
+      while ((await settleDueHolds(ctx, { accountId }, root.newId(""))) && allowance.has(QUERIES_A_USER));
+    } catch (error) {
+      failures.push(error);
+    }
+  }
+  return failures;
+}
+
+export const holdsPart: CronPart = {
+  code: "holds_not_returned",
+  weight: 8,
+  queriesOfStep: QUERIES_A_USER + 1,
+  work: expireReservations,
+};
+
+/** Users with a due hold. Only the index of open reservations is read, in its order. */
+const selectUsersDue = query((value: ValueOf<{ nowMs: number; limit: number }>) => {
+  const { accountId, state, expiresAtMs } = reservations;
+  const due = sql`SELECT DISTINCT ${accountId} FROM ${reservations} INDEXED BY reservations_open
+    WHERE ${state} = 'open' AND ${expiresAtMs} <= ${value("nowMs")} ORDER BY ${accountId} LIMIT ${value("limit")}`;
+  return drizzle
+    .select({
+      ...fields(accounts, { accountId: "id" }),
+      ...fields(environments, "id", "appId", "mode"),
+      ...computed({ clock: clockOf() }),
+    })
+    .from(sql`(${due}) AS ${reservations}`)
+    .crossJoin(accounts)
+    .crossJoin(environments)
+    .where(and(eq(accounts.id, accountId), eq(environments.id, accounts.environmentId)));
+});
+
+const selectNext = query((value: ValueOf<{ environmentId: number; untilMs: number }>) => {
+  const { accountId, state, expiresAtMs } = reservations;
+  return drizzle
+    .select(fields(reservations, { accountId: "accountId", momentMs: "expiresAtMs" }))
+    .from(accounts)
+    .crossJoin(sql`${reservations} INDEXED BY reservations_open`)
+    .where(
+      and(
+        eq(accounts.environmentId, value("environmentId")),
+        eq(accounts.isErased, 0),
+        eq(accountId, accounts.id),
+        sql`${state} = 'open'`,
+        lte(expiresAtMs, value("untilMs")),
+      ),
+    )
+    .orderBy(expiresAtMs, accountId)
+    .limit(1);
+});
+export type NextHold = RowsOf<[ReturnType<typeof selectNext>]>[0][number];
+
+/** The query of the user whose hold ends next in an environment, up to `untilMs`. An erasure releases those of whom it erases. */
+export const selectNextHold = (environmentId: number, untilMs: number): Statement<NextHold> =>
+  selectNext({ environmentId, untilMs });

@@ -1,16 +1,127 @@
 import { and, desc, eq, gt, lte, not, type SQL, sql } from "drizzle-orm";
 import { alias } from "drizzle-orm/sqlite-core";
-import { drizzle, type ValueOf } from "../../db/query.ts";
-import { reservations } from "../../db/schema.ts";
-import { all } from "../../db/sql.ts";
-import { invalidCursor } from "../../errors.ts";
+import { computed, drizzle, fields, query, type RowOf, type ValueOf } from "../../db/query.ts";
+import { accounts, reservations } from "../../db/schema.ts";
+import { all, type Statement } from "../../db/sql.ts";
+import { invalidCursor, PurserError } from "../../errors.ts";
 import { decodeTextCursor, encodeTextCursor } from "../../lib/cursor.ts";
+import { iso } from "../../lib/time.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { accountQuery, type OfUser } from "../ledger/account.ts";
-import { willBeCharged } from "../ledger/hold.ts";
-import { presentReservation, reservationFields } from "./read-reservation.ts";
-import type { ReservationsOutput } from "./responses.ts";
+import { type Hold, presentLeg, type ReservationRow, readLegs, willBeCharged } from "../ledger/hold.ts";
+import type { ReservationOutput, ReservationsOutput } from "./responses.ts";
 import type { ReservationStatus, ReservationsInput } from "./schemas.ts";
+
+export type ReservationKey = { environmentId: number; reservationId: string };
+export const ofReservationKey = (value: ValueOf<ReservationKey>) =>
+  and(eq(reservations.environmentId, value("environmentId")), eq(reservations.id, value("reservationId")));
+
+const selectById = query((value: ValueOf<ReservationKey>) =>
+  drizzle
+    .select(
+      fields(
+        reservations,
+        ...(["id", "event", "model", "legs", "state"] as const),
+        ...(["createdAtMs", "expiresAtMs", "settledEventId", "requestHash"] as const),
+      ),
+    )
+    .from(reservations)
+    .where(ofReservationKey(value)),
+);
+
+/** The reservation with an id: at most one row. */
+export function selectReservation(ctx: TenantCtx, reservationId: string): Statement<ReservationRow> {
+  return selectById({ environmentId: ctx.environment.id, reservationId });
+}
+
+export function asHold(row: ReservationRow): Hold {
+  return { id: row.id, legs: readLegs(row.legs) };
+}
+
+/** Whether it is committed, in time or late, or released. It can then not be committed. */
+export function isClosed(row: ReservationRow): boolean {
+  return row.state === "committed" || row.state === "released" || row.settledEventId !== null;
+}
+
+/** A late commit. The reservation stays expired, and cannot be committed by another event. */
+export const commitLate = query((value: ValueOf<ReservationKey & { eventId: string }>) =>
+  drizzle
+    .update(reservations)
+    .set({ settledEventId: value("eventId", reservations.settledEventId) })
+    .where(ofReservationKey(value)),
+);
+
+export function reservationNotFound(): PurserError {
+  return new PurserError(
+    "reservation_not_found",
+    "The application has no such reservation in this mode. Ids are compared exactly, and begin with `res_`.",
+    { param: "reservationId" },
+  );
+}
+
+export function reservationClosed(message: string): PurserError {
+  return new PurserError("reservation_closed", message, { param: "reservationId" });
+}
+
+/** A reservation as it stands (U13). Throws `reservation_not_found`. */
+export async function readReservation(ctx: TenantCtx, reservationId: string): Promise<ReservationOutput> {
+  const [row] = await all(ctx.db, selectShownReservation(ctx, reservationId, ctx.now()));
+  if (row === undefined) throw reservationNotFound();
+  return presentReservation(row.userId, row);
+}
+
+const selectShown = query((value: ValueOf<ReservationKey & { nowMs: number }>) =>
+  drizzle
+    .select({ ...reservationFields(value), ...fields(accounts, "userId") })
+    .from(reservations)
+    .innerJoin(accounts, eq(accounts.id, reservations.accountId))
+    .where(ofReservationKey(value)),
+);
+
+/** The reservation as it is shown at a time: at most one row. */
+export function selectShownReservation(
+  { environment }: Pick<TenantCtx, "environment">,
+  reservationId: string,
+  nowMs: number,
+) {
+  return selectShown({ environmentId: environment.id, reservationId, nowMs });
+}
+
+/** The fields of a reservation as it stands. A due one has the status that it will have (U13). */
+function reservationFields(value: ValueOf<{ nowMs: number }>) {
+  const { id, state, expiresAtMs, settledEventId } = reservations;
+  const isLive = gt(expiresAtMs, value("nowMs"));
+  return {
+    ...fields(reservations, "id", "event", "model", "quantities", "legs", "onExpiry"),
+    ...fields(reservations, "createdAtMs", "expiresAtMs", "settledAtMs"),
+    ...computed({
+      status: sql<ReservationOutput["status"]>`CASE WHEN ${state} <> 'open' THEN ${state} WHEN ${isLive} THEN 'open'
+        WHEN ${willBeCharged()} THEN 'committed' ELSE 'expired' END`,
+      eventId: sql<string | null>`CASE WHEN ${state} <> 'open' OR ${isLive} THEN ${settledEventId}
+        WHEN ${willBeCharged()} THEN ${id} END`,
+    }),
+  };
+}
+type ShownRow = RowOf<ReturnType<typeof reservationFields>>;
+
+/** A reservation as the API returns it (U13). */
+export function presentReservation(userId: string, row: ShownRow): ReservationOutput {
+  return {
+    reservationId: row.id,
+    userId,
+    event: row.event,
+    model: row.model,
+    // JSON that Purser wrote, in the form of the response.
+    quantities: JSON.parse(row.quantities) as ReservationOutput["quantities"],
+    onExpiry: row.onExpiry,
+    status: row.status,
+    createdAt: iso(row.createdAtMs),
+    expiresAt: iso(row.expiresAtMs),
+    settledAt: row.settledAtMs === null ? null : iso(row.settledAtMs),
+    eventId: row.eventId,
+    holds: readLegs(row.legs).map(presentLeg),
+  };
+}
 
 /**
  * A page of the user's reservations, newest first; of one status if it is given (U13). The cursor has the last one shown, so

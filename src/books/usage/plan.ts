@@ -6,17 +6,16 @@ import { readRules, rulesCover } from "../amounts/match.ts";
 import { inSpendingOrder, type PayingRow, statusOf } from "../ledger/balance.ts";
 import { burnDown, type Usage } from "../ledger/burn-down.ts";
 import { inOrderOfEnds, readDueHold } from "../ledger/hold.ts";
-import { planDue } from "../ledger/plan-due.ts";
-import { selectNewestDead } from "../ledger/select-balances.ts";
+import { planDue } from "../ledger/settle-due.ts";
 import {
   selectBalancesOfDue,
   selectDueLegs,
+  selectNewestDead,
   selectPayingNow,
   spendableBalances,
 } from "../ledger/spendable-balances.ts";
-import { assertNotAhead } from "./occurred-at.ts";
 import type { PlanOutput } from "./responses.ts";
-import type { PlanInput } from "./schemas.ts";
+import { assertNotAhead, type PlanInput } from "./schemas.ts";
 
 /**
  * What an event would debit if it came now: by the same burn-down, over the same state, due holds counted as settled;

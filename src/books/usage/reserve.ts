@@ -13,10 +13,10 @@ import { insertEntries, lastSeqOf } from "../ledger/insert-entries.ts";
 import { compareStamp, idempotencyConflict, type Stamp, stampRequest } from "../ledger/request-hash.ts";
 import { selectPayingBalances, spendableBalances, withReturns } from "../ledger/spendable-balances.ts";
 import { writeForUser } from "../ledger/write.ts";
+import { selectReservation } from "./list-reservations.ts";
 import { countShortage, insufficientCredits, legsJson, legsOf, type PlannedPayment, warnOfCount } from "./payment.ts";
 import type { ReserveOutput } from "./responses.ts";
 import type { ReserveInput } from "./schemas.ts";
-import { selectReservation } from "./stored-reservation.ts";
 
 const reservedFields = ["userId", "event", "model", "quantities", "expiresInSeconds", "onExpiry"] as const;
 

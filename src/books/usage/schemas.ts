@@ -1,11 +1,23 @@
 import * as z from "zod";
+import { invalid } from "../../errors.ts";
 import { cursor, identifier, jsonObject, pageLimit, timestamp } from "../../http/fields.ts";
-import { isFiniteJson } from "../../lib/canonical-json.ts";
-import { roundNumbers } from "../../lib/exact-json.ts";
-import { isNestedDeeperThan } from "../../lib/json.ts";
+import { isFiniteJson, isNestedDeeperThan, roundNumbers } from "../../lib/json.ts";
 import { quantities } from "../amounts/schemas.ts";
 import { userId } from "../ledger/schemas.ts";
-import { occurredAt } from "./occurred-at.ts";
+
+const EARLIEST_MS = Date.UTC(2000, 0, 1);
+const AHEAD_MS_MAX = 24 * 3_600_000;
+
+/** When usage occurred (L5). */
+const occurredAt = timestamp
+  .refine((atMs) => atMs >= EARLIEST_MS, "must not be before 2000-01-01T00:00:00Z")
+  .meta({ format: "date-time" });
+
+/** Throws `invalid_request` for usage that is more than a day ahead (L5). `param` is what the request calls its time. */
+export function assertNotAhead(atMs: number | undefined, nowMs: number, param = "occurredAt"): void {
+  if (atMs === undefined || atMs <= nowMs + AHEAD_MS_MAX) return;
+  throw invalid(param, "must be at most a day ahead of this service's clock");
+}
 
 const PROPERTIES_LEVELS_MAX = 100;
 /** In UTF-8 bytes of JSON. A row of D1 holds at most 2 MB. */

@@ -1,12 +1,14 @@
 import { and, eq, sql } from "drizzle-orm";
-import { openEndUserSetting, sealEndUserSetting, showEndUserSetting } from "../../auth/stored-setting.ts";
+import { verifyEndUser } from "../../auth/end-user.ts";
+import { openEndUserSetting, sealEndUserSetting, showEndUserSetting } from "../../auth/end-user-setting.ts";
 import { drizzle, hasRow, query, type ValueOf } from "../../db/query.ts";
 import { environments } from "../../db/schema.ts";
 import { batch } from "../../db/sql.ts";
+import { PurserError } from "../../errors.ts";
 import { warn } from "../../http/warnings.ts";
 import type { AdminCtx, Mode, SystemCtx } from "../../runtime.ts";
 import { type ActKey, actIsLatest, insertAct, newAct } from "../audit/audit-statement.ts";
-import { requireEnvironment } from "./app.ts";
+import { requireEnvironment } from "./apps.ts";
 import type { EndUserAuthOutput } from "./responses.ts";
 import type { SetEndUserAuthInput } from "./schemas.ts";
 
@@ -58,4 +60,19 @@ export async function readEndUserSecret(root: SystemCtx, appId: string, mode: Mo
 export async function readEndUserAuth(root: SystemCtx, appId: string, mode: Mode): Promise<EndUserAuthOutput> {
   const environment = await requireEnvironment(root, appId, mode);
   return present(appId, mode, environment.endUserAuth);
+}
+
+export type TokenTest = { readonly userId: string } | { readonly flaw: string };
+
+/** Whether an end-user token verifies by the setting in force, and whom it proves. Throws `not_found`, `secrets_unavailable`. */
+export async function testUserToken(root: SystemCtx, appId: string, mode: Mode, token: string): Promise<TokenTest> {
+  const environment = await requireEnvironment(root, appId, mode);
+  const setting = await openEndUserSetting(root, environment, environment.endUserAuth);
+  if (setting === null) return { flaw: "No setting: publishable keys read nothing, whatever the token." };
+  try {
+    return { userId: await verifyEndUser(root, setting, token) };
+  } catch (error) {
+    if (error instanceof PurserError) return { flaw: error.message };
+    throw error;
+  }
 }

@@ -6,14 +6,14 @@ import { batch } from "../../db/sql.ts";
 import { assert } from "../../lib/assert.ts";
 import type { AdminCtx } from "../../runtime.ts";
 import { insertAct, newAct } from "../audit/audit-statement.ts";
-import { readPacks } from "./find.ts";
-import { nameKey } from "./name.ts";
 import {
   insertItemsWhere,
+  nameKey,
   ofPackKey,
   type PackKey,
   packNameTaken,
   presentPack,
+  readPacks,
   selectPackById,
   storedItem,
 } from "./pack.ts";

@@ -1,10 +1,12 @@
-import { and, eq, not, sql } from "drizzle-orm";
+import { and, desc, eq, not, sql } from "drizzle-orm";
 import type { PurserError } from "../../errors.ts";
+import { iso } from "../../lib/time.ts";
 import type { Environment, TenantCtx } from "../../runtime.ts";
 import { readSettings } from "../../settings.ts";
 import { databaseAt } from "../databases.ts";
-import { assignments, hasRow, insertFrom, names, query, type ValueOf } from "../query.ts";
+import { assignments, drizzle, fields, hasRow, insertFrom, names, query, type ValueOf } from "../query.ts";
 import { erasureIds, refusals, tombstones } from "../schema.ts";
+import { all } from "../sql.ts";
 import { hashesOf } from "../tombstones/check.ts";
 
 /**
@@ -14,7 +16,7 @@ import { hashesOf } from "../tombstones/check.ts";
 export type RefusalKind = "shortage" | "failed_grant";
 
 /** How many rows of a kind an environment keeps, and how many an isolate notes between two writes. */
-export const refusalsMax = 200;
+const refusalsMax = 200;
 const SUBJECT_MAX = 200;
 
 interface Noted {
@@ -123,4 +125,26 @@ export async function flushRefusals(env: object): Promise<void> {
       await database?.batch(statements.map(({ text, params }) => database.prepare(text).bind(...params)));
     }),
   );
+}
+
+const selectRefusals = query((value: ValueOf<{ environmentId: number; kind: RefusalKind }>) =>
+  drizzle
+    .select(fields(refusals, "userId", "subject", "reason", "times", "lastAtMs"))
+    .from(sql`${refusals} INDEXED BY refusals_latest`)
+    .where(and(eq(refusals.environmentId, value("environmentId")), eq(refusals.kind, value("kind"))))
+    .orderBy(desc(refusals.lastAtMs))
+    .limit(refusalsMax),
+);
+
+/** What was refused of late, the latest first, as far as isolates told it (refusals.ts). */
+export async function readRefusals(ctx: TenantCtx, kind: RefusalKind) {
+  const rows = await all(ctx.db, selectRefusals({ environmentId: ctx.environment.id, kind }));
+  return rows.map(({ reason, lastAtMs, userId, ...row }) => ({
+    ...row,
+    /** Null for a person who was erased. */
+    userId: userId === "" ? null : userId,
+    // `noteRefusal` wrote this JSON.
+    reason: JSON.parse(reason) as Readonly<Record<string, unknown>>,
+    lastAt: iso(lastAtMs),
+  }));
 }

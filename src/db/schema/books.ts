@@ -19,7 +19,7 @@ export const accounts = sqliteTable(
     userId: text("user_id").notNull(),
     /** Whether its user was erased (E2). Then `userId` is a random pseudonym, and nothing more is written for it. */
     isErased: integer("is_erased").notNull().default(0),
-    /** The latest day, since 1970, on which something was written for the user, as far as isolates told (db/activity/last-seen.ts). */
+    /** The latest day, since 1970, on which something was written for the user, as far as isolates told (db/activity/count.ts). */
     lastActiveDay: integer("last_active_day"),
   },
   (t) => [

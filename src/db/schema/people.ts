@@ -44,7 +44,7 @@ export const distinctIds = sqliteTable(
     claimsMade: integer("claims_made").notNull().default(0),
     /** Grows by one with every change of the claim. A write that was planned on the claim compares it. */
     claimVersion: integer("claim_version").notNull().default(0),
-    /** The latest day, since 1970, on which the person's id sent something, as far as isolates told (db/activity/last-seen.ts). */
+    /** The latest day, since 1970, on which the person's id sent something, as far as isolates told (db/activity/count.ts). */
     lastActiveDay: integer("last_active_day"),
   },
   (t) => [

@@ -54,7 +54,7 @@ export const apiKeys = sqliteTable(
     name: text("name"),
     createdAtMs: integer("created_at_ms").notNull(),
     revokedAtMs: integer("revoked_at_ms"),
-    /** The latest day, since 1970, on which it was used, as far as isolates told (db/activity/last-seen.ts). */
+    /** The latest day, since 1970, on which it was used, as far as isolates told (db/activity/count.ts). */
     lastUsedDay: integer("last_used_day"),
   },
   (t) => [

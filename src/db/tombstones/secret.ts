@@ -1,5 +1,5 @@
 import { PurserError } from "../../errors.ts";
-import { encodeBase64url } from "../../lib/base64url.ts";
+import { encodeBase64url } from "../../lib/encoding.ts";
 import type { Environment } from "../../runtime.ts";
 import type { Settings } from "../../settings.ts";
 

@@ -1,7 +1,7 @@
 import { readKey } from "../../auth/key.ts";
 import { invalid } from "../../errors.ts";
-import { utf8Length } from "../../lib/utf8.ts";
-import { uuidOf } from "../../lib/uuid.ts";
+import { utf8Length } from "../../lib/encoding.ts";
+import { uuidOf } from "../../lib/ids.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { limitAhead } from "../limits/room.ts";
 import type { CaptureOutput, CaptureV1Output } from "../responses.ts";

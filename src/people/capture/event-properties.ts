@@ -1,5 +1,5 @@
+import { utf8 } from "../../lib/encoding.ts";
 import { JsonBytes, Names, type Span } from "../../lib/json-bytes.ts";
-import { utf8 } from "../../lib/utf8.ts";
 import { type Members, membersAt, namesAt } from "../members.ts";
 import { type Fields, firstPresent, type ReadEventFields, readFields } from "./fields.ts";
 

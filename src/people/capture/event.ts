@@ -1,6 +1,6 @@
+import { parseUuid } from "../../lib/ids.ts";
 import { numberText, numberValue, parseJson } from "../../lib/json.ts";
 import type { JsonBytes, Span } from "../../lib/json-bytes.ts";
-import { parseUuid } from "../../lib/uuid.ts";
 import { flawOfLink } from "../claims.ts";
 import type { Members } from "../members.ts";
 import type { Link } from "../person-event.ts";

@@ -1,7 +1,6 @@
 import { requireCaptureKey, serveCaptureKey, serveClientKey, servePublishableKey } from "../../auth/require-key.ts";
 import { callVerb } from "../../http/call-verb.ts";
-import { allowBrowsers } from "../../http/cors.ts";
-import { createRoutes } from "../../http/factory.ts";
+import { allowBrowsers, createRoutes } from "../../http/factory.ts";
 import { capture, captureV1 } from "./capture.ts";
 import { ClientBody } from "./client-body.ts";
 import { emptyFlags, remoteConfig, remoteConfigScript } from "./feature-flags.ts";

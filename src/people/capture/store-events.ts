@@ -1,5 +1,4 @@
-import { countActivity } from "../../db/activity/count.ts";
-import { noteSeen } from "../../db/activity/last-seen.ts";
+import { countActivity, noteSeen } from "../../db/activity/count.ts";
 import { constraintOf } from "../../db/constraint.ts";
 import { retryOnConflict } from "../../db/retry-on-conflict.ts";
 import { batch, type Statement } from "../../db/sql.ts";

@@ -1,6 +1,6 @@
 import type { ErasedId } from "../../db/tombstones/check.ts";
+import { utf8 } from "../../lib/encoding.ts";
 import { JsonBytes, Names } from "../../lib/json-bytes.ts";
-import { utf8 } from "../../lib/utf8.ts";
 import type { CapturedEvent } from "./event.ts";
 
 /** The ids for which events are written: their own, and those that verified claims name (E4). */

@@ -4,8 +4,8 @@ import { asInteger, computed, fields, hasRow, insertFrom, query, read, type Valu
 import { analyticsDays, analyticsEvents, distinctIds, environments } from "../../db/schema.ts";
 import type { RowsOf, Statement } from "../../db/sql.ts";
 import { analyticsCounts, guards } from "../../db/views.ts";
+import { utf8Length } from "../../lib/encoding.ts";
 import { jsonChunks } from "../../lib/json.ts";
-import { utf8Length } from "../../lib/utf8.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { type AnalyticsLimit, dayOf, limitInForce, limitsOf } from "./analytics-limits.ts";
 

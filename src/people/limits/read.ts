@@ -1,5 +1,5 @@
 import { and, desc, eq, sql } from "drizzle-orm";
-import { requireEnvironment } from "../../catalog/apps/app.ts";
+import { requireEnvironment } from "../../catalog/apps/apps.ts";
 import { timesOf } from "../../db/clock.ts";
 import { computed, drizzle, fields, query, type ValueOf } from "../../db/query.ts";
 import { analyticsDays, environments, limitsReached } from "../../db/schema.ts";

@@ -1,6 +1,5 @@
 import { beforeEach, describe, expect, it, vi } from "vitest";
-import { encodeBase64url } from "../../../src/lib/base64url.ts";
-import { utf8 } from "../../../src/lib/utf8.ts";
+import { encodeBase64url, utf8 } from "../../../src/lib/encoding.ts";
 import {
   GOOD,
   hs256,

@@ -1,8 +1,7 @@
 import fc from "fast-check";
 import { beforeEach, describe, expect, it } from "vitest";
 import type { EndUserSetting } from "../../../src/auth/end-user-setting.ts";
-import { decodeBase64url } from "../../../src/lib/base64url.ts";
-import { utf8 } from "../../../src/lib/utf8.ts";
+import { decodeBase64url, utf8 } from "../../../src/lib/encoding.ts";
 import {
   ASYMMETRIC,
   GOOD,

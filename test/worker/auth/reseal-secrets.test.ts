@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it, vi } from "vitest";
-import { systemCtx } from "../../../src/auth/open-root.ts";
+import { systemCtx } from "../../../src/auth/require-admin.ts";
 import { resealSecrets } from "../../../src/auth/reseal-secrets.ts";
 import { scheduled } from "../../../src/cron.ts";
 import { randomId } from "../../../src/lib/ids.ts";

@@ -8,7 +8,7 @@ import {
 } from "../../../src/books/credits/find-entries.ts";
 import { findExpiries, lookedAtExpiriesMax } from "../../../src/books/credits/find-expiries.ts";
 import { flushActivity } from "../../../src/db/activity/count.ts";
-import { findLinks, lookedAtLinksMax } from "../../../src/exports/find-links.ts";
+import { findLinks, lookedAtLinksMax } from "../../../src/exports/audit.ts";
 import { browse } from "../../support/browse.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
 import { paymentsWorld } from "../../support/payments.ts";

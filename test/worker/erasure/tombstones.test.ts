@@ -1,8 +1,8 @@
 import { env } from "cloudflare:workers";
 import { afterAll, describe, expect, it } from "vitest";
 import { scheduled } from "../../../src/cron.ts";
-import { continueErasure } from "../../../src/erasure/continue.ts";
 import { erasePerson } from "../../../src/erasure/erase-person.ts";
+import { continueErasure } from "../../../src/erasure/erase-running.ts";
 import { randomId } from "../../../src/lib/ids.ts";
 import {
   ANA,

@@ -1,5 +1,5 @@
 import { afterAll, describe, expect, it } from "vitest";
-import { balancesAsOf } from "../../../src/books/credits/as-of-page.ts";
+import { balancesAsOf } from "../../../src/books/credits/list.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
 import { ADMIN, paymentsWorld, SIGNING_SECRET, signatureOf } from "../../support/payments.ts";
 import { charge, eventOf, refund, session } from "../../support/stripe-events.ts";

@@ -1,11 +1,15 @@
-import { requireEnvironment } from "../catalog/apps/app.ts";
+import { eq, sql } from "drizzle-orm";
+import { requireEnvironment } from "../catalog/apps/apps.ts";
 import { insertAct, newAct } from "../catalog/audit/audit-statement.ts";
 import { AHEAD_MS_MAX, readClock, type TestClock, timeOf } from "../db/clock.ts";
+import { constraintOf } from "../db/constraint.ts";
+import { asInteger, drizzle, query, type ValueOf } from "../db/query.ts";
 import { retryOnConflict } from "../db/retry-on-conflict.ts";
+import { expiryNotices } from "../db/schema.ts";
 import { batch } from "../db/sql.ts";
-import { invalid } from "../errors.ts";
+import { invalid, PurserError } from "../errors.ts";
 import { iso } from "../lib/time.ts";
-import type { AdminCtx } from "../runtime.ts";
+import type { AdminCtx, SystemCtx } from "../runtime.ts";
 import { advanceClock, clockWrites } from "./advance.ts";
 import type { ClockOutput } from "./responses.ts";
 import type { SetClockInput } from "./schemas.ts";
@@ -15,7 +19,7 @@ const MS_A_REQUEST = 15_000;
 /** The constraint that fails where the clock was moved after it was read. */
 const CONFLICTS = new Set(["guard_environment"] as const);
 
-const audit = insertAct();
+const auditSet = insertAct();
 
 /**
  * Sets the time of an application's test environment (D3), and does what lies in between, as far as one request goes: the cron
@@ -34,7 +38,7 @@ export async function setClock(
     const before = clock === null ? null : readClock(clock);
     if (before?.setMs === setMs) return { environment, replayed: true };
     const after = afterSetting(before, admin.now(), setMs);
-    await batch(admin.db, [audit(act), ...clockWrites(environment.id, clock, after)]);
+    await batch(admin.db, [auditSet(act), ...clockWrites(environment.id, clock, after)]);
     return { environment, replayed: false };
   });
   let left = steps;
@@ -52,4 +56,49 @@ function afterSetting(before: TestClock | null, realMs: number, setMs: number): 
   }
   if (setMs > realMs + AHEAD_MS_MAX) throw invalid("now", "must be at most ten years ahead of real time");
   return { aheadMs, atMs, setMs };
+}
+
+const NO_CLOCK: ClockOutput = { now: null, status: "ready" };
+
+/** The time of an application's test environment, if it has a clock (D3). Throws `not_found`. */
+export async function readTestClock(root: SystemCtx, appId: string): Promise<ClockOutput> {
+  const { clock } = await requireEnvironment(root, appId, "test");
+  if (clock === null) return NO_CLOCK;
+  const testClock = readClock(clock);
+  const status = testClock.atMs === undefined ? "ready" : "advancing";
+  return { now: iso(timeOf(testClock, root.now())), status };
+}
+
+const auditRemoved = insertAct();
+/** What was set in the environment's time is in force from now on. */
+const resetNotices = query((value: ValueOf<{ environmentId: number; nowMs: number }>) =>
+  drizzle
+    .update(expiryNotices)
+    .set({ sinceMs: sql`min(${expiryNotices.sinceMs}, ${asInteger(value("nowMs"))})` })
+    .where(eq(expiryNotices.environmentId, value("environmentId"))),
+);
+
+/**
+ * Takes an environment back to real time (D3). Throws `not_found`, and `invalid_request` while it holds credits, usage, payments
+ * or people, whose times would then lie in the future.
+ */
+export async function removeClock(admin: AdminCtx, appId: string): Promise<ClockOutput> {
+  const act = newAct(admin, { appId, action: "clock.removed", target: appId, details: { mode: "test" } });
+  return retryOnConflict(CONFLICTS, admin.newId(""), async () => {
+    const { id: environmentId, clock } = await requireEnvironment(admin, appId, "test");
+    if (clock === null) return NO_CLOCK;
+    const reset = resetNotices({ environmentId, nowMs: admin.now() });
+    const writes = [auditRemoved(act), ...clockWrites(environmentId, clock, null), reset];
+    await batch(admin.db, writes).catch(refuseKept);
+    return NO_CLOCK;
+  });
+}
+
+function refuseKept(error: unknown): never {
+  if (constraintOf(error) !== "clock_kept") throw error;
+  throw new PurserError(
+    "invalid_request",
+    "The test environment holds credits, usage, payments or people of its own time. Go on with its clock, or make another application.",
+    { cause: error },
+  );
 }

@@ -1,0 +1,128 @@
+import { and, eq, not, sql } from "drizzle-orm";
+import { clockOf, timesOf } from "../../db/clock.ts";
+import { databaseIndexOf, idIn } from "../../db/databases.ts";
+import { computed, drizzle, fields, hasRow, insertFrom, query, type ValueOf } from "../../db/query.ts";
+import { apps, environments } from "../../db/schema.ts";
+import { all, batch } from "../../db/sql.ts";
+import { invalid, PurserError } from "../../errors.ts";
+import { assert } from "../../lib/assert.ts";
+import { iso } from "../../lib/time.ts";
+import type { AdminCtx, Environment, Mode, SystemCtx, TenantCtx } from "../../runtime.ts";
+import { insertAct, newAct } from "../audit/audit-statement.ts";
+import type { AppOutput, ListAppsOutput } from "./responses.ts";
+import type { CreateAppInput } from "./schemas.ts";
+
+export type AppRow = typeof apps.$inferSelect;
+
+const selectApp = query((value: ValueOf<{ appId: string }>) =>
+  drizzle
+    .select(fields(apps))
+    .from(apps)
+    .where(eq(apps.id, value("appId"))),
+);
+
+/** Throws `not_found` for an application that is not there. */
+export async function requireApp(root: SystemCtx, appId: string): Promise<AppRow> {
+  const [app] = await all(root.db, selectApp({ appId }));
+  if (app === undefined)
+    throw new PurserError(
+      "not_found",
+      "There is no application with this id. Ids are compared exactly, and begin with `app_`.",
+      { param: "appId" },
+    );
+  return app;
+}
+
+export interface StoredEnvironment extends Environment {
+  /** The end-user token setting as JSON, or null. */
+  readonly endUserAuth: string | null;
+  /** The test clock as text (db/clock.ts), or null. */
+  readonly clock: string | null;
+}
+
+const selectEnvironment = query((value: ValueOf<{ appId: string; mode: Mode }>) =>
+  drizzle
+    .select({ ...fields(environments, "id", "appId", "mode", "endUserAuth"), ...computed({ clock: clockOf() }) })
+    .from(environments)
+    .where(and(eq(environments.appId, value("appId")), eq(environments.mode, value("mode")))),
+);
+
+/** One application's environment for a mode: both are made with it. Throws `not_found`. */
+export async function requireEnvironment(root: SystemCtx, appId: string, mode: Mode): Promise<StoredEnvironment> {
+  const [found] = await all(root.db, selectEnvironment({ appId, mode }));
+  if (found !== undefined) return { ...found, database: databaseIndexOf(appId) ?? 0 };
+  await requireApp(root, appId);
+  assert(false, "an application has both its environments");
+}
+
+/** The administrator's context in an environment: all of a tenant's. */
+export function inEnvironmentOf<Ctx extends SystemCtx>(
+  admin: Ctx,
+  { id, appId, mode, database, clock }: Omit<StoredEnvironment, "endUserAuth">,
+): Ctx & Omit<TenantCtx, "caller"> {
+  return { ...admin, ...timesOf(clock, admin), environment: { id, appId, mode, database } };
+}
+
+const audit = insertAct((value) => not(hasRow(apps, eq(apps.id, value("appId")))));
+const insertApp = query((value: ValueOf<{ appId: string; name: string; createdAtMs: number }>) =>
+  drizzle
+    .insert(apps)
+    .values({ id: value("appId"), name: value("name"), createdAtMs: value("createdAtMs") })
+    .onConflictDoNothing(),
+);
+const insertEnvironments = query((value: ValueOf<{ appId: string }>) =>
+  insertFrom(
+    environments,
+    { appId: value("appId"), mode: sql`value` },
+    sql`FROM json_each('["live", "test"]') WHERE ${not(hasRow(environments, eq(environments.appId, value("appId"))))}`,
+  ),
+);
+
+/**
+ * Makes an application with its two environments, live and test, in the database named or where new ones go (D1). It has no
+ * keys yet. Throws `invalid_request` for a database that is not bound.
+ */
+export async function createApp(admin: AdminCtx, { name, database }: CreateAppInput): Promise<AppOutput> {
+  const wanted = database ?? admin.settings.newAppsDatabase;
+  const home = admin.databases.find((each) => each.name === wanted);
+  if (home === undefined) {
+    throw invalid("database", `must be one of ${admin.databases.map((each) => each.name).join(", ")}`);
+  }
+  const appId = idIn(home.index, admin.newId("app_"));
+  const createdAtMs = admin.now();
+  await batch(home.db, [
+    audit(newAct(admin, { appId, action: "app.created", target: appId })),
+    insertApp({ appId, name, createdAtMs }),
+    insertEnvironments({ appId }),
+  ]);
+  return { appId, name, database: home.name, createdAt: iso(createdAtMs) };
+}
+
+const EVERY = -1;
+
+const selectApps = query((value: ValueOf<{ limit: number }>) =>
+  drizzle.select(fields(apps)).from(apps).limit(value("limit")),
+);
+
+/**
+ * Applications of every database, oldest first: all of them, or no more than `limit` of each. A database that fails takes
+ * only its own away, and is named (D2).
+ */
+export async function listApps(root: SystemCtx, limit: number = EVERY): Promise<ListAppsOutput> {
+  const answers = await Promise.allSettled(root.databases.map(({ db }) => all(db, selectApps({ limit }))));
+  const unreachable = root.databases.filter((_, index) => answers[index]?.status === "rejected");
+  if (unreachable.length === root.databases.length) throw noDatabase(answers[0]);
+  const found = root.databases.flatMap(({ name }, index) => {
+    const answer = answers[index];
+    return answer?.status === "fulfilled" ? answer.value.map((row) => ({ ...row, database: name })) : [];
+  });
+  return {
+    apps: found
+      .toSorted((a, b) => a.createdAtMs - b.createdAtMs || (a.id < b.id ? -1 : 1))
+      .map(({ id, name, database, createdAtMs }) => ({ appId: id, name, database, createdAt: iso(createdAtMs) })),
+    ...(unreachable.length === 0 ? {} : { unreachable: unreachable.map(({ name }) => name) }),
+  };
+}
+
+const noDatabase = (answer: PromiseSettledResult<unknown> | undefined): unknown =>
+  answer?.status === "rejected" ? answer.reason : new Error("There is no database.");

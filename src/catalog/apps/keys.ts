@@ -1,0 +1,225 @@
+import { and, eq, inArray, isNull, not, sql } from "drizzle-orm";
+import { writeKey } from "../../auth/key.ts";
+import { keyIdOf } from "../../auth/key-session.ts";
+import {
+  asInteger,
+  drizzle,
+  fields,
+  hasRow,
+  insertFrom,
+  query,
+  type RowOf,
+  read,
+  type ValueOf,
+} from "../../db/query.ts";
+import { apiKeys, environments } from "../../db/schema.ts";
+import { all, batch } from "../../db/sql.ts";
+import { invalidCursor, PurserError } from "../../errors.ts";
+import { decodeTextCursor, encodeTextCursor } from "../../lib/cursor.ts";
+import { sha256 } from "../../lib/hash.ts";
+import { DAY_MS, iso } from "../../lib/time.ts";
+import type { AdminCtx, Mode, SystemCtx } from "../../runtime.ts";
+import { insertAct, newAct } from "../audit/audit-statement.ts";
+import { requireApp, requireEnvironment } from "./apps.ts";
+import type { CreateKeyOutput, KeyOutput, ListKeysOutput } from "./responses.ts";
+import type { CreateKeyInput, ListKeysInput } from "./schemas.ts";
+
+/** What is shown of a key, for a SELECT from `api_keys` and `environments`. */
+const keyFields = () => ({
+  ...fields(apiKeys, {
+    keyId: "id",
+    name: "name",
+    hint: "hint",
+    kind: "kind",
+    createdAtMs: "createdAtMs",
+    revokedAtMs: "revokedAtMs",
+    lastUsedDay: "lastUsedDay",
+  }),
+  ...fields(environments, "mode"),
+});
+type KeyRow = RowOf<ReturnType<typeof keyFields>>;
+
+/** A key on the wire; never the key itself. */
+function presentKey({ createdAtMs, revokedAtMs, lastUsedDay, ...shown }: KeyRow): KeyOutput {
+  return {
+    ...shown,
+    createdAt: iso(createdAtMs),
+    revokedAt: revokedAtMs === null ? null : iso(revokedAtMs),
+    lastUsedOn: lastUsedDay === null ? null : iso(lastUsedDay * DAY_MS).slice(0, 10),
+  };
+}
+
+const HINT_CHARACTERS = 4;
+
+const isNew = (value: ValueOf<{ hash: string }>) => not(hasRow(apiKeys, eq(apiKeys.hash, value("hash"))));
+const auditCreated = insertAct<{ hash: string }>(isNew);
+type NewKey = Pick<typeof apiKeys.$inferSelect, "hash" | "environmentId" | "kind" | "hint" | "name" | "createdAtMs">;
+const insertKey = query((value: ValueOf<NewKey & { keyId: string }>) =>
+  insertFrom(
+    apiKeys,
+    {
+      hash: value("hash"),
+      id: value("keyId"),
+      environmentId: asInteger(value("environmentId")),
+      kind: value("kind"),
+      hint: value("hint"),
+      name: value("name"),
+      createdAtMs: asInteger(value("createdAtMs")),
+    },
+    sql`WHERE ${isNew(value)}`,
+  ),
+);
+
+/**
+ * Makes a key and answers it, for the only time: its SHA-256 is what stays. `random` is 22 characters of base62: with the
+ * same ones again it is the same key, made once. Throws `not_found`.
+ */
+export async function createKey(
+  admin: AdminCtx,
+  appId: string,
+  input: CreateKeyInput,
+  random = admin.newId(""),
+): Promise<CreateKeyOutput> {
+  const environment = await requireEnvironment(admin, appId, input.mode);
+  const key = writeKey(input.kind, environment, random);
+  const hash = await sha256(key);
+  const row = {
+    hash,
+    keyId: keyIdOf(hash),
+    environmentId: environment.id,
+    kind: input.kind,
+    hint: `${key.slice(0, key.lastIndexOf("_") + 1)}…${key.slice(-HINT_CHARACTERS)}`,
+    name: input.name ?? null,
+    createdAtMs: admin.now(),
+  };
+  const { kind, mode } = input;
+  const act = newAct(admin, { appId, action: "key.created", target: row.keyId, details: { kind, mode } });
+  await batch(admin.db, [auditCreated({ ...act, hash: row.hash }), insertKey(row)]);
+  return {
+    keyId: row.keyId,
+    key,
+    hint: row.hint,
+    kind,
+    mode,
+    createdAt: iso(row.createdAtMs),
+  };
+}
+
+/** A key of an application, of either mode. */
+const selectKey = query((value: ValueOf<{ appId: string; keyId: string }>) =>
+  drizzle
+    .select(keyFields())
+    .from(environments)
+    .innerJoin(apiKeys, eq(apiKeys.environmentId, environments.id))
+    .where(and(eq(environments.appId, value("appId")), eq(apiKeys.id, value("keyId")))),
+);
+
+const noSuchKey = (): PurserError =>
+  new PurserError("not_found", "The application has no such key.", { param: "keyId" });
+
+/** A key; never the key itself. Throws `not_found`. */
+export async function readKey(root: SystemCtx, appId: string, keyId: string): Promise<KeyOutput> {
+  const [row] = await all(root.db, selectKey({ appId, keyId }));
+  if (row === undefined) throw noSuchKey();
+  return presentKey(row);
+}
+
+type KeyOfApp = { appId: string; keyId: string };
+const isInForce = (value: ValueOf<KeyOfApp>) => {
+  const ofApp = drizzle
+    .select(fields(environments, "id"))
+    .from(environments)
+    .where(eq(environments.appId, value("appId")));
+  return and(inArray(apiKeys.environmentId, ofApp), eq(apiKeys.id, value("keyId")), isNull(apiKeys.revokedAtMs));
+};
+const auditRevoked = insertAct<KeyOfApp>((value) => hasRow(apiKeys, isInForce(value)));
+const revoke = query((value: ValueOf<KeyOfApp & { nowMs: number }>) =>
+  drizzle
+    .update(apiKeys)
+    .set({ revokedAtMs: value("nowMs", apiKeys.revokedAtMs) })
+    .where(isInForce(value)),
+);
+
+/**
+ * Revokes a key: in force at once wherever the primary is asked, and on a replica as soon as it knows (W3a). Again: as it
+ * was. Throws `not_found`.
+ */
+export async function revokeKey(admin: AdminCtx, appId: string, keyId: string): Promise<KeyOutput> {
+  const [, , [row]] = await batch(admin.db, [
+    auditRevoked({ ...newAct(admin, { appId, action: "key.revoked", target: keyId }), keyId }),
+    revoke({ appId, keyId, nowMs: admin.now() }),
+    selectKey({ appId, keyId }),
+  ]);
+  if (row !== undefined) return presentKey(row);
+  await requireApp(admin, appId);
+  throw noSuchKey();
+}
+
+type Page = { appId: string; mode: Mode | null; afterMs: number; afterId: string; limit: number };
+
+/** Up to `limit` keys of one mode, by an index: no more are read, however many there are. */
+const ofMode = (value: ValueOf<Page>, mode: Mode) => {
+  const position = sql`(${apiKeys.createdAtMs}, ${apiKeys.id}) > (${asInteger(value("afterMs"))}, ${value("afterId")})`;
+  const page = drizzle
+    .select(keyFields())
+    .from(environments)
+    .crossJoin(apiKeys)
+    .where(
+      and(
+        eq(environments.appId, value("appId")),
+        eq(environments.mode, mode),
+        sql`coalesce(${value("mode")}, ${mode}) = ${mode}`,
+        eq(apiKeys.environmentId, environments.id),
+        position,
+      ),
+    )
+    .orderBy(apiKeys.createdAtMs, apiKeys.id)
+    .limit(value("limit"));
+  return sql`SELECT * FROM ${page}`;
+};
+const selectKeys = query((value: ValueOf<Page>) =>
+  read(
+    keyFields(),
+    () =>
+      sql`${ofMode(value, "live")} UNION ALL ${ofMode(value, "test")} ORDER BY "createdAtMs", "keyId" LIMIT ${value("limit")}`,
+  ),
+);
+
+interface Position {
+  readonly afterMs: number;
+  readonly afterId: string;
+}
+
+const START: Position = { afterMs: -1, afterId: "" };
+
+async function openPosition(cursor: string | undefined, scope: readonly string[]): Promise<Position> {
+  if (cursor === undefined) return START;
+  const text = decodeTextCursor(cursor, scope);
+  if (text === null) throw invalidCursor();
+  // Sealed, so it is what `listKeys` wrote.
+  const [afterMs, afterId] = JSON.parse(text) as [number, string];
+  return { afterMs, afterId };
+}
+
+/**
+ * A page of an application's keys, of one mode or of both, revoked ones too, oldest first; never a key itself. Throws
+ * `not_found`, and `invalid_request` for a cursor of another list.
+ */
+export async function listKeys(
+  root: SystemCtx,
+  appId: string,
+  { limit, cursor }: ListKeysInput,
+  mode: Mode | null = null,
+): Promise<ListKeysOutput> {
+  await requireApp(root, appId);
+  const scope = ["api_keys", appId, mode ?? ""];
+  const position = await openPosition(cursor, scope);
+  const rows = await all(root.db, selectKeys({ appId, mode, ...position, limit: limit + 1 }));
+  const shown = rows.slice(0, limit);
+  const last = shown.at(-1);
+  const isMore = last !== undefined && rows.length > limit;
+  return {
+    keys: shown.map(presentKey),
+    nextCursor: isMore ? encodeTextCursor(JSON.stringify([last.createdAtMs, last.keyId]), scope) : null,
+  };
+}

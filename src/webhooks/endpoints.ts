@@ -1,0 +1,209 @@
+import { and, eq, ne, not, or, sql } from "drizzle-orm";
+import type { SQLiteColumn } from "drizzle-orm/sqlite-core";
+import { requireEnvironment } from "../catalog/apps/apps.ts";
+import { type ActKey, actIsLatest, insertAct, newAct } from "../catalog/audit/audit-statement.ts";
+import { timesOf } from "../db/clock.ts";
+import { assignments, computed, drizzle, hasRow, insertFrom, query, type ValueOf } from "../db/query.ts";
+import { environments, webhookEndpoints } from "../db/schema.ts";
+import { all, batch } from "../db/sql.ts";
+import { PurserError, temporarilyUnavailable } from "../errors.ts";
+import { DAY_MS } from "../lib/time.ts";
+import type { AdminCtx, Mode, SystemCtx } from "../runtime.ts";
+import { failPending, failRest } from "./delete-old.ts";
+import { endpointFields, makeSecret, presentEndpoint, requireEndpoint, syncEndpoints } from "./endpoint.ts";
+import { wantsType } from "./message.ts";
+import type { ListWebhooksOutput, NewSecretOutput, WebhookOutput } from "./responses.ts";
+import type { ChangeWebhookInput, CreateWebhookInput } from "./schemas.ts";
+
+const ENDPOINTS_MAX = 10;
+
+type Key = { environmentId: number; webhookId: string };
+
+// The second condition lets a batch that is sent again find its own endpoint.
+const isPossible = (value: ValueOf<Key>) => {
+  const { environmentId, id } = webhookEndpoints;
+  const ofEnvironment = eq(environmentId, value("environmentId"));
+  const count = drizzle
+    .select(computed({ count: sql<number>`count(*)` }))
+    .from(webhookEndpoints)
+    .where(ofEnvironment);
+  return sql`${count} < ${ENDPOINTS_MAX} AND ${not(hasRow(webhookEndpoints, eq(id, value("webhookId"))))}`;
+};
+
+type NewEndpoint = Key & {
+  url: string;
+  types: readonly string[] | null;
+  wantsExports: boolean;
+  description: string | null;
+  sealed: string;
+  nowMs: number;
+};
+
+const auditCreated = insertAct<Key>(isPossible);
+const insertEndpoint = query((value: ValueOf<NewEndpoint>) =>
+  insertFrom(
+    webhookEndpoints,
+    {
+      id: value("webhookId"),
+      environmentId: value("environmentId"),
+      url: value("url"),
+      types: value("types", webhookEndpoints.types),
+      wantsExports: value("wantsExports", webhookEndpoints.wantsExports),
+      description: value("description"),
+      secret: value("sealed"),
+      createdAtMs: value("nowMs"),
+    },
+    sql`WHERE ${isPossible(value)}`,
+  ),
+);
+const selectEndpoint = query((value: ValueOf<Key>) =>
+  drizzle
+    .select(endpointFields())
+    .from(webhookEndpoints)
+    .crossJoin(environments)
+    .where(
+      and(
+        eq(webhookEndpoints.id, value("webhookId")),
+        eq(environments.id, webhookEndpoints.environmentId),
+        eq(environments.id, value("environmentId")),
+      ),
+    ),
+);
+
+/** Makes an endpoint (H1). Throws `not_found`, `secrets_unavailable`, and `invalid_request` beyond the tenth. */
+export async function createWebhook(
+  admin: AdminCtx,
+  appId: string,
+  { mode, url, types = null, description = null }: CreateWebhookInput,
+): Promise<NewSecretOutput> {
+  const environment = await requireEnvironment(admin, appId, mode);
+  const { secret, sealed } = await makeSecret(admin, environment);
+  const key = { environmentId: environment.id, webhookId: admin.newId("whk_") };
+  const act = newAct(admin, { appId, action: "webhook.created", target: key.webhookId, details: { mode } });
+  const row = {
+    ...{ ...key, url, description, sealed, nowMs: timesOf(environment.clock, admin).now() },
+    types,
+    wantsExports: wantsType(types, "person.exported"),
+  };
+  const [, , , [written]] = await batch(admin.db, [
+    auditCreated({ ...act, ...key }),
+    insertEndpoint(row),
+    syncEndpoints({ ids: JSON.stringify([environment.id]) }),
+    selectEndpoint(key),
+  ]);
+  if (written !== undefined) return { ...presentEndpoint(written), secret };
+  throw new PurserError("invalid_request", `An environment may have ${ENDPOINTS_MAX} endpoints. Delete one first.`, {
+    details: { limit: ENDPOINTS_MAX },
+  });
+}
+
+type Change = { webhookId: string; change: string };
+
+/** A column after the change, which is JSON with the fields that were sent. */
+const next = (value: ValueOf<Change>, field: string, column: SQLiteColumn) =>
+  sql`iif(json_type(${value("change")}, ${`$.${field}`}) IS NULL, ${column}, ${value("change")} ->> ${field})`;
+
+const { url, types, wantsExports, description, isEnabled } = webhookEndpoints;
+const CHANGEABLE = { url, types, wantsExports, description, isEnabled };
+
+const ofEndpoint = (value: ValueOf<{ webhookId: string }>) => eq(webhookEndpoints.id, value("webhookId"));
+const differs = (value: ValueOf<Change>) =>
+  or(...Object.entries(CHANGEABLE).map(([field, column]) => sql`${column} IS NOT ${next(value, field, column)}`));
+
+const auditChanged = insertAct<Change>((value) => hasRow(webhookEndpoints, and(ofEndpoint(value), differs(value))));
+const updateEndpoint = query((value: ValueOf<Change & ActKey>) => {
+  const changed = Object.fromEntries(
+    Object.entries(CHANGEABLE).map(([field, column]) => [field, next(value, field, column)]),
+  );
+  return sql`UPDATE ${webhookEndpoints} SET ${assignments(webhookEndpoints, { ...changed, failingSinceMs: sql`NULL` })}
+    WHERE ${and(ofEndpoint(value), actIsLatest(value))}`;
+});
+
+/**
+ * Changes the fields of an endpoint that are given (H1). Throws `not_found`, and `temporarily_unavailable` when it is to be switched on
+ * while very much that was pending when it was switched off has still to fail.
+ */
+export async function changeWebhook(
+  admin: AdminCtx,
+  appId: string,
+  webhookId: string,
+  input: ChangeWebhookInput,
+): Promise<WebhookOutput> {
+  const before = await requireEndpoint(admin, appId, webhookId);
+  if (input.isEnabled === true && !before.isEnabled && !(await failRest(admin.db, [webhookId]))) {
+    throw temporarilyUnavailable("What was pending for the endpoint is still being given up; try again in a minute.");
+  }
+  const change = JSON.stringify({
+    ...input,
+    ...(input.types === undefined
+      ? {}
+      : { types: input.types && JSON.stringify(input.types), wantsExports: wantsType(input.types, "person.exported") }),
+  });
+  const details = { mode: before.mode, changed: Object.keys(input) };
+  const act = newAct(admin, { appId, action: "webhook.changed", target: webhookId, details });
+  await batch(admin.db, [
+    auditChanged({ ...act, webhookId, change }),
+    updateEndpoint({ ...act, webhookId, change }),
+    failPending({ ids: JSON.stringify([webhookId]) }),
+    syncEndpoints({ ids: JSON.stringify([before.environmentId]) }),
+  ]);
+  if (input.isEnabled === false) await failRest(admin.db, [webhookId]);
+  return presentEndpoint(await requireEndpoint(admin, appId, webhookId));
+}
+
+const auditDeleted = insertAct<{ webhookId: string }>((value) => hasRow(webhookEndpoints, ofEndpoint(value)));
+const deleteEndpoint = query((value: ValueOf<{ webhookId: string }>) =>
+  drizzle.delete(webhookEndpoints).where(ofEndpoint(value)),
+);
+
+/** Deletes an endpoint, and answers it as it was. What was pending for it is not sent. Throws `not_found`. */
+export async function deleteWebhook(admin: AdminCtx, appId: string, webhookId: string): Promise<WebhookOutput> {
+  const row = await requireEndpoint(admin, appId, webhookId);
+  const act = newAct(admin, { appId, action: "webhook.deleted", target: webhookId, details: { mode: row.mode } });
+  await batch(admin.db, [
+    auditDeleted({ ...act, webhookId }),
+    deleteEndpoint({ webhookId }),
+    failPending({ ids: JSON.stringify([webhookId]) }),
+    syncEndpoints({ ids: JSON.stringify([row.environmentId]) }),
+  ]);
+  await failRest(admin.db, [webhookId]);
+  return presentEndpoint(row);
+}
+
+const selectEndpoints = query((value: ValueOf<{ environmentId: number }>) =>
+  drizzle
+    .select(endpointFields())
+    .from(environments)
+    .crossJoin(webhookEndpoints)
+    .where(and(eq(environments.id, value("environmentId")), eq(webhookEndpoints.environmentId, environments.id)))
+    .orderBy(webhookEndpoints.createdAtMs, webhookEndpoints.id),
+);
+
+/** The endpoints of one mode, oldest first. Throws `not_found`. */
+export async function listWebhooks(root: SystemCtx, appId: string, mode: Mode): Promise<ListWebhooksOutput> {
+  const { id: environmentId } = await requireEnvironment(root, appId, mode);
+  return { webhooks: (await all(root.db, selectEndpoints({ environmentId }))).map(presentEndpoint) };
+}
+
+const auditRotated = insertAct();
+// A batch that is sent again finds its own secret.
+const updateSecret = query((value: ValueOf<ActKey & { webhookId: string; sealed: string; untilMs: number }>) => {
+  const { id, secret, previousUntilMs } = webhookEndpoints;
+  return drizzle
+    .update(webhookEndpoints)
+    .set({
+      previousSecret: sql`${secret}`,
+      previousUntilMs: value("untilMs", previousUntilMs),
+      secret: value("sealed", secret),
+    })
+    .where(and(eq(id, value("webhookId")), ne(secret, value("sealed")), actIsLatest(value)));
+});
+
+/** Gives an endpoint a new secret. The one before signs as well for a day. Throws `not_found`, `secrets_unavailable`. */
+export async function rotateSecret(admin: AdminCtx, appId: string, webhookId: string): Promise<NewSecretOutput> {
+  const row = await requireEndpoint(admin, appId, webhookId);
+  const { secret, sealed } = await makeSecret(admin, row);
+  const act = newAct(admin, { appId, action: "webhook.rotated", target: webhookId, details: { mode: row.mode } });
+  await batch(admin.db, [auditRotated(act), updateSecret({ ...act, webhookId, sealed, untilMs: act.atMs + DAY_MS })]);
+  return { ...presentEndpoint(row), secret };
+}
