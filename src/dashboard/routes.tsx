@@ -1,4 +1,5 @@
 import type { Context } from "hono";
+import { limitArrivals } from "../auth/arrivals.ts";
 import { openRoot } from "../auth/open-root.ts";
 import { errorStatus, PurserError, refusalIn } from "../errors.ts";
 import { adjustRoutes } from "./adjust.tsx";
@@ -110,7 +111,7 @@ export const dashboardRoutes = () =>
       for (const [name, value] of Object.entries(refusal.headers)) c.header(name, value);
       return errorPage(c, refusal);
     })
-    .use(protect, openRoot)
+    .use(protect, limitArrivals, openRoot)
     .get("/assets/:name", (c) => {
       const asset = assets.get(c.req.param("name"));
       if (asset === undefined) throw new PurserError("not_found", "There is nothing at this path.");

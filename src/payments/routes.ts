@@ -1,5 +1,6 @@
 import { and, eq, sql } from "drizzle-orm";
 import { createMiddleware } from "hono/factory";
+import { limitStripe } from "../auth/arrivals.ts";
 import { inDatabaseOf, openRoot } from "../auth/open-root.ts";
 import { clockOf, timesOf } from "../db/clock.ts";
 import { databaseIndexOf } from "../db/databases.ts";
@@ -84,6 +85,7 @@ const requireSignature = createMiddleware<AppEnv & { Variables: { receiver: Rece
 /** Stripe's events (S1). No key: they are signed. */
 export const stripeRoutes = createRoutes().post(
   "/:appId/:mode",
+  limitStripe,
   openRoot,
   openReceiver,
   limitBody,

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { fragment, query, select, statement } from "../../src/db/sql.ts";
-import { creditLedger } from "../../src/db/tables.ts";
+import { fragment, select, statement } from "../../src/db/sql.ts";
+import { consentLog } from "../../src/db/tables.ts";
 
 describe("a statement", () => {
   it("numbers each name once, in the order in which names first stand", () => {
@@ -33,21 +33,7 @@ describe("a statement", () => {
   });
 
   it("selects columns under the names of their fields", () => {
-    const columns = { seq: creditLedger.seq, packId: creditLedger.packId };
-    expect(select(columns, "l")).toBe('l.seq AS "seq", l.pack_id AS "packId"');
-  });
-});
-
-describe("a query", () => {
-  it("makes rows of lists of values, by its fields, and says that it reads", () => {
-    const find = query<{ at: number; id: string }>({
-      at: "coalesce(at_ms, :never)",
-      id: "id",
-    })`FROM things WHERE user = :user`;
-    const { text, params, isRead, map } = find({ user: "ada", never: 9 });
-    expect(text).toBe('SELECT coalesce(at_ms, ?1) AS "at", id AS "id" FROM things WHERE user = ?2');
-    expect(params).toEqual([9, "ada"]);
-    expect(isRead).toBe(true);
-    expect(map?.([[7, "one"]])).toEqual([{ at: 7, id: "one" }]);
+    const columns = { id: consentLog.id, distinctId: consentLog.distinctId };
+    expect(select(columns, "l")).toBe('l.id AS "id", l.distinct_id AS "distinctId"');
   });
 });

@@ -5,14 +5,13 @@ import { countActivity, countOfPack, countRefusal } from "../../db/activity/coun
 import { idIn } from "../../db/databases.ts";
 import { drizzle, fields, query, type RowOf, type ValueOf } from "../../db/query.ts";
 import { creditBalances, environments } from "../../db/schema.ts";
-import { NEVER_MS } from "../../db/tables.ts";
 import { PurserError } from "../../errors.ts";
 import { type Warning, warn } from "../../http/warnings.ts";
 import { assert } from "../../lib/assert.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { fromSteps, toSteps } from "../amounts/amount.ts";
 import { accountQuery, writingValues } from "../ledger/account.ts";
-import { type PayingRow, presentExpiry } from "../ledger/balance.ts";
+import { NEVER_MS, type PayingRow, presentExpiry } from "../ledger/balance.ts";
 import { type Decision, type Outcome, replay, write } from "../ledger/decision.ts";
 import { insertBalances, type NewBalances } from "../ledger/insert-entries.ts";
 import { creditsGranted } from "../ledger/messages.ts";

@@ -1,10 +1,11 @@
 import type { creditBalances } from "../../db/schema.ts";
-import type { Column } from "../../db/sql.ts";
-import { creditBalances as balanceColumn, NEVER_MS } from "../../db/tables.ts";
 import { iso } from "../../lib/time.ts";
 import { fromSteps } from "../amounts/amount.ts";
 import { readRules } from "../amounts/match.ts";
 import { type Spendable, spendingOrder } from "./burn-down.ts";
+
+/** `expiresAtMs` of a balance that never expires. It sorts after every date, so that active balances are one index range. */
+export const NEVER_MS = Number.MAX_SAFE_INTEGER;
 
 type Balance = typeof creditBalances.$inferSelect;
 
@@ -46,15 +47,6 @@ export type BalanceRow = Pick<Balance, (typeof BALANCE_FIELDS)[number]>;
 
 /** The fields that an adjustment needs. */
 export const ADJUSTMENT_FIELDS = ["id", "unit", "remainingSteps", "revokedAtMs"] as const;
-
-/** The columns of these fields, for statements that are not of Drizzle yet. */
-function columnsOf<Name extends keyof Balance>(names: readonly Name[]): { readonly [Of in Name]: Column<Balance[Of]> } {
-  // Each name is there.
-  return Object.fromEntries(names.map((name) => [name, balanceColumn[name]])) as {
-    readonly [Of in Name]: Column<Balance[Of]>;
-  };
-}
-export const balanceColumns = columnsOf(BALANCE_FIELDS);
 
 export type BalanceStatus = "active" | "expired" | "depleted" | "revoked";
 

@@ -2,9 +2,10 @@ import { env } from "cloudflare:workers";
 import { getTableColumns, is, Table } from "drizzle-orm";
 import { getTableConfig, type SQLiteTable } from "drizzle-orm/sqlite-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { NEVER_MS } from "../../../src/books/ledger/balance.ts";
+import { consentLog } from "../../../src/db/tables.ts";
 import { constraintOf } from "../../../src/db/constraint.ts";
 import * as schema from "../../../src/db/schema.ts";
-import { creditLedger, NEVER_MS } from "../../../src/db/tables.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
 
 afterAll(expectLedgerInvariants);
@@ -633,7 +634,7 @@ describe("the tables", () => {
 
   it("call each column as its field, in snake case, which is how statements name it", () => {
     // Every table of tables.ts answers for any field.
-    const nameOf = (field: string): unknown => Reflect.get(creditLedger, field);
+    const nameOf = (field: string): unknown => Reflect.get(consentLog, field);
     for (const table of tables) {
       for (const [field, column] of Object.entries(getTableColumns(table))) {
         expect(column.name, getTableConfig(table).name).toBe(nameOf(field));
