@@ -33,7 +33,7 @@ const tail = (a: Text, b: Text): SQL => sql`substr(${a}, length(${a}) - ${shorte
 const hasStar = (text: Text): SQL => sql`instr(${text}, '*') > 0`;
 
 /** Whether some name matches both, each a name or a glob: `globsMeet`, in the database. */
-const meet = (a: Text, b: Text): SQL => {
+export const meet = (a: Text, b: Text): SQL => {
   const [headA, headB] = [sql`(${partsOf(a)} ->> 0)`, sql`(${partsOf(b)} ->> 0)`];
   const [tailA, tailB] = [sql`(${partsOf(a)} ->> '$[#-1]')`, sql`(${partsOf(b)} ->> '$[#-1]')`];
   const [withStar, other] = [sql`iif(${hasStar(a)}, ${a}, ${b})`, sql`iif(${hasStar(a)}, ${b}, ${a})`];
