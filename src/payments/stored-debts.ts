@@ -40,8 +40,14 @@ const debtFields = {
 
 type Sought = { environmentId: number; names: string; customer: string; userId: string };
 
+/** One row where the environment has a debt. Most have none, and then nothing else is read. */
+const someDebt = (value: ValueOf<Sought>) => sql`(
+  SELECT 1 FROM ${paymentDebts} WHERE ${paymentDebts.environmentId} = ${value("environmentId")} LIMIT 1
+) AS some`;
+
 /** The debts of the users who were granted something for lines of payments that have some of these names. */
-const ofNames = (value: ValueOf<Sought>) => sql`SELECT ${paymentDebts.id} AS debt FROM ${paymentNames}
+const ofNames = (value: ValueOf<Sought>) => sql`SELECT ${paymentDebts.id} AS debt FROM ${someDebt(value)}
+  CROSS JOIN ${paymentNames}
   CROSS JOIN ${payments} ON ${payments.environmentId} = ${paymentNames.environmentId}
   AND ${payments.id} = ${paymentNames.paymentId}
   CROSS JOIN ${paymentGrants} ON ${paymentGrants.environmentId} = ${payments.environmentId}
