@@ -1,12 +1,15 @@
 import type { Context } from "hono";
+import { shareAtMostOne } from "../books/credits/schemas.ts";
 import { readUserTotals } from "../books/credits/user-totals.ts";
 import { listPacks } from "../catalog/packs/pack.ts";
 import type { PurserError } from "../errors.ts";
 import { findPayment } from "../payments/list.ts";
+import { previewRefund } from "../payments/preview-refund.ts";
 import { previewSettlement } from "../payments/preview-settlement.ts";
 import type { PaymentOutput } from "../payments/responses.ts";
 import { settlePaymentInput } from "../payments/schemas.ts";
 import { settlePayment } from "../payments/settle.ts";
+import type { Mode } from "../runtime.ts";
 import { Choice, Field, Table, Tag } from "./components.tsx";
 import { assertSure, Confirm, doubtsOfAmount, doubtsOfId, formFields, SHOWN_MAX } from "./confirm.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
@@ -81,7 +84,11 @@ async function paymentPage(c: Context<DashboardEnv>, paymentKey: string, refusal
           empty="None."
         />
       </section>
-      {payment.grants.length === 0 && <SettleForm c={c} payment={payment} refusal={refusal} packs={await packsOf(c)} />}
+      {payment.grants.length === 0 ? (
+        <SettleForm c={c} payment={payment} refusal={refusal} packs={await packsOf(c)} />
+      ) : (
+        <RefundForm c={c} payment={payment} refusal={refusal} />
+      )}
     </>,
   );
 }
@@ -124,6 +131,70 @@ const SettleForm = (props: {
     </form>
   );
 };
+
+/** The payment at Stripe, where it is refunded. */
+function stripeUrl({ paymentKey }: PaymentOutput, mode: Mode): string {
+  const key = encodeURIComponent(paymentKey);
+  const test = mode === "test" ? "test/" : "";
+  const path = /^(pi|ch|py)_/.test(key) ? `payments/${key}` : `search?query=${key}`;
+  return `https://dashboard.stripe.com/${test}${path}`;
+}
+
+const RefundForm = (props: { c: Context<DashboardEnv>; payment: PaymentOutput; refusal: PurserError | undefined }) => {
+  const { c, payment, refusal } = props;
+  const { part = "", of = String(payment.captured) } = c.req.query();
+  return (
+    <form method="get" action={`${paymentPath(c, payment.paymentKey)}/refund`} class="card">
+      <h2>Refund</h2>
+      <p class="soft">
+        A payment is refunded <a href={stripeUrl(payment, c.var.ctx.environment.mode)}>at Stripe</a>, and Stripe's event
+        takes the credits back. See here first what it would take. Nothing is changed.
+      </p>
+      <div class="row">
+        <Field label="Part" name="part" value={part} required refusal={refusal} />
+        <Field label="Of" name="of" value={of} hint="what was paid, in the smallest unit" required refusal={refusal} />
+        <button type="submit">Show</button>
+      </div>
+    </form>
+  );
+};
+
+/** What a refund of a share would take. */
+async function refundPage(c: Context<DashboardEnv>, key: string) {
+  const { ctx, root } = c.var;
+  const form = c.req.query();
+  const read = await catchRefusal(async () => ({
+    preview: await previewRefund(
+      ctx,
+      key,
+      parseForm(shareAtMostOne, { part: numberField(form, "part"), of: numberField(form, "of") }),
+    ),
+    payment: await findPayment(root, ctx.environment.appId, ctx.environment.mode, key),
+  }));
+  if (read.result === undefined) return paymentPage(c, key, read.refusal);
+  const { preview, payment } = read.result;
+  return page(
+    c,
+    { title: `Refund of ${payment.paymentKey}`, section: "payments" },
+    <>
+      <section class="card">
+        <h2>A refund of {money(preview.amount, preview.currency)} would take</h2>
+        <Table
+          label="Balances"
+          head={["Balance", "Unit", "Taken", "Then left"]}
+          rows={preview.balances.map(({ balanceId, unit, taken, remaining }) => [
+            <BalanceLink c={c} id={balanceId} />,
+            unit,
+            amount(taken),
+            amount(remaining),
+          ])}
+          empty="Nothing was granted."
+        />
+      </section>
+      <RefundForm c={c} payment={payment} refusal={undefined} />
+    </>,
+  );
+}
 
 const ONE = "/payments/:paymentKey";
 
@@ -187,6 +258,7 @@ async function confirmSettlement(c: Context<DashboardEnv>, key: string, form: Fo
 export const paymentRoutes = () =>
   createDashboardRoutes()
     .get(ONE, (c) => paymentPage(c, c.req.param("paymentKey")))
+    .get(`${ONE}/refund`, (c) => refundPage(c, c.req.param("paymentKey")))
     .get(`${ONE}/settle`, (c) => confirmSettlement(c, c.req.param("paymentKey"), c.req.query()))
     .post(`${ONE}/settle`, async (c) => {
       const key = c.req.param("paymentKey");

@@ -4,7 +4,6 @@ import type { Environment, Runtime, TenantCtx } from "../runtime.ts";
 import { readFeatures } from "./features.ts";
 import { hasRow, insertFrom, query, type ValueOf } from "./query.ts";
 import { environments } from "./schema.ts";
-import { fragment } from "./sql.ts";
 import { guards } from "./views.ts";
 
 /** An environment's test clock (D3): the part `clock` of its features (features.ts). */
@@ -19,9 +18,6 @@ export interface TestClock {
 
 /** At most ten years ahead of real time: ten years with three leap days. A CHECK says the same. */
 export const AHEAD_MS_MAX = 3_653 * 86_400_000;
-
-/** SQL: the test clock in an environment's features, as text; null for none. */
-export const clockSql = (features: string): string => fragment`(${features} -> '$.clock') || ''`;
 
 /** The test clock in an environment's features, as text; null for none. */
 export const clockOf = () => sql<string | null>`(${environments.features} -> '$.clock') || ''`;
@@ -41,13 +37,13 @@ export const guardClock = query((value: ValueOf<{ environmentId: number; clock: 
   ),
 );
 
-/** The test clock of an environment, by its features, as `clockSql` gives it. */
+/** The test clock of an environment, by its features, as `clockOf` gives it. */
 function clockIn(features: string | null): string | null {
   const { clock } = readFeatures(features);
   return clock === undefined ? null : JSON.stringify(clock);
 }
 
-/** Reads what `clockSql` gives. */
+/** Reads what `clockOf` gives. */
 export const readClock = (clock: string): TestClock => JSON.parse(clock) as TestClock;
 
 /** The environment's time, by its test clock and the real time. */

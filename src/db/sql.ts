@@ -52,16 +52,6 @@ export function statement<Named extends Values, Row = never>(
   return prepare(() => String.raw({ raw: parts }, ...fragments));
 }
 
-/** A query of some columns, by their fields: of a table, or any SQL. `FROM …` is what follows them. */
-export function query<Row>(columns: { readonly [Field in keyof Row]: string }) {
-  const names = Object.keys(columns);
-  const map = (rows: readonly (readonly unknown[])[]) => namedRows(names, rows);
-  return (parts: TemplateStringsArray, ...fragments: readonly string[]): ((values: Values) => Statement<Row>) => {
-    const made = prepare(() => `SELECT ${select(columns)} ${String.raw({ raw: parts }, ...fragments)}`);
-    return (values) => ({ ...made(values), isRead: true, map });
-  };
-}
-
 function prepare(write: () => string): (values: Values) => { text: string; params: Value[] } {
   let prepared: ReturnType<typeof numberNames> | undefined;
   return (values) => {
@@ -95,16 +85,6 @@ export function select(columns: Readonly<Record<string, string>>, alias?: string
   return Object.entries(columns)
     .map(([field, column]) => `${from}${column} AS "${field}"`)
     .join(", ");
-}
-
-/** Rows as objects, from arrays of values. */
-function namedRows(names: readonly string[], rows: readonly (readonly unknown[])[]): Record<string, unknown>[] {
-  return rows.map((values) => {
-    const row: Record<string, unknown> = {};
-    // An indexed loop: a query may have hundreds of rows.
-    for (let index = 0; index < names.length; index++) row[names[index] ?? ""] = values[index];
-    return row;
-  });
 }
 
 /** The rows of each statement, in their order. */

@@ -3,9 +3,6 @@
 import type * as schema from "./schema.ts";
 import type { ColumnsOf } from "./sql.ts";
 
-/** `expires_at_ms` of a balance that never expires. It sorts after every date, so that active balances are one index range. */
-export const NEVER_MS = Number.MAX_SAFE_INTEGER;
-
 /** A field's column has the same name in snake case, which a test compares with the schema. */
 const columnOf = (field: string): string => field.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 
@@ -15,4 +12,3 @@ function table<Table extends { readonly $inferSelect: object }>(): ColumnsOf<Tab
 }
 
 export const consentLog = table<typeof schema.consentLog>();
-export const payments = table<typeof schema.payments>();

@@ -18,7 +18,7 @@ import {
   type StoredPayment,
   selectPage,
   selectPageOf,
-  selectPayments,
+  selectShown,
 } from "./stored-payment.ts";
 
 /** The payments of an environment, newest first. Throws `not_found`. */
@@ -52,7 +52,7 @@ export async function findPayment(
   paymentKey: string,
 ): Promise<PaymentOutput> {
   const { id: environmentId } = await requireEnvironment(root, appId, mode);
-  const [row] = await all(root.db, selectPayments({ environmentId, names: JSON.stringify([paymentKey]) }));
+  const [row] = await all(root.db, selectShown({ environmentId, names: JSON.stringify([paymentKey]) }));
   if (row === undefined) throw noPayment();
   return present(readPayment(row), readEvents(row));
 }

@@ -57,7 +57,7 @@ export function dueOfGrant(share: Fraction, grant: Pick<MovingGrant, "initialSte
 }
 
 /** How a balance would stand when so much of it is due, as insert-payment-motions.ts makes it. */
-function moved(grant: MovingGrant, due: Steps): { readonly remaining: number; readonly taken: number } {
+export function moved(grant: MovingGrant, due: Steps): { readonly remaining: number; readonly taken: number } {
   const { remainingSteps: remaining, takenSteps: taken } = grant;
   if (due === grant.dueSteps || grant.isClosed === 1) return { remaining, taken };
   const delta = due === grant.initialSteps ? -remaining : Math.max(taken - due, -remaining);

@@ -88,7 +88,7 @@ function grantsOf(payment: PaymentState, accountId: number | null, returns: Read
 }
 
 /** What a hold gives back to a revoked balance is taken at once (U9). */
-function withReturn(grant: MovingGrant, steps: number): MovingGrant {
+export function withReturn(grant: MovingGrant, steps: number): MovingGrant {
   if (steps === 0) return grant;
   if (grant.isClosed === 1) return { ...grant, operatorSteps: grant.operatorSteps + steps };
   const isRevoked = grant.dueSteps === grant.initialSteps;

@@ -1,9 +1,12 @@
+import { and, eq, sql } from "drizzle-orm";
 import { createMiddleware } from "hono/factory";
 import { limitStripe } from "../auth/arrivals.ts";
 import { inDatabaseOf, openRoot } from "../auth/require-admin.ts";
-import { clockSql, timesOf } from "../db/clock.ts";
+import { clockOf, timesOf } from "../db/clock.ts";
 import { databaseIndexOf } from "../db/databases.ts";
-import { all, statement } from "../db/sql.ts";
+import { computed, drizzle, fields, query, type RowOf, read, type ValueOf } from "../db/query.ts";
+import { environments, stripeSettings } from "../db/schema.ts";
+import { all } from "../db/sql.ts";
 import { invalid, PurserError } from "../errors.ts";
 import { bodyTextOf, limitBody } from "../http/body.ts";
 import { callVerb } from "../http/call-verb.ts";
@@ -15,23 +18,36 @@ import { openSecrets, readStored } from "./setting.ts";
 import { checkSignature } from "./signature.ts";
 import { takeEvent } from "./take-event.ts";
 
-interface Receiver {
-  readonly environmentId: number;
-  readonly stored: string;
-  readonly lastEventAtMs: number | null;
-  readonly clock: string | null;
-}
+const receiverFields = {
+  ...fields(environments, { environmentId: "id" }),
+  ...fields(stripeSettings, "lastEventAtMs"),
+  // The condition says that there is one.
+  ...computed({ stored: sql<string>`${stripeSettings.setting}`, clock: clockOf() }),
+};
+type Receiver = RowOf<typeof receiverFields>;
 
-const selectReceiver = statement<{ appId: string; mode: string }, Receiver>`
-  SELECT e.id AS environmentId, s.setting AS stored, s.last_event_at_ms AS lastEventAtMs,
-    ${clockSql("e.features")} AS clock
-  FROM environments AS e CROSS JOIN stripe_settings AS s ON s.environment_id = e.id
-  WHERE e.app_id = :appId AND e.mode = :mode AND s.setting IS NOT NULL`;
+const selectReceiver = query((value: ValueOf<{ appId: string; mode: string }>) =>
+  read(
+    receiverFields,
+    (list) => sql`SELECT ${list} FROM ${environments}
+      CROSS JOIN ${stripeSettings} ON ${stripeSettings.environmentId} = ${environments.id}
+      WHERE ${environments.appId} = ${value("appId")} AND ${environments.mode} = ${value("mode")}
+      AND ${stripeSettings.setting} IS NOT NULL`,
+  ),
+);
 
 const LAST_EVENT_EVERY_MS = 60_000;
-const updateLastEvent = statement<{ environmentId: number; nowMs: number; beforeMs: number }>`
-  UPDATE stripe_settings SET last_event_at_ms = :nowMs
-  WHERE environment_id = :environmentId AND coalesce(last_event_at_ms, 0) < :beforeMs`;
+const updateLastEvent = query((value: ValueOf<{ environmentId: number; nowMs: number; beforeMs: number }>) =>
+  drizzle
+    .update(stripeSettings)
+    .set({ lastEventAtMs: value("nowMs", stripeSettings.lastEventAtMs) })
+    .where(
+      and(
+        eq(stripeSettings.environmentId, value("environmentId")),
+        sql`coalesce(${stripeSettings.lastEventAtMs}, 0) < ${value("beforeMs")}`,
+      ),
+    ),
+);
 
 function tenantOf(root: SystemCtx, appId: string, mode: string, { environmentId, clock }: Receiver): TenantCtx {
   const environment: Environment = {

@@ -8,6 +8,8 @@ export interface MoneyState {
   readonly captured: bigint;
   readonly refunded: bigint;
   readonly withheld: bigint;
+  /** What the share is of: `captured`, or more where credits paid a part. */
+  readonly whole: bigint;
   /** The part of the payment that is due back. */
   readonly share: Fraction;
 }
@@ -21,7 +23,7 @@ interface Unit {
   withheld: bigint;
 }
 
-const least = (a: bigint, b: bigint): bigint => (a < b ? a : b);
+export const least = (a: bigint, b: bigint): bigint => (a < b ? a : b);
 const most = (a: bigint, b: bigint): bigint => (a > b ? a : b);
 const positive = (a: bigint): bigint => (a > 0n ? a : 0n);
 
@@ -43,7 +45,7 @@ export function moneyOf(facts: readonly Fact[]): MoneyState {
   const captured = known + unknown;
   const whole = worthOf(facts, captured);
   const share = whole === 0n ? NOTHING : { numerator: taken, denominator: whole };
-  return { currency: currencyOf(facts), captured, refunded, withheld, share: reduceFraction(share) };
+  return { currency: currencyOf(facts), captured, refunded, withheld, whole, share: reduceFraction(share) };
 }
 
 /** What is due back of a balance, rounded down to a step. */

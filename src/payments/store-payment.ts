@@ -1,5 +1,10 @@
-import { accountSql, type WriteContext } from "../books/ledger/account.ts";
-import { type Statement, statement } from "../db/sql.ts";
+import { and, eq, sql } from "drizzle-orm";
+import type { SQLiteColumn } from "drizzle-orm/sqlite-core";
+import { accountOfWrite, type WriteContext } from "../books/ledger/account.ts";
+import { asInteger, assignments, drizzle, hasRow, insertFrom, names, query, type ValueOf } from "../db/query.ts";
+import { paymentEvents, paymentFacts, paymentGrants, paymentNames, payments, stripeCustomers } from "../db/schema.ts";
+import type { Statement } from "../db/sql.ts";
+import { guards } from "../db/views.ts";
 import type { PaymentChange } from "./event.ts";
 import type { Fact } from "./facts.ts";
 import type { StoredLine } from "./line.ts";
@@ -62,7 +67,7 @@ export function storePayment(write: PaymentWrite): Statement[] {
 type PaymentValues = {
   environmentId: number;
   id: string;
-  status: string;
+  status: StoredPayment["status"];
   reason: string | null;
   customer: string | null;
   settledBy: string | null;
@@ -72,73 +77,172 @@ type PaymentValues = {
   createdAtMs: number;
 };
 
-const insertPayment = statement<PaymentValues>`
-  INSERT INTO payments (
-    environment_id, id, status, reason, customer, settled_by, tell_at_ms, version, written_by, lines,
-    created_at_ms
-  ) VALUES (
-    :environmentId, :id, :status, :reason, :customer, :settledBy, :tellAtMs, 1, :writtenBy, :lines, :createdAtMs
-  )`;
+const insertPayment = query((value: ValueOf<PaymentValues>) =>
+  drizzle.insert(payments).values({
+    environmentId: value("environmentId"),
+    id: value("id"),
+    status: value("status"),
+    reason: value("reason"),
+    customer: value("customer"),
+    settledBy: value("settledBy"),
+    tellAtMs: value("tellAtMs"),
+    version: 1,
+    writtenBy: value("writtenBy"),
+    lines: value("lines"),
+    createdAtMs: value("createdAtMs"),
+  }),
+);
 
-const updatePayment = statement<PaymentValues>`
-  UPDATE payments SET status = :status, reason = :reason, customer = :customer, settled_by = :settledBy,
-    tell_at_ms = :tellAtMs, version = version + 1, written_by = :writtenBy, lines = :lines,
-    created_at_ms = :createdAtMs
-  WHERE environment_id = :environmentId AND id = :id`;
+const updatePayment = query((value: ValueOf<PaymentValues>) =>
+  drizzle
+    .update(payments)
+    .set({
+      status: value("status", payments.status),
+      reason: value("reason", payments.reason),
+      customer: value("customer", payments.customer),
+      settledBy: value("settledBy", payments.settledBy),
+      tellAtMs: value("tellAtMs", payments.tellAtMs),
+      version: sql`${payments.version} + 1`,
+      writtenBy: value("writtenBy", payments.writtenBy),
+      lines: value("lines", payments.lines),
+      createdAtMs: value("createdAtMs", payments.createdAtMs),
+    })
+    .where(and(eq(payments.environmentId, value("environmentId")), eq(payments.id, value("id")))),
+);
 
 /** Aborts the batch with `guard_payment` where another write came first. */
-const guardVersions = statement<{ environmentId: number; versions: string }>`
-  INSERT INTO guards (name, holds) SELECT 'payment', count(*) = json_array_length(:versions)
-  FROM json_each(:versions) AS known CROSS JOIN payments AS p
-  ON p.environment_id = :environmentId AND p.id = known.value ->> 'id' AND p.version = known.value ->> 'version'`;
+const guardVersions = query((value: ValueOf<{ environmentId: number; versions: string }>) =>
+  insertFrom(
+    guards,
+    { name: sql`'payment'`, holds: sql`count(${payments.id}) = count(*)` },
+    sql`FROM json_each(${value("versions")}) AS known LEFT JOIN ${payments}
+      ON ${payments.environmentId} = ${value("environmentId")} AND ${payments.id} = known.value ->> 'id'
+      AND ${payments.version} = known.value ->> 'version'`,
+  ),
+);
 
 /** Aborts the batch with `guard_payment` where somebody said meanwhile whose the customer is. */
-export const guardNoCustomer = statement<{ environmentId: number; customer: string }>`
-  INSERT INTO guards (name, holds) SELECT 'payment', NOT EXISTS (
-    SELECT 1 FROM stripe_customers WHERE environment_id = :environmentId AND customer = :customer
-  )`;
+export const guardNoCustomer = query((value: ValueOf<{ environmentId: number; customer: string }>) => {
+  const { environmentId, customer } = stripeCustomers;
+  const isKnown = hasRow(
+    stripeCustomers,
+    and(eq(environmentId, value("environmentId")), eq(customer, value("customer"))),
+  );
+  return insertFrom(guards, { name: sql`'payment'`, holds: sql`NOT ${isKnown}` }, sql``);
+});
 
 type Merge = { environmentId: number; id: string; otherIds: string };
-const ofOthers = "environment_id = :environmentId AND payment_id IN (SELECT value FROM json_each(:otherIds))";
-const moveNames = statement<Merge>`UPDATE payment_names SET payment_id = :id WHERE ${ofOthers}`;
-const moveEvents = statement<Merge>`UPDATE payment_events SET payment_id = :id WHERE ${ofOthers}`;
-const moveGrants = statement<Merge & { surplus: string }>`
-  UPDATE payment_grants SET payment_id = :id,
-    is_surplus = max(is_surplus, balance_id IN (SELECT value FROM json_each(:surplus)))
-  WHERE environment_id = :environmentId AND payment_id IN (SELECT value FROM json_each(:otherIds) UNION ALL SELECT :id)`;
-const deleteFacts = statement<Merge>`DELETE FROM payment_facts WHERE ${ofOthers}`;
-const deletePayments = statement<Merge>`
-  DELETE FROM payments WHERE environment_id = :environmentId AND id IN (SELECT value FROM json_each(:otherIds))`;
+const othersOf = (value: ValueOf<Merge>) => sql`SELECT value FROM json_each(${value("otherIds")})`;
+/** Whether a row of a table is of the payments that another joins. */
+const ofOthers = (
+  { environmentId, paymentId }: { readonly environmentId: SQLiteColumn; readonly paymentId: SQLiteColumn },
+  value: ValueOf<Merge>,
+) => sql`${environmentId} = ${value("environmentId")} AND ${paymentId} IN (${othersOf(value)})`;
 
-const insertNames = statement<{ environmentId: number; id: string; names: string }>`
-  INSERT INTO payment_names (environment_id, name, payment_id)
-  SELECT CAST(:environmentId AS INTEGER), value, :id FROM json_each(:names)`;
+const moveNames = query((value: ValueOf<Merge>) =>
+  drizzle
+    .update(paymentNames)
+    .set({ paymentId: value("id", paymentNames.paymentId) })
+    .where(ofOthers(paymentNames, value)),
+);
+const moveEvents = query((value: ValueOf<Merge>) =>
+  drizzle
+    .update(paymentEvents)
+    .set({ paymentId: value("id", paymentEvents.paymentId) })
+    .where(ofOthers(paymentEvents, value)),
+);
+const moveGrants = query((value: ValueOf<Merge & { surplus: string }>) => {
+  const { environmentId, paymentId, balanceId, isSurplus } = paymentGrants;
+  return drizzle
+    .update(paymentGrants)
+    .set({
+      paymentId: value("id", paymentId),
+      isSurplus: sql`max(${isSurplus}, ${balanceId} IN (SELECT value FROM json_each(${value("surplus")})))`,
+    })
+    .where(
+      sql`${environmentId} = ${value("environmentId")}
+        AND ${paymentId} IN (${othersOf(value)} UNION ALL SELECT ${value("id")})`,
+    );
+});
+const deleteFacts = query((value: ValueOf<Merge>) => drizzle.delete(paymentFacts).where(ofOthers(paymentFacts, value)));
+const deletePayments = query((value: ValueOf<Merge>) =>
+  drizzle.delete(payments).where(ofOthers({ environmentId: payments.environmentId, paymentId: payments.id }, value)),
+);
 
-const upsertFacts = statement<{ environmentId: number; id: string; facts: string }>`
-  INSERT INTO payment_facts (environment_id, payment_id, kind, id, at_seconds, user_id, data, subscription)
-  SELECT CAST(:environmentId AS INTEGER), :id, value ->> 'kind', value ->> 'id', value ->> 'at', value ->> 'userId',
-    value -> 'data', value ->> '$.data.subscription'
-  FROM json_each(:facts) WHERE 1
-  ON CONFLICT (environment_id, payment_id, kind, id)
-  DO UPDATE SET at_seconds = excluded.at_seconds, user_id = excluded.user_id, data = excluded.data,
-    subscription = excluded.subscription`;
+const insertNames = query((value: ValueOf<{ environmentId: number; id: string; names: string }>) =>
+  insertFrom(
+    paymentNames,
+    { environmentId: asInteger(value("environmentId")), name: sql`given.value`, paymentId: value("id") },
+    sql`FROM json_each(${value("names")}) AS given`,
+  ),
+);
 
-const upsertEvent = statement<{
+const upsertFacts = query((value: ValueOf<{ environmentId: number; id: string; facts: string }>) => {
+  const { environmentId, paymentId, kind, id, atSeconds, userId, data, subscription } = paymentFacts;
+  const insert = insertFrom(
+    paymentFacts,
+    {
+      environmentId: asInteger(value("environmentId")),
+      paymentId: value("id"),
+      kind: sql`fact.value ->> 'kind'`,
+      id: sql`fact.value ->> 'id'`,
+      atSeconds: sql`fact.value ->> 'at'`,
+      userId: sql`fact.value ->> 'userId'`,
+      data: sql`fact.value -> 'data'`,
+      subscription: sql`fact.value ->> '$.data.subscription'`,
+    },
+    sql`FROM json_each(${value("facts")}) AS fact WHERE 1`,
+  );
+  const news = assignments(paymentFacts, {
+    atSeconds: sql`excluded.${names(atSeconds)}`,
+    userId: sql`excluded.${names(userId)}`,
+    data: sql`excluded.${names(data)}`,
+    subscription: sql`excluded.${names(subscription)}`,
+  });
+  return sql`${insert} ON CONFLICT (${names(environmentId, paymentId, kind, id)}) DO UPDATE SET ${news}`;
+});
+
+type EventValues = {
   environmentId: number;
   id: string;
   eventId: string;
   type: string;
   at: number;
   outcome: string;
-}>`
-  INSERT INTO payment_events (environment_id, payment_id, event_id, type, at_seconds, outcome)
-  VALUES (:environmentId, :id, :eventId, :type, :at, :outcome)
-  ON CONFLICT (environment_id, payment_id, event_id) DO UPDATE SET outcome = excluded.outcome`;
+};
+const upsertEvent = query((value: ValueOf<EventValues>) => {
+  const { environmentId, paymentId, eventId, outcome } = paymentEvents;
+  return drizzle
+    .insert(paymentEvents)
+    .values({
+      environmentId: value("environmentId"),
+      paymentId: value("id"),
+      eventId: value("eventId"),
+      type: value("type"),
+      atSeconds: value("at"),
+      outcome: value("outcome"),
+    })
+    .onConflictDoUpdate({
+      target: [environmentId, paymentId, eventId],
+      set: { outcome: sql`excluded.${names(outcome)}` },
+    });
+});
 
 /** Notes the balances that were granted earlier in the batch as the payment's, each with the line that it is of. */
-export const insertGrants = statement<WriteContext & { paymentId: string; grants: string }>`
-  INSERT INTO payment_grants (
-    balance_id, environment_id, payment_id, account_id, line, due_steps, taken_steps, is_revoked, is_surplus
-  )
-  SELECT value ->> 'id', CAST(:environmentId AS INTEGER), :paymentId, ${accountSql}, value ->> 'line', 0, 0, 0, 0
-  FROM json_each(:grants)`;
+export const insertGrants = query((value: ValueOf<WriteContext & { paymentId: string; grants: string }>) =>
+  insertFrom(
+    paymentGrants,
+    {
+      balanceId: sql`given.value ->> 'id'`,
+      environmentId: asInteger(value("environmentId")),
+      paymentId: value("paymentId"),
+      accountId: accountOfWrite(value),
+      line: sql`given.value ->> 'line'`,
+      dueSteps: sql`0`,
+      takenSteps: sql`0`,
+      isRevoked: sql`0`,
+      isSurplus: sql`0`,
+    },
+    sql`FROM json_each(${value("grants")}) AS given`,
+  ),
+);

@@ -1,42 +1,89 @@
-import { accountSql, type WriteContext, writingValues } from "../books/ledger/account.ts";
-import { type Statement, statement } from "../db/sql.ts";
+import { sql } from "drizzle-orm";
+import { accountOfWrite, type WriteContext, writingValues } from "../books/ledger/account.ts";
+import {
+  asInteger,
+  assignments,
+  computed,
+  fields,
+  insertFrom,
+  names,
+  query,
+  type RowOf,
+  read,
+  type ValueOf,
+} from "../db/query.ts";
+import {
+  accounts,
+  creditBalances,
+  paymentDebtPayers,
+  paymentDebts,
+  paymentGrants,
+  paymentNames,
+  payments,
+} from "../db/schema.ts";
+import type { Statement } from "../db/sql.ts";
+import { guards } from "../db/views.ts";
 import type { StoredDebt } from "./line.ts";
 import type { AccountPlan } from "./plan.ts";
 
-interface DebtRow extends Omit<StoredDebt, "payers"> {
-  readonly payersJson: string;
-}
+const payers = sql<string>`(
+  SELECT json_group_array(json_object(
+    'line', ${paymentDebtPayers.line}, 'amount', ${paymentDebtPayers.amount}, 'atMs', ${paymentDebtPayers.atMs}
+  )) FROM ${paymentDebtPayers}
+  WHERE ${paymentDebtPayers.environmentId} = ${paymentDebts.environmentId}
+  AND ${paymentDebtPayers.debtId} = ${paymentDebts.id}
+)`;
+const debtFields = {
+  ...fields(paymentDebts, "id", "accountId", "customer", "currency", "amount", "sinceMs"),
+  ...computed({ payersJson: payers }),
+};
 
-const paymentsSql = `
-    SELECT p.environment_id, p.id, p.lines FROM payment_names AS n
-    CROSS JOIN payments AS p ON p.environment_id = n.environment_id AND p.id = n.payment_id
-    WHERE n.environment_id = :environmentId AND n.name IN (SELECT value FROM json_each(:names))`;
+type Sought = { environmentId: number; names: string; customer: string; userId: string };
+
+/** One row where the environment has a debt. Most have none, and then nothing else is read. */
+const someDebt = (value: ValueOf<Sought>) => sql`(
+  SELECT 1 FROM ${paymentDebts} WHERE ${paymentDebts.environmentId} = ${value("environmentId")} LIMIT 1
+) AS some`;
+
+/** The debts of the users who were granted something for lines of payments that have some of these names. */
+const ofNames = (value: ValueOf<Sought>) => sql`SELECT ${paymentDebts.id} AS debt FROM ${someDebt(value)}
+  CROSS JOIN ${paymentNames}
+  CROSS JOIN ${payments} ON ${payments.environmentId} = ${paymentNames.environmentId}
+  AND ${payments.id} = ${paymentNames.paymentId}
+  CROSS JOIN ${paymentGrants} ON ${paymentGrants.environmentId} = ${payments.environmentId}
+  AND ${paymentGrants.paymentId} = ${payments.id}
+  CROSS JOIN ${paymentDebts} INDEXED BY payment_debts_of ON ${paymentDebts.environmentId} = ${paymentGrants.environmentId}
+  AND ${paymentDebts.accountId} = ${paymentGrants.accountId}
+  WHERE ${paymentNames.environmentId} = ${value("environmentId")} AND ${payments.lines} <> '[]'
+  AND ${paymentNames.name} IN (SELECT value FROM json_each(${value("names")}))`;
+
+const ofCustomer = (value: ValueOf<Sought>) => sql`SELECT ${paymentDebts.id}
+  FROM ${paymentDebts} INDEXED BY payment_debts_customer
+  WHERE ${paymentDebts.environmentId} = ${value("environmentId")} AND ${paymentDebts.customer} = ${value("customer")}
+  AND ${value("customer")} <> ''`;
+
+const ofUser = (value: ValueOf<Sought>) => sql`SELECT ${paymentDebts.id}
+  FROM ${paymentDebts} INDEXED BY payment_debts_of
+  WHERE ${paymentDebts.environmentId} = ${value("environmentId")} AND ${value("userId")} <> ''
+  AND ${paymentDebts.accountId} = (
+    SELECT ${accounts.id} FROM ${accounts}
+    WHERE ${accounts.environmentId} = ${value("environmentId")} AND ${accounts.userId} = ${value("userId")}
+  )`;
 
 /**
  * The debts that an event may change: those of the users of the payments that have some of these names, of the customer,
  * and of the user to whom it may grant.
  */
-export const selectDebts = statement<
-  { environmentId: number; names: string; customer: string; userId: string },
-  DebtRow
->`
-  SELECT d.id AS id, d.account_id AS accountId, d.customer AS customer, d.currency AS currency, d.amount AS amount,
-    d.since_ms AS sinceMs, (
-      SELECT json_group_array(json_object('line', line, 'amount', amount, 'atMs', at_ms)) FROM payment_debt_payers
-      WHERE environment_id = d.environment_id AND debt_id = d.id
-    ) AS payersJson
-  FROM (
-    SELECT o.id AS id FROM (${paymentsSql} AND p.lines <> '[]') AS p
-    CROSS JOIN payment_grants AS g ON g.environment_id = p.environment_id AND g.payment_id = p.id
-    CROSS JOIN payment_debts AS o INDEXED BY payment_debts_of ON o.environment_id = g.environment_id AND o.account_id = g.account_id
-    UNION SELECT id FROM payment_debts INDEXED BY payment_debts_customer
-    WHERE environment_id = :environmentId AND customer = :customer AND :customer <> ''
-    UNION SELECT id FROM payment_debts INDEXED BY payment_debts_of WHERE environment_id = :environmentId AND account_id = (
-      SELECT id FROM accounts WHERE environment_id = :environmentId AND user_id = :userId
-    ) AND :userId <> ''
-  ) AS found CROSS JOIN payment_debts AS d ON d.environment_id = :environmentId AND d.id = found.id`;
+export const selectDebts = query((value: ValueOf<Sought>) =>
+  read(
+    debtFields,
+    (list) => sql`SELECT ${list}
+      FROM (${ofNames(value)} UNION ${ofCustomer(value)} UNION ${ofUser(value)}) AS found CROSS JOIN ${paymentDebts}
+      ON ${paymentDebts.environmentId} = ${value("environmentId")} AND ${paymentDebts.id} = found.debt`,
+  ),
+);
 
-export function readDebt({ payersJson, ...row }: DebtRow): StoredDebt {
+export function readDebt({ payersJson, ...row }: RowOf<typeof debtFields>): StoredDebt {
   // SQLite made this list of what Purser wrote.
   return { ...row, payers: JSON.parse(payersJson) as StoredDebt["payers"] };
 }
@@ -44,33 +91,67 @@ export function readDebt({ payersJson, ...row }: DebtRow): StoredDebt {
 type Values = WriteContext & { rows: string };
 
 /** Aborts the batch with `guard_payment` where a debt, or what remains of a balance, is not what the plan was made on. */
-const guardDebts = statement<Values>`
-  INSERT INTO guards (name, holds) SELECT 'payment', count(*) = json_array_length(:rows)
-  FROM json_each(:rows) AS known CROSS JOIN payment_debts AS d
-  ON d.environment_id = :environmentId AND d.id = known.value ->> 'id' AND d.amount = known.value ->> 'before'`;
-const guardRemaining = statement<Values>`
-  INSERT INTO guards (name, holds) SELECT 'payment', count(*) = json_array_length(:rows)
-  FROM json_each(:rows) AS known CROSS JOIN credit_balances AS b
-  ON b.account_id = ${accountSql} AND b.id = known.value ->> 'balanceId'
-    AND b.remaining_steps = known.value ->> 'remainingSteps'`;
+const guardDebts = query((value: ValueOf<Values>) =>
+  insertFrom(
+    guards,
+    { name: sql`'payment'`, holds: sql`count(${paymentDebts.id}) = count(*)` },
+    sql`FROM json_each(${value("rows")}) AS known LEFT JOIN ${paymentDebts}
+      ON ${paymentDebts.environmentId} = ${value("environmentId")} AND ${paymentDebts.id} = known.value ->> 'id'
+      AND ${paymentDebts.amount} = known.value ->> 'before'`,
+  ),
+);
+const guardRemaining = query((value: ValueOf<Values>) =>
+  insertFrom(
+    guards,
+    { name: sql`'payment'`, holds: sql`count(${creditBalances.id}) = count(*)` },
+    sql`FROM json_each(${value("rows")}) AS known LEFT JOIN ${creditBalances}
+      ON +${creditBalances.accountId} = ${accountOfWrite(value)} AND ${creditBalances.id} = known.value ->> 'balanceId'
+      AND ${creditBalances.remainingSteps} = known.value ->> 'remainingSteps'`,
+  ),
+);
 
-const insertDebts = statement<Values>`
-  INSERT INTO payment_debts (environment_id, id, account_id, customer, currency, amount, since_ms)
-  SELECT CAST(:environmentId AS INTEGER), value ->> 'id', ${accountSql}, value ->> 'customer', value ->> 'currency',
-    value ->> 'amount', value ->> 'sinceMs'
-  FROM json_each(:rows)`;
-const updateDebts = statement<Values>`
-  UPDATE payment_debts SET amount = known.value ->> 'amount', since_ms = known.value ->> 'sinceMs'
-  FROM json_each(:rows) AS known
-  WHERE payment_debts.environment_id = :environmentId AND payment_debts.id = known.value ->> 'id'`;
-const upsertPayers = statement<Values>`
-  INSERT INTO payment_debt_payers (environment_id, debt_id, line, amount, at_ms)
-  SELECT CAST(:environmentId AS INTEGER), value ->> 'debt', value ->> 'line', value ->> 'amount', value ->> 'atMs'
-  FROM json_each(:rows) WHERE 1
-  ON CONFLICT (environment_id, debt_id, line) DO UPDATE SET amount = excluded.amount`;
+const insertDebts = query((value: ValueOf<Values>) =>
+  insertFrom(
+    paymentDebts,
+    {
+      environmentId: asInteger(value("environmentId")),
+      id: sql`debt.value ->> 'id'`,
+      accountId: accountOfWrite(value),
+      customer: sql`debt.value ->> 'customer'`,
+      currency: sql`debt.value ->> 'currency'`,
+      amount: sql`debt.value ->> 'amount'`,
+      sinceMs: sql`debt.value ->> 'sinceMs'`,
+    },
+    sql`FROM json_each(${value("rows")}) AS debt`,
+  ),
+);
+const updateDebts = query((value: ValueOf<Values>) => {
+  const after = assignments(paymentDebts, {
+    amount: sql`known.value ->> 'amount'`,
+    sinceMs: sql`known.value ->> 'sinceMs'`,
+  });
+  return sql`UPDATE ${paymentDebts} SET ${after} FROM json_each(${value("rows")}) AS known
+    WHERE ${paymentDebts.environmentId} = ${value("environmentId")} AND ${paymentDebts.id} = known.value ->> 'id'`;
+});
+const upsertPayers = query((value: ValueOf<Values>) => {
+  const { environmentId, debtId, line, amount } = paymentDebtPayers;
+  const insert = insertFrom(
+    paymentDebtPayers,
+    {
+      environmentId: asInteger(value("environmentId")),
+      debtId: sql`payer.value ->> 'debt'`,
+      line: sql`payer.value ->> 'line'`,
+      amount: sql`payer.value ->> 'amount'`,
+      atMs: sql`payer.value ->> 'atMs'`,
+    },
+    sql`FROM json_each(${value("rows")}) AS payer WHERE 1`,
+  );
+  const news = assignments(paymentDebtPayers, { amount: sql`excluded.${names(amount)}` });
+  return sql`${insert} ON CONFLICT (${names(environmentId, debtId, line)}) DO UPDATE SET ${news}`;
+});
 
 /** The statements of a plan's debts, and what must hold for them. They come before its motions. */
-export function storeDebts(writing: WriteContext, { debts, payers, judged }: AccountPlan): Statement[] {
+export function storeDebts(writing: WriteContext, { debts, payers: changed, judged }: AccountPlan): Statement[] {
   const send = (statementOf: (values: Values) => Statement, rows: readonly object[]): Statement[] =>
     rows.length === 0 ? [] : [statementOf({ ...writingValues(writing), rows: JSON.stringify(rows) })];
   const known = debts.filter(({ before }) => before !== null);
@@ -82,6 +163,6 @@ export function storeDebts(writing: WriteContext, { debts, payers, judged }: Acc
       debts.filter(({ before }) => before === null),
     ),
     ...send(updateDebts, known),
-    ...send(upsertPayers, payers),
+    ...send(upsertPayers, changed),
   ];
 }

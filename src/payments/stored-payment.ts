@@ -1,8 +1,19 @@
+import { and, eq, sql } from "drizzle-orm";
+import type { SQLiteColumn } from "drizzle-orm/sqlite-core";
 import type { Unit } from "../books/amounts/amount.ts";
-import { aboutAccount } from "../books/ledger/account.ts";
-import type { Steps } from "../db/schema.ts";
-import { fragment, query, type RowOf, statement } from "../db/sql.ts";
-import { payments } from "../db/tables.ts";
+import { accountQuery } from "../books/ledger/account.ts";
+import { asInteger, computed, drizzle, fields, query, type RowOf, read, type ValueOf } from "../db/query.ts";
+import {
+  accounts,
+  creditBalances,
+  paymentEvents,
+  paymentFacts,
+  paymentGrants,
+  paymentNames,
+  payments,
+  type Steps,
+  stripeCustomers,
+} from "../db/schema.ts";
 import type { Fact } from "./facts.ts";
 import type { StoredLine } from "./line.ts";
 
@@ -32,26 +43,67 @@ export interface StoredGrant {
   readonly isErased: 0 | 1;
 }
 
-const paymentColumns = {
-  id: payments.id,
-  status: payments.status,
-  reason: payments.reason,
-  customer: payments.customer,
-  settledBy: payments.settledBy,
-  tellAtMs: payments.tellAtMs,
-  version: payments.version,
-  writtenBy: payments.writtenBy,
-  createdAtMs: payments.createdAtMs,
-};
+/** Whether a row of a table is of the payment. */
+const ofPayment = ({ environmentId, paymentId }: { environmentId: SQLiteColumn; paymentId: SQLiteColumn }) =>
+  sql`${environmentId} = ${payments.environmentId} AND ${paymentId} = ${payments.id}`;
 
-type Row = RowOf<typeof paymentColumns> & {
-  readonly namesJson: string;
-  readonly factsJson: string;
-  readonly grantsJson: string;
-  readonly eventsJson: string;
-  readonly linesJson: string;
-  /** The user of its customer. */
-  readonly customerUser: string | null;
+const grantsJson = sql<string>`(
+  SELECT json_group_array(json_patch(json_object('balanceId', ${paymentGrants.balanceId},
+    'accountId', ${paymentGrants.accountId}, 'line', ${paymentGrants.line}, 'dueSteps', ${paymentGrants.dueSteps},
+    'takenSteps', ${paymentGrants.takenSteps}, 'operatorSteps', ${paymentGrants.operatorSteps},
+    'isSurplus', ${paymentGrants.isSurplus},
+    'isClosed', ${creditBalances.revokedAtMs} IS NOT NULL AND ${paymentGrants.isRevoked} = 0, 'isErased', ${accounts.isErased}),
+    json_object('userId', ${accounts.userId}, 'packId', ${creditBalances.packId}, 'packItemId', ${creditBalances.packItemId},
+    'unit', ${creditBalances.unit}, 'initialSteps', ${creditBalances.initialSteps},
+    'remainingSteps', ${creditBalances.remainingSteps}, 'expiresAtMs', ${creditBalances.expiresAtMs},
+    'grantedAtMs', ${creditBalances.grantedAtMs}, 'grantSeq', ${creditBalances.grantSeq})))
+  FROM ${paymentGrants}
+  CROSS JOIN ${creditBalances} ON ${creditBalances.accountId} = ${paymentGrants.accountId}
+  AND ${creditBalances.id} = ${paymentGrants.balanceId}
+  CROSS JOIN ${accounts} ON ${accounts.id} = ${paymentGrants.accountId}
+  WHERE ${ofPayment(paymentGrants)}
+)`;
+
+const paymentFields = {
+  ...fields(
+    payments,
+    "id",
+    "status",
+    "reason",
+    "customer",
+    "settledBy",
+    "tellAtMs",
+    "version",
+    "writtenBy",
+    "createdAtMs",
+  ),
+  ...fields(payments, { linesJson: "lines" }),
+  ...computed({
+    namesJson: sql<string>`(SELECT json_group_array(${paymentNames.name}) FROM ${paymentNames} WHERE ${ofPayment(paymentNames)})`,
+    factsJson: sql<string>`(
+      SELECT json_group_array(json_object('kind', ${paymentFacts.kind}, 'id', ${paymentFacts.id}, 'at', ${paymentFacts.atSeconds},
+        'userId', ${paymentFacts.userId}, 'data', json(${paymentFacts.data})))
+      FROM ${paymentFacts} WHERE ${ofPayment(paymentFacts)}
+    )`,
+    grantsJson,
+    /** The user of its customer. */
+    customerUser: sql<string | null>`(
+      SELECT ${stripeCustomers.userId} FROM ${stripeCustomers}
+      WHERE ${stripeCustomers.environmentId} = ${payments.environmentId} AND ${stripeCustomers.customer} = ${payments.customer}
+    )`,
+  }),
+};
+type Row = RowOf<typeof paymentFields>;
+
+const shownFields = {
+  ...paymentFields,
+  ...computed({
+    eventsJson: sql<string>`(
+      SELECT json_group_array(json_object('eventId', ${paymentEvents.eventId}, 'type', ${paymentEvents.type},
+        'at', ${paymentEvents.atSeconds}, 'outcome', ${paymentEvents.outcome}))
+      FROM ${paymentEvents} WHERE ${ofPayment(paymentEvents)}
+    )`,
+  }),
 };
 
 export interface StoredEvent {
@@ -65,78 +117,80 @@ export interface StoredEvent {
 export const OUTCOMES = ["granted", "taken", "restored", "unmatched", "remembered", "ignored"] as const;
 export type Outcome = (typeof OUTCOMES)[number];
 
-export interface StoredPayment
-  extends Omit<Row, "namesJson" | "factsJson" | "grantsJson" | "eventsJson" | "linesJson"> {
+export interface StoredPayment extends Omit<Row, "namesJson" | "factsJson" | "grantsJson" | "linesJson"> {
   readonly names: readonly string[];
   readonly facts: readonly Fact[];
   readonly grants: readonly StoredGrant[];
   readonly lines: readonly StoredLine[];
 }
 
-const ofPayment = "environment_id = p.environment_id AND payment_id = p.id";
-const queryPayments = query<Row>({
-  ...paymentColumns,
-  namesJson: fragment`(SELECT json_group_array(name) FROM payment_names WHERE ${ofPayment})`,
-  factsJson: fragment`(
-    SELECT json_group_array(json_object('kind', kind, 'id', id, 'at', at_seconds, 'userId', user_id, 'data', json(data)))
-    FROM payment_facts WHERE ${ofPayment}
-  )`,
-  grantsJson: fragment`(
-    SELECT json_group_array(json_patch(json_object('balanceId', g.balance_id, 'accountId', g.account_id, 'line', g.line,
-      'dueSteps', g.due_steps, 'takenSteps', g.taken_steps, 'operatorSteps', g.operator_steps, 'isSurplus', g.is_surplus,
-      'isClosed', b.revoked_at_ms IS NOT NULL AND g.is_revoked = 0, 'isErased', a.is_erased),
-      json_object('userId', a.user_id, 'packId', b.pack_id, 'packItemId', b.pack_item_id, 'unit', b.unit,
-      'initialSteps', b.initial_steps, 'remainingSteps', b.remaining_steps, 'expiresAtMs', b.expires_at_ms,
-      'grantedAtMs', b.granted_at_ms, 'grantSeq', b.grant_seq)))
-    FROM payment_grants AS g
-    CROSS JOIN credit_balances AS b ON b.account_id = g.account_id AND b.id = g.balance_id
-    CROSS JOIN accounts AS a ON a.id = g.account_id
-    WHERE g.environment_id = p.environment_id AND g.payment_id = p.id
-  )`,
-  eventsJson: fragment`(
-    SELECT json_group_array(json_object('eventId', event_id, 'type', type, 'at', at_seconds, 'outcome', outcome))
-    FROM payment_events WHERE ${ofPayment}
-  )`,
-  linesJson: "p.lines",
-  customerUser: fragment`(
-    SELECT user_id FROM stripe_customers AS c WHERE c.environment_id = p.environment_id AND c.customer = p.customer
-  )`,
-});
+type Named = { environmentId: number; names: string };
+const hasSomeOf = (
+  value: ValueOf<Named>,
+) => sql`${payments.environmentId} = ${value("environmentId")} AND ${payments.id} IN (
+  SELECT ${paymentNames.paymentId} FROM ${paymentNames} WHERE ${paymentNames.environmentId} = ${value("environmentId")}
+  AND ${paymentNames.name} IN (SELECT value FROM json_each(${value("names")}))
+)`;
 
 /** The payments that have some of these names. */
-export const selectPayments = queryPayments`
-  FROM payments AS p WHERE p.environment_id = :environmentId AND p.id IN (
-    SELECT payment_id FROM payment_names
-    WHERE environment_id = :environmentId AND name IN (SELECT value FROM json_each(:names))
-  )`;
-
-const after = fragment`p.environment_id = :environmentId
-  AND (p.created_at_ms, p.id) < (CAST(:beforeMs AS INTEGER), :beforeId)
-  ORDER BY p.created_at_ms DESC, p.id DESC LIMIT :limit`;
-/** A page of payments, newest first. */
-export const selectPage = queryPayments`FROM payments AS p INDEXED BY payments_created WHERE ${after}`;
-export const selectPageOf = queryPayments`
-  FROM payments AS p INDEXED BY payments_status WHERE p.status = :status AND ${after}`;
-
-/** A name of each payment of a customer that is unmatched because nobody knew the user. */
-export const selectUnmatchedOf = statement<{ environmentId: number; customer: string }, { name: string }>`
-  SELECT (SELECT name FROM payment_names WHERE environment_id = p.environment_id AND payment_id = p.id LIMIT 1) AS name
-  FROM payments AS p INDEXED BY payments_customer
-  WHERE environment_id = :environmentId AND customer = :customer AND status = 'unmatched' AND reason = 'no_user'
-  ORDER BY created_at_ms, id`;
-
-export const selectCustomer = statement<{ environmentId: number; customer: string }, { userId: string; at: number }>`
-  SELECT user_id AS userId, at_seconds AS at FROM stripe_customers
-  WHERE environment_id = :environmentId AND customer = :customer`;
-
-/** The trials that a user had, among some references (S3). */
-export const selectTrials = aboutAccount<{ refs: string }, { externalRef: string }>(
-  (account) => statement`
-    SELECT DISTINCT external_ref AS externalRef FROM credit_balances INDEXED BY credit_balances_external_ref
-    WHERE account_id = ${account} AND external_ref IN (SELECT value FROM json_each(:refs))`,
+export const selectPayments = query((value: ValueOf<Named>) =>
+  drizzle.select(paymentFields).from(payments).where(hasSomeOf(value)),
+);
+/** The same with their events. */
+export const selectShown = query((value: ValueOf<Named>) =>
+  drizzle.select(shownFields).from(payments).where(hasSomeOf(value)),
 );
 
-/** Reads rows of `queryPayments`, whose JSON SQLite made of what Purser wrote. */
+type Page = { environmentId: number; beforeMs: number; beforeId: string; limit: number };
+const before = (value: ValueOf<Page>) => sql`${payments.environmentId} = ${value("environmentId")}
+  AND (${payments.createdAtMs}, ${payments.id}) < (${asInteger(value("beforeMs"))}, ${value("beforeId")})
+  ORDER BY ${payments.createdAtMs} DESC, ${payments.id} DESC LIMIT ${value("limit")}`;
+/** A page of payments, newest first. */
+export const selectPage = query((value: ValueOf<Page>) =>
+  read(shownFields, (list) => sql`SELECT ${list} FROM ${payments} INDEXED BY payments_created WHERE ${before(value)}`),
+);
+export const selectPageOf = query((value: ValueOf<Page & { status: string }>) =>
+  read(
+    shownFields,
+    (list) => sql`SELECT ${list} FROM ${payments} INDEXED BY payments_status
+      WHERE ${payments.status} = ${value("status")} AND ${before(value)}`,
+  ),
+);
+
+type OfCustomer = { environmentId: number; customer: string };
+
+/** A name of each payment of a customer that is unmatched because nobody knew the user. */
+export const selectUnmatchedOf = query((value: ValueOf<OfCustomer>) =>
+  read(
+    computed({
+      name: sql<string>`(SELECT ${paymentNames.name} FROM ${paymentNames} WHERE ${ofPayment(paymentNames)} LIMIT 1)`,
+    }),
+    (list) => sql`SELECT ${list} FROM ${payments} INDEXED BY payments_customer
+      WHERE ${payments.environmentId} = ${value("environmentId")} AND ${payments.customer} = ${value("customer")}
+      AND ${payments.status} = 'unmatched' AND ${payments.reason} = 'no_user' ORDER BY ${payments.createdAtMs}, ${payments.id}`,
+  ),
+);
+
+export const selectCustomer = query((value: ValueOf<OfCustomer>) =>
+  drizzle
+    .select(fields(stripeCustomers, { userId: "userId", at: "atSeconds" }))
+    .from(stripeCustomers)
+    .where(
+      and(eq(stripeCustomers.environmentId, value("environmentId")), eq(stripeCustomers.customer, value("customer"))),
+    ),
+);
+
+/** The trials that a user had, among some references (S3). */
+export const selectTrials = accountQuery((value: ValueOf<{ refs: string }>, account) =>
+  read(
+    computed({ externalRef: sql<string>`${creditBalances.externalRef}` }),
+    (list) => sql`SELECT DISTINCT ${list} FROM ${creditBalances} INDEXED BY credit_balances_external_ref
+      WHERE ${creditBalances.accountId} = ${account}
+      AND ${creditBalances.externalRef} IN (SELECT value FROM json_each(${value("refs")}))`,
+  ),
+);
+
+/** Reads a row, whose JSON SQLite made of what Purser wrote. */
 export function readPayment({ namesJson, factsJson, grantsJson, linesJson, ...row }: Row): StoredPayment {
   return {
     ...row,
@@ -147,6 +201,6 @@ export function readPayment({ namesJson, factsJson, grantsJson, linesJson, ...ro
   };
 }
 
-export function readEvents({ eventsJson }: Pick<Row, "eventsJson">): readonly StoredEvent[] {
+export function readEvents({ eventsJson }: RowOf<Pick<typeof shownFields, "eventsJson">>): readonly StoredEvent[] {
   return (JSON.parse(eventsJson) as StoredEvent[]).toSorted((a, b) => a.at - b.at);
 }

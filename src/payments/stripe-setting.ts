@@ -1,8 +1,22 @@
+import { eq, sql } from "drizzle-orm";
 import { amountRule, toSteps, type Unit } from "../books/amounts/amount.ts";
 import { requireEnvironment } from "../catalog/apps/apps.ts";
-import { auditStatement, isLatest, newAct } from "../catalog/audit/audit-statement.ts";
+import { type ActKey, actIsLatest, insertAct, newAct } from "../catalog/audit/audit-statement.ts";
 import { choosePack, selectPack } from "../catalog/packs/pack.ts";
-import { all, batch, statement } from "../db/sql.ts";
+import {
+  asInteger,
+  assignments,
+  drizzle,
+  fields,
+  insertFrom,
+  names,
+  query,
+  type RowOfBuilt,
+  scalar,
+  type ValueOf,
+} from "../db/query.ts";
+import { stripeSettings } from "../db/schema.ts";
+import { all, batch } from "../db/sql.ts";
 import { invalid, PurserError } from "../errors.ts";
 import { iso } from "../lib/time.ts";
 import type { AdminCtx, Environment, Mode, SystemCtx } from "../runtime.ts";
@@ -10,13 +24,16 @@ import type { StripeOutput } from "./responses.ts";
 import type { SetStripeInput } from "./schemas.ts";
 import { readStored, sealStripeSetting } from "./setting.ts";
 
-export interface StoredStripe {
-  readonly setting: string | null;
-  readonly lastEventAtMs: number | null;
-}
+type OfEnvironment = { environmentId: number };
+const ofEnvironment = (value: ValueOf<OfEnvironment>) => eq(stripeSettings.environmentId, value("environmentId"));
 
-export const selectSetting = statement<{ environmentId: number }, StoredStripe>`
-  SELECT setting, last_event_at_ms AS lastEventAtMs FROM stripe_settings WHERE environment_id = :environmentId`;
+const settingOf = (value: ValueOf<OfEnvironment>) =>
+  drizzle
+    .select(fields(stripeSettings, "setting", "lastEventAtMs"))
+    .from(stripeSettings)
+    .where(ofEnvironment(value));
+type StoredStripe = RowOfBuilt<ReturnType<typeof settingOf>>;
+export const selectSetting = query(settingOf);
 
 function present(mode: Mode, stored: StoredStripe | undefined): StripeOutput {
   const { setting = null, lastEventAtMs = null } = stored ?? {};
@@ -34,14 +51,21 @@ export async function readStripe(root: SystemCtx, appId: string, mode: Mode): Pr
   return present(mode, stored);
 }
 
-type Values = { environmentId: number; stored: string | null };
-const audit = auditStatement<Values>(
-  "(SELECT setting FROM stripe_settings WHERE environment_id = :environmentId) IS NOT :stored",
-);
-const updateSetting = statement<Values & { appId: string; actId: string }>`
-  INSERT INTO stripe_settings (environment_id, setting)
-  SELECT CAST(:environmentId AS INTEGER), :stored WHERE ${isLatest}
-  ON CONFLICT (environment_id) DO UPDATE SET setting = excluded.setting`;
+type Values = OfEnvironment & { stored: string | null };
+const audit = insertAct<Values>((value) => {
+  const before = drizzle.select(fields(stripeSettings, "setting")).from(stripeSettings).where(ofEnvironment(value));
+  return sql`${scalar(before)} IS NOT ${value("stored")}`;
+});
+const updateSetting = query((value: ValueOf<Values & ActKey>) => {
+  const { environmentId, setting } = stripeSettings;
+  const insert = insertFrom(
+    stripeSettings,
+    { environmentId: asInteger(value("environmentId")), setting: value("stored") },
+    sql`WHERE ${actIsLatest(value)}`,
+  );
+  const after = assignments(stripeSettings, { setting: sql`excluded.${names(setting)}` });
+  return sql`${insert} ON CONFLICT (${names(environmentId)}) DO UPDATE SET ${after}`;
+});
 
 /**
  * Sets how Stripe's events are taken, but for secrets that are left out (S1). Throws `not_found`, `credit_pack_not_found`,

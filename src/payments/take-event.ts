@@ -1,4 +1,7 @@
-import { all, batch, statement } from "../db/sql.ts";
+import { sql } from "drizzle-orm";
+import { computed, drizzle, fields, names, query, read, type ValueOf } from "../db/query.ts";
+import { paymentFacts, paymentNames, payments, stripeCustomers } from "../db/schema.ts";
+import { all, batch } from "../db/sql.ts";
 import { batchBehind, underName } from "../db/tombstones/known.ts";
 import type { TenantCtx } from "../runtime.ts";
 import type { Credited } from "./decide.ts";
@@ -50,26 +53,30 @@ function isOfAnother({ facts }: PaymentChange, setting: StripeSetting): boolean 
 }
 
 type Unnamed = { environmentId: number; id: string; price: string; subscription: string | null };
+const creditedLine = computed({ invoice: sql<string>`found.invoice`, lines: sql<string>`found.credited` });
 // What it was taken for before stays, when the event comes again.
-const selectCreditedLine = statement<Unnamed, { invoice: string; lines: string }>`
-  SELECT * FROM (
-    SELECT (
-      SELECT name FROM payment_names WHERE environment_id = f.environment_id AND payment_id = f.payment_id AND name GLOB 'in_*' LIMIT 1
-    ) AS invoice, f.data ->> 'lines' AS lines
-    FROM payment_facts AS f INDEXED BY payment_facts_credit
-    WHERE f.environment_id = :environmentId AND f.id = :id AND f.kind = 'credit' LIMIT 1
-  )
-  UNION ALL SELECT * FROM (
-    SELECT substr(line.value ->> 'key', 1, instr(line.value ->> 'key', ':') - 1) AS invoice,
-      json_array(substr(line.value ->> 'key', instr(line.value ->> 'key', ':') + 1)) AS lines
-    FROM payment_facts AS f INDEXED BY payment_facts_subscription
-    CROSS JOIN payments AS p ON p.environment_id = f.environment_id AND p.id = f.payment_id
-    CROSS JOIN json_each(p.lines) AS line
-    WHERE f.environment_id = :environmentId AND f.subscription = :subscription
-      AND coalesce(line.value ->> 'price', :price) = :price
-    ORDER BY f.at_seconds DESC LIMIT 1
-  )
-  LIMIT 1`;
+const selectCreditedLine = query((value: ValueOf<Unnamed>) => {
+  const { environmentId, paymentId, id, kind, data, subscription, atSeconds } = paymentFacts;
+  const invoice = sql`(
+    SELECT ${paymentNames.name} FROM ${paymentNames} WHERE ${paymentNames.environmentId} = ${environmentId}
+    AND ${paymentNames.paymentId} = ${paymentId} AND ${paymentNames.name} GLOB 'in_*' LIMIT 1
+  )`;
+  const taken = sql`SELECT ${invoice} AS invoice, ${data} ->> 'lines' AS credited
+    FROM ${paymentFacts} INDEXED BY payment_facts_credit
+    WHERE ${environmentId} = ${value("environmentId")} AND ${id} = ${value("id")} AND ${kind} = 'credit' LIMIT 1`;
+  const newest = sql`SELECT substr(line.value ->> 'key', 1, instr(line.value ->> 'key', ':') - 1),
+      json_array(substr(line.value ->> 'key', instr(line.value ->> 'key', ':') + 1))
+    FROM ${paymentFacts} INDEXED BY payment_facts_subscription
+    CROSS JOIN ${payments} ON ${payments.environmentId} = ${environmentId} AND ${payments.id} = ${paymentId}
+    CROSS JOIN json_each(${payments.lines}) AS line
+    WHERE ${environmentId} = ${value("environmentId")} AND ${subscription} = ${value("subscription")}
+      AND coalesce(line.value ->> 'price', ${value("price")}) = ${value("price")}
+    ORDER BY ${atSeconds} DESC LIMIT 1`;
+  return read(
+    creditedLine,
+    (list) => sql`SELECT ${list} FROM (SELECT * FROM (${taken}) UNION ALL SELECT * FROM (${newest})) AS found LIMIT 1`,
+  );
+});
 
 /** What negative lines credit, by the invoices of the credited lines. Those for which no line is found credit nothing. */
 async function creditedBy(ctx: TenantCtx, credits: readonly Credit[]): Promise<readonly Credited[]> {
@@ -99,12 +106,24 @@ async function creditedBy(ctx: TenantCtx, credits: readonly Credit[]): Promise<r
   }));
 }
 
-const upsertCustomer = statement<{ environmentId: number; customer: string; userId: string; at: number }, { isNew: 1 }>`
-  INSERT INTO stripe_customers (environment_id, customer, user_id, at_seconds)
-  VALUES (:environmentId, :customer, :userId, :at)
-  ON CONFLICT (environment_id, customer) DO UPDATE SET user_id = excluded.user_id, at_seconds = excluded.at_seconds
-  WHERE excluded.at_seconds > at_seconds
-  RETURNING 1 AS isNew`;
+type Link = { environmentId: number; customer: string; userId: string; at: number };
+const upsertCustomer = query((value: ValueOf<Link>) => {
+  const { environmentId, customer, userId, atSeconds } = stripeCustomers;
+  return drizzle
+    .insert(stripeCustomers)
+    .values({
+      environmentId: value("environmentId"),
+      customer: value("customer"),
+      userId: value("userId"),
+      atSeconds: value("at"),
+    })
+    .onConflictDoUpdate({
+      target: [environmentId, customer],
+      set: { userId: sql`excluded.${names(userId)}`, atSeconds: sql`excluded.${names(atSeconds)}` },
+      setWhere: sql`excluded.${names(atSeconds)} > ${atSeconds}`,
+    })
+    .returning(fields(stripeCustomers, "customer"));
+});
 
 /** Remembers whose a customer is: whom the newest session names. Whether that was news. */
 async function rememberCustomer(

@@ -1,42 +1,47 @@
+import { and, eq, type SQL, sql } from "drizzle-orm";
 import { timesOf } from "../db/clock.ts";
 import { constraintOf } from "../db/constraint.ts";
 import { guardFeatures } from "../db/features.ts";
-import { all, batch, fragment, nowMsSql, type Statement, statement } from "../db/sql.ts";
-import type { CronCtx, CronPart, Mode, TenantCtx } from "../runtime.ts";
+import { computed, drizzle, fields, hasRow, insertFrom, query, type RowOf, read, type ValueOf } from "../db/query.ts";
+import { environments, paymentNames, payments } from "../db/schema.ts";
+import { all, batch, type Statement } from "../db/sql.ts";
+import { guards } from "../db/views.ts";
+import type { CronCtx, CronPart, TenantCtx } from "../runtime.ts";
 import { messageWrites, noteMessages, wantedMessages } from "../webhooks/outbox.ts";
 import { shownKey } from "./state.ts";
 
 const PAYMENTS_A_RUN_MAX = 50;
 const QUERIES_A_PAYMENT = 5;
 
-interface Due {
-  readonly environmentId: number;
-  readonly appId: string;
-  readonly mode: Mode;
-  readonly features: string | null;
-  readonly id: string;
-  readonly reason: string;
-  readonly version: number;
-  readonly names: string;
-  readonly momentMs: number;
-}
+const dueFields = {
+  ...fields(environments, { environmentId: "id", appId: "appId", mode: "mode", features: "features" }),
+  ...fields(payments, "id", "reason", "version"),
+  ...computed({
+    // The condition says that there is one.
+    momentMs: sql<number>`${payments.tellAtMs}`,
+    namesJson: sql<string>`(
+      SELECT json_group_array(${paymentNames.name}) FROM ${paymentNames}
+      WHERE ${paymentNames.environmentId} = ${payments.environmentId} AND ${paymentNames.paymentId} = ${payments.id}
+    )`,
+  }),
+};
+type Due = RowOf<typeof dueFields>;
 
-const dueSql = (e: string) => fragment`
-  SELECT e.id AS environmentId, e.app_id AS appId, e.mode AS mode, e.features AS features, p.id AS id, p.reason AS reason,
-    p.version AS version, p.tell_at_ms AS momentMs, (
-      SELECT json_group_array(name) FROM payment_names WHERE environment_id = e.id AND payment_id = p.id
-    ) AS names
-  FROM payments AS p INDEXED BY payments_tell CROSS JOIN environments AS e ON e.id = p.environment_id AND ${e}
-  WHERE p.tell_at_ms <= ${nowMsSql} ORDER BY p.tell_at_ms LIMIT :limit`;
+type Until = { nowMs: number; limit: number };
+const due = (value: ValueOf<Until>, ofEnvironment: SQL) =>
+  read(
+    dueFields,
+    (list) => sql`SELECT ${list} FROM ${payments} INDEXED BY payments_tell
+      CROSS JOIN ${environments} ON ${environments.id} = ${payments.environmentId} AND ${ofEnvironment}
+      WHERE ${payments.tellAtMs} <= ${value("nowMs")} ORDER BY ${payments.tellAtMs} LIMIT ${value("limit")}`,
+  );
 
 // The others have their own time (src/clocks).
-const selectDue = statement<
-  { nowMs: number; limit: number },
-  Due
->`${dueSql(fragment`e.features ->> '$.clock' IS NULL`)}`;
+const selectDue = query((value: ValueOf<Until>) => due(value, sql`${environments.features} ->> '$.clock' IS NULL`));
 
-const selectNext = statement<{ environmentId: number; nowMs: number; limit: number }, Due>`
-  ${dueSql("e.id = :environmentId")}`;
+const selectNext = query((value: ValueOf<Until & { environmentId: number }>) =>
+  due(value, eq(environments.id, value("environmentId"))),
+);
 
 export type NextUnmatched = Due;
 
@@ -45,13 +50,26 @@ export const selectNextUnmatched = (environmentId: number, untilMs: number): Sta
   selectNext({ environmentId, nowMs: untilMs, limit: 1 });
 
 type Told = { environmentId: number; id: string; version: number };
+const ofPayment = (value: ValueOf<Told>) =>
+  and(eq(payments.environmentId, value("environmentId")), eq(payments.id, value("id")));
+
 /** Aborts the batch with `guard_payment` where the payment moved meanwhile. */
-const guardVersion = statement<Told>`
-  INSERT INTO guards (name, holds) SELECT 'payment', EXISTS (
-    SELECT 1 FROM payments WHERE environment_id = :environmentId AND id = :id AND version = :version
-  )`;
-const updateTold = statement<Told>`
-  UPDATE payments SET tell_at_ms = NULL, version = version + 1 WHERE environment_id = :environmentId AND id = :id`;
+const guardVersion = query((value: ValueOf<Told>) =>
+  insertFrom(
+    guards,
+    {
+      name: sql`'payment'`,
+      holds: hasRow(payments, and(ofPayment(value), eq(payments.version, value("version")))),
+    },
+    sql``,
+  ),
+);
+const updateTold = query((value: ValueOf<Told>) =>
+  drizzle
+    .update(payments)
+    .set({ tellAtMs: null, version: sql`${payments.version} + 1` })
+    .where(ofPayment(value)),
+);
 
 /** Tells once of each payment that has been unmatched for ten minutes (S3), for the cron. Returns errors. */
 export async function tellUnmatched(root: CronCtx): Promise<readonly unknown[]> {
@@ -79,7 +97,7 @@ export const unmatchedPart: CronPart = {
 export async function tellOne(ctx: TenantCtx, due: Due): Promise<void> {
   const { environmentId, features, id, version, reason } = due;
   // SQLite made this list.
-  const data = { paymentKey: shownKey(JSON.parse(due.names) as string[]), reason };
+  const data = { paymentKey: shownKey(JSON.parse(due.namesJson) as string[]), reason };
   const type = "payment.unmatched" as const;
   const messages = wantedMessages(ctx, features, () => [{ type, subject: null, data }]);
   const values = { environmentId, id, version };

@@ -1,9 +1,9 @@
 import { env } from "cloudflare:workers";
 import { afterAll, describe, expect, it } from "vitest";
+import { NEVER_MS } from "../../src/books/ledger/balance.ts";
 import { holdsPart } from "../../src/books/usage/extend.ts";
 import { scheduled } from "../../src/cron.ts";
 import { idIn } from "../../src/db/databases.ts";
-import { NEVER_MS } from "../../src/db/tables.ts";
 import { randomId } from "../../src/lib/ids.ts";
 import { compareState } from "../support/compare-state.ts";
 import { exchange, type Pair } from "../support/history.ts";

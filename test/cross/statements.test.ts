@@ -28,6 +28,11 @@ interface Meant {
 /** What does read so, and is meant. */
 const MEANT: readonly Meant[] = [
   {
+    detail: "SEARCH payment_debts USING COVERING INDEX payment_debts_customer (environment_id=?)",
+    text: 'SELECT 1 FROM "payment_debts" WHERE "payment_debts"."environment_id" = ? LIMIT 1',
+    why: "Whether the environment has a debt: one row.",
+  },
+  {
     detail: "SEARCH admin_audit USING PRIMARY KEY (app_id=?)",
     text: "FROM admin_audit WHERE app_id = ?",
     why: "The newest act alone: in its order, one row.",

@@ -1,4 +1,4 @@
-import { NEVER_MS } from "../../src/db/tables.ts";
+import { NEVER_MS } from "../../src/books/ledger/balance.ts";
 
 /**
  * At least one row of every table, as statements for the head of a batch that is then refused: nothing of it stays. Its integers

@@ -42,15 +42,14 @@ export class PaymentModel {
   /** The same, as it stands. */
   copy(now = this.#now): PaymentModel {
     const copy = new PaymentModel(this.#told, now, this.#lifeMs);
-    // Together, so that a hold stays one of these balances.
-    const { known, balances, holds } = structuredClone({
-      known: this.known,
-      balances: this.balances,
-      holds: this.holds,
-    });
-    for (const name of known) copy.known.add(name);
-    copy.balances.push(...balances);
-    for (const [id, hold] of holds) copy.holds.set(id, hold);
+    const copies = new Map(this.balances.map((balance) => [balance, { ...balance }]));
+    for (const name of this.known) copy.known.add(name);
+    copy.balances.push(...copies.values());
+    for (const [id, { legs, expiresAt }] of this.holds) {
+      // A hold stays one of these balances.
+      const own = legs.map(({ balance, steps }) => ({ balance: copies.get(balance) ?? balance, steps }));
+      copy.holds.set(id, { legs: own, expiresAt });
+    }
     return copy;
   }
 

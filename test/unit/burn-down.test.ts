@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { amountStepsMax, type Quantities, UNITS, type Unit } from "../../src/books/amounts/amount.ts";
+import { NEVER_MS } from "../../src/books/ledger/balance.ts";
 import { burnDown, type Spendable, spendingOrder } from "../../src/books/ledger/burn-down.ts";
-import { NEVER_MS } from "../../src/db/tables.ts";
 import { steps } from "../support/steps.ts";
 
 const some = <T>(...values: [T, ...T[]]) => fc.constantFrom(...values);

@@ -1,9 +1,9 @@
 import type { Pack } from "../../catalog/packs/pack.ts";
-import { NEVER_MS } from "../../db/tables.ts";
 import { invalid, PurserError } from "../../errors.ts";
 import { assert } from "../../lib/assert.ts";
 import { DAY_MS } from "../../lib/time.ts";
 import { amountRule, toSteps } from "../amounts/amount.ts";
+import { NEVER_MS } from "../ledger/balance.ts";
 import type { NewBalance, NewBalances } from "../ledger/insert-entries.ts";
 import type { GrantInput } from "./schemas.ts";
 

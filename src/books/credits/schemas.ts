@@ -46,7 +46,7 @@ const share = z.strictObject({
   part: parts.describe("The part that is refunded, such as 500 of the 1,500 cents of a payment."),
   of: parts.describe("What was paid in all."),
 });
-const shareAtMostOne = share
+export const shareAtMostOne = share
   .refine(({ part, of }) => part <= of, "must not be above 1: `part` is at most `of`")
   .meta({ id: "RefundShare" });
 

@@ -13,7 +13,7 @@ import {
   type Writable,
 } from "../../db/query.ts";
 import { accounts, creditBalances, reservations } from "../../db/schema.ts";
-import { fragment, type Statement, type Values } from "../../db/sql.ts";
+import type { Statement } from "../../db/sql.ts";
 import type { TenantCtx } from "../../runtime.ts";
 
 /** A user: by id, as the owner of a reservation or a balance, or by the account's integer. */
@@ -82,36 +82,6 @@ function namedBy(user: User): [kind: keyof typeof accountOf, name: string | numb
   return ["accountId", user.accountId];
 }
 
-/** The same for statements that are not of Drizzle yet. */
-const accountSqlOf = {
-  userId: fragment`(SELECT id FROM accounts WHERE environment_id = :environmentId AND user_id = :user)`,
-  reservationId: fragment`(SELECT account_id FROM reservations WHERE environment_id = :environmentId AND id = :user)`,
-  balanceId: fragment`(
-    SELECT a.id FROM credit_balances AS b CROSS JOIN accounts AS a ON a.id = b.account_id
-    WHERE b.id = :user AND a.environment_id = :environmentId
-  )`,
-  accountId: fragment`(SELECT id FROM accounts WHERE id = :user AND environment_id = :environmentId)`,
-};
-
-/** The same for statements that are not of Drizzle yet. */
-export function aboutAccount<Named extends Values, Row>(
-  write: (account: string) => (values: Values) => Statement<Row>,
-) {
-  const statements = {
-    userId: write(accountSqlOf.userId),
-    reservationId: write(accountSqlOf.reservationId),
-    balanceId: write(accountSqlOf.balanceId),
-    accountId: write(accountSqlOf.accountId),
-  };
-  return (ctx: Pick<TenantCtx, "environment">, user: User, values: Named): Statement<Row> => {
-    const all = { ...values, environmentId: ctx.environment.id };
-    if ("userId" in user) return statements.userId({ ...all, user: user.userId });
-    if ("reservationId" in user) return statements.reservationId({ ...all, user: user.reservationId });
-    if ("balanceId" in user) return statements.balanceId({ ...all, user: user.balanceId });
-    return statements.accountId({ ...all, user: user.accountId });
-  };
-}
-
 /** The account and the time of a write: values that each of its statements takes. */
 export type WriteContext = {
   readonly environmentId: number;
@@ -134,11 +104,6 @@ export const accountOfWrite = (value: ValueOf<WriteContext>) =>
   sql<number>`coalesce(${asInteger(value("accountId"))}, ${scalar(
     drizzle.select(fields(accounts, "id")).from(accounts).where(accountOfUser(value)),
   )})`;
-
-/** The same for statements that are not of Drizzle yet. */
-export const accountSql = fragment`coalesce(
-  CAST(:accountId AS INTEGER), (SELECT id FROM accounts WHERE environment_id = :environmentId AND user_id = :userId)
-)`;
 
 /**
  * Creates the user's account if there is none. Repeated, or sent by two requests at once, it creates one account. It is a guard

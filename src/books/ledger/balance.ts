@@ -1,9 +1,11 @@
 import type { creditBalances } from "../../db/schema.ts";
-import { NEVER_MS } from "../../db/tables.ts";
 import { iso } from "../../lib/time.ts";
 import { fromSteps } from "../amounts/amount.ts";
 import { readRules } from "../amounts/match.ts";
 import { type Spendable, spendingOrder } from "./burn-down.ts";
+
+/** `expiresAtMs` of a balance that never expires. It sorts after every date, so that active balances are one index range. */
+export const NEVER_MS = Number.MAX_SAFE_INTEGER;
 
 type Balance = typeof creditBalances.$inferSelect;
 

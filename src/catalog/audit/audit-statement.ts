@@ -1,7 +1,6 @@
 import { and, desc, eq, not, type SQL, sql } from "drizzle-orm";
 import { drizzle, fields, hasRow, insertFrom, query, scalar, type ValueOf } from "../../db/query.ts";
 import { adminAudit } from "../../db/schema.ts";
-import { fragment, type Statement, statement } from "../../db/sql.ts";
 import type { AdminCtx } from "../../runtime.ts";
 
 /** The actions of the audit log. */
@@ -130,29 +129,4 @@ export function insertAct<Values = ActValues>(when: (value: ValueOf<Values & Act
       sql`WHERE ${and(actIsNew(value), when(value))}`,
     ),
   );
-}
-
-/** SQL: true until the act's row is written. For statements that come before that row in the batch. */
-const isNotDone = fragment`NOT EXISTS (SELECT 1 FROM admin_audit WHERE app_id = :appId AND id = :actId)`;
-
-/**
- * SQL: true while the act is the application's latest. For statements that come after its row in the batch, and may run
- * twice. It is false when the batch is repeated after another act.
- */
-export const isLatest = fragment`(
-  SELECT id FROM admin_audit WHERE app_id = :appId ORDER BY seq DESC LIMIT 1
-) = :actId`;
-
-/**
- * The statement that writes an act's row once, if `when` is true at that place in the batch. It belongs to the batch of the
- * change itself. `when` says whether there is a change; without one, no row is written.
- */
-export function auditStatement<Named extends Readonly<Record<string, string | number | null>> = Record<never, never>>(
-  when = "1",
-): (values: ActValues & Named) => Statement<never> {
-  return statement<ActValues & Named>`
-    INSERT INTO admin_audit (app_id, seq, id, at_ms, actor, action, target, details)
-    SELECT :appId, 1 + coalesce((SELECT seq FROM admin_audit WHERE app_id = :appId ORDER BY seq DESC LIMIT 1), 0), :actId,
-      :atMs, :by, :action, :target, :details
-    WHERE ${isNotDone} AND ${when}`;
 }

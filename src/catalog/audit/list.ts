@@ -49,7 +49,7 @@ function presentEntry(row: AuditRow): AuditEntry {
   return {
     at: iso(row.atMs),
     by: row.by,
-    // Only `auditStatement` writes rows, from values of these types.
+    // Only `insertAct` writes rows, from values of these types.
     action: row.action as Action,
     target: row.target,
     details: row.details,

@@ -2,6 +2,7 @@ import { afterAll, expect, it } from "vitest";
 import { browse } from "../../support/browse.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
 import { paymentsWorld } from "../../support/payments.ts";
+import { createRandom } from "../../support/random.ts";
 import { charge, eventOf, session } from "../../support/stripe-events.ts";
 
 afterAll(expectLedgerInvariants);
@@ -97,4 +98,46 @@ it("saves the setting, keeps its secrets, and takes no events once it is off", a
   const off = await w.send("payments/stripe", { currency: "eur", prices: "", off: "yes" });
   expect(off.status).toBe(303);
   expect((await w.read("payments")).text).toContain("no events are taken");
+});
+
+it("shows what a refund of a share would take, which is what its event then takes, and moves nothing", async () => {
+  const { pick } = createRandom(24);
+  for (let round = 0; round < 4; round++) {
+    const w = await world();
+    const fields = { client_reference_id: "ada", metadata: { pack: "wallet" }, payment_intent: "pi_1" };
+    await w.deliver(eventOf("checkout.session.completed", w.nowS, session("cs_1", fields)));
+    const before = pick([0, 100, 300]);
+    if (before > 0) await w.deliver(eventOf("charge.refunded", w.nowS + 1, charge("ch_1", "pi_1", before)));
+    const use = { userId: "ada", event: "chat" };
+    await w.post("usage/events", { ...use, eventId: "e1", quantities: { count: 0, cents: pick([1, 250, 650]) } });
+    const hold = { ...use, reservationId: "r1", quantities: { cents: 40 } };
+    await w.post("usage/reservations", { ...hold, expiresInSeconds: 60 });
+    // The hold is still open, or due.
+    if (round % 2 === 1) w.clock.ms += 120_000;
+    const part = pick([1, 200, 333, 700, 1000]);
+    const stored = await w.stored();
+    const page = await w.read(`payments/pi_1/refund?part=${part}&of=1000`);
+    expect(page.status).toBe(200);
+    expect(await w.stored()).toEqual(stored);
+    expect(page.text).toContain("https://dashboard.stripe.com/payments/pi_1");
+    const shown = /<table[\s\S]*?<tbody>([\s\S]*?)<\/tbody>/.exec(page.text)?.[1] ?? "";
+    const cells = [...shown.matchAll(/<td[^>]*>([\s\S]*?)<\/td>/g)].map(([, cell = ""]) =>
+      cell.replace(/<[^>]*>/g, ""),
+    );
+    const [taken] = (await w.payments())[0].grants.map((grant: { taken: number }) => grant.taken);
+    const refunded = Math.min(1000, before + part);
+    await w.deliver(eventOf("charge.refunded", w.nowS + 9, charge("ch_1", "pi_1", refunded)));
+    const [after] = (await w.payments())[0].grants.map((grant: { taken: number }) => grant.taken);
+    expect(Number(cells[2]?.replaceAll(",", "")), `${before} ${part} ${round}`).toBe(after - taken);
+    expect(Number(cells[3]?.replaceAll(",", ""))).toBe((await w.balances("ada"))[0]?.[1]);
+  }
+}, 60_000);
+
+it("refuses to show a refund above 1, and of a payment that is not there", async () => {
+  const w = await world();
+  const fields = { client_reference_id: "ada", metadata: { pack: "wallet" }, payment_intent: "pi_1" };
+  await w.deliver(eventOf("checkout.session.completed", w.nowS, session("cs_1", fields)));
+  expect((await w.read("payments/pi_1/refund?part=2&of=1")).status).toBe(400);
+  expect((await w.read("payments/pi_1/refund?part=a&of=1")).text).toContain("must be a number such as");
+  expect((await w.read("payments/pi_none/refund?part=1&of=2")).status).toBe(404);
 });

@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { beforeAll, describe, expect, it } from "vitest";
+import { NEVER_MS } from "../../../src/books/ledger/balance.ts";
 import { type Constraint, constraintOf } from "../../../src/db/constraint.ts";
-import { NEVER_MS } from "../../../src/db/tables.ts";
 
 /** Nobody else's: the files of the suite share one database. */
 const ENVIRONMENT = -904;

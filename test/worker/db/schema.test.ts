@@ -2,9 +2,9 @@ import { env } from "cloudflare:workers";
 import { getTableColumns, is, Table } from "drizzle-orm";
 import { getTableConfig, type SQLiteTable } from "drizzle-orm/sqlite-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { NEVER_MS } from "../../../src/books/ledger/balance.ts";
 import { constraintOf } from "../../../src/db/constraint.ts";
 import * as schema from "../../../src/db/schema.ts";
-import { NEVER_MS } from "../../../src/db/tables.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
 
 afterAll(expectLedgerInvariants);
