@@ -1,4 +1,5 @@
 import type { Context } from "hono";
+import { Id } from "./components.tsx";
 import type { DashboardEnv } from "./env.ts";
 import { amount, query } from "./format.ts";
 import { pathIn } from "./layout.tsx";
@@ -11,11 +12,7 @@ interface LinkProps {
 /** Links from a thing to the page of another. */
 const linkTo = (page: string, name: string) =>
   function Link({ c, id }: LinkProps) {
-    return (
-      <a href={`${pathIn(c, page)}${query({ [name]: id })}`}>
-        <code>{id}</code>
-      </a>
-    );
+    return <Id id={id} href={`${pathIn(c, page)}${query({ [name]: id })}`} />;
   };
 
 export const UserLink = linkTo("users", "userId");

@@ -7,15 +7,16 @@ import { previewSettlement } from "../payments/preview-settlement.ts";
 import type { PaymentOutput } from "../payments/responses.ts";
 import { settlePaymentInput } from "../payments/schemas.ts";
 import { settlePayment } from "../payments/settle.ts";
-import { Choice, Field, Table, Tag } from "./components.tsx";
+import { Choice, Field, numbers, Table, Tag } from "./components.tsx";
 import { assertSure, Confirm, doubtsOfAmount, doubtsOfId, formFields, SHOWN_MAX } from "./confirm.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
 import { catchRefusal, type Form, numberField, parseForm } from "./form.ts";
-import { amount, query, time } from "./format.ts";
+import { amount, query } from "./format.ts";
 import { IssuedFacts } from "./issued.tsx";
 import { page, pathIn } from "./layout.tsx";
 import { BalanceLink, UserLink } from "./links.tsx";
 import { money } from "./money.ts";
+import { Time } from "./time.tsx";
 
 export const paymentPath = (c: Context<DashboardEnv>, key: string) => pathIn(c, `payments/${encodeURIComponent(key)}`);
 
@@ -58,7 +59,7 @@ async function paymentPage(c: Context<DashboardEnv>, paymentKey: string, refusal
         <h2>Balances</h2>
         <Table
           label="Balances"
-          head={["Balance", "Unit", "Issued", "Taken back", "Due, but not there"]}
+          head={["Balance", "Unit", numbers("Issued"), numbers("Taken back"), "Due, but not there"]}
           rows={payment.grants.map(({ balanceId, unit, initial, taken, short }) => [
             <BalanceLink c={c} id={balanceId} />,
             unit,
@@ -71,9 +72,9 @@ async function paymentPage(c: Context<DashboardEnv>, paymentKey: string, refusal
         <h2>Events</h2>
         <Table
           label="Events"
-          head={["At (UTC)", "Event", "What it did", "Id"]}
+          head={["At", "Event", "What it did", "Id"]}
           rows={payment.events.map(({ at, type, outcome, eventId }) => [
-            <span class="num">{time(at)}</span>,
+            <Time at={at} />,
             type,
             outcome,
             <code>{eventId}</code>,

@@ -2,10 +2,11 @@ import type { Context } from "hono";
 import { openRoot } from "../auth/open-root.ts";
 import { errorStatus, PurserError, refusalIn } from "../errors.ts";
 import { adjustRoutes } from "./adjust.tsx";
+import { alertRoutes } from "./alert.tsx";
 import { alertsRoutes } from "./alerts.tsx";
 import { appsRoutes } from "./apps.tsx";
 import { asOfRoutes } from "./as-of.tsx";
-import { assets } from "./assets.ts";
+import { readAsset, withAssets } from "./assets.ts";
 import { auditRoutes } from "./audit.tsx";
 import { balanceRoutes } from "./balance.tsx";
 import { balancesRoutes } from "./balances.tsx";
@@ -65,6 +66,7 @@ const environmentRoutes = () =>
     .route("/", paymentRoutes())
     .route("/", keysRoutes())
     .route("/", alertsRoutes())
+    .route("/", alertRoutes())
     .route("/", webhooksRoutes())
     .route("/", webhookRoutes())
     .route("/", limitsRoutes())
@@ -110,10 +112,10 @@ export const dashboardRoutes = () =>
       for (const [name, value] of Object.entries(refusal.headers)) c.header(name, value);
       return errorPage(c, refusal);
     })
-    .use(protect, openRoot)
-    .get("/assets/:name", (c) => {
-      const asset = assets.get(c.req.param("name"));
-      if (asset === undefined) throw new PurserError("not_found", "There is nothing at this path.");
+    .use(protect, withAssets, openRoot)
+    .get("/assets/:name", async (c) => {
+      const asset = await readAsset(c.env, c.req.param("name"));
+      if (asset === null) throw new PurserError("not_found", "There is nothing at this path.");
       c.header("cache-control", "public, max-age=31536000, immutable");
       return c.body(asset.text, 200, { "content-type": asset.type });
     })

@@ -3,7 +3,7 @@ import { readFeatures } from "../db/features.ts";
 import { toBase62 } from "../lib/base62.ts";
 
 /** The types of messages (H2). */
-const MESSAGE_TYPES = [
+export const MESSAGE_TYPES = [
   "credits.granted",
   "credits.refunded",
   "credits.revoked",

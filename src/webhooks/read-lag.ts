@@ -36,4 +36,3 @@ export async function readLag(ctx: TenantCtx) {
     oldestAt: oldestAtMs === null ? null : iso(oldestAtMs),
   }));
 }
-export type EndpointLag = Awaited<ReturnType<typeof readLag>>[number];
