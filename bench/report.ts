@@ -2,30 +2,21 @@ import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { cpus, loadavg, totalmem } from "node:os";
 import { join } from "node:path";
-import { type CostRow, isWithin } from "./cost.ts";
 import { DISTANCES } from "./distances.ts";
 import { type FarRow, farTable } from "./far.ts";
-import type { Growth } from "./growth.ts";
 import type { Startup } from "./startup.ts";
 import { table, verdict } from "./table.ts";
 import type { Comparison } from "./throughput.ts";
 
 export interface Results {
-  readonly costs: readonly { readonly ledgerRows: number; readonly rows: readonly CostRow[] }[];
   readonly far: readonly FarRow[];
   readonly comparisons: readonly Comparison[];
   readonly rounds: number;
   readonly startup: Startup;
-  readonly growth: {
-    readonly smallBytes: number;
-    readonly largeBytes: number;
-    readonly rows: readonly Growth[];
-  } | null;
 }
 
 const GZIP_KIB_MAX = 1_024;
 const START_MS_MAX = 45;
-const GROWTH_MAX = 1.2;
 
 const inKib = (bytes: number): string => `${(bytes / 1_024).toFixed(1)} KiB`;
 
@@ -47,40 +38,7 @@ function revision(): string {
   }
 }
 
-/** One line for each operation: its highest cost over all users of a kind. */
-function costTable(rows: readonly CostRow[]): string {
-  const cell = (of: readonly CostRow[], field: "rowsRead" | "rowsWritten" | "roundTrips") =>
-    String(Math.max(...of.map((row) => row.cost[field])));
-  const names = [...new Set(rows.map((row) => row.operation))];
-  return table(
-    [
-      "Operation",
-      "Trips",
-      "Read, 1 live",
-      "10 live",
-      "100 live",
-      "1 live, 10,000 dead",
-      "10 live",
-      "100 live",
-      "Written",
-      "Within the table",
-    ],
-    names.map((name) => {
-      const own = rows.filter((row) => row.operation === name);
-      const read = [0, 10_000].flatMap((dead) =>
-        [1, 10, 100].map((live) =>
-          cell(
-            own.filter((row) => row.dead === dead && row.live === live),
-            "rowsRead",
-          ),
-        ),
-      );
-      return [name, cell(own, "roundTrips"), ...read, cell(own, "rowsWritten"), own.every(isWithin) ? "yes" : "**no**"];
-    }),
-  );
-}
-
-export function report({ costs, far, comparisons, rounds, startup, growth }: Results): string {
+export function report({ far, comparisons, rounds, startup }: Results): string {
   const { bytes, gzipBytes, activeMs } = startup;
   const gzipKib = gzipBytes / 1_024;
   const lines = [
@@ -118,18 +76,6 @@ export function report({ costs, far, comparisons, rounds, startup, growth }: Res
       ]),
     ),
     "",
-    "## Rows and trips",
-    "",
-    "From D1's own counters, per request, with the key in the isolate's cache. History of one balance walks a chain, and",
-    "SQLite counts each step of the walk as well as each row: 2n + 2. An event, a hold and a commit here are paid by one",
-    "balance.",
-    ...costs.flatMap(({ ledgerRows, rows }) => [
-      "",
-      `### With ${ledgerRows.toLocaleString("en")} ledger rows or more in the database`,
-      "",
-      costTable(rows),
-    ]),
-    "",
     "## Far away",
     "",
     `One call after another, with the database ${DISTANCES.primaryMs} ms away and its replica ${DISTANCES.replicaMs} ms, there and back. Cold is the first request of`,
@@ -154,24 +100,6 @@ export function report({ costs, far, comparisons, rounds, startup, growth }: Res
         ],
       ],
     ),
-    "",
-    "## Growth",
-    "",
-    ...(growth === null
-      ? ["Not measured in this run."]
-      : [
-          `Median time of a request with ${(growth.largeBytes / 1e6).toFixed(0)} MB in the database, as a multiple of that with ${(growth.smallBytes / 1e6).toFixed(0)} MB.`,
-          "",
-          table(
-            ["Operation", "Ratio of medians", "At most", "Kept"],
-            growth.rows.map((row) => [
-              row.operation,
-              row.ratio.toFixed(2),
-              String(GROWTH_MAX),
-              verdict(row.ratio <= GROWTH_MAX),
-            ]),
-          ),
-        ]),
     "",
   ];
   return lines.join("\n");

@@ -655,7 +655,8 @@ BEGIN
 END;
 --> statement-breakpoint
 -- Who settles a reservation returns what it holds: nobody can do one without the other. What was returned to balances that
--- are revoked is taken away at once (U9).
+-- are revoked is taken away at once, with the note of what revoked them (U9): the one of the first entry after which the balance
+-- is revoked. Reversals have it too, so the way back to it ends at the last of them.
 CREATE TRIGGER reservations_return AFTER UPDATE OF state ON reservations
 WHEN old.state = 'open' AND new.state <> 'open'
 BEGIN
@@ -674,11 +675,20 @@ BEGIN
   ORDER BY leg.key;
   INSERT INTO credit_ledger (
     account_id, seq, balance_id, pack_id, unit, delta_steps, balance_after_steps, previous_seq, reason, reservation_id,
-    occurred_at_ms, is_revoked
+    note, occurred_at_ms, is_revoked
   )
   SELECT b.account_id, last.seq + row_number() OVER (ORDER BY leg.key), b.id, b.pack_id, b.unit,
     -(leg.value ->> 'amountSteps'), b.remaining_steps - (leg.value ->> 'amountSteps'), b.last_seq, 'admin_adjust', new.id,
-    last.occurred_at_ms, 1
+    (
+      WITH RECURSIVE back (previous_seq, note, reservation_id) AS (
+        SELECT previous_seq, NULL, NULL FROM credit_ledger WHERE account_id = b.account_id AND seq = b.last_seq
+        UNION ALL
+        SELECT l.previous_seq, l.note, l.reservation_id FROM back CROSS JOIN credit_ledger AS l
+        ON l.account_id = b.account_id AND l.seq = back.previous_seq
+        WHERE l.is_revoked = 1 AND back.reservation_id IS NULL
+      )
+      SELECT note FROM back ORDER BY previous_seq LIMIT 1
+    ), last.occurred_at_ms, 1
   FROM (
     SELECT seq, occurred_at_ms FROM credit_ledger WHERE account_id = new.account_id ORDER BY seq DESC LIMIT 1
   ) AS last CROSS JOIN json_each(new.legs) AS leg CROSS JOIN credit_balances AS b

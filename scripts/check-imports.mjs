@@ -1,4 +1,4 @@
-// Checks which room of `src` imports which, and refuses a cycle of rooms. docs/architecture.md draws the same list.
+// Checks which room of `src` imports which, refuses a cycle of rooms, and compares the list with docs/architecture.md.
 import { globSync, readFileSync } from "node:fs";
 import { dirname, join, relative } from "node:path";
 
@@ -21,7 +21,7 @@ const SEES = {
   erasure: ["exports"],
   clocks: ["books/usage", "books/alerts", "payments"],
   dashboard: ["clocks", "erasure"],
-  reference: ["clocks", "erasure", "package.json"],
+  reference: ["clocks", "erasure"],
   "cron.ts": ["clocks", "erasure", "dashboard"],
   "app.ts": ["dashboard", "reference"],
   "index.ts": ["app.ts", "cron.ts"],
@@ -60,10 +60,18 @@ for (const path of globSync("src/**/*.{ts,tsx}").sort()) {
     const target = relative("src", join(dirname(path), from));
     const other = roomOf(target);
     if (other === room || (room !== "lib" && COMMON.includes(other))) continue;
+    // The reference tells the version.
+    if (room === "reference" && other === "package.json") continue;
     if (!allSeenBy(room).has(other)) flaw(`${room} may not import ${from}`);
     if (/\/routes\.tsx?$/.test(target) && room !== "app.ts") flaw(`${from} is for app.ts alone`);
   }
 }
+
+const documented = /^### The arrows$.*?^```$(.*?)^```$/ms.exec(readFileSync("docs/architecture.md", "utf8"))?.[1] ?? "";
+const arrows = Object.entries(SEES).map(([room, others]) => `${room} ${others.join(" ") || "nothing"}`);
+const lines = documented.split("\n").flatMap((line) => (line === "" ? [] : [line.replace(/ +/, " ")]));
+for (const arrow of arrows) if (!lines.includes(arrow)) flaws.push(`docs/architecture.md lacks the arrow: ${arrow}`);
+for (const line of lines) if (!arrows.includes(line)) flaws.push(`docs/architecture.md has an arrow too many: ${line}`);
 
 if (flaws.length > 0) {
   console.error(flaws.join("\n"));

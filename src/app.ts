@@ -1,5 +1,4 @@
 import { systemCtx } from "./auth/open-root.ts";
-import { idOfServed, serveAgain } from "./auth/serve-again.ts";
 import { alertRoutes } from "./books/alerts/routes.ts";
 import { balanceRoutes } from "./books/credits/admin-routes.ts";
 import { creditRoutes } from "./books/credits/routes.ts";
@@ -8,7 +7,6 @@ import { catalogRoutes } from "./catalog/routes.ts";
 import { clockRoutes } from "./clocks/routes.ts";
 import { dashboardRoutes } from "./dashboard/routes.tsx";
 import { erasureRoutes } from "./erasure/routes.ts";
-import { refusalIn } from "./errors.ts";
 import { exportRoutes } from "./exports/routes.ts";
 import { allowBrowsers } from "./http/cors.ts";
 import { drainBody } from "./http/drain-body.ts";
@@ -16,6 +14,7 @@ import { answerError, logBug } from "./http/errors.ts";
 import { createRoutes } from "./http/factory.ts";
 import { healthRoutes } from "./http/health.ts";
 import { answerUnknownPath } from "./http/not-found.ts";
+import { WARNING_HEADER, warningText } from "./http/warnings.ts";
 import { randomId } from "./lib/ids.ts";
 import { paymentRoutes } from "./payments/admin-routes.ts";
 import { stripeRoutes } from "./payments/routes.ts";
@@ -39,13 +38,15 @@ export function createApp(runtime: Runtime = realRuntime, deliver: Deliver = del
   const app = createRoutes()
     .use(async (c, next) => {
       const outbox: Outbox = [];
-      c.set("runtime", { ...runtime, outbox });
-      c.set("requestId", idOfServed(c.req.raw) ?? runtime.newId("req_"));
+      const warnings = new Set<string>();
+      c.set("runtime", { ...runtime, outbox, warn: (sentence) => warnings.add(sentence) });
+      c.set("requestId", runtime.newId("req_"));
       c.header("x-request-id", c.get("requestId"));
       // Answers hold what is a caller's own. A route that says otherwise, such as a page's assets, overwrites this.
       c.header("cache-control", "no-store");
       c.header("x-content-type-options", "nosniff");
       await next();
+      if (warnings.size > 0 && c.res.ok) c.res.headers.set(WARNING_HEADER, warningText(warnings));
       if (outbox.length === 0) return;
       // What fails is tried again by the cron.
       const delivery = deliver(c.env, runtime, outbox).catch((cause: unknown) => logBug(cause, c.var.requestId));
@@ -75,9 +76,6 @@ export function createApp(runtime: Runtime = realRuntime, deliver: Deliver = del
     .route("/docs", docsRoutes)
     .route("/admin", dashboardRoutes())
     .route("/", fileRoutes);
-  app.onError(async (error, c) => {
-    const isClockMoved = refusalIn(error)?.fault === "clock_moved";
-    return (isClockMoved ? await serveAgain(c, app.fetch) : null) ?? answerError(error, c);
-  });
+  app.onError(answerError);
   return app.notFound(answerUnknownPath(app));
 }

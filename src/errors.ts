@@ -160,8 +160,8 @@ export function temporarilyUnavailable(message: string, cause?: unknown, fault: 
 }
 
 /**
- * 503 where the environment's test clock (D3) is another than the request was begun with. `serveAgain` (auth/serve-again.ts)
- * serves the request anew, so that a caller sees this only when the clock is moved again and again.
+ * 503 where the environment's test clock (D3) is another than the verb was called with. `callVerb` (http/call-verb.ts) calls it
+ * again, so that a caller sees this only when the clock is moved again and again.
  */
 export function clockMoved(): PurserError {
   return temporarilyUnavailable(

@@ -38,6 +38,8 @@ export interface Runtime {
   readonly newId: (prefix: string) => string;
   /** Messages whose first attempts are made behind the answer. Absent where the cron makes them. */
   readonly outbox?: Outbox;
+  /** Adds a sentence to the answer's warnings (http/warnings.ts). Absent where nobody is answered. */
+  readonly warn?: (sentence: string) => void;
 }
 
 /** Written messages, each with the index of its database, and with an endpoint where only that one gets it. */

@@ -2,21 +2,36 @@
  * What an export can cost at the least: a Worker that streams the same SQL text in the same pages, with no Purser in it.
  * No token, no audit, no snapshot, no person, no other list.
  */
-import { lists } from "../../src/exports/lists.ts";
+import { sql } from "drizzle-orm";
+import { query, readArrays, type ValueOf } from "../../src/db/query.ts";
+import { analyticsEvents } from "../../src/db/schema.ts";
+import { jsonOf, lists } from "../../src/exports/lists.ts";
 
-const { head, body } = lists.analytics;
-const PAGE = `SELECT t.seq, ${head} || ${body} || '}' FROM analytics_events AS t
-  WHERE t.environment_id = ? AND t.distinct_id = ? AND t.seq > ? ORDER BY t.seq LIMIT 2000`;
+const { environmentId, distinctId, seq } = analyticsEvents;
+const { head, body } = jsonOf(lists.analytics);
+const selectPage = query((value: ValueOf<{ environmentId: number; distinctId: string; after: number }>) =>
+  readArrays(
+    [sql<number>`${seq}`, sql<string>`${head} || ${body} || '}'`] as const,
+    (list) => sql`SELECT ${list} FROM ${analyticsEvents} WHERE ${environmentId} = ${value("environmentId")}
+      AND ${distinctId} = ${value("distinctId")} AND ${seq} > ${value("after")} ORDER BY ${seq} LIMIT 2000`,
+  ),
+);
 
 export default {
   fetch(request, env) {
     const { searchParams } = new URL(request.url);
     const session = env.DB.withSession("first-primary");
-    const statement = session.prepare(PAGE);
-    const read = (after: number) =>
-      statement
-        .bind(Number(searchParams.get("environment")), searchParams.get("distinctId"), after)
+    const values = {
+      environmentId: Number(searchParams.get("environment")),
+      distinctId: searchParams.get("distinctId") ?? "",
+    };
+    const read = (after: number) => {
+      const { text, params } = selectPage({ ...values, after });
+      return session
+        .prepare(text)
+        .bind(...params)
         .raw<[seq: number, text: string]>();
+    };
     const encoder = new TextEncoder();
     let next = read(0);
     let isFirst = true;

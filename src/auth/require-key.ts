@@ -99,7 +99,7 @@ async function serveKnownForm<Answer>(
     origin: key.kind === "publishable" ? (c.req.header("origin") ?? null) : null,
     needsUser: isUserNeeded,
     runtime,
-    clock,
+    clock: () => c.var.ctx.clock,
     admit: async (row) => {
       if (isUserNeeded) await admitEndUser(c, row.endUserAuth);
     },
@@ -115,10 +115,10 @@ async function serveKnownForm<Answer>(
     const answer = await next();
     if (c.error === undefined) noteSeen("key", environment, session.keyId, runtime.now());
     // Hono has made an answer of what was thrown below by now.
-    if (mayBeHidden(c.error)) await session.check();
+    if (mayBeHidden(c.error)) await session.checkKey();
     return answer;
   } catch (error) {
-    if (mayBeHidden(error)) await session.check();
+    if (mayBeHidden(error)) await session.checkKey();
     throw error;
   } finally {
     handOutBookmark(c, session.bookmark());

@@ -1,4 +1,7 @@
-import { all, batch, statement } from "../db/sql.ts";
+import { sql } from "drizzle-orm";
+import { computed, drizzle, fields, names, query, read, type ValueOf } from "../db/query.ts";
+import { environments, stripeSettings, webhookEndpoints } from "../db/schema.ts";
+import { all, batch, type RowsOf } from "../db/sql.ts";
 import { sealedTexts, sealMarkOf } from "../lib/seal.ts";
 import type { CronCtx, CronPart, SystemCtx } from "../runtime.ts";
 import { openSecret, type SecretPlace, sealSecret } from "./stored-secret.ts";
@@ -7,32 +10,56 @@ import { openSecret, type SecretPlace, sealSecret } from "./stored-secret.ts";
 const TEXTS_A_RUN_MAX = 100;
 const TEXTS_A_STEP = 20;
 
-interface Stored extends Pick<SecretPlace["environment"], "appId" | "mode"> {
-  readonly column: keyof typeof updates;
-  readonly id: number | string;
-  readonly text: string;
-}
+const { endUserAuth } = environments;
+const { setting } = stripeSettings;
+const { secret, previousSecret } = webhookEndpoints;
+const ofStripe = sql`${stripeSettings} CROSS JOIN ${environments} ON ${environments.id} = ${stripeSettings.environmentId}`;
+const ofWebhooks = sql`${webhookEndpoints} CROSS JOIN ${environments} ON ${environments.id} = ${webhookEndpoints.environmentId}`;
+
+/** The columns with sealed texts. */
+const COLUMNS = {
+  end_user_auth: { table: environments, from: sql`${environments}`, id: environments.id, text: endUserAuth },
+  stripe: { table: stripeSettings, from: ofStripe, id: stripeSettings.environmentId, text: setting },
+  webhook: { table: webhookEndpoints, from: ofWebhooks, id: webhookEndpoints.id, text: secret },
+  webhook_previous: { table: webhookEndpoints, from: ofWebhooks, id: webhookEndpoints.id, text: previousSecret },
+} as const;
+type ColumnName = keyof typeof COLUMNS;
+
+const storedFields = (column: ColumnName) => ({
+  ...computed({ column: sql<ColumnName>`${column}` }),
+  ...fields(environments, "appId", "mode"),
+  ...computed({ id: sql<number | string>`${COLUMNS[column].id}`, text: sql<string>`${COLUMNS[column].text}` }),
+});
 
 /** `mark`: how a text begins that the secret before sealed. */
-const selectOld = statement<{ mark: string; limit: number; offset: number }, Stored>`
-  SELECT 'end_user_auth' AS "column", e.app_id AS appId, e.mode AS mode, e.id AS id, e.end_user_auth AS text
-  FROM environments AS e WHERE instr(e.end_user_auth, :mark)
-  UNION ALL SELECT 'stripe', e.app_id, e.mode, e.id, s.setting
-  FROM stripe_settings AS s CROSS JOIN environments AS e ON e.id = s.environment_id WHERE instr(s.setting, :mark)
-  UNION ALL SELECT 'webhook', e.app_id, e.mode, w.id, w.secret
-  FROM webhook_endpoints AS w CROSS JOIN environments AS e ON e.id = w.environment_id WHERE instr(w.secret, :mark)
-  UNION ALL SELECT 'webhook_previous', e.app_id, e.mode, w.id, w.previous_secret
-  FROM webhook_endpoints AS w CROSS JOIN environments AS e ON e.id = w.environment_id WHERE instr(w.previous_secret, :mark)
-  LIMIT CAST(:limit AS INTEGER) OFFSET CAST(:offset AS INTEGER)`;
+const selectOld = query((value: ValueOf<{ mark: string; limit: number; offset: number }>) => {
+  const oldOf = (column: ColumnName) => {
+    const { from, text } = COLUMNS[column];
+    return drizzle
+      .select(storedFields(column))
+      .from(from)
+      .where(sql`instr(${text}, ${value("mark")})`)
+      .getSQL();
+  };
+  const parts = [oldOf("end_user_auth"), oldOf("stripe"), oldOf("webhook"), oldOf("webhook_previous")];
+  return read(
+    storedFields("webhook"),
+    () => sql`${sql.join(parts, sql` UNION ALL `)} LIMIT ${value("limit")} OFFSET ${value("offset")}`,
+  );
+});
+type Stored = RowsOf<[ReturnType<typeof selectOld>]>[0][number];
 
 /** Nothing that was set anew meanwhile is touched. */
-const update = (table: string, key: string, column: string) => statement<Pick<Stored, "id" | "text"> & { now: string }>`
-  UPDATE ${table} SET ${column} = :now WHERE ${key} = :id AND ${column} = :text`;
+const update = (column: ColumnName) =>
+  query((value: ValueOf<Pick<Stored, "id" | "text"> & { now: string }>) => {
+    const { table, id, text } = COLUMNS[column];
+    return sql`UPDATE ${table} SET ${names(text)} = ${value("now")} WHERE ${id} = ${value("id")} AND ${text} = ${value("text")}`;
+  });
 const updates = {
-  end_user_auth: update("environments", "id", "end_user_auth"),
-  stripe: update("stripe_settings", "environment_id", "setting"),
-  webhook: update("webhook_endpoints", "id", "secret"),
-  webhook_previous: update("webhook_endpoints", "id", "previous_secret"),
+  end_user_auth: update("end_user_auth"),
+  stripe: update("stripe"),
+  webhook: update("webhook"),
+  webhook_previous: update("webhook_previous"),
 };
 
 /**

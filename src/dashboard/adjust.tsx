@@ -4,6 +4,7 @@ import { previewAdjustment } from "../books/credits/preview.ts";
 import { readBalance } from "../books/credits/read-balance.ts";
 import { adjustInput } from "../books/credits/schemas.ts";
 import type { PurserError } from "../errors.ts";
+import { callVerb } from "../http/call-verb.ts";
 import { Field, Hidden, LongText } from "./components.tsx";
 import { Confirm, doubtsOfAmount, formFields, redirectAfter, requireReason, userPath } from "./confirm.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
@@ -101,7 +102,9 @@ export const adjustRoutes = () =>
       return redirectAfter(
         c,
         async () => {
-          const { replayed } = await adjustBalance(c.var.ctx, { balanceId, adjustmentId, ...readAdjustment(form) });
+          const { replayed } = await callVerb(c, (ctx) =>
+            adjustBalance(ctx, { balanceId, adjustmentId, ...readAdjustment(form) }),
+          );
           return replayed ? "adjusted-before" : "adjusted";
         },
         (refusal) => (refusal.param === "sure" ? confirmAdjust : adjustForm)(c, form, refusal),

@@ -5,6 +5,7 @@ import { grantInput } from "../books/credits/schemas.ts";
 import { readUserTotals } from "../books/credits/user-totals.ts";
 import { listPacks } from "../catalog/packs/list.ts";
 import { invalid, type PurserError } from "../errors.ts";
+import { callVerb } from "../http/call-verb.ts";
 import { Choice, Field, Hidden, LongText } from "./components.tsx";
 import {
   Confirm,
@@ -159,7 +160,8 @@ export const grantRoutes = () =>
     .post("/users/grant", (c) =>
       redirectAfter(
         c,
-        async () => ((await grantPack(c.var.ctx, readGrant(c.var.form))).replayed ? "granted-before" : "granted"),
+        async () =>
+          (await callVerb(c, (ctx) => grantPack(ctx, readGrant(c.var.form)))).replayed ? "granted-before" : "granted",
         (refusal) => (refusal.param === "sure" ? confirmGrant : grantForm)(c, c.var.form, refusal),
       ),
     );

@@ -1,7 +1,7 @@
 import type { Context } from "hono";
 import type { Child } from "hono/jsx";
 import { createLink } from "../exports/create-link.ts";
-import { listExportEvents } from "../exports/list-events.ts";
+import { listExportEvents } from "../exports/find-links.ts";
 import type { ExportPersonOutput } from "../exports/responses.ts";
 import { exportPersonInput } from "../exports/schemas.ts";
 import { type Profile, readProfile } from "../people/profile.ts";

@@ -4,6 +4,7 @@ import { readBalance } from "../books/credits/read-balance.ts";
 import { revokeBalance } from "../books/credits/revoke.ts";
 import { revokeInput } from "../books/credits/schemas.ts";
 import type { PurserError } from "../errors.ts";
+import { callVerb } from "../http/call-verb.ts";
 import { LongText } from "./components.tsx";
 import { Confirm, doubtsOfAmount, redirectAfter, requireReason, userPath } from "./confirm.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
@@ -67,7 +68,7 @@ export const revokeRoutes = () =>
         c,
         async () => {
           const input = parseForm(revokeInput, { balanceId: form.balanceId, reason: requireReason(form, "reason") });
-          await revokeBalance(c.var.ctx, input);
+          await callVerb(c, (ctx) => revokeBalance(ctx, input));
           return "revoked";
         },
         (refusal) => revokeForm(c, form, refusal),

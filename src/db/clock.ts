@@ -1,5 +1,5 @@
 import { and, eq, sql } from "drizzle-orm";
-import { clockMoved } from "../errors.ts";
+import { clockMoved, refusalIn } from "../errors.ts";
 import type { Environment, Runtime, TenantCtx } from "../runtime.ts";
 import { readFeatures } from "./features.ts";
 import { hasRow, insertFrom, query, type ValueOf } from "./query.ts";
@@ -83,6 +83,22 @@ export function learnClock({ isolate }: Pick<Runtime, "isolate">, environment: P
   if (known.size >= CLOCKS_MAX) known.clear();
   if (clock === null) known.delete(keyOf(environment));
   else known.set(keyOf(environment), clock);
+}
+
+const CALLS_MAX = 8;
+
+/**
+ * Calls again, up to eight times, what fails with `clockMoved`. The isolate has learnt the clock by then, so `call` takes its time anew
+ * from `knownClock`.
+ */
+export async function atLatestClock<Answer>(call: (count: number) => Promise<Answer>): Promise<Answer> {
+  for (let count = 1; ; count++) {
+    try {
+      return await call(count);
+    } catch (error) {
+      if (count === CALLS_MAX || refusalIn(error)?.fault !== "clock_moved") throw error;
+    }
+  }
 }
 
 /** Throws `clockMoved` where the environment's features tell of another test clock than that of `ctx`, and learns it. */

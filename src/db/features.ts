@@ -1,4 +1,8 @@
-import { fragment, type Statement, statement } from "./sql.ts";
+import { and, eq, type SQL, sql } from "drizzle-orm";
+import { drizzle, fields, hasRow, insertFrom, query, scalar, type ValueOf } from "./query.ts";
+import { environments } from "./schema.ts";
+import { fragment, type Statement } from "./sql.ts";
+import { guards } from "./views.ts";
 
 /**
  * What an environment uses beyond keeping credits, as JSON in `environments.features`: one part for each feature, which its
@@ -33,21 +37,37 @@ export function readFeatures(text: string | null): Features {
   return features;
 }
 
-/** The features of the environment `:environmentId`, as a column of a query. Reads one row. */
+type OfEnvironment = { environmentId: number };
+type OfFeatures = OfEnvironment & { features: string | null };
+
+const isEnvironment = (value: ValueOf<OfEnvironment>) => eq(environments.id, value("environmentId"));
+
+/** The features of the environment, as a column of a query. Reads one row. */
+export const featuresOf = (value: ValueOf<OfEnvironment>) =>
+  scalar(drizzle.select(fields(environments, "features")).from(environments).where(isEnvironment(value)));
+
+/** The same, for statements that are not of Drizzle yet: with the value `:environmentId`. */
 export const featuresSql = fragment`(SELECT features FROM environments WHERE id = :environmentId)`;
 
-/** Whether the environment's features are still `:features`. */
-export const areFeaturesSql = fragment`EXISTS (SELECT 1 FROM environments WHERE id = :environmentId AND features IS :features)`;
+/** Whether the environment's features are still these. */
+export const hasFeatures = (value: ValueOf<OfFeatures>): SQL =>
+  hasRow(environments, and(isEnvironment(value), sql`${environments.features} IS ${value("features")}`));
 
 /** Aborts the batch with `guard_environment` where the environment's features are no longer these. */
-export const guardFeatures = statement<{ environmentId: number; features: string | null }>`
-  INSERT INTO guards (name, holds) SELECT 'environment', ${areFeaturesSql}`;
+export const guardFeatures = query((value: ValueOf<OfFeatures>) =>
+  insertFrom(guards, { name: sql`'environment'`, holds: hasFeatures(value) }, sql``),
+);
 
-const setFeature = statement<{ environmentId: number; path: string; part: string }>`
-  UPDATE environments SET features = json_set(coalesce(features, '{}'), :path, json(:part)) WHERE id = :environmentId`;
+const setFeature = query((value: ValueOf<OfEnvironment & { path: string; part: string }>) => {
+  const whole = sql`coalesce(${environments.features}, '{}')`;
+  const features = sql`json_set(${whole}, ${value("path")}, json(${value("part")}))`;
+  return drizzle.update(environments).set({ features }).where(isEnvironment(value));
+});
 
-const removeFeature = statement<{ environmentId: number; path: string }>`
-  UPDATE environments SET features = nullif(json_remove(features, :path), '{}') WHERE id = :environmentId`;
+const removeFeature = query((value: ValueOf<OfEnvironment & { path: string }>) => {
+  const features = sql`nullif(json_remove(${environments.features}, ${value("path")}), '{}')`;
+  return drizzle.update(environments).set({ features }).where(isEnvironment(value));
+});
 
 /** Sets a part of an environment's features; null removes it. It belongs in the batch that changes what the part tells. */
 export function changeFeature(environmentId: number, name: keyof Features, part: object | null): Statement {

@@ -62,7 +62,10 @@ interface Written {
   readonly sql: string;
   readonly params: readonly unknown[];
 }
-type RowOfBuilt<Built> =
+/** What `query` makes a statement of. */
+export type Writable = Builder | Rows<unknown> | SQL;
+/** The rows of that statement. */
+export type RowOfBuilt<Built> =
   Built extends Rows<infer Row> ? Row : Awaited<Built> extends readonly (infer Row)[] ? Row : never;
 
 const PARAMS_MAX = 100;
@@ -71,7 +74,7 @@ const PARAMS_MAX = 100;
  * A statement, by a builder of `drizzle`, `read`, `readArrays`, `returning` or `sql`. It is built when it is first sent. Throws when
  * it has more values than D1 takes, when two of its columns have one name, and when it is sent without one of its values.
  */
-export function query<Values, Built extends Builder | Rows<unknown> | SQL>(
+export function query<Values, Built extends Writable>(
   build: (value: ValueOf<Values>) => Built,
 ): (values: Values) => Statement<RowOfBuilt<Built>> {
   let prepared: ReturnType<typeof prepare> | undefined;
@@ -82,7 +85,7 @@ export function query<Values, Built extends Builder | Rows<unknown> | SQL>(
   };
 }
 
-function prepare(built: Builder | Rows<unknown> | SQL) {
+function prepare(built: Writable) {
   const { written, isRead, map } = write(built);
   const { sql: text, params } = written;
   if (params.length > PARAMS_MAX) throw new TypeError(`A statement has ${params.length} values: ${text}`);
@@ -114,7 +117,7 @@ function storable(value: unknown): Value {
 
 type Mapper = (rows: readonly (readonly unknown[])[]) => unknown[];
 
-function write(built: Builder | Rows<unknown> | SQL): { written: Written; isRead: boolean; map?: Mapper } {
+function write(built: Writable): { written: Written; isRead: boolean; map?: Mapper } {
   if (is(built, SQL)) return { written: drizzle.run(built).getQuery(), isRead: false };
   if (built instanceof Rows) {
     const { text, isRead, fields } = built;
@@ -149,6 +152,8 @@ function requireFields(selected: unknown): void {
 }
 
 type Columns<Table extends SQLiteTable> = Table["_"]["columns"];
+/** A table, an alias of it, or the columns of a CTE that stand for its own. */
+export type ColumnsOf<Table extends SQLiteTable> = { readonly [Name in keyof Columns<Table>]: SQLiteColumn };
 type Field<C extends SQLiteColumn> = SQL.Aliased<GetColumnData<C>>;
 
 /** Columns for a select list or `returning`, under the names of their fields: all, some, or some under other names. */
@@ -225,7 +230,9 @@ export function read<const Fields extends Selected>(fields: Fields, write: (list
 /** A SELECT whose rows stay lists of values, as SQLite stores them: for pages of thousands of rows, by `arrays`. */
 export function readArrays<const List extends readonly SQL[]>(list: List, write: (list: SQL) => SQL) {
   type Row = { -readonly [Index in keyof List]: List[Index]["_"]["type"] };
-  return new Rows<Row>(write(sql.join([...list], sql`, `)), true, null);
+  // Each has a name of its own: of two equal names D1 answers one column, and one whose name is a number comes first.
+  const named = list.map((one, index) => sql`${one} AS ${sql.identifier(`column${index}`)}`);
+  return new Rows<Row>(write(sql.join(named, sql`, `)), true, null);
 }
 
 /** An INSERT, UPDATE or DELETE in `sql` that answers rows. `list` is for its RETURNING. */

@@ -20,6 +20,8 @@ export interface Db {
   readonly send: (statements: readonly Statement[]) => Promise<unknown[][]>;
   /** Sends one statement, and answers its rows as arrays. */
   readonly sendForArrays: (statement: Statement) => Promise<unknown[][]>;
+  /** Of a key's session: throws where the key, or the test clock that the verb was called with, is not in force. */
+  readonly check?: () => Promise<void>;
 }
 
 /** A quoted text, in which a colon is a colon, a named value, or the space between words. */

@@ -17,10 +17,4 @@ function table<Table extends { readonly $inferSelect: object }>(): ColumnsOf<Tab
 export const consentLog = table<typeof schema.consentLog>();
 export const creditBalances = table<typeof schema.creditBalances>();
 export const creditLedger = table<typeof schema.creditLedger>();
-export const creditRefunds = table<typeof schema.creditRefunds>();
-export const dailyActivity = table<typeof schema.dailyActivity>();
 export const payments = table<typeof schema.payments>();
-export const erasures = table<typeof schema.erasures>();
-export const reservations = table<typeof schema.reservations>();
-export const usageEvents = table<typeof schema.usageEvents>();
-export const webhookEndpoints = table<typeof schema.webhookEndpoints>();

@@ -12,3 +12,26 @@ export const guards = sqliteTable("guards", {
   }).notNull(),
   holds: integer("holds", { mode: "boolean" }).notNull(),
 });
+
+/** Ends the tombstones that only cut: they are deleted. */
+export const tombstoneEnds = sqliteTable("tombstone_ends", {
+  environmentId: integer("environment_id").notNull(),
+  hash: text("hash").notNull(),
+});
+
+/** Settles an open reservation: its holds return, and what is to be charged is debited. */
+export const settlements = sqliteTable("settlements", {
+  environmentId: integer("environment_id").notNull(),
+  id: text("id").notNull(),
+  state: text("state").notNull(),
+  atMs: integer("at_ms").notNull(),
+  eventId: text("event_id"),
+  /** JSON list of { balanceId, deltaSteps }. */
+  charges: text("charges"),
+});
+
+/** Has the balances of a settled reservation pay what they owe. */
+export const owedSettlements = sqliteTable("owed_settlements", {
+  environmentId: integer("environment_id").notNull(),
+  reservationId: text("reservation_id").notNull(),
+});

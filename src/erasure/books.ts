@@ -1,114 +1,177 @@
+import { eq, type SQL, sql } from "drizzle-orm";
+import { alias, type SQLiteColumn } from "drizzle-orm/sqlite-core";
 import { readLegs, settleHolds } from "../books/ledger/hold.ts";
 import { insertTakings } from "../books/ledger/insert-entries.ts";
-import type { Steps } from "../db/schema.ts";
-import { fragment, type Statement, statement } from "../db/sql.ts";
+import { computed, drizzle, fields, insertFrom, names, query, read, type ValueOf } from "../db/query.ts";
+import {
+  creditBalances,
+  creditRefunds,
+  erasureIds,
+  erasureNames,
+  refundOwed,
+  reservations,
+  type Steps,
+} from "../db/schema.ts";
+import type { RowsOf, Statement } from "../db/sql.ts";
 import { type ErasureSecret, hashName } from "../db/tombstones/secret.ts";
+import { guards } from "../db/views.ts";
 import type { TenantCtx } from "../runtime.ts";
-import { openIds, type Page, rowsSql } from "./ids-of-page.ts";
+import { id, ofRow, openIds, type Page, rowsMax } from "./ids-of-page.ts";
 import { isGiven, namesOf, newName } from "./page-of-books.ts";
 
-const ACCOUNTS = "10";
+const ACCOUNTS_MAX = 10;
 const HOLDS_MAX = 200;
 const BALANCES_MAX = 500;
 const REFERENCES_MAX = 500;
-const atMost = (max: number): string => `min(${rowsSql}, ${max})`;
+const atMost = (value: ValueOf<Page>, max: number) => sql`min(${rowsMax(value)}, ${max})`;
 
-interface BooksRow {
-  readonly accountId: number;
-  readonly userId: string;
-  /** JSON: open reservations, as [id, legs], and balances that are not revoked. */
-  readonly holds: string;
-  readonly balances: string;
-}
+/** Accounts with credits that are not revoked, or open reservations. The lists are JSON, because each account has its own limits. */
+export const selectOpenBooks = query((value: ValueOf<Page>) => {
+  const hold = [reservations.id, reservations.legs];
+  const holds = sql`(
+    SELECT json_group_array(json_array(${sql.join(hold, sql`, `)})) FROM (
+      SELECT ${sql.join(hold, sql`, `)} FROM ${reservations}
+      WHERE ${reservations.accountId} = ${id.accountId} AND ${reservations.state} = 'open'
+      LIMIT ${atMost(value, HOLDS_MAX)}
+    ) AS ${reservations}
+  )`;
+  const balances = sql`(
+    SELECT json_group_array(${creditBalances.id}) FROM (
+      SELECT ${creditBalances.id} FROM ${creditBalances}
+      WHERE ${creditBalances.accountId} = ${id.accountId} AND ${creditBalances.revokedAtMs} IS NULL
+      LIMIT ${atMost(value, BALANCES_MAX)}
+    ) AS ${creditBalances}
+  )`;
+  const selected = {
+    ...fields(id, { userId: "pseudonym" }),
+    ...computed({
+      accountId: sql<number>`${id.accountId}`,
+      holds: sql`i.open`.mapWith(readHolds),
+      balanceIds: sql<string>`i.balances`,
+    }),
+  };
+  return read(
+    selected,
+    (list) => sql`
+      SELECT ${list} FROM (SELECT ${id}.*, ${holds} AS open, ${balances} AS balances FROM ${openIds(value)}) AS ${id}
+      WHERE i.open <> '[]' OR i.balances <> '[]' LIMIT ${ACCOUNTS_MAX}`,
+  );
+});
+type OpenBooks = RowsOf<[ReturnType<typeof selectOpenBooks>]>[0];
 
-/** Accounts with credits that are not revoked, or open reservations. */
-export const selectOpenBooks = statement<Page, BooksRow>`
-  SELECT * FROM (
-    SELECT i.account_id AS accountId, i.pseudonym AS userId, (
-      SELECT json_group_array(json_array(id, legs)) FROM (
-        SELECT id, legs FROM reservations WHERE account_id = i.account_id AND state = 'open' LIMIT ${atMost(HOLDS_MAX)}
-      )
-    ) AS holds, (
-      SELECT json_group_array(id) FROM (
-        SELECT id FROM credit_balances WHERE account_id = i.account_id AND revoked_at_ms IS NULL LIMIT ${atMost(BALANCES_MAX)}
-      )
-    ) AS balances
-    FROM ${openIds} AS i
-  ) WHERE holds <> '[]' OR balances <> '[]' LIMIT ${ACCOUNTS}`;
+// `selectOpenBooks` wrote this JSON.
+const readHolds = (holds: string) =>
+  (JSON.parse(holds) as [string, string][]).map(([reservationId, legs]) => ({
+    id: reservationId,
+    legs: readLegs(legs),
+  }));
 
 /** Aborts the batch with `guard_balance` when another page revoked one of these balances. */
-const guardNotRevoked = statement<{ balanceIds: string }>`
-  INSERT INTO guards (name, holds) SELECT 'balance', NOT EXISTS (
-    SELECT 1 FROM json_each(:balanceIds) AS j CROSS JOIN credit_balances AS b ON b.id = j.value
-    WHERE b.revoked_at_ms IS NOT NULL
-  )`;
+const guardNotRevoked = query((value: ValueOf<{ balanceIds: string }>) => {
+  const revoked = sql`
+    SELECT 1 FROM json_each(${value("balanceIds")}) AS item
+    CROSS JOIN ${creditBalances} ON ${creditBalances.id} = item.value
+    WHERE ${creditBalances.revokedAtMs} IS NOT NULL`;
+  return insertFrom(guards, { name: sql`'balance'`, holds: sql`NOT EXISTS (${revoked})` }, sql``);
+});
 
 /** All that the holds return is revoked, so that nothing is owed any more (E2). */
-const endOwed = statement<{ accountId: number }>`DELETE FROM refund_owed WHERE account_id = :accountId`;
+const endOwed = query((value: ValueOf<{ accountId: number }>) =>
+  drizzle.delete(refundOwed).where(eq(refundOwed.accountId, value("accountId"))),
+);
 
 /** Releases what open reservations hold, also of those that would be charged. Revokes what remains when none is open. */
-export function closeBooks(ctx: TenantCtx, rows: readonly BooksRow[]): Statement[] {
-  return rows.flatMap(({ accountId, userId, holds, balances }) => {
+export function closeBooks(ctx: TenantCtx, books: OpenBooks): Statement[] {
+  return books.flatMap(({ accountId, userId, holds, balanceIds }) => {
     const writing = { environmentId: ctx.environment.id, userId, accountId, nowMs: ctx.now() };
-    // `selectOpenBooks` wrote this JSON.
-    const open = (JSON.parse(holds) as [string, string][]).map(([id, legs]) => ({ id, legs: readLegs(legs) }));
-    if (open.length > 0) return [endOwed({ accountId }), ...settleHolds(writing, open, { state: "released" })];
-    const balanceIds = JSON.parse(balances) as string[];
-    const takings = balanceIds.map((balanceId) => ({ balanceId, dueSteps: 0 as Steps, revokes: true }));
-    return [guardNotRevoked({ balanceIds: balances }), insertTakings(writing, takings, null)];
+    if (holds.length > 0) return [endOwed({ accountId }), ...settleHolds(writing, holds, { state: "released" })];
+    const takings = (JSON.parse(balanceIds) as string[]).map((balanceId) => ({
+      balanceId,
+      dueSteps: 0 as Steps,
+      revokes: true,
+    }));
+    return [guardNotRevoked({ balanceIds }), insertTakings(writing, takings, null)];
   });
 }
 
-interface ReferenceRow {
-  readonly accountId: number;
-  readonly reference: string;
-}
-
-const named = (table: string, column: string) =>
-  fragment`EXISTS (SELECT 1 ${namesOf(`${table}.account_id`, "reference", `${table}.${column}`)})`;
-
-const referencesOf = (table: string, column: string, when: string) => fragment`
-    SELECT r.account_id AS accountId, r.${column} AS reference
-    FROM ${openIds} AS i CROSS JOIN ${table} AS r ON r.account_id = i.account_id WHERE ${when}`;
-const ofRefunds = (column: string) =>
-  referencesOf("credit_refunds", column, `r.request_hash <> '' AND NOT ${named("r", column)}`);
+type Referring = typeof creditBalances | typeof creditRefunds;
+const hasName = (account: SQL | SQLiteColumn, reference: SQL | SQLiteColumn) =>
+  sql`EXISTS (SELECT 1 ${namesOf(account, "reference", reference)})`;
 
 /** References that callers gave, and that have no hash yet. */
-export const selectReferences = statement<Page, ReferenceRow>`
-  SELECT * FROM (
-    ${referencesOf("credit_balances", "external_ref", isGiven)} UNION ${ofRefunds("external_ref")} UNION ${ofRefunds("refund_ref")}
-  ) LIMIT ${atMost(REFERENCES_MAX)}`;
+export const selectReferences = query((value: ValueOf<Page>) => {
+  const found = alias(erasureNames, "found");
+  const referencesOf = (table: Referring, column: SQLiteColumn, when: SQL) => sql`
+    SELECT ${ofRow(table.accountId)} AS ${names(found.accountId)}, ${ofRow(column)} AS ${names(found.oldName)}
+    FROM ${openIds(value)} CROSS JOIN ${table} AS r ON ${ofRow(table.accountId)} = ${id.accountId} WHERE ${when}`;
+  const { accountId, externalRef, refundRef, requestHash } = creditRefunds;
+  const ofRefunds = (column: SQLiteColumn) => {
+    const isOpen = sql`${ofRow(requestHash)} <> '' AND NOT ${hasName(ofRow(accountId), ofRow(column))}`;
+    return referencesOf(creditRefunds, column, isOpen);
+  };
+  return read(
+    { ...fields(found, "accountId"), ...fields(found, { reference: "oldName" }) },
+    (list) => sql`SELECT ${list} FROM (
+      ${referencesOf(creditBalances, creditBalances.externalRef, isGiven())}
+      UNION ${ofRefunds(externalRef)} UNION ${ofRefunds(refundRef)}
+    ) AS ${found} LIMIT ${atMost(value, REFERENCES_MAX)}`,
+  );
+});
+type References = RowsOf<[ReturnType<typeof selectReferences>]>[0];
 
-const insertNames = statement<{ rows: string }>`
-  INSERT INTO erasure_names (account_id, kind, old_name, new_name)
-  SELECT n.value ->> 0, 'reference', n.value ->> 1, n.value ->> 2 FROM json_each(:rows) AS n
-  WHERE EXISTS (SELECT 1 FROM erasure_ids WHERE account_id = n.value ->> 0 AND is_done = 0) AND NOT EXISTS (
-    SELECT 1 FROM erasure_names WHERE account_id = n.value ->> 0 AND kind = 'reference' AND old_name = n.value ->> 1
+/** `rows` is a JSON list of [account, reference, hash]. */
+type Hashes = { rows: string };
+
+const insertNames = query((value: ValueOf<Hashes>) => {
+  const [accountId, oldName] = [sql`item.value ->> 0`, sql`item.value ->> 1`];
+  const isErasing = sql`EXISTS (
+    SELECT 1 FROM ${erasureIds} WHERE ${erasureIds.accountId} = ${accountId} AND ${erasureIds.isDone} = 0
   )`;
+  return insertFrom(
+    erasureNames,
+    { accountId, kind: sql`'reference'`, oldName, newName: sql`item.value ->> 2` },
+    sql`FROM json_each(${value("rows")}) AS item
+      WHERE ${isErasing} AND NOT ${hasName(accountId, oldName)}`,
+  );
+});
 
-const ofReference = (table: string, column: string) => newName(table, column, "reference");
-
-const eraseReferences = statement<{ rows: string }>`
-  UPDATE credit_balances SET notes = NULL, ${ofReference("credit_balances", "external_ref")}
-  WHERE (account_id, external_ref) IN (
-    SELECT account_id, old_name FROM json_each(:rows) AS n CROSS JOIN erasure_names
-    WHERE account_id = n.value ->> 0 AND kind = 'reference' AND old_name = n.value ->> 1
-  )`;
-const eraseRefunds = statement<{ rows: string }>`
-  UPDATE credit_refunds SET request_hash = '', ${ofReference("credit_refunds", "external_ref")},
-    ${ofReference("credit_refunds", "refund_ref")}
-  WHERE account_id IN (SELECT n.value ->> 0 FROM json_each(:rows) AS n) AND request_hash <> ''
-    AND ${named("credit_refunds", "external_ref")} AND ${named("credit_refunds", "refund_ref")}`;
+const eraseReferences = query((value: ValueOf<Hashes>) => {
+  const { accountId, externalRef } = creditBalances;
+  const { oldName } = erasureNames;
+  return drizzle
+    .update(creditBalances)
+    .set({ notes: null, externalRef: newName(creditBalances, externalRef, "reference") })
+    .where(
+      sql`(${accountId}, ${externalRef}) IN (
+        SELECT ${erasureNames.accountId}, ${oldName} FROM json_each(${value("rows")}) AS item CROSS JOIN ${erasureNames}
+        WHERE ${erasureNames.accountId} = item.value ->> 0 AND ${erasureNames.kind} = 'reference' AND ${oldName} = item.value ->> 1
+      )`,
+    );
+});
+const eraseRefunds = query((value: ValueOf<Hashes>) => {
+  const { accountId, externalRef, refundRef, requestHash } = creditRefunds;
+  return drizzle
+    .update(creditRefunds)
+    .set({
+      requestHash: "",
+      externalRef: newName(creditRefunds, externalRef, "reference"),
+      refundRef: newName(creditRefunds, refundRef, "reference"),
+    })
+    .where(
+      sql`${accountId} IN (SELECT item.value ->> 0 FROM json_each(${value("rows")}) AS item) AND ${requestHash} <> ''
+        AND ${hasName(accountId, externalRef)} AND ${hasName(accountId, refundRef)}`,
+    );
+});
 
 /** Puts keyed hashes in place of references, by which a voucher still finds its booking (E2). */
 export async function hashReferences(
   ctx: TenantCtx,
   secret: ErasureSecret,
-  rows: readonly ReferenceRow[],
+  references: References,
 ): Promise<Statement[]> {
-  if (rows.length === 0) return [];
+  if (references.length === 0) return [];
   const names: (string | number)[][] = [];
-  for (const { accountId, reference } of rows) {
+  for (const { accountId, reference } of references) {
     names.push([accountId, reference, await hashName(secret, ctx.environment, "reference", reference)]);
   }
   const values = { rows: JSON.stringify(names) };

@@ -1,16 +1,20 @@
+import { and, eq, isNull, sql } from "drizzle-orm";
 import { requireClock } from "../db/clock.ts";
 import { constraintOf } from "../db/constraint.ts";
-import { featuresSql, guardFeatures } from "../db/features.ts";
-import { batch, statement } from "../db/sql.ts";
+import { guardFeatures } from "../db/features.ts";
+import { drizzle, fields, hasRow, insertFrom, query, type ValueOf } from "../db/query.ts";
+import { environments, erasureIds, erasures } from "../db/schema.ts";
+import { batch } from "../db/sql.ts";
 import { type ErasureSecret, erasureSecrets, erasureUnavailable } from "../db/tombstones/secret.ts";
+import { guards } from "../db/views.ts";
 import { assert } from "../lib/assert.ts";
 import type { TenantCtx } from "../runtime.ts";
 import { messageWrites, noteMessages, wantedMessages } from "../webhooks/outbox.ts";
 import { closeBooks, hashReferences, selectOpenBooks, selectReferences } from "./books.ts";
-import { beginIds, type ErasureKey, selectMoreIds } from "./ids.ts";
-import type { Page } from "./ids-of-page.ts";
+import { beginIds, selectMoreIds } from "./ids.ts";
+import { type ErasureKey, isIdOf, type Page } from "./ids-of-page.ts";
 import { pageStatements } from "./page.ts";
-import { type ErasureRow, keyOf, selectErasure } from "./receipt.ts";
+import { type ErasureRow, isErasure, keyOf, selectErasure } from "./receipt.ts";
 
 /** How much of an erasure one invocation does: a Worker may send 1,000 queries, and a page takes up to 60. */
 export interface ErasureBudget {
@@ -33,27 +37,37 @@ const CONFLICTS: ReadonlySet<string | null> = new Set([
   "tombstones_being_erased",
 ]);
 
-const countIds = statement<ErasureKey, { ids: number }>`
-  SELECT EXISTS (
-    SELECT 1 FROM erasure_ids WHERE environment_id = :environmentId AND erasure_id = :erasureId
-  ) AS ids`;
+/** One of the ids that an erasure still has to do with. */
+const selectIdLeft = query((value: ValueOf<ErasureKey>) =>
+  drizzle.select(fields(erasureIds, "position")).from(erasureIds).where(isIdOf(value)).limit(1),
+);
 
-const setCollected = statement<ErasureKey>`
-  UPDATE erasures SET is_collected = 1 WHERE environment_id = :environmentId AND id = :erasureId AND is_collected = 0`;
+const setCollected = query((value: ValueOf<ErasureKey>) =>
+  drizzle
+    .update(erasures)
+    .set({ isCollected: 1 })
+    .where(and(isErasure(value), eq(erasures.isCollected, 0))),
+);
 
 /** Aborts the batch with `guard_people` when the erasure is complete already: its message is sent once. */
-const guardRunning = statement<ErasureKey>`
-  INSERT INTO guards (name, holds) SELECT 'people', completed_at_ms IS NULL
-  FROM erasures WHERE environment_id = :environmentId AND id = :erasureId`;
+const guardRunning = query((value: ValueOf<ErasureKey>) => {
+  const holds = hasRow(erasures, and(isErasure(value), isNull(erasures.completedAtMs)));
+  return insertFrom(guards, { name: sql`'people'`, holds }, sql``);
+});
 
-const setCompleted = statement<ErasureKey & { nowMs: number }>`
-  UPDATE erasures SET completed_at_ms = CAST(:nowMs AS INTEGER)
-  WHERE environment_id = :environmentId AND id = :erasureId`;
+const setCompleted = query((value: ValueOf<ErasureKey & { nowMs: number }>) =>
+  drizzle
+    .update(erasures)
+    .set({ completedAtMs: value("nowMs", erasures.completedAtMs) })
+    .where(isErasure(value)),
+);
 
-const selectFeatures = statement<
-  { environmentId: number },
-  { features: string | null }
->`SELECT ${featuresSql} AS features`;
+export const selectFeatures = query((value: ValueOf<{ environmentId: number }>) =>
+  drizzle
+    .select(fields(environments, "features"))
+    .from(environments)
+    .where(eq(environments.id, value("environmentId"))),
+);
 
 /** Goes on with an erasure until it is complete or the budget is spent. Answers whether it is complete. */
 export async function continueErasure(ctx: TenantCtx, erasureId: string, budget = ofCall): Promise<boolean> {
@@ -69,9 +83,9 @@ export async function continueErasure(ctx: TenantCtx, erasureId: string, budget 
 
 /** Does one page. Answers whether the erasure is complete. */
 async function erasePage(ctx: TenantCtx, page: Page): Promise<boolean> {
-  const [[erasure], [left], [stored], books, references] = await batch(ctx.db, [
+  const [[erasure], [idLeft], [stored], books, references] = await batch(ctx.db, [
     selectErasure(page),
-    countIds(page),
+    selectIdLeft(page),
     selectFeatures(page),
     selectOpenBooks(page),
     selectReferences(page),
@@ -83,7 +97,7 @@ async function erasePage(ctx: TenantCtx, page: Page): Promise<boolean> {
     await collect(ctx, page, erasure);
     return false;
   }
-  if (left?.ids === 0) {
+  if (idLeft === undefined) {
     await complete(ctx, page, stored?.features ?? null);
     return true;
   }
@@ -109,7 +123,7 @@ async function complete(ctx: TenantCtx, key: ErasureKey, features: string | null
 /** Finds more ids of a person who has more than were begun with. */
 async function collect(ctx: TenantCtx, key: ErasureKey, erasure: ErasureRow): Promise<void> {
   const [found] = await batch(ctx.db, [selectMoreIds(key)] as const);
-  const ids = found.map(({ distinctId, isVerified }) => ({ distinctId, blocks: isVerified === 1 }));
+  const ids = found.map(({ distinctId, isVerified }) => ({ distinctId, blocks: isVerified }));
   if (ids.length === 0) {
     await batch(ctx.db, [setCollected(key)]);
     return;

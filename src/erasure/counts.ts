@@ -1,5 +1,23 @@
+import { and, desc, eq, type SQL, sql } from "drizzle-orm";
+import { alias, type SQLiteColumn, type SQLiteTable } from "drizzle-orm/sqlite-core";
 import { amountOfSteps, UNITS, type Unit } from "../books/amounts/amount.ts";
-import { fragment } from "../db/sql.ts";
+import {
+  accounts,
+  consentLog,
+  creditAdjustments,
+  creditBalances,
+  creditLedger,
+  creditRefunds,
+  distinctIds,
+  exportAudit,
+  idProperties,
+  refusals,
+  reservations,
+  stripeCustomers,
+  usageEvents,
+  webhookMessages,
+} from "../db/schema.ts";
+import { id, namesId } from "./ids-of-page.ts";
 import type { ErasureCounts } from "./responses.ts";
 
 const GONE = ["analytics", "ids", "properties", "messages", "customers", "refusals"] as const;
@@ -12,54 +30,75 @@ type Counts = Readonly<Record<Kind, number>> & {
   readonly revoked: Readonly<Record<Unit, readonly [high: number, low: number]>>;
 };
 
-const ofId = (table: string) => `${table} WHERE environment_id = i.environment_id AND distinct_id = i.distinct_id`;
-const ofAccount = (table: string) => `${table} WHERE account_id = a.id`;
-const rows = (of: string) => `(SELECT count(*) FROM ${of})`;
+/** The record and the account of an id. */
+const record = alias(distinctIds, "d");
+const account = alias(accounts, "a");
+
+const ofAccount = (table: { readonly accountId: SQLiteColumn }) => eq(table.accountId, account.id);
+const count = (table: SQLiteTable, where: SQL | undefined) => sql`(SELECT count(*) FROM ${table} WHERE ${where})`;
 /** The last of seqs without gaps. */
-const last = (of: string, order = "seq DESC") => `coalesce((SELECT seq FROM ${of} ORDER BY ${order} LIMIT 1), 0)`;
+const last = (seq: SQLiteColumn, where: SQL | undefined, ...order: readonly SQL[]) =>
+  sql`coalesce((SELECT ${seq} FROM ${seq.table} WHERE ${where} ORDER BY ${sql.join([...order, desc(seq)], sql`, `)} LIMIT 1), 0)`;
 
-const countSql: Readonly<Record<Kind, string>> = {
-  analytics: "coalesce(d.event_count - d.deleted_count, 0)",
-  consent: last(ofId("consent_log")),
-  ids: "d.distinct_id IS NOT NULL",
-  properties: rows(ofId("id_properties")),
-  messages: rows("webhook_messages WHERE environment_id = i.environment_id AND subject = i.distinct_id"),
-  customers: rows("stripe_customers WHERE environment_id = i.environment_id AND user_id = i.distinct_id"),
-  refusals: rows("refusals WHERE environment_id = i.environment_id AND user_id = i.distinct_id"),
-  balances: rows(ofAccount("credit_balances")),
-  ledger: last(ofAccount("credit_ledger")),
-  metering: last(ofAccount("usage_events"), "occurred_by_ms DESC, seq DESC"),
-  reservations: `${rows(`${ofAccount("reservations")} AND state = 'open'`)} + ${rows(`${ofAccount("reservations")} AND state <> 'open'`)}`,
-  adjustments: rows(ofAccount("credit_adjustments")),
-  refunds: rows(ofAccount("credit_refunds")),
-  exports: last(ofId("export_audit")),
-};
+const countsOf = (): Readonly<Record<Kind, SQL>> => ({
+  analytics: sql`coalesce(${record.eventCount} - ${record.deletedCount}, 0)`,
+  consent: last(consentLog.seq, namesId(consentLog, consentLog.distinctId)),
+  ids: sql`${record.distinctId} IS NOT NULL`,
+  properties: count(idProperties, namesId(idProperties, idProperties.distinctId)),
+  messages: count(webhookMessages, namesId(webhookMessages, webhookMessages.subject)),
+  customers: count(stripeCustomers, namesId(stripeCustomers, stripeCustomers.userId)),
+  refusals: count(refusals, namesId(refusals, refusals.userId)),
+  balances: count(creditBalances, ofAccount(creditBalances)),
+  ledger: last(creditLedger.seq, ofAccount(creditLedger)),
+  metering: last(usageEvents.seq, ofAccount(usageEvents), desc(usageEvents.occurredByMs)),
+  reservations: sql.join(
+    // Each state has an index of its own.
+    [sql`${reservations.state} = 'open'`, sql`${reservations.state} <> 'open'`].map((state) =>
+      count(reservations, and(ofAccount(reservations), state)),
+    ),
+    sql` + `,
+  ),
+  adjustments: count(creditAdjustments, ofAccount(creditAdjustments)),
+  refunds: count(creditRefunds, ofAccount(creditRefunds)),
+  exports: last(exportAudit.seq, namesId(exportAudit, exportAudit.distinctId)),
+});
 
+/** By what a sum is split, in `sumsOf` too: there it stands in the SQL, because a bound number would divide as REAL. */
 const SPLIT = 1_000_000;
+const sumsOf = (steps: SQL | SQLiteColumn, from: SQL) =>
+  [sql`${steps} / 1000000`, sql`${steps} % 1000000`].map(
+    (part) => sql`coalesce((SELECT sum(${part}) FROM ${from}), 0)`,
+  );
 
 /** What remains of a unit, with what open reservations hold of balances that are not revoked. */
-function remainingSql(unit: Unit): string {
-  const sums = (steps: string, from: string) =>
-    [`${steps} / ${SPLIT}`, `${steps} % ${SPLIT}`].map((part) => `coalesce((SELECT sum(${part}) FROM ${from}), 0)`);
-  const remaining = sums("remaining_steps", `${ofAccount("credit_balances")} AND unit = '${unit}'`);
-  const held = sums(
-    "(leg.value ->> 'amountSteps')",
-    `reservations AS r, json_each(r.legs) AS leg CROSS JOIN credit_balances AS b ON b.id = leg.value ->> 'balanceId'
-     WHERE r.account_id = a.id AND r.state = 'open' AND b.account_id = a.id AND b.unit = '${unit}' AND b.revoked_at_ms IS NULL`,
+function remaining(unit: Unit): SQL {
+  const isOfUnit = and(ofAccount(creditBalances), eq(creditBalances.unit, unit));
+  const left = sumsOf(creditBalances.remainingSteps, sql`${creditBalances} WHERE ${isOfUnit}`);
+  const held = sumsOf(
+    sql`(leg.value ->> 'amountSteps')`,
+    sql`${reservations}, json_each(${reservations.legs}) AS leg
+      CROSS JOIN ${creditBalances} ON ${creditBalances.id} = leg.value ->> 'balanceId'
+      WHERE ${ofAccount(reservations)} AND ${reservations.state} = 'open' AND ${isOfUnit} AND ${creditBalances.revokedAtMs} IS NULL`,
   );
-  return `json_array(${remaining.map((sum, index) => `coalesce(sum(${sum} + ${held[index]}), 0)`).join()})`;
+  const [high, low] = left.map((sum, index) => sql`coalesce(sum(${sum} + ${held[index]}), 0)`);
+  return sql`json_array(${high}, ${low})`;
 }
 
-/** SQL: what is held about the ids of a table `i` (environment_id, distinct_id), as JSON for `readCounts`. */
-export const countsSql = (ids: string): string => fragment`
-  SELECT json_object(${Object.entries(countSql)
-    .map(([name, sql]) => `'${name}', coalesce(sum(${sql}), 0)`)
-    .join()}, 'revoked', json_object(${UNITS.map((unit) => `'${unit}', ${remainingSql(unit)}`).join()}))
-  FROM ${ids} AS i
-  LEFT JOIN distinct_ids AS d ON d.environment_id = i.environment_id AND d.distinct_id = i.distinct_id
-  LEFT JOIN accounts AS a ON a.environment_id = i.environment_id AND a.user_id = i.distinct_id AND a.is_erased = 0`;
+/** What is held about the ids of `from`, a FROM whose rows have the columns of `erasureIds` that name an id: JSON for `readCounts`. */
+export function selectCountsOf(from: SQL): SQL {
+  const pairs = [
+    ...Object.entries(countsOf()).map(([name, counted]) => sql`${name}, coalesce(sum(${counted}), 0)`),
+    sql`'revoked', json_object(${sql.join(
+      UNITS.map((unit) => sql`${unit}, ${remaining(unit)}`),
+      sql`, `,
+    )})`,
+  ];
+  return sql`SELECT json_object(${sql.join(pairs, sql`, `)}) FROM ${from} AS ${id}
+    LEFT JOIN ${distinctIds} AS ${record} ON ${namesId(record, record.distinctId)}
+    LEFT JOIN ${accounts} AS ${account} ON ${and(namesId(account, account.userId), sql`${account.isErased} = 0`)}`;
+}
 
-/** The sums of `stored`, a JSON list of what `countsSql` wrote. Consent that is kept is in no list. */
+/** The sums of `stored`, a JSON list of what `selectCountsOf` wrote. Consent that is kept is in no list. */
 export function readCounts(stored: string, keepConsent: boolean): ErasureCounts {
   const counts = JSON.parse(stored) as readonly Counts[];
   const sum = (of: (part: Counts) => number): number => counts.reduce((total, part) => total + of(part), 0);

@@ -1,16 +1,20 @@
-import { auditStatement, newAct } from "../catalog/audit/audit-statement.ts";
+import { and, eq, sql } from "drizzle-orm";
+import { insertAct, newAct } from "../catalog/audit/audit-statement.ts";
 import { requireClock } from "../db/clock.ts";
-import { changeFeature, featuresSql, guardFeatures } from "../db/features.ts";
+import { changeFeature, guardFeatures } from "../db/features.ts";
+import { drizzle, fields, query, type ValueOf } from "../db/query.ts";
 import { retryOnConflict } from "../db/retry-on-conflict.ts";
-import { all, batch, type Statement, statement } from "../db/sql.ts";
+import { erasures, tombstones } from "../db/schema.ts";
+import { all, batch, type Statement } from "../db/sql.ts";
 import { hashesOf, requireSecrets, type Standing, standingIn } from "../db/tombstones/check.ts";
 import { erasureSecrets } from "../db/tombstones/secret.ts";
 import { invalid, PurserError } from "../errors.ts";
 import type { TenantCtx } from "../runtime.ts";
-import { continueErasure, type ErasureBudget } from "./continue.ts";
+import { continueErasure, type ErasureBudget, selectFeatures } from "./continue.ts";
 import { readCounts } from "./counts.ts";
 import { type BegunId, beginIds, type FoundId, guardIds, selectCounts, selectIds, selectIdsAmong } from "./ids.ts";
-import { presentProgress, requireErasure, selectErasureOf } from "./receipt.ts";
+import type { ErasureKey } from "./ids-of-page.ts";
+import { type ErasureRow, presentProgress, requireErasure, selectErasureOf } from "./receipt.ts";
 import type { ErasePersonOutput } from "./responses.ts";
 import { type ErasePersonInput, idsListedMax } from "./schemas.ts";
 
@@ -24,24 +28,22 @@ const CONFLICTS = new Set([
   "tombstones_being_erased",
 ] as const);
 
-const selectFeatures = statement<
-  { environmentId: number },
-  { features: string | null }
->`SELECT ${featuresSql} AS features`;
-
-const insertErasure = statement<{
-  environmentId: number;
-  erasureId: string;
-  reason: string | null;
-  keepConsent: number;
-  by: string;
-  fingerprint: string;
-  isCollected: number;
-  nowMs: number;
-}>`
-  INSERT INTO erasures (environment_id, id, reason, keep_consent, actor, fingerprint, is_collected, started_at_ms)
-  VALUES (CAST(:environmentId AS INTEGER), :erasureId, :reason, CAST(:keepConsent AS INTEGER), :by, :fingerprint,
-    CAST(:isCollected AS INTEGER), CAST(:nowMs AS INTEGER))`;
+type BegunErasure = Pick<
+  ErasureRow,
+  "environmentId" | "id" | "reason" | "keepConsent" | "actor" | "fingerprint" | "isCollected" | "startedAtMs"
+>;
+const insertErasure = query((value: ValueOf<BegunErasure>) =>
+  drizzle.insert(erasures).values({
+    environmentId: value("environmentId"),
+    id: value("id"),
+    reason: value("reason"),
+    keepConsent: value("keepConsent"),
+    actor: value("actor"),
+    fingerprint: value("fingerprint"),
+    isCollected: value("isCollected"),
+    startedAtMs: value("startedAtMs"),
+  }),
+);
 
 /**
  * Erases a person (E1 to E3), or says what that would do. Ordinary people are done when it answers. The same again goes on with
@@ -94,7 +96,7 @@ async function begin(
   await requireSecrets(ctx, standing);
   // An id that is being erased is nobody's.
   const isNobodys = ids.length === 0 || before !== undefined;
-  const found: readonly FoundId[] = isNobodys ? [{ distinctId, isVerified: 1 }] : ids.slice(0, idsListedMax);
+  const found: readonly FoundId[] = isNobodys ? [{ distinctId, isVerified: true }] : ids.slice(0, idsListedMax);
   const person = found.map((one) => one.distinctId);
   if (before !== undefined && !dryRun) {
     await blockMore(ctx, before.id, blockIds);
@@ -121,7 +123,7 @@ async function begin(
     });
   }
   const more = isWhole ? [] : await all(ctx.db, selectIdsAmong({ ...key, ids: JSON.stringify(blockIds) }));
-  const begun = new Map([...erased, ...more].map((one) => [one.distinctId, one.isVerified === 1]));
+  const begun = new Map([...erased, ...more].map((one) => [one.distinctId, one.isVerified]));
   if (!blockIds.every((id) => begun.has(id))) throw notAmong();
   if (dryRun) {
     return { distinctIds, distinctIdCount, ...notErased, ...readCounts(`[${held?.counts ?? ""}]`, keepConsent) };
@@ -142,21 +144,31 @@ async function begin(
 function dividedBy({ distinctIds }: ErasePersonInput, found: readonly FoundId[]) {
   if (distinctIds === undefined) return { erased: found, notErased: {} };
   const named = new Set(distinctIds);
-  const isErased = ({ distinctId, isVerified }: FoundId) => isVerified === 1 || named.has(distinctId);
+  const isErased = ({ distinctId, isVerified }: FoundId) => isVerified || named.has(distinctId);
   const leftOut = found.filter((one) => !isErased(one)).map(({ distinctId }) => distinctId);
   return { erased: found.filter(isErased), notErased: { notErased: leftOut } };
 }
 
 const notAmong = () => invalid("blockIds", "must be among the ids that are erased");
 
-const selectTombstones = statement<{ environmentId: number; erasureId: string; hashes: string }, { hash: string }>`
-  SELECT hash FROM tombstones
-  WHERE environment_id = :environmentId AND erasure_id = :erasureId AND hash IN (SELECT value FROM json_each(:hashes))`;
+type Hashes = ErasureKey & { hashes: string };
+const isTombstoneOf = (value: ValueOf<Hashes>) =>
+  and(
+    eq(tombstones.environmentId, value("environmentId")),
+    eq(tombstones.erasureId, value("erasureId")),
+    sql`${tombstones.hash} IN (SELECT value FROM json_each(${value("hashes")}))`,
+  );
 
-const raiseTombstones = statement<{ environmentId: number; erasureId: string; hashes: string }>`
-  UPDATE tombstones SET blocks = 1
-  WHERE environment_id = :environmentId AND erasure_id = :erasureId AND blocks = 0
-    AND hash IN (SELECT value FROM json_each(:hashes))`;
+const selectTombstones = query((value: ValueOf<Hashes>) =>
+  drizzle.select(fields(tombstones, "hash")).from(tombstones).where(isTombstoneOf(value)),
+);
+
+const raiseTombstones = query((value: ValueOf<Hashes>) =>
+  drizzle
+    .update(tombstones)
+    .set({ blocks: 1 })
+    .where(and(isTombstoneOf(value), eq(tombstones.blocks, 0))),
+);
 
 /** Has tombstones of an erasure block that only cut until now. Throws `invalid_request` for an id that has none of it. */
 async function blockMore(ctx: TenantCtx, erasureId: string, blockIds: readonly string[]): Promise<void> {
@@ -173,7 +185,7 @@ async function blockMore(ctx: TenantCtx, erasureId: string, blockIds: readonly s
 export async function findUnverifiedIds(ctx: TenantCtx, distinctId: string): Promise<string[]> {
   const { appId, mode } = ctx.environment;
   const ids = await all(ctx.db, selectIds({ appId, mode, distinctId }));
-  return ids.filter(({ isVerified }) => isVerified === 0).map((id) => id.distinctId);
+  return ids.filter(({ isVerified }) => !isVerified).map((id) => id.distinctId);
 }
 
 const isSame = (given: readonly string[], ids: readonly string[]): boolean => {
@@ -181,7 +193,7 @@ const isSame = (given: readonly string[], ids: readonly string[]): boolean => {
   return set.size === ids.length && ids.every((id) => set.has(id));
 };
 
-const audit = auditStatement();
+const audit = insertAct();
 
 async function beginning(
   ctx: TenantCtx,
@@ -203,13 +215,13 @@ async function beginning(
   return [
     insertErasure({
       environmentId,
-      erasureId,
+      id: erasureId,
       reason: reason ?? null,
-      keepConsent: Number(keepConsent),
-      by: caller.kind === "admin" ? caller.by : "keyId" in caller ? caller.keyId : caller.kind,
+      keepConsent,
+      actor: caller.kind === "admin" ? caller.by : "keyId" in caller ? caller.keyId : caller.kind,
       fingerprint,
       isCollected: Number(isWhole),
-      nowMs: ctx.realNow(),
+      startedAtMs: ctx.realNow(),
     }),
     ...(await beginIds(ctx, secret, erasureId, ids, isWhole ? [guardIds(key)] : [])),
     ...(standing.includes(fingerprint) ? [] : [changeFeature(environmentId, "tombstones", [...standing, fingerprint])]),

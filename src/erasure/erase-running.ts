@@ -1,6 +1,9 @@
-import { clockSql, timesOf } from "../db/clock.ts";
-import { all, statement } from "../db/sql.ts";
-import type { CronCtx, CronPart, Mode, TenantCtx } from "../runtime.ts";
+import { and, eq, isNull, sql } from "drizzle-orm";
+import { clockOf, timesOf } from "../db/clock.ts";
+import { computed, drizzle, fields, query, type ValueOf } from "../db/query.ts";
+import { environments, erasures } from "../db/schema.ts";
+import { all } from "../db/sql.ts";
+import type { CronCtx, CronPart, TenantCtx } from "../runtime.ts";
 import { continueErasure } from "./continue.ts";
 
 /** How many pages a run of the cron does of all erasures of a database. */
@@ -10,12 +13,19 @@ const ROWS_OF_PAGE = 8_000;
 const ERASURES_MAX = 200;
 const MINUTE_MS = 60_000;
 
-type Running = { erasureId: string; id: number; appId: string; mode: Mode; clock: string | null };
-
-const selectRunning = statement<{ limit: number }, Running>`
-  SELECT r.id AS erasureId, e.id AS id, e.app_id AS appId, e.mode AS mode, ${clockSql("e.features")} AS clock
-  FROM erasures AS r INDEXED BY erasures_running CROSS JOIN environments AS e ON e.id = r.environment_id
-  WHERE r.completed_at_ms IS NULL ORDER BY r.started_at_ms LIMIT CAST(:limit AS INTEGER)`;
+const selectRunning = query((value: ValueOf<{ limit: number }>) =>
+  drizzle
+    .select({
+      ...fields(erasures, { erasureId: "id" }),
+      ...fields(environments, "id", "appId", "mode"),
+      ...computed({ clock: clockOf() }),
+    })
+    .from(sql`${erasures} INDEXED BY erasures_running`)
+    .crossJoin(environments)
+    .where(and(isNull(erasures.completedAtMs), eq(environments.id, erasures.environmentId)))
+    .orderBy(erasures.startedAtMs)
+    .limit(value("limit")),
+);
 
 /**
  * Goes on with erasures that are running (E1), a page of each, and from another one every minute. Answers the errors: one that

@@ -1,103 +1,178 @@
-import { fragment, type Statement, statement } from "../db/sql.ts";
+import { and, eq, type SQL, sql } from "drizzle-orm";
+import { alias, type SQLiteColumn } from "drizzle-orm/sqlite-core";
+import { asInteger, computed, drizzle, fields, insertFrom, names, query, read, type ValueOf } from "../db/query.ts";
+import { accounts, distinctIds, environments, erasureIds, erasures, tombstones } from "../db/schema.ts";
+import type { RowsOf, Statement } from "../db/sql.ts";
 import { type ErasureSecret, hashName } from "../db/tombstones/secret.ts";
+import { guards } from "../db/views.ts";
 import { jsonChunks } from "../lib/json.ts";
-import { claimCountsSql, type PersonKey, personWalk } from "../people/person-walk.ts";
+import type { PersonKey } from "../people/person-walk.ts";
+import { claimCounts, isVerified, person, withPerson } from "../people/walk.ts";
 import type { TenantCtx } from "../runtime.ts";
-import { countsSql } from "./counts.ts";
+import { selectCountsOf } from "./counts.ts";
+import { type ErasureKey, id, isIdOf } from "./ids-of-page.ts";
+import { isErasure } from "./receipt.ts";
 import { idsListedMax } from "./schemas.ts";
 
 /** The most ids of a person. An export has the same limit. */
 const IDS_MAX = 1_000_000;
 /** How many of a larger person's ids are found at a time. */
-const idsOfPageMax = 5_000;
+const IDS_OF_PAGE_MAX = 5_000;
 
-export type ErasureKey = { environmentId: number; erasureId: string };
-
-/** The person's ids, without those that another erasure has begun with. */
-const person = (idsMax: number) => fragment`${personWalk({ idsMax })},
-  ids AS (
-    SELECT * FROM person WHERE NOT EXISTS (
-      SELECT 1 FROM erasure_ids AS other
-      WHERE other.environment_id = person.environment_id AND other.distinct_id = person.distinct_id
-    )
+const other = alias(erasureIds, "other");
+/** Whether no erasure has begun with an id. */
+const isFree = ({ environmentId, distinctId }: Readonly<Record<"environmentId" | "distinctId", SQLiteColumn>>) =>
+  sql`NOT EXISTS (
+    SELECT 1 FROM ${erasureIds} AS ${other}
+    WHERE ${other.environmentId} = ${environmentId} AND ${other.distinctId} = ${distinctId}
   )`;
 
+/** The table that `withIds` makes, and its column as that of `person`. */
+const ids = alias(distinctIds, "ids");
+const isVerifiedId = sql`ids.verified`;
+
+/** WITH: the person's ids, without those that another erasure has begun with. */
+const withIds = (value: ValueOf<PersonKey>, idsMax: number): SQL =>
+  sql`${withPerson(value, { idsMax })}, ${ids} AS (SELECT * FROM ${person} WHERE ${isFree(person)})`;
+
 /** An id of the person. `isVerified`: whether verified claims alone reach it. */
-export interface FoundId {
-  readonly distinctId: string;
-  readonly isVerified: 0 | 1;
-}
+const foundId = () => ({ ...fields(ids, "distinctId"), ...computed({ isVerified: isVerifiedId.mapWith(Boolean) }) });
+export type FoundId = RowsOf<[ReturnType<typeof selectIds>]>[0][number];
 
 /** The person's ids, nearest first: at most one more than are listed. */
-export const selectIds = statement<PersonKey, FoundId>`${person(idsListedMax + 1)}
-  SELECT distinct_id AS distinctId, is_verified AS isVerified FROM ids`;
+export const selectIds = query((value: ValueOf<PersonKey>) =>
+  read(foundId(), (list) => sql`${withIds(value, idsListedMax + 1)} SELECT ${list} FROM ${ids}`),
+);
 
 /** Those of some ids that are the person's. */
-export const selectIdsAmong = statement<PersonKey & { ids: string }, FoundId>`${person(IDS_MAX)}
-  SELECT distinct_id AS distinctId, is_verified AS isVerified FROM ids
-  WHERE distinct_id IN (SELECT value FROM json_each(:ids))`;
+export const selectIdsAmong = query((value: ValueOf<PersonKey & { ids: string }>) =>
+  read(
+    foundId(),
+    (list) => sql`${withIds(value, IDS_MAX)}
+      SELECT ${list} FROM ${ids} WHERE ${ids.distinctId} IN (SELECT value FROM json_each(${value("ids")}))`,
+  ),
+);
 
 /**
  * How many they are, and what is held about them, as JSON. With `given`, a JSON list, ids that it does not name and that verified
  * claims alone do not reach are left out.
  */
-export const selectCounts = statement<PersonKey & { given: string | null }, { ids: number; counts: string }>`
-  ${person(IDS_MAX)},
-  erased AS (
-    SELECT * FROM ids WHERE is_verified = 1 OR :given IS NULL OR distinct_id IN (SELECT value FROM json_each(:given))
-  )
-  SELECT (SELECT count(*) FROM erased) AS ids, (${countsSql("erased")}) AS counts`;
+export const selectCounts = query((value: ValueOf<PersonKey & { given: string | null }>) => {
+  const isGiven = sql`(
+    ${value("given")} IS NULL OR ${ids.distinctId} IN (SELECT value FROM json_each(${value("given")}))
+  )`;
+  return read(
+    computed({
+      ids: sql<number>`(SELECT count(*) FROM erased)`,
+      counts: sql<string>`(${selectCountsOf(sql`erased`)})`,
+    }),
+    (list) => sql`${withIds(value, IDS_MAX)},
+      erased AS (SELECT * FROM ${ids} WHERE ${isVerifiedId} = 1 OR ${isGiven}) SELECT ${list}`,
+  );
+});
 
 /** Ids that those of an erasure claim, by claims that count, and that it does not have yet. */
-export const selectMoreIds = statement<ErasureKey, FoundId>`
-  SELECT d.distinct_id AS distinctId, d.claim_is_verified AS isVerified
-  FROM erasure_ids AS i CROSS JOIN distinct_ids AS d INDEXED BY distinct_ids_claimed_by
-  WHERE i.environment_id = :environmentId AND i.erasure_id = :erasureId
-    AND d.environment_id = i.environment_id AND d.claimed_by = i.distinct_id AND d.claimed_by IS NOT NULL
-    AND ${claimCountsSql("d")} AND NOT EXISTS (
-      SELECT 1 FROM erasure_ids WHERE environment_id = d.environment_id AND distinct_id = d.distinct_id
+export const selectMoreIds = query((value: ValueOf<ErasureKey>) =>
+  drizzle
+    .select(fields(distinctIds, { distinctId: "distinctId", isVerified: "claimIsVerified" }))
+    .from(sql`${erasureIds} CROSS JOIN ${distinctIds} INDEXED BY distinct_ids_claimed_by`)
+    .where(
+      and(
+        isIdOf(value),
+        eq(distinctIds.environmentId, erasureIds.environmentId),
+        eq(distinctIds.claimedBy, erasureIds.distinctId),
+        sql`${distinctIds.claimedBy} IS NOT NULL AND ${claimCounts(distinctIds)} AND ${isFree(distinctIds)}`,
+      ),
     )
-  LIMIT ${`${idsOfPageMax}`}`;
+    .limit(IDS_OF_PAGE_MAX),
+);
 
-const last = fragment`SELECT max(position) FROM erasure_ids WHERE environment_id = :environmentId AND erasure_id = :erasureId`;
+type Rows = ErasureKey & { rows: string };
 
 /** A row is [id, hash, pseudonym, blocks]. Whoever found the ids first has them: the others abort with `erasure_ids_kept`. */
-const insertIds = statement<ErasureKey & { rows: string }>`
-  INSERT INTO erasure_ids (environment_id, erasure_id, position, distinct_id, hash, pseudonym, blocks, account_id)
-  SELECT CAST(:environmentId AS INTEGER), :erasureId, first.position + r.key, r.value ->> 0, r.value ->> 1, r.value ->> 2,
-    r.value ->> 3, (SELECT id FROM accounts WHERE environment_id = :environmentId AND user_id = r.value ->> 0 AND is_erased = 0)
-  FROM (SELECT coalesce((${last}), -1) + 1 AS position) AS first CROSS JOIN json_each(:rows) AS r`;
+const insertIds = query((value: ValueOf<Rows>) => {
+  const distinctId = sql`item.value ->> 0`;
+  const account = and(
+    eq(accounts.environmentId, value("environmentId")),
+    eq(accounts.userId, distinctId),
+    eq(accounts.isErased, 0),
+  );
+  const last = sql`SELECT max(${erasureIds.position}) FROM ${erasureIds} WHERE ${isIdOf(value)}`;
+  return insertFrom(
+    erasureIds,
+    {
+      environmentId: asInteger(value("environmentId")),
+      erasureId: value("erasureId"),
+      position: sql`begun.upto + item.key`,
+      distinctId,
+      hash: sql`item.value ->> 1`,
+      pseudonym: sql`item.value ->> 2`,
+      blocks: sql`item.value ->> 3`,
+      accountId: sql`(SELECT ${accounts.id} FROM ${accounts} WHERE ${account})`,
+    },
+    sql`FROM (SELECT coalesce((${last}), -1) + 1 AS upto) AS begun CROSS JOIN json_each(${value("rows")}) AS item`,
+  );
+});
 
-/** Ids without a tombstone have just been found. */
-const ofPage = fragment`i.environment_id = :environmentId AND i.erasure_id = :erasureId AND NOT EXISTS (
-    SELECT 1 FROM tombstones AS t WHERE t.environment_id = i.environment_id AND t.hash = i.hash
+/** FROM: the ids that have just been found: those without a tombstone. */
+const idsOfErasure = sql`${erasureIds} AS ${id}`;
+const isNew = (value: ValueOf<ErasureKey>) =>
+  sql`${id.environmentId} = ${value("environmentId")} AND ${id.erasureId} = ${value("erasureId")} AND NOT EXISTS (
+    SELECT 1 FROM ${tombstones} WHERE ${tombstones.environmentId} = ${id.environmentId} AND ${tombstones.hash} = ${id.hash}
   )`;
 
-const addCounts = statement<ErasureKey>`
-  UPDATE erasures SET counts = json_insert(counts, '$[#]', json((${countsSql(`(SELECT * FROM erasure_ids AS i WHERE ${ofPage})`)}))),
-    id_count = (SELECT count(*) FROM erasure_ids WHERE environment_id = :environmentId AND erasure_id = :erasureId)
-  WHERE environment_id = :environmentId AND id = :erasureId`;
+const addCounts = query((value: ValueOf<ErasureKey>) => {
+  const counts = selectCountsOf(sql`(SELECT * FROM ${idsOfErasure} WHERE ${isNew(value)})`);
+  return drizzle
+    .update(erasures)
+    .set({
+      counts: sql`json_insert(${erasures.counts}, '$[#]', json((${counts})))`,
+      idCount: sql`(SELECT count(*) FROM ${erasureIds} WHERE ${isIdOf(value)})`,
+    })
+    .where(isErasure(value));
+});
 
-const renameAccounts = statement<ErasureKey>`
-  UPDATE accounts SET user_id = i.pseudonym, is_erased = 1
-  FROM erasure_ids AS i WHERE accounts.id = i.account_id AND ${ofPage}`;
+const renameAccounts = query((value: ValueOf<ErasureKey>) =>
+  drizzle
+    .update(accounts)
+    .set({ userId: sql`${id.pseudonym}`, isErased: 1 })
+    .from(id)
+    .where(and(eq(accounts.id, id.accountId), isNew(value))),
+);
 
-const insertTombstones = statement<ErasureKey>`
-  INSERT INTO tombstones (environment_id, hash, erasure_id, blocks)
-  SELECT environment_id, hash, erasure_id, blocks FROM erasure_ids AS i WHERE ${ofPage}`;
+const insertTombstones = query((value: ValueOf<ErasureKey>) => {
+  const { environmentId, hash, erasureId, blocks } = id;
+  return insertFrom(
+    tombstones,
+    { environmentId, hash, erasureId, blocks },
+    sql`FROM ${idsOfErasure} WHERE ${isNew(value)}`,
+  );
+});
 
 /** Ends the tombstones of an earlier erasure that only cut: the ids are erased again. */
-const endCuts = statement<ErasureKey & { rows: string }>`
-  DELETE FROM tombstones WHERE blocks = 0 AND environment_id = :environmentId AND hash IN (
-    SELECT r.value ->> 1 FROM json_each(:rows) AS r
-  )`;
+const endCuts = query((value: ValueOf<Rows>) =>
+  drizzle
+    .delete(tombstones)
+    .where(
+      and(
+        eq(tombstones.blocks, 0),
+        eq(tombstones.environmentId, value("environmentId")),
+        sql`${tombstones.hash} IN (SELECT item.value ->> 1 FROM json_each(${value("rows")}) AS item)`,
+      ),
+    ),
+);
 
 /**
  * Counts as a lift does: ids that only cut may begin anew, and an isolate would go on with what it remembers of them from before.
  */
-const countLift = statement<{ environmentId: number }>`
-  UPDATE environments SET features = json_set(coalesce(features, '{}'), '$.lifts', coalesce(features ->> '$.lifts', 0) + 1)
-  WHERE id = :environmentId`;
+const countLift = query((value: ValueOf<{ environmentId: number }>) => {
+  const { features } = environments;
+  const lifts = sql`coalesce(${features} ->> '$.lifts', 0) + 1`;
+  return drizzle
+    .update(environments)
+    .set({ features: sql`json_set(coalesce(${features}, '{}'), '$.lifts', ${lifts})` })
+    .where(eq(environments.id, value("environmentId")));
+});
 
 /** An id with which an erasure begins, and whether its tombstone blocks (E4). */
 export interface BegunId {
@@ -138,13 +213,18 @@ export async function beginIds(
  * Aborts the batch with `guard_people` where the person's ids are no longer those that the erasure begins with. With `leavesOut` others
  * may be there that verified claims alone do not reach.
  */
-export const guardIds = statement<PersonKey & ErasureKey & { leavesOut: number }>`
-  INSERT INTO guards (name, holds) ${personWalk({ idsMax: idsListedMax + 1 })},
-  own AS (SELECT distinct_id FROM erasure_ids WHERE environment_id = :environmentId AND erasure_id = :erasureId)
-  SELECT 'people', NOT EXISTS (
-    SELECT 1 FROM person WHERE (is_verified = 1 OR :leavesOut = 0)
-      AND distinct_id NOT IN (SELECT distinct_id FROM own) AND NOT EXISTS (
-      SELECT 1 FROM erasure_ids AS other
-      WHERE other.environment_id = person.environment_id AND other.distinct_id = person.distinct_id
+export const guardIds = query((value: ValueOf<PersonKey & ErasureKey & { leavesOut: number }>) => {
+  const own = alias(erasureIds, "own");
+  const isOther = and(
+    sql`(${isVerified} = 1 OR ${value("leavesOut")} = 0)`,
+    sql`${person.distinctId} NOT IN (SELECT ${own.distinctId} FROM ${own})`,
+    isFree(person),
+  );
+  const holds = sql`(${withPerson(value, { idsMax: idsListedMax + 1 })},
+    ${own} (${names(own.distinctId)}) AS (SELECT ${erasureIds.distinctId} FROM ${erasureIds} WHERE ${isIdOf(value)})
+    SELECT NOT EXISTS (SELECT 1 FROM ${person} WHERE ${isOther}) AND NOT EXISTS (
+      SELECT 1 FROM ${own} WHERE ${own.distinctId} NOT IN (SELECT ${person.distinctId} FROM ${person})
     )
-  ) AND NOT EXISTS (SELECT 1 FROM own WHERE distinct_id NOT IN (SELECT distinct_id FROM person))`;
+  )`;
+  return insertFrom(guards, { name: sql`'people'`, holds }, sql``);
+});

@@ -1,135 +1,232 @@
-import { fragment, statement } from "../db/sql.ts";
-import { openIds, type Page, rowsSql } from "./ids-of-page.ts";
+import { desc, type SQL, sql } from "drizzle-orm";
+import { alias, type SQLiteColumn, type SQLiteTable } from "drizzle-orm/sqlite-core";
+import { assignments, drizzle, insertFrom, names, query, type ValueOf } from "../db/query.ts";
+import {
+  creditAdjustments,
+  creditBalances,
+  creditLedger,
+  creditRefunds,
+  erasureIds,
+  erasureNames,
+  largeProperties,
+  reservations,
+  usageEvents,
+} from "../db/schema.ts";
+import { id, ofRow, openAccounts, openIds, type Page, rowsMax } from "./ids-of-page.ts";
 
-const lastSeq = (table: string, order: string): string =>
-  fragment`coalesce((SELECT seq FROM ${table} WHERE account_id = i.account_id ORDER BY ${order} LIMIT 1), 0)`;
-const lastLedger = lastSeq("credit_ledger", "seq DESC");
-const lastUsage = lastSeq("usage_events", "occurred_by_ms DESC, seq DESC");
+type OfPage = ValueOf<Page>;
+/** A table of the books. */
+type TableOfBooks = SQLiteTable & { readonly accountId: SQLiteColumn };
+
+const lastSeq = (table: TableOfBooks & { readonly seq: SQLiteColumn }, ...order: readonly SQL[]) => sql`coalesce((
+  SELECT ${table.seq} FROM ${table} WHERE ${table.accountId} = ${id.accountId}
+  ORDER BY ${sql.join([...order], sql`, `)} LIMIT 1
+), 0)`;
+const lastLedger = () => lastSeq(creditLedger, desc(creditLedger.seq));
+const lastUsage = () => lastSeq(usageEvents, desc(usageEvents.occurredByMs), desc(usageEvents.seq));
+
+const taken = alias(erasureIds, "taken");
 
 /** Takes so many rows of the accounts at hand into the page, of one account after another. */
-const take = (name: string, last: string) => statement<Page>`
-  UPDATE erasure_ids SET ${name}_to = p.up_to FROM (
-    SELECT account_id, ${name}_from + max(0, min(todo, ${rowsSql} - before)) AS up_to FROM (
-      SELECT *, sum(todo) OVER (ORDER BY position ROWS UNBOUNDED PRECEDING) - todo AS before
-      FROM (SELECT i.*, ${last} - i.${name}_from AS todo FROM ${openIds} AS i)
-    )
-  ) AS p WHERE erasure_ids.account_id = p.account_id`;
+const take = (from: "ledgerFrom" | "usageFrom", to: "ledgerTo" | "usageTo", last: () => SQL) =>
+  query(
+    (value: OfPage) => sql`
+  UPDATE ${erasureIds} SET ${names(erasureIds[to])} = taken.upto FROM (
+    SELECT ${id.accountId} AS ${names(id.accountId)}, ${id[from]} + max(0, min(todo, ${rowsMax(value)} - before)) AS upto FROM (
+      SELECT *, sum(todo) OVER (ORDER BY ${id.position} ROWS UNBOUNDED PRECEDING) - todo AS before
+      FROM (SELECT ${id}.*, ${last()} - ${id[from]} AS todo FROM ${openIds(value)}) AS ${id}
+    ) AS ${id}
+  ) AS ${taken} WHERE ${erasureIds.accountId} = ${taken.accountId}`,
+  );
 
 /** The time that leads the primary key of usage events never falls as seq grows. */
-const takeUsageTimes = statement<Page>`
-  UPDATE erasure_ids SET usage_to_ms = (
-    SELECT u.occurred_by_ms FROM usage_events AS u
-    WHERE u.account_id = erasure_ids.account_id
-      AND (u.occurred_by_ms, u.seq) > (erasure_ids.usage_from_ms, erasure_ids.usage_from) AND u.seq = erasure_ids.usage_to
+const takeUsageTimes = query((value: OfPage) => {
+  const { accountId, occurredByMs, seq } = usageEvents;
+  const { usageFromMs, usageFrom, usageTo } = erasureIds;
+  const usageToMs = sql`(
+    SELECT ${occurredByMs} FROM ${usageEvents}
+    WHERE ${accountId} = ${erasureIds.accountId} AND (${occurredByMs}, ${seq}) > (${usageFromMs}, ${usageFrom})
+      AND ${seq} = ${usageTo}
     LIMIT 1
-  ) WHERE usage_to > usage_from AND account_id IN (SELECT account_id FROM ${openIds})`;
+  )`;
+  return drizzle
+    .update(erasureIds)
+    .set({ usageToMs })
+    .where(sql`${usageTo} > ${usageFrom} AND ${erasureIds.accountId} IN ${openAccounts(value)}`);
+});
 
-const byLedgerSeq = (table: string): string => fragment`${openIds} AS i CROSS JOIN ${table} AS r
-  ON r.account_id = i.account_id AND r.seq > i.ledger_from AND r.seq <= i.ledger_to`;
-/** SQL: the ledger entries `r` of the page. */
-export const ledgerPage = byLedgerSeq("credit_ledger");
-const usagePage = fragment`${openIds} AS i CROSS JOIN usage_events AS r
-  ON r.account_id = i.account_id AND (r.occurred_by_ms, r.seq) > (i.usage_from_ms, i.usage_from)
-    AND (r.occurred_by_ms, r.seq) <= (i.usage_to_ms, i.usage_to)`;
-const reservationPage = fragment`(
-    SELECT r.* FROM ${openIds} AS i CROSS JOIN reservations AS r INDEXED BY reservations_settled
-      ON r.account_id = i.account_id AND r.state <> 'open' AND r.request_hash <> ''
-    LIMIT ${rowsSql}
+const byLedgerSeq = (table: typeof creditLedger | typeof creditAdjustments) => (value: OfPage) =>
+  sql`
+  ${openIds(value)} CROSS JOIN ${table} AS r ON ${ofRow(table.accountId)} = ${id.accountId}
+    AND ${ofRow(table.seq)} > ${id.ledgerFrom} AND ${ofRow(table.seq)} <= ${id.ledgerTo}`;
+/** FROM: the ledger entries `r` of the page. */
+export const ledgerPage = byLedgerSeq(creditLedger);
+const usagePage = (value: OfPage) => {
+  const place = sql`(${ofRow(usageEvents.occurredByMs)}, ${ofRow(usageEvents.seq)})`;
+  return sql`${openIds(value)} CROSS JOIN ${usageEvents} AS r ON ${ofRow(usageEvents.accountId)} = ${id.accountId}
+    AND ${place} > (${id.usageFromMs}, ${id.usageFrom}) AND ${place} <= (${id.usageToMs}, ${id.usageTo})`;
+};
+const reservationPage = (value: OfPage) => sql`(
+    SELECT r.* FROM ${openIds(value)} CROSS JOIN ${reservations} AS r INDEXED BY reservations_settled
+      ON ${ofRow(reservations.accountId)} = ${id.accountId} AND ${ofRow(reservations.state)} <> 'open'
+      AND ${ofRow(reservations.requestHash)} <> ''
+    LIMIT ${rowsMax(value)}
   ) AS r`;
 
-/** A table of the books: its key, its rows `r` in the page, what is emptied in them, and which columns hold an id. */
-type Book = readonly [table: string, key: string, page: string, emptied: string, ids: readonly string[]];
+/** A table whose rows an erasure keeps, without what names the person. */
+interface Book {
+  readonly table: TableOfBooks;
+  readonly key: readonly SQLiteColumn[];
+  /** FROM: its rows `r` in the page. */
+  readonly page: (value: OfPage) => SQL;
+  /** SET: what is emptied in them. */
+  readonly emptied: SQL;
+  /** The columns that hold an id of an event, a reservation or an adjustment. */
+  readonly ids: readonly SQLiteColumn[];
+}
 
-const ofEvent = ["event_id", "reservation_id"];
-const usageKey = "account_id, occurred_by_ms, seq";
-const ledger: Book = ["credit_ledger", "account_id, seq", ledgerPage, "note = NULL", ofEvent];
-const adjustments: Book = [
-  "credit_adjustments",
-  "environment_id, id",
-  byLedgerSeq("credit_adjustments"),
-  "request_hash = ''",
-  ["id"],
-];
-const usage: Book = [
-  "usage_events",
-  usageKey,
-  usagePage,
-  "request_hash = '', properties = NULL, large_properties_bytes = NULL",
-  ofEvent,
-];
-const reservations: Book = [
-  "reservations",
-  "environment_id, id",
-  reservationPage,
-  "request_hash = ''",
-  ["id", "settled_event_id"],
-];
+const noHash = sql`''`;
+const usageKey = [usageEvents.accountId, usageEvents.occurredByMs, usageEvents.seq];
+const ledger: Book = {
+  table: creditLedger,
+  key: [creditLedger.accountId, creditLedger.seq],
+  page: ledgerPage,
+  emptied: assignments(creditLedger, { note: sql`NULL` }),
+  ids: [creditLedger.eventId, creditLedger.reservationId],
+};
+const adjustments: Book = {
+  table: creditAdjustments,
+  key: [creditAdjustments.environmentId, creditAdjustments.id],
+  page: byLedgerSeq(creditAdjustments),
+  emptied: assignments(creditAdjustments, { requestHash: noHash }),
+  ids: [creditAdjustments.id],
+};
+const usage: Book = {
+  table: usageEvents,
+  key: usageKey,
+  page: usagePage,
+  emptied: assignments(usageEvents, { requestHash: noHash, properties: sql`NULL`, largePropertiesBytes: sql`NULL` }),
+  ids: [usageEvents.eventId, usageEvents.reservationId],
+};
+const holds: Book = {
+  table: reservations,
+  key: [reservations.environmentId, reservations.id],
+  page: reservationPage,
+  emptied: assignments(reservations, { requestHash: noHash }),
+  ids: [reservations.id, reservations.settledEventId],
+};
 
-/** SQL: from the pair of an account's name. */
-export const namesOf = (account: string, kind: string, name: string): string =>
-  fragment`FROM erasure_names WHERE account_id = ${account} AND kind = '${kind}' AND old_name = ${name}`;
+type Kind = typeof erasureNames.$inferSelect.kind;
 
-/** SQL: gives a column its new name, if it has one. */
-export const newName = (table: string, column: string, kind: string): string =>
-  fragment`${column} = (SELECT new_name ${namesOf(`${table}.account_id`, kind, `${table}.${column}`)})`;
+/** FROM: the pair of an account's name. */
+export const namesOf = (account: SQL | SQLiteColumn, kind: Kind, name: SQL | SQLiteColumn): SQL =>
+  sql`FROM ${erasureNames} WHERE ${erasureNames.accountId} = ${account} AND ${erasureNames.kind} = ${kind}
+    AND ${erasureNames.oldName} = ${name}`;
+
+/** Its new name, for a column that holds one; null for any other. */
+export const newName = (table: TableOfBooks, column: SQLiteColumn, kind: Kind): SQL =>
+  sql`(SELECT ${erasureNames.newName} ${namesOf(table.accountId, kind, column)})`;
+
+const found = alias(erasureNames, "found");
 
 /** Gives each id in a page a random one. An id that is another's too, as that of a charge (U15), keeps being it. */
-const nameIds = ([, , page, , columns]: Book) => statement<Page>`
-  INSERT INTO erasure_names (account_id, kind, old_name, new_name)
-  SELECT account_id, 'id', name, iif(name GLOB 'res_*', 'res_', '') || lower(hex(randomblob(16))) FROM (
-    SELECT DISTINCT r.account_id, n.value AS name
-    FROM ${page} CROSS JOIN json_each(json_array(${columns.map((column) => `r.${column}`).join()})) AS n
-    WHERE n.value IS NOT NULL
-  ) AS n WHERE NOT EXISTS (SELECT 1 ${namesOf("n.account_id", "id", "n.name")})`;
+const nameIds = ({ table, page, ids }: Book) =>
+  query((value: OfPage) => {
+    const namesOfPage = sql`
+      SELECT DISTINCT ${ofRow(table.accountId)} AS ${names(found.accountId)}, item.value AS ${names(found.oldName)}
+      FROM ${page(value)} CROSS JOIN json_each(json_array(${sql.join(ids.map(ofRow), sql`, `)})) AS item
+      WHERE item.value IS NOT NULL`;
+    return insertFrom(
+      erasureNames,
+      {
+        accountId: found.accountId,
+        kind: sql`'id'`,
+        oldName: found.oldName,
+        newName: sql`iif(${found.oldName} GLOB 'res_*', 'res_', '') || lower(hex(randomblob(16)))`,
+      },
+      sql`FROM (${namesOfPage}) AS ${found} WHERE NOT EXISTS (SELECT 1 ${namesOf(found.accountId, "id", found.oldName)})`,
+    );
+  });
 
-const eraseBook = ([table, key, page, emptied, columns]: Book, when = "1") => statement<Page>`
-  UPDATE ${table} SET ${[emptied, ...columns.map((column) => newName(table, column, "id"))].join()}
-  WHERE (${key}) IN (SELECT r.${key.replaceAll(", ", ", r.")} FROM ${page} WHERE ${when})`;
+const eraseBook = ({ table, key, page, emptied, ids }: Book, when = sql`1`) =>
+  query((value: OfPage) => {
+    const renamed = ids.map((column) => sql`${names(column)} = ${newName(table, column, "id")}`);
+    return sql`UPDATE ${table} SET ${sql.join([emptied, ...renamed], sql`, `)}
+      WHERE (${names(...key)}) IN (SELECT ${sql.join(key.map(ofRow), sql`, `)} FROM ${page(value)} WHERE ${when})`;
+  });
 
-const eraseNotes = statement<Page>`
-  UPDATE credit_balances SET notes = NULL WHERE notes IS NOT NULL AND (account_id, grant_seq) IN (
-    SELECT r.account_id, r.seq FROM ${ledgerPage} WHERE r.reason = 'grant'
-  )`;
+const eraseNotes = query((value: OfPage) =>
+  drizzle
+    .update(creditBalances)
+    .set({ notes: null })
+    .where(
+      sql`${creditBalances.notes} IS NOT NULL AND (${creditBalances.accountId}, ${creditBalances.grantSeq}) IN (
+      SELECT ${ofRow(creditLedger.accountId)}, ${ofRow(creditLedger.seq)} FROM ${ledgerPage(value)}
+      WHERE ${ofRow(creditLedger.reason)} = 'grant'
+    )`,
+    ),
+);
 // After their events were changed, which say no more that they have them.
-const deleteLargeProperties = statement<Page>`
-  DELETE FROM large_properties WHERE (${usageKey}) IN (
-    SELECT r.account_id, r.occurred_by_ms, r.seq FROM ${usagePage}
-  )`;
+const deleteLargeProperties = query((value: OfPage) => {
+  const { accountId, occurredByMs, seq } = largeProperties;
+  return drizzle.delete(largeProperties).where(
+    sql`(${accountId}, ${occurredByMs}, ${seq}) IN (
+      SELECT ${sql.join(usageKey.map(ofRow), sql`, `)} FROM ${usagePage(value)}
+    )`,
+  );
+});
+
+const hasName = sql`${ofRow(creditLedger.note)} IS NOT NULL OR ${ofRow(creditLedger.eventId)} IS NOT NULL
+  OR ${ofRow(creditLedger.reservationId)} IS NOT NULL`;
 
 /** The statements that take names and texts out of the books, in their order. */
 export const booksOfPage = [
-  take("ledger", lastLedger),
-  take("usage", lastUsage),
+  take("ledgerFrom", "ledgerTo", lastLedger),
+  take("usageFrom", "usageTo", lastUsage),
   takeUsageTimes,
-  ...[ledger, adjustments, usage, reservations].map(nameIds),
+  ...[ledger, adjustments, usage, holds].map(nameIds),
   eraseNotes,
-  eraseBook(ledger, "r.note IS NOT NULL OR r.event_id IS NOT NULL OR r.reservation_id IS NOT NULL"),
+  eraseBook(ledger, hasName),
   eraseBook(adjustments),
   eraseBook(usage),
   deleteLargeProperties,
-  eraseBook(reservations),
+  eraseBook(holds),
 ];
 
 /** What was taken is done. It follows when nothing else needs the page of the ledger. */
-export const closePage = statement<Page>`
-  UPDATE erasure_ids SET ledger_from = ledger_to, usage_from = usage_to, usage_from_ms = usage_to_ms
-  WHERE account_id IN (SELECT account_id FROM ${openIds})`;
+export const closePage = query((value: OfPage) => {
+  const { accountId, ledgerTo, usageTo, usageToMs } = erasureIds;
+  return drizzle
+    .update(erasureIds)
+    .set({ ledgerFrom: sql`${ledgerTo}`, usageFrom: sql`${usageTo}`, usageFromMs: sql`${usageToMs}` })
+    .where(sql`${accountId} IN ${openAccounts(value)}`);
+});
 
-/** SQL: whether the reference of a balance `r` is one that a caller gave. Payments keep theirs. */
-export const isGiven = fragment`r.external_ref NOT GLOB 'stripe:*' AND NOT EXISTS (
-    SELECT 1 FROM erasure_names WHERE account_id = r.account_id AND kind = 'reference' AND new_name = r.external_ref
+/** Whether the reference of a balance `r` is one that a caller gave. Payments keep theirs. */
+export const isGiven = (): SQL => {
+  const [accountId, externalRef] = [ofRow(creditBalances.accountId), ofRow(creditBalances.externalRef)];
+  return sql`${externalRef} NOT GLOB 'stripe:*' AND NOT EXISTS (
+    SELECT 1 FROM ${erasureNames} WHERE ${erasureNames.accountId} = ${accountId}
+      AND ${erasureNames.kind} = 'reference' AND ${erasureNames.newName} = ${externalRef}
   )`;
+};
 
-const has = (table: string, condition: string): string =>
-  fragment`EXISTS (SELECT 1 FROM ${table} AS r WHERE r.account_id = i.account_id AND ${condition})`;
+const has = (table: TableOfBooks, condition: SQL | undefined): SQL =>
+  sql`EXISTS (SELECT 1 FROM ${table} AS r WHERE ${ofRow(table.accountId)} = ${id.accountId} AND ${condition})`;
 
-/** SQL: whether the books of an account `i` still have something that names somebody. */
-export const isInBooks = `(${[
-  `i.ledger_from < ${lastLedger}`,
-  `i.usage_from < ${lastUsage}`,
-  has("reservations", "r.state = 'open'"),
-  has("reservations", "r.state <> 'open' AND r.request_hash <> ''"),
-  has("credit_balances", "r.revoked_at_ms IS NULL"),
-  has("credit_refunds", "r.request_hash <> ''"),
-  has("credit_balances", isGiven),
-].join(" OR ")})`;
+/** Whether the books of an account still have something that names somebody. */
+export const isInBooks = (): SQL => {
+  const state = ofRow(reservations.state);
+  return sql`(${sql.join(
+    [
+      sql`${id.ledgerFrom} < ${lastLedger()}`,
+      sql`${id.usageFrom} < ${lastUsage()}`,
+      has(reservations, sql`${state} = 'open'`),
+      has(reservations, sql`${state} <> 'open' AND ${ofRow(reservations.requestHash)} <> ''`),
+      has(creditBalances, sql`${ofRow(creditBalances.revokedAtMs)} IS NULL`),
+      has(creditRefunds, sql`${ofRow(creditRefunds.requestHash)} <> ''`),
+      has(creditBalances, isGiven()),
+    ],
+    sql` OR `,
+  )})`;
+};

@@ -1,108 +1,237 @@
-import { fragment, type Statement, statement } from "../db/sql.ts";
-import { ids, openIds, type Page, rowsOfIds, rowsSql } from "./ids-of-page.ts";
+import { and, eq, inArray, type SQL, sql } from "drizzle-orm";
+import type { SQLiteColumn } from "drizzle-orm/sqlite-core";
+import { assignments, drizzle, hasRow, names, query, type ValueOf } from "../db/query.ts";
+import {
+  analyticsEvents,
+  consentLog,
+  creditLedger,
+  distinctIds,
+  erasureIds,
+  erasureNames,
+  erasures,
+  exportAudit,
+  idProperties,
+  paymentDebts,
+  paymentFacts,
+  paymentGrants,
+  payments,
+  refusals,
+  stripeCustomers,
+  webhookDeliveries,
+  webhookEndpoints,
+  webhookMessages,
+} from "../db/schema.ts";
+import type { Statement } from "../db/sql.ts";
+import {
+  distinctIdsAtHand,
+  id,
+  idsAtHand,
+  namesId,
+  ofRow,
+  openAccounts,
+  type Page,
+  rowsMax,
+  rowsOfIds,
+  type TableOfIds,
+} from "./ids-of-page.ts";
 import { booksOfPage, closePage, isInBooks, ledgerPage } from "./page-of-books.ts";
+import { isErasure } from "./receipt.ts";
+
+type OfPage = ValueOf<Page>;
+const isHere = (value: OfPage, { environmentId }: TableOfIds) => eq(environmentId, value("environmentId"));
+
+/** The balances that the page's grants made. */
+const grantedInPage = (value: OfPage) =>
+  sql`(SELECT ${ofRow(creditLedger.balanceId)} FROM ${ledgerPage(value)} WHERE ${ofRow(creditLedger.reason)} = 'grant')`;
 
 /** Payments that name the person: those of its balances, and those that granted nothing yet. */
-const paymentPage = fragment`(SELECT r.payment_id FROM ${rowsOfIds("payment_facts", "user_id")} LIMIT ${rowsSql})`;
-// The reason stays: the same event sent again does not bring the customer back. Nor does one that read the payment before.
-const asErased = fragment`customer = NULL, settled_by = NULL, version = version + 1,
-  reason = iif(status = 'unmatched', 'person_erased', NULL)`;
-const erasePayments = statement<Page>`
-  UPDATE payments SET ${asErased} WHERE environment_id = :environmentId AND id IN (
-    SELECT * FROM ${paymentPage} UNION
-    SELECT g.payment_id FROM ${ledgerPage} CROSS JOIN payment_grants AS g
-    WHERE r.reason = 'grant' AND g.balance_id = r.balance_id
-  )`;
-/** A payment restores nothing of what an erasure closes (S4). */
-const eraseGrants = statement<Page>`
-  UPDATE payment_grants SET is_revoked = 0 WHERE is_revoked = 1 AND balance_id IN (
-    SELECT r.balance_id FROM ${ledgerPage} WHERE r.reason = 'grant'
-  )`;
-const eraseFacts = statement<Page>`
-  UPDATE payment_facts SET user_id = NULL
-  WHERE environment_id = :environmentId AND user_id IS NOT NULL AND payment_id IN ${paymentPage}`;
-/** A debt ends with its user (S6). */
-const endDebts = statement<Page>`
-  UPDATE payment_debts INDEXED BY payment_debts_of SET customer = NULL, amount = 0
-  WHERE environment_id = :environmentId AND customer IS NOT NULL AND account_id IN (SELECT account_id FROM ${openIds})`;
-/** Those that wait for somebody to say whose their customer is. */
-const erasePaymentCustomers = statement<Page>`
-  UPDATE payments INDEXED BY payments_customer SET ${asErased}
-  WHERE environment_id = :environmentId AND status = 'unmatched' AND customer IN (
-    SELECT r.customer FROM ${rowsOfIds("stripe_customers", "user_id")}
-  )`;
-
-/** `by` names the index where the ids are not the primary key: SQLite would read all rows of the environment. */
-const deleteOfIds = (table: string, column = "distinct_id", by = "") => statement<Page>`
-  DELETE FROM ${table} ${by} WHERE environment_id = :environmentId AND ${column} IN (SELECT distinct_id FROM ${ids})`;
-
-const deleteEvents = statement<Page>`
-  DELETE FROM analytics_events WHERE rowid IN (SELECT r.rowid FROM ${rowsOfIds("analytics_events")} LIMIT ${rowsSql})`;
-
-/** A message that names the person goes, also where it was not delivered yet. */
-const messagePage = fragment`(SELECT r.id FROM ${rowsOfIds("webhook_messages", "subject")} LIMIT ${rowsSql})`;
-const deleteDeliveries = statement<Page>`
-  DELETE FROM webhook_deliveries WHERE (endpoint_id, message_id) IN (
-    SELECT e.id, r.id FROM ${messagePage} AS r
-    CROSS JOIN webhook_endpoints AS e WHERE e.environment_id = :environmentId
-  )`;
-const deleteMessages = statement<Page>`DELETE FROM webhook_messages WHERE id IN ${messagePage}`;
-
-const keepsConsent = fragment`(
-  SELECT keep_consent FROM erasures WHERE environment_id = :environmentId AND id = :erasureId
+const paymentPage = (value: OfPage) => sql`(
+  SELECT ${ofRow(paymentFacts.paymentId)} FROM ${rowsOfIds(value, paymentFacts, paymentFacts.userId)} LIMIT ${rowsMax(value)}
 )`;
-const deleteConsent = statement<Page>`
-  DELETE FROM consent_log WHERE NOT ${keepsConsent} AND (environment_id, distinct_id, seq) IN (
-    SELECT r.environment_id, r.distinct_id, r.seq FROM ${rowsOfIds("consent_log")} LIMIT ${rowsSql}
-  )`;
-
-/** Moves an id's rows under its hash, after what is there already, from an erasure that was lifted. */
-const moveRows = (table: string, when: string) => statement<Page>`
-  UPDATE ${table} SET distinct_id = p.hash, seq = p.base + seq FROM (
-    SELECT i.environment_id AS of, i.distinct_id AS own, i.hash, r.seq AS old_seq, coalesce((
-      SELECT seq FROM ${table} WHERE environment_id = i.environment_id AND distinct_id = i.hash ORDER BY seq DESC LIMIT 1
-    ), 0) + 1 - (
-      SELECT seq FROM ${table} WHERE environment_id = i.environment_id AND distinct_id = i.distinct_id ORDER BY seq LIMIT 1
-    ) AS base
-    FROM ${rowsOfIds(table)} WHERE ${when} ORDER BY i.position, r.seq LIMIT ${rowsSql}
-  ) AS p WHERE environment_id = p.of AND distinct_id = p.own AND seq = p.old_seq`;
-
-const endClaims = statement<Page>`
-  UPDATE distinct_ids SET claimed_by = NULL, claimed_via = NULL, claimed_at_ms = NULL, claim_version = claim_version + 1
-  WHERE environment_id = :environmentId AND claim_is_verified = 0 AND distinct_id IN (
-    SELECT r.distinct_id FROM ${rowsOfIds("distinct_ids", "claimed_by")} LIMIT ${rowsSql}
-  )`;
-
-/** What is deleted, moved or emptied row by row, so that a page may leave some of it. */
-const LEFT = [
-  ["analytics_events", "distinct_id"],
-  ["consent_log", "distinct_id"],
-  ["export_audit", "distinct_id"],
-  ["webhook_messages", "subject"],
-  ["payment_facts", "user_id"],
-  ["distinct_ids", "claimed_by"],
-].map(
-  ([table, column]) =>
-    `EXISTS (SELECT 1 FROM ${table} WHERE environment_id = i.environment_id AND ${column} = i.distinct_id)`,
+// The reason stays: the same event sent again does not bring the customer back. Nor does one that read the payment before.
+const asErased = {
+  customer: sql`NULL`,
+  settledBy: sql`NULL`,
+  version: sql`${payments.version} + 1`,
+  reason: sql`iif(${payments.status} = 'unmatched', 'person_erased', NULL)`,
+};
+const erasePayments = query((value: OfPage) =>
+  drizzle
+    .update(payments)
+    .set(asErased)
+    .where(
+      and(
+        isHere(value, payments),
+        sql`${payments.id} IN (
+          SELECT * FROM ${paymentPage(value)} UNION
+          SELECT ${paymentGrants.paymentId} FROM ${ledgerPage(value)} CROSS JOIN ${paymentGrants}
+          WHERE ${ofRow(creditLedger.reason)} = 'grant' AND ${paymentGrants.balanceId} = ${ofRow(creditLedger.balanceId)}
+        )`,
+      ),
+    ),
+);
+/** A payment restores nothing of what an erasure closes (S4). */
+const eraseGrants = query((value: OfPage) =>
+  drizzle
+    .update(paymentGrants)
+    .set({ isRevoked: 0 })
+    .where(and(eq(paymentGrants.isRevoked, 1), inArray(paymentGrants.balanceId, grantedInPage(value)))),
+);
+const eraseFacts = query((value: OfPage) =>
+  drizzle
+    .update(paymentFacts)
+    .set({ userId: null })
+    .where(
+      and(
+        isHere(value, paymentFacts),
+        sql`${paymentFacts.userId} IS NOT NULL AND ${paymentFacts.paymentId} IN ${paymentPage(value)}`,
+      ),
+    ),
+);
+/** A debt ends with its user (S6). */
+const endDebts = query(
+  (value: OfPage) => sql`
+  UPDATE ${paymentDebts} INDEXED BY payment_debts_of
+  SET ${assignments(paymentDebts, { customer: sql`NULL`, amount: sql`0` })}
+  WHERE ${isHere(value, paymentDebts)} AND ${paymentDebts.customer} IS NOT NULL
+    AND ${paymentDebts.accountId} IN ${openAccounts(value)}`,
+);
+/** Those that wait for somebody to say whose their customer is. */
+const erasePaymentCustomers = query(
+  (value: OfPage) => sql`
+  UPDATE ${payments} INDEXED BY payments_customer SET ${assignments(payments, asErased)}
+  WHERE ${isHere(value, payments)} AND ${payments.status} = 'unmatched' AND ${payments.customer} IN (
+    SELECT ${ofRow(stripeCustomers.customer)} FROM ${rowsOfIds(value, stripeCustomers, stripeCustomers.userId)}
+  )`,
 );
 
-const finishIds = statement<Page>`
-  UPDATE erasure_ids SET is_done = 1 WHERE (environment_id, erasure_id, position) IN (
-    SELECT i.environment_id, i.erasure_id, i.position FROM ${ids} AS i
-    WHERE i.is_done = 0 AND NOT (${LEFT.join(" OR ")} OR (i.account_id IS NOT NULL AND ${isInBooks}))
-  )`;
+/** `by` names the index where the ids are not the primary key: SQLite would read all rows of the environment. */
+const deleteOfIds = (table: TableOfIds, named: SQLiteColumn, by = sql``) =>
+  query(
+    (value: OfPage) =>
+      sql`DELETE FROM ${table} ${by} WHERE ${isHere(value, table)} AND ${named} IN ${distinctIdsAtHand(value)}`,
+  );
 
-const deleteNames = statement<Page>`
-  DELETE FROM erasure_names WHERE (account_id, kind, old_name) IN (
-    SELECT r.account_id, r.kind, r.old_name
-    FROM (SELECT account_id FROM ${ids} WHERE is_done = 1) AS i CROSS JOIN erasure_names AS r ON r.account_id = i.account_id
-    LIMIT ${rowsSql}
-  )`;
-const deleteIds = statement<Page>`
-  DELETE FROM erasure_ids WHERE (environment_id, erasure_id, position) IN (
-    SELECT environment_id, erasure_id, position FROM ${ids} AS i
-    WHERE is_done = 1 AND NOT EXISTS (SELECT 1 FROM erasure_names WHERE account_id = i.account_id)
-  )`;
+const deleteEvents = query((value: OfPage) =>
+  drizzle.delete(analyticsEvents).where(
+    sql`rowid IN (
+      SELECT r.rowid FROM ${rowsOfIds(value, analyticsEvents, analyticsEvents.distinctId)} LIMIT ${rowsMax(value)}
+    )`,
+  ),
+);
+
+/** A message that names the person goes, also where it was not delivered yet. */
+const messagePage = (value: OfPage) => sql`(
+  SELECT ${ofRow(webhookMessages.id)} FROM ${rowsOfIds(value, webhookMessages, webhookMessages.subject)}
+  LIMIT ${rowsMax(value)}
+)`;
+const deleteDeliveries = query((value: OfPage) => {
+  const { endpointId, messageId } = webhookDeliveries;
+  return drizzle.delete(webhookDeliveries).where(
+    sql`(${endpointId}, ${messageId}) IN (
+      SELECT ${webhookEndpoints.id}, ${ofRow(webhookMessages.id)} FROM ${messagePage(value)} AS r
+      CROSS JOIN ${webhookEndpoints} WHERE ${isHere(value, webhookEndpoints)}
+    )`,
+  );
+});
+const deleteMessages = query((value: OfPage) =>
+  drizzle.delete(webhookMessages).where(inArray(webhookMessages.id, messagePage(value))),
+);
+
+const keepsConsent = (value: OfPage) => sql`(
+  SELECT ${erasures.keepConsent} FROM ${erasures} WHERE ${isErasure(value)}
+)`;
+const deleteConsent = query((value: OfPage) => {
+  const key = [consentLog.environmentId, consentLog.distinctId, consentLog.seq];
+  return drizzle.delete(consentLog).where(
+    sql`NOT ${keepsConsent(value)} AND (${sql.join(key, sql`, `)}) IN (
+      SELECT ${sql.join(key.map(ofRow), sql`, `)} FROM ${rowsOfIds(value, consentLog, consentLog.distinctId)}
+      LIMIT ${rowsMax(value)}
+    )`,
+  );
+});
+
+/** Moves an id's rows under its hash, after what is there already, from an erasure that was lifted. */
+const moveRows = (table: typeof consentLog | typeof exportAudit, when: (value: OfPage) => SQL = () => sql`1`) =>
+  query((value: OfPage) => {
+    const { environmentId, distinctId, seq } = table;
+    const seqOf = (name: SQLiteColumn, order: SQL) => sql`(
+      SELECT ${seq} FROM ${table} WHERE ${environmentId} = ${id.environmentId} AND ${distinctId} = ${name}
+      ORDER BY ${seq} ${order} LIMIT 1
+    )`;
+    return sql`
+      UPDATE ${table} SET ${assignments(table, { distinctId: sql`moved.later`, seq: sql`moved.base + ${seq}` })} FROM (
+        SELECT ${id.environmentId} AS place, ${id.distinctId} AS own, ${id.hash} AS later, ${ofRow(seq)} AS nth,
+          coalesce(${seqOf(id.hash, sql`DESC`)}, 0) + 1 - ${seqOf(id.distinctId, sql`ASC`)} AS base
+        FROM ${rowsOfIds(value, table, distinctId)} WHERE ${when(value)}
+        ORDER BY ${id.position}, ${ofRow(seq)} LIMIT ${rowsMax(value)}
+      ) AS moved WHERE ${environmentId} = moved.place AND ${distinctId} = moved.own AND ${seq} = moved.nth`;
+  });
+
+const endClaims = query((value: OfPage) =>
+  drizzle
+    .update(distinctIds)
+    .set({
+      claimedBy: null,
+      claimedVia: null,
+      claimedAtMs: null,
+      claimVersion: sql`${distinctIds.claimVersion} + 1`,
+    })
+    .where(
+      and(
+        isHere(value, distinctIds),
+        eq(distinctIds.claimIsVerified, false),
+        sql`${distinctIds.distinctId} IN (
+          SELECT ${ofRow(distinctIds.distinctId)} FROM ${rowsOfIds(value, distinctIds, distinctIds.claimedBy)}
+          LIMIT ${rowsMax(value)}
+        )`,
+      ),
+    ),
+);
+
+const hasRows = (table: TableOfIds, named: SQLiteColumn) => hasRow(table, namesId(table, named));
+/** Whether something is left of an id that is deleted, moved or emptied row by row, so that a page may leave some of it. */
+const isLeft = () =>
+  sql.join(
+    [
+      hasRows(analyticsEvents, analyticsEvents.distinctId),
+      hasRows(consentLog, consentLog.distinctId),
+      hasRows(exportAudit, exportAudit.distinctId),
+      hasRows(webhookMessages, webhookMessages.subject),
+      hasRows(paymentFacts, paymentFacts.userId),
+      hasRows(distinctIds, distinctIds.claimedBy),
+      sql`(${id.accountId} IS NOT NULL AND ${isInBooks()})`,
+    ],
+    sql` OR `,
+  );
+
+const keyOfIds = [erasureIds.environmentId, erasureIds.erasureId, erasureIds.position];
+const keysAtHand = (value: OfPage, condition: SQL) => sql`(${sql.join(keyOfIds, sql`, `)}) IN (
+  SELECT ${sql.join([id.environmentId, id.erasureId, id.position], sql`, `)} FROM ${idsAtHand(value)} WHERE ${condition}
+)`;
+
+const finishIds = query((value: OfPage) =>
+  drizzle
+    .update(erasureIds)
+    .set({ isDone: 1 })
+    .where(keysAtHand(value, sql`${id.isDone} = 0 AND NOT (${isLeft()})`)),
+);
+
+const deleteNames = query((value: OfPage) => {
+  const key = [erasureNames.accountId, erasureNames.kind, erasureNames.oldName];
+  return drizzle.delete(erasureNames).where(
+    sql`(${sql.join(key, sql`, `)}) IN (
+      SELECT ${sql.join(key.map(ofRow), sql`, `)}
+      FROM (SELECT ${id.accountId} AS ${names(id.accountId)} FROM ${idsAtHand(value)} WHERE ${id.isDone} = 1) AS ${id}
+      CROSS JOIN ${erasureNames} AS r ON ${ofRow(erasureNames.accountId)} = ${id.accountId}
+      LIMIT ${rowsMax(value)}
+    )`,
+  );
+});
+const deleteIds = query((value: OfPage) => {
+  const hasNames = hasRow(erasureNames, eq(erasureNames.accountId, id.accountId));
+  return drizzle.delete(erasureIds).where(keysAtHand(value, sql`${id.isDone} = 1 AND NOT ${hasNames}`));
+});
 
 const PAGE = [
   ...booksOfPage,
@@ -112,17 +241,17 @@ const PAGE = [
   endDebts,
   closePage,
   deleteEvents,
-  deleteOfIds("id_properties"),
+  deleteOfIds(idProperties, idProperties.distinctId),
   erasePaymentCustomers,
-  deleteOfIds("stripe_customers", "user_id", "INDEXED BY stripe_customers_user"),
-  deleteOfIds("refusals", "user_id"),
+  deleteOfIds(stripeCustomers, stripeCustomers.userId, sql`INDEXED BY stripe_customers_user`),
+  deleteOfIds(refusals, refusals.userId),
   deleteDeliveries,
   deleteMessages,
   deleteConsent,
-  moveRows("consent_log", keepsConsent),
-  moveRows("export_audit", "1"),
+  moveRows(consentLog, keepsConsent),
+  moveRows(exportAudit),
   endClaims,
-  deleteOfIds("distinct_ids"),
+  deleteOfIds(distinctIds, distinctIds.distinctId),
   finishIds,
   deleteNames,
   deleteIds,

@@ -1,43 +1,43 @@
-import { all, type RowOf, select, statement } from "../db/sql.ts";
-import { erasures } from "../db/tables.ts";
+import { and, eq, sql } from "drizzle-orm";
+import { drizzle, fields, query, type ValueOf } from "../db/query.ts";
+import { erasures, tombstones } from "../db/schema.ts";
+import { all } from "../db/sql.ts";
 import { PurserError } from "../errors.ts";
 import { DAY_MS, iso } from "../lib/time.ts";
 import type { TenantCtx } from "../runtime.ts";
 import { readCounts } from "./counts.ts";
+import type { ErasureKey } from "./ids-of-page.ts";
 import type { ErasureOutput } from "./responses.ts";
 
-const columns = {
-  id: erasures.id,
-  reason: erasures.reason,
-  keepConsent: erasures.keepConsent,
-  actor: erasures.actor,
-  fingerprint: erasures.fingerprint,
-  isCollected: erasures.isCollected,
-  idCount: erasures.idCount,
-  counts: erasures.counts,
-  startedAtMs: erasures.startedAtMs,
-  completedAtMs: erasures.completedAtMs,
-  liftedAtMs: erasures.liftedAtMs,
-};
-export type ErasureRow = RowOf<typeof columns>;
+export type ErasureRow = typeof erasures.$inferSelect;
 
-type Key = { environmentId: number; erasureId: string };
+export const isErasure = (value: ValueOf<ErasureKey>) =>
+  and(eq(erasures.environmentId, value("environmentId")), eq(erasures.id, value("erasureId")));
 
-export const selectErasure = statement<Key, ErasureRow>`
-  SELECT ${select(columns)} FROM erasures WHERE environment_id = :environmentId AND id = :erasureId`;
+export const selectErasure = query((value: ValueOf<ErasureKey>) =>
+  drizzle.select(fields(erasures)).from(erasures).where(isErasure(value)),
+);
 
 /** The erasure that left one of these tombstones, if it blocks. */
-export const selectErasureOf = statement<{ environmentId: number; hashes: string }, ErasureRow>`
-  SELECT ${select(columns, "e")} FROM erasures AS e
-  WHERE e.environment_id = :environmentId AND e.id = (
-    SELECT t.erasure_id FROM json_each(:hashes) AS h CROSS JOIN tombstones AS t
-    WHERE t.environment_id = :environmentId AND t.hash = h.value AND t.blocks = 1 LIMIT 1
+export const selectErasureOf = query((value: ValueOf<{ environmentId: number; hashes: string }>) => {
+  const erasureId = sql`(
+    SELECT ${tombstones.erasureId} FROM json_each(${value("hashes")}) AS item CROSS JOIN ${tombstones}
+    WHERE ${tombstones.environmentId} = ${value("environmentId")} AND ${tombstones.hash} = item.value
+      AND ${tombstones.blocks} = 1 LIMIT 1
   )`;
+  return drizzle
+    .select(fields(erasures))
+    .from(erasures)
+    .where(and(eq(erasures.environmentId, value("environmentId")), eq(erasures.id, erasureId)));
+});
 
 /** D1 restores a database as it was at any moment of the last 30 days. */
 const RECOVERABLE_DAYS = 30;
 
-export const keyOf = (ctx: TenantCtx, erasureId: string): Key => ({ environmentId: ctx.environment.id, erasureId });
+export const keyOf = (ctx: TenantCtx, erasureId: string): ErasureKey => ({
+  environmentId: ctx.environment.id,
+  erasureId,
+});
 
 /** The row of an erasure. Throws `not_found`. */
 export async function requireErasure(ctx: TenantCtx, erasureId: string): Promise<ErasureRow> {
@@ -55,7 +55,7 @@ export function presentProgress(row: ErasureRow) {
     erasureId: row.id,
     status: row.completedAtMs === null ? ("running" as const) : ("completed" as const),
     distinctIdCount: row.idCount,
-    ...readCounts(row.counts, row.keepConsent === 1),
+    ...readCounts(row.counts, row.keepConsent),
   };
 }
 
@@ -69,7 +69,7 @@ export function presentErasure(row: ErasureRow): ErasureOutput {
   return {
     ...presentProgress(row),
     reason: row.reason,
-    keepConsent: row.keepConsent === 1,
+    keepConsent: row.keepConsent,
     by: row.actor,
     startedAt: iso(row.startedAtMs),
     completedAt: completedAtMs === null ? null : iso(completedAtMs),

@@ -1,6 +1,7 @@
 import { requireSecretKey } from "../auth/require-key.ts";
 import { answerOutcome } from "../http/answer-outcome.ts";
 import { readBody } from "../http/body.ts";
+import { callVerb } from "../http/call-verb.ts";
 import { createRoutes } from "../http/factory.ts";
 import { noFields } from "../http/fields.ts";
 import { validate } from "../http/validate.ts";
@@ -11,11 +12,11 @@ import { erasePersonInput } from "./schemas.ts";
 
 export const erasureRoutes = createRoutes()
   .post("/erase-person", requireSecretKey("forbidden"), readBody, validate("json", erasePersonInput), async (c) =>
-    answerOutcome(c, await erasePerson(c.var.ctx, c.req.valid("json"))),
+    answerOutcome(c, await callVerb(c, (ctx) => erasePerson(ctx, c.req.valid("json")))),
   )
   .get("/erasures/:erasureId", requireSecretKey("requires_secret_key"), async (c) =>
-    c.json(await readErasure(c.var.ctx, c.req.param("erasureId"))),
+    c.json(await callVerb(c, (ctx) => readErasure(ctx, c.req.param("erasureId")))),
   )
   .post("/erasures/:erasureId/lift", requireSecretKey("forbidden"), readBody, validate("json", noFields), async (c) =>
-    c.json(await liftErasure(c.var.ctx, c.req.param("erasureId"))),
+    c.json(await callVerb(c, (ctx) => liftErasure(ctx, c.req.param("erasureId")))),
   );

@@ -1,57 +1,74 @@
-import { type BalanceRow, balanceColumns, presentBalance } from "../books/ledger/balance.ts";
-import type { Steps } from "../db/schema.ts";
-import { all, fragment, type Statement, select, statement } from "../db/sql.ts";
+import { and, type SQL, sql } from "drizzle-orm";
+import { alias } from "drizzle-orm/sqlite-core";
+import { type BalanceRow, presentBalance } from "../books/ledger/balance.ts";
+import { asInteger, computed, fields, names, query, type RowOf, read, type ValueOf } from "../db/query.ts";
+import { creditBalances, creditLedger, type Steps } from "../db/schema.ts";
+import { all } from "../db/sql.ts";
 import { type Utf8, utf8 } from "../lib/utf8.ts";
 import type { PersonKey } from "../people/person-walk.ts";
 import { balanceShare } from "./budget.ts";
-import { accountSql, ownersOfSpans } from "./lists.ts";
+import { isOfAccount, owner, ownersOfSpans, requestedOwner } from "./lists.ts";
 import { type Bound, isStillThere, type Reading, type StillThere, stillThere } from "./reading.ts";
 
-/** A balance now, and its state at the snapshot if it changed after that. */
-export interface BalancePageRow extends BalanceRow {
-  /** The distinct id that the balance belongs to. */
-  readonly ownerId: string;
-  /** JSON [remaining steps, whether it was revoked]. Null when it did not change. */
-  readonly stateAtSnapshot: string | null;
-}
-
 const PAGE_BALANCES = 500;
-const columns = select(balanceColumns, "b");
+
+/** The remaining steps of a balance at the snapshot, and whether it was revoked. */
+type State = readonly [remainingSteps: Steps, isRevoked: 0 | 1];
+// `stateAtSnapshot` wrote this JSON.
+const readState = (json: string): State | null => JSON.parse(json) as State;
+
+/** A balance now, the id that it belongs to, and its state at the snapshot if it changed after that. */
+const pageFields = (state: SQL) => ({
+  ...fields(creditBalances),
+  ...fields(owner, { ownerId: "distinctId" }),
+  ...computed({ stateAtSnapshot: state.mapWith(readState) }),
+});
+export type BalancePageRow = RowOf<ReturnType<typeof pageFields>>;
+
+const isOwned = isOfAccount(creditBalances);
 
 /** The first balances of the requested id, which comes first. */
-export function firstBalances(key: PersonKey): Statement<BalancePageRow> {
-  return statement<PersonKey, BalancePageRow>`
-    SELECT ${columns}, owner.distinct_id AS ownerId, NULL AS stateAtSnapshot
-    FROM (SELECT id AS environment_id, :distinctId AS distinct_id FROM environments WHERE app_id = :appId AND mode = :mode)
-      AS owner CROSS JOIN credit_balances AS b
-    WHERE b.account_id = ${accountSql("owner.environment_id")}
-    LIMIT ${`${PAGE_BALANCES}`}`(key);
-}
+export const firstBalances = query((value: ValueOf<PersonKey>) =>
+  read(
+    pageFields(sql`NULL`),
+    (list) => sql`
+      SELECT ${list} FROM ${requestedOwner(value)} CROSS JOIN ${creditBalances}
+      WHERE ${isOwned(owner.environmentId)} LIMIT ${PAGE_BALANCES}`,
+  ),
+);
 
 /**
  * SQL: a balance's state when its user's ledger had reached the span's bound, found back along its own entries. All other
  * columns never change.
  */
-const bound = "(owner.value ->> 1)";
-const stateAtSnapshotSql = fragment`iif(b.last_seq <= ${bound}, NULL, (
-  WITH RECURSIVE back (seq, previous_seq, after_steps, is_revoked) AS (
-    SELECT seq, previous_seq, balance_after_steps, is_revoked
-    FROM credit_ledger WHERE account_id = b.account_id AND seq = b.last_seq
-    UNION ALL
-    SELECT l.seq, l.previous_seq, l.balance_after_steps, l.is_revoked
-    FROM back CROSS JOIN credit_ledger AS l
-    WHERE l.account_id = b.account_id AND l.seq = back.previous_seq
-      AND back.seq > ${bound}
-  )
-  SELECT json_array(after_steps, is_revoked) FROM back WHERE seq <= ${bound}))`;
+function stateAtSnapshot(): SQL {
+  const back = alias(creditLedger, "back");
+  const { accountId, seq, previousSeq, balanceAfterSteps, isRevoked } = creditLedger;
+  const columns = [seq, previousSeq, balanceAfterSteps, isRevoked];
+  const list = sql.join(columns, sql`, `);
+  const bound = sql`owner.span ->> 1`;
+  return sql`iif(${creditBalances.lastSeq} <= ${bound}, NULL, (
+    WITH RECURSIVE ${back} (${names(...columns)}) AS (
+      SELECT ${list} FROM ${creditLedger}
+      WHERE ${accountId} = ${creditBalances.accountId} AND ${seq} = ${creditBalances.lastSeq}
+      UNION ALL
+      SELECT ${list} FROM ${back} CROSS JOIN ${creditLedger}
+      WHERE ${accountId} = ${creditBalances.accountId} AND ${seq} = ${back.previousSeq} AND ${back.seq} > ${bound}
+    )
+    SELECT json_array(${back.balanceAfterSteps}, ${back.isRevoked}) FROM ${back} WHERE ${back.seq} <= ${bound}))`;
+}
 
 /** Balances that were issued before the snapshot, from a position in the first id's balances on. */
-const balancesOfSpans = statement<StillThere & { spans: string; count: number }, BalancePageRow>`
-  SELECT ${columns}, owner.distinct_id AS ownerId, ${stateAtSnapshotSql} AS stateAtSnapshot
-  FROM ${ownersOfSpans} CROSS JOIN credit_balances AS b
-  WHERE b.account_id = ${accountSql(":environmentId")} AND b.grant_seq > owner.value ->> 2
-    AND b.grant_seq <= owner.value ->> 1 AND ${isStillThere}
-  LIMIT CAST(:count AS INTEGER)`;
+const balancesOfSpans = query((value: ValueOf<StillThere & { spans: string; count: number }>) => {
+  const { grantSeq } = creditBalances;
+  const isInSpan = sql`${grantSeq} > owner.span ->> 2 AND ${grantSeq} <= owner.span ->> 1`;
+  return read(
+    pageFields(stateAtSnapshot()),
+    (list) => sql`
+      SELECT ${list} FROM ${ownersOfSpans(value)} CROSS JOIN ${creditBalances}
+      WHERE ${and(isOwned(value("environmentId")), isInSpan, isStillThere(value))} LIMIT ${asInteger(value("count"))}`,
+  );
+});
 
 /** A page after the grant `afterSeq` of the first id. `bounds` are few enough for one value. */
 function readPage(reading: Reading, bounds: readonly Bound[], afterSeq: number, count: number) {
@@ -62,8 +79,7 @@ function readPage(reading: Reading, bounds: readonly Bound[], afterSeq: number, 
 
 function asOfSnapshot(row: BalancePageRow): BalanceRow {
   if (row.stateAtSnapshot === null) return row;
-  // The statement above wrote this JSON.
-  const [remainingSteps, isRevoked] = JSON.parse(row.stateAtSnapshot) as [Steps, 0 | 1];
+  const [remainingSteps, isRevoked] = row.stateAtSnapshot;
   return { ...row, remainingSteps, revokedAtMs: isRevoked === 1 ? row.revokedAtMs : null };
 }
 

@@ -1,10 +1,10 @@
 import { inDatabaseOf } from "../auth/open-root.ts";
 import { countActivity } from "../db/activity/count.ts";
-import { knownClock, timesOf } from "../db/clock.ts";
+import { atLatestClock, knownClock, timesOf } from "../db/clock.ts";
 import { databaseIndexOf } from "../db/databases.ts";
 import { batch } from "../db/sql.ts";
 import { underName } from "../db/tombstones/known.ts";
-import { PurserError, refusalIn } from "../errors.ts";
+import { PurserError } from "../errors.ts";
 import { sha256 } from "../lib/hash.ts";
 import type { Utf8 } from "../lib/utf8.ts";
 import type { SystemCtx } from "../runtime.ts";
@@ -50,7 +50,7 @@ export async function verifyLink(ctx: SystemCtx, token: string | null): Promise<
 export async function downloadExport(root: SystemCtx, token: string | null): Promise<Download> {
   const { appId, mode, distinctId } = await verifyLink(root, token);
   const ctx = inDatabaseOf(root, appId);
-  return openDocument(ctx, { appId, mode, distinctId }, token ?? "");
+  return atLatestClock(() => openDocument(ctx, { appId, mode, distinctId }, token ?? ""));
 }
 
 async function openDocument(ctx: SystemCtx, subject: Subject, token: string): Promise<Download> {
@@ -120,19 +120,6 @@ type RowOf = (action: AuditRow["action"], occurredAtMs: number) => AuditRow;
 async function rowsOf(ctx: SystemCtx, token: string): Promise<RowOf> {
   const tokenHash = await sha256(token);
   return (action, occurredAtMs) => ({ id: ctx.newId("exp_"), action, tokenHash, keyId: null, occurredAtMs });
-}
-
-const CLOCKS_MAX = 8;
-
-/** Writes anew where the environment's test clock was moved while the document was sent. */
-async function atLatestClock<Answer>(write: () => Promise<Answer>): Promise<Answer> {
-  for (let count = 1; ; count++) {
-    try {
-      return await write();
-    } catch (error) {
-      if (count === CLOCKS_MAX || refusalIn(error)?.fault !== "clock_moved") throw error;
-    }
-  }
 }
 
 /** Reads one piece ahead: while a page is sent, the next one is read. */

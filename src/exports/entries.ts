@@ -1,8 +1,10 @@
-import { arrays, fragment, type Statement, statement } from "../db/sql.ts";
+import { and, type SQL, sql } from "drizzle-orm";
+import { asInteger, computed, query, read, readArrays, type ValueOf } from "../db/query.ts";
+import { arrays, type Statement } from "../db/sql.ts";
 import { assert } from "../lib/assert.ts";
 import { type Utf8, utf8 } from "../lib/utf8.ts";
 import type { PersonKey } from "../people/person-walk.ts";
-import { isOwnedSql, LISTS, type List, type ListName, lists, ownersOfSpans } from "./lists.ts";
+import { jsonOf, LISTS, type List, type ListName, lists, owner, ownersOfSpans, requestedOwner } from "./lists.ts";
 import { type Bound, isStillThere, type Reading, type StillThere, stillThere } from "./reading.ts";
 import { type EntryRow, openCursor, type Span } from "./span-cursor.ts";
 
@@ -19,38 +21,62 @@ const FIRST_BODY_BYTES_MAX = 2_048;
 
 const isReadWhole = "every row that the snapshot counted is there";
 
-export type FirstRow = { readonly seq: number; readonly text: string | number; readonly position?: number };
-type PageRow = [seq: number, text: string | number, position: number];
-type HeavyRow = [head: string, body: string | null];
+export type FirstRow = { readonly seq: number; readonly text: string | number; readonly position: number };
 type Spans = StillThere & { spans: string };
 
 /** A row's seq, its JSON or the bytes of a JSON that is too large for the page, and its value of `orderedBy`. */
-function selection({ orderedBy, head, body, bodyBytes }: List, bodyBytesMax: string): string {
-  const position = orderedBy === null ? "" : `, t.${orderedBy} AS position`;
-  return `SELECT t.seq AS seq, iif(${bodyBytes} > ${bodyBytesMax}, ${bodyBytes}, ${head} || ${body} || '}') AS text${position}`;
+function selection(list: List, bodyBytesMax: SQL) {
+  const { head, body } = jsonOf(list);
+  const bytes = list.bodyBytes();
+  return {
+    seq: sql<number>`${list.table.seq}`,
+    text: sql<string | number>`iif(${bytes} > ${bodyBytesMax}, ${bytes}, ${head} || ${body} || '}')`,
+    position: sql<number>`${list.orderedBy ?? sql`0`}`,
+  };
 }
 
-/**
- * The rows of spans, in their order, which primary keys give without a sort. No rows if the person was deleted.
- */
-const ofSpans = (list: List, seqs: string): string => fragment`
-  FROM ${ownersOfSpans} CROSS JOIN ${list.table} AS t
-  WHERE ${isOwnedSql(list, ":environmentId")} AND ${seqs} AND ${isStillThere}`;
+/** FROM: the rows of spans, in their order, which primary keys give without a sort. No rows if the person was deleted. */
+const ofSpans = (value: ValueOf<Spans>, list: List, ...seqs: readonly (SQL | undefined)[]): SQL => sql`
+  FROM ${ownersOfSpans(value)} CROSS JOIN ${list.table}
+  WHERE ${and(list.isOwned(value("environmentId")), ...seqs, isStillThere(value))}`;
 
-function pageStatement(list: List) {
-  const seqs =
-    list.orderedBy === null
-      ? "t.seq > owner.value ->> 1 AND t.seq <= owner.value ->> 2"
-      : `(t.${list.orderedBy}, t.seq) > (owner.value ->> 3, owner.value ->> 1) AND t.seq <= owner.value ->> 2`;
-  return statement<Spans & { bodyBytesMax: number; count: number }, PageRow>`
-    ${selection(list, ":bodyBytesMax")} ${ofSpans(list, seqs)} LIMIT CAST(:count AS INTEGER)`;
-}
+const [after, to, afterPosition] = [sql`owner.span ->> 1`, sql`owner.span ->> 2`, sql`owner.span ->> 3`];
 
-function heavyStatement(list: List) {
-  const seqs = `t.seq = owner.value ->> 2${list.orderedBy === null ? "" : ` AND t.${list.orderedBy} = owner.value ->> 3`}`;
-  // Two columns, because a value of D1 has at most 2 MB, and a body can be almost as large.
-  return statement<Spans, HeavyRow>`SELECT ${list.head} AS head, ${list.body} AS body ${ofSpans(list, seqs)}`;
-}
+const pageStatement = (list: List) =>
+  query((value: ValueOf<Spans & { bodyBytesMax: number; count: number }>) => {
+    const { seq } = list.table;
+    const seqs =
+      list.orderedBy === null
+        ? sql`${seq} > ${after} AND ${seq} <= ${to}`
+        : sql`(${list.orderedBy}, ${seq}) > (${afterPosition}, ${after}) AND ${seq} <= ${to}`;
+    const { seq: of, text, position } = selection(list, asInteger(value("bodyBytesMax")));
+    return readArrays(
+      [of, text, position] as const,
+      (selected) => sql`SELECT ${selected} ${ofSpans(value, list, seqs)} LIMIT ${asInteger(value("count"))}`,
+    );
+  });
+
+const heavyStatement = (list: List) =>
+  query((value: ValueOf<Spans>) => {
+    const { orderedBy } = list;
+    const ofPosition = orderedBy === null ? undefined : sql`${orderedBy} = ${afterPosition}`;
+    const { head, body } = jsonOf(list);
+    // Two columns, because a value of D1 has at most 2 MB, and a body can be almost as large.
+    return readArrays(
+      [sql<string>`${head}`, sql<string | null>`${body}`] as const,
+      (selected) => sql`SELECT ${selected} ${ofSpans(value, list, sql`${list.table.seq} = ${to}`, ofPosition)}`,
+    );
+  });
+
+const firstStatement = (list: List) =>
+  query((value: ValueOf<PersonKey>) =>
+    read(
+      computed(selection(list, sql`${FIRST_BODY_BYTES_MAX}`)),
+      (selected) => sql`
+        SELECT ${selected} FROM ${requestedOwner(value)} CROSS JOIN ${list.table}
+        WHERE ${list.isOwned(owner.environmentId)} LIMIT ${FIRST_ROWS_MAX}`,
+    ),
+  );
 
 const ofEach = <Made>(make: (list: List) => Made) =>
   // LISTS has every name, so the record does too.
@@ -58,16 +84,10 @@ const ofEach = <Made>(make: (list: List) => Made) =>
 
 const pageStatements = ofEach(pageStatement);
 const heavyStatements = ofEach(heavyStatement);
+const firstStatements = ofEach(firstStatement);
 
 /** The first rows of the requested id's own list. They are the first of the whole list, because that id comes first. */
-export function firstEntries(name: ListName, key: PersonKey): Statement<FirstRow> {
-  const list = lists[name];
-  return statement<PersonKey, FirstRow>`${selection(list, `${FIRST_BODY_BYTES_MAX}`)}
-    FROM (SELECT id AS environment_id, :distinctId AS distinct_id FROM environments WHERE app_id = :appId AND mode = :mode)
-      AS owner CROSS JOIN ${list.table} AS t
-    WHERE ${isOwnedSql(list, "owner.environment_id")}
-    LIMIT ${`${FIRST_ROWS_MAX}`}`(key);
-}
+export const firstEntries = (name: ListName, key: PersonKey): Statement<FirstRow> => firstStatements[name](key);
 
 async function readPage(
   reading: Reading,
@@ -91,7 +111,7 @@ async function readHeavy(
 ): Promise<string[]> {
   const spans: Span[] = [];
   let bytes = 0;
-  for (const [index, [seq, text, position = 0]] of page.entries()) {
+  for (const [index, [seq, text, position]] of page.entries()) {
     if (typeof text === "string") continue;
     bytes += text;
     if (spans.length > 0 && bytes > HEAVY_BYTES) break;

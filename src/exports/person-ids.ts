@@ -1,7 +1,11 @@
-import { fragment, statement } from "../db/sql.ts";
+import { and, desc, eq, type SQL, sql } from "drizzle-orm";
+import type { SQLiteColumn } from "drizzle-orm/sqlite-core";
+import { asInteger, computed, query, read, type ValueOf } from "../db/query.ts";
+import { accounts, consentLog, creditLedger, exportAudit, idProperties, usageEvents } from "../db/schema.ts";
 import { assert } from "../lib/assert.ts";
 import { type Utf8, utf8 } from "../lib/utf8.ts";
-import { type PersonKey, personWalk } from "../people/person-walk.ts";
+import type { PersonKey } from "../people/person-walk.ts";
+import { person, withPerson } from "../people/walk.ts";
 import type { ListSize } from "./budget.ts";
 import { LISTS, type ListName } from "./lists.ts";
 import type { Bound } from "./reading.ts";
@@ -49,31 +53,61 @@ const ID_CHARACTERS_MAX = 20_000_000;
 const IDS_OF_CHUNK = 4_000;
 
 const columns = [
-  ...["first_seen_at_ms", "last_seen_at_ms", "is_device_form", "is_identified", "claimed_by"],
-  ...["claimed_via", "claimed_at_ms", "claim_is_verified", "event_bytes", "event_count", "deleted_count"],
-];
-const last = (table: string): string => fragment`(
-    SELECT seq FROM ${table} WHERE environment_id = i.environment_id AND distinct_id = i.distinct_id
-    ORDER BY seq DESC LIMIT 1)`;
-const lastOfAccount = (table: string, order = "seq DESC"): string => fragment`(
-    SELECT seq FROM ${table} WHERE account_id = a.id ORDER BY ${order} LIMIT 1)`;
+  "firstSeenAtMs",
+  "lastSeenAtMs",
+  "claimedBy",
+  "claimedVia",
+  "claimedAtMs",
+  "claimIsVerified",
+  "eventBytes",
+  "eventCount",
+  "deletedCount",
+] as const;
 
-/** SQL: the fields of an id, in the order in which `presentLine` reads them. */
-const fieldsSql = fragment`rtrim(concat(
-    i.claimed_at_ms, ',', iif(i.claimed_via = 'alias', 1, 0) + 2 * coalesce(i.claim_is_verified, 0), ',',
-    nullif(i.event_count, 0), ',',
-    ${lastOfAccount("usage_events", "occurred_by_ms DESC, seq DESC")}, ',', ${lastOfAccount("credit_ledger")}, ',',
-    ${last("consent_log")}, ',', ${last("export_audit")}, ',', p.version, ',', octet_length(p.properties), ',', nullif(i.deleted_count, 0)), ',')`;
+const last = (seq: SQLiteColumn, where: SQL | undefined, ...order: readonly SQL[]) =>
+  sql`(SELECT ${seq} FROM ${seq.table} WHERE ${where} ORDER BY ${sql.join([...order, desc(seq)], sql`, `)} LIMIT 1)`;
+const ofId = (table: { readonly environmentId: SQLiteColumn; readonly distinctId: SQLiteColumn }) =>
+  and(eq(table.environmentId, person.environmentId), eq(table.distinctId, person.distinctId));
+const ofAccount = ({ accountId }: { readonly accountId: SQLiteColumn }) => eq(accountId, accounts.id);
+
 /** Control characters separate ids and fields, because no id has one (W9). */
-const TAB = "char(9)";
+const TAB = sql`char(9)`;
 /** SQL: who claims an id. Empty for the requested id, because it claims the most. */
-const claimerSql = "iif(i.claimed_by = :distinctId, '', coalesce(i.claimed_by, ''))";
-const lineSql = `i.distinct_id || ${TAB} || ${claimerSql} || ${TAB} || ${fieldsSql}`;
-const person = fragment`FROM person AS i
-    LEFT JOIN accounts AS a ON a.environment_id = i.environment_id AND a.user_id = i.distinct_id
-    LEFT JOIN id_properties AS p ON p.environment_id = i.environment_id AND p.distinct_id = i.distinct_id`;
-const isSmallOrOwn = fragment`(
-      i.distinct_id = :distinctId OR octet_length(p.properties) <= ${`${FIRST_PROPERTIES_BYTES_MAX}`})`;
+const claimer = (value: ValueOf<PersonKey>) =>
+  sql`iif(${person.claimedBy} = ${value("distinctId")}, '', coalesce(${person.claimedBy}, ''))`;
+
+/** SQL: an id, its claimer, and its fields in the order in which `presentLine` reads them. */
+function line(value: ValueOf<PersonKey>): SQL {
+  const fields = [
+    person.claimedAtMs,
+    sql`iif(${person.claimedVia} = 'alias', 1, 0) + 2 * coalesce(${person.claimIsVerified}, 0)`,
+    sql`nullif(${person.eventCount}, 0)`,
+    last(usageEvents.seq, ofAccount(usageEvents), desc(usageEvents.occurredByMs)),
+    last(creditLedger.seq, ofAccount(creditLedger)),
+    last(consentLog.seq, ofId(consentLog)),
+    last(exportAudit.seq, ofId(exportAudit)),
+    idProperties.version,
+    sql`octet_length(${idProperties.properties})`,
+    sql`nullif(${person.deletedCount}, 0)`,
+  ];
+  const joined = sql.join(
+    fields.map((field) => sql`${field}`),
+    sql`, ',', `,
+  );
+  return sql`${person.distinctId} || ${TAB} || ${claimer(value)} || ${TAB} || rtrim(concat(${joined}), ',')`;
+}
+
+/** FROM: the ids of `person` with their accounts and properties. */
+const fromPerson = () => sql`FROM ${person}
+  LEFT JOIN ${accounts} ON ${and(
+    eq(accounts.environmentId, person.environmentId),
+    eq(accounts.userId, person.distinctId),
+  )}
+  LEFT JOIN ${idProperties} ON ${ofId(idProperties)}`;
+
+const isSmallOrOwn = (value: ValueOf<PersonKey>) => sql`(
+  ${person.distinctId} = ${value("distinctId")} OR octet_length(${idProperties.properties}) <= ${FIRST_PROPERTIES_BYTES_MAX}
+)`;
 
 export interface ChunkRow {
   /** The lines of its ids. Null when there are more characters than `ID_CHARACTERS_MAX`. */
@@ -89,30 +123,54 @@ export interface ChunkRow {
 }
 
 /** The first ids, one by one: all of them, unless `isMore` says otherwise. */
-export const findFewIds = statement<PersonKey, ChunkRow>`${personWalk({ idsMax: FEW_IDS + 1, columns })}
-  SELECT ${lineSql} AS lines, 1 AS ids,
-    i.first_seen_at_ms AS firstSeenAtMs, i.last_seen_at_ms AS lastSeenAtMs, i.event_bytes AS analyticsBytes,
-    octet_length(p.properties) AS propertiesBytes, p.version IS NOT NULL AS propertiesCount,
-    iif(${isSmallOrOwn}, p.properties, NULL) AS properties
-  ${person}`;
+export const findFewIds = query((value: ValueOf<PersonKey>) => {
+  const row = computed({
+    lines: sql<string | null>`${line(value)}`,
+    ids: sql<number>`1`,
+    firstSeenAtMs: sql<number | null>`${person.firstSeenAtMs}`,
+    lastSeenAtMs: sql<number | null>`${person.lastSeenAtMs}`,
+    analyticsBytes: sql<number | null>`${person.eventBytes}`,
+    propertiesBytes: sql<number | null>`octet_length(${idProperties.properties})`,
+    propertiesCount: sql<number>`${idProperties.version} IS NOT NULL`,
+    properties: sql<string | null>`iif(${isSmallOrOwn(value)}, ${idProperties.properties}, NULL)`,
+  });
+  return read(
+    row,
+    (list) => sql`${withPerson(value, { idsMax: FEW_IDS + 1, columns })} SELECT ${list} ${fromPerson()}`,
+  );
+});
 
 export const isMore = (few: readonly ChunkRow[]): boolean => few.length > FEW_IDS;
 
 /** All ids in chunks, in their order; the first ids each in a chunk of its own, with their properties. */
-export const findManyIds = statement<PersonKey, ChunkRow>`${personWalk({ idsMax: IDS_MAX + 1, columns })}
-  SELECT iif(max(characters) > ${`${ID_CHARACTERS_MAX}`}, NULL, group_concat(line, char(10))) AS lines,
-    count(*) AS ids, min(first_seen_at_ms) AS firstSeenAtMs, max(last_seen_at_ms) AS lastSeenAtMs,
-    sum(event_bytes) AS analyticsBytes, sum(properties_bytes) AS propertiesBytes,
-    count(properties_bytes) AS propertiesCount, max(properties) AS properties
-  FROM (
-    SELECT row_number() OVER w AS n, sum(length(i.distinct_id) + length(${claimerSql})) OVER w AS characters,
-      ${lineSql} || ${TAB} || row_number() OVER w AS line,
-      i.first_seen_at_ms, i.last_seen_at_ms, i.event_bytes, octet_length(p.properties) AS properties_bytes,
-      iif(row_number() OVER w <= ${`${FIRST_PROPERTIES}`} AND ${isSmallOrOwn}, p.properties, NULL) AS properties
-    ${person}
-    WINDOW w AS (ROWS UNBOUNDED PRECEDING)
-  )
-  GROUP BY iif(n <= ${`${FIRST_PROPERTIES}`}, n - ${`${FIRST_PROPERTIES}`} - 1, n / ${`${IDS_OF_CHUNK}`})`;
+export const findManyIds = query((value: ValueOf<PersonKey>) => {
+  const row = computed({
+    lines: sql<
+      string | null
+    >`iif(max(one.characters) > ${ID_CHARACTERS_MAX}, NULL, group_concat(one.written, char(10)))`,
+    ids: sql<number>`count(*)`,
+    firstSeenAtMs: sql<number | null>`min(one.earliest)`,
+    lastSeenAtMs: sql<number | null>`max(one.latest)`,
+    analyticsBytes: sql<number | null>`sum(one.analytics)`,
+    propertiesBytes: sql<number | null>`sum(one.heavy)`,
+    propertiesCount: sql<number>`count(one.heavy)`,
+    properties: sql<string | null>`max(one.shown)`,
+  });
+  const [first, chunk] = [asInteger(sql`${FIRST_PROPERTIES}`), asInteger(sql`${IDS_OF_CHUNK}`)];
+  const { properties } = idProperties;
+  const ids = sql`
+    SELECT row_number() OVER w AS n, sum(length(${person.distinctId}) + length(${claimer(value)})) OVER w AS characters,
+      ${line(value)} || ${TAB} || row_number() OVER w AS written,
+      ${person.firstSeenAtMs} AS earliest, ${person.lastSeenAtMs} AS latest, ${person.eventBytes} AS analytics,
+      octet_length(${properties}) AS heavy,
+      iif(row_number() OVER w <= ${first} AND ${isSmallOrOwn(value)}, ${properties}, NULL) AS shown
+    ${fromPerson()} WINDOW w AS (ROWS UNBOUNDED PRECEDING)`;
+  return read(
+    row,
+    (list) => sql`${withPerson(value, { idsMax: IDS_MAX + 1, columns })} SELECT ${list} FROM (${ids}) AS one
+      GROUP BY iif(one.n <= ${first}, one.n - ${first} - 1, one.n / ${chunk})`,
+  );
+});
 
 /** Null when the ids are more than memory holds. */
 export function readIds(rows: readonly ChunkRow[]): PersonIds | null {

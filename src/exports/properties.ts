@@ -1,4 +1,7 @@
-import { all, statement } from "../db/sql.ts";
+import { and, eq, sql } from "drizzle-orm";
+import { drizzle, fields, query, type ValueOf } from "../db/query.ts";
+import { idProperties } from "../db/schema.ts";
+import { all } from "../db/sql.ts";
 import { assert } from "../lib/assert.ts";
 import { isJsonObject, parseJson } from "../lib/json.ts";
 import { type Utf8, utf8 } from "../lib/utf8.ts";
@@ -12,9 +15,18 @@ const PAGE_BYTES = 2_000_000;
 const NAMES_MAX = 100_000;
 
 /** Properties as they were at the snapshot. One that was changed since is not found. */
-const propertiesOfIds = statement<{ environmentId: number; ids: string }, { properties: string }>`
-  SELECT p.properties AS properties FROM json_each(:ids) AS i CROSS JOIN id_properties AS p
-  WHERE p.environment_id = :environmentId AND p.distinct_id = i.value ->> 0 AND p.version = i.value ->> 1`;
+const propertiesOfIds = query((value: ValueOf<{ environmentId: number; ids: string }>) =>
+  drizzle
+    .select(fields(idProperties, "properties"))
+    .from(sql`json_each(${value("ids")}) AS item`)
+    .crossJoin(idProperties)
+    .where(
+      and(
+        eq(idProperties.environmentId, value("environmentId")),
+        sql`${idProperties.distinctId} = item.value ->> 0 AND ${idProperties.version} = item.value ->> 1`,
+      ),
+    ),
+);
 
 /** The ids whose properties were not read with the snapshot, nearest first. */
 function* laterIds({ each, firstProperties }: PersonIds): Generator<PersonId> {

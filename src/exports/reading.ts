@@ -1,3 +1,6 @@
+import { and, eq, type SQL, sql } from "drizzle-orm";
+import { hasRow, type ValueOf } from "../db/query.ts";
+import { distinctIds } from "../db/schema.ts";
 import type { Db } from "../db/sql.ts";
 
 /** The values with which every page is read. */
@@ -21,12 +24,17 @@ export const stillThere = ({ environmentId, distinctId, firstSeenAtMs }: Reading
 });
 
 /**
- * SQL: whether the requested id was neither deleted nor created again after the snapshot. Lists are append-only, so the seqs
+ * Whether the requested id was neither deleted nor created again after the snapshot. Lists are append-only, so the seqs
  * show every other change. The condition is constant within a statement, so it costs one row.
  */
-export const isStillThere = `(:firstSeenAtMs IS NULL OR EXISTS (
-    SELECT 1 FROM distinct_ids
-    WHERE environment_id = :environmentId AND distinct_id = :askedId AND first_seen_at_ms = :firstSeenAtMs))`;
+export function isStillThere(value: ValueOf<StillThere>): SQL {
+  const asked = and(
+    eq(distinctIds.environmentId, value("environmentId")),
+    eq(distinctIds.distinctId, value("askedId")),
+    eq(distinctIds.firstSeenAtMs, value("firstSeenAtMs")),
+  );
+  return sql`(${value("firstSeenAtMs")} IS NULL OR ${hasRow(distinctIds, asked)})`;
+}
 
 /** The seqs of one id's rows of a list at the snapshot: those after `after` up to `last`. */
 export interface Bound {

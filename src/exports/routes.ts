@@ -1,6 +1,7 @@
 import { openRoot } from "../auth/open-root.ts";
 import { requireSecretKey } from "../auth/require-key.ts";
 import { readBody } from "../http/body.ts";
+import { callVerb } from "../http/call-verb.ts";
 import { logBug } from "../http/errors.ts";
 import { createRoutes, factory } from "../http/factory.ts";
 import { referenceFile } from "../http/reference-file.ts";
@@ -37,7 +38,11 @@ export const exportRoutes = createRoutes()
     readBody,
     validate("json", exportPersonInput),
     async (c) =>
-      c.json(await createLink(c.var.ctx, { ...c.req.valid("json"), requestOrigin: new URL(c.req.url).origin })),
+      c.json(
+        await callVerb(c, (ctx) =>
+          createLink(ctx, { ...c.req.valid("json"), requestOrigin: new URL(c.req.url).origin }),
+        ),
+      ),
   )
   // For every method, because the URL has the token also when the request is refused.
   .use("/export-download", downloadHeaders)

@@ -1,7 +1,11 @@
+import { and, eq, sql } from "drizzle-orm";
 import { databaseIndexOf } from "../db/databases.ts";
-import { batch, type Db, type Statement, statement } from "../db/sql.ts";
+import { computed, drizzle, fields, optional, query, type ValueOf } from "../db/query.ts";
+import { distinctIds, environments } from "../db/schema.ts";
+import { batch, type Db, type Statement } from "../db/sql.ts";
 import { batchBehind } from "../db/tombstones/known.ts";
-import { claimCountsSql, type PersonKey } from "../people/person-walk.ts";
+import type { PersonKey } from "../people/person-walk.ts";
+import { claimCounts } from "../people/walk.ts";
 import type { Runtime, TenantCtx } from "../runtime.ts";
 import { noteMessages } from "../webhooks/outbox.ts";
 import { personExported } from "../webhooks/person-exported.ts";
@@ -27,21 +31,25 @@ export interface Snapshot {
   readonly firstBalances: readonly BalancePageRow[];
 }
 
-interface OwnRow {
-  readonly environmentId: number;
-  /** Null if the id has no record: it never sent an event and is not linked. */
-  readonly firstSeenAtMs: number | null;
-  readonly isSender: 0 | 1 | null;
-  readonly isIdentified: 0 | 1 | null;
-  /** Whether another id claims it by a claim that counts. */
-  readonly isClaimed: 0 | 1;
-}
-
-const findOwn = statement<PersonKey, OwnRow>`
-  SELECT e.id AS environmentId, i.first_seen_at_ms AS firstSeenAtMs, i.is_sender AS isSender,
-    i.is_identified AS isIdentified, iif(i.claimed_by IS NOT NULL, ${claimCountsSql("i")}, 0) AS isClaimed
-  FROM environments AS e LEFT JOIN distinct_ids AS i ON i.environment_id = e.id AND i.distinct_id = :distinctId
-  WHERE e.app_id = :appId AND e.mode = :mode`;
+/**
+ * The record of the requested id, null in each field if it has none: it never sent an event and is not linked. `isClaimed`: whether
+ * another id claims it by a claim that counts.
+ */
+const findOwn = query((value: ValueOf<PersonKey>) => {
+  const isClaimed = sql`iif(${distinctIds.claimedBy} IS NOT NULL, ${claimCounts(distinctIds)}, 0)`;
+  return drizzle
+    .select({
+      ...fields(environments, { environmentId: "id" }),
+      ...optional(fields(distinctIds, "firstSeenAtMs", "isSender", "isIdentified")),
+      ...computed({ isClaimed: isClaimed.mapWith(Boolean) }),
+    })
+    .from(environments)
+    .leftJoin(
+      distinctIds,
+      and(eq(distinctIds.environmentId, environments.id), eq(distinctIds.distinctId, value("distinctId"))),
+    )
+    .where(and(eq(environments.appId, value("appId")), eq(environments.mode, value("mode"))));
+});
 
 /**
  * Writes the audit row of the opening and takes the snapshot, in one batch, which D1 runs alone. Null when there is no such
@@ -80,7 +88,7 @@ export async function takeSnapshot(
   if (own === undefined) return null;
   const found = readIds(idRows);
   if (found === null) return "too large";
-  const isPerson = own.isSender === 1 || own.isClaimed === 1 || found.count > 1;
+  const isPerson = own.isSender === true || own.isClaimed || found.count > 1;
   const ids = isPerson ? found : withoutAnalytics(found);
   const rowsMin = pageRowsMin(ids.sizes, ids);
   if (rowsMin === null) return "too large";
@@ -88,7 +96,7 @@ export async function takeSnapshot(
   return {
     reading: { db, environmentId, distinctId, firstSeenAtMs, pageRowsMin: rowsMin },
     isPerson,
-    isIdentified: own.isIdentified === 1,
+    isIdentified: own.isIdentified === true,
     ids,
     first: {
       ledger: entryRows(ledger),

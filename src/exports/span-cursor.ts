@@ -1,8 +1,8 @@
 import { assert } from "../lib/assert.ts";
 import type { Bound } from "./reading.ts";
 
-/** A row of a list: its seq, its JSON or the bytes of a JSON that was too large, and its value of `orderedBy` if any. */
-export type EntryRow = readonly [seq: number, text: string | number, position?: number | undefined];
+/** A row of a list: its seq, its JSON or the bytes of a JSON that was too large, and its value of `orderedBy`; 0 without one. */
+export type EntryRow = readonly [seq: number, text: string | number, position: number];
 
 /** The requested rows of one id: after a seq, up to a seq, after a value of `orderedBy`. */
 export type Span = readonly [id: string, afterSeq: number, toSeq: number, afterPosition: number];

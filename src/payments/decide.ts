@@ -170,6 +170,7 @@ function moved(userId: string, motions: readonly Motion[]): LedgerMessage[] {
       data: { userId, paymentKey: shownKey(payment.names) },
       motions: Array.from({ length: count }, () => ({})),
       last: { after },
+      mustMove: true,
     };
   });
 }

@@ -5,6 +5,7 @@ import { databaseIndexOf } from "../db/databases.ts";
 import { all, statement } from "../db/sql.ts";
 import { invalid, PurserError } from "../errors.ts";
 import { bodyTextOf, limitBody } from "../http/body.ts";
+import { callVerb } from "../http/call-verb.ts";
 import { type AppEnv, createRoutes } from "../http/factory.ts";
 import { validate } from "../http/validate.ts";
 import type { Environment, SystemCtx, TenantCtx } from "../runtime.ts";
@@ -78,7 +79,7 @@ export const stripeRoutes = createRoutes().post(
     if (event.livemode !== (ctx.environment.mode === "live")) {
       throw invalid("livemode", "is not that of this URL's mode. Send the events of each mode to its own URL");
     }
-    const output = await takeEvent(ctx, readStored(receiver.stored), event);
+    const output = await callVerb(c, (at) => takeEvent(at, readStored(receiver.stored), event));
     await noteEvent(ctx, receiver);
     return c.json(output);
   },

@@ -19,6 +19,15 @@ export interface StoredPeople {
 
 export const noStoredPeople: StoredPeople = { claims: [], properties: [] };
 
+/** What would be stored if these ids had never been seen. */
+export function withoutPeople({ claims, properties }: StoredPeople, ids: ReadonlyMap<string, unknown>): StoredPeople {
+  const kept = claims.filter(({ distinctId }) => !ids.has(distinctId));
+  return {
+    claims: kept.map((record) => (ids.has(record.claim?.by ?? "") ? { ...record, claim: null } : record)),
+    properties: properties.filter(({ distinctId }) => !ids.has(distinctId)),
+  };
+}
+
 /** An update of an id's record, which is created if there is none. */
 export interface IdUpdate {
   readonly distinctId: string;

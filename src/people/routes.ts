@@ -1,6 +1,7 @@
 import { askAbout } from "../auth/admit-end-user.ts";
 import { requireKeyOrEndUser } from "../auth/require-key.ts";
 import { readBody } from "../http/body.ts";
+import { callVerb } from "../http/call-verb.ts";
 import { createRoutes } from "../http/factory.ts";
 import { validate } from "../http/validate.ts";
 import { recordConsent } from "./consent.ts";
@@ -14,6 +15,6 @@ export const consentRoutes = createRoutes().post(
   async (c) => {
     const input = c.req.valid("json");
     askAbout(c, "distinctId", input.distinctId);
-    return c.json(await recordConsent(c.var.ctx, input));
+    return c.json(await callVerb(c, (ctx) => recordConsent(ctx, input)));
   },
 );

@@ -23,6 +23,7 @@ function describeOperation(operation: Operation): ZodOpenApiOperationObject {
   const names: HeaderName[] = ["x-request-id"];
   if (hasBookmark(operation)) names.push("x-d1-bookmark");
   if (success.replayable === true) names.push("idempotent-replayed");
+  if (success.warns === true) names.push("purser-warning");
   const own = Object.entries(success.headers ?? {}).map(([name, meaning]) => [
     name,
     { description: meaning, schema: { type: "string" as const } },

@@ -11,6 +11,10 @@ export const headers = {
     "`true` when the request was a repeat: nothing was done, and the first result is returned.",
     "true",
   ),
+  "purser-warning": text(
+    "What was taken but looks like a mistake: at most three sentences, for people. Their wording may change.",
+    "The quantity is disregarded: the pack has items, and each is granted as it is.",
+  ),
   "retry-after": text("Seconds to wait before the next attempt.", "1"),
   "www-authenticate": text("How to send a key.", "Bearer"),
   link: text("The way to this reference, of a path at which there is nothing.", '</docs>; rel="help"'),

@@ -29,6 +29,8 @@ export interface Operation {
     readonly description: string;
     /** Whether a repeat is marked by `idempotent-replayed`. */
     readonly replayable?: boolean;
+    /** Whether it may have a `purser-warning` (W16). */
+    readonly warns?: boolean;
     readonly headers?: Readonly<Record<string, string>>;
   };
   /** The operation's own codes. Those that follow from its key, body and arguments are added. */

@@ -1,41 +1,71 @@
+import { and, eq, not, sql } from "drizzle-orm";
 import { requireEnvironment } from "../catalog/apps/app.ts";
-import { auditStatement, newAct } from "../catalog/audit/audit-statement.ts";
+import { insertAct, newAct } from "../catalog/audit/audit-statement.ts";
 import { timesOf } from "../db/clock.ts";
-import { batch, fragment, statement } from "../db/sql.ts";
+import { computed, drizzle, hasRow, insertFrom, query, type ValueOf } from "../db/query.ts";
+import { environments, webhookEndpoints } from "../db/schema.ts";
+import { batch } from "../db/sql.ts";
 import { PurserError } from "../errors.ts";
 import type { AdminCtx } from "../runtime.ts";
-import { type EndpointRow, endpointColumns, makeSecret, presentEndpoint, syncEndpoints } from "./endpoint.ts";
+import { endpointFields, makeSecret, presentEndpoint, syncEndpoints } from "./endpoint.ts";
 import { wantsType } from "./message.ts";
 import type { NewSecretOutput } from "./responses.ts";
 import type { CreateWebhookInput } from "./schemas.ts";
 
 const ENDPOINTS_MAX = 10;
 
-// The second condition lets a batch that is sent again find its own endpoint.
-const isPossible = fragment`(
-  SELECT count(*) FROM webhook_endpoints WHERE environment_id = :environmentId
-) < ${String(ENDPOINTS_MAX)} AND NOT EXISTS (SELECT 1 FROM webhook_endpoints WHERE id = :webhookId)`;
-
 type Key = { environmentId: number; webhookId: string };
 
-const audit = auditStatement<Key>(isPossible);
-const insertEndpoint = statement<
-  Key & {
-    url: string;
-    types: string | null;
-    wantsExports: number;
-    description: string | null;
-    sealed: string;
-    nowMs: number;
-  }
->`
-  INSERT INTO webhook_endpoints (id, environment_id, url, types, wants_exports, description, secret, created_at_ms)
-  SELECT :webhookId, CAST(:environmentId AS INTEGER), :url, :types, CAST(:wantsExports AS INTEGER), :description, :sealed,
-    CAST(:nowMs AS INTEGER)
-  WHERE ${isPossible}`;
-const selectEndpoint = statement<Key, EndpointRow>`
-  SELECT ${endpointColumns} FROM webhook_endpoints AS w CROSS JOIN environments AS e ON e.id = w.environment_id
-  WHERE w.id = :webhookId AND e.id = :environmentId`;
+// The second condition lets a batch that is sent again find its own endpoint.
+const isPossible = (value: ValueOf<Key>) => {
+  const { environmentId, id } = webhookEndpoints;
+  const ofEnvironment = eq(environmentId, value("environmentId"));
+  const count = drizzle
+    .select(computed({ count: sql<number>`count(*)` }))
+    .from(webhookEndpoints)
+    .where(ofEnvironment);
+  return sql`${count} < ${ENDPOINTS_MAX} AND ${not(hasRow(webhookEndpoints, eq(id, value("webhookId"))))}`;
+};
+
+type NewEndpoint = Key & {
+  url: string;
+  types: readonly string[] | null;
+  wantsExports: boolean;
+  description: string | null;
+  sealed: string;
+  nowMs: number;
+};
+
+const audit = insertAct<Key>(isPossible);
+const insertEndpoint = query((value: ValueOf<NewEndpoint>) =>
+  insertFrom(
+    webhookEndpoints,
+    {
+      id: value("webhookId"),
+      environmentId: value("environmentId"),
+      url: value("url"),
+      types: value("types", webhookEndpoints.types),
+      wantsExports: value("wantsExports", webhookEndpoints.wantsExports),
+      description: value("description"),
+      secret: value("sealed"),
+      createdAtMs: value("nowMs"),
+    },
+    sql`WHERE ${isPossible(value)}`,
+  ),
+);
+const selectEndpoint = query((value: ValueOf<Key>) =>
+  drizzle
+    .select(endpointFields())
+    .from(webhookEndpoints)
+    .crossJoin(environments)
+    .where(
+      and(
+        eq(webhookEndpoints.id, value("webhookId")),
+        eq(environments.id, webhookEndpoints.environmentId),
+        eq(environments.id, value("environmentId")),
+      ),
+    ),
+);
 
 /** Makes an endpoint (H1). Throws `not_found`, `secrets_unavailable`, and `invalid_request` beyond the tenth. */
 export async function createWebhook(
@@ -49,8 +79,8 @@ export async function createWebhook(
   const act = newAct(admin, { appId, action: "webhook.created", target: key.webhookId, details: { mode } });
   const row = {
     ...{ ...key, url, description, sealed, nowMs: timesOf(environment.clock, admin).now() },
-    types: types === null ? null : JSON.stringify(types),
-    wantsExports: Number(wantsType(types, "person.exported")),
+    types,
+    wantsExports: wantsType(types, "person.exported"),
   };
   const [, , , [written]] = await batch(admin.db, [
     audit({ ...act, ...key }),

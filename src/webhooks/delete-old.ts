@@ -1,4 +1,8 @@
-import { all, batch, statement } from "../db/sql.ts";
+import { lte, sql } from "drizzle-orm";
+import { alias } from "drizzle-orm/sqlite-core";
+import { computed, drizzle, names, query, read, type ValueOf } from "../db/query.ts";
+import { webhookDeliveries, webhookMessages } from "../db/schema.ts";
+import { all, batch } from "../db/sql.ts";
 import { DAY_MS } from "../lib/time.ts";
 import type { CronCtx, CronPart } from "../runtime.ts";
 import { messageIdAt } from "./message.ts";
@@ -9,23 +13,30 @@ const MESSAGES_A_STEP = 500;
 const STEPS_A_RUN = 10;
 const QUERIES_A_STEP = 3;
 
-type Step = { last: string };
-
-const selectStep = statement<{ before: string; limit: number }, { last: string | null; messages: number }>`
-  SELECT max(id) AS last, count(*) AS messages FROM (
-    SELECT id FROM webhook_messages WHERE id < :before ORDER BY id LIMIT CAST(:limit AS INTEGER)
-  )`;
-const deleteDeliveries = statement<Step>`
-  WITH RECURSIVE endpoints (id) AS (
-    SELECT min(endpoint_id) FROM webhook_deliveries
-    UNION ALL SELECT (SELECT min(endpoint_id) FROM webhook_deliveries WHERE endpoint_id > endpoints.id)
-    FROM endpoints WHERE endpoints.id IS NOT NULL
-  )
-  DELETE FROM webhook_deliveries WHERE (endpoint_id, message_id) IN (
-    SELECT d.endpoint_id, d.message_id FROM endpoints
-    CROSS JOIN webhook_deliveries AS d ON d.endpoint_id = endpoints.id AND d.message_id <= :last
-  )`;
-const deleteMessages = statement<Step>`DELETE FROM webhook_messages WHERE id <= :last`;
+const selectStep = query((value: ValueOf<{ before: string; limit: number }>) => {
+  const { id } = webhookMessages;
+  const page = alias(webhookMessages, "page");
+  const found = computed({ last: sql<string | null>`max(${page.id})`, messages: sql<number>`count(*)` });
+  const oldest = sql`SELECT ${id} FROM ${webhookMessages} WHERE ${id} < ${value("before")} ORDER BY ${id} LIMIT ${value("limit")}`;
+  return read(found, (list) => sql`SELECT ${list} FROM (${oldest}) AS ${page}`);
+});
+const deleteDeliveries = query((value: ValueOf<{ last: string }>) => {
+  const { endpointId, messageId } = webhookDeliveries;
+  const endpoint = alias(webhookDeliveries, "endpoint");
+  return sql`
+    WITH RECURSIVE ${endpoint} (${names(endpointId)}) AS (
+      SELECT min(${endpointId}) FROM ${webhookDeliveries}
+      UNION ALL SELECT (SELECT min(${endpointId}) FROM ${webhookDeliveries} WHERE ${endpointId} > ${endpoint.endpointId})
+      FROM ${endpoint} WHERE ${endpoint.endpointId} IS NOT NULL
+    )
+    DELETE FROM ${webhookDeliveries} WHERE (${names(endpointId, messageId)}) IN (
+      SELECT ${endpointId}, ${messageId} FROM ${endpoint}
+      CROSS JOIN ${webhookDeliveries} ON ${endpointId} = ${endpoint.endpointId} AND ${messageId} <= ${value("last")}
+    )`;
+});
+const deleteMessages = query((value: ValueOf<{ last: string }>) =>
+  drizzle.delete(webhookMessages).where(lte(webhookMessages.id, value("last"))),
+);
 
 /** Deletes messages after 30 days, with their attempts (H8), the oldest first. */
 export async function deleteOldMessages(

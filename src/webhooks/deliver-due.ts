@@ -1,7 +1,11 @@
-import { all, type Db, fragment, statement } from "../db/sql.ts";
+import { sql } from "drizzle-orm";
+import { alias } from "drizzle-orm/sqlite-core";
+import { assignments, fields, names, query, returning, type ValueOf } from "../db/query.ts";
+import { webhookDeliveries, webhookEndpoints } from "../db/schema.ts";
+import { all, type Db } from "../db/sql.ts";
 import type { CronCtx, CronPart, SystemCtx } from "../runtime.ts";
 import { attemptAgain, attemptAll } from "./attempt.ts";
-import { failRest, selectOff } from "./fail-pending.ts";
+import { failRest, nextWaiting, selectOff } from "./fail-pending.ts";
 import { type Leased, readLeased } from "./leased.ts";
 import { LEASE_MS } from "./outbox.ts";
 import type { Outcome } from "./record.ts";
@@ -14,35 +18,36 @@ const QUERIES_A_RECORD = 4;
 /** An endpoint whose failed attempts took so long together waits for the next run. */
 const FAILED_MS_MAX = 10_000;
 
-const nextEndpoint = (after: string): string => fragment`(
-  SELECT endpoint_id FROM webhook_deliveries INDEXED BY webhook_deliveries_due
-  WHERE status = 'pending' AND endpoint_id > ${after} ORDER BY endpoint_id LIMIT 1
-)`;
+type Round = { start: string; excluded: string; nowMs: number; leaseMs: number; limit: number };
 
 /** Leases a round of due deliveries: of each endpoint one, then a second, and so on; those that fail come after the others. */
-const leaseRound = statement<
-  { start: string; excluded: string; nowMs: number; leaseMs: number; limit: number },
-  { endpointId: string; messageId: string }
->`
-  WITH RECURSIVE waiting (endpoint_id) AS (
-    SELECT ${nextEndpoint(":start")}
-    UNION ALL SELECT ${nextEndpoint("waiting.endpoint_id")} FROM waiting WHERE waiting.endpoint_id IS NOT NULL LIMIT 200
-  )
-  UPDATE webhook_deliveries SET due_at_ms = CAST(:leaseMs AS INTEGER)
-  WHERE (endpoint_id, message_id) IN (
-    SELECT endpoint_id, message_id FROM (
-      SELECT d.endpoint_id, d.message_id, coalesce(w.failing_since_ms, 0) > 0 AS is_failing,
-        row_number() OVER (PARTITION BY d.endpoint_id ORDER BY d.due_at_ms, d.message_id) AS place
-      FROM waiting CROSS JOIN webhook_endpoints AS w ON w.id = waiting.endpoint_id AND w.is_enabled = 1
-      CROSS JOIN webhook_deliveries AS d ON d.endpoint_id = w.id AND d.message_id IN (
-        SELECT message_id FROM webhook_deliveries INDEXED BY webhook_deliveries_due
-        WHERE endpoint_id = waiting.endpoint_id AND status = 'pending' AND due_at_ms <= CAST(:nowMs AS INTEGER)
-        ORDER BY due_at_ms LIMIT CAST(:limit AS INTEGER)
+const leaseRound = query((value: ValueOf<Round>) => {
+  const [d, w] = [webhookDeliveries, webhookEndpoints];
+  const waiting = alias(d, "waiting");
+  const due = sql`
+    SELECT ${d.messageId} FROM ${d} INDEXED BY webhook_deliveries_due
+    WHERE ${d.endpointId} = ${waiting.endpointId} AND ${d.status} = 'pending' AND ${d.dueAtMs} <= ${value("nowMs")}
+    ORDER BY ${d.dueAtMs} LIMIT ${value("limit")}`;
+  const ranked = sql`
+    SELECT ${d}.*, coalesce(${w.failingSinceMs}, 0) > 0 AS fails,
+      row_number() OVER (PARTITION BY ${d.endpointId} ORDER BY ${d.dueAtMs}, ${d.messageId}) AS place
+    FROM ${waiting} CROSS JOIN ${w} ON ${w.id} = ${waiting.endpointId} AND ${w.isEnabled} = 1
+    CROSS JOIN ${d} ON ${d.endpointId} = ${w.id} AND ${d.messageId} IN (${due})
+    WHERE ${w.id} NOT IN (SELECT value FROM json_each(${value("excluded")}))`;
+  return returning(
+    fields(d, "endpointId", "messageId"),
+    (list) => sql`
+      WITH RECURSIVE ${waiting} (${names(d.endpointId)}) AS (
+        SELECT ${nextWaiting(value("start"))}
+        UNION ALL SELECT ${nextWaiting(waiting.endpointId)} FROM ${waiting} WHERE ${waiting.endpointId} IS NOT NULL LIMIT 200
       )
-      WHERE w.id NOT IN (SELECT value FROM json_each(:excluded))
-    ) ORDER BY place, is_failing LIMIT CAST(:limit AS INTEGER)
-  )
-  RETURNING endpoint_id AS endpointId, message_id AS messageId`;
+      UPDATE ${d} SET ${assignments(d, { dueAtMs: value("leaseMs") })}
+      WHERE (${names(d.endpointId, d.messageId)}) IN (
+        SELECT ${d.endpointId}, ${d.messageId} FROM (${ranked}) AS ${d} ORDER BY place, fails LIMIT ${value("limit")}
+      )
+      RETURNING ${list}`,
+  );
+});
 
 /**
  * Attempts the deliveries that are due (H4), of the endpoints in turn, from one at random: as many as a run's queries and time
@@ -59,7 +64,7 @@ export async function deliverDue(root: CronCtx): Promise<readonly unknown[]> {
     if (!allowance.has(QUERIES_A_ROUND + Math.ceil(again / ROUND) * QUERIES_A_RECORD)) break;
     const round = await leaseSome(root, db, { start, excluded: slowOf(failed) }, ROUND);
     if (round.length === 0 && start === "") break;
-    // Round the end, to the endpoints before the first.
+    // Wrap around.
     if (round.length === 0) start = "";
     failed.push(...(await attemptAll(root, db, round, allowance.untilMs)));
   }

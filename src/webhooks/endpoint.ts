@@ -1,37 +1,49 @@
+import { and, eq, sql } from "drizzle-orm";
 import { sealSecret } from "../auth/stored-secret.ts";
 import { requireApp } from "../catalog/apps/app.ts";
-import { clockSql } from "../db/clock.ts";
+import { clockOf } from "../db/clock.ts";
 import { databaseIndexOf } from "../db/databases.ts";
-import { all, fragment, type RowOf, select, statement } from "../db/sql.ts";
-import { webhookEndpoints } from "../db/tables.ts";
+import { assignments, computed, drizzle, fields, query, type ValueOf } from "../db/query.ts";
+import { environments, webhookEndpoints } from "../db/schema.ts";
+import { all, type RowsOf } from "../db/sql.ts";
 import { invalid, PurserError } from "../errors.ts";
 import { sha256 } from "../lib/hash.ts";
 import { iso } from "../lib/time.ts";
-import type { AdminCtx, Environment, Mode, SystemCtx } from "../runtime.ts";
+import type { AdminCtx, Environment, SystemCtx } from "../runtime.ts";
 import type { WebhookOutput } from "./responses.ts";
 
-const columns = {
-  id: webhookEndpoints.id,
-  environmentId: webhookEndpoints.environmentId,
-  url: webhookEndpoints.url,
-  types: webhookEndpoints.types,
-  description: webhookEndpoints.description,
-  createdAtMs: webhookEndpoints.createdAtMs,
-  failingSinceMs: webhookEndpoints.failingSinceMs,
-};
-/** SQL: an `EndpointRow`, of `webhook_endpoints AS w` in `environments AS e`. */
-export const endpointColumns = fragment`${select(columns, "w")}, w.is_enabled AS "isEnabled", e.app_id AS "appId",
-  e.mode AS "mode", ${clockSql("e.features")} AS "clock"`;
-export type EndpointRow = RowOf<typeof columns> & {
-  readonly isEnabled: 0 | 1;
-  readonly appId: string;
-  readonly mode: Mode;
-  readonly clock: string | null;
-};
+/** The fields of an endpoint in its environment. */
+export const endpointFields = () => ({
+  ...fields(
+    webhookEndpoints,
+    "id",
+    "environmentId",
+    "url",
+    "types",
+    "description",
+    "isEnabled",
+    "createdAtMs",
+    "failingSinceMs",
+  ),
+  ...fields(environments, "appId", "mode"),
+  ...computed({ clock: clockOf() }),
+});
 
-const selectEndpoint = statement<{ appId: string; webhookId: string }, EndpointRow>`
-  SELECT ${endpointColumns} FROM webhook_endpoints AS w CROSS JOIN environments AS e ON e.id = w.environment_id
-  WHERE w.id = :webhookId AND e.app_id = :appId`;
+type EndpointKey = { appId: string; webhookId: string };
+const selectEndpoint = query((value: ValueOf<EndpointKey>) =>
+  drizzle
+    .select(endpointFields())
+    .from(webhookEndpoints)
+    .crossJoin(environments)
+    .where(
+      and(
+        eq(webhookEndpoints.id, value("webhookId")),
+        eq(environments.id, webhookEndpoints.environmentId),
+        eq(environments.appId, value("appId")),
+      ),
+    ),
+);
+export type EndpointRow = RowsOf<[ReturnType<typeof selectEndpoint>]>[0][number];
 
 /** An application's endpoint. Throws `not_found`. */
 export async function requireEndpoint(root: SystemCtx, appId: string, webhookId: string): Promise<EndpointRow> {
@@ -44,7 +56,7 @@ export async function requireEndpoint(root: SystemCtx, appId: string, webhookId:
 /** The same, where a message is to be sent to it. Throws `invalid_request` when it is off. */
 export async function requireEnabledEndpoint(root: SystemCtx, appId: string, webhookId: string): Promise<EndpointRow> {
   const row = await requireEndpoint(root, appId, webhookId);
-  if (row.isEnabled === 1) return row;
+  if (row.isEnabled) return row;
   throw invalid("webhookId", "The endpoint is off. Switch it on first, with `isEnabled`.");
 }
 
@@ -58,10 +70,9 @@ export function presentEndpoint(row: EndpointRow): WebhookOutput {
     webhookId: row.id,
     mode: row.mode,
     url: row.url,
-    // JSON that Purser wrote from a list of texts.
-    types: row.types === null ? null : (JSON.parse(row.types) as string[]),
+    types: row.types === null ? null : [...row.types],
     description: row.description,
-    isEnabled: row.isEnabled === 1,
+    isEnabled: row.isEnabled,
     createdAt: iso(row.createdAtMs),
   };
 }
@@ -77,14 +88,19 @@ export async function makeSecret(
   return { secret, sealed: await sealSecret(admin, { purpose: "webhook", environment }, secret) };
 }
 
-const enabled = fragment`(
-  SELECT json_group_array(json_object('id', id, 'types', json(types), 'exports', wants_exports) ORDER BY id)
-  FROM webhook_endpoints WHERE environment_id = environments.id AND is_enabled = 1
-)`;
+const enabled = () => {
+  const { id, types, wantsExports, environmentId, isEnabled } = webhookEndpoints;
+  return sql`(
+    SELECT json_group_array(json_object('id', ${id}, 'types', json(${types}), 'exports', ${wantsExports}) ORDER BY ${id})
+    FROM ${webhookEndpoints} WHERE ${environmentId} = ${environments.id} AND ${isEnabled} = 1
+  )`;
+};
 
 /** Tells the endpoints that are on to those who write. It belongs in the batch that changes them. `ids`: environments. */
-export const syncEndpoints = statement<{ ids: string }>`
-  UPDATE environments SET features = nullif(iif(${enabled} = '[]',
-    json_remove(coalesce(features, '{}'), '$.webhooks'),
-    json_set(coalesce(features, '{}'), '$.webhooks', json(${enabled}))), '{}')
-  WHERE id IN (SELECT value FROM json_each(:ids))`;
+export const syncEndpoints = query((value: ValueOf<{ ids: string }>) => {
+  const before = sql`coalesce(${environments.features}, '{}')`;
+  const features = sql`nullif(iif(${enabled()} = '[]', json_remove(${before}, '$.webhooks'),
+    json_set(${before}, '$.webhooks', json(${enabled()}))), '{}')`;
+  return sql`UPDATE ${environments} SET ${assignments(environments, { features })}
+    WHERE ${environments.id} IN (SELECT value FROM json_each(${value("ids")}))`;
+});

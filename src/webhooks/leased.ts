@@ -1,32 +1,29 @@
-import { all, type Db, statement } from "../db/sql.ts";
+import { sql } from "drizzle-orm";
+import { asInteger, fields, query, read, type ValueOf } from "../db/query.ts";
+import { environments, webhookDeliveries, webhookEndpoints, webhookMessages } from "../db/schema.ts";
+import { all, type Db, type RowsOf } from "../db/sql.ts";
 import type { SystemCtx } from "../runtime.ts";
-import type { MessageRow } from "./message-text.ts";
-
-/** A delivery that this invocation has leased. */
-export interface Leased extends MessageRow {
-  readonly endpointId: string;
-  readonly environmentId: number;
-  readonly url: string;
-  readonly secret: string;
-  readonly previousSecret: string | null;
-  readonly previousUntilMs: number | null;
-  readonly failingSinceMs: number | null;
-  readonly tries: number;
-  /** The end of the lease. */
-  readonly dueAtMs: number;
-}
 
 /** The deliveries of some messages that are leased now, in the order of the messages. */
-const selectLeased = statement<{ messageIds: string; nowMs: number; limit: number }, Leased>`
-  SELECT m.id AS id, m.type AS type, m.at_ms AS atMs, m.data AS data, e.app_id AS appId, e.mode AS mode,
-    e.id AS environmentId, w.id AS endpointId, w.url AS url, w.secret AS secret, w.previous_secret AS previousSecret,
-    w.previous_until_ms AS previousUntilMs, w.failing_since_ms AS failingSinceMs, d.tries AS tries, d.due_at_ms AS dueAtMs
-  FROM json_each(:messageIds) AS j CROSS JOIN webhook_messages AS m ON m.id = j.value
-  CROSS JOIN environments AS e ON e.id = m.environment_id
-  CROSS JOIN webhook_endpoints AS w ON w.environment_id = e.id AND w.is_enabled = 1
-  CROSS JOIN webhook_deliveries AS d ON d.endpoint_id = w.id AND d.message_id = m.id
-  WHERE d.status = 'pending' AND d.due_at_ms > CAST(:nowMs AS INTEGER)
-  ORDER BY j.key LIMIT CAST(:limit AS INTEGER)`;
+const selectLeased = query((value: ValueOf<{ messageIds: string; nowMs: number; limit: number }>) => {
+  const [m, e, w, d] = [webhookMessages, environments, webhookEndpoints, webhookDeliveries];
+  return read(
+    {
+      ...fields(m, "id", "type", "atMs", "data", "environmentId"),
+      ...fields(e, "appId", "mode"),
+      ...fields(w, "url", "secret", "previousSecret", "previousUntilMs", "failingSinceMs"),
+      ...fields(d, "endpointId", "tries", "dueAtMs"),
+    },
+    (list) => sql`
+      SELECT ${list} FROM json_each(${value("messageIds")}) AS j CROSS JOIN ${m} ON ${m.id} = j.value
+      CROSS JOIN ${e} ON ${e.id} = ${m.environmentId}
+      CROSS JOIN ${w} ON ${w.environmentId} = ${e.id} AND ${w.isEnabled} = 1
+      CROSS JOIN ${d} ON ${d.endpointId} = ${w.id} AND ${d.messageId} = ${m.id}
+      WHERE ${d.status} = 'pending' AND ${d.dueAtMs} > ${value("nowMs")} ORDER BY j.key LIMIT ${asInteger(value("limit"))}`,
+  );
+});
+/** A delivery that this invocation has leased. Its `dueAtMs` is the end of the lease. */
+export type Leased = RowsOf<[ReturnType<typeof selectLeased>]>[0][number];
 
 /** Which delivery it is. Without `endpointId` those to all endpoints, with `dueAtMs` while that lease lasts. */
 export interface DeliveryKey {

@@ -1,40 +1,52 @@
-import { batch, fragment, statement } from "../db/sql.ts";
+import { sql } from "drizzle-orm";
+import { computed, fields, query, read, type ValueOf } from "../db/query.ts";
+import { webhookDeliveries, webhookEndpoints, webhookMessages } from "../db/schema.ts";
+import { batch } from "../db/sql.ts";
 import { invalidCursor } from "../errors.ts";
 import { decodeTextCursor, encodeTextCursor } from "../lib/cursor.ts";
 import { iso } from "../lib/time.ts";
 import type { SystemCtx } from "../runtime.ts";
 import { requireEndpoint } from "./endpoint.ts";
-import { type MessageRow, messageText } from "./message-text.ts";
+import { messageText } from "./message-text.ts";
 import type { Attempt, ListDeliveriesOutput, Message } from "./responses.ts";
 import type { ListDeliveriesInput } from "./schemas.ts";
-
-interface DeliveryRow extends MessageRow {
-  readonly status: "pending" | "delivered" | "failed";
-  readonly nextAttemptAtMs: number;
-  readonly attempts: string;
-}
-
-/** What is pending for an endpoint that is off is about to fail. */
-const status = fragment`iif(d.status = 'pending' AND :isEnabled = 0, 'failed', d.status)`;
 
 /** A page of one status looks at so many deliveries, since no index has the status. */
 export const lookedAtDeliveriesMax = 2_000;
 
-type LookedAt = { webhookId: string; before: string; most: number };
-const lookedAt = fragment`
-  SELECT * FROM webhook_deliveries WHERE endpoint_id = :webhookId AND message_id < :before ORDER BY message_id DESC`;
-const selectDeliveries = statement<
-  LookedAt & { status: string | null; isEnabled: number; limit: number },
-  Omit<DeliveryRow, "appId" | "mode">
->`
-  SELECT m.id AS id, m.type AS type, m.at_ms AS atMs, m.data AS data, ${status} AS status,
-    d.next_attempt_at_ms AS nextAttemptAtMs, d.attempts AS attempts
-  FROM (${lookedAt} LIMIT CAST(:most AS INTEGER)) AS d CROSS JOIN webhook_messages AS m ON m.id = d.message_id
-  WHERE :status IS NULL OR ${status} = :status
-  ORDER BY d.message_id DESC LIMIT CAST(:limit AS INTEGER)`;
+type LookedAt = { webhookId: string; before: string };
+const lookedAt = (value: ValueOf<LookedAt>) => {
+  const { endpointId, messageId } = webhookDeliveries;
+  return sql`SELECT * FROM ${webhookDeliveries}
+    WHERE ${endpointId} = ${value("webhookId")} AND ${messageId} < ${value("before")} ORDER BY ${messageId} DESC`;
+};
+
+type Wanted = LookedAt & { most: number; status: string | null; isEnabled: boolean; limit: number };
+const selectDeliveries = query((value: ValueOf<Wanted>) => {
+  const { messageId, status } = webhookDeliveries;
+  // What is pending for an endpoint that is off is about to fail.
+  const shown = sql<
+    typeof status._.data
+  >`iif(${status} = 'pending' AND NOT ${value("isEnabled", webhookEndpoints.isEnabled)}, 'failed', ${status})`;
+  return read(
+    {
+      ...fields(webhookMessages, "id", "type", "atMs", "data"),
+      ...computed({ status: shown }),
+      ...fields(webhookDeliveries, "nextAttemptAtMs", "attempts"),
+    },
+    (list) => sql`
+      SELECT ${list} FROM (${lookedAt(value)} LIMIT ${value("most")}) AS ${webhookDeliveries}
+      CROSS JOIN ${webhookMessages} ON ${webhookMessages.id} = ${messageId}
+      WHERE coalesce(${shown} = ${value("status")}, 1) ORDER BY ${messageId} DESC LIMIT ${value("limit")}`,
+  );
+});
 /** The last delivery that such a page looks at. */
-const selectLast = statement<LookedAt, { id: string }>`
-  SELECT message_id AS id FROM (${lookedAt} LIMIT 1 OFFSET CAST(:most AS INTEGER) - 1)`;
+const selectLast = query((value: ValueOf<LookedAt & { others: number }>) =>
+  read(
+    fields(webhookDeliveries, { id: "messageId" }),
+    (list) => sql`SELECT ${list} FROM (${lookedAt(value)} LIMIT 1 OFFSET ${value("others")}) AS ${webhookDeliveries}`,
+  ),
+);
 
 /** After every id of a message. */
 const END = "n";
@@ -53,10 +65,11 @@ export async function listDeliveries(
   const scope = ["deliveries", webhookId, wanted ?? ""];
   const before = cursor === undefined ? END : decodeTextCursor(cursor, scope);
   if (before === null) throw invalidCursor();
-  const values = { webhookId, before, most: wanted === undefined ? limit + 1 : lookedAtDeliveriesMax };
+  const most = wanted === undefined ? limit + 1 : lookedAtDeliveriesMax;
+  const place = { webhookId, before };
   const [rows, [lastSeen]] = await batch(root.db, [
-    selectDeliveries({ ...values, status: wanted ?? null, isEnabled, limit: limit + 1 }),
-    selectLast(values),
+    selectDeliveries({ ...place, most, status: wanted ?? null, isEnabled, limit: limit + 1 }),
+    selectLast({ ...place, others: most - 1 }),
   ]);
   const page = rows.slice(0, limit);
   const last = rows.length > limit ? page.at(-1) : lastSeen;

@@ -1,12 +1,20 @@
+import { and, eq } from "drizzle-orm";
 import { requireEnvironment } from "../catalog/apps/app.ts";
-import { all, statement } from "../db/sql.ts";
+import { drizzle, query, type ValueOf } from "../db/query.ts";
+import { environments, webhookEndpoints } from "../db/schema.ts";
+import { all } from "../db/sql.ts";
 import type { Mode, SystemCtx } from "../runtime.ts";
-import { type EndpointRow, endpointColumns, presentEndpoint } from "./endpoint.ts";
+import { endpointFields, presentEndpoint } from "./endpoint.ts";
 import type { ListWebhooksOutput } from "./responses.ts";
 
-const selectEndpoints = statement<{ environmentId: number }, EndpointRow>`
-  SELECT ${endpointColumns} FROM environments AS e CROSS JOIN webhook_endpoints AS w ON w.environment_id = e.id
-  WHERE e.id = :environmentId ORDER BY w.created_at_ms, w.id`;
+const selectEndpoints = query((value: ValueOf<{ environmentId: number }>) =>
+  drizzle
+    .select(endpointFields())
+    .from(environments)
+    .crossJoin(webhookEndpoints)
+    .where(and(eq(environments.id, value("environmentId")), eq(webhookEndpoints.environmentId, environments.id)))
+    .orderBy(webhookEndpoints.createdAtMs, webhookEndpoints.id),
+);
 
 /** The endpoints of one mode, oldest first. Throws `not_found`. */
 export async function listWebhooks(root: SystemCtx, appId: string, mode: Mode): Promise<ListWebhooksOutput> {

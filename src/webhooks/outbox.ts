@@ -1,4 +1,7 @@
-import { nowMsSql, type Statement, statement } from "../db/sql.ts";
+import { type SQL, sql } from "drizzle-orm";
+import { asInteger, insertFrom, query, type ValueOf } from "../db/query.ts";
+import { webhookDeliveries, webhookMessages } from "../db/schema.ts";
+import type { Statement } from "../db/sql.ts";
 import type { Environment, TenantCtx } from "../runtime.ts";
 import { endpointsOf, type MessageType, messageIdAt, wantsType } from "./message.ts";
 
@@ -36,29 +39,50 @@ export const intoMessages = "INSERT INTO webhook_messages (id, environment_id, t
 export const intoDeliveries =
   "INSERT INTO webhook_deliveries (endpoint_id, message_id, status, next_attempt_at_ms, due_at_ms)";
 
-/** A type, because an interface is not assignable to `Values`. */
-type MessageValues = { environmentId: number; nowMs: number; messages: string };
+export type MessageValues = { environmentId: number; nowMs: number; messages: string };
 
 /**
- * A statement that writes messages. `data` is SQL for a message's data, beside `m.value`, the message as JSON. A batch that is
- * sent again writes nothing more.
+ * A statement that writes messages. `data` is SQL for a message's data, beside `m.value`, the message as JSON, and `condition`
+ * says which are written. A batch that is sent again writes nothing more.
  */
-export function messageInsert<Named extends MessageValues = MessageValues>(data: string) {
-  return statement<Named>`
-    ${intoMessages}
-    SELECT m.value ->> 'id', CAST(:environmentId AS INTEGER), m.value ->> 'type', ${nowMsSql}, m.value ->> 'subject', ${data}
-    FROM json_each(:messages) AS m WHERE 1
-    ON CONFLICT (id) DO NOTHING`;
+export function insertMessagesOf<Values extends MessageValues = MessageValues>(
+  data: (value: ValueOf<Values>) => SQL,
+  condition: (value: ValueOf<Values>) => SQL = () => sql`1`,
+) {
+  return query((value: ValueOf<Values>) => {
+    const message = {
+      id: sql`m.value ->> 'id'`,
+      environmentId: asInteger(value("environmentId")),
+      type: sql`m.value ->> 'type'`,
+      atMs: asInteger(value("nowMs")),
+      subject: sql`m.value ->> 'subject'`,
+      data: data(value),
+    };
+    return sql`${insertFrom(webhookMessages, message, sql`FROM json_each(${value("messages")}) AS m WHERE ${condition(value)}`)} ${ONCE}`;
+  });
 }
 
-const insertMessages = messageInsert("m.value -> 'data'");
+/** After an INSERT of messages or deliveries that a batch may send twice. */
+export const ONCE = sql`ON CONFLICT DO NOTHING`;
 
-const insertDeliveries = statement<{ environmentId: number; deliveries: string; atMs: number; dueAtMs: number }>`
-  ${intoDeliveries}
-  SELECT d.value ->> 0, m.id, 'pending', CAST(:atMs AS INTEGER), CAST(:dueAtMs AS INTEGER)
-  FROM json_each(:deliveries) AS d CROSS JOIN webhook_messages AS m ON m.id = d.value ->> 1
-  WHERE m.environment_id = :environmentId
-  ON CONFLICT (endpoint_id, message_id) DO NOTHING`;
+const insertMessages = insertMessagesOf(() => sql`m.value -> 'data'`);
+
+type DeliveryValues = { environmentId: number; deliveries: string; atMs: number; dueAtMs: number };
+
+/** The fields of deliveries that are written, beside their keys. */
+export const newDelivery = (value: ValueOf<Pick<DeliveryValues, "atMs" | "dueAtMs">>) => ({
+  status: sql`'pending'`,
+  nextAttemptAtMs: asInteger(value("atMs")),
+  dueAtMs: asInteger(value("dueAtMs")),
+});
+
+const insertDeliveries = query((value: ValueOf<DeliveryValues>) => {
+  const { id, environmentId } = webhookMessages;
+  const from = sql`FROM json_each(${value("deliveries")}) AS d
+    CROSS JOIN ${webhookMessages} ON ${id} = d.value ->> 1 WHERE ${environmentId} = ${value("environmentId")}`;
+  const delivery = { endpointId: sql`d.value ->> 0`, messageId: id, ...newDelivery(value) };
+  return sql`${insertFrom(webhookDeliveries, delivery, from)} ${ONCE}`;
+});
 
 /** How long whoever makes an attempt has for it. Nobody else makes it meanwhile. */
 export const LEASE_MS = 30_000;

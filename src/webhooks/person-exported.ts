@@ -1,23 +1,33 @@
-import { fragment, nowMsSql, type Statement, statement } from "../db/sql.ts";
+import { sql } from "drizzle-orm";
+import { asInteger, fields, insertFrom, query, returning, type ValueOf } from "../db/query.ts";
+import { environments, webhookDeliveries, webhookMessages } from "../db/schema.ts";
+import type { Statement } from "../db/sql.ts";
 import type { Mode, TenantCtx } from "../runtime.ts";
 import { messageIdAt } from "./message.ts";
-import { intoDeliveries, intoMessages, LEASE_MS } from "./outbox.ts";
-
-const wanting = fragment`FROM environments AS e CROSS JOIN json_each(e.features, '$.webhooks') AS w
-  WHERE e.app_id = :appId AND e.mode = :mode AND w.value ->> 'exports'`;
+import { LEASE_MS, newDelivery, ONCE } from "./outbox.ts";
 
 type Values = { appId: string; mode: Mode; messageId: string };
 
-const insertMessage = statement<Values & { nowMs: number; distinctId: string; action: string }, { id: string }>`
-  ${intoMessages}
-  SELECT :messageId, e.id, 'person.exported', ${nowMsSql}, :distinctId,
-    json_object('distinctId', :distinctId, 'action', :action)
-  ${wanting} LIMIT 1
-  ON CONFLICT (id) DO NOTHING RETURNING id`;
-const insertDeliveries = statement<Values & { atMs: number; dueAtMs: number }>`
-  ${intoDeliveries}
-  SELECT w.value ->> 'id', :messageId, 'pending', CAST(:atMs AS INTEGER), CAST(:dueAtMs AS INTEGER)
-  ${wanting} ON CONFLICT (endpoint_id, message_id) DO NOTHING`;
+const wanting = (value: ValueOf<Values>) => sql`
+  FROM ${environments} CROSS JOIN json_each(${environments.features}, '$.webhooks') AS w
+  WHERE ${environments.appId} = ${value("appId")} AND ${environments.mode} = ${value("mode")} AND w.value ->> 'exports'`;
+
+const insertMessage = query((value: ValueOf<Values & { nowMs: number; distinctId: string; action: string }>) => {
+  const message = {
+    id: value("messageId"),
+    environmentId: environments.id,
+    type: sql`'person.exported'`,
+    atMs: asInteger(value("nowMs")),
+    subject: value("distinctId"),
+    data: sql`json_object('distinctId', ${value("distinctId")}, 'action', ${value("action")})`,
+  };
+  const insert = insertFrom(webhookMessages, message, sql`${wanting(value)} LIMIT 1`);
+  return returning(fields(webhookMessages, "id"), (list) => sql`${insert} ${ONCE} RETURNING ${list}`);
+});
+const insertDeliveries = query((value: ValueOf<Values & { atMs: number; dueAtMs: number }>) => {
+  const delivery = { endpointId: sql`w.value ->> 'id'`, messageId: value("messageId"), ...newDelivery(value) };
+  return sql`${insertFrom(webhookDeliveries, delivery, wanting(value))} ${ONCE}`;
+});
 
 /**
  * The statements that write and send `person.exported`, where an endpoint wants it: they find out themselves, because the

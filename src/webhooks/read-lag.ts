@@ -1,38 +1,44 @@
-import { all, statement } from "../db/sql.ts";
+import { eq, sql } from "drizzle-orm";
+import { computed, drizzle, fields, query, read, scalar, type ValueOf } from "../db/query.ts";
+import { webhookDeliveries, webhookEndpoints, webhookMessages } from "../db/schema.ts";
+import { all } from "../db/sql.ts";
 import { iso } from "../lib/time.ts";
 import type { TenantCtx } from "../runtime.ts";
 
 /** Of an endpoint at most this many waiting deliveries are counted. */
 export const countedDeliveriesMax = 1_000;
 
-interface LagRow {
-  readonly webhookId: string;
-  readonly url: string;
-  readonly isEnabled: 0 | 1;
-  readonly waiting: number;
-  readonly oldestAtMs: number | null;
-}
-
-const selectLag = statement<{ environmentId: number }, LagRow>`
-  SELECT webhookId, url, isEnabled, waiting ->> 0 AS waiting, (
-    SELECT at_ms FROM webhook_messages WHERE id = waiting ->> 1
-  ) AS oldestAtMs
-  FROM (
-    SELECT w.id AS webhookId, w.url AS url, w.is_enabled AS isEnabled, (
-      SELECT json_array(count(*), min(message_id)) FROM (
-        SELECT message_id FROM webhook_deliveries INDEXED BY webhook_deliveries_due
-        WHERE endpoint_id = w.id AND status = 'pending' LIMIT ${`${countedDeliveriesMax + 1}`}
-      )
-    ) AS waiting
-    FROM webhook_endpoints AS w WHERE w.environment_id = :environmentId ORDER BY w.created_at_ms, w.id
+const selectLag = query((value: ValueOf<{ environmentId: number }>) => {
+  const { id, environmentId, createdAtMs } = webhookEndpoints;
+  const { endpointId, messageId, status } = webhookDeliveries;
+  const oldest = drizzle
+    .select(fields(webhookMessages, "atMs"))
+    .from(webhookMessages)
+    .where(eq(webhookMessages.id, sql`waiting ->> 1`));
+  const waiting = sql`(
+    SELECT json_array(count(*), min(${messageId})) FROM (
+      SELECT ${messageId} FROM ${webhookDeliveries} INDEXED BY webhook_deliveries_due
+      WHERE ${endpointId} = ${id} AND ${status} = 'pending' LIMIT ${countedDeliveriesMax + 1}
+    ) AS ${webhookDeliveries}
   )`;
+  return read(
+    {
+      ...fields(webhookEndpoints, { webhookId: "id", url: "url", isEnabled: "isEnabled" }),
+      ...computed({ waiting: sql<number>`waiting ->> 0`, oldestAtMs: scalar(oldest) }),
+    },
+    (list) => sql`
+      SELECT ${list} FROM (
+        SELECT ${webhookEndpoints}.*, ${waiting} AS waiting FROM ${webhookEndpoints}
+        WHERE ${environmentId} = ${value("environmentId")} ORDER BY ${createdAtMs}, ${id}
+      ) AS ${webhookEndpoints}`,
+  );
+});
 
 /** How many messages wait for each endpoint, and since when the oldest does: ids of messages begin with their time. */
 export async function readLag(ctx: TenantCtx) {
   const rows = await all(ctx.db, selectLag({ environmentId: ctx.environment.id }));
-  return rows.map(({ isEnabled, oldestAtMs, ...row }) => ({
+  return rows.map(({ oldestAtMs, ...row }) => ({
     ...row,
-    isEnabled: isEnabled === 1,
     oldestAt: oldestAtMs === null ? null : iso(oldestAtMs),
   }));
 }

@@ -1,4 +1,7 @@
-import { batch, type Db, statement } from "../db/sql.ts";
+import { sql } from "drizzle-orm";
+import { assignments, query, type ValueOf } from "../db/query.ts";
+import { webhookDeliveries, webhookEndpoints } from "../db/schema.ts";
+import { batch, type Db } from "../db/sql.ts";
 import { syncEndpoints } from "./endpoint.ts";
 import { failPending } from "./fail-pending.ts";
 import type { DeliveryKey } from "./leased.ts";
@@ -28,25 +31,39 @@ export interface Outcome {
   readonly again?: Required<DeliveryKey> | undefined;
 }
 
-const ATTEMPTS_KEPT = "100";
+const ATTEMPTS_KEPT = 100;
+
+/** A field of an outcome. */
+const told = (field: keyof Outcome) => sql`o.value ->> ${field}`;
 
 /** A message that was delivered once stays delivered, also when it was sent again and that failed. */
-const updateDeliveries = statement<{ outcomes: string }>`
-  UPDATE webhook_deliveries AS d SET
-    attempts = iif(json_array_length(attempts) < ${ATTEMPTS_KEPT}, json_insert(attempts, '$[#]', o.value -> 'attempt'), attempts),
-    status = iif(o.value ->> 'status' = 'failed' AND EXISTS (
-      SELECT 1 FROM json_each(d.attempts) AS a WHERE a.value ->> 'status' BETWEEN 200 AND 299
-    ), 'delivered', o.value ->> 'status'),
-    tries = o.value ->> 'tries', next_attempt_at_ms = o.value ->> 'nextMs', due_at_ms = o.value ->> 'dueMs'
-  FROM json_each(:outcomes) AS o
-  WHERE d.endpoint_id = o.value ->> 'endpointId' AND d.message_id = o.value ->> 'messageId' AND d.status = 'pending'
-    AND (d.due_at_ms = o.value ->> 'leaseMs' OR o.value ->> 'status' = 'delivered')`;
+const updateDeliveries = query((value: ValueOf<{ outcomes: string }>) => {
+  const { endpointId, messageId, attempts, status, dueAtMs } = webhookDeliveries;
+  const changed = {
+    attempts: sql`iif(json_array_length(${attempts}) < ${ATTEMPTS_KEPT},
+      json_insert(${attempts}, '$[#]', o.value -> 'attempt'), ${attempts})`,
+    status: sql`iif(${told("status")} = 'failed' AND EXISTS (
+      SELECT 1 FROM json_each(${attempts}) AS a WHERE a.value ->> 'status' BETWEEN 200 AND 299
+    ), 'delivered', ${told("status")})`,
+    tries: told("tries"),
+    nextAttemptAtMs: told("nextMs"),
+    dueAtMs: told("dueMs"),
+  };
+  return sql`UPDATE ${webhookDeliveries} SET ${assignments(webhookDeliveries, changed)}
+    FROM json_each(${value("outcomes")}) AS o
+    WHERE ${endpointId} = ${told("endpointId")} AND ${messageId} = ${told("messageId")} AND ${status} = 'pending'
+      AND (${dueAtMs} = ${told("leaseMs")} OR ${told("status")} = 'delivered')`;
+});
 
-const updateEndpoints = statement<{ outcomes: string }>`
-  UPDATE webhook_endpoints AS w SET
-    failing_since_ms = iif(json_type(o.value, '$.failingSinceMs') IS NULL, failing_since_ms, o.value ->> 'failingSinceMs'),
-    is_enabled = iif(o.value ->> 'isOff', 0, is_enabled)
-  FROM json_each(:outcomes) AS o WHERE w.id = o.value ->> 'endpointId'`;
+const updateEndpoints = query((value: ValueOf<{ outcomes: string }>) => {
+  const { id, failingSinceMs, isEnabled } = webhookEndpoints;
+  const changed = {
+    failingSinceMs: sql`iif(json_type(o.value, '$.failingSinceMs') IS NULL, ${failingSinceMs}, ${told("failingSinceMs")})`,
+    isEnabled: sql`iif(${told("isOff")}, 0, ${isEnabled})`,
+  };
+  return sql`UPDATE ${webhookEndpoints} SET ${assignments(webhookEndpoints, changed)}
+    FROM json_each(${value("outcomes")}) AS o WHERE ${id} = ${told("endpointId")}`;
+});
 
 /** Records attempts, and switches endpoints off that are gone, or have failed for days. */
 export async function recordOutcomes(db: Db, outcomes: readonly Outcome[]): Promise<void> {

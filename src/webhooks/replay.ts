@@ -1,5 +1,8 @@
-import { auditStatement, isThisAct, newAct } from "../catalog/audit/audit-statement.ts";
-import { batch, fragment, statement } from "../db/sql.ts";
+import { and, eq, exists, gte, inArray, lt, sql } from "drizzle-orm";
+import { actIsThis, insertAct, newAct, type WrittenAct } from "../catalog/audit/audit-statement.ts";
+import { computed, drizzle, fields, query, read, type ValueOf } from "../db/query.ts";
+import { webhookDeliveries } from "../db/schema.ts";
+import { batch } from "../db/sql.ts";
 import type { AdminCtx } from "../runtime.ts";
 import { requireEnabledEndpoint } from "./endpoint.ts";
 import { messageIdAt } from "./message.ts";
@@ -9,18 +12,34 @@ import type { ReplayInput } from "./schemas.ts";
 
 const REPLAY_MAX = 10_000;
 
-const ofTime = fragment`SELECT message_id FROM webhook_deliveries
-  WHERE endpoint_id = :webhookId AND message_id >= :from AND message_id < :to
-  ORDER BY message_id LIMIT ${String(REPLAY_MAX)}`;
-
 type Span = { webhookId: string; from: string; to: string };
 
-const audit = auditStatement<Span>(`EXISTS (${ofTime})`);
-const countSpan = statement<Span, { messages: number }>`SELECT count(*) AS messages FROM (${ofTime})`;
-const replaySpan = statement<Span & { nowMs: number; appId: string; actId: string; atMs: number }>`
-  UPDATE webhook_deliveries SET status = 'pending', tries = 0, next_attempt_at_ms = CAST(:nowMs AS INTEGER),
-    due_at_ms = CAST(:nowMs AS INTEGER)
-  WHERE endpoint_id = :webhookId AND message_id IN (${ofTime}) AND ${isFree} AND ${isThisAct}`;
+const ofTime = (value: ValueOf<Span>) => {
+  const { endpointId, messageId } = webhookDeliveries;
+  return drizzle
+    .select(fields(webhookDeliveries, "messageId"))
+    .from(webhookDeliveries)
+    .where(and(eq(endpointId, value("webhookId")), gte(messageId, value("from")), lt(messageId, value("to"))))
+    .orderBy(messageId)
+    .limit(REPLAY_MAX);
+};
+
+const audit = insertAct<Span>((value) => exists(ofTime(value)));
+const countSpan = query((value: ValueOf<Span>) =>
+  read(computed({ messages: sql<number>`count(*)` }), (list) => sql`SELECT ${list} FROM ${ofTime(value)}`),
+);
+const replaySpan = query((value: ValueOf<Span & WrittenAct & { nowMs: number }>) => {
+  const { endpointId, messageId, nextAttemptAtMs, dueAtMs } = webhookDeliveries;
+  return drizzle
+    .update(webhookDeliveries)
+    .set({
+      status: "pending",
+      tries: 0,
+      nextAttemptAtMs: value("nowMs", nextAttemptAtMs),
+      dueAtMs: value("nowMs", dueAtMs),
+    })
+    .where(and(eq(endpointId, value("webhookId")), inArray(messageId, ofTime(value)), isFree(value), actIsThis(value)));
+});
 
 /** Sends again what was written for an endpoint in a time, by the cron (H8). Throws what `resendMessage` throws. */
 export async function replayMessages(

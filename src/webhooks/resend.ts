@@ -1,5 +1,8 @@
-import { auditStatement, isThisAct, newAct } from "../catalog/audit/audit-statement.ts";
-import { batch, fragment, statement } from "../db/sql.ts";
+import { and, eq, sql } from "drizzle-orm";
+import { actIsThis, insertAct, newAct, type WrittenAct } from "../catalog/audit/audit-statement.ts";
+import { drizzle, fields, query, type ValueOf } from "../db/query.ts";
+import { webhookDeliveries } from "../db/schema.ts";
+import { batch } from "../db/sql.ts";
 import { PurserError } from "../errors.ts";
 import type { AdminCtx } from "../runtime.ts";
 import { environmentOf, requireEnabledEndpoint } from "./endpoint.ts";
@@ -7,23 +10,37 @@ import { LEASE_MS } from "./outbox.ts";
 import type { SentOutput } from "./responses.ts";
 import { TRIES_MAX } from "./schedule.ts";
 
-/** SQL: whether nobody is attempting a delivery right now. */
-export const isFree = fragment`NOT (status = 'pending' AND due_at_ms > next_attempt_at_ms AND due_at_ms > CAST(:nowMs AS INTEGER))`;
-
 type Key = { webhookId: string; messageId: string };
 
-const audit = auditStatement();
-const selectDelivery = statement<Key, { found: 1 }>`
-  SELECT 1 AS found FROM webhook_deliveries WHERE endpoint_id = :webhookId AND message_id = :messageId`;
+/** Whether nobody is attempting a delivery right now. */
+export const isFree = (value: ValueOf<{ nowMs: number }>) => {
+  const { status, dueAtMs, nextAttemptAtMs } = webhookDeliveries;
+  return sql`NOT (${status} = 'pending' AND ${dueAtMs} > ${nextAttemptAtMs} AND ${dueAtMs} > ${value("nowMs")})`;
+};
 
+const ofKey = (value: ValueOf<Key>) =>
+  and(eq(webhookDeliveries.endpointId, value("webhookId")), eq(webhookDeliveries.messageId, value("messageId")));
+
+const audit = insertAct();
+const selectDelivery = query((value: ValueOf<Key>) =>
+  drizzle.select(fields(webhookDeliveries, "messageId")).from(webhookDeliveries).where(ofKey(value)),
+);
+
+type Resent = Key & { nowMs: number; dueAtMs: number };
 /** One attempt, after which no more follow unless they would have anyway. Leased, because it is made behind the answer. */
-const resendOne = statement<
-  Key & { nowMs: number; dueAtMs: number; appId: string; actId: string; atMs: number },
-  { isLeased: 1 }
->`
-  UPDATE webhook_deliveries SET status = 'pending', tries = iif(status = 'pending', tries, ${String(TRIES_MAX - 1)}),
-    next_attempt_at_ms = CAST(:nowMs AS INTEGER), due_at_ms = CAST(:dueAtMs AS INTEGER)
-  WHERE endpoint_id = :webhookId AND message_id = :messageId AND ${isFree} AND ${isThisAct} RETURNING 1 AS isLeased`;
+const resendOne = query((value: ValueOf<Resent & WrittenAct>) => {
+  const { status, tries, nextAttemptAtMs, dueAtMs } = webhookDeliveries;
+  return drizzle
+    .update(webhookDeliveries)
+    .set({
+      status: "pending",
+      tries: sql`iif(${status} = 'pending', ${tries}, ${TRIES_MAX - 1})`,
+      nextAttemptAtMs: value("nowMs", nextAttemptAtMs),
+      dueAtMs: value("dueAtMs", dueAtMs),
+    })
+    .where(and(ofKey(value), isFree(value), actIsThis(value)))
+    .returning(fields(webhookDeliveries, "messageId"));
+});
 
 /** Attempts a delivery once more, behind the answer (H8). Throws `not_found`, and `invalid_request` for an endpoint that is off. */
 export async function resendMessage(

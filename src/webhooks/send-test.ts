@@ -1,20 +1,27 @@
-import { auditStatement, isThisAct, newAct } from "../catalog/audit/audit-statement.ts";
+import { sql } from "drizzle-orm";
+import { actIsThis, insertAct, newAct, type WrittenAct } from "../catalog/audit/audit-statement.ts";
 import { timesOf } from "../db/clock.ts";
-import { batch, nowMsSql, statement } from "../db/sql.ts";
+import { fields, insertFrom, query, returning, type ValueOf } from "../db/query.ts";
+import { webhookMessages } from "../db/schema.ts";
+import { batch } from "../db/sql.ts";
 import type { AdminCtx } from "../runtime.ts";
 import { environmentOf, requireEnabledEndpoint } from "./endpoint.ts";
 import { messageIdAt } from "./message.ts";
-import { deliver, noteMessages } from "./outbox.ts";
+import { deliver, noteMessages, ONCE } from "./outbox.ts";
 import type { SentOutput } from "./responses.ts";
 
-const audit = auditStatement();
-const insertTest = statement<
-  { messageId: string; environmentId: number; nowMs: number; appId: string; actId: string; atMs: number },
-  { id: string }
->`
-  INSERT INTO webhook_messages (id, environment_id, type, at_ms, data)
-  SELECT :messageId, CAST(:environmentId AS INTEGER), 'purser.test', ${nowMsSql}, '{}' WHERE ${isThisAct}
-  ON CONFLICT (id) DO NOTHING RETURNING id`;
+const audit = insertAct();
+const insertTest = query((value: ValueOf<WrittenAct & { messageId: string; environmentId: number; nowMs: number }>) => {
+  const message = {
+    id: value("messageId"),
+    environmentId: value("environmentId"),
+    type: sql`'purser.test'`,
+    atMs: value("nowMs"),
+    data: sql`'{}'`,
+  };
+  const insert = insertFrom(webhookMessages, message, sql`WHERE ${actIsThis(value)}`);
+  return returning(fields(webhookMessages, "id"), (list) => sql`${insert} ${ONCE} RETURNING ${list}`);
+});
 
 /** Sends `purser.test` to an endpoint, whatever its types. Throws `not_found`, and `invalid_request` when it is off. */
 export async function sendTest(admin: AdminCtx, appId: string, webhookId: string): Promise<SentOutput> {

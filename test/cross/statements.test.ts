@@ -39,17 +39,17 @@ const MEANT: readonly Meant[] = [
   },
   {
     detail: "SCAN reservations USING COVERING INDEX reservations_open",
-    text: "SELECT DISTINCT account_id FROM reservations INDEXED BY reservations_open",
+    text: 'SELECT DISTINCT "reservations"."account_id" FROM "reservations" INDEXED BY reservations_open',
     why: "The cron looks for users with due holds. The index has open holds alone.",
   },
   {
-    detail: "SCAN r USING INDEX erasures_running",
-    text: "FROM erasures AS r INDEXED BY erasures_running",
+    detail: "SCAN erasures USING INDEX erasures_running",
+    text: '"erasures" INDEXED BY erasures_running',
     why: "The cron goes on with each erasure that has not ended. The index has no other.",
   },
   {
-    detail: "SEARCH a USING INDEX accounts_user (environment_id=?)",
-    text: "FROM accounts AS a CROSS JOIN reservations AS r INDEXED BY reservations_open",
+    detail: "SEARCH accounts USING INDEX accounts_user (environment_id=?)",
+    text: 'from "accounts" cross join "reservations" INDEXED BY reservations_open',
     why: "The next hold of a test clock that moves: test mode alone. An index by time would cost every hold a row.",
   },
   ...["accounts USING COVERING INDEX accounts_user", "api_keys USING INDEX api_keys_created"].map((of) => ({

@@ -109,7 +109,7 @@ export function checkDescribed(method: string, url: string, status: number, head
 
   const response = responseOf(operation, status);
   if (response === undefined) throw new Error(`${where}, which openapi.json does not describe`);
-  const own = ["x-d1-bookmark", "idempotent-replayed", "retry-after", "www-authenticate"];
+  const own = ["x-d1-bookmark", "idempotent-replayed", "purser-warning", "retry-after", "www-authenticate"];
   for (const name of own) {
     if (headers.has(name) && response.headers?.[name] === undefined) {
       throw new Error(`${where} with ${name}, which openapi.json does not describe`);

@@ -220,14 +220,14 @@ describe("a statement in `sql`", () => {
     expectTypeOf(find).returns.toEqualTypeOf<Statement<{ id: string; isOpen: boolean; times: number }>>();
   });
 
-  it("leaves the rows of pages as lists", () => {
+  it("leaves the rows of pages as lists, whose columns have names of their own", () => {
     const page = query(() =>
       readArrays(
         [sql<string>`${things.id}`, sql<number>`${things.madeMs}`],
         (list) => sql`SELECT ${list} FROM ${things}`,
       ),
     );
-    expect(page({}).text).toBe('SELECT "things"."id", "things"."made_ms" FROM "things"');
+    expect(page({}).text).toBe('SELECT "things"."id" AS "column0", "things"."made_ms" AS "column1" FROM "things"');
     expect(page({}).map).toBeUndefined();
     expectTypeOf(page).returns.toEqualTypeOf<Statement<[string, number]>>();
   });

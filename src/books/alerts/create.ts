@@ -16,6 +16,7 @@ import {
 import { alerts } from "../../db/schema.ts";
 import { batch } from "../../db/sql.ts";
 import { PurserError } from "../../errors.ts";
+import { warn } from "../../http/warnings.ts";
 import type { AdminCtx } from "../../runtime.ts";
 import { toSteps } from "../amounts/amount.ts";
 import { type AlertKey, type AlertRow, ofAlertKey, presentAlert } from "./alert.ts";
@@ -81,7 +82,10 @@ export async function createAlert(
     insertAlert({ ...key, name, unit, event, amount, percent, nowMs: timesOf(environment.clock, admin).now() }),
     selectAlert(key),
   ]);
-  if (row !== undefined) return presentAlert(row, mode);
+  if (row !== undefined) {
+    if (below.percent !== undefined && below.percent < 1) warn(admin, "percent_below_one");
+    return presentAlert(row, mode);
+  }
   throw new PurserError("invalid_request", `An environment may have ${ALERTS_MAX} alerts. Delete one first.`, {
     details: { limit: ALERTS_MAX },
   });

@@ -1,8 +1,20 @@
-import { fragment, nowMsSql, statement } from "../../db/sql.ts";
-import { intoMessages } from "../../webhooks/outbox.ts";
-import { amountSql } from "../ledger/debits.ts";
-import { goOffSql } from "../ledger/judge-alerts.ts";
-import { noMotionSql } from "../ledger/watched-sql.ts";
+import { and, eq, type SQL, sql } from "drizzle-orm";
+import { alias, type SQLiteColumn } from "drizzle-orm/sqlite-core";
+import { hasFeatures } from "../../db/features.ts";
+import { asInteger, type ColumnsOf, hasRow, insertFrom, names, query, type ValueOf } from "../../db/query.ts";
+import {
+  accounts,
+  balanceExpiries,
+  creditBalances,
+  expiryNotices,
+  reservations,
+  webhookMessages,
+} from "../../db/schema.ts";
+import { guards } from "../../db/views.ts";
+import { amountOf } from "../ledger/debits.ts";
+import { isOpen } from "../ledger/hold.ts";
+import { goOff } from "../ledger/judge-alerts.ts";
+import { found, noMotion } from "../ledger/watched.ts";
 
 const PAGE_MAX = 1_000;
 
@@ -18,74 +30,117 @@ export type Page = {
   nowMs: number;
 };
 
-/** SQL: whether a row of `balance_expiries` comes after what is done, and expires at or after `fromMs`. One range of its key. */
-export const startOf = (row: string, fromMs: string, doneMs: string, accountId: string, seq: string): string =>
-  fragment`(${row}.expires_at_ms, ${row}.account_id, ${row}.grant_seq) > (max(${doneMs}, ${fromMs} - 1),
-    iif(${fromMs} > ${doneMs}, 9007199254740991, ${accountId}), ${seq})`;
+interface Start {
+  readonly fromMs: SQL | SQLiteColumn;
+  readonly doneMs: SQL | SQLiteColumn;
+  readonly doneAccountId: SQL | SQLiteColumn;
+  readonly doneSeq: SQL | SQLiteColumn;
+}
 
-const named = (name: string): string => fragment`CAST(:${name} AS INTEGER)`;
-const start = startOf("x", named("fromMs"), named("doneMs"), named("doneAccountId"), named("doneSeq"));
+/** Whether a row of `balanceExpiries` comes after what is done, and expires at or after `fromMs`. One range of its key. */
+export const isAfter = (
+  row: Pick<ColumnsOf<typeof balanceExpiries>, "expiresAtMs" | "accountId" | "grantSeq">,
+  { fromMs, doneMs, doneAccountId, doneSeq }: Start,
+): SQL => sql`(${row.expiresAtMs}, ${row.accountId}, ${row.grantSeq}) > (
+  max(${doneMs}, ${fromMs} - 1), iif(${fromMs} > ${doneMs}, 9007199254740991, ${doneAccountId}), ${doneSeq}
+)`;
 
-const pageSql = fragment`
-  WITH page (expires_at_ms, account_id, grant_seq) AS MATERIALIZED (
-    SELECT expires_at_ms, account_id, grant_seq FROM balance_expiries AS x
-    WHERE environment_id = CAST(:environmentId AS INTEGER) AND ${start}
-      AND expires_at_ms <= ${nowMsSql} + ${named("days")} * 86400000
-    ORDER BY expires_at_ms, account_id, grant_seq LIMIT ${String(PAGE_MAX)}
-  )`;
-const lastOfPage = fragment`SELECT expires_at_ms, account_id, grant_seq FROM page
-  ORDER BY expires_at_ms DESC, account_id DESC, grant_seq DESC LIMIT 1`;
-// Of a user who is being erased nothing is told (E6).
-const balancesOfPage = fragment`page AS p CROSS JOIN credit_balances AS b
-  ON b.account_id = p.account_id AND b.grant_seq = p.grant_seq AND b.revoked_at_ms IS NULL
-  CROSS JOIN accounts AS a ON a.id = b.account_id AND a.is_erased = 0`;
+/** How far before its expiry a balance of the page is told of. */
+const leadMs = (value: ValueOf<Page>) => sql`${asInteger(value("days"))} * 86400000`;
+
+/** The rows of the page, the first to expire first. */
+function selectPage(value: ValueOf<Page>): SQL {
+  const { environmentId, expiresAtMs, accountId, grantSeq } = balanceExpiries;
+  const start = {
+    fromMs: asInteger(value("fromMs")),
+    doneMs: asInteger(value("doneMs")),
+    doneAccountId: asInteger(value("doneAccountId")),
+    doneSeq: asInteger(value("doneSeq")),
+  };
+  return sql`SELECT * FROM ${balanceExpiries}
+    WHERE ${environmentId} = ${value("environmentId")} AND ${isAfter(balanceExpiries, start)}
+      AND ${expiresAtMs} <= ${asInteger(value("nowMs"))} + ${leadMs(value)}
+    ORDER BY ${expiresAtMs}, ${accountId}, ${grantSeq} LIMIT ${PAGE_MAX}`;
+}
+
+const page = alias(balanceExpiries, "page");
+
+/** The last row of the page: no row where the page is empty. */
+const lastOf = (rows: SQL) => sql`SELECT ${page.expiresAtMs}, ${page.accountId}, ${page.grantSeq} FROM ${rows}
+  ORDER BY ${page.expiresAtMs} DESC, ${page.accountId} DESC, ${page.grantSeq} DESC LIMIT 1`;
+
+/** The balances of the page that are not revoked. Of a user who is being erased nothing is told (E6). */
+const fromPage = (rows: SQL) => sql`FROM ${rows}
+  CROSS JOIN ${creditBalances} ON ${creditBalances.accountId} = ${page.accountId}
+    AND ${creditBalances.grantSeq} = ${page.grantSeq} AND ${creditBalances.revokedAtMs} IS NULL
+  CROSS JOIN ${accounts} ON ${accounts.id} = ${creditBalances.accountId} AND ${accounts.isErased} = 0`;
+
+const ofNotice = (value: ValueOf<Page>) =>
+  and(eq(expiryNotices.environmentId, value("environmentId")), eq(expiryNotices.days, value("days")));
+const { doneExpiresAtMs, doneAccountId, doneGrantSeq } = expiryNotices;
 
 /** Aborts the batch with `guard_environment` where another run looked at the page, or the features changed. */
-export const guardPage = statement<Page & { features: string | null }>`
-  INSERT INTO guards (name, holds) SELECT 'environment', EXISTS (
-    SELECT 1 FROM environments WHERE id = :environmentId AND features IS :features
-  ) AND EXISTS (
-    SELECT 1 FROM expiry_notices WHERE environment_id = :environmentId AND days = :days
-      AND (done_expires_at_ms, done_account_id, done_grant_seq) = (:doneMs, :doneAccountId, :doneSeq)
-  )`;
+export const guardPage = query((value: ValueOf<Page & { features: string | null }>) => {
+  const isDone = sql`(${doneExpiresAtMs}, ${doneAccountId}, ${doneGrantSeq})
+    = (${value("doneMs")}, ${value("doneAccountId")}, ${value("doneSeq")})`;
+  const holds = and(hasFeatures(value), hasRow(expiryNotices, and(ofNotice(value), isDone)));
+  return insertFrom(guards, { name: sql`'environment'`, holds: sql`${holds}` }, sql``);
+});
 
 /** Moves on behind the page. */
-export const advance = statement<Page>`
-  UPDATE expiry_notices SET (done_expires_at_ms, done_account_id, done_grant_seq) = (${pageSql} ${lastOfPage})
-  WHERE environment_id = :environmentId AND days = :days AND EXISTS (${pageSql} SELECT 1 FROM page)`;
+export const advance = query(
+  (value: ValueOf<Page>) => sql`UPDATE ${expiryNotices}
+    SET (${names(doneExpiresAtMs, doneAccountId, doneGrantSeq)}) = (${lastOf(sql`(${selectPage(value)}) AS ${page}`)})
+    WHERE ${ofNotice(value)} AND EXISTS (${selectPage(value)})`,
+);
+
+const smaller = alias(expiryNotices, "smaller");
+const first = alias(expiryNotices, "first");
 
 /** A smaller number of days whose moment has passed too, and which may be told of: then that one is told (H6). */
-const isSmallerDue = fragment`EXISTS (
-  SELECT 1 FROM expiry_notices AS s CROSS JOIN expiry_notices AS first
-  ON first.environment_id = s.environment_id AND first.days = 0
-  WHERE s.environment_id = :environmentId AND s.days > 0 AND s.days < :days
-    AND p.expires_at_ms - s.days * 86400000 BETWEEN max(s.since_ms, first.since_ms) AND ${nowMsSql}
+const isSmallerDue = (value: ValueOf<Page>) => sql`EXISTS (
+  SELECT 1 FROM ${expiryNotices} AS ${smaller} CROSS JOIN ${expiryNotices} AS ${first}
+    ON ${first.environmentId} = ${smaller.environmentId} AND ${first.days} = 0
+  WHERE ${smaller.environmentId} = ${value("environmentId")}
+    AND ${smaller.days} > 0 AND ${smaller.days} < ${value("days")}
+    AND ${page.expiresAtMs} - ${smaller.days} * 86400000
+      BETWEEN max(${smaller.sinceMs}, ${first.sinceMs}) AND ${asInteger(value("nowMs"))}
 )`;
 
 /** Writes the notices of the page: of what has something left, and was granted before its moment. */
-export const insertNotices = statement<Page & { messageId: string }>`
-  ${intoMessages}
-  ${pageSql}
-  SELECT :messageId || printf('%06d', row_number() OVER (ORDER BY p.expires_at_ms, p.account_id, p.grant_seq)),
-    a.environment_id, iif(:days = 0, 'balance.expired', 'balance.expiring'), ${nowMsSql}, a.user_id,
-    json_patch(json_object(
-      'userId', a.user_id, 'balanceId', b.id, 'packId', b.pack_id, 'unit', b.unit,
-      'remaining', ${amountSql("b.remaining_steps", "b.unit")},
-      'expiresAt', strftime('%Y-%m-%dT%H:%M:%S', b.expires_at_ms / 1000, 'unixepoch')
-        || printf('.%03dZ', b.expires_at_ms % 1000)
-    ), iif(:days = 0, '{}', json_object('days', ${named("days")})))
-  FROM ${balancesOfPage}
-  WHERE b.has_remaining = 1 AND b.granted_at_ms <= p.expires_at_ms - ${named("days")} * 86400000 AND NOT ${isSmallerDue}`;
-
-// Whose balance ended with something left or held.
-const watched = fragment`${pageSql},
-  watched (account_id) AS MATERIALIZED (
-    SELECT DISTINCT b.account_id FROM ${balancesOfPage} WHERE b.has_remaining = 1 OR EXISTS (
-      SELECT 1 FROM reservations AS r WHERE r.account_id = b.account_id AND r.state = 'open'
-    )
-  ),
-  ${noMotionSql}`;
+export const insertNotices = query((value: ValueOf<Page & { messageId: string }>) => {
+  const { id, packId, unit, remainingSteps, hasRemaining, grantedAtMs } = creditBalances;
+  const { expiresAtMs, accountId, grantSeq } = page;
+  const isExpiry = sql`${value("days")} = 0`;
+  const expiresAt = sql`strftime('%Y-%m-%dT%H:%M:%S', ${expiresAtMs} / 1000, 'unixepoch')
+    || printf('.%03dZ', ${expiresAtMs} % 1000)`;
+  return insertFrom(
+    webhookMessages,
+    {
+      id: sql`${value("messageId")}
+        || printf('%06d', row_number() OVER (ORDER BY ${expiresAtMs}, ${accountId}, ${grantSeq}))`,
+      environmentId: accounts.environmentId,
+      type: sql`iif(${isExpiry}, 'balance.expired', 'balance.expiring')`,
+      atMs: asInteger(value("nowMs")),
+      subject: accounts.userId,
+      data: sql`json_patch(json_object(
+        'userId', ${accounts.userId}, 'balanceId', ${id}, 'packId', ${packId}, 'unit', ${unit},
+        'remaining', ${amountOf(remainingSteps, unit)}, 'expiresAt', ${expiresAt}
+      ), iif(${isExpiry}, '{}', json_object('days', ${asInteger(value("days"))})))`,
+    },
+    sql`${fromPage(sql`(${selectPage(value)}) AS ${page}`)}
+      WHERE ${hasRemaining} = 1 AND ${grantedAtMs} <= ${expiresAtMs} - ${leadMs(value)} AND NOT ${isSmallerDue(value)}`,
+  );
+});
 
 /** Writes the messages of alerts that go off because the balances of the page expired (H5). */
-export const goOffByExpiries = statement<Page & { messageId: string; endpoints: string }>`
-  ${goOffSql(watched, fragment`(r.expires_at_ms, r.account_id, r.grant_seq) <= (${lastOfPage})`)}`;
+export const goOffByExpiries = query((value: ValueOf<Page & { messageId: string; endpoints: string }>) => {
+  const { accountId, hasRemaining } = creditBalances;
+  const hasHold = hasRow(reservations, and(eq(reservations.accountId, accountId), isOpen()));
+  // Whose balance ended with something left or held.
+  const watched = sql`SELECT DISTINCT ${accountId} ${fromPage(sql`${page}`)} WHERE ${hasRemaining} = 1 OR ${hasHold}`;
+  return goOff(value, {
+    from: sql`${page} AS MATERIALIZED (${selectPage(value)}), watched (account) AS MATERIALIZED (${watched}), ${noMotion}`,
+    leaves: sql`(${found.expiresAtMs}, ${found.accountId}, ${found.grantSeq}) <= (${lastOf(sql`${page}`)})`,
+  });
+});

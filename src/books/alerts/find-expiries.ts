@@ -1,54 +1,83 @@
-import { timesOf } from "../../db/clock.ts";
+import { and, eq, type SQL, sql } from "drizzle-orm";
+import { alias } from "drizzle-orm/sqlite-core";
+import { clockOf, timesOf } from "../../db/clock.ts";
 import { constraintOf } from "../../db/constraint.ts";
-import { all, batch, fragment, nowMsSql, type Statement, statement } from "../../db/sql.ts";
-import type { CronCtx, CronPart, Environment, TenantCtx } from "../../runtime.ts";
+import { asInteger, computed, fields, query, read, type ValueOf } from "../../db/query.ts";
+import { balanceExpiries, environments, expiryNotices } from "../../db/schema.ts";
+import { all, batch, type RowsOf, type Statement } from "../../db/sql.ts";
+import type { CronCtx, CronPart, TenantCtx } from "../../runtime.ts";
 import type { MessageType } from "../../webhooks/message.ts";
 import { deliveryTimes, type Outgoing, wantedMessages } from "../../webhooks/outbox.ts";
 import { ALERT_TYPES, deliverOwn, endpointsByType, keepGoneOff } from "../ledger/judge-alerts.ts";
-import { advance, goOffByExpiries, guardPage, insertNotices, type Page, startOf } from "./expiry-page.ts";
+import { advance, goOffByExpiries, guardPage, insertNotices, isAfter, type Page } from "./expiry-page.ts";
 
 /** Of each database. A page has up to 1,000 balances. */
 const PAGES_A_RUN_MAX = 16;
 const QUERIES_A_PAGE = 8;
 
-type Due = Omit<Environment, "database"> & { features: string | null; momentMs: number } & Omit<
-    Page,
-    "environmentId" | "nowMs"
-  >;
+type Until = { nowMs: number; untilMs: number; limit: number };
+
+const first = alias(expiryNotices, "first");
+const notice = alias(expiryNotices, "notice");
+/** A notice, and `start.begin`: it looks at nothing that expires before. */
+const start = alias(expiryNotices, "start");
+const candidate = alias(balanceExpiries, "candidate");
 
 /**
  * From where each count of days goes on, and the first balance from there whose moment is at `untilMs` at the latest. The moment
- * that is longest past comes first. `first` and `e` are SQL: conditions of the environment's row for the expiry, and of its own.
+ * that is longest past comes first. `isOfExpiry` is a condition of the environment's row for the expiry, `first`.
  */
-const dueSql = (first: string, e: string) => fragment`
-  SELECT e.id AS "id", e.app_id AS "appId", e.mode AS "mode", e.features AS "features", s.days AS "days",
-    s.at_ms AS "doneMs", s.account_id AS "doneAccountId", s.grant_seq AS "doneSeq", s.from_ms AS "fromMs",
-    x.expires_at_ms - s.days * 86400000 AS "momentMs"
-  FROM (
-    SELECT n.environment_id, n.days, n.done_expires_at_ms AS at_ms, n.done_account_id AS account_id,
-      n.done_grant_seq AS grant_seq,
-      max(max(n.since_ms, first.since_ms) + n.days * 86400000, iif(n.days = 0, 0, ${nowMsSql} + 1)) AS from_ms
-    FROM expiry_notices AS first CROSS JOIN expiry_notices AS n ON n.environment_id = first.environment_id
-    WHERE first.days = 0 AND ${first}
-  ) AS s
-  CROSS JOIN balance_expiries AS x ON x.environment_id = s.environment_id AND (x.expires_at_ms, x.account_id, x.grant_seq) = (
-    SELECT expires_at_ms, account_id, grant_seq FROM balance_expiries AS y
-    WHERE y.environment_id = s.environment_id AND ${startOf("y", fragment`s.from_ms`, fragment`s.at_ms`, fragment`s.account_id`, fragment`s.grant_seq`)}
-      AND y.expires_at_ms <= CAST(:untilMs AS INTEGER) + s.days * 86400000
-    ORDER BY y.expires_at_ms, y.account_id, y.grant_seq LIMIT 1
-  )
-  CROSS JOIN environments AS e ON e.id = s.environment_id AND ${e}
-  ORDER BY x.expires_at_ms - s.days * 86400000, s.days DESC, e.id LIMIT CAST(:limit AS INTEGER)`;
+function readDue(value: ValueOf<Until>, isOfExpiry: SQL | undefined, isEnvironment: SQL | undefined) {
+  const { environmentId, expiresAtMs, accountId, grantSeq } = balanceExpiries;
+  const moment = sql<number>`${expiresAtMs} - ${start.days} * 86400000`;
+  return read(
+    {
+      ...fields(environments, "id", "appId", "mode", "features"),
+      ...fields(start, {
+        days: "days",
+        doneMs: "doneExpiresAtMs",
+        doneAccountId: "doneAccountId",
+        doneSeq: "doneGrantSeq",
+      }),
+      ...computed({ fromMs: sql<number>`start.begin`, momentMs: moment }),
+    },
+    (list) => sql`SELECT ${list}
+      FROM (
+        SELECT ${notice}.*, max(
+          max(${notice.sinceMs}, ${first.sinceMs}) + ${notice.days} * 86400000,
+          iif(${notice.days} = 0, 0, ${asInteger(value("nowMs"))} + 1)
+        ) AS begin
+        FROM ${expiryNotices} AS ${first} CROSS JOIN ${expiryNotices} AS ${notice}
+        WHERE ${and(eq(first.days, 0), isOfExpiry, eq(notice.environmentId, first.environmentId))}
+      ) AS ${start}
+      CROSS JOIN ${balanceExpiries}
+        ON ${environmentId} = ${start.environmentId} AND (${expiresAtMs}, ${accountId}, ${grantSeq}) = (
+          SELECT ${candidate.expiresAtMs}, ${candidate.accountId}, ${candidate.grantSeq}
+          FROM ${balanceExpiries} AS ${candidate}
+          WHERE ${candidate.environmentId} = ${start.environmentId}
+            AND ${isAfter(candidate, {
+              fromMs: sql`start.begin`,
+              doneMs: start.doneExpiresAtMs,
+              doneAccountId: start.doneAccountId,
+              doneSeq: start.doneGrantSeq,
+            })}
+            AND ${candidate.expiresAtMs} <= ${asInteger(value("untilMs"))} + ${start.days} * 86400000
+          ORDER BY ${candidate.expiresAtMs}, ${candidate.accountId}, ${candidate.grantSeq} LIMIT 1
+        )
+      CROSS JOIN ${environments} ON ${and(eq(environments.id, start.environmentId), isEnvironment)}
+      ORDER BY ${moment}, ${start.days} DESC, ${environments.id} LIMIT ${value("limit")}`,
+  );
+}
 
 // The others have their own time (src/clocks).
-const selectDue = statement<{ nowMs: number; untilMs: number; limit: number }, Due>`
-  ${dueSql("1", fragment`e.features ->> '$.clock' IS NULL`)}`;
+const selectDue = query((value: ValueOf<Until>) => readDue(value, undefined, sql`${clockOf()} IS NULL`));
 
-const selectNext = statement<{ environmentId: number; nowMs: number; untilMs: number; limit: number }, NextExpiry>`
-  ${dueSql("first.environment_id = :environmentId", "1")}`;
+const selectNext = query((value: ValueOf<Until & { environmentId: number }>) =>
+  readDue(value, eq(first.environmentId, value("environmentId")), undefined),
+);
 
 /** The next page of an environment's notices, with the features by which it is told. */
-export type NextExpiry = Due;
+export type NextExpiry = RowsOf<[ReturnType<typeof selectNext>]>[0][number];
 
 /** The query of the next moment up to `untilMs` at which an environment has something to tell, seen from `nowMs`. */
 export const selectNextExpiry = (environmentId: number, nowMs: number, untilMs: number): Statement<NextExpiry> =>

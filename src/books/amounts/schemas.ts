@@ -23,6 +23,12 @@ const amountOf = (of: Unit) =>
     .meta({ type: "number", minimum: 0 })
     .optional();
 
+/** Those that were read from an object which names other units and no `count`. Beside them, so that a request's hash is the same. */
+const withImpliedCount = new WeakSet<object>();
+
+/** Whether only the default says that quantities which name other units count 1. */
+export const impliesCount = (read: Quantities): boolean => withImpliedCount.has(read);
+
 const COUNT_STEPS_DEFAULT = 1_000 as Steps;
 
 /** Amounts by unit, read as steps. `count` is 1 when it is absent, so it is always there (U1). */
@@ -40,5 +46,6 @@ export const quantities = z
       const steps = given[each];
       if (steps !== undefined) read[each] = steps;
     }
+    if (given.count === undefined && Object.keys(given).length > 0) withImpliedCount.add(read);
     return read;
   });

@@ -1,19 +1,30 @@
-import { clockSql, timesOf } from "../../db/clock.ts";
+import { and, eq, sql } from "drizzle-orm";
+import { clockOf, timesOf } from "../../db/clock.ts";
 import { databaseIndexOf } from "../../db/databases.ts";
-import type { Steps } from "../../db/schema.ts";
-import { all, type RowOf, select, statement } from "../../db/sql.ts";
+import { asInteger, computed, drizzle, fields, insertFrom, query, type ValueOf } from "../../db/query.ts";
+import {
+  accounts,
+  creditAdjustments,
+  creditBalances,
+  creditLedger,
+  environments,
+  paymentGrants,
+  type Steps,
+} from "../../db/schema.ts";
+import { all, type RowsOf } from "../../db/sql.ts";
 import { invalid, PurserError } from "../../errors.ts";
 import { assert } from "../../lib/assert.ts";
-import type { AdminCtx, Environment, TenantCtx } from "../../runtime.ts";
+import type { AdminCtx, TenantCtx } from "../../runtime.ts";
 import { amountRule, amountStepsMax, fromSteps, toSteps, type Unit } from "../amounts/amount.ts";
-import { aboutAccount, accountSql, type WriteContext, writingValues } from "../ledger/account.ts";
-import { adjustmentColumns } from "../ledger/balance.ts";
+import { accountOfWrite, accountQuery, type WriteContext, writingValues } from "../ledger/account.ts";
+import { ADJUSTMENT_FIELDS } from "../ledger/balance.ts";
 import { type Outcome, replay, writeReturning } from "../ledger/decision.ts";
-import { insertEntries } from "../ledger/insert-entries.ts";
+import { insertEntries, lastSeqOf } from "../ledger/insert-entries.ts";
 import { entryWritten } from "../ledger/messages.ts";
 import { compareStamp, idempotencyConflict, stampRequest } from "../ledger/request-hash.ts";
 import { withReturns } from "../ledger/spendable-balances.ts";
 import { writeForUser } from "../ledger/write.ts";
+import { heldSteps } from "./read-balance.ts";
 import type { AdjustOutput } from "./responses.ts";
 import { balanceNotFound } from "./revoke.ts";
 
@@ -35,12 +46,14 @@ export async function findTenant(root: AdminCtx, balanceId: string): Promise<Ten
   return { ...root, ...timesOf(clock, root), environment: { ...environment, database }, caller: root.caller };
 }
 
-const selectEnvironment = statement<{ balanceId: string }, Omit<Environment, "database"> & { clock: string | null }>`
-  SELECT e.id AS id, e.app_id AS appId, e.mode AS mode, ${clockSql("e.features")} AS clock
-  FROM credit_balances AS b
-  CROSS JOIN accounts AS a ON a.id = b.account_id
-  CROSS JOIN environments AS e ON e.id = a.environment_id
-  WHERE b.id = :balanceId`;
+const selectEnvironment = query((value: ValueOf<{ balanceId: string }>) =>
+  drizzle
+    .select({ ...fields(environments, "id", "appId", "mode"), ...computed({ clock: clockOf() }) })
+    .from(creditBalances)
+    .innerJoin(accounts, eq(accounts.id, creditBalances.accountId))
+    .innerJoin(environments, eq(environments.id, accounts.environmentId))
+    .where(eq(creditBalances.id, value("balanceId"))),
+);
 
 /**
  * Adds to or deducts from a balance: one `admin_adjust` entry with the note. An expired balance stays expired. Throws
@@ -98,36 +111,52 @@ export async function adjustBalance(ctx: TenantCtx, input: AdjustInput): Promise
   return adjusted;
 }
 
-type BalanceToAdjust = RowOf<typeof adjustmentColumns> & { readonly heldSteps: number };
-
 /** The balance, and the amount that open reservations hold of it. */
-const selectBalance = aboutAccount<{ balanceId: string }, BalanceToAdjust>(
-  (of) => statement`
-    SELECT ${select(adjustmentColumns)}, coalesce((
-        SELECT sum(leg.value ->> 'amountSteps') FROM reservations AS r, json_each(r.legs) AS leg
-        WHERE r.account_id = ${of} AND r.state = 'open' AND leg.value ->> 'balanceId' = :balanceId
-      ), 0) AS heldSteps
-    FROM credit_balances WHERE account_id = ${of} AND id = :balanceId`,
+const selectBalance = accountQuery((value: ValueOf<{ balanceId: string }>, account) =>
+  drizzle
+    .select({ ...fields(creditBalances, ...ADJUSTMENT_FIELDS), ...computed({ heldSteps: heldSteps() }) })
+    .from(creditBalances)
+    .where(and(eq(creditBalances.accountId, account), eq(creditBalances.id, value("balanceId")))),
 );
+type BalanceToAdjust = RowsOf<[ReturnType<typeof selectBalance>]>[0][number];
 
-const selectAdjustment = statement<
-  { environmentId: number; adjustmentId: string },
-  { requestHash: string; remainingSteps: Steps }
->`
-  SELECT a.request_hash AS requestHash, l.balance_after_steps AS remainingSteps
-  FROM credit_adjustments AS a CROSS JOIN credit_ledger AS l ON l.account_id = a.account_id AND l.seq = a.seq
-  WHERE a.environment_id = :environmentId AND a.id = :adjustmentId`;
+const selectAdjustment = query((value: ValueOf<{ environmentId: number; adjustmentId: string }>) => {
+  const { environmentId, id, accountId, seq } = creditAdjustments;
+  return drizzle
+    .select({
+      ...fields(creditAdjustments, "requestHash"),
+      ...fields(creditLedger, { remainingSteps: "balanceAfterSteps" }),
+    })
+    .from(creditAdjustments)
+    .innerJoin(creditLedger, and(eq(creditLedger.accountId, accountId), eq(creditLedger.seq, seq)))
+    .where(and(eq(environmentId, value("environmentId")), eq(id, value("adjustmentId"))));
+});
+
+type NewAdjustment = { adjustmentId: string; balanceId: string; requestHash: string };
 
 /** The adjustment's own row. In the same batch its ledger entry must follow, as the account's next entry. */
-const insertAdjustment = statement<WriteContext & { adjustmentId: string; balanceId: string; requestHash: string }>`
-  INSERT INTO credit_adjustments (environment_id, id, account_id, balance_id, seq, request_hash)
-  SELECT CAST(:environmentId AS INTEGER), :adjustmentId, ${accountSql}, :balanceId, 1 + (
-    SELECT seq FROM credit_ledger WHERE account_id = ${accountSql} ORDER BY seq DESC LIMIT 1
-  ), :requestHash`;
+const insertAdjustment = query((value: ValueOf<WriteContext & NewAdjustment>) =>
+  insertFrom(
+    creditAdjustments,
+    {
+      environmentId: asInteger(value("environmentId")),
+      id: value("adjustmentId"),
+      accountId: accountOfWrite(value),
+      balanceId: value("balanceId"),
+      seq: sql`1 + ${lastSeqOf(accountOfWrite(value))}`,
+      requestHash: value("requestHash"),
+    },
+    sql``,
+  ),
+);
 
 /** What the operator took of a payment's balance was not spent (S6). */
-const countAdjusted = statement<{ balanceId: string; deltaSteps: number }>`
-  UPDATE payment_grants SET operator_steps = operator_steps - CAST(:deltaSteps AS INTEGER) WHERE balance_id = :balanceId`;
+const countAdjusted = query((value: ValueOf<{ balanceId: string; deltaSteps: number }>) =>
+  drizzle
+    .update(paymentGrants)
+    .set({ operatorSteps: sql`${paymentGrants.operatorSteps} - ${asInteger(value("deltaSteps"))}` })
+    .where(eq(paymentGrants.balanceId, value("balanceId"))),
+);
 
 function adjustOutput({ id, unit }: BalanceToAdjust, remainingSteps: Steps): AdjustOutput {
   return { balanceId: id, remaining: fromSteps(unit, remainingSteps) };

@@ -1,11 +1,14 @@
-import { batch, fragment, nowMsSql, select, statement } from "../../db/sql.ts";
+import { and, count, desc, eq, gte, lt, or, type SQL, sql } from "drizzle-orm";
+import { computed, drizzle, type ValueOf } from "../../db/query.ts";
+import { creditBalances } from "../../db/schema.ts";
+import { batch } from "../../db/sql.ts";
 import { invalidCursor } from "../../errors.ts";
 import { decodeCursor, encodeCursor } from "../../lib/cursor.ts";
 import type { TenantCtx } from "../../runtime.ts";
-import { aboutAccount } from "../ledger/account.ts";
+import { accountQuery } from "../ledger/account.ts";
 import type { BalanceStatus } from "../ledger/balance.ts";
 import { rangeOf } from "./find-users.ts";
-import { type ShownBalance, type ShownRow, showBalance, shownColumns } from "./read-balance.ts";
+import { type ShownBalance, showBalance, shownBalanceFields } from "./read-balance.ts";
 
 /** How many balances one page of a search looks at. */
 export const searchedBalancesMax = 1_000;
@@ -18,32 +21,50 @@ export interface BalanceFilters {
   readonly reference?: string | undefined;
 }
 
-type Values = {
+type Searched = { beforeSeq: number };
+type Search = Searched & {
   nowMs: number;
-  beforeSeq: number;
   limit: number;
-  reference: string;
   status: string;
   packId: string;
+  reference: string;
   from: string;
   to: string;
 };
 
-const statusSql = fragment`CASE WHEN revoked_at_ms IS NOT NULL THEN 'revoked' WHEN expires_at_ms <= ${nowMsSql} THEN 'expired'
-  WHEN remaining_steps = 0 THEN 'depleted' ELSE 'active' END`;
-const passes = fragment`(:status = '' OR ${statusSql} = :status) AND (:packId = '' OR pack_id = :packId)
-  AND (:reference = '' OR (external_ref >= :from AND external_ref < :to))`;
-
 /** The balances that one page looks at. */
-const searched = (account: string): string => fragment`
-  SELECT * FROM credit_balances WHERE account_id = ${account} AND grant_seq < :beforeSeq
-  ORDER BY grant_seq DESC LIMIT ${`${searchedBalancesMax}`}`;
-const selectRows = aboutAccount<Values, ShownRow>(
-  (account) => statement`
-    SELECT ${select(shownColumns)} FROM (${searched(account)}) WHERE ${passes} ORDER BY grant_seq DESC LIMIT :limit`,
+function searched(account: SQL, value: ValueOf<Searched>): SQL {
+  const { accountId, grantSeq } = creditBalances;
+  return sql`(
+    SELECT * FROM ${creditBalances} WHERE ${accountId} = ${account} AND ${grantSeq} < ${value("beforeSeq")}
+    ORDER BY ${grantSeq} DESC LIMIT ${searchedBalancesMax}
+  ) AS ${creditBalances}`;
+}
+
+function passes(value: ValueOf<Search>): SQL | undefined {
+  const { packId, externalRef, revokedAtMs, expiresAtMs, remainingSteps } = creditBalances;
+  const status = sql`CASE WHEN ${revokedAtMs} IS NOT NULL THEN 'revoked'
+    WHEN ${expiresAtMs} <= ${value("nowMs")} THEN 'expired'
+    WHEN ${remainingSteps} = 0 THEN 'depleted' ELSE 'active' END`;
+  return and(
+    or(sql`${value("status")} = ''`, sql`${status} = ${value("status")}`),
+    or(sql`${value("packId")} = ''`, eq(packId, value("packId"))),
+    or(sql`${value("reference")} = ''`, and(gte(externalRef, value("from")), lt(externalRef, value("to")))),
+  );
+}
+
+const selectRows = accountQuery((value: ValueOf<Search>, account) =>
+  drizzle
+    .select(shownBalanceFields())
+    .from(searched(account, value))
+    .where(passes(value))
+    .orderBy(desc(creditBalances.grantSeq))
+    .limit(value("limit")),
 );
-const selectEnd = aboutAccount<Pick<Values, "beforeSeq">, { lastSeq: number | null; searched: number }>(
-  (account) => statement`SELECT min(grant_seq) AS lastSeq, count(*) AS searched FROM (${searched(account)})`,
+const selectEnd = accountQuery((value: ValueOf<Searched>, account) =>
+  drizzle
+    .select(computed({ lastSeq: sql<number | null>`min(${creditBalances.grantSeq})`, searched: count() }))
+    .from(searched(account, value)),
 );
 
 /**

@@ -1,9 +1,12 @@
-import { all, batch, fragment, statement } from "../../db/sql.ts";
+import { and, between, eq, isNotNull, or, type SQL, sql } from "drizzle-orm";
+import { computed, drizzle, fields, hasRow, optional, query, type ValueOf } from "../../db/query.ts";
+import { accounts, creditBalances, creditLedger, creditRefunds, paymentGrants } from "../../db/schema.ts";
+import { all, batch, type RowsOf } from "../../db/sql.ts";
 import { invalidCursor } from "../../errors.ts";
 import { decodeTextCursor, encodeTextCursor } from "../../lib/cursor.ts";
 import { DAY_MS } from "../../lib/time.ts";
 import type { TenantCtx } from "../../runtime.ts";
-import type { LedgerRow } from "../ledger/insert-entries.ts";
+import { readFirstSeqs } from "./search-ledger.ts";
 
 /** How many users, and how many of their entries, one page looks at. */
 export const lookedAtUsersMax = 50;
@@ -20,11 +23,6 @@ export interface EntryFilters {
   readonly packId?: string | undefined;
 }
 
-type FoundEntry = Pick<
-  LedgerRow,
-  "seq" | "balanceId" | "packId" | "unit" | "deltaSteps" | "eventId" | "reservationId" | "note" | "occurredAtMs"
-> & { readonly userId: string; readonly packName: string | null };
-
 /** Where a page begins: the user by day and account, and the seq of the first entry. */
 interface Place {
   readonly day: number;
@@ -32,58 +30,74 @@ interface Place {
   readonly seq: number;
 }
 
-interface UserRow {
-  readonly day: number;
-  readonly accountId: number;
-}
+type UserRow = Omit<Place, "seq">;
 
-const selectUsers = statement<{ environmentId: number; day: number; accountId: number; limit: number }, UserRow>`
-  SELECT last_active_day AS day, id AS accountId FROM accounts INDEXED BY accounts_active
-  WHERE environment_id = :environmentId AND last_active_day IS NOT NULL AND (last_active_day, id) >= (:day, :accountId)
-  ORDER BY last_active_day, id LIMIT :limit`;
+const selectUsers = query((value: ValueOf<{ environmentId: number; limit: number } & UserRow>) => {
+  const { environmentId, lastActiveDay, id } = accounts;
+  return drizzle
+    .select(computed({ day: sql<number>`${lastActiveDay}`, accountId: sql<number>`${id}` }))
+    .from(sql`${accounts} INDEXED BY accounts_active`)
+    .where(
+      and(
+        eq(environmentId, value("environmentId")),
+        isNotNull(lastActiveDay),
+        sql`(${lastActiveDay}, ${id}) >= (${value("day")}, ${value("accountId")})`,
+      ),
+    )
+    .orderBy(lastActiveDay, id)
+    .limit(value("limit"));
+});
 
-/** The seq of each account's first entry at a moment or later, one above the last when there is none. Found by halves. */
-const selectFirstSeqs = statement<{ accounts: string; atMs: number }, { accountId: number; seq: number }>`
-  WITH RECURSIVE half (account_id, low, high) AS (
-    SELECT value, 1, 1 + coalesce((SELECT seq FROM credit_ledger WHERE account_id = value ORDER BY seq DESC LIMIT 1), 0)
-    FROM json_each(:accounts)
-    UNION ALL
-    SELECT l.account_id, iif(l.occurred_at_ms < :atMs, l.seq + 1, low), iif(l.occurred_at_ms < :atMs, high, l.seq)
-    FROM half CROSS JOIN credit_ledger AS l ON l.account_id = half.account_id AND l.seq = (low + high) / 2
-    WHERE low < high
-  )
-  SELECT account_id AS accountId, low AS seq FROM half WHERE low >= high`;
+const selectFirstSeqs = query((value: ValueOf<{ accounts: string; atMs: number }>) =>
+  readFirstSeqs(sql`SELECT value AS account FROM json_each(${value("accounts")})`, value),
+);
 
 /** A refund has its entries by their seqs. What a payment took back says so, and its balance has the payment's reference. */
-const isRefunded = fragment`l.reason = 'admin_adjust' AND l.delta_steps < 0 AND (
-  EXISTS (
-    SELECT 1 FROM credit_refunds AS r
-    WHERE r.account_id = l.account_id AND r.external_ref = b.external_ref AND l.seq BETWEEN r.first_seq AND r.last_seq
-  ) OR (l.note GLOB 'Stripe *' AND EXISTS (SELECT 1 FROM payment_grants WHERE balance_id = l.balance_id))
-)`;
-const KINDS: Readonly<Record<EntriesOf, string>> = {
-  granted: "l.reason = 'grant'",
-  spent: "l.reason = 'event_committed'",
-  refunded: isRefunded,
-};
+function isRefunded(): SQL | undefined {
+  const { accountId, balanceId, seq, reason, deltaSteps, note } = creditLedger;
+  const ofRefund = and(
+    eq(creditRefunds.accountId, accountId),
+    eq(creditRefunds.externalRef, creditBalances.externalRef),
+    between(seq, creditRefunds.firstSeq, creditRefunds.lastSeq),
+  );
+  const ofPayment = and(sql`${note} GLOB 'Stripe *'`, hasRow(paymentGrants, eq(paymentGrants.balanceId, balanceId)));
+  return and(eq(reason, "admin_adjust"), sql`${deltaSteps} < 0`, or(hasRow(creditRefunds, ofRefund), ofPayment));
+}
 
-type Values = { environmentId: number; ranges: string; unit: string; packId: string };
-const selectEntries = (kind: EntriesOf) => statement<Values, FoundEntry>`
-  SELECT a.user_id AS userId, l.seq AS seq, l.balance_id AS balanceId, l.pack_id AS packId, b.pack_name AS packName,
-    l.unit AS unit, l.delta_steps AS deltaSteps, l.event_id AS eventId, l.reservation_id AS reservationId, l.note AS note,
-    l.occurred_at_ms AS occurredAtMs
-  FROM json_each(:ranges) AS range
-  CROSS JOIN accounts AS a ON a.id = range.value ->> 0 AND a.environment_id = :environmentId
-  CROSS JOIN credit_ledger AS l
-    ON l.account_id = a.id AND l.seq >= range.value ->> 1 AND l.seq < range.value ->> 2
-  LEFT JOIN credit_balances AS b ON b.id = l.balance_id
-  WHERE (:unit = '' OR l.unit = :unit) AND (:packId = '' OR l.pack_id = :packId) AND ${KINDS[kind]}
-  ORDER BY range.key, l.seq`;
+type Filters = { environmentId: number; ranges: string; unit: string; packId: string };
+const selectEntries = (isOfKind: () => SQL | undefined) =>
+  query((value: ValueOf<Filters>) => {
+    const { accountId, seq, unit, packId } = creditLedger;
+    return drizzle
+      .select({
+        ...fields(accounts, "userId"),
+        ...fields(creditLedger, "seq", "balanceId", "packId", "unit", "deltaSteps", "eventId", "reservationId", "note"),
+        ...fields(creditLedger, "occurredAtMs"),
+        ...optional(fields(creditBalances, "packName")),
+      })
+      .from(sql`json_each(${value("ranges")}) AS span`)
+      .crossJoin(accounts)
+      .crossJoin(creditLedger)
+      .leftJoin(creditBalances, eq(creditBalances.id, creditLedger.balanceId))
+      .where(
+        and(
+          sql`${accounts.id} = span.value ->> 0`,
+          eq(accounts.environmentId, value("environmentId")),
+          eq(accountId, accounts.id),
+          sql`${seq} >= span.value ->> 1 AND ${seq} < span.value ->> 2`,
+          sql`(${value("unit")} = '' OR ${unit} = ${value("unit")})`,
+          sql`(${value("packId")} = '' OR ${packId} = ${value("packId")})`,
+          isOfKind(),
+        ),
+      )
+      .orderBy(sql`span.key`, seq);
+  });
 const statements = {
-  granted: selectEntries("granted"),
-  spent: selectEntries("spent"),
-  refunded: selectEntries("refunded"),
+  granted: selectEntries(() => eq(creditLedger.reason, "grant")),
+  spent: selectEntries(() => eq(creditLedger.reason, "event_committed")),
+  refunded: selectEntries(isRefunded),
 };
+type FoundEntry = RowsOf<[ReturnType<typeof statements.granted>]>[0][number];
 
 /**
  * The ledger entries behind a figure, of all users, user by user: a page looks at the entries of that time of at most
@@ -104,10 +118,10 @@ export async function findEntries(
   const place = placeOf(cursor, scope, fromMs);
   const found = await all(ctx.db, selectUsers({ environmentId, ...place, limit: lookedAtUsersMax + 1 }));
   const users = found.slice(0, lookedAtUsersMax);
-  const accounts = JSON.stringify(users.map(({ accountId }) => accountId));
+  const named = JSON.stringify(users.map(({ accountId }) => accountId));
   const [firsts, ends] = await batch(ctx.db, [
-    selectFirstSeqs({ accounts, atMs: fromMs }),
-    selectFirstSeqs({ accounts, atMs: toMs }),
+    selectFirstSeqs({ accounts: named, atMs: fromMs }),
+    selectFirstSeqs({ accounts: named, atMs: toMs }),
   ]);
   const seqs = (rows: typeof firsts) => new Map(rows.map((row) => [row.accountId, row.seq]));
   const { ranges, next } = takeRanges(users, place, seqs(firsts), seqs(ends));

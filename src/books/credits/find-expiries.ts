@@ -1,32 +1,34 @@
-import { all, select, statement } from "../../db/sql.ts";
+import { and, eq, sql } from "drizzle-orm";
+import { drizzle, fields, query, type ValueOf } from "../../db/query.ts";
+import { accounts, balanceExpiries, creditBalances } from "../../db/schema.ts";
+import { all } from "../../db/sql.ts";
 import { invalidCursor } from "../../errors.ts";
 import { decodeTextCursor, encodeTextCursor } from "../../lib/cursor.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import type { EntryFilters } from "./find-entries.ts";
-import { type ShownBalance, type ShownRow, showBalance, shownColumns } from "./read-balance.ts";
+import { type ShownBalance, showBalance, shownBalanceFields } from "./read-balance.ts";
 
 /** How many balances one page looks at. */
 export const lookedAtExpiriesMax = 500;
 
-interface Values extends Record<string, number> {
-  readonly environmentId: number;
-  readonly expiresAtMs: number;
-  readonly accountId: number;
-  readonly grantSeq: number;
-  readonly toMs: number;
-}
-
-const selectExpiries = statement<Values, ShownRow & { userId: string; accountId: number }>`
-  SELECT a.user_id AS userId, a.id AS accountId, ${select(shownColumns, "b")}
-  FROM (
-    SELECT * FROM balance_expiries
-    WHERE environment_id = :environmentId AND expires_at_ms < :toMs
-      AND (expires_at_ms, account_id, grant_seq) > (:expiresAtMs, :accountId, :grantSeq)
-    ORDER BY expires_at_ms, account_id, grant_seq LIMIT ${`${lookedAtExpiriesMax + 1}`}
-  ) AS e
-  CROSS JOIN credit_balances AS b ON b.account_id = e.account_id AND b.grant_seq = e.grant_seq
-  CROSS JOIN accounts AS a ON a.id = e.account_id
-  ORDER BY e.expires_at_ms, e.account_id, e.grant_seq`;
+type Page = { environmentId: number; expiresAtMs: number; accountId: number; grantSeq: number; toMs: number };
+const selectExpiries = query((value: ValueOf<Page>) => {
+  const { environmentId, expiresAtMs, accountId, grantSeq } = balanceExpiries;
+  const page = sql`SELECT * FROM ${balanceExpiries}
+    WHERE ${environmentId} = ${value("environmentId")} AND ${expiresAtMs} < ${value("toMs")}
+      AND (${expiresAtMs}, ${accountId}, ${grantSeq})
+        > (${value("expiresAtMs")}, ${value("accountId")}, ${value("grantSeq")})
+    ORDER BY ${expiresAtMs}, ${accountId}, ${grantSeq} LIMIT ${lookedAtExpiriesMax + 1}`;
+  return drizzle
+    .select({ ...fields(accounts, { userId: "userId", accountId: "id" }), ...shownBalanceFields() })
+    .from(sql`(${page}) AS ${balanceExpiries}`)
+    .crossJoin(creditBalances)
+    .crossJoin(accounts)
+    .where(
+      and(eq(creditBalances.accountId, accountId), eq(creditBalances.grantSeq, grantSeq), eq(accounts.id, accountId)),
+    )
+    .orderBy(expiresAtMs, accountId, grantSeq);
+});
 
 /**
  * Balances of all users that expire in a time, the first to expire first, through the index of expiries (H6). A page looks at

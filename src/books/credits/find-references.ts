@@ -1,21 +1,27 @@
-import { all, select, statement } from "../../db/sql.ts";
+import { and, eq, gte, lt, sql } from "drizzle-orm";
+import { drizzle, fields, query, type ValueOf } from "../../db/query.ts";
+import { accounts, creditBalances } from "../../db/schema.ts";
+import { all } from "../../db/sql.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { rangeOf } from "./find-users.ts";
-import { type ShownBalance, type ShownRow, showBalance, shownColumns } from "./read-balance.ts";
+import { type ShownBalance, showBalance, shownBalanceFields } from "./read-balance.ts";
 
 /** How many references one search looks at. The index has those of all environments of the database. */
 const searchedReferencesMax = 500;
 
-const selectReferences = statement<
-  { environmentId: number; from: string; to: string; limit: number },
-  ShownRow & { userId: string }
->`
-  SELECT a.user_id AS userId, ${select(shownColumns, "b")}
-  FROM (
-    SELECT * FROM credit_balances INDEXED BY credit_balances_external_ref
-    WHERE external_ref >= :from AND external_ref < :to ORDER BY external_ref LIMIT ${`${searchedReferencesMax}`}
-  ) AS b CROSS JOIN accounts AS a ON a.id = b.account_id AND a.environment_id = :environmentId
-  LIMIT :limit`;
+type Search = { environmentId: number; from: string; to: string; limit: number };
+const selectReferences = query((value: ValueOf<Search>) => {
+  const { externalRef } = creditBalances;
+  const searched = sql`SELECT * FROM ${creditBalances} INDEXED BY credit_balances_external_ref
+    WHERE ${and(gte(externalRef, value("from")), lt(externalRef, value("to")))}
+    ORDER BY ${externalRef} LIMIT ${searchedReferencesMax}`;
+  return drizzle
+    .select({ ...fields(accounts, "userId"), ...shownBalanceFields() })
+    .from(sql`(${searched}) AS ${creditBalances}`)
+    .crossJoin(accounts)
+    .where(and(eq(accounts.id, creditBalances.accountId), eq(accounts.environmentId, value("environmentId"))))
+    .limit(value("limit"));
+});
 
 /** Balances of any user that were granted under a reference, or one that begins so: that reference itself first. */
 export async function findReferences(

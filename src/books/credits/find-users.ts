@@ -1,10 +1,13 @@
-import { all, fragment, statement } from "../../db/sql.ts";
+import { and, desc, eq, gt, gte, isNotNull, lt, sql } from "drizzle-orm";
+import { computed, drizzle, fields, query, type RowOf, scalar, type ValueOf } from "../../db/query.ts";
+import { accounts, creditBalances, creditLedger } from "../../db/schema.ts";
+import { all } from "../../db/sql.ts";
 import { invalidCursor } from "../../errors.ts";
 import { decodeTextCursor, encodeTextCursor } from "../../lib/cursor.ts";
 import { iso } from "../../lib/time.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { amountOfSteps, UNITS, type Unit } from "../amounts/amount.ts";
-import { canPay } from "../ledger/select-balances.ts";
+import { isSpendable } from "../ledger/select-balances.ts";
 
 /** Of each user at most this many balances are added up. */
 const SUMMED_MAX = 100;
@@ -14,36 +17,48 @@ const LAST = "\u{10ffff}";
 /** The texts that begin so, as bounds of an index. */
 export const rangeOf = (beginning: string) => ({ from: beginning, to: `${beginning}${LAST}` });
 
-type UserRow = {
-  userId: string;
-  accountId: number;
-  lastActiveDay: number | null;
-  balances: string;
-  lastEntryAtMs: number | null;
+type Bounds = { environmentId: number; nowMs: number; limit: number };
+
+const userFields = (value: ValueOf<Bounds>) => {
+  const { unit, remainingSteps } = creditBalances;
+  const live = sql`SELECT ${unit}, ${remainingSteps} FROM ${creditBalances} INDEXED BY credit_balances_remaining
+    WHERE ${isSpendable(value, sql`${accounts.id}`)} LIMIT ${SUMMED_MAX + 1}`;
+  const lastEntry = drizzle
+    .select(fields(creditLedger, "occurredAtMs"))
+    .from(creditLedger)
+    .where(eq(creditLedger.accountId, accounts.id))
+    .orderBy(desc(creditLedger.seq))
+    .limit(1);
+  return {
+    ...fields(accounts, { userId: "userId", accountId: "id", lastActiveDay: "lastActiveDay" }),
+    ...computed({
+      balances: sql`(
+        SELECT json_group_array(json_array(${unit}, ${remainingSteps})) FROM (${live}) AS ${creditBalances}
+      )`.mapWith((pairs: string) => JSON.parse(pairs) as readonly (readonly [Unit, number])[]),
+      lastEntryAtMs: scalar(lastEntry),
+    }),
+  };
 };
+type UserRow = RowOf<ReturnType<typeof userFields>>;
 
-const userSql = fragment`
-  SELECT a.user_id AS userId, a.id AS accountId, a.last_active_day AS lastActiveDay, (
-    SELECT json_group_array(json_array(unit, remaining_steps)) FROM (
-      SELECT unit, remaining_steps FROM credit_balances INDEXED BY credit_balances_remaining
-      WHERE ${canPay("a.id")} LIMIT ${`${SUMMED_MAX + 1}`}
+const selectUsers = query((value: ValueOf<Bounds & { after: string; from: string; to: string }>) =>
+  drizzle
+    .select(userFields(value))
+    .from(accounts)
+    .where(
+      and(
+        eq(accounts.environmentId, value("environmentId")),
+        gt(accounts.userId, value("after")),
+        gte(accounts.userId, value("from")),
+        lt(accounts.userId, value("to")),
+      ),
     )
-  ) AS balances, (
-    SELECT occurred_at_ms FROM credit_ledger WHERE account_id = a.id ORDER BY seq DESC LIMIT 1
-  ) AS lastEntryAtMs`;
-
-const selectUsers = statement<
-  { environmentId: number; nowMs: number; after: string; from: string; to: string; limit: number },
-  UserRow
->`
-  ${userSql} FROM accounts AS a
-  WHERE a.environment_id = :environmentId AND a.user_id > :after AND a.user_id >= :from AND a.user_id < :to
-  ORDER BY a.user_id LIMIT :limit`;
+    .orderBy(accounts.userId)
+    .limit(value("limit")),
+);
 
 /** A user of a list. */
-function presentUser({ userId, balances, lastEntryAtMs }: UserRow) {
-  // Made by the statement above.
-  const rows = JSON.parse(balances) as readonly (readonly [Unit, number])[];
+function presentUser({ userId, balances: rows, lastEntryAtMs }: UserRow) {
   const remaining = UNITS.flatMap((unit) => {
     const ofUnit = rows.slice(0, SUMMED_MAX).filter((row) => row[0] === unit);
     if (ofUnit.length === 0) return [];
@@ -85,14 +100,20 @@ export async function findUsers(
   return { users: shown.map(presentUser), nextCursor: isMore ? encodeTextCursor(last.userId, scope) : null };
 }
 
-const selectRecent = statement<
-  { environmentId: number; nowMs: number; beforeDay: number; beforeId: number; limit: number },
-  UserRow
->`
-  ${userSql} FROM accounts AS a INDEXED BY accounts_active
-  WHERE a.environment_id = :environmentId AND a.last_active_day IS NOT NULL
-    AND (a.last_active_day, a.id) < (:beforeDay, :beforeId)
-  ORDER BY a.last_active_day DESC, a.id DESC LIMIT :limit`;
+const selectRecent = query((value: ValueOf<Bounds & { beforeDay: number; beforeId: number }>) =>
+  drizzle
+    .select(userFields(value))
+    .from(sql`${accounts} INDEXED BY accounts_active`)
+    .where(
+      and(
+        eq(accounts.environmentId, value("environmentId")),
+        isNotNull(accounts.lastActiveDay),
+        sql`(${accounts.lastActiveDay}, ${accounts.id}) < (${value("beforeDay")}, ${value("beforeId")})`,
+      ),
+    )
+    .orderBy(desc(accounts.lastActiveDay), desc(accounts.id))
+    .limit(value("limit")),
+);
 
 /**
  * Users by the day on which something was last written for them, the latest first, as far as isolates told it

@@ -1,14 +1,17 @@
+import { and, eq, sql } from "drizzle-orm";
 import { choosePack, type PackRow, selectPack } from "../../catalog/packs/find.ts";
 import { nameKey } from "../../catalog/packs/name.ts";
 import { countActivity, countOfPack, countRefusal } from "../../db/activity/count.ts";
 import { idIn } from "../../db/databases.ts";
-import { query, type RowOf, statement } from "../../db/sql.ts";
-import { creditBalances, NEVER_MS } from "../../db/tables.ts";
+import { drizzle, fields, query, type RowOf, type ValueOf } from "../../db/query.ts";
+import { creditBalances, environments } from "../../db/schema.ts";
+import { NEVER_MS } from "../../db/tables.ts";
 import { PurserError } from "../../errors.ts";
+import { type Warning, warn } from "../../http/warnings.ts";
 import { assert } from "../../lib/assert.ts";
 import type { TenantCtx } from "../../runtime.ts";
-import { fromSteps } from "../amounts/amount.ts";
-import { aboutAccount, type WriteContext, writingValues } from "../ledger/account.ts";
+import { fromSteps, toSteps } from "../amounts/amount.ts";
+import { accountQuery, writingValues } from "../ledger/account.ts";
 import { type PayingRow, presentExpiry } from "../ledger/balance.ts";
 import { type Decision, type Outcome, replay, write } from "../ledger/decision.ts";
 import { insertBalances, type NewBalances } from "../ledger/insert-entries.ts";
@@ -45,7 +48,9 @@ export async function grantPack(ctx: TenantCtx, input: GrantInput): Promise<Outc
       refusals: grantRefusals(ctx),
     });
     assert(granted !== null, "a user named by id is never unknown");
-    return granted;
+    const { warning, ...outcome } = granted;
+    if (warning !== null) warn(ctx, warning);
+    return outcome;
   } catch (error) {
     if (error instanceof PurserError && error.fault === undefined) {
       countRefusal(ctx, "failed_grant", error, { userId, subject: input.packId });
@@ -54,31 +59,30 @@ export async function grantPack(ctx: TenantCtx, input: GrantInput): Promise<Outc
   }
 }
 
-const grantedColumns = {
-  id: creditBalances.id,
-  packId: creditBalances.packId,
-  packName: creditBalances.packName,
-  packItemId: creditBalances.packItemId,
-  unit: creditBalances.unit,
-  remainingSteps: creditBalances.remainingSteps,
-  expiresAtMs: creditBalances.expiresAtMs,
-  revokedAtMs: creditBalances.revokedAtMs,
-  grantSeq: creditBalances.grantSeq,
-};
-type GrantedRow = RowOf<typeof grantedColumns>;
+const grantedFields = () =>
+  fields(
+    creditBalances,
+    ...(["id", "packId", "packName", "packItemId", "unit", "initialSteps"] as const),
+    ...(["remainingSteps", "expiresAtMs", "revokedAtMs", "grantSeq"] as const),
+  );
+type GrantedRow = RowOf<ReturnType<typeof grantedFields>>;
 
 /**
  * The user's balances with an `externalRef`, of any pack; none for null. Also those that an attempt with a lost answer has
  * issued. The index is named, because SQLite might otherwise read all balances of the user.
  */
-const selectGranted = aboutAccount<{ externalRef: string | null; ids: string }, GrantedRow>(
-  (account) => query<GrantedRow>(grantedColumns)`
-    FROM credit_balances WHERE +account_id = ${account} AND id IN (
-      SELECT id FROM credit_balances INDEXED BY credit_balances_external_ref
-      WHERE account_id = ${account} AND external_ref = :externalRef
-      UNION ALL SELECT value FROM json_each(:ids)
-    )`,
-);
+const selectGranted = accountQuery((value: ValueOf<{ externalRef: string | null; ids: string }>, account) => {
+  const { accountId, id, externalRef } = creditBalances;
+  const ofReference = drizzle
+    .select(fields(creditBalances, "id"))
+    .from(sql`${creditBalances} INDEXED BY credit_balances_external_ref`)
+    .where(and(eq(accountId, account), eq(externalRef, value("externalRef"))));
+  const ids = sql`${ofReference.getSQL()} UNION ALL SELECT value FROM json_each(${value("ids")})`;
+  return drizzle
+    .select(grantedFields())
+    .from(creditBalances)
+    .where(sql`+${accountId} = ${account} AND ${id} IN (${ids})`);
+});
 
 interface Grant {
   readonly input: GrantInput;
@@ -89,10 +93,24 @@ interface Grant {
   readonly idOf: BalanceIds;
 }
 
-function decideGrant(ctx: TenantCtx, grant: Grant, account: AccountAtRead): Decision<Outcome<GrantOutput>> {
+type Granted = Outcome<GrantOutput> & { readonly warning: Warning | null };
+
+/** What the quantity of a grant is warned of (W16), by the balances that the grant made or found. */
+function warningOf(
+  { quantity }: GrantInput,
+  [balance]: readonly Pick<GrantedRow, "packItemId" | "unit" | "initialSteps">[],
+): Warning | null {
+  if (quantity === undefined || quantity === null || balance === undefined) return null;
+  if (balance.packItemId !== "") return "quantity_disregarded";
+  return toSteps(balance.unit, quantity) === balance.initialSteps ? null : "granted_before";
+}
+
+function decideGrant(ctx: TenantCtx, grant: Grant, account: AccountAtRead): Decision<Granted> {
   const { input, earlier, isOwn, idOf } = grant;
+  const stored = (rows: readonly GrantedRow[], replayed: boolean): Decision<Granted> =>
+    replay({ output: storedOutput(rows), replayed, warning: warningOf(input, rows) });
   const own = earlier.filter(isOwn);
-  if (own.length > 0) return replay({ output: storedOutput(own), replayed: false });
+  if (own.length > 0) return stored(own, false);
   const pack = choosePack(input.packId, grant.packs);
   // A replay is found first: by this pack, or by the name under which the pack was granted (C10).
   const isSamePack = (row: GrantedRow) => row.packId === pack?.id;
@@ -100,7 +118,7 @@ function decideGrant(ctx: TenantCtx, grant: Grant, account: AccountAtRead): Deci
   const replayed = earlier.some(isSamePack)
     ? earlier.filter(isSamePack)
     : firstPackOf(pack?.id === input.packId ? [] : earlier.filter(isSameName));
-  if (replayed.length > 0) return replay({ output: storedOutput(withReturns(replayed, account.due)), replayed: true });
+  if (replayed.length > 0) return stored(withReturns(replayed, account.due), true);
 
   const newBalances = planGrant(input, pack, account.nowMs, idOf);
   const { statements, count } = issueBalances(ctx, account, [newBalances]);
@@ -110,7 +128,8 @@ function decideGrant(ctx: TenantCtx, grant: Grant, account: AccountAtRead): Deci
     statements,
     () => {
       count();
-      return { output: newOutput(newBalances), replayed: false };
+      const issued = newBalances.balances.map((balance) => ({ ...balance, initialSteps: balance.amountSteps }));
+      return { output: newOutput(newBalances), replayed: false, warning: warningOf(input, issued) };
     },
     {
       act: { action: "credits.granted", target: newBalances.packId, details: { balanceIds } },
@@ -125,7 +144,7 @@ export function issueBalances(ctx: TenantCtx, account: AccountAtRead, grants: re
   const amount = grants.reduce((sum, { balances }) => sum + balances.length, 0);
   const quota =
     ctx.environment.mode === "test"
-      ? [countTestBalances({ ...writingValues(account), amount, quota: ctx.settings.testBalanceQuota })]
+      ? [countTestBalances({ environmentId: account.environmentId, amount, quota: ctx.settings.testBalanceQuota })]
       : [];
   return {
     // The balances come first, so that a replay is found before the quota refuses it.
@@ -156,9 +175,17 @@ function firstPackOf(rows: readonly GrantedRow[]): readonly GrantedRow[] {
   return rows.filter((row) => row.packId === first?.packId);
 }
 
-const countTestBalances = statement<WriteContext & { amount: number; quota: number }>`
-  UPDATE environments SET test_balance_count = test_balance_count + :amount, test_balance_quota = :quota
-  WHERE id = :environmentId`;
+type TestBalances = { environmentId: number; amount: number; quota: number };
+const countTestBalances = query((value: ValueOf<TestBalances>) => {
+  const { id, testBalanceCount, testBalanceQuota } = environments;
+  return drizzle
+    .update(environments)
+    .set({
+      testBalanceCount: sql`${testBalanceCount} + ${value("amount")}`,
+      testBalanceQuota: value("quota", testBalanceQuota),
+    })
+    .where(eq(id, value("environmentId")));
+});
 
 function quotaExceeded(quota: number): PurserError {
   return new PurserError("test_quota_exceeded", "The application has reached its limit of test-mode balances.", {

@@ -1,9 +1,12 @@
-import { all, fragment, query, select, statement, type Values } from "../../db/sql.ts";
-import { creditLedger } from "../../db/tables.ts";
+import { and, desc, eq, lt, type SQL, sql } from "drizzle-orm";
+import { alias } from "drizzle-orm/sqlite-core";
+import { drizzle, fields, read, scalar, type ValueOf } from "../../db/query.ts";
+import { creditBalances, creditLedger } from "../../db/schema.ts";
+import { all } from "../../db/sql.ts";
 import { invalidCursor } from "../../errors.ts";
 import { decodeCursor, encodeCursor } from "../../lib/cursor.ts";
 import type { TenantCtx } from "../../runtime.ts";
-import { aboutAccount } from "../ledger/account.ts";
+import { accountQuery } from "../ledger/account.ts";
 import { presentEntry } from "../ledger/entry.ts";
 import type { LedgerRow } from "../ledger/insert-entries.ts";
 import type { HistoryOutput } from "./responses.ts";
@@ -46,51 +49,56 @@ export async function ledgerPage(ctx: TenantCtx, input: HistoryInput): Promise<L
   return { rows: entries, nextCursor: isMore ? encodeCursor(last.seq, scope) : null };
 }
 
-const columns = {
-  seq: creditLedger.seq,
-  balanceId: creditLedger.balanceId,
-  packId: creditLedger.packId,
-  unit: creditLedger.unit,
-  deltaSteps: creditLedger.deltaSteps,
-  balanceAfterSteps: creditLedger.balanceAfterSteps,
-  previousSeq: creditLedger.previousSeq,
-  reason: creditLedger.reason,
-  eventId: creditLedger.eventId,
-  reservationId: creditLedger.reservationId,
-  note: creditLedger.note,
-  occurredAtMs: creditLedger.occurredAtMs,
-};
+const { accountId, seq, balanceId } = creditLedger;
+
+const entryFields = () =>
+  fields(
+    creditLedger,
+    ...(["seq", "balanceId", "packId", "unit", "deltaSteps", "balanceAfterSteps", "previousSeq"] as const),
+    ...(["reason", "eventId", "reservationId", "note", "occurredAtMs"] as const),
+  );
 
 /** Seqs are gapless from 1, so the last row of a page shows whether another follows. */
-const selectPage = aboutAccount<{ before: number; limit: number }, LedgerRow>(
-  (account) => query<LedgerRow>(columns)`
-      FROM credit_ledger WHERE account_id = ${account} AND seq < :before ORDER BY seq DESC LIMIT :limit`,
+const selectPage = accountQuery((value: ValueOf<{ before: number; limit: number }>, account) =>
+  drizzle
+    .select(entryFields())
+    .from(creditLedger)
+    .where(and(eq(accountId, account), lt(seq, value("before"))))
+    .orderBy(desc(seq))
+    .limit(value("limit")),
 );
 
-/** Follows `previous_seq` from the entry with the seq `start`. It needs no index and no scan. */
-const followChain = (account: string, start: string) => statement<Values, LedgerRow>`
-  WITH RECURSIVE entry AS (
-    SELECT * FROM credit_ledger WHERE account_id = ${account} AND seq = (${start})
-    UNION ALL
-    SELECT older.* FROM entry CROSS JOIN credit_ledger AS older
-    WHERE older.account_id = entry.account_id AND older.seq = entry.previous_seq
-    LIMIT :limit
-  )
-  SELECT ${select(columns)} FROM entry`;
+const newer = alias(creditLedger, "newer");
 
-const selectNewestOfBalance = aboutAccount<{ balanceId: string; limit: number }, LedgerRow>((account) =>
-  followChain(
-    account,
-    fragment`SELECT last_seq FROM credit_balances WHERE account_id = ${account} AND id = :balanceId`,
-  ),
-);
-const selectOlderOfBalance = aboutAccount<{ balanceId: string; limit: number; before: number }, LedgerRow>((account) =>
-  followChain(
-    account,
-    fragment`SELECT previous_seq FROM credit_ledger
-      WHERE account_id = ${account} AND seq = :before AND balance_id = :balanceId`,
-  ),
-);
+/** Follows `previousSeq` from the entry with the seq `start`. It needs no index and no scan. */
+const followChain = (account: SQL, start: SQL, value: ValueOf<{ limit: number }>) =>
+  read(
+    entryFields(),
+    (list) => sql`WITH RECURSIVE chain AS (
+      SELECT * FROM ${creditLedger} WHERE ${accountId} = ${account} AND ${seq} = ${start}
+      UNION ALL
+      SELECT ${creditLedger}.* FROM chain AS ${newer} CROSS JOIN ${creditLedger}
+      WHERE ${accountId} = ${newer.accountId} AND ${seq} = ${newer.previousSeq}
+      LIMIT ${value("limit")}
+    )
+    SELECT ${list} FROM chain AS ${creditLedger}`,
+  );
+
+const selectNewestOfBalance = accountQuery((value: ValueOf<{ balanceId: string; limit: number }>, account) => {
+  const newest = drizzle
+    .select(fields(creditBalances, "lastSeq"))
+    .from(creditBalances)
+    .where(and(eq(creditBalances.accountId, account), eq(creditBalances.id, value("balanceId"))));
+  return followChain(account, scalar(newest), value);
+});
+type Older = { balanceId: string; limit: number; before: number };
+const selectOlderOfBalance = accountQuery((value: ValueOf<Older>, account) => {
+  const older = drizzle
+    .select(fields(creditLedger, "previousSeq"))
+    .from(creditLedger)
+    .where(and(eq(accountId, account), eq(seq, value("before")), eq(balanceId, value("balanceId"))));
+  return followChain(account, scalar(older), value);
+});
 
 function pageStatement(ctx: TenantCtx, { userId, balanceId, limit }: HistoryInput, before: number | null) {
   if (balanceId === undefined) {

@@ -1,10 +1,13 @@
-import { fragment, statement } from "../../db/sql.ts";
+import { and, eq, not, sql } from "drizzle-orm";
+import { computed, drizzle, hasRow, insertFrom, query, type ValueOf } from "../../db/query.ts";
+import { creditBalances, paymentGrants } from "../../db/schema.ts";
+import { guards } from "../../db/views.ts";
 import { PurserError } from "../../errors.ts";
 import { assert } from "../../lib/assert.ts";
 import type { TenantCtx } from "../../runtime.ts";
-import { aboutAccount, accountSql, type WriteContext, writingValues } from "../ledger/account.ts";
+import { accountQuery, type WriteContext, writingValues } from "../ledger/account.ts";
 import { replay, write } from "../ledger/decision.ts";
-import { insertReversal } from "../ledger/insert-entries.ts";
+import { insertReversal, isBalanceOf } from "../ledger/insert-entries.ts";
 import { entryWritten } from "../ledger/messages.ts";
 import { writeForUser } from "../ledger/write.ts";
 import type { RevokeOutput } from "./responses.ts";
@@ -41,24 +44,38 @@ export async function revokeBalance(ctx: TenantCtx, { balanceId, reason }: Revok
   return revoked;
 }
 
-// What a payment revoked, that payment may restore (S4), so it can be revoked still.
-const isRevoked = fragment`revoked_at_ms IS NOT NULL AND NOT EXISTS (
-      SELECT 1 FROM payment_grants WHERE balance_id = :balanceId AND is_revoked = 1
-    )`;
+type OfBalance = { balanceId: string };
 
-const selectRevocation = aboutAccount<{ balanceId: string }, { isRevoked: 0 | 1 }>(
-  (of) => statement`
-    SELECT ${isRevoked} AS isRevoked FROM credit_balances WHERE account_id = ${of} AND id = :balanceId`,
+/** Whether the balance of a row is revoked for good. What a payment revoked, that payment may restore (S4). */
+function isRevoked() {
+  const { id, revokedAtMs } = creditBalances;
+  const byPayment = and(eq(paymentGrants.balanceId, id), eq(paymentGrants.isRevoked, 1));
+  return sql<boolean>`${revokedAtMs} IS NOT NULL AND ${not(hasRow(paymentGrants, byPayment))}`.mapWith(Boolean);
+}
+
+const selectRevocation = accountQuery((value: ValueOf<OfBalance>, account) =>
+  drizzle
+    .select(computed({ isRevoked: isRevoked() }))
+    .from(creditBalances)
+    .where(and(eq(creditBalances.accountId, account), eq(creditBalances.id, value("balanceId")))),
 );
 
 /** Aborts the batch with `guard_balance` when another revoke came first. */
-const guardNotRevoked = statement<WriteContext & { balanceId: string }>`
-  INSERT INTO guards (name, holds) SELECT 'balance', NOT (${isRevoked})
-  FROM credit_balances WHERE account_id = ${accountSql} AND id = :balanceId`;
+const guardNotRevoked = query((value: ValueOf<WriteContext & OfBalance>) =>
+  insertFrom(
+    guards,
+    { name: sql`'balance'`, holds: sql`NOT (${isRevoked()})` },
+    sql`FROM ${creditBalances} WHERE ${isBalanceOf(value, sql`${value("balanceId")}`)}`,
+  ),
+);
 
 /** A payment that took all of the balance gives nothing back from then on (S4). */
-const markReversed = statement<{ balanceId: string }>`
-  UPDATE payment_grants SET is_revoked = 0 WHERE balance_id = :balanceId AND is_revoked = 1`;
+const markReversed = query((value: ValueOf<OfBalance>) =>
+  drizzle
+    .update(paymentGrants)
+    .set({ isRevoked: 0 })
+    .where(and(eq(paymentGrants.balanceId, value("balanceId")), eq(paymentGrants.isRevoked, 1))),
+);
 
 export function balanceNotFound(): PurserError {
   return new PurserError(

@@ -2,6 +2,7 @@ import { askAbout } from "../../auth/admit-end-user.ts";
 import { requireKeyOrEndUser, requireSecretKey } from "../../auth/require-key.ts";
 import { answerOutcome } from "../../http/answer-outcome.ts";
 import { readBody } from "../../http/body.ts";
+import { callVerb } from "../../http/call-verb.ts";
 import { createRoutes } from "../../http/factory.ts";
 import { validate } from "../../http/validate.ts";
 import { grantPack } from "./grant.ts";
@@ -15,25 +16,25 @@ import { verifyUser } from "./verify.ts";
 
 export const creditRoutes = createRoutes()
   .post("/grant", requireSecretKey("forbidden"), readBody, validate("json", grantInput), async (c) =>
-    answerOutcome(c, await grantPack(c.get("ctx"), c.req.valid("json"))),
+    answerOutcome(c, await callVerb(c, (ctx) => grantPack(ctx, c.req.valid("json")))),
   )
   .post("/revoke", requireSecretKey("forbidden"), readBody, validate("json", revokeInput), async (c) =>
-    c.json(await revokeBalance(c.get("ctx"), c.req.valid("json"))),
+    c.json(await callVerb(c, (ctx) => revokeBalance(ctx, c.req.valid("json")))),
   )
   .post("/refund", requireSecretKey("forbidden"), readBody, validate("json", refundInput), async (c) =>
-    answerOutcome(c, await refundCredits(c.get("ctx"), c.req.valid("json"))),
+    answerOutcome(c, await callVerb(c, (ctx) => refundCredits(ctx, c.req.valid("json")))),
   )
   .get("/", requireKeyOrEndUser(["externalRef", "asOf"]), validate("query", listInput), async (c) => {
     const input = c.req.valid("query");
     askAbout(c, "userId", input.userId);
-    return c.json(await listBalances(c.get("ctx"), input));
+    return c.json(await callVerb(c, (ctx) => listBalances(ctx, input)));
   })
   .get("/history", requireSecretKey("requires_secret_key"), validate("query", historyInput), async (c) =>
-    c.json(await listEntries(c.get("ctx"), c.req.valid("query"))),
+    c.json(await callVerb(c, (ctx) => listEntries(ctx, c.req.valid("query")))),
   )
   .get("/users", requireSecretKey("requires_secret_key"), validate("query", usersInput), async (c) =>
-    c.json(await listUsers(c.get("ctx"), c.req.valid("query"))),
+    c.json(await callVerb(c, (ctx) => listUsers(ctx, c.req.valid("query")))),
   )
   .get("/verify", requireSecretKey("requires_secret_key"), validate("query", verifyInput), async (c) =>
-    c.json(await verifyUser(c.get("ctx"), c.req.valid("query"))),
+    c.json(await callVerb(c, (ctx) => verifyUser(ctx, c.req.valid("query")))),
   );

@@ -1,8 +1,11 @@
-import { all, statement } from "../../db/sql.ts";
+import { type SQL, sql } from "drizzle-orm";
+import { computed, read, type ValueOf } from "../../db/query.ts";
+import { creditLedger } from "../../db/schema.ts";
+import { all } from "../../db/sql.ts";
 import { encodeCursor } from "../../lib/cursor.ts";
 import type { TenantCtx } from "../../runtime.ts";
-import { aboutAccount } from "../ledger/account.ts";
-import type { LedgerRow } from "../ledger/insert-entries.ts";
+import { accountQuery } from "../ledger/account.ts";
+import { type LedgerRow, lastSeqOf } from "../ledger/insert-entries.ts";
 import { type LedgerPage, ledgerPage, scopeOf } from "./history.ts";
 import type { HistoryInput } from "./schemas.ts";
 
@@ -43,20 +46,32 @@ export async function searchLedger(ctx: TenantCtx, input: HistoryInput, filters:
   return { rows, nextCursor: isBefore ? null : searched.nextCursor };
 }
 
-const selectFirstSeq = aboutAccount<{ fromMs: number }, { seq: number }>(
-  (account) => statement`
-    WITH RECURSIVE half (low, high) AS (
-      SELECT 1, 1 + coalesce((SELECT seq FROM credit_ledger WHERE account_id = ${account} ORDER BY seq DESC LIMIT 1), 0)
+/**
+ * The seq of each account's first entry at a moment or later, one above the last when there is none. Found by halves. `of` is a
+ * SELECT of the accounts, as `account`.
+ */
+export function readFirstSeqs(of: SQL, value: ValueOf<{ atMs: number }>) {
+  const { accountId, seq, occurredAtMs } = creditLedger;
+  const isBefore = sql`${occurredAtMs} < ${value("atMs")}`;
+  return read(
+    computed({ accountId: sql<number>`half.account`, seq: sql<number>`half.low` }),
+    (list) => sql`WITH RECURSIVE half (account, low, high) AS (
+      SELECT account, 1, 1 + ${lastSeqOf(sql`account`)} FROM (${of})
       UNION ALL
-      SELECT iif(l.occurred_at_ms < :fromMs, l.seq + 1, low), iif(l.occurred_at_ms < :fromMs, high, l.seq)
-      FROM half CROSS JOIN credit_ledger AS l ON l.account_id = ${account} AND l.seq = (low + high) / 2
+      SELECT account, iif(${isBefore}, ${seq} + 1, low), iif(${isBefore}, high, ${seq})
+      FROM half CROSS JOIN ${creditLedger} ON ${accountId} = account AND ${seq} = (low + high) / 2
       WHERE low < high
     )
-    SELECT low AS seq FROM half WHERE low >= high`,
+    SELECT ${list} FROM half WHERE low >= high`,
+  );
+}
+
+const selectFirstSeq = accountQuery((value: ValueOf<{ atMs: number }>, account) =>
+  readFirstSeqs(sql`SELECT ${account} AS account`, value),
 );
 
 /** The seq of the user's first entry at a moment or later; one above the last when there is none. Found by halves. */
-export async function firstSeqFrom(ctx: TenantCtx, userId: string, fromMs: number): Promise<number> {
-  const [found] = await all(ctx.db, selectFirstSeq(ctx, { userId }, { fromMs }));
+export async function firstSeqFrom(ctx: TenantCtx, userId: string, atMs: number): Promise<number> {
+  const [found] = await all(ctx.db, selectFirstSeq(ctx, { userId }, { atMs }));
   return found?.seq ?? 1;
 }

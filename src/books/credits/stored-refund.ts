@@ -1,94 +1,87 @@
-import type { Steps } from "../../db/schema.ts";
-import { type RowOf, select, statement } from "../../db/sql.ts";
-import { creditBalances, creditRefunds } from "../../db/tables.ts";
-import { aboutAccount, accountSql, type WriteContext } from "../ledger/account.ts";
-import { lastSeq } from "../ledger/insert-entries.ts";
+import { and, between, eq, sql } from "drizzle-orm";
+import { asInteger, drizzle, fields, insertFrom, query, type ValueOf } from "../../db/query.ts";
+import { creditBalances, creditLedger, creditRefunds } from "../../db/schema.ts";
+import type { RowsOf } from "../../db/sql.ts";
+import { accountOfWrite, accountQuery, type WriteContext } from "../ledger/account.ts";
+import { lastSeqOf } from "../ledger/insert-entries.ts";
 import type { EarlierShare, Share } from "./refund-shares.ts";
 
-/** A balance under a reference, with the columns that a refund needs. */
-const issuedColumns = {
-  id: creditBalances.id,
-  packId: creditBalances.packId,
-  packName: creditBalances.packName,
-  packItemId: creditBalances.packItemId,
-  unit: creditBalances.unit,
-  initialSteps: creditBalances.initialSteps,
-};
-export type IssuedRow = RowOf<typeof issuedColumns>;
+type OfReference = { externalRef: string };
 
 /** The balances under a reference, in their first order. The index is named, because SQLite might otherwise read them all. */
-export const selectIssued = aboutAccount<{ externalRef: string }, IssuedRow>(
-  (account) => statement`
-    SELECT ${select(issuedColumns)} FROM credit_balances INDEXED BY credit_balances_external_ref
-    WHERE account_id = ${account} AND external_ref = :externalRef ORDER BY grant_seq`,
-);
-
-const refundColumns = {
-  refundRef: creditRefunds.refundRef,
-  packIds: creditRefunds.packIds,
-  part: creditRefunds.part,
-  of: creditRefunds.ofParts,
-  requestHash: creditRefunds.requestHash,
-};
-export type RefundRow = RowOf<typeof refundColumns>;
+export const selectIssued = accountQuery((value: ValueOf<OfReference>, account) => {
+  const { accountId, externalRef, grantSeq } = creditBalances;
+  return drizzle
+    .select(fields(creditBalances, "id", "packId", "packName", "packItemId", "unit", "initialSteps"))
+    .from(sql`${creditBalances} INDEXED BY credit_balances_external_ref`)
+    .where(and(eq(accountId, account), eq(externalRef, value("externalRef"))))
+    .orderBy(grantSeq);
+});
+export type IssuedRow = RowsOf<[ReturnType<typeof selectIssued>]>[0][number];
 
 /** The refunds of a reference, in their order. */
-export const selectRefunds = aboutAccount<{ externalRef: string }, RefundRow>(
-  (account) => statement`
-    SELECT ${select(refundColumns)} FROM credit_refunds WHERE account_id = ${account} AND external_ref = :externalRef
-    ORDER BY ordinal`,
-);
-
-export interface TakenRow {
-  readonly balanceId: string;
-  readonly deltaSteps: Steps;
-  readonly remainingSteps: Steps;
-}
+export const selectRefunds = accountQuery((value: ValueOf<OfReference>, account) => {
+  const { accountId, externalRef, ordinal } = creditRefunds;
+  return drizzle
+    .select(fields(creditRefunds, "refundRef", "packIds", "part", "ofParts", "requestHash"))
+    .from(creditRefunds)
+    .where(and(eq(accountId, account), eq(externalRef, value("externalRef"))))
+    .orderBy(ordinal);
+});
+export type RefundRow = RowsOf<[ReturnType<typeof selectRefunds>]>[0][number];
 
 /** What the balances gave to one refund, by its ledger entries. */
-export const selectTaken = aboutAccount<{ externalRef: string; refundRef: string }, TakenRow>(
-  (account) => statement`
-    SELECT l.balance_id AS balanceId, l.delta_steps AS deltaSteps, l.balance_after_steps AS remainingSteps
-    FROM credit_refunds AS r
-    CROSS JOIN credit_ledger AS l ON l.account_id = r.account_id AND l.seq BETWEEN r.first_seq AND r.last_seq
-    WHERE r.account_id = ${account} AND r.external_ref = :externalRef AND r.refund_ref = :refundRef`,
-);
+export const selectTaken = accountQuery((value: ValueOf<OfReference & { refundRef: string }>, account) => {
+  const { accountId, externalRef, refundRef, firstSeq, lastSeq } = creditRefunds;
+  return drizzle
+    .select(
+      fields(creditLedger, { balanceId: "balanceId", deltaSteps: "deltaSteps", remainingSteps: "balanceAfterSteps" }),
+    )
+    .from(creditRefunds)
+    .crossJoin(creditLedger)
+    .where(
+      and(
+        eq(accountId, account),
+        eq(externalRef, value("externalRef")),
+        eq(refundRef, value("refundRef")),
+        eq(creditLedger.accountId, accountId),
+        between(creditLedger.seq, firstSeq, lastSeq),
+      ),
+    );
+});
+export type TakenRow = RowsOf<[ReturnType<typeof selectTaken>]>[0][number];
+
+type NewRefund = Omit<typeof creditRefunds.$inferInsert, "accountId" | "firstSeq" | "lastSeq"> & { entries: number };
 
 /** The refund's own row. In the same batch its ledger entries must follow, as the account's next entries. */
-export const insertRefund = statement<
-  WriteContext & {
-    externalRef: string;
-    ordinal: number;
-    refundRef: string;
-    packIds: string;
-    part: number | null;
-    of: number | null;
-    entries: number;
-    requestHash: string;
-  }
->`
-  INSERT INTO credit_refunds (
-    account_id, external_ref, ordinal, refund_ref, pack_ids, part, of_parts, first_seq, last_seq, request_hash
-  )
-  SELECT ${accountSql}, :externalRef, CAST(:ordinal AS INTEGER), :refundRef, :packIds, CAST(:part AS INTEGER),
-    CAST(:of AS INTEGER), last.seq + 1, last.seq + CAST(:entries AS INTEGER), :requestHash
-  FROM (SELECT ${lastSeq} AS seq) AS last`;
+export const insertRefund = query((value: ValueOf<WriteContext & NewRefund>) =>
+  insertFrom(
+    creditRefunds,
+    {
+      accountId: accountOfWrite(value),
+      externalRef: value("externalRef"),
+      ordinal: asInteger(value("ordinal")),
+      refundRef: value("refundRef"),
+      packIds: value("packIds", creditRefunds.packIds),
+      part: asInteger(value("part")),
+      ofParts: asInteger(value("ofParts")),
+      firstSeq: sql`last.entry + 1`,
+      lastSeq: sql`last.entry + ${asInteger(value("entries"))}`,
+      requestHash: value("requestHash"),
+    },
+    sql`FROM (SELECT ${lastSeqOf(accountOfWrite(value))} AS entry) AS last`,
+  ),
+);
 
 /** The balances that a stored refund was about. A pack is granted once under a reference, so its balances are the same. */
-export function coveredBy(refund: RefundRow, issued: readonly IssuedRow[]): readonly IssuedRow[] {
-  const packIds = packIdsOf(refund);
-  return issued.filter(({ packId }) => packIds.has(packId));
-}
-
-function packIdsOf({ packIds }: RefundRow): ReadonlySet<string> {
-  // Purser wrote this list.
-  return new Set(JSON.parse(packIds) as string[]);
+export function coveredBy({ packIds }: RefundRow, issued: readonly IssuedRow[]): readonly IssuedRow[] {
+  return issued.filter(({ packId }) => packIds.includes(packId));
 }
 
 export function earlierShare(row: RefundRow): EarlierShare {
-  return { packIds: packIdsOf(row), share: shareOf(row) };
+  return { packIds: new Set(row.packIds), share: shareOf(row) };
 }
 
-export function shareOf({ part, of }: RefundRow): Share {
-  return part === null || of === null ? null : { part, of };
+export function shareOf({ part, ofParts }: RefundRow): Share {
+  return part === null || ofParts === null ? null : { part, of: ofParts };
 }

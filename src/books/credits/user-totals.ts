@@ -1,44 +1,48 @@
-import { batch, statement } from "../../db/sql.ts";
+import { type Column, count, type SQL, sql } from "drizzle-orm";
+import { computed, drizzle, fields, read, type ValueOf } from "../../db/query.ts";
+import { creditBalances, reservations } from "../../db/schema.ts";
+import { batch } from "../../db/sql.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { amountOfSteps, UNITS, type Unit } from "../amounts/amount.ts";
-import { aboutAccount } from "../ledger/account.ts";
-import { canPay } from "../ledger/select-balances.ts";
+import { accountQuery, type OfUser } from "../ledger/account.ts";
+import { isSpendable } from "../ledger/select-balances.ts";
 
 /** At most this many balances are added up. */
 const SUMMED_MAX = 10_000;
-/** A sum is kept in two parts, because SQLite's integers hold a thousand of the largest amounts. */
+/** Two parts of a sum of steps: SQLite's integers hold a thousand of the largest amounts. A million, as the SQL below. */
 const APART = 1_000_000n;
+export const sumOfSteps = (steps: Column | SQL) =>
+  computed({ whole: sql<number>`sum(${steps} / 1000000)`, rest: sql<number>`sum(${steps} % 1000000)` });
+export const stepsOfSum = ({ whole, rest }: { readonly whole: number; readonly rest: number }): bigint =>
+  BigInt(whole) * APART + BigInt(rest);
 
-interface TotalRow {
-  readonly unit: Unit;
-  readonly balances: number;
-  readonly whole: number;
-  readonly rest: number;
-}
-
-const selectTotals = aboutAccount<{ nowMs: number }, TotalRow>(
-  (account) => statement`
-    SELECT unit, count(*) AS balances, sum(remaining_steps / ${`${APART}`}) AS whole,
-      sum(remaining_steps % ${`${APART}`}) AS rest
-    FROM (
-      SELECT unit, remaining_steps FROM credit_balances INDEXED BY credit_balances_remaining
-      WHERE ${canPay(account)} LIMIT ${`${SUMMED_MAX}`}
-    ) GROUP BY unit`,
-);
+const selectTotals = accountQuery((value: ValueOf<{ nowMs: number }>, account) => {
+  const { unit, remainingSteps } = creditBalances;
+  const live = sql`SELECT ${unit}, ${remainingSteps} FROM ${creditBalances} INDEXED BY credit_balances_remaining
+    WHERE ${isSpendable(value, account)} LIMIT ${SUMMED_MAX}`;
+  return drizzle
+    .select({
+      ...fields(creditBalances, "unit"),
+      ...computed({ balances: count() }),
+      ...sumOfSteps(remainingSteps),
+    })
+    .from(sql`(${live}) AS ${creditBalances}`)
+    .groupBy(unit);
+});
 
 /** What open reservations hold, by unit, of those that are not settled. */
-const selectHeld = aboutAccount<Record<never, never>, TotalRow>(
-  (account) => statement`
-    SELECT leg.value ->> 'unit' AS unit, count(*) AS balances,
-      sum((leg.value ->> 'amountSteps') / ${`${APART}`}) AS whole,
-      sum((leg.value ->> 'amountSteps') % ${`${APART}`}) AS rest
-    FROM (
-      SELECT legs FROM reservations INDEXED BY reservations_open
-      WHERE account_id = ${account} AND state = 'open' LIMIT ${`${SUMMED_MAX}`}
-    ) AS r, json_each(r.legs) AS leg GROUP BY 1`,
-);
-
-const stepsOf = ({ whole, rest }: TotalRow): bigint => BigInt(whole) * APART + BigInt(rest);
+const selectHeld = accountQuery((_value: ValueOf<OfUser>, account) => {
+  const open = sql`SELECT ${reservations.legs} FROM ${reservations} INDEXED BY reservations_open
+    WHERE ${reservations.accountId} = ${account} AND ${reservations.state} = 'open' LIMIT ${SUMMED_MAX}`;
+  const ofLeg = {
+    ...computed({ unit: sql<Unit>`leg.value ->> 'unit'`, balances: count() }),
+    ...sumOfSteps(sql`(leg.value ->> 'amountSteps')`),
+  };
+  return read(
+    ofLeg,
+    (list) => sql`SELECT ${list} FROM (${open}) AS ${reservations}, json_each(${reservations.legs}) AS leg GROUP BY 1`,
+  );
+});
 
 /** What a user has by unit: exact, unless `isPartial`. */
 export async function readUserTotals(ctx: TenantCtx, userId: string) {
@@ -50,8 +54,8 @@ export async function readUserTotals(ctx: TenantCtx, userId: string) {
   const units = UNITS.flatMap((unit) => {
     const [own, hold] = [totals.find((row) => row.unit === unit), held.find((row) => row.unit === unit)];
     if (own === undefined && hold === undefined) return [];
-    const remainingSteps = own === undefined ? 0n : stepsOf(own);
-    const heldSteps = hold === undefined ? 0n : stepsOf(hold);
+    const remainingSteps = own === undefined ? 0n : stepsOfSum(own);
+    const heldSteps = hold === undefined ? 0n : stepsOfSum(hold);
     return [
       {
         unit,

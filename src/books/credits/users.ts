@@ -1,4 +1,7 @@
-import { all, nowMsSql, statement } from "../../db/sql.ts";
+import { and, count, eq, gt, sql } from "drizzle-orm";
+import { computed, drizzle, fields, optional, query, type ValueOf } from "../../db/query.ts";
+import { accounts, creditBalances } from "../../db/schema.ts";
+import { all, type RowsOf } from "../../db/sql.ts";
 import { invalidCursor } from "../../errors.ts";
 import { decodeTextCursor, encodeTextCursor } from "../../lib/cursor.ts";
 import type { TenantCtx } from "../../runtime.ts";
@@ -6,6 +9,7 @@ import { amountOfSteps, UNITS, type Unit } from "../amounts/amount.ts";
 import { presentExpiry } from "../ledger/balance.ts";
 import type { UsersOutput } from "./responses.ts";
 import type { UsersInput } from "./schemas.ts";
+import { stepsOfSum, sumOfSteps } from "./user-totals.ts";
 
 /**
  * Who has balances that can pay now, by user id in the order of code points (C24). A page looks at `limit` users, and shows
@@ -31,43 +35,44 @@ export async function listUsers(ctx: TenantCtx, { limit, cursor }: UsersInput): 
   };
 }
 
-/** A sum is kept in two parts, because SQLite's integers hold a thousand of the largest amounts. */
-const APART = 1_000_000n;
-
+/** Users by id, each with its balances that can pay, which alone the partial index has: added up, however many they are. */
+const selectUsers = query(
+  (value: ValueOf<{ environmentId: number; nowMs: number; afterUserId: string; limit: number }>) => {
+    const { environmentId, id, userId } = accounts;
+    const { accountId, unit, remainingSteps, hasRemaining, expiresAtMs } = creditBalances;
+    const page = sql`SELECT ${id}, ${userId} FROM ${accounts}
+      WHERE ${environmentId} = ${value("environmentId")} AND ${userId} > ${value("afterUserId")}
+      ORDER BY ${userId} LIMIT ${value("limit")}`;
+    return drizzle
+      .select({
+        ...fields(accounts, "userId"),
+        ...optional(fields(creditBalances, "unit")),
+        ...computed({ balances: count(), nextExpiresAtMs: sql<number>`min(${expiresAtMs})` }),
+        ...sumOfSteps(remainingSteps),
+      })
+      .from(sql`(${page}) AS ${accounts}`)
+      .leftJoin(
+        sql`${creditBalances} INDEXED BY credit_balances_remaining`,
+        and(eq(accountId, id), sql`${hasRemaining} = 1`, gt(expiresAtMs, value("nowMs"))),
+      )
+      .groupBy(userId, unit)
+      .orderBy(userId);
+  },
+);
+type Row = RowsOf<[ReturnType<typeof selectUsers>]>[0][number];
 /** What a user's balances in one unit come to. */
-interface UnitRow<Of = Unit> {
-  readonly unit: Of;
-  readonly balances: number;
-  readonly whole: number;
-  readonly rest: number;
-  readonly nextExpiresAtMs: number;
-}
+type UnitRow = Row & { readonly unit: Unit };
 
 /** A user without balances that can pay has one row, without a unit. */
-function isUnit<Row extends UnitRow<Unit | null>>(row: Row): row is Row & UnitRow {
+function isUnit(row: Row): row is UnitRow {
   return row.unit !== null;
 }
-
-/** Users by id, each with its balances that can pay, which alone the partial index has: added up, however many they are. */
-const selectUsers = statement<
-  { environmentId: number; nowMs: number; afterUserId: string; limit: number },
-  { userId: string } & UnitRow<Unit | null>
->`
-  SELECT a.user_id AS userId, b.unit AS unit, count(*) AS balances, sum(b.remaining_steps / ${`${APART}`}) AS whole,
-    sum(b.remaining_steps % ${`${APART}`}) AS rest, min(b.expires_at_ms) AS nextExpiresAtMs
-  FROM (
-    SELECT id, user_id FROM accounts WHERE environment_id = :environmentId AND user_id > :afterUserId
-    ORDER BY user_id LIMIT :limit
-  ) AS a
-  LEFT JOIN credit_balances AS b INDEXED BY credit_balances_remaining
-    ON b.account_id = a.id AND b.has_remaining = 1 AND b.expires_at_ms > ${nowMsSql}
-  GROUP BY a.user_id, b.unit ORDER BY a.user_id`;
 
 function presentUser(userId: string, units: readonly UnitRow[]): UsersOutput["users"][number] {
   const remaining: { [U in Unit]?: number } = {};
   for (const unit of UNITS) {
     const row = units.find((one) => one.unit === unit);
-    if (row !== undefined) remaining[unit] = amountOfSteps(unit, BigInt(row.whole) * APART + BigInt(row.rest));
+    if (row !== undefined) remaining[unit] = amountOfSteps(unit, stepsOfSum(row));
   }
   const balances = units.reduce((count, row) => count + row.balances, 0);
   const nextExpiresAtMs = Math.min(...units.map((row) => row.nextExpiresAtMs));

@@ -1,80 +1,90 @@
-import { select, statement } from "../../db/sql.ts";
-import { creditBalances, creditLedger } from "../../db/tables.ts";
+import { and, type Column, desc, eq, gt, inArray, lte, type SQL, sql } from "drizzle-orm";
+import { computed, drizzle, fields, read, scalar, type ValueOf } from "../../db/query.ts";
+import { creditBalances, creditLedger, refundOwed, reservations } from "../../db/schema.ts";
 import type { TenantCtx } from "../../runtime.ts";
-import { aboutAccount, type User } from "../ledger/account.ts";
-import type { Standing, VerifiedBalance, VerifiedEntry } from "../ledger/verify-entries.ts";
+import { accountQuery, type OfUser, type User } from "../ledger/account.ts";
+import { lastSeqOf } from "../ledger/insert-entries.ts";
 import type { VerifyPosition } from "./verify-position.ts";
-
-const entryColumns = {
-  seq: creditLedger.seq,
-  balanceId: creditLedger.balanceId,
-  packId: creditLedger.packId,
-  unit: creditLedger.unit,
-  deltaSteps: creditLedger.deltaSteps,
-  afterSteps: creditLedger.balanceAfterSteps,
-  previousSeq: creditLedger.previousSeq,
-};
-const balanceColumns = {
-  id: creditBalances.id,
-  packId: creditBalances.packId,
-  unit: creditBalances.unit,
-  initialSteps: creditBalances.initialSteps,
-  remainingSteps: creditBalances.remainingSteps,
-  grantSeq: creditBalances.grantSeq,
-  lastSeq: creditBalances.lastSeq,
-};
 
 type Range = { afterSeq: number; endSeq: number; ends: string };
 
-/** The last entry, and the seq of the last grant: entries at the very end may be missing. */
-const selectLast = aboutAccount<Range, { lastSeq: number; lastGrantSeq: number }>(
-  (account) => statement`
-    SELECT coalesce((SELECT seq FROM credit_ledger WHERE account_id = ${account} ORDER BY seq DESC LIMIT 1), 0) AS lastSeq,
-      coalesce((
-        SELECT grant_seq FROM credit_balances WHERE account_id = ${account} ORDER BY grant_seq DESC LIMIT 1
-      ), 0) AS lastGrantSeq`,
-);
+const entriesOf = (account: SQL) => eq(creditLedger.accountId, account);
+const inRange = ({ seq }: { readonly seq: Column }, value: ValueOf<Range>) =>
+  and(gt(seq, value("afterSeq")), lte(seq, value("endSeq")));
+const isEnd = (value: ValueOf<Range>) => sql`${creditLedger.seq} IN (SELECT value FROM json_each(${value("ends")}))`;
 
-const selectEntries = aboutAccount<Range, VerifiedEntry>(
-  (account) => statement`
-    SELECT ${select(entryColumns)}, reason = 'grant' AS isGrant FROM credit_ledger
-    WHERE account_id = ${account} AND seq > :afterSeq AND seq <= :endSeq ORDER BY seq`,
+/** The last entry, and the seq of the last grant: entries at the very end may be missing. */
+const selectLast = accountQuery((_value: ValueOf<OfUser>, account) => {
+  const { accountId, grantSeq } = creditBalances;
+  const grant = drizzle.select(fields(creditBalances, "grantSeq")).from(creditBalances).where(eq(accountId, account));
+  const last = computed({
+    lastSeq: lastSeqOf(account),
+    lastGrantSeq: sql<number>`coalesce(${scalar(grant.orderBy(desc(grantSeq)).limit(1))}, 0)`,
+  });
+  return read(last, (list) => sql`SELECT ${list}`);
+});
+
+const selectEntries = accountQuery((value: ValueOf<Range>, account) =>
+  drizzle
+    .select({
+      ...fields(creditLedger, "seq", "balanceId", "packId", "unit", "deltaSteps", "previousSeq"),
+      ...fields(creditLedger, { afterSteps: "balanceAfterSteps" }),
+      ...computed({ isGrant: sql<0 | 1>`${creditLedger.reason} = 'grant'` }),
+    })
+    .from(creditLedger)
+    .where(and(entriesOf(account), inRange(creditLedger, value)))
+    .orderBy(creditLedger.seq),
 );
 
 /** The balances that were granted in a range, and those that have entries in it or go on from before. */
-const selectBalances = aboutAccount<Range, VerifiedBalance>(
-  (account) => statement`
-    SELECT ${select(balanceColumns)} FROM credit_balances
-    WHERE account_id = ${account} AND grant_seq > :afterSeq AND grant_seq <= :endSeq
-    UNION
-    SELECT ${select(balanceColumns)} FROM credit_balances WHERE +account_id = ${account} AND id IN (
-      SELECT balance_id FROM credit_ledger WHERE account_id = ${account} AND seq > :afterSeq AND seq <= :endSeq
-    )
-    UNION
-    SELECT ${select(balanceColumns)} FROM credit_balances WHERE +account_id = ${account} AND id IN (
-      SELECT balance_id FROM credit_ledger WHERE account_id = ${account} AND seq IN (SELECT value FROM json_each(:ends))
-    )`,
-);
-
-type EndRow = Omit<Standing, "total">;
+const selectBalances = accountQuery((value: ValueOf<Range>, account) => {
+  const { id, accountId, grantSeq } = creditBalances;
+  const balancesWhere = (where: SQL | undefined) =>
+    drizzle
+      .select(fields(creditBalances, "id", "packId", "unit", "initialSteps", "remainingSteps", "grantSeq", "lastSeq"))
+      .from(creditBalances)
+      .where(where);
+  // The plus has SQLite find each by its id.
+  const ofEntries = (where: SQL | undefined) =>
+    and(
+      sql`+${accountId} = ${account}`,
+      inArray(
+        id,
+        drizzle
+          .select(fields(creditLedger, "balanceId"))
+          .from(creditLedger)
+          .where(and(entriesOf(account), where)),
+      ),
+    );
+  return balancesWhere(and(eq(accountId, account), inRange({ seq: grantSeq }, value)))
+    .union(balancesWhere(ofEntries(inRange(creditLedger, value))))
+    .union(balancesWhere(ofEntries(isEnd(value))));
+});
 
 /** The last entries of balances that go on, by their seqs. */
-const selectEnds = aboutAccount<Range, EndRow>(
-  (account) => statement`
-    SELECT seq, balance_id AS balanceId, balance_after_steps AS afterSteps FROM credit_ledger
-    WHERE account_id = ${account} AND seq IN (SELECT value FROM json_each(:ends))`,
+const selectEnds = accountQuery((value: ValueOf<Range>, account) =>
+  drizzle
+    .select(fields(creditLedger, { seq: "seq", balanceId: "balanceId", afterSteps: "balanceAfterSteps" }))
+    .from(creditLedger)
+    .where(and(entriesOf(account), isEnd(value))),
 );
 
 /** The balances that owe more to one refund than is held of them since before it. Read with the first page. */
-const selectOwedTooMuch = aboutAccount<Range, { balanceId: string }>(
-  (account) => statement`
-    SELECT DISTINCT o.balance_id AS balanceId FROM refund_owed AS o LEFT JOIN (
-      SELECT r.made_seq, leg.value ->> 'balanceId' AS balance_id, leg.value ->> 'amountSteps' AS steps
-      FROM reservations AS r CROSS JOIN json_each(r.legs) AS leg WHERE r.account_id = ${account} AND r.state = 'open'
-    ) AS held ON held.balance_id = o.balance_id AND held.made_seq < o.seq
-    WHERE o.account_id = ${account} AND :afterSeq = 0
-    GROUP BY o.balance_id, o.seq, o.owed_steps HAVING o.owed_steps > coalesce(sum(held.steps), 0)`,
-);
+const selectOwedTooMuch = accountQuery((value: ValueOf<Range>, account) => {
+  const { accountId, balanceId, seq, owedSteps } = refundOwed;
+  const held = sql`(
+    SELECT ${reservations.madeSeq} AS since, leg.value ->> 'balanceId' AS balance, leg.value ->> 'amountSteps' AS steps
+    FROM ${reservations} CROSS JOIN json_each(${reservations.legs}) AS leg
+    WHERE ${reservations.accountId} = ${account} AND ${reservations.state} = 'open'
+  ) AS held`;
+  return drizzle
+    .selectDistinct(fields(refundOwed, "balanceId"))
+    .from(refundOwed)
+    .leftJoin(held, sql`held.balance = ${balanceId} AND held.since < ${seq}`)
+    .where(and(eq(accountId, account), sql`${value("afterSeq")} = 0`))
+    .groupBy(balanceId, seq, owedSteps)
+    .having(sql`${owedSteps} > coalesce(sum(held.steps), 0)`);
+});
 
 /** Some entries of a user, by their seqs. */
 export const selectEntriesAt = (ctx: TenantCtx, user: User, seqs: readonly number[]) =>

@@ -1,7 +1,11 @@
-import { all, statement } from "../../db/sql.ts";
+import { and, eq, gt, gte, or, sql } from "drizzle-orm";
+import { computed, drizzle, fields, query, type ValueOf } from "../../db/query.ts";
+import { accounts } from "../../db/schema.ts";
+import { all, type RowsOf } from "../../db/sql.ts";
 import { invalidCursor } from "../../errors.ts";
 import { decodeTextCursor, encodeTextCursor } from "../../lib/cursor.ts";
 import type { TenantCtx } from "../../runtime.ts";
+import { lastSeqOf } from "../ledger/insert-entries.ts";
 import type { VerifyUsersOutput } from "./responses.ts";
 import { presentPage, VERIFIED_ENTRIES_MAX, verifyStretches } from "./verify.ts";
 import { readPosition, START, type VerifyPosition, writePosition } from "./verify-position.ts";
@@ -50,25 +54,30 @@ function readPlace(text: string): Place {
   return { userId, within: within === null ? null : readPosition(within) };
 }
 
-interface UserRow {
-  readonly accountId: number;
-  readonly userId: string;
-  readonly lastSeq: number;
-}
-
 const selectedBy = ({ environment }: TenantCtx, { userId, within }: Place) => ({
   environmentId: environment.id,
   fromUserId: userId,
   isFinished: within === null ? 1 : 0,
 });
 
-const selectUsers = statement<ReturnType<typeof selectedBy> & { limit: number }, UserRow>`
-  SELECT id AS accountId, user_id AS userId, coalesce((
-    SELECT seq FROM credit_ledger WHERE account_id = accounts.id ORDER BY seq DESC LIMIT 1
-  ), 0) AS lastSeq
-  FROM accounts
-  WHERE environment_id = :environmentId AND user_id >= :fromUserId AND (user_id > :fromUserId OR NOT :isFinished)
-  ORDER BY user_id LIMIT :limit`;
+const selectUsers = query((value: ValueOf<ReturnType<typeof selectedBy> & { limit: number }>) =>
+  drizzle
+    .select({
+      ...fields(accounts, { accountId: "id", userId: "userId" }),
+      ...computed({ lastSeq: lastSeqOf(sql`${accounts.id}`) }),
+    })
+    .from(accounts)
+    .where(
+      and(
+        eq(accounts.environmentId, value("environmentId")),
+        gte(accounts.userId, value("fromUserId")),
+        or(gt(accounts.userId, value("fromUserId")), sql`NOT ${value("isFinished")}`),
+      ),
+    )
+    .orderBy(accounts.userId)
+    .limit(value("limit")),
+);
+type UserRow = RowsOf<[ReturnType<typeof selectUsers>]>[0][number];
 
 /** As many users as a page takes, at least one. */
 function takeUsers(found: readonly UserRow[], positionOf: (user: UserRow) => VerifyPosition): readonly UserRow[] {

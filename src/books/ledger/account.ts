@@ -1,5 +1,19 @@
-import { areFeaturesSql } from "../../db/features.ts";
-import { fragment, type Statement, statement, type Values } from "../../db/sql.ts";
+import { and, eq, type SQL, sql } from "drizzle-orm";
+import { hasFeatures } from "../../db/features.ts";
+import {
+  asInteger,
+  drizzle,
+  fields,
+  hasRow,
+  insertFrom,
+  query,
+  type RowOfBuilt,
+  scalar,
+  type ValueOf,
+  type Writable,
+} from "../../db/query.ts";
+import { accounts, creditBalances, reservations } from "../../db/schema.ts";
+import { fragment, type Statement, type Values } from "../../db/sql.ts";
 import type { TenantCtx } from "../../runtime.ts";
 
 /** A user: by id, as the owner of a reservation or a balance, or by the account's integer. */
@@ -9,8 +23,67 @@ export type User =
   | { readonly balanceId: string }
   | { readonly accountId: number };
 
-/** The account's integer as SQL, for each way to name its user. Always within the environment of the request. */
+/** The values that name a user, always within the environment of the request. */
+export type OfUser = { environmentId: number; user: string | number };
+
+/** An account by a condition on it. */
+const accountWhere = (condition: (value: ValueOf<OfUser>) => SQL | undefined) => (value: ValueOf<OfUser>) =>
+  scalar(
+    drizzle
+      .select(fields(accounts, "id"))
+      .from(accounts)
+      .where(and(condition(value), eq(accounts.environmentId, value("environmentId")))),
+  );
+
+/** The account's integer, for each way to name its user. */
 const accountOf = {
+  userId: accountWhere((value) => eq(accounts.userId, value("user"))),
+  reservationId: (value: ValueOf<OfUser>) =>
+    scalar(
+      drizzle
+        .select(fields(reservations, "accountId"))
+        .from(reservations)
+        .where(and(eq(reservations.environmentId, value("environmentId")), eq(reservations.id, value("user")))),
+    ),
+  balanceId: (value: ValueOf<OfUser>) => sql<number | null>`(
+    SELECT ${accounts.id} FROM ${creditBalances} CROSS JOIN ${accounts} ON ${accounts.id} = ${creditBalances.accountId}
+    WHERE ${creditBalances.id} = ${value("user")} AND ${accounts.environmentId} = ${value("environmentId")}
+  )`,
+  accountId: accountWhere((value) => eq(accounts.id, value("user"))),
+};
+
+/** A query about one user's account, for each way to name the user. `build` receives the account's integer. */
+export function accountQuery<Values, Built extends Writable>(
+  build: (value: ValueOf<Values & OfUser>, account: SQL<number | null>) => Built,
+): (
+  ctx: Pick<TenantCtx, "environment">,
+  user: User,
+  values: Omit<Values, keyof OfUser>,
+) => Statement<RowOfBuilt<Built>> {
+  const about = (account: (value: ValueOf<OfUser>) => SQL<number | null>) =>
+    query((value: ValueOf<Values & OfUser>) => build(value, account(value)));
+  const statements = {
+    userId: about(accountOf.userId),
+    reservationId: about(accountOf.reservationId),
+    balanceId: about(accountOf.balanceId),
+    accountId: about(accountOf.accountId),
+  };
+  return (ctx, user, values) => {
+    const [kind, name] = namedBy(user);
+    // What `values` leaves out of `Values` is added here.
+    return statements[kind]({ ...values, environmentId: ctx.environment.id, user: name } as Values & OfUser);
+  };
+}
+
+function namedBy(user: User): [kind: keyof typeof accountOf, name: string | number] {
+  if ("userId" in user) return ["userId", user.userId];
+  if ("reservationId" in user) return ["reservationId", user.reservationId];
+  if ("balanceId" in user) return ["balanceId", user.balanceId];
+  return ["accountId", user.accountId];
+}
+
+/** The same for statements that are not of Drizzle yet. */
+const accountSqlOf = {
   userId: fragment`(SELECT id FROM accounts WHERE environment_id = :environmentId AND user_id = :user)`,
   reservationId: fragment`(SELECT account_id FROM reservations WHERE environment_id = :environmentId AND id = :user)`,
   balanceId: fragment`(
@@ -20,15 +93,15 @@ const accountOf = {
   accountId: fragment`(SELECT id FROM accounts WHERE id = :user AND environment_id = :environmentId)`,
 };
 
-/** A statement about one user's account, for each way to name the user. `write` receives the account's integer as SQL. */
+/** The same for statements that are not of Drizzle yet. */
 export function aboutAccount<Named extends Values, Row>(
   write: (account: string) => (values: Values) => Statement<Row>,
 ) {
   const statements = {
-    userId: write(accountOf.userId),
-    reservationId: write(accountOf.reservationId),
-    balanceId: write(accountOf.balanceId),
-    accountId: write(accountOf.accountId),
+    userId: write(accountSqlOf.userId),
+    reservationId: write(accountSqlOf.reservationId),
+    balanceId: write(accountSqlOf.balanceId),
+    accountId: write(accountSqlOf.accountId),
   };
   return (ctx: Pick<TenantCtx, "environment">, user: User, values: Named): Statement<Row> => {
     const all = { ...values, environmentId: ctx.environment.id };
@@ -53,17 +126,30 @@ export function writingValues({ environmentId, userId, accountId, nowMs }: Write
   return { environmentId, userId, accountId, nowMs };
 }
 
-/** The account of a write as SQL, with the values of `WriteContext`. */
+const accountOfUser = (value: ValueOf<WriteContext>) =>
+  and(eq(accounts.environmentId, value("environmentId")), eq(accounts.userId, value("userId")));
+
+/** The account of a write. */
+export const accountOfWrite = (value: ValueOf<WriteContext>) =>
+  sql<number>`coalesce(${asInteger(value("accountId"))}, ${scalar(
+    drizzle.select(fields(accounts, "id")).from(accounts).where(accountOfUser(value)),
+  )})`;
+
+/** The same for statements that are not of Drizzle yet. */
 export const accountSql = fragment`coalesce(
   CAST(:accountId AS INTEGER), (SELECT id FROM accounts WHERE environment_id = :environmentId AND user_id = :userId)
 )`;
 
 /**
  * Creates the user's account if there is none. Repeated, or sent by two requests at once, it creates one account. It is a guard
- * as well, because each statement takes time: where the environment's features are no longer `:features`, it aborts the batch with
+ * as well, because each statement takes time: where the environment's features are no longer `features`, it aborts the batch with
  * `guard_environment`, by an account of no environment.
  */
-export const createAccount = statement<WriteContext & { features: string | null }>`
-  INSERT INTO accounts (environment_id, user_id)
-  SELECT iif(is_same, CAST(:environmentId AS INTEGER), NULL), :userId FROM (SELECT ${areFeaturesSql} AS is_same)
-  WHERE NOT is_same OR NOT EXISTS (SELECT 1 FROM accounts WHERE environment_id = :environmentId AND user_id = :userId)`;
+export const createAccount = query((value: ValueOf<WriteContext & { features: string | null }>) =>
+  insertFrom(
+    accounts,
+    { environmentId: sql`iif(same.it, ${asInteger(value("environmentId"))}, NULL)`, userId: value("userId") },
+    sql`FROM (SELECT ${hasFeatures(value)} AS it) AS same
+      WHERE NOT same.it OR NOT ${hasRow(accounts, accountOfUser(value))}`,
+  ),
+);

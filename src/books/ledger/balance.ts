@@ -1,50 +1,60 @@
-import type { RowOf } from "../../db/sql.ts";
-import { creditBalances, NEVER_MS } from "../../db/tables.ts";
+import type { creditBalances } from "../../db/schema.ts";
+import type { Column } from "../../db/sql.ts";
+import { creditBalances as balanceColumn, NEVER_MS } from "../../db/tables.ts";
 import { iso } from "../../lib/time.ts";
 import { fromSteps } from "../amounts/amount.ts";
 import { readRules } from "../amounts/match.ts";
 import { type Spendable, spendingOrder } from "./burn-down.ts";
 
-/** The columns that burn-down and a balance's status need. */
-export const payingColumns = {
-  id: creditBalances.id,
-  packId: creditBalances.packId,
-  unit: creditBalances.unit,
-  matches: creditBalances.matches,
-  priority: creditBalances.priority,
-  remainingSteps: creditBalances.remainingSteps,
-  grantedAtMs: creditBalances.grantedAtMs,
-  expiresAtMs: creditBalances.expiresAtMs,
-  revokedAtMs: creditBalances.revokedAtMs,
-};
-export type PayingRow = RowOf<typeof payingColumns>;
+type Balance = typeof creditBalances.$inferSelect;
 
-/** The columns of a response. */
-export const presentedColumns = {
-  ...payingColumns,
-  packName: creditBalances.packName,
-  packItemId: creditBalances.packItemId,
-  initialSteps: creditBalances.initialSteps,
-};
-export type PresentedRow = RowOf<typeof presentedColumns>;
+/** The fields of a response that never change. */
+export const FIXED_FIELDS = [
+  "id",
+  "packId",
+  "packName",
+  "packItemId",
+  "unit",
+  "matches",
+  "priority",
+  "initialSteps",
+  "grantedAtMs",
+  "expiresAtMs",
+] as const;
 
-/** The columns of the dashboard and of an export. */
-export const balanceColumns = {
-  ...presentedColumns,
-  source: creditBalances.source,
-  externalRef: creditBalances.externalRef,
-  notes: creditBalances.notes,
-  grantSeq: creditBalances.grantSeq,
-};
-export type BalanceRow = RowOf<typeof balanceColumns>;
+/** The fields that burn-down and a balance's status need. */
+export const PAYING_FIELDS = [
+  "id",
+  "packId",
+  "unit",
+  "matches",
+  "priority",
+  "remainingSteps",
+  "grantedAtMs",
+  "expiresAtMs",
+  "revokedAtMs",
+] as const;
+export type PayingRow = Pick<Balance, (typeof PAYING_FIELDS)[number]>;
 
-/** The columns that an adjustment needs. */
-export const adjustmentColumns = {
-  id: creditBalances.id,
-  unit: creditBalances.unit,
-  remainingSteps: creditBalances.remainingSteps,
-  revokedAtMs: creditBalances.revokedAtMs,
-};
+/** The fields of a response. */
+export const PRESENTED_FIELDS = [...FIXED_FIELDS, "remainingSteps", "revokedAtMs"] as const;
+export type PresentedRow = Pick<Balance, (typeof PRESENTED_FIELDS)[number]>;
+
+/** The fields of the dashboard and of an export. */
+export const BALANCE_FIELDS = [...PRESENTED_FIELDS, "source", "externalRef", "notes", "grantSeq"] as const;
+export type BalanceRow = Pick<Balance, (typeof BALANCE_FIELDS)[number]>;
+
+/** The fields that an adjustment needs. */
+export const ADJUSTMENT_FIELDS = ["id", "unit", "remainingSteps", "revokedAtMs"] as const;
+
+/** The columns of these fields, for statements that are not of Drizzle yet. */
+function columnsOf<Name extends keyof Balance>(names: readonly Name[]): { readonly [Of in Name]: Column<Balance[Of]> } {
+  // Each name is there.
+  return Object.fromEntries(names.map((name) => [name, balanceColumn[name]])) as {
+    readonly [Of in Name]: Column<Balance[Of]>;
+  };
+}
+export const balanceColumns = columnsOf(BALANCE_FIELDS);
 
 export type BalanceStatus = "active" | "expired" | "depleted" | "revoked";
 

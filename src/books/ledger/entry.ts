@@ -1,19 +1,30 @@
-import { iso } from "../../lib/time.ts";
+import { sql } from "drizzle-orm";
+import { presenter, wire } from "../../db/presenter.ts";
+import { creditLedger } from "../../db/schema.ts";
 import { fromSteps } from "../amounts/amount.ts";
+import { amountJson } from "../amounts/amount-sql.ts";
 import type { LedgerRow } from "./insert-entries.ts";
 
+const { plain, time } = wire(creditLedger);
+
 /** A ledger entry as the API returns it (C16). Its id is made of its balance's id and its seq, which are unique together. */
-export function presentEntry(row: LedgerRow) {
-  return {
-    id: `led_${row.balanceId.slice("crb_".length)}_${row.seq}`,
-    balanceId: row.balanceId,
-    packId: row.packId,
-    delta: fromSteps(row.unit, row.deltaSteps),
-    unit: row.unit,
-    reason: row.reason,
-    eventId: row.eventId,
-    reservationId: row.reservationId,
-    occurredAt: iso(row.occurredAtMs),
-    note: row.note,
-  };
-}
+export const entryFields = {
+  id: {
+    of: ({ balanceId, seq }: Pick<LedgerRow, "balanceId" | "seq">) => `led_${balanceId.slice("crb_".length)}_${seq}`,
+    json: () => sql`json_quote('led_' || substr(${creditLedger.balanceId}, 5) || '_' || ${creditLedger.seq})`,
+  },
+  balanceId: plain("balanceId"),
+  packId: plain("packId"),
+  delta: {
+    of: ({ unit, deltaSteps }: Pick<LedgerRow, "unit" | "deltaSteps">) => fromSteps(unit, deltaSteps),
+    json: () => amountJson(creditLedger.deltaSteps, creditLedger.unit),
+  },
+  unit: plain("unit"),
+  reason: plain("reason"),
+  eventId: plain("eventId"),
+  reservationId: plain("reservationId"),
+  occurredAt: time("occurredAtMs"),
+  note: plain("note"),
+};
+
+export const presentEntry = presenter(entryFields);

@@ -1,9 +1,22 @@
-import type { reservations, Steps } from "../../db/schema.ts";
-import { fragment, nowMsSql, type Statement, statement } from "../../db/sql.ts";
+import { and, eq, type SQL, sql } from "drizzle-orm";
+import { alias, type SQLiteColumn } from "drizzle-orm/sqlite-core";
+import {
+  asInteger,
+  type ColumnsOf,
+  computed,
+  fields,
+  hasRow,
+  insertFrom,
+  query,
+  type RowOf,
+  type ValueOf,
+} from "../../db/query.ts";
+import { refundOwed, reservations, type Steps, usageEvents } from "../../db/schema.ts";
+import type { Statement } from "../../db/sql.ts";
+import { settlements } from "../../db/views.ts";
 import { assert } from "../../lib/assert.ts";
 import { fromSteps, type Quantities, toSteps, UNITS, type Unit } from "../amounts/amount.ts";
 import { type WriteContext, writingValues } from "./account.ts";
-import { type Owed, owedOfReservationSql, readOwed } from "./owed.ts";
 
 /** What a reservation holds of one balance. */
 export interface HoldLeg {
@@ -35,6 +48,17 @@ export interface Charge {
   readonly occurredAtMs: number;
 }
 
+/**
+ * What a refund or a payment is owed: it fell short of `steps`, because reservations that were open then held them (C21, S4).
+ * Whoever settles such a reservation has its balances pay, by the triggers of the views `owed_settlements` and `owed_payments`.
+ */
+export interface Owed {
+  readonly balanceId: string;
+  /** The seq of the entry that fell short. The oldest is paid first. */
+  readonly seq: number;
+  readonly steps: number;
+}
+
 /** The holds of an open reservation that has expired. */
 export interface DueHold extends Hold {
   readonly event: string;
@@ -62,60 +86,71 @@ export function readLegs(stored: string): readonly HoldLeg[] {
   return JSON.parse(stored) as HoldLeg[];
 }
 
-/** SQL: whether a reservation is due. It repeats the condition of the partial index, so that SQLite uses the index. */
-export const isDue = (account: string): string =>
-  fragment`account_id = ${account} AND state = 'open' AND expires_at_ms <= ${nowMsSql}`;
+type AtNow = { nowMs: number };
 
-/** SQL: whether an expired reservation is charged. It is not if there is an event of its id already (U15). */
-export const isToCharge = fragment`(
-  reservations.on_expiry = 'charge' AND NOT EXISTS (
-    SELECT 1 FROM usage_events AS taken
-    WHERE taken.environment_id = reservations.environment_id AND taken.event_id = reservations.id
-  )
-)`;
+/** Whether a reservation is open. It repeats the condition of the partial index, so that SQLite uses the index. */
+export const isOpen = (reservation: Pick<ColumnsOf<typeof reservations>, "state"> = reservations): SQL =>
+  sql`${reservation.state} = 'open'`;
 
-/** SQL: the columns of a `DueRow`. */
-export const dueColumns = fragment`id, legs, event, model, quantities, expires_at_ms AS occurredAtMs,
-  ${isToCharge} AS isToCharge, ${owedOfReservationSql} AS owed`;
+/** Whether a reservation of the account is due. */
+export const isDue = (value: ValueOf<AtNow>, account: SQL | SQLiteColumn): SQL =>
+  sql`${reservations.accountId} = ${account} AND ${isOpen()} AND ${reservations.expiresAtMs} <= ${value("nowMs")}`;
 
-export interface DueRow {
-  readonly id: string;
-  readonly legs: string;
-  readonly event: string;
-  readonly model: string | null;
-  readonly quantities: string;
-  readonly occurredAtMs: number;
-  readonly isToCharge: 0 | 1;
-  readonly owed: string;
-}
+const taken = alias(usageEvents, "taken");
+/** Whether an expired reservation is charged. It is not if there is an event of its id already (U15). */
+export const willBeCharged = () =>
+  sql<0 | 1>`(${reservations.onExpiry} = 'charge' AND NOT ${hasRow(
+    taken,
+    and(eq(taken.environmentId, reservations.environmentId), eq(taken.eventId, reservations.id)),
+  )})`;
 
-/** Of one account, how many due holds are read and settled at a time. They are one value, and a value of D1 has 2 MB. */
+/** What the balances of a reservation owe that its settlement may pay. */
+const owedOfReservation = () =>
+  sql<readonly Owed[]>`(
+  SELECT json_group_array(json_object(
+    'balanceId', ${refundOwed.balanceId}, 'seq', ${refundOwed.seq}, 'steps', ${refundOwed.owedSteps}
+  ) ORDER BY ${refundOwed.seq})
+  FROM json_each(${reservations.legs}) AS leg CROSS JOIN ${refundOwed}
+    ON ${refundOwed.accountId} = ${reservations.accountId} AND ${refundOwed.balanceId} = leg.value ->> 'balanceId'
+    AND ${refundOwed.seq} > ${reservations.madeSeq}
+)`.mapWith((stored: string) => JSON.parse(stored) as readonly Owed[]);
+
+/** The fields of a `DueRow`. */
+export const dueFields = () => ({
+  ...fields(reservations, {
+    holdId: "id",
+    legs: "legs",
+    event: "event",
+    model: "model",
+    quantities: "quantities",
+    occurredAtMs: "expiresAtMs",
+  }),
+  ...computed({ isToCharge: willBeCharged(), owed: owedOfReservation() }),
+});
+
+export type DueRow = RowOf<ReturnType<typeof dueFields>>;
+
+/** Of one account, how many due holds are read and settled at a time. */
 export const DUE_HOLDS_MAX = 500;
 
-/** SQL: an account's first due holds as JSON, for `readDueHolds`: those of open reservations that have expired. Usually none. */
-export const dueHoldsSql = (account: string): string => fragment`(
-  SELECT json_group_array(json_object('id', id, 'legs', legs, 'event', event, 'model', model, 'quantities', quantities,
-    'occurredAtMs', occurredAtMs, 'isToCharge', isToCharge, 'owed', owed) ORDER BY occurredAtMs, id)
-  FROM (SELECT ${dueColumns} FROM reservations WHERE ${isDue(account)} ORDER BY expires_at_ms LIMIT ${`${DUE_HOLDS_MAX}`})
-) || ''`;
-
-/** Reads what `dueHoldsSql` wrote. */
-export function readDueHolds(stored: string): readonly DueHold[] {
-  return (JSON.parse(stored) as DueRow[]).map(readDueHold);
+/** The due holds among rows of a left join, in the order of their ends. */
+export function readDueHolds(
+  rows: readonly { readonly [Name in keyof DueRow]: DueRow[Name] | null }[],
+): readonly DueHold[] {
+  // The join finds a hold whole.
+  const due = rows.filter((row): row is DueRow => row.holdId !== null);
+  return due.toSorted(inOrderOfEnds).map(readDueHold);
 }
 
-export function readDueHold({
-  id,
-  legs,
-  event,
-  model,
-  quantities,
-  occurredAtMs,
-  isToCharge: is,
-  owed,
-}: DueRow): DueHold {
-  const charge = is === 1 ? { event, model, quantities: readQuantities(quantities), occurredAtMs } : null;
-  return { id, event, legs: readLegs(legs), charge, owed: readOwed(owed) };
+/** The order in which due holds are settled. */
+export const inOrderOfEnds = (a: DueRow, b: DueRow): number =>
+  a.occurredAtMs - b.occurredAtMs || (a.holdId < b.holdId ? -1 : 1);
+
+export function readDueHold(row: DueRow): DueHold {
+  const { holdId: id, event, model, occurredAtMs, owed } = row;
+  const charge =
+    row.isToCharge === 1 ? { event, model, quantities: readQuantities(row.quantities), occurredAtMs } : null;
+  return { id, event, legs: readLegs(row.legs), charge, owed };
 }
 
 /** Reads stored quantities: JSON that Purser wrote, in units. */
@@ -169,8 +204,17 @@ export function settleHolds(writing: WriteContext, holds: readonly Hold[], settl
   return statements;
 }
 
-const insertSettlementsSql = statement<WriteContext & { settlements: string }>`
-  INSERT INTO settlements (environment_id, id, state, at_ms, event_id, charges)
-  SELECT CAST(:environmentId AS INTEGER), value ->> 'id', value ->> 'state', ${nowMsSql}, value ->> 'eventId',
-    value -> 'charges'
-  FROM json_each(:settlements) ORDER BY key`;
+const insertSettlementsSql = query((value: ValueOf<WriteContext & { settlements: string }>) =>
+  insertFrom(
+    settlements,
+    {
+      environmentId: asInteger(value("environmentId")),
+      id: sql`settled.value ->> 'id'`,
+      state: sql`settled.value ->> 'state'`,
+      atMs: asInteger(value("nowMs")),
+      eventId: sql`settled.value ->> 'eventId'`,
+      charges: sql`settled.value -> 'charges'`,
+    },
+    sql`FROM json_each(${value("settlements")}) AS settled ORDER BY settled.key`,
+  ),
+);

@@ -1,7 +1,21 @@
-import type { creditLedger, Steps } from "../../db/schema.ts";
-import { fragment, nowMsSql, type Statement, statement } from "../../db/sql.ts";
+import { desc, eq, isNotNull, type SQL, sql } from "drizzle-orm";
+import { alias } from "drizzle-orm/sqlite-core";
+import {
+  asInteger,
+  computed,
+  drizzle,
+  fields,
+  insertFrom,
+  names,
+  query,
+  returning,
+  scalar,
+  type ValueOf,
+} from "../../db/query.ts";
+import { creditBalances, creditLedger, type Steps } from "../../db/schema.ts";
+import type { Statement } from "../../db/sql.ts";
 import type { Unit } from "../amounts/amount.ts";
-import { accountSql, type WriteContext, writingValues } from "./account.ts";
+import { accountOfWrite, type WriteContext, writingValues } from "./account.ts";
 import { type Motion, moving } from "./motion.ts";
 
 /**
@@ -34,10 +48,22 @@ export function writesEntries(statement: Statement): statement is EntriesStateme
   return "writesEntries" in statement;
 }
 
-const selectSettledSql = statement<WriteContext & { reservationId: string }, WrittenEntry>`
-  SELECT account_id AS accountId, seq, occurred_at_ms AS atMs,
-    reason = 'admin_adjust' AND is_revoked = 0 AND reservation_id IS :reservationId AS paid
-  FROM credit_ledger WHERE account_id = :accountId ORDER BY seq DESC LIMIT 1`;
+const entryFields = fields(creditLedger, { accountId: "accountId", seq: "seq", atMs: "occurredAtMs" });
+
+const selectSettledSql = query((value: ValueOf<WriteContext & { reservationId: string }>) =>
+  drizzle
+    .select({
+      ...entryFields,
+      ...computed({
+        paid: sql<0 | 1>`${creditLedger.reason} = 'admin_adjust' AND ${creditLedger.isRevoked} = 0
+          AND ${creditLedger.reservationId} IS ${value("reservationId")}`,
+      }),
+    })
+    .from(creditLedger)
+    .where(eq(creditLedger.accountId, value("accountId")))
+    .orderBy(desc(creditLedger.seq))
+    .limit(1),
+);
 
 /** The last entry of a batch that settled a reservation: triggers wrote it, or what was debited. What is owed is paid last. */
 export function selectSettled(writing: WriteContext, reservationId: string): EntriesStatement {
@@ -45,13 +71,28 @@ export function selectSettled(writing: WriteContext, reservationId: string): Ent
 }
 
 /** The account's last ledger seq. It is read by the statement that writes, so it is always current. */
-export const lastSeq = fragment`coalesce((SELECT seq FROM credit_ledger WHERE account_id = ${accountSql} ORDER BY seq DESC LIMIT 1), 0)`;
+export const lastSeqOf = (account: SQL) =>
+  sql<number>`coalesce(${scalar(
+    drizzle
+      .select(fields(creditLedger, "seq"))
+      .from(creditLedger)
+      .where(eq(creditLedger.accountId, account))
+      .orderBy(desc(creditLedger.seq))
+      .limit(1),
+  )}, 0)`;
 
-/** The account's last entry, for what is written after it: an account that has a balance has an entry. */
-export const lastEntry = fragment`(
-  SELECT seq, max(occurred_at_ms, ${nowMsSql}) AS now_ms FROM credit_ledger WHERE account_id = ${accountSql}
-  ORDER BY seq DESC LIMIT 1
-)`;
+/** The account's last entry, in `lastEntry`. Its time is that of what is written after it. */
+const last = alias(creditLedger, "last");
+
+/** The source of `last`, for what is written after it: an account that has a balance has an entry. */
+const lastEntry = (value: ValueOf<WriteContext>) => sql`(
+  SELECT ${creditLedger.seq}, max(${creditLedger.occurredAtMs}, ${asInteger(value("nowMs"))}) AS ${names(last.occurredAtMs)}
+  FROM ${creditLedger} WHERE ${creditLedger.accountId} = ${accountOfWrite(value)} ORDER BY ${creditLedger.seq} DESC LIMIT 1
+) AS ${last}`;
+
+/** Whether a balance is that of an id, and the account's. */
+export const isBalanceOf = (value: ValueOf<WriteContext>, id: SQL): SQL =>
+  sql`${creditBalances.accountId} = ${accountOfWrite(value)} AND ${creditBalances.id} = ${id}`;
 
 /** What a grant decides about one balance. */
 export interface NewBalance {
@@ -75,22 +116,40 @@ export interface NewBalances {
   readonly balances: readonly NewBalance[];
 }
 
-const insertBalancesSql = statement<WriteContext & { grant: string; balances: string }, WrittenEntry>`
-  INSERT INTO credit_balances (
-    account_id, id, pack_id, pack_name, pack_item_id, unit, matches, priority, initial_steps, remaining_steps,
-    has_remaining, source, external_ref, notes, granted_at_ms, expires_at_ms, grant_seq, last_seq
-  )
-  SELECT ${accountSql}, new.value ->> 'id', common.value ->> 'packId', common.value ->> 'packName',
-    new.value ->> 'packItemId', new.value ->> 'unit', new.value ->> 'matches', new.value ->> 'priority',
-    new.value ->> 'amountSteps', new.value ->> 'amountSteps', 1, common.value ->> 'source',
-    common.value ->> 'externalRef', common.value ->> 'notes', last.now_ms, common.value ->> 'expiresAtMs',
-    last.seq + 1 + new.key, last.seq + 1 + new.key
-  FROM json_each(:grant) AS common, json_each(:balances) AS new, (
-    SELECT coalesce(max(seq), 0) AS seq, max(coalesce(max(now_ms), 0), ${nowMsSql}) AS now_ms FROM ${lastEntry}
-  ) AS last
-  WHERE 1
-  ORDER BY new.key
-  RETURNING account_id AS accountId, grant_seq AS seq, granted_at_ms AS atMs`;
+const insertBalancesSql = query((value: ValueOf<WriteContext & { grant: string; balances: string }>) => {
+  const seq = sql`${last.seq} + 1 + issued.key`;
+  const insert = insertFrom(
+    creditBalances,
+    {
+      accountId: accountOfWrite(value),
+      id: sql`issued.value ->> 'id'`,
+      packId: sql`common.value ->> 'packId'`,
+      packName: sql`common.value ->> 'packName'`,
+      packItemId: sql`issued.value ->> 'packItemId'`,
+      unit: sql`issued.value ->> 'unit'`,
+      matches: sql`issued.value ->> 'matches'`,
+      priority: sql`issued.value ->> 'priority'`,
+      initialSteps: sql`issued.value ->> 'amountSteps'`,
+      remainingSteps: sql`issued.value ->> 'amountSteps'`,
+      hasRemaining: sql`1`,
+      source: sql`common.value ->> 'source'`,
+      externalRef: sql`common.value ->> 'externalRef'`,
+      notes: sql`common.value ->> 'notes'`,
+      grantedAtMs: last.occurredAtMs,
+      expiresAtMs: sql`common.value ->> 'expiresAtMs'`,
+      grantSeq: seq,
+      lastSeq: seq,
+    },
+    // A row also where the account has no entry yet.
+    sql`FROM json_each(${value("grant")}) AS common, json_each(${value("balances")}) AS issued, (
+      SELECT coalesce(max(${last.seq}), 0) AS ${names(last.seq)},
+        max(coalesce(max(${last.occurredAtMs}), 0), ${asInteger(value("nowMs"))}) AS ${names(last.occurredAtMs)}
+      FROM ${lastEntry(value)}
+    ) AS ${last} WHERE 1 ORDER BY issued.key`,
+  );
+  const written = fields(creditBalances, { accountId: "accountId", seq: "grantSeq", atMs: "grantedAtMs" });
+  return returning(written, (list) => sql`${insert} RETURNING ${list}`);
+});
 
 /** Issues all balances of a grant. If they exist already, fails with `credit_balances_external_ref` or `credit_balances_id`. */
 export function insertBalances(writing: WriteContext, { balances, ...grant }: NewBalances): EntriesStatement {
@@ -111,20 +170,30 @@ export interface NewEntry {
   readonly note?: string;
 }
 
-const insertEntriesSql = statement<WriteContext & { entries: string }, WrittenEntry>`
-  INSERT INTO credit_ledger (
-    account_id, seq, balance_id, pack_id, unit, delta_steps, balance_after_steps, previous_seq, reason, event_id,
-    reservation_id, note, occurred_at_ms, is_revoked
-  )
-  SELECT b.account_id, last.seq + 1 + entry.key, b.id, b.pack_id, b.unit, entry.value ->> 'deltaSteps',
-    b.remaining_steps + (entry.value ->> 'deltaSteps'), b.last_seq, entry.value ->> 'reason',
-    entry.value ->> 'eventId', entry.value ->> 'reservationId', entry.value ->> 'note', last.now_ms,
-    b.revoked_at_ms IS NOT NULL
-  FROM ${lastEntry} AS last, json_each(:entries) AS entry
-  CROSS JOIN credit_balances AS b
-  WHERE b.account_id = ${accountSql} AND b.id = entry.value ->> 'balanceId'
-  ORDER BY entry.key
-  RETURNING account_id AS accountId, seq, occurred_at_ms AS atMs`;
+const insertEntriesSql = query((value: ValueOf<WriteContext & { entries: string }>) => {
+  const insert = insertFrom(
+    creditLedger,
+    {
+      accountId: creditBalances.accountId,
+      seq: sql`${last.seq} + 1 + entry.key`,
+      balanceId: creditBalances.id,
+      packId: creditBalances.packId,
+      unit: creditBalances.unit,
+      deltaSteps: sql`entry.value ->> 'deltaSteps'`,
+      balanceAfterSteps: sql`${creditBalances.remainingSteps} + (entry.value ->> 'deltaSteps')`,
+      previousSeq: creditBalances.lastSeq,
+      reason: sql`entry.value ->> 'reason'`,
+      eventId: sql`entry.value ->> 'eventId'`,
+      reservationId: sql`entry.value ->> 'reservationId'`,
+      note: sql`entry.value ->> 'note'`,
+      occurredAtMs: last.occurredAtMs,
+      isRevoked: isNotNull(creditBalances.revokedAtMs),
+    },
+    sql`FROM ${lastEntry(value)}, json_each(${value("entries")}) AS entry CROSS JOIN ${creditBalances}
+      WHERE ${isBalanceOf(value, sql`entry.value ->> 'balanceId'`)} ORDER BY entry.key`,
+  );
+  return returning(entryFields, (list) => sql`${insert} RETURNING ${list}`);
+});
 
 /** Of one statement. A value of D1 has 2 MB, and each entry names its event and reservation. */
 const entriesMax = 1_000;
@@ -148,23 +217,39 @@ export function insertEntries(
   return [moving(insert, { entries: entries.length, lifts, ...of }), ...rest];
 }
 
-/**
- * SQL: entries `admin_adjust` with the note `:note`. Several are to be written in the order of their `seq`. `rows` is what follows `SELECT b.*` of the balances
- * `b`: the columns `seq`, `now_ms`, `delta` and `is_revoked`, and where they are from.
- */
-export const insertAdjustmentsSql = (rows: string): string => fragment`
-  INSERT INTO credit_ledger (
-    account_id, seq, balance_id, pack_id, unit, delta_steps, balance_after_steps, previous_seq, reason, note,
-    occurred_at_ms, is_revoked
-  )
-  SELECT account_id, seq, id, pack_id, unit, delta, remaining_steps + delta, last_seq, 'admin_adjust', :note, now_ms, is_revoked
-  FROM (SELECT b.*, ${rows})`;
+/** An entry `admin_adjust` of each balance that `from` joins. Several come in the order of their `position`, which is from 0 on. */
+export const insertAdjustments = (
+  value: ValueOf<WriteContext & { note: string | null }>,
+  { position, delta, isRevoked }: { readonly position: SQL; readonly delta: SQL; readonly isRevoked: SQL },
+  from: SQL,
+): SQL =>
+  insertFrom(
+    creditLedger,
+    {
+      accountId: creditBalances.accountId,
+      seq: sql`${last.seq} + 1 + ${position}`,
+      balanceId: creditBalances.id,
+      packId: creditBalances.packId,
+      unit: creditBalances.unit,
+      deltaSteps: delta,
+      balanceAfterSteps: sql`${creditBalances.remainingSteps} + ${delta}`,
+      previousSeq: creditBalances.lastSeq,
+      reason: sql`'admin_adjust'`,
+      note: value("note"),
+      occurredAtMs: last.occurredAtMs,
+      isRevoked,
+    },
+    sql`FROM ${lastEntry(value)}, ${from}`,
+  );
 
 type Reversal = WriteContext & { balanceId: string; note: string | null };
-const insertReversalSql = statement<Reversal>`
-  ${insertAdjustmentsSql(fragment`last.seq + 1 AS seq, last.now_ms, 1 AS is_revoked, -b.remaining_steps AS delta
-    FROM ${lastEntry} AS last CROSS JOIN credit_balances AS b
-    WHERE b.account_id = ${accountSql} AND b.id = :balanceId`)}`;
+const insertReversalSql = query((value: ValueOf<Reversal>) =>
+  insertAdjustments(
+    value,
+    { position: sql`0`, delta: sql`-${creditBalances.remainingSteps}`, isRevoked: sql`1` },
+    sql`${creditBalances} WHERE ${isBalanceOf(value, sql`${value("balanceId")}`)}`,
+  ),
+);
 
 /** The only entry of a revoke: it takes the remaining amount, also when that is 0. */
 export const insertReversal = (reversal: Reversal): Statement =>
@@ -179,12 +264,19 @@ export interface Taking {
   readonly revokes: boolean;
 }
 
-const insertTakingsSql = statement<WriteContext & { takings: string; note: string | null }>`
-  ${insertAdjustmentsSql(fragment`last.seq + 1 + taking.key AS seq, last.now_ms,
-      taking.value ->> 'revokes' OR b.revoked_at_ms IS NOT NULL AS is_revoked,
-      -iif(taking.value ->> 'revokes', b.remaining_steps, min(b.remaining_steps, taking.value ->> 'dueSteps')) AS delta
-    FROM ${lastEntry} AS last, json_each(:takings) AS taking CROSS JOIN credit_balances AS b
-    WHERE b.account_id = ${accountSql} AND b.id = taking.value ->> 'balanceId'`)} ORDER BY seq`;
+const insertTakingsSql = query((value: ValueOf<WriteContext & { takings: string; note: string | null }>) => {
+  const remaining = creditBalances.remainingSteps;
+  return insertAdjustments(
+    value,
+    {
+      position: sql`taking.key`,
+      isRevoked: sql`(taking.value ->> 'revokes' OR ${creditBalances.revokedAtMs} IS NOT NULL)`,
+      delta: sql`-iif(taking.value ->> 'revokes', ${remaining}, min(${remaining}, taking.value ->> 'dueSteps'))`,
+    },
+    sql`json_each(${value("takings")}) AS taking CROSS JOIN ${creditBalances}
+      WHERE ${isBalanceOf(value, sql`taking.value ->> 'balanceId'`)} ORDER BY taking.key`,
+  );
+});
 
 /** The entries of a refund, one of each balance, in their order. What is there is judged as they are written. */
 export function insertTakings(writing: WriteContext, takings: readonly Taking[], note: string | null): Statement {

@@ -1,7 +1,11 @@
-import { fragment, type Statement, statement } from "../../db/sql.ts";
+import { sql } from "drizzle-orm";
+import { assignments, drizzle, fields, query, returning, type ValueOf } from "../../db/query.ts";
+import { creditBalances, creditLedger, paymentGrants, reservations } from "../../db/schema.ts";
+import type { Statement } from "../../db/sql.ts";
 import { amountStepsMax, type Unit } from "../amounts/amount.ts";
-import { accountSql, type WriteContext, writingValues } from "./account.ts";
-import { insertAdjustmentsSql, lastEntry } from "./insert-entries.ts";
+import { type WriteContext, writingValues } from "./account.ts";
+import { isOpen } from "./hold.ts";
+import { insertAdjustments, isBalanceOf } from "./insert-entries.ts";
 import { moving } from "./motion.ts";
 import { replacePaymentOwed } from "./owed.ts";
 
@@ -23,44 +27,67 @@ export interface MovedRow {
 }
 
 type Motions = WriteContext & { motions: string; note: string };
-const motion = fragment`json_each(:motions) AS motion`;
-const isWhole = fragment`motion.value ->> 'isWhole'`;
+
+/** The motions as JSON, each beside its balance. */
+const balancesOfMotions = (value: ValueOf<Motions>) => sql`json_each(${value("motions")}) AS motion
+  CROSS JOIN ${creditBalances} ON ${isBalanceOf(value, sql`motion.value ->> 'balanceId'`)}`;
+const isWhole = sql`motion.value ->> 'isWhole'`;
 
 // Before its entry, so that the triggers know who revokes, and what is taken with it counts.
-const markRevoked = statement<Motions>`
-  UPDATE payment_grants SET is_revoked = 1 WHERE balance_id IN (
-    SELECT b.id FROM ${motion} CROSS JOIN credit_balances AS b
-    WHERE b.account_id = ${accountSql} AND b.id = motion.value ->> 'balanceId' AND b.revoked_at_ms IS NULL AND ${isWhole}
-  )`;
+const markRevoked = query((value: ValueOf<Motions>) =>
+  drizzle
+    .update(paymentGrants)
+    .set({ isRevoked: sql`1` })
+    .where(
+      sql`${paymentGrants.balanceId} IN (
+        SELECT ${creditBalances.id} FROM ${balancesOfMotions(value)}
+        WHERE ${creditBalances.revokedAtMs} IS NULL AND ${isWhole}
+      )`,
+    ),
+);
 
 /** What the unit has room for, beside what remains and what open reservations hold. */
-const room = fragment`iif(b.unit = 'cents', ${String(amountStepsMax.cents)}, ${String(amountStepsMax.tokens)})
-          - b.remaining_steps - coalesce((
-            SELECT sum(leg.value ->> 'amountSteps') FROM reservations AS r, json_each(r.legs) AS leg
-            WHERE r.account_id = b.account_id AND r.state = 'open' AND leg.value ->> 'balanceId' = b.id
-          ), 0)`;
-const surplus = fragment`(g.taken_steps - (motion.value ->> 'dueSteps'))`;
+const room = () => sql`iif(${creditBalances.unit} = 'cents', ${amountStepsMax.cents}, ${amountStepsMax.tokens})
+  - ${creditBalances.remainingSteps} - coalesce((
+    SELECT sum(leg.value ->> 'amountSteps') FROM ${reservations}, json_each(${reservations.legs}) AS leg
+    WHERE ${reservations.accountId} = ${creditBalances.accountId} AND ${isOpen()}
+    AND leg.value ->> 'balanceId' = ${creditBalances.id}
+  ), 0)`;
 
-// What somebody else revoked has nothing to give, and gets nothing back.
-const insertMotions = statement<Motions, MovedRow>`
-  ${insertAdjustmentsSql(fragment`last.seq + 1 + motion.key AS seq, last.now_ms,
-      ${isWhole} OR (b.revoked_at_ms IS NOT NULL AND g.is_revoked = 0) AS is_revoked,
-      CASE WHEN ${isWhole} THEN -b.remaining_steps WHEN b.revoked_at_ms IS NOT NULL AND g.is_revoked = 0 THEN 0
-        WHEN ${surplus} > 0 THEN min(${surplus}, ${room}) ELSE max(${surplus}, -b.remaining_steps) END AS delta
-    FROM ${lastEntry} AS last, ${motion}
-    CROSS JOIN credit_balances AS b CROSS JOIN payment_grants AS g ON g.balance_id = b.id
-    WHERE b.account_id = ${accountSql} AND b.id = motion.value ->> 'balanceId'`)} ORDER BY seq
-  RETURNING unit, delta_steps AS deltaSteps`;
+const insertMotions = query((value: ValueOf<Motions>) => {
+  const { remainingSteps, revokedAtMs } = creditBalances;
+  // What somebody else revoked has nothing to give, and gets nothing back.
+  const isOthers = sql`(${revokedAtMs} IS NOT NULL AND ${paymentGrants.isRevoked} = 0)`;
+  const surplus = sql`(${paymentGrants.takenSteps} - (motion.value ->> 'dueSteps'))`;
+  const insert = insertAdjustments(
+    value,
+    {
+      position: sql`motion.key`,
+      isRevoked: sql`(${isWhole} OR ${isOthers})`,
+      delta: sql`CASE WHEN ${isWhole} THEN -${remainingSteps} WHEN ${isOthers} THEN 0
+        WHEN ${surplus} > 0 THEN min(${surplus}, ${room()}) ELSE max(${surplus}, -${remainingSteps}) END`,
+    },
+    sql`${balancesOfMotions(value)}
+      CROSS JOIN ${paymentGrants} ON ${paymentGrants.balanceId} = ${creditBalances.id} ORDER BY motion.key`,
+  );
+  return returning(fields(creditLedger, "unit", "deltaSteps"), (list) => sql`${insert} RETURNING ${list}`);
+});
 
 // A trigger has counted what was taken of revoked balances.
-const markMoved = statement<Motions>`
-  UPDATE payment_grants SET due_steps = motion.value ->> 'dueSteps', is_revoked = iif(${isWhole}, is_revoked, 0),
-    taken_steps = taken_steps - iif(${isWhole}, 0, (
-      SELECT l.delta_steps FROM credit_balances AS b
-      CROSS JOIN credit_ledger AS l ON l.account_id = b.account_id AND l.seq = b.last_seq
-      WHERE b.account_id = ${accountSql} AND b.id = payment_grants.balance_id
-    ))
-  FROM ${motion} WHERE payment_grants.balance_id = motion.value ->> 'balanceId'`;
+const markMoved = query((value: ValueOf<Motions>) => {
+  const moved = sql`(
+    SELECT ${creditLedger.deltaSteps} FROM ${creditBalances} CROSS JOIN ${creditLedger}
+    ON ${creditLedger.accountId} = ${creditBalances.accountId} AND ${creditLedger.seq} = ${creditBalances.lastSeq}
+    WHERE ${isBalanceOf(value, sql`${paymentGrants.balanceId}`)}
+  )`;
+  const after = assignments(paymentGrants, {
+    dueSteps: sql`motion.value ->> 'dueSteps'`,
+    isRevoked: sql`iif(${isWhole}, ${paymentGrants.isRevoked}, 0)`,
+    takenSteps: sql`${paymentGrants.takenSteps} - iif(${isWhole}, 0, ${moved})`,
+  });
+  return sql`UPDATE ${paymentGrants} SET ${after} FROM json_each(${value("motions")}) AS motion
+    WHERE ${paymentGrants.balanceId} = motion.value ->> 'balanceId'`;
+});
 
 /** What the motions among a batch's rows moved. */
 export function movedIn(rows: readonly unknown[][]): MovedRow[] {

@@ -1,115 +1,165 @@
-import { fragment, nowMsSql, type Statement, statement } from "../../db/sql.ts";
+import { and, eq, type SQL, sql } from "drizzle-orm";
+import { alias } from "drizzle-orm/sqlite-core";
+import { asInteger, drizzle, fields, hasRow, insertFrom, query, returning, type ValueOf } from "../../db/query.ts";
+import { accounts, alertStates, alerts, creditLedger, webhookDeliveries, webhookMessages } from "../../db/schema.ts";
+import type { Statement } from "../../db/sql.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { endpointsOf, type MessageType } from "../../webhooks/message.ts";
-import { deliveryTimes, intoDeliveries, intoMessages, type Outgoing, wantedMessages } from "../../webhooks/outbox.ts";
+import { deliveryTimes, type Outgoing, wantedMessages } from "../../webhooks/outbox.ts";
 import { type WriteContext, writingValues } from "./account.ts";
-import { amountSql } from "./debits.ts";
+import { amountOf } from "./debits.ts";
+import { lastSeqOf } from "./insert-entries.ts";
 import type { Motion } from "./motion.ts";
-import { settledEntries } from "./owed.ts";
-import { noMotionSql, thresholdSql, watchedSql } from "./watched-sql.ts";
+import { isSinceSettled } from "./owed.ts";
+import { judged, noMotion, threshold, type Watch, watched } from "./watched.ts";
 
-const userSql = fragment`SELECT id FROM accounts WHERE environment_id = :environmentId AND user_id = :userId`;
+const accountOfUser = (value: ValueOf<{ environmentId: number; userId: string }>) => sql`
+  SELECT ${accounts.id} FROM ${accounts}
+  WHERE ${accounts.environmentId} = ${value("environmentId")} AND ${accounts.userId} = ${value("userId")}`;
+
+/** Of a balance, the first of its entries. */
+const first = alias(creditLedger, "first");
+const prior = alias(creditLedger, "prior");
+
+type Entries = WriteContext & { entries: number; eventIds: string | null; settled: string | null };
 
 /**
- * The last `:entries` entries of the user, or those of the events that settle reservations; and what their balances paid then of what
+ * The last `entries` entries of the user, or those of the events that settle reservations; and what their balances paid then of what
  * they owed (C21), as settlements have their entries anywhere in the batch.
  */
-const entriesSql = fragment`
-  WITH watched (account_id) AS MATERIALIZED (${userSql}),
-  motion (account_id, balance_id, delta, was_revoked) AS MATERIALIZED (
-    SELECT o.account_id, o.balance_id, o.delta, coalesce((
-      SELECT is_revoked FROM credit_ledger AS p WHERE p.account_id = o.account_id AND p.seq = o.previous_seq
+function motionOfUser(value: ValueOf<Entries>): SQL {
+  const { accountId, seq, reason, eventId, reservationId, isRevoked } = creditLedger;
+  const ofUser = sql`(SELECT watched.account FROM watched)`;
+  return sql`watched (account) AS MATERIALIZED (${accountOfUser(value)}),
+  motion (account, balance, delta, was_revoked) AS MATERIALIZED (
+    SELECT ${first.accountId}, ${first.balanceId}, delta, coalesce((
+      SELECT ${prior.isRevoked} FROM ${creditLedger} AS ${prior}
+      WHERE ${prior.accountId} = ${first.accountId} AND ${prior.seq} = ${first.previousSeq}
     ), 0)
     FROM (
-      SELECT account_id, balance_id, sum(delta_steps) AS delta, previous_seq, min(seq)
+      SELECT ${first.accountId}, ${first.balanceId}, sum(${first.deltaSteps}) AS delta, ${first.previousSeq}, min(${first.seq})
       FROM (
         SELECT * FROM (
-          SELECT * FROM credit_ledger WHERE account_id = (SELECT account_id FROM watched)
-          ORDER BY seq DESC LIMIT iif(:eventIds IS NULL, CAST(:entries AS INTEGER), 0)
+          SELECT * FROM ${creditLedger} WHERE ${accountId} = ${ofUser}
+          ORDER BY ${seq} DESC LIMIT iif(${value("eventIds")} IS NULL, ${asInteger(value("entries"))}, 0)
         )
-        UNION SELECT * FROM ${settledEntries(fragment`(SELECT account_id FROM watched)`)} AND iif(
-          l.reason = 'event_committed', l.event_id IN (SELECT value FROM json_each(:eventIds)),
-          l.reason = 'admin_adjust' AND l.is_revoked = 0 AND l.reservation_id IN (SELECT value FROM json_each(:settled))
+        UNION SELECT * FROM ${creditLedger} WHERE ${isSinceSettled(value, ofUser)} AND iif(
+          ${reason} = 'event_committed', ${eventId} IN (SELECT value FROM json_each(${value("eventIds")})),
+          ${reason} = 'admin_adjust' AND ${isRevoked} = 0
+            AND ${reservationId} IN (SELECT value FROM json_each(${value("settled")}))
         )
-      )
-      GROUP BY balance_id
-    ) AS o
+      ) AS ${first}
+      GROUP BY ${first.balanceId}
+    ) AS ${first}
   )`;
+}
 
-const typeOf = fragment`iif(l.id = '', 'credits.depleted', 'credits.low')`;
+const typeOfAlert = sql`iif(${judged.id} = '', 'credits.depleted', 'credits.low')`;
 
-/** The statement that writes the messages of alerts that go off. `from` and `leaves` as in `watchedSql`. */
-export const goOffSql = (from: string, leaves: string): string => fragment`
-  ${intoMessages}
-  ${watchedSql({ from, leaves, isAsked: fragment`:endpoints -> ('$."' || ${typeOf} || '"') IS NOT NULL` })},
-  crossed AS (
-    SELECT l.*, ${thresholdSql("live_issued")} AS of_live, ${thresholdSql("all_issued")} AS of_all FROM l
-  )
-  SELECT :messageId || printf('%06d', row_number() OVER (ORDER BY l.account_id, l.id = '', l.id)),
-    CAST(:environmentId AS INTEGER), ${typeOf}, ${nowMsSql}, a.user_id,
-    json_set(iif(l.id = '', json_object('userId', a.user_id), json_object(
-      'userId', a.user_id, 'alertId', l.id, 'name', l.name, 'unit', l.unit, 'remaining', ${amountSql("l.live_after", "l.unit")},
-      'threshold', ${amountSql("iif(l.live_before >= l.of_live AND l.live_after < l.of_live, l.of_live, l.of_all)", "l.unit")}
-    )), '$.seq', (SELECT seq FROM credit_ledger WHERE account_id = a.id ORDER BY seq DESC LIMIT 1))
-  FROM crossed AS l CROSS JOIN accounts AS a ON a.id = l.account_id
-  WHERE ((l.live_before >= l.of_live AND l.live_after < l.of_live) OR (l.all_before >= l.of_all AND l.all_after < l.of_all))
-    AND NOT EXISTS (
-      SELECT 1 FROM alert_states AS s
-      WHERE s.environment_id = :environmentId AND s.alert_id = l.id AND s.account_id = l.account_id
-    )
-  RETURNING id`;
+type GoingOff = { environmentId: number; nowMs: number; endpoints: string; messageId: string };
 
-type Judged = WriteContext & {
-  entries: number;
-  eventIds: string | null;
-  settled: string | null;
-  endpoints: string;
-  messageId: string;
-};
-const goOff = statement<Judged, { id: string }>`${goOffSql(entriesSql, "0")}`;
+/** Writes the messages of alerts that go off, and returns their ids. `from` and `leaves` as in `watched`. */
+export function goOff(value: ValueOf<GoingOff>, { from, leaves }: Pick<Watch, "from" | "leaves">) {
+  const isAsked = sql`${value("endpoints")} -> ('$."' || ${typeOfAlert} || '"') IS NOT NULL`;
+  const crossesLive = sql`(judged.live_before >= judged.of_live AND judged.live_after < judged.of_live)`;
+  const { id, name, unit } = judged;
+  const { userId } = accounts;
+  const ofAlert = sql`json_object('userId', ${userId}, 'alertId', ${id}, 'name', ${name}, 'unit', ${unit},
+    'remaining', ${amountOf(sql`judged.live_after`, unit)},
+    'threshold', ${amountOf(sql`iif(${crossesLive}, judged.of_live, judged.of_all)`, unit)})`;
+  const data = sql`iif(${id} = '', json_object('userId', ${userId}), ${ofAlert})`;
+  const wentOff = and(
+    eq(alertStates.environmentId, value("environmentId")),
+    eq(alertStates.alertId, id),
+    sql`${alertStates.accountId} = judged.account`,
+  );
+  const insert = insertFrom(
+    webhookMessages,
+    {
+      id: sql`${value("messageId")} || printf('%06d', row_number() OVER (ORDER BY judged.account, ${id} = '', ${id}))`,
+      environmentId: asInteger(value("environmentId")),
+      type: typeOfAlert,
+      atMs: asInteger(value("nowMs")),
+      subject: userId,
+      data: sql`json_set(${data}, '$.seq', ${lastSeqOf(sql`${accounts.id}`)})`,
+    },
+    sql`FROM crossed AS ${judged} CROSS JOIN ${accounts} ON ${accounts.id} = judged.account
+      WHERE (${crossesLive} OR (judged.all_before >= judged.of_all AND judged.all_after < judged.of_all))
+      AND NOT ${hasRow(alertStates, wentOff)}`,
+  );
+  return returning(
+    fields(webhookMessages, "id"),
+    (list) => sql`WITH ${watched(value, { from, leaves, isAsked })},
+      crossed AS (
+        SELECT ${judged}.*, ${threshold(sql`judged.live_issued`)} AS of_live, ${threshold(sql`judged.all_issued`)} AS of_all
+        FROM ${judged}
+      )
+      ${insert} RETURNING ${list}`,
+  );
+}
 
-/** The messages whose ids begin with `:messageId`. The plus has SQLite find them by their ids, not all of the environment. */
-const ownMessages = fragment`webhook_messages AS m
-  ON m.id > :messageId AND m.id < :messageId || '~' AND +m.environment_id = :environmentId`;
+const goOffByEntries = query((value: ValueOf<Entries & GoingOff>) =>
+  goOff(value, { from: motionOfUser(value), leaves: sql`0` }),
+);
+
+type Own = { environmentId: number; messageId: string };
+
+/** The messages whose ids begin with `messageId`. The plus has SQLite find them by their ids, not all of the environment. */
+const ownMessages = (value: ValueOf<Own>) => sql`${webhookMessages}
+  ON ${webhookMessages.id} > ${value("messageId")} AND ${webhookMessages.id} < ${value("messageId")} || '~'
+  AND +${webhookMessages.environmentId} = ${value("environmentId")}`;
 
 /** Sends the messages whose ids begin with `messageId` to the endpoints of their types, `{ type: [endpointId] }`. */
-export const deliverOwn = statement<{
-  environmentId: number;
-  messageId: string;
-  endpoints: string;
-  atMs: number;
-  dueAtMs: number;
-}>`
-  ${intoDeliveries}
-  SELECT e.value, m.id, 'pending', CAST(:atMs AS INTEGER), CAST(:dueAtMs AS INTEGER)
-  FROM (SELECT 1) CROSS JOIN ${ownMessages} CROSS JOIN json_each(:endpoints, '$."' || m.type || '"') AS e`;
+export const deliverOwn = query((value: ValueOf<Own & { endpoints: string; atMs: number; dueAtMs: number }>) =>
+  insertFrom(
+    webhookDeliveries,
+    {
+      endpointId: sql`endpoint.value`,
+      messageId: webhookMessages.id,
+      status: sql`'pending'`,
+      nextAttemptAtMs: asInteger(value("atMs")),
+      dueAtMs: asInteger(value("dueAtMs")),
+    },
+    sql`FROM (SELECT 1) CROSS JOIN ${ownMessages(value)}
+      CROSS JOIN json_each(${value("endpoints")}, '$."' || ${webhookMessages.type} || '"') AS endpoint`,
+  ),
+);
 
 /** Keeps which alerts went off, by their messages, whose ids begin with `messageId`. */
-export const keepGoneOff = statement<{ environmentId: number; messageId: string }>`
-  INSERT INTO alert_states (environment_id, alert_id, account_id)
-  SELECT a.environment_id, coalesce(m.data ->> 'alertId', ''), a.id
-  FROM (SELECT 1) CROSS JOIN ${ownMessages}
-  CROSS JOIN accounts AS a ON a.environment_id = m.environment_id AND a.user_id = m.subject
-  WHERE m.type IN ('credits.low', 'credits.depleted')`;
-
-const isGoneOff = fragment`EXISTS (
-  SELECT 1 FROM alert_states AS s
-  WHERE s.environment_id = :environmentId AND s.alert_id = l.id AND s.account_id = (${userSql})
-)`;
-const ofGoneOff = fragment`
-  WITH watched (account_id) AS MATERIALIZED (${userSql} AND EXISTS (
-    SELECT 1 FROM (
-      SELECT id FROM alerts WHERE environment_id = :environmentId UNION ALL SELECT ''
-    ) AS l WHERE ${isGoneOff}
-  )),
-  ${noMotionSql}`;
+export const keepGoneOff = query((value: ValueOf<Own>) =>
+  insertFrom(
+    alertStates,
+    {
+      environmentId: accounts.environmentId,
+      alertId: sql`coalesce(${webhookMessages.data} ->> 'alertId', '')`,
+      accountId: accounts.id,
+    },
+    sql`FROM (SELECT 1) CROSS JOIN ${ownMessages(value)}
+      CROSS JOIN ${accounts}
+      ON ${accounts.environmentId} = ${webhookMessages.environmentId} AND ${accounts.userId} = ${webhookMessages.subject}
+      WHERE ${webhookMessages.type} IN ('credits.low', 'credits.depleted')`,
+  ),
+);
 
 /** Has alerts go off again that what the user has now is not below. */
-const lift = statement<WriteContext>`
-  DELETE FROM alert_states WHERE environment_id = :environmentId AND (alert_id, account_id) IN (
-    ${watchedSql({ from: ofGoneOff, leaves: "0", isAsked: isGoneOff })}
-    SELECT l.id, l.account_id FROM l WHERE l.live_after > 0 AND l.live_after >= ${thresholdSql("l.issued_after")}
-  )`;
+const lift = query((value: ValueOf<WriteContext>) => {
+  const ofEnvironment = eq(alertStates.environmentId, value("environmentId"));
+  const ofUser = sql`${alertStates.accountId} = (${accountOfUser(value)})`;
+  const isGoneOff = hasRow(alertStates, and(ofEnvironment, eq(alertStates.alertId, judged.id), ofUser));
+  const from = sql`watched (account) AS MATERIALIZED (${accountOfUser(value)} AND EXISTS (
+    SELECT 1 FROM (
+      SELECT ${alerts.id} FROM ${alerts} WHERE ${eq(alerts.environmentId, value("environmentId"))} UNION ALL SELECT ''
+    ) AS ${judged} WHERE ${isGoneOff}
+  )),
+  ${noMotion}`;
+  const isNotBelow = sql`judged.live_after > 0 AND judged.live_after >= ${threshold(sql`judged.issued_after`)}`;
+  return drizzle
+    .delete(alertStates)
+    .where(sql`${ofEnvironment} AND (${alertStates.alertId}, ${alertStates.accountId}) IN (
+    WITH ${watched(value, { from, leaves: sql`0`, isAsked: isGoneOff })}
+    SELECT ${judged.id}, judged.account FROM ${judged} WHERE ${isNotBelow}
+  )`);
+});
 
 export const ALERT_TYPES = [{ type: "credits.low" }, { type: "credits.depleted" }] as const;
 
@@ -141,7 +191,7 @@ export function alertWrites(
   if (first === undefined || (motions.every((motion) => motion.lifts) && !isSettling)) return { statements: lifts };
   const own = { environmentId: account.environmentId, messageId: first.id, endpoints: endpointsByType(wanted) };
   const eventIds = motions.flatMap((motion) => motion.eventIds ?? []);
-  const returning = goOff({
+  const written = goOffByEntries({
     ...values,
     ...own,
     entries: motions.reduce((sum, motion) => sum + motion.entries, 0),
@@ -149,8 +199,8 @@ export function alertWrites(
     settled: isSettling ? JSON.stringify(settledIds) : null,
   });
   return {
-    statements: [returning, deliverOwn({ ...own, ...deliveryTimes(ctx) }), keepGoneOff(own), ...lifts],
-    returning,
+    statements: [written, deliverOwn({ ...own, ...deliveryTimes(ctx) }), keepGoneOff(own), ...lifts],
+    returning: written,
   };
 }
 

@@ -1,10 +1,12 @@
-import { areFeaturesSql } from "../../db/features.ts";
-import type { Steps } from "../../db/schema.ts";
-import { nowMsSql, statement } from "../../db/sql.ts";
+import { and, eq, gt, sql } from "drizzle-orm";
+import { hasFeatures } from "../../db/features.ts";
+import { hasRow, insertFrom, query, type ValueOf } from "../../db/query.ts";
+import { creditLedger, reservations, type Steps } from "../../db/schema.ts";
+import { guards } from "../../db/views.ts";
 import type { Environment, Runtime } from "../../runtime.ts";
 import type { User, WriteContext } from "./account.ts";
 import type { PayingRow } from "./balance.ts";
-import type { OpenReservation } from "./hold.ts";
+import { isDue, type OpenReservation } from "./hold.ts";
 
 /**
  * An account in an isolate's memory after a write: enough to plan the next debit without a read. Another isolate may have
@@ -152,16 +154,23 @@ export function afterWrite(
   return { balances, reservations };
 }
 
-const ENTRIES_SINCE_MAX = "100";
+const ENTRIES_SINCE_MAX = 100;
 
 /**
  * Aborts the batch with `guard_account` when a balance was raised after the account was remembered, a hold is due, or the
  * environment's features changed. Then another plan might be right. Lowered balances need no guard: `remaining >= 0` is one. Reads at most a hundred entries.
  */
-export const guardAccount = statement<WriteContext & { seq: number; features: string | null }>`
-  INSERT INTO guards (name, holds) SELECT 'account', NOT EXISTS (
-    SELECT 1 FROM credit_ledger
-    WHERE account_id = :accountId AND seq > :seq AND (delta_steps > 0 OR seq > :seq + ${ENTRIES_SINCE_MAX})
-  ) AND NOT EXISTS (
-    SELECT 1 FROM reservations WHERE account_id = :accountId AND state = 'open' AND expires_at_ms <= ${nowMsSql}
-  ) AND ${areFeaturesSql}`;
+export const guardAccount = query((value: ValueOf<WriteContext & { seq: number; features: string | null }>) => {
+  const { accountId, seq, deltaSteps } = creditLedger;
+  const isLater = and(eq(accountId, value("accountId")), gt(seq, value("seq")));
+  const isRaised = sql`(${deltaSteps} > 0 OR ${seq} > ${value("seq")} + ${ENTRIES_SINCE_MAX})`;
+  return insertFrom(
+    guards,
+    {
+      name: sql`'account'`,
+      holds: sql`NOT ${hasRow(creditLedger, and(isLater, isRaised))}
+        AND NOT ${hasRow(reservations, isDue(value, sql`${value("accountId")}`))} AND ${hasFeatures(value)}`,
+    },
+    sql``,
+  );
+});

@@ -1,12 +1,15 @@
-import { fragment, type Statement } from "../../db/sql.ts";
+import { type SQL, sql } from "drizzle-orm";
+import type { ValueOf } from "../../db/query.ts";
+import { creditLedger, usageEvents } from "../../db/schema.ts";
+import type { Statement } from "../../db/sql.ts";
 import type { TenantCtx } from "../../runtime.ts";
-import { deliver, messageInsert, type NewMessage, type Outgoing, wantedMessages } from "../../webhooks/outbox.ts";
+import { deliver, insertMessagesOf, type NewMessage, type Outgoing, wantedMessages } from "../../webhooks/outbox.ts";
 import { fromSteps, presentQuantities, type Quantities } from "../amounts/amount.ts";
-import { accountSql, type WriteContext, writingValues } from "./account.ts";
+import { accountOfWrite, type WriteContext, writingValues } from "./account.ts";
 import { presentExpiry } from "./balance.ts";
-import { amountSql } from "./debits.ts";
+import { amountOf } from "./debits.ts";
 import { type DueHold, presentLeg } from "./hold.ts";
-import { lastSeq, type NewBalances } from "./insert-entries.ts";
+import { lastSeqOf, type NewBalances } from "./insert-entries.ts";
 
 /** A message about a user's credits. The statement that writes it adds what only the database knows. */
 export interface LedgerMessage extends NewMessage {
@@ -27,51 +30,77 @@ export interface LedgerMessage extends NewMessage {
   readonly motions?: readonly { readonly packItemId?: string | null; readonly dueSteps?: number }[];
   /** Adds the fields of the last entry. */
   readonly isEntry?: true;
+  /** It is not sent where none of its `motions` moved anything (S4). */
+  readonly mustMove?: true;
 }
 
-const seqSql = fragment`iif(m.value ->> 'last' IS NULL, NULL, (
-  SELECT seq FROM credit_ledger WHERE account_id = ${accountSql}
-    AND (m.value ->> '$.last.eventId' IS NULL OR event_id = m.value ->> '$.last.eventId')
+/** The seq of a message's last entry; `m.value` is the message. */
+function seqOf(account: SQL): SQL {
+  const { accountId, seq, eventId, reservationId, reason } = creditLedger;
+  return sql`iif(m.value ->> 'last' IS NULL, NULL, (
+  SELECT ${seq} FROM ${creditLedger} WHERE ${accountId} = ${account}
+    AND (m.value ->> '$.last.eventId' IS NULL OR ${eventId} = m.value ->> '$.last.eventId')
     AND (m.value ->> '$.last.reservationId' IS NULL
-      OR (reservation_id = m.value ->> '$.last.reservationId' AND reason <> 'admin_adjust'))
+      OR (${reservationId} = m.value ->> '$.last.reservationId' AND ${reason} <> 'admin_adjust'))
     AND (m.value ->> '$.last.returnedId' IS NULL
-      OR (reservation_id = m.value ->> '$.last.returnedId' AND event_id IS NULL AND reason <> 'admin_adjust'))
-  ORDER BY seq DESC LIMIT 1
+      OR (${reservationId} = m.value ->> '$.last.returnedId' AND ${eventId} IS NULL AND ${reason} <> 'admin_adjust'))
+  ORDER BY ${seq} DESC LIMIT 1
 ) - coalesce(m.value ->> '$.last.after', 0))`;
+}
 
-const ofEvent = fragment`(
-  SELECT json_set(m.value -> 'data', '$.debits', json(debits), '$.uncovered', json(uncovered)) FROM usage_events
-  WHERE environment_id = :environmentId AND event_id = m.value ->> 'recordedEventId'
+const ofEvent = (value: ValueOf<WriteContext>) => sql`(
+  SELECT json_set(m.value -> 'data', '$.debits', json(${usageEvents.debits}), '$.uncovered', json(${usageEvents.uncovered}))
+  FROM ${usageEvents}
+  WHERE ${usageEvents.environmentId} = ${value("environmentId")} AND ${usageEvents.eventId} = m.value ->> 'recordedEventId'
 )`;
 
-const delta = amountSql("l.delta_steps", "l.unit");
-const remaining = amountSql("l.balance_after_steps", "l.unit");
+const { balanceId, unit, deltaSteps, balanceAfterSteps } = creditLedger;
+const delta = amountOf(deltaSteps, unit);
+const remaining = amountOf(balanceAfterSteps, unit);
 
-const ofMotions = fragment`json_set(m.value -> 'data', '$.balances', json((
-  SELECT json_group_array(iif(t.value ->> 'dueSteps' IS NULL,
-    json_object('balanceId', l.balance_id, 'unit', l.unit, 'delta', ${delta}, 'remaining', ${remaining}),
-    json_object('balanceId', l.balance_id, 'packItemId', t.value ->> 'packItemId', 'unit', l.unit,
-      'taken', ${amountSql("-l.delta_steps", "l.unit")},
-      'short', ${amountSql("max(0, (t.value ->> 'dueSteps') + l.delta_steps)", "l.unit")}, 'remaining', ${remaining})
-  ) ORDER BY l.seq)
-  FROM json_each(m.value -> 'motions') AS t CROSS JOIN credit_ledger AS l ON l.account_id = ${accountSql}
-    AND l.seq = ${lastSeq} - coalesce(m.value ->> '$.last.after', 0) + 1 + t.key - json_array_length(m.value -> 'motions')
+function ofMotions(account: SQL): SQL {
+  const moved = sql`json_object('balanceId', ${balanceId}, 'unit', ${unit}, 'delta', ${delta}, 'remaining', ${remaining})`;
+  const short = sql`max(0, (t.value ->> 'dueSteps') + ${deltaSteps})`;
+  const taken = sql`json_object('balanceId', ${balanceId}, 'packItemId', t.value ->> 'packItemId', 'unit', ${unit},
+    'taken', ${amountOf(sql`-${deltaSteps}`, unit)}, 'short', ${amountOf(short, unit)}, 'remaining', ${remaining})`;
+  const last = sql`${lastSeqOf(account)} - coalesce(m.value ->> '$.last.after', 0)`;
+  return sql`json_set(m.value -> 'data', '$.balances', json((
+  SELECT json_group_array(iif(t.value ->> 'dueSteps' IS NULL, ${moved}, ${taken}) ORDER BY ${creditLedger.seq})
+  FROM json_each(m.value -> 'motions') AS t CROSS JOIN ${creditLedger} ON ${creditLedger.accountId} = ${account}
+    AND ${creditLedger.seq} = ${last} + 1 + t.key - json_array_length(m.value -> 'motions')
 )))`;
+}
 
-const ofEntry = fragment`(
-  SELECT json_set(m.value -> 'data', '$.balanceId', l.balance_id, '$.unit', l.unit, '$.delta', ${delta},
-    '$.remaining', ${remaining}, '$.note', l.note)
-  FROM credit_ledger AS l WHERE l.account_id = ${accountSql} AND l.seq = ${lastSeq}
+const ofEntry = (account: SQL) => sql`(
+  SELECT json_set(m.value -> 'data', '$.balanceId', ${balanceId}, '$.unit', ${unit}, '$.delta', ${delta},
+    '$.remaining', ${remaining}, '$.note', ${creditLedger.note})
+  FROM ${creditLedger} WHERE ${creditLedger.accountId} = ${account} AND ${creditLedger.seq} = ${lastSeqOf(account)}
 )`;
 
-const insertMessages = messageInsert<WriteContext & { messages: string }>(fragment`json_set(
-  CASE
-    WHEN m.value ->> 'recordedEventId' IS NOT NULL THEN ${ofEvent}
-    WHEN m.value ->> 'motions' IS NOT NULL THEN ${ofMotions}
-    WHEN m.value ->> 'isEntry' THEN ${ofEntry}
-    ELSE m.value -> 'data'
-  END, '$.seq', ${seqSql}
-)`);
+/** Whether one of the entries of a message that tells of motions moved anything. */
+function hasMoved(account: SQL): SQL {
+  const { accountId, seq, deltaSteps } = creditLedger;
+  const last = sql`SELECT ${lastSeqOf(account)} - (m.value ->> '$.last.after') AS place`;
+  return sql`EXISTS (
+    SELECT 1 FROM (${last}) AS last CROSS JOIN ${creditLedger} ON ${accountId} = ${account}
+      AND ${seq} > last.place - json_array_length(m.value -> 'motions') AND ${seq} <= last.place
+    WHERE ${deltaSteps} <> 0
+  )`;
+}
+
+const insertMessages = insertMessagesOf<WriteContext & { messages: string }>(
+  (value) => {
+    const account = accountOfWrite(value);
+    return sql`json_set(
+      CASE
+        WHEN m.value ->> 'recordedEventId' IS NOT NULL THEN ${ofEvent(value)}
+        WHEN m.value ->> 'motions' IS NOT NULL THEN ${ofMotions(account)}
+        WHEN m.value ->> 'isEntry' THEN ${ofEntry(account)}
+        ELSE m.value -> 'data'
+      END, '$.seq', ${seqOf(account)})`;
+  },
+  (value) => sql`(m.value ->> 'mustMove' IS NULL OR ${hasMoved(accountOfWrite(value))})`,
+);
 
 /** Those of a write's messages that an endpoint wants. Usually none, and then they are not even made. */
 export function wantedOf(

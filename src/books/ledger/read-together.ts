@@ -1,11 +1,15 @@
+import { sql } from "drizzle-orm";
 import { requireClock } from "../../db/clock.ts";
-import { featuresSql } from "../../db/features.ts";
-import { batch, fragment, type Statement, select, statement } from "../../db/sql.ts";
-import { erasedSql, hashesOf } from "../../db/tombstones/check.ts";
+import { featuresOf } from "../../db/features.ts";
+import { computed, fields, hasRow, optional, query, read, type ValueOf } from "../../db/query.ts";
+import { accounts, creditBalances, reservations } from "../../db/schema.ts";
+import { batch, type Statement } from "../../db/sql.ts";
+import { hashesOf, isBlocked } from "../../db/tombstones/check.ts";
 import type { TenantCtx } from "../../runtime.ts";
-import { type PayingRow, payingColumns } from "./balance.ts";
+import { PAYING_FIELDS, type PayingRow } from "./balance.ts";
 import { isDue } from "./hold.ts";
-import { canPay } from "./select-balances.ts";
+import { lastSeqOf } from "./insert-entries.ts";
+import { isSpendable } from "./select-balances.ts";
 import type { AccountAtRead } from "./send.ts";
 
 /** A user as `readTogether` found it. */
@@ -20,23 +24,36 @@ const balancesMax = 5_000;
 
 type Named = { environmentId: number; userIds: string; nowMs: number };
 
-const selectAccounts = statement<
-  Named & { hashes: string },
-  { features: string | null; userId: string; accountId: number | null; lastSeq: number; isForOne: 0 | 1 }
->`
-  SELECT ${featuresSql} AS features, named.value AS userId, owner.id AS accountId, coalesce((
-    SELECT seq FROM credit_ledger WHERE account_id = owner.id ORDER BY seq DESC LIMIT 1
-  ), 0) AS lastSeq, EXISTS (SELECT 1 FROM reservations WHERE ${isDue("owner.id")})
-    OR coalesce(owner.is_erased, 0) OR ${erasedSql(featuresSql, fragment`json_extract(:hashes, '$[' || named.key || ']')`)} AS isForOne
-  FROM json_each(:userIds) AS named
-  LEFT JOIN accounts AS owner ON owner.environment_id = :environmentId AND owner.user_id = named.value`;
+/** The users of a list, each with the account that it has. */
+const isNamed = (value: ValueOf<Named>) =>
+  sql`${accounts.environmentId} = ${value("environmentId")} AND ${accounts.userId} = named.value`;
+
+const selectAccounts = query((value: ValueOf<Named & { hashes: string }>) => {
+  const hashes = sql`json_extract(${value("hashes")}, '$[' || named.key || ']')`;
+  const ofUser = computed({
+    features: featuresOf(value),
+    userId: sql<string>`named.value`,
+    lastSeq: lastSeqOf(sql`${accounts.id}`),
+    isForOne: sql<0 | 1>`${hasRow(reservations, isDue(value, accounts.id))} OR coalesce(${accounts.isErased}, 0)
+      OR ${isBlocked(value, featuresOf(value), hashes)}`,
+  });
+  return read(
+    { ...ofUser, ...optional(fields(accounts, { accountId: "id" })) },
+    (list) =>
+      sql`SELECT ${list} FROM json_each(${value("userIds")}) AS named LEFT JOIN ${accounts} ON ${isNamed(value)}`,
+  );
+});
 
 /** CROSS JOIN reads user by user, in the order of the list. */
-const selectPayingOfAll = statement<Named, PayingRow & { userId: string }>`
-  SELECT named.value AS userId, ${select(payingColumns, "b")} FROM json_each(:userIds) AS named
-  CROSS JOIN accounts AS owner ON owner.environment_id = :environmentId AND owner.user_id = named.value
-  CROSS JOIN credit_balances AS b ON ${canPay("owner.id")}
-  LIMIT ${`${balancesMax}`}`;
+const selectPayingOfAll = query((value: ValueOf<Named>) =>
+  read(
+    { ...computed({ userId: sql<string>`named.value` }), ...fields(creditBalances, ...PAYING_FIELDS) },
+    (
+      list,
+    ) => sql`SELECT ${list} FROM json_each(${value("userIds")}) AS named CROSS JOIN ${accounts} ON ${isNamed(value)}
+      CROSS JOIN ${creditBalances} ON ${isSpendable(value, sql`${accounts.id}`)} LIMIT ${balancesMax}`,
+  ),
+);
 
 /**
  * Reads several users in one trip, and the rows of one statement more. A user is missing who has a due hold, is erased, or

@@ -1,14 +1,17 @@
+import { sql } from "drizzle-orm";
 import { countOfPack } from "../../db/activity/count.ts";
 import { guardFeatures } from "../../db/features.ts";
-import { all, batch, nowMsSql, type Statement, statement } from "../../db/sql.ts";
+import { asInteger, insertFrom, query, type ValueOf } from "../../db/query.ts";
+import { usageEvents } from "../../db/schema.ts";
+import { all, batch, type Statement } from "../../db/sql.ts";
 import { personGuards, standingIn } from "../../db/tombstones/check.ts";
 import { assert } from "../../lib/assert.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { noteMessages } from "../../webhooks/outbox.ts";
 import { fromSteps, presentQuantities } from "../amounts/amount.ts";
 import { type WriteContext, writingValues } from "./account.ts";
-import { debitsOf } from "./debits.ts";
-import { eventColumns, eventPlace, lastEvent } from "./event-row.ts";
+import { debitsOfLegs } from "./debits.ts";
+import { lastEventOf, placeOfEvent } from "./event-row.ts";
 import { type DueHold, HOLDS_A_STATEMENT_MAX, insertSettlements, type SettlementRow, settleHolds } from "./hold.ts";
 import { alertWrites, messagesAmong } from "./judge-alerts.ts";
 import { type LedgerMessage, ledgerMessageWrites, reservationExpired, usageRecorded, wantedOf } from "./messages.ts";
@@ -121,11 +124,26 @@ function settlementOf(account: Account, some: readonly SettledHold[]): Statement
 }
 
 /** The events of charges come in the order of their times, as their primary key needs it. */
-const insertCharges = statement<WriteContext & { charges: string }>`
-  INSERT INTO usage_events (${eventColumns})
-  SELECT ${eventPlace("c.value")} + c.key, CAST(:environmentId AS INTEGER), c.value ->> 'id', c.value ->> 'event',
-    c.value ->> 'model', coalesce(c.value ->> '$.quantities.count', 0), c.value ->> '$.quantities.tokens',
-    c.value ->> '$.quantities.seconds', c.value ->> '$.quantities.cents', c.value ->> 'occurredAtMs', ${nowMsSql},
-    c.value ->> 'id', c.value ->> 'stamp', ${debitsOf("c.value -> 'legs'")}, c.value ->> 'uncovered'
-  FROM json_each(:charges) AS c LEFT JOIN ${lastEvent} AS last
-  ORDER BY c.key`;
+const insertCharges = query((value: ValueOf<WriteContext & { charges: string }>) =>
+  insertFrom(
+    usageEvents,
+    {
+      ...placeOfEvent(value, sql`charge.value`, sql`charge.key`),
+      environmentId: asInteger(value("environmentId")),
+      eventId: sql`charge.value ->> 'id'`,
+      event: sql`charge.value ->> 'event'`,
+      model: sql`charge.value ->> 'model'`,
+      countSteps: sql`coalesce(charge.value ->> '$.quantities.count', 0)`,
+      tokensSteps: sql`charge.value ->> '$.quantities.tokens'`,
+      secondsSteps: sql`charge.value ->> '$.quantities.seconds'`,
+      centsSteps: sql`charge.value ->> '$.quantities.cents'`,
+      occurredAtMs: sql`charge.value ->> 'occurredAtMs'`,
+      receivedAtMs: asInteger(value("nowMs")),
+      reservationId: sql`charge.value ->> 'id'`,
+      requestHash: sql`charge.value ->> 'stamp'`,
+      debits: debitsOfLegs(value, sql`charge.value -> 'legs'`),
+      uncovered: sql`charge.value ->> 'uncovered'`,
+    },
+    sql`FROM json_each(${value("charges")}) AS charge LEFT JOIN ${lastEventOf(value)} ORDER BY charge.key`,
+  ),
+);

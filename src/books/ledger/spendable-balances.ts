@@ -1,61 +1,72 @@
-import type { Steps } from "../../db/schema.ts";
-import { fragment, nowMsSql, type Statement, select, statement } from "../../db/sql.ts";
+import { and, eq, type SQL, sql } from "drizzle-orm";
+import { asInteger, fields, read, type ValueOf } from "../../db/query.ts";
+import { creditBalances, reservations, type Steps } from "../../db/schema.ts";
+import type { Statement } from "../../db/sql.ts";
 import type { TenantCtx } from "../../runtime.ts";
-import { aboutAccount, type User } from "./account.ts";
-import { asSpendable, type PayingRow, payingColumns, type SpendableBalance } from "./balance.ts";
+import { accountQuery, type User } from "./account.ts";
+import { asSpendable, PAYING_FIELDS, type PayingRow, type SpendableBalance } from "./balance.ts";
 import { spendingOrder } from "./burn-down.ts";
-import { type DueHold, type DueRow, dueColumns, type Hold, isDue } from "./hold.ts";
+import { type DueHold, dueFields, type Hold, isDue } from "./hold.ts";
 import { OwedPlan } from "./owed.ts";
-import { canPay } from "./select-balances.ts";
+import { isSpendable } from "./select-balances.ts";
 
-/** Whether a balance is named by the legs of some reservations of its account. The plus has SQLite find it by its id. */
-const isReservedBy = (account: string, reservations: string): string => fragment`+account_id = ${account} AND id IN (
-  SELECT leg.value ->> 'balanceId' FROM reservations, json_each(legs) AS leg WHERE ${reservations}
-)`;
+type AtNow = { nowMs: number };
 
-const paying = fragment`SELECT ${select(payingColumns)} FROM credit_balances`;
-
-const selectPaying = aboutAccount<{ nowMs: number }, PayingRow>(
-  (account) => statement`
-    ${paying} WHERE ${canPay(account)}
-    UNION ALL ${paying} WHERE ${isReservedBy(account, isDue(account))}`,
-);
-
-const selectPayingCommit = aboutAccount<{ nowMs: number; reservationId: string }, PayingRow>(
-  (account) => statement`
-    ${paying} WHERE ${canPay(account)}
-    UNION ALL ${paying} WHERE ${isReservedBy(account, isDue(account))}
-    UNION ALL ${paying} WHERE ${isReservedBy(account, "environment_id = :environmentId AND reservations.id = :reservationId")}`,
-);
-
-/** SQL: balances that can pay now, or could at the end of a due reservation that is charged (U15). */
-const canPayOrBeCharged = (account: string): string => fragment`account_id = ${account} AND has_remaining = 1
-  AND expires_at_ms > coalesce(
-    (SELECT min(expires_at_ms) FROM reservations WHERE ${isDue(account)} AND on_expiry = 'charge'), ${nowMsSql}
+/** Balances that are named by the legs of some reservations of their account. The plus has SQLite find them by their ids. */
+const isReservedBy = (account: SQL, reserving: SQL | undefined) => sql`+${creditBalances.accountId} = ${account}
+  AND ${creditBalances.id} IN (
+    SELECT leg.value ->> 'balanceId' FROM ${reservations}, json_each(${reservations.legs}) AS leg WHERE ${reserving}
   )`;
 
-/** The balances that can pay now. */
-export const selectPayingNow = aboutAccount<{ nowMs: number }, PayingRow>(
-  (account) => statement`${paying} WHERE ${canPay(account)}`,
+/** The balances of some conditions; some may come twice. */
+const payingOf = (...conditions: readonly SQL[]) =>
+  read(fields(creditBalances, ...PAYING_FIELDS), (list) =>
+    sql.join(
+      conditions.map((where) => sql`SELECT ${list} FROM ${creditBalances} WHERE ${where}`),
+      sql` UNION ALL `,
+    ),
+  );
+
+const selectPaying = accountQuery((value: ValueOf<AtNow>, account) =>
+  payingOf(isSpendable(value, account), isReservedBy(account, isDue(value, account))),
 );
+
+const selectPayingCommit = accountQuery(
+  (value: ValueOf<AtNow & { reservationId: string; environmentId: number }>, account) =>
+    payingOf(
+      isSpendable(value, account),
+      isReservedBy(account, isDue(value, account)),
+      isReservedBy(
+        account,
+        and(eq(reservations.environmentId, value("environmentId")), eq(reservations.id, value("reservationId"))),
+      ),
+    ),
+);
+
+/** Balances that can pay now, or could at the end of a due reservation that is charged (U15). */
+const canPayOrBeCharged = (value: ValueOf<AtNow>, account: SQL) => sql`${creditBalances.accountId} = ${account}
+  AND ${creditBalances.hasRemaining} = 1 AND ${creditBalances.expiresAtMs} > coalesce((
+    SELECT min(${reservations.expiresAtMs}) FROM ${reservations}
+    WHERE ${isDue(value, account)} AND ${reservations.onExpiry} = 'charge'
+  ), ${asInteger(value("nowMs"))})`;
+
+/** The balances that can pay now. */
+export const selectPayingNow = accountQuery((value: ValueOf<AtNow>, account) => payingOf(isSpendable(value, account)));
 
 /** All balances that matter when the user's due holds are settled; some come twice. */
-export const selectBalancesOfDue = aboutAccount<{ nowMs: number }, PayingRow>(
-  (account) => statement`
-    ${paying} WHERE ${canPayOrBeCharged(account)}
-    UNION ALL ${paying} WHERE ${isReservedBy(account, isDue(account))}`,
+export const selectBalancesOfDue = accountQuery((value: ValueOf<AtNow>, account) =>
+  payingOf(canPayOrBeCharged(value, account), isReservedBy(account, isDue(value, account))),
 );
 
-export type DueLegRow = Omit<DueRow, "id"> & PayingRow & { readonly holdId: string };
-
 /** The legs of the user's due holds, each with the balance that it returns to, live or not. */
-export const selectDueLegs = aboutAccount<{ nowMs: number }, DueLegRow>(
-  (account) => statement`
-    SELECT ${select(payingColumns, "b")}, due.id AS holdId, due.legs, due.event, due.model, due.quantities,
-      due.occurredAtMs, due.isToCharge, due.owed
-    FROM (SELECT ${dueColumns}, account_id FROM reservations WHERE ${isDue(account)}) AS due
-    CROSS JOIN json_each(due.legs) AS leg
-    CROSS JOIN credit_balances AS b ON b.id = leg.value ->> 'balanceId' AND +b.account_id = due.account_id`,
+export const selectDueLegs = accountQuery((value: ValueOf<AtNow>, account) =>
+  read(
+    { ...dueFields(), ...fields(creditBalances, ...PAYING_FIELDS) },
+    (list) => sql`SELECT ${list} FROM ${reservations} CROSS JOIN json_each(${reservations.legs}) AS leg
+      CROSS JOIN ${creditBalances}
+      ON ${creditBalances.id} = leg.value ->> 'balanceId' AND +${creditBalances.accountId} = ${reservations.accountId}
+      WHERE ${isDue(value, account)}`,
+  ),
 );
 
 /** The balances that can pay now, and those that due holds will return to, live or not; some come twice. */

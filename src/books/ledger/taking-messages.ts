@@ -1,34 +1,52 @@
-import { fragment, statement } from "../../db/sql.ts";
+import { and, eq, or, sql } from "drizzle-orm";
+import { asInteger, fields, insertFrom, query, returning, type ValueOf } from "../../db/query.ts";
+import { creditLedger, paymentGrants, paymentNames, webhookMessages } from "../../db/schema.ts";
 import type { TenantCtx } from "../../runtime.ts";
-import { deliveryTimes, intoMessages, wantedMessages } from "../../webhooks/outbox.ts";
-import { accountSql, type WriteContext, writingValues } from "./account.ts";
-import { amountSql } from "./debits.ts";
+import { deliveryTimes, wantedMessages } from "../../webhooks/outbox.ts";
+import { accountOfWrite, type WriteContext, writingValues } from "./account.ts";
+import { amountOf } from "./debits.ts";
 import { deliverOwn, endpointsByType, type MessageWrites } from "./judge-alerts.ts";
-import { settledEntries } from "./owed.ts";
+import { isSinceSettled } from "./owed.ts";
 
-const typeOf = fragment`iif(g.balance_id IS NULL, 'credits.adjusted', 'payment.taken')`;
-
-// The key under which a payment is shown (payments/state.ts).
-const paymentKey = fragment`(
-  SELECT name FROM payment_names WHERE environment_id = g.environment_id AND payment_id = g.payment_id
-  ORDER BY iif(name GLOB 'pi_*', 0, iif(name GLOB 'cs_*', 1, iif(name GLOB 'in_*', 2, 3))), name LIMIT 1
+/** The key under which a payment is shown (payments/state.ts). */
+const paymentKey = () => sql`(
+  SELECT ${paymentNames.name} FROM ${paymentNames}
+  WHERE ${paymentNames.environmentId} = ${paymentGrants.environmentId} AND ${paymentNames.paymentId} = ${paymentGrants.paymentId}
+  ORDER BY iif(${paymentNames.name} GLOB 'pi_*', 0, iif(${paymentNames.name} GLOB 'cs_*', 1,
+    iif(${paymentNames.name} GLOB 'in_*', 2, 3))), ${paymentNames.name} LIMIT 1
 )`;
-const moved = fragment`'balanceId', l.balance_id, 'unit', l.unit, 'delta', ${amountSql("l.delta_steps", "l.unit")},
-    'remaining', ${amountSql("l.balance_after_steps", "l.unit")}`;
 
 type Told = WriteContext & { settled: string; endpoints: string; messageId: string };
-const tell = statement<Told, { id: string }>`
-  ${intoMessages}
-  SELECT :messageId || printf('%06d', row_number() OVER (ORDER BY l.seq)), CAST(:environmentId AS INTEGER), ${typeOf},
-    l.occurred_at_ms, :userId, iif(g.balance_id IS NULL,
-      json_object('userId', :userId, ${moved}, 'note', l.note, 'seq', l.seq),
-      json_object('userId', :userId, 'paymentKey', ${paymentKey}, 'balances', json_array(json_object(${moved})), 'seq', l.seq))
-  FROM (
-    SELECT * FROM ${settledEntries(accountSql)} AND l.reason = 'admin_adjust'
-      AND l.reservation_id IN (SELECT value FROM json_each(:settled))
-  ) AS l LEFT JOIN payment_grants AS g ON g.balance_id = l.balance_id AND (l.is_revoked = 0 OR g.is_revoked = 1)
-  WHERE :endpoints -> ('$."' || ${typeOf} || '"') IS NOT NULL
-  RETURNING id`;
+
+const tell = query((value: ValueOf<Told>) => {
+  const { balanceId, unit, deltaSteps, balanceAfterSteps, isRevoked, note, seq, reason, reservationId } = creditLedger;
+  const type = sql`iif(${paymentGrants.balanceId} IS NULL, 'credits.adjusted', 'payment.taken')`;
+  const moved = sql`'balanceId', ${balanceId}, 'unit', ${unit}, 'delta', ${amountOf(deltaSteps, unit)},
+    'remaining', ${amountOf(balanceAfterSteps, unit)}`;
+  const ofPayment = and(
+    eq(paymentGrants.balanceId, balanceId),
+    or(sql`${isRevoked} = 0`, sql`${paymentGrants.isRevoked} = 1`),
+  );
+  const insert = insertFrom(
+    webhookMessages,
+    {
+      id: sql`${value("messageId")} || printf('%06d', row_number() OVER (ORDER BY ${seq}))`,
+      environmentId: asInteger(value("environmentId")),
+      type,
+      atMs: creditLedger.occurredAtMs,
+      subject: value("userId"),
+      data: sql`iif(${paymentGrants.balanceId} IS NULL,
+        json_object('userId', ${value("userId")}, ${moved}, 'note', ${note}, 'seq', ${seq}),
+        json_object('userId', ${value("userId")}, 'paymentKey', ${paymentKey()},
+          'balances', json_array(json_object(${moved})), 'seq', ${seq}))`,
+    },
+    sql`FROM ${creditLedger} LEFT JOIN ${paymentGrants} ON ${ofPayment}
+      WHERE ${isSinceSettled(value, accountOfWrite(value))} AND ${reason} = 'admin_adjust'
+      AND ${reservationId} IN (SELECT value FROM json_each(${value("settled")}))
+      AND ${value("endpoints")} -> ('$."' || ${type} || '"') IS NOT NULL`,
+  );
+  return returning(fields(webhookMessages, "id"), (list) => sql`${insert} RETURNING ${list}`);
+});
 
 const TYPES = [{ type: "credits.adjusted" }, { type: "payment.taken" }] as const;
 
@@ -43,6 +61,6 @@ export function takingMessages(
   if (first === undefined) return { statements: [] };
   const { environmentId } = account;
   const own = { environmentId, messageId: first.id, endpoints: endpointsByType(wanted) };
-  const returning = tell({ ...writingValues(account), ...own, settled: JSON.stringify(settledIds) });
-  return { statements: [returning, deliverOwn({ ...own, ...deliveryTimes(ctx) })], returning };
+  const told = tell({ ...writingValues(account), ...own, settled: JSON.stringify(settledIds) });
+  return { statements: [told, deliverOwn({ ...own, ...deliveryTimes(ctx) })], returning: told };
 }

@@ -1,14 +1,18 @@
+import { eq, sql } from "drizzle-orm";
 import { requireClock } from "../../db/clock.ts";
 import { type Constraint, constraintOf } from "../../db/constraint.ts";
+import { computed, drizzle, fields, optional, type ValueOf } from "../../db/query.ts";
 import { retryOnConflict } from "../../db/retry-on-conflict.ts";
-import { batch, fragment, query, type RowsOf, type Statement } from "../../db/sql.ts";
-import { erasedSql, hashesOf, personErased, requireSecrets, standingIn } from "../../db/tombstones/check.ts";
+import { accounts, environments, reservations } from "../../db/schema.ts";
+import { batch, type RowsOf, type Statement } from "../../db/sql.ts";
+import { hashesOf, isBlocked, personErased, requireSecrets, standingIn } from "../../db/tombstones/check.ts";
 import { PurserError } from "../../errors.ts";
 import type { TenantCtx } from "../../runtime.ts";
-import { aboutAccount, type User } from "./account.ts";
+import { accountQuery, type User } from "./account.ts";
 import type { PayingRow } from "./balance.ts";
 import type { Decision } from "./decision.ts";
-import { DUE_HOLDS_MAX, dueHoldsSql, readDueHolds } from "./hold.ts";
+import { DUE_HOLDS_MAX, dueFields, isDue, readDueHolds } from "./hold.ts";
+import { lastSeqOf } from "./insert-entries.ts";
 import { type AccountState, memoryOf, type StateBefore } from "./memory.ts";
 import { type AccountAtRead, send } from "./send.ts";
 import { hasCharge, settleDue } from "./settle-due.ts";
@@ -113,26 +117,26 @@ async function readAfterCharges<const Reads extends readonly Statement[]>(
   return reading;
 }
 
-type StoredAccount = {
-  features: string | null;
-  accountId: number | null;
-  userId: string | null;
-  isErased: 0 | 1;
-  dueHolds: string;
-  lastSeq: number;
-};
-
-/** The environment's features, and the account with its due holds. In one query, because each statement takes time. */
-const selectAccount = aboutAccount<{ nowMs: number; hashes: string }, StoredAccount>(
-  (account) =>
-    query<StoredAccount>({
-      features: "e.features",
-      accountId: "a.id",
-      userId: "a.user_id",
-      isErased: fragment`coalesce(a.is_erased, 0) OR ${erasedSql("e.features", ":hashes")}`,
-      dueHolds: dueHoldsSql("a.id"),
-      lastSeq: fragment`coalesce((SELECT seq FROM credit_ledger WHERE account_id = a.id ORDER BY seq DESC LIMIT 1), 0)`,
-    })`FROM environments AS e LEFT JOIN accounts AS a ON a.id = ${account} WHERE e.id = :environmentId`,
+/** The environment's features, and the account with a row for each of its due holds. In one query, because each statement takes time. */
+const selectAccount = accountQuery(
+  (value: ValueOf<{ environmentId: number; nowMs: number; hashes: string }>, account) =>
+    drizzle
+      .select({
+        ...fields(environments, "features"),
+        ...optional(fields(accounts, { accountId: "id", userId: "userId" })),
+        ...computed({
+          isErased: sql<0 | 1>`coalesce(${accounts.isErased}, 0)
+          OR ${isBlocked(value, environments.features, sql`${value("hashes")}`)}`,
+          lastSeq: lastSeqOf(sql`${accounts.id}`),
+        }),
+        ...optional(dueFields()),
+      })
+      .from(environments)
+      .leftJoin(accounts, eq(accounts.id, account))
+      .leftJoin(reservations, isDue(value, accounts.id))
+      .where(eq(environments.id, value("environmentId")))
+      .orderBy(reservations.expiresAtMs)
+      .limit(DUE_HOLDS_MAX),
 );
 
 /** The user's account, which is null when no user owns the given reservation or balance, and the rows of the verb's reads. */
@@ -148,7 +152,8 @@ async function readAccount<const Reads extends readonly Statement[]>(
   const atMs = ctx.now();
   const hashes = JSON.stringify("userId" in user ? await hashesOf(ctx, user.userId) : []);
   const first = selectAccount(ctx, user, { nowMs: atMs, hashes });
-  const [[stored], ...rest] = await batch(ctx.db, [first, ...read(atMs)] as const);
+  const [rows, ...rest] = await batch(ctx.db, [first, ...read(atMs)] as const);
+  const [stored] = rows;
   requireClock(ctx, stored?.features ?? null);
   await requireSecrets(ctx, standingIn(stored?.features ?? null));
   const isErased = stored?.isErased === 1;
@@ -166,7 +171,7 @@ async function readAccount<const Reads extends readonly Statement[]>(
           nowMs: atMs,
           lastSeq: stored?.lastSeq ?? 0,
           features: stored?.features ?? null,
-          due: stored === undefined || isErased ? [] : readDueHolds(stored.dueHolds),
+          due: isErased ? [] : readDueHolds(rows),
         };
   // The rest are the rows of the verb's own statements, in their order.
   return { account, found: rest as RowsOf<Reads> };

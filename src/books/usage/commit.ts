@@ -1,6 +1,5 @@
 import { assert } from "../../lib/assert.ts";
 import type { TenantCtx } from "../../runtime.ts";
-import { writingValues } from "../ledger/account.ts";
 import { burnDown } from "../ledger/burn-down.ts";
 import { type Outcome, replay } from "../ledger/decision.ts";
 import { returnEntries, settleHolds } from "../ledger/hold.ts";
@@ -13,7 +12,7 @@ import {
 } from "../ledger/spendable-balances.ts";
 import { writeForUser } from "../ledger/write.ts";
 import { assertNotAhead } from "./occurred-at.ts";
-import { countShortage, insufficientCredits } from "./payment.ts";
+import { countShortage, insufficientCredits, warnOfCount } from "./payment.ts";
 import type { EventOutput } from "./responses.ts";
 import type { CommitInput } from "./schemas.ts";
 import { answerRepeat, selectEvent, writeEvent } from "./stored-event.ts";
@@ -80,7 +79,7 @@ export async function commitReservation(
         const newEvent = { eventId, event, model, quantities, properties, occurredAt, reservationId, payment };
         if (isLate) {
           return writeEvent(ctx, account, newEvent, stamp, {
-            before: [commitLate({ ...writingValues(account), reservationId, eventId })],
+            before: [commitLate({ environmentId: account.environmentId, reservationId, eventId })],
           });
         }
         return writeEvent(ctx, account, newEvent, stamp, {
@@ -92,5 +91,6 @@ export async function commitReservation(
     }),
   );
   if (recorded === null) throw reservationNotFound();
+  warnOfCount(ctx, input.quantities, recorded.output.debits);
   return recorded;
 }

@@ -8,7 +8,7 @@ import { writeForUser } from "../ledger/write.ts";
 import { decideEvents, type EventResult, type StampedEvent } from "./decide-events.ts";
 import { stampEvent } from "./events.ts";
 import { type ListedEvent, type Part, partsOf } from "./list-parts.ts";
-import { noteShortage } from "./payment.ts";
+import { noteShortage, warnOfCount } from "./payment.ts";
 import type { EventOutput } from "./responses.ts";
 import type { EventInput } from "./schemas.ts";
 import { selectEvents } from "./stored-event.ts";
@@ -23,7 +23,7 @@ export interface EventRefusal {
 export type ListElement = { readonly input: EventInput } | EventRefusal;
 
 /** What became of an element. */
-type ElementResult = EventOutput | EventRefusal;
+export type ElementResult = EventOutput | EventRefusal;
 
 /** D1 gives a request six connections at a time. */
 const connectionsMax = 6;
@@ -113,8 +113,11 @@ async function recordPart(
     return events.map(() => refusal);
   });
   return found.map((result, index) => {
-    if (!(result instanceof PurserError)) return result;
     const input = events[index]?.input;
+    if (!(result instanceof PurserError)) {
+      if (input !== undefined) warnOfCount(ctx, input.quantities, result.debits);
+      return result;
+    }
     if (input !== undefined) noteShortage(ctx, input, result);
     return { eventId: input?.eventId ?? null, refusal: result };
   });

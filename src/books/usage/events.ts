@@ -7,7 +7,7 @@ import { committedFields, type Stamp, stampRequest } from "../ledger/request-has
 import type { AccountAtRead } from "../ledger/send.ts";
 import { selectPayingBalances, spendableBalances, withReturns } from "../ledger/spendable-balances.ts";
 import { writeForUser } from "../ledger/write.ts";
-import { countShortage, insufficientCredits } from "./payment.ts";
+import { countShortage, insufficientCredits, warnOfCount } from "./payment.ts";
 import type { EventOutput } from "./responses.ts";
 import type { EventInput } from "./schemas.ts";
 import { answerRepeat, type StoredEvent, selectEvent, writeEvent } from "./stored-event.ts";
@@ -33,6 +33,7 @@ export async function recordEvent(ctx: TenantCtx, input: EventInput): Promise<Ou
     }),
   );
   assert(recorded !== null, "a user named by id is never unknown");
+  warnOfCount(ctx, input.quantities, recorded.output.debits);
   return recorded;
 }
 

@@ -1,6 +1,9 @@
-import { clockSql, timesOf } from "../../db/clock.ts";
-import { all, nowMsSql, type Statement, statement } from "../../db/sql.ts";
-import type { CronCtx, CronPart, Mode, TenantCtx } from "../../runtime.ts";
+import { and, eq, lte, sql } from "drizzle-orm";
+import { clockOf, timesOf } from "../../db/clock.ts";
+import { computed, drizzle, fields, query, type ValueOf } from "../../db/query.ts";
+import { accounts, environments, reservations } from "../../db/schema.ts";
+import { all, type RowsOf, type Statement } from "../../db/sql.ts";
+import type { CronCtx, CronPart, TenantCtx } from "../../runtime.ts";
 import { settleDueHolds } from "../ledger/write.ts";
 
 /** What a user's holds take, as a rule, with the messages that they send. */
@@ -35,27 +38,42 @@ export const holdsPart: CronPart = {
   work: expireReservations,
 };
 
-type UserDue = { accountId: number; id: number; appId: string; mode: Mode; clock: string | null };
-
 /** Users with a due hold. Only the index of open reservations is read, in its order. */
-const selectUsersDue = statement<{ nowMs: number; limit: number }, UserDue>`
-  SELECT due.account_id AS accountId, e.id AS id, e.app_id AS appId, e.mode AS mode,
-    ${clockSql("e.features")} AS clock
-  FROM (
-    SELECT DISTINCT account_id FROM reservations INDEXED BY reservations_open
-    WHERE state = 'open' AND expires_at_ms <= ${nowMsSql}
-    ORDER BY account_id LIMIT CAST(:limit AS INTEGER)
-  ) AS due
-  CROSS JOIN accounts AS a ON a.id = due.account_id
-  CROSS JOIN environments AS e ON e.id = a.environment_id`;
+const selectUsersDue = query((value: ValueOf<{ nowMs: number; limit: number }>) => {
+  const { accountId, state, expiresAtMs } = reservations;
+  const due = sql`SELECT DISTINCT ${accountId} FROM ${reservations} INDEXED BY reservations_open
+    WHERE ${state} = 'open' AND ${expiresAtMs} <= ${value("nowMs")} ORDER BY ${accountId} LIMIT ${value("limit")}`;
+  return drizzle
+    .select({
+      ...fields(accounts, { accountId: "id" }),
+      ...fields(environments, "id", "appId", "mode"),
+      ...computed({ clock: clockOf() }),
+    })
+    .from(sql`(${due}) AS ${reservations}`)
+    .crossJoin(accounts)
+    .crossJoin(environments)
+    .where(and(eq(accounts.id, accountId), eq(environments.id, accounts.environmentId)));
+});
 
-export type NextHold = { accountId: number; momentMs: number };
-
-const selectNext = statement<{ environmentId: number; untilMs: number }, NextHold>`
-  SELECT r.account_id AS accountId, r.expires_at_ms AS momentMs
-  FROM accounts AS a CROSS JOIN reservations AS r INDEXED BY reservations_open
-    ON r.account_id = a.id AND r.state = 'open' AND r.expires_at_ms <= CAST(:untilMs AS INTEGER)
-  WHERE a.environment_id = :environmentId AND a.is_erased = 0 ORDER BY r.expires_at_ms, r.account_id LIMIT 1`;
+const selectNext = query((value: ValueOf<{ environmentId: number; untilMs: number }>) => {
+  const { accountId, state, expiresAtMs } = reservations;
+  return drizzle
+    .select(fields(reservations, { accountId: "accountId", momentMs: "expiresAtMs" }))
+    .from(accounts)
+    .crossJoin(sql`${reservations} INDEXED BY reservations_open`)
+    .where(
+      and(
+        eq(accounts.environmentId, value("environmentId")),
+        eq(accounts.isErased, 0),
+        eq(accountId, accounts.id),
+        sql`${state} = 'open'`,
+        lte(expiresAtMs, value("untilMs")),
+      ),
+    )
+    .orderBy(expiresAtMs, accountId)
+    .limit(1);
+});
+export type NextHold = RowsOf<[ReturnType<typeof selectNext>]>[0][number];
 
 /** The query of the user whose hold ends next in an environment, up to `untilMs`. An erasure releases those of whom it erases. */
 export const selectNextHold = (environmentId: number, untilMs: number): Statement<NextHold> =>

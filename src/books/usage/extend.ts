@@ -1,16 +1,21 @@
-import { statement } from "../../db/sql.ts";
+import { asInteger, drizzle, query, type ValueOf } from "../../db/query.ts";
+import { reservations } from "../../db/schema.ts";
 import { invalid } from "../../errors.ts";
 import { assert } from "../../lib/assert.ts";
 import { iso } from "../../lib/time.ts";
 import type { TenantCtx } from "../../runtime.ts";
-import { type WriteContext, writingValues } from "../ledger/account.ts";
 import { writeReturning } from "../ledger/decision.ts";
 import { writeForUser } from "../ledger/write.ts";
-import { selectShownReservation } from "./read-reservation.ts";
+import { presentReservation, selectShownReservation } from "./read-reservation.ts";
 import type { ReservationOutput } from "./responses.ts";
 import { EXPIRES_IN_SECONDS_MAX, type ExtendInput } from "./schemas.ts";
-import { presentReservation } from "./shown-reservation.ts";
-import { reservationClosed, reservationNotFound, selectReservation } from "./stored-reservation.ts";
+import {
+  ofReservationKey,
+  type ReservationKey,
+  reservationClosed,
+  reservationNotFound,
+  selectReservation,
+} from "./stored-reservation.ts";
 
 /**
  * Moves a reservation's end to so many seconds from now, and answers it as it stands then (U14). Throws
@@ -38,7 +43,7 @@ export async function extendReservation(
       const expiresAtMs = account.nowMs + expiresInSeconds * 1_000;
       checkEnd(reservation, expiresAtMs);
       const parts = {
-        before: [extendSql({ ...writingValues(account), reservationId, expiresAtMs })],
+        before: [moveEnd({ environmentId: account.environmentId, reservationId, expiresAtMs })],
         returning: selectShownReservation(ctx, reservationId, account.nowMs),
         changes: { entries: [], newReservation: { ...reservation, state: "open", expiresAtMs } as const },
       };
@@ -53,9 +58,12 @@ export async function extendReservation(
 }
 
 // If it was settled or extended since the read, a trigger aborts the batch: an end never moves to an earlier time.
-const extendSql = statement<WriteContext & { reservationId: string; expiresAtMs: number }>`
-  UPDATE reservations SET expires_at_ms = CAST(:expiresAtMs AS INTEGER)
-  WHERE environment_id = :environmentId AND id = :reservationId`;
+const moveEnd = query((value: ValueOf<ReservationKey & { expiresAtMs: number }>) =>
+  drizzle
+    .update(reservations)
+    .set({ expiresAtMs: asInteger(value("expiresAtMs")) })
+    .where(ofReservationKey(value)),
+);
 
 function checkEnd(before: { readonly createdAtMs: number; readonly expiresAtMs: number }, expiresAtMs: number): void {
   if (expiresAtMs < before.expiresAtMs) {

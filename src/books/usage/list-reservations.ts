@@ -1,12 +1,16 @@
-import { all, fragment, nowMsSql, statement } from "../../db/sql.ts";
+import { and, desc, eq, gt, lte, not, type SQL, sql } from "drizzle-orm";
+import { alias } from "drizzle-orm/sqlite-core";
+import { drizzle, type ValueOf } from "../../db/query.ts";
+import { reservations } from "../../db/schema.ts";
+import { all } from "../../db/sql.ts";
 import { invalidCursor } from "../../errors.ts";
 import { decodeTextCursor, encodeTextCursor } from "../../lib/cursor.ts";
 import type { TenantCtx } from "../../runtime.ts";
-import { aboutAccount } from "../ledger/account.ts";
-import { isToCharge } from "../ledger/hold.ts";
+import { accountQuery, type OfUser } from "../ledger/account.ts";
+import { willBeCharged } from "../ledger/hold.ts";
+import { presentReservation, reservationFields } from "./read-reservation.ts";
 import type { ReservationsOutput } from "./responses.ts";
 import type { ReservationStatus, ReservationsInput } from "./schemas.ts";
-import { presentReservation, type ShownRow, shownColumns } from "./shown-reservation.ts";
 
 /**
  * A page of the user's reservations, newest first; of one status if it is given (U13). The cursor has the last one shown, so
@@ -20,11 +24,11 @@ export async function listReservations(ctx: TenantCtx, input: ReservationsInput)
     ctx.db,
     selectPage[status ?? "all"](ctx, { userId }, { ...before, limit: limit + 1, nowMs: ctx.now() }),
   );
-  const page = rows.slice(0, limit);
-  const last = page.at(-1);
+  const shown = rows.slice(0, limit);
+  const last = shown.at(-1);
   const isMore = rows.length > limit && last !== undefined;
   return {
-    reservations: page.map((row) => presentReservation(userId, row)),
+    reservations: shown.map((row) => presentReservation(userId, row)),
     nextCursor: isMore ? await encodeTextCursor(`${last.createdAtMs} ${last.id}`, scope) : null,
   };
 }
@@ -43,42 +47,57 @@ async function readPosition(cursor: string, scope: readonly (string | number)[])
   return { beforeMs: Number(beforeMs), beforeId };
 }
 
-const newestFirst = fragment`ORDER BY created_at_ms DESC, id DESC LIMIT :limit`;
+type Page = Position & { limit: number; nowMs: number };
 
-/** SQL: the ids of a page of one index, which has all that it needs. */
-const idsOf = (account: string, index: string, condition: string) => fragment`
-  SELECT * FROM (
-    SELECT id, created_at_ms FROM reservations INDEXED BY ${index}
-    WHERE account_id = ${account} AND ${condition} AND (created_at_ms, id) < (:beforeMs, :beforeId) ${newestFirst}
+/** The ids of a page of one index, which has all that it needs. */
+function idsOf(value: ValueOf<Page>, account: SQL, index: SQL, condition: SQL | undefined): SQL {
+  const { id, accountId, createdAtMs } = reservations;
+  return sql`SELECT * FROM (
+    SELECT ${id}, ${createdAtMs} FROM ${reservations} INDEXED BY ${index}
+    WHERE ${accountId} = ${account} AND ${condition}
+      AND (${createdAtMs}, ${id}) < (${value("beforeMs")}, ${value("beforeId")})
+    ORDER BY ${createdAtMs} DESC, ${id} DESC LIMIT ${value("limit")}
   )`;
+}
 
-const openIds = (account: string, condition: string) =>
-  idsOf(account, "reservations_open", fragment`state = 'open'${condition}`);
-const settledIds = (account: string, state: string) =>
-  idsOf(account, "reservations_settled", fragment`state <> 'open' AND state = '${state}'`);
+type Settled = Exclude<ReservationStatus, "open">;
 
-const isDue = fragment` AND expires_at_ms <= ${nowMsSql}`;
+/** Where the reservations of a status are found. One that is due counts as what it will be. */
+function idsByStatus(status: ReservationStatus | "all", value: ValueOf<Page>, account: SQL): SQL[] {
+  const { state, expiresAtMs } = reservations;
+  // Each condition repeats that of its partial index.
+  const open = (condition?: SQL) =>
+    idsOf(value, account, sql`reservations_open`, and(sql`${state} = 'open'`, condition));
+  const settled = (as: Settled) =>
+    idsOf(value, account, sql`reservations_settled`, and(sql`${state} <> 'open'`, eq(state, as)));
+  const isDue = lte(expiresAtMs, value("nowMs"));
+  switch (status) {
+    case "open":
+      return [open(gt(expiresAtMs, value("nowMs")))];
+    case "released":
+      return [settled("released")];
+    case "committed":
+      return [open(and(isDue, willBeCharged())), settled("committed")];
+    case "expired":
+      return [open(and(isDue, not(willBeCharged()))), settled("expired")];
+    case "all":
+      return [open(), settled("committed"), settled("released"), settled("expired")];
+  }
+}
 
-/** SQL: where the reservations of a status are found. One that is due counts as what it will be. */
-const idsByStatus: Readonly<Record<ReservationStatus | "all", (account: string) => readonly string[]>> = {
-  open: (account) => [openIds(account, fragment` AND expires_at_ms > ${nowMsSql}`)],
-  released: (account) => [settledIds(account, "released")],
-  committed: (account) => [openIds(account, `${isDue} AND ${isToCharge}`), settledIds(account, "committed")],
-  expired: (account) => [openIds(account, `${isDue} AND NOT ${isToCharge}`), settledIds(account, "expired")],
-  all: (account) => [
-    openIds(account, ""),
-    ...["committed", "released", "expired"].map((state) => settledIds(account, state)),
-  ],
-};
+const page = alias(reservations, "page");
 
 const pageOf = (status: ReservationStatus | "all") =>
-  aboutAccount<Position & { limit: number; nowMs: number }, ShownRow>(
-    (account) => statement`
-      SELECT ${shownColumns}
-      FROM (${idsByStatus[status](account).join(" UNION ALL ")} ${newestFirst}) AS page
-      CROSS JOIN reservations ON reservations.environment_id = :environmentId AND reservations.id = page.id
-      ORDER BY reservations.created_at_ms DESC, reservations.id DESC`,
-  );
+  accountQuery((value: ValueOf<Page & OfUser>, account) => {
+    const { environmentId, id, createdAtMs } = reservations;
+    const ids = sql.join(idsByStatus(status, value, account), sql` UNION ALL `);
+    return drizzle
+      .select(reservationFields(value))
+      .from(sql`(${ids} ORDER BY 2 DESC, 1 DESC LIMIT ${value("limit")}) AS ${page}`)
+      .crossJoin(reservations)
+      .where(and(eq(environmentId, value("environmentId")), eq(id, page.id)))
+      .orderBy(desc(createdAtMs), desc(id));
+  });
 
 const selectPage = {
   open: pageOf("open"),

@@ -1,12 +1,17 @@
+import { type SQL, sql } from "drizzle-orm";
 import { countRefusal } from "../../db/activity/count.ts";
-import { fragment } from "../../db/sql.ts";
+import type { ValueOf } from "../../db/query.ts";
+import { creditBalances } from "../../db/schema.ts";
 import { PurserError } from "../../errors.ts";
+import { warn } from "../../http/warnings.ts";
 import type { TenantCtx } from "../../runtime.ts";
-import { fromSteps, presentQuantities, type Quantities } from "../amounts/amount.ts";
+import { fromSteps, presentQuantities, type Quantities, type Unit } from "../amounts/amount.ts";
 import { rulesCover } from "../amounts/match.ts";
+import { impliesCount } from "../amounts/schemas.ts";
+import type { WriteContext } from "../ledger/account.ts";
 import type { SpendableBalance } from "../ledger/balance.ts";
 import type { Payment, Usage } from "../ledger/burn-down.ts";
-import { debitsOf, fromLegs } from "../ledger/debits.ts";
+import { balancesOfLegs } from "../ledger/debits.ts";
 
 /** How many balances a refusal explains, at the most. */
 const skippedBalancesMax = 20;
@@ -58,9 +63,14 @@ export function noteShortage(ctx: TenantCtx, { userId, event }: Asked, refusal: 
   countRefusal(ctx, "shortage", refusal, { userId, subject: event });
 }
 
+/** Warns of a balance in `count` that pays, or is held, for an event which names other quantities alone (W16). */
+export function warnOfCount(ctx: TenantCtx, quantities: Quantities, legs: readonly { readonly unit: Unit }[]): void {
+  if (impliesCount(quantities) && legs.some(({ unit }) => unit === "count")) warn(ctx, "count_implied");
+}
+
 export type PlannedPayment = Payment<SpendableBalance>;
 
-/** The value `legs` of a statement with `debitsSql` or `legsSql`. */
+/** The legs of a payment, for `legsOf` and `debitsOfLegs`. */
 export function legsJson({ legs }: PlannedPayment): string {
   return JSON.stringify(
     legs.map(({ balance, amountSteps }) => ({
@@ -72,14 +82,14 @@ export function legsJson({ legs }: PlannedPayment): string {
   );
 }
 
-/** SQL: the debits of an event, by its value `legs`. */
-export const debitsSql = debitsOf(":legs");
-
-/** SQL: a hold's legs as JSON, in steps (`HoldLeg`). */
-export const legsSql = fragment`(
-  SELECT json_group_array(json_object(
-    'balanceId', b.id, 'packId', b.pack_id, 'unit', b.unit, 'amountSteps', leg.value ->> 'amountSteps',
-    'remainingSteps', b.remaining_steps - (leg.value ->> 'amountSteps')
-  ))
-  ${fromLegs(":legs")}
-)`;
+/** A hold's legs as JSON, in steps (`HoldLeg`). */
+export function legsOf(value: ValueOf<WriteContext & { legs: string }>): SQL {
+  const { id, packId, unit, remainingSteps } = creditBalances;
+  return sql`(
+    SELECT json_group_array(json_object(
+      'balanceId', ${id}, 'packId', ${packId}, 'unit', ${unit}, 'amountSteps', leg.value ->> 'amountSteps',
+      'remainingSteps', ${remainingSteps} - (leg.value ->> 'amountSteps')
+    ))
+    FROM ${balancesOfLegs(value, sql`${value("legs")}`)}
+  )`;
+}

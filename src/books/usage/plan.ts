@@ -5,7 +5,7 @@ import { fromSteps, presentQuantities } from "../amounts/amount.ts";
 import { readRules, rulesCover } from "../amounts/match.ts";
 import { inSpendingOrder, type PayingRow, statusOf } from "../ledger/balance.ts";
 import { burnDown, type Usage } from "../ledger/burn-down.ts";
-import { readDueHold } from "../ledger/hold.ts";
+import { inOrderOfEnds, readDueHold } from "../ledger/hold.ts";
 import { planDue } from "../ledger/plan-due.ts";
 import { selectNewestDead } from "../ledger/select-balances.ts";
 import {
@@ -35,8 +35,8 @@ export async function planUsage(ctx: TenantCtx, input: PlanInput): Promise<PlanO
   let [paying, dead, due] = await readWith(selectPayingNow);
   // A charge may be paid by balances that expired since.
   if (due.some(({ isToCharge }) => isToCharge === 1)) [paying, dead, due] = await readWith(selectBalancesOfDue);
-  due.sort((a, b) => a.occurredAtMs - b.occurredAtMs || (a.holdId < b.holdId ? -1 : 1));
-  const holds = new Map(due.map((row) => [row.holdId, readDueHold({ ...row, id: row.holdId })]));
+  due.sort(inOrderOfEnds);
+  const holds = new Map(due.map((row) => [row.holdId, readDueHold(row)]));
   const after = planDue([...paying, ...dead, ...due], [...holds.values()]);
   const listed = new Set([...dead, ...due].map(({ id }) => id));
   // Others that expired were read for a charge alone.

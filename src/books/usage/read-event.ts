@@ -1,43 +1,47 @@
-import { all, fragment, query, type RowOf, select, statement } from "../../db/sql.ts";
-import { usageEvents } from "../../db/tables.ts";
+import { and, eq, sql } from "drizzle-orm";
+import { drizzle, fields, query, type RowOf, type ValueOf } from "../../db/query.ts";
+import { accounts, usageEvents } from "../../db/schema.ts";
+import { all } from "../../db/sql.ts";
 import { PurserError } from "../../errors.ts";
 import { iso } from "../../lib/time.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { presentQuantities } from "../amounts/amount.ts";
 import type { Debit } from "../ledger/responses.ts";
 
-const columns = {
-  eventId: usageEvents.eventId,
-  event: usageEvents.event,
-  model: usageEvents.model,
-  countSteps: usageEvents.countSteps,
-  tokensSteps: usageEvents.tokensSteps,
-  secondsSteps: usageEvents.secondsSteps,
-  centsSteps: usageEvents.centsSteps,
-};
-const ownColumns = {
-  ...columns,
-  occurredAtMs: usageEvents.occurredAtMs,
-  receivedAtMs: usageEvents.receivedAtMs,
-  reservationId: usageEvents.reservationId,
-  debits: usageEvents.debits,
-  uncovered: usageEvents.uncovered,
-};
+const describedFields = () =>
+  fields(usageEvents, "eventId", "event", "model", "countSteps", "tokensSteps", "secondsSteps", "centsSteps");
+type Described = RowOf<ReturnType<typeof describedFields>>;
 
 /** An event's name, model and quantities. */
-function describe({ event, model, countSteps, tokensSteps, secondsSteps, centsSteps }: RowOf<typeof columns>) {
+function describe({ event, model, countSteps, tokensSteps, secondsSteps, centsSteps }: Described) {
   const steps = { count: countSteps, tokens: tokensSteps, seconds: secondsSteps, cents: centsSteps };
   const given = Object.fromEntries(Object.entries(steps).filter(([, value]) => value !== null));
   return { event, model, quantities: presentQuantities(given) };
 }
 export type EventDescription = ReturnType<typeof describe>;
 
-const byId = fragment`environment_id = :environmentId AND event_id`;
-const selectOne = statement<{ environmentId: number; eventId: string }, RowOf<typeof ownColumns> & { userId: string }>`
-  SELECT ${select(ownColumns)}, (SELECT user_id FROM accounts WHERE id = account_id) AS userId
-  FROM usage_events WHERE ${byId} = :eventId`;
-const selectSome = query<RowOf<typeof columns>>(columns)`
-  FROM usage_events WHERE ${byId} IN (SELECT value FROM json_each(:eventIds))`;
+const selectOne = query((value: ValueOf<{ environmentId: number; eventId: string }>) =>
+  drizzle
+    .select({
+      ...describedFields(),
+      ...fields(usageEvents, "occurredAtMs", "receivedAtMs", "reservationId", "debits", "uncovered"),
+      ...fields(accounts, "userId"),
+    })
+    .from(usageEvents)
+    .innerJoin(accounts, eq(accounts.id, usageEvents.accountId))
+    .where(and(eq(usageEvents.environmentId, value("environmentId")), eq(usageEvents.eventId, value("eventId")))),
+);
+const selectSome = query((value: ValueOf<{ environmentId: number; eventIds: string }>) =>
+  drizzle
+    .select(describedFields())
+    .from(usageEvents)
+    .where(
+      and(
+        eq(usageEvents.environmentId, value("environmentId")),
+        sql`${usageEvents.eventId} IN (SELECT value FROM json_each(${value("eventIds")}))`,
+      ),
+    ),
+);
 
 /** A usage event with whose it is, for the dashboard; but for its properties. Throws `not_found`. */
 export async function readUsageEvent(ctx: TenantCtx, eventId: string) {

@@ -1,17 +1,19 @@
-import { nowMsSql, statement } from "../../db/sql.ts";
+import { sql } from "drizzle-orm";
+import { asInteger, fields, insertFrom, query, returning, type ValueOf } from "../../db/query.ts";
+import { reservations } from "../../db/schema.ts";
 import { assert } from "../../lib/assert.ts";
 import { iso } from "../../lib/time.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { fromSteps, presentQuantities } from "../amounts/amount.ts";
-import { accountSql, type WriteContext, writingValues } from "../ledger/account.ts";
+import { accountOfWrite, type WriteContext, writingValues } from "../ledger/account.ts";
 import { burnDown } from "../ledger/burn-down.ts";
 import { type Outcome, replay, writeReturning } from "../ledger/decision.ts";
 import { type OpenReservation, presentLeg, readLegs } from "../ledger/hold.ts";
-import { insertEntries, lastSeq } from "../ledger/insert-entries.ts";
+import { insertEntries, lastSeqOf } from "../ledger/insert-entries.ts";
 import { compareStamp, idempotencyConflict, type Stamp, stampRequest } from "../ledger/request-hash.ts";
 import { selectPayingBalances, spendableBalances, withReturns } from "../ledger/spendable-balances.ts";
 import { writeForUser } from "../ledger/write.ts";
-import { countShortage, insufficientCredits, legsJson, legsSql, type PlannedPayment } from "./payment.ts";
+import { countShortage, insufficientCredits, legsJson, legsOf, type PlannedPayment, warnOfCount } from "./payment.ts";
 import type { ReserveOutput } from "./responses.ts";
 import type { ReserveInput } from "./schemas.ts";
 import { selectReservation } from "./stored-reservation.ts";
@@ -61,10 +63,11 @@ export async function createReservation(ctx: TenantCtx, input: ReserveInput): Pr
     }),
   );
   assert(reserved !== null, "a user named by id is never unknown");
+  warnOfCount(ctx, input.quantities, reserved.output.holds);
   return reserved;
 }
 
-type StoredAnswer = { readonly legs: string; readonly expiresAtMs: number };
+type StoredAnswer = Pick<typeof reservations.$inferSelect, "legs" | "expiresAtMs">;
 
 function reserveOutput(reservationId: string, stored: StoredAnswer): ReserveOutput {
   const holds = readLegs(stored.legs).map((leg) => ({
@@ -91,14 +94,31 @@ function answerRepeat(
   return { output: reserveOutput(id, stored), replayed: whose === "replay" };
 }
 
-const insertReservation = statement<WriteContext & ReturnType<typeof reservationValues>, StoredAnswer>`
-  INSERT INTO reservations (
-    environment_id, id, account_id, event, model, quantities, legs, on_expiry, state, created_at_ms, expires_at_ms,
-    request_hash, made_seq
-  )
-  SELECT CAST(:environmentId AS INTEGER), :reservationId, ${accountSql}, :event, :model, :quantities, ${legsSql}, :onExpiry,
-    'open', ${nowMsSql}, CAST(:expiresAtMs AS INTEGER), :requestHash, ${lastSeq}
-  RETURNING legs, expires_at_ms AS expiresAtMs`;
+const insertReservation = query((value: ValueOf<WriteContext & ReturnType<typeof reservationValues>>) =>
+  returning(
+    fields(reservations, "legs", "expiresAtMs"),
+    (list) =>
+      sql`${insertFrom(
+        reservations,
+        {
+          environmentId: asInteger(value("environmentId")),
+          id: value("reservationId"),
+          accountId: accountOfWrite(value),
+          event: value("event"),
+          model: value("model"),
+          quantities: value("quantities"),
+          legs: legsOf(value),
+          onExpiry: value("onExpiry"),
+          state: sql`'open'`,
+          createdAtMs: asInteger(value("nowMs")),
+          expiresAtMs: asInteger(value("expiresAtMs")),
+          requestHash: value("requestHash"),
+          madeSeq: lastSeqOf(accountOfWrite(value)),
+        },
+        sql``,
+      )} RETURNING ${list}`,
+  ),
+);
 
 function reservationValues(
   reservationId: string,

@@ -4,12 +4,13 @@ import { requireSecretKey } from "../../auth/require-key.ts";
 import { errorStatus, presentRefusal } from "../../errors.ts";
 import { answerOutcome } from "../../http/answer-outcome.ts";
 import { readBody, readNoFields } from "../../http/body.ts";
+import { callVerb } from "../../http/call-verb.ts";
 import { logUnavailable } from "../../http/errors.ts";
 import { type AppEnv, createRoutes } from "../../http/factory.ts";
 import { noFields } from "../../http/fields.ts";
 import { validate } from "../../http/validate.ts";
 import { commitReservation } from "./commit.ts";
-import { type ListElement, recordList } from "./event-list.ts";
+import { type ElementResult, recordList } from "./event-list.ts";
 import { readEventList, readEventRequest } from "./event-request.ts";
 import { recordEvent } from "./events.ts";
 import { extendReservation } from "./extend.ts";
@@ -36,12 +37,11 @@ export const planRoutes = createRoutes().post(
   requireSecretKey("forbidden", { reads: true }),
   readBody,
   validate("json", planInput),
-  async (c) => c.json(await planUsage(c.get("ctx"), c.req.valid("json"))),
+  async (c) => c.json(await callVerb(c, (ctx) => planUsage(ctx, c.req.valid("json")))),
 );
 
 /** The results of a list. Its status is 200; a 503 of one event is still logged, and gives the response a `Retry-After`. */
-async function answerList(c: Context<AppEnv>, elements: readonly ListElement[]): Promise<EventListOutput> {
-  const results = await recordList(c.get("ctx"), elements);
+function answerList(c: Context<AppEnv>, results: readonly ElementResult[]): EventListOutput {
   const refusals = results.flatMap((result) => ("refusal" in result ? [result.refusal] : []));
   const unavailable = refusals.find(({ code }) => errorStatus[code] === 503);
   if (unavailable !== undefined) {
@@ -59,29 +59,33 @@ async function answerList(c: Context<AppEnv>, elements: readonly ListElement[]):
 
 export const usageRoutes = createRoutes()
   .get("/", requireSecretKey("requires_secret_key"), validate("query", totalsInput), async (c) =>
-    c.json(await usageTotals(c.get("ctx"), c.req.valid("query"))),
+    c.json(await callVerb(c, (ctx) => usageTotals(ctx, c.req.valid("query")))),
   )
   .post("/events", requireSecretKey("forbidden"), readBody, validate("json", z.unknown()), async (c) => {
-    const incoming = readEventRequest(c.req.header("content-type"), c.req.valid("json"), c.get("ctx").now());
-    if (incoming.kind === "one") {
-      return answerOutcome(c, await recordEvent(c.get("ctx"), incoming.input));
-    }
-    return c.json(await answerList(c, incoming.elements));
+    const [type, sent] = [c.req.header("content-type"), c.req.valid("json")];
+    const outcome = await callVerb(c, async (ctx) => {
+      const incoming = readEventRequest(type, sent, ctx.now());
+      return incoming.kind === "one"
+        ? await recordEvent(ctx, incoming.input)
+        : await recordList(ctx, incoming.elements);
+    });
+    return "output" in outcome ? answerOutcome(c, outcome) : c.json(answerList(c, outcome));
   })
-  .post("/events/batch", requireSecretKey("forbidden"), readBody, validate("json", z.unknown()), async (c) =>
-    c.json(await answerList(c, readEventList(c.req.header("content-type"), c.req.valid("json"), c.get("ctx").now()))),
-  )
+  .post("/events/batch", requireSecretKey("forbidden"), readBody, validate("json", z.unknown()), async (c) => {
+    const [type, sent] = [c.req.header("content-type"), c.req.valid("json")];
+    return c.json(answerList(c, await callVerb(c, (ctx) => recordList(ctx, readEventList(type, sent, ctx.now())))));
+  })
   .post("/reservations", requireSecretKey("forbidden"), readBody, validate("json", reserveInput), async (c) =>
-    answerOutcome(c, await createReservation(c.get("ctx"), c.req.valid("json"))),
+    answerOutcome(c, await callVerb(c, (ctx) => createReservation(ctx, c.req.valid("json")))),
   )
   .get("/reservations", requireSecretKey("requires_secret_key"), validate("query", reservationsInput), async (c) =>
-    c.json(await listReservations(c.get("ctx"), c.req.valid("query"))),
+    c.json(await callVerb(c, (ctx) => listReservations(ctx, c.req.valid("query")))),
   )
   .get(
     "/reservations/:reservationId",
     requireSecretKey("requires_secret_key"),
     validate("param", reservationParams),
-    async (c) => c.json(await readReservation(c.get("ctx"), c.req.valid("param").reservationId)),
+    async (c) => c.json(await callVerb(c, (ctx) => readReservation(ctx, c.req.valid("param").reservationId))),
   )
   .post(
     "/reservations/:reservationId/commit",
@@ -90,7 +94,10 @@ export const usageRoutes = createRoutes()
     validate("param", reservationParams),
     validate("json", commitInput),
     async (c) =>
-      answerOutcome(c, await commitReservation(c.get("ctx"), c.req.valid("param").reservationId, c.req.valid("json"))),
+      answerOutcome(
+        c,
+        await callVerb(c, (ctx) => commitReservation(ctx, c.req.valid("param").reservationId, c.req.valid("json"))),
+      ),
   )
   .post(
     "/reservations/:reservationId/extend",
@@ -98,7 +105,10 @@ export const usageRoutes = createRoutes()
     readBody,
     validate("param", reservationParams),
     validate("json", extendInput),
-    async (c) => c.json(await extendReservation(c.get("ctx"), c.req.valid("param").reservationId, c.req.valid("json"))),
+    async (c) =>
+      c.json(
+        await callVerb(c, (ctx) => extendReservation(ctx, c.req.valid("param").reservationId, c.req.valid("json"))),
+      ),
   )
   .post(
     "/reservations/:reservationId/release",
@@ -106,5 +116,5 @@ export const usageRoutes = createRoutes()
     readNoFields,
     validate("param", reservationParams),
     validate("json", noFields),
-    async (c) => c.json(await releaseReservation(c.get("ctx"), c.req.valid("param").reservationId)),
+    async (c) => c.json(await callVerb(c, (ctx) => releaseReservation(ctx, c.req.valid("param").reservationId))),
   );

@@ -1,6 +1,8 @@
+import { and, eq, sql } from "drizzle-orm";
 import { countOfPack } from "../../db/activity/count.ts";
-import type { Steps } from "../../db/schema.ts";
-import { fragment, type Statement, statement } from "../../db/sql.ts";
+import { asInteger, drizzle, fields, insertFrom, query, returning, type ValueOf } from "../../db/query.ts";
+import { largeProperties, type Steps, usageEvents } from "../../db/schema.ts";
+import type { Statement } from "../../db/sql.ts";
 import type { PurserError } from "../../errors.ts";
 import { assert } from "../../lib/assert.ts";
 import type { JsonObject } from "../../lib/json.ts";
@@ -8,8 +10,9 @@ import { utf8Length } from "../../lib/utf8.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { presentQuantities, type Quantities } from "../amounts/amount.ts";
 import { type WriteContext, writingValues } from "../ledger/account.ts";
+import { debitsOfLegs } from "../ledger/debits.ts";
 import { type Decision, type Outcome, writeReturning } from "../ledger/decision.ts";
-import { eventColumns, eventPlace, lastEvent } from "../ledger/event-row.ts";
+import { lastEventOf, placeOfEvent } from "../ledger/event-row.ts";
 import { insertEntries } from "../ledger/insert-entries.ts";
 import type { StateChanges } from "../ledger/memory.ts";
 import { usageRecorded } from "../ledger/messages.ts";
@@ -17,25 +20,31 @@ import { payOwed } from "../ledger/owed.ts";
 import { compareStamp, idempotencyConflict, type Stamp } from "../ledger/request-hash.ts";
 import type { Debit } from "../ledger/responses.ts";
 import type { AccountAtRead } from "../ledger/send.ts";
-import { debitsSql, legsJson, type PlannedPayment } from "./payment.ts";
+import { legsJson, type PlannedPayment } from "./payment.ts";
 import type { EventOutput } from "./responses.ts";
 
 /** Larger properties are kept in `large_properties`, where they slow no other insert down. */
 const PROPERTIES_BYTES_OF_ROW = 1_024;
 
-type StoredAnswer = { readonly debits: string; readonly uncovered: string | null };
+type StoredAnswer = Pick<typeof usageEvents.$inferSelect, "debits" | "uncovered">;
 
 /** What a repeat of an event is compared with, and its answer. */
 export type StoredEvent = StoredAnswer & { readonly requestHash: string };
 
-const storedEvent = fragment`SELECT request_hash AS requestHash, debits, uncovered`;
+const selectEventSql = query((value: ValueOf<{ environmentId: number; eventId: string }>) =>
+  drizzle
+    .select(fields(usageEvents, "requestHash", "debits", "uncovered"))
+    .from(usageEvents)
+    .where(and(eq(usageEvents.environmentId, value("environmentId")), eq(usageEvents.eventId, value("eventId")))),
+);
 
-const selectEventSql = statement<{ environmentId: number; eventId: string }, StoredEvent>`
-  ${storedEvent} FROM usage_events WHERE environment_id = :environmentId AND event_id = :eventId`;
-
-const selectEventsSql = statement<{ environmentId: number; eventIds: string }, StoredEvent & { eventId: string }>`
-  ${storedEvent}, event_id AS eventId FROM json_each(:eventIds) AS named
-  CROSS JOIN usage_events ON environment_id = :environmentId AND event_id = named.value`;
+const selectEventsSql = query((value: ValueOf<{ environmentId: number; eventIds: string }>) =>
+  drizzle
+    .select(fields(usageEvents, "requestHash", "debits", "uncovered", "eventId"))
+    .from(sql`json_each(${value("eventIds")}) AS named`)
+    .crossJoin(usageEvents)
+    .where(and(eq(usageEvents.environmentId, value("environmentId")), sql`${usageEvents.eventId} = named.value`)),
+);
 
 /** The event with an id, of any user: at most one row. */
 export function selectEvent(ctx: TenantCtx, eventId: string): ReturnType<typeof selectEventSql> {
@@ -133,22 +142,50 @@ export function writeEvent(
   });
 }
 
-const insertEventSql = statement<
-  WriteContext & ReturnType<typeof eventValues> & { properties: string | null },
-  StoredAnswer
->`
-  INSERT INTO usage_events (${eventColumns}, properties, large_properties_bytes)
-  SELECT ${eventPlace("n")}, CAST(:environmentId AS INTEGER), :eventId, :event, :model, n ->> 'count', n ->> 'tokens',
-    n ->> 'seconds', n ->> 'cents', n ->> 'occurredAtMs', n ->> 'receivedAtMs', :reservationId, :requestHash, ${debitsSql},
-    :uncovered, :properties, n ->> 'largeBytes'
-  FROM (SELECT :numbers AS n) LEFT JOIN ${lastEvent} AS last
-  RETURNING debits, uncovered`;
+type InsertedEvent = WriteContext & ReturnType<typeof eventValues>;
+
+/** The numbers of the event, `given.n`, beside the account's last event. */
+const fromNumbers = (value: ValueOf<InsertedEvent>) =>
+  sql`FROM (SELECT ${value("numbers")} AS n) AS given LEFT JOIN ${lastEventOf(value)}`;
+
+const insertEventSql = query((value: ValueOf<InsertedEvent & { properties: string | null }>) =>
+  returning(
+    fields(usageEvents, "debits", "uncovered"),
+    (list) =>
+      sql`${insertFrom(
+        usageEvents,
+        {
+          ...placeOfEvent(value, sql`given.n`),
+          environmentId: asInteger(value("environmentId")),
+          eventId: value("eventId"),
+          event: value("event"),
+          model: value("model"),
+          countSteps: sql`given.n ->> 'count'`,
+          tokensSteps: sql`given.n ->> 'tokens'`,
+          secondsSteps: sql`given.n ->> 'seconds'`,
+          centsSteps: sql`given.n ->> 'cents'`,
+          occurredAtMs: sql`given.n ->> 'occurredAtMs'`,
+          receivedAtMs: sql`given.n ->> 'receivedAtMs'`,
+          reservationId: value("reservationId"),
+          requestHash: value("requestHash"),
+          debits: debitsOfLegs(value, sql`${value("legs")}`),
+          uncovered: value("uncovered"),
+          properties: value("properties"),
+          largePropertiesBytes: sql`given.n ->> 'largeBytes'`,
+        },
+        fromNumbers(value),
+      )} RETURNING ${list}`,
+  ),
+);
 
 // Before its event, which the database refuses without it. A repeat of the event aborts the batch, and this with it.
-const insertLargePropertiesSql = statement<WriteContext & { numbers: string; properties: string }>`
-  INSERT INTO large_properties (account_id, occurred_by_ms, seq, properties)
-  SELECT ${eventPlace("n")}, :properties
-  FROM (SELECT :numbers AS n) LEFT JOIN ${lastEvent} AS last`;
+const insertLargePropertiesSql = query((value: ValueOf<InsertedEvent & { properties: string }>) =>
+  insertFrom(
+    largeProperties,
+    { ...placeOfEvent(value, sql`given.n`), properties: value("properties") },
+    fromNumbers(value),
+  ),
+);
 
 /** JSON carries the numbers: D1 binds them as REAL. */
 function eventValues(event: NewEvent, stamp: Stamp, receivedAtMs: number, largeBytes: number | null) {

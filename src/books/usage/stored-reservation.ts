@@ -1,28 +1,31 @@
-import { type Statement, select, statement } from "../../db/sql.ts";
-import { reservations } from "../../db/tables.ts";
+import { and, eq } from "drizzle-orm";
+import { drizzle, fields, query, type ValueOf } from "../../db/query.ts";
+import { reservations } from "../../db/schema.ts";
+import type { Statement } from "../../db/sql.ts";
 import { PurserError } from "../../errors.ts";
 import type { TenantCtx } from "../../runtime.ts";
-import type { WriteContext } from "../ledger/account.ts";
 import { type Hold, type ReservationRow, readLegs } from "../ledger/hold.ts";
 
-const columns = {
-  id: reservations.id,
-  event: reservations.event,
-  model: reservations.model,
-  legs: reservations.legs,
-  state: reservations.state,
-  createdAtMs: reservations.createdAtMs,
-  expiresAtMs: reservations.expiresAtMs,
-  settledEventId: reservations.settledEventId,
-  requestHash: reservations.requestHash,
-};
+export type ReservationKey = { environmentId: number; reservationId: string };
+export const ofReservationKey = (value: ValueOf<ReservationKey>) =>
+  and(eq(reservations.environmentId, value("environmentId")), eq(reservations.id, value("reservationId")));
 
-const selectById = statement<{ environmentId: number; id: string }, ReservationRow>`
-  SELECT ${select(columns)} FROM reservations WHERE environment_id = :environmentId AND id = :id`;
+const selectById = query((value: ValueOf<ReservationKey>) =>
+  drizzle
+    .select(
+      fields(
+        reservations,
+        ...(["id", "event", "model", "legs", "state"] as const),
+        ...(["createdAtMs", "expiresAtMs", "settledEventId", "requestHash"] as const),
+      ),
+    )
+    .from(reservations)
+    .where(ofReservationKey(value)),
+);
 
 /** The reservation with an id: at most one row. */
 export function selectReservation(ctx: TenantCtx, reservationId: string): Statement<ReservationRow> {
-  return selectById({ environmentId: ctx.environment.id, id: reservationId });
+  return selectById({ environmentId: ctx.environment.id, reservationId });
 }
 
 export function asHold(row: ReservationRow): Hold {
@@ -35,8 +38,12 @@ export function isClosed(row: ReservationRow): boolean {
 }
 
 /** A late commit. The reservation stays expired, and cannot be committed by another event. */
-export const commitLate = statement<WriteContext & { reservationId: string; eventId: string }>`
-  UPDATE reservations SET settled_event_id = :eventId WHERE environment_id = :environmentId AND id = :reservationId`;
+export const commitLate = query((value: ValueOf<ReservationKey & { eventId: string }>) =>
+  drizzle
+    .update(reservations)
+    .set({ settledEventId: value("eventId", reservations.settledEventId) })
+    .where(ofReservationKey(value)),
+);
 
 export function reservationNotFound(): PurserError {
   return new PurserError(

@@ -3,6 +3,7 @@ import { openEndUserSetting, sealEndUserSetting, showEndUserSetting } from "../.
 import { drizzle, hasRow, query, type ValueOf } from "../../db/query.ts";
 import { environments } from "../../db/schema.ts";
 import { batch } from "../../db/sql.ts";
+import { warn } from "../../http/warnings.ts";
 import type { AdminCtx, Mode, SystemCtx } from "../../runtime.ts";
 import { type ActKey, actIsLatest, insertAct, newAct } from "../audit/audit-statement.ts";
 import { requireEnvironment } from "./app.ts";
@@ -42,6 +43,7 @@ export async function setEndUserAuth(
   const act = newAct(admin, { appId, action: "end_user_auth.set", target: appId, details });
   const values = { ...act, environmentId: environment.id, stored };
   await batch(admin.db, [audit(values), updateSetting(values)]);
+  if (input.setting?.type === "jwks" && input.setting.audience === undefined) warn(admin, "audience_missing");
   return present(appId, input.mode, stored);
 }
 

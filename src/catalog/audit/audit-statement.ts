@@ -91,6 +91,15 @@ export const actIsNew = (value: ValueOf<ActKey>): SQL =>
  */
 export const actIsLatest = (value: ValueOf<ActKey>): SQL => sql`${newest(value, "id")} = ${value("actId")}`;
 
+/** The values of an act that its row is compared with. */
+export type WrittenAct = ActKey & { atMs: number };
+/**
+ * Whether the act's row was written by this attempt. For statements that come after its row in the batch: where a form is sent
+ * twice, its second act has the same id and does nothing.
+ */
+export const actIsThis = (value: ValueOf<WrittenAct>): SQL =>
+  hasRow(adminAudit, and(ofApp(value), eq(adminAudit.id, value("actId")), eq(adminAudit.atMs, value("atMs"))));
+
 const newest = <Name extends "id" | "seq">(value: ValueOf<{ appId: string }>, name: Name) =>
   scalar(
     drizzle

@@ -1,5 +1,8 @@
+import { and, desc, eq, isNotNull, sql } from "drizzle-orm";
 import { amountOfSteps, UNITS, type Unit } from "../../books/amounts/amount.ts";
-import { batch, fragment, statement } from "../../db/sql.ts";
+import { computed, drizzle, fields, query, scalar, type ValueOf } from "../../db/query.ts";
+import { businessFigures, businessWalks } from "../../db/schema.ts";
+import { batch, type RowsOf } from "../../db/sql.ts";
 import { DAY_MS, iso } from "../../lib/time.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { ACTIVE_DAYS, STEPS_APART } from "./walk-business.ts";
@@ -7,22 +10,32 @@ import { ACTIVE_DAYS, STEPS_APART } from "./walk-business.ts";
 /** An application may have any number of packs. */
 const ROWS_MAX = 2_000;
 
-interface FigureRow {
-  readonly kind: "outstanding" | "expired" | "users" | "active";
-  readonly label: string;
-  readonly unit: string;
-  readonly whole: number;
-  readonly rest: number;
-}
-
-const lastWalk = fragment`
-  SELECT began_at_ms FROM business_walks WHERE finished_at_ms IS NOT NULL ORDER BY began_at_ms DESC LIMIT 1`;
-const selectTimes = statement<Record<never, never>, { beganAtMs: number; finishedAtMs: number }>`
-  SELECT began_at_ms AS beganAtMs, finished_at_ms AS finishedAtMs FROM business_walks
-  WHERE finished_at_ms IS NOT NULL ORDER BY began_at_ms DESC LIMIT 1`;
-const selectFigures = statement<{ environmentId: number }, FigureRow>`
-  SELECT kind, label, unit, whole, rest FROM business_figures
-  WHERE environment_id = :environmentId AND began_at_ms = (${lastWalk}) LIMIT ${`${ROWS_MAX}`}`;
+const { beganAtMs, finishedAtMs } = businessWalks;
+const selectTimes = query(() =>
+  drizzle
+    .select({ ...fields(businessWalks, "beganAtMs"), ...computed({ finishedAtMs: sql<number>`${finishedAtMs}` }) })
+    .from(businessWalks)
+    .where(isNotNull(finishedAtMs))
+    .orderBy(desc(beganAtMs))
+    .limit(1),
+);
+const lastBegan = () =>
+  scalar(
+    drizzle
+      .select(fields(businessWalks, "beganAtMs"))
+      .from(businessWalks)
+      .where(isNotNull(finishedAtMs))
+      .orderBy(desc(beganAtMs))
+      .limit(1),
+  );
+const selectFigures = query((value: ValueOf<{ environmentId: number }>) =>
+  drizzle
+    .select(fields(businessFigures, "kind", "label", "unit", "whole", "rest"))
+    .from(businessFigures)
+    .where(and(eq(businessFigures.environmentId, value("environmentId")), eq(businessFigures.beganAtMs, lastBegan())))
+    .limit(ROWS_MAX),
+);
+type FigureRow = RowsOf<[ReturnType<typeof selectFigures>]>[0][number];
 
 const stepsOf = ({ whole, rest }: FigureRow): bigint => BigInt(whole) * BigInt(STEPS_APART) + BigInt(rest);
 

@@ -1,8 +1,9 @@
+import { and, between, eq, sql } from "drizzle-orm";
 import { amountOfSteps, fromSteps, UNITS, type Unit } from "../../books/amounts/amount.ts";
 import type { ActivityKind } from "../../db/activity/count.ts";
-import type { Steps } from "../../db/schema.ts";
-import { all, type RowOf, select, statement } from "../../db/sql.ts";
-import { dailyActivity } from "../../db/tables.ts";
+import { computed, drizzle, fields, query, read, scalar, type ValueOf } from "../../db/query.ts";
+import { creditPacks, dailyActivity, type Steps } from "../../db/schema.ts";
+import { all } from "../../db/sql.ts";
 import { DAY_MS, iso } from "../../lib/time.ts";
 import type { TenantCtx } from "../../runtime.ts";
 
@@ -16,13 +17,19 @@ export interface Figure {
   readonly days: readonly { readonly date: string; readonly value: number }[];
 }
 
-const columns = { unit: dailyActivity.unit, day: dailyActivity.day, amount: dailyActivity.amount };
-const selectDays = statement<
-  { environmentId: number; kind: ActivityKind; firstDay: number; lastDay: number },
-  RowOf<typeof columns>
->`
-  SELECT ${select(columns)} FROM daily_activity
-  WHERE environment_id = :environmentId AND kind = :kind AND day BETWEEN :firstDay AND :lastDay`;
+type Days = { environmentId: number; firstDay: number; lastDay: number };
+
+const ofDays = (value: ValueOf<Days>) =>
+  and(
+    eq(dailyActivity.environmentId, value("environmentId")),
+    between(dailyActivity.day, value("firstDay"), value("lastDay")),
+  );
+const selectDays = query((value: ValueOf<Days & { kind: ActivityKind }>) =>
+  drizzle
+    .select(fields(dailyActivity, "unit", "day", "amount"))
+    .from(dailyActivity)
+    .where(and(ofDays(value), eq(dailyActivity.kind, value("kind")))),
+);
 
 const isUnit = (text: string): text is Unit => UNITS.some((unit) => unit === text);
 
@@ -67,23 +74,32 @@ export interface PackFigure {
 /** The most rows that are added up: packs times days. */
 const PACK_ROWS_MAX = 20_000;
 
-const selectPacks = statement<
-  { appId: string; environmentId: number; firstDay: number; lastDay: number },
-  { kind: PackFigure["kind"]; packId: string; packName: string | null; unit: string; whole: number; rest: number }
->`
-  SELECT kind, pack_id AS packId, unit, whole, rest, (
-    SELECT name FROM credit_packs WHERE app_id = :appId AND id = pack_id
-  ) AS packName
-  FROM (
-    SELECT kind, substr(unit, instr(unit, ' ') + 1) AS pack_id, substr(unit, 1, instr(unit, ' ') - 1) AS unit,
-      sum(amount / 1000000) AS whole, sum(amount % 1000000) AS rest
-    FROM (
-      SELECT kind, unit, amount FROM daily_activity
-      WHERE environment_id = :environmentId AND kind IN ('granted_of', 'spent_of') AND day BETWEEN :firstDay AND :lastDay
-      LIMIT ${`${PACK_ROWS_MAX}`}
-    ) GROUP BY 1, 2, 3
-  )
-  ORDER BY packName`;
+const selectPacks = query((value: ValueOf<Days & { appId: string }>) => {
+  const { kind, unit, amount } = dailyActivity;
+  const counted = sql`SELECT * FROM ${dailyActivity} WHERE ${ofDays(value)} AND ${kind} IN ('granted_of', 'spent_of')
+    LIMIT ${PACK_ROWS_MAX}`;
+  const name = drizzle
+    .select(fields(creditPacks, "name"))
+    .from(creditPacks)
+    .where(and(eq(creditPacks.appId, value("appId")), eq(creditPacks.id, sql`figure.pack`)));
+  return read(
+    computed({
+      kind: sql<PackFigure["kind"]>`figure.sort`,
+      packId: sql<string>`figure.pack`,
+      unit: sql<string>`figure.measure`,
+      whole: sql<number>`figure.millions`,
+      rest: sql<number>`figure.steps`,
+      packName: scalar(name),
+    }),
+    (list) => sql`
+      SELECT ${list} FROM (
+        SELECT ${kind} AS sort, substr(${unit}, instr(${unit}, ' ') + 1) AS pack,
+          substr(${unit}, 1, instr(${unit}, ' ') - 1) AS measure,
+          sum(${amount} / 1000000) AS millions, sum(${amount} % 1000000) AS steps
+        FROM (${counted}) AS ${dailyActivity} GROUP BY 1, 2, 3
+      ) AS figure ORDER BY "packName"`,
+  );
+});
 
 /** What was granted and spent of each pack, counted as `readActivity` says. */
 export async function readPacks(ctx: TenantCtx, firstMs: number, count: number): Promise<readonly PackFigure[]> {

@@ -1,4 +1,20 @@
-import { all, batch, fragment, nowMsSql, statement } from "../../db/sql.ts";
+import { and, eq, gt, isNotNull, isNull, lt, not, or, sql } from "drizzle-orm";
+import {
+  asInteger,
+  assignments,
+  computed,
+  drizzle,
+  fields,
+  hasRow,
+  insertFrom,
+  names,
+  query,
+  read,
+  scalar,
+  type ValueOf,
+} from "../../db/query.ts";
+import { accounts, businessFigures, businessWalks, creditBalances, environments, refusals } from "../../db/schema.ts";
+import { all, batch } from "../../db/sql.ts";
 import { DAY_MS } from "../../lib/time.ts";
 import type { CronCtx, CronPart } from "../../runtime.ts";
 
@@ -14,84 +30,134 @@ const EXPIRED_DAYS = 90;
 /** A sum is kept in two parts, because SQLite's integers hold a thousand of the largest amounts. */
 export const STEPS_APART = 1_000_000;
 
-const selectWalk = statement<Record<never, never>, { beganAtMs: number; afterId: number }>`
-  SELECT began_at_ms AS beganAtMs, after_account_id AS afterId FROM business_walks WHERE finished_at_ms IS NULL`;
+type Moment = { nowMs: number };
+const now = (value: ValueOf<Moment>) => asInteger(value("nowMs"));
+
+const selectWalk = query(() =>
+  drizzle
+    .select(fields(businessWalks, { beganAtMs: "beganAtMs", afterId: "afterAccountId" }))
+    .from(businessWalks)
+    .where(isNull(businessWalks.finishedAtMs)),
+);
 
 /** Begins a walk, unless one is on its way or the last one is young. Two Workers at once begin one. */
-const beginWalk = statement<{ nowMs: number }>`
-  INSERT INTO business_walks (began_at_ms, after_account_id)
-  SELECT ${nowMsSql}, 0 WHERE NOT EXISTS (
-    SELECT 1 FROM business_walks WHERE finished_at_ms IS NULL OR began_at_ms > ${nowMsSql} - ${`${AGE_MS}`}
-  ) AND (EXISTS (SELECT 1 FROM accounts) OR EXISTS (SELECT 1 FROM refusals))`;
+const beginWalk = query((value: ValueOf<Moment>) => {
+  const { beganAtMs, finishedAtMs } = businessWalks;
+  const isYoung = gt(beganAtMs, sql`${now(value)} - ${AGE_MS}`);
+  const isAny = or(hasRow(accounts, undefined), hasRow(refusals, undefined));
+  const isDue = and(not(hasRow(businessWalks, or(isNull(finishedAtMs), isYoung))), isAny);
+  return insertFrom(businessWalks, { beganAtMs: now(value), afterAccountId: sql`0` }, sql`WHERE ${isDue}`);
+});
 
-const selectEnd = statement<{ afterId: number }, { endId: number | null }>`
-  SELECT max(id) AS endId FROM (SELECT id FROM accounts WHERE id > :afterId ORDER BY id LIMIT ${`${ACCOUNTS_A_PAGE}`})`;
+const selectEnd = query((value: ValueOf<{ afterId: number }>) => {
+  const { id } = accounts;
+  const page = sql`SELECT ${id} FROM ${accounts} WHERE ${id} > ${value("afterId")} ORDER BY ${id} LIMIT ${ACCOUNTS_A_PAGE}`;
+  return read(
+    computed({ endId: sql<number | null>`max(${id})` }),
+    (list) => sql`SELECT ${list} FROM (${page}) AS ${accounts}`,
+  );
+});
 
-type Page = { beganAtMs: number; afterId: number; endId: number; nowMs: number };
+type Position = { beganAtMs: number; afterId: number };
+type Page = Position & Moment & { endId: number };
 
-const stepPage = statement<Page>`
-  UPDATE business_walks SET after_account_id = CAST(:endId AS INTEGER)
-  WHERE began_at_ms = :beganAtMs AND after_account_id = :afterId AND finished_at_ms IS NULL`;
+const isAt = (value: ValueOf<Position>) =>
+  and(
+    eq(businessWalks.beganAtMs, value("beganAtMs")),
+    eq(businessWalks.afterAccountId, value("afterId")),
+    isNull(businessWalks.finishedAtMs),
+  );
+const stepPage = query((value: ValueOf<Page>) =>
+  drizzle
+    .update(businessWalks)
+    .set({ afterAccountId: asInteger(value("endId")) })
+    .where(isAt(value)),
+);
 
-const parts = fragment`sum(b.remaining_steps / ${`${STEPS_APART}`}), sum(b.remaining_steps % ${`${STEPS_APART}`})`;
-const balancesOfPage = fragment`
-  FROM accounts AS a CROSS JOIN credit_balances AS b INDEXED BY credit_balances_remaining
-    ON b.account_id = a.id AND b.has_remaining = 1`;
-const isInPage = fragment`a.id > :afterId AND a.id <= :endId`;
-/** How far the test clocks are ahead (D3): few environments have one, and the others are not looked up for it. */
-const ahead = fragment`ahead (environment_id, ahead_ms) AS MATERIALIZED (
-  SELECT id, coalesce(features ->> '$.clock.atMs' - ${nowMsSql}, features ->> '$.clock.aheadMs')
-  FROM environments INDEXED BY environments_clock WHERE features ->> '$.clock' IS NOT NULL
-)`;
-/** The time of the account's environment. */
-const nowOfAccount = fragment`(${nowMsSql} + coalesce((
-  SELECT ahead_ms FROM ahead WHERE ahead.environment_id = a.environment_id
-), 0))`;
 /** The numbers of days for which active users are counted. */
 export const ACTIVE_DAYS = [7, 30, 90] as const;
-const activeUsers = fragment`
-  SELECT a.environment_id, 'active', CAST(d.value AS TEXT), '', count(*), 0
-  FROM accounts AS a CROSS JOIN json_each('${JSON.stringify(ACTIVE_DAYS)}') AS d
-  WHERE ${isInPage} AND a.last_active_day > ${nowOfAccount} / ${`${DAY_MS}`} - d.value GROUP BY 1, 3`;
+
+/** Figures of a page: the environment, the kind, its label, the unit, and the sum in two parts. */
+function figuresOf(value: ValueOf<Page>) {
+  const { id, environmentId, lastActiveDay } = accounts;
+  const { packId, unit, remainingSteps, expiresAtMs } = creditBalances;
+  const [dayMs, apart] = [asInteger(sql`${DAY_MS}`), asInteger(sql`${STEPS_APART}`)];
+  const isInPage = sql`${id} > ${value("afterId")} AND ${id} <= ${value("endId")}`;
+  const parts = sql`sum(${remainingSteps} / ${apart}), sum(${remainingSteps} % ${apart})`;
+  const balances = sql`FROM ${accounts} CROSS JOIN ${creditBalances} INDEXED BY credit_balances_remaining
+    ON ${creditBalances.accountId} = ${id} AND ${creditBalances.hasRemaining} = 1 WHERE ${isInPage}`;
+  // The time of the account's environment.
+  const time = sql`(${now(value)} + coalesce((SELECT ahead.ms FROM ahead WHERE ahead.place = ${environmentId}), 0))`;
+  return sql`
+    SELECT ${environmentId}, 'outstanding', ${packId}, ${unit}, ${parts}
+    ${balances} AND ${expiresAtMs} > ${time} GROUP BY 1, 3, 4
+    UNION ALL
+    SELECT ${environmentId}, 'expired', CAST(${expiresAtMs} / ${dayMs} AS TEXT), ${unit}, ${parts}
+    ${balances} AND ${expiresAtMs} <= ${time} AND ${expiresAtMs} > ${time} - ${EXPIRED_DAYS * DAY_MS} GROUP BY 1, 3, 4
+    UNION ALL
+    SELECT ${environmentId}, 'users', '', '', count(*), 0 FROM ${accounts} WHERE ${isInPage} GROUP BY 1
+    UNION ALL
+    SELECT ${environmentId}, 'active', CAST(d.value AS TEXT), '', count(*), 0
+    FROM ${accounts} CROSS JOIN json_each(${JSON.stringify(ACTIVE_DAYS)}) AS d
+    WHERE ${isInPage} AND ${lastActiveDay} > ${time} / ${dayMs} - d.value GROUP BY 1, 3`;
+}
 
 /**
  * Adds a page's sums, if the statement before it took the step: so a page counts once, whoever else walks, and however often
  * the batch is sent.
  */
-const addPage = statement<Page>`
-  INSERT INTO business_figures (environment_id, began_at_ms, kind, label, unit, whole, rest)
-  WITH ${ahead}
-  SELECT environment_id, CAST(:beganAtMs AS INTEGER), kind, label, unit, whole, rest FROM (
-    SELECT a.environment_id AS environment_id, 'outstanding' AS kind, b.pack_id AS label, b.unit AS unit,
-      sum(b.remaining_steps / ${`${STEPS_APART}`}) AS whole, sum(b.remaining_steps % ${`${STEPS_APART}`}) AS rest
-    ${balancesOfPage} WHERE ${isInPage} AND b.expires_at_ms > ${nowOfAccount} GROUP BY 1, 3, 4
-    UNION ALL
-    SELECT a.environment_id, 'expired', CAST(b.expires_at_ms / ${`${DAY_MS}`} AS TEXT), b.unit, ${parts}
-    ${balancesOfPage} WHERE ${isInPage} AND b.expires_at_ms <= ${nowOfAccount}
-      AND b.expires_at_ms > ${nowOfAccount} - ${`${EXPIRED_DAYS * DAY_MS}`} GROUP BY 1, 3, 4
-    UNION ALL
-    SELECT a.environment_id, 'users', '', '', count(*), 0 FROM accounts AS a WHERE ${isInPage} GROUP BY 1
-    UNION ALL ${activeUsers}
-  ) WHERE changes() = 1
-  ON CONFLICT (environment_id, began_at_ms, kind, label, unit)
-  DO UPDATE SET whole = whole + excluded.whole, rest = rest + excluded.rest`;
+const addPage = query((value: ValueOf<Page>) => {
+  const { features } = environments;
+  // How far the test clocks are ahead (D3): few environments have one, and the others are not looked up for it.
+  const ahead = sql`
+    SELECT ${environments.id}, coalesce(${features} ->> '$.clock.atMs' - ${now(value)}, ${features} ->> '$.clock.aheadMs')
+    FROM ${environments} INDEXED BY environments_clock WHERE ${features} ->> '$.clock' IS NOT NULL`;
+  const figure = {
+    environmentId: sql`figure.place`,
+    beganAtMs: asInteger(value("beganAtMs")),
+    kind: sql`figure.sort`,
+    label: sql`figure.about`,
+    unit: sql`figure.measure`,
+    whole: sql`figure.millions`,
+    rest: sql`figure.steps`,
+  };
+  const { environmentId, beganAtMs, kind, label, unit, whole, rest } = businessFigures;
+  const sums = assignments(businessFigures, {
+    whole: sql`${whole} + excluded.${names(whole)}`,
+    rest: sql`${rest} + excluded.${names(rest)}`,
+  });
+  return sql`
+    WITH ahead (place, ms) AS MATERIALIZED (${ahead}),
+    figure (place, sort, about, measure, millions, steps) AS (${figuresOf(value)})
+    ${insertFrom(businessFigures, figure, sql`FROM figure WHERE changes() = 1`)}
+    ON CONFLICT (${names(environmentId, beganAtMs, kind, label, unit)}) DO UPDATE SET ${sums}`;
+});
 
-const finishWalk = statement<{ beganAtMs: number; afterId: number; nowMs: number }>`
-  UPDATE business_walks SET finished_at_ms = ${nowMsSql}
-  WHERE began_at_ms = :beganAtMs AND after_account_id = :afterId AND finished_at_ms IS NULL`;
-const isOld = fragment`began_at_ms < (SELECT max(began_at_ms) FROM business_walks WHERE finished_at_ms IS NOT NULL)`;
-const deleteOldFigures = statement<Record<never, never>>`DELETE FROM business_figures WHERE ${isOld}`;
-const deleteOldWalks = statement<Record<never, never>>`DELETE FROM business_walks WHERE ${isOld}`;
+const finishWalk = query((value: ValueOf<Position & Moment>) =>
+  drizzle
+    .update(businessWalks)
+    .set({ finishedAtMs: now(value) })
+    .where(isAt(value)),
+);
+const isOld = ({ beganAtMs }: typeof businessWalks | typeof businessFigures) => {
+  const latest = computed({ latest: sql<number | null>`max(${businessWalks.beganAtMs})` });
+  return lt(beganAtMs, scalar(drizzle.select(latest).from(businessWalks).where(isNotNull(businessWalks.finishedAtMs))));
+};
+const deleteOldFigures = query(() => drizzle.delete(businessFigures).where(isOld(businessFigures)));
+const deleteOldWalks = query(() => drizzle.delete(businessWalks).where(isOld(businessWalks)));
 
 /** For how many days refusals are kept (refusals.ts). */
 const REFUSAL_DAYS = 30;
-const deleteOldRefusals = statement<{ nowMs: number }>`
-  DELETE FROM refusals WHERE (environment_id, user_id, kind, subject) IN (
-    SELECT r.environment_id, r.user_id, r.kind, r.subject
-    FROM environments AS e CROSS JOIN json_each('["shortage", "failed_grant"]') AS k
-    CROSS JOIN refusals AS r INDEXED BY refusals_latest
-      ON r.environment_id = e.id AND r.kind = k.value AND r.last_at_ms < ${nowMsSql} - ${`${REFUSAL_DAYS * DAY_MS}`}
-  )`;
+const deleteOldRefusals = query((value: ValueOf<Moment>) => {
+  const { environmentId, userId, kind, subject, lastAtMs } = refusals;
+  return sql`
+    DELETE FROM ${refusals} WHERE (${environmentId}, ${userId}, ${kind}, ${subject}) IN (
+      SELECT ${environmentId}, ${userId}, ${kind}, ${subject}
+      FROM ${environments} CROSS JOIN json_each('["shortage", "failed_grant"]') AS k
+      CROSS JOIN ${refusals} INDEXED BY refusals_latest ON ${environmentId} = ${environments.id} AND ${kind} = k.value
+        AND ${lastAtMs} < ${now(value)} - ${REFUSAL_DAYS * DAY_MS}
+    )`;
+});
 
 /**
  * Computes what the overview shows of a business, hourly, in pages: what is outstanding by unit and pack, what expired by day,

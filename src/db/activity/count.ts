@@ -1,8 +1,10 @@
+import { sql } from "drizzle-orm";
 import type { PurserError } from "../../errors.ts";
 import { DAY_MS } from "../../lib/time.ts";
 import type { Environment, TenantCtx } from "../../runtime.ts";
 import { databaseAt } from "../databases.ts";
-import { statement } from "../sql.ts";
+import { assignments, insertFrom, names, query, type ValueOf } from "../query.ts";
+import { dailyActivity } from "../schema.ts";
 import { flushSeen, isAnySeen } from "./last-seen.ts";
 import { flushRefusals, noteRefusal, type RefusalKind, type RefusedAsk } from "./refusals.ts";
 
@@ -66,11 +68,19 @@ export function countOfPack(
   countActivity(environment, `${kind}_of`, atMs, `${unit} ${packId}`, amountSteps);
 }
 
-const addCounts = statement<{ rows: string }>`
-  INSERT INTO daily_activity (environment_id, kind, day, unit, amount)
-  SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, CAST(value ->> 4 AS INTEGER) FROM json_each(:rows) WHERE 1
-  ON CONFLICT (environment_id, kind, day, unit)
-  DO UPDATE SET amount = min(amount + excluded.amount, 4000000000000000000)`;
+const addCounts = query((value: ValueOf<{ rows: string }>) => {
+  const { environmentId, kind, day, unit, amount } = dailyActivity;
+  const counted = {
+    environmentId: sql`value ->> 0`,
+    kind: sql`value ->> 1`,
+    day: sql`value ->> 2`,
+    unit: sql`value ->> 3`,
+    amount: sql`CAST(value ->> 4 AS INTEGER)`,
+  };
+  const sum = sql`min(${amount} + excluded.${names(amount)}, 4000000000000000000)`;
+  return sql`${insertFrom(dailyActivity, counted, sql`FROM json_each(${value("rows")}) WHERE 1`)}
+    ON CONFLICT (${names(environmentId, kind, day, unit)}) DO UPDATE SET ${assignments(dailyActivity, { amount: sum })}`;
+});
 
 /** Writes what was counted. Not sent again when it fails: the figures may then lack something, never hold it twice. */
 export async function flushActivity(env: object): Promise<void> {

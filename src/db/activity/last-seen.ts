@@ -1,7 +1,9 @@
+import { and, inArray, sql } from "drizzle-orm";
 import { DAY_MS } from "../../lib/time.ts";
 import type { Environment } from "../../runtime.ts";
 import { databaseAt } from "../databases.ts";
-import { statement } from "../sql.ts";
+import { asInteger, assignments, drizzle, insertFrom, names, query, type ValueOf } from "../query.ts";
+import { accounts, apiKeys, distinctIds } from "../schema.ts";
 
 /**
  * The day on which a key was last used, on which something was last written for a user, and on which a person's id last sent an
@@ -35,28 +37,44 @@ export function noteSeen(
 export const isAnySeen = (): boolean => noted.length > 0;
 
 type Rows = { rows: string; day: number };
-const seen = {
-  key: statement<Rows>`
-    UPDATE api_keys SET last_used_day = CAST(:day AS INTEGER)
-    WHERE coalesce(last_used_day, 0) < :day AND hash IN (
-      SELECT k.hash FROM json_each(:rows) AS s CROSS JOIN api_keys AS k
-        ON k.environment_id = s.value ->> 0 AND k.id = s.value ->> 1
-    )`,
-  user: statement<Rows>`
-    UPDATE accounts SET last_active_day = CAST(:day AS INTEGER)
-    WHERE coalesce(last_active_day, 0) < :day AND id IN (
-      SELECT a.id FROM json_each(:rows) AS s CROSS JOIN accounts AS a
-        ON a.environment_id = s.value ->> 0 AND a.user_id = s.value ->> 1
-    )`,
-  // An upsert of what is there, because an UPDATE that joins a list would read all ids. Devices that nobody was identified with are left out: they are many, and say nothing to people.
-  person: statement<Rows>`
-    INSERT INTO distinct_ids (environment_id, distinct_id, is_device_form, first_seen_at_ms, last_seen_at_ms, last_active_day)
-    SELECT d.environment_id, d.distinct_id, d.is_device_form, d.first_seen_at_ms, d.last_seen_at_ms, CAST(:day AS INTEGER)
-    FROM json_each(:rows) AS s CROSS JOIN distinct_ids AS d
-      ON d.environment_id = s.value ->> 0 AND d.distinct_id = s.value ->> 1
-    WHERE coalesce(d.last_active_day, 0) < :day AND d.is_sender = 1 AND (d.is_device_form = 0 OR d.is_identified = 1)
-    ON CONFLICT (environment_id, distinct_id) DO UPDATE SET last_active_day = excluded.last_active_day`,
-};
+
+const setKeys = query((value: ValueOf<Rows>) => {
+  const { hash, environmentId, id, lastUsedDay } = apiKeys;
+  const used = sql`(SELECT ${hash} FROM json_each(${value("rows")}) AS s CROSS JOIN ${apiKeys}
+    ON ${environmentId} = s.value ->> 0 AND ${id} = s.value ->> 1)`;
+  return drizzle
+    .update(apiKeys)
+    .set({ lastUsedDay: asInteger(value("day")) })
+    .where(and(sql`coalesce(${lastUsedDay}, 0) < ${value("day")}`, inArray(hash, used)));
+});
+
+const setUsers = query((value: ValueOf<Rows>) => {
+  const { id, environmentId, userId, lastActiveDay } = accounts;
+  const active = sql`(SELECT ${id} FROM json_each(${value("rows")}) AS s CROSS JOIN ${accounts}
+    ON ${environmentId} = s.value ->> 0 AND ${userId} = s.value ->> 1)`;
+  return drizzle
+    .update(accounts)
+    .set({ lastActiveDay: asInteger(value("day")) })
+    .where(and(sql`coalesce(${lastActiveDay}, 0) < ${value("day")}`, inArray(id, active)));
+});
+
+/**
+ * An upsert of what is there, because an UPDATE that joins a list would read all ids. Devices that nobody was identified with are
+ * left out: they are many, and say nothing to people.
+ */
+const setPersons = query((value: ValueOf<Rows>) => {
+  const { environmentId, distinctId, isDeviceForm, firstSeenAtMs, lastSeenAtMs, lastActiveDay } = distinctIds;
+  const kept = { environmentId, distinctId, isDeviceForm, firstSeenAtMs, lastSeenAtMs };
+  const set = assignments(distinctIds, { lastActiveDay: sql`excluded.${names(lastActiveDay)}` });
+  const sent = sql`FROM json_each(${value("rows")}) AS s CROSS JOIN ${distinctIds}
+    ON ${environmentId} = s.value ->> 0 AND ${distinctId} = s.value ->> 1
+    WHERE coalesce(${lastActiveDay}, 0) < ${value("day")} AND ${distinctIds.isSender} = 1
+      AND (${isDeviceForm} = 0 OR ${distinctIds.isIdentified} = 1)`;
+  return sql`${insertFrom(distinctIds, { ...kept, lastActiveDay: asInteger(value("day")) }, sent)}
+    ON CONFLICT (${names(environmentId, distinctId)}) DO UPDATE SET ${set}`;
+});
+
+const seen = { key: setKeys, user: setUsers, person: setPersons };
 
 /** Writes what was noted, one statement for each database, kind and day. What a write that fails had is missing for a day. */
 export async function flushSeen(env: object): Promise<void> {

@@ -1,19 +1,19 @@
+import { and, desc, eq, sql } from "drizzle-orm";
 import { iso } from "../../lib/time.ts";
 import type { TenantCtx } from "../../runtime.ts";
-import { all, statement } from "../sql.ts";
+import { drizzle, fields, query, type ValueOf } from "../query.ts";
+import { refusals } from "../schema.ts";
+import { all } from "../sql.ts";
 import { type RefusalKind, refusalsMax } from "./refusals.ts";
 
-interface RefusalRow {
-  readonly userId: string;
-  readonly subject: string;
-  readonly reason: string;
-  readonly times: number;
-  readonly lastAtMs: number;
-}
-
-const selectRefusals = statement<{ environmentId: number; kind: RefusalKind }, RefusalRow>`
-  SELECT user_id AS userId, subject, reason, times, last_at_ms AS lastAtMs FROM refusals INDEXED BY refusals_latest
-  WHERE environment_id = :environmentId AND kind = :kind ORDER BY last_at_ms DESC LIMIT ${`${refusalsMax}`}`;
+const selectRefusals = query((value: ValueOf<{ environmentId: number; kind: RefusalKind }>) =>
+  drizzle
+    .select(fields(refusals, "userId", "subject", "reason", "times", "lastAtMs"))
+    .from(sql`${refusals} INDEXED BY refusals_latest`)
+    .where(and(eq(refusals.environmentId, value("environmentId")), eq(refusals.kind, value("kind"))))
+    .orderBy(desc(refusals.lastAtMs))
+    .limit(refusalsMax),
+);
 
 /** What was refused of late, the latest first, as far as isolates told it (refusals.ts). */
 export async function readRefusals(ctx: TenantCtx, kind: RefusalKind) {

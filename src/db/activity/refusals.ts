@@ -1,8 +1,10 @@
+import { and, eq, not, sql } from "drizzle-orm";
 import type { PurserError } from "../../errors.ts";
 import type { Environment, TenantCtx } from "../../runtime.ts";
 import { readSettings } from "../../settings.ts";
 import { databaseAt } from "../databases.ts";
-import { fragment, statement } from "../sql.ts";
+import { assignments, hasRow, insertFrom, names, query, type ValueOf } from "../query.ts";
+import { erasureIds, refusals, tombstones } from "../schema.ts";
 import { hashesOf } from "../tombstones/check.ts";
 
 /**
@@ -52,37 +54,57 @@ export function noteRefusal(
 
 type Rows = { rows: string };
 
-const isBeingErased = fragment`EXISTS (
-    SELECT 1 FROM erasure_ids WHERE environment_id = r.value ->> 0 AND distinct_id = r.value ->> 1
-  )`;
+/** Beside `r`, a row as JSON. */
+const isBeingErased = hasRow(
+  erasureIds,
+  and(eq(erasureIds.environmentId, sql`r.value ->> 0`), eq(erasureIds.distinctId, sql`r.value ->> 1`)),
+);
 
 /** An id that was erased since its refusal is not written: its tombstone stands before its rows are deleted. */
-const addRefusals = statement<Rows>`
-  INSERT INTO refusals (environment_id, user_id, kind, subject, reason, times, last_at_ms)
-  SELECT r.value ->> 0, r.value ->> 1, r.value ->> 2, r.value ->> 3, r.value ->> 4, r.value ->> 5, r.value ->> 6
-  FROM json_each(:rows) AS r
-  WHERE NOT EXISTS (
-    SELECT 1 FROM json_each(r.value, '$[7]') AS h CROSS JOIN tombstones AS t
-    WHERE t.environment_id = r.value ->> 0 AND t.hash = h.value AND t.blocks = 1
-  ) AND NOT ${isBeingErased}
-  ON CONFLICT DO UPDATE SET reason = excluded.reason, times = times + excluded.times, last_at_ms = excluded.last_at_ms`;
+const addRefusals = query((value: ValueOf<Rows>) => {
+  const row = {
+    environmentId: sql`r.value ->> 0`,
+    userId: sql`r.value ->> 1`,
+    kind: sql`r.value ->> 2`,
+    subject: sql`r.value ->> 3`,
+    reason: sql`r.value ->> 4`,
+    times: sql`r.value ->> 5`,
+    lastAtMs: sql`r.value ->> 6`,
+  };
+  const from = sql`FROM json_each(${value("rows")}) AS r WHERE NOT EXISTS (
+    SELECT 1 FROM json_each(r.value, '$[7]') AS h CROSS JOIN ${tombstones}
+    WHERE ${tombstones.environmentId} = r.value ->> 0 AND ${tombstones.hash} = h.value AND ${tombstones.blocks} = 1
+  ) AND ${not(isBeingErased)}`;
+  const { reason, times, lastAtMs } = refusals;
+  const set = assignments(refusals, {
+    reason: sql`excluded.${names(reason)}`,
+    times: sql`${times} + excluded.${names(times)}`,
+    lastAtMs: sql`excluded.${names(lastAtMs)}`,
+  });
+  return sql`${insertFrom(refusals, row, from)} ON CONFLICT DO UPDATE SET ${set}`;
+});
 
 /** What is written for an id ends a tombstone that only cuts (E4). */
-const endCuts = statement<Rows>`
-  DELETE FROM tombstones WHERE blocks = 0 AND (environment_id, hash) IN (
-    SELECT r.value ->> 0, h.value FROM json_each(:rows) AS r CROSS JOIN json_each(r.value, '$[7]') AS h WHERE NOT ${isBeingErased}
-  )`;
+const endCuts = query(
+  (value: ValueOf<Rows>) => sql`
+    DELETE FROM ${tombstones} WHERE ${tombstones.blocks} = 0 AND (${tombstones.environmentId}, ${tombstones.hash}) IN (
+      SELECT r.value ->> 0, h.value FROM json_each(${value("rows")}) AS r CROSS JOIN json_each(r.value, '$[7]') AS h
+      WHERE ${not(isBeingErased)}
+    )`,
+);
 
-const deleteOldest = statement<Rows>`
-  DELETE FROM refusals WHERE (environment_id, user_id, kind, subject) IN (
-    SELECT r.environment_id, r.user_id, r.kind, r.subject
-    FROM (SELECT DISTINCT value ->> 0 AS environment_id, value ->> 2 AS kind FROM json_each(:rows)) AS written
-    CROSS JOIN refusals AS r INDEXED BY refusals_latest
-      ON r.environment_id = written.environment_id AND r.kind = written.kind AND r.last_at_ms < (
-        SELECT last_at_ms FROM refusals WHERE environment_id = written.environment_id AND kind = written.kind
-        ORDER BY last_at_ms DESC LIMIT 1 OFFSET ${`${refusalsMax - 1}`}
+const deleteOldest = query((value: ValueOf<Rows>) => {
+  const { environmentId, userId, kind, subject, lastAtMs } = refusals;
+  const ofKind = sql`${environmentId} = written.place AND ${kind} = written.sort`;
+  return sql`
+    DELETE FROM ${refusals} WHERE (${environmentId}, ${userId}, ${kind}, ${subject}) IN (
+      SELECT ${environmentId}, ${userId}, ${kind}, ${subject}
+      FROM (SELECT DISTINCT value ->> 0 AS place, value ->> 2 AS sort FROM json_each(${value("rows")})) AS written
+      CROSS JOIN ${refusals} INDEXED BY refusals_latest ON ${ofKind} AND ${lastAtMs} < (
+        SELECT ${lastAtMs} FROM ${refusals} WHERE ${ofKind} ORDER BY ${lastAtMs} DESC LIMIT 1 OFFSET ${refusalsMax - 1}
       )
-  )`;
+    )`;
+});
 
 /** Writes what was noted. What a write that fails had is missing. */
 export async function flushRefusals(env: object): Promise<void> {

@@ -148,8 +148,8 @@ export const creditRefunds = sqliteTable(
     ordinal: integer("ordinal").notNull(),
     /** The idempotency key under the reference. */
     refundRef: text("refund_ref").notNull(),
-    /** JSON list of the packs whose balances it is about. */
-    packIds: text("pack_ids").notNull(),
+    /** The packs whose balances it is about. */
+    packIds: text("pack_ids", { mode: "json" }).$type<readonly string[]>().notNull(),
     /** The share, `part` of `of`. Both are null for all that was left. */
     part: integer("part"),
     ofParts: integer("of_parts"),

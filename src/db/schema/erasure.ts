@@ -12,7 +12,7 @@ export const erasures = sqliteTable(
     reason: text("reason", {
       enum: ["request", "consent_withdrawn", "objection", "not_needed", "unlawful", "legal_duty"],
     }),
-    keepConsent: integer("keep_consent").notNull(),
+    keepConsent: integer("keep_consent", { mode: "boolean" }).notNull(),
     /** The key that asked for it, or the administrator. */
     actor: text("actor").notNull(),
     /** Of the secret under which its tombstones stand (db/tombstones/secret.ts). */

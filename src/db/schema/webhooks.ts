@@ -14,7 +14,7 @@ export const webhookEndpoints = sqliteTable(
       .references(() => environments.id),
     url: text("url").notNull(),
     /** JSON list of globs. Null: all types but those that must be asked for. */
-    types: text("types"),
+    types: text("types", { mode: "json" }).$type<readonly string[]>(),
     /** Whether `types` want `person.exported`, for statements that write it without a read before. */
     wantsExports: integer("wants_exports", { mode: "boolean" }).notNull().default(false),
     description: text("description"),

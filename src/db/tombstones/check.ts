@@ -1,9 +1,14 @@
+import { type SQL, sql } from "drizzle-orm";
+import type { SQLiteColumn } from "drizzle-orm/sqlite-core";
 import { PurserError } from "../../errors.ts";
 import { jsonChunks } from "../../lib/json.ts";
 import type { Environment, Runtime, TenantCtx } from "../../runtime.ts";
 import type { Settings } from "../../settings.ts";
 import { readFeatures } from "../features.ts";
-import { all, type Db, fragment, type Statement, statement } from "../sql.ts";
+import { fields, insertFrom, query, read, type ValueOf } from "../query.ts";
+import { environments, tombstones } from "../schema.ts";
+import { all, type Db, type Statement } from "../sql.ts";
+import { guards, tombstoneEnds } from "../views.ts";
 import { erasureSecrets, erasureUnavailable, hashName } from "./secret.ts";
 
 /** An environment, as far as its tombstones are looked for. */
@@ -37,33 +42,43 @@ export async function hashesOf(ctx: Pick<Place, "settings" | "environment">, id:
   return Promise.all(secrets.map((secret) => hashName(secret, ctx.environment, "id", id)));
 }
 
-/** SQL: whether one of `hashes`, a JSON list as SQL, is a tombstone's that blocks. It reads nothing where `features` has no tombstones. */
-export function erasedSql(features: string, hashes: string): string {
-  return fragment`(${features} ->> '$.tombstones' IS NOT NULL AND EXISTS (
-    SELECT 1 FROM json_each(${hashes}) AS h CROSS JOIN tombstones AS t
-    WHERE t.environment_id = :environmentId AND t.hash = h.value AND t.blocks = 1
+/**
+ * Whether one of `hashes`, a JSON list, is that of a tombstone that blocks. It reads nothing where `features` has no tombstones.
+ */
+export const isBlocked = (value: ValueOf<{ environmentId: number }>, features: SQL | SQLiteColumn, hashes: SQL) =>
+  sql<0 | 1>`(${features} ->> '$.tombstones' IS NOT NULL AND EXISTS (
+    SELECT 1 FROM json_each(${hashes}) AS h CROSS JOIN ${tombstones}
+    WHERE ${tombstones.environmentId} = ${value("environmentId")} AND ${tombstones.hash} = h.value
+      AND ${tombstones.blocks} = 1
   ))`;
-}
 
-type Hashes = { appId: string; mode: string; hashes: string };
+type Hashes = { appId: string; mode: Environment["mode"]; hashes: string };
 
-const ofHashes = fragment`
-  FROM json_each(:hashes) AS h CROSS JOIN environments AS e ON e.app_id = :appId AND e.mode = :mode
-  CROSS JOIN tombstones AS t ON t.environment_id = e.id AND t.hash = h.value`;
+const fromTombstones = (value: ValueOf<Hashes>) => sql`FROM json_each(${value("hashes")}) AS h
+  CROSS JOIN ${environments} ON ${environments.appId} = ${value("appId")} AND ${environments.mode} = ${value("mode")}
+  CROSS JOIN ${tombstones} ON ${tombstones.environmentId} = ${environments.id} AND ${tombstones.hash} = h.value`;
 
-/** Aborts the batch with `guard_person` where one of the hashes is a tombstone's that blocks. */
-const guardWritten = statement<Hashes>`
-  INSERT INTO guards (name, holds) SELECT 'person', NOT EXISTS (SELECT 1 ${ofHashes} WHERE t.blocks = 1)`;
+const guardPerson = (write: (value: ValueOf<Hashes>) => SQL) =>
+  query((value: ValueOf<Hashes>) =>
+    insertFrom(guards, { name: sql`'person'`, holds: sql`NOT EXISTS (SELECT 1 ${write(value)})` }, sql``),
+  );
+/** Aborts the batch with `guard_person` where one of the hashes is that of a tombstone that blocks. */
+const guardWritten = guardPerson((value) => sql`${fromTombstones(value)} WHERE ${tombstones.blocks} = 1`);
 /** The same for any tombstone. */
-const guardMentioned = statement<Hashes>`
-  INSERT INTO guards (name, holds) SELECT 'person', NOT EXISTS (SELECT 1 ${ofHashes})`;
+const guardMentioned = guardPerson(fromTombstones);
 
 /** Ends the tombstones that only cut: from now on something is written for their ids. */
-const endCuts = statement<Hashes>`
-  INSERT INTO tombstone_ends (environment_id, hash) SELECT t.environment_id, t.hash ${ofHashes} WHERE t.blocks = 0`;
+const endCuts = query((value: ValueOf<Hashes>) =>
+  insertFrom(
+    tombstoneEnds,
+    { environmentId: tombstones.environmentId, hash: tombstones.hash },
+    sql`${fromTombstones(value)} WHERE ${tombstones.blocks} = 0`,
+  ),
+);
 
-const selectErased = statement<Hashes, { hash: string; blocks: 0 | 1 }>`
-  SELECT t.hash AS hash, t.blocks AS blocks ${ofHashes}`;
+const selectErased = query((value: ValueOf<Hashes>) =>
+  read(fields(tombstones, "hash", "blocks"), (list) => sql`SELECT ${list} ${fromTombstones(value)}`),
+);
 
 /** Each hash with its id. */
 async function hashesOfAll(ctx: Place, ids: Iterable<string>): Promise<Map<string, string>> {

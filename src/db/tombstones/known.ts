@@ -1,9 +1,14 @@
+import { and, eq, type SQL, sql } from "drizzle-orm";
 import { temporarilyUnavailable } from "../../errors.ts";
+import type { Environment } from "../../runtime.ts";
 import { requireClock } from "../clock.ts";
 import { constraintOf } from "../constraint.ts";
 import { readFeatures } from "../features.ts";
+import { drizzle, fields, insertFrom, query, type ValueOf } from "../query.ts";
 import { retryOnConflict } from "../retry-on-conflict.ts";
-import { all, batch, type Db, fragment, type RowsOf, type Statement, statement } from "../sql.ts";
+import { environments } from "../schema.ts";
+import { all, batch, type Db, type RowsOf, type Statement } from "../sql.ts";
+import { guards } from "../views.ts";
 import { findErased, type Place, personGuards, type Standing, standingIn } from "./check.ts";
 
 /** What an isolate knows of the tombstones of each environment. Nothing rests on it: the batch aborts where it is old. */
@@ -24,19 +29,26 @@ function knownIn(features: string | null): Known {
   return { standing: standingIn(features), text: JSON.stringify([tombstones, lifts]), lifts };
 }
 
-type Of = { appId: string; mode: string };
+type Of = { appId: string; mode: Environment["mode"] };
+type Remembered = { standing: string; clock: string | null };
 
-const guardOf = fragment`INSERT INTO guards (name, holds)
-  SELECT 'tombstones', json_array(features -> '$.tombstones', features -> '$.lifts') = :standing
-    AND features -> '$.clock' IS :clock
-  FROM environments`;
-const guardStanding = statement<{ id: number; standing: string; clock: string | null }>`${guardOf} WHERE id = :id`;
-const guardStandingOf = statement<
-  Of & { standing: string; clock: string | null }
->`${guardOf} WHERE app_id = :appId AND mode = :mode`;
+const isOf = (value: ValueOf<Of>) => and(eq(environments.appId, value("appId")), eq(environments.mode, value("mode")));
 
-const selectFeatures = statement<Of, { features: string | null }>`
-  SELECT features FROM environments WHERE app_id = :appId AND mode = :mode`;
+/** Aborts the batch with `guard_tombstones` where the environment's are not as they are remembered. */
+const guard = (value: ValueOf<Remembered>, which: SQL | undefined): SQL => {
+  const { features } = environments;
+  const standing = sql`json_array(${features} -> '$.tombstones', ${features} -> '$.lifts')`;
+  const holds = sql`${standing} = ${value("standing")} AND ${features} -> '$.clock' IS ${value("clock")}`;
+  return insertFrom(guards, { name: sql`'tombstones'`, holds }, sql`FROM ${environments} WHERE ${which}`);
+};
+const guardStanding = query((value: ValueOf<Remembered & { id: number }>) =>
+  guard(value, eq(environments.id, value("id"))),
+);
+const guardStandingOf = query((value: ValueOf<Remembered & Of>) => guard(value, isOf(value)));
+
+const selectFeatures = query((value: ValueOf<Of>) =>
+  drizzle.select(fields(environments, "features")).from(environments).where(isOf(value)),
+);
 
 const keyOf = ({ environment: { appId, mode } }: Place): string => `${appId} ${mode}`;
 

@@ -1,6 +1,7 @@
 import type { Context } from "hono";
 import { requireCaptureKey, serveCaptureKey, serveClientKey, servePublishableKey } from "../../auth/require-key.ts";
 import { limitBody } from "../../http/body.ts";
+import { callVerb } from "../../http/call-verb.ts";
 import { allowBrowsers } from "../../http/cors.ts";
 import { type AppEnv, createRoutes } from "../../http/factory.ts";
 import { capture, captureV1 } from "./capture.ts";
@@ -30,7 +31,7 @@ for (const path of [...CAPTURE_PATHS, ...V1_PATHS, ...FLAG_PATHS, "/array/:token
 captureRoutes
   .on("POST", CAPTURE_PATHS, limitBody, async (c) => {
     const body = await readBody(c);
-    const answer = () => capture(c.var.ctx, readCaptureRequest(body, c.req.query("_")));
+    const answer = () => callVerb(c, (ctx) => capture(ctx, readCaptureRequest(body, c.req.query("_"))));
     return c.json(await serveCaptureKey(c, () => keyOfRequest(body), answer));
   })
   .on("POST", V1_PATHS, requireCaptureKey, limitBody, async (c) => {
@@ -38,7 +39,7 @@ captureRoutes
       sdkInfo: c.req.header("posthog-sdk-info"),
       requestTimestamp: c.req.header("posthog-request-timestamp"),
     });
-    return c.json(await captureV1(c.var.ctx, request));
+    return c.json(await callVerb(c, (ctx) => captureV1(ctx, request)));
   })
   .on("POST", FLAG_PATHS, limitBody, async (c) => {
     const key = keyBesideEvents(await readBody(c));

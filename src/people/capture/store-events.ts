@@ -7,25 +7,25 @@ import { findErased, personGuards } from "../../db/tombstones/check.ts";
 import { withTombstones } from "../../db/tombstones/known.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import type { AnalyticsLimit } from "../limits/analytics-limits.ts";
-import {
-  environmentLimitIn,
-  erasedCounts,
-  idLimitConstraints,
-  idsOverLimit,
-  idUseReads,
-  isCounted,
-  isIdLimit,
-} from "../limits/count.ts";
+import { environmentLimitIn, idLimitConstraints, idsOverLimit, idUseReads, isIdLimit } from "../limits/count.ts";
 import { reachedWrites } from "../limits/reached.ts";
 import { guardOfKnown, readPeopleFirst, rememberPeople } from "../memory.ts";
 import { needsStoredPeople } from "../person-event.ts";
-import { noStoredPeople, type PeopleChange, planPeople, warningsAlone } from "../plan-people.ts";
+import {
+  noStoredPeople,
+  type PeopleChange,
+  planPeople,
+  type StoredPeople,
+  warningsAlone,
+  withoutPeople,
+} from "../plan-people.ts";
 import { peopleConflicts, peopleWrites } from "../write-people.ts";
 import type { CaptureBudget } from "./capture-budget.ts";
 import type { CapturedEvent } from "./event.ts";
-import { eventWrites, readStored } from "./event-statements.ts";
+import { readStored } from "./event-statements.ts";
 import { dropAll, dropsOf, type StoredEvents } from "./stored-events.ts";
-import { idsMentioned, idsWritten, withoutErased } from "./without-erased.ts";
+import { idsMentioned, idsWritten, nothingErased, type Remaining, withoutErased } from "./without-erased.ts";
+import { type Landing, writeEvents } from "./write-events.ts";
 
 /** A link is planned on stored ids, which may be long. So only so many are planned at a time. */
 const LINKS_MAX = 1_000;
@@ -44,62 +44,45 @@ export function storeEvents(
 ): Promise<StoredEvents> {
   const isVerified = ctx.caller.kind === "secret";
   return withTombstones(ctx, async (standing, guard) => {
-    const guards: GuardsOf = async (some) => [
+    const guards: Landing["guards"] = async (some) => [
       guard,
       ...(standing.length === 0
         ? []
         : await personGuards(ctx, standing, idsWritten(some, isVerified), idsMentioned(some))),
     ];
-    let kept = events;
-    let leftOut: readonly CapturedEvent[] = [];
+    let remaining = nothingErased;
     for (;;) {
       try {
-        const stored = await storeAll(ctx, kept, leftOut, budget, guards);
-        return { ...stored, warnings: isVerified ? warningsOf(stored, leftOut) : warningsAlone(events) };
+        const stored = await storeAll(ctx, events, remaining, budget, guards);
+        return isVerified ? stored : { ...stored, warnings: warningsAlone(events) };
       } catch (error) {
         if (constraintOf(error) !== "guard_person") throw error;
         const ids = [...idsWritten(events, isVerified), ...idsMentioned(events)];
-        const erased = await findErased(ctx, standing, ids);
-        kept = withoutErased(events, erased, isVerified);
-        leftOut = events.filter(({ distinctId }) => erased.get(distinctId)?.blocks === true);
+        remaining = withoutErased(events, await findErased(ctx, standing, ids), isVerified);
       }
     }
   });
 }
 
-/** What a secret key is warned of. Of an erased id it is what it would be of one that was never seen (E4). */
-function warningsOf({ warnings }: StoredEvents, leftOut: readonly CapturedEvent[]): ReadonlyMap<string, string> {
-  return leftOut.length === 0
-    ? warnings
-    : new Map([...warnings, ...planPeople(leftOut, noStoredPeople, true).warnings]);
-}
-
-/** The guards of a batch that stores some events. */
-type GuardsOf = (events: readonly CapturedEvent[]) => Promise<readonly Statement[]>;
-
 async function storeAll(
   ctx: TenantCtx,
   events: readonly CapturedEvent[],
-  leftOut: readonly CapturedEvent[],
+  remaining: Remaining,
   budget: CaptureBudget,
-  guards: GuardsOf,
+  guards: Landing["guards"],
 ): Promise<StoredEvents> {
-  // The first batch counts those that are left out: the day's limit drops them with the others.
-  let erased = isCounted(ctx) ? onceEach(leftOut) : [];
   const warnings = new Map<string, string>();
   const drops = new Map<string, AnalyticsLimit>();
-  for (let rest = onceEach(events); rest.length > 0 || erased.length > 0; ) {
-    const attempts: Attempts = { guards, erased, warnings: noWarnings, isIdOver: false };
+  for (let rest = onceEach(events); rest.length > 0; ) {
+    const attempts: Attempts = { guards, remaining, warnings: noWarnings, isIdOver: false };
     const stored = await retryOnConflict(conflicts, ctx.newId(""), () => storeWithin(ctx, rest, budget, attempts));
     const { full } = stored;
-    for (const [uuid, limit] of full === null ? stored.drops : dropAll([...rest, ...erased], full).drops)
-      drops.set(uuid, limit);
+    for (const [uuid, limit] of full === null ? stored.drops : dropAll(rest, full).drops) drops.set(uuid, limit);
     if (full !== null) return { warnings, drops, full };
     for (const [uuid, warning] of attempts.warnings) warnings.set(uuid, warning);
-    for (const { distinctId } of rest.slice(0, stored.count))
+    for (const { distinctId } of remaining.of(rest.slice(0, stored.count)))
       noteSeen("person", ctx.environment, distinctId, ctx.now());
     rest = rest.slice(stored.count);
-    erased = [];
   }
   return { warnings, drops, full: null };
 }
@@ -111,10 +94,7 @@ function onceEach(events: readonly CapturedEvent[]): readonly CapturedEvent[] {
 }
 
 /** What the attempts at one batch share. */
-interface Attempts {
-  readonly guards: GuardsOf;
-  /** Events of erased ids: they are counted, and not stored (E4). */
-  readonly erased: readonly CapturedEvent[];
+interface Attempts extends Landing {
   /** What the latest plan warns of. */
   warnings: ReadonlyMap<string, string>;
   /** Whether an id was over a limit: then what the ids sent today is read first. */
@@ -161,14 +141,17 @@ async function storeSome(
   attempts: Attempts,
 ): Promise<Done> {
   const isVerified = ctx.caller.kind === "secret";
+  const { remaining } = attempts;
   const asked = withinLinks(rest);
   const nowMs = ctx.now();
   if (!attempts.isIdOver) {
     if (!asked.some(needsStoredPeople)) {
-      await write(ctx, attempts, asked, planPeople(asked, noStoredPeople, isVerified), nowMs);
+      const change = planPeople(remaining.of(asked), noStoredPeople, isVerified);
+      await writeEvents(ctx, attempts, asked, nowMs, peopleWrites(ctx, change, nowMs));
       return allStored(asked.length);
     }
-    const guard = guardOfKnown(ctx, asked, nowMs);
+    // Of an erased id nothing is known, and a secret key is warned of every reason (E4).
+    const guard = remaining.erased.size > 0 && isVerified ? null : guardOfKnown(ctx, remaining.of(asked), nowMs);
     if (guard !== null) {
       await writeKnown(ctx, attempts, asked, guard, nowMs);
       return allStored(asked.length);
@@ -180,10 +163,10 @@ async function storeSome(
   if (newEvents.length === 0) return allStored(sent.length);
   const over = idsOverLimit(uses, newEvents);
   const kept = newEvents.filter(({ distinctId }) => !over.has(distinctId));
-  const change = planPeople(kept, stored, isVerified);
-  attempts.warnings = change.warnings;
+  const change = planPeople(remaining.of(kept), stored, isVerified);
+  attempts.warnings = warningsOf(kept, stored, change, attempts, isVerified);
   const reached = reachedWrites(ctx, over.values(), nowMs);
-  await write(ctx, attempts, kept, change, nowMs, reached.statements);
+  await writeEvents(ctx, attempts, kept, nowMs, [...peopleWrites(ctx, change, nowMs), ...reached.statements]);
   reached.landed();
   if (!isVerified && change.refusedClaims > 0) {
     countActivity(ctx.environment, "refused_claim", nowMs, "", change.refusedClaims);
@@ -194,38 +177,33 @@ async function storeSome(
 
 const noWarnings: ReadonlyMap<string, string> = new Map();
 
-async function write(
-  ctx: TenantCtx,
-  { guards, erased }: Attempts,
+/** What a secret key is warned of: where ids are erased, what it would be if these had never been seen (E4). */
+function warningsOf(
   events: readonly CapturedEvent[],
-  change: PeopleChange,
-  nowMs: number,
-  others: readonly Statement[] = [],
-) {
-  const writes = [
-    ...eventWrites(ctx, events, nowMs),
-    ...erasedCounts(ctx, erased, nowMs),
-    ...peopleWrites(ctx, change, nowMs),
-    ...others,
-  ];
-  await batch(ctx.db, [...(await guards(events)), ...writes]);
+  stored: StoredPeople,
+  { warnings }: PeopleChange,
+  { remaining: { erased } }: Attempts,
+  isVerified: boolean,
+): ReadonlyMap<string, string> {
+  if (erased.size === 0 || !isVerified) return warnings;
+  return planPeople(events, withoutPeople(stored, erased), true).warnings;
 }
 
-/** Writes events that change nothing about people, as long as `guard` holds. */
+/** Stores events that change nothing about people, as long as `guard` holds. */
 async function writeKnown(
   ctx: TenantCtx,
-  { guards, erased }: Attempts,
+  attempts: Attempts,
   events: readonly CapturedEvent[],
   guard: Statement,
   nowMs: number,
 ) {
-  const plain = events.map((event) => ({ ...event, link: null, set: null, setOnce: null, unset: null, changes: "" }));
+  const kept = attempts.remaining.of(events);
+  const plain = kept.map((event) => ({ ...event, link: null, set: null, setOnce: null, unset: null, changes: "" }));
   const change = planPeople(plain, noStoredPeople, ctx.caller.kind === "secret");
   try {
-    const counted = [...eventWrites(ctx, events, nowMs), ...erasedCounts(ctx, erased, nowMs)];
-    await batch(ctx.db, [...(await guards(events)), guard, ...counted, ...peopleWrites(ctx, change, nowMs)]);
+    await writeEvents(ctx, attempts, events, nowMs, peopleWrites(ctx, change, nowMs), [guard]);
   } catch (error) {
-    if (constraintOf(error) === "guard_people") readPeopleFirst(ctx, events, nowMs);
+    if (constraintOf(error) === "guard_people") readPeopleFirst(ctx, kept, nowMs);
     throw error;
   }
 }

@@ -13,32 +13,44 @@ export function idsMentioned(events: readonly CapturedEvent[]): string[] {
   return events.flatMap(({ mentions }) => mentions().map(({ id }) => id));
 }
 
-/**
- * Events as they are stored while some ids are erased (E4): those of an id that is blocked are left out, and where others name an
- * erased id as another id of their own, it is cut out.
- */
+/** What erasures leave of the events of a request (E4). */
+export interface Remaining {
+  readonly erased: ReadonlyMap<string, ErasedId>;
+  /**
+   * Events as they are stored: those of an id that is blocked are left out, and where others name an erased id as another id of
+   * their own, it is cut out.
+   */
+  readonly of: (events: readonly CapturedEvent[]) => readonly CapturedEvent[];
+}
+
+export const nothingErased: Remaining = { erased: new Map(), of: (events) => events };
+
+/** What remains of all events of a request. */
 export function withoutErased(
-  events: readonly CapturedEvent[],
+  all: readonly CapturedEvent[],
   erased: ReadonlyMap<string, ErasedId>,
   isVerified: boolean,
-): readonly CapturedEvent[] {
-  if (erased.size === 0) return events;
-  const kept = events.filter(({ distinctId }) => erased.get(distinctId)?.blocks !== true);
-  const begunAnew = new Set(idsWritten(kept, isVerified).filter((id) => erased.get(id)?.blocks === false));
-  const isCut = ({ id }: { readonly id: string }) => erased.has(id) && !begunAnew.has(id);
-  return kept.map((event) => {
-    const mentions = event.mentions();
-    const cut = mentions.filter(isCut);
-    if (cut.length === 0) return event;
-    const rest = mentions.filter((mention) => !isCut(mention));
-    const properties = cut.map(({ property }) => property);
-    return {
-      ...event,
-      link: event.link !== null && isCut({ id: event.link.otherId }) ? null : event.link,
-      mentions: () => rest,
-      properties: withoutMembers(event.properties, properties),
-    };
-  });
+): Remaining {
+  const isKept = ({ distinctId }: CapturedEvent) => erased.get(distinctId)?.blocks !== true;
+  const written = new Set(idsWritten(all.filter(isKept), isVerified));
+  const cut = new Set(Array.from(erased).flatMap(([id, { blocks }]) => (blocks || !written.has(id) ? [id] : [])));
+  return { erased, of: (events) => events.filter(isKept).map((event) => withoutMentions(event, cut)) };
+}
+
+function withoutMentions(event: CapturedEvent, ids: ReadonlySet<string>): CapturedEvent {
+  const mentions = event.mentions();
+  const cut = mentions.filter(({ id }) => ids.has(id));
+  if (cut.length === 0) return event;
+  const rest = mentions.filter(({ id }) => !ids.has(id));
+  return {
+    ...event,
+    link: event.link !== null && ids.has(event.link.otherId) ? null : event.link,
+    mentions: () => rest,
+    properties: withoutMembers(
+      event.properties,
+      cut.map(({ property }) => property),
+    ),
+  };
 }
 
 /** The text of an object without some members. The others are as they were sent. */

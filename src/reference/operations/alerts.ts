@@ -34,7 +34,7 @@ export const alertOperations: readonly Operation[] = [
       "For one mode, at most 20. It sends `credits.low` when a debit, commit, refund, revoke, adjustment or expiry brings what remains of a user's live balances of the unit, holds counted, from at or above the threshold to below. It goes off again only after a grant, a restored payment or an adjustment has lifted it.",
     params: ofApp,
     body: { schema: createAlertInput, example: newAlert },
-    success: { description: "The alert.", schema: alertOutput, example: alert },
+    success: { description: "The alert.", schema: alertOutput, example: alert, warns: true },
     errors: [],
   },
   {

@@ -46,6 +46,7 @@ export const appOperations: readonly Operation[] = [
       description: "The setting, without its secret.",
       schema: endUserAuthOutput,
       example: { appId: exampleApp.appId, mode: "live", setting },
+      warns: true,
     },
     errors: ["secrets_unavailable"],
   },

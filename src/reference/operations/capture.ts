@@ -73,7 +73,7 @@ const captureEvents: Operation = {
     schema: z.union([captureBatch, captureOneEvent, z.array(captureEvent)]).meta({ id: "CaptureRequest" }),
     example: { api_key: publishableKey, batch: [event] },
   },
-  success: { description: "The events are stored.", schema: captureOutput, example: { status: 1 } },
+  success: { description: "The events are stored.", schema: captureOutput, example: { status: 1 }, warns: true },
   errors: [],
   writesForId: "silent",
 };
@@ -113,6 +113,7 @@ export const captureOperations: readonly Operation[] = [
       description: "The result of each event, by its UUID.",
       schema: captureV1Output,
       example: { results: { [uuid]: { result: "ok" } } },
+      warns: true,
     },
     errors: [],
     writesForId: "silent",

@@ -28,6 +28,7 @@ export const creditOperations: readonly Operation[] = [
       schema: grantOutput,
       example: { balances: [issued], balanceId, remaining: 400, expiresAt },
       replayable: true,
+      warns: true,
     },
     errors: ["invalid_quantity", "credit_pack_not_found", "test_quota_exceeded"],
     writesForId: "refused",

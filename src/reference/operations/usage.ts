@@ -47,6 +47,7 @@ export const usageOperations: readonly Operation[] = [
       schema: eventOutput,
       example: answer,
       replayable: true,
+      warns: true,
     },
     errors: ["insufficient_credits", "idempotency_conflict"],
     writesForId: "refused",
@@ -72,6 +73,7 @@ export const usageOperations: readonly Operation[] = [
       description: "The result or the error of each event, in order.",
       schema: eventListOutput,
       example: { results: [answer] },
+      warns: true,
       headers: {
         "retry-after":
           "When an event has the error `temporarily_unavailable`: seconds to wait before sending it again.",

@@ -317,7 +317,7 @@ it.each(["DB", "DB_1"])("moves the clock of an application of either database: %
   expect(entries[0]).toMatchObject({ reason: "reservation_expired", occurredAt: w.at(MINUTE_MS) });
 });
 
-it("serves a request anew whatever its body is, once, under one id", async () => {
+it("serves a request at the right time whatever its body is, and once", async () => {
   const w = await clockWorld();
   await w.grant({ userId: "ana" });
   await w.move(DAY_MS);

@@ -64,6 +64,28 @@ describe("the messages of a payment", () => {
     ]);
   });
 
+  it("say nothing of a refund that takes nothing, and of its end that gives nothing back", async () => {
+    const w = await paymentsWorld();
+    await listen(w);
+    await w.deliver(eventOf("checkout.session.completed", w.nowS, session("cs_1", fields)));
+    await w.deliver(eventOf("charge.refunded", w.nowS, charge("ch_1", "pi_1", 500)));
+    const spent = { userId: "u", event: "chat", eventId: "e1", quantities: { count: 0, cents: 500 } };
+    expect((await w.post("usage/events", spent)).status).toBe(200);
+    await w.deliver(eventOf("charge.refunded", w.nowS + 1, charge("ch_1", "pi_1", 800)));
+    await w.deliver(eventOf("refund.failed", w.nowS + 2, refund("re_1", "ch_1", "pi_1", 300, "failed")));
+    const messages = (await told(w)).filter(([type]) => type.startsWith("payment."));
+    expect(messages).toEqual([["payment.taken", expect.objectContaining({ seq: 2 })]]);
+    expect(
+      (await w.history("u")).map(({ reason, delta }: { reason: string; delta: number }) => [reason, delta]),
+    ).toEqual([
+      ["admin_adjust", 0],
+      ["admin_adjust", 0],
+      ["event_committed", -500],
+      ["admin_adjust", -500],
+      ["grant", 1000],
+    ]);
+  });
+
   it("tell once that a payment is unmatched, when it still is after ten minutes", async () => {
     const w = await paymentsWorld();
     await listen(w);

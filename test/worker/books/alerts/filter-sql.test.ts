@@ -1,21 +1,29 @@
 import { env } from "cloudflare:workers";
+import { sql } from "drizzle-orm";
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { passesFilterSql } from "../../../../src/books/amounts/filter-sql.ts";
+import { passesFilter } from "../../../../src/books/amounts/filter-sql.ts";
 import { type MatchRule, rulesPassFilter } from "../../../../src/books/amounts/match.ts";
+import { computed, query, read, type ValueOf } from "../../../../src/db/query.ts";
+import { openSession } from "../../../../src/db/session.ts";
+import { all } from "../../../../src/db/sql.ts";
 
 type Case = readonly [filter: string, rules: readonly MatchRule[]];
 
+const judgeCases = query((value: ValueOf<{ cases: string }>) =>
+  read(
+    computed({ passes: passesFilter(sql`l.filter`, sql`l.rules`).mapWith(Boolean) }),
+    (list) => sql`SELECT ${list} FROM (
+      SELECT key, value ->> 0 AS filter, value ->> 1 AS rules FROM json_each(${value("cases")})
+    ) AS l ORDER BY l.key`,
+  ),
+);
+
 /** What the database says of each, in one query. */
-async function judge(cases: readonly Case[]): Promise<boolean[]> {
+async function judge(cases: readonly Case[]): Promise<unknown[]> {
   const written = cases.map(([filter, rules]) => [filter, JSON.stringify(rules)]);
-  const { results } = await env.DB.prepare(
-    `SELECT ${passesFilterSql("l.filter", "l.rules")} AS passes
-     FROM (SELECT key, value ->> 0 AS filter, value ->> 1 AS rules FROM json_each(?)) AS l ORDER BY l.key`,
-  )
-    .bind(JSON.stringify(written))
-    .all<{ passes: 0 | 1 }>();
-  return results.map(({ passes }) => passes === 1);
+  const rows = await all(openSession(env.DB, "first-primary"), judgeCases({ cases: JSON.stringify(written) }));
+  return rows.map(({ passes }) => passes);
 }
 
 const short = (alphabet: string, maxLength: number) =>

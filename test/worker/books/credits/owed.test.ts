@@ -304,8 +304,9 @@ describe("what a payment falls short of because it is held", () => {
     await w.post("usage/reservations/res_a/release", {});
     expect(await w.balances("u")).toEqual([["cents", 100, "active"]]);
     expect((await w.payments())[0].grants).toMatchObject([{ taken: 900, short: 0 }]);
-    const [, told] = (await storedMessages(w.app.environments.live)).filter(({ type }) => type === "payment.taken");
-    expect(told?.data).toEqual({
+    const messages = (await storedMessages(w.app.environments.live)).filter(({ type }) => type === "payment.taken");
+    expect(messages).toHaveLength(1);
+    expect(messages[0]?.data).toEqual({
       ...{ userId: "u", paymentKey: "pi_1", seq: 5 },
       balances: [{ balanceId: expect.any(String), unit: "cents", delta: -900, remaining: 100 }],
     });

@@ -147,12 +147,16 @@ describe("a refund", () => {
     expect(await w.listed()).toMatchObject({ [`${w.tokens}`]: [0, "revoked"] });
   });
 
-  it("gives back nothing to a balance that it revoked: what was held of it comes back and goes", async () => {
+  it("gives back nothing to a balance that it revoked: what was held of it comes back and goes, under its note", async () => {
     const w = await makeWorld();
     const held = { userId: "u", event: "chat", reservationId: "res_held", quantities: { count: 0, tokens: 50 } };
     await w.post("usage/reservations", held);
-    expect(amounts(await w.refund())[0]).toEqual([350, 50, 0]);
+    expect(amounts(await w.refund({ reason: "refunded" }))[0]).toEqual([350, 50, 0]);
     await w.post("usage/reservations/res_held/release", {});
+    expect((await storedLedger(w.app, "u")).slice(-2)).toEqual([
+      [w.tokens, 50_000, "reservation_released", null],
+      [w.tokens, -50_000, "admin_adjust", "refunded"],
+    ]);
     expect(await w.listed()).toMatchObject({ [`${w.tokens}`]: [0, "revoked"] });
     expect((await w.revoke({ balanceId: w.tokens })).body.remaining).toBe(0);
   });

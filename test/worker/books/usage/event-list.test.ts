@@ -160,7 +160,9 @@ describe("events of one list", () => {
     let isBusy = true;
     // D1 is overloaded for the first batch that records the event `a`.
     const d1 = wrappedD1(env.DB, async (sendOn, statements) => {
-      const records = statements.some(({ text, values }) => text.includes("INTO usage_events") && values.includes("a"));
+      const records = statements.some(
+        ({ text, values }) => text.includes('INTO "usage_events"') && values.includes("a"),
+      );
       if (!records || !isBusy) return sendOn(statements);
       isBusy = false;
       throw new Error("D1_ERROR: D1 DB is overloaded. Requests queued for too long.");

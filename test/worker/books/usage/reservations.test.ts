@@ -224,18 +224,18 @@ describe("a hold that is due", () => {
     expect(await remaining()).toEqual([9]);
   });
 
-  it("of a revoked balance comes back and is reversed, each hold by itself", async () => {
+  it("of a revoked balance comes back and is reversed with the note of the revoke, each hold by itself", async () => {
     const { reserve, spend, remaining, clock, ledger, post, balanceIds } = await makeSpender([wallet, tokens]);
     await reserve({ reservationId: "res_1", ...cents(4) });
     await reserve({ reservationId: "res_2", ...cents(5) });
-    await post("/api/v1/credits/revoke", { balanceId: balanceIds[0] });
+    await post("/api/v1/credits/revoke", { balanceId: balanceIds[0], reason: "fraud" });
     clock.advance(300_000);
     await spend("e1", { quantities: { tokens: 1 } });
     expect((await ledger()).slice(1, 5).reverse()).toMatchObject([
-      { delta: 4, reason: "reservation_expired", reservationId: "res_1" },
-      { delta: -4, reason: "admin_adjust", reservationId: "res_1" },
-      { delta: 5, reason: "reservation_expired", reservationId: "res_2" },
-      { delta: -5, reason: "admin_adjust", reservationId: "res_2" },
+      { delta: 4, reason: "reservation_expired", reservationId: "res_1", note: null },
+      { delta: -4, reason: "admin_adjust", reservationId: "res_1", note: "fraud" },
+      { delta: 5, reason: "reservation_expired", reservationId: "res_2", note: null },
+      { delta: -5, reason: "admin_adjust", reservationId: "res_2", note: "fraud" },
     ]);
     expect(await remaining()).toEqual([0, 399]);
   });

@@ -1,0 +1,24 @@
+import type { Runtime } from "../runtime.ts";
+
+/** What is taken but looks like a mistake (W16). One sentence each, in ASCII, and never with a value of the caller's. */
+const WARNINGS = {
+  quantity_disregarded: "The quantity is disregarded: the pack has items, and each is granted as it is.",
+  granted_before: "This externalRef was granted before with another quantity, and nothing more was granted.",
+  count_implied:
+    "A balance in count paid the 1 that an event counts for unless it names a count: send count 0 where it must not.",
+  audience_missing:
+    "The setting names no audience, so a token that its issuer made for another application passes too.",
+  percent_below_one: "The percentage is below 1: write 20 for 20 percent.",
+  device_made_user:
+    "A secret key sent an event under the id of a device, which is a user from now on that no page can link to another.",
+} as const;
+export type Warning = keyof typeof WARNINGS;
+
+const WARNINGS_MAX = 3;
+export const WARNING_HEADER = "purser-warning";
+
+/** Tells the caller of a verb, once it is done. Where nobody is answered it says nothing. */
+export const warn = ({ warn: tell }: Pick<Runtime, "warn">, warning: Warning): void => tell?.(WARNINGS[warning]);
+
+/** The header of an answer that warns, each sentence once. */
+export const warningText = (sentences: ReadonlySet<string>): string => [...sentences].slice(0, WARNINGS_MAX).join(" ");

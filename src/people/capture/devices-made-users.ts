@@ -1,0 +1,57 @@
+import { and, eq, not, or, sql } from "drizzle-orm";
+import { drizzle, fields, hasRow, query, scalar, type ValueOf } from "../../db/query.ts";
+import { accounts, analyticsEvents, consentLog, distinctIds } from "../../db/schema.ts";
+import type { Statement } from "../../db/sql.ts";
+import type { TenantCtx } from "../../runtime.ts";
+import { isDeviceForm } from "../device-id.ts";
+import type { CapturedEvent } from "./event.ts";
+
+type Ids = { environmentId: number; ids: string };
+export type DeviceRow = { readonly distinctId: string };
+
+const { environmentId, distinctId } = distinctIds;
+const hasAccount = hasRow(accounts, and(eq(accounts.environmentId, environmentId), eq(accounts.userId, distinctId)));
+const hasConsent = hasRow(
+  consentLog,
+  sql`${and(eq(consentLog.environmentId, environmentId), eq(consentLog.distinctId, distinctId))} AND ${consentLog.isDevice} = 0`,
+);
+/** Of the first event that is there. No index has it, and one is enough. */
+const isFirstVerified = scalar(
+  drizzle
+    .select(fields(analyticsEvents, "isVerified"))
+    .from(analyticsEvents)
+    .where(and(eq(analyticsEvents.environmentId, environmentId), eq(analyticsEvents.distinctId, distinctId)))
+    .orderBy(analyticsEvents.seq)
+    .limit(1),
+);
+/** A secret key's event that is not personless makes its sender a user. So a sender that is none, publishable keys made. */
+const isOfPages = or(sql`${distinctIds.isSender} = 1`, sql`${isFirstVerified} = 0`);
+
+const selectDevices = query((value: ValueOf<Ids>) =>
+  drizzle
+    .select(fields(distinctIds, "distinctId"))
+    .from(distinctIds)
+    .where(
+      and(
+        eq(environmentId, value("environmentId")),
+        sql`${distinctId} IN (SELECT value FROM json_each(${value("ids")}))`,
+        sql`${distinctIds.isUser} = 0`,
+        not(hasAccount),
+        not(hasConsent),
+        isOfPages,
+      ),
+    )
+    .limit(1),
+);
+
+/**
+ * Finds one of the devices of pages that these events of a secret key make users (P2, W16): before they are written, in their
+ * batch. Nothing where no event does that.
+ */
+export function devicesMadeUsers(ctx: TenantCtx, events: readonly CapturedEvent[]): Statement<DeviceRow>[] {
+  if (ctx.caller.kind !== "secret") return [];
+  const ids = new Set(events.filter(({ isPersonless }) => !isPersonless).map((event) => event.distinctId));
+  const devices = [...ids].filter(isDeviceForm);
+  if (devices.length === 0) return [];
+  return [selectDevices({ environmentId: ctx.environment.id, ids: JSON.stringify(devices) })];
+}

@@ -1,0 +1,131 @@
+import { env } from "cloudflare:workers";
+import { describe, expect, it } from "vitest";
+import { createRandom, type Random } from "../support/random.ts";
+import { soakCount, soakPart, timeoutOf } from "../support/soak.ts";
+import { Clock, makeApp, makeClient, makeKey } from "../support/world.ts";
+
+// Whoever sends a batch cannot tell from its answer whether an id in it was erased or was never seen (E4).
+
+const SEED = Number(env.PROOF_SEED) || (Date.now() % 1_000_000) + 1;
+const BATCHES = soakCount(60, 200);
+
+/** The ids of a batch by their parts. `gone` and `goneDevice` are those that are erased, or were never seen. */
+interface Cast {
+  readonly gone: string;
+  readonly goneDevice: string;
+  readonly user: string;
+  readonly userDevice: string;
+  readonly linked: string;
+  readonly linkedByServer: string;
+  readonly newUser: string;
+  readonly newDevice: string;
+  readonly shared: string;
+}
+type Part = keyof Cast;
+
+const castOf = (own: Pick<Cast, "gone" | "goneDevice">): Cast => ({
+  ...own,
+  user: `user-${crypto.randomUUID()}`,
+  userDevice: crypto.randomUUID(),
+  linked: crypto.randomUUID(),
+  linkedByServer: crypto.randomUUID(),
+  newUser: `new-${crypto.randomUUID()}`,
+  newDevice: crypto.randomUUID(),
+  shared: "anonymous",
+});
+const PARTS = Object.keys(castOf({ gone: "", goneDevice: "" })) as Part[];
+const GONE: readonly Part[] = ["gone", "goneDevice"];
+
+const LARGE = Object.fromEntries(Array.from({ length: 600 }, (_, index) => [`name-${index}`, index]));
+const OTHERS = Object.fromEntries(Array.from({ length: 600 }, (_, index) => [`other-${index}`, index]));
+
+interface Template {
+  readonly event: string;
+  readonly own: Part;
+  readonly named: Readonly<Record<string, Part>>;
+  readonly properties: Readonly<Record<string, unknown>>;
+  /** The index of the event whose UUID it has. */
+  readonly uuidOf: number;
+}
+
+function randomBatch({ chance, integer, pick }: Random): readonly Template[] {
+  // Few ids, so that events meet.
+  const few = [pick(GONE), ...Array.from({ length: integer(1, 3) }, () => pick(PARTS))];
+  return Array.from({ length: integer(1, 6) }, (_, index) => {
+    const event = pick(["seen", "$identify", "$identify", "$create_alias", "$create_alias", ""]);
+    const other = event === "$identify" ? "$anon_distinct_id" : "alias";
+    return {
+      event: event === "" && chance(0.8) ? "$identify" : event,
+      own: pick(few),
+      named: {
+        ...(chance(0.8) ? { [other]: pick(few) } : {}),
+        ...(chance(0.2) ? { $device_id: pick(few) } : {}),
+        ...(chance(0.1) ? { $user_id: pick(few) } : {}),
+      },
+      properties: {
+        ...(chance(0.2) ? { $process_person_profile: false } : {}),
+        ...(chance(0.2) ? { $is_identified: true } : {}),
+        ...(chance(0.3) ? { $set: pick([LARGE, OTHERS, { plan: "gold" }]) } : {}),
+      },
+      uuidOf: chance(0.1) ? integer(0, index) : index,
+    };
+  });
+}
+
+function eventsOf(batch: readonly Template[], cast: Cast) {
+  const uuids = batch.map(() => crypto.randomUUID());
+  return batch.map(({ event, own, named, properties, uuidOf }) => {
+    const ids = Object.fromEntries(Object.entries(named).map(([property, part]) => [property, cast[part]]));
+    return { event, distinct_id: cast[own], uuid: uuids[uuidOf], properties: { ...ids, ...properties } };
+  });
+}
+
+describe("an answer about an erased id", () => {
+  it.each(["secret", "relay", "publishable"] as const)(
+    "is that about an id that was never seen, warnings included, in random batches: %s",
+    async (kind) => {
+      const call = makeClient(new Clock());
+      const app = await makeApp();
+      const server = app.keys.sk_live;
+      const key = await makeKey(app.environments.live, kind);
+      const send = (key: string, batch: readonly object[]) =>
+        call("POST", "/i/v1/analytics/events", { key, body: { batch } });
+      const erased = { gone: "ana", goneDevice: crypto.randomUUID() };
+      for (const distinctId of Object.values(erased)) {
+        await send(server, [{ event: "$set", distinct_id: distinctId, uuid: crypto.randomUUID(), properties: {} }]);
+        const done = await call("POST", "/api/v1/erase-person", { key: server, body: { distinctId } });
+        expect(done.body).toMatchObject({ status: "completed" });
+      }
+      const answerOf = async (batch: readonly Template[], own: Pick<Cast, "gone" | "goneDevice">, dialect: string) => {
+        const cast = castOf(own);
+        const known: Template = { event: "$identify", own: "user", named: {}, properties: {}, uuidOf: 0 };
+        const link = (named: Part): Template => ({ ...known, named: { $anon_distinct_id: named } });
+        await send(server, eventsOf([link("linkedByServer"), { ...known, own: "userDevice" }], cast));
+        await send(app.keys.pk_live, eventsOf([link("linked")], cast));
+        const events = eventsOf(batch, cast);
+        if (dialect === "v0") {
+          const { status, body } = await call("POST", "/batch/", { body: { api_key: key, batch: events } });
+          return [status, body.refused ?? body.error?.message ?? null];
+        }
+        const { status, body } = await send(key, events);
+        return [status, events.map(({ uuid }) => body.results[uuid ?? ""])];
+      };
+      const random = createRandom(SEED);
+      const done = soakPart(`answers about erased ids, ${kind}`, BATCHES, "batches", SEED);
+      for (let index = 0; index < BATCHES; index++) {
+        const batch = randomBatch(random);
+        const dialect = random.chance(0.8) ? "v1" : "v0";
+        const fresh = { gone: `eve-${crypto.randomUUID()}`, goneDevice: crypto.randomUUID() };
+        const answers = [await answerOf(batch, erased, dialect), await answerOf(batch, fresh, dialect)];
+        const told = batch.map(({ properties: { $set, ...rest }, ...event }) => ({
+          ...event,
+          ...rest,
+          sets: $set !== undefined,
+        }));
+        expect(answers[0], `PROOF_SEED=${SEED}, batch ${index}: ${JSON.stringify(told)}`).toEqual(answers[1]);
+        done();
+      }
+    },
+    timeoutOf(BATCHES, 200),
+  );
+});

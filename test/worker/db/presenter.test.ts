@@ -1,0 +1,136 @@
+import { env } from "cloudflare:workers";
+import { getTableColumns, type SQL, sql } from "drizzle-orm";
+import type { SQLiteColumn, SQLiteTable } from "drizzle-orm/sqlite-core";
+import fc from "fast-check";
+import { expect, it } from "vitest";
+import { fromSteps } from "../../../src/books/amounts/amount.ts";
+import { amountJson } from "../../../src/books/amounts/amount-sql.ts";
+import { entryFields, presentEntry } from "../../../src/books/ledger/entry.ts";
+import { isoJson, type WireFields } from "../../../src/db/presenter.ts";
+import { names, query, readArrays, type ValueOf } from "../../../src/db/query.ts";
+import { creditLedger, exportAudit } from "../../../src/db/schema.ts";
+import { auditFields, presentAuditRow } from "../../../src/exports/audit.ts";
+import { jsonOf } from "../../../src/exports/lists.ts";
+import { iso } from "../../../src/lib/time.ts";
+import { steps } from "../../support/steps.ts";
+
+const FIRST_MS = Date.parse("0000-01-01T00:00:00.000Z");
+const LAST_MS = Date.parse("9999-12-31T23:59:59.999Z");
+const STEPS_MAX = 8_589_934_592_000_000;
+
+/** What SQL writes of each of some rows, a list of values each. `from` names their columns. */
+async function written(json: SQL, from: SQL, rows: readonly (readonly unknown[])[]): Promise<string[]> {
+  const statement = query((value: ValueOf<{ rows: string }>) =>
+    readArrays(
+      [sql<string>`${json}`],
+      (list) => sql`WITH row AS (SELECT value FROM json_each(${value("rows")})), ${from} SELECT ${list}`,
+    ),
+  );
+  const { text, params } = statement({ rows: JSON.stringify(rows) });
+  const found = await env.DB.prepare(text)
+    .bind(...params)
+    .raw<[string]>();
+  return found.map(([one]) => one);
+}
+
+/** A table's rows, as a table of the same name that no constraint watches. */
+function asTable(table: SQLiteTable): SQL {
+  const columns = Object.values<SQLiteColumn>(getTableColumns(table));
+  const values = sql.join(
+    columns.map((_, index) => sql`value ->> ${`$[${index}]`}`),
+    sql`, `,
+  );
+  return sql`${table} (${names(...columns)}) AS (SELECT ${values} FROM row)`;
+}
+
+const text = fc.string({ unit: "grapheme", maxLength: 40 }).filter((one) => !one.includes("\0"));
+/** Any value that a column may have. */
+function anyOf(name: string, { dataType, enumValues, notNull }: SQLiteColumn): fc.Arbitrary<unknown> {
+  const given: fc.Arbitrary<unknown> =
+    enumValues !== undefined && enumValues.length > 0
+      ? fc.constantFrom(...enumValues)
+      : dataType === "boolean"
+        ? fc.boolean()
+        : name.endsWith("Ms")
+          ? fc.integer({ min: FIRST_MS, max: LAST_MS })
+          : name.endsWith("Steps")
+            ? fc.integer({ min: -STEPS_MAX, max: STEPS_MAX })
+            : dataType === "number"
+              ? fc.integer({ min: 1, max: 2 ** 48 })
+              : name === "balanceId"
+                ? text.map((one) => `crb_${one}`)
+                : text;
+  return notNull ? given : fc.option(given, { freq: 4 });
+}
+
+interface Thing {
+  readonly table: SQLiteTable;
+  readonly fields: WireFields;
+  readonly present: (row: never) => object;
+}
+
+const THINGS: Readonly<Record<string, Thing>> = {
+  "a ledger entry": { table: creditLedger, fields: entryFields, present: presentEntry },
+  "a row of the exports' audit": { table: exportAudit, fields: auditFields, present: presentAuditRow },
+};
+
+it.each(Object.entries(THINGS))(
+  "SQL writes of %s what JavaScript shows, field by field, of any row",
+  async (_, thing) => {
+    const { table, fields, present } = thing;
+    const properties = Object.entries<SQLiteColumn>(getTableColumns(table));
+    const rows = fc.sample(fc.record(Object.fromEntries(properties.map(([name, one]) => [name, anyOf(name, one)]))), {
+      numRuns: 1_000,
+      seed: 1,
+    });
+    const stored = rows.map((row) =>
+      properties.map(([name]) => {
+        const value = row[name];
+        return typeof value === "boolean" ? Number(value) : value;
+      }),
+    );
+    const { head, body } = jsonOf({ fields, bodyFrom: Object.keys(fields).at(-1) ?? "" });
+    const texts = await written(sql`${head} || ${body} || '}' FROM ${table}`, asTable(table), stored);
+    const shown = rows.map((row) => present(row as never));
+    expect(texts.map((one) => JSON.parse(one))).toEqual(shown);
+    // In the same order of fields.
+    expect(texts.map((one) => Object.keys(JSON.parse(one)))).toEqual(shown.map(Object.keys));
+  },
+);
+
+/** What SQL writes of numbers, by the column `v.n`. */
+const ofNumbers = (json: SQL, numbers: readonly number[]) =>
+  written(
+    sql`${json} FROM v`,
+    sql`v AS (SELECT value ->> 0 AS n FROM row)`,
+    numbers.map((number) => [number]),
+  );
+
+it("writes every millisecond as JavaScript does, before 1970 too, to either end of the years of four digits", async () => {
+  const everyMillisecond = Array.from({ length: 3_000 }, (_, index) => index - 1_500);
+  const starts = [FIRST_MS, -62_135_596_800_000, -1_500, 0, 1_762_161_300_000, 4_102_444_799_000, LAST_MS - 2_000];
+  const spread = Array.from({ length: 20_000 }, (_, index) =>
+    Math.round(FIRST_MS + ((LAST_MS - FIRST_MS) / 19_999) * index),
+  );
+  const values = [
+    ...starts.flatMap((start) => Array.from({ length: 2_001 }, (_, index) => start + index)),
+    ...everyMillisecond,
+    ...spread,
+  ].filter((ms) => ms >= FIRST_MS && ms <= LAST_MS);
+  const expected = values.map((ms) => JSON.stringify(iso(ms)));
+  expect(await ofNumbers(isoJson(sql`v.n`), values)).toEqual(expected);
+});
+
+it("writes amounts as decimals that read as the very number that every other answer shows", async () => {
+  const small = [0, 1, -1, 10, -10, 100, 999, 1_000, 1_001, 12_340, -12_345, 1_000_000, 1_000_001, 123_456_789];
+  const large = [8_796_093_022_208_000, -8_796_093_022_207_999, STEPS_MAX, 8_589_934_591_999_999];
+  const random = Array.from({ length: 5_000 }, (_, index) => (index * 1_759_218_604_441.6) | 0 || index);
+  const values = [...small, ...large, ...random, ...random.map((value) => value * 2_000_003)];
+  for (const unit of ["count", "tokens", "seconds", "cents"] as const) {
+    for (const given of [unit, sql`${unit}`]) {
+      const texts = await ofNumbers(amountJson(sql`v.n`, given), values);
+      expect(texts.map((one) => JSON.parse(one))).toEqual(values.map((value) => fromSteps(unit, steps(value))));
+      expect(texts.filter((one) => /\.\d*0$|\.$/.test(one))).toEqual([]);
+    }
+  }
+});

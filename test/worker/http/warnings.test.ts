@@ -1,0 +1,203 @@
+import { env } from "cloudflare:workers";
+import { describe, expect, it } from "vitest";
+import { countingD1 } from "../../support/counting-d1.ts";
+import { type Answer, Clock, makeApp, makeClient, makeKey, makeLegacyPack, makePack } from "../../support/world.ts";
+
+// What is taken but looks like a mistake is told in a header, and nothing else changes (W16).
+
+const QUANTITY = /^The quantity is disregarded/;
+const ANOTHER = /^This externalRef was granted before with another quantity/;
+const COUNT = /^A balance in count paid/;
+const AUDIENCE = /^The setting names no audience/;
+const PERCENT = /^The percentage is below 1/;
+const DEVICE = /^A secret key sent an event under the id of a device/;
+
+const warningOf = ({ status, headers }: Answer): string | null => {
+  expect(status).toBe(200);
+  const warning = headers.get("purser-warning");
+  if (warning !== null) expect(warning).toMatch(/^[\x20-\x7e]+\.$/);
+  return warning;
+};
+
+async function world() {
+  const clock = new Clock();
+  const app = await makeApp();
+  const counting = countingD1(env.DB);
+  const call = makeClient(clock, { DB: counting.d1 });
+  const key = app.keys.sk_live;
+  const post = (path: string, body: object) => call("POST", `/api/v1/${path}`, { key, body });
+  const admin = (method: string, path: string, body: object) =>
+    call(method, `/api/v1/admin/apps/${app.appId}/${path}`, { key: env.ADMIN_TOKEN, body });
+  return { app, call, counting, post, admin };
+}
+
+describe("a grant", () => {
+  it("warns of a quantity for a pack with items, also when it is repeated, and of none without one", async () => {
+    const { app, post } = await world();
+    await makePack(app.appId, "Items", [{ amountSteps: 1_000, unit: "tokens" }]);
+    const body = { userId: "ana", packId: "Items", externalRef: "order-1" };
+    expect(warningOf(await post("credits/grant", body))).toBeNull();
+    expect(warningOf(await post("credits/grant", { ...body, quantity: null }))).toBeNull();
+    for (const quantity of [5, -1]) {
+      expect(warningOf(await post("credits/grant", { userId: "ana", packId: "Items", quantity }))).toMatch(QUANTITY);
+      expect(warningOf(await post("credits/grant", { ...body, quantity }))).toMatch(QUANTITY);
+    }
+  });
+
+  it("warns of a repeated externalRef with another quantity, whatever remains, and of no other repeat", async () => {
+    const { app, post } = await world();
+    await makeLegacyPack(app.appId, "Wallet", "tokens");
+    const body = { userId: "ana", packId: "Wallet", externalRef: "order-1", quantity: 10 };
+    expect(warningOf(await post("credits/grant", body))).toBeNull();
+    await post("usage/events", { eventId: "e1", userId: "ana", event: "chat", quantities: { tokens: 4 } });
+    for (const quantity of [10, 10.0, null]) {
+      const again = await post("credits/grant", { ...body, quantity });
+      expect([warningOf(again), again.headers.get("idempotent-replayed")]).toEqual([null, "true"]);
+    }
+    for (const quantity of [6, 10.001, 10.0001, 0, -10]) {
+      const again = await post("credits/grant", { ...body, quantity });
+      expect(warningOf(again)).toMatch(ANOTHER);
+      expect(again.body.remaining).toBe(6);
+    }
+  });
+});
+
+describe("usage", () => {
+  const event = (eventId: string, quantities: object) => ({ eventId, userId: "ana", event: "chat", quantities });
+
+  it("warns when a balance in count pays the 1 of an event that names other quantities, also when repeated", async () => {
+    const { app, post } = await world();
+    await makeLegacyPack(app.appId, "Calls", "count");
+    await post("credits/grant", { userId: "ana", packId: "Calls", quantity: 100 });
+    for (let times = 0; times < 2; times++) {
+      expect(warningOf(await post("usage/events", event("e1", { tokens: 5 })))).toMatch(COUNT);
+      expect(warningOf(await post("usage/events", event("e2", { tokens: 5, count: 1 })))).toBeNull();
+      expect(warningOf(await post("usage/events", event("e3", {})))).toBeNull();
+    }
+    const { status, body } = await post("credits/plan", { userId: "ana", event: "chat", quantities: { tokens: 5 } });
+    expect([status, body.debits.length]).toEqual([200, 1]);
+  });
+
+  it("warns for holds and commits alike, and not where another balance pays or nothing is taken", async () => {
+    const { app, post } = await world();
+    await makeLegacyPack(app.appId, "Calls", "count");
+    const refused = await post("usage/events", event("e0", { tokens: 5 }));
+    expect([refused.status, refused.headers.get("purser-warning")]).toEqual([402, null]);
+    await post("credits/grant", { userId: "ana", packId: "Calls", quantity: 100 });
+    const hold = { reservationId: "res_w16_count", userId: "ana", event: "chat", quantities: { tokens: 5 } };
+    for (let times = 0; times < 2; times++) {
+      expect(warningOf(await post("usage/reservations", hold))).toMatch(COUNT);
+    }
+    const path = `usage/reservations/${hold.reservationId}/commit`;
+    for (let times = 0; times < 2; times++) {
+      expect(warningOf(await post(path, { eventId: "e1", quantities: { tokens: 5 } }))).toMatch(COUNT);
+    }
+    await makePack(app.appId, "First", [{ amountSteps: 100_000, unit: "tokens" }]);
+    await env.DB.prepare(
+      "UPDATE credit_pack_items SET priority = 1 WHERE pack_id IN (SELECT id FROM credit_packs WHERE name = 'First' AND app_id = ?)",
+    )
+      .bind(app.appId)
+      .run();
+    await post("credits/grant", { userId: "ana", packId: "First" });
+    expect(warningOf(await post("usage/events", event("e2", { tokens: 5 })))).toBeNull();
+  });
+
+  it("warns once of a list, however many of its events it is about, and of those of several users", async () => {
+    const { app, post } = await world();
+    await makeLegacyPack(app.appId, "Calls", "count");
+    for (const userId of ["ana", "bob"]) await post("credits/grant", { userId, packId: "Calls", quantity: 100 });
+    const list = (quantities: object, prefix: string) =>
+      ["ana", "bob", "ana", "eve"].map((userId, index) => ({ ...event(`${prefix}${index}`, quantities), userId }));
+    for (const path of ["usage/events", "usage/events/batch"]) {
+      for (let times = 0; times < 2; times++) {
+        const answer = await post(path, list({ tokens: 1 }, "a"));
+        expect(warningOf(answer)).toMatch(COUNT);
+        expect(answer.headers.get("purser-warning")?.match(/A balance/g)).toHaveLength(1);
+        expect(warningOf(await post(path, list({ tokens: 1, count: 1 }, "b")))).toBeNull();
+      }
+    }
+  });
+});
+
+describe("administration", () => {
+  it("warns of a jwks setting without an audience", async () => {
+    const { admin } = await world();
+    const url = "https://clerk.example/.well-known/jwks.json";
+    const set = (setting: object | null) => admin("PUT", "end-user-auth", { mode: "live", setting });
+    for (let times = 0; times < 2; times++) {
+      expect(warningOf(await set({ type: "jwks", url, issuer: "https://clerk.example" }))).toMatch(AUDIENCE);
+    }
+    expect(warningOf(await set({ type: "jwks", url, audience: "purser" }))).toBeNull();
+    expect(warningOf(await set({ type: "hs256", secret: "a-secret-of-32-bytes-and-no-less!" }))).toBeNull();
+    expect(warningOf(await set(null))).toBeNull();
+  });
+
+  it("warns of an alert's percentage below 1", async () => {
+    const { admin } = await world();
+    const add = (below: object) => admin("POST", "alerts", { mode: "live", name: "Low", unit: "tokens", below });
+    expect(warningOf(await add({ percent: 0.2 }))).toMatch(PERCENT);
+    expect(warningOf(await add({ percent: 1 }))).toBeNull();
+    expect(warningOf(await add({ amount: 0.2 }))).toBeNull();
+  });
+});
+
+describe("a secret key's event under a device's id", () => {
+  const seen = (id: string, properties: object = {}) => ({
+    ...{ event: "seen", distinct_id: id, uuid: crypto.randomUUID(), properties },
+  });
+  const personless = { $process_person_profile: false };
+
+  async function captureWorld() {
+    const { app, call, counting, post } = await world();
+    const v0 = (key: string, batch: readonly object[]) => call("POST", "/batch/", { body: { api_key: key, batch } });
+    const v1 = (key: string, batch: readonly object[]) =>
+      call("POST", "/i/v1/analytics/events", { key, body: { batch } });
+    return { app, counting, post, v0, v1, server: app.keys.sk_live, page: app.keys.pk_live };
+  }
+
+  it("warns when publishable keys' events made the id, in both dialects, once: it is a user then", async () => {
+    for (const properties of [{}, personless, { $set: { a: 1 } }]) {
+      const { v0, v1, server, page } = await captureWorld();
+      for (const send of [v0, v1]) {
+        const device = crypto.randomUUID();
+        expect(warningOf(await send(page, [seen(device, properties)]))).toBeNull();
+        expect(warningOf(await send(server, [seen(device, personless)]))).toBeNull();
+        const event = seen(device, properties === personless ? {} : properties);
+        expect(warningOf(await send(server, [seen("ana"), event]))).toMatch(DEVICE);
+        expect(warningOf(await send(server, [event, seen(device)]))).toBeNull();
+      }
+    }
+  });
+
+  it("warns for a relay key's events, and of no id that is a user already, is new or has no device's form", async () => {
+    const { app, post, v1, server, page } = await captureWorld();
+    const relayed = crypto.randomUUID();
+    await v1(await makeKey(app.environments.live, "relay"), [seen(relayed)]);
+    expect(warningOf(await v1(server, [seen(relayed)]))).toMatch(DEVICE);
+    const [identified, granted, consented, byServer] = Array.from({ length: 4 }, () => crypto.randomUUID());
+    const ids = [identified, granted, consented, "ana"].map(String);
+    await v1(page, [...ids.map((id) => seen(id)), { ...seen(String(identified)), event: "$identify" }]);
+    await makeLegacyPack(app.appId, "Wallet", "tokens");
+    await post("credits/grant", { userId: granted, packId: "Wallet", quantity: 1 });
+    await post("consent", { distinctId: consented, purpose: "analytics", decision: "granted" });
+    await v1(server, [seen(String(byServer), personless)]);
+    for (const id of [...ids, String(byServer), crypto.randomUUID()]) {
+      expect(warningOf(await v1(server, [seen(id)]))).toBeNull();
+    }
+  });
+
+  it("costs no trip, no row written, and at most five rows read an id", async () => {
+    const { counting, v1, server, page } = await captureWorld();
+    const [device, other] = [crypto.randomUUID(), crypto.randomUUID()];
+    await v1(page, [...Array.from({ length: 50 }, () => seen(device)), seen(other), seen("bob")]);
+    await v1(server, [seen("ana")]);
+    const costOf = async (id: string) => {
+      counting.spent();
+      await v1(server, [seen(id)]);
+      return counting.spent();
+    };
+    const [plain, warned] = [await costOf("bob"), await costOf(device)];
+    expect([warned.roundTrips, warned.rowsWritten]).toEqual([plain.roundTrips, plain.rowsWritten]);
+    expect(warned.rowsRead - plain.rowsRead).toBeLessThanOrEqual(5);
+  });
+});
