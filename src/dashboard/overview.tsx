@@ -3,6 +3,7 @@ import { UNITS } from "../books/amounts/amount.ts";
 import { DayChart, type Series } from "./chart.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
 import type { Figure } from "./figures/read.ts";
+import { AHEAD_DAYS } from "./figures/walk-business.ts";
 import { figurePath } from "./figures.tsx";
 import { amount, query, shortAmount } from "./format.ts";
 import { page, pathIn } from "./layout.tsx";
@@ -10,8 +11,9 @@ import { Attention } from "./overview-attention.tsx";
 import { FirstSteps, Packs } from "./overview-business.tsx";
 import { Equation, Headline } from "./overview-figures.tsx";
 import { inSpan, sumOf, type TwoSpans } from "./overview-spans.ts";
-import { AHEAD_DAYS, type Overview, readOverview } from "./read-overview.ts";
+import { type Overview, readOverview } from "./read-overview.ts";
 import { refusalsPath } from "./refusals.tsx";
+import { Updated } from "./updated.tsx";
 
 const RANGES = [7, 30, 90] as const;
 
@@ -65,11 +67,11 @@ interface OverviewProps {
 
 /** What was granted and spent by day, a chart for each unit, and what expires. */
 const Charts = ({ c, overview, isCompared }: OverviewProps & { isCompared: boolean }) => {
-  const { days, granted, spent, expiring } = overview;
+  const { granted, spent, expiring, business } = overview;
   const units = UNITS.filter((unit) =>
-    [...granted.now, ...spent.now, ...expiring].some((figure) => figure.unit === unit && sumOf(figure) > 0),
+    [...granted.now, ...spent.now].some((figure) => figure.unit === unit && sumOf(figure) > 0),
   );
-  if (units.length === 0) return null;
+  if (units.length === 0 && expiring.length === 0) return null;
   const seriesOf = (name: string, kind: "granted" | "spent", { now }: TwoSpans, unit: string): Series => ({
     name,
     days: inSpan(now, unit, overview),
@@ -91,27 +93,23 @@ const Charts = ({ c, overview, isCompared }: OverviewProps & { isCompared: boole
           </div>
         );
       })}
-      {expiring
-        .filter((figure) => figure.unit !== null && sumOf(figure) > 0)
-        .map((figure) => (
-          <div class="card">
-            <DayChart
-              label={`Granted to expire in ${AHEAD_DAYS} days, ${figure.unit}`}
-              href={pathIn(c, figurePath("expiring", { unit: figure.unit, ...spanOf(figure) }))}
-              total={shortAmount(sumOf(figure))}
-              series={[
-                {
-                  name: "Expiring",
-                  days: figure.days,
-                  hrefOf: (date) => pathIn(c, figurePath("expiring", { unit: figure.unit, from: date, to: date })),
-                },
-              ]}
-            />
-            <p class="soft">
-              As it was granted. What was spent since is in the list behind it. Last {days} days: see “Expired” below.
-            </p>
-          </div>
-        ))}
+      {expiring.map((figure) => (
+        <div class="card">
+          <DayChart
+            label={`Expiring in ${AHEAD_DAYS} days, ${figure.unit}`}
+            href={pathIn(c, figurePath("expiring", { unit: figure.unit, ...spanOf(figure) }))}
+            total={shortAmount(sumOf(figure))}
+            series={[
+              {
+                name: "Expiring",
+                days: figure.days,
+                hrefOf: (date) => pathIn(c, figurePath("expiring", { unit: figure.unit, from: date, to: date })),
+              },
+            ]}
+          />
+          {business !== null && <Updated at={business.finishedAt} />}
+        </div>
+      ))}
     </section>
   );
 };

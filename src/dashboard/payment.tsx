@@ -20,8 +20,21 @@ import { Time } from "./time.tsx";
 
 export const paymentPath = (c: Context<DashboardEnv>, key: string) => pathIn(c, `payments/${encodeURIComponent(key)}`);
 
+/** Why a payment granted nothing, in words. */
+const REASON_WORDS: Readonly<Record<NonNullable<PaymentOutput["reason"]>, string>> = {
+  no_user: "No user named",
+  no_pack: "No such pack",
+  quantity: "No valid quantity",
+  currency: "Another currency",
+  period_over: "Its period is over",
+  proration: "A proration that cannot be shared",
+  lines_missing: "Lines of the invoice are missing",
+  person_erased: "The person was erased",
+  quota: "Too many balances",
+};
+
 export const StatusTag = ({ payment: { status, reason } }: { payment: PaymentOutput }) => (
-  <Tag kind={status === "unmatched" ? "failed" : status}>{reason === null ? status : `${status}: ${reason}`}</Tag>
+  <Tag kind={status === "unmatched" ? "failed" : status}>{reason === null ? status : REASON_WORDS[reason]}</Tag>
 );
 
 async function paymentPage(c: Context<DashboardEnv>, paymentKey: string, refusal?: PurserError) {
@@ -48,18 +61,19 @@ async function paymentPage(c: Context<DashboardEnv>, paymentKey: string, refusal
               </div>
             ))}
           </dd>
-          <dt>Paid, refunded, withheld</dt>
-          <dd>
-            {money(payment.captured, payment.currency)}, {money(payment.refunded, payment.currency)},{" "}
-            {money(payment.withheld, payment.currency)}
-          </dd>
+          <dt>Paid</dt>
+          <dd>{money(payment.captured, payment.currency)}</dd>
+          <dt>Refunded</dt>
+          <dd>{money(payment.refunded, payment.currency)}</dd>
+          <dt>Withheld</dt>
+          <dd>{money(payment.withheld, payment.currency)}</dd>
         </dl>
       </section>
       <section class="card">
         <h2>Balances</h2>
         <Table
           label="Balances"
-          head={["Balance", "Unit", numbers("Issued"), numbers("Taken back"), "Due, but not there"]}
+          head={["Balance", "Unit", numbers("Issued"), numbers("Taken back"), numbers("Already spent")]}
           rows={payment.grants.map(({ balanceId, unit, initial, taken, short }) => [
             <BalanceLink c={c} id={balanceId} />,
             unit,

@@ -8,10 +8,9 @@ import type { DashboardEnv } from "./env.ts";
 import { type Figure, readActivity, readPacks } from "./figures/read.ts";
 import { readBusiness } from "./figures/read-business.ts";
 import { readOutstanding } from "./figures/read-outstanding.ts";
+import { AHEAD_DAYS } from "./figures/walk-business.ts";
 import { twoSpans } from "./overview-spans.ts";
 
-/** What lies ahead is shown for this many days. */
-export const AHEAD_DAYS = 30;
 /** The revenue is added up of so many payments at the most, the newest. */
 const PAYMENTS_MAX = 100;
 
@@ -25,12 +24,11 @@ export async function readOverview(c: Context<DashboardEnv>, days: number) {
     twoSpans(await readActivity(ctx, kind, past - days * DAY_MS, 2 * days), days);
   const of = (kind: Figure["kind"]) => readActivity(ctx, kind, past, days);
   const { appId, mode } = ctx.environment;
-  const [granted, spent, refunded, shortages, expiring, refused, minted, opened, links] = await Promise.all([
+  const [granted, spent, refunded, shortages, refused, minted, opened, links] = await Promise.all([
     both("granted"),
     both("spent"),
     both("refunded"),
     both("shortage"),
-    readActivity(ctx, "expiring", today, AHEAD_DAYS),
     of("failed_grant"),
     of("minted"),
     of("opened"),
@@ -48,7 +46,8 @@ export async function readOverview(c: Context<DashboardEnv>, days: number) {
   // A walk that ended before the application had users says nothing of it.
   const isOlder = business?.users === 0 && (outstanding?.users ?? 0) > 0;
   return {
-    ...{ past, days, granted, spent, refunded, shortages, expiring, refused, minted, opened, links },
+    ...{ past, days, granted, spent, refunded, shortages, refused, minted, opened, links },
+    expiring: (isOlder ? null : business)?.expiring(today, AHEAD_DAYS) ?? [],
     ...{
       business: isOlder ? null : business,
       outstanding,

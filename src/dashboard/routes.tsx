@@ -30,6 +30,7 @@ import { protect } from "./protect.ts";
 import { refusalsRoutes } from "./refusals.tsx";
 import { requireSignIn } from "./require-sign-in.ts";
 import { revokeRoutes } from "./revoke.tsx";
+import { searchRoutes } from "./search.tsx";
 import { adminTokenOf } from "./session.ts";
 import { sessionsRoutes } from "./sessions.tsx";
 import { signInRoutes } from "./sign-in.tsx";
@@ -45,6 +46,7 @@ const environmentRoutes = () =>
   createDashboardRoutes()
     .use(inEnvironment)
     .route("/", overviewRoutes())
+    .route("/", searchRoutes())
     .route("/", refusalsRoutes())
     .route("/", figuresRoutes())
     .route("/", packsRoutes())

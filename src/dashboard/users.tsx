@@ -19,14 +19,14 @@ import { userPage } from "./user.tsx";
 const ROWS = 50;
 
 /** Whether a thing is there: only that it is not is an answer. */
-async function exists(read: () => Promise<unknown>): Promise<boolean> {
+export async function exists(read: () => Promise<unknown>): Promise<boolean> {
   const { refusal } = await catchRefusal(read);
   if (refusal !== undefined && !/not_found$/.test(refusal.code)) throw refusal;
   return refusal === undefined;
 }
 
 /** The page of the thing that has this id alone. Null when it is to be searched for. */
-async function pageOfId(c: Context<DashboardEnv>, id: string): Promise<string | null> {
+export async function pageOfId(c: Context<DashboardEnv>, id: string): Promise<string | null> {
   const { ctx } = c.var;
   if (id.startsWith("crb_") && (await exists(() => readBalance(ctx, id)))) {
     return `users/balance${query({ balanceId: id })}`;

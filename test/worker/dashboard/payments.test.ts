@@ -49,7 +49,7 @@ it("settles what is unmatched once, and says beside the field what is refused", 
   const w = await world();
   const fields = { client_reference_id: "ada", metadata: { pack: "gone" }, payment_intent: "pi_1" };
   await w.deliver(eventOf("checkout.session.completed", w.nowS, session("cs_1", fields)));
-  expect((await w.read("payments?status=unmatched")).text).toContain("unmatched: no_pack");
+  expect((await w.read("payments?status=unmatched")).text).toContain("No such pack");
   const form = { userId: "ada", packId: w.packs.tokens };
   const refused = await w.send("payments/pi_1/settle", form);
   expect(refused.status).toBe(400);
