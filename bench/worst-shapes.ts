@@ -14,6 +14,8 @@ export interface Shape {
   readonly headers?: Readonly<Record<string, string>>;
   /** What it may take beside its body, where that is not what all may. */
   readonly bytesMax?: number;
+  /** CPU seconds that it may take, where that is not what all may. */
+  readonly cpuSecondsMax?: number;
   /** Requests that make the state that it is about. */
   readonly before?: readonly Uint8Array[];
 }

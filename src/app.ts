@@ -1,3 +1,4 @@
+import { limitArrivals } from "./auth/arrivals.ts";
 import { systemCtx } from "./auth/open-root.ts";
 import { alertRoutes } from "./books/alerts/routes.ts";
 import { balanceRoutes } from "./books/credits/admin-routes.ts";
@@ -55,7 +56,8 @@ export function createApp(runtime: Runtime = realRuntime, deliver: Deliver = del
     .use(drainBody)
     .use("/api/v1/credits", allowBrowsers)
     .use("/api/v1/consent", allowBrowsers)
-    .get("/", (c) => c.redirect("/docs"))
+    .get("/", limitArrivals, (c) => c.redirect("/docs"))
+    .get("/health", limitArrivals)
     .route("/health", healthRoutes)
     .route("/api/v1/credits", creditRoutes)
     .route("/api/v1/credits", planRoutes)

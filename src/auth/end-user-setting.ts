@@ -1,4 +1,5 @@
 import * as z from "zod";
+import { urlAdvice } from "../lib/public-url.ts";
 
 const ORIGINS_MAX = 20;
 
@@ -23,13 +24,6 @@ export const claims = {
 };
 
 const HS256_SECRET_BYTES_MIN = 32;
-
-function isFetchable(text: string): boolean {
-  if (!URL.canParse(text)) return false;
-  const { protocol, hostname } = new URL(text);
-  const isLoopback = hostname === "localhost" || hostname === "[::1]" || /^127(\.\d{1,3}){3}$/.test(hostname);
-  return protocol === "https:" || (protocol === "http:" && isLoopback);
-}
 
 /**
  * Hosts whose published keys sign the tokens of many applications, such as all that use Firebase or Google. Only issuer and
@@ -67,7 +61,14 @@ function isShared(url: string): boolean {
 const publishedKeys = z
   .strictObject({
     type: z.literal("jwks"),
-    url: z.string().max(2_000).refine(isFetchable, "must be an https URL, or http on a loopback host"),
+    url: z
+      .string()
+      .max(2_000)
+      .superRefine((text, refinement) => {
+        const message = urlAdvice(text);
+        if (message !== null) refinement.addIssue({ code: "custom", message });
+      })
+      .describe("https, or http on a loopback host."),
     ...claims,
   })
   .superRefine((setting, refinement) => {

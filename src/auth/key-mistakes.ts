@@ -41,7 +41,11 @@ const FORMS: readonly (readonly [form: RegExp, advice: string])[] = [
   [/^[a-z]{3}_[0-9A-Za-z]{22}/, "This is an id, not a key. A key begins with `sk_` or `pk_`."],
 ];
 
-const formOf = (text: string): string | undefined => FORMS.find(([form]) => form.test(text))?.[1];
+const CHARACTERS_MAX = 1_000;
+
+/** A text that is longer than anything that is sent by mistake is told nothing. */
+const formOf = (text: string): string | undefined =>
+  text.length > CHARACTERS_MAX ? undefined : FORMS.find(([form]) => form.test(text))?.[1];
 
 /** What to change, where an application's key is expected and another text was sent. */
 export function keyAdvice(text: string): string {

@@ -23,6 +23,7 @@ const CHECKSUM_CHARACTERS = 6;
  * checksum of all that. So a key names its environment and, by the application's id, its database; whatever was mistyped or
  * made up without this form is known without a query.
  */
+const KEY_CHARACTERS_MAX = 67;
 const KEY = /^([spr]k)_(live|test)_([0-9A-Za-z]{22})([0-9A-Za-z]{23})([0-9A-Za-z]{1,8})([0-9A-Za-z]{6})$/;
 
 const checksum = (text: string): string => toBase62(crc32(text)).padStart(CHECKSUM_CHARACTERS, "0");
@@ -38,7 +39,9 @@ export function writeKey(
 }
 
 /** Null for what is no key. */
-export const readKey = remember(100, (text): Key | null => {
+export const readKey = (text: string): Key | null => (text.length > KEY_CHARACTERS_MAX ? null : readForm(text));
+
+const readForm = remember(100, (text): Key | null => {
   const parts = KEY.exec(text);
   if (parts === null) return null;
   const [, prefix = "", mode, , app, environment = "", sum] = parts;

@@ -1,6 +1,13 @@
 const MINUTE_MS = 60_000;
-/** So many addresses are remembered; then the one whose minute began first is forgotten. */
-const ADDRESSES_MAX = 10_000;
+/** So many are remembered; then the one that began first is forgotten. */
+const REMEMBERED_MAX = 10_000;
+
+/** Forgets `text`, and makes room for it at the end. */
+function makeRoom(map: Map<string, unknown>, text: string): void {
+  map.delete(text);
+  const [oldest] = map.keys();
+  if (map.size >= REMEMBERED_MAX && oldest !== undefined) map.delete(oldest);
+}
 
 interface Minute {
   readonly startMs: number;
@@ -8,7 +15,7 @@ interface Minute {
 }
 
 /** How often each address did something in a minute, which begins with the first time. */
-class MinuteCounts {
+export class MinuteCounts {
   readonly #minutes = new Map<string, Minute>();
 
   count(address: string, nowMs: number): number {
@@ -34,21 +41,37 @@ class MinuteCounts {
   }
 
   #begin(address: string, nowMs: number): Minute {
-    this.#minutes.delete(address);
-    const [oldest] = this.#minutes.keys();
-    if (this.#minutes.size >= ADDRESSES_MAX && oldest !== undefined) this.#minutes.delete(oldest);
+    makeRoom(this.#minutes, address);
     const minute = { startMs: nowMs, count: 0 };
     this.#minutes.set(address, minute);
     return minute;
   }
 }
 
-/** A function that answers each isolate its own counts. */
-export function countsOfIsolates(): (isolate: object) => MinuteCounts {
-  const counts = new WeakMap<object, MinuteCounts>();
+/** What is known for a while, each until its own moment. */
+export class MinuteMemory {
+  readonly #untilMs = new Map<string, number>();
+
+  note(text: string, untilMs: number): void {
+    makeRoom(this.#untilMs, text);
+    this.#untilMs.set(text, untilMs);
+  }
+
+  has(text: string, nowMs: number): boolean {
+    return nowMs < (this.#untilMs.get(text) ?? Number.NEGATIVE_INFINITY);
+  }
+
+  forget(text: string): void {
+    this.#untilMs.delete(text);
+  }
+}
+
+/** A function that answers each isolate its own `make`. */
+export function ofIsolates<Kept>(make: () => Kept): (isolate: object) => Kept {
+  const kept = new WeakMap<object, Kept>();
   return (isolate) => {
-    const own = counts.get(isolate) ?? new MinuteCounts();
-    counts.set(isolate, own);
+    const own = kept.get(isolate) ?? make();
+    kept.set(isolate, own);
     return own;
   };
 }

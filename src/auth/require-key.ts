@@ -1,19 +1,18 @@
 import type { Context } from "hono";
 import { noteSeen } from "../db/activity/last-seen.ts";
-import { knownClock, timesOf } from "../db/clock.ts";
+import { knownClock, learnClock, timesOf } from "../db/clock.ts";
 import { databaseAt } from "../db/databases.ts";
 import { isBookmark } from "../db/session.ts";
 import { invalid, PurserError } from "../errors.ts";
 import { type AppEnv, factory } from "../http/factory.ts";
-
 import { readSettings } from "../settings.ts";
 import { admitEndUser } from "./admit-end-user.ts";
+import { countArrival, countCapture, countKey, isFoundUnknown, noteFound } from "./arrivals.ts";
 import { bearerToken, invalidKey } from "./bearer.ts";
 import { type Key, readKey } from "./key.ts";
 import { keyAdvice } from "./key-mistakes.ts";
 import { openKeySession } from "./key-session.ts";
 import { refusePage } from "./refuse-page.ts";
-import { limitRequests } from "./request-limit.ts";
 
 /**
  * The bookmark that the caller sent; null for none. A malformed one is left to the validator, which refuses it in its turn: a
@@ -34,36 +33,59 @@ interface Demand {
   readonly reads?: boolean;
   /** Whether a publishable key must come with the token of the end-user that is asked about. */
   readonly needsUser?: boolean;
+  /** Whether the route stores events of PostHog's clients. */
+  readonly isCapture?: boolean;
 }
 
-/**
- * Serves a key as `serveKnownForm`. Requests with a publishable key, or with one that turns out to be nobody's, are counted,
- * and `rate_limited` when they are too many (L2).
- */
+/** Serves a key that is read before anything else of the request is: it is counted by its key first (L2). */
 async function serveKey<Answer>(
   c: Context<AppEnv>,
   text: string,
   demand: Demand,
   next: () => Promise<Answer>,
 ): Promise<Answer> {
-  const key = readKey(text);
-  const isPublic = key?.kind === "publishable";
-  if (isPublic) await limitRequests(c);
+  return serveCounted(c, text, demand, await countKey(c, readKey(text), text, demand.isCapture === true), next);
+}
+
+/** The key of the header. A request without one is counted before it is refused. */
+export async function keyInHeader(c: Context<AppEnv>, isCapture = false): Promise<string> {
   try {
-    if (key === null) throw invalidKey(keyAdvice(text));
-    const answer = await serveKnownForm(c, { key, text }, demand, next);
-    // Hono has made an answer of what was thrown below by now.
-    if (!isPublic && isUnknownKey(c.error)) await limitUnknown(c);
-    return answer;
+    return bearerToken(c);
   } catch (error) {
-    if (!isPublic && isUnknownKey(error)) await limitUnknown(c);
+    await (isCapture ? countCapture(c) : countArrival(c));
     throw error;
   }
 }
 
-async function limitUnknown(c: Context<AppEnv>): Promise<void> {
+/** Serves a key as `serveKnownForm`. A key that proves unknown is remembered, and counts unless its request was counted. */
+async function serveCounted<Answer>(
+  c: Context<AppEnv>,
+  text: string,
+  demand: Demand,
+  isCounted: boolean,
+  next: () => Promise<Answer>,
+): Promise<Answer> {
+  const key = readKey(text);
+  if (key === null) throw invalidKey(keyAdvice(text));
+  const noteUnknown = async () => {
+    noteFound(c, key, text, false);
+    if (!isCounted) await countUnknown(c, demand.isCapture === true);
+  };
   try {
-    await limitRequests(c);
+    if (isFoundUnknown(c, text)) throw invalidKey();
+    const answer = await serveKnownForm(c, { key, text }, demand, next);
+    // Hono has made an answer of what was thrown below by now.
+    if (isUnknownKey(c.error)) await noteUnknown();
+    return answer;
+  } catch (error) {
+    if (isUnknownKey(error)) await noteUnknown();
+    throw error;
+  }
+}
+
+async function countUnknown(c: Context<AppEnv>, isCapture: boolean): Promise<void> {
+  try {
+    await countArrival(c, isCapture);
   } catch (error) {
     // Of the answer that is replaced.
     c.header("WWW-Authenticate", undefined);
@@ -98,8 +120,11 @@ async function serveKnownForm<Answer>(
     // A backend has no origin, and a secret key needs none.
     origin: key.kind === "publishable" ? (c.req.header("origin") ?? null) : null,
     needsUser: isUserNeeded,
-    runtime,
     clock: () => c.var.ctx.clock,
+    learn: (latest) => {
+      learnClock(runtime, key.environment, latest);
+      c.set("ctx", { ...c.var.ctx, ...timesOf(latest, runtime) });
+    },
     admit: async (row) => {
       if (isUserNeeded) await admitEndUser(c, row.endUserAuth);
     },
@@ -108,27 +133,29 @@ async function serveKnownForm<Answer>(
   const caller = { kind, keyId: session.keyId };
   const times = timesOf(clock, runtime);
   c.set("ctx", { ...runtime, ...times, db: session, settings: readSettings(c.env), environment, caller });
+  c.set("checkKey", session.checkKey);
   try {
     if (key.kind !== "publishable") refusePage(c, key.kind);
     const refusal = refuse(key);
     if (refusal !== null) throw refusal;
     const answer = await next();
-    if (c.error === undefined) noteSeen("key", environment, session.keyId, runtime.now());
     // Hono has made an answer of what was thrown below by now.
-    if (mayBeHidden(c.error)) await session.checkKey();
+    if (c.error === undefined) {
+      noteSeen("key", environment, session.keyId, runtime.now());
+      await session.admit();
+    } else if (isToldToHolder(c.error)) await session.checkKey();
     return answer;
   } catch (error) {
-    if (mayBeHidden(error)) await session.checkKey();
+    if (isToldToHolder(error)) await session.checkKey();
     throw error;
   } finally {
+    if (session.isInForce()) noteFound(c, key, text, true);
     handOutBookmark(c, session.bookmark());
   }
 }
 
-/** Whether something is told to the holder of a key alone: all but a fault of ours or of the database, which asks no more. */
-function mayBeHidden(error: unknown): boolean {
-  return error === undefined || (error instanceof PurserError && error.fault === undefined);
-}
+/** Whether a refusal is told to the holder of a key alone: all but a fault of ours or of the database, which asks no more. */
+const isToldToHolder = (error: unknown): boolean => error instanceof PurserError && error.fault === undefined;
 
 function handOutBookmark(c: Context<AppEnv>, bookmark: string | null): void {
   if (bookmark === null) return;
@@ -147,7 +174,7 @@ const RELAY_KEY_SENDS = "A relay key (`rk_…`) sends analytics events and does 
  */
 export function requireSecretKey(refusal: "forbidden" | "requires_secret_key", demand: Pick<Demand, "reads"> = {}) {
   return factory.createMiddleware(async (c, next) => {
-    await serveKey(c, bearerToken(c), { ...demand, refuse: refuseOthers(refusal) }, next);
+    await serveKey(c, await keyInHeader(c), { ...demand, refuse: refuseOthers(refusal) }, next);
   });
 }
 
@@ -170,7 +197,8 @@ export function requireKeyOrEndUser(secretParams: readonly string[] = []) {
   const refuse = (key: Key) => refuseRelay(key) ?? refusePublishable(key);
   return factory.createMiddleware(async (c, next) => {
     const needsSecret = secretParams.some((name) => c.req.query(name) !== undefined);
-    await serveKey(c, bearerToken(c), needsSecret ? { refuse } : { refuse: refuseRelay, needsUser: true }, next);
+    const demand = needsSecret ? { refuse } : { refuse: refuseRelay, needsUser: true };
+    await serveKey(c, await keyInHeader(c), demand, next);
   });
 }
 
@@ -179,30 +207,33 @@ const KEY_IN_HEADER = /^Bearer +([spr]k_(?:live|test)_[^\s]+) *$/i;
 
 /**
  * Serves a request that stores events of PostHog's clients. The key stands in the header, where a proxy puts its relay key, or
- * else beside the events (P1).
+ * else beside the events (P1), where `inBody` finds it once the request was counted.
  */
 export async function serveCaptureKey<Answer>(
   c: Context<AppEnv>,
-  inBody: () => string | null,
+  inBody: () => Promise<string | null>,
   next: () => Promise<Answer>,
 ): Promise<Answer> {
   const inHeader = KEY_IN_HEADER.exec(c.req.header("authorization") ?? "")?.[1];
-  return serveKey(c, inHeader ?? (await sentKey(c, inBody())), {}, next);
+  if (inHeader !== undefined) return serveKey(c, inHeader, { isCapture: true }, next);
+  const isCounted = await countCapture(c);
+  return serveCounted(c, sentKey(await inBody()), { isCapture: true }, isCounted, next);
 }
 
 /** Serves a request of PostHog's clients that only reads, with its key in the body. It stores nothing, so a relay key is refused. */
 export async function serveClientKey<Answer>(
   c: Context<AppEnv>,
-  sent: string | null,
+  inBody: () => Promise<string | null>,
   next: () => Promise<Answer>,
 ): Promise<Answer> {
-  return serveKey(c, await sentKey(c, sent), { reads: true, refuse: refuseRelay }, next);
+  await countArrival(c);
+  return serveCounted(c, sentKey(await inBody()), { reads: true, refuse: refuseRelay }, true, next);
 }
 
 /** Serves a request whose publishable key stands in its path. Another one is refused with `forbidden`. */
 export async function servePublishableKey<Answer>(
   c: Context<AppEnv>,
-  sent: string | null,
+  sent: string,
   next: () => Promise<Answer>,
 ): Promise<Answer> {
   const refuse = ({ kind }: Key) =>
@@ -212,16 +243,15 @@ export async function servePublishableKey<Answer>(
           "forbidden",
           "A secret or relay key must stand in no address. Send a publishable key (`pk_…`) here, and replace this one.",
         );
-  return serveKey(c, await sentKey(c, sent), { refuse }, next);
+  return serveKey(c, sent, { refuse }, next);
 }
 
-async function sentKey(c: Context<AppEnv>, sent: string | null): Promise<string> {
+function sentKey(sent: string | null): string {
   if (sent !== null) return sent;
-  await limitRequests(c);
   throw invalidKey("Send a key of Purser as `api_key`, beside the events in the body.");
 }
 
 /** Requires a key that may send analytics events, in the header. */
 export const requireCaptureKey = factory.createMiddleware(async (c, next) => {
-  await serveKey(c, bearerToken(c), {}, next);
+  await serveKey(c, await keyInHeader(c, true), { isCapture: true }, next);
 });

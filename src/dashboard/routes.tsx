@@ -1,4 +1,5 @@
 import type { Context } from "hono";
+import { limitArrivals } from "../auth/arrivals.ts";
 import { openRoot } from "../auth/open-root.ts";
 import { errorStatus, PurserError, refusalIn } from "../errors.ts";
 import { adjustRoutes } from "./adjust.tsx";
@@ -114,7 +115,7 @@ export const dashboardRoutes = () =>
       for (const [name, value] of Object.entries(refusal.headers)) c.header(name, value);
       return errorPage(c, refusal);
     })
-    .use(protect, withAssets, openRoot)
+    .use(protect, limitArrivals, withAssets, openRoot)
     .get("/assets/:name", async (c) => {
       const asset = await readAsset(c.env, c.req.param("name"));
       if (asset === null) throw new PurserError("not_found", "There is nothing at this path.");

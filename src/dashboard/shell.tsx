@@ -123,7 +123,7 @@ export const Sidebar = ({ place, isByAccess, signOut }: { place: Place; isByAcce
 /** The application, and the way to another one. The script lists them when it is opened. */
 const Switcher = ({ place: { appId, appName, mode } }: { place: Place }) => (
   <details class="switcher" data-app={appId} data-mode={mode}>
-    <summary aria-label={`Application ${appName}: switch`}>
+    <summary title="Switch the application">
       <span class="avatar" aria-hidden="true">
         {[...appName][0]?.toUpperCase()}
       </span>

@@ -32,6 +32,12 @@ export const TokenSetting = ({ c, setting, form, refusal: all }: TokenSettingPro
         credits. {setting === null ? "Not set: publishable keys cannot read anything." : null}
         {hasSecret ? "A secret is set. Leave its field empty to keep it." : null}
       </p>
+      {setting?.type === "jwks" && setting.audience === undefined && (
+        <p class="notice bad">
+          No audience is set. Tokens that your sign-in issues to other applications pass too, if the same keys sign
+          them.
+        </p>
+      )}
       <FormToken c={c} />
       <div class="row">
         <Choice

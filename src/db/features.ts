@@ -1,7 +1,7 @@
 import { and, eq, type SQL, sql } from "drizzle-orm";
 import { drizzle, fields, hasRow, insertFrom, query, scalar, type ValueOf } from "./query.ts";
 import { environments } from "./schema.ts";
-import { fragment, type Statement } from "./sql.ts";
+import type { Statement } from "./sql.ts";
 import { guards } from "./views.ts";
 
 /**
@@ -45,9 +45,6 @@ const isEnvironment = (value: ValueOf<OfEnvironment>) => eq(environments.id, val
 /** The features of the environment, as a column of a query. Reads one row. */
 export const featuresOf = (value: ValueOf<OfEnvironment>) =>
   scalar(drizzle.select(fields(environments, "features")).from(environments).where(isEnvironment(value)));
-
-/** The same, for statements that are not of Drizzle yet: with the value `:environmentId`. */
-export const featuresSql = fragment`(SELECT features FROM environments WHERE id = :environmentId)`;
 
 /** Whether the environment's features are still these. */
 export const hasFeatures = (value: ValueOf<OfFeatures>): SQL =>

@@ -15,6 +15,4 @@ function table<Table extends { readonly $inferSelect: object }>(): ColumnsOf<Tab
 }
 
 export const consentLog = table<typeof schema.consentLog>();
-export const creditBalances = table<typeof schema.creditBalances>();
-export const creditLedger = table<typeof schema.creditLedger>();
 export const payments = table<typeof schema.payments>();

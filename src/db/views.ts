@@ -8,7 +8,19 @@ import { integer, sqliteTable, text } from "drizzle-orm/sqlite-core";
 /** Aborts the batch with `guard_<name>` unless it holds. */
 export const guards = sqliteTable("guards", {
   name: text("name", {
-    enum: ["key", "origin", "environment", "payment", "people", "tombstones", "account", "balance", "person"],
+    enum: [
+      "key",
+      "origin",
+      "environment",
+      "payment",
+      "people",
+      "tombstones",
+      "account",
+      "balance",
+      "person",
+      "events",
+      "bytes",
+    ],
   }).notNull(),
   holds: integer("holds", { mode: "boolean" }).notNull(),
 });
@@ -34,4 +46,14 @@ export const settlements = sqliteTable("settlements", {
 export const owedSettlements = sqliteTable("owed_settlements", {
   environmentId: integer("environment_id").notNull(),
   reservationId: text("reservation_id").notNull(),
+});
+
+/** Adds to what was counted of analytics on a day, and aborts the batch where that passes a limit. */
+export const analyticsCounts = sqliteTable("analytics_counts", {
+  environmentId: integer("environment_id").notNull(),
+  day: integer("day").notNull(),
+  events: integer("events").notNull(),
+  bytes: integer("bytes").notNull(),
+  idEvents: integer("id_events").notNull(),
+  idBytes: integer("id_bytes").notNull(),
 });

@@ -1,6 +1,6 @@
 import { and, type SQL, sql } from "drizzle-orm";
 import { alias } from "drizzle-orm/sqlite-core";
-import { type BalanceRow, presentBalance } from "../books/ledger/balance.ts";
+import { BALANCE_FIELDS, type BalanceRow, presentBalance } from "../books/ledger/balance.ts";
 import { asInteger, computed, fields, names, query, type RowOf, read, type ValueOf } from "../db/query.ts";
 import { creditBalances, creditLedger, type Steps } from "../db/schema.ts";
 import { all } from "../db/sql.ts";
@@ -19,7 +19,7 @@ const readState = (json: string): State | null => JSON.parse(json) as State;
 
 /** A balance now, the id that it belongs to, and its state at the snapshot if it changed after that. */
 const pageFields = (state: SQL) => ({
-  ...fields(creditBalances),
+  ...fields(creditBalances, ...BALANCE_FIELDS),
   ...fields(owner, { ownerId: "distinctId" }),
   ...computed({ stateAtSnapshot: state.mapWith(readState) }),
 });

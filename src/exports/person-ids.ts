@@ -145,9 +145,7 @@ export const isMore = (few: readonly ChunkRow[]): boolean => few.length > FEW_ID
 /** All ids in chunks, in their order; the first ids each in a chunk of its own, with their properties. */
 export const findManyIds = query((value: ValueOf<PersonKey>) => {
   const row = computed({
-    lines: sql<
-      string | null
-    >`iif(max(one.characters) > ${ID_CHARACTERS_MAX}, NULL, group_concat(one.written, char(10)))`,
+    lines: sql<string | null>`iif(max(one.characters) > ${ID_CHARACTERS_MAX}, NULL, group_concat(one.entry, char(10)))`,
     ids: sql<number>`count(*)`,
     firstSeenAtMs: sql<number | null>`min(one.earliest)`,
     lastSeenAtMs: sql<number | null>`max(one.latest)`,
@@ -160,7 +158,7 @@ export const findManyIds = query((value: ValueOf<PersonKey>) => {
   const { properties } = idProperties;
   const ids = sql`
     SELECT row_number() OVER w AS n, sum(length(${person.distinctId}) + length(${claimer(value)})) OVER w AS characters,
-      ${line(value)} || ${TAB} || row_number() OVER w AS written,
+      ${line(value)} || ${TAB} || row_number() OVER w AS entry,
       ${person.firstSeenAtMs} AS earliest, ${person.lastSeenAtMs} AS latest, ${person.eventBytes} AS analytics,
       octet_length(${properties}) AS heavy,
       iif(row_number() OVER w <= ${first} AND ${isSmallOrOwn(value)}, ${properties}, NULL) AS shown

@@ -1,3 +1,4 @@
+import { limitArrivals } from "../auth/arrivals.ts";
 import { openRoot } from "../auth/open-root.ts";
 import { requireSecretKey } from "../auth/require-key.ts";
 import { readBody } from "../http/body.ts";
@@ -46,7 +47,7 @@ export const exportRoutes = createRoutes()
   )
   // For every method, because the URL has the token also when the request is refused.
   .use("/export-download", downloadHeaders)
-  .get("/export-download", openRoot, async (c) => {
+  .get("/export-download", limitArrivals, openRoot, async (c) => {
     const token = onlyOne(c.req.queries("token"));
     c.header("Content-Type", "application/json");
     // Like `no-transform`: otherwise wrangler's local server compresses the response and drops its length.
@@ -61,6 +62,6 @@ export const exportRoutes = createRoutes()
     if (body instanceof Uint8Array) c.header("Content-Length", `${body.byteLength}`);
     return c.body(body);
   })
-  .get("/export-document.schema.json", async (c) =>
+  .get("/export-document.schema.json", limitArrivals, async (c) =>
     c.body(await referenceFile(c.env, "export-document.schema.json"), 200, { "Content-Type": "application/json" }),
   );

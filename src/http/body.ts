@@ -1,8 +1,11 @@
+import type { Context } from "hono";
 import { invalid, PurserError } from "../errors.ts";
-import { factory } from "./factory.ts";
+import { type AppEnv, factory } from "./factory.ts";
 import { assertJsonShape } from "./json-shape.ts";
 
 export const bodyBytesMax = 1024 * 1024;
+/** The most bytes that are unpacked or parsed before the key is known (L2). */
+export const unknownBytesMax = 64 * 1024;
 
 /** The client went away amid its upload, so nobody reads the refusal. It is no fault of ours. */
 function cutOff(cause: unknown): never {
@@ -51,9 +54,20 @@ function joinParts(parts: readonly Uint8Array[], size: number): Uint8Array<Array
   return whole;
 }
 
+/**
+ * The body of at most 1 MiB, of any type; also sets `bodyBytes`. Where a key opens the request and the body is above 64 KiB, the key
+ * is asked for first, so that nobody without one has it parsed (L2).
+ */
+export async function readBytes(c: Context<AppEnv>): Promise<Uint8Array<ArrayBuffer>> {
+  const bytes = c.get("bodyBytes") ?? (await readWithin(c.req.raw));
+  c.set("bodyBytes", bytes);
+  if (bytes.byteLength > unknownBytesMax) await c.get("checkKey")?.();
+  return bytes;
+}
+
 /** Reads a body of at most 1 MiB, of any type, and sets `bodyBytes`. */
 export const limitBody = factory.createMiddleware(async (c, next) => {
-  c.set("bodyBytes", await readWithin(c.req.raw));
+  await readBytes(c);
   await next();
 });
 
@@ -75,7 +89,7 @@ export function bodyTextOf(bytes: Uint8Array): string {
 
 /** Reads a body of at most 1 MiB as UTF-8, for any declared type, and sets `bodyText` for the JSON validator. */
 export const readBody = factory.createMiddleware(async (c, next) => {
-  c.set("bodyText", bodyTextOf(await readWithin(c.req.raw)));
+  c.set("bodyText", bodyTextOf(await readBytes(c)));
   await next();
 });
 

@@ -11,7 +11,9 @@ export interface AppEnv {
     runtime: Runtime;
     /** The refusal of a malformed header, such as a bookmark. It is thrown when the arguments are validated (W8). */
     malformedHeader?: PurserError;
-    /** Set by `limitBody`. */
+    /** Asks for the key alone, before a large body is parsed. Set where a key opens the request. */
+    checkKey?: () => Promise<void>;
+    /** Set where the body is read. */
     bodyBytes: Uint8Array<ArrayBuffer>;
     /** Set by `readBody`. */
     bodyText: string;

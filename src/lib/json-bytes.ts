@@ -4,6 +4,9 @@ export interface Span {
   readonly end: number;
 }
 
+/** What a visitor of members returns instead of their end, to walk no further. */
+export const STOPPED = -1;
+
 /** Text that is not JSON. */
 export class JsonSyntaxError extends Error {}
 
@@ -86,14 +89,16 @@ export class JsonBytes {
 
   /**
    * Calls `visit` with each member: its name, with the quotes, and where its value begins. `visit` passes the value and returns
-   * its end. Returns the end of the object.
+   * its end, or `STOPPED`. Returns the end of the object, or `STOPPED`.
    */
   members(start: number, visit: (name: Span, valueStart: number) => number): number {
     let at = this.space(start + 1);
     if (this.#bytes[at] === CLOSE_OBJECT) return at + 1;
     for (;;) {
       const name = { start: at, end: this.#string(at) };
-      at = this.space(visit(name, this.space(this.#expect(this.space(name.end), COLON))));
+      const end = visit(name, this.space(this.#expect(this.space(name.end), COLON)));
+      if (end === STOPPED) return STOPPED;
+      at = this.space(end);
       if (this.#bytes[at] === CLOSE_OBJECT) return at + 1;
       at = this.space(this.#expect(at, COMMA));
     }

@@ -1,4 +1,5 @@
 import { createMiddleware } from "hono/factory";
+import { limitStripe } from "../auth/arrivals.ts";
 import { inDatabaseOf, openRoot } from "../auth/open-root.ts";
 import { clockSql, timesOf } from "../db/clock.ts";
 import { databaseIndexOf } from "../db/databases.ts";
@@ -68,6 +69,7 @@ const requireSignature = createMiddleware<AppEnv & { Variables: { receiver: Rece
 /** Stripe's events (S1). No key: they are signed. */
 export const stripeRoutes = createRoutes().post(
   "/:appId/:mode",
+  limitStripe,
   openRoot,
   openReceiver,
   limitBody,

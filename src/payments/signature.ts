@@ -2,6 +2,7 @@ import { PurserError } from "../errors.ts";
 import { signHmac } from "../lib/hmac.ts";
 
 const TOLERANCE_SECONDS = 300;
+const SIGNATURE = /^[0-9a-f]{64}$/;
 
 /**
  * Checks `Stripe-Signature` over the bytes received: one `t`, and one `v1` that is the HMAC-SHA-256 of `t.body` under one of
@@ -17,11 +18,13 @@ export async function checkSignature(
   const valuesOf = (name: string) => fields.flatMap(([key, value = ""]) => (key === name ? [value] : []));
   const [time = "", ...otherTimes] = valuesOf("t");
   if (!/^\d{1,12}$/.test(time) || otherTimes.length > 0) throw refuse("must be a signature of Stripe's, with one `t`");
+  const signatures = valuesOf("v1").filter((text) => SIGNATURE.test(text));
+  // Nothing is hashed for what is none.
+  if (signatures.length === 0) throw refuse("must be a signature of Stripe's, with a `v1` of 64 hexadecimal digits");
   const prefix = new TextEncoder().encode(`${time}.`);
   const signed = new Uint8Array(prefix.length + body.length);
   signed.set(prefix);
   signed.set(body, prefix.length);
-  const signatures = valuesOf("v1");
   let isSigned = false;
   for (const secret of secrets) {
     const mac = await signHmac(secret, signed);

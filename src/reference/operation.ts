@@ -49,8 +49,11 @@ export interface Content {
 /** Every error code of the operation, in the order of the catalogue. */
 export function errorCodes(operation: Operation): ErrorCode[] {
   const codes = new Set<ErrorCode>([...operation.errors, "internal_error", "temporarily_unavailable"]);
+  // PostHog's clients drop what is 429, so routes that store their events answer 503 (L2).
+  const isCapture = operation.writesForId === "silent" && ["client", "key-inside"].includes(operation.access);
+  if (!isCapture) codes.add("rate_limited");
   // Every key but a publishable one is `forbidden` in a page (W11).
-  if (operation.access !== "open") codes.add("invalid_key").add("rate_limited").add("forbidden");
+  if (operation.access !== "open") codes.add("invalid_key").add("forbidden");
   if (operation.access === "secret") codes.add(wrongKindOf(operation));
   if (operation.access === "end-user") codes.add("invalid_user_token").add("secrets_unavailable");
   if (operation.access === "admin") codes.add("not_found");

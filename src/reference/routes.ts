@@ -1,16 +1,17 @@
 import { encodeBase64 } from "hono/utils/encode";
+import { limitArrivals } from "../auth/arrivals.ts";
 import { createRoutes } from "../http/factory.ts";
 import { referenceFile } from "../http/reference-file.ts";
 import { atOrigin } from "./origin.ts";
 
 /** `GET /api/v1/openapi.json`. */
-export const openApiRoutes = createRoutes().get("/openapi.json", async (c) =>
+export const openApiRoutes = createRoutes().get("/openapi.json", limitArrivals, async (c) =>
   c.body(await referenceFile(c.env, "openapi.json"), 200, { "Content-Type": "application/json" }),
 );
 
 /** `GET /purser-balance.js`: the element that pages of any origin load (W11), and `GET /llms.txt`. */
 export const fileRoutes = createRoutes()
-  .get("/purser-balance.js", async (c) => {
+  .get("/purser-balance.js", limitArrivals, async (c) => {
     c.header("Access-Control-Allow-Origin", "*");
     c.header("Cross-Origin-Resource-Policy", "cross-origin");
     c.header("Cache-Control", "public, max-age=3600");
@@ -18,7 +19,9 @@ export const fileRoutes = createRoutes()
       "Content-Type": "text/javascript; charset=utf-8",
     });
   })
-  .get("/llms.txt", async (c) => c.text(atOrigin(await referenceFile(c.env, "llms.txt"), new URL(c.req.url).origin)));
+  .get("/llms.txt", limitArrivals, async (c) =>
+    c.text(atOrigin(await referenceFile(c.env, "llms.txt"), new URL(c.req.url).origin)),
+  );
 
 /** Allows nothing but the page's own style sheet, by its hash. */
 async function contentSecurityPolicy(page: string): Promise<string> {
@@ -28,7 +31,7 @@ async function contentSecurityPolicy(page: string): Promise<string> {
 }
 
 /** `GET /docs`: the reference for people, generated from openapi.json. */
-export const docsRoutes = createRoutes().get("/", async (c) => {
+export const docsRoutes = createRoutes().get("/", limitArrivals, async (c) => {
   const page = await referenceFile(c.env, "docs.html");
   c.header("Content-Security-Policy", await contentSecurityPolicy(page));
   c.header("X-Content-Type-Options", "nosniff");

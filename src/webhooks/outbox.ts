@@ -34,11 +34,6 @@ export function wantedMessages<Message extends Pick<NewMessage, "type">>(
   });
 }
 
-/** SQL: how messages and deliveries are written. Their rows follow. */
-export const intoMessages = "INSERT INTO webhook_messages (id, environment_id, type, at_ms, subject, data)";
-export const intoDeliveries =
-  "INSERT INTO webhook_deliveries (endpoint_id, message_id, status, next_attempt_at_ms, due_at_ms)";
-
 export type MessageValues = { environmentId: number; nowMs: number; messages: string };
 
 /**

@@ -1,6 +1,6 @@
 import * as z from "zod";
 import { cursor, freeText, identifier, mode, pageLimit, timestamp } from "../http/fields.ts";
-import { urlAdvice } from "./url.ts";
+import { urlAdvice } from "../lib/public-url.ts";
 
 const URL_CHARACTERS_MAX = 2_000;
 const TYPES_MAX = 50;

@@ -227,6 +227,21 @@ describe("a replica that lags", () => {
     expect((await list()).status).toBe(200);
   });
 
+  it("that has an older end-user setting refuses no token by it: the primary is asked", async () => {
+    const { app, call, clock, lagging } = await laggingWorld();
+    await copyApp(app);
+    const secret = "another-secret-of-32-bytes-or-more!";
+    await lagging.d1
+      .prepare("UPDATE environments SET end_user_auth = ? WHERE id = ?")
+      .bind(await storedSettingOf(app.environments.live, { ...END_USER_SETTING, secret }), app.environments.live.id)
+      .run();
+    const list = async (token: string) =>
+      call("GET", LIST, { key: app.keys.pk_live, headers: { "x-user-token": token } });
+    expect((await list(await userToken("u", clock, secret))).status).toBe(200);
+    expectError(await list(await userToken("u", clock, "no-secret-of-anybody-32-bytes-long!")), "invalid_user_token");
+    expectError(await list(await userToken("v", clock, secret)), "forbidden", "userId");
+  });
+
   it("lets a revoked key read what it holds until it knows, and never write: the primary is asked at once", async () => {
     const { app, call, lagging } = await laggingWorld();
     await copyApp(app);

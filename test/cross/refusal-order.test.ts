@@ -8,7 +8,7 @@ import { errorCodes, type Operation, wrongKindOf } from "../../src/reference/ope
 import { expectError } from "../support/refusals.ts";
 import { Clock, makeApp, makeClient, makeKey, type TestApp } from "../support/world.ts";
 
-// W8: path → method → key → kind of key → size → shape → existence → rule. Each request below is at fault in one rung
+// W8: path → method → the address's share → key → kind of key → size → shape → user token → existence → rule. Each request below is at fault in one rung
 // and in every later one, so the answer tells which of them is looked at first.
 
 const call = makeClient(new Clock());
@@ -70,6 +70,21 @@ describe.each(guarded)("the order of refusals of $method $path", (operation) => 
     }
   });
 
+  it("then counts the request for its address (L2)", async () => {
+    const limited = makeClient(new Clock(), { PUBLIC_REQUESTS: { limit: async () => ({ success: false }) } });
+    const at = (path: string, other: string) => limited(other, path, other === "GET" ? {} : { body: tooLarge });
+    expectError(await at(`${pathOf(operation)}/nowhere/at/all`, method), "not_found");
+    expectError(await at(pathOf(operation), "PURGE"), "method_not_allowed");
+    const unknown = writeKey("secret", app.environments.live, randomId(""));
+    for (const key of [undefined, "sk_live_0000000000000000000000", app.keys.pk_live, unknown]) {
+      for (const headers of [{}, PAGE]) {
+        const options = { ...(key === undefined ? {} : { key }), headers };
+        const body = weighsBody(operation) ? { body: tooLarge } : {};
+        expectError(await limited(method, pathOf(operation), { ...options, ...body }), "rate_limited");
+      }
+    }
+  });
+
   it("then asks for a key", async () => {
     expectError(await send(operation, undefined, tooLarge), "invalid_key");
     expectError(await send(operation, "sk_live_0000000000000000000000", tooLarge), "invalid_key");
@@ -88,8 +103,7 @@ describe.each(guarded)("the order of refusals of $method $path", (operation) => 
     const wrong = operation.access === "admin" ? app.keys.sk_live : app.keys.pk_live;
     const answer = await send(operation, wrong, tooLarge);
     if (operation.access === "admin") return expectError(answer, "invalid_key");
-    if (operation.access === "end-user") return expectError(answer, "invalid_user_token");
-    expectError(answer, wrongKindOf(operation));
+    if (operation.access !== "end-user") expectError(answer, wrongKindOf(operation));
   });
 
   if (operation.access !== "admin") {
@@ -129,6 +143,21 @@ describe.each(guarded)("the order of refusals of $method $path", (operation) => 
     it("then looks at its shape, before anything is looked for", async () => {
       for (const body of [malformed, "{", "null", "7", '"text"']) {
         expectError(await send(operation, keyFor(operation), body), "invalid_request");
+      }
+    });
+  }
+
+  if (operation.access === "end-user") {
+    it("then, of a publishable key, at the page, the body and the arguments before the user's token", async () => {
+      const key = app.keys.pk_live;
+      if (weighsBody(operation)) {
+        expectError(await send(operation, key, tooLarge), "payload_too_large");
+        for (const body of [malformed, "{"]) expectError(await send(operation, key, body), "invalid_request");
+      } else expectError(await send(operation, key), "invalid_request", "userId");
+      const setting = { type: "jwks", url: "https://keys.example.com/", origins: ["https://own.example"] };
+      const bound = await makeApp(setting);
+      for (const body of [tooLarge, malformed]) {
+        expectError(await send(operation, bound.keys.pk_live, body, { origin: "https://shop.example" }), "forbidden");
       }
     });
   }
@@ -175,6 +204,17 @@ describe("the last rungs", () => {
   it("refuses an argument's shape before the pack is looked for", async () => {
     const body = { userId: "u", packId: "cpk_none", quantity: "one" };
     expectError(await post("/api/v1/credits/grant", body), "invalid_request", "quantity");
+  });
+
+  it("looks at a user's token after the arguments, and before whose they are", async () => {
+    const key = app.keys.pk_live;
+    const list = (query: string, headers: Record<string, string> = {}) =>
+      call("GET", `/api/v1/credits${query}`, { key, headers });
+    expectError(await list("?userId=u"), "invalid_user_token");
+    expectError(await list("?userId=u", { "x-user-token": "none" }), "invalid_user_token");
+    expectError(await list("?userId=u&includeExpired=maybe"), "invalid_request", "includeExpired");
+    const consent = { distinctId: "u", purpose: "p", decision: "granted" };
+    expectError(await call("POST", "/api/v1/consent", { key, body: consent }), "invalid_user_token");
   });
 
   it("looks for the pack before any rule about it is applied", async () => {

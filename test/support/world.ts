@@ -106,8 +106,9 @@ export function bound(bindings: Bindings = {}): Env {
   const { DB: d1 = env.DB, SPARE: spare = env.SPARE, ...others } = bindings;
   const databases = home() === 0 ? { DB: d1, DB_1: spare } : { DB: spare, DB_1: d1 };
   // Counted by the isolate, at the test's own time.
-  const PUBLIC_REQUESTS = undefined as unknown as RateLimit;
-  return { ...env, PUBLIC_REQUESTS, NEW_APPS_DATABASE: home() === 0 ? "DB" : "DB_1", ...others, ...databases };
+  const none = undefined as unknown as RateLimit;
+  const counters = { PUBLIC_REQUESTS: none, STRIPE_REQUESTS: none, NEW_KEY_REQUESTS: none };
+  return { ...env, ...counters, NEW_APPS_DATABASE: home() === 0 ? "DB" : "DB_1", ...others, ...databases };
 }
 
 /** A pack with items, straight into the tables. */

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { networkOf } from "../../src/auth/address.ts";
-import { countsOfIsolates } from "../../src/auth/minute-counts.ts";
+import { MinuteCounts } from "../../src/auth/minute-counts.ts";
 
 describe("the network of an address", () => {
   it.each([
@@ -16,7 +16,7 @@ describe("the network of an address", () => {
 
 describe("counts of a minute", () => {
   it("are forgotten with the oldest address first, so that memory is bounded and newcomers push out no full count", () => {
-    const counts = countsOfIsolates()({});
+    const counts = new MinuteCounts();
     counts.add("first", 0);
     for (let n = 0; n < 9_999; n++) counts.add(`other ${n}`, 1);
     expect(counts.count("first", 1)).toBe(1);
@@ -26,7 +26,7 @@ describe("counts of a minute", () => {
   });
 
   it("begin anew when the minute is over, and say how long it takes", () => {
-    const counts = countsOfIsolates()({});
+    const counts = new MinuteCounts();
     expect(counts.add("a", 1_000)).toBe(1);
     expect(counts.add("a", 2_000)).toBe(2);
     expect(counts.secondsLeft("a", 2_000)).toBe(59);

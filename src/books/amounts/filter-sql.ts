@@ -1,6 +1,5 @@
 import { type SQL, sql } from "drizzle-orm";
 import type { SQLiteColumn } from "drizzle-orm/sqlite-core";
-import { fragment } from "../../db/sql.ts";
 
 /** A text in SQL. It has no values, because it stands in the conditions many times. */
 type Text = SQL | SQLiteColumn;
@@ -12,16 +11,16 @@ const partsOf = (glob: Text): SQL => sql`('[' || replace(json_quote(${glob}), '*
 const globMatches = (glob: Text, name: Text): SQL => sql`EXISTS (
   WITH RECURSIVE
     g (parts, named) AS (SELECT ${partsOf(glob)}, ${name}),
-    step (i, rest) AS (
+    step (i, remainder) AS (
       SELECT 1, substr(g.named, length(g.parts ->> 0) + 1) FROM g
       WHERE substr(g.named, 1, length(g.parts ->> 0)) = g.parts ->> 0
       UNION ALL
-      SELECT i + 1, substr(rest, instr(rest, g.parts ->> i) + length(g.parts ->> i)) FROM step CROSS JOIN g
-      WHERE i < json_array_length(g.parts) - 1 AND instr(rest, g.parts ->> i) > 0
+      SELECT i + 1, substr(remainder, instr(remainder, g.parts ->> i) + length(g.parts ->> i)) FROM step CROSS JOIN g
+      WHERE i < json_array_length(g.parts) - 1 AND instr(remainder, g.parts ->> i) > 0
     )
   SELECT 1 FROM step CROSS JOIN g
-  WHERE i = json_array_length(g.parts) - 1 AND length(rest) >= length(g.parts ->> i)
-    AND substr(rest, length(rest) - length(g.parts ->> i) + 1) = g.parts ->> i
+  WHERE i = json_array_length(g.parts) - 1 AND length(remainder) >= length(g.parts ->> i)
+    AND substr(remainder, length(remainder) - length(g.parts ->> i) + 1) = g.parts ->> i
 )`;
 
 const shorter = (a: Text, b: Text): SQL => sql`min(length(${a}), length(${b}))`;
@@ -48,42 +47,3 @@ export const passesFilter = (filter: Text, rules: Text): SQL => sql`(${rules} = 
   SELECT 1 FROM (SELECT value ->> 'event' AS glob FROM json_each(${rules})) AS rule
   WHERE rule.glob IS NULL OR ${meet(filter, sql`rule.glob`)}
 ))`;
-
-// The same for statements that are not of Drizzle yet.
-
-/** The parts of a glob between its stars, as JSON. */
-const partsOfSql = (glob: string): string => fragment`('[' || replace(json_quote(${glob}), '*', '","') || ']')`;
-
-/** Whether a glob with a star matches a name: each part is sought behind the one before it. */
-const globMatchesSql = (glob: string, name: string): string => fragment`EXISTS (
-  WITH RECURSIVE
-    g (parts, name) AS (SELECT ${partsOfSql(glob)}, ${name}),
-    step (i, rest) AS (
-      SELECT 1, substr(g.name, length(g.parts ->> 0) + 1) FROM g
-      WHERE substr(g.name, 1, length(g.parts ->> 0)) = g.parts ->> 0
-      UNION ALL
-      SELECT i + 1, substr(rest, instr(rest, g.parts ->> i) + length(g.parts ->> i)) FROM step CROSS JOIN g
-      WHERE i < json_array_length(g.parts) - 1 AND instr(rest, g.parts ->> i) > 0
-    )
-  SELECT 1 FROM step CROSS JOIN g
-  WHERE i = json_array_length(g.parts) - 1 AND length(rest) >= length(g.parts ->> i)
-    AND substr(rest, length(rest) - length(g.parts ->> i) + 1) = g.parts ->> i
-)`;
-
-/** Of two texts, whether the shorter is the beginning of the longer. */
-const beginAlikeSql = (a: string, b: string): string =>
-  fragment`substr(${a}, 1, min(length(${a}), length(${b}))) = substr(${b}, 1, min(length(${a}), length(${b})))`;
-const tailSql = (a: string, b: string): string =>
-  fragment`substr(${a}, length(${a}) - min(length(${a}), length(${b})) + 1)`;
-
-const hasStarSql = (text: string): string => fragment`instr(${text}, '*') > 0`;
-
-/** SQL: whether some name matches both, each a name or a glob: `globsMeet`, in the database. */
-export const meetSql = (a: string, b: string): string => {
-  const [headA, headB] = [fragment`(${partsOfSql(a)} ->> 0)`, fragment`(${partsOfSql(b)} ->> 0)`];
-  const [tailA, tailB] = [fragment`(${partsOfSql(a)} ->> '$[#-1]')`, fragment`(${partsOfSql(b)} ->> '$[#-1]')`];
-  return fragment`(${a} = ${b} OR iif(${hasStarSql(a)} AND ${hasStarSql(b)},
-    ${beginAlikeSql(headA, headB)} AND ${tailSql(tailA, tailB)} = ${tailSql(tailB, tailA)},
-    (${hasStarSql(a)} OR ${hasStarSql(b)})
-      AND ${globMatchesSql(fragment`iif(${hasStarSql(a)}, ${a}, ${b})`, fragment`iif(${hasStarSql(a)}, ${b}, ${a})`)}))`;
-};

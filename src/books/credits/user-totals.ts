@@ -1,5 +1,5 @@
 import { type Column, count, type SQL, sql } from "drizzle-orm";
-import { computed, drizzle, fields, read, type ValueOf } from "../../db/query.ts";
+import { computed, drizzle, fields, type ValueOf } from "../../db/query.ts";
 import { creditBalances, reservations } from "../../db/schema.ts";
 import { batch } from "../../db/sql.ts";
 import type { TenantCtx } from "../../runtime.ts";
@@ -34,14 +34,14 @@ const selectTotals = accountQuery((value: ValueOf<{ nowMs: number }>, account) =
 const selectHeld = accountQuery((_value: ValueOf<OfUser>, account) => {
   const open = sql`SELECT ${reservations.legs} FROM ${reservations} INDEXED BY reservations_open
     WHERE ${reservations.accountId} = ${account} AND ${reservations.state} = 'open' LIMIT ${SUMMED_MAX}`;
-  const ofLeg = {
-    ...computed({ unit: sql<Unit>`leg.value ->> 'unit'`, balances: count() }),
-    ...sumOfSteps(sql`(leg.value ->> 'amountSteps')`),
-  };
-  return read(
-    ofLeg,
-    (list) => sql`SELECT ${list} FROM (${open}) AS ${reservations}, json_each(${reservations.legs}) AS leg GROUP BY 1`,
-  );
+  return drizzle
+    .select({
+      ...computed({ unit: sql<Unit>`leg.value ->> 'unit'`, balances: count() }),
+      ...sumOfSteps(sql`(leg.value ->> 'amountSteps')`),
+    })
+    .from(sql`(${open}) AS ${reservations}`)
+    .crossJoin(sql`json_each(${reservations.legs}) AS leg`)
+    .groupBy(sql`1`);
 });
 
 /** What a user has by unit: exact, unless `isPartial`. */

@@ -1,6 +1,5 @@
 import type { creditBalances } from "../../db/schema.ts";
-import type { Column } from "../../db/sql.ts";
-import { creditBalances as balanceColumn, NEVER_MS } from "../../db/tables.ts";
+import { NEVER_MS } from "../../db/tables.ts";
 import { iso } from "../../lib/time.ts";
 import { fromSteps } from "../amounts/amount.ts";
 import { readRules } from "../amounts/match.ts";
@@ -46,15 +45,6 @@ export type BalanceRow = Pick<Balance, (typeof BALANCE_FIELDS)[number]>;
 
 /** The fields that an adjustment needs. */
 export const ADJUSTMENT_FIELDS = ["id", "unit", "remainingSteps", "revokedAtMs"] as const;
-
-/** The columns of these fields, for statements that are not of Drizzle yet. */
-function columnsOf<Name extends keyof Balance>(names: readonly Name[]): { readonly [Of in Name]: Column<Balance[Of]> } {
-  // Each name is there.
-  return Object.fromEntries(names.map((name) => [name, balanceColumn[name]])) as {
-    readonly [Of in Name]: Column<Balance[Of]>;
-  };
-}
-export const balanceColumns = columnsOf(BALANCE_FIELDS);
 
 export type BalanceStatus = "active" | "expired" | "depleted" | "revoked";
 

@@ -1,5 +1,5 @@
 import { sql } from "drizzle-orm";
-import { assignments, drizzle, fields, query, returning, type ValueOf } from "../../db/query.ts";
+import { asInteger, assignments, drizzle, fields, query, returning, type ValueOf } from "../../db/query.ts";
 import { creditBalances, creditLedger, paymentGrants, reservations } from "../../db/schema.ts";
 import type { Statement } from "../../db/sql.ts";
 import { amountStepsMax, type Unit } from "../amounts/amount.ts";
@@ -47,7 +47,9 @@ const markRevoked = query((value: ValueOf<Motions>) =>
 );
 
 /** What the unit has room for, beside what remains and what open reservations hold. */
-const room = () => sql`iif(${creditBalances.unit} = 'cents', ${amountStepsMax.cents}, ${amountStepsMax.tokens})
+const room = () => sql`${asInteger(
+  sql`iif(${creditBalances.unit} = 'cents', ${amountStepsMax.cents}, ${amountStepsMax.tokens})`,
+)}
   - ${creditBalances.remainingSteps} - coalesce((
     SELECT sum(leg.value ->> 'amountSteps') FROM ${reservations}, json_each(${reservations.legs}) AS leg
     WHERE ${reservations.accountId} = ${creditBalances.accountId} AND ${isOpen()}

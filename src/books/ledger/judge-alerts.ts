@@ -5,7 +5,7 @@ import { accounts, alertStates, alerts, creditLedger, webhookDeliveries, webhook
 import type { Statement } from "../../db/sql.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { endpointsOf, type MessageType } from "../../webhooks/message.ts";
-import { deliveryTimes, type Outgoing, wantedMessages } from "../../webhooks/outbox.ts";
+import { deliveryTimes, newDelivery, type Outgoing, wantedMessages } from "../../webhooks/outbox.ts";
 import { type WriteContext, writingValues } from "./account.ts";
 import { amountOf } from "./debits.ts";
 import { lastSeqOf } from "./insert-entries.ts";
@@ -113,13 +113,7 @@ const ownMessages = (value: ValueOf<Own>) => sql`${webhookMessages}
 export const deliverOwn = query((value: ValueOf<Own & { endpoints: string; atMs: number; dueAtMs: number }>) =>
   insertFrom(
     webhookDeliveries,
-    {
-      endpointId: sql`endpoint.value`,
-      messageId: webhookMessages.id,
-      status: sql`'pending'`,
-      nextAttemptAtMs: asInteger(value("atMs")),
-      dueAtMs: asInteger(value("dueAtMs")),
-    },
+    { endpointId: sql`endpoint.value`, messageId: webhookMessages.id, ...newDelivery(value) },
     sql`FROM (SELECT 1) CROSS JOIN ${ownMessages(value)}
       CROSS JOIN json_each(${value("endpoints")}, '$."' || ${webhookMessages.type} || '"') AS endpoint`,
   ),

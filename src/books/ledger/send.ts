@@ -1,4 +1,4 @@
-import { auditStatement, newAct } from "../../catalog/audit/audit-statement.ts";
+import { insertAct, newAct } from "../../catalog/audit/audit-statement.ts";
 import { noteSeen } from "../../db/activity/last-seen.ts";
 import { guardFeatures } from "../../db/features.ts";
 import { batch, type Statement } from "../../db/sql.ts";
@@ -9,11 +9,9 @@ import { noteMessages } from "../../webhooks/outbox.ts";
 import { createAccount, type WriteContext, writingValues } from "./account.ts";
 import type { Write } from "./decision.ts";
 import { type DueHold, settleHolds } from "./hold.ts";
-
 import { selectSettled, type WrittenEntry, writesEntries } from "./insert-entries.ts";
 import { alertWrites, messagesAmong } from "./judge-alerts.ts";
 import { afterWrite, guardAccount, memoryOf, type StateBefore, type StateChanges } from "./memory.ts";
-
 import { ledgerMessageWrites, reservationExpired, wantedOf } from "./messages.ts";
 import { motionsOf } from "./motion.ts";
 import { takingMessages } from "./taking-messages.ts";
@@ -88,7 +86,7 @@ function guardOf(values: WriteContext & { features: string | null; seq: number }
   return isOld ? guardAccount(values) : guardFeatures(values);
 }
 
-const insertAudit = auditStatement();
+const insertAudit = insertAct();
 
 /** The audit row, if the administrator writes. A write that is refused or replayed writes none. */
 function auditRow(ctx: TenantCtx, { nowMs }: AccountAtRead, act: Write<unknown>["act"]): Statement[] {

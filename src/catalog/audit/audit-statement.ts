@@ -145,12 +145,6 @@ export const isLatest = fragment`(
 ) = :actId`;
 
 /**
- * SQL: whether the act's row was written by this attempt. For statements that come after its row in the batch: where a form is sent
- * twice, its second act has the same id and does nothing.
- */
-export const isThisAct = fragment`EXISTS (SELECT 1 FROM admin_audit WHERE app_id = :appId AND id = :actId AND at_ms = :atMs)`;
-
-/**
  * The statement that writes an act's row once, if `when` is true at that place in the batch. It belongs to the batch of the
  * change itself. `when` says whether there is a change; without one, no row is written.
  */

@@ -1,4 +1,7 @@
-import { all, batch, fragment, statement } from "../../db/sql.ts";
+import { sql } from "drizzle-orm";
+import { assignments, computed, insertFrom, names, query, read, returning, type ValueOf } from "../../db/query.ts";
+import { analyticsEvents, distinctIds } from "../../db/schema.ts";
+import { all, batch } from "../../db/sql.ts";
 import { DAY_MS } from "../../lib/time.ts";
 import type { CronCtx, CronPart } from "../../runtime.ts";
 
@@ -9,43 +12,57 @@ const EVENTS_A_STEP = 1_000;
 
 type Step = { beforeMs: number; limit: number };
 
-/** SQL: when an event arrived in real time, which retention keeps in spite of a test clock (D3). */
-const realSql = fragment`received_at_ms - coalesce(ahead_ms, 0)`;
+/** When an event arrived in real time, which retention keeps in spite of a test clock (D3). */
+const arrivedMs = sql`${analyticsEvents.receivedAtMs} - coalesce(${analyticsEvents.aheadMs}, 0)`;
+const rowid = sql`${analyticsEvents}.rowid`;
 
 /**
  * The first events that are old enough. Rowids are in the order of arrival, so no index is needed. It ends before the first that
  * is young, so that of each id the first seqs go, whatever the clocks of two isolates say.
  */
-const page = fragment`
-  head AS MATERIALIZED (
-    SELECT rowid AS row_id, ${realSql} AS received_at_ms FROM analytics_events ORDER BY rowid LIMIT CAST(:limit AS INTEGER)
+const withPage = (value: ValueOf<Step>) => sql`WITH
+  head (place, arrived) AS MATERIALIZED (
+    SELECT ${rowid}, ${arrivedMs} FROM ${analyticsEvents} ORDER BY ${rowid} LIMIT ${value("limit")}
   ),
-  page AS MATERIALIZED (
-    SELECT row_id FROM head
-    WHERE row_id < coalesce((SELECT min(row_id) FROM head WHERE received_at_ms >= :beforeMs), 9223372036854775807)
+  page (place) AS MATERIALIZED (
+    SELECT place FROM head
+    WHERE place < coalesce((SELECT min(place) FROM head WHERE arrived >= ${value("beforeMs")}), 9223372036854775807)
   )`;
 
-const selectFirst = statement<{ beforeMs: number }, { isOld: 0 | 1 }>`
-  SELECT ${realSql} < :beforeMs AS isOld FROM analytics_events ORDER BY rowid LIMIT 1`;
+const selectFirst = query((value: ValueOf<{ beforeMs: number }>) =>
+  read(
+    computed({ isOld: sql`${arrivedMs} < ${value("beforeMs")}`.mapWith(Boolean) }),
+    (list) => sql`SELECT ${list} FROM ${analyticsEvents} ORDER BY ${rowid} LIMIT 1`,
+  ),
+);
 
 /** The records stay, and say how many are gone. An upsert, because an UPDATE with a join might read all records. */
-const countDeleted = statement<Step>`
-  INSERT INTO distinct_ids (
-    environment_id, distinct_id, first_seen_at_ms, last_seen_at_ms, is_device_form, event_count, deleted_count, event_bytes
-  )
-  WITH ${page}, gone AS MATERIALIZED (
-    SELECT e.environment_id, e.distinct_id, count(*) AS events, sum(octet_length(e.properties)) AS bytes
-    FROM page CROSS JOIN analytics_events AS e ON e.rowid = page.row_id GROUP BY e.environment_id, e.distinct_id
-  )
-  SELECT d.environment_id, d.distinct_id, d.first_seen_at_ms, d.last_seen_at_ms, d.is_device_form, d.event_count,
-    gone.events, gone.bytes
-  FROM gone CROSS JOIN distinct_ids AS d ON d.environment_id = gone.environment_id AND d.distinct_id = gone.distinct_id
-  WHERE true
-  ON CONFLICT (environment_id, distinct_id) DO UPDATE SET
-    deleted_count = deleted_count + excluded.deleted_count, event_bytes = event_bytes - excluded.event_bytes`;
+const countDeleted = query((value: ValueOf<Step>) => {
+  const { environmentId, distinctId, firstSeenAtMs, lastSeenAtMs, isDeviceForm } = distinctIds;
+  const { eventCount, deletedCount, eventBytes } = distinctIds;
+  const gone = sql`
+    SELECT ${analyticsEvents.environmentId}, ${analyticsEvents.distinctId}, count(*), sum(octet_length(${analyticsEvents.properties}))
+    FROM page CROSS JOIN ${analyticsEvents} ON ${rowid} = page.place
+    GROUP BY ${analyticsEvents.environmentId}, ${analyticsEvents.distinctId}`;
+  const kept = { environmentId, distinctId, firstSeenAtMs, lastSeenAtMs, isDeviceForm, eventCount };
+  const from = sql`FROM gone CROSS JOIN ${distinctIds}
+    ON ${environmentId} = gone.tenant AND ${distinctId} = gone.who WHERE true`;
+  const set = assignments(distinctIds, {
+    deletedCount: sql`${deletedCount} + excluded.${names(deletedCount)}`,
+    eventBytes: sql`${eventBytes} - excluded.${names(eventBytes)}`,
+  });
+  return sql`${withPage(value)}, gone (tenant, who, number, size) AS MATERIALIZED (${gone})
+    ${insertFrom(distinctIds, { ...kept, deletedCount: sql`gone.number`, eventBytes: sql`gone.size` }, from)}
+    ON CONFLICT (${names(environmentId, distinctId)}) DO UPDATE SET ${set}`;
+});
 
-const deletePage = statement<Step, { isDeleted: 1 }>`
-  WITH ${page} DELETE FROM analytics_events WHERE rowid IN (SELECT row_id FROM page) RETURNING 1 AS isDeleted`;
+const deletePage = query((value: ValueOf<Step>) =>
+  returning(
+    computed({ isDeleted: sql<1>`1` }),
+    (list) => sql`${withPage(value)}
+      DELETE FROM ${analyticsEvents} WHERE ${rowid} IN (SELECT place FROM page) RETURNING ${list}`,
+  ),
+);
 
 /** Deletes analytics events that were received too long ago (E8), the oldest first. */
 export async function deleteOldEvents(
@@ -56,7 +73,7 @@ export async function deleteOldEvents(
   if (days === null) return [];
   const beforeMs = now() - days * DAY_MS;
   const [first] = await all(db, selectFirst({ beforeMs }));
-  if (first?.isOld !== 1) return [];
+  if (first?.isOld !== true) return [];
   const step = { beforeMs, limit: events };
   for (let n = 0; n < steps && allowance.has(QUERIES_A_STEP); n++) {
     const [, deleted] = await batch(db, [countDeleted(step), deletePage(step)] as const);

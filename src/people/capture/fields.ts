@@ -69,10 +69,15 @@ const KEY_NAMES = ["api_key", "token", "$token"] as const;
 export const namesWithKey = (...names: readonly string[]): Names => new Names([...KEY_NAMES, "properties", ...names]);
 export const keyInProperties = new Names(["token"]);
 
+/** The text of a key. Null for what is no string. */
+export function keyAt(json: JsonBytes, span: Span): string | null {
+  if (json.kindAt(span.start) !== "string") return null;
+  // Longer than any key.
+  return span.end - span.start > KEY_BYTES_MAX ? "" : json.string(span);
+}
+
 /** The key that stands beside an event or a batch, or else in its properties. Null when it is none. */
 export function keyOf(json: JsonBytes, { fields, properties }: ReadEventFields): string | null {
   const span = firstPresent(json, fields, ...KEY_NAMES) ?? properties?.fields.get("token");
-  if (span === undefined || json.kindAt(span.start) !== "string") return null;
-  // Longer than any key.
-  return span.end - span.start > KEY_BYTES_MAX ? "" : json.string(span);
+  return span === undefined ? null : keyAt(json, span);
 }

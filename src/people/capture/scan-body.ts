@@ -1,8 +1,10 @@
+import { readKey } from "../../auth/key.ts";
 import { invalid, PurserError } from "../../errors.ts";
-import { JsonBytes, JsonSyntaxError, type Span } from "../../lib/json-bytes.ts";
+import { JsonBytes, JsonSyntaxError, type Names, type Span, STOPPED } from "../../lib/json-bytes.ts";
 import {
   type Fields,
   firstPresent,
+  keyAt,
   keyInProperties,
   keyOf,
   namesWithKey,
@@ -103,6 +105,35 @@ export function keyOfRequest(body: ScannedBody): string | null {
   );
   if (keys.size > 1) throw invalid("batch", "must carry one key");
   return [...keys][0] ?? null;
+}
+
+/**
+ * The key among the top-level members of a body, or of the first event of a list. The walk passes the other values, and ends at
+ * the key (L2): the bytes may be the beginning of a body. Null when they have none.
+ */
+export function findKey(bytes: Uint8Array): string | null {
+  const json = new JsonBytes(bytes);
+  let found: string | null = null;
+  const look = (names: Names) => (nameSpan: Span, valueStart: number) => {
+    const name = json.find(names, nameSpan);
+    if (name === "properties" && json.kindAt(valueStart) === "object") {
+      return json.members(valueStart, look(keyInProperties));
+    }
+    const end = json.skip(valueStart);
+    const text = name === undefined ? null : keyAt(json, { start: valueStart, end });
+    // A property `token` may be the caller's own, and the key comes after it.
+    if (text === null || (names === keyInProperties && readKey(text) === null)) return end;
+    found = text;
+    return STOPPED;
+  };
+  try {
+    const start = json.space(0);
+    const first = json.kindAt(start) === "list" ? json.space(start + 1) : start;
+    if (json.kindAt(first) === "object") json.members(first, look(KEYS));
+  } catch (error) {
+    if (!(error instanceof JsonSyntaxError)) throw error;
+  }
+  return found;
 }
 
 /** Throws `invalid_request` where there are no events, and `payload_too_large` where there are too many. */

@@ -1,6 +1,6 @@
 import { invalid } from "../../errors.ts";
 import { bodyBytesMax } from "../../http/body.ts";
-import { isGzip, unzip } from "./unzip.ts";
+import { isGzip, type Unpacked, unzip } from "./unzip.ts";
 
 /** The headers that may say how a body is packed. Not every client sends them. */
 export interface Packing {
@@ -17,36 +17,46 @@ const notJson = () => invalid("body", "The body is not valid JSON.");
 
 /**
  * The JSON text of a body from PostHog's clients, as UTF-8: plain; gzip; base64, alone or in the form field `data`. The bytes
- * decide, because the headers of clients are not reliable. Throws `invalid_request` and `payload_too_large`.
+ * decide, because the headers of clients are not reliable. Of what is packed at most about `bytesMax` bytes are unpacked. Throws
+ * `invalid_request` and `payload_too_large`.
  */
-export async function unpack(body: Uint8Array, packing: Packing): Promise<Uint8Array> {
+export async function unpack(
+  body: Uint8Array,
+  packing: Packing,
+  bytesMax = Number.POSITIVE_INFINITY,
+): Promise<Unpacked> {
   if (!ENCODINGS.has(packing.contentEncoding?.trim().toLowerCase())) {
     throw invalid("content-encoding", "must be gzip or absent");
   }
-  const plain = await unzipText(body);
-  if (looksLikeJson(plain)) return plain;
+  const plain = await unzipText(body, bytesMax);
+  if (looksLikeJson(plain.bytes)) return plain;
   // Base64 and forms are packed no further.
-  if (plain.length > bodyBytesMax) throw notJson();
-  let text = new TextDecoder().decode(plain);
-  if (FORM.test(packing.contentType ?? "")) text = formData(text);
-  if (/^\s*[{[]/.test(text)) return new TextEncoder().encode(text);
-  return unzipText(decodeBase64(text));
+  if (plain.bytes.length > bodyBytesMax) throw notJson();
+  const text = new TextDecoder().decode(plain.bytes);
+  const inner = FORM.test(packing.contentType ?? "")
+    ? formData(text, 2 * bytesMax)
+    : { text: text.slice(0, 2 * bytesMax), isWhole: text.length <= 2 * bytesMax };
+  const isWhole = plain.isWhole && inner.isWhole;
+  if (/^\s*[{[]/.test(inner.text)) return { bytes: new TextEncoder().encode(inner.text), isWhole };
+  const decoded = await unzipText(decodeBase64(inner.text, isWhole), bytesMax, isWhole);
+  return { bytes: decoded.bytes, isWhole: isWhole && decoded.isWhole };
 }
 
 /** Refuses bytes that are not UTF-8, because a lenient reader could turn two ids into one. */
-async function unzipText(packed: Uint8Array): Promise<Uint8Array> {
-  const bytes = isGzip(packed) ? await unzip(packed) : packed;
+async function unzipText(packed: Uint8Array, bytesMax: number, isComplete = true): Promise<Unpacked> {
+  const unpacked = isGzip(packed) ? await unzip(packed, bytesMax) : { bytes: packed, isWhole: isComplete };
+  const { bytes, isWhole } = unpacked;
   const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
   try {
     for (let at = 0; at < bytes.length; at += UTF8_PIECE_BYTES) {
       decoder.decode(bytes.subarray(at, at + UTF8_PIECE_BYTES), { stream: true });
     }
-    decoder.decode();
+    if (isWhole) decoder.decode();
   } catch {
     throw invalid("body", "The body is not valid UTF-8.");
   }
   const hasByteOrderMark = bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf;
-  return hasByteOrderMark ? bytes.subarray(3) : bytes;
+  return hasByteOrderMark ? { bytes: bytes.subarray(3), isWhole } : unpacked;
 }
 
 function looksLikeJson(bytes: Uint8Array): boolean {
@@ -54,22 +64,27 @@ function looksLikeJson(bytes: Uint8Array): boolean {
   return first === 0x5b || first === 0x7b;
 }
 
-/** The form's field `data`. */
-function formData(text: string): string {
+/** The form's field `data`, or its beginning. */
+function formData(text: string, charactersMax: number): { readonly text: string; readonly isWhole: boolean } {
   const start = text.startsWith("data=") ? 0 : text.indexOf("&data=") + 1;
-  if (!text.startsWith("data=", start)) return "";
-  const end = text.indexOf("&", start);
+  if (!text.startsWith("data=", start)) return { text: "", isWhole: true };
+  const found = text.indexOf("&", start);
+  const end = found === -1 ? text.length : found;
+  const isWhole = end - start <= charactersMax;
+  const escaped = text.slice(start + 5, isWhole ? end : start + charactersMax);
   try {
-    return decodeURIComponent(text.slice(start + 5, end === -1 ? undefined : end).replaceAll("+", " "));
+    // An escape may be cut.
+    const field = isWhole ? escaped : escaped.replace(/(%[0-9a-f]{2})*%?[0-9a-f]?$/i, "");
+    return { text: decodeURIComponent(field.replaceAll("+", " ")), isWhole };
   } catch {
     throw invalid("body", "The body has an escape that is not valid UTF-8.");
   }
 }
 
 /** A form turns `+` into a space, and some clients leave out the padding. */
-function decodeBase64(text: string): Uint8Array {
+function decodeBase64(text: string, isWhole: boolean): Uint8Array {
   const packed = text.trim().replaceAll(" ", "+");
-  let end = packed.length;
+  let end = isWhole ? packed.length : packed.length - (packed.length % 4);
   while (packed.charAt(end - 1) === "=") end--;
   const digits = packed.slice(0, end);
   if (digits.length % 4 === 1 || !BASE64.test(digits)) throw notJson();

@@ -14,8 +14,17 @@ const READ_BYTES = UNPACKED_A_BYTE * PIECE_BYTES;
 
 export const isGzip = (bytes: Uint8Array): boolean => bytes[0] === 0x1f && bytes[1] === 0x8b;
 
-/** The bytes that gzip holds. Throws `payload_too_large` as soon as they are over 10 MiB, and `invalid_request`. */
-export async function unzip(bytes: Uint8Array): Promise<Uint8Array> {
+/** What was unpacked: all of it, or its beginning. */
+export interface Unpacked {
+  readonly bytes: Uint8Array;
+  readonly isWhole: boolean;
+}
+
+/**
+ * The bytes that gzip holds, or the first `bytesMax` of them. Throws `payload_too_large` as soon as they are over 10 MiB, and
+ * `invalid_request`.
+ */
+export async function unzip(bytes: Uint8Array, bytesMax = Number.POSITIVE_INFINITY): Promise<Unpacked> {
   const { readable, writable } = new DecompressionStream("gzip");
   const writer = writable.getWriter();
   const reader = readable.getReader({ mode: "byob" });
@@ -29,7 +38,7 @@ export async function unzip(bytes: Uint8Array): Promise<Uint8Array> {
   // A malformed body fails the reader too.
   const written = write().catch(() => {});
   try {
-    return await readAll(reader, bytes);
+    return await readAll(reader, bytes, bytesMax);
   } finally {
     isOver = true;
     await written;
@@ -40,16 +49,17 @@ export async function unzip(bytes: Uint8Array): Promise<Uint8Array> {
 const saidLength = (bytes: Uint8Array): number =>
   bytes.length < 4 ? 0 : new DataView(bytes.buffer, bytes.byteOffset).getUint32(bytes.length - 4, true);
 
-async function readAll(reader: ReadableStreamBYOBReader, packed: Uint8Array): Promise<Uint8Array> {
+async function readAll(reader: ReadableStreamBYOBReader, packed: Uint8Array, bytesMax: number): Promise<Unpacked> {
   // A memory that had to grow is held until it is collected.
-  let whole = new Uint8Array(Math.min(unpackedBytesMax, UNPACKED_A_BYTE * packed.length, saidLength(packed)));
+  const lengthMax = Math.min(unpackedBytesMax, UNPACKED_A_BYTE * packed.length, saidLength(packed), bytesMax);
+  let whole = new Uint8Array(lengthMax);
   let length = 0;
   let buffer = new ArrayBuffer(READ_BYTES);
   for (;;) {
     const { done, value } = await reader.read(new Uint8Array(buffer)).catch(() => {
       throw invalid("body", "The body is not valid gzip.");
     });
-    if (done) return whole.subarray(0, length);
+    if (done) return { bytes: whole.subarray(0, length), isWhole: true };
     if (length + value.length > unpackedBytesMax) {
       await reader.cancel();
       throw new PurserError("payload_too_large", `The body unpacks to more than ${unpackedBytesMax} bytes.`);
@@ -61,6 +71,10 @@ async function readAll(reader: ReadableStreamBYOBReader, packed: Uint8Array): Pr
     }
     whole.set(value, length);
     length += value.length;
+    if (length > bytesMax) {
+      await reader.cancel();
+      return { bytes: whole.subarray(0, bytesMax), isWhole: false };
+    }
     // The read took the buffer, and gives it back.
     buffer = value.buffer as ArrayBuffer;
   }

@@ -1,3 +1,6 @@
+import { sql } from "drizzle-orm";
+import { asInteger, type ValueOf } from "../../db/query.ts";
+import { environments } from "../../db/schema.ts";
 import { fragment, nowMsSql } from "../../db/sql.ts";
 
 /**
@@ -21,9 +24,12 @@ export function limitsOf(stored: string | null): AnalyticsLimits {
   return { ...analyticsDefaults, ...set };
 }
 
-/** SQL: the limit in force of the environment `e`. */
-export const limitSql = (limit: AnalyticsLimit): string =>
-  fragment`coalesce(e.analytics_limits ->> '${limit}', ${analyticsDefaults[limit]})`;
+/** The limit in force of an environment. */
+export const limitInForce = (limit: AnalyticsLimit) =>
+  sql`coalesce(${environments.analyticsLimits} ->> ${limit}, ${analyticsDefaults[limit]})`;
 
-/** SQL: the UTC day of a write or a read, in days since 1970. */
+/** The UTC day of a write or a read, in days since 1970. */
+export const dayOf = (value: ValueOf<{ nowMs: number }>) => sql<number>`(${asInteger(value("nowMs"))} / 86400000)`;
+
+/** SQL: the same, as text. */
 export const daySql = fragment`(${nowMsSql} / 86400000)`;

@@ -1,9 +1,13 @@
+import { and, eq, not, type SQL, sql } from "drizzle-orm";
 import { constraintOf } from "../../db/constraint.ts";
-import { fragment, type Statement, statement } from "../../db/sql.ts";
+import { asInteger, computed, fields, hasRow, insertFrom, query, read, type ValueOf } from "../../db/query.ts";
+import { analyticsDays, analyticsEvents, distinctIds, environments } from "../../db/schema.ts";
+import type { RowsOf, Statement } from "../../db/sql.ts";
+import { analyticsCounts, guards } from "../../db/views.ts";
 import { jsonChunks } from "../../lib/json.ts";
 import { utf8Length } from "../../lib/utf8.ts";
 import type { TenantCtx } from "../../runtime.ts";
-import { type AnalyticsLimit, daySql, limitSql, limitsOf } from "./analytics-limits.ts";
+import { type AnalyticsLimit, dayOf, limitInForce, limitsOf } from "./analytics-limits.ts";
 
 /** The constraints of one id's limits: whoever meets one reads which ids these are, and tries again without them. */
 export const idLimitConstraints = new Set(["limit_id_events", "limit_id_bytes"] as const);
@@ -21,47 +25,64 @@ export function environmentLimitIn(error: unknown): AnalyticsLimit | null {
   return constraint === "limit_bytes" ? "bytesADay" : null;
 }
 
-const isFull = (used: string, limit: AnalyticsLimit) => fragment`SELECT 1
-  FROM environments AS e CROSS JOIN analytics_days AS d ON d.environment_id = e.id AND d.day = ${daySql}
-  WHERE e.id = :environmentId AND d.${used} >= ${limitSql(limit)}`;
-const isAnyNew = fragment`SELECT 1 FROM json_each(:uuids) AS i
-  WHERE NOT EXISTS (SELECT 1 FROM analytics_events WHERE environment_id = :environmentId AND uuid = i.value)`;
-
 /** Aborts the batch before its work is done, where the day is full and one of the events is new. */
-const guardRoom = statement<{ environmentId: number; uuids: string; nowMs: number }>`
-  INSERT INTO guards (name, holds)
-  SELECT 'events', NOT (EXISTS (${isFull("events", "eventsADay")}) AND EXISTS (${isAnyNew}))
-  UNION ALL SELECT 'bytes', NOT (EXISTS (${isFull("bytes", "bytesADay")}) AND EXISTS (${isAnyNew}))`;
-
-/** Of each id, its events that are stored and not counted yet, and their bytes. */
-const arrivals = fragment`arrivals AS MATERIALIZED (
-  SELECT iif(d.day = ${daySql}, d.day_events, 0) AS events_before, iif(d.day = ${daySql}, d.day_bytes, 0) AS bytes_before,
-    coalesce((
-      SELECT seq FROM analytics_events WHERE environment_id = :environmentId AND distinct_id = i.value
-      ORDER BY seq DESC LIMIT 1
-    ), d.event_count, 0) - coalesce(d.event_count, 0) AS events,
-    coalesce((
-      SELECT sum(octet_length(properties)) FROM analytics_events
-      WHERE environment_id = :environmentId AND distinct_id = i.value AND seq > coalesce(d.event_count, 0)
-    ), 0) AS bytes
-  FROM json_each(:ids) AS i
-  LEFT JOIN distinct_ids AS d ON d.environment_id = :environmentId AND d.distinct_id = i.value
-)`;
+const guardRoom = query((value: ValueOf<{ environmentId: number; uuids: string; nowMs: number }>) => {
+  const isFull = (used: "events" | "bytes", limit: AnalyticsLimit): SQL => sql`EXISTS (
+    SELECT 1 FROM ${environments} CROSS JOIN ${analyticsDays}
+      ON ${analyticsDays.environmentId} = ${environments.id} AND ${analyticsDays.day} = ${dayOf(value)}
+    WHERE ${environments.id} = ${value("environmentId")} AND ${analyticsDays[used]} >= ${limitInForce(limit)})`;
+  const { environmentId, uuid } = analyticsEvents;
+  const isStored = hasRow(analyticsEvents, and(eq(environmentId, value("environmentId")), eq(uuid, sql`i.value`)));
+  const isAnyNew = sql`EXISTS (SELECT 1 FROM sent CROSS JOIN json_each(sent.list) AS i WHERE ${not(isStored)})`;
+  const ofEvents = { name: sql`'events'`, holds: sql`NOT (${isFull("events", "eventsADay")} AND ${isAnyNew})` };
+  const ofBytes = sql`UNION ALL SELECT 'bytes', NOT (${isFull("bytes", "bytesADay")} AND ${isAnyNew})`;
+  return sql`WITH sent (list) AS (SELECT ${value("uuids")}) ${insertFrom(guards, ofEvents, ofBytes)}`;
+});
 
 /**
  * Counts the events that the batch stored, by the view whose trigger keeps the limits. It stands after the events, and before
  * the ids are counted.
  */
-const countArrivals = statement<{ environmentId: number; ids: string; nowMs: number }>`
-  INSERT INTO analytics_counts (environment_id, day, events, bytes, id_events, id_bytes)
-  WITH ${arrivals}
-  SELECT CAST(:environmentId AS INTEGER), ${daySql}, sum(events), sum(bytes), max(events_before + events),
-    max(bytes_before + bytes)
-  FROM arrivals WHERE events > 0 HAVING count(*) > 0`;
+const countArrivals = query((value: ValueOf<{ environmentId: number; ids: string; nowMs: number }>) => {
+  const { day, dayEvents, dayBytes, eventCount } = distinctIds;
+  const { seq, properties } = analyticsEvents;
+  const ofId = sql`${analyticsEvents.environmentId} = ${value("environmentId")} AND ${analyticsEvents.distinctId} = i.value`;
+  // Of each id, what was counted of the day, and its events that are stored and not counted yet.
+  const arrivals = sql`
+    SELECT iif(${day} = ${dayOf(value)}, ${dayEvents}, 0), iif(${day} = ${dayOf(value)}, ${dayBytes}, 0),
+      coalesce((
+        SELECT ${seq} FROM ${analyticsEvents} WHERE ${ofId} ORDER BY ${seq} DESC LIMIT 1
+      ), ${eventCount}, 0) - coalesce(${eventCount}, 0),
+      coalesce((
+        SELECT sum(octet_length(${properties})) FROM ${analyticsEvents}
+        WHERE ${ofId} AND ${seq} > coalesce(${eventCount}, 0)
+      ), 0)
+    FROM json_each(${value("ids")}) AS i
+    LEFT JOIN ${distinctIds} ON ${distinctIds.environmentId} = ${value("environmentId")} AND ${distinctIds.distinctId} = i.value`;
+  const counts = {
+    environmentId: asInteger(value("environmentId")),
+    day: dayOf(value),
+    events: sql`sum(arrived)`,
+    bytes: sql`sum(size)`,
+    idEvents: sql`max(arrived_before + arrived)`,
+    idBytes: sql`max(size_before + size)`,
+  };
+  return sql`
+    WITH arrivals (arrived_before, size_before, arrived, size) AS MATERIALIZED (${arrivals})
+    ${insertFrom(analyticsCounts, counts, sql`FROM arrivals WHERE arrived > 0 HAVING count(*) > 0`)}`;
+});
 
-const insertCount = statement<{ environmentId: number; events: number; bytes: number; nowMs: number }>`
-  INSERT INTO analytics_counts (environment_id, day, events, bytes, id_events, id_bytes)
-  SELECT CAST(:environmentId AS INTEGER), ${daySql}, CAST(:events AS INTEGER), CAST(:bytes AS INTEGER), 0, 0`;
+const insertCount = query((value: ValueOf<{ environmentId: number; events: number; bytes: number; nowMs: number }>) => {
+  const counts = {
+    environmentId: asInteger(value("environmentId")),
+    day: dayOf(value),
+    events: asInteger(value("events")),
+    bytes: asInteger(value("bytes")),
+    idEvents: sql`0`,
+    idBytes: sql`0`,
+  };
+  return insertFrom(analyticsCounts, counts, sql``);
+});
 
 /** Counts events of erased ids for the environment's day: they are not stored, and an erased id has no record that counts. */
 export function erasedCounts(ctx: TenantCtx, events: readonly CountedEvent[], nowMs: number): Statement[] {
@@ -70,20 +91,23 @@ export function erasedCounts(ctx: TenantCtx, events: readonly CountedEvent[], no
   return [insertCount({ environmentId: ctx.environment.id, events: events.length, bytes, nowMs })];
 }
 
-export interface IdUse {
-  readonly distinctId: string;
-  readonly events: number;
-  readonly bytes: number;
-  /** The environment's limits as they are stored. */
-  readonly limits: string | null;
-}
-
-const selectIdUse = statement<{ environmentId: number; ids: string; nowMs: number }, IdUse>`
-  SELECT i.value AS "distinctId", iif(d.day = ${daySql}, d.day_events, 0) AS "events",
-    iif(d.day = ${daySql}, d.day_bytes, 0) AS "bytes", e.analytics_limits AS "limits"
-  FROM environments AS e CROSS JOIN json_each(:ids) AS i
-  LEFT JOIN distinct_ids AS d ON d.environment_id = :environmentId AND d.distinct_id = i.value
-  WHERE e.id = :environmentId`;
+/** What an id sent today, and the environment's limits as they are stored. */
+const selectIdUse = query((value: ValueOf<{ environmentId: number; ids: string; nowMs: number }>) => {
+  const { day, dayEvents, dayBytes } = distinctIds;
+  const use = computed({
+    distinctId: sql<string>`i.value`,
+    events: sql<number>`iif(${day} = ${dayOf(value)}, ${dayEvents}, 0)`,
+    bytes: sql<number>`iif(${day} = ${dayOf(value)}, ${dayBytes}, 0)`,
+  });
+  return read(
+    { ...use, ...fields(environments, { limits: "analyticsLimits" }) },
+    (list) => sql`
+    SELECT ${list} FROM ${environments} CROSS JOIN json_each(${value("ids")}) AS i
+    LEFT JOIN ${distinctIds} ON ${distinctIds.environmentId} = ${value("environmentId")} AND ${distinctIds.distinctId} = i.value
+    WHERE ${environments.id} = ${value("environmentId")}`,
+  );
+});
+export type IdUse = RowsOf<[ReturnType<typeof selectIdUse>]>[0][number];
 
 /** The parts of an event that are counted. */
 export interface CountedEvent {

@@ -1,36 +1,58 @@
-import { meetSql } from "../../books/amounts/filter-sql.ts";
-import { fragment, nowMsSql, type Statement, statement } from "../../db/sql.ts";
+import { and, eq, not, sql } from "drizzle-orm";
+import { meet } from "../../books/amounts/filter-sql.ts";
+import { asInteger, hasRow, insertFrom, query, type ValueOf } from "../../db/query.ts";
+import { environments, limitsReached, webhookDeliveries, webhookMessages } from "../../db/schema.ts";
+import type { Statement } from "../../db/sql.ts";
 import { DAY_MS } from "../../lib/time.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { messageIdAt } from "../../webhooks/message.ts";
-import { deliveryTimes, intoDeliveries, intoMessages, noteMessages } from "../../webhooks/outbox.ts";
-import { type AnalyticsLimit, daySql } from "./analytics-limits.ts";
+import { deliveryTimes, newDelivery, noteMessages } from "../../webhooks/outbox.ts";
+import { type AnalyticsLimit, dayOf } from "./analytics-limits.ts";
 
 type Reached = { environmentId: number; limit: AnalyticsLimit; nowMs: number; messageId: string };
 
-const isReached = fragment`EXISTS (
-  SELECT 1 FROM limits_reached WHERE environment_id = :environmentId AND day = ${daySql} AND limit_name = :limit
-)`;
+const isNew = (value: ValueOf<Reached>) => {
+  const { environmentId, day, limitName } = limitsReached;
+  const isSame = and(eq(environmentId, value("environmentId")), eq(day, dayOf(value)), eq(limitName, value("limit")));
+  return not(hasRow(limitsReached, isSame));
+};
 /** The endpoints of the environment that want `limits.reached`. They are read here, because nothing else of a capture needs them. */
-const endpoints = fragment`environments AS e CROSS JOIN json_each(e.features -> 'webhooks') AS w
-  ON e.id = :environmentId AND (w.value ->> 'types' IS NULL OR EXISTS (
-    SELECT 1 FROM json_each(w.value -> 'types') AS t WHERE ${meetSql("'limits.reached'", "t.value")}
+const endpoints = (value: ValueOf<Reached>) => sql`
+  ${environments} CROSS JOIN json_each(${environments.features} -> 'webhooks') AS w
+  ON ${environments.id} = ${value("environmentId")} AND (w.value ->> 'types' IS NULL OR EXISTS (
+    SELECT 1 FROM json_each(w.value -> 'types') AS t WHERE ${meet(sql`'limits.reached'`, sql`t.value`)}
   ))`;
 
-const insertMessage = statement<Reached>`
-  ${intoMessages}
-  SELECT DISTINCT :messageId, e.id, 'limits.reached', ${nowMsSql}, NULL, json_object('limit', :limit, 'environment', e.mode)
-  FROM ${endpoints} WHERE NOT ${isReached}`;
+const insertMessage = query((value: ValueOf<Reached>) => {
+  const message = {
+    id: value("messageId"),
+    environmentId: environments.id,
+    type: sql`'limits.reached'`,
+    atMs: asInteger(value("nowMs")),
+    data: sql`json_object('limit', ${value("limit")}, 'environment', ${environments.mode})`,
+  };
+  return insertFrom(webhookMessages, message, sql`FROM ${endpoints(value)} WHERE ${isNew(value)} LIMIT 1`);
+});
 
-const insertDeliveries = statement<Reached & { atMs: number; dueAtMs: number }>`
-  ${intoDeliveries}
-  SELECT w.value ->> 'id', m.id, 'pending', CAST(:atMs AS INTEGER), CAST(:dueAtMs AS INTEGER)
-  FROM ${endpoints} CROSS JOIN webhook_messages AS m ON m.id = :messageId
-  WHERE NOT ${isReached}`;
+const insertDeliveries = query((value: ValueOf<Reached & { atMs: number; dueAtMs: number }>) => {
+  const delivery = { endpointId: sql`w.value ->> 'id'`, messageId: webhookMessages.id, ...newDelivery(value) };
+  const written = sql`${webhookMessages} ON ${webhookMessages.id} = ${value("messageId")}`;
+  return insertFrom(
+    webhookDeliveries,
+    delivery,
+    sql`FROM ${endpoints(value)} CROSS JOIN ${written} WHERE ${isNew(value)}`,
+  );
+});
 
-const insertReached = statement<Reached>`
-  INSERT INTO limits_reached (environment_id, day, limit_name, reached_at_ms)
-  SELECT CAST(:environmentId AS INTEGER), ${daySql}, :limit, ${nowMsSql} WHERE NOT ${isReached}`;
+const insertReached = query((value: ValueOf<Reached>) => {
+  const reached = {
+    environmentId: asInteger(value("environmentId")),
+    day: dayOf(value),
+    limitName: value("limit"),
+    reachedAtMs: asInteger(value("nowMs")),
+  };
+  return insertFrom(limitsReached, reached, sql`WHERE ${isNew(value)}`);
+});
 
 /** What each isolate knows to be recorded. It saves a write, and nothing rests on it. */
 const recorded = new WeakMap<object, Set<string>>();

@@ -1,51 +1,55 @@
+import { and, desc, eq, sql } from "drizzle-orm";
 import { requireEnvironment } from "../../catalog/apps/app.ts";
 import { timesOf } from "../../db/clock.ts";
-import { batch, statement } from "../../db/sql.ts";
+import { computed, drizzle, fields, query, type ValueOf } from "../../db/query.ts";
+import { analyticsDays, environments, limitsReached } from "../../db/schema.ts";
+import { batch, type RowsOf } from "../../db/sql.ts";
 import { assert } from "../../lib/assert.ts";
 import { DAY_MS, iso } from "../../lib/time.ts";
 import type { Mode, SystemCtx } from "../../runtime.ts";
-import { type AnalyticsLimit, daySql, limitsOf } from "./analytics-limits.ts";
+import { type AnalyticsLimit, dayOf, limitsOf } from "./analytics-limits.ts";
 import type { LimitsOutput } from "./responses.ts";
 
 const DAYS_SHOWN = 30;
 
 type At = { environmentId: number; nowMs: number };
 
-interface TodayRow {
-  readonly stored: string | null;
-  readonly day: number;
-  readonly events: number;
-  readonly bytes: number;
-  readonly idEvents: number;
-  readonly idBytes: number;
-}
+/** The stored limits of an environment, and what was used of them today. */
+export const selectToday = query((value: ValueOf<At>) => {
+  const { environmentId, day, events, bytes, idEvents, idBytes } = analyticsDays;
+  const used = computed({
+    day: dayOf(value),
+    events: sql<number>`coalesce(${events}, 0)`,
+    bytes: sql<number>`coalesce(${bytes}, 0)`,
+    idEvents: sql<number>`coalesce(${idEvents}, 0)`,
+    idBytes: sql<number>`coalesce(${idBytes}, 0)`,
+  });
+  return drizzle
+    .select({ ...fields(environments, { stored: "analyticsLimits" }), ...used })
+    .from(environments)
+    .leftJoin(analyticsDays, and(eq(environmentId, environments.id), eq(day, dayOf(value))))
+    .where(eq(environments.id, value("environmentId")));
+});
 
-interface ReachedRow {
-  readonly limit: AnalyticsLimit;
-  readonly atMs: number;
-}
-
-const selectToday = statement<At, TodayRow>`
-  SELECT e.analytics_limits AS "stored", ${daySql} AS "day", coalesce(d.events, 0) AS "events",
-    coalesce(d.bytes, 0) AS "bytes", coalesce(d.id_events, 0) AS "idEvents", coalesce(d.id_bytes, 0) AS "idBytes"
-  FROM environments AS e LEFT JOIN analytics_days AS d ON d.environment_id = e.id AND d.day = ${daySql}
-  WHERE e.id = :environmentId`;
-
-const selectReached = statement<At, ReachedRow>`
-  SELECT limit_name AS "limit", reached_at_ms AS "atMs" FROM limits_reached
-  WHERE environment_id = :environmentId AND day > ${daySql} - ${String(DAYS_SHOWN)}
-  ORDER BY reached_at_ms DESC, limit_name`;
+const selectReached = query((value: ValueOf<At>) => {
+  const { environmentId, day, limitName, reachedAtMs } = limitsReached;
+  return drizzle
+    .select({
+      ...computed({ limit: sql<AnalyticsLimit>`${limitName}` }),
+      ...fields(limitsReached, { atMs: "reachedAtMs" }),
+    })
+    .from(limitsReached)
+    .where(and(eq(environmentId, value("environmentId")), sql`${day} > ${dayOf(value)} - ${DAYS_SHOWN}`))
+    .orderBy(desc(reachedAtMs), limitName);
+});
 
 /** The statements that read an environment's limits. */
 export const limitReads = (at: At) => [selectToday(at), selectReached(at)] as const;
+type Found = RowsOf<ReturnType<typeof limitReads>>;
+type TodayRow = Found[0][number];
 
 /** What `limitReads` found, for a response. */
-export function presentLimits(
-  appId: string,
-  mode: Mode,
-  today: TodayRow | undefined,
-  reached: readonly ReachedRow[],
-): LimitsOutput {
+export function presentLimits(appId: string, mode: Mode, today: TodayRow | undefined, reached: Found[1]): LimitsOutput {
   assert(today !== undefined, "an environment that was found is still there");
   return {
     appId,

@@ -1,19 +1,24 @@
-import { all, statement } from "../../db/sql.ts";
+import { and, eq, not, sql } from "drizzle-orm";
+import { computed, hasRow, query, read, type ValueOf } from "../../db/query.ts";
+import { analyticsEvents } from "../../db/schema.ts";
+import { all } from "../../db/sql.ts";
 import { jsonChunks } from "../../lib/json.ts";
 import type { TenantCtx } from "../../runtime.ts";
-import { type AnalyticsLimit, daySql, limitsOf } from "./analytics-limits.ts";
+import { type AnalyticsLimit, limitsOf } from "./analytics-limits.ts";
 import { isCounted } from "./count.ts";
+import { selectToday } from "./read.ts";
 
-type DayUse = { readonly limits: string | null; readonly events: number; readonly bytes: number };
-
-const selectDayUse = statement<{ environmentId: number; nowMs: number }, DayUse>`
-  SELECT e.analytics_limits AS "limits", coalesce(d.events, 0) AS "events", coalesce(d.bytes, 0) AS "bytes"
-  FROM environments AS e LEFT JOIN analytics_days AS d ON d.environment_id = e.id AND d.day = ${daySql}
-  WHERE e.id = :environmentId`;
-
-const selectNew = statement<{ environmentId: number; sizes: string }, { events: number; bytes: number }>`
-  SELECT count(*) AS "events", coalesce(sum(i.value ->> 1), 0) AS "bytes" FROM json_each(:sizes) AS i
-  WHERE NOT EXISTS (SELECT 1 FROM analytics_events WHERE environment_id = :environmentId AND uuid = i.value ->> 0)`;
+const selectNew = query((value: ValueOf<{ environmentId: number; sizes: string }>) => {
+  const { environmentId, uuid } = analyticsEvents;
+  const isStored = hasRow(
+    analyticsEvents,
+    and(eq(environmentId, value("environmentId")), eq(uuid, sql`i.value ->> 0`)),
+  );
+  return read(
+    computed({ events: sql<number>`count(*)`, bytes: sql<number>`coalesce(sum(i.value ->> 1), 0)` }),
+    (list) => sql`SELECT ${list} FROM json_each(${value("sizes")}) AS i WHERE ${not(isStored)}`,
+  );
+});
 
 /** A request that is stored in parts. */
 interface Request {
@@ -31,9 +36,9 @@ interface Request {
 export async function limitAhead(ctx: TenantCtx, { events, bytesMax, sizes }: Request): Promise<AnalyticsLimit | null> {
   if (!isCounted(ctx)) return null;
   const environmentId = ctx.environment.id;
-  const [use] = await all(ctx.db, selectDayUse({ environmentId, nowMs: ctx.now() }));
+  const [use] = await all(ctx.db, selectToday({ environmentId, nowMs: ctx.now() }));
   if (use === undefined) return null;
-  const limits = limitsOf(use.limits);
+  const limits = limitsOf(use.stored);
   const room = { events: limits.eventsADay - use.events, bytes: limits.bytesADay - use.bytes };
   if (room.events <= 0 || room.bytes <= 0 || (room.events >= events && room.bytes >= bytesMax)) return null;
   for (const chunk of jsonChunks([...new Map(sizes())])) {

@@ -236,6 +236,20 @@ it("keeps the shared secret of a setting whose other fields change", async () =>
   expect((await send("end-user-auth", { type: "jwks", url: "nonsense" })).status).toBe(400);
 });
 
+it("warns of published keys without an audience, and of nothing else", async () => {
+  const { read, send } = await world();
+  const warned = async () => (await read("keys")).text.includes("No audience is set");
+  expect(await warned()).toBe(false);
+  const keys = { type: "jwks", url: "https://keys.example.com/jwks", issuer: "", claim: "", origins: "" };
+  expect((await send("end-user-auth", { ...keys, audience: "" })).status).toBe(303);
+  expect(await warned()).toBe(true);
+  expect((await send("end-user-auth", { ...keys, audience: "desk" })).status).toBe(303);
+  expect(await warned()).toBe(false);
+  const shared = { ...keys, type: "hs256", secret: "a-secret-of-32-bytes-and-no-less!", audience: "" };
+  expect((await send("end-user-auth", shared)).status).toBe(303);
+  expect(await warned()).toBe(false);
+});
+
 it("lists sessions, and ends another's", async () => {
   const clock = new Clock();
   // Later than every other test, so that only these sessions stand.

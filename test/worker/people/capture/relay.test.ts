@@ -119,8 +119,13 @@ describe("a relay key", () => {
   it("is not counted by address, and is served where publishable keys are not", async () => {
     const { app, clock, relay } = await world();
     const call = makeClient(clock, { PUBLIC_REQUESTS: { limit: async () => ({ success: false }) } });
-    const asked = (key: string) => call("POST", "/batch/", { body: { api_key: key, batch: [PAGE_EVENT] } });
-    expectError(await asked(app.keys.pk_live), "rate_limited");
+    const headers = { "cf-connecting-ip": "192.0.2.1" };
+    const asked = (key: string) => call("POST", "/batch/", { headers, body: { api_key: key, batch: [PAGE_EVENT] } });
+    expectError(await asked(app.keys.pk_live), "temporarily_unavailable");
+    expectError(await asked(relay), "temporarily_unavailable");
+    const proxied = { key: relay, headers, body: { api_key: app.keys.pk_live, batch: [PAGE_EVENT] } };
+    expect((await call("POST", "/batch/", proxied)).status).toBe(200);
+    // From now on the address is a server's.
     expect((await asked(relay)).status).toBe(200);
   });
 

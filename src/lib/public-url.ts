@@ -3,14 +3,16 @@ const HOST = new RegExp(`^(?:${LABEL}\\.)*${LABEL}\\.?$`);
 
 const octetsOf = (host: string): number[] | null => (/^\d+(\.\d+){3}$/.test(host) ? host.split(".").map(Number) : null);
 
-/** Loopback, private, shared, link-local or unspecified. */
+/** Not of the Internet: loopback, private, shared, link-local, unspecified, benchmarks (198.18/15), multicast and reserved. */
 function isInner([a = 0, b = 0]: readonly number[]): boolean {
   return (
     [0, 10, 127].includes(a) ||
     (a === 100 && b >= 64 && b < 128) ||
     (a === 169 && b === 254) ||
     (a === 172 && b >= 16 && b < 32) ||
-    (a === 192 && b === 168)
+    (a === 192 && b === 168) ||
+    (a === 198 && (b === 18 || b === 19)) ||
+    a >= 224
   );
 }
 
@@ -22,27 +24,42 @@ function groupsOf(address: string): number[] {
   return [...head, ...zeros, ...after].map((group) => Number.parseInt(group, 16));
 }
 
+/** Every IPv4 address that an IPv6 address carries, by the ways in which one is written in it. */
+function carriedV4(groups: readonly number[]): number[][] {
+  const v4At = (index: number, mask = 0) =>
+    [groups[index] ?? 0, groups[index + 1] ?? 0].flatMap((group) => [(group ^ mask) >> 8, (group ^ mask) & 255]);
+  const begins = (...start: number[]) => start.every((group, index) => groups[index] === group);
+  const isIsatap = ((groups[4] ?? 0) & 0xfdff) === 0 && groups[5] === 0x5efe;
+  return [
+    // Mapped, compatible and translated; NAT64; ISATAP.
+    ...(begins(0, 0, 0, 0) || begins(0x64, 0xff9b) || isIsatap ? [v4At(6)] : []),
+    // 6to4.
+    ...(begins(0x2002) ? [v4At(1)] : []),
+    // Teredo: its server, and the client with every bit turned.
+    ...(begins(0x2001, 0) ? [v4At(2), v4At(6, 0xffff)] : []),
+  ];
+}
+
 function isInnerV6(address: string): boolean {
   const groups = groupsOf(address);
-  const [a = 0] = groups;
-  const v4At = (index: number) => [groups[index] ?? 0, groups[index + 1] ?? 0].flatMap((n) => [n >> 8, n & 255]);
-  const begins = (...start: number[]) => start.every((group, index) => groups[index] === group);
-  // Unique local, link-local and site-local; then what carries an IPv4 address: mapped and compatible, translated, 6to4.
-  if ((a & 0xfe00) === 0xfc00 || (a & 0xff80) === 0xfe80) return true;
-  if (begins(0, 0, 0, 0) || begins(0x64, 0xff9b)) return isInner(v4At(6));
-  return a === 0x2002 && isInner(v4At(1));
+  const [a = 0, b = 0, c = 0] = groups;
+  if (carriedV4(groups).some(isInner)) return true;
+  // Addresses that are an IPv4 address otherwise written. NAT64 has a prefix for local use besides, 64:ff9b:1::/48.
+  if (groups.slice(0, 4).every((group) => group === 0) || (a === 0x64 && b === 0xff9b && c === 0)) return false;
+  // Of all others only 2000::/3 is of the Internet; in it 2001:2::/48 is for benchmarks.
+  return (a & 0xe000) !== 0x2000 || (a === 0x2001 && b === 2 && c === 0);
 }
 
 const isLocalName = (host: string) => /(^|\.)localhost\.?$/.test(host);
 
-/** What to change about the URL of an endpoint (H1). Null when it is one. */
+/** What to change about a URL that this service is to ask, as it is written for a caller. Null when it may be asked. */
 export function urlAdvice(text: string): string | null {
   if (!/^https?:\/\/[^/\\]/i.test(text) || /[\s\p{Cc}]/u.test(text) || !URL.canParse(text)) {
-    return "must be a URL such as `https://example.com/webhooks`";
+    return "must be a URL such as `https://example.com/path`";
   }
   const { protocol, hostname, username, password } = new URL(text);
   if (username !== "" || password !== "" || /^[^/?#]*@/.test(text.slice(text.indexOf("//") + 2))) {
-    return "must not have a user or a password. Messages are signed";
+    return "must not have a user or a password";
   }
   const v4 = octetsOf(hostname);
   const v6 = hostname.startsWith("[") ? hostname.slice(1, -1) : null;

@@ -1,0 +1,134 @@
+import { PurserError } from "../errors.ts";
+import { factory } from "../http/factory.ts";
+import type { Runtime } from "../runtime.ts";
+import { addressOf, type Sent } from "./address.ts";
+import type { Key } from "./key.ts";
+import { MinuteCounts, MinuteMemory, mayPass, ofIsolates } from "./minute-counts.ts";
+
+/** A request that has arrived, of which nothing was read. */
+type Arrived = Sent & { readonly var: { readonly runtime: Runtime } };
+
+/** What an address may send in a minute, of a place of the platform where it counts, else of each isolate. */
+const SHARES = {
+  public: { binding: "PUBLIC_REQUESTS", aMinuteMax: 1_200 },
+  stripe: { binding: "STRIPE_REQUESTS", aMinuteMax: 12_000 },
+  /** Beyond the public share: requests with secret and relay keys that the isolate does not know. */
+  newKeys: { binding: "NEW_KEY_REQUESTS", aMinuteMax: 60 },
+} as const;
+type Share = keyof typeof SHARES;
+
+const MINUTE_MS = 60_000;
+
+/** What an isolate knows of the last minute. Nothing about a key's validity rests on it (W3a). */
+class Arrivals {
+  readonly counts = { public: new MinuteCounts(), stripe: new MinuteCounts(), newKeys: new MinuteCounts() };
+  /** Addresses that are beyond their public share. */
+  readonly beyond = new MinuteMemory();
+  /** Keys that were found in force, and keys that the primary did not know. */
+  readonly validKeys = new MinuteMemory();
+  readonly unknownKeys = new MinuteMemory();
+  /** Addresses from which a secret or relay key in force came. */
+  readonly servers = new MinuteMemory();
+}
+
+const arrivalsOf = ofIsolates(() => new Arrivals());
+
+/** Counts a request for its address. Answers after how many seconds to come again; null where it is within the share. */
+async function take(c: Arrived, share: Share): Promise<number | null> {
+  const { isolate, now } = c.var.runtime;
+  const { binding, aMinuteMax } = SHARES[share];
+  const address = addressOf(c);
+  const isLetThrough = await mayPass(c.env[binding], address);
+  if (isLetThrough !== null) return isLetThrough ? null : MINUTE_MS / 1_000;
+  const counts = arrivalsOf(isolate).counts[share];
+  const nowMs = now();
+  return counts.add(address, nowMs) > aMinuteMax ? counts.secondsLeft(address, nowMs) : null;
+}
+
+/** PostHog's clients send again what is 503, and drop what is 429. */
+function tooMany(seconds: number, isCapture: boolean): PurserError {
+  const message = "Too many requests of this address without a secret key that is in force. Try again in a minute.";
+  const code = isCapture ? "temporarily_unavailable" : "rate_limited";
+  return new PurserError(code, message, { headers: { "Retry-After": String(seconds) } });
+}
+
+/** Counts a request for the public share of its address. Throws when that is used up (L2). */
+export async function countArrival(c: Arrived, isCapture = false): Promise<void> {
+  const seconds = await take(c, "public");
+  const { isolate, now } = c.var.runtime;
+  const { beyond } = arrivalsOf(isolate);
+  if (seconds !== null) {
+    beyond.note(addressOf(c), now() + seconds * 1_000);
+    throw tooMany(seconds, isCapture);
+  }
+  beyond.forget(addressOf(c));
+}
+
+/** Counts every request of a route that no key opens, before it is looked at (L2). */
+export const limitArrivals = factory.createMiddleware(async (c, next) => {
+  await countArrival(c);
+  await next();
+});
+
+/** The same for Stripe, which sends the events of all its accounts from few addresses. */
+export const limitStripe = factory.createMiddleware(async (c, next) => {
+  const seconds = await take(c, "stripe");
+  if (seconds !== null) throw tooMany(seconds, false);
+  await next();
+});
+
+/**
+ * Counts a capture whose key stands in its body. It is not counted where the isolate knows the address by a server's key.
+ * Answers whether it was counted.
+ */
+export async function countCapture(c: Arrived): Promise<boolean> {
+  if (isOfServer(c)) return false;
+  await countArrival(c, true);
+  return true;
+}
+
+function isOfServer(c: Arrived): boolean {
+  const { isolate, now } = c.var.runtime;
+  return arrivalsOf(isolate).servers.has(addressOf(c), now());
+}
+
+/**
+ * Counts a request by the key that it brings, before anything else is read of it: one that is public, or is none. Others count
+ * when they prove unknown; of an address beyond its share those that the isolate does not know have a share of their own.
+ * Answers whether it was counted. Throws what `countArrival` throws.
+ */
+export async function countKey(c: Arrived, key: Key | null, text: string, isCapture: boolean): Promise<boolean> {
+  if (key === null || key.kind === "publishable") {
+    if (isCapture) return countCapture(c);
+    await countArrival(c);
+    return true;
+  }
+  const { isolate, now } = c.var.runtime;
+  const { beyond, validKeys, unknownKeys } = arrivalsOf(isolate);
+  const nowMs = now();
+  // One that is known to be none is counted by whoever refuses it.
+  if (!beyond.has(addressOf(c), nowMs) || validKeys.has(text, nowMs) || unknownKeys.has(text, nowMs)) return false;
+  const seconds = await take(c, "newKeys");
+  if (seconds !== null) throw tooMany(seconds, isCapture);
+  return false;
+}
+
+/** Whether the primary did not know a key in the last minute: then it is not asked again. */
+export function isFoundUnknown(c: Arrived, text: string): boolean {
+  const { isolate, now } = c.var.runtime;
+  return arrivalsOf(isolate).unknownKeys.has(text, now());
+}
+
+/** Remembers for a minute that a key is in force, or that the primary does not know it. */
+export function noteFound(c: Arrived, key: Key, text: string, isInForce: boolean): void {
+  const { isolate, now } = c.var.runtime;
+  const { validKeys, unknownKeys, servers } = arrivalsOf(isolate);
+  const untilMs = now() + MINUTE_MS;
+  if (!isInForce) {
+    validKeys.forget(text);
+    unknownKeys.note(text, untilMs);
+  } else if (key.kind !== "publishable") {
+    validKeys.note(text, untilMs);
+    servers.note(addressOf(c), untilMs);
+  }
+}

@@ -1,0 +1,76 @@
+import { describe, expect, it } from "vitest";
+import { urlAdvice } from "../../src/lib/public-url.ts";
+
+/** An IPv4 address as two groups of an IPv6 address, with every bit turned where `mask` says so. */
+function groupsOf(v4: string, mask = 0): string {
+  const [a = 0, b = 0, c = 0, d = 0] = v4.split(".").map(Number);
+  return [(a << 8) | b, (c << 8) | d].map((group) => (group ^ mask).toString(16)).join(":");
+}
+
+/** Every way in which IPv6 writes an IPv4 address. */
+const WAYS: Readonly<Record<string, (v4: string) => string>> = {
+  "in dots": (v4) => v4,
+  "with a dot behind": (v4) => `${v4}.`,
+  "as one number": (v4) => `${v4.split(".").reduce((sum, octet) => sum * 256 + Number(octet), 0)}`,
+  "in octal": (v4) =>
+    v4
+      .split(".")
+      .map((octet) => `0${Number(octet).toString(8)}`)
+      .join("."),
+  mapped: (v4) => `[::ffff:${v4}]`,
+  compatible: (v4) => `[::${v4}]`,
+  translated: (v4) => `[::ffff:0:${v4}]`,
+  "by NAT64": (v4) => `[64:ff9b::${v4}]`,
+  "by NAT64 of a local prefix": (v4) => `[64:ff9b:1::${v4}]`,
+  "by 6to4": (v4) => `[2002:${groupsOf(v4)}::1]`,
+  "as the server of Teredo": (v4) => `[2001:0:${groupsOf(v4)}:0:0:f7f7:f7f7]`,
+  "as the client of Teredo": (v4) => `[2001:0:808:808:0:0:${groupsOf(v4, 0xffff)}]`,
+  "by ISATAP": (v4) => `[2606:4700::5efe:${v4}]`,
+  "by ISATAP, of its own": (v4) => `[2606:4700::200:5efe:${v4}]`,
+};
+const INNER = [
+  ...["0.0.0.0", "10.0.0.1", "10.255.255.255", "100.64.0.1", "100.127.255.255", "127.0.0.1", "127.255.255.254"],
+  ...["169.254.169.254", "172.16.0.1", "172.31.255.255", "192.168.0.1", "198.18.0.1", "198.19.255.255"],
+  ...["224.0.0.1", "239.255.255.255", "240.0.0.1", "255.255.255.255"],
+];
+const OUTER = [
+  "8.8.8.8",
+  "100.63.255.255",
+  "100.128.0.1",
+  "172.32.0.1",
+  "198.17.255.255",
+  "198.20.0.1",
+  "223.255.255.1",
+];
+
+describe("URLs that this service asks (H1)", () => {
+  it.each(Object.entries(WAYS))("name no address that is not of the Internet, %s", (_, write) => {
+    for (const v4 of INNER) expect([v4, urlAdvice(`https://${write(v4)}/hook`)]).toEqual([v4, expect.any(String)]);
+  });
+
+  it.each(Object.entries(WAYS).filter(([way]) => !way.includes("local prefix")))("may name others, %s", (_, write) => {
+    for (const v4 of OUTER) expect([v4, urlAdvice(`https://${write(v4)}/hook`)]).toEqual([v4, null]);
+  });
+
+  it.each([
+    ["unspecified", "[::]"],
+    ["loopback", "[::1]"],
+    ["unique local", "[fc00::1]"],
+    ["unique local, the other half", "[fdff::1]"],
+    ["link-local", "[fe80::1]"],
+    ["site-local", "[fec0::1]"],
+    ["multicast", "[ff02::1]"],
+    ["for benchmarks", "[2001:2::1]"],
+    ["for discarding", "[100::1]"],
+    ["reserved", "[4000::1]"],
+    ["reserved, at the end", "[e000::1]"],
+  ])("name no address of IPv6 that is %s", (_, host) => {
+    expect(urlAdvice(`https://${host}/`)).toContain("reached over the Internet");
+  });
+
+  it("may name an address of IPv6 that is of the Internet", () => {
+    for (const host of ["[2606:4700::1111]", "[2001:4860:4860::8888]", "[3fff::1]"]) {
+      expect(urlAdvice(`https://${host}/`)).toBeNull();
+    }
+  });
+});

@@ -1,0 +1,348 @@
+import { createExecutionContext } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { describe, expect, it, vi } from "vitest";
+import { createApp } from "../../../src/app.ts";
+import { writeKey } from "../../../src/auth/key.ts";
+import { randomId } from "../../../src/lib/ids.ts";
+import { JsonBytes } from "../../../src/lib/json-bytes.ts";
+import { countingD1 } from "../../support/counting-d1.ts";
+import { callKeyed, END_USER_SETTING, keyedRoutes, prepareKeyed } from "../../support/keyed-routes.ts";
+import { expectError } from "../../support/refusals.ts";
+import { bound, type Client, Clock, makeApp, makeClient, makePack } from "../../support/world.ts";
+
+const LIST = "/api/v1/credits?userId=u";
+const headers = (address: string) => ({ "cf-connecting-ip": address });
+/** What the platform says when it has counted enough. */
+const full: RateLimit = { limit: async () => ({ success: false }) };
+/** A platform's count that the test fills and empties. */
+function switched() {
+  let isFull = false;
+  const limiter: RateLimit = { limit: async () => ({ success: !isFull }) };
+  return {
+    limiter,
+    fill: (to: boolean) => {
+      isFull = to;
+    },
+  };
+}
+
+async function world() {
+  const app = await makeApp(END_USER_SETTING);
+  await makePack(app.appId, "Pack", [{ amountSteps: 1_000, unit: "tokens" }]);
+  const clock = new Clock();
+  return { app, clock, call: makeClient(clock) };
+}
+
+/** Sends requests of one address a hundred at a time, and answers how many had each status. */
+async function sendMany(count: number, send: (n: number) => Promise<{ status: number }>): Promise<Map<number, number>> {
+  const statuses = new Map<number, number>();
+  for (let sent = 0; sent < count; sent += 100) {
+    const some = Array.from({ length: Math.min(100, count - sent) }, (_, n) => send(sent + n));
+    for (const { status } of await Promise.all(some)) statuses.set(status, (statuses.get(status) ?? 0) + 1);
+  }
+  return statuses;
+}
+const askConfig = (call: Client, key: string, address: string) => () =>
+  call("GET", `/array/${key}/config`, { headers: headers(address) });
+
+/** The routes that store events of PostHog's clients, with their key where they have it. */
+const CAPTURES = /^\/(batch|e|i\/v0\/e|capture|track|i\/v1\/analytics\/events)\/?$/;
+const tooManyAt = (path: string) => (CAPTURES.test(path) ? "temporarily_unavailable" : "rate_limited");
+
+/** Every route that the Worker has, with names for the parameters of its path. */
+const routes = createApp()
+  .routes.filter(({ method }) => method !== "ALL")
+  .map(({ method, path }) => ({ method, path: path.replaceAll(/:(\w+)(\{[^}]*\})?/g, "x").replace("*", "x") }))
+  .filter(
+    (route, index, all) => all.findIndex((one) => one.path === route.path && one.method === route.method) === index,
+  );
+
+describe("a request beyond its address's share", () => {
+  it.each(routes)("asks nothing of D1, whatever it brings: $method $path", async ({ method, path }) => {
+    const { d1, spent } = countingD1(env.DB);
+    const app = createApp({ isolate: {}, now: new Clock().now, newId: randomId }, async () => {});
+    const none = bound({ DB: d1, SPARE: d1, PUBLIC_REQUESTS: full, STRIPE_REQUESTS: full });
+    const walk = vi.spyOn(JsonBytes.prototype, "skip");
+    const key = writeKey("publishable", { id: 1, appId: `app_${"0".repeat(23)}`, mode: "live" }, "p".repeat(22));
+    const bodies = ['{"api_key":"x","batch":[]}', "name=%00&token=x", "\u001f\u008b"];
+    for (const authorization of ["", `Bearer ${key}`, `Bearer sk_live_${"1".repeat(100_000)}`]) {
+      for (const text of method === "GET" ? [""] : bodies) {
+        const init = {
+          method,
+          headers: { authorization, "content-type": "application/x-www-form-urlencoded", "stripe-signature": "t=1" },
+          ...(text === "" ? {} : { body: text }),
+        };
+        const answer = await app.request(`http://purser.test${path}`, init, none, createExecutionContext());
+        const { error } = await answer.json<{ error: { code: string } }>();
+        expect(error.code).toBe(tooManyAt(path));
+        expect(answer.headers.get("retry-after")).toBe("60");
+        if (path.endsWith("/export-download")) expect(answer.headers.get("referrer-policy")).toBe("no-referrer");
+      }
+    }
+    expect(walk).not.toHaveBeenCalled();
+    walk.mockRestore();
+    expect(spent().roundTrips).toBe(0);
+  });
+
+  it("counts every request of a route that takes no key: the 1,201st of a minute is refused", async () => {
+    const { call } = await world();
+    const paths = [
+      "/health",
+      "/api/v1/export-download?token=x",
+      "/admin/assets/none",
+      "/api/v1/export-document.schema.json",
+    ];
+    const ask = (n: number) => call("GET", paths[n % paths.length] ?? "", { headers: headers("192.0.2.1") });
+    expect((await sendMany(1_200, ask)).get(429)).toBeUndefined();
+    for (const [n, path] of paths.entries()) expect([path, (await ask(n)).status]).toEqual([path, 429]);
+  });
+});
+
+describe("requests of one address with a publishable key", () => {
+  it("are 1,200 a minute; then they wait, and other addresses and secret keys do not", async () => {
+    const { app, clock, call } = await world();
+    expect(await sendMany(1_205, askConfig(call, app.keys.pk_live, "192.0.2.1"))).toEqual(
+      new Map([
+        [200, 1_200],
+        [429, 5],
+      ]),
+    );
+    const refused = await call("GET", `/array/${app.keys.pk_test}/config`, { headers: headers("192.0.2.1") });
+    expectError(refused, "rate_limited");
+    expect([refused.headers.get("retry-after"), refused.headers.get("access-control-allow-origin")]).toEqual([
+      "60",
+      "*",
+    ]);
+    const others = [
+      await call("GET", `/array/${app.keys.pk_live}/config`, { headers: headers("192.0.2.2") }),
+      await call("GET", LIST, { key: app.keys.sk_live, headers: headers("192.0.2.1") }),
+    ];
+    expect(others.map(({ status }) => status)).toEqual([200, 200]);
+    clock.advance(60_000);
+    expect((await askConfig(call, app.keys.pk_live, "192.0.2.1")()).status).toBe(200);
+  });
+
+  it.each(keyedRoutes.filter(({ kind }) => kind === "pk_live"))(
+    "are refused before anything is asked or done: $name",
+    async (route) => {
+      const { app, clock } = await world();
+      const { d1, spent } = countingD1(env.DB);
+      const limited = makeClient(clock, { DB: d1, PUBLIC_REQUESTS: full });
+      const answer = await callKeyed(limited, clock, route, app.keys.pk_live, "limited");
+      expectError(answer, tooManyAt(route.request("", "").path));
+      expect(spent().roundTrips).toBe(0);
+    },
+  );
+
+  it.each(keyedRoutes.filter(({ kind }) => kind === "sk_live"))(
+    "are no matter of a secret key: $name",
+    async (route) => {
+      const { app, clock, call } = await world();
+      await call("POST", "/api/v1/credits/grant", { key: app.keys.sk_live, body: { userId: "u", packId: "Pack" } });
+      await prepareKeyed(call, route, app, "free");
+      const limited = makeClient(clock, { PUBLIC_REQUESTS: full });
+      expect((await callKeyed(limited, clock, route, app.keys.sk_live, "free")).status).toBe(200);
+    },
+  );
+});
+
+it("are counted by the isolate where the platform cannot count", async () => {
+  const { app, clock } = await world();
+  const broken: RateLimit = { limit: async () => Promise.reject(new Error("The limiter is down.")) };
+  const call = makeClient(clock, { PUBLIC_REQUESTS: broken });
+  const statuses = await sendMany(1_201, askConfig(call, app.keys.pk_live, "192.0.2.7"));
+  expect(statuses.get(200)).toBe(1_200);
+});
+
+describe("a key that proves unknown", () => {
+  it("counts, whatever was wrong with it: no form, no such key, none in a body", async () => {
+    const { app, clock, call } = await world();
+    const limited = makeClient(clock, { PUBLIC_REQUESTS: full });
+    const made = () => writeKey("secret", app.environments.live, randomId(""));
+    for (const key of ["sk_live_made-up", made()]) {
+      expectError(await call("GET", LIST, { key }), "invalid_key");
+      expectError(await limited("GET", LIST, { key }), "rate_limited");
+      const body = { userId: "u", packId: "Pack" };
+      expectError(await call("POST", "/api/v1/credits/grant", { key, body }), "invalid_key");
+      expectError(await limited("POST", "/api/v1/credits/grant", { key, body }), "rate_limited");
+      expectError(await limited("POST", "/api/v1/credits/grant", { key, body: "{" }), "rate_limited");
+    }
+    const body = { event: "seen", distinct_id: "u" };
+    expectError(await limited("POST", "/batch/", { body }), "temporarily_unavailable");
+    expectError(await limited("POST", "/flags/", { body }), "rate_limited");
+    expectError(await limited("POST", "/i/v1/analytics/events", { key: made(), body }), "temporarily_unavailable");
+    expect((await limited("GET", LIST, { key: app.keys.sk_live })).status).toBe(200);
+  });
+
+  it("carries no bookmark and no challenge when there are too many", async () => {
+    const { app, clock } = await world();
+    const limited = makeClient(clock, { PUBLIC_REQUESTS: full });
+    const answer = await limited("GET", LIST, { key: writeKey("secret", app.environments.live, randomId("")) });
+    expect([answer.headers.get("x-d1-bookmark"), answer.headers.get("www-authenticate")]).toEqual([null, null]);
+  });
+
+  it("is refused without a query for a minute, and counts each time", async () => {
+    const { app, clock } = await world();
+    const { d1, spent } = countingD1(env.DB);
+    let counted = 0;
+    const limiter: RateLimit = { limit: async () => ({ success: ++counted <= 1_200 }) };
+    const call = makeClient(clock, { DB: d1, PUBLIC_REQUESTS: limiter });
+    const key = writeKey("secret", app.environments.live, randomId(""));
+    const post = () => call("POST", "/api/v1/credits/grant", { key, body: "{" });
+    expectError(await post(), "invalid_key");
+    expect([spent().roundTrips, counted]).toEqual([1, 1]);
+    for (let n = 0; n < 5; n++) expectError(await post(), "invalid_key");
+    expectError(await call("POST", "/batch/", { body: { api_key: key, batch: [] } }), "invalid_key");
+    expect([spent().roundTrips, counted]).toEqual([0, 7]);
+    clock.advance(60_000);
+    expectError(await post(), "invalid_key");
+    expect([spent().roundTrips, counted]).toEqual([1, 8]);
+  });
+
+  it("has a megabyte of digits, and nothing is hashed or asked", async () => {
+    const { app, clock } = await world();
+    const { d1, spent } = countingD1(env.DB);
+    const call = makeClient(clock, { DB: d1 });
+    const digest = vi.spyOn(crypto.subtle, "digest");
+    const digits = "1".repeat(1024 * 1024);
+    const key = `sk_live_${digits}`;
+    for (const [method, path] of [
+      ["GET", LIST],
+      ["POST", "/api/v1/usage/events"],
+      ["POST", "/i/v1/analytics/events"],
+      ["GET", "/api/v1/admin/apps"],
+    ] as const) {
+      expectError(
+        await call(method, path, { key, ...(method === "GET" ? {} : { body: `[${digits}]` }) }),
+        "invalid_key",
+      );
+    }
+    expectError(await call("POST", "/batch/", { body: `{"api_key":"${key.slice(0, 900_000)}"}` }), "invalid_key");
+    expect(digest).not.toHaveBeenCalled();
+    digest.mockRestore();
+    expect(spent().roundTrips).toBe(0);
+    expect(app.keys.sk_live.length).toBeLessThan(68);
+  });
+});
+
+describe("of an address beyond its share", () => {
+  async function beyond() {
+    const { app, clock } = await world();
+    const { d1, spent } = countingD1(env.DB);
+    const { limiter, fill } = switched();
+    const call = makeClient(clock, { DB: d1, PUBLIC_REQUESTS: limiter });
+    const list = (key: string, address = "192.0.2.1") => call("GET", LIST, { key, headers: headers(address) });
+    const exceed = async () => {
+      fill(true);
+      expectError(await askConfig(call, app.keys.pk_live, "192.0.2.1")(), "rate_limited");
+      spent();
+    };
+    return { app, clock, call, list, exceed, fill, spent };
+  }
+
+  it("a key that this isolate found valid in the last minute is served, and checked as ever", async () => {
+    const { app, clock, list, exceed } = await beyond();
+    expect((await list(app.keys.sk_live)).status).toBe(200);
+    await exceed();
+    expect(await sendMany(200, () => list(app.keys.sk_live))).toEqual(new Map([[200, 200]]));
+    await env.DB.prepare("UPDATE api_keys SET revoked_at_ms = 1 WHERE environment_id = ?")
+      .bind(app.environments.live.id)
+      .run();
+    expectError(await list(app.keys.sk_live), "rate_limited");
+    clock.advance(60_000);
+  });
+
+  it("other keys have a share of their own, 60 a minute, beyond which nothing is asked", async () => {
+    const { app, list, exceed, fill, spent } = await beyond();
+    await exceed();
+    const made = () => writeKey("secret", app.environments.live, randomId(""));
+    expect(await sendMany(60, () => list(made()))).toEqual(new Map([[429, 60]]));
+    expect(spent().roundTrips).toBeGreaterThanOrEqual(60);
+    expect(await sendMany(20, () => list(made()))).toEqual(new Map([[429, 20]]));
+    expectError(await list(app.keys.sk_live), "rate_limited");
+    expect(spent().roundTrips).toBe(0);
+    expect((await list(app.keys.sk_live, "192.0.2.2")).status).toBe(200);
+    // The key is known now, wherever it comes from.
+    expect((await list(app.keys.sk_live)).status).toBe(200);
+    fill(false);
+  });
+
+  it("a key that is new to the isolate is served within that share", async () => {
+    const { app, list, exceed } = await beyond();
+    await exceed();
+    expect((await list(app.keys.sk_live)).status).toBe(200);
+  });
+
+  it("the right administrator's token is served, and not counted; a wrong one is neither", async () => {
+    const { clock } = await world();
+    let counted = 0;
+    const limiter: RateLimit = {
+      limit: async () => {
+        counted++;
+        return { success: false };
+      },
+    };
+    const call = makeClient(clock, {
+      PUBLIC_REQUESTS: limiter,
+      ADMIN_TRIES: { limit: async () => ({ success: true }) },
+    });
+    const ask = (key: string) => call("GET", "/api/v1/admin/apps", { key, headers: headers("192.0.2.1") });
+    expect((await ask(env.ADMIN_TOKEN)).status).toBe(200);
+    expect(counted).toBe(0);
+    expectError(await ask("wrong"), "rate_limited");
+    expect(counted).toBe(1);
+    expect((await ask(env.ADMIN_TOKEN)).status).toBe(200);
+  });
+});
+
+describe("an honest server on one address", () => {
+  const batch = (n: number) => [
+    { event: "seen", distinct_id: "u", uuid: `00000000-0000-4000-8000-${`${n}`.padStart(12, "0")}` },
+  ];
+
+  it.each(["in the body", "in the header"])("sends more batches than the share, its key %s", async (where) => {
+    const { app, call } = await world();
+    const inBody = where === "in the body";
+    const send = (n: number) =>
+      call("POST", "/batch/", {
+        headers: headers("192.0.2.1"),
+        ...(inBody ? {} : { key: app.keys.sk_live }),
+        body: { ...(inBody ? { api_key: app.keys.sk_live } : {}), batch: batch(n) },
+      });
+    expect((await send(0)).status).toBe(200);
+    expect(await sendMany(1_400, (n) => send(n % 10))).toEqual(new Map([[200, 1_400]]));
+    // Nor are its batches with the publishable key, by which it sends for its pages.
+    const body = { api_key: app.keys.pk_live, batch: batch(1) };
+    expect(await sendMany(100, () => call("POST", "/batch/", { headers: headers("192.0.2.1"), body }))).toEqual(
+      new Map([[200, 100]]),
+    );
+  });
+
+  it("is Stripe on a busy day", async () => {
+    const { app, call } = await world();
+    const path = `/api/v1/stripe/${app.appId}/live`;
+    const send = () => call("POST", path, { headers: headers("192.0.2.1"), body: "{}" });
+    expect(await sendMany(1_400, send)).toEqual(new Map([[404, 1_400]]));
+    // Its count is its own.
+    expect((await askConfig(call, app.keys.pk_live, "192.0.2.1")()).status).toBe(200);
+  });
+
+  it("does not make up for others: an address that sends no server's key is told when to send again", async () => {
+    const { app, clock } = await world();
+    const { limiter, fill } = switched();
+    const call = makeClient(clock, { PUBLIC_REQUESTS: limiter });
+    const send = (key: string, address: string) =>
+      call("POST", "/e/", { headers: headers(address), body: { api_key: key, batch: batch(1) } });
+    expect((await send(app.keys.sk_live, "192.0.2.1")).status).toBe(200);
+    fill(true);
+    expect((await send(app.keys.sk_live, "192.0.2.1")).status).toBe(200);
+    const refused = await send(app.keys.pk_live, "192.0.2.2");
+    expectError(refused, "temporarily_unavailable");
+    expect([refused.headers.get("retry-after"), refused.headers.get("access-control-allow-origin")]).toEqual([
+      "60",
+      "*",
+    ]);
+    clock.advance(60_000);
+    expectError(await send(app.keys.sk_live, "192.0.2.1"), "temporarily_unavailable");
+  });
+});

@@ -1,0 +1,41 @@
+import { env } from "cloudflare:workers";
+import { expect, it } from "vitest";
+import { countingD1 } from "../../support/counting-d1.ts";
+import { expectError } from "../../support/refusals.ts";
+import { Clock, makeClient } from "../../support/world.ts";
+import { wrappedD1 } from "../../support/wrapped-d1.ts";
+
+it("health asks D1 at most once a second, however many ask at once, and answers what it last said between (W15)", async () => {
+  const clock = new Clock();
+  let isDown = false;
+  let asked = 0;
+  const d1 = wrappedD1(env.DB, async (send, statements) => {
+    asked++;
+    if (isDown) throw new Error("D1_ERROR: The database is gone.");
+    return send(statements);
+  });
+  // Health asks `DB`, wherever the file's home is.
+  const call = makeClient(clock, { DB: d1, SPARE: d1 });
+  const health = () => call("GET", "/health");
+  const some = await Promise.all(Array.from({ length: 50 }, health));
+  expect([new Set(some.map(({ status }) => status)), asked]).toEqual([new Set([200]), 1]);
+  isDown = true;
+  clock.advance(999);
+  expect([(await health()).body, asked]).toEqual([{ status: "ok" }, 1]);
+  clock.advance(1);
+  expectError(await health(), "temporarily_unavailable");
+  isDown = false;
+  expectError(await health(), "temporarily_unavailable");
+  expect(asked).toBe(2);
+  clock.advance(1_000);
+  expect([(await health()).status, asked]).toEqual([200, 3]);
+});
+
+it("health of another isolate asks for itself", async () => {
+  const { d1, spent } = countingD1(env.DB);
+  const clock = new Clock();
+  for (let isolate = 0; isolate < 3; isolate++) {
+    expect((await makeClient(clock, { DB: d1, SPARE: d1 })("GET", "/health")).status).toBe(200);
+  }
+  expect(spent().roundTrips).toBe(3);
+});

@@ -1,0 +1,198 @@
+import { env } from "cloudflare:workers";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { writeKey } from "../../../../src/auth/key.ts";
+import { randomId } from "../../../../src/lib/ids.ts";
+import { JsonBytes } from "../../../../src/lib/json-bytes.ts";
+import { findKey } from "../../../../src/people/capture/scan-body.ts";
+import { countingD1 } from "../../../support/counting-d1.ts";
+import { expectError } from "../../../support/refusals.ts";
+import { Clock, makeApp, makeClient, type TestApp } from "../../../support/world.ts";
+
+const utf8 = (text: string) => new TextEncoder().encode(text);
+
+async function gzip(text: string): Promise<Uint8Array> {
+  const stream = new Blob([text]).stream().pipeThrough(new CompressionStream("gzip"));
+  return new Uint8Array(await new Response(stream).arrayBuffer());
+}
+
+/** The bytes that were given to whatever unpacks. */
+let givenBytes = 0;
+beforeEach(() => {
+  givenBytes = 0;
+  const real = WritableStreamDefaultWriter.prototype.write;
+  vi.spyOn(WritableStreamDefaultWriter.prototype, "write").mockImplementation(function (
+    this: WritableStreamDefaultWriter,
+    chunk: Uint8Array,
+  ) {
+    givenBytes += chunk.length;
+    return real.call(this, chunk);
+  });
+});
+afterEach(() => {
+  vi.restoreAllMocks();
+});
+
+async function world() {
+  const app = await makeApp();
+  const { d1, spent } = countingD1(env.DB);
+  const call = makeClient(new Clock(), { DB: d1 });
+  const unknown = writeKey("publishable", app.environments.live, randomId(""));
+  return { app, call, spent, unknown };
+}
+
+let uuids = 0;
+/** Events of about 100 KiB each, which gzip does not make small. */
+const large = (count: number, more = "") =>
+  Array.from({ length: count }, (_, n) => {
+    const noise = Array.from(crypto.getRandomValues(new Uint8Array(50_000)), (byte) =>
+      byte.toString(16).padStart(2, "0"),
+    ).join("");
+    const uuid = `00000000-0000-4000-8000-${`${uuids++}`.padStart(12, "0")}`;
+    return `{"event":"e${n}","distinct_id":"u","uuid":"${uuid}","properties":{"noise":"${noise}"${more}}}`;
+  });
+
+const storedOf = async (app: TestApp) =>
+  env.DB.prepare("SELECT count(*) AS n FROM analytics_events WHERE environment_id = ?")
+    .bind(app.environments.live.id)
+    .first<number>("n");
+
+const FORM = { "content-type": "application/x-www-form-urlencoded" };
+const base64 = (bytes: Uint8Array) => btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join(""));
+/** The ways in which clients send a body; what each makes of a text. */
+const PACKINGS: readonly (readonly [string, (text: string) => Promise<Uint8Array>, Record<string, string>])[] = [
+  ["plain", async (text) => utf8(text), {}],
+  ["gzip", gzip, {}],
+  ["base64", async (text) => utf8(base64(utf8(text))), {}],
+  ["base64 of gzip in a form", async (text) => utf8(`v=1&data=${encodeURIComponent(base64(await gzip(text)))}`), FORM],
+];
+
+describe.each(PACKINGS)("a large body, %s,", (_, pack, headers) => {
+  const bodies: readonly (readonly [string, (key: string) => string])[] = [
+    ["of a batch, its key first", (key) => `{"api_key":"${key}","batch":[${large(4).join()}]}`],
+    [
+      "of a batch, its key behind a value",
+      (key) => `{"sent_at":"x","other":[{"a":"]"}],"token":"${key}","batch":[${large(4).join()}]}`,
+    ],
+    [
+      "of a list, its key in the first event",
+      (key) =>
+        `[${large(2)
+          .map((event) => event.replace("{", `{"token":"${key}",`))
+          .join()}]`,
+    ],
+    [
+      "of a list, its key in the first event's properties",
+      (key) =>
+        `[${large(2)
+          .map((event) => event.replace('{"noise"', `{"token":"${key}","noise"`))
+          .join()}]`,
+    ],
+  ];
+
+  it.each(bodies)("%s, is stored when the key is in force", async (_name, make) => {
+    const { app, call } = await world();
+    const body = await pack(make(app.keys.pk_live));
+    expect((await call("POST", "/batch/", { headers, body })).status).toBe(200);
+    expect(await storedOf(app)).toBeGreaterThanOrEqual(2);
+  });
+
+  it.each(bodies)("%s, is hardly unpacked and not parsed when it is not", async (_name, make) => {
+    const { app, call, spent, unknown } = await world();
+    const body = await pack(make(unknown));
+    const walked = vi.spyOn(JsonBytes.prototype, "whole");
+    expectError(await call("POST", "/batch/", { headers, body }), "invalid_key");
+    expect(walked).not.toHaveBeenCalled();
+    // 64 KiB of the text are at most some 40 KiB of gzip.
+    expect(givenBytes).toBeLessThan(100_000);
+    expect(spent().roundTrips).toBe(1);
+    expect(await storedOf(app)).toBe(0);
+  });
+
+  it("whose key comes later is stored all the same, and nothing is without a key in force", async () => {
+    const { app, call, unknown } = await world();
+    const send = async (key: string) =>
+      call("POST", "/batch/", { headers, body: await pack(`{"batch":[${large(4).join()}],"api_key":"${key}"}`) });
+    expect((await send(app.keys.pk_live)).status).toBe(200);
+    expect(await storedOf(app)).toBe(4);
+    expectError(await send(unknown), "invalid_key");
+    expect(await storedOf(app)).toBe(4);
+  });
+
+  it("with another key further on is refused", async () => {
+    const { app, call } = await world();
+    const { pk_live, pk_test } = app.keys;
+    const body = await pack(`{"token":"${pk_live}","batch":[${large(2).join()}],"api_key":"${pk_test}"}`);
+    expectError(await call("POST", "/batch/", { headers, body }), "invalid_request", "body");
+    expect(await storedOf(app)).toBe(0);
+  });
+
+  it("with a property `token` of the caller's own is read to its key", async () => {
+    const { app, call } = await world();
+    const [event = ""] = large(1);
+    const body = await pack(
+      event.replace('{"noise"', '{"token":"mine","noise"').replace(/\}$/, `,"api_key":"${app.keys.pk_live}"}`),
+    );
+    expect((await call("POST", "/capture/", { headers, body })).status).toBe(200);
+    expect(await storedOf(app)).toBe(1);
+  });
+});
+
+it("a large body of the newer protocol is unpacked when its key is known", async () => {
+  const { app, call, unknown } = await world();
+  const body = await gzip(`{"batch":[${large(4).join()}]}`);
+  const send = (key: string) => call("POST", "/i/v1/analytics/events", { key, body });
+  expectError(await send(unknown), "invalid_key");
+  expect(givenBytes).toBeLessThan(100_000);
+  expect((await send(app.keys.sk_live)).status).toBe(200);
+  expect(await storedOf(app)).toBe(4);
+});
+
+it("a small body costs no trip for its key alone, a large one costs one more", async () => {
+  const { app, call, spent } = await world();
+  const { pk_live } = app.keys;
+  const send = async (text: string) => {
+    spent();
+    expect((await call("POST", "/batch/", { body: await gzip(text) })).status).toBe(200);
+    return spent().roundTrips;
+  };
+  const small = () => `{"api_key":"${pk_live}","batch":[{"event":"e","distinct_id":"w"}]}`;
+  await send(small());
+  expect(await send(small())).toBe(1);
+  const spaced = `{"api_key":"${pk_live}","batch":[{"event":"e","distinct_id":"w"${" ".repeat(70_000)}}]}`;
+  expect(await send(spaced)).toBe(2);
+});
+
+describe("a large body of Purser's own routes", () => {
+  const post = { path: "/api/v1/usage/events", body: `{"eventId":"${" ".repeat(70_000)}"` };
+
+  it("is parsed when its key is known", async () => {
+    const { app, call, spent } = await world();
+    const unknown = writeKey("secret", app.environments.live, randomId(""));
+    const walked = vi.spyOn(JsonBytes.prototype, "whole");
+    expectError(await call("POST", post.path, { key: unknown, body: post.body }), "invalid_key");
+    expect(walked).not.toHaveBeenCalled();
+    expect(spent().roundTrips).toBe(1);
+    expectError(await call("POST", post.path, { key: app.keys.sk_live, body: post.body }), "invalid_request", "body");
+    expect(walked).toHaveBeenCalledOnce();
+    expect(spent().roundTrips).toBe(1);
+  });
+});
+
+describe("findKey", () => {
+  it.each([
+    ["nothing", "", null],
+    ["no JSON", "nonsense", null],
+    ["an empty object", "{}", null],
+    ["an empty list", "[]", null],
+    ["a number beside", '{"api_key":7,"token":"t"}', "t"],
+    ["null beside", '{"api_key":null,"$token":"t"}', "t"],
+    ["an escaped name", '{"api_\\u006bey":"t"}', "t"],
+    ["what is cut after the key", '{"api_key":"t","batch":[{"a":"', "t"],
+    ["what is cut within the key", '{"api_key":"t', null],
+    ["what goes wrong before the key", '{"a":tru,"api_key":"t"}', null],
+    ["the second event alone", '[{"event":"e"},{"token":"t"}]', null],
+    ["a list within a batch", '{"batch":[{"token":"t"}]}', null],
+  ])("of %s", (_, text, key) => {
+    expect(findKey(utf8(text))).toBe(key);
+  });
+});
