@@ -33,6 +33,18 @@ function closeMenus(but: Element | null): void {
   }
 }
 
+/** A row's menu stands above the table, which would cut it off. */
+function placeMenu(menu: HTMLDetailsElement): void {
+  const list = menu.querySelector<HTMLElement>(".menu-list");
+  if (list === null || !menu.open) return;
+  const { top, bottom, right } = menu.getBoundingClientRect();
+  const isAbove = bottom + list.offsetHeight > innerHeight;
+  list.style.position = "fixed";
+  list.style.inset = "auto";
+  list.style.top = `${isAbove ? top - list.offsetHeight - 4 : bottom + 4}px`;
+  list.style.left = `${Math.max(8, right - list.offsetWidth)}px`;
+}
+
 interface App {
   readonly appId: string;
   readonly name: string;
@@ -61,6 +73,10 @@ export function startShell(): void {
   tidyHistory();
   addEventListener("keydown", onKey);
   addEventListener("click", (event) => closeMenus((event.target as Element).closest("details")));
+  for (const menu of document.querySelectorAll<HTMLDetailsElement>("details.row-menu")) {
+    menu.addEventListener("toggle", () => placeMenu(menu));
+  }
+  addEventListener("scroll", () => closeMenus(null), { capture: true, passive: true });
   const switcher = document.querySelector<HTMLDetailsElement>("details.switcher");
   switcher?.addEventListener("toggle", () => void fillSwitcher(switcher));
 }

@@ -213,9 +213,9 @@ export const Empty = ({ icon, title, children }: { icon: IconName; title: string
   </div>
 );
 
-/** An id, cut where it has no room, with a button that copies all of it. */
-export const Id = ({ id, href }: { id: string; href?: string }) => (
-  <span class="id">
+/** An id, cut where it is long, with a button that copies all of it. One that people chose, a name, is cut later. */
+export const Id = ({ id, href, isName = false }: { id: string; href?: string; isName?: boolean }) => (
+  <span class={isName ? "id name" : "id"}>
     {href === undefined ? (
       <code title={id}>{id}</code>
     ) : (

@@ -37,6 +37,8 @@ function pagesOf({ userId, ids }: DashboardWorld): Readonly<Record<string, reado
         (figure) => `figures${query({ figure, from: "2026-01-01", to: AHEAD })}`,
       ),
       "limits",
+      "search?q=a",
+      "overview?days=90&compare=before",
     ],
     "of packs": ["packs", "packs/new", `packs/${packId}`, `packs/${packId}/archive`, `packs/${archivedId}`],
     "of users": [

@@ -164,7 +164,7 @@ describe.skipIf(chromiumPath === null)(`the dashboard in a real browser${without
     await submit("Grant credits");
     expect(await notice()).toContain("These credits were granted before");
     expect(await page.locator("article").count()).toBe(2);
-    expect(await page.locator("#ledger tbody tr").count()).toBe(2);
+    expect(await page.locator("#ledger .scroll tbody tr").count()).toBe(2);
     await page.locator("#ledger").getByText(`goodwill ${EVIL}`).first().waitFor();
     // The confirmation can be gone back to, and the page of the act reloaded.
     await page.goBack();
@@ -243,7 +243,7 @@ describe.skipIf(chromiumPath === null)(`the dashboard in a real browser${without
     await page.getByText("2,000 → 1,499.5 tokens").waitFor();
     await submit("Confirm adjustment");
     expect(await notice()).toContain("Balance adjusted");
-    await page.locator("#ledger").getByText("1,499.5").first().waitFor();
+    await page.locator("#ledger .scroll").getByText("1,499.5").first().waitFor();
     await page.getByRole("img", { name: /tokens remaining: from 2,000 on/ }).waitFor();
 
     await page.getByRole("link", { name: "Revoke" }).nth(1).click();
@@ -264,7 +264,7 @@ describe.skipIf(chromiumPath === null)(`the dashboard in a real browser${without
     await page.getByLabel("Reason", { exact: true }).selectOption("admin_adjust");
     await page.getByRole("button", { name: "Filter" }).click();
     await page.waitForURL(/[?&]reason=admin_adjust/);
-    expect(await page.locator("#ledger tbody tr").count()).toBe(2);
+    expect(await page.locator("#ledger .scroll tbody tr").count()).toBe(2);
   });
 
   it("finds a person by any id, shows stored data as text, and creates a link whose use is in the history", async () => {

@@ -425,7 +425,7 @@ it("shows whom a person's id claims and who claims it, which claims do not count
     ["crm-7", "verified"],
   ]) {
     const { section } = await linked(id ?? "");
-    expect(section).toMatch(/This id is linked to <span class="id"><a href="[^"]*people\?distinctId=ana"/);
+    expect(section).toMatch(/This id is linked to <span class="id name"><a href="[^"]*people\?distinctId=ana"/);
     expect(section).toContain(standing);
   }
 });
