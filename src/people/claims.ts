@@ -1,5 +1,5 @@
 import { isDeviceForm } from "./device-id.ts";
-import type { Link, PersonEvent, Via } from "./person-event.ts";
+import { type Link, makesUser, type PersonEvent, type Via } from "./person-event.ts";
 import { isSharedId } from "./shared-ids.ts";
 
 /** The claim on an id: the id that claims it, and whether it was sent with a secret key. */
@@ -59,14 +59,15 @@ export class Claims {
   }
 
   /**
-   * Applies an event that is not personless. Returns why its link has no effect. Null when it has none, or its ids are linked now
-   * or were already.
+   * Applies an event. A personless one links nothing. Returns why its link has no effect. Null when it has none, or its ids are
+   * linked now or were already.
    */
-  apply({ distinctId, link, isIdentify, isSignedIn }: PersonEvent): string | null {
+  apply(event: PersonEvent): string | null {
+    const { distinctId, link, isPersonless } = event;
     // Which way round an alias is read depends on what was known before it.
     const isReversed = link?.via === "alias" && this.#isDevice(distinctId) && !this.#isDevice(link.otherId);
-    if (this.#isVerified || isIdentify || isSignedIn) this.#users.add(distinctId);
-    if (link === null || link.otherId === distinctId) return null;
+    if (makesUser(event, this.#isVerified) && !isSharedId(distinctId)) this.#users.add(distinctId);
+    if (isPersonless || link === null || link.otherId === distinctId) return null;
     if (isSharedId(distinctId) || isSharedId(link.otherId)) return SHARED;
     if (this.#isVerified) this.#users.add(link.otherId);
     const [claimer, claimed] = isReversed ? [link.otherId, distinctId] : [distinctId, link.otherId];

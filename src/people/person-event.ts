@@ -20,6 +20,15 @@ export interface PersonEvent extends PropertyChanges {
   readonly link: Link | null;
 }
 
+/**
+ * Whether the event makes its own id a user's (P2). A personless one does that as an `$identify`, and with a secret key as a `$set`
+ * too. `isVerified`: whether it was sent with a secret key.
+ */
+export function makesUser(event: PersonEvent, isVerified: boolean): boolean {
+  if (event.isIdentify) return true;
+  return event.isPersonless ? isVerified && changesProperties(event) : isVerified || event.isSignedIn;
+}
+
 /** Whether the event's changes depend on what is stored about people. */
 export function needsStoredPeople(event: PersonEvent): boolean {
   return !event.isPersonless && (event.link !== null || changesProperties(event));

@@ -93,8 +93,8 @@ export function planPeople(events: readonly PersonEvent[], stored: StoredPeople,
   for (const event of events) {
     const { uuid, distinctId, link, isIdentify, isPersonless } = event;
     update(distinctId, !isPersonless, !isPersonless && isIdentify);
-    if (isPersonless) continue;
     const refusal = claims.apply(event);
+    if (isPersonless) continue;
     if (refusal !== null) warnings.set(uuid, refusal);
     if (refusal !== null && link !== null && flawOfLink(distinctId, link) === null) refusedClaims++;
     if (!changesProperties(event)) continue;

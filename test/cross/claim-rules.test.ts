@@ -84,6 +84,27 @@ describe("a claim by a publishable key", () => {
     }
   });
 
+  it("links no device that a personless $identify spoke of, or a secret key's personless $set, in one request or in two", async () => {
+    for (const isOneRequest of [true, false]) {
+      const world = await makeClaimsWorld();
+      const [identified, other, set, untouched] = [newDevice(), newDevice(), newDevice(), newDevice()];
+      const personless = { isPersonless: true };
+      const claims = [identified, other, set, untouched].map((device) => identify("ana", device));
+      await world.send([
+        identify(other, newDevice(), { ...SECRETLY, ...personless }),
+        seen(set, { ...SECRETLY, ...personless, set: { plan: "gold" } }),
+        seen(untouched, { ...SECRETLY, ...personless }),
+      ]);
+      const first = [
+        identify(identified, newDevice(), personless),
+        seen(untouched, { ...personless, set: { a: "b" } }),
+      ];
+      for (const events of isOneRequest ? [[...first, ...claims]] : [first, claims]) await world.send(events);
+      expect(await world.idsOf("ana")).toEqual([untouched, "ana"].sort());
+      expect((await world.exportOf(identified)).person).toBeNull();
+    }
+  });
+
   it("is one step: what it reaches claims nothing, and a device that no user is known of claims nothing", async () => {
     const world = await makeClaimsWorld();
     const [device, second, third] = [newDevice(), newDevice(), newDevice()];

@@ -28,11 +28,10 @@ const common = { id, set: names, setOnce: names, unset: names };
 const isPersonless = fc.constantFrom(false, false, false, true);
 const isSignedIn = fc.constantFrom(false, false, false, false, true);
 
-// A personless `$identify` is left out: P2 does not say whether its `distinct_id` becomes a user.
 const someEvent = fc.oneof(
   { weight: 2, arbitrary: fc.record({ kind: fc.constant("capture"), isPersonless, isSignedIn, ...common }) },
-  { weight: 1, arbitrary: fc.record({ kind: fc.constant("identify"), ...common }) },
-  { weight: 3, arbitrary: fc.record({ kind: fc.constant("identify"), other: id, ...common }) },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant("identify"), isPersonless, ...common }) },
+  { weight: 3, arbitrary: fc.record({ kind: fc.constant("identify"), other: id, isPersonless, ...common }) },
   { weight: 5, arbitrary: fc.record({ kind: fc.constant("alias"), other: id, isPersonless, ...common }) },
 );
 const device = fc.constantFrom(...DEVICES);

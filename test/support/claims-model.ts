@@ -73,6 +73,9 @@ function hasDeviceForm(id: string): boolean {
   return groups.length === 5 && areHex && groups.join("").length >= 32;
 }
 
+const changesProperties = ({ set = {}, setOnce = {}, unset = [] }: ModelEvent): boolean =>
+  [Object.keys(set), Object.keys(setOnce), unset].some((names) => names.length > 0);
+
 export class ClaimsModel {
   readonly #events: ModelEvent[] = [];
   readonly #holdings: ModelHolding[] = [];
@@ -88,7 +91,9 @@ export class ClaimsModel {
 
   play(sent: ModelEvent): void {
     const event = isShared(sent.id) ? { ...sent, isPersonless: true } : sent;
-    if (event.isPersonless !== true) {
+    if (event.isPersonless === true) {
+      if (event.kind === "identify" || (event.key === "secret" && changesProperties(event))) this.#users.add(event.id);
+    } else {
       this.#setProperties(event);
       const wasDevice = this.#isDevice(event.id);
       if (event.key === "secret" || event.kind === "identify" || event.isSignedIn) this.#users.add(event.id);

@@ -1,6 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { fragment, query, select, statement } from "../../src/db/sql.ts";
-import { creditLedger } from "../../src/db/tables.ts";
+import { fragment, statement } from "../../src/db/sql.ts";
 
 describe("a statement", () => {
   it("numbers each name once, in the order in which names first stand", () => {
@@ -30,24 +29,5 @@ describe("a statement", () => {
     const find = statement<{ user: string | null }>`SELECT :user`;
     expect(() => find({} as { user: string })).toThrow("user");
     expect(find({ user: null }).params).toEqual([null]);
-  });
-
-  it("selects columns under the names of their fields", () => {
-    const columns = { seq: creditLedger.seq, packId: creditLedger.packId };
-    expect(select(columns, "l")).toBe('l.seq AS "seq", l.pack_id AS "packId"');
-  });
-});
-
-describe("a query", () => {
-  it("makes rows of lists of values, by its fields, and says that it reads", () => {
-    const find = query<{ at: number; id: string }>({
-      at: "coalesce(at_ms, :never)",
-      id: "id",
-    })`FROM things WHERE user = :user`;
-    const { text, params, isRead, map } = find({ user: "ada", never: 9 });
-    expect(text).toBe('SELECT coalesce(at_ms, ?1) AS "at", id AS "id" FROM things WHERE user = ?2');
-    expect(params).toEqual([9, "ada"]);
-    expect(isRead).toBe(true);
-    expect(map?.([[7, "one"]])).toEqual([{ at: 7, id: "one" }]);
   });
 });

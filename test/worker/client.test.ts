@@ -1,5 +1,5 @@
 import { createExecutionContext } from "cloudflare:test";
-import { expect, it } from "vitest";
+import { expect, it, vi } from "vitest";
 import { InsufficientCredits, Purser, verifyWebhook } from "../../clients/typescript/src/index.ts";
 import { createApp } from "../../src/app.ts";
 import { bound, makeApp, makeLegacyPack } from "../support/world.ts";
@@ -31,4 +31,27 @@ it("the client works inside workerd: calls, pages, holds, errors and signatures"
     "webhook-signature": "v1,AAAA",
   };
   await expect(verifyWebhook(new Headers(headers), "{}", "whsec_c2VjcmV0")).rejects.toThrow("No signature");
+});
+
+it("the client hands warnings on with their operation, and without a setting says each once", async () => {
+  const { appId, keys } = await makeApp();
+  const app = createApp();
+  await makeLegacyPack(appId, "Tokens", "tokens");
+  const settings = {
+    url: "https://purser.example",
+    key: keys.sk_live,
+    fetch: async (url: string, init: RequestInit) =>
+      app.fetch(new Request(url, init), bound(), createExecutionContext()),
+  };
+  const onWarning = vi.fn();
+  const warns = vi.spyOn(console, "warn").mockImplementation(() => {});
+  const grant = { userId: "u", packId: "tokens", externalRef: "order-1" };
+  for (const purser of [new Purser({ ...settings, onWarning }), new Purser(settings), new Purser(settings)]) {
+    for (const quantity of [1, 2]) await purser.grantCredits({ ...grant, quantity });
+  }
+  const warning = "This externalRef was granted before with another quantity, and nothing more was granted.";
+  const about = { operation: "grantCredits", requestId: expect.stringMatching(/./) };
+  expect(onWarning.mock.calls).toEqual([[warning, about]]);
+  expect(warns.mock.calls.filter(([text]) => String(text).includes(warning))).toHaveLength(1);
+  warns.mockRestore();
 });

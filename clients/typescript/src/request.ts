@@ -3,6 +3,7 @@ import { table } from "./generated/operations.ts";
 export type Fields = Readonly<Record<string, unknown>>;
 
 export interface Request {
+  readonly operation: string;
   readonly method: string;
   readonly path: string;
   readonly body: string | null;
@@ -39,7 +40,7 @@ export function requestOf(name: keyof typeof table, input: Fields | readonly Fie
   const isRepeatable = /^(GET|PUT|DELETE)$/.test(method) || id !== undefined || REPEATABLE.has(name);
   if (Array.isArray(input)) {
     const body = id === undefined ? input : input.map((each) => withId(each, id));
-    return { method, path: template, body: JSON.stringify(body), isRepeatable };
+    return { operation: name, method, path: template, body: JSON.stringify(body), isRepeatable };
   }
   // `Array.isArray` does not narrow readonly lists.
   const fields = input as Fields;
@@ -54,7 +55,8 @@ export function requestOf(name: keyof typeof table, input: Fields | readonly Fie
   const given = [...left].filter(([, value]) => value !== undefined);
   if (method === "GET" || method === "DELETE") {
     const query = new URLSearchParams(given.map(([field, value]) => [field, String(value)]));
-    return { method, path: given.length === 0 ? path : `${path}?${query}`, body: null, isRepeatable };
+    const whole = given.length === 0 ? path : `${path}?${query}`;
+    return { operation: name, method, path: whole, body: null, isRepeatable };
   }
-  return { method, path, body: JSON.stringify(Object.fromEntries(given)), isRepeatable };
+  return { operation: name, method, path, body: JSON.stringify(Object.fromEntries(given)), isRepeatable };
 }

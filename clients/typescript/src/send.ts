@@ -13,6 +13,11 @@ export interface PurserSettings {
   readonly retries?: number;
   /** How long one try may take. Default 30,000. */
   readonly timeoutMs?: number;
+  /**
+   * Is told, a sentence at a time, what Purser took although it looks like a mistake. By default `console.warn` says each sentence
+   * once.
+   */
+  readonly onWarning?: (warning: string, of: { readonly operation: string; readonly requestId: string | null }) => void;
   /** In place of the global `fetch`. */
   readonly fetch?: (url: string, init: RequestInit) => Promise<Response>;
 }
@@ -48,6 +53,14 @@ function retryAfterMs(headers: Headers): number | null {
   return Number.isNaN(ms) ? null : Math.max(ms, 0);
 }
 
+const said = new Set<string>();
+
+function sayOnce(warning: string, { operation, requestId }: { operation: string; requestId: string | null }): void {
+  if (said.has(warning)) return;
+  said.add(warning);
+  console.warn(`Purser, ${operation} (${requestId}): ${warning}`);
+}
+
 /** An answer, or what came in place of one. */
 interface Outcome {
   readonly value?: unknown;
@@ -59,7 +72,7 @@ interface Outcome {
 async function tryOnce(
   settings: PurserSettings,
   memory: Memory,
-  { method, path, body, isRepeatable }: Request,
+  { operation, method, path, body, isRepeatable }: Request,
   { signal, userToken }: CallOptions,
   ownPauseMs: number,
 ): Promise<Outcome> {
@@ -93,6 +106,9 @@ async function tryOnce(
   // Bookmarks grow with the state of the database, as texts too.
   const bookmark = response.headers.get("x-d1-bookmark");
   if (bookmark !== null && bookmark > (memory.bookmark ?? "")) memory.bookmark = bookmark;
+  const warnings = response.headers.get("purser-warning")?.split(/(?<=\.) /) ?? [];
+  const requestId = response.headers.get("x-request-id");
+  for (const warning of warnings) (settings.onWarning ?? sayOnce)(warning, { operation, requestId });
   const askedMs = retryAfterMs(response.headers);
   const asked = askedMs !== null && askedMs <= RETRY_AFTER_MS_MAX ? Math.max(askedMs, ownPauseMs) : null;
   // A list of events is 200 and asks to be sent again when one of them met a passing fault.

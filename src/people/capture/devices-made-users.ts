@@ -4,6 +4,7 @@ import { accounts, analyticsEvents, consentLog, distinctIds } from "../../db/sch
 import type { Statement } from "../../db/sql.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { isDeviceForm } from "../device-id.ts";
+import { makesUser } from "../person-event.ts";
 import type { CapturedEvent } from "./event.ts";
 
 type Ids = { environmentId: number; ids: string };
@@ -50,7 +51,7 @@ const selectDevices = query((value: ValueOf<Ids>) =>
  */
 export function devicesMadeUsers(ctx: TenantCtx, events: readonly CapturedEvent[]): Statement<DeviceRow>[] {
   if (ctx.caller.kind !== "secret") return [];
-  const ids = new Set(events.filter(({ isPersonless }) => !isPersonless).map((event) => event.distinctId));
+  const ids = new Set(events.filter((event) => makesUser(event, true)).map((event) => event.distinctId));
   const devices = [...ids].filter(isDeviceForm);
   if (devices.length === 0) return [];
   return [selectDevices({ environmentId: ctx.environment.id, ids: JSON.stringify(devices) })];

@@ -81,7 +81,10 @@ export class EventProperties {
 
 const tooLarge = `is larger than ${BYTES_MAX} bytes`;
 
-/** The properties of an event, with `added`, JSON texts by name. Otherwise, what is wrong. */
+/**
+ * The properties of an event, with `added`, JSON texts by name. Of a name that Purser reads and that is given twice, only the last
+ * value is kept: it is what is judged. Otherwise, what is wrong.
+ */
 export function readProperties(
   json: JsonBytes,
   { fields, properties }: ReadEventFields,
@@ -97,10 +100,11 @@ export function readProperties(
   if (bytes > BYTES_MAX) return tooLarge;
   const within = properties?.fields ?? new Map<string, Span>();
   const changes = new Map([...besideTexts(json, fields, within), ...added]);
-  if (changes.size === 0 && given !== undefined) {
+  const isRepeated = properties?.isRepeated ?? false;
+  if (changes.size === 0 && given !== undefined && !isRepeated) {
     return (properties?.levels ?? 0) > LEVELS_MAX ? tooDeep : new EventProperties(json, within, given);
   }
-  const whole = new JsonBytes(utf8(withMembers(json, given, within, changes)));
+  const whole = new JsonBytes(utf8(withMembers(json, given, within, changes, isRepeated)));
   const read = readFields(whole, 0, PROPERTIES);
   if (read.end > BYTES_MAX) return tooLarge;
   return read.levels > LEVELS_MAX ? tooDeep : new EventProperties(whole, read.fields, { start: 0, end: read.end });
@@ -132,23 +136,26 @@ function objectText(members: ReadonlyMap<string, string>): string {
   return `{${Array.from(members, ([name, text]) => `${JSON.stringify(name)}:${text}`).join()}}`;
 }
 
-/** The text of an object with other members. Those that stay are as they were sent. */
+/** The text of an object with other members. Those that stay are as they were sent, the last of each name that Purser reads. */
 function withMembers(
   json: JsonBytes,
   given: Span | undefined,
   fields: Fields,
   changes: ReadonlyMap<string, string>,
+  isRepeated: boolean,
 ): string {
   const changed = objectText(changes);
   if (given === undefined || json.isEmptyAt(given.start)) return changed;
-  if (changes.size === 0) return json.text(given);
-  const isNew = [...changes.keys()].every((name) => !fields.has(name));
+  const isNew = !isRepeated && [...changes.keys()].every((name) => !fields.has(name));
   if (isNew) return `${json.text({ start: given.start, end: given.end - 1 })},${changed.slice(1)}`;
   const kept: string[] = [];
   json.members(given.start, (name, valueStart) => {
     const end = json.skip(valueStart);
-    if (!changes.has(json.find(PROPERTIES, name) ?? "")) kept.push(json.text({ start: name.start, end }));
+    const known = json.find(PROPERTIES, name);
+    const isKept = known === undefined || (!changes.has(known) && fields.get(known)?.start === valueStart);
+    if (isKept) kept.push(json.text({ start: name.start, end }));
     return end;
   });
-  return kept.length === 0 ? changed : `{${kept.join()},${changed.slice(1)}`;
+  if (kept.length === 0) return changed;
+  return changes.size === 0 ? `{${kept.join()}}` : `{${kept.join()},${changed.slice(1)}`;
 }

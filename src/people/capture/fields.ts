@@ -8,6 +8,8 @@ interface ReadFields {
   readonly end: number;
   /** The levels of objects and lists in the object, itself included. */
   readonly levels: number;
+  /** Whether one of the names is given twice. */
+  readonly isRepeated: boolean;
 }
 
 /** The members of the object at `start` that have one of `names`. `pass` passes the value of one, and returns its end. */
@@ -18,15 +20,18 @@ export function readFields(
   pass: (name: string, valueStart: number) => number = (_name, valueStart) => json.skip(valueStart),
 ): ReadFields {
   const fields = new Map<string, Span>();
-  let levels = 0;
+  let [levels, isRepeated] = [0, false];
   const end = json.members(start, (nameSpan, valueStart) => {
     const name = json.find(names, nameSpan);
     const valueEnd = name === undefined ? json.skip(valueStart) : pass(name, valueStart);
-    if (name !== undefined) fields.set(name, { start: valueStart, end: valueEnd });
+    if (name !== undefined) {
+      isRepeated ||= fields.has(name);
+      fields.set(name, { start: valueStart, end: valueEnd });
+    }
     if (json.depth > levels) levels = json.depth;
     return valueEnd;
   });
-  return { fields, end, levels: levels + 1 };
+  return { fields, end, levels: levels + 1, isRepeated };
 }
 
 /** The first of these members that is there and not null. */

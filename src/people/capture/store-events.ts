@@ -198,7 +198,9 @@ async function writeKnown(
   nowMs: number,
 ) {
   const kept = attempts.remaining.of(events);
-  const plain = kept.map((event) => ({ ...event, link: null, set: null, setOnce: null, unset: null, changes: "" }));
+  const done = { link: null, set: null, setOnce: null, unset: null, changes: "" };
+  // A personless event changes nothing, but what it says may make its id a user.
+  const plain = kept.map((event) => (event.isPersonless ? event : { ...event, ...done }));
   const change = planPeople(plain, noStoredPeople, ctx.caller.kind === "secret");
   try {
     await writeEvents(ctx, attempts, events, nowMs, peopleWrites(ctx, change, nowMs), [guard]);

@@ -172,6 +172,33 @@ describe("an event of others", () => {
     },
   );
 
+  it.each(["$device_id", "$user_id", "distinct_id", "$anon_distinct_id", "alias"])(
+    "keeps the last value of %s alone, so that no erased id is stored before another, or before null",
+    async (property) => {
+      const world = await linkedWorld();
+      const { app, call } = world;
+      await erase(world, { blockIds: [DEVICE] });
+      const escaped = property.replace(/^./, (first) => `\\u00${first.charCodeAt(0).toString(16)}`);
+      const event = (rest: string, beside = "") =>
+        `{"event":"seen","distinct_id":"bob"${beside},"properties":{"a":1.50,"${property}":"${DEVICE}",${rest},"a":2}}`;
+      const events = [
+        event(`"${escaped}":"${OTHER}"`),
+        event(`"${escaped}":null`),
+        event(`"${property}":"${OTHER}","${property}":"${DEVICE}"`),
+        event(`"${property}":null`, `,"$set":{"b":1}`),
+      ];
+      const body = `{"api_key":"${app.keys.pk_live}","batch":[${events.join()}]}`;
+      expect((await call("POST", "/batch/", { body })).status).toBe(200);
+      expect(await findInDatabase([DEVICE], app.environments.live.id)).toEqual([]);
+      expect((await eventsOf(app, "bob")).map(({ properties }) => properties)).toEqual([
+        `{"a":1.50,"${escaped}":"${OTHER}","a":2}`,
+        `{"a":1.50,"${escaped}":null,"a":2}`,
+        `{"a":1.50,"a":2}`,
+        `{"a":1.50,"${property}":null,"a":2,"$set":{"b":1}}`,
+      ]);
+    },
+  );
+
   it("is answered for an erased id, its warnings included, as for one that was never seen", async () => {
     const world = await linkedWorld();
     const { app, call } = world;
