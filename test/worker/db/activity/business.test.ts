@@ -71,15 +71,14 @@ describe("the figures of the cron", () => {
     await grant("ana", calls, 100);
     // What remains of what expires, not what was granted.
     await grant("cem", tokens, 9, new Date(clock.ms + 3 * DAY_MS).toISOString());
-    await env.DB.prepare("UPDATE accounts SET is_erased = 1 WHERE environment_id = ? AND user_id = 'bob'")
-      .bind(live.id)
-      .run();
+    const erasure = { key: app.keys.sk_live, body: { distinctId: "bob" } };
+    expect((await makeClient(clock)("POST", "/api/v1/erase-person", erasure)).status).toBe(200);
     await walk(clock);
     expect((await readBusiness(ctx))?.outstanding[0]).toEqual({ unit: "count", amount: 6.5 });
     clock.advance(HOUR_MS);
     await walk(clock);
     const later = await readBusiness(ctx);
-    expect(later?.outstanding[0]).toEqual({ unit: "count", amount: 106.5 });
+    expect(later?.outstanding[0]).toEqual({ unit: "count", amount: 102.5 });
     const expiring = later?.expiring(clock.ms, 30) ?? [];
     expect(expiring.map(({ unit, days }) => [unit, days[3]?.value])).toEqual([["tokens", 9]]);
     // An erased user is none.
