@@ -1,7 +1,8 @@
-// `npm run reference`: makes the files that the Worker serves: the reference, the balance element and llms.txt. Wrangler and
-// Vitest run it themselves.
+// `npm run reference`: makes the files that the Worker serves: the reference, the balance element, llms.txt, and what the pages of
+// the dashboard load. Wrangler and Vitest run it themselves.
+import { createHash } from "node:crypto";
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { build } from "esbuild";
 
 const root = join(import.meta.dirname, "..");
@@ -36,8 +37,26 @@ const element = await build({
   target: "es2022",
   write: false,
 });
+const dashboard = await build({
+  absWorkingDir: root,
+  entryPoints: ["clients/dashboard/dashboard.ts", "clients/dashboard/dashboard.css"],
+  bundle: true,
+  minify: true,
+  charset: "utf8",
+  format: "iife",
+  target: ["es2022", "chrome125", "firefox125", "safari18"],
+  outdir: directory,
+  write: false,
+});
+const dashboardFiles = {
+  ...Object.fromEntries(dashboard.outputFiles.map(({ path, text }) => [basename(path), text])),
+  "dashboard.svg": readFileSync(join(root, "clients/dashboard/icon.svg"), "utf8"),
+};
 const files = {
   ...made.referenceFiles(),
+  ...dashboardFiles,
+  // Its files' addresses hold it, so that browsers may keep them for ever.
+  "dashboard.version": createHash("sha256").update(JSON.stringify(dashboardFiles)).digest("hex").slice(0, 12),
   "purser-balance.js": element.outputFiles[0].text,
   "llms.txt": readFileSync(join(root, "docs/llms.txt"), "utf8"),
 };

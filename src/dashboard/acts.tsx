@@ -2,7 +2,8 @@ import type { Context } from "hono";
 import type { AuditEntry } from "../catalog/audit/responses.ts";
 import { Table } from "./components.tsx";
 import type { DashboardEnv } from "./env.ts";
-import { amount, query, time } from "./format.ts";
+import { amount, query } from "./format.ts";
+import { Time } from "./time.tsx";
 
 /** The page of what an act set, where its target is the application. */
 const PAGES: Readonly<Partial<Record<AuditEntry["action"], string>>> = {
@@ -101,10 +102,10 @@ interface ActsProps {
 export const Acts = ({ c, label, entries, empty, hasTargets = false }: ActsProps) => (
   <Table
     label={label}
-    head={["When (UTC)", "By", "Action", ...(hasTargets ? ["About"] : []), "Details"]}
+    head={["When", "By", "Action", ...(hasTargets ? ["About"] : []), "Details"]}
     empty={empty}
     rows={entries.map(({ at, by, action, target, details }) => [
-      <span class="num">{time(at)}</span>,
+      <Time at={at} />,
       by,
       action,
       ...(hasTargets ? [<Target c={c} target={target} action={action} details={details} />] : []),

@@ -1,16 +1,17 @@
 import type { Context } from "hono";
-import { createAlert, deleteAlert, listAlerts } from "../books/alerts/alerts.ts";
+import { createAlert, listAlerts } from "../books/alerts/alerts.ts";
 import { readExpiryNotices, setExpiryNotices } from "../books/alerts/expiry-notices.ts";
 import type { AlertOutput } from "../books/alerts/responses.ts";
 import { createAlertInput, setExpiryNoticesInput } from "../books/alerts/schemas.ts";
 import { UNITS } from "../books/amounts/amount.ts";
 import type { PurserError } from "../errors.ts";
-import { Choice, Field, Hidden, Table } from "./components.tsx";
+import { Choice, Empty, Field, Hidden, RowMenu, Table } from "./components.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
-import { catchRefusal, numberField, parseForm, textField } from "./form.ts";
-import { amount, time } from "./format.ts";
+import { catchRefusal, type Form, numberField, parseForm, textField } from "./form.ts";
+import { amount } from "./format.ts";
 import { FormToken, page, pathIn } from "./layout.tsx";
 import { randomOf } from "./once.ts";
+import { Time } from "./time.tsx";
 
 const NOTICES: Readonly<Record<string, string>> = {
   created: "Alert created.",
@@ -18,7 +19,19 @@ const NOTICES: Readonly<Record<string, string>> = {
   days: "Notices saved. They are in force now.",
 };
 
-const belowOf = ({ below, unit }: AlertOutput) =>
+export const MEASURES = [
+  ["amount", "the unit"],
+  ["percent", "per cent of what was issued"],
+] as const;
+
+/** What the form says of the threshold. */
+export function belowField(form: Form): Record<string, unknown> {
+  const of = form.of === "percent" ? "percent" : "amount";
+  const typed = of === "percent" ? { below: (form.below ?? "").replace(/\s*%\s*$/, "") } : form;
+  return { [of]: numberField(typed, "below", `below.${of}`) };
+}
+
+export const belowOf = ({ below, unit }: AlertOutput) =>
   "amount" in below ? `${amount(below.amount)} ${unit}` : `${below.percent} % of what was issued in ${unit}`;
 
 async function alertsPage(c: Context<DashboardEnv>, refusal?: PurserError) {
@@ -33,26 +46,28 @@ async function alertsPage(c: Context<DashboardEnv>, refusal?: PurserError) {
       <section class="card">
         <h2>Alerts</h2>
         <p class="soft">
-          An alert sends <code>credits.low</code> when less than this remains for a user, what is reserved included. It
-          goes off again after a grant or an adjustment has lifted it. <code>credits.depleted</code> needs no alert.
+          Sends <code>credits.low</code> when a user has less than this (reserved credits count). It is sent again after
+          a grant or an adjustment has lifted the user above it. <code>credits.depleted</code> needs no alert.
         </p>
         <Table
           label="Alerts"
-          head={["Name", "Below", "Event", "Created (UTC)", ""]}
+          head={["Name", "Below", "Event", "Created", ""]}
           rows={alerts.map((alert) => [
-            alert.name,
+            <a href={pathIn(c, `alerts/${alert.alertId}`)}>{alert.name}</a>,
             belowOf(alert),
             alert.event === null ? <span class="soft">all</span> : <code>{alert.event}</code>,
-            <span class="num">{time(alert.createdAt)}</span>,
-            <form method="post" action={pathIn(c, "alerts/delete")}>
-              <FormToken c={c} />
-              <Hidden fields={{ alertId: alert.alertId }} />
-              <button type="submit" class="quiet" aria-label={`Delete ${alert.name}`}>
-                Delete
-              </button>
-            </form>,
+            <Time at={alert.createdAt} />,
+            <RowMenu label={`Actions for ${alert.name}`}>
+              <a href={pathIn(c, `alerts/${alert.alertId}`)}>Edit</a>
+              <a href={pathIn(c, `alerts/${alert.alertId}#users`)}>Users it went off for</a>
+              <a href={pathIn(c, `alerts/${alert.alertId}/delete`)}>Delete</a>
+            </RowMenu>,
           ])}
-          empty="None. Create one below: an endpoint of webhooks hears of it."
+          empty={
+            <Empty icon="bell" title="No alerts yet">
+              Create one below. Your webhook endpoints are told when it goes off.
+            </Empty>
+          }
         />
       </section>
       <form method="post" action={pathIn(c, "alerts")} class="card">
@@ -79,23 +94,15 @@ async function alertsPage(c: Context<DashboardEnv>, refusal?: PurserError) {
             param={`below.${form.of ?? ""}`}
             required
           />
-          <Choice
-            label="Counted in"
-            name="of"
-            value={form.of}
-            options={[
-              ["amount", "the unit"],
-              ["percent", "per cent of what was issued"],
-            ]}
-          />
+          <Choice label="Counted in" name="of" value={form.of} options={MEASURES} />
           <button type="submit">Create alert</button>
         </div>
       </form>
       <form method="post" action={pathIn(c, "alerts/notices")} class="card">
         <h2>Notices of expiry</h2>
         <p class="soft">
-          So many days before a balance expires with something left, <code>balance.expiring</code> is sent. Up to ten
-          numbers; empty: none. <code>balance.expired</code> needs no setting.
+          Warn this many days before unused credits expire. Sends <code>balance.expiring</code>. Up to ten numbers;
+          empty: none. <code>balance.expired</code> needs no setting.
         </p>
         <FormToken c={c} />
         <div class="row">
@@ -106,7 +113,9 @@ async function alertsPage(c: Context<DashboardEnv>, refusal?: PurserError) {
             refusal={refusal}
             placeholder="30, 7, 1"
           />
-          <button type="submit">Save notices</button>
+          <button type="submit" class="quiet">
+            Save notices
+          </button>
         </div>
       </form>
     </>,
@@ -119,23 +128,14 @@ export const alertsRoutes = () =>
     .post("/alerts", async (c) => {
       const { form, admin } = c.var;
       const { appId, mode } = c.var.ctx.environment;
-      const of = form.of === "percent" ? "percent" : "amount";
       const done = await catchRefusal(async () => {
-        const typed = of === "percent" ? { below: (form.below ?? "").replace(/\s*%\s*$/, "") } : form;
-        const below = { [of]: numberField(typed, "below", `below.${of}`) };
+        const below = belowField(form);
         const fields = { mode, name: form.name, unit: form.unit, event: textField(form, "event"), below };
         const alertId = `alr_${await randomOf(c, form.nonce ?? admin.newId(""))}`;
         return createAlert(admin, appId, parseForm(createAlertInput, fields), alertId);
       });
       return done.refusal === undefined
         ? c.redirect(pathIn(c, "alerts?notice=created"), 303)
-        : alertsPage(c, done.refusal);
-    })
-    .post("/alerts/delete", async (c) => {
-      const { appId } = c.var.ctx.environment;
-      const done = await catchRefusal(() => deleteAlert(c.var.admin, appId, c.var.form.alertId ?? ""));
-      return done.refusal === undefined
-        ? c.redirect(pathIn(c, "alerts?notice=deleted"), 303)
         : alertsPage(c, done.refusal);
     })
     .post("/alerts/notices", async (c) => {

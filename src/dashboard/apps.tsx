@@ -5,8 +5,8 @@ import type { PurserError } from "../errors.ts";
 import { Choice, Field, Table } from "./components.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
 import { catchRefusal, parseForm } from "./form.ts";
-import { time } from "./format.ts";
 import { FormToken, page } from "./layout.tsx";
+import { Time } from "./time.tsx";
 
 const SHOWN_MAX = 200;
 
@@ -20,13 +20,13 @@ async function appsPage(c: Context<DashboardEnv>, name: string, refusal?: Purser
       <section class="card">
         <Table
           label="Applications"
-          head={["Name", "Application id", "Database", "Created (UTC)", "Open"]}
+          head={["Name", "Application id", "Database", "Created", "Open"]}
           empty="No applications yet. Create one below."
           rows={apps.map((app) => [
             <a href={`/admin/apps/${app.appId}/live/overview`}>{app.name}</a>,
             <code>{app.appId}</code>,
             <code>{app.database}</code>,
-            <span class="num">{time(app.createdAt)}</span>,
+            <Time at={app.createdAt} />,
             <>
               <a href={`/admin/apps/${app.appId}/live/overview`}>live</a>{" "}
               <a href={`/admin/apps/${app.appId}/test/overview`}>test</a>
@@ -62,6 +62,11 @@ async function appsPage(c: Context<DashboardEnv>, name: string, refusal?: Purser
 export const appsRoutes = () =>
   createDashboardRoutes()
     .get("/apps", (c) => appsPage(c, ""))
+    // For the script, which fills the switcher.
+    .get("/apps/list", async (c) => {
+      const { apps } = await listApps(c.var.root, SHOWN_MAX);
+      return c.json({ apps: apps.map(({ appId, name }) => ({ appId, name })) });
+    })
     .post("/apps", async (c) => {
       const { form, admin } = c.var;
       const created = await catchRefusal(async () => {

@@ -5,9 +5,10 @@ import { invalid, type PurserError } from "../errors.ts";
 import { Field, Hidden, Pager, Table, Tag } from "./components.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
 import { catchRefusal, parseForm, textField, timeField } from "./form.ts";
-import { amount, query, time } from "./format.ts";
+import { amount, query } from "./format.ts";
 import { page, pathIn } from "./layout.tsx";
 import { BalanceLink, UserLink } from "./links.tsx";
+import { Time } from "./time.tsx";
 
 const ROWS = 100;
 
@@ -60,7 +61,7 @@ const Then = ({ c, found: { balances, nextCursor } }: { c: Context<DashboardEnv>
       <p class="soft">By the ledger, at that very moment. The newest balances first.</p>
       <Table
         label="Balances then"
-        head={["Balance", "Pack", "Remained", "Status", "Expires (UTC)"]}
+        head={["Balance", "Pack", "Remained", "Status", "Expires"]}
         empty="The user had no balances then."
         rows={balances.map(({ balanceId, past }) => [
           <BalanceLink c={c} id={balanceId} />,
@@ -72,7 +73,7 @@ const Then = ({ c, found: { balances, nextCursor } }: { c: Context<DashboardEnv>
                   {amount(past.remaining)} of {amount(past.initial)} {past.unit}
                 </span>,
                 <Tag kind={past.status}>{past.status}</Tag>,
-                <span class="num">{time(past.expiresAt)}</span>,
+                <Time at={past.expiresAt} />,
               ]),
         ])}
       />

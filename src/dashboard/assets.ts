@@ -1,37 +1,29 @@
-import { script } from "./script.ts";
-import { styles } from "./styles.ts";
+import { createMiddleware } from "hono/factory";
+import { type DashboardFile, referenceFile } from "../http/reference-file.ts";
+import type { DashboardEnv } from "./env.ts";
 
-const icon = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32"><rect width="32" height="32" rx="8" fill="#1f5f8b"/><circle cx="16" cy="16" r="8" fill="none" stroke="#fff" stroke-width="3"/><path d="M16 12v8" stroke="#fff" stroke-width="3" stroke-linecap="round"/></svg>`;
+/** The files that the pages load, which the build makes of clients/dashboard. Nothing is loaded from another site. */
+const TYPES: Readonly<Record<string, readonly [file: DashboardFile, type: string]>> = {
+  "dashboard.css": ["dashboard.css", "text/css; charset=utf-8"],
+  "dashboard.js": ["dashboard.js", "text/javascript; charset=utf-8"],
+  "icon.svg": ["dashboard.svg", "image/svg+xml"],
+};
 
-/** A hash of the text. It changes with the text, so that browsers may cache a file forever. */
-function versionOf(text: string): string {
-  let hash = 5381;
-  for (let index = 0; index < text.length; index++) hash = ((hash * 33) ^ text.charCodeAt(index)) >>> 0;
-  return hash.toString(36);
+/** A file of the pages, with its type. Null for one that there is not. */
+export async function readAsset(env: Env, name: string): Promise<{ text: string; type: string } | null> {
+  if (!Object.hasOwn(TYPES, name)) return null;
+  const [file, type] = TYPES[name] ?? [];
+  return file === undefined || type === undefined ? null : { text: await referenceFile(env, file), type };
 }
 
-const path = (name: string, text: string) => `/admin/assets/${name}?v=${versionOf(text)}`;
+let version: string | undefined;
 
-interface AssetPaths {
-  readonly styles: string;
-  readonly script: string;
-  readonly icon: string;
-}
+/** Reads the version of the files, once an isolate: a new one is a new deployment. */
+export const withAssets = createMiddleware<DashboardEnv>(async (c, next) => {
+  version ??= await referenceFile(c.env, "dashboard.version");
+  await next();
+});
 
-let paths: AssetPaths | undefined;
-
-export function assetPaths(): AssetPaths {
-  paths ??= {
-    styles: path("dashboard.css", styles),
-    script: path("dashboard.js", script),
-    icon: path("icon.svg", icon),
-  };
-  return paths;
-}
-
-/** All files that the pages load. Nothing is loaded from another site. */
-export const assets: ReadonlyMap<string, { readonly type: string; readonly text: string }> = new Map([
-  ["dashboard.css", { type: "text/css; charset=utf-8", text: styles }],
-  ["dashboard.js", { type: "text/javascript; charset=utf-8", text: script }],
-  ["icon.svg", { type: "image/svg+xml", text: icon }],
-]);
+/** The address of a file. It changes with the file, so that browsers may keep it for ever. */
+export const assetPath = (name: "dashboard.css" | "dashboard.js" | "icon.svg"): string =>
+  `/admin/assets/${name}?v=${version ?? ""}`;

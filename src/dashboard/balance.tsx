@@ -4,7 +4,7 @@ import { readBalance, readSiblings } from "../books/credits/revoke.ts";
 import { findGrantAct, listActs } from "../catalog/audit/list.ts";
 import { Acts } from "./acts.tsx";
 import { Meter } from "./chart.tsx";
-import { Table, Tag } from "./components.tsx";
+import { numbers, Table, Tag } from "./components.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
 import { amount, query, time } from "./format.ts";
 import { page, pathIn } from "./layout.tsx";
@@ -49,7 +49,7 @@ async function balancePage(c: Context<DashboardEnv>, balanceId: string) {
         <h2>Of the same grant</h2>
         <Table
           label="Of the same grant"
-          head={["Balance", "Remaining", "Status"]}
+          head={["Balance", numbers("Remaining"), "Status"]}
           empty="This grant issued no other balance."
           rows={siblings.map((each) => [
             <BalanceLink c={c} id={each.balanceId} />,

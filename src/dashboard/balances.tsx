@@ -3,13 +3,14 @@ import { findBalances, searchedBalancesMax } from "../books/credits/list.ts";
 import type { ShownBalance } from "../books/credits/revoke.ts";
 import type { BalanceStatus } from "../books/ledger/balance.ts";
 import { listPacks } from "../catalog/packs/pack.ts";
-import { Choice, Field, Hidden, Pager, Table, Tag } from "./components.tsx";
+import { Choice, Field, Hidden, numbers, Pager, Table, Tag } from "./components.tsx";
 import { SHOWN_MAX } from "./confirm.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
 import { catchRefusal, textField } from "./form.ts";
-import { amount, query, time } from "./format.ts";
+import { amount, query } from "./format.ts";
 import { page, pathIn } from "./layout.tsx";
 import { BalanceLink, UserLink } from "./links.tsx";
+import { Time } from "./time.tsx";
 
 const ROWS = 50;
 const STATUSES: readonly BalanceStatus[] = ["active", "depleted", "expired", "revoked"];
@@ -63,7 +64,8 @@ async function balancesPage(c: Context<DashboardEnv>) {
 const BalanceTable = ({ c, balances }: { c: Context<DashboardEnv>; balances: readonly ShownBalance[] }) => (
   <Table
     label="Balances"
-    head={["Balance", "Pack", "Remaining", "Status", "Reference", "Granted (UTC)", "Expires (UTC)"]}
+    csv="balances"
+    head={["Balance", "Pack", numbers("Remaining"), "Status", "Reference", "Granted", "Expires"]}
     empty="No balances here."
     rows={balances.map((balance) => [
       <BalanceLink c={c} id={balance.balanceId} />,
@@ -73,8 +75,8 @@ const BalanceTable = ({ c, balances }: { c: Context<DashboardEnv>; balances: rea
       </span>,
       <Tag kind={balance.status}>{balance.status}</Tag>,
       balance.externalRef === null ? "" : <code>{balance.externalRef}</code>,
-      <span class="num">{time(balance.grantedAt)}</span>,
-      <span class="num">{time(balance.expiresAt)}</span>,
+      <Time at={balance.grantedAt} />,
+      <Time at={balance.expiresAt} />,
     ])}
   />
 );

@@ -1,86 +1,100 @@
 import { amount, shortAmount, time } from "./format.ts";
 
-const WIDTH = 320;
-const HEIGHT = 72;
-
-export interface Day {
+interface Point {
   /** `2026-01-15`. */
   readonly date: string;
   readonly value: number;
 }
 
-/** A chart as text, for screen readers. */
-function barsText(label: string, days: readonly Day[]): string {
-  const total = days.reduce((sum, day) => sum + day.value, 0);
-  const top = days.reduce((best, day) => (day.value > best.value ? day : best), days[0] ?? { date: "", value: 0 });
-  return `${label} by day: ${amount(total)} total, highest on ${top.date}: ${amount(top.value)}.`;
-}
-
-interface BarsProps {
-  readonly label: string;
-  readonly kind: string;
-  readonly days: readonly Day[];
-  /** The list behind the figure. */
-  readonly href?: string | undefined;
-  /** The list behind one day of it. */
+export interface Series {
+  readonly name: string;
+  readonly days: readonly Point[];
+  /** The list behind a day. */
   readonly hrefOf?: ((date: string) => string | undefined) | undefined;
 }
 
-/** A figure by day: bars, the total, and the numbers behind a summary. */
-export const Bars = (props: BarsProps) => {
-  const { days } = props;
-  const total = days.reduce((sum, day) => sum + day.value, 0);
-  const top = Math.max(...days.map((day) => day.value), 1e-9);
-  const slot = WIDTH / days.length;
-  const label = props.href === undefined ? <span>{props.label}</span> : <a href={props.href}>{props.label}</a>;
-  if (total === 0) {
+interface DaysProps {
+  readonly label: string;
+  /** The list behind the figure. */
+  readonly href?: string | undefined;
+  /** The sum, with its unit. */
+  readonly total: string;
+  /** Each has the same days. One named `Before` is the same span before, drawn as a dashed line. */
+  readonly series: readonly Series[];
+}
+
+/** A chart as text, for screen readers. */
+function daysText({ label, total, series: [first] }: DaysProps): string {
+  const top = first?.days.reduce((best, day) => (day.value > best.value ? day : best));
+  return `${label} by day: ${total}. The most: ${amount(top?.value ?? 0)} on ${top?.date ?? "no day"}.`;
+}
+
+/** A figure by day. The script draws it from its table, which is all there is without. */
+export const DayChart = (props: DaysProps) => {
+  const { label, href, total, series } = props;
+  const [first] = series;
+  if (first === undefined || series.every(({ days }) => days.every(({ value }) => value === 0))) {
     return (
       <figure class="chart">
-        <figcaption>
-          {label} <b>0</b>
-        </figcaption>
-        <p class="axis">
-          No data from {days[0]?.date} to {days.at(-1)?.date}.
+        <Caption label={label} href={href} total={total} />
+        <p class="soft">
+          Nothing from {first?.days[0]?.date} to {first?.days.at(-1)?.date}.
         </p>
       </figure>
     );
   }
   return (
-    <figure class={`chart ${props.kind}`}>
-      <figcaption>
-        {label} <b>{shortAmount(total)}</b>
-      </figcaption>
-      <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} role="img" aria-label={barsText(props.label, days)}>
-        <line x1="0" x2={WIDTH} y1={HEIGHT - 1} y2={HEIGHT - 1} />
-        {days.map((day, index) => {
-          const height = day.value === 0 ? 0 : Math.max(2, (day.value / top) * (HEIGHT - 6));
-          return (
-            <rect x={index * slot + 1} y={HEIGHT - 1 - height} width={Math.max(1, slot - 2)} height={height} rx="1">
-              <title>{`${day.date}: ${amount(day.value)}`}</title>
-            </rect>
-          );
-        })}
-      </svg>
-      <p class="axis">
-        <span>{days[0]?.date}</span>
-        <span>{days.at(-1)?.date}</span>
-      </p>
+    <figure class="chart" data-chart="days">
+      <Caption label={label} href={href} total={total} />
+      <div class="plot" role="img" aria-label={daysText(props)} />
+      {series.length > 1 && (
+        <p class="legend" aria-hidden="true">
+          {series.map(({ name }, index) => (
+            <span class={`s${index}`}>{name}</span>
+          ))}
+        </p>
+      )}
       <details>
         <summary>Numbers</summary>
-        <ul>
-          {days
-            .filter((day) => day.value !== 0)
-            .map((day) => (
-              <li>
-                {props.hrefOf === undefined ? day.date : <a href={props.hrefOf(day.date)}>{day.date}</a>}:{" "}
-                {amount(day.value)}
-              </li>
+        <table>
+          <thead>
+            <tr>
+              <th scope="col">Day</th>
+              {series.map(({ name }) => (
+                <th scope="col" class="end">
+                  {name}
+                </th>
+              ))}
+            </tr>
+          </thead>
+          <tbody>
+            {first.days.map(({ date }, index) => (
+              <tr>
+                <td data-at={date}>{date}</td>
+                {series.map(({ days, hrefOf }) => (
+                  <Value value={days[index]?.value ?? 0} href={hrefOf?.(date)} />
+                ))}
+              </tr>
             ))}
-        </ul>
+          </tbody>
+        </table>
       </details>
     </figure>
   );
 };
+
+const Caption = ({ label, href, total }: { label: string; href?: string | undefined; total: string }) => (
+  <figcaption>
+    {href === undefined ? <span>{label}</span> : <a href={href}>{label}</a>} <b>{total}</b>
+  </figcaption>
+);
+
+/** A day's value. One of 0 has no list behind it. */
+const Value = ({ value, href }: { value: number; href?: string | undefined }) => (
+  <td class="end" data-value={value}>
+    {href === undefined || value === 0 ? amount(value) : <a href={href}>{amount(value)}</a>}
+  </td>
+);
 
 export interface Step {
   readonly at: string;
@@ -88,44 +102,42 @@ export interface Step {
 }
 
 /** An amount over time as steps, oldest first. */
-export const StepChart = (props: { label: string; steps: readonly Step[] }) => {
-  const { steps } = props;
+export const StepChart = ({ label, steps }: { label: string; steps: readonly Step[] }) => {
   const [first, last] = [steps[0], steps.at(-1)];
   if (first === undefined || last === undefined || steps.length < 2) return null;
-  const [from, to] = [Date.parse(first.at), Math.max(Date.parse(last.at), Date.parse(first.at) + 1)];
-  const top = Math.max(...steps.map((step) => step.value), 1e-9);
-  const x = (at: string) => (((Date.parse(at) - from) / (to - from)) * WIDTH).toFixed(1);
-  const y = (value: number) => (HEIGHT - 2 - (value / top) * (HEIGHT - 8)).toFixed(1);
-  const path = steps.map((step, index) => (index === 0 ? `M0 ${y(step.value)}` : `H${x(step.at)}V${y(step.value)}`));
-  const text = `${props.label}: from ${amount(first.value)} on ${first.at.slice(0, 10)} to ${amount(last.value)} on ${last.at.slice(0, 10)}, at most ${amount(top)}.`;
+  const top = Math.max(...steps.map((step) => step.value));
+  const text = `${label}: from ${amount(first.value)} on ${first.at.slice(0, 10)} to ${amount(last.value)} on ${last.at.slice(0, 10)}, at most ${amount(top)}.`;
   return (
-    <figure class="chart balance">
-      <figcaption>
-        <span>{props.label}</span> <b>{amount(last.value)}</b>
-      </figcaption>
-      <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} preserveAspectRatio="none" role="img" aria-label={text}>
-        <path class="area" d={`${path.join("")}V${HEIGHT}H0Z`} />
-        <path class="line" d={path.join("")} />
-      </svg>
-      <p class="axis">
-        <span>{time(first.at)}</span>
-        <span>
-          0 to {amount(top)}; {steps.length} newest entries, UTC
-        </span>
-        <span>{time(last.at)}</span>
-      </p>
+    <figure class="chart" data-chart="steps">
+      <Caption label={label} total={shortAmount(last.value)} />
+      <div class="plot" role="img" aria-label={text} />
+      <details>
+        <summary>The {steps.length} newest entries</summary>
+        <table>
+          <thead>
+            <tr>
+              <th scope="col">When (UTC)</th>
+              <th scope="col" class="end">
+                Remaining
+              </th>
+            </tr>
+          </thead>
+          <tbody>
+            {steps.map(({ at, value }) => (
+              <tr>
+                <td data-at={at}>{time(at)}</td>
+                <Value value={value} />
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </details>
     </figure>
   );
 };
 
 /** How much of a balance remains, or how much of a limit is used. */
-export const Meter = (props: { label: string; remaining: number; initial: number }) => {
+export const Meter = (props: { label: string; remaining: number; initial: number }) => (
   // After an adjustment, more can remain than the initial amount.
-  const share = Math.min(1, props.remaining / Math.max(props.initial, props.remaining, 1e-9));
-  return (
-    <svg class="meter" viewBox="0 0 100 8" preserveAspectRatio="none" role="img" aria-label={props.label}>
-      <rect class="all" width="100" height="8" />
-      {share > 0 && <rect class="left" width={(share * 100).toFixed(2)} height="8" />}
-    </svg>
-  );
-};
+  <progress aria-label={props.label} max={Math.max(props.initial, props.remaining, 1e-9)} value={props.remaining} />
+);

@@ -1,6 +1,7 @@
 import type { Child } from "hono/jsx";
 import type { PurserError } from "../errors.ts";
 import { amount } from "./format.ts";
+import { Icon, type IconName } from "./icons.tsx";
 
 /** A field that shows the refusal of its argument beside itself. */
 interface Refusable {
@@ -139,37 +140,104 @@ export const LongText = (props: Refusable & { value?: string | undefined; requir
   );
 };
 
-/** A table that scrolls on a narrow screen, also by keyboard. */
-export const Table = (props: {
-  label: string;
-  head: readonly Child[];
-  rows: readonly (readonly Child[])[];
-  empty: string;
-}) =>
-  props.rows.length === 0 ? (
-    <p class="empty">{props.empty}</p>
-  ) : (
-    <section class="scroll" tabindex={0} aria-label={props.label}>
-      <table>
-        <thead>
-          <tr>
-            {props.head.map((cell) => (
-              <th scope="col">{cell}</th>
-            ))}
-          </tr>
-        </thead>
-        <tbody>
-          {props.rows.map((row) => (
+/** The head of a column of numbers, which stand right. */
+export interface NumberHead {
+  readonly number: string;
+}
+export const numbers = (number: string): NumberHead => ({ number });
+
+interface TableProps {
+  readonly label: string;
+  /** A column without a name has the row's menu or button. */
+  readonly head: readonly (string | NumberHead)[];
+  readonly rows: readonly (readonly Child[])[];
+  readonly empty: Child;
+  /** The name of the file, where the list can be saved. */
+  readonly csv?: string;
+}
+
+/** From how many rows on a table scrolls by itself, under its head. */
+const TALL = 20;
+const classOf = (head: string | NumberHead | undefined): string | undefined =>
+  typeof head === "object" ? "end" : head === "" ? "menu" : undefined;
+
+/** A table that scrolls on a narrow screen, also by keyboard. The script sorts it by the heads of its columns. */
+export const Table = ({ label, head, rows, empty, csv }: TableProps) => {
+  if (rows.length === 0) return <div>{typeof empty === "string" ? <p class="empty">{empty}</p> : empty}</div>;
+  const id = nextId("table");
+  return (
+    <>
+      <section id={id} class={rows.length > TALL ? "scroll tall" : "scroll"} tabindex={0} aria-label={label}>
+        <table>
+          <thead>
             <tr>
-              {row.map((cell) => (
-                <td>{cell}</td>
+              {head.map((cell) => (
+                <th scope="col" class={classOf(cell)}>
+                  {typeof cell === "object" ? cell.number : cell}
+                </th>
               ))}
             </tr>
-          ))}
-        </tbody>
-      </table>
-    </section>
+          </thead>
+          <tbody>
+            {rows.map((row) => (
+              <tr>
+                {row.map((cell, column) => (
+                  <td class={classOf(head[column])}>{cell}</td>
+                ))}
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </section>
+      {csv !== undefined && (
+        <div class="table-foot js">
+          <span class="soft">
+            {rows.length} {rows.length === 1 ? "row" : "rows"} on this page. Sorting and CSV are of this page.
+          </span>
+          <button type="button" class="quiet small" data-csv={id} data-file={csv}>
+            <Icon name="download" />
+            CSV
+          </button>
+        </div>
+      )}
+    </>
   );
+};
+
+/** What a list says while it has nothing: why, and what to do. */
+export const Empty = ({ icon, title, children }: { icon: IconName; title: string; children?: Child }) => (
+  <div class="empty">
+    <Icon name={icon} />
+    <b>{title}</b>
+    {children !== undefined && <p class="soft">{children}</p>}
+  </div>
+);
+
+/** An id, cut where it is long, with a button that copies all of it. One that people chose, a name, is cut later. */
+export const Id = ({ id, href, isName = false }: { id: string; href?: string; isName?: boolean }) => (
+  <span class={isName ? "id name" : "id"}>
+    {href === undefined ? (
+      <code title={id}>{id}</code>
+    ) : (
+      <a href={href}>
+        <code title={id}>{id}</code>
+      </a>
+    )}
+    <button type="button" class="bare js" data-copy-text={id} title="Copy" aria-label={`Copy ${id}`}>
+      <Icon name="copy" />
+    </button>
+  </span>
+);
+
+/** What can be done with a row, behind three dots. */
+export const RowMenu = ({ label, children }: { label: string; children: Child }) => (
+  <details class="row-menu">
+    <summary aria-label={label}>
+      <Icon name="more" />
+    </summary>
+    <div class="menu-list">{children}</div>
+  </details>
+);
 
 /** A secret or a link, with a button to copy it. */
 export const CopyBox = (props: { label: string; value: string }) => {

@@ -3,10 +3,13 @@ import { listDeliveries, lookedAtDeliveriesMax } from "../webhooks/list-deliveri
 import type { Attempt, ListDeliveriesOutput, WebhookOutput } from "../webhooks/responses.ts";
 import { listDeliveriesInput } from "../webhooks/schemas.ts";
 import { Hidden, Pager, Table, Tag } from "./components.tsx";
+import { reasonOf } from "./endpoint-health.tsx";
 import type { DashboardEnv } from "./env.ts";
 import { parseForm, textField } from "./form.ts";
-import { amount, query, time } from "./format.ts";
+import { amount, query } from "./format.ts";
 import { FormToken, pathIn } from "./layout.tsx";
+import { Time } from "./time.tsx";
+import { TICKED } from "./webhook-acts.ts";
 
 const ROWS = 20;
 const STATUSES = ["", "pending", "delivered", "failed"] as const;
@@ -19,8 +22,16 @@ export function readDeliveries(c: Context<DashboardEnv>, webhookId: string): Pro
   return listDeliveries(c.var.root, c.var.ctx.environment.appId, webhookId, { ...input, limit: ROWS });
 }
 
-const attemptText = ({ at, status, durationMs, error }: Attempt): string =>
-  `${time(at)}: ${status ?? error ?? "no answer"}, ${amount(durationMs)} ms`;
+/** An attempt: its status, or why there was no answer, and how long it took. */
+const AttemptLine = ({ attempt }: { attempt: Attempt }) => {
+  const isSuccess = attempt.status !== null && attempt.status >= 200 && attempt.status < 300;
+  return (
+    <div>
+      <Time at={attempt.at} />: {isSuccess ? attempt.status : reasonOf(attempt)}{" "}
+      <span class="soft">{amount(attempt.durationMs)} ms</span>
+    </div>
+  );
+};
 
 interface DeliveriesProps {
   readonly c: Context<DashboardEnv>;
@@ -35,7 +46,7 @@ export const Deliveries = ({ c, webhook, listed: { deliveries, nextCursor } }: D
   return (
     <section class="card">
       <h2>Deliveries (last 30 days)</h2>
-      <p class="ranges">
+      <p class="tabs">
         {STATUSES.map((each) => (
           <>
             <a href={`${at}${query({ status: each })}`} aria-current={each === status ? "true" : undefined}>
@@ -44,42 +55,66 @@ export const Deliveries = ({ c, webhook, listed: { deliveries, nextCursor } }: D
           </>
         ))}
       </p>
-      <Table
-        label="Deliveries"
-        head={["Message", "Status", "Attempts (UTC)", ""]}
-        rows={deliveries.map((delivery) => [
-          <>
-            <div>
-              <b>{delivery.type}</b> <span class="num">{time(delivery.timestamp)}</span>
-            </div>
-            <details>
-              <summary>{delivery.messageId}</summary>
-              <code>{JSON.stringify(delivery.message)}</code>
-            </details>
-          </>,
-          <>
-            <Tag kind={delivery.status}>{delivery.status}</Tag>
-            {delivery.nextAttemptAt !== null && <div class="soft">next {time(delivery.nextAttemptAt)}</div>}
-          </>,
-          delivery.attempts.length === 0 ? (
-            <span class="soft">none yet</span>
-          ) : (
-            delivery.attempts.map((attempt) => <div class="num">{attemptText(attempt)}</div>)
-          ),
-          <form method="post" action={`${at}/resend`}>
-            <FormToken c={c} />
-            <Hidden fields={{ messageId: delivery.messageId, nonce: c.var.root.newId("") }} />
-            <button type="submit" class="quiet" aria-label={`Resend ${delivery.messageId}`}>
+      <form method="post" action={`${at}/resend`}>
+        <FormToken c={c} />
+        <Hidden fields={{ nonce: c.var.root.newId("") }} />
+        <Table
+          label="Deliveries"
+          head={["Select", "Message", "Status", "Attempts, newest first", ""]}
+          rows={deliveries.map((delivery) => [
+            <input
+              type="checkbox"
+              name={TICKED + delivery.messageId}
+              value="yes"
+              aria-label={`Select ${delivery.messageId}`}
+            />,
+            <>
+              <div>
+                <b>{delivery.type}</b> <Time at={delivery.timestamp} />
+              </div>
+              <details>
+                <summary>{delivery.messageId}</summary>
+                <code>{JSON.stringify(delivery.message)}</code>
+              </details>
+            </>,
+            <>
+              <Tag kind={delivery.status}>{delivery.status}</Tag>
+              {delivery.nextAttemptAt !== null && (
+                <div class="soft">
+                  next attempt <Time at={delivery.nextAttemptAt} />
+                </div>
+              )}
+            </>,
+            delivery.attempts.length === 0 ? (
+              <span class="soft">none yet</span>
+            ) : (
+              delivery.attempts.toReversed().map((attempt) => <AttemptLine attempt={attempt} />)
+            ),
+            <button
+              type="submit"
+              class="quiet small"
+              name="messageId"
+              value={delivery.messageId}
+              aria-label={`Resend ${delivery.messageId}`}
+            >
               Resend
+            </button>,
+          ])}
+          empty="No deliveries."
+        />
+        {deliveries.length > 1 && (
+          <p>
+            <button type="button" class="quiet small js" data-tick>
+              Select all
+            </button>{" "}
+            <button type="submit" class="quiet small">
+              Resend selected
             </button>
-          </form>,
-        ])}
-        empty="No deliveries."
-      />
+          </p>
+        )}
+      </form>
       {status !== "" && nextCursor !== null && (
-        <p class="soft">
-          This page searched {amount(lookedAtDeliveriesMax)} deliveries at most. Older pages may have more.
-        </p>
+        <p class="soft">A page searches {amount(lookedAtDeliveriesMax)} deliveries. Older pages may have more.</p>
       )}
       <Pager
         first={cursor === undefined ? null : `${at}${query({ status })}`}

@@ -24,8 +24,8 @@ const Counts = ({ counts: { erased, pseudonymised, revoked } }: { counts: Erasur
       head={["What", "Rows", "Becomes"]}
       empty=""
       rows={[
-        ...Object.entries(erased).map(([name, rows]) => [name, amount(rows ?? 0), "deleted"]),
-        ...Object.entries(pseudonymised).map(([name, rows]) => [name, amount(rows), "kept under a random pseudonym"]),
+        ...Object.entries(erased).map(([name, rows]) => [name, amount(rows ?? 0), "Deleted"]),
+        ...Object.entries(pseudonymised).map(([name, rows]) => [name, amount(rows), "Kept, anonymised"]),
       ]}
     />
     <p>Credits revoked: {quantitiesText(revoked) || "none"}.</p>

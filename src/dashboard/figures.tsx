@@ -7,13 +7,14 @@ import { listPacks } from "../catalog/packs/pack.ts";
 import { invalid } from "../errors.ts";
 import { findLinks, lookedAtLinksMax } from "../exports/audit.ts";
 import { DAY_MS, iso } from "../lib/time.ts";
-import { Choice, Field, Hidden, Pager, Table, Tag } from "./components.tsx";
+import { Choice, Empty, Field, Hidden, type NumberHead, numbers, Pager, Table, Tag } from "./components.tsx";
 import { SHOWN_MAX } from "./confirm.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
 import { catchRefusal, type Form, textField, timeField } from "./form.ts";
-import { amount, query, signed, time } from "./format.ts";
+import { amount, query, signed } from "./format.ts";
 import { page, pathIn } from "./layout.tsx";
 import { BalanceLink, EventLink, PersonLink, ReservationLink, UserLink } from "./links.tsx";
+import { Time } from "./time.tsx";
 
 interface Filters {
   readonly unit: string | undefined;
@@ -23,7 +24,7 @@ interface Filters {
 }
 
 interface Found {
-  readonly head: readonly string[];
+  readonly head: readonly (string | NumberHead)[];
   readonly rows: readonly (readonly Child[])[];
   readonly nextCursor: string | null;
 }
@@ -38,27 +39,26 @@ interface Figure {
   readonly hasUnits: boolean;
 }
 
-const NEAR = `Ledger entries of the users who were active on these days or since, user by user, as far as their activity is
-  known: the entries are exact, and a server process that ends may not have written who was active. A page looks at
-  ${lookedAtUsersMax} users and ${lookedAtEntriesMax} entries.`;
+const NEAR = `Entries by user. The entries are exact. Users are found by their activity, which is approximate: one may be
+  missing. A page searches ${lookedAtUsersMax} users and ${lookedAtEntriesMax} entries.`;
 const FIGURES = {
   granted: { title: "Granted", about: NEAR, read: entriesOf("granted"), hasUnits: true },
   spent: { title: "Spent", about: NEAR, read: entriesOf("spent"), hasUnits: true },
   refunded: {
     title: "Refunded",
-    about: `What refunds, and refunds and disputes at Stripe, took back. ${NEAR}`,
+    about: `Taken back by refunds, and by refunds and disputes at Stripe. ${NEAR}`,
     read: entriesOf("refunded"),
     hasUnits: true,
   },
   expired: {
     title: "Expired",
-    about: `Balances that expired with something left. A page looks at ${lookedAtExpiriesMax} balances.`,
+    about: `Balances that expired with something left. A page searches ${lookedAtExpiriesMax} balances.`,
     read: expiries(false),
     hasUnits: true,
   },
   expiring: {
     title: "Expiring",
-    about: `Balances that were granted to expire on these days, also those that were spent or revoked since. A page looks at
+    about: `Balances that were granted to expire on these days, with what remains of each. A page searches
       ${lookedAtExpiriesMax} balances.`,
     read: expiries(true),
     hasUnits: true,
@@ -85,7 +85,7 @@ export const figurePath = (figure: FigureName, { unit, packId, from, to }: Figur
   `figures${query({ figure, unit: unit ?? undefined, packId, from, to })}`;
 
 function linksAbout(): string {
-  return `The audit of exports, by distinct id, which is exact. A page looks at ${amount(lookedAtLinksMax)} of its rows.
+  return `The audit of exports, by distinct id, which is exact. A page searches ${amount(lookedAtLinksMax)} of its rows.
     Where a person was erased, the id is a hash.`;
 }
 
@@ -98,7 +98,7 @@ function entriesOf(kind: EntriesOf): Read {
       const ledger = query({ userId: entry.userId, balanceId: entry.balanceId, reason, from: day, to: day });
       return [
         <a class="num" href={`${pathIn(c, "users")}${ledger}#ledger`}>
-          {time(iso(entry.occurredAtMs))}
+          <Time at={iso(entry.occurredAtMs)} />
         </a>,
         <UserLink c={c} id={entry.userId} />,
         <span class={entry.deltaSteps > 0 ? "num plus" : "num"}>
@@ -112,7 +112,7 @@ function entriesOf(kind: EntriesOf): Read {
         </>,
       ];
     });
-    return { head: ["When (UTC)", "User", "Change", "Pack", "Balance", "Source"], rows, nextCursor };
+    return { head: ["When", "User", numbers("Change"), "Pack", "Balance", "Source"], rows, nextCursor };
   };
 }
 
@@ -122,7 +122,7 @@ function expiries(isSpent: boolean): Read {
     const until = isSpent ? toMs : Math.min(toMs, c.var.ctx.now() + 1);
     const { balances, nextCursor } = await findExpiries(c.var.ctx, { ...filters, toMs: until, isSpent }, cursor);
     const rows = balances.map((balance): Child[] => [
-      <span class="num">{time(balance.expiresAt)}</span>,
+      <Time at={balance.expiresAt} />,
       <UserLink c={c} id={balance.userId} />,
       <span class="num">
         {amount(balance.remaining)} of {amount(balance.initial)} {balance.unit}
@@ -131,7 +131,7 @@ function expiries(isSpent: boolean): Read {
       <BalanceLink c={c} id={balance.balanceId} />,
       <Tag kind={balance.status}>{balance.status}</Tag>,
     ]);
-    return { head: ["Expires (UTC)", "User", "Remaining", "Pack", "Balance", "Status"], rows, nextCursor };
+    return { head: ["Expires", "User", numbers("Remaining"), "Pack", "Balance", "Status"], rows, nextCursor };
   };
 }
 
@@ -139,12 +139,12 @@ function exportLinks(action: "minted" | "opened"): Read {
   return async (c, filters, cursor) => {
     const { links, nextCursor } = await findLinks(c.var.ctx, { ...filters, action }, cursor);
     const rows = links.map((link): Child[] => [
-      <span class="num">{time(link.occurredAt)}</span>,
+      <Time at={link.occurredAt} />,
       <PersonLink c={c} id={link.distinctId} />,
       <code>{link.tokenHash.slice(0, 8)}</code>,
       action === "minted" ? <code>{link.keyId ?? "dashboard"}</code> : "link holder",
     ]);
-    return { head: ["When (UTC)", "Distinct id", "Link", "By"], rows, nextCursor };
+    return { head: ["When", "Distinct id", "Link", "By"], rows, nextCursor };
   };
 }
 
@@ -206,11 +206,16 @@ async function figuresPage(c: Context<DashboardEnv>) {
       </form>
       <section class="card">
         <p class="soft">{about}</p>
-        <Table label={title} head={head} empty="Nothing on this page." rows={rows} />
-        {nextCursor !== null && rows.length === 0 && <p class="soft">Further pages may have some.</p>}
+        <Table
+          label={title}
+          head={head}
+          empty={<NoneFound next={nextCursor && link(nextCursor)} />}
+          rows={rows}
+          csv={name}
+        />
         <Pager
           first={form.cursor === undefined ? null : link()}
-          next={nextCursor && link(nextCursor)}
+          next={rows.length === 0 ? null : nextCursor && link(nextCursor)}
           words={["First page", "Next page"]}
         />
         <p>
@@ -220,5 +225,20 @@ async function figuresPage(c: Context<DashboardEnv>) {
     </>,
   );
 }
+
+/** Says what was searched, and goes on where there is more. */
+const NoneFound = ({ next }: { next: string | null }) =>
+  next === null ? (
+    <Empty icon="search" title="None in these days">
+      Change the days, the unit or the pack above.
+    </Empty>
+  ) : (
+    <Empty icon="search" title="None among those searched so far">
+      More are to be searched.{" "}
+      <a class="button quiet small" href={next}>
+        Search on
+      </a>
+    </Empty>
+  );
 
 export const figuresRoutes = () => createDashboardRoutes().get("/figures", figuresPage);

@@ -6,6 +6,7 @@ import type { DashboardEnv } from "./env.ts";
 import { type Form, textField } from "./form.ts";
 import { query, time } from "./format.ts";
 import { FormToken, pathIn } from "./layout.tsx";
+import { Time } from "./time.tsx";
 
 interface KeysProps {
   readonly c: Context<DashboardEnv>;
@@ -24,18 +25,18 @@ export const Keys = ({ c, keys, next, madeBy, form, refusal }: KeysProps) => (
     <h2>{c.var.ctx.environment.mode === "live" ? "Live keys" : "Test keys"}</h2>
     <Table
       label="Keys"
-      head={["Key", "Kind", "Name", "Created (UTC)", "By", "Last used (UTC)", "Status"]}
+      head={["Key", "Kind", "Name", "Created", "By", "Last used", "Status"]}
       empty="No keys yet."
       rows={keys.map((key) => [
         <code>{key.hint}</code>,
         key.kind,
         key.name ?? "",
-        <span class="num">{time(key.createdAt)}</span>,
+        <Time at={key.createdAt} />,
         madeBy.get(key.keyId) ?? "",
         <span class="num">{key.lastUsedOn ?? "not yet"}</span>,
         key.revokedAt === null ? (
           <a
-            class="button quiet"
+            class="button quiet danger small"
             href={`${pathIn(c, "keys/confirm")}${query({ keyId: key.keyId })}`}
             aria-label={`Revoke ${key.hint}`}
           >

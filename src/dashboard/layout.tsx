@@ -4,47 +4,16 @@ import type { Child } from "hono/jsx";
 import { errorStatus, type PurserError } from "../errors.ts";
 import { logUnavailable } from "../http/errors.ts";
 import { iso } from "../lib/time.ts";
-import type { Mode } from "../runtime.ts";
-import { assetPaths } from "./assets.ts";
+import { assetPath } from "./assets.ts";
 import { FIELD_ERROR, RefusalText } from "./components.tsx";
 import type { DashboardEnv } from "./env.ts";
 import { query, time } from "./format.ts";
-
-type Section =
-  | "overview"
-  | "packs"
-  | "users"
-  | "people"
-  | "payments"
-  | "keys"
-  | "alerts"
-  | "webhooks"
-  | "limits"
-  | "clock"
-  | "audit";
-
-const SECTIONS: readonly (readonly [section: Section, name: string])[] = [
-  ["overview", "Overview"],
-  ["packs", "Packs"],
-  ["users", "Users"],
-  ["people", "People"],
-  ["payments", "Payments"],
-  ["keys", "Keys"],
-  ["alerts", "Alerts"],
-  ["webhooks", "Webhooks"],
-  ["limits", "Limits"],
-  ["clock", "Clock"],
-  ["audit", "Audit"],
-];
+import { Icon } from "./icons.tsx";
+import { Bar, Brand, OutsideBar, type Place, type Section, Sidebar, sectionNamed } from "./shell.tsx";
+import { NowContext } from "./time.tsx";
 
 /** The section that a path lies in: `users` of `/admin/apps/…/live/users/grant`. Undefined for a path of none. */
-export function sectionOfPath(c: Context<DashboardEnv>): Section | undefined {
-  const name = c.req.path.split("/")[5];
-  return SECTIONS.find(([each]) => each === name)?.[0];
-}
-
-/** Live mode has no clock of its own. */
-const sectionsOf = (mode: Mode) => SECTIONS.filter(([each]) => each !== "clock" || mode === "test");
+export const sectionOfPath = (c: Context<DashboardEnv>): Section | undefined => sectionNamed(c.req.path.split("/")[5]);
 
 interface PageOptions {
   readonly title: string;
@@ -54,6 +23,8 @@ interface PageOptions {
   readonly refusal?: PurserError | undefined;
   /** The result of the submitted form. */
   readonly notice?: string | undefined;
+  /** Buttons beside the title. */
+  readonly actions?: Child;
 }
 
 /** The path of a page of the current application and mode. */
@@ -66,10 +37,20 @@ export function pathIn(c: Context<DashboardEnv>, rest: string): string {
 export function page(c: Context<DashboardEnv>, options: PageOptions, body: Child) {
   if (options.refusal !== undefined) logUnavailable(options.refusal, c.var.requestId);
   const status = options.refusal === undefined ? 200 : errorStatus[options.refusal.code];
-  const path = assetPaths();
-  const rendered = String(<div class="body">{body}</div>);
+  // Elements are rendered here, where the time of the page is known.
+  const rendered = String(<NowContext.Provider value={nowOf(c)}>{body}</NowContext.Provider>);
   // Said once: above only when no field of the page says it.
   const refusal = rendered.includes(`class="${FIELD_ERROR}"`) ? undefined : options.refusal;
+  const main = (
+    <main id="main" tabindex={-1}>
+      <div class="page-head">
+        <h1>{options.title}</h1>
+        {options.actions !== undefined && <div class="actions">{options.actions}</div>}
+      </div>
+      <Notice refusal={refusal} notice={options.notice} />
+      {raw(rendered)}
+    </main>
+  );
   const document = (
     <html lang="en">
       <head>
@@ -77,25 +58,92 @@ export function page(c: Context<DashboardEnv>, options: PageOptions, body: Child
         <meta name="viewport" content="width=device-width, initial-scale=1" />
         <meta name="color-scheme" content="light dark" />
         <title>{[options.title, ...placeOf(c), "Purser"].join(" · ")}</title>
-        <link rel="stylesheet" href={path.styles} />
-        <link rel="icon" href={path.icon} type="image/svg+xml" />
-        <script src={path.script} defer />
+        <link rel="stylesheet" href={assetPath("dashboard.css")} />
+        <link rel="icon" href={assetPath("icon.svg")} type="image/svg+xml" />
+        <script src={assetPath("dashboard.js")} defer />
       </head>
-      <body data-refused={isRefusedForm(c, options) ? "" : undefined}>
-        <a class="skip" href="#main">
-          Skip to content
-        </a>
-        <Header c={c} section={options.section} />
-        <main id="main" tabindex={-1}>
-          <h1>{options.title}</h1>
-          <Notice refusal={refusal} notice={options.notice} />
-          {raw(rendered)}
-        </main>
-      </body>
+      <Body c={c} options={options} main={main} />
     </html>
   );
   return c.html(`<!DOCTYPE html>${document}`, status);
 }
+
+/** The application's time where the page is of one. */
+const nowOf = ({ var: { ctx, root } }: Context<DashboardEnv>): number => (ctx ?? root)?.now() ?? 0;
+
+interface BodyProps {
+  readonly c: Context<DashboardEnv>;
+  readonly options: PageOptions;
+  readonly main: Child;
+}
+
+/** The page in its shell: that of its application, of no application, or none before the sign-in. */
+const Body = ({ c, options, main }: BodyProps) => {
+  const { session, ctx } = c.var;
+  const isRefused = isRefusedForm(c, options) ? "" : undefined;
+  const skip = (
+    <a class="skip" href="#main">
+      Skip to content
+    </a>
+  );
+  if (session === undefined) {
+    return (
+      <body class="alone" data-refused={isRefused}>
+        <div>
+          <Brand />
+          {main}
+        </div>
+      </body>
+    );
+  }
+  const { isByAccess } = session;
+  if (ctx === undefined) {
+    return (
+      <body class="outside" data-refused={isRefused}>
+        {skip}
+        <OutsideBar isByAccess={isByAccess} signOut={<SignOut c={c} weight="quiet" />} />
+        {main}
+      </body>
+    );
+  }
+  const place = placeIn(c, options.section);
+  return (
+    <body class="app" data-mode={place.mode} data-refused={isRefused}>
+      {skip}
+      <Sidebar place={place} isByAccess={isByAccess} signOut={<SignOut c={c} weight="bare" />} />
+      <div class="page">
+        <Bar place={place} />
+        {main}
+      </div>
+    </body>
+  );
+};
+
+function placeIn(c: Context<DashboardEnv>, section: Section | undefined): Place {
+  const { appId, mode } = c.var.ctx.environment;
+  // The same user or person in the other mode.
+  const { userId, distinctId } = { ...c.req.query(), ...c.var.form };
+  return {
+    appId,
+    appName: c.var.appName,
+    mode,
+    at: pathIn(c, ""),
+    section,
+    kept: query(section === "users" ? { userId } : section === "people" ? { distinctId } : {}),
+    clock: c.var.ctx.clock === null ? undefined : time(iso(c.var.ctx.now())),
+    q: c.req.path.endsWith("/search") ? c.req.query("q") : undefined,
+  };
+}
+
+const SignOut = ({ c, weight }: { c: Context<DashboardEnv>; weight: "quiet" | "bare" }) => (
+  <form method="post" action="/admin/sign-out">
+    <FormToken c={c} />
+    <button type="submit" class={weight}>
+      {weight === "bare" && <Icon name="signOut" />}
+      Sign out
+    </button>
+  </form>
+);
 
 /** Whether the page answers a form of its section. */
 const isRefusedForm = (c: Context<DashboardEnv>, { refusal, section }: PageOptions): boolean =>
@@ -119,76 +167,6 @@ const Notice = (props: { refusal?: PurserError | undefined; notice?: string | un
     )}
   </>
 );
-
-const Header = ({ c, section }: { c: Context<DashboardEnv>; section?: Section | undefined }) => {
-  const { session, ctx } = c.var;
-  if (session === undefined)
-    return (
-      <header class="bar">
-        <Brand />
-      </header>
-    );
-  return (
-    <header class="bar">
-      <Brand />
-      {ctx !== undefined && <Breadcrumb c={c} section={section} />}
-      <span class="out">
-        <a href="/docs">Docs</a>
-        {!session.isByAccess && <a href="/admin/apps/sessions">Sessions</a>}
-        <form method="post" action="/admin/sign-out">
-          <FormToken c={c} />
-          <button type="submit" class="quiet">
-            Sign out
-          </button>
-        </form>
-      </span>
-    </header>
-  );
-};
-
-const Brand = () => (
-  <a class="brand" href="/admin/apps">
-    Purser
-  </a>
-);
-
-/** The current application, a link to each mode, and the sections. */
-const Breadcrumb = ({ c, section }: { c: Context<DashboardEnv>; section: Section | undefined }) => {
-  const { appId, mode } = c.var.ctx.environment;
-  // The same user or person in the other mode.
-  const { userId, distinctId } = { ...c.req.query(), ...c.var.form };
-  const kept = query(section === "users" ? { userId } : section === "people" ? { distinctId } : {});
-  return (
-    <>
-      <span class="place">
-        <b>{c.var.appName}</b>
-        <span class="modes">
-          {(["live", "test"] as const).map((each) => (
-            <a
-              href={`/admin/apps/${encodeURIComponent(appId)}/${each}/${section ?? "overview"}${kept}`}
-              class={each}
-              aria-current={each === mode ? "true" : undefined}
-            >
-              {each}
-            </a>
-          ))}
-        </span>
-        {c.var.ctx.clock !== null && (
-          <a href={pathIn(c, "clock")} class="tag test">
-            {time(iso(c.var.ctx.now())).slice(0, 16)}
-          </a>
-        )}
-      </span>
-      <nav aria-label="Sections">
-        {sectionsOf(mode).map(([each, name]) => (
-          <a href={pathIn(c, each)} aria-current={each === section ? "page" : undefined}>
-            {name}
-          </a>
-        ))}
-      </nav>
-    </>
-  );
-};
 
 /** The token that every form of the dashboard contains. */
 export const FormToken = ({ c }: { c: Context<DashboardEnv> }) => (

@@ -5,7 +5,7 @@ import { readLimits } from "../people/limits/read.ts";
 import { setLimitsInput } from "../people/limits/schemas.ts";
 import { setLimits } from "../people/limits/set.ts";
 import { Meter } from "./chart.tsx";
-import { Field, Table } from "./components.tsx";
+import { Field, numbers, Table } from "./components.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
 import { catchRefusal, numberField, parseForm } from "./form.ts";
 import { amount, time } from "./format.ts";
@@ -43,7 +43,7 @@ async function limitsPage(c: Context<DashboardEnv>, refusal?: PurserError) {
         </p>
         <Table
           label="Analytics today"
-          head={["Limit", "Used", "At most", "How near"]}
+          head={["Limit", numbers("Used"), numbers("At most"), "How near"]}
           rows={LIMITS.map((limit) => [
             NAMES[limit],
             amount(used[limit]),

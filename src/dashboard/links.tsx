@@ -1,4 +1,5 @@
 import type { Context } from "hono";
+import { Id } from "./components.tsx";
 import type { DashboardEnv } from "./env.ts";
 import { amount, query } from "./format.ts";
 import { pathIn } from "./layout.tsx";
@@ -9,17 +10,13 @@ interface LinkProps {
 }
 
 /** Links from a thing to the page of another. */
-const linkTo = (page: string, name: string) =>
+const linkTo = (page: string, name: string, isName = false) =>
   function Link({ c, id }: LinkProps) {
-    return (
-      <a href={`${pathIn(c, page)}${query({ [name]: id })}`}>
-        <code>{id}</code>
-      </a>
-    );
+    return <Id id={id} href={`${pathIn(c, page)}${query({ [name]: id })}`} isName={isName} />;
   };
 
-export const UserLink = linkTo("users", "userId");
-export const PersonLink = linkTo("people", "distinctId");
+export const UserLink = linkTo("users", "userId", true);
+export const PersonLink = linkTo("people", "distinctId", true);
 export const BalanceLink = linkTo("users/balance", "balanceId");
 export const EventLink = linkTo("users/event", "eventId");
 export const ReservationLink = linkTo("users/reservation", "reservationId");

@@ -1,99 +1,12 @@
 import type { Context } from "hono";
 import { DAY_MS, iso } from "../lib/time.ts";
-import { countedDeliveriesMax, type EndpointLag } from "../webhooks/delete-old.ts";
-import { Amounts, Table } from "./components.tsx";
+import { Amounts, numbers, Table } from "./components.tsx";
 import type { DashboardEnv } from "./env.ts";
 import type { PackFigure } from "./figures/read.ts";
 import type { Business } from "./figures/read-business.ts";
 import { type FigureName, figurePath } from "./figures.tsx";
-import { amount, span, time } from "./format.ts";
 import { pathIn } from "./layout.tsx";
-
-interface BusinessProps {
-  readonly c: Context<DashboardEnv>;
-  readonly business: Business;
-}
-
-/** When the figures were computed: each user as it was when the walk came by. */
-const When = ({ business }: Pick<BusinessProps, "business">) => (
-  <p class="soft">
-    Computed hourly: {time(business.beganAt)} to {time(business.finishedAt)} (UTC). What changed since is not in it.
-  </p>
-);
-
-/** What the business owes its users. */
-export const Outstanding = ({ c, business }: BusinessProps) => (
-  <section class="card" id="outstanding">
-    <h2>Outstanding</h2>
-    {business.outstanding.length === 0 && <p class="empty">No credits are outstanding.</p>}
-    <dl class="facts">
-      {business.outstanding.map((each) => (
-        <>
-          <dt>{each.unit}</dt>
-          <dd>
-            <a href={pathIn(c, "users")}>
-              <b class="num">{amount(each.amount)}</b>
-            </a>
-          </dd>
-        </>
-      ))}
-    </dl>
-    <When business={business} />
-  </section>
-);
-
-export const ActiveUsers = ({ c, business }: BusinessProps) => (
-  <section class="card" id="active">
-    <h2>Users</h2>
-    <dl class="facts">
-      <dt>In all</dt>
-      <dd>
-        <a href={pathIn(c, "users")}>
-          <b class="num">{amount(business.users)}</b>
-        </a>
-      </dd>
-      {business.active.map(({ days, users }) => (
-        <>
-          <dt>Active in {days} days</dt>
-          <dd>
-            <a href={pathIn(c, "users")}>
-              <b class="num">{amount(users)}</b>
-            </a>
-          </dd>
-        </>
-      ))}
-    </dl>
-    <p class="soft">
-      Active: something was written for the user, to the day. It is approximate: a server process that ends may not have
-      written it.
-    </p>
-    <When business={business} />
-  </section>
-);
-
-/** How far the messages to endpoints lag behind. */
-export const Webhooks = ({ c, lag }: { c: Context<DashboardEnv>; lag: readonly EndpointLag[] }) => (
-  <section class="card" id="webhooks">
-    <h2>Webhooks</h2>
-    <dl class="facts">
-      {lag.map((endpoint) => (
-        <>
-          <dt>
-            <a href={pathIn(c, `webhooks/${endpoint.webhookId}`)}>{endpoint.url}</a>
-          </dt>
-          <dd>{lagText(endpoint, c.var.ctx.realNow())}</dd>
-        </>
-      ))}
-    </dl>
-  </section>
-);
-
-function lagText({ isEnabled, waiting, oldestAt }: EndpointLag, nowMs: number): string {
-  if (!isEnabled) return "off: nothing is sent to it";
-  if (waiting === 0 || oldestAt === null) return "no message is waiting";
-  const count = waiting > countedDeliveriesMax ? `more than ${amount(countedDeliveriesMax)}` : amount(waiting);
-  return `${count} waiting, the oldest for ${span(nowMs - Date.parse(oldestAt))}`;
-}
+import { Updated } from "./updated.tsx";
 
 interface PacksProps {
   readonly c: Context<DashboardEnv>;
@@ -118,10 +31,13 @@ export const Packs = ({ c, business, packs, from, days }: PacksProps) => {
     pathIn(c, figurePath(figure, { unit, packId, ...dates }));
   return (
     <section class="card" id="packs">
-      <h2>By pack</h2>
+      <div class="card-head">
+        <h2>By pack</h2>
+        {business !== null && <Updated at={business.finishedAt} what="Outstanding" />}
+      </div>
       <Table
         label="By pack"
-        head={["Pack", `Granted, ${days} days`, `Spent, ${days} days`, "Outstanding"]}
+        head={["Pack", numbers(`Granted, ${days} days`), numbers(`Spent, ${days} days`), numbers("Outstanding")]}
         empty=""
         rows={ids
           .slice(0, SHOWN_MAX)

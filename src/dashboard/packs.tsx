@@ -1,11 +1,13 @@
 import type { Context } from "hono";
+import type { Child } from "hono/jsx";
 import { listPacks } from "../catalog/packs/pack.ts";
 import type { PackOutput } from "../catalog/packs/responses.ts";
-import { Table } from "./components.tsx";
+import { Empty, Id, Table } from "./components.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
-import { amount, time } from "./format.ts";
+import { amount } from "./format.ts";
 import { page, pathIn } from "./layout.tsx";
 import { Rules } from "./rules.tsx";
+import { Time } from "./time.tsx";
 
 const SHOWN_MAX = 200;
 export const NOTICES: Readonly<Record<string, string>> = {
@@ -31,37 +33,44 @@ export const Contents = ({ pack }: { pack: PackOutput }) =>
 
 async function packsPage(c: Context<DashboardEnv>) {
   const { packs } = await listPacks(c.var.root, c.var.ctx.environment.appId, SHOWN_MAX);
-  const table = (label: string, some: readonly PackOutput[], empty: string) => (
+  const table = (label: string, some: readonly PackOutput[], empty: Child) => (
     <Table
       label={label}
-      head={["Name", "Contents", "Expires after", "Pack id", "Created (UTC)"]}
+      csv="packs"
+      head={["Name", "Contents", "Expires after", "Pack id", "Created"]}
       empty={empty}
       rows={some.map((pack) => [
         <a href={pathIn(c, `packs/${pack.packId}`)}>{pack.packName}</a>,
         <Contents pack={pack} />,
         pack.defaultExpiryDays === null ? "never" : `${pack.defaultExpiryDays} days`,
-        <code>{pack.packId}</code>,
-        <span class="num">{time(pack.createdAt)}</span>,
+        <Id id={pack.packId} />,
+        <Time at={pack.createdAt} />,
       ])}
     />
   );
   const archived = packs.filter((pack) => pack.archivedAt !== null);
   return page(
     c,
-    { title: "Credit packs", section: "packs", notice: NOTICES[c.req.query("notice") ?? ""] },
-    <>
-      <p>
+    {
+      title: "Credit packs",
+      section: "packs",
+      notice: NOTICES[c.req.query("notice") ?? ""],
+      actions: (
         <a class="button" href={pathIn(c, "packs/new")}>
           New pack
-        </a>{" "}
-        <span class="soft">Packs are shared by live and test mode.</span>
-      </p>
+        </a>
+      ),
+    },
+    <>
       <section class="card">
         {table(
           "Packs",
           packs.filter((pack) => pack.archivedAt === null),
-          "No packs yet.",
+          <Empty icon="packs" title="No packs yet">
+            A pack says what a grant issues: amounts, the events that they pay for, and when they expire.
+          </Empty>,
         )}
+        <p class="soft">Live and test mode share packs.</p>
         {packs.length === SHOWN_MAX && <p class="soft">Showing the first {SHOWN_MAX}.</p>}
       </section>
       {archived.length > 0 && (

@@ -10,20 +10,34 @@ import type { PaymentOutput } from "../payments/responses.ts";
 import { settlePaymentInput } from "../payments/schemas.ts";
 import { settlePayment } from "../payments/settle.ts";
 import type { Mode } from "../runtime.ts";
-import { Choice, Field, Table, Tag } from "./components.tsx";
+import { Choice, Field, numbers, Table, Tag } from "./components.tsx";
 import { assertSure, Confirm, doubtsOfAmount, doubtsOfId, formFields, SHOWN_MAX } from "./confirm.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
 import { catchRefusal, type Form, numberField, parseForm } from "./form.ts";
-import { amount, query, time } from "./format.ts";
+import { amount, query } from "./format.ts";
 import { IssuedFacts } from "./issued.tsx";
 import { page, pathIn } from "./layout.tsx";
 import { BalanceLink, UserLink } from "./links.tsx";
 import { money } from "./money.ts";
+import { Time } from "./time.tsx";
 
 export const paymentPath = (c: Context<DashboardEnv>, key: string) => pathIn(c, `payments/${encodeURIComponent(key)}`);
 
+/** Why a payment granted nothing, in words. */
+const REASON_WORDS: Readonly<Record<NonNullable<PaymentOutput["reason"]>, string>> = {
+  no_user: "No user named",
+  no_pack: "No such pack",
+  quantity: "No valid quantity",
+  currency: "Another currency",
+  period_over: "Its period is over",
+  proration: "A proration that cannot be shared",
+  lines_missing: "Lines of the invoice are missing",
+  person_erased: "The person was erased",
+  quota: "Too many balances",
+};
+
 export const StatusTag = ({ payment: { status, reason } }: { payment: PaymentOutput }) => (
-  <Tag kind={status === "unmatched" ? "failed" : status}>{reason === null ? status : `${status}: ${reason}`}</Tag>
+  <Tag kind={status === "unmatched" ? "failed" : status}>{reason === null ? status : REASON_WORDS[reason]}</Tag>
 );
 
 async function paymentPage(c: Context<DashboardEnv>, paymentKey: string, refusal?: PurserError) {
@@ -50,18 +64,19 @@ async function paymentPage(c: Context<DashboardEnv>, paymentKey: string, refusal
               </div>
             ))}
           </dd>
-          <dt>Paid, refunded, withheld</dt>
-          <dd>
-            {money(payment.captured, payment.currency)}, {money(payment.refunded, payment.currency)},{" "}
-            {money(payment.withheld, payment.currency)}
-          </dd>
+          <dt>Paid</dt>
+          <dd>{money(payment.captured, payment.currency)}</dd>
+          <dt>Refunded</dt>
+          <dd>{money(payment.refunded, payment.currency)}</dd>
+          <dt>Withheld</dt>
+          <dd>{money(payment.withheld, payment.currency)}</dd>
         </dl>
       </section>
       <section class="card">
         <h2>Balances</h2>
         <Table
           label="Balances"
-          head={["Balance", "Unit", "Issued", "Taken back", "Due, but not there"]}
+          head={["Balance", "Unit", numbers("Issued"), numbers("Taken back"), numbers("Already spent")]}
           rows={payment.grants.map(({ balanceId, unit, initial, taken, short }) => [
             <BalanceLink c={c} id={balanceId} />,
             unit,
@@ -74,9 +89,9 @@ async function paymentPage(c: Context<DashboardEnv>, paymentKey: string, refusal
         <h2>Events</h2>
         <Table
           label="Events"
-          head={["At (UTC)", "Event", "What it did", "Id"]}
+          head={["At", "Event", "What it did", "Id"]}
           rows={payment.events.map(({ at, type, outcome, eventId }) => [
-            <span class="num">{time(at)}</span>,
+            <Time at={at} />,
             type,
             outcome,
             <code>{eventId}</code>,

@@ -4,15 +4,16 @@ import { STRIPE_EVENTS } from "../payments/event.ts";
 import { listPayments } from "../payments/list.ts";
 import { listPaymentsInput } from "../payments/schemas.ts";
 import { readStripe } from "../payments/stripe-setting.ts";
-import { Table } from "./components.tsx";
+import { numbers, Table } from "./components.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
 import { catchRefusal, parseForm } from "./form.ts";
-import { query, time } from "./format.ts";
+import { query } from "./format.ts";
 import { page, pathIn } from "./layout.tsx";
 import { UserLink } from "./links.tsx";
 import { money } from "./money.ts";
 import { paymentPath, StatusTag } from "./payment.tsx";
 import { confirmOff, StripeSetup, saveStripe } from "./stripe-setup.tsx";
+import { Time } from "./time.tsx";
 
 const STATUSES = ["", "unmatched", "granted", "waiting"] as const;
 
@@ -43,7 +44,8 @@ async function paymentsPage(c: Context<DashboardEnv>, refusal?: PurserError) {
         </p>
         <Table
           label="Payments"
-          head={["Payment", "Status", "User", "Paid", "Refunded", "Withheld", "Since (UTC)"]}
+          csv="payments"
+          head={["Payment", "Status", "User", numbers("Paid"), numbers("Refunded"), numbers("Withheld"), "Since"]}
           rows={payments.map((payment) => [
             <a href={paymentPath(c, payment.paymentKey)}>
               <code>{payment.paymentKey}</code>
@@ -53,7 +55,7 @@ async function paymentsPage(c: Context<DashboardEnv>, refusal?: PurserError) {
             money(payment.captured, payment.currency),
             money(payment.refunded, payment.currency),
             money(payment.withheld, payment.currency),
-            <span class="num">{time(payment.createdAt)}</span>,
+            <Time at={payment.createdAt} />,
           ])}
           empty="No payments."
         />

@@ -1,11 +1,12 @@
 import type { Context } from "hono";
 import { findPeople, recentPeople } from "../people/find-people.ts";
-import { Field, Pager, Table, Tag } from "./components.tsx";
+import { Field, numbers, Pager, Table, Tag } from "./components.tsx";
 import type { DashboardEnv } from "./env.ts";
 import { textField } from "./form.ts";
-import { query, time } from "./format.ts";
+import { query } from "./format.ts";
 import { page, pathIn } from "./layout.tsx";
 import { PersonLink } from "./links.tsx";
+import { Time } from "./time.tsx";
 
 const ROWS = 50;
 
@@ -55,20 +56,21 @@ export async function peopleList(c: Context<DashboardEnv>) {
       <section class="card">
         {isRecent && (
           <p class="soft">
-            The latest activity first, to the day, as far as it is known. Devices that nobody was identified with are
-            not in this list. <a href={`${pathIn(c, "people")}${query({ by: "id" })}`}>All ids, by id</a>
+            The latest activity first, by the day. Approximate. Devices without an identified person are not listed.{" "}
+            <a href={`${pathIn(c, "people")}${query({ by: "id" })}`}>All ids, by id</a>
           </p>
         )}
         <Table
           label="People"
-          head={["Distinct id", "Last seen (UTC)", "First seen (UTC)", "Events", "Linked to"]}
+          csv="people"
+          head={["Distinct id", "Last seen", "First seen", numbers("Events"), "Linked to"]}
           empty="Nobody here yet. Ids come with analytics events."
           rows={people.map((each) => [
             <>
               <PersonLink c={c} id={each.distinctId} /> {each.isIdentified ? <Tag kind="active">identified</Tag> : null}
             </>,
-            <span class="num">{time(each.lastSeenAt)}</span>,
-            <span class="num">{time(each.firstSeenAt)}</span>,
+            <Time at={each.lastSeenAt} />,
+            <Time at={each.firstSeenAt} />,
             <span class="num">{each.eventCount}</span>,
             each.claimedBy === null ? "" : <PersonLink c={c} id={each.claimedBy} />,
           ])}

@@ -5,7 +5,7 @@ import { createLink } from "../exports/create-link.ts";
 import type { ExportPersonOutput } from "../exports/responses.ts";
 import { exportPersonInput } from "../exports/schemas.ts";
 import { type Profile, readProfile } from "../people/profile.ts";
-import { CopyBox, Hidden, Table, Tag } from "./components.tsx";
+import { CopyBox, Hidden, numbers, Table, Tag } from "./components.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
 import { catchRefusal, parseForm } from "./form.ts";
 import { query, time } from "./format.ts";
@@ -13,6 +13,7 @@ import { FormToken, page, pathIn } from "./layout.tsx";
 import { PersonLink } from "./links.tsx";
 import { keepOnce, takeOnce } from "./once.ts";
 import { FindPerson, peopleList } from "./people-list.tsx";
+import { Time } from "./time.tsx";
 
 async function peoplePage(c: Context<DashboardEnv>, given: string | undefined) {
   if (given === undefined || given === "") return peopleList(c);
@@ -106,13 +107,13 @@ const Claims = ({ c, profile }: { c: Context<DashboardEnv>; profile: Profile }) 
     )}
     <Table
       label="Linked ids"
-      head={["Distinct id", "Linked to", "Method", "Linked (UTC)", "Status", "Events", "Credits"]}
+      head={["Distinct id", "Linked to", "Method", "Linked", "Status", numbers("Events"), "Credits"]}
       empty="No linked ids."
       rows={profile.claims.map((claim) => [
         <PersonLink c={c} id={claim.distinctId} />,
         <PersonLink c={c} id={claim.claimedBy ?? ""} />,
         claim.via ?? "",
-        <span class="num">{time(claim.linkedAt, "")}</span>,
+        <Time at={claim.linkedAt} otherwise="" />,
         <ClaimState claim={claim} />,
         <span class="num">{claim.eventCount}</span>,
         <a href={`${pathIn(c, "users")}${query({ userId: claim.distinctId })}`}>credits</a>,
@@ -151,10 +152,10 @@ const Export = ({ c, distinctId, link, audit }: ExportProps) => (
     <h3>Export history</h3>
     <Table
       label="Exports"
-      head={["When (UTC)", "Event", "Link", "By"]}
+      head={["When", "Event", "Link", "By"]}
       empty="No exports yet."
       rows={audit.map((row): Child[] => [
-        <span class="num">{time(row.occurredAt)}</span>,
+        <Time at={row.occurredAt} />,
         <Tag kind={row.action}>{row.action === "minted" ? "created" : row.action}</Tag>,
         <code>{row.tokenHash.slice(0, 8)}</code>,
         row.action === "minted" ? <code>{row.keyId ?? "dashboard"}</code> : "link holder",
@@ -168,10 +169,10 @@ const Events = ({ events }: { events: Profile["events"] }) => (
     <h2>Recent events</h2>
     <Table
       label="Events"
-      head={["When (UTC)", "Event", "Distinct id", "Sent with", "Properties"]}
+      head={["When", "Event", "Distinct id", "Sent with", "Properties"]}
       empty="No analytics events."
       rows={events.map((event) => [
-        <span class="num">{time(event.timestamp)}</span>,
+        <Time at={event.timestamp} />,
         event.event,
         <code>{event.distinctId}</code>,
         event.isVerified ? <Tag kind="active">secret key</Tag> : "publishable key",
@@ -189,10 +190,10 @@ const Consents = ({ consents }: { consents: Profile["consents"] }) => (
     <h2>Consent log</h2>
     <Table
       label="Consents"
-      head={["When (UTC)", "Purpose", "Decision", "Method", "Distinct id"]}
+      head={["When", "Purpose", "Decision", "Method", "Distinct id"]}
       empty="No consent decisions."
       rows={consents.map((entry) => [
-        <span class="num">{time(entry.occurredAt)}</span>,
+        <Time at={entry.occurredAt} />,
         entry.purpose,
         <Tag kind={entry.decision}>{entry.decision}</Tag>,
         [entry.method, entry.noticeVersion, entry.source].filter((part) => part !== null).join(", "),

@@ -1,10 +1,12 @@
 import type { Context } from "hono";
-import { type RefusalKind, readRefusals } from "../db/activity/refusals.ts";
-import { Table } from "./components.tsx";
+import type { RefusalKind } from "../db/activity/refusals.ts";
+import { readRefusals } from "../db/activity/refusals.ts";
+import { numbers, Table } from "./components.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
-import { amount, query, time } from "./format.ts";
+import { amount, query } from "./format.ts";
 import { page, pathIn } from "./layout.tsx";
 import { quantitiesText, UserLink } from "./links.tsx";
+import { Time } from "./time.tsx";
 
 type Reason = Awaited<ReturnType<typeof readRefusals>>[number]["reason"];
 
@@ -25,13 +27,13 @@ const LISTS = {
   shortage: {
     title: "Insufficient credits",
     about: "Usage that was refused with 402, because the user's balances did not cover it.",
-    head: ["User", "Event", "Not covered, the last time", "Times", "Last (UTC)"],
+    head: ["User", "Event", "Not covered, the last time", numbers("Times"), "Last"],
     reasonText: (reason: Reason) => quantitiesText(reason),
   },
   failed_grant: {
     title: "Refused grants",
     about: "Grants that were refused. The pack is shown as the call named it.",
-    head: ["User", "Pack", "Why, the last time", "Times", "Last (UTC)"],
+    head: ["User", "Pack", "Why, the last time", numbers("Times"), "Last"],
     reasonText: whyRefused,
   },
 } as const;
@@ -48,19 +50,20 @@ async function refusalsPage(c: Context<DashboardEnv>) {
     { title, section: "overview" },
     <section class="card">
       <p class="soft">
-        {about} The newest 200 of the last 30 days. One user's refusals of the same thing are one row. It is
-        approximate, as the overview is: a server process that ends may not have written some.
+        {about} The newest 200 of the last 30 days, one row for each user and event or pack. Approximate: a server
+        process that ends may not have written some.
       </p>
       <Table
         label={title}
         head={head}
-        empty="Nothing was refused of late."
+        csv={kind}
+        empty="Nothing was refused in the last 30 days."
         rows={refusals.map(({ userId, subject, reason, times, lastAt }) => [
           userId === null ? <span class="soft">erased</span> : <UserLink c={c} id={userId} />,
           <code>{subject}</code>,
           reasonText(reason),
           <span class="num">{amount(times)}</span>,
-          <span class="num">{time(lastAt)}</span>,
+          <Time at={lastAt} />,
         ])}
       />
       <p>

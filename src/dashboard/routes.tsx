@@ -3,10 +3,11 @@ import { limitArrivals } from "../auth/arrivals.ts";
 import { openRoot } from "../auth/require-admin.ts";
 import { errorStatus, PurserError, refusalIn } from "../errors.ts";
 import { adjustRoutes } from "./adjust.tsx";
+import { alertRoutes } from "./alert.tsx";
 import { alertsRoutes } from "./alerts.tsx";
 import { appsRoutes } from "./apps.tsx";
 import { asOfRoutes } from "./as-of.tsx";
-import { assets } from "./assets.ts";
+import { readAsset, withAssets } from "./assets.ts";
 import { auditRoutes } from "./audit.tsx";
 import { balanceRoutes } from "./balance.tsx";
 import { balancesRoutes } from "./balances.tsx";
@@ -30,6 +31,7 @@ import { protect } from "./protect.ts";
 import { refusalsRoutes } from "./refusals.tsx";
 import { requireSignIn } from "./require-sign-in.ts";
 import { revokeRoutes } from "./revoke.tsx";
+import { searchRoutes } from "./search.tsx";
 import { adminTokenOf } from "./session.ts";
 import { sessionsRoutes } from "./sessions.tsx";
 import { signInRoutes } from "./sign-in.tsx";
@@ -45,6 +47,7 @@ const environmentRoutes = () =>
   createDashboardRoutes()
     .use(inEnvironment)
     .route("/", overviewRoutes())
+    .route("/", searchRoutes())
     .route("/", refusalsRoutes())
     .route("/", figuresRoutes())
     .route("/", packsRoutes())
@@ -66,6 +69,7 @@ const environmentRoutes = () =>
     .route("/", paymentRoutes())
     .route("/", keysRoutes())
     .route("/", alertsRoutes())
+    .route("/", alertRoutes())
     .route("/", webhooksRoutes())
     .route("/", webhookRoutes())
     .route("/", limitsRoutes())
@@ -111,10 +115,10 @@ export const dashboardRoutes = () =>
       for (const [name, value] of Object.entries(refusal.headers)) c.header(name, value);
       return errorPage(c, refusal);
     })
-    .use(protect, limitArrivals, openRoot)
-    .get("/assets/:name", (c) => {
-      const asset = assets.get(c.req.param("name"));
-      if (asset === undefined) throw new PurserError("not_found", "There is nothing at this path.");
+    .use(protect, limitArrivals, withAssets, openRoot)
+    .get("/assets/:name", async (c) => {
+      const asset = await readAsset(c.env, c.req.param("name"));
+      if (asset === null) throw new PurserError("not_found", "There is nothing at this path.");
       c.header("cache-control", "public, max-age=31536000, immutable");
       return c.body(asset.text, 200, { "content-type": asset.type });
     })

@@ -5,6 +5,7 @@ import { Hidden, Table, Tag } from "./components.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
 import { time } from "./format.ts";
 import { FormToken, page } from "./layout.tsx";
+import { Time } from "./time.tsx";
 
 const SHOWN_MAX = 200;
 
@@ -18,14 +19,14 @@ async function sessionsPage(c: Context<DashboardEnv>) {
       <p class="soft">Who is signed in to this dashboard. A session ends by itself eight hours after its sign-in.</p>
       <Table
         label="Sessions"
-        head={["Name", "Signed in (UTC)", "Ends (UTC)", ""]}
+        head={["Name", "Signed in", "Ends", ""]}
         empty="No sessions."
         rows={sessions.map(({ sessionId, by, beganAtMs, endsAtMs }) => [
           <>
             {by} {sessionId === c.var.session.sessionId ? <Tag kind="active">this one</Tag> : null}
           </>,
-          <span class="num">{time(iso(beganAtMs))}</span>,
-          <span class="num">{time(iso(endsAtMs))}</span>,
+          <Time at={iso(beganAtMs)} />,
+          <Time at={iso(endsAtMs)} />,
           <form method="post" action="/admin/apps/sessions/end">
             <FormToken c={c} />
             <Hidden fields={{ sessionId }} />

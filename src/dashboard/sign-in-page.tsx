@@ -55,7 +55,7 @@ export function signInPage(c: Context<DashboardEnv>, { next, kept = null, name, 
         </p>
       )}
       <p class="soft">
-        Use the admin token: the <code>ADMIN_TOKEN</code> of the deployment. <code>npm start</code> prints it.
+        The admin token is the secret <code>ADMIN_TOKEN</code> of your deployment.
       </p>
       <Hidden fields={{ next: destination(next), ...keptField }} />
       <div class="row">

@@ -3,7 +3,7 @@ import { releaseReservation } from "../books/usage/commit.ts";
 import { readReservation } from "../books/usage/list-reservations.ts";
 import { readUsageEvent } from "../books/usage/read-event.ts";
 import type { PurserError } from "../errors.ts";
-import { Table, Tag } from "./components.tsx";
+import { numbers, Table, Tag } from "./components.tsx";
 import { Confirm } from "./confirm.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
 import { catchRefusal } from "./form.ts";
@@ -49,7 +49,7 @@ async function eventPage(c: Context<DashboardEnv>, eventId: string) {
       <h3>Debits</h3>
       <Table
         label="Debits"
-        head={["Balance", "Amount", "Remaining after it"]}
+        head={["Balance", numbers("Amount"), "Remaining after it"]}
         empty="No debits."
         rows={event.debits.map((debit) => [
           <BalanceLink c={c} id={debit.balanceId} />,
@@ -107,7 +107,7 @@ async function reservationPage(c: Context<DashboardEnv>, reservationId: string, 
         <h3>Holds</h3>
         <Table
           label="Holds"
-          head={["Balance", "Amount"]}
+          head={["Balance", numbers("Amount")]}
           empty="No holds."
           rows={reservation.holds.map((hold) => [
             <BalanceLink c={c} id={hold.balanceId} />,

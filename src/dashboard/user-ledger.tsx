@@ -7,12 +7,13 @@ import { ledgerReason } from "../books/ledger/schemas.ts";
 import type { EventDescription } from "../books/usage/read-event.ts";
 import { iso } from "../lib/time.ts";
 import { StepChart } from "./chart.tsx";
-import { Choice, Field, Hidden, Pager, Table } from "./components.tsx";
+import { Choice, Field, Hidden, numbers, Pager, Table } from "./components.tsx";
 import type { DashboardEnv } from "./env.ts";
 import type { Form } from "./form.ts";
 import { amount, query, signed, time } from "./format.ts";
 import { pathIn } from "./layout.tsx";
 import { BalanceLink, EventLink, quantitiesText, ReservationLink } from "./links.tsx";
+import { Time } from "./time.tsx";
 import type { ShownBalance } from "./user-balances.tsx";
 
 interface LedgerProps {
@@ -82,10 +83,10 @@ const Entries = ({ c, balances, rows, events }: EntriesProps) => {
   return (
     <Table
       label="Ledger"
-      head={["When (UTC)", "Balance", "Change", "Balance after", "Reason", "Source", "Note"]}
+      head={["When", "Balance", numbers("Change"), numbers("Balance after"), "Reason", "Source", "Note"]}
       empty="No entries."
       rows={rows.map((row) => [
-        <span class="num">{time(iso(row.occurredAtMs))}</span>,
+        <Time at={iso(row.occurredAtMs)} />,
         <>
           {nameOf(row.balanceId)} <BalanceLink c={c} id={row.balanceId} />
         </>,

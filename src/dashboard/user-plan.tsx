@@ -2,7 +2,7 @@ import type { Context } from "hono";
 import type { BalanceList } from "../books/credits/list.ts";
 import type { PlanOutput } from "../books/usage/responses.ts";
 import type { PurserError } from "../errors.ts";
-import { Field, Hidden, Table } from "./components.tsx";
+import { Field, Hidden, numbers, Table } from "./components.tsx";
 import type { DashboardEnv } from "./env.ts";
 import type { Form } from "./form.ts";
 import { amount } from "./format.ts";
@@ -62,7 +62,7 @@ const PlanResult = ({ list, plan }: { list: BalanceList; plan: PlanOutput }) => 
       </p>
       <Table
         label="Debits"
-        head={["Balance", "Amount", "Remaining"]}
+        head={["Balance", numbers("Amount"), numbers("Remaining")]}
         empty="No debits."
         rows={plan.debits.map((debit) => [
           nameOf(debit.balanceId),

@@ -41,7 +41,7 @@ export const Holds = ({ c, reservations, isAll }: HoldsProps) => (
     <h2>Open reservations</h2>
     <Table
       label="Open reservations"
-      head={["Reservation", "Event", "Holds", "Expires (UTC)", ""]}
+      head={["Reservation", "Event", "Holds", "Expires", ""]}
       empty=""
       rows={reservations.map((reservation) => [
         <ReservationLink c={c} id={reservation.reservationId} />,

@@ -6,26 +6,27 @@ import { readReservation } from "../books/usage/list-reservations.ts";
 import { readUsageEvent } from "../books/usage/read-event.ts";
 import { PurserError } from "../errors.ts";
 import { findPayment } from "../payments/list.ts";
-import { Amounts, Pager, Table, Tag } from "./components.tsx";
+import { Amounts, numbers, Pager, RowMenu, Table, Tag } from "./components.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
 import { FindUser } from "./find-user.tsx";
 import { catchRefusal, textField } from "./form.ts";
-import { amount, query, time } from "./format.ts";
+import { amount, query } from "./format.ts";
 import { page, pathIn } from "./layout.tsx";
 import { BalanceLink, EventLink, UserLink } from "./links.tsx";
+import { Time } from "./time.tsx";
 import { userPage } from "./user.tsx";
 
 const ROWS = 50;
 
 /** Whether a thing is there: only that it is not is an answer. */
-async function exists(read: () => Promise<unknown>): Promise<boolean> {
+export async function exists(read: () => Promise<unknown>): Promise<boolean> {
   const { refusal } = await catchRefusal(read);
   if (refusal !== undefined && !/not_found$/.test(refusal.code)) throw refusal;
   return refusal === undefined;
 }
 
 /** The page of the thing that has this id alone. Null when it is to be searched for. */
-async function pageOfId(c: Context<DashboardEnv>, id: string): Promise<string | null> {
+export async function pageOfId(c: Context<DashboardEnv>, id: string): Promise<string | null> {
   const { ctx } = c.var;
   if (id.startsWith("crb_") && (await exists(() => readBalance(ctx, id)))) {
     return `users/balance${query({ balanceId: id })}`;
@@ -85,7 +86,7 @@ async function usersPage(c: Context<DashboardEnv>) {
       <section class="card">
         {isRecent && (
           <p class="soft">
-            The latest activity first, to the day, as far as it is known. <a href={byId}>All users, by id</a>
+            The latest activity first, by the day. Approximate. <a href={byId}>All users, by id</a>
           </p>
         )}
         <UserTable
@@ -121,7 +122,7 @@ const References = ({ c, balances }: ReferencesProps) => (
     <h2>Granted under such a reference</h2>
     <Table
       label="References"
-      head={["Reference", "User", "Balance", "Pack", "Remaining", "Status", "Granted (UTC)"]}
+      head={["Reference", "User", "Balance", "Pack", numbers("Remaining"), "Status", "Granted"]}
       empty=""
       rows={balances.map((balance) => [
         <code>{balance.externalRef}</code>,
@@ -132,7 +133,7 @@ const References = ({ c, balances }: ReferencesProps) => (
           {amount(balance.remaining)} of {amount(balance.initial)} {balance.unit}
         </span>,
         <Tag kind={balance.status}>{balance.status}</Tag>,
-        <span class="num">{time(balance.grantedAt)}</span>,
+        <Time at={balance.grantedAt} />,
       ])}
     />
     {balances.length === ROWS && <p class="soft">Only the first {ROWS} are shown: type more of the reference.</p>}
@@ -148,7 +149,8 @@ interface UserTableProps {
 const UserTable = ({ c, users, empty }: UserTableProps) => (
   <Table
     label="Users"
-    head={["User", "Can be spent now", "Balances", "Last entry (UTC)"]}
+    head={["User", numbers("Can be spent now"), numbers("Balances"), "Last entry", ""]}
+    csv="users"
     empty={empty}
     rows={users.map((user) => [
       <UserLink c={c} id={user.userId} />,
@@ -160,7 +162,12 @@ const UserTable = ({ c, users, empty }: UserTableProps) => (
         {user.isPartial ? "more than " : ""}
         {user.balances}
       </span>,
-      <span class="num">{time(user.lastEntryAt, "none")}</span>,
+      <Time at={user.lastEntryAt} otherwise="none" />,
+      <RowMenu label={`Actions for ${user.userId}`}>
+        <a href={`${pathIn(c, "users/grant")}${query({ userId: user.userId })}`}>Grant credits</a>
+        <a href={`${pathIn(c, "people")}${query({ distinctId: user.userId })}`}>View person</a>
+        <a href={`${pathIn(c, "users/verify")}${query({ userId: user.userId })}`}>Verify the ledger</a>
+      </RowMenu>,
     ])}
   />
 );

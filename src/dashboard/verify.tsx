@@ -4,7 +4,7 @@ import { verifyInput } from "../books/credits/schemas.ts";
 import { VERIFIED_ENTRIES_MAX, verifyUser } from "../books/credits/verify.ts";
 import { verifyUsers } from "../books/credits/verify-users.ts";
 import type { PurserError } from "../errors.ts";
-import { Table } from "./components.tsx";
+import { numbers, Table } from "./components.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
 import { catchRefusal, parseForm, textField } from "./form.ts";
 import { amount, query } from "./format.ts";
@@ -55,7 +55,7 @@ const verifyPage = (c: Context<DashboardEnv>, { title, results, next, refusal }:
       </p>
       <Table
         label="Verification"
-        head={["User", "Balances", "Entries", "Result"]}
+        head={["User", numbers("Balances"), numbers("Entries"), "Result"]}
         empty="There is nothing to verify."
         rows={results.map((result) => [
           <UserLink c={c} id={result.userId} />,

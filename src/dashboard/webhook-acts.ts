@@ -1,11 +1,13 @@
 import type { Context } from "hono";
+import { invalid } from "../errors.ts";
 import type { AdminCtx } from "../runtime.ts";
 import { changeWebhook, deleteWebhook, rotateSecret } from "../webhooks/endpoints.ts";
 import { replayMessages, resendMessage, sendTest } from "../webhooks/resend.ts";
 import type { WebhookOutput } from "../webhooks/responses.ts";
 import { changeWebhookInput, replayInput } from "../webhooks/schemas.ts";
+import { sameTypes, typesField } from "./endpoint-fields.tsx";
 import type { DashboardEnv } from "./env.ts";
-import { type Form, parseForm, textField, timeField } from "./form.ts";
+import { parseForm, textField, timeField } from "./form.ts";
 import { keepOnce, randomOf } from "./once.ts";
 
 /** What a form does to an endpoint. Answers where that is shown, behind `webhooks`. */
@@ -16,21 +18,15 @@ const appIdOf = (c: Context<DashboardEnv>): string => c.var.ctx.environment.appI
 /** What `keepOnce` keeps an endpoint's new secret for. */
 export const secretOf = (webhookId: string): string => `webhook ${webhookId}`;
 
-/** Types as they are typed: apart by spaces or commas. None: all. */
-export function typesField(form: Form): string[] | null {
-  const types = (form.types ?? "").split(/[\s,]+/).filter((text) => text !== "");
-  return types.length === 0 ? null : types;
-}
-
 const IDS = 3;
 
 /**
  * An administrator whose first ids follow from the form's `nonce`: the halves of a new secret, and the endpoint or the act that it
  * belongs to, or the act. So a form that is sent twice makes one secret, and shows the same one again, and sends nothing twice.
  */
-export async function repeatable(c: Context<DashboardEnv>): Promise<AdminCtx> {
+export async function repeatable(c: Context<DashboardEnv>, about = ""): Promise<AdminCtx> {
   const { admin, form } = c.var;
-  const nonce = form.nonce ?? admin.newId("");
+  const nonce = `${form.nonce ?? admin.newId("")}${about}`;
   const drawn = await Promise.all(Array.from({ length: IDS }, (_, index) => randomOf(c, `${index}\n${nonce}`)));
   return {
     ...admin,
@@ -49,7 +45,7 @@ export const change: WebhookAct = async (c, { webhookId, url, types, description
   const isOn = form.isEnabled === "yes";
   const input = parseForm(changeWebhookInput, {
     ...(form.url === url ? {} : { url: form.url }),
-    ...(JSON.stringify(wanted) === JSON.stringify(types) ? {} : { types: wanted }),
+    ...(sameTypes(wanted, types) ? {} : { types: wanted }),
     ...(text === description ? {} : { description: text }),
     ...(isOn === isEnabled ? {} : { isEnabled: isOn }),
   });
@@ -73,9 +69,18 @@ export const test: WebhookAct = async (c, { webhookId }) => {
   return `/${webhookId}?notice=tested`;
 };
 
+/** How the field of a ticked message begins. */
+export const TICKED = "message ";
+/** As many as a page shows. */
+const TICKED_MAX = 20;
+
 export const resend: WebhookAct = async (c, { webhookId }) => {
-  await resendMessage(await repeatable(c), appIdOf(c), webhookId, c.var.form.messageId ?? "");
-  return `/${webhookId}?notice=resent`;
+  const { messageId, ...form } = c.var.form;
+  const ticked = Object.keys(form).flatMap((name) => (name.startsWith(TICKED) ? [name.slice(TICKED.length)] : []));
+  const ids = messageId === undefined ? ticked.slice(0, TICKED_MAX) : [messageId];
+  if (ids.length === 0) throw invalid("messageId", "Nothing was sent: tick the messages to resend.");
+  for (const id of ids) await resendMessage(await repeatable(c, `\n${id}`), appIdOf(c), webhookId, id);
+  return `/${webhookId}?notice=${ids.length === 1 ? "resent" : "resent-all"}`;
 };
 
 export const replay: WebhookAct = async (c, { webhookId }) => {

@@ -2,17 +2,20 @@ import type { Context } from "hono";
 import { PurserError } from "../errors.ts";
 import { DAY_MS, iso } from "../lib/time.ts";
 import { presentEndpoint, requireEndpoint } from "../webhooks/endpoint.ts";
+import { readHealth } from "../webhooks/read-health.ts";
 import type { Attempt, ListDeliveriesOutput, WebhookOutput } from "../webhooks/responses.ts";
 import { Choice, CopyBox, Field, Hidden } from "./components.tsx";
 import { Confirm } from "./confirm.tsx";
 import { Deliveries, readDeliveries } from "./deliveries.tsx";
+import { EndpointFields, fieldsOfTypes } from "./endpoint-fields.tsx";
+import { failureText, HealthTag, isFailing, rateText } from "./endpoint-health.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
 import { catchRefusal } from "./form.ts";
 import { time } from "./format.ts";
 import { FormToken, page, pathIn } from "./layout.tsx";
 import { takeOnce } from "./once.ts";
+import { Time } from "./time.tsx";
 import { change, remove, replay, resend, rotate, secretOf, test, type WebhookAct } from "./webhook-acts.ts";
-import { EnabledTag, EndpointFields } from "./webhooks.tsx";
 
 const ONE = "/webhooks/:webhookId";
 
@@ -22,6 +25,7 @@ const NOTICES: Readonly<Record<string, string>> = {
   rotated: "New secret made. The one before signs as well for 24 hours.",
   tested: "Test message sent. It is below, with its attempts: reload to see them.",
   resent: "Message sent once more. Reload to see the attempt.",
+  "resent-all": "Messages sent once more. Reload to see the attempts.",
   replayed: "The messages of that time are sent again, within minutes.",
 };
 
@@ -49,7 +53,8 @@ function whyOff({ failingSinceMs }: Endpoint, { deliveries }: ListDeliveriesOutp
 
 async function webhookPage(c: Context<DashboardEnv>, webhook: Endpoint, refusal?: PurserError) {
   const { webhookId } = webhook;
-  const listed = await readDeliveries(c, webhookId);
+  const [listed, endpoints] = await Promise.all([readDeliveries(c, webhookId), readHealth(c.var.ctx)]);
+  const health = endpoints.find((each) => each.webhookId === webhookId);
   const created = await takeOnce<{ secret: string }>(c, secretOf(webhookId));
   return page(
     c,
@@ -73,9 +78,24 @@ async function webhookPage(c: Context<DashboardEnv>, webhook: Endpoint, refusal?
             <code>{webhookId}</code>
           </dd>
           <dt>Status</dt>
+          <dd>{health === undefined ? "" : <HealthTag health={health} />}</dd>
+          <dt>Newest messages</dt>
           <dd>
-            <EnabledTag webhook={webhook} />
+            {health === undefined ? "" : rateText(health)}{" "}
+            {health !== undefined && isFailing(health) && failureText(health)}
           </dd>
+          <dt>Last success</dt>
+          <dd>
+            <Time at={health?.lastSuccessAt ?? null} otherwise="none known" />
+          </dd>
+          {webhook.failingSinceMs !== null && (
+            <>
+              <dt>Failing since</dt>
+              <dd>
+                <Time at={iso(webhook.failingSinceMs)} />
+              </dd>
+            </>
+          )}
         </dl>
         {!webhook.isEnabled && (
           <p class="soft">
@@ -86,11 +106,13 @@ async function webhookPage(c: Context<DashboardEnv>, webhook: Endpoint, refusal?
         <form method="post" action={pathIn(c, `webhooks/${webhookId}/test`)} class="row">
           <FormToken c={c} />
           <Hidden fields={{ nonce: c.var.root.newId("") }} />
-          <button type="submit">Send a test</button>
+          <button type="submit" class="quiet">
+            Send a test
+          </button>
           <a class="button quiet" href={pathIn(c, `webhooks/${webhookId}/rotate`)}>
             Rotate secret
           </a>
-          <a class="button quiet" href={pathIn(c, `webhooks/${webhookId}/delete`)}>
+          <a class="button quiet danger" href={pathIn(c, `webhooks/${webhookId}/delete`)}>
             Delete
           </a>
         </form>
@@ -110,20 +132,21 @@ interface FormProps {
 
 const ChangeForm = ({ c, webhook, refusal }: FormProps) => {
   const { webhookId, url, types, description, isEnabled } = webhook;
-  const present = { url, types: types?.join(" ") ?? "", description: description ?? "" };
+  const present = { url, description: description ?? "", ...fieldsOfTypes(types) };
+  const isTyped = c.var.form.url !== undefined;
   return (
     <form method="post" action={pathIn(c, `webhooks/${webhookId}`)} class="card">
       <h2>Change</h2>
       <FormToken c={c} />
+      <EndpointFields fields={isTyped ? c.var.form : present} refusal={refusal} />
       <div class="row">
-        <EndpointFields fields={{ ...present, ...c.var.form }} refusal={refusal} />
         <Choice
           label="Status"
           name="isEnabled"
           value={c.var.form.isEnabled ?? (isEnabled ? "yes" : "no")}
           options={[
-            ["yes", "on"],
-            ["no", "off: what is pending fails"],
+            ["yes", "On"],
+            ["no", "Off (cancels unsent messages)"],
           ]}
         />
         <button type="submit">Save</button>
@@ -135,7 +158,7 @@ const ChangeForm = ({ c, webhook, refusal }: FormProps) => {
 const ReplayForm = ({ c, webhook, refusal }: FormProps) => (
   <form method="post" action={pathIn(c, `webhooks/${webhook.webhookId}/replay`)} class="card">
     <h2>Replay</h2>
-    <p class="soft">Sends again what was written for this endpoint in a time (UTC): at most 10,000 messages.</p>
+    <p class="soft">Sends again all messages of a time (UTC), also those that were delivered: at most 10,000.</p>
     <FormToken c={c} />
     <Hidden fields={{ nonce: c.var.root.newId("") }} />
     <div class="row">
@@ -148,7 +171,9 @@ const ReplayForm = ({ c, webhook, refusal }: FormProps) => (
         required
       />
       <Field label="To (empty: now)" name="to" type="datetime-local" value={c.var.form.to} refusal={refusal} />
-      <button type="submit">Replay</button>
+      <button type="submit" class="quiet">
+        Replay
+      </button>
     </div>
   </form>
 );
@@ -166,8 +191,7 @@ async function rotatePage(c: Context<DashboardEnv>) {
       cancel={`webhooks/${webhookId}`}
     >
       <p>
-        <code>{url}</code> gets a new secret. The present one signs as well for 24 hours; one that was rotated before
-        stops now.
+        <code>{url}</code> gets a new secret. The present one signs as well for 24 hours. Any older secret stops now.
       </p>
     </Confirm>,
   );

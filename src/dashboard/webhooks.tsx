@@ -1,48 +1,21 @@
 import type { Context } from "hono";
 import type { PurserError } from "../errors.ts";
 import { createWebhook, listWebhooks } from "../webhooks/endpoints.ts";
-import type { WebhookOutput } from "../webhooks/responses.ts";
+import { readHealth } from "../webhooks/read-health.ts";
 import { createWebhookInput } from "../webhooks/schemas.ts";
-import { Field, Hidden, Table, Tag } from "./components.tsx";
+import { Empty, Hidden, RowMenu, Table } from "./components.tsx";
+import { EndpointFields, typesField } from "./endpoint-fields.tsx";
+import { failureText, HealthTag, isFailing, rateText } from "./endpoint-health.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
-import { catchRefusal, type Form, parseForm, textField } from "./form.ts";
-import { time } from "./format.ts";
+import { catchRefusal, parseForm, textField } from "./form.ts";
 import { FormToken, page, pathIn } from "./layout.tsx";
 import { keepOnce } from "./once.ts";
-import { repeatable, secretOf, typesField } from "./webhook-acts.ts";
-
-export const EnabledTag = ({ webhook: { isEnabled } }: { webhook: WebhookOutput }) => (
-  <Tag kind={isEnabled ? "active" : "expired"}>{isEnabled ? "on" : "off"}</Tag>
-);
-
-/** The fields that are the same for a new endpoint and for a change. */
-export const EndpointFields = (props: { fields: Form; refusal: PurserError | undefined }) => {
-  const { fields, refusal } = props;
-  return (
-    <>
-      <Field
-        label="URL"
-        name="url"
-        value={fields.url}
-        refusal={refusal}
-        placeholder="https://example.com/webhooks"
-        required
-      />
-      <Field
-        label="Types (optional)"
-        name="types"
-        value={fields.types}
-        refusal={refusal}
-        placeholder="all but usage.recorded"
-      />
-      <Field label="Description (optional)" name="description" value={fields.description} refusal={refusal} />
-    </>
-  );
-};
+import { Time } from "./time.tsx";
+import { repeatable, secretOf } from "./webhook-acts.ts";
 
 async function webhooksPage(c: Context<DashboardEnv>, refusal?: PurserError) {
   const { appId, mode } = c.var.ctx.environment;
-  const { webhooks } = await listWebhooks(c.var.root, appId, mode);
+  const [{ webhooks }, health] = await Promise.all([listWebhooks(c.var.root, appId, mode), readHealth(c.var.ctx)]);
   const { form } = c.var;
   const notice = c.req.query("notice") === "deleted" ? "Endpoint deleted. Nothing more is sent to it." : undefined;
   return page(
@@ -50,36 +23,62 @@ async function webhooksPage(c: Context<DashboardEnv>, refusal?: PurserError) {
     { title: "Webhooks", section: "webhooks", refusal, notice },
     <>
       <section class="card">
-        <h2>Endpoints</h2>
-        <p class="soft">
-          Each is told, in signed messages, what happened in {mode} mode. Open one to see its deliveries.
-        </p>
+        <div class="card-head">
+          <h2>Endpoints</h2>
+          <span class="soft">Signed messages about what happens in {mode} mode.</span>
+        </div>
         <Table
           label="Endpoints"
-          head={["URL", "Status", "Types", "Description", "Created (UTC)"]}
-          rows={webhooks.map((webhook) => [
-            <a href={pathIn(c, `webhooks/${webhook.webhookId}`)}>{webhook.url}</a>,
-            <EnabledTag webhook={webhook} />,
-            webhook.types === null ? <span class="soft">all</span> : <code>{webhook.types.join(" ")}</code>,
-            webhook.description ?? "",
-            <span class="num">{time(webhook.createdAt)}</span>,
-          ])}
-          empty="None. Create one below."
+          head={["URL", "Status", "Newest messages", "Last success", "Types", ""]}
+          rows={webhooks.map((webhook) => {
+            const at = pathIn(c, `webhooks/${webhook.webhookId}`);
+            const its = health.find(({ webhookId }) => webhookId === webhook.webhookId);
+            return [
+              <>
+                <a href={at}>{webhook.url}</a>
+                {webhook.description !== null && <div class="soft">{webhook.description}</div>}
+              </>,
+              its === undefined ? "" : <HealthTag health={its} />,
+              its === undefined ? (
+                ""
+              ) : (
+                <>
+                  {rateText(its)} {isFailing(its) && failureText(its)}
+                </>
+              ),
+              <Time at={its?.lastSuccessAt ?? null} otherwise="none known" />,
+              webhook.types === null ? (
+                <span class="soft">
+                  all except <code>usage.recorded</code>
+                </span>
+              ) : (
+                <code>{webhook.types.join(" ")}</code>
+              ),
+              <RowMenu label={`Actions for ${webhook.url}`}>
+                <a href={at}>Open</a>
+                <a href={`${at}?status=failed`}>Failed messages</a>
+                <a href={`${at}/rotate`}>Rotate secret</a>
+                <a href={`${at}/delete`}>Delete</a>
+              </RowMenu>,
+            ];
+          })}
+          empty={
+            <Empty icon="webhooks" title="No endpoints yet">
+              Create one below. It is told of grants, usage, payments and what else you choose.
+            </Empty>
+          }
         />
       </section>
       <form method="post" action={pathIn(c, "webhooks")} class="card">
         <h2>New endpoint</h2>
         <p class="soft">
-          Types such as <code>credits.*</code>, apart by spaces; <code>usage.recorded</code> is sent where it is named.{" "}
-          <a href="/docs">The reference</a> has all of them.
+          <a href="/docs">The reference</a> describes each type of message.
         </p>
         <FormToken c={c} />
         {/* Sent twice, this form makes one endpoint. */}
         <Hidden fields={{ nonce: form.nonce ?? c.var.root.newId("") }} />
-        <div class="row">
-          <EndpointFields fields={form} refusal={refusal} />
-          <button type="submit">Create endpoint</button>
-        </div>
+        <EndpointFields fields={form} refusal={refusal} />
+        <button type="submit">Create endpoint</button>
       </form>
     </>,
   );

@@ -170,4 +170,4 @@ export async function readLag(ctx: TenantCtx) {
     oldestAt: oldestAtMs === null ? null : iso(oldestAtMs),
   }));
 }
-export type EndpointLag = Awaited<ReturnType<typeof readLag>>[number];
+type EndpointLag = Awaited<ReturnType<typeof readLag>>[number];

@@ -5,7 +5,7 @@ import { iso } from "../lib/time.ts";
 import type { Mode } from "../runtime.ts";
 
 /** The types of messages (H2). */
-const MESSAGE_TYPES = [
+export const MESSAGE_TYPES = [
   "credits.granted",
   "credits.refunded",
   "credits.revoked",

@@ -37,6 +37,8 @@ function pagesOf({ userId, ids }: DashboardWorld): Readonly<Record<string, reado
         (figure) => `figures${query({ figure, from: "2026-01-01", to: AHEAD })}`,
       ),
       "limits",
+      "search?q=a",
+      "overview?days=90&compare=before",
     ],
     "of packs": ["packs", "packs/new", `packs/${packId}`, `packs/${packId}/archive`, `packs/${archivedId}`],
     "of users": [
@@ -138,7 +140,7 @@ describe.skipIf(chromiumPath === null)(`the pages of the dashboard in a real bro
     const { page, complaints } = watched;
     await page.goto(url);
     expect(await page.title(), url).toContain("Purser");
-    for (const details of await page.locator("summary").all()) await details.click();
+    for (const details of await page.locator("main details:not(.row-menu) > summary").all()) await details.click();
     for (const [index, size] of SIZES.entries()) {
       await page.setViewportSize(size);
       const [wide, room] = (await page.evaluate(

@@ -55,7 +55,7 @@ describe.skipIf(chromiumPath === null)(`the dashboard in a real browser${without
     await page.getByLabel("Name").fill(`Desk ${EVIL}`);
     await submit("Create an application");
     expect(await notice()).toContain("Application created");
-    await page.getByRole("link", { name: "live" }).click();
+    await page.getByRole("link", { name: "Live", exact: true }).click();
     await section("Keys");
     const make = async (kind: string) => {
       await page.getByLabel("New key").selectOption(kind);
@@ -164,7 +164,7 @@ describe.skipIf(chromiumPath === null)(`the dashboard in a real browser${without
     await submit("Grant credits");
     expect(await notice()).toContain("These credits were granted before");
     expect(await page.locator("article").count()).toBe(2);
-    expect(await page.locator("#ledger tbody tr").count()).toBe(2);
+    expect(await page.locator("#ledger .scroll tbody tr").count()).toBe(2);
     await page.locator("#ledger").getByText(`goodwill ${EVIL}`).first().waitFor();
     // The confirmation can be gone back to, and the page of the act reloaded.
     await page.goBack();
@@ -243,7 +243,7 @@ describe.skipIf(chromiumPath === null)(`the dashboard in a real browser${without
     await page.getByText("2,000 → 1,499.5 tokens").waitFor();
     await submit("Confirm adjustment");
     expect(await notice()).toContain("Balance adjusted");
-    await page.locator("#ledger").getByText("1,499.5").first().waitFor();
+    await page.locator("#ledger .scroll").getByText("1,499.5").first().waitFor();
     await page.getByRole("img", { name: /tokens remaining: from 2,000 on/ }).waitFor();
 
     await page.getByRole("link", { name: "Revoke" }).nth(1).click();
@@ -264,7 +264,7 @@ describe.skipIf(chromiumPath === null)(`the dashboard in a real browser${without
     await page.getByLabel("Reason", { exact: true }).selectOption("admin_adjust");
     await page.getByRole("button", { name: "Filter" }).click();
     await page.waitForURL(/[?&]reason=admin_adjust/);
-    expect(await page.locator("#ledger tbody tr").count()).toBe(2);
+    expect(await page.locator("#ledger .scroll tbody tr").count()).toBe(2);
   });
 
   it("finds a person by any id, shows stored data as text, and creates a link whose use is in the history", async () => {
@@ -315,10 +315,11 @@ describe.skipIf(chromiumPath === null)(`the dashboard in a real browser${without
         },
         { timeout: 20_000, interval: 1_000 },
       )
-      .toMatch(/Granted, tokens\s+2K[\s\S]*Export links created\s+1[\s\S]*Export links opened\s+1/);
+      .toMatch(/Granted, 30 days\s*2K[\s\S]*Export links created\s+1[\s\S]*Export links opened\s+1/);
     await expectAccessible(page);
     // A figure leads to what it is made up of, and that to whom it is about.
-    await page.getByRole("link", { name: "Granted, tokens" }).click();
+    await page.locator(".plot canvas").first().waitFor();
+    await page.getByRole("link", { name: "+2,000", exact: true }).click();
     await page.getByRole("heading", { name: "Granted" }).waitFor();
     await page.getByText("+2,000 tokens").waitFor();
     await page.getByRole("main").getByRole("link", { name: USER, exact: true }).first().click();
@@ -390,14 +391,14 @@ describe.skipIf(chromiumPath === null)(`the dashboard in a real browser${without
     await signIn(at, server.url);
     await at.getByLabel("Name").fill("Plain");
     await at.getByRole("button", { name: "Create an application" }).click();
-    await at.getByRole("link", { name: "Packs" }).click();
+    await at.getByRole("navigation").getByRole("link", { name: "Packs" }).click();
     await at.getByRole("link", { name: "New pack" }).click();
     await at.getByLabel("Amount", { exact: true }).first().fill("1,000");
     await at.getByLabel("Name", { exact: true }).fill("Any");
     // Enter does what the page is for.
     await at.getByLabel("Name", { exact: true }).press("Enter");
     await at.getByText("Pack created.").waitFor();
-    await at.getByRole("link", { name: "Users" }).click();
+    await at.getByRole("navigation").getByRole("link", { name: "Users" }).click();
     await at.getByLabel("User id").fill("bob");
     await at.getByLabel("User id").press("Enter");
     await at.getByRole("link", { name: "Grant credits" }).click();

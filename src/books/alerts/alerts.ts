@@ -1,5 +1,5 @@
 import { and, eq, not, sql } from "drizzle-orm";
-import { requireApp, requireEnvironment } from "../../catalog/apps/apps.ts";
+import { requireEnvironment } from "../../catalog/apps/apps.ts";
 import { insertAct, newAct } from "../../catalog/audit/audit-statement.ts";
 import { timesOf } from "../../db/clock.ts";
 import {
@@ -13,9 +13,9 @@ import {
   scalar,
   type ValueOf,
 } from "../../db/query.ts";
-import { alertStates, alerts, environments } from "../../db/schema.ts";
+import { alerts } from "../../db/schema.ts";
 import { all, batch } from "../../db/sql.ts";
-import { PurserError, temporarilyUnavailable } from "../../errors.ts";
+import { PurserError } from "../../errors.ts";
 import { warn } from "../../http/warnings.ts";
 import { iso } from "../../lib/time.ts";
 import type { AdminCtx, Mode, SystemCtx } from "../../runtime.ts";
@@ -25,11 +25,11 @@ import { type CreateAlertInput, percentThousandths } from "./schemas.ts";
 
 export type AlertRow = typeof alerts.$inferSelect;
 export type AlertKey = { environmentId: number; alertId: string };
-const ofAlertKey = (value: ValueOf<AlertKey>) =>
+export const ofAlertKey = (value: ValueOf<AlertKey>) =>
   and(eq(alerts.environmentId, value("environmentId")), eq(alerts.id, value("alertId")));
 
 /** An alert as the API returns it. */
-function presentAlert({ id, name, unit, event, createdAtMs, ...row }: AlertRow, mode: Mode): AlertOutput {
+export function presentAlert({ id, name, unit, event, createdAtMs, ...row }: AlertRow, mode: Mode): AlertOutput {
   const { amountSteps, percentThousandths } = row;
   const below =
     amountSteps === null ? { percent: (percentThousandths ?? 0) / 1_000 } : { amount: fromSteps(unit, amountSteps) };
@@ -117,58 +117,4 @@ export async function listAlerts(root: SystemCtx, appId: string, mode: Mode): Pr
   const { id: environmentId } = await requireEnvironment(root, appId, mode);
   const rows = await all(root.db, selectAlerts({ environmentId }));
   return { alerts: rows.map((row) => presentAlert(row, mode)) };
-}
-
-const STATES_A_STEP = 10_000;
-const STEPS_MAX = 100;
-
-const selectNamed = query((value: ValueOf<{ appId: string; alertId: string }>) =>
-  drizzle
-    .select({ ...fields(alerts), ...fields(environments, "mode") })
-    .from(environments)
-    .crossJoin(alerts)
-    .where(
-      and(
-        eq(environments.appId, value("appId")),
-        eq(alerts.id, value("alertId")),
-        eq(alerts.environmentId, environments.id),
-      ),
-    ),
-);
-const auditDeleted = insertAct<AlertKey>((value) => hasRow(alerts, ofAlertKey(value)));
-/** Whom an alert went off for: a step of them. */
-const deleteStates = query((value: ValueOf<AlertKey>) => {
-  const { environmentId, alertId, accountId } = alertStates;
-  const step = drizzle
-    .select(fields(alertStates, "environmentId", "alertId", "accountId"))
-    .from(alertStates)
-    .where(and(eq(environmentId, value("environmentId")), eq(alertId, value("alertId"))))
-    .limit(STATES_A_STEP);
-  return drizzle
-    .delete(alertStates)
-    .where(sql`(${environmentId}, ${alertId}, ${accountId}) IN ${step}`)
-    .returning(computed({ isDeleted: sql<1>`1` }));
-});
-const deleteRow = query((value: ValueOf<AlertKey>) => drizzle.delete(alerts).where(ofAlertKey(value)));
-
-/**
- * Deletes an alert, and answers it as it was. Throws `not_found`, and `temporarily_unavailable` when it went off for so many users that
- * another call has to go on.
- */
-export async function deleteAlert(admin: AdminCtx, appId: string, alertId: string): Promise<AlertOutput> {
-  const [row] = await all(admin.db, selectNamed({ appId, alertId }));
-  if (row === undefined) {
-    await requireApp(admin, appId);
-    throw new PurserError("not_found", "The application has no such alert.", { param: "alertId" });
-  }
-  const { environmentId, mode } = row;
-  const key = { environmentId, alertId };
-  const act = newAct(admin, { appId, action: "alert.deleted", target: alertId, details: { mode } });
-  let isLast = false;
-  for (let step = 0; step < STEPS_MAX && !isLast; step++) {
-    isLast = (await all(admin.db, deleteStates(key))).length < STATES_A_STEP;
-  }
-  if (!isLast) throw temporarilyUnavailable("The alert went off for very many users; delete it again to go on.");
-  await batch(admin.db, [auditDeleted({ ...act, ...key }), deleteStates(key), deleteRow(key)]);
-  return presentAlert(row, mode);
 }

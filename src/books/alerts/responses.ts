@@ -18,6 +18,14 @@ export type AlertOutput = z.infer<typeof alertOutput>;
 export const listAlertsOutput = z.strictObject({ alerts: z.array(alertOutput) }).meta({ id: "AlertList" });
 export type ListAlertsOutput = z.infer<typeof listAlertsOutput>;
 
+export const listAlertUsersOutput = z
+  .strictObject({
+    users: z.array(z.strictObject({ userId: z.string() }).meta({ id: "AlertUser" })),
+    nextCursor: z.string().nullable().describe("The cursor of the next page. Null on the last page."),
+  })
+  .meta({ id: "AlertUserPage" });
+export type ListAlertUsersOutput = z.infer<typeof listAlertUsersOutput>;
+
 export const expiryNoticesOutput = z
   .strictObject({ appId: z.string(), mode, days: z.array(z.int()).describe("The most days first.") })
   .meta({ id: "ExpiryNotices" });

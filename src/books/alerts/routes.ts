@@ -2,9 +2,19 @@ import { requireAdmin } from "../../auth/require-admin.ts";
 import { readBody } from "../../http/body.ts";
 import { createRoutes } from "../../http/factory.ts";
 import { validate } from "../../http/validate.ts";
-import { createAlert, deleteAlert, listAlerts } from "./alerts.ts";
+import { createAlert, listAlerts } from "./alerts.ts";
+import { changeAlert } from "./change.ts";
+import { deleteAlert } from "./delete.ts";
 import { readExpiryNotices, setExpiryNotices } from "./expiry-notices.ts";
-import { createAlertInput, listAlertsInput, readExpiryNoticesInput, setExpiryNoticesInput } from "./schemas.ts";
+import { listAlertUsers } from "./list-users.ts";
+import {
+  changeAlertInput,
+  createAlertInput,
+  listAlertsInput,
+  listAlertUsersInput,
+  readExpiryNoticesInput,
+  setExpiryNoticesInput,
+} from "./schemas.ts";
 
 /** A part of the administration API. */
 export const alertRoutes = createRoutes()
@@ -13,6 +23,12 @@ export const alertRoutes = createRoutes()
   )
   .get("/apps/:appId/alerts", requireAdmin, validate("query", listAlertsInput), async (c) =>
     c.json(await listAlerts(c.var.admin, c.req.param("appId"), c.req.valid("query").mode)),
+  )
+  .patch("/apps/:appId/alerts/:alertId", requireAdmin, readBody, validate("json", changeAlertInput), async (c) =>
+    c.json(await changeAlert(c.var.admin, c.req.param("appId"), c.req.param("alertId"), c.req.valid("json"))),
+  )
+  .get("/apps/:appId/alerts/:alertId/users", requireAdmin, validate("query", listAlertUsersInput), async (c) =>
+    c.json(await listAlertUsers(c.var.admin, c.req.param("appId"), c.req.param("alertId"), c.req.valid("query"))),
   )
   .delete("/apps/:appId/alerts/:alertId", requireAdmin, async (c) =>
     c.json(await deleteAlert(c.var.admin, c.req.param("appId"), c.req.param("alertId"))),

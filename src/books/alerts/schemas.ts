@@ -1,6 +1,8 @@
 import * as z from "zod";
-import { anyNumber, displayName, identifier, mode } from "../../http/fields.ts";
-import { amountRule, toSteps } from "../amounts/amount.ts";
+import type { Steps } from "../../db/schema.ts";
+import { invalid } from "../../errors.ts";
+import { anyNumber, cursor, displayName, identifier, mode, pageLimit } from "../../http/fields.ts";
+import { amountRule, toSteps, type Unit } from "../amounts/amount.ts";
 import { unit } from "../amounts/schemas.ts";
 
 const NOTICES_MAX = 10;
@@ -32,21 +34,45 @@ const newAlert = z.strictObject({
   below: below.describe("The alert goes off when less than this remains."),
 });
 
-function checkBelow(
-  { unit, below: { amount, percent } }: z.infer<typeof newAlert>,
-  context: z.core.$RefinementCtx,
-): void {
+type Below = z.infer<typeof below>;
+
+/** The amount in steps of the unit. Throws `invalid_request`. */
+export function amountStepsOf(unit: Unit, amount: number): Steps {
+  const steps = toSteps(unit, amount);
+  if (steps === null) throw invalid("below.amount", amountRule(unit));
+  return steps;
+}
+
+/** Refuses what is wrong in every unit. */
+function checkBelow({ amount, percent }: Below, context: z.core.$RefinementCtx, path: readonly string[] = []): void {
   const refuse = (field: string, message: string) =>
-    context.addIssue({ code: "custom", path: ["below", field], message });
+    context.addIssue({ code: "custom", path: [...path, field], message });
   if (amount !== undefined && !(amount > 0)) refuse("amount", "must be above 0");
-  else if (amount !== undefined && toSteps(unit, amount) === null) refuse("amount", amountRule(unit));
   if (percent === undefined) return;
   if (!(percent > 0 && percent <= 100)) refuse("percent", "must be above 0 and at most 100");
   else if (percentThousandths(percent) === null) refuse("percent", "must have at most 3 decimals");
 }
 
-export const createAlertInput = newAlert.superRefine(checkBelow).meta({ id: "CreateAlert" });
+function checkNewAlert({ unit, below }: z.infer<typeof newAlert>, context: z.core.$RefinementCtx): void {
+  checkBelow(below, context, ["below"]);
+  if (below.amount === undefined || !(below.amount > 0) || toSteps(unit, below.amount) !== null) return;
+  context.addIssue({ code: "custom", path: ["below", "amount"], message: amountRule(unit) });
+}
+
+export const createAlertInput = newAlert.superRefine(checkNewAlert).meta({ id: "CreateAlert" });
 export type CreateAlertInput = z.infer<typeof createAlertInput>;
+
+export const changeAlertInput = z
+  .strictObject({
+    name: displayName().optional(),
+    event: identifier().nullish().describe("Null: every balance of the unit is watched."),
+    below: below.superRefine((value, context) => checkBelow(value, context)).optional(),
+  })
+  .meta({ id: "ChangeAlert" });
+export type ChangeAlertInput = z.infer<typeof changeAlertInput>;
+
+export const listAlertUsersInput = z.object({ limit: pageLimit("users"), cursor });
+export type ListAlertUsersInput = z.infer<typeof listAlertUsersInput>;
 
 export const listAlertsInput = z.object({ mode: mode.describe("The mode whose alerts they are.") });
 

@@ -11,6 +11,7 @@ export const ACTIONS = [
   "end_user_auth.set",
   "limits.set",
   "alert.created",
+  "alert.changed",
   "alert.deleted",
   "expiry_notices.set",
   "clock.set",

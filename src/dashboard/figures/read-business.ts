@@ -76,19 +76,22 @@ export async function readBusiness(ctx: TenantCtx) {
     users: countOf("users", ""),
     active: ACTIVE_DAYS.map((days) => ({ days, users: countOf("active", `${days}`) })),
     /** What remained of the balances that expired on a day. */
-    expired: (firstMs: number, count: number) =>
-      UNITS.flatMap((unit) => {
-        const own = of("expired").filter((row) => row.unit === unit);
-        const days = Array.from({ length: count }, (_, index) => {
-          const day = Math.floor(firstMs / DAY_MS) + index;
-          const row = own.find(({ label }) => label === `${day}`);
-          return {
-            date: iso(day * DAY_MS).slice(0, 10),
-            value: row === undefined ? 0 : amountOfSteps(unit, stepsOf(row)),
-          };
-        });
-        return days.some(({ value }) => value > 0) ? [{ unit, days }] : [];
-      }),
+    expired: (firstMs: number, count: number) => byDay(of("expired"), firstMs, count),
+    /** What remains of the balances that expire on a day. */
+    expiring: (firstMs: number, count: number) => byDay(of("expiring"), firstMs, count),
   };
+}
+
+/** Sums of rows by unit and day; a unit without any is left out. */
+function byDay(rows: readonly FigureRow[], firstMs: number, count: number) {
+  return UNITS.flatMap((unit) => {
+    const own = rows.filter((row) => row.unit === unit);
+    const days = Array.from({ length: count }, (_, index) => {
+      const day = Math.floor(firstMs / DAY_MS) + index;
+      const row = own.find(({ label }) => label === `${day}`);
+      return { date: iso(day * DAY_MS).slice(0, 10), value: row === undefined ? 0 : amountOfSteps(unit, stepsOf(row)) };
+    });
+    return days.some(({ value }) => value > 0) ? [{ unit, days }] : [];
+  });
 }
 export type Business = NonNullable<Awaited<ReturnType<typeof readBusiness>>>;

@@ -74,12 +74,14 @@ const stepPage = query((value: ValueOf<Page>) =>
     .where(isAt(value)),
 );
 
+/** For how many days ahead what expires is told. */
+export const AHEAD_DAYS = 30;
 /** The numbers of days for which active users are counted. */
 export const ACTIVE_DAYS = [7, 30, 90] as const;
 
 /** Figures of a page: the environment, the kind, its label, the unit, and the sum in two parts. */
 function figuresOf(value: ValueOf<Page>) {
-  const { id, environmentId, lastActiveDay } = accounts;
+  const { id, environmentId, isErased, lastActiveDay } = accounts;
   const { packId, unit, remainingSteps, expiresAtMs } = creditBalances;
   const [dayMs, apart] = [asInteger(sql`${DAY_MS}`), asInteger(sql`${STEPS_APART}`)];
   const isInPage = sql`${id} > ${value("afterId")} AND ${id} <= ${value("endId")}`;
@@ -95,11 +97,14 @@ function figuresOf(value: ValueOf<Page>) {
     SELECT ${environmentId}, 'expired', CAST(${expiresAtMs} / ${dayMs} AS TEXT), ${unit}, ${parts}
     ${balances} AND ${expiresAtMs} <= ${time} AND ${expiresAtMs} > ${time} - ${EXPIRED_DAYS * DAY_MS} GROUP BY 1, 3, 4
     UNION ALL
-    SELECT ${environmentId}, 'users', '', '', count(*), 0 FROM ${accounts} WHERE ${isInPage} GROUP BY 1
+    SELECT ${environmentId}, 'expiring', CAST(${expiresAtMs} / ${dayMs} AS TEXT), ${unit}, ${parts}
+    ${balances} AND ${expiresAtMs} > ${time} AND ${expiresAtMs} <= ${time} + ${AHEAD_DAYS * DAY_MS} GROUP BY 1, 3, 4
+    UNION ALL
+    SELECT ${environmentId}, 'users', '', '', count(*), 0 FROM ${accounts} WHERE ${isInPage} AND ${isErased} = 0 GROUP BY 1
     UNION ALL
     SELECT ${environmentId}, 'active', CAST(d.value AS TEXT), '', count(*), 0
     FROM ${accounts} CROSS JOIN json_each(${JSON.stringify(ACTIVE_DAYS)}) AS d
-    WHERE ${isInPage} AND ${lastActiveDay} > ${time} / ${dayMs} - d.value GROUP BY 1, 3`;
+    WHERE ${isInPage} AND ${isErased} = 0 AND ${lastActiveDay} > ${time} / ${dayMs} - d.value GROUP BY 1, 3`;
 }
 
 /**

@@ -60,7 +60,7 @@ export const businessFigures = sqliteTable(
   {
     environmentId: integer("environment_id").notNull(),
     beganAtMs: integer("began_at_ms").notNull(),
-    kind: text("kind", { enum: ["outstanding", "expired", "users", "active"] }).notNull(),
+    kind: text("kind", { enum: ["outstanding", "expired", "expiring", "users", "active"] }).notNull(),
     /** A pack's id, a day since 1970, or a number of days. */
     label: text("label").notNull(),
     /** Empty for counts. */

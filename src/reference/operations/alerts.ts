@@ -1,14 +1,22 @@
 import * as z from "zod";
-import { alertOutput, expiryNoticesOutput, listAlertsOutput } from "../../books/alerts/responses.ts";
 import {
+  alertOutput,
+  expiryNoticesOutput,
+  listAlertsOutput,
+  listAlertUsersOutput,
+} from "../../books/alerts/responses.ts";
+import {
+  changeAlertInput,
   createAlertInput,
   listAlertsInput,
+  listAlertUsersInput,
   readExpiryNoticesInput,
   setExpiryNoticesInput,
 } from "../../books/alerts/schemas.ts";
 import type { Operation } from "../operation.ts";
 import { access, appId, createdAt, ofApp, path, tag } from "./administration.ts";
 
+const ofAlert = z.object({ appId, alertId: z.string().describe("The id of the alert, `alr_…`.") });
 const exampleAppId = "app_3kDw9pX1sB6vMn0qTzR7Ge";
 const newAlert = { mode: "live", name: "Nearly used up", unit: "tokens", below: { percent: 20 } };
 const alert = { alertId: "alr_7hNc4kR9wZ2yTfBq8mLx3D", event: null, createdAt, ...newAlert };
@@ -43,6 +51,37 @@ export const alertOperations: readonly Operation[] = [
     errors: [],
   },
   {
+    id: "changeAlert",
+    method: "patch",
+    path: path("/apps/{appId}/alerts/{alertId}"),
+    tag,
+    access,
+    summary: "Change an alert",
+    description:
+      "Fields that are left out stay as they are; the unit cannot change. The alert begins anew, as a new one would, so it may go off again for users for whom it went off before.",
+    params: ofAlert,
+    body: { schema: changeAlertInput, example: { below: { percent: 10 } } },
+    success: { description: "The alert.", schema: alertOutput, example: { ...alert, below: { percent: 10 } } },
+    errors: [],
+  },
+  {
+    id: "listAlertUsers",
+    method: "get",
+    path: path("/apps/{appId}/alerts/{alertId}/users"),
+    tag,
+    access,
+    summary: "List users for whom an alert went off",
+    description: "And was not lifted since. Kept only while the environment has an endpoint that is on.",
+    params: ofAlert,
+    query: listAlertUsersInput,
+    success: {
+      description: "A page of users.",
+      schema: listAlertUsersOutput,
+      example: { users: [{ userId: "user_123" }], nextCursor: null },
+    },
+    errors: [],
+  },
+  {
     id: "deleteAlert",
     method: "delete",
     path: path("/apps/{appId}/alerts/{alertId}"),
@@ -50,7 +89,7 @@ export const alertOperations: readonly Operation[] = [
     access,
     summary: "Delete an alert",
     description: "It sends nothing more.",
-    params: z.object({ appId, alertId: z.string().describe("The id of the alert, `alr_…`.") }),
+    params: ofAlert,
     success: { description: "The alert as it was.", schema: alertOutput, example: alert },
     errors: [],
   },

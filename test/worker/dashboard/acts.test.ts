@@ -314,8 +314,8 @@ it("takes no name that is blank or padded, says so beside its field, and keeps w
       expect(text).toContain(`value="${name}"`);
     }
   }
-  expect((await read("packs")).text).toContain("No packs yet.");
-  expect((await read("alerts")).text).toContain("None.");
+  expect((await read("packs")).text).toContain("No packs yet");
+  expect((await read("alerts")).text).toContain("No alerts yet");
 });
 
 it("keeps the user or the person when the mode is switched, and links the reference from every page", async () => {

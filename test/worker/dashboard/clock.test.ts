@@ -40,8 +40,8 @@ it("moves the clock of test mode forward after a confirmation, once, and shows i
   for (let n = 0; n < 2; n++) expect((await post("clock", { now })).location).toBe(`${at}/clock?notice=set`);
   const shown = now.replace("T", " ");
   expect((await get("clock")).text).toContain(`<b>${shown}</b>, 40 days ahead of real time`);
-  expect((await get("packs")).text).toContain(`class="tag test">${shown.slice(0, 16)}</a>`);
-  expect((await get(`/admin/apps/${app.appId}/live/packs`)).text).not.toContain(`class="tag test"`);
+  expect((await get("packs")).text).toContain(`clock">${shown.slice(0, 16)} UTC</a>`);
+  expect((await get(`/admin/apps/${app.appId}/live/packs`)).text).not.toContain("The test clock says");
   const audit = (await get("audit?action=clock.set")).text;
   expect(audit.split("<tr>").length - 2).toBe(1);
 

@@ -1,7 +1,8 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
+import { flushActivity } from "../../../src/db/activity/count.ts";
 import { browse } from "../../support/browse.ts";
-import { makeApp, makeLegacyPack, makePack } from "../../support/world.ts";
+import { bound, Clock, makeApp, makeClient, makeLegacyPack, makePack } from "../../support/world.ts";
 
 async function world() {
   const app = await makeApp();
@@ -172,13 +173,18 @@ it("takes a percentage with its sign, and no other number with it", async () => 
   expect(await read("alerts")).toContain("20 % of what was issued in tokens");
 });
 
-it("says that hourly figures are not computed yet, and not that they are nothing", async () => {
-  const { read } = await world();
+it("says what is outstanding as it is, and of hourly figures that they are not known yet, not that they are nothing", async () => {
+  const { app, read } = await world();
   // What other files had computed in this database.
   await env.DB.prepare("DELETE FROM business_walks").run();
+  const packId = await makeLegacyPack(app.appId, "Any", "tokens");
+  const body = { userId: "ana", packId, quantity: 10 };
+  await makeClient(new Clock())("POST", "/api/v1/credits/grant", { key: app.keys.sk_live, body });
+  await flushActivity(bound());
   const text = await read("overview");
-  expect(text).toContain("not yet for this application");
-  expect(text).not.toContain("No credits are outstanding");
+  expect(text).toContain(`title="10 tokens"`);
+  expect(text).toContain("not known yet");
+  expect(text).toContain("not computed yet");
 });
 
 it("adds and removes items without the script: by a row more, and by a checkbox", async () => {

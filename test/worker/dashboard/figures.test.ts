@@ -52,7 +52,7 @@ async function world(given?: { readonly clock: Clock; readonly app: Awaited<Retu
 
 const rowsOf = (text: string): string[][] =>
   [...text.matchAll(/<tr>(.*?)<\/tr>/gs)].slice(1).map(([, row = ""]) =>
-    [...row.matchAll(/<td>(.*?)<\/td>/gs)].map(([, cell = ""]) =>
+    [...row.matchAll(/<td[^>]*>(.*?)<\/td>/gs)].map(([, cell = ""]) =>
       cell
         .replaceAll(/<[^>]*>/g, "")
         .replaceAll(/\s+/g, " ")

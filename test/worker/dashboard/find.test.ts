@@ -251,7 +251,7 @@ it("lists people with the latest activity first, without the devices that nobody
   const send = (batch: readonly object[]) => call("POST", "/batch/", { body: { api_key: app.keys.pk_live, batch } });
   const seen = (distinct_id: string) => ({ event: "seen", distinct_id });
   const ids = async (path: string) =>
-    [...(await read(path)).text.matchAll(/people\?distinctId=([^"]*)"><code>/g)].map(([, id]) => id);
+    [...(await read(path)).text.matchAll(/people\?distinctId=([^"]*)"><code /g)].map(([, id]) => id);
   await send([
     seen("zoe"),
     seen(`ana ${EVIL}`),
@@ -273,6 +273,29 @@ it("lists people with the latest activity first, without the devices that nobody
   expect((await ids(next)).map((id) => id?.slice(0, 3))).toEqual(["zoe", "ana"]);
   expect(await ids("people?by=id")).toContain(device);
   expect((await read("people?cursor=made-up")).status).toBe(400);
+});
+
+it("searches from every page: users and people by a part of an id, people by e-mail, references, packs and keys", async () => {
+  const { app, read, call } = await world();
+  const packId = await makeLegacyPack(app.appId, `Wallet ${EVIL}`, "count");
+  const grant = { userId: `team-7/ana ${EVIL}`, packId, quantity: 5, externalRef: "invoice-77" };
+  await call("POST", "/api/v1/credits/grant", { key: app.keys.sk_live, body: grant });
+  const $set = { email: "Zoe@Example.com" };
+  const batch = [{ event: "seen", distinct_id: "visitor-zoe", properties: { $set } }];
+  await call("POST", "/batch/", { key: app.keys.sk_live, body: { api_key: app.keys.sk_live, batch } });
+  await flushActivity(bound());
+  const found = async (q: string) => (await read(`search?${new URLSearchParams({ q })}`)).text;
+  expect(await found("ANA")).toContain("users?userId=team-7%2Fana");
+  expect(await found("zoe@example.com")).toContain("people?distinctId=visitor-zoe");
+  expect(await found("tor-z")).toContain("people?distinctId=visitor-zoe");
+  expect(await found("invoice-7")).toContain("users/balance?balanceId=crb_");
+  expect(await found("wallet")).toContain(`packs/${packId}"`);
+  expect(await found(EVIL)).not.toContain("<img");
+  expect(await found("nobody at all")).toContain("Nothing found");
+  expect(await found("")).toContain("Search this application");
+  expect((await read(`search?q=${"x".repeat(501)}`)).status).toBe(400);
+  // The field stands on other pages too.
+  expect((await read("packs")).text).toContain(`action="/admin/apps/${app.appId}/live/search"`);
 });
 
 it("lists people, by the beginning of an id", async () => {

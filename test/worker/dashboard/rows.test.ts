@@ -20,6 +20,8 @@ const DAY = Math.floor(Date.UTC(2026, 0, 15) / 86_400_000);
 const ROWS_MAX = 4_000;
 /** Of one user's page: totals add up 10,000 balances at the most. */
 const ROWS_OF_USER_MAX = 25_000;
+/** A search looks at 10,000 users, each by an index and its row, at as many people, and at what packs and keys there are. */
+const ROWS_OF_SEARCH_MAX = 38_000;
 /** A page of a verification has 10,000 entries, and reads the balances that these move. */
 const ROWS_OF_VERIFICATION_MAX = Math.min(13_000 + 2.2 * BALANCES, 65_000);
 
@@ -146,6 +148,7 @@ describe(`with ${USERS.toLocaleString("en")} users`, () => {
     for (const [pages, most] of [
       [ordinary, ROWS_MAX],
       [ofWhale, ROWS_OF_USER_MAX],
+      [[`search${query({ q: "ser-1" })}`, `search${query({ q: "a@example.com" })}`], ROWS_OF_SEARCH_MAX],
       [[`users/verify${whale}`], ROWS_OF_VERIFICATION_MAX],
     ] as const) {
       for (const path of pages) {

@@ -18,7 +18,7 @@ async function office() {
     (await env.DB.prepare(`SELECT count(*) AS n FROM ${table} WHERE environment_id IN (?, ?)`)
       .bind(environments.live.id, environments.test.id)
       .first("n")) as number;
-  return { appId, clock, send, alerts, count };
+  return { appId, clock, environments, send, alerts, count };
 }
 
 const low = { mode: "live", name: "Low", unit: "tokens", below: { amount: 0.5 } };
@@ -41,6 +41,55 @@ describe("alerts", () => {
     expect((await send("DELETE", path)).body).toEqual(first.body);
     expectError(await send("DELETE", path), "not_found", "alertId");
     expect(await alerts()).toEqual([second]);
+  });
+
+  it("are changed in what is given, begin anew for whom they went off, and list those", async () => {
+    const { send, count, environments } = await office();
+    const { alertId } = (await send("POST", "/alerts", { ...low, event: "chat.*" })).body;
+    const path = `/alerts/${alertId}`;
+    const goOff = async (userId: string) => {
+      const account = "INSERT INTO accounts (environment_id, user_id) VALUES (?, ?) RETURNING id";
+      const id = await env.DB.prepare(account).bind(environments.live.id, userId).first("id");
+      await env.DB.prepare("INSERT INTO alert_states VALUES (?, ?, ?)").bind(environments.live.id, alertId, id).run();
+    };
+    for (const userId of ["ana", "bob", "cem"]) await goOff(userId);
+    const first = (await send("GET", `${path}/users?limit=2`)).body;
+    expect(first.users).toEqual([{ userId: "ana" }, { userId: "bob" }]);
+    const rest = (await send("GET", `${path}/users?limit=2&cursor=${first.nextCursor}`)).body;
+    expect(rest).toEqual({ users: [{ userId: "cem" }], nextCursor: null });
+    expectError(await send("GET", `${path}/users?cursor=made-up`), "invalid_request", "cursor");
+
+    // The same again is no change.
+    expect((await send("PATCH", path, { name: "Low", below: { amount: 0.5 } })).body).toMatchObject(low);
+    expect(await count("alert_states")).toBe(3);
+    const changed = await send("PATCH", path, { below: { percent: 20 }, event: null });
+    expect([changed.status, changed.body]).toEqual([
+      200,
+      expect.objectContaining({ alertId, name: "Low", unit: "tokens", event: null, below: { percent: 20 } }),
+    ]);
+    expect(await count("alert_states")).toBe(0);
+    expect((await send("PATCH", path, { name: "Lower" })).body).toMatchObject({
+      name: "Lower",
+      below: { percent: 20 },
+    });
+    const { entries } = (await send("GET", "/audit")).body;
+    const acts = entries.map(({ action, details }: { action: string; details: object }) => [action, details]);
+    expect(acts.slice(0, 3)).toEqual([
+      ["alert.changed", { mode: "live", changed: ["name"] }],
+      ["alert.changed", { mode: "live", changed: ["event", "below"] }],
+      ["alert.created", { mode: "live" }],
+    ]);
+    for (const [below, param] of [
+      [{ amount: 0 }, "below.amount"],
+      [{ amount: 0.0001 }, "below.amount"],
+      [{ percent: 101 }, "below.percent"],
+      [{}, "below"],
+    ] as const) {
+      expectError(await send("PATCH", path, { below }), "invalid_request", param);
+    }
+    expectError(await send("PATCH", path, { unit: "cents" }), "invalid_request", "unit");
+    expectError(await send("PATCH", "/alerts/alr_none", { name: "x" }), "not_found", "alertId");
+    expectError(await send("GET", "/alerts/alr_none/users"), "not_found", "alertId");
   });
 
   it("of another application are not there", async () => {

@@ -65,13 +65,24 @@ describe("the figures of the cron", () => {
     const expired = business?.expired(clock.ms - 6 * DAY_MS, 7) ?? [];
     expect(expired.map(({ unit, days }) => [unit, days.at(-1)?.value])).toEqual([["count", 7]]);
 
+    expect(business?.expiring(clock.ms, 30)).toEqual([]);
+
     // Young figures stay; an hour later they are computed anew, and the old ones go.
     await grant("ana", calls, 100);
+    // What remains of what expires, not what was granted.
+    await grant("cem", tokens, 9, new Date(clock.ms + 3 * DAY_MS).toISOString());
+    const erasure = { key: app.keys.sk_live, body: { distinctId: "bob" } };
+    expect((await makeClient(clock)("POST", "/api/v1/erase-person", erasure)).status).toBe(200);
     await walk(clock);
     expect((await readBusiness(ctx))?.outstanding[0]).toEqual({ unit: "count", amount: 6.5 });
     clock.advance(HOUR_MS);
     await walk(clock);
-    expect((await readBusiness(ctx))?.outstanding[0]).toEqual({ unit: "count", amount: 106.5 });
+    const later = await readBusiness(ctx);
+    expect(later?.outstanding[0]).toEqual({ unit: "count", amount: 102.5 });
+    const expiring = later?.expiring(clock.ms, 30) ?? [];
+    expect(expiring.map(({ unit, days }) => [unit, days[3]?.value])).toEqual([["tokens", 9]]);
+    // An erased user is none.
+    expect(later?.users).toBe(2);
     const walks = await env.DB.prepare("SELECT count(DISTINCT began_at_ms) AS n FROM business_figures").first("n");
     expect(walks).toBe(1);
   });

@@ -1,0 +1,82 @@
+const here = new URL(location.href);
+
+/**
+ * The answer to a refused form is left for the page of that form, so that Back and Reload ask for no form to be sent again. A
+ * notice is said once.
+ */
+function tidyHistory(): void {
+  const isAnswer = document.body.dataset.refused !== undefined;
+  if (isAnswer && document.referrer.startsWith(`${here.origin}/admin/`)) {
+    history.replaceState(null, "", document.referrer);
+  } else if (here.searchParams.has("notice")) {
+    here.searchParams.delete("notice");
+    history.replaceState(null, "", here);
+  }
+}
+
+/** `/` goes to the search field, and Escape closes menus. */
+function onKey(event: KeyboardEvent): void {
+  if (event.key === "Escape") closeMenus(null);
+  const target = event.target as HTMLElement;
+  const isTyping = target.isContentEditable || /^(INPUT|SELECT|TEXTAREA)$/.test(target.tagName);
+  if (event.key !== "/" || isTyping || event.ctrlKey || event.metaKey || event.altKey) return;
+  const field = document.querySelector<HTMLInputElement>("#search");
+  if (field === null) return;
+  event.preventDefault();
+  field.focus();
+  field.select();
+}
+
+function closeMenus(but: Element | null): void {
+  for (const menu of document.querySelectorAll<HTMLDetailsElement>("details.row-menu[open], details.switcher[open]")) {
+    if (menu !== but) menu.open = false;
+  }
+}
+
+/** A row's menu stands above the table, which would cut it off. */
+function placeMenu(menu: HTMLDetailsElement): void {
+  const list = menu.querySelector<HTMLElement>(".menu-list");
+  if (list === null || !menu.open) return;
+  const { top, bottom, right } = menu.getBoundingClientRect();
+  const isAbove = bottom + list.offsetHeight > innerHeight;
+  list.style.position = "fixed";
+  list.style.inset = "auto";
+  list.style.top = `${isAbove ? top - list.offsetHeight - 4 : bottom + 4}px`;
+  list.style.left = `${Math.max(8, right - list.offsetWidth)}px`;
+}
+
+interface App {
+  readonly appId: string;
+  readonly name: string;
+}
+
+/** The applications of the switcher are read when it is opened first. */
+async function fillSwitcher(switcher: HTMLDetailsElement): Promise<void> {
+  const list = switcher.querySelector<HTMLElement>("[data-apps]");
+  const source = list?.dataset.apps;
+  if (list === null || source === undefined || !switcher.open) return;
+  delete list.dataset.apps;
+  const answer = await fetch(source, { headers: { accept: "application/json" } }).catch(() => null);
+  if (answer === null || !answer.ok) return;
+  const { apps } = (await answer.json()) as { readonly apps: readonly App[] };
+  const { app: current = "", mode = "live" } = switcher.dataset;
+  for (const { appId, name } of apps) {
+    const link = document.createElement("a");
+    link.href = `/admin/apps/${encodeURIComponent(appId)}/${mode}/overview`;
+    link.textContent = name;
+    if (appId === current) link.setAttribute("aria-current", "true");
+    list.append(link);
+  }
+}
+
+export function startShell(): void {
+  tidyHistory();
+  addEventListener("keydown", onKey);
+  addEventListener("click", (event) => closeMenus((event.target as Element).closest("details")));
+  for (const menu of document.querySelectorAll<HTMLDetailsElement>("details.row-menu")) {
+    menu.addEventListener("toggle", () => placeMenu(menu));
+  }
+  addEventListener("scroll", () => closeMenus(null), { capture: true, passive: true });
+  const switcher = document.querySelector<HTMLDetailsElement>("details.switcher");
+  switcher?.addEventListener("toggle", () => void fillSwitcher(switcher));
+}

@@ -1,0 +1,135 @@
+import type { Context } from "hono";
+import { presentAlert } from "../books/alerts/alerts.ts";
+import { changeAlert } from "../books/alerts/change.ts";
+import { deleteAlert } from "../books/alerts/delete.ts";
+import { listAlertUsers } from "../books/alerts/list-users.ts";
+import { requireAlert } from "../books/alerts/own-alert.ts";
+import type { AlertOutput } from "../books/alerts/responses.ts";
+import { changeAlertInput, listAlertUsersInput } from "../books/alerts/schemas.ts";
+import { PurserError } from "../errors.ts";
+import { belowField, belowOf, MEASURES } from "./alerts.tsx";
+import { Choice, Empty, Field, Pager, Table } from "./components.tsx";
+import { Confirm } from "./confirm.tsx";
+import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
+import { catchRefusal, parseForm, textField } from "./form.ts";
+import { amount, query } from "./format.ts";
+import { FormToken, page, pathIn } from "./layout.tsx";
+import { UserLink } from "./links.tsx";
+
+const ONE = "/alerts/:alertId";
+const ROWS = "50";
+
+/** The alert of the path. One of the other mode is not found here. */
+async function readAlert(c: Context<DashboardEnv>): Promise<AlertOutput> {
+  const { appId, mode } = c.var.ctx.environment;
+  const { mode: own, ...row } = await requireAlert(c.var.root, appId, c.req.param("alertId") ?? "");
+  if (own !== mode) throw new PurserError("not_found", `There is no such alert in ${mode} mode.`);
+  return presentAlert(row, own);
+}
+
+async function alertPage(c: Context<DashboardEnv>, alert: AlertOutput, refusal?: PurserError) {
+  const { alertId, unit, below } = alert;
+  const cursor = textField(c.req.query(), "cursor");
+  const input = parseForm(listAlertUsersInput, { limit: ROWS, cursor });
+  const { users, nextCursor } = await listAlertUsers(c.var.root, c.var.ctx.environment.appId, alertId, input);
+  const at = pathIn(c, `alerts/${alertId}`);
+  const present = {
+    name: alert.name,
+    event: alert.event ?? "",
+    below: amount("amount" in below ? below.amount : below.percent),
+    of: "amount" in below ? "amount" : "percent",
+  };
+  const form = { ...present, ...c.var.form };
+  const notice = c.req.query("notice") === "changed" ? "Alert changed. It begins anew for every user." : undefined;
+  const remove = (
+    <a class="button quiet danger" href={`${at}/delete`}>
+      Delete
+    </a>
+  );
+  return page(
+    c,
+    { title: alert.name, section: "alerts", refusal, notice, actions: remove },
+    <>
+      <form method="post" action={at} class="card">
+        <h2>Edit</h2>
+        <p class="soft">
+          Sends <code>credits.low</code> when a user has less than {belowOf(alert)} (reserved credits count). A change
+          begins anew: it may be sent again for users who are below already.
+        </p>
+        <FormToken c={c} />
+        <div class="row">
+          <Field label="Name" name="name" value={form.name} refusal={refusal} required />
+          <Field
+            label={`Below (${unit}, or per cent)`}
+            name="below"
+            value={form.below}
+            refusal={refusal}
+            param={`below.${form.of}`}
+          />
+          <Choice label="Counted in" name="of" value={form.of} options={MEASURES} />
+          <Field label="Event (optional)" name="event" value={form.event} refusal={refusal} placeholder="chat.*" />
+          <button type="submit">Save alert</button>
+        </div>
+      </form>
+      <section class="card" id="users">
+        <h2>Users it went off for</h2>
+        <p class="soft">And who were not lifted since. Kept while the application has an endpoint that is on.</p>
+        <Table
+          label="Users it went off for"
+          head={["User"]}
+          csv="alert-users"
+          rows={users.map(({ userId }) => [<UserLink c={c} id={userId} />])}
+          empty={<Empty icon="users" title="Nobody" />}
+        />
+        <Pager
+          first={cursor === undefined ? null : at}
+          next={nextCursor && `${at}${query({ cursor: nextCursor })}`}
+          words={["First users", "More users"]}
+        />
+      </section>
+    </>,
+  );
+}
+
+async function deletePage(c: Context<DashboardEnv>) {
+  const alert = await readAlert(c);
+  const { alertId, name } = alert;
+  return page(
+    c,
+    { title: "Delete alert", section: "alerts" },
+    <Confirm
+      c={c}
+      action={`alerts/${alertId}/delete`}
+      fields={{}}
+      button="Delete alert"
+      cancel={`alerts/${alertId}`}
+      isDangerous
+    >
+      <p>
+        “{name}” (below {belowOf(alert)}) sends nothing more. This cannot be undone.
+      </p>
+    </Confirm>,
+  );
+}
+
+export const alertRoutes = () =>
+  createDashboardRoutes()
+    .get(ONE, async (c) => alertPage(c, await readAlert(c)))
+    .post(ONE, async (c) => {
+      const alert = await readAlert(c);
+      const { form, admin } = c.var;
+      const done = await catchRefusal(async () => {
+        const fields = { name: form.name, event: textField(form, "event") ?? null, below: belowField(form) };
+        const { appId } = c.var.ctx.environment;
+        return changeAlert(admin, appId, alert.alertId, parseForm(changeAlertInput, fields));
+      });
+      return done.refusal === undefined
+        ? c.redirect(pathIn(c, `alerts/${alert.alertId}?notice=changed`), 303)
+        : alertPage(c, alert, done.refusal);
+    })
+    .get(`${ONE}/delete`, deletePage)
+    .post(`${ONE}/delete`, async (c) => {
+      const { alertId } = await readAlert(c);
+      await deleteAlert(c.var.admin, c.var.ctx.environment.appId, alertId);
+      return c.redirect(pathIn(c, "alerts?notice=deleted"), 303);
+    });

@@ -1,0 +1,83 @@
+import { and, eq, gte, lt, sql } from "drizzle-orm";
+import { rangeOf } from "../books/credits/find-users.ts";
+import { drizzle, fields, query, read, type ValueOf } from "../db/query.ts";
+import { accounts, distinctIds, idProperties, paymentNames } from "../db/schema.ts";
+import { batch } from "../db/sql.ts";
+import type { TenantCtx } from "../runtime.ts";
+
+/** A part of an id is looked for among so many, those of the latest activity. */
+export const searchedIdsMax = 10_000;
+/** An e-mail address is looked for in the properties of so many. */
+export const searchedPropertiesMax = 1_000;
+
+type Search = { environmentId: number; q: string; limit: number };
+// Erased users have ids that name nobody.
+const selectUsers = query((value: ValueOf<Search>) =>
+  read(
+    fields(accounts, "userId"),
+    (list) => sql`SELECT ${list} FROM (
+      SELECT * FROM ${accounts} INDEXED BY accounts_active
+      WHERE ${accounts.environmentId} = ${value("environmentId")} AND ${accounts.lastActiveDay} IS NOT NULL
+      ORDER BY ${accounts.lastActiveDay} DESC, ${accounts.id} DESC LIMIT ${searchedIdsMax}
+    ) AS ${accounts}
+    WHERE ${accounts.isErased} = 0 AND instr(lower(${accounts.userId}), ${value("q")}) LIMIT ${value("limit")}`,
+  ),
+);
+
+const newestIds = (value: ValueOf<{ environmentId: number }>, most: number) => sql`(
+  SELECT ${distinctIds.distinctId} FROM ${distinctIds} INDEXED BY distinct_ids_active
+  WHERE ${distinctIds.environmentId} = ${value("environmentId")} AND ${distinctIds.lastActiveDay} IS NOT NULL
+  ORDER BY ${distinctIds.lastActiveDay} DESC, ${distinctIds.distinctId} DESC LIMIT ${most}
+) AS ${distinctIds}`;
+
+const selectPeople = query((value: ValueOf<Search>) =>
+  read(
+    fields(distinctIds, "distinctId"),
+    (list) => sql`SELECT ${list} FROM ${newestIds(value, searchedIdsMax)}
+      WHERE instr(lower(${distinctIds.distinctId}), ${value("q")}) LIMIT ${value("limit")}`,
+  ),
+);
+
+const selectByEmail = query((value: ValueOf<Search>) =>
+  read(
+    fields(distinctIds, "distinctId"),
+    (list) => sql`SELECT ${list} FROM ${newestIds(value, searchedPropertiesMax)} CROSS JOIN ${idProperties}
+      ON ${idProperties.environmentId} = ${value("environmentId")} AND ${idProperties.distinctId} = ${distinctIds.distinctId}
+      WHERE lower(${idProperties.properties} ->> '$.email') = ${value("q")} LIMIT ${value("limit")}`,
+  ),
+);
+
+const selectPayments = query((value: ValueOf<{ environmentId: number; from: string; to: string; limit: number }>) =>
+  drizzle
+    .select(fields(paymentNames, "name"))
+    .from(paymentNames)
+    .where(
+      and(
+        eq(paymentNames.environmentId, value("environmentId")),
+        gte(paymentNames.name, value("from")),
+        lt(paymentNames.name, value("to")),
+      ),
+    )
+    .orderBy(paymentNames.name)
+    .limit(value("limit")),
+);
+
+/**
+ * Users and people whose ids hold a text, in any case, and people with this e-mail address, each among those of the latest activity;
+ * and payments whose ids begin so.
+ */
+export async function findNewest(ctx: TenantCtx, q: string, limit: number) {
+  const environmentId = ctx.environment.id;
+  const search = { environmentId, q: q.toLowerCase(), limit };
+  const [users, people, byEmail, payments] = await batch(ctx.db, [
+    selectUsers(search),
+    selectPeople(search),
+    selectByEmail(q.includes("@") ? search : { ...search, environmentId: 0 }),
+    selectPayments({ environmentId, ...rangeOf(q), limit }),
+  ]);
+  return {
+    userIds: users.map(({ userId }) => userId),
+    distinctIds: [...new Set([...byEmail, ...people].map(({ distinctId }) => distinctId))].slice(0, limit),
+    payments: payments.map(({ name }) => name),
+  };
+}

@@ -1,0 +1,150 @@
+import type { Context } from "hono";
+import type { Child } from "hono/jsx";
+import { countedUnmatchedMax } from "../payments/count-unmatched.ts";
+import { countedDeliveriesMax } from "../webhooks/delete-old.ts";
+import type { EndpointHealth } from "../webhooks/read-health.ts";
+import { failureText, isFailing, rateText } from "./endpoint-health.tsx";
+import type { DashboardEnv } from "./env.ts";
+import { amount, query, span } from "./format.ts";
+import { Icon } from "./icons.tsx";
+import { pathIn } from "./layout.tsx";
+import { money } from "./money.ts";
+import { paymentPath } from "./payment.tsx";
+import type { Overview } from "./read-overview.ts";
+import { refusalsPath } from "./refusals.tsx";
+import { Time } from "./time.tsx";
+
+interface Matter {
+  readonly kind: "bad" | "warn";
+  readonly title: Child;
+  readonly detail: Child;
+  readonly href: string;
+  readonly action: string;
+}
+
+/** From so many refusals in a day on, and so many times the usual, a day is a spike. */
+const SPIKE_MIN = 10;
+const SPIKE_TIMES = 3;
+const USUAL_DAYS = 7;
+/** Messages that wait for so long are told of, though their endpoint is not failing. */
+const WAITING_MS = 15 * 60_000;
+const DISPUTES_SHOWN = 5;
+
+interface AttentionProps {
+  readonly c: Context<DashboardEnv>;
+  readonly overview: Overview;
+}
+
+/** What an operator should look at first. */
+export const Attention = ({ c, overview }: AttentionProps) => {
+  const matters = [...ofPayments(c, overview), ...ofEndpoints(c, overview), ...ofShortages(c, overview)];
+  return (
+    <section class="card attention" aria-label="Needs attention" id="attention">
+      <ul>
+        {matters.length === 0 && (
+          <li>
+            <Icon name="check" kind="good" />
+            <span>Nothing needs your attention.</span>
+            <span class="soft">Payments, webhooks and refusals</span>
+          </li>
+        )}
+        {matters.map(({ kind, title, detail, href, action }) => (
+          <li>
+            <Icon name={kind === "bad" ? "cross" : "alert"} kind={kind} />
+            <div>
+              <b>{title}</b> <span class="soft">{detail}</span>
+            </div>
+            <a href={href}>{action}</a>
+          </li>
+        ))}
+      </ul>
+    </section>
+  );
+};
+
+function ofPayments(c: Context<DashboardEnv>, { unmatched, payments }: Overview): Matter[] {
+  const { count, oldestAt } = unmatched;
+  const many = count > countedUnmatchedMax ? `More than ${countedUnmatchedMax}` : amount(count);
+  const disputed = payments.filter(({ withheld }) => withheld > 0);
+  return [
+    ...(count === 0
+      ? []
+      : [
+          {
+            kind: "bad" as const,
+            title: `${many} ${count === 1 ? "payment has" : "payments have"} granted nothing.`,
+            detail: (
+              <>
+                No user or no pack was found for {count === 1 ? "it" : "them"}; the oldest came <Time at={oldestAt} />.
+              </>
+            ),
+            href: pathIn(c, `payments${query({ status: "unmatched" })}`),
+            action: "Match them",
+          },
+        ]),
+    ...disputed.slice(0, DISPUTES_SHOWN).map(({ paymentKey, withheld, currency }) => ({
+      kind: "warn" as const,
+      title: `${money(withheld, currency)} is withheld by a dispute.`,
+      detail: paymentKey,
+      href: paymentPath(c, paymentKey),
+      action: "Open the payment",
+    })),
+  ];
+}
+
+function ofEndpoints(c: Context<DashboardEnv>, { health, lag }: Overview): Matter[] {
+  const nowMs = c.var.ctx.realNow();
+  return health.flatMap((endpoint): Matter[] => {
+    const { webhookId, url, isEnabled } = endpoint;
+    const waiting = lag.find((each) => each.webhookId === webhookId);
+    const waits = waitingText(waiting?.waiting ?? 0, waiting?.oldestAt ?? null, nowMs);
+    const to = { href: pathIn(c, `webhooks/${webhookId}`), action: "Open the endpoint" };
+    if (!isEnabled) {
+      return [{ kind: "warn", title: `${nameOf(url)} is off.`, detail: "Nothing is sent to it.", ...to }];
+    }
+    if (isFailing(endpoint)) {
+      return [{ kind: "bad", title: `${nameOf(url)} is failing.`, detail: failingText(endpoint, waits), ...to }];
+    }
+    const isLate = (waiting?.oldestAt ?? null) !== null && nowMs - Date.parse(waiting?.oldestAt ?? "") > WAITING_MS;
+    return isLate ? [{ kind: "warn", title: `Messages to ${nameOf(url)} are late.`, detail: waits, ...to }] : [];
+  });
+}
+
+const failingText = (endpoint: EndpointHealth, waits: string): Child => (
+  <>
+    {rateText(endpoint)} {failureText(endpoint)} Last success:{" "}
+    <Time at={endpoint.lastSuccessAt} otherwise="none known" />. {waits}
+  </>
+);
+
+function waitingText(waiting: number, oldestAt: string | null, nowMs: number): string {
+  if (waiting === 0 || oldestAt === null) return "No message is waiting.";
+  const count = waiting > countedDeliveriesMax ? `More than ${amount(countedDeliveriesMax)}` : amount(waiting);
+  return `${count} waiting, the oldest for ${span(nowMs - Date.parse(oldestAt))}.`;
+}
+
+const NAME_MAX = 60;
+
+/** An endpoint's URL without its scheme and query, which may hold a secret. */
+function nameOf(url: string): string {
+  if (!URL.canParse(url)) return url.slice(0, NAME_MAX);
+  const { host, pathname } = new URL(url);
+  const name = `${host}${pathname === "/" ? "" : pathname}`;
+  return name.length <= NAME_MAX ? name : `${name.slice(0, NAME_MAX)}…`;
+}
+
+function ofShortages(c: Context<DashboardEnv>, { shortages }: Overview): Matter[] {
+  const days = [...(shortages.before[0]?.days ?? []), ...(shortages.now[0]?.days ?? [])].map(({ value }) => value);
+  const today = days.at(-1) ?? 0;
+  const usual = days.slice(-1 - USUAL_DAYS, -1).reduce((sum, value) => sum + value, 0) / USUAL_DAYS;
+  if (today < SPIKE_MIN || today < SPIKE_TIMES * usual) return [];
+  return [
+    {
+      kind: "warn",
+      title: `${amount(today)} calls were refused today for insufficient credits (402).`,
+      detail: `The ${USUAL_DAYS} days before had ${amount(Math.round(usual * 10) / 10)} a day.`,
+      href: pathIn(c, refusalsPath("shortage")),
+      action: "See who was short",
+    },
+  ];
+}

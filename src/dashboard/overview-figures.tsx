@@ -1,0 +1,250 @@
+import type { Context } from "hono";
+import type { Child } from "hono/jsx";
+import { UNITS } from "../books/amounts/amount.ts";
+import { DAY_MS, iso } from "../lib/time.ts";
+import type { DashboardEnv } from "./env.ts";
+import type { Business } from "./figures/read-business.ts";
+import { type FigureName, figurePath } from "./figures.tsx";
+import { amount, shortAmount } from "./format.ts";
+import { Icon } from "./icons.tsx";
+import { pathIn } from "./layout.tsx";
+import { money } from "./money.ts";
+import { sumOfUnit, type TwoSpans } from "./overview-spans.ts";
+import type { Overview } from "./read-overview.ts";
+import { Updated } from "./updated.tsx";
+
+interface FiguresProps {
+  readonly c: Context<DashboardEnv>;
+  readonly overview: Overview;
+}
+
+/** The change of a figure against the period before. Nothing where there was none before. */
+const Delta = ({ now, before, days }: { now: number; before: number; days: number }) => {
+  if (before <= 0) return null;
+  const percent = Math.round(((now - before) / before) * 100);
+  const title = `${amount(before)} in the ${days} days before`;
+  return (
+    <span class="delta" title={title}>
+      {percent !== 0 && <Icon name={percent > 0 ? "up" : "down"} />}
+      {percent === 0 ? "as before" : `${percent > 0 ? "+" : "−"}${Math.abs(percent)} %`}
+    </span>
+  );
+};
+
+const Card = ({ title, href, children }: { title: string; href?: string; children: Child }) => (
+  <div class="figure">
+    <h3>
+      {href === undefined ? (
+        title
+      ) : (
+        <a class="figure-link" href={href}>
+          {title}
+        </a>
+      )}
+    </h3>
+    {children}
+  </div>
+);
+
+/** A value in its unit, the exact one on hover. */
+const Value = ({ value, unit, children }: { value: number; unit: string; children?: Child }) => (
+  <p>
+    <span class="value" title={`${amount(value)} ${unit}`}>
+      {shortAmount(value)} <small>{unit}</small>
+    </span>{" "}
+    {children}
+  </p>
+);
+
+/** Money and credits in the period, what is outstanding, and the users. */
+export const Headline = ({ c, overview }: FiguresProps) => {
+  const { days, granted, spent, outstanding, business } = overview;
+  const active = business?.active.find((each) => each.days === days);
+  const users = outstanding?.users ?? business?.users;
+  return (
+    <section class="figures" aria-label="Key figures">
+      <Revenue c={c} overview={overview} />
+      <ByUnit c={c} title={`Granted, ${days} days`} figure="granted" spans={granted} overview={overview} />
+      <ByUnit c={c} title={`Spent, ${days} days`} figure="spent" spans={spent} overview={overview} />
+      <Outstanding c={c} overview={overview} />
+      <Card title="Users" href={pathIn(c, "users")}>
+        {users === undefined ? <NotYet /> : <Value value={users} unit="users" />}
+        {active !== undefined && (
+          <p class="soft" title="Users with any activity. Approximate.">
+            {amount(active.users)} active in {days} days
+          </p>
+        )}
+      </Card>
+    </section>
+  );
+};
+
+const NotYet = () => <p class="soft">Not computed yet. It is computed every hour.</p>;
+
+const Revenue = ({ c, overview }: FiguresProps) => {
+  const { days, past, payments, isAllPayments } = overview;
+  const from = Math.floor(past / DAY_MS) * DAY_MS;
+  const before = from - days * DAY_MS;
+  const oldest = payments.at(-1)?.createdAt;
+  const known = isAllPayments || oldest === undefined ? 0 : Date.parse(oldest);
+  const sums = (fromMs: number, toMs: number) => {
+    const some = payments.filter(({ createdAt }) => Date.parse(createdAt) >= fromMs && Date.parse(createdAt) < toMs);
+    const currencies = new Set(some.flatMap(({ currency }) => (currency === null ? [] : [currency])));
+    return [...currencies].sort().map((currency) => {
+      const of = some.filter((payment) => payment.currency === currency);
+      return { currency, sum: of.reduce((sum, { captured, refunded }) => sum + captured - refunded, 0) };
+    });
+  };
+  const now = sums(from, Number.POSITIVE_INFINITY);
+  // Compared only where all payments of both periods were read.
+  const earlier = known <= before ? sums(before, from) : [];
+  return (
+    <Card title={`Revenue, ${days} days`} href={pathIn(c, "payments")}>
+      {now.length === 0 && <p class="value">–</p>}
+      {now.map(({ currency, sum }) => (
+        <p>
+          <span class="value">{money(sum, currency)}</span>{" "}
+          <Delta now={sum} before={earlier.find((each) => each.currency === currency)?.sum ?? 0} days={days} />
+        </p>
+      ))}
+      <p class="soft">{known > from ? `Of the newest ${payments.length} payments` : "Paid at Stripe, less refunds"}</p>
+    </Card>
+  );
+};
+
+interface ByUnitProps extends FiguresProps {
+  readonly title: string;
+  readonly figure: "granted" | "spent";
+  readonly spans: TwoSpans;
+}
+
+const ByUnit = ({ c, title, figure, spans, overview }: ByUnitProps) => {
+  const units = UNITS.filter((unit) => sumOfUnit(spans.now, unit) > 0);
+  return (
+    <Card title={title} href={pathIn(c, figurePath(figure, spanOf(overview)))}>
+      {units.length === 0 && <p class="value">0</p>}
+      {units.map((unit) => {
+        const now = sumOfUnit(spans.now, unit);
+        return (
+          <Value value={now} unit={unit}>
+            <Delta now={now} before={sumOfUnit(spans.before, unit)} days={overview.days} />
+          </Value>
+        );
+      })}
+    </Card>
+  );
+};
+
+const spanOf = ({ past, days }: Overview) => ({
+  from: iso(past).slice(0, 10),
+  to: iso(past + (days - 1) * DAY_MS).slice(0, 10),
+});
+
+/** What users can still spend, with what is held: as it is now, or by the hourly figures. */
+const Outstanding = ({ c, overview: { outstanding, business } }: FiguresProps) => {
+  const amounts = outstanding?.amounts ?? business?.outstanding;
+  return (
+    <Card title="Outstanding" href={pathIn(c, "users")}>
+      {amounts === undefined && <NotYet />}
+      {amounts?.length === 0 && <p class="value">0</p>}
+      {amounts?.map((each) => (
+        <Value value={each.amount} unit={each.unit}>
+          {"held" in each && typeof each.held === "number" && each.held > 0 && (
+            <span class="delta">{shortAmount(each.held)} held</span>
+          )}
+        </Value>
+      ))}
+      {outstanding !== null ? <p class="soft">Now</p> : business !== null && <Updated at={business.finishedAt} />}
+    </Card>
+  );
+};
+
+/** How what is outstanding came about. Its first line is what the others leave, until adjustments are counted by day. */
+export const Equation = ({ c, overview }: FiguresProps) => {
+  const { days, past, granted, spent, refunded, outstanding, business } = overview;
+  const closing = outstanding?.amounts ?? business?.outstanding;
+  if (closing === undefined) return null;
+  const expired = business?.expired(past, days) ?? [];
+  const columns = UNITS.map((unit) => {
+    const terms = {
+      granted: sumOfUnit(granted.now, unit),
+      spent: sumOfUnit(spent.now, unit),
+      refunded: sumOfUnit(refunded.now, unit),
+      expired: expiredOf(expired, unit),
+    };
+    const end = closing.find((each) => each.unit === unit)?.amount ?? 0;
+    return { unit, terms, end, start: end - terms.granted + terms.spent + terms.refunded + terms.expired };
+  }).filter(({ terms, end, start }) => end !== 0 || start !== 0 || Object.values(terms).some((term) => term !== 0));
+  if (columns.length === 0) return null;
+  const lines: readonly (readonly [
+    label: string,
+    sign: 1 | -1,
+    name: FigureName & keyof (typeof columns)[0]["terms"],
+  ])[] = [
+    ["Granted", 1, "granted"],
+    ["Spent", -1, "spent"],
+    ["Returned: refunds and disputes", -1, "refunded"],
+    ["Expired", -1, "expired"],
+  ];
+  const link = (name: FigureName, unit: string) => pathIn(c, figurePath(name, { unit, ...spanOf(overview) }));
+  return (
+    <section class="card" id="equation">
+      <div class="card-head">
+        <h2>From {spanOf(overview).from} to now</h2>
+        {business !== null && <Updated at={business.finishedAt} what="Expired" />}
+      </div>
+      <div class="scroll">
+        <table class="equation">
+          <thead>
+            <tr>
+              <th scope="col">Credits</th>
+              {columns.map(({ unit }) => (
+                <th scope="col" class="end">
+                  {unit}
+                </th>
+              ))}
+            </tr>
+          </thead>
+          <tbody>
+            <tr>
+              <th scope="row">Outstanding at the start, with adjustments, revokes and erasures since</th>
+              {columns.map(({ start }) => (
+                <td class="end">{amount(start)}</td>
+              ))}
+            </tr>
+            {lines.map(([label, sign, name]) => (
+              <tr>
+                <th scope="row">{label}</th>
+                {columns.map(({ unit, terms }) => (
+                  <td class="end">
+                    {name === "expired" && business === null ? (
+                      <span class="soft">not known yet</span>
+                    ) : terms[name] === 0 ? (
+                      "0"
+                    ) : (
+                      <a href={link(name, unit)}>{`${sign === 1 ? "+" : "−"}${amount(terms[name])}`}</a>
+                    )}
+                  </td>
+                ))}
+              </tr>
+            ))}
+            <tr class="total">
+              <th scope="row">{outstanding === null ? "Outstanding" : "Outstanding now, with what is held"}</th>
+              {columns.map(({ end }) => (
+                <td class="end">{amount(end)}</td>
+              ))}
+            </tr>
+          </tbody>
+        </table>
+      </div>
+      <p class="soft">
+        Adjustments, revokes and erasures are not counted by day yet. The first line is what the other lines leave.
+      </p>
+    </section>
+  );
+};
+
+function expiredOf(expired: ReturnType<Business["expired"]>, unit: string): number {
+  const days = expired.find((each) => each.unit === unit)?.days ?? [];
+  return days.reduce((sum, { value }) => sum + value, 0);
+}

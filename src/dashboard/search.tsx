@@ -1,0 +1,146 @@
+import type { Context } from "hono";
+import type { Child } from "hono/jsx";
+import { findReferences } from "../books/credits/find-references.ts";
+import { findUsers } from "../books/credits/find-users.ts";
+import { readUsageEvent } from "../books/usage/read-event.ts";
+import { listKeys } from "../catalog/apps/keys.ts";
+import { listPacks } from "../catalog/packs/pack.ts";
+import { invalid } from "../errors.ts";
+import { findPeople } from "../people/find-people.ts";
+import { Empty, Id } from "./components.tsx";
+import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
+import { findNewest, searchedIdsMax, searchedPropertiesMax } from "./find-newest.ts";
+import { textField } from "./form.ts";
+import { amount, query } from "./format.ts";
+import { Icon, type IconName } from "./icons.tsx";
+import { page, pathIn } from "./layout.tsx";
+import { BalanceLink, EventLink, PersonLink, UserLink } from "./links.tsx";
+import { exists, pageOfId } from "./users.tsx";
+
+const SHOWN_MAX = 10;
+/** Packs and keys are looked for among so many. */
+const LISTED_MAX = 200;
+const CHARACTERS_MAX = 500;
+
+interface Group {
+  readonly title: string;
+  readonly icon: IconName;
+  readonly found: readonly Child[];
+}
+
+const unique = (texts: readonly string[]): readonly string[] => [...new Set(texts)].slice(0, SHOWN_MAX);
+
+async function readGroups(c: Context<DashboardEnv>, q: string): Promise<readonly Group[]> {
+  const { ctx, root } = c.var;
+  const { appId, mode } = ctx.environment;
+  const page = { beginning: q, limit: SHOWN_MAX };
+  const [users, people, newest, references, isEvent, { packs }, { keys }] = await Promise.all([
+    findUsers(ctx, page),
+    findPeople(ctx, page),
+    findNewest(ctx, q, SHOWN_MAX),
+    findReferences(ctx, q, SHOWN_MAX),
+    exists(() => readUsageEvent(ctx, q)),
+    listPacks(root, appId, LISTED_MAX),
+    listKeys(root, appId, { limit: LISTED_MAX }, mode),
+  ]);
+  const has = (...texts: readonly (string | null)[]) =>
+    texts.some((text) => text?.toLowerCase().includes(q.toLowerCase()) === true);
+  return [
+    {
+      title: "Users",
+      icon: "users",
+      found: unique([...users.users.map(({ userId }) => userId), ...newest.userIds]).map((id) => (
+        <UserLink c={c} id={id} />
+      )),
+    },
+    {
+      title: "People",
+      icon: "people",
+      found: unique([...people.people.map(({ distinctId }) => distinctId), ...newest.distinctIds]).map((id) => (
+        <PersonLink c={c} id={id} />
+      )),
+    },
+    {
+      title: "Payments",
+      icon: "payments",
+      found: newest.payments.map((name) => <Id id={name} href={pathIn(c, `payments/${encodeURIComponent(name)}`)} />),
+    },
+    {
+      title: "References",
+      icon: "layers",
+      found: references.map(({ externalRef, userId, balanceId }) => (
+        <>
+          <code>{externalRef}</code> of <UserLink c={c} id={userId} />: <BalanceLink c={c} id={balanceId} />
+        </>
+      )),
+    },
+    { title: "Usage events", icon: "overview", found: isEvent ? [<EventLink c={c} id={q} />] : [] },
+    {
+      title: "Packs",
+      icon: "packs",
+      found: packs
+        .filter(({ packId, packName }) => has(packId, packName))
+        .slice(0, SHOWN_MAX)
+        .map(({ packId, packName }) => <a href={pathIn(c, `packs/${packId}`)}>{packName}</a>),
+    },
+    {
+      title: "Keys",
+      icon: "key",
+      found: keys
+        .filter(({ keyId, hint, name }) => has(keyId, hint, name) || q.endsWith(hint.slice(-4)))
+        .slice(0, SHOWN_MAX)
+        .map(({ hint, name, kind }) => (
+          <a href={pathIn(c, "keys")}>
+            {name ?? kind} <code>{hint}</code>
+          </a>
+        )),
+    },
+  ];
+}
+
+async function searchPage(c: Context<DashboardEnv>) {
+  const q = textField(c.req.query(), "q")?.trim() ?? "";
+  if ([...q].length > CHARACTERS_MAX) throw invalid("q", `must have at most ${CHARACTERS_MAX} characters`);
+  const place = q === "" ? null : await pageOfId(c, q);
+  if (place !== null) return c.redirect(pathIn(c, place), 303);
+  const groups = q === "" ? [] : (await readGroups(c, q)).filter(({ found }) => found.length > 0);
+  return page(
+    c,
+    { title: q === "" ? "Search" : `Results for “${q}”` },
+    <>
+      {groups.map(({ title, icon, found }) => (
+        <section class="card">
+          <h2>
+            <Icon name={icon} /> {title}
+          </h2>
+          <ul class="results">
+            {found.map((each) => (
+              <li>{each}</li>
+            ))}
+          </ul>
+          {found.length === SHOWN_MAX && <p class="soft">The first {SHOWN_MAX}. Type more to narrow it.</p>}
+        </section>
+      ))}
+      {groups.length === 0 && (
+        <section class="card">
+          <Empty icon="search" title={q === "" ? "Search this application" : "Nothing found"}>
+            Users, people, payments, references, usage events, packs and keys of this mode.
+          </Empty>
+        </section>
+      )}
+      {q !== "" && (
+        <p>
+          <a href={`${pathIn(c, "users")}${query({ userId: q })}`}>Open the user “{q}”</a> ·{" "}
+          <a href={`${pathIn(c, "people")}${query({ distinctId: q })}`}>Open the person “{q}”</a>
+        </p>
+      )}
+      <p class="soft">
+        Ids are found by their beginning, whichever they are. A part of an id is found among the{" "}
+        {amount(searchedIdsMax)} users and people of the latest activity, an e-mail address in properties among{" "}
+        {amount(searchedPropertiesMax)}, packs and keys among {LISTED_MAX}.
+      </p>
+    </>,
+  );
+}
+
+export const searchRoutes = () => createDashboardRoutes().get("/search", searchPage);

@@ -1,0 +1,37 @@
+import { createContext, useContext } from "hono/jsx";
+
+/** The time of the page, which its relative times count from. */
+export const NowContext = createContext(0);
+
+let relative: Intl.RelativeTimeFormat | undefined;
+let date: Intl.DateTimeFormat | undefined;
+
+const UNITS = [
+  [86_400_000, "day"],
+  [3_600_000, "hour"],
+  [60_000, "minute"],
+] as const;
+/** What is farther away is shown as a date. */
+const RELATIVE_DAYS_MAX = 30;
+
+/** `3 minutes ago`, `in 2 days`, or a date such as `15 Jan 2026`. */
+function nearText(atMs: number, nowMs: number): string {
+  relative ??= new Intl.RelativeTimeFormat("en", { numeric: "always" });
+  date ??= new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", year: "numeric", timeZone: "UTC" });
+  const away = atMs - nowMs;
+  const [size, unit] = UNITS.find(([each]) => Math.abs(away) >= each) ?? [0, null];
+  if (unit === null) return away <= 0 ? "just now" : "in less than a minute";
+  if (Math.abs(away) >= RELATIVE_DAYS_MAX * 86_400_000) return date.format(atMs);
+  return relative.format(Math.trunc(away / size), unit);
+}
+
+/** A moment, as far from now as it is; the exact one in UTC on hover. */
+export const Time = ({ at, otherwise = "never" }: { at: string | null; otherwise?: string }) => {
+  const nowMs = useContext(NowContext);
+  if (at === null) return <span class="soft">{otherwise}</span>;
+  return (
+    <time datetime={at} title={`${at.slice(0, 19).replace("T", " ")} UTC`}>
+      {nearText(Date.parse(at), nowMs)}
+    </time>
+  );
+};

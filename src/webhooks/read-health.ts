@@ -1,0 +1,76 @@
+import { desc, eq, sql } from "drizzle-orm";
+import { alias } from "drizzle-orm/sqlite-core";
+import { drizzle, fields, query, read, type ValueOf } from "../db/query.ts";
+import { webhookDeliveries, webhookEndpoints } from "../db/schema.ts";
+import { all } from "../db/sql.ts";
+import { iso } from "../lib/time.ts";
+import type { TenantCtx } from "../runtime.ts";
+import type { Attempt } from "./responses.ts";
+
+/** An endpoint is judged by so many of its newest messages. */
+const judgedMessagesMax = 50;
+
+const newest = alias(webhookDeliveries, "newest");
+
+const selectNewest = query((value: ValueOf<{ environmentId: number }>) => {
+  const list = {
+    ...fields(webhookEndpoints, "id", "url", "isEnabled", "failingSinceMs"),
+    ...fields(newest, "status", "attempts"),
+  };
+  const ofEndpoint = drizzle
+    .select(fields(webhookDeliveries, "messageId"))
+    .from(webhookDeliveries)
+    .where(eq(webhookDeliveries.endpointId, webhookEndpoints.id))
+    .orderBy(desc(webhookDeliveries.messageId))
+    .limit(judgedMessagesMax);
+  return read(
+    list,
+    (columns) => sql`SELECT ${columns} FROM ${webhookEndpoints}
+      LEFT JOIN ${webhookDeliveries} AS ${newest} ON ${newest.endpointId} = ${webhookEndpoints.id}
+        AND ${newest.messageId} IN ${ofEndpoint}
+      WHERE ${webhookEndpoints.environmentId} = ${value("environmentId")}
+      ORDER BY ${webhookEndpoints.createdAtMs}, ${webhookEndpoints.id}`,
+  );
+});
+
+/** How an endpoint does, by the attempts at its newest messages. */
+export interface EndpointHealth {
+  readonly webhookId: string;
+  readonly url: string;
+  readonly isEnabled: boolean;
+  /** Since when no attempt has succeeded. Null while the last one did, or none was made. */
+  readonly failingSince: string | null;
+  /** Of its newest messages: how many were attempted, and of how many the latest attempt failed. */
+  readonly attempted: number;
+  readonly failed: number;
+  /** The latest attempt that succeeded, and the latest that failed, among those of its newest messages. */
+  readonly lastSuccessAt: string | null;
+  readonly lastFailure: Attempt | null;
+}
+
+const isSuccess = ({ status }: Attempt): boolean => status !== null && status >= 200 && status < 300;
+const latestOf = (attempts: readonly Attempt[]): Attempt | null =>
+  attempts.reduce<Attempt | null>((last, each) => (last === null || each.at > last.at ? each : last), null);
+
+/** The health of each endpoint of an environment, oldest first. */
+export async function readHealth(ctx: TenantCtx): Promise<readonly EndpointHealth[]> {
+  const rows = await all(ctx.db, selectNewest({ environmentId: ctx.environment.id }));
+  return [...Map.groupBy(rows, ({ id }) => id).values()].flatMap((ofEndpoint) => {
+    const [first] = ofEndpoint;
+    if (first === undefined) return [];
+    // JSON that Purser wrote; null where the endpoint has no message.
+    const messages = ofEndpoint.map(({ attempts }) => JSON.parse(attempts ?? "[]") as readonly Attempt[]);
+    const attempts = messages.flat();
+    const lasts = messages.map(latestOf).filter((last) => last !== null);
+    return {
+      webhookId: first.id,
+      url: first.url,
+      isEnabled: first.isEnabled,
+      failingSince: first.failingSinceMs === null ? null : iso(first.failingSinceMs),
+      attempted: lasts.length,
+      failed: lasts.filter((last) => !isSuccess(last)).length,
+      lastSuccessAt: latestOf(attempts.filter(isSuccess))?.at ?? null,
+      lastFailure: latestOf(attempts.filter((attempt) => !isSuccess(attempt))),
+    };
+  });
+}
