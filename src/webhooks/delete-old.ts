@@ -170,4 +170,3 @@ export async function readLag(ctx: TenantCtx) {
     oldestAt: oldestAtMs === null ? null : iso(oldestAtMs),
   }));
 }
-type EndpointLag = Awaited<ReturnType<typeof readLag>>[number];
