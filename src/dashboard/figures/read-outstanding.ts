@@ -1,4 +1,4 @@
-import { and, eq, sql } from "drizzle-orm";
+import { eq, sql } from "drizzle-orm";
 import { alias } from "drizzle-orm/sqlite-core";
 import { amountOfSteps, UNITS, type Unit } from "../../books/amounts/amount.ts";
 import { asInteger, computed, drizzle, fields, query, read, type ValueOf } from "../../db/query.ts";
@@ -20,11 +20,16 @@ const ofUsers = (value: ValueOf<Environment>) =>
   drizzle
     .select(fields(accounts, "id"))
     .from(accounts)
-    .where(and(eq(accounts.environmentId, value("environmentId")), eq(accounts.isErased, 0)))
+    .where(eq(accounts.environmentId, value("environmentId")))
     .limit(USERS_MAX + 1);
 
 const countUsers = query((value: ValueOf<Environment>) =>
-  read(computed({ users: sql<number>`count(*)` }), (list) => sql`SELECT ${list} FROM ${ofUsers(value)}`),
+  read(
+    computed({ all: sql<number>`count(*)`, users: sql<number | null>`sum(${accounts.isErased} = 0)` }),
+    (list) => sql`SELECT ${list} FROM (
+      SELECT * FROM ${accounts} WHERE ${accounts.environmentId} = ${value("environmentId")} LIMIT ${USERS_MAX + 1}
+    ) AS ${accounts}`,
+  ),
 );
 
 const selectBalances = query((value: ValueOf<Environment & { nowMs: number }>) => {
@@ -75,7 +80,7 @@ export async function readOutstanding(ctx: TenantCtx) {
   ]);
   const users = counted?.users ?? 0;
   const balanceCount = balances.reduce((sum, row) => sum + row.balances, 0);
-  if (users > USERS_MAX || balanceCount > BALANCES_MAX || holds.length > HOLDS_MAX) return null;
+  if ((counted?.all ?? 0) > USERS_MAX || balanceCount > BALANCES_MAX || holds.length > HOLDS_MAX) return null;
   // JSON that Purser wrote.
   const legs = holds.flatMap((row) => JSON.parse(row.legs) as readonly Leg[]);
   const amounts = UNITS.flatMap((unit) => {
