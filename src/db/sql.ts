@@ -1,6 +1,5 @@
-/** The type of a named value. D1 binds numbers as REAL, so use `CAST(:n AS INTEGER)` in JSON, in text and in results. */
+/** A value of a statement, as D1 takes it. */
 export type Value = string | number | null;
-export type Values = Readonly<Record<string, Value>>;
 
 /** A statement with its values. It is sent alone or in a batch. */
 export interface Statement<Row = unknown> {
@@ -22,69 +21,6 @@ export interface Db {
   readonly sendForArrays: (statement: Statement) => Promise<unknown[][]>;
   /** Of a key's session: throws where the key, or the test clock that the verb was called with, is not in force. */
   readonly check?: () => Promise<void>;
-}
-
-/** A quoted text, in which a colon is a colon, a named value, or the space between words. */
-const PARTS = /'(?:[^']|'')*'|:([a-z][A-Za-z0-9]*)|\s+/g;
-
-/**
- * The text with numbers in place of names, as D1 takes it, and the names in the order of their numbers. Every trip carries the
- * text, so its line breaks are left out.
- */
-function numberNames(text: string): { readonly text: string; readonly names: readonly string[] } {
-  const names: string[] = [];
-  const written = text.replace(PARTS, (found, name?: string) => {
-    if (name === undefined) return found.startsWith("'") ? found : " ";
-    if (!names.includes(name)) names.push(name);
-    return `?${names.indexOf(name) + 1}`;
-  });
-  return { text: written, names };
-}
-
-/**
- * A statement of SQL with named values (`:userId`). Call it with the values. `Row` is the type of its rows: give each column
- * the alias of its field. Interpolated parts are SQL, never values.
- */
-export function statement<Named extends Values, Row = never>(
-  parts: TemplateStringsArray,
-  ...fragments: readonly string[]
-): (values: Named) => Statement<Row> {
-  return prepare(() => String.raw({ raw: parts }, ...fragments));
-}
-
-function prepare(write: () => string): (values: Values) => { text: string; params: Value[] } {
-  let prepared: ReturnType<typeof numberNames> | undefined;
-  return (values) => {
-    // The text is built when it is first sent, so that an isolate starts faster.
-    prepared ??= numberNames(write());
-    const params = prepared.names.map((name) => {
-      const value = values[name];
-      if (value === undefined) throw new TypeError(`A statement was sent without its ${name}.`);
-      return value;
-    });
-    return { text: prepared.text, params };
-  };
-}
-
-/** A part of SQL that statements share. It uses the named values of the statement that contains it. */
-export const fragment = String.raw;
-
-/** The time of a write or a read, with the value `nowMs`. A statement that reads the clock takes its time from here. */
-export const nowMsSql = fragment`CAST(:nowMs AS INTEGER)`;
-
-declare const data: unique symbol;
-/** The name of a column. `data` is never set: it gives TypeScript the type of the values. */
-export type Column<Data = unknown> = string & { readonly [data]?: Data };
-export type ColumnsOf<Row> = { readonly [Field in keyof Row]: Column<Row[Field]> };
-/** A row of some columns, as D1 returns it. */
-export type RowOf<C> = { [Field in keyof C]: C[Field] extends Column<infer Data> ? Data : never };
-
-/** Columns for a SELECT, each with the alias of its field: `b.pack_id AS "packId", …`. Values are as SQLite stores them. */
-export function select(columns: Readonly<Record<string, string>>, alias?: string): string {
-  const from = alias === undefined ? "" : `${alias}.`;
-  return Object.entries(columns)
-    .map(([field, column]) => `${from}${column} AS "${field}"`)
-    .join(", ");
 }
 
 /** The rows of each statement, in their order. */

@@ -7,7 +7,7 @@ import { type ErasureSecret, hashName } from "../db/tombstones/secret.ts";
 import { guards } from "../db/views.ts";
 import { jsonChunks } from "../lib/json.ts";
 import type { PersonKey } from "../people/person-walk.ts";
-import { claimCounts, isVerified, person, withPerson } from "../people/walk.ts";
+import { claimCounts, isVerified, person, withPerson } from "../people/person-walk.ts";
 import type { TenantCtx } from "../runtime.ts";
 import { selectCountsOf } from "./counts.ts";
 import { type ErasureKey, id, isIdOf } from "./ids-of-page.ts";

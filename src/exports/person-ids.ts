@@ -5,7 +5,7 @@ import { accounts, consentLog, creditLedger, exportAudit, idProperties, usageEve
 import { assert } from "../lib/assert.ts";
 import { type Utf8, utf8 } from "../lib/encoding.ts";
 import type { PersonKey } from "../people/person-walk.ts";
-import { person, withPerson } from "../people/walk.ts";
+import { person, withPerson } from "../people/person-walk.ts";
 import { LISTS, type ListName } from "./lists.ts";
 import type { Bound, ListSize } from "./span-cursor.ts";
 

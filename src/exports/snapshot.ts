@@ -5,7 +5,7 @@ import { distinctIds, environments } from "../db/schema.ts";
 import { batch, type Db, type Statement } from "../db/sql.ts";
 import { batchBehind } from "../db/tombstones/known.ts";
 import type { PersonKey } from "../people/person-walk.ts";
-import { claimCounts } from "../people/walk.ts";
+import { claimCounts } from "../people/person-walk.ts";
 import type { Runtime, TenantCtx } from "../runtime.ts";
 import { noteMessages } from "../webhooks/outbox.ts";
 import { personExported } from "../webhooks/person-exported.ts";

@@ -1,7 +1,8 @@
+import { and, desc, eq, not, sql } from "drizzle-orm";
 import { constraintOf } from "../db/constraint.ts";
+import { drizzle, fields, hasRow, insertFrom, query, type RowOf, scalar, type ValueOf } from "../db/query.ts";
 import { retryOnConflict } from "../db/retry-on-conflict.ts";
-import { type RowOf, select, statement } from "../db/sql.ts";
-import { consentLog } from "../db/tables.ts";
+import { consentLog } from "../db/schema.ts";
 import { personErased, personGuards } from "../db/tombstones/check.ts";
 import { batchBehind, withTombstones } from "../db/tombstones/known.ts";
 import { invalid } from "../errors.ts";
@@ -11,59 +12,62 @@ import type { TenantCtx } from "../runtime.ts";
 import type { ConsentEntry } from "./responses.ts";
 import type { ConsentInput } from "./schemas.ts";
 
-const columns = {
-  id: consentLog.id,
-  distinctId: consentLog.distinctId,
-  purpose: consentLog.purpose,
-  decision: consentLog.decision,
-  method: consentLog.method,
-  noticeVersion: consentLog.noticeVersion,
-  source: consentLog.source,
-  gpc: consentLog.gpc,
-  isDevice: consentLog.isDevice,
-  occurredAtMs: consentLog.occurredAtMs,
-  receivedAtMs: consentLog.receivedAtMs,
-};
+/** The fields of a consent that are shown. */
+export const consentFields = () =>
+  fields(
+    consentLog,
+    "id",
+    ...(["distinctId", "purpose", "decision", "method", "noticeVersion", "source", "gpc", "isDevice"] as const),
+    ...(["occurredAtMs", "receivedAtMs"] as const),
+  );
+export type ConsentRow = RowOf<ReturnType<typeof consentFields>>;
 
-/** A row as SQLite stores it. */
-export type ConsentRow = Omit<RowOf<typeof columns>, "gpc" | "isDevice"> & {
-  readonly gpc: 0 | 1 | null;
-  readonly isDevice: 0 | 1;
-};
-
-/** The columns of a `ConsentRow`. */
-export const consentColumns = (alias?: string): string => select(columns, alias);
-
-type NewConsent = {
-  environmentId: number;
-  distinctId: string;
-  consentId: string;
+type ConsentKey = { environmentId: number; distinctId: string; consentId: string };
+type NewConsent = ConsentKey & {
   purpose: string;
   decision: string;
   method: string | null;
   noticeVersion: string | null;
   source: string | null;
-  gpc: number | null;
-  isDevice: number;
+  gpc: boolean | null;
+  isDevice: boolean;
   occurredAtMs: number;
   receivedAtMs: number;
 };
 
-const ofId = "environment_id = :environmentId AND distinct_id = :distinctId";
+const ofId = (value: ValueOf<ConsentKey>) =>
+  and(eq(consentLog.environmentId, value("environmentId")), eq(consentLog.distinctId, value("distinctId")));
+const ofKey = (value: ValueOf<ConsentKey>) => and(ofId(value), eq(consentLog.id, value("consentId")));
 
-const insertConsent = statement<NewConsent>`
-  INSERT INTO consent_log (
-    environment_id, distinct_id, seq, id, purpose, decision, method, notice_version, source, gpc, is_device,
-    occurred_at_ms, received_at_ms
-  )
-  SELECT CAST(:environmentId AS INTEGER), :distinctId,
-    1 + coalesce((SELECT seq FROM consent_log WHERE ${ofId} ORDER BY seq DESC LIMIT 1), 0), :consentId, :purpose,
-    :decision, :method, :noticeVersion, :source, CAST(:gpc AS INTEGER), CAST(:isDevice AS INTEGER),
-    CAST(:occurredAtMs AS INTEGER), CAST(:receivedAtMs AS INTEGER)
-  WHERE NOT EXISTS (SELECT 1 FROM consent_log WHERE ${ofId} AND id = :consentId)`;
+const insertConsent = query((value: ValueOf<NewConsent>) => {
+  const { seq } = consentLog;
+  const last = drizzle
+    .select(fields(consentLog, "seq"))
+    .from(consentLog)
+    .where(ofId(value))
+    .orderBy(desc(seq))
+    .limit(1);
+  const row = {
+    environmentId: value("environmentId"),
+    distinctId: value("distinctId"),
+    seq: sql`1 + coalesce(${scalar(last)}, 0)`,
+    id: value("consentId"),
+    purpose: value("purpose"),
+    decision: value("decision"),
+    method: value("method"),
+    noticeVersion: value("noticeVersion"),
+    source: value("source"),
+    gpc: value("gpc", consentLog.gpc),
+    isDevice: value("isDevice", consentLog.isDevice),
+    occurredAtMs: value("occurredAtMs"),
+    receivedAtMs: value("receivedAtMs"),
+  };
+  return insertFrom(consentLog, row, sql`WHERE ${not(hasRow(consentLog, ofKey(value)))}`);
+});
 
-const findConsent = statement<{ environmentId: number; distinctId: string; consentId: string }, ConsentRow>`
-  SELECT ${consentColumns()} FROM consent_log WHERE ${ofId} AND id = :consentId`;
+const findConsent = query((value: ValueOf<ConsentKey>) =>
+  drizzle.select(consentFields()).from(consentLog).where(ofKey(value)),
+);
 
 const beingErased = new Set(["tombstones_being_erased"] as const);
 
@@ -84,8 +88,8 @@ export async function recordConsent(ctx: TenantCtx, input: ConsentInput): Promis
     method: input.method ?? null,
     noticeVersion: input.noticeVersion ?? null,
     source: input.source ?? null,
-    gpc: input.gpc === undefined ? null : Number(input.gpc),
-    isDevice: Number(input.isDevice ?? false),
+    gpc: input.gpc ?? null,
+    isDevice: input.isDevice ?? false,
     occurredAtMs: input.occurredAt ?? receivedAtMs,
     receivedAtMs,
   };
@@ -112,8 +116,8 @@ export function presentConsent(row: ConsentRow): ConsentEntry {
     method: row.method,
     noticeVersion: row.noticeVersion,
     source: row.source,
-    gpc: row.gpc === null ? null : row.gpc === 1,
-    isDevice: row.isDevice === 1,
+    gpc: row.gpc,
+    isDevice: row.isDevice,
     occurredAt: iso(row.occurredAtMs),
     receivedAt: iso(row.receivedAtMs),
   };

@@ -1,8 +1,12 @@
-import { type Statement, statement } from "../db/sql.ts";
+import { sql } from "drizzle-orm";
+import { insertFrom, query, type ValueOf } from "../db/query.ts";
+import { distinctIds, idProperties } from "../db/schema.ts";
+import type { Statement } from "../db/sql.ts";
 import { knownText } from "../db/tombstones/known.ts";
+import { guards } from "../db/views.ts";
 import type { Runtime, TenantCtx } from "../runtime.ts";
 import { sentLink } from "./claims.ts";
-import { isUserSql } from "./is-user.ts";
+import { isUserBy } from "./is-user.ts";
 import { needsStoredPeople, type PersonEvent } from "./person-event.ts";
 import type { SettledId } from "./settled.ts";
 
@@ -105,17 +109,23 @@ export function readPeopleFirst(ctx: TenantCtx, events: readonly PersonEvent[], 
 type Versions = { environmentId: number; properties: string; links: string; isVerified: number };
 
 /** Aborts the batch with `guard_people` when an id is no longer as it was remembered. */
-const guardPeople = statement<Versions>`
-  INSERT INTO guards (name, holds) SELECT 'people', NOT EXISTS (
-    SELECT 1 FROM json_each(:properties) AS i
-    LEFT JOIN id_properties AS p ON p.environment_id = :environmentId AND p.distinct_id = i.value ->> 0
-    WHERE coalesce(p.version, 0) <> i.value ->> 1 OR coalesce(octet_length(p.properties), 0) <> i.value ->> 2
-  ) AND NOT EXISTS (
-    SELECT 1 FROM json_each(:links) AS i
-    LEFT JOIN distinct_ids AS d ON d.environment_id = :environmentId AND d.distinct_id = i.value ->> 0
-    WHERE coalesce(d.claim_version, 0) <> i.value ->> 1
-      OR (:isVerified = 0 AND ${isUserSql(":environmentId", "i.value ->> 0", "d.is_user")})
+const guardPeople = query((value: ValueOf<Versions>) => {
+  const [p, d] = [idProperties, distinctIds];
+  const id = sql`i.value ->> 0`;
+  const hasOtherProperties = sql`EXISTS (
+    SELECT 1 FROM json_each(${value("properties")}) AS i
+    LEFT JOIN ${p} ON ${p.environmentId} = ${value("environmentId")} AND ${p.distinctId} = ${id}
+    WHERE coalesce(${p.version}, 0) <> i.value ->> 1 OR coalesce(octet_length(${p.properties}), 0) <> i.value ->> 2
   )`;
+  const hasOtherClaims = sql`EXISTS (
+    SELECT 1 FROM json_each(${value("links")}) AS i
+    LEFT JOIN ${d} ON ${d.environmentId} = ${value("environmentId")} AND ${d.distinctId} = ${id}
+    WHERE coalesce(${d.claimVersion}, 0) <> i.value ->> 1
+      OR (${value("isVerified")} = 0 AND ${isUserBy(value("environmentId"), id, d.isUser)})
+  )`;
+  const holds = sql`NOT ${hasOtherProperties} AND NOT ${hasOtherClaims}`;
+  return insertFrom(guards, { name: sql`'people'`, holds }, sql``);
+});
 
 /**
  * The guard under which these events change nothing that is stored about people but when they were seen. Null when this isolate

@@ -1,64 +1,94 @@
-import { fragment } from "../db/sql.ts";
-import { hasAccountSql, hasOwnConsentSql, isUserSql } from "./is-user.ts";
+import { and, eq, type SQL, sql } from "drizzle-orm";
+import { alias, type SQLiteColumn } from "drizzle-orm/sqlite-core";
+import { names, type ValueOf } from "../db/query.ts";
+import { distinctIds, environments } from "../db/schema.ts";
+import { hasAccount, hasOwnConsent, isUserBy } from "./is-user.ts";
 
-/** The named values of `personWalk`. */
-export type PersonKey = { appId: string; mode: string; distinctId: string };
+/** A record of an id, under whatever alias. */
+type IdRecord = Readonly<
+  Record<"environmentId" | "distinctId" | "isUser" | "isDeviceForm" | "claimIsVerified", SQLiteColumn>
+>;
 
 /**
- * SQL: whether the claim on the id at `alias` counts now (P2): it is verified, or the id is a device's and no user. Of the claimer of
- * one that is not verified, what made it count stays.
+ * Whether the claim on an id counts now (P2): it is verified, or the id is a device's and no user. Of the claimer of one that is
+ * not verified, what made it count stays.
  */
-export function claimCountsSql(alias: string): string {
-  const [environmentId, distinctId] = [`${alias}.environment_id`, `${alias}.distinct_id`];
-  return fragment`(${alias}.claim_is_verified = 1 OR (
-    ${alias}.is_device_form = 1 AND NOT ${isUserSql(environmentId, distinctId, `${alias}.is_user`)}))`;
+export const claimCounts = (record: IdRecord): SQL =>
+  sql`(${record.claimIsVerified} = 1 OR (${record.isDeviceForm} = 1 AND NOT ${isUser(record)}))`;
+
+const isUser = ({ environmentId, distinctId, isUser }: IdRecord): SQL => isUserBy(environmentId, distinctId, isUser);
+
+/** Why a claim that is not verified does not count. */
+export type ClaimFlaw = "identified" | "known" | "account" | "consent";
+
+/** The flaws of the claim on an id, as a JSON list. Empty if it counts. */
+export function claimFlaws(record: IdRecord & { readonly isIdentified: SQLiteColumn }): SQL<string> {
+  const { environmentId, distinctId, isUser, isIdentified } = record;
+  const flaws: Readonly<Record<ClaimFlaw, SQL>> = {
+    identified: sql`${isIdentified} = 1`,
+    known: sql`${isUser} = 1 AND ${isIdentified} = 0`,
+    account: hasAccount(environmentId, distinctId),
+    consent: hasOwnConsent(environmentId, distinctId),
+  };
+  const list = Object.entries(flaws).map(([name, condition]) => sql`iif(${condition}, ${`"${name}",`}, '')`);
+  return sql<string>`json('[' || rtrim(${sql.join(list, sql` || `)}, ',') || ']')`;
 }
 
-/** SQL: why a claim that is not verified does not count, as a JSON list. Empty if it counts. */
-export function claimFlawsSql(alias: string): string {
-  const [environmentId, distinctId] = [`${alias}.environment_id`, `${alias}.distinct_id`];
-  const flaws: readonly (readonly [string, string])[] = [
-    ["identified", `${alias}.is_identified = 1`],
-    ["known", `${alias}.is_user = 1 AND ${alias}.is_identified = 0`],
-    ["account", hasAccountSql(environmentId, distinctId)],
-    ["consent", hasOwnConsentSql(environmentId, distinctId)],
-  ];
-  const list = flaws.map(([name, condition]) => `iif(${condition}, '"${name}",', '')`).join(" || ");
-  return `json('[' || rtrim(${list}, ',') || ']')`;
-}
+/** The table that `withPerson` makes: the columns of an id that were asked for. */
+export const person = alias(distinctIds, "person");
+/** Whether verified claims alone reach the id of `person`. */
+export const isVerified = sql`person.verified`;
+
+/** The named values of `withPerson`. */
+export type PersonKey = { appId: string; mode: string; distinctId: string };
 
 interface Walk {
   readonly idsMax: number;
   /** Stops at ids that claim more than so many. */
   readonly fanMax?: number;
-  /** Columns of `distinct_ids` that the table has too; null for an id without a record. */
-  readonly columns?: readonly string[];
+  /** What `person` tells of an id, beside its name; null for an id without a record. */
+  readonly columns?: readonly (keyof typeof distinctIds.$inferSelect)[];
 }
 
 /**
- * SQL: a recursive table `person` (environment_id, distinct_id, is_verified, …) of a person's ids, of at most `idsMax` of them: the id that
- * was asked for, if its application is there, then what it claims by claims that count, nearest first (P3). `is_verified`: whether
- * verified claims alone reach it. What another claim reaches claims nothing. Each id is claimed by one and verified claims make no
- * circle, so each is met once, in two or three rows read.
+ * WITH: a recursive table `person` of a person's ids, at most `idsMax` of them: the id that was asked for, if its application is
+ * there, then what it claims by claims that count, nearest first (P3). What a claim reaches that is not verified claims nothing. Each
+ * id is claimed by one and verified claims make no circle, so each is met once, in two or three rows read.
  */
-export function personWalk({ idsMax, fanMax, columns = [] }: Walk): string {
-  const of = (alias: string): string => columns.map((column) => `, ${alias}.${column}`).join("");
-  const isFew = fragment`(
+export function withPerson(value: ValueOf<PersonKey>, { idsMax, fanMax, columns = [] }: Walk): SQL {
+  const own = alias(distinctIds, "own");
+  const columnsOf = (from: typeof own | typeof distinctIds) => sql.join(columns.map((name) => sql`, ${from[name]}`));
+  const { environmentId, distinctId, claimedBy, claimIsVerified } = distinctIds;
+  const ofOwn = and(eq(own.environmentId, environments.id), eq(own.distinctId, value("distinctId")));
+  const isClaimed = and(
+    sql`${isVerified} = 1`,
+    eq(environmentId, person.environmentId),
+    eq(claimedBy, person.distinctId),
+    sql`${claimedBy} IS NOT NULL`,
+    claimCounts(distinctIds),
+    fanMax === undefined ? undefined : claimsAtMost(fanMax),
+  );
+  return sql`WITH RECURSIVE ${person} (
+      ${names(environmentId, distinctId)}, verified${sql.join(columns.map((name) => sql`, ${names(distinctIds[name])}`))}
+    ) AS (
+      SELECT ${environments.id}, ${value("distinctId")}, 1${columnsOf(own)}
+      FROM ${environments} ${columns.length === 0 ? sql`` : sql`LEFT JOIN ${distinctIds} AS ${own} ON ${ofOwn}`}
+      WHERE ${environments.appId} = ${value("appId")} AND ${environments.mode} = ${value("mode")}
+      UNION ALL
+      SELECT ${environmentId}, ${distinctId}, ${claimIsVerified}${columnsOf(distinctIds)}
+      FROM ${person} CROSS JOIN ${distinctIds} INDEXED BY distinct_ids_claimed_by WHERE ${isClaimed}
+      LIMIT ${idsMax}
+    )`;
+}
+
+/** Whether the id of `person` that a step begins at claims at most so many. */
+function claimsAtMost(max: number): SQL {
+  const fan = alias(distinctIds, "fan");
+  return sql`(
     SELECT count(*) FROM (
-      SELECT 1 FROM distinct_ids AS f INDEXED BY distinct_ids_claimed_by
-      WHERE f.environment_id = person.environment_id AND f.claimed_by = person.distinct_id
-        AND f.claimed_by IS NOT NULL LIMIT ${`${fanMax}`} + 1
-    )) <= ${`${fanMax}`}`;
-  const own =
-    columns.length === 0
-      ? ""
-      : "LEFT JOIN distinct_ids AS own ON own.environment_id = e.id AND own.distinct_id = :distinctId";
-  return fragment`WITH RECURSIVE person (environment_id, distinct_id, is_verified${columns.map((column) => `, ${column}`).join("")}) AS (
-    SELECT e.id, :distinctId, 1${of("own")} FROM environments AS e ${own} WHERE e.app_id = :appId AND e.mode = :mode
-    UNION ALL
-    SELECT d.environment_id, d.distinct_id, d.claim_is_verified${of("d")}
-    FROM person CROSS JOIN distinct_ids AS d INDEXED BY distinct_ids_claimed_by
-    WHERE person.is_verified = 1 AND d.environment_id = person.environment_id AND d.claimed_by = person.distinct_id
-      AND d.claimed_by IS NOT NULL AND ${claimCountsSql("d")}${fanMax === undefined ? "" : ` AND ${isFew}`}
-    LIMIT ${`${idsMax}`})`;
+      SELECT 1 FROM ${distinctIds} AS ${fan} INDEXED BY distinct_ids_claimed_by
+      WHERE ${fan.environmentId} = ${person.environmentId} AND ${fan.claimedBy} = ${person.distinctId}
+        AND ${fan.claimedBy} IS NOT NULL LIMIT ${max + 1}
+    )
+  ) <= ${max}`;
 }

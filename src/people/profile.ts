@@ -1,82 +1,99 @@
-import type { analyticsEvents } from "../db/schema.ts";
-import { batch, fragment, statement } from "../db/sql.ts";
+import { and, eq, sql } from "drizzle-orm";
+import { alias } from "drizzle-orm/sqlite-core";
+import { computed, drizzle, fields, query, type RowOf, read, type ValueOf } from "../db/query.ts";
+import { analyticsEvents, consentLog, distinctIds, idProperties } from "../db/schema.ts";
+import { batch } from "../db/sql.ts";
 import { iso } from "../lib/time.ts";
 import type { TenantCtx } from "../runtime.ts";
-import { type ConsentRow, consentColumns, presentConsent } from "./consent.ts";
+import { consentFields, presentConsent } from "./consent.ts";
 import { personIdOf } from "./person-id.ts";
-import { claimCountsSql, claimFlawsSql, type PersonKey, personWalk } from "./person-walk.ts";
+import { type ClaimFlaw, claimCounts, claimFlaws, type PersonKey, person, withPerson } from "./person-walk.ts";
 
 /** The most ids of a person that are read, and the most rows of each id, newest first. */
 const IDS_MAX = 50;
 const ROWS_OF_ID = 20;
 
-/** The record of an id. `flaws`: why a claim from a publishable key on it does not count. */
-interface IdRow {
-  readonly distinctId: string;
-  readonly claimedBy: string | null;
-  readonly via: "identify" | "alias" | null;
-  readonly claimedAtMs: number | null;
-  readonly isVerified: 0 | 1;
-  readonly counts: 0 | 1;
-  readonly flaws: string;
-  readonly eventCount: number;
-  readonly firstSeenAtMs: number;
-  readonly lastSeenAtMs: number;
-  readonly isSender: 0 | 1;
-  readonly isIdentified: 0 | 1;
-}
-type EventRow = Pick<
-  typeof analyticsEvents.$inferSelect,
-  "uuid" | "event" | "distinctId" | "timestampMs" | "receivedAtMs" | "properties"
-> & { readonly isVerified: 0 | 1 };
+const d = distinctIds;
 
-const columns = fragment`d.distinct_id AS distinctId, d.claimed_by AS claimedBy, d.claimed_via AS via,
-  d.claimed_at_ms AS claimedAtMs, d.claim_is_verified AS isVerified, ${claimCountsSql("d")} AS counts,
-  ${claimFlawsSql("d")} AS flaws, d.event_count - d.deleted_count AS eventCount, d.first_seen_at_ms AS firstSeenAtMs,
-  d.last_seen_at_ms AS lastSeenAtMs, d.is_sender AS isSender, d.is_identified AS isIdentified`;
-const ofPerson = fragment`d.environment_id = i.environment_id AND d.distinct_id = i.distinct_id`;
+/** The record of an id. `flaws`: why a claim from a publishable key on it does not count. */
+const idFields = () => ({
+  ...fields(d, { distinctId: "distinctId", claimedBy: "claimedBy", via: "claimedVia", claimedAtMs: "claimedAtMs" }),
+  ...fields(d, { isVerified: "claimIsVerified", firstSeenAtMs: "firstSeenAtMs", lastSeenAtMs: "lastSeenAtMs" }),
+  ...fields(d, "isSender", "isIdentified"),
+  ...computed({
+    counts: sql<boolean>`${claimCounts(d)}`.mapWith(Boolean),
+    flaws: claimFlaws(d),
+    eventCount: sql<number>`${d.eventCount} - ${d.deletedCount}`,
+  }),
+});
+type IdRow = RowOf<ReturnType<typeof idFields>>;
 
 // An id that claims more than are shown is walked no further: what a page costs is bounded.
-const walk = personWalk({ idsMax: IDS_MAX, fanMax: IDS_MAX });
+const walk = (value: ValueOf<PersonKey>) => withPerson(value, { idsMax: IDS_MAX, fanMax: IDS_MAX });
+const ofPerson = sql`${d.environmentId} = ${person.environmentId} AND ${d.distinctId} = ${person.distinctId}`;
 
-const idsOfPerson = statement<PersonKey, IdRow>`${walk}
-  SELECT ${columns} FROM person AS i CROSS JOIN distinct_ids AS d ON ${ofPerson}`;
+const idsOfPerson = query((value: ValueOf<PersonKey>) =>
+  read(idFields(), (list) => sql`${walk(value)} SELECT ${list} FROM ${person} CROSS JOIN ${d} ON ${ofPerson}`),
+);
+
+type IdKey = { environmentId: number; distinctId: string };
 
 /** The claims of the id itself, whether they count or not. */
-const claimsOfId = statement<{ environmentId: number; distinctId: string }, IdRow>`
-  SELECT ${columns} FROM distinct_ids AS d INDEXED BY distinct_ids_claimed_by
-  WHERE d.environment_id = :environmentId AND d.claimed_by = :distinctId AND d.claimed_by IS NOT NULL
-  LIMIT ${`${IDS_MAX + 1}`}`;
+const claimsOfId = query((value: ValueOf<IdKey>) =>
+  read(
+    idFields(),
+    (list) => sql`
+      SELECT ${list} FROM ${d} INDEXED BY distinct_ids_claimed_by
+      WHERE ${d.environmentId} = ${value("environmentId")} AND ${d.claimedBy} = ${value("distinctId")}
+        AND ${d.claimedBy} IS NOT NULL LIMIT ${IDS_MAX + 1}`,
+  ),
+);
 
-const propertiesOfId = statement<{ environmentId: number; distinctId: string }, { properties: string }>`
-  SELECT properties FROM id_properties WHERE environment_id = :environmentId AND distinct_id = :distinctId`;
+const propertiesOfId = query((value: ValueOf<IdKey>) => {
+  const { environmentId, distinctId } = idProperties;
+  return drizzle
+    .select(fields(idProperties, "properties"))
+    .from(idProperties)
+    .where(and(eq(environmentId, value("environmentId")), eq(distinctId, value("distinctId"))));
+});
 
-const lastEvents = statement<PersonKey, EventRow>`${walk}
-  SELECT e.uuid AS uuid, e.event AS event, e.distinct_id AS distinctId, e.timestamp_ms AS timestampMs,
-    e.received_at_ms AS receivedAtMs, e.is_verified AS isVerified, e.properties AS properties
-  FROM person AS i CROSS JOIN distinct_ids AS d ON ${ofPerson}
-  CROSS JOIN analytics_events AS e ON e.environment_id = d.environment_id AND e.distinct_id = d.distinct_id
-    AND e.seq > d.event_count - ${`${ROWS_OF_ID}`}
-  ORDER BY e.received_at_ms DESC, e.seq DESC LIMIT ${`${ROWS_OF_ID}`}`;
+const lastEvents = query((value: ValueOf<PersonKey>) => {
+  const e = analyticsEvents;
+  return read(
+    fields(e, "uuid", "event", "distinctId", "timestampMs", "receivedAtMs", "isVerified", "properties"),
+    (list) => sql`${walk(value)}
+      SELECT ${list} FROM ${person} CROSS JOIN ${d} ON ${ofPerson}
+      CROSS JOIN ${e} ON ${e.environmentId} = ${d.environmentId} AND ${e.distinctId} = ${d.distinctId}
+        AND ${e.seq} > ${d.eventCount} - ${ROWS_OF_ID}
+      ORDER BY ${e.receivedAtMs} DESC, ${e.seq} DESC LIMIT ${ROWS_OF_ID}`,
+  );
+});
 
-const lastConsents = statement<PersonKey, ConsentRow>`${walk}
-  SELECT ${consentColumns("c")}
-  FROM person AS i CROSS JOIN consent_log AS c
-    ON c.environment_id = i.environment_id AND c.distinct_id = i.distinct_id AND c.seq > (
-      SELECT seq FROM consent_log WHERE environment_id = i.environment_id AND distinct_id = i.distinct_id
-      ORDER BY seq DESC LIMIT 1
-    ) - ${`${ROWS_OF_ID}`}
-  ORDER BY c.received_at_ms DESC, c.seq DESC LIMIT ${`${ROWS_OF_ID}`}`;
+const lastConsents = query((value: ValueOf<PersonKey>) => {
+  const [c, last] = [consentLog, alias(consentLog, "last")];
+  const lastSeq = sql`(
+    SELECT ${last.seq} FROM ${consentLog} AS ${last}
+    WHERE ${last.environmentId} = ${person.environmentId} AND ${last.distinctId} = ${person.distinctId}
+    ORDER BY ${last.seq} DESC LIMIT 1
+  )`;
+  return read(
+    consentFields(),
+    (list) => sql`${walk(value)}
+      SELECT ${list} FROM ${person} CROSS JOIN ${c} ON ${c.environmentId} = ${person.environmentId}
+        AND ${c.distinctId} = ${person.distinctId} AND ${c.seq} > ${lastSeq} - ${ROWS_OF_ID}
+      ORDER BY ${c.receivedAtMs} DESC, ${c.seq} DESC LIMIT ${ROWS_OF_ID}`,
+  );
+});
 
 const presentClaim = (row: IdRow) => ({
   distinctId: row.distinctId,
   claimedBy: row.claimedBy,
   via: row.via,
   linkedAt: row.claimedAtMs === null ? null : iso(row.claimedAtMs),
-  isVerified: row.isVerified === 1,
-  counts: row.counts === 1,
+  isVerified: row.isVerified,
+  counts: row.counts,
   // The statement above wrote this JSON.
-  flaws: JSON.parse(row.flaws) as ("identified" | "known" | "account" | "consent")[],
+  flaws: JSON.parse(row.flaws) as ClaimFlaw[],
   eventCount: row.eventCount,
 });
 
@@ -97,8 +114,8 @@ export async function readProfile(ctx: TenantCtx, distinctId: string) {
   ]);
   const own = ids.find((row) => row.distinctId === distinctId);
   const others = ids.filter((row) => row !== own);
-  const isClaimed = own?.claimedBy !== null && own?.counts === 1;
-  const isPerson = own !== undefined && (own.isSender === 1 || isClaimed || claims.some((row) => row.counts === 1));
+  const isClaimed = own?.claimedBy !== null && own?.counts === true;
+  const isPerson = own !== undefined && (own.isSender || isClaimed || claims.some((row) => row.counts));
   const direct = new Set(claims.map((row) => row.distinctId));
   return {
     person: !isPerson
@@ -106,7 +123,7 @@ export async function readProfile(ctx: TenantCtx, distinctId: string) {
       : {
           personId: await personIdOf(environmentId, distinctId),
           properties: properties?.properties ?? "{}",
-          isIdentified: own.isIdentified === 1,
+          isIdentified: own.isIdentified,
           createdAt: iso(Math.min(...ids.map((row) => row.firstSeenAtMs))),
           lastSeenAt: iso(Math.max(...ids.map((row) => row.lastSeenAtMs))),
         },
@@ -115,9 +132,8 @@ export async function readProfile(ctx: TenantCtx, distinctId: string) {
     /** The claims of the id, then the claims of those ids. */
     claims: [...claims.slice(0, IDS_MAX), ...others.filter((row) => !direct.has(row.distinctId))].map(presentClaim),
     isTruncated: claims.length > IDS_MAX || ids.length >= IDS_MAX,
-    events: events.map(({ timestampMs, receivedAtMs, isVerified, ...event }) => ({
+    events: events.map(({ timestampMs, receivedAtMs, ...event }) => ({
       ...event,
-      isVerified: isVerified === 1,
       timestamp: iso(timestampMs),
       receivedAt: iso(receivedAtMs),
     })),

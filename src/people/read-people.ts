@@ -1,9 +1,13 @@
-import { fragment, type Statement, statement } from "../db/sql.ts";
+import { sql } from "drizzle-orm";
+import { alias } from "drizzle-orm/sqlite-core";
+import { computed, fields, names, query, read, type ValueOf } from "../db/query.ts";
+import { distinctIds, idProperties } from "../db/schema.ts";
+import type { Statement } from "../db/sql.ts";
 import { jsonChunks } from "../lib/json.ts";
 import type { TenantCtx } from "../runtime.ts";
 import type { ClaimRecord } from "./claims.ts";
 import { changesProperties, propertiesBytesMax } from "./id-properties.ts";
-import { isUserSql } from "./is-user.ts";
+import { isUserBy } from "./is-user.ts";
 import { needsStoredPeople, type PersonEvent } from "./person-event.ts";
 import type { StoredPeople } from "./plan-people.ts";
 
@@ -12,10 +16,10 @@ type Ids = { environmentId: number; ids: string };
 interface ClaimRow {
   readonly distinctId: string;
   readonly claimedBy: string | null;
-  readonly isVerified: 0 | 1;
+  readonly isVerified: boolean;
   readonly version: number;
   /** Null for an id that is only above a linked id. */
-  readonly isUser: 0 | 1 | null;
+  readonly isUser: boolean | null;
   readonly claimsMade: number;
 }
 interface PropertiesRow {
@@ -26,48 +30,76 @@ interface PropertiesRow {
 }
 export type PeopleRow = ClaimRow | PropertiesRow;
 
-const claimColumns = fragment`d.claimed_by AS claimedBy, coalesce(d.claim_is_verified, 0) AS isVerified,
-  coalesce(d.claim_version, 0) AS version, coalesce(d.claims_made, 0) AS claimsMade`;
+const d = distinctIds;
+const toBoolean = (stored: unknown): boolean => stored === 1;
+
+const claimFields = () =>
+  computed({
+    claimedBy: sql<string | null>`${d.claimedBy}`,
+    isVerified: sql<boolean>`coalesce(${d.claimIsVerified}, 0)`.mapWith(toBoolean),
+    version: sql<number>`coalesce(${d.claimVersion}, 0)`,
+    claimsMade: sql<number>`coalesce(${d.claimsMade}, 0)`,
+  });
 
 /** The ids that events link, stored or not. */
-const linkedIds = statement<Ids, ClaimRow>`
-  SELECT i.value AS distinctId, ${claimColumns},
-    ${isUserSql(":environmentId", "i.value", "d.is_user")} AS isUser
-  FROM json_each(:ids) AS i
-  LEFT JOIN distinct_ids AS d ON d.environment_id = :environmentId AND d.distinct_id = i.value`;
+const linkedIds = query((value: ValueOf<Ids>) => {
+  const isUser = isUserBy(value("environmentId"), sql`i.value`, d.isUser).mapWith(toBoolean);
+  return read(
+    { ...computed({ distinctId: sql<string>`i.value` }), ...claimFields(), ...computed({ isUser }) },
+    (list) => sql`
+      SELECT ${list} FROM json_each(${value("ids")}) AS i
+      LEFT JOIN ${d} ON ${d.environmentId} = ${value("environmentId")} AND ${d.distinctId} = i.value`,
+  );
+});
 
 /** The ids above them, by verified claims: another one could close a circle of any length. */
-const idsAbove = statement<Ids, ClaimRow>`
-  WITH RECURSIVE above (distinct_id) AS (
-    SELECT d.claimed_by FROM json_each(:ids) AS i CROSS JOIN distinct_ids AS d
-    WHERE d.environment_id = :environmentId AND d.distinct_id = i.value AND d.claim_is_verified = 1
-    UNION
-    SELECT d.claimed_by FROM above CROSS JOIN distinct_ids AS d
-    WHERE d.environment_id = :environmentId AND d.distinct_id = above.distinct_id AND d.claim_is_verified = 1
-  )
-  SELECT d.distinct_id AS distinctId, ${claimColumns}, NULL AS isUser
-  FROM above CROSS JOIN distinct_ids AS d
-  WHERE d.environment_id = :environmentId AND d.distinct_id = above.distinct_id`;
+const idsAbove = query((value: ValueOf<Ids>) => {
+  const above = alias(distinctIds, "above");
+  const isClaim = sql`${d.environmentId} = ${value("environmentId")} AND ${d.claimIsVerified} = 1`;
+  return read(
+    { ...fields(d, "distinctId"), ...claimFields(), ...computed({ isUser: sql<null>`NULL` }) },
+    (list) => sql`
+      WITH RECURSIVE ${above} (${names(d.distinctId)}) AS (
+        SELECT ${d.claimedBy} FROM json_each(${value("ids")}) AS i CROSS JOIN ${d}
+        WHERE ${isClaim} AND ${d.distinctId} = i.value
+        UNION
+        SELECT ${d.claimedBy} FROM ${above} CROSS JOIN ${d} WHERE ${isClaim} AND ${d.distinctId} = ${above.distinctId}
+      )
+      SELECT ${list} FROM ${above} CROSS JOIN ${d}
+      WHERE ${d.environmentId} = ${value("environmentId")} AND ${d.distinctId} = ${above.distinctId}`,
+  );
+});
 
-const propertiesOfIds = statement<Ids, PropertiesRow>`
-  SELECT p.distinct_id AS distinctId, p.properties AS properties, p.version AS version
-  FROM json_each(:ids) AS i CROSS JOIN id_properties AS p
-  WHERE p.environment_id = :environmentId AND p.distinct_id = i.value`;
+const propertiesOfIds = query((value: ValueOf<Ids>) =>
+  read(
+    fields(idProperties, "distinctId", "properties", "version"),
+    (list) => sql`
+      SELECT ${list} FROM json_each(${value("ids")}) AS i CROSS JOIN ${idProperties}
+      WHERE ${idProperties.environmentId} = ${value("environmentId")} AND ${idProperties.distinctId} = i.value`,
+  ),
+);
 
 /** The most bytes of properties that are read at a time. */
 const PROPERTIES_BYTES_MAX = 2 * 1024 * 1024;
 const IDS_WITHIN = PROPERTIES_BYTES_MAX / propertiesBytesMax;
 
 /** The properties of many ids, of the first of them. */
-const propertiesWithin = statement<Ids, PropertiesRow>`
-  SELECT s.distinct_id AS distinctId, p.version AS version,
-    iif(s.bytes <= ${`${PROPERTIES_BYTES_MAX}`}, p.properties, NULL) AS properties
-  FROM (
-    SELECT i.value AS distinct_id, sum(octet_length(o.properties)) OVER (ORDER BY i.key) AS bytes
-    FROM json_each(:ids) AS i CROSS JOIN id_properties AS o
-    WHERE o.environment_id = :environmentId AND o.distinct_id = i.value
-  ) AS s CROSS JOIN id_properties AS p
-  WHERE p.environment_id = :environmentId AND p.distinct_id = s.distinct_id`;
+const propertiesWithin = query((value: ValueOf<Ids>) => {
+  const [o, p] = [alias(idProperties, "own"), idProperties];
+  const sizes = sql`
+    SELECT i.value AS owner, sum(octet_length(${o.properties})) OVER (ORDER BY i.key) AS size
+    FROM json_each(${value("ids")}) AS i CROSS JOIN ${idProperties} AS ${o}
+    WHERE ${o.environmentId} = ${value("environmentId")} AND ${o.distinctId} = i.value`;
+  return read(
+    {
+      ...fields(p, "distinctId", "version"),
+      ...computed({ properties: sql<string | null>`iif(s.size <= ${PROPERTIES_BYTES_MAX}, ${p.properties}, NULL)` }),
+    },
+    (list) => sql`
+      SELECT ${list} FROM (${sizes}) AS s CROSS JOIN ${p}
+      WHERE ${p.environmentId} = ${value("environmentId")} AND ${p.distinctId} = s.owner`,
+  );
+});
 
 /** The statements that read what `planPeople` needs. Linear in the events, and with a secret key in the ids above theirs. */
 export function peopleReads(ctx: TenantCtx, events: readonly PersonEvent[]): Statement<PeopleRow>[] {
@@ -104,6 +136,6 @@ export function storedPeople(rows: readonly PeopleRow[]): StoredPeople & { reado
 }
 
 function claimRecord({ distinctId, claimedBy, isVerified, version, isUser, claimsMade }: ClaimRow): ClaimRecord {
-  const claim = claimedBy === null ? null : { by: claimedBy, isVerified: isVerified === 1 };
-  return { distinctId, claim, version, isUser: isUser === 1, claimsMade };
+  const claim = claimedBy === null ? null : { by: claimedBy, isVerified };
+  return { distinctId, claim, version, isUser: isUser === true, claimsMade };
 }

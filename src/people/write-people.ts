@@ -1,7 +1,11 @@
-import { fragment, nowMsSql, type Statement, statement } from "../db/sql.ts";
+import { type SQL, sql } from "drizzle-orm";
+import type { SQLiteColumn } from "drizzle-orm/sqlite-core";
+import { asInteger, assignments, insertFrom, names, query, type ValueOf } from "../db/query.ts";
+import { analyticsEvents, distinctIds, idProperties } from "../db/schema.ts";
+import type { Statement } from "../db/sql.ts";
 import { jsonChunks } from "../lib/json.ts";
 import type { TenantCtx } from "../runtime.ts";
-import { daySql } from "./limits/analytics-limits.ts";
+import { dayOf } from "./limits/analytics-limits.ts";
 import { isCounted } from "./limits/count.ts";
 import type { PeopleChange } from "./plan-people.ts";
 
@@ -18,61 +22,122 @@ export const peopleConflicts = new Set([
   "id_properties_version",
 ] as const);
 
-const writeProperties = statement<Rows>`
-  INSERT INTO id_properties (environment_id, distinct_id, properties, version)
-  SELECT CAST(:environmentId AS INTEGER), value ->> 0, value ->> 1, value ->> 2 FROM json_each(:rows) WHERE true
-  ON CONFLICT (environment_id, distinct_id) DO UPDATE SET properties = excluded.properties, version = excluded.version`;
+const writeProperties = query((value: ValueOf<Rows>) => {
+  const { environmentId, distinctId, properties, version } = idProperties;
+  const row = {
+    environmentId: asInteger(value("environmentId")),
+    distinctId: sql`value ->> 0`,
+    properties: sql`value ->> 1`,
+    version: sql`value ->> 2`,
+  };
+  const changed = { properties: latest(properties), version: latest(version) };
+  return sql`${insertFrom(idProperties, row, sql`FROM json_each(${value("rows")}) WHERE true`)}
+    ON CONFLICT (${names(environmentId, distinctId)}) DO UPDATE SET ${assignments(idProperties, changed)}`;
+});
 
-const lastSeq = fragment`SELECT seq FROM analytics_events AS e
-  WHERE e.environment_id = :environmentId AND e.distinct_id = value ->> 0 ORDER BY seq DESC LIMIT 1`;
-const countedSeq = fragment`SELECT event_count FROM distinct_ids AS d
-  WHERE d.environment_id = :environmentId AND d.distinct_id = value ->> 0`;
-const uncountedBytes = fragment`SELECT sum(octet_length(e.properties)) FROM analytics_events AS e
-  WHERE e.environment_id = :environmentId AND e.distinct_id = value ->> 0 AND e.seq > coalesce((${countedSeq}), 0)`;
+/** The value of a column that was to be inserted. */
+const latest = (column: SQLiteColumn) => sql`excluded.${names(column)}`;
+const largest = (column: SQLiteColumn) => sql`max(${column}, ${latest(column)})`;
+
+const d = distinctIds;
+const lastSeq = (value: ValueOf<Rows>) => {
+  const { environmentId, distinctId, seq } = analyticsEvents;
+  return sql`(
+    SELECT ${seq} FROM ${analyticsEvents}
+    WHERE ${environmentId} = ${value("environmentId")} AND ${distinctId} = value ->> 0 ORDER BY ${seq} DESC LIMIT 1
+  )`;
+};
+const countedSeq = (value: ValueOf<Rows>) => sql`(
+  SELECT ${d.eventCount} FROM ${d} WHERE ${d.environmentId} = ${value("environmentId")} AND ${d.distinctId} = value ->> 0
+)`;
+const uncountedBytes = (value: ValueOf<Rows>) => {
+  const { environmentId, distinctId, seq, properties } = analyticsEvents;
+  return sql`(
+    SELECT sum(octet_length(${properties})) FROM ${analyticsEvents}
+    WHERE ${environmentId} = ${value("environmentId")} AND ${distinctId} = value ->> 0
+      AND ${seq} > coalesce(${countedSeq(value)}, 0)
+  )`;
+};
 
 /**
  * Counts the new events of each id, so it comes after the events. It needs no guard, because these facts only grow. If it is
  * repeated, it finds nothing new: where claims are made, the batch fails on their versions.
  */
-const upsertIds = statement<RowsAt & { isCounted: number }>`
-  INSERT INTO distinct_ids (
-    environment_id, distinct_id, is_device_form, is_sender, is_identified, first_seen_at_ms, last_seen_at_ms,
-    event_count, event_bytes, claims_made, is_user, day, day_events, day_bytes
-  )
-  WITH new_rows AS MATERIALIZED (
-    SELECT value, coalesce((${lastSeq}), (${countedSeq}), 0) AS events, coalesce((${uncountedBytes}), 0) AS bytes FROM json_each(:rows)
-  )
-  SELECT CAST(:environmentId AS INTEGER), value ->> 0, value ->> 1, value ->> 2, value ->> 3, ${nowMsSql},
-    ${nowMsSql}, events, bytes, value ->> 4, value ->> 5, iif(:isCounted, ${daySql}, NULL), iif(:isCounted, events, 0),
-    iif(:isCounted, bytes, 0)
-  FROM new_rows WHERE true
-  ON CONFLICT (environment_id, distinct_id) DO UPDATE SET is_sender = max(is_sender, excluded.is_sender),
-    is_identified = max(is_identified, excluded.is_identified), is_user = max(is_user, excluded.is_user),
-    last_seen_at_ms = max(last_seen_at_ms, iif(excluded.event_count > event_count, excluded.last_seen_at_ms, 0)),
-    event_count = excluded.event_count, event_bytes = event_bytes + excluded.event_bytes,
-    day = coalesce(excluded.day, day),
-    day_events = iif(excluded.day IS NULL, day_events,
-      iif(day = excluded.day, day_events, 0) + excluded.event_count - event_count),
-    day_bytes = iif(excluded.day IS NULL, day_bytes, iif(day = excluded.day, day_bytes, 0) + excluded.event_bytes),
-    claims_made = claims_made + excluded.claims_made
-  WHERE excluded.event_count > event_count OR excluded.is_sender > is_sender OR excluded.is_identified > is_identified
-    OR excluded.is_user > is_user OR excluded.claims_made > 0`;
+const upsertIds = query((value: ValueOf<RowsAt & { isCounted: number }>) => {
+  const ifCounted = (counted: SQL, otherwise: SQL) => sql`iif(${value("isCounted")}, ${counted}, ${otherwise})`;
+  const row = {
+    environmentId: asInteger(value("environmentId")),
+    distinctId: sql`fresh.value ->> 0`,
+    isDeviceForm: sql`fresh.value ->> 1`,
+    isSender: sql`fresh.value ->> 2`,
+    isIdentified: sql`fresh.value ->> 3`,
+    firstSeenAtMs: asInteger(value("nowMs")),
+    lastSeenAtMs: asInteger(value("nowMs")),
+    eventCount: sql`fresh.total`,
+    eventBytes: sql`fresh.size`,
+    claimsMade: sql`fresh.value ->> 4`,
+    isUser: sql`fresh.value ->> 5`,
+    day: ifCounted(dayOf(value), sql`NULL`),
+    dayEvents: ifCounted(sql`fresh.total`, sql`0`),
+    dayBytes: ifCounted(sql`fresh.size`, sql`0`),
+  };
+  const hasMore = sql`${latest(d.eventCount)} > ${d.eventCount}`;
+  const ofDay = (column: SQLiteColumn, more: SQL) =>
+    sql`iif(${latest(d.day)} IS NULL, ${column}, iif(${d.day} = ${latest(d.day)}, ${column}, 0) + ${more})`;
+  const changed = {
+    isSender: largest(d.isSender),
+    isIdentified: largest(d.isIdentified),
+    isUser: largest(d.isUser),
+    lastSeenAtMs: sql`max(${d.lastSeenAtMs}, iif(${hasMore}, ${latest(d.lastSeenAtMs)}, 0))`,
+    eventCount: latest(d.eventCount),
+    eventBytes: sql`${d.eventBytes} + ${latest(d.eventBytes)}`,
+    day: sql`coalesce(${latest(d.day)}, ${d.day})`,
+    dayEvents: ofDay(d.dayEvents, sql`${latest(d.eventCount)} - ${d.eventCount}`),
+    dayBytes: ofDay(d.dayBytes, latest(d.eventBytes)),
+    claimsMade: sql`${d.claimsMade} + ${latest(d.claimsMade)}`,
+  };
+  const grows = (column: SQLiteColumn) => sql`${latest(column)} > ${column}`;
+  // Each id is counted once, however often the row uses it.
+  const from = sql`FROM (
+    SELECT value, coalesce(${lastSeq(value)}, ${countedSeq(value)}, 0) AS total, coalesce(${uncountedBytes(value)}, 0) AS size
+    FROM json_each(${value("rows")}) LIMIT -1 OFFSET 0
+  ) AS fresh WHERE true`;
+  return sql`${insertFrom(distinctIds, row, from)}
+    ON CONFLICT (${names(d.environmentId, d.distinctId)}) DO UPDATE SET ${assignments(distinctIds, changed)}
+    WHERE ${hasMore} OR ${grows(d.isSender)} OR ${grows(d.isIdentified)} OR ${grows(d.isUser)}
+      OR ${latest(d.claimsMade)} > 0`;
+});
 
 /**
  * A row is [id, version, claimer, via, isVerified]. Its record exists. This is an upsert, because an UPDATE that joins a list
  * may read the whole list for each record.
  */
-const changeClaims = statement<RowsAt>`
-  INSERT INTO distinct_ids (
-    environment_id, distinct_id, is_device_form, first_seen_at_ms, last_seen_at_ms, claimed_by, claimed_via,
-    claimed_at_ms, claim_is_verified, claim_version
-  )
-  SELECT CAST(:environmentId AS INTEGER), value ->> 0, 0, ${nowMsSql}, ${nowMsSql},
-    value ->> 2, value ->> 3, ${nowMsSql}, value ->> 4, value ->> 1
-  FROM json_each(:rows) WHERE true
-  ON CONFLICT (environment_id, distinct_id) DO UPDATE SET claimed_by = excluded.claimed_by,
-    claimed_via = excluded.claimed_via, claimed_at_ms = excluded.claimed_at_ms,
-    claim_is_verified = excluded.claim_is_verified, claim_version = excluded.claim_version`;
+const changeClaims = query((value: ValueOf<RowsAt>) => {
+  const claim = {
+    claimedBy: sql`value ->> 2`,
+    claimedVia: sql`value ->> 3`,
+    claimedAtMs: asInteger(value("nowMs")),
+    claimIsVerified: sql`value ->> 4`,
+    claimVersion: sql`value ->> 1`,
+  };
+  const row = {
+    environmentId: asInteger(value("environmentId")),
+    distinctId: sql`value ->> 0`,
+    isDeviceForm: sql`0`,
+    firstSeenAtMs: asInteger(value("nowMs")),
+    lastSeenAtMs: asInteger(value("nowMs")),
+    ...claim,
+  };
+  const changed = {
+    claimedBy: latest(d.claimedBy),
+    claimedVia: latest(d.claimedVia),
+    claimedAtMs: latest(d.claimedAtMs),
+    claimIsVerified: latest(d.claimIsVerified),
+    claimVersion: latest(d.claimVersion),
+  };
+  return sql`${insertFrom(distinctIds, row, sql`FROM json_each(${value("rows")}) WHERE true`)}
+    ON CONFLICT (${names(d.environmentId, d.distinctId)}) DO UPDATE SET ${assignments(distinctIds, changed)}`;
+});
 
 /** The statements that store the changes to people. They come after the statements of the events, in the same batch. */
 export function peopleWrites(ctx: TenantCtx, change: PeopleChange, nowMs: number): Statement[] {

@@ -1,11 +1,13 @@
 import { env } from "cloudflare:workers";
+import { sql } from "drizzle-orm";
 import { afterAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { grantPack } from "../../src/books/credits/grant.ts";
 import { createReservation } from "../../src/books/usage/reserve.ts";
 import { reserveInput } from "../../src/books/usage/schemas.ts";
 import { cronParts, scheduled } from "../../src/cron.ts";
 import { figuresPart } from "../../src/dashboard/figures/walk-business.ts";
-import { batch, statement } from "../../src/db/sql.ts";
+import { computed, query, read } from "../../src/db/query.ts";
+import { batch } from "../../src/db/sql.ts";
 import { erasePerson } from "../../src/erasure/erase-person.ts";
 import { erasePersonInput } from "../../src/erasure/schemas.ts";
 import { randomId } from "../../src/lib/ids.ts";
@@ -32,7 +34,7 @@ beforeEach(async () => {
   }
 });
 
-const select = statement<Record<never, never>, { one: 1 }>`SELECT 1 AS one`;
+const select = query(() => read(computed({ one: sql<1>`1` }), (list) => sql`SELECT ${list}`));
 
 /** Counts the queries that D1 is sent, over all databases. */
 function countedEnv(more: object = {}) {

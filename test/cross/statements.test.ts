@@ -34,11 +34,6 @@ const MEANT: readonly Meant[] = [
   },
   {
     detail: "SEARCH admin_audit USING PRIMARY KEY (app_id=?)",
-    text: "FROM admin_audit WHERE app_id = ?",
-    why: "The newest act alone: in its order, one row.",
-  },
-  {
-    detail: "SEARCH admin_audit USING PRIMARY KEY (app_id=?)",
     text: 'from "admin_audit" where "admin_audit"."app_id" = ? order by "admin_audit"."seq" desc limit ?',
     why: "The same, as Drizzle writes it.",
   },

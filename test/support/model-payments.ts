@@ -115,6 +115,7 @@ export function createPayments(
     if (share === 1000 && !b.revoked) b.byPayment = true;
     model.post(b, delta, "admin_adjust", { note: why });
     if (share < 1000 && b.byPayment) [b.byPayment, b.revoked] = [false, false];
+    if (share === 1000 && !b.revoked) b.revokedNote = why;
     if (share === 1000) b.revoked = true;
     if (!isOthers) b.taken = taken - delta;
     b.owed = [];

@@ -69,6 +69,7 @@ export function createRefunds(model: ReturnType<typeof createModel>, made: Made[
       const isAll = after[0] === after[1];
       const taken = isAll || b.remaining < due ? b.remaining : due;
       model.post(b, -taken, "admin_adjust", { note: reason ?? null });
+      if (isAll && !b.revoked) b.revokedNote = reason ?? null;
       b.revoked ||= isAll;
       if (b.revoked) b.owed = [];
       else model.owe(b, due - taken, reason ?? null);

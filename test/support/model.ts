@@ -10,7 +10,7 @@ export type OnExpiry = "return" | "charge";
 type Rule = { event?: string; model?: string };
 export type Grantee = { userId: string; ref: string | null; expiresAt: number; note?: string };
 /** Of a payment: whether it revoked the balance, and what it took (model-payments.ts). */
-type OfPayment = { byPayment?: boolean; taken?: bigint; paymentKey?: string };
+type OfPayment = { byPayment?: boolean; revokedNote?: string | null; taken?: bigint; paymentKey?: string };
 /** What is owed because `holds` held it when something fell short (C21, S4). */
 type Owed = Readonly<{ steps: bigint; note: string | null; holds: Hold[] }>;
 /** What a settlement took of what it returned: an entry of a balance and a reservation. */
@@ -125,7 +125,7 @@ export function createModel(clock: { now: () => number }) {
     for (const [b, steps] of hold.legs) post(b, steps, reason, { reservationId: hold.id });
     const revoked = hold.legs.filter(([b]) => b.revoked); // U9
     for (const [b, steps] of revoked) {
-      post(b, -steps, "admin_adjust", { reservationId: hold.id });
+      post(b, -steps, "admin_adjust", { reservationId: hold.id, note: b.revokedNote ?? null });
       takings.push({ b, holdId: hold.id, isPayment: b.byPayment === true });
       if (b.byPayment) b.taken = (b.taken ?? 0n) + steps; // S4
     }
@@ -246,6 +246,7 @@ export function createModel(clock: { now: () => number }) {
     revoke(b: Balance, note: string | null): Answer {
       expire(b.userId);
       if (!b.revoked || b.byPayment) post(b, -b.remaining, "admin_adjust", { note });
+      if (!b.revoked) b.revokedNote = note;
       [b.revoked, b.byPayment, b.owed] = [true, false, []];
       return { status: 200, body: { balanceId: b.id, remaining: 0 } };
     },

@@ -1,4 +1,8 @@
-import { batch, nowMsSql, type Statement, statement } from "../../db/sql.ts";
+import { sql } from "drizzle-orm";
+import { alias } from "drizzle-orm/sqlite-core";
+import { asInteger, fields, insertFrom, query, read, type ValueOf } from "../../db/query.ts";
+import { analyticsEvents, distinctIds } from "../../db/schema.ts";
+import { batch, type Statement } from "../../db/sql.ts";
 import { jsonChunks } from "../../lib/json.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { dayCounts, type IdUse, roomGuards } from "../limits/count.ts";
@@ -9,37 +13,50 @@ import type { CapturedEvent } from "./event.ts";
 
 type UuidRow = { readonly uuid: string };
 
-const selectUuids = statement<{ environmentId: number; uuids: string }, UuidRow>`
-  SELECT e.uuid AS uuid FROM json_each(:uuids) AS i CROSS JOIN analytics_events AS e
-  WHERE e.environment_id = :environmentId AND e.uuid = i.value`;
+const selectUuids = query((value: ValueOf<{ environmentId: number; uuids: string }>) => {
+  const { environmentId, uuid } = analyticsEvents;
+  return read(
+    fields(analyticsEvents, "uuid"),
+    (list) => sql`
+      SELECT ${list} FROM json_each(${value("uuids")}) AS i CROSS JOIN ${analyticsEvents}
+      WHERE ${environmentId} = ${value("environmentId")} AND ${uuid} = i.value`,
+  );
+});
+
+type NewEvents = { environmentId: number; events: string; nowMs: number; aheadMs: number | null; isVerified: number };
 
 /** Appends events after the id's last seq, which the same statement reads, also where that event is deleted. Skips stored UUIDs. */
-const insertEvents = statement<{
-  environmentId: number;
-  events: string;
-  nowMs: number;
-  aheadMs: number | null;
-  isVerified: number;
-}>`
-  INSERT INTO analytics_events (
-    environment_id, distinct_id, seq, uuid, event, timestamp_ms, received_at_ms, ahead_ms, is_verified, properties
-  )
-  SELECT CAST(:environmentId AS INTEGER), distinct_id, coalesce((
-      SELECT seq FROM analytics_events AS last
-      WHERE last.environment_id = :environmentId AND last.distinct_id = new_events.distinct_id
-      ORDER BY seq DESC LIMIT 1
-    ), (
-      SELECT event_count FROM distinct_ids AS d
-      WHERE d.environment_id = :environmentId AND d.distinct_id = new_events.distinct_id
-    ), 0) + row_number() OVER (PARTITION BY distinct_id ORDER BY position),
-    value ->> 0, value ->> 1, value ->> 3, ${nowMsSql}, CAST(:aheadMs AS INTEGER), CAST(:isVerified AS INTEGER), value ->> 4
-  FROM (
-    SELECT key AS position, value, value ->> 2 AS distinct_id FROM json_each(:events)
-    WHERE NOT EXISTS (
-      SELECT 1 FROM analytics_events WHERE environment_id = :environmentId AND uuid = value ->> 0
-    )
-  ) AS new_events
-  ORDER BY position`;
+const insertEvents = query((value: ValueOf<NewEvents>) => {
+  const [e, last, d] = [analyticsEvents, alias(analyticsEvents, "last"), distinctIds];
+  const ofEnvironment = value("environmentId");
+  const lastSeq = sql`(
+    SELECT ${last.seq} FROM ${analyticsEvents} AS ${last}
+    WHERE ${last.environmentId} = ${ofEnvironment} AND ${last.distinctId} = fresh.sender ORDER BY ${last.seq} DESC LIMIT 1
+  )`;
+  const counted = sql`(
+    SELECT ${d.eventCount} FROM ${d} WHERE ${d.environmentId} = ${ofEnvironment} AND ${d.distinctId} = fresh.sender
+  )`;
+  const stored = sql`SELECT 1 FROM ${e} WHERE ${e.environmentId} = ${ofEnvironment} AND ${e.uuid} = value ->> 0`;
+  const row = {
+    environmentId: asInteger(ofEnvironment),
+    distinctId: sql`fresh.sender`,
+    seq: sql`coalesce(${lastSeq}, ${counted}, 0) + row_number() OVER (PARTITION BY fresh.sender ORDER BY fresh.place)`,
+    uuid: sql`fresh.value ->> 0`,
+    event: sql`fresh.value ->> 1`,
+    timestampMs: sql`fresh.value ->> 3`,
+    receivedAtMs: asInteger(value("nowMs")),
+    aheadMs: asInteger(value("aheadMs")),
+    isVerified: asInteger(value("isVerified")),
+    properties: sql`fresh.value ->> 4`,
+  };
+  return insertFrom(
+    analyticsEvents,
+    row,
+    sql`FROM (
+      SELECT key AS place, value, value ->> 2 AS sender FROM json_each(${value("events")}) WHERE NOT EXISTS (${stored})
+    ) AS fresh ORDER BY fresh.place`,
+  );
+});
 
 /** Reads in one trip which events are stored already, and all that the plan of the first of them needs. */
 export async function readStored(

@@ -1,7 +1,6 @@
 import { sql } from "drizzle-orm";
 import { asInteger, type ValueOf } from "../../db/query.ts";
 import { environments } from "../../db/schema.ts";
-import { fragment, nowMsSql } from "../../db/sql.ts";
 
 /**
  * The limits of an environment's analytics in a UTC day (L3), and their defaults, which no honest client meets. They count
@@ -30,6 +29,3 @@ export const limitInForce = (limit: AnalyticsLimit) =>
 
 /** The UTC day of a write or a read, in days since 1970. */
 export const dayOf = (value: ValueOf<{ nowMs: number }>) => sql<number>`(${asInteger(value("nowMs"))} / 86400000)`;
-
-/** SQL: the same, as text. */
-export const daySql = fragment`(${nowMsSql} / 86400000)`;

@@ -18,12 +18,13 @@ const FIRST_MS = Date.parse("0000-01-01T00:00:00.000Z");
 const LAST_MS = Date.parse("9999-12-31T23:59:59.999Z");
 const STEPS_MAX = 8_589_934_592_000_000;
 
-/** What SQL writes of each of some rows, a list of values each. `from` names their columns. */
-async function written(json: SQL, from: SQL, rows: readonly (readonly unknown[])[]): Promise<string[]> {
+/** What SQL writes of each row of `source`, which `table` makes of lists of values. */
+async function written(json: SQL, source: SQL, table: SQL, rows: readonly (readonly unknown[])[]): Promise<string[]> {
   const statement = query((value: ValueOf<{ rows: string }>) =>
     readArrays(
       [sql<string>`${json}`],
-      (list) => sql`WITH row AS (SELECT value FROM json_each(${value("rows")})), ${from} SELECT ${list}`,
+      (list) =>
+        sql`WITH row AS (SELECT value FROM json_each(${value("rows")})), ${table} SELECT ${list} FROM ${source}`,
     ),
   );
   const { text, params } = statement({ rows: JSON.stringify(rows) });
@@ -90,7 +91,7 @@ it.each(Object.entries(THINGS))(
       }),
     );
     const { head, body } = jsonOf({ fields, bodyFrom: Object.keys(fields).at(-1) ?? "" });
-    const texts = await written(sql`${head} || ${body} || '}' FROM ${table}`, asTable(table), stored);
+    const texts = await written(sql`${head} || ${body} || '}'`, sql`${table}`, asTable(table), stored);
     const shown = rows.map((row) => present(row as never));
     expect(texts.map((one) => JSON.parse(one))).toEqual(shown);
     // In the same order of fields.
@@ -101,7 +102,8 @@ it.each(Object.entries(THINGS))(
 /** What SQL writes of numbers, by the column `v.n`. */
 const ofNumbers = (json: SQL, numbers: readonly number[]) =>
   written(
-    sql`${json} FROM v`,
+    json,
+    sql`v`,
     sql`v AS (SELECT value ->> 0 AS n FROM row)`,
     numbers.map((number) => [number]),
   );

@@ -1,7 +1,10 @@
 import { env } from "cloudflare:workers";
+import { eq } from "drizzle-orm";
 import { describe, expect, it } from "vitest";
 import { settleDueHolds } from "../../../src/books/ledger/write.ts";
-import { all, batch, statement } from "../../../src/db/sql.ts";
+import { drizzle, fields, query, type ValueOf } from "../../../src/db/query.ts";
+import { environments } from "../../../src/db/schema.ts";
+import { all, batch } from "../../../src/db/sql.ts";
 import type { Mode, Outbox } from "../../../src/runtime.ts";
 import { messageWrites, noteMessages, wantedMessages } from "../../../src/webhooks/outbox.ts";
 import { makeEndpoint, storedMessages } from "../../support/webhooks.ts";
@@ -205,8 +208,12 @@ describe("a message whose data are known", () => {
   });
 });
 
-const readFeaturesOf = statement<{ environmentId: number }, { features: string | null }>`
-  SELECT features FROM environments WHERE id = :environmentId`;
+const readFeaturesOf = query((value: ValueOf<{ environmentId: number }>) =>
+  drizzle
+    .select(fields(environments, "features"))
+    .from(environments)
+    .where(eq(environments.id, value("environmentId"))),
+);
 
 const raise = (): never => {
   throw new Error("not reached");

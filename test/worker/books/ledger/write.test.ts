@@ -1,4 +1,5 @@
 import { env } from "cloudflare:workers";
+import { eq } from "drizzle-orm";
 import { afterAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { revokeBalance } from "../../../../src/books/credits/revoke.ts";
 import type { User } from "../../../../src/books/ledger/account.ts";
@@ -7,7 +8,8 @@ import { insertEntries } from "../../../../src/books/ledger/insert-entries.ts";
 import type { AccountAtRead } from "../../../../src/books/ledger/send.ts";
 import { selectActive } from "../../../../src/books/ledger/spendable-balances.ts";
 import { type UserWrite, writeForUser } from "../../../../src/books/ledger/write.ts";
-import { statement } from "../../../../src/db/sql.ts";
+import { drizzle, query, type ValueOf } from "../../../../src/db/query.ts";
+import { environments } from "../../../../src/db/schema.ts";
 import { PurserError, refusalIn } from "../../../../src/errors.ts";
 import type { TenantCtx } from "../../../../src/runtime.ts";
 import { FAULTS, faultyD1 } from "../../../support/faulty-d1.ts";
@@ -47,8 +49,12 @@ const debit = (spender: Spender, account: AccountAtRead) =>
 
 const refused = () => new PurserError("forbidden", "as the test wants it");
 /** Violates a CHECK whatever there is. */
-const exceedQuota = statement<{ environmentId: number }>`
-  UPDATE environments SET test_balance_count = 6, test_balance_quota = 5 WHERE id = :environmentId`;
+const exceedQuota = query((value: ValueOf<{ environmentId: number }>) =>
+  drizzle
+    .update(environments)
+    .set({ testBalanceCount: 6, testBalanceQuota: 5 })
+    .where(eq(environments.id, value("environmentId"))),
+);
 
 type Verb = Omit<UserWrite<[], string>, "user" | "nonce" | "read">;
 /** Every way in which a verb may end, and what it does then. */

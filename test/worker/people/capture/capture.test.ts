@@ -340,7 +340,7 @@ describe("an event", () => {
     const { call, app, key } = await world();
     const device = "0194685f-8a3c-7d11-9f2b-6c1d2e3f4a5b";
     const properties = { $process_person_profile: false, $set: { a: 1 }, $anon_distinct_id: "other" };
-    await send(call, key, [{ event: "$identify", distinct_id: device, properties }]);
+    await send(call, key, [{ event: "seen", distinct_id: device, properties }]);
     expect(await idsOf(app)).toMatchObject([
       { distinctId: device, eventCount: 1, isSender: 0, isIdentified: 0, claimedBy: null, properties: null },
     ]);
@@ -348,6 +348,16 @@ describe("an event", () => {
     await send(call, key, [{ event: "$identify", distinct_id: "ana", properties: { $anon_distinct_id: device } }]);
     expect(await personIds(call, app, "ana")).toEqual(["ana", device]);
     expect(await personIds(call, app, device)).toEqual([device]);
+  });
+
+  it("that is a personless $identify makes its id a user, which nobody can link, and sets nothing", async () => {
+    const { call, app, key } = await world();
+    const device = "0194685f-8a3c-7d11-9f2b-6c1d2e3f4a5b";
+    const properties = { $process_person_profile: false, $set: { a: 1 }, $anon_distinct_id: "other" };
+    await send(call, key, [{ event: "$identify", distinct_id: device, properties }]);
+    expect(await idsOf(app)).toMatchObject([{ distinctId: device, claimedBy: null, properties: null }]);
+    await send(call, key, [{ event: "$identify", distinct_id: "ana", properties: { $anon_distinct_id: device } }]);
+    expect(await personIds(call, app, "ana")).toEqual(["ana"]);
   });
 
   it("is never seen from another application or mode, under the same ids and UUIDs", async () => {
