@@ -34,7 +34,8 @@ type Read = (c: Context<DashboardEnv>, filters: Filters, cursor: string | undefi
 interface Figure {
   readonly title: string;
   /** What the list is, and what it may lack. */
-  readonly about: string;
+  /** A function where it formats a number: formats are dear, and a start makes none. */
+  readonly about: string | (() => string);
   readonly read: Read;
   readonly hasUnits: boolean;
 }
@@ -63,8 +64,8 @@ const FIGURES = {
     read: expiries(true),
     hasUnits: true,
   },
-  minted: { title: "Export links created", about: linksAbout(), read: exportLinks("minted"), hasUnits: false },
-  opened: { title: "Export links opened", about: linksAbout(), read: exportLinks("opened"), hasUnits: false },
+  minted: { title: "Export links created", about: linksAbout, read: exportLinks("minted"), hasUnits: false },
+  opened: { title: "Export links opened", about: linksAbout, read: exportLinks("opened"), hasUnits: false },
 } as const satisfies Readonly<Record<string, Figure>>;
 export type FigureName = keyof typeof FIGURES;
 
@@ -205,7 +206,7 @@ async function figuresPage(c: Context<DashboardEnv>) {
         <button type="submit">Show</button>
       </form>
       <section class="card">
-        <p class="soft">{about}</p>
+        <p class="soft">{typeof about === "string" ? about : about()}</p>
         <Table
           label={title}
           head={head}
