@@ -30,7 +30,8 @@ export const endpointFields = () => ({
 });
 
 type EndpointKey = { appId: string; webhookId: string };
-const selectEndpoint = query((value: ValueOf<EndpointKey>) =>
+/** An application's endpoint. */
+export const selectEndpoint = query((value: ValueOf<EndpointKey>) =>
   drizzle
     .select(endpointFields())
     .from(webhookEndpoints)

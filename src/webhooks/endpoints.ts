@@ -10,7 +10,14 @@ import { PurserError, temporarilyUnavailable } from "../errors.ts";
 import { DAY_MS } from "../lib/time.ts";
 import type { AdminCtx, Mode, SystemCtx } from "../runtime.ts";
 import { failPending, failRest } from "./delete-old.ts";
-import { endpointFields, makeSecret, presentEndpoint, requireEndpoint, syncEndpoints } from "./endpoint.ts";
+import {
+  endpointFields,
+  makeSecret,
+  presentEndpoint,
+  requireEndpoint,
+  selectEndpoint,
+  syncEndpoints,
+} from "./endpoint.ts";
 import { wantsType } from "./message.ts";
 import type { ListWebhooksOutput, NewSecretOutput, WebhookOutput } from "./responses.ts";
 import type { ChangeWebhookInput, CreateWebhookInput } from "./schemas.ts";
@@ -56,20 +63,6 @@ const insertEndpoint = query((value: ValueOf<NewEndpoint>) =>
     sql`WHERE ${isPossible(value)}`,
   ),
 );
-const selectEndpoint = query((value: ValueOf<Key>) =>
-  drizzle
-    .select(endpointFields())
-    .from(webhookEndpoints)
-    .crossJoin(environments)
-    .where(
-      and(
-        eq(webhookEndpoints.id, value("webhookId")),
-        eq(environments.id, webhookEndpoints.environmentId),
-        eq(environments.id, value("environmentId")),
-      ),
-    ),
-);
-
 /** Makes an endpoint (H1). Throws `not_found`, `secrets_unavailable`, and `invalid_request` beyond the tenth. */
 export async function createWebhook(
   admin: AdminCtx,
@@ -89,7 +82,7 @@ export async function createWebhook(
     auditCreated({ ...act, ...key }),
     insertEndpoint(row),
     syncEndpoints({ ids: JSON.stringify([environment.id]) }),
-    selectEndpoint(key),
+    selectEndpoint({ appId, webhookId: key.webhookId }),
   ]);
   if (written !== undefined) return { ...presentEndpoint(written), secret };
   throw new PurserError("invalid_request", `An environment may have ${ENDPOINTS_MAX} endpoints. Delete one first.`, {
