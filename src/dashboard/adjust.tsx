@@ -7,8 +7,7 @@ import type { PurserError } from "../errors.ts";
 import { callVerb } from "../http/call-verb.ts";
 import { Field, Hidden, LongText } from "./components.tsx";
 import { Confirm, doubtsOfAmount, formFields, redirectAfter, requireReason, userPath } from "./confirm.tsx";
-import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
-import { catchRefusal, type Form, numberField, parseForm } from "./form.ts";
+import { catchRefusal, createDashboardRoutes, type DashboardEnv, type Form, numberField, parseForm } from "./form.ts";
 import { amount, query, signed } from "./format.ts";
 import { page, pathIn } from "./layout.tsx";
 

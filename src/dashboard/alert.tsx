@@ -10,11 +10,10 @@ import { PurserError } from "../errors.ts";
 import { belowField, belowOf, MEASURES } from "./alerts.tsx";
 import { Choice, Empty, Field, Pager, Table } from "./components.tsx";
 import { Confirm } from "./confirm.tsx";
-import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
-import { catchRefusal, parseForm, textField } from "./form.ts";
+import { catchRefusal, createDashboardRoutes, type DashboardEnv, parseForm, textField } from "./form.ts";
 import { amount, query } from "./format.ts";
 import { FormToken, page, pathIn } from "./layout.tsx";
-import { UserLink } from "./links.tsx";
+import { UserLink } from "./people-list.tsx";
 
 const ONE = "/alerts/:alertId";
 const ROWS = "50";

@@ -6,11 +6,18 @@ import { createAlertInput, setExpiryNoticesInput } from "../books/alerts/schemas
 import { UNITS } from "../books/amounts/amount.ts";
 import type { PurserError } from "../errors.ts";
 import { Choice, Empty, Field, Hidden, RowMenu, Table } from "./components.tsx";
-import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
-import { catchRefusal, type Form, numberField, parseForm, textField } from "./form.ts";
+import {
+  catchRefusal,
+  createDashboardRoutes,
+  type DashboardEnv,
+  type Form,
+  numberField,
+  parseForm,
+  textField,
+} from "./form.ts";
 import { amount } from "./format.ts";
 import { FormToken, page, pathIn } from "./layout.tsx";
-import { randomOf } from "./once.ts";
+import { randomOf } from "./session.ts";
 import { Time } from "./time.tsx";
 
 const NOTICES: Readonly<Record<string, string>> = {

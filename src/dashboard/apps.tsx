@@ -3,8 +3,7 @@ import { createApp, listApps } from "../catalog/apps/apps.ts";
 import { createAppInput } from "../catalog/apps/schemas.ts";
 import type { PurserError } from "../errors.ts";
 import { Choice, Field, Table } from "./components.tsx";
-import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
-import { catchRefusal, parseForm } from "./form.ts";
+import { catchRefusal, createDashboardRoutes, type DashboardEnv, parseForm } from "./form.ts";
 import { FormToken, page } from "./layout.tsx";
 import { Time } from "./time.tsx";
 

@@ -1,6 +1,6 @@
 import { createMiddleware } from "hono/factory";
 import { type DashboardFile, referenceFile } from "../http/reference-file.ts";
-import type { DashboardEnv } from "./env.ts";
+import type { DashboardEnv } from "./form.ts";
 
 /** The files that the pages load, which the build makes of clients/dashboard. Nothing is loaded from another site. */
 const TYPES: Readonly<Record<string, readonly [file: DashboardFile, type: string]>> = {

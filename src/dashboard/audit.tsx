@@ -1,12 +1,12 @@
 import type { Context } from "hono";
 import { ACTIONS } from "../catalog/audit/audit-statement.ts";
 import { searchAudit, searchedActsMax } from "../catalog/audit/list.ts";
-import { Acts } from "./acts.tsx";
-import { Choice, Field, Pager } from "./components.tsx";
-import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
-import { catchRefusal, textField } from "./form.ts";
+import type { AuditEntry } from "../catalog/audit/responses.ts";
+import { Choice, Field, Pager, Table } from "./components.tsx";
+import { catchRefusal, createDashboardRoutes, type DashboardEnv, textField } from "./form.ts";
 import { amount, query } from "./format.ts";
 import { page, pathIn } from "./layout.tsx";
+import { Time } from "./time.tsx";
 
 const ROWS = 50;
 
@@ -53,3 +53,112 @@ async function auditPage(c: Context<DashboardEnv>) {
 }
 
 export const auditRoutes = () => createDashboardRoutes().get("/audit", auditPage);
+
+/** The page of what an act set, where its target is the application. */
+const PAGES: Readonly<Partial<Record<AuditEntry["action"], string>>> = {
+  "app.created": "overview",
+  "end_user_auth.set": "keys",
+  "limits.set": "limits",
+  "expiry_notices.set": "alerts",
+  "clock.set": "clock",
+  "clock.removed": "clock",
+  "stripe.set": "payments",
+  "webhook.deleted": "webhooks",
+};
+
+/** Where a thing that an act names is shown. Null for one without a page of its own. */
+function pageOf(target: string, action?: AuditEntry["action"]): string | null {
+  const page = action === undefined ? undefined : PAGES[action];
+  if (page !== undefined) return page;
+  if (action === "payment.settled") return `payments/${encodeURIComponent(target)}`;
+  if (target.startsWith("crb_")) return `users/balance${query({ balanceId: target })}`;
+  if (target.startsWith("cpk_")) return `packs/${target}`;
+  if (target.startsWith("era_")) return `people/erasures/${target}`;
+  if (target.startsWith("alr_")) return "alerts";
+  if (target.startsWith("whk_")) return `webhooks/${target}`;
+  return target.startsWith("key_") ? "keys" : null;
+}
+
+interface TargetProps {
+  readonly c: Context<DashboardEnv>;
+  readonly target: string;
+  readonly action?: AuditEntry["action"];
+  readonly details: AuditEntry["details"];
+}
+
+/** A thing that an act names, in the mode that the act was about: the audit has both. */
+const Target = ({ c, target, action, details: { mode } }: TargetProps) => {
+  const place = pageOf(target, action);
+  if (place === null) return <code>{target}</code>;
+  const { environment } = c.var.ctx;
+  const at = mode === "live" || mode === "test" ? mode : environment.mode;
+  return (
+    <a href={`/admin/apps/${encodeURIComponent(environment.appId)}/${at}/${place}`}>
+      <code>{target}</code>
+    </a>
+  );
+};
+
+const asText = (value: unknown): string => (typeof value === "string" ? value : JSON.stringify(value));
+
+/** A detail in words: a list apart by commas, the ids of balances and packs as links. */
+const Detail = ({ c, value, details }: Pick<TargetProps, "c" | "details"> & { value: unknown }) => {
+  if (!Array.isArray(value)) return <>{typeof value === "number" ? amount(value) : asText(value)}</>;
+  if (value.length === 0) return <>none</>;
+  return (
+    <>
+      {value.map((each, index) => (
+        <>
+          {index === 0 ? "" : ", "}
+          {/^(?:crb|cpk)_/.test(String(each)) ? <Target c={c} target={String(each)} details={details} /> : asText(each)}
+        </>
+      ))}
+    </>
+  );
+};
+
+/** The details of an act: what it changed, and what that was before. */
+const Details = ({ c, details }: Pick<TargetProps, "c" | "details">) => {
+  const { before, ...others } = details;
+  const entries = Object.entries(others);
+  return (
+    <>
+      {entries.map(([name, value]) => (
+        <div>
+          <span class="soft">{name}</span> <Detail c={c} value={value} details={details} />
+        </div>
+      ))}
+      {before !== undefined && (
+        <details>
+          <summary>Before</summary>
+          <code>{asText(before)}</code>
+        </details>
+      )}
+    </>
+  );
+};
+
+interface ActsProps {
+  readonly c: Context<DashboardEnv>;
+  readonly label: string;
+  readonly entries: readonly AuditEntry[];
+  readonly empty: string;
+  /** Whether the thing that each is about is shown. */
+  readonly hasTargets?: boolean;
+}
+
+/** Acts of administration as a table. */
+export const Acts = ({ c, label, entries, empty, hasTargets = false }: ActsProps) => (
+  <Table
+    label={label}
+    head={["When", "By", "Action", ...(hasTargets ? ["About"] : []), "Details"]}
+    empty={empty}
+    rows={entries.map(({ at, by, action, target, details }) => [
+      <Time at={at} />,
+      by,
+      action,
+      ...(hasTargets ? [<Target c={c} target={target} action={action} details={details} />] : []),
+      <Details c={c} details={details} />,
+    ])}
+  />
+);

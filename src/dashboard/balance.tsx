@@ -2,14 +2,14 @@ import type { Context } from "hono";
 import { fromSteps } from "../books/amounts/amount.ts";
 import { readBalance, readSiblings } from "../books/credits/revoke.ts";
 import { findGrantAct, listActs } from "../catalog/audit/list.ts";
-import { Acts } from "./acts.tsx";
+import { Acts } from "./audit.tsx";
 import { Meter } from "./chart.tsx";
 import { numbers, Table, Tag } from "./components.tsx";
-import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
+import { createDashboardRoutes, type DashboardEnv } from "./form.ts";
 import { amount, query, time } from "./format.ts";
 import { page, pathIn } from "./layout.tsx";
-import { BalanceLink, UserLink } from "./links.tsx";
-import { Rules } from "./rules.tsx";
+import { Rules } from "./packs.tsx";
+import { BalanceLink, UserLink } from "./people-list.tsx";
 
 type Balance = Awaited<ReturnType<typeof readBalance>>;
 

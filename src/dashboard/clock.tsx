@@ -5,8 +5,7 @@ import { invalid, type PurserError } from "../errors.ts";
 import { DAY_MS, iso } from "../lib/time.ts";
 import { Field } from "./components.tsx";
 import { Confirm } from "./confirm.tsx";
-import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
-import { catchRefusal, type Form, parseForm, timeField } from "./form.ts";
+import { catchRefusal, createDashboardRoutes, type DashboardEnv, type Form, parseForm, timeField } from "./form.ts";
 import { query, span, time } from "./format.ts";
 import { FormToken, page, pathIn } from "./layout.tsx";
 

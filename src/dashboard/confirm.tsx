@@ -3,8 +3,7 @@ import type { Child } from "hono/jsx";
 import type { Unit } from "../books/amounts/amount.ts";
 import { invalid, type PurserError } from "../errors.ts";
 import { Hidden } from "./components.tsx";
-import type { DashboardEnv } from "./env.ts";
-import { catchRefusal, type Form, textField } from "./form.ts";
+import { catchRefusal, type DashboardEnv, type Form, textField } from "./form.ts";
 import { amount, query } from "./format.ts";
 import { FormToken, pathIn } from "./layout.tsx";
 

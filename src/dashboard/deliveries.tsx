@@ -3,13 +3,12 @@ import { listDeliveries, lookedAtDeliveriesMax } from "../webhooks/list-deliveri
 import type { Attempt, ListDeliveriesOutput, WebhookOutput } from "../webhooks/responses.ts";
 import { listDeliveriesInput } from "../webhooks/schemas.ts";
 import { Hidden, Pager, Table, Tag } from "./components.tsx";
-import { reasonOf } from "./endpoint-health.tsx";
-import type { DashboardEnv } from "./env.ts";
-import { parseForm, textField } from "./form.ts";
+import { type DashboardEnv, parseForm, textField } from "./form.ts";
 import { amount, query } from "./format.ts";
 import { FormToken, pathIn } from "./layout.tsx";
 import { Time } from "./time.tsx";
 import { TICKED } from "./webhook-acts.ts";
+import { reasonOf } from "./webhooks.tsx";
 
 const ROWS = 20;
 const STATUSES = ["", "pending", "delivered", "failed"] as const;

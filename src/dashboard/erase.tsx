@@ -8,11 +8,10 @@ import { sha256 } from "../lib/hash.ts";
 import type { TenantCtx } from "../runtime.ts";
 import { Choice, Field, Hidden, Table } from "./components.tsx";
 import { Confirm } from "./confirm.tsx";
-import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
-import { catchRefusal, type Form, parseForm, textField } from "./form.ts";
+import { catchRefusal, createDashboardRoutes, type DashboardEnv, type Form, parseForm, textField } from "./form.ts";
 import { amount, query, time } from "./format.ts";
 import { FormToken, page, pathIn } from "./layout.tsx";
-import { quantitiesText } from "./links.tsx";
+import { quantitiesText } from "./people-list.tsx";
 
 const REASONS = erasureReason.options.map((reason) => [reason, reason.replaceAll("_", " ")] as const);
 

@@ -9,11 +9,10 @@ import { findLinks, lookedAtLinksMax } from "../exports/audit.ts";
 import { DAY_MS, iso } from "../lib/time.ts";
 import { Choice, Empty, Field, Hidden, type NumberHead, numbers, Pager, Table, Tag } from "./components.tsx";
 import { SHOWN_MAX } from "./confirm.tsx";
-import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
-import { catchRefusal, type Form, textField, timeField } from "./form.ts";
+import { catchRefusal, createDashboardRoutes, type DashboardEnv, type Form, textField, timeField } from "./form.ts";
 import { amount, query, signed } from "./format.ts";
 import { page, pathIn } from "./layout.tsx";
-import { BalanceLink, EventLink, PersonLink, ReservationLink, UserLink } from "./links.tsx";
+import { BalanceLink, EventLink, PersonLink, ReservationLink, UserLink } from "./people-list.tsx";
 import { Time } from "./time.tsx";
 
 interface Filters {

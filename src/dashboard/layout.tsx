@@ -6,7 +6,7 @@ import { logUnavailable } from "../http/errors.ts";
 import { iso } from "../lib/time.ts";
 import { assetPath } from "./assets.ts";
 import { FIELD_ERROR, RefusalText } from "./components.tsx";
-import type { DashboardEnv } from "./env.ts";
+import type { DashboardEnv } from "./form.ts";
 import { query, time } from "./format.ts";
 import { Icon } from "./icons.tsx";
 import { Bar, Brand, OutsideBar, type Place, type Section, Sidebar, sectionNamed } from "./shell.tsx";

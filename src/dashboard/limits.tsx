@@ -1,13 +1,11 @@
 import type { Context } from "hono";
 import type { PurserError } from "../errors.ts";
-import { type AnalyticsLimit, analyticsDefaults } from "../people/limits/analytics-limits.ts";
-import { readLimits } from "../people/limits/read.ts";
+import { type AnalyticsLimit, analyticsDefaults } from "../people/limits/count.ts";
+import { readLimits, setLimits } from "../people/limits/limits.ts";
 import { setLimitsInput } from "../people/limits/schemas.ts";
-import { setLimits } from "../people/limits/set.ts";
 import { Meter } from "./chart.tsx";
 import { Field, numbers, Table } from "./components.tsx";
-import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
-import { catchRefusal, numberField, parseForm } from "./form.ts";
+import { catchRefusal, createDashboardRoutes, type DashboardEnv, numberField, parseForm } from "./form.ts";
 import { amount, time } from "./format.ts";
 import { FormToken, page, pathIn } from "./layout.tsx";
 

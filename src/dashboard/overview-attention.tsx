@@ -1,18 +1,17 @@
 import type { Context } from "hono";
 import type { Child } from "hono/jsx";
-import { countedUnmatchedMax } from "../payments/count-unmatched.ts";
+import { countedUnmatchedMax } from "../payments/list.ts";
 import { countedDeliveriesMax } from "../webhooks/delete-old.ts";
 import type { EndpointHealth } from "../webhooks/read-health.ts";
-import { failureText, isFailing, rateText } from "./endpoint-health.tsx";
-import type { DashboardEnv } from "./env.ts";
-import { amount, query, span } from "./format.ts";
+import type { DashboardEnv } from "./form.ts";
+import { amount, money, query, span } from "./format.ts";
 import { Icon } from "./icons.tsx";
 import { pathIn } from "./layout.tsx";
-import { money } from "./money.ts";
 import { paymentPath } from "./payment.tsx";
 import type { Overview } from "./read-overview.ts";
 import { refusalsPath } from "./refusals.tsx";
 import { Time } from "./time.tsx";
+import { failureText, isFailing, rateText } from "./webhooks.tsx";
 
 interface Matter {
   readonly kind: "bad" | "warn";

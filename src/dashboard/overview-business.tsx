@@ -1,12 +1,12 @@
 import type { Context } from "hono";
 import { DAY_MS, iso } from "../lib/time.ts";
 import { Amounts, numbers, Table } from "./components.tsx";
-import type { DashboardEnv } from "./env.ts";
 import type { PackFigure } from "./figures/read.ts";
 import type { Business } from "./figures/read-business.ts";
 import { type FigureName, figurePath } from "./figures.tsx";
+import type { DashboardEnv } from "./form.ts";
 import { pathIn } from "./layout.tsx";
-import { Updated } from "./updated.tsx";
+import { Updated } from "./time.tsx";
 
 interface PacksProps {
   readonly c: Context<DashboardEnv>;

@@ -2,16 +2,14 @@ import type { Context } from "hono";
 import type { Child } from "hono/jsx";
 import { UNITS } from "../books/amounts/amount.ts";
 import { DAY_MS, iso } from "../lib/time.ts";
-import type { DashboardEnv } from "./env.ts";
 import type { Business } from "./figures/read-business.ts";
 import { type FigureName, figurePath } from "./figures.tsx";
-import { amount, shortAmount } from "./format.ts";
+import type { DashboardEnv } from "./form.ts";
+import { amount, money, shortAmount } from "./format.ts";
 import { Icon } from "./icons.tsx";
 import { pathIn } from "./layout.tsx";
-import { money } from "./money.ts";
-import { sumOfUnit, type TwoSpans } from "./overview-spans.ts";
-import type { Overview } from "./read-overview.ts";
-import { Updated } from "./updated.tsx";
+import { type Overview, sumOfUnit, type TwoSpans } from "./read-overview.ts";
+import { Updated } from "./time.tsx";
 
 interface FiguresProps {
   readonly c: Context<DashboardEnv>;

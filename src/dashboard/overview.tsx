@@ -1,19 +1,18 @@
 import type { Context } from "hono";
 import { UNITS } from "../books/amounts/amount.ts";
 import { DayChart, type Series } from "./chart.tsx";
-import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
 import type { Figure } from "./figures/read.ts";
 import { AHEAD_DAYS } from "./figures/walk-business.ts";
 import { figurePath } from "./figures.tsx";
+import { createDashboardRoutes, type DashboardEnv } from "./form.ts";
 import { amount, query, shortAmount } from "./format.ts";
 import { page, pathIn } from "./layout.tsx";
 import { Attention } from "./overview-attention.tsx";
 import { FirstSteps, Packs } from "./overview-business.tsx";
 import { Equation, Headline } from "./overview-figures.tsx";
-import { inSpan, sumOf, type TwoSpans } from "./overview-spans.ts";
-import { type Overview, readOverview } from "./read-overview.ts";
+import { inSpan, type Overview, readOverview, sumOf, type TwoSpans } from "./read-overview.ts";
 import { refusalsPath } from "./refusals.tsx";
-import { Updated } from "./updated.tsx";
+import { Updated } from "./time.tsx";
 
 const RANGES = [7, 30, 90] as const;
 

@@ -4,7 +4,7 @@ import { UNITS } from "../books/amounts/amount.ts";
 import type { Verdict } from "../catalog/packs/test-rules.ts";
 import type { PurserError } from "../errors.ts";
 import { Choice, Field, Hidden } from "./components.tsx";
-import type { DashboardEnv } from "./env.ts";
+import type { DashboardEnv } from "./form.ts";
 import { FormToken, pathIn } from "./layout.tsx";
 import { blankItem, type ItemDraft, type PackDraft, type RuleDraft } from "./pack-draft.ts";
 

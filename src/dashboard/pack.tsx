@@ -1,17 +1,16 @@
 import type { Context } from "hono";
 import { matchRule } from "../books/amounts/schemas.ts";
 import { listActs } from "../catalog/audit/list.ts";
-import { patchPack } from "../catalog/packs/change.ts";
+import { archivePack, patchPack, restorePack } from "../catalog/packs/change.ts";
 import { createPack } from "../catalog/packs/create.ts";
 import { presentPack, readPack } from "../catalog/packs/pack.ts";
 import type { PackOutput } from "../catalog/packs/responses.ts";
 import { createPackInput, patchPackInput } from "../catalog/packs/schemas.ts";
 import { testRules } from "../catalog/packs/test-rules.ts";
 import type { PurserError } from "../errors.ts";
-import { Acts } from "./acts.tsx";
+import { Acts } from "./audit.tsx";
 import { Confirm, formFields } from "./confirm.tsx";
-import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
-import { catchRefusal, parseForm, textField } from "./form.ts";
+import { catchRefusal, createDashboardRoutes, type DashboardEnv, parseForm, textField } from "./form.ts";
 import { time } from "./format.ts";
 import { FormToken, page, pathIn } from "./layout.tsx";
 import { blankPack, bodyOf, draftOf, type PackDraft, readDraft, ruleLists } from "./pack-draft.ts";
@@ -176,3 +175,48 @@ export const packRoutes = () =>
     })
     .post("/packs/:packId", (c) => savePack(c, c.req.param("packId")))
     .post("/packs/:packId/try", (c) => answerRuleTest(c, c.req.param("packId")));
+
+async function archivePage(c: Context<DashboardEnv>, packId: string) {
+  const { packName } = presentPack(await readPack(c.var.root, c.var.ctx.environment.appId, packId));
+  return page(
+    c,
+    { title: "Archive pack", section: "packs" },
+    <Confirm
+      c={c}
+      action={`packs/${packId}/archive`}
+      fields={{}}
+      button="Archive pack"
+      cancel={`packs/${packId}`}
+      isDangerous
+    >
+      <p>
+        <b>{packName}</b> can no longer be granted, and its name can be used again. Existing balances are unchanged. It
+        can be restored.
+      </p>
+    </Confirm>,
+  );
+}
+
+const restoreRefused = (c: Context<DashboardEnv>, packId: string, refusal: PurserError) =>
+  page(
+    c,
+    { title: "Restore pack", section: "packs", refusal },
+    <p>
+      <a href={pathIn(c, `packs/${packId}`)}>Back to the pack</a>: give it another name first.
+    </p>,
+  );
+
+export const packArchiveRoutes = () =>
+  createDashboardRoutes()
+    .get("/packs/:packId/archive", (c) => archivePage(c, c.req.param("packId")))
+    .post("/packs/:packId/archive", async (c) => {
+      await archivePack(c.var.admin, c.var.ctx.environment.appId, c.req.param("packId"));
+      return c.redirect(pathIn(c, "packs?notice=archived"), 303);
+    })
+    .post("/packs/:packId/restore", async (c) => {
+      const packId = c.req.param("packId");
+      const done = await catchRefusal(() => restorePack(c.var.admin, c.var.ctx.environment.appId, packId));
+      return done.refusal === undefined
+        ? c.redirect(pathIn(c, `packs/${packId}?notice=restored`), 303)
+        : restoreRefused(c, packId, done.refusal);
+    });

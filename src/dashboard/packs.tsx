@@ -1,13 +1,26 @@
 import type { Context } from "hono";
 import type { Child } from "hono/jsx";
+import type { MatchRule } from "../books/amounts/match.ts";
 import { listPacks } from "../catalog/packs/pack.ts";
 import type { PackOutput } from "../catalog/packs/responses.ts";
 import { Empty, Id, Table } from "./components.tsx";
-import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
+import { createDashboardRoutes, type DashboardEnv } from "./form.ts";
 import { amount } from "./format.ts";
 import { page, pathIn } from "./layout.tsx";
-import { Rules } from "./rules.tsx";
 import { Time } from "./time.tsx";
+
+/** What a balance or pack pays for: `event`, `event · model`, or `* · model` for a rule with a model only. */
+export const Rules = ({ matches }: { matches: readonly MatchRule[] }) => (
+  <span class="rules">
+    {matches.length === 0 && <span class="soft">all events</span>}
+    {matches.map((rule) => (
+      <code>
+        {rule.event ?? "*"}
+        {rule.model === undefined ? null : ` · ${rule.model}`}
+      </code>
+    ))}
+  </span>
+);
 
 const SHOWN_MAX = 200;
 export const NOTICES: Readonly<Record<string, string>> = {

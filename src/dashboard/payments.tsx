@@ -5,13 +5,11 @@ import { listPayments } from "../payments/list.ts";
 import { listPaymentsInput } from "../payments/schemas.ts";
 import { readStripe } from "../payments/stripe-setting.ts";
 import { numbers, Table } from "./components.tsx";
-import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
-import { catchRefusal, parseForm } from "./form.ts";
-import { query } from "./format.ts";
+import { catchRefusal, createDashboardRoutes, type DashboardEnv, parseForm } from "./form.ts";
+import { money, query } from "./format.ts";
 import { page, pathIn } from "./layout.tsx";
-import { UserLink } from "./links.tsx";
-import { money } from "./money.ts";
 import { paymentPath, StatusTag } from "./payment.tsx";
+import { UserLink } from "./people-list.tsx";
 import { confirmOff, StripeSetup, saveStripe } from "./stripe-setup.tsx";
 import { Time } from "./time.tsx";
 

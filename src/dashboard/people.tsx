@@ -6,13 +6,11 @@ import type { ExportPersonOutput } from "../exports/responses.ts";
 import { exportPersonInput } from "../exports/schemas.ts";
 import { type Profile, readProfile } from "../people/profile.ts";
 import { CopyBox, Hidden, numbers, Table, Tag } from "./components.tsx";
-import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
-import { catchRefusal, parseForm } from "./form.ts";
+import { catchRefusal, createDashboardRoutes, type DashboardEnv, parseForm } from "./form.ts";
 import { query, time } from "./format.ts";
 import { FormToken, page, pathIn } from "./layout.tsx";
-import { PersonLink } from "./links.tsx";
-import { keepOnce, takeOnce } from "./once.ts";
-import { FindPerson, peopleList } from "./people-list.tsx";
+import { FindPerson, PersonLink, peopleList } from "./people-list.tsx";
+import { keepOnce, takeOnce } from "./session.ts";
 import { Time } from "./time.tsx";
 
 async function peoplePage(c: Context<DashboardEnv>, given: string | undefined) {

@@ -1,15 +1,13 @@
 import type { Context } from "hono";
-import { DAY_MS } from "../lib/time.ts";
-import { countUnmatched } from "../payments/count-unmatched.ts";
-import { listPayments } from "../payments/list.ts";
+import { DAY_MS, iso } from "../lib/time.ts";
+import { countUnmatched, listPayments } from "../payments/list.ts";
 import { readLag } from "../webhooks/delete-old.ts";
 import { readHealth } from "../webhooks/read-health.ts";
-import type { DashboardEnv } from "./env.ts";
 import { type Figure, readActivity, readPacks } from "./figures/read.ts";
 import { readBusiness } from "./figures/read-business.ts";
 import { readOutstanding } from "./figures/read-outstanding.ts";
 import { AHEAD_DAYS } from "./figures/walk-business.ts";
-import { twoSpans } from "./overview-spans.ts";
+import type { DashboardEnv } from "./form.ts";
 
 /** The revenue is added up of so many payments at the most, the newest. */
 const PAYMENTS_MAX = 100;
@@ -61,3 +59,33 @@ export async function readOverview(c: Context<DashboardEnv>, days: number) {
   };
 }
 export type Overview = Awaited<ReturnType<typeof readOverview>>;
+
+/** Figures of some days, and of as many days before them. */
+export interface TwoSpans {
+  readonly now: readonly Figure[];
+  readonly before: readonly Figure[];
+}
+
+/** Cuts figures of twice as many days in two. */
+const twoSpans = (figures: readonly Figure[], days: number): TwoSpans => ({
+  now: figures.map((figure) => ({ ...figure, days: figure.days.slice(days) })),
+  before: figures.map((figure) => ({ ...figure, days: figure.days.slice(0, days) })),
+});
+
+export const sumOf = ({ days }: { readonly days: readonly { readonly value: number }[] }): number =>
+  days.reduce((sum, day) => sum + day.value, 0);
+
+/** A unit's days on the dates of the overview. Zeros where nothing was counted. */
+export function inSpan(figures: readonly Figure[], unit: string, span: { past: number; days: number }) {
+  const figure = figures.find((each) => each.unit === unit);
+  return Array.from({ length: span.days }, (_, index) => ({
+    date: iso(span.past + index * DAY_MS).slice(0, 10),
+    value: figure?.days[index]?.value ?? 0,
+  }));
+}
+
+/** A unit's sum. */
+export const sumOfUnit = (figures: readonly Figure[], unit: string): number => {
+  const figure = figures.find((each) => each.unit === unit);
+  return figure === undefined ? 0 : sumOf(figure);
+};

@@ -1,11 +1,10 @@
 import type { Context } from "hono";
-import type { RefusalKind } from "../db/activity/refusals.ts";
-import { readRefusals } from "../db/activity/refusals.ts";
+import { type RefusalKind, readRefusals } from "../db/activity/refusals.ts";
 import { numbers, Table } from "./components.tsx";
-import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
+import { createDashboardRoutes, type DashboardEnv } from "./form.ts";
 import { amount, query } from "./format.ts";
 import { page, pathIn } from "./layout.tsx";
-import { quantitiesText, UserLink } from "./links.tsx";
+import { quantitiesText, UserLink } from "./people-list.tsx";
 import { Time } from "./time.tsx";
 
 type Reason = Awaited<ReturnType<typeof readRefusals>>[number]["reason"];

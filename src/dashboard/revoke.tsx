@@ -6,8 +6,7 @@ import type { PurserError } from "../errors.ts";
 import { callVerb } from "../http/call-verb.ts";
 import { LongText } from "./components.tsx";
 import { Confirm, doubtsOfAmount, redirectAfter, requireReason, userPath } from "./confirm.tsx";
-import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
-import { type Form, parseForm } from "./form.ts";
+import { createDashboardRoutes, type DashboardEnv, type Form, parseForm } from "./form.ts";
 import { amount, time } from "./format.ts";
 import { page } from "./layout.tsx";
 

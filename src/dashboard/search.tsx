@@ -6,15 +6,14 @@ import { readUsageEvent } from "../books/usage/read-event.ts";
 import { listKeys } from "../catalog/apps/keys.ts";
 import { listPacks } from "../catalog/packs/pack.ts";
 import { invalid } from "../errors.ts";
-import { findPeople } from "../people/find-people.ts";
+import { findPeople } from "../people/person-walk.ts";
 import { Empty, Id } from "./components.tsx";
-import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
 import { findNewest, searchedIdsMax, searchedPropertiesMax } from "./find-newest.ts";
-import { textField } from "./form.ts";
+import { createDashboardRoutes, type DashboardEnv, textField } from "./form.ts";
 import { amount, query } from "./format.ts";
 import { Icon, type IconName } from "./icons.tsx";
 import { page, pathIn } from "./layout.tsx";
-import { BalanceLink, EventLink, PersonLink, UserLink } from "./links.tsx";
+import { BalanceLink, EventLink, PersonLink, UserLink } from "./people-list.tsx";
 import { exists, pageOfId } from "./users.tsx";
 
 const SHOWN_MAX = 10;

@@ -1,11 +1,15 @@
 import type { Context } from "hono";
-import { getCookie } from "hono/cookie";
+import { deleteCookie, getCookie, setCookie } from "hono/cookie";
+import { createMiddleware } from "hono/factory";
 import { formToken, openSession } from "../auth/admin-session.ts";
 import { verifyToken } from "../auth/end-user.ts";
 import { endUserSetting } from "../auth/end-user-setting.ts";
 import { PurserError } from "../errors.ts";
+import { DIGITS } from "../lib/encoding.ts";
+import { signHmac } from "../lib/hash.ts";
+import { openSealed, sealText } from "../lib/seal.ts";
 import type { Settings } from "../settings.ts";
-import type { DashboardEnv, Session } from "./env.ts";
+import type { DashboardEnv, Session } from "./form.ts";
 
 export const COOKIE = "purser_session";
 
@@ -62,4 +66,64 @@ async function accessUser(access: NonNullable<Settings["access"]>, c: Context<Da
     if (error instanceof PurserError && error.code === "temporarily_unavailable") throw error;
     throw refuse(error);
   }
+}
+
+const HEADERS = {
+  "Content-Security-Policy":
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+  "Cross-Origin-Opener-Policy": "same-origin",
+  // Not `no-referrer`: under it browsers send forms with `Origin: null`.
+  "Referrer-Policy": "same-origin",
+  "X-Content-Type-Options": "nosniff",
+  "X-Frame-Options": "DENY",
+  "X-Robots-Tag": "noindex",
+  "Cache-Control": "no-store",
+};
+
+/** Headers of every dashboard response: no foreign scripts, files or frames, and no caching. */
+export const protect = createMiddleware<DashboardEnv>(async (c, next) => {
+  for (const [name, value] of Object.entries(HEADERS)) c.header(name, value);
+  await next();
+});
+
+const ONCE_COOKIE = "purser_once";
+const SECONDS = 120;
+
+const contextOf = (c: Context<DashboardEnv>, purpose: string) =>
+  `dashboard once\n${purpose}\n${c.var.session.sessionId}`;
+
+/**
+ * Keeps what the next page shows once, such as a new key: the page of an act is a redirect, so that it can be reloaded.
+ * The browser carries it, sealed for this session, for two minutes at most.
+ */
+export async function keepOnce(c: Context<DashboardEnv>, purpose: string, value: object): Promise<void> {
+  const sealed = await sealText(adminTokenOf(c.var.root.settings), contextOf(c, purpose), JSON.stringify(value));
+  setCookie(c, ONCE_COOKIE, sealed, { ...cookieOptions(c), maxAge: SECONDS });
+}
+
+/** What `keepOnce` kept for this purpose, for the only time. Null when there is nothing. */
+export async function takeOnce<Value extends object>(c: Context<DashboardEnv>, purpose: string): Promise<Value | null> {
+  const sealed = getCookie(c, ONCE_COOKIE);
+  if (sealed === undefined) return null;
+  const text = await openSealed([adminTokenOf(c.var.root.settings)], contextOf(c, purpose), sealed);
+  if (text === null) return null;
+  deleteCookie(c, ONCE_COOKIE, cookieOptions(c));
+  // Sealed, so `keepOnce` wrote it, for this purpose.
+  return JSON.parse(text) as Value;
+}
+
+const RANDOM_LENGTH = 22;
+
+/** 22 characters of base62 that follow from a form's `nonce` and the admin token: sent twice, a form makes one thing. */
+export async function randomOf(c: Context<DashboardEnv>, nonce: string): Promise<string> {
+  const text = contextOf(c, `random\n${nonce}`);
+  const mac = await signHmac(adminTokenOf(c.var.root.settings), text);
+  let rest = mac.reduce((number, byte) => (number << 8n) | BigInt(byte), 0n);
+  let digits = "";
+  while (digits.length < RANDOM_LENGTH) {
+    digits += DIGITS.charAt(Number(rest % 62n));
+    rest /= 62n;
+  }
+  return digits;
 }

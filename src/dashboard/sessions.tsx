@@ -2,7 +2,7 @@ import type { Context } from "hono";
 import { endSession, listSessions } from "../auth/admin-session.ts";
 import { iso } from "../lib/time.ts";
 import { Hidden, Table, Tag } from "./components.tsx";
-import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
+import { createDashboardRoutes, type DashboardEnv } from "./form.ts";
 import { time } from "./format.ts";
 import { FormToken, page } from "./layout.tsx";
 import { Time } from "./time.tsx";

@@ -1,18 +1,143 @@
 import type { Context } from "hono";
 import { deleteCookie, setCookie } from "hono/cookie";
+import { createMiddleware } from "hono/factory";
 import * as z from "zod";
-import { beginSession, endSession, formToken, sessionIdOf, sessionSeconds } from "../auth/admin-session.ts";
+import {
+  beginSession,
+  endSession,
+  formToken,
+  isFormToken,
+  sessionIdOf,
+  sessionSeconds,
+} from "../auth/admin-session.ts";
 import { isAdminToken } from "../auth/require-admin.ts";
 import { PurserError } from "../errors.ts";
 import { readForm } from "../http/body.ts";
 import { displayName } from "../http/fields.ts";
-import { Hidden } from "./components.tsx";
-import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
-import { parseForm } from "./form.ts";
+import { Field, Hidden } from "./components.tsx";
+import { createDashboardRoutes, type DashboardEnv, type Form, parseForm } from "./form.ts";
 import { page } from "./layout.tsx";
-import { assertSameOrigin, requireSignIn } from "./require-sign-in.ts";
-import { adminTokenOf, COOKIE, cookieOptions } from "./session.ts";
-import { destination, type KeptForm, readKeptForm, signInPage } from "./sign-in-page.tsx";
+import { adminTokenOf, COOKIE, cookieOptions, findSession } from "./session.ts";
+
+/** Refuses a form from another site. Browsers send its origin; a request without any of these headers is not from a browser. */
+function assertSameOrigin(c: Context<DashboardEnv>): void {
+  const site = c.req.header("sec-fetch-site");
+  const origin = c.req.header("origin");
+  const isForeign =
+    site === undefined
+      ? origin !== undefined && (!URL.canParse(origin) || new URL(origin).host !== c.req.header("host"))
+      : site !== "same-origin" && site !== "none";
+  if (isForeign) throw new PurserError("forbidden", "The form was submitted from another site.");
+}
+
+/** Browsers send line breaks of a text area as CR LF. */
+const withPlainLineEnds = (form: Record<string, string>): Record<string, string> =>
+  Object.fromEntries(Object.entries(form).map(([name, text]) => [name, text.replaceAll("\r\n", "\n")]));
+
+/** A form that was sent without a session is kept on the sign-in page. It is taken from this site alone. */
+async function keepForm(c: Context<DashboardEnv>) {
+  assertSameOrigin(c);
+  const { _form, ...fields } = withPlainLineEnds(await readForm(c.req.raw));
+  return signInPage(c, { kept: { path: c.req.path, fields } });
+}
+
+/** Shows the sign-in page when nobody is signed in. A form must come from this site and this session. */
+export const requireSignIn = createMiddleware<DashboardEnv>(async (c, next) => {
+  const session = await findSession(c);
+  if (session === null) {
+    if (c.req.method === "POST" && c.req.path !== "/admin/sign-out") return keepForm(c);
+    const { pathname, search } = new URL(c.req.url);
+    const back = c.req.method === "GET" ? `?next=${encodeURIComponent(pathname + search)}` : "";
+    return c.redirect(`/admin/sign-in${back}`, 303);
+  }
+  c.set("session", session);
+  c.set("admin", { ...c.var.root, caller: { kind: "admin", by: session.by } });
+  c.set("form", {});
+  if (c.req.method !== "POST") return next();
+  assertSameOrigin(c);
+  const form = withPlainLineEnds(await readForm(c.req.raw));
+  if (!(await isFormToken(adminTokenOf(c.var.root.settings), session.sessionId, form._form ?? ""))) {
+    throw new PurserError("forbidden", "The form has expired. Reload the page and try again.");
+  }
+  c.set("form", form);
+  return next();
+});
+
+const IN_DASHBOARD = /^\/admin\/apps(?:\/[\w.~%-]+)*\/?$/;
+const QUERY = /^[\w&=%.~+*'()!:@,;/-]*$/;
+
+const isPage = (path: string): boolean => IN_DASHBOARD.test(path) && !path.includes("..");
+
+/** The page after a sign-in: always a page of the dashboard, with its query. */
+function destination(next = ""): string {
+  const [path = "", query = "", ...rest] = next.split("?");
+  if (!isPage(path) || !QUERY.test(query) || rest.length > 0) return "/admin/apps";
+  return query === "" ? path : `${path}?${query}`;
+}
+
+/** A form that was sent after its session had ended. */
+export interface KeptForm {
+  readonly path: string;
+  readonly fields: Form;
+}
+
+/** The form that a sign-in page kept. Null when there is none, or it is for no page of the dashboard. */
+function readKeptForm(text: string | undefined): KeptForm | null {
+  if (text === undefined || text === "") return null;
+  try {
+    const { path, fields } = JSON.parse(text) as { path?: unknown; fields?: unknown };
+    if (typeof path !== "string" || !isPage(path) || typeof fields !== "object" || fields === null) return null;
+    const texts = Object.entries(fields).filter((field): field is [string, string] => typeof field[1] === "string");
+    return { path, fields: Object.fromEntries(texts) };
+  } catch {
+    return null;
+  }
+}
+
+interface SignIn {
+  readonly next?: string | undefined;
+  readonly kept?: KeptForm | null;
+  readonly name?: string | undefined;
+  readonly refusal?: PurserError | undefined;
+}
+
+function signInPage(c: Context<DashboardEnv>, { next, kept = null, name, refusal }: SignIn) {
+  const keptField: Record<string, string> = kept === null ? {} : { kept: JSON.stringify(kept) };
+  return page(
+    c,
+    { title: "Sign in", refusal },
+    <form method="post" action="/admin/sign-in" class="card signin">
+      {kept !== null && (
+        <p class="notice good" role="status">
+          Your session ended before the form was sent. Nothing was changed, and the form is kept: sign in to send it.
+        </p>
+      )}
+      <p class="soft">
+        The admin token is the secret <code>ADMIN_TOKEN</code> of your deployment.
+      </p>
+      <Hidden fields={{ next: destination(next), ...keptField }} />
+      <div class="row">
+        <Field
+          label="Your name (optional)"
+          hint="for the audit"
+          name="name"
+          value={name}
+          autocomplete="username"
+          refusal={refusal}
+        />
+        <Field
+          label="Admin token"
+          name="token"
+          type="password"
+          required
+          autocomplete="current-password"
+          refusal={refusal}
+        />
+        <button type="submit">Sign in</button>
+      </div>
+    </form>,
+  );
+}
 
 /** The name for the audit. Throws `invalid_request` for one that is malformed. */
 function readName(name: string): string {

@@ -6,8 +6,7 @@ import { setStripeInput } from "../payments/schemas.ts";
 import { setStripe } from "../payments/stripe-setting.ts";
 import { CopyBox, Field, LongText } from "./components.tsx";
 import { Confirm } from "./confirm.tsx";
-import type { DashboardEnv } from "./env.ts";
-import { parseForm, textField } from "./form.ts";
+import { type DashboardEnv, parseForm, textField } from "./form.ts";
 import { time } from "./format.ts";
 import { FormToken, page, pathIn } from "./layout.tsx";
 

@@ -3,8 +3,7 @@ import type { TokenTest } from "../catalog/apps/end-user-auth.ts";
 import type { EndUserAuthOutput } from "../catalog/apps/responses.ts";
 import type { PurserError } from "../errors.ts";
 import { Choice, Field, LongText } from "./components.tsx";
-import type { DashboardEnv } from "./env.ts";
-import { type Form, textField } from "./form.ts";
+import { type DashboardEnv, type Form, textField } from "./form.ts";
 import { FormToken, pathIn } from "./layout.tsx";
 
 interface TokenSettingProps {

@@ -5,11 +5,10 @@ import { readUsageEvent } from "../books/usage/read-event.ts";
 import type { PurserError } from "../errors.ts";
 import { numbers, Table, Tag } from "./components.tsx";
 import { Confirm } from "./confirm.tsx";
-import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
-import { catchRefusal } from "./form.ts";
+import { catchRefusal, createDashboardRoutes, type DashboardEnv } from "./form.ts";
 import { amount, query, time } from "./format.ts";
 import { page, pathIn } from "./layout.tsx";
-import { BalanceLink, EventLink, quantitiesText, ReservationLink, UserLink } from "./links.tsx";
+import { BalanceLink, EventLink, quantitiesText, ReservationLink, UserLink } from "./people-list.tsx";
 
 /** A usage event: what was used, and who paid. */
 async function eventPage(c: Context<DashboardEnv>, eventId: string) {

@@ -3,8 +3,7 @@ import type { BalanceList } from "../books/credits/list.ts";
 import type { PlanOutput } from "../books/usage/responses.ts";
 import type { PurserError } from "../errors.ts";
 import { Field, Hidden, numbers, Table } from "./components.tsx";
-import type { DashboardEnv } from "./env.ts";
-import type { Form } from "./form.ts";
+import type { DashboardEnv, Form } from "./form.ts";
 import { amount } from "./format.ts";
 import { pathIn } from "./layout.tsx";
 

@@ -12,16 +12,33 @@ import type { PlanOutput } from "../books/usage/responses.ts";
 import { planInput } from "../books/usage/schemas.ts";
 import { invalid, type PurserError } from "../errors.ts";
 import { DAY_MS } from "../lib/time.ts";
-import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
-import { FindUser } from "./find-user.tsx";
-import { catchRefusal, type Form, numberField, parseForm, textField, timeField } from "./form.ts";
+import { Field } from "./components.tsx";
+import {
+  catchRefusal,
+  createDashboardRoutes,
+  type DashboardEnv,
+  type Form,
+  numberField,
+  parseForm,
+  textField,
+  timeField,
+} from "./form.ts";
 import { amount, query } from "./format.ts";
 import { page, pathIn } from "./layout.tsx";
-import { ledgerCsv } from "./ledger-csv.ts";
-import { Balances } from "./user-balances.tsx";
-import { Ledger } from "./user-ledger.tsx";
+import { Balances, Holds, Totals } from "./user-balances.tsx";
+import { Ledger, ledgerCsv } from "./user-ledger.tsx";
 import { Plan } from "./user-plan.tsx";
-import { Holds, Totals } from "./user-totals.tsx";
+
+/** The search for users, and for what has an id. */
+export const FindUser = ({ c, value }: { c: Context<DashboardEnv>; value?: string | undefined }) => (
+  <form method="get" action={pathIn(c, "users")} class="card row">
+    <Field label="User id, or another id" name="q" value={value} />
+    <button type="submit">Search</button>
+    <p class="soft wide">
+      A user id or a reference, or its beginning. Or the id of a balance, a reservation, an event or a payment.
+    </p>
+  </form>
+);
 
 const BALANCES_MAX = 100;
 const LEDGER_ROWS = 50;

@@ -7,14 +7,12 @@ import { readUsageEvent } from "../books/usage/read-event.ts";
 import { PurserError } from "../errors.ts";
 import { findPayment } from "../payments/list.ts";
 import { Amounts, numbers, Pager, RowMenu, Table, Tag } from "./components.tsx";
-import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
-import { FindUser } from "./find-user.tsx";
-import { catchRefusal, textField } from "./form.ts";
+import { catchRefusal, createDashboardRoutes, type DashboardEnv, textField } from "./form.ts";
 import { amount, query } from "./format.ts";
 import { page, pathIn } from "./layout.tsx";
-import { BalanceLink, EventLink, UserLink } from "./links.tsx";
+import { BalanceLink, EventLink, UserLink } from "./people-list.tsx";
 import { Time } from "./time.tsx";
-import { userPage } from "./user.tsx";
+import { FindUser, userPage } from "./user.tsx";
 
 const ROWS = 50;
 

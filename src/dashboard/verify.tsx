@@ -5,11 +5,10 @@ import { VERIFIED_ENTRIES_MAX, verifyUser } from "../books/credits/verify.ts";
 import { verifyUsers } from "../books/credits/verify-users.ts";
 import type { PurserError } from "../errors.ts";
 import { numbers, Table } from "./components.tsx";
-import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
-import { catchRefusal, parseForm, textField } from "./form.ts";
+import { catchRefusal, createDashboardRoutes, type DashboardEnv, parseForm, textField } from "./form.ts";
 import { amount, query } from "./format.ts";
 import { page, pathIn } from "./layout.tsx";
-import { BalanceLink, UserLink } from "./links.tsx";
+import { BalanceLink, UserLink } from "./people-list.tsx";
 
 const FLAWS: Readonly<Record<VerifyOutput["flaws"][number]["kind"], string>> = {
   sum: "what remains is not the sum of its entries",

@@ -6,9 +6,8 @@ import { replayMessages, resendMessage, sendTest } from "../webhooks/resend.ts";
 import type { WebhookOutput } from "../webhooks/responses.ts";
 import { changeWebhookInput, replayInput } from "../webhooks/schemas.ts";
 import { sameTypes, typesField } from "./endpoint-fields.tsx";
-import type { DashboardEnv } from "./env.ts";
-import { parseForm, textField, timeField } from "./form.ts";
-import { keepOnce, randomOf } from "./once.ts";
+import { type DashboardEnv, parseForm, textField, timeField } from "./form.ts";
+import { keepOnce, randomOf } from "./session.ts";
 
 /** What a form does to an endpoint. Answers where that is shown, behind `webhooks`. */
 export type WebhookAct = (c: Context<DashboardEnv>, webhook: WebhookOutput) => Promise<string>;

@@ -8,14 +8,13 @@ import { Choice, CopyBox, Field, Hidden } from "./components.tsx";
 import { Confirm } from "./confirm.tsx";
 import { Deliveries, readDeliveries } from "./deliveries.tsx";
 import { EndpointFields, fieldsOfTypes } from "./endpoint-fields.tsx";
-import { failureText, HealthTag, isFailing, rateText } from "./endpoint-health.tsx";
-import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
-import { catchRefusal } from "./form.ts";
+import { catchRefusal, createDashboardRoutes, type DashboardEnv } from "./form.ts";
 import { time } from "./format.ts";
 import { FormToken, page, pathIn } from "./layout.tsx";
-import { takeOnce } from "./once.ts";
+import { takeOnce } from "./session.ts";
 import { Time } from "./time.tsx";
 import { change, remove, replay, resend, rotate, secretOf, test, type WebhookAct } from "./webhook-acts.ts";
+import { failureText, HealthTag, isFailing, rateText } from "./webhooks.tsx";
 
 const ONE = "/webhooks/:webhookId";
 

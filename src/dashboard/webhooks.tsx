@@ -1,17 +1,51 @@
 import type { Context } from "hono";
 import type { PurserError } from "../errors.ts";
 import { createWebhook, listWebhooks } from "../webhooks/endpoints.ts";
-import { readHealth } from "../webhooks/read-health.ts";
+import { type EndpointHealth, readHealth } from "../webhooks/read-health.ts";
+import type { Attempt } from "../webhooks/responses.ts";
 import { createWebhookInput } from "../webhooks/schemas.ts";
-import { Empty, Hidden, RowMenu, Table } from "./components.tsx";
+import { Empty, Hidden, RowMenu, Table, Tag } from "./components.tsx";
 import { EndpointFields, typesField } from "./endpoint-fields.tsx";
-import { failureText, HealthTag, isFailing, rateText } from "./endpoint-health.tsx";
-import { createDashboardRoutes, type DashboardEnv } from "./env.ts";
-import { catchRefusal, parseForm, textField } from "./form.ts";
+import { catchRefusal, createDashboardRoutes, type DashboardEnv, parseForm, textField } from "./form.ts";
+import { amount } from "./format.ts";
 import { FormToken, page, pathIn } from "./layout.tsx";
-import { keepOnce } from "./once.ts";
+import { keepOnce } from "./session.ts";
 import { Time } from "./time.tsx";
 import { repeatable, secretOf } from "./webhook-acts.ts";
+
+/** Whether its latest attempts fail, or so many of its newest messages do that somebody should look. */
+export const isFailing = ({ isEnabled, failingSince, attempted, failed }: EndpointHealth): boolean =>
+  isEnabled && attempted > 0 && (failingSince !== null ? failed > 0 : failed * 2 > attempted);
+
+const REASONS: Readonly<Record<string, string>> = {
+  timeout: "It did not answer within 10 seconds.",
+  unreachable: "It could not be reached.",
+  secrets_unavailable: "Its secret could not be read: SETTINGS_SECRET is not set.",
+};
+
+/** Why an attempt failed, in words. */
+export function reasonOf({ status, error }: Attempt): string {
+  if (status === null) return REASONS[error ?? ""] ?? "There was no answer.";
+  if (status === 410) return "It answered 410 (gone).";
+  if (status >= 300 && status < 400) return `It answered ${status}: redirects are not followed.`;
+  return `It answered ${status}.`;
+}
+
+export const failureText = ({ lastFailure }: EndpointHealth): string =>
+  lastFailure === null ? "" : reasonOf(lastFailure);
+
+export const rateText = ({ attempted, failed }: EndpointHealth): string =>
+  attempted === 0
+    ? "Nothing was sent to it yet."
+    : `${amount(failed)} of its newest ${amount(attempted)} messages failed (${Math.round((100 * failed) / attempted)} %).`;
+
+/** How an endpoint does: off, failing or healthy. */
+export const HealthTag = ({ health }: { health: EndpointHealth }) => {
+  if (!health.isEnabled) return <Tag kind="warn">off</Tag>;
+  if (isFailing(health)) return <Tag kind="bad">failing</Tag>;
+  if (health.attempted === 0) return <Tag kind="plain">nothing sent yet</Tag>;
+  return health.failed === 0 ? <Tag kind="good">healthy</Tag> : <Tag kind="warn">some fail</Tag>;
+};
 
 async function webhooksPage(c: Context<DashboardEnv>, refusal?: PurserError) {
   const { appId, mode } = c.var.ctx.environment;

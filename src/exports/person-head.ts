@@ -1,6 +1,6 @@
 import { type Utf8, utf8 } from "../lib/encoding.ts";
 import { iso } from "../lib/time.ts";
-import { personIdOf } from "../people/person-id.ts";
+import { personIdOf } from "../people/person-walk.ts";
 import type { PersonId } from "./person-ids.ts";
 import { propertiesPieces } from "./properties.ts";
 import type { Snapshot } from "./snapshot.ts";

@@ -1,10 +1,12 @@
-import type { Credited } from "./decide.ts";
+import type { RowsOf } from "../db/sql.ts";
+import type { Credited, Move } from "./decide.ts";
 import type { PaymentChange } from "./event.ts";
 import type { StoredDebt } from "./line.ts";
 import { type Standing, standingOfKnown } from "./next-step.ts";
 import type { AccountPlan, Books } from "./plan.ts";
 import { type PaymentState, stateOf } from "./state.ts";
-import type { StoredPayment } from "./stored-payment.ts";
+import { readDebt, selectDebts } from "./stored-debts.ts";
+import { readPayment, type StoredPayment, selectCustomer, selectPayments } from "./stored-payment.ts";
 
 export interface EventBooks extends Books {
   /** The event's own payment, the first of `payments`. */
@@ -56,4 +58,44 @@ export function linesAfter(payment: PaymentState, { lines }: Pick<AccountPlan, "
   const planned = lines.filter((one) => one.payment === payment).map(({ line }) => line);
   const kept = payment.lines.filter(({ key }) => !planned.some((line) => line.key === key));
   return [...kept, ...planned];
+}
+
+/**
+ * The queries of what an event touches: its payment, those that it credits or whose lines get something back (`more` are names of
+ * theirs), and the debts, also of the user to whom it may grant.
+ */
+export function selectBooks(
+  environmentId: number,
+  { change, credited = [] }: Move,
+  more: Iterable<string>,
+  userId: string,
+) {
+  const customer = change.customer ?? "";
+  const names = JSON.stringify([...change.names, ...credited.map(({ invoice }) => invoice), ...more]);
+  return [
+    selectPayments({ environmentId, names }),
+    selectCustomer({ environmentId, customer }),
+    selectDebts({ environmentId, names, customer, userId }),
+  ] as const;
+}
+
+export type BooksRows = RowsOf<ReturnType<typeof selectBooks>>;
+
+/** What these queries found, with the event's news. */
+export function readBooks({ change, credited = [] }: Move, [rows, customers, debts]: BooksRows): EventBooks {
+  const known = { customerUser: customers[0]?.userId ?? null, debts: debts.map(readDebt) };
+  return booksOf(rows.map(readPayment), change, credited, known);
+}
+
+/** Whether it still matters whose it is. Whom a grant was for, its account says; an erased person is not named again (E4). */
+const isForSomebody = ({ status, reason }: Standing): boolean => status !== "granted" && reason !== "person_erased";
+
+/** The customer that is stored of it. */
+export const customerToKeep = ({ customer }: PaymentState, standing: Standing): string | null =>
+  isForSomebody(standing) ? customer : null;
+
+/** What is stored of its facts. */
+export function factsToKeep({ facts }: PaymentState, standing: Standing): PaymentState["facts"] {
+  if (isForSomebody(standing)) return facts;
+  return facts.map((fact) => (fact.userId === null ? fact : { ...fact, userId: null }));
 }

@@ -1,16 +1,18 @@
+import { sql } from "drizzle-orm";
 import { fromSteps } from "../books/amounts/amount.ts";
 import { requireEnvironment } from "../catalog/apps/apps.ts";
-import type { Steps } from "../db/schema.ts";
+import { computed, query, read, type ValueOf } from "../db/query.ts";
+import { payments, type Steps } from "../db/schema.ts";
 import { all } from "../db/sql.ts";
 import { invalidCursor, PurserError } from "../errors.ts";
 import { decodeTextCursor, encodeTextCursor } from "../lib/cursor.ts";
 import { iso } from "../lib/time.ts";
-import type { Mode, SystemCtx } from "../runtime.ts";
+import type { Mode, SystemCtx, TenantCtx } from "../runtime.ts";
 import { factsOf } from "./facts.ts";
+import { moneyOf } from "./line.ts";
 import type { Reason } from "./offer.ts";
 import type { ListPaymentsOutput, PaymentOutput } from "./responses.ts";
 import type { ListPaymentsInput } from "./schemas.ts";
-import { moneyOf } from "./share.ts";
 import { namesInOrder, shownKey } from "./state.ts";
 import {
   readEvents,
@@ -86,4 +88,25 @@ function present(payment: StoredPayment, events: ReturnType<typeof readEvents>):
     events: events.map(({ eventId, type, at, outcome }) => ({ eventId, type, at: iso(at * 1_000), outcome })),
     createdAt: iso(createdAtMs),
   };
+}
+
+/** More are not counted. */
+export const countedUnmatchedMax = 100;
+
+const selectUnmatched = query((value: ValueOf<{ environmentId: number }>) =>
+  read(
+    computed({ count: sql<number>`count(*)`, oldestAtMs: sql<number | null>`min(${payments.createdAtMs})` }),
+    (list) => sql`SELECT ${list} FROM (
+      SELECT * FROM ${payments}
+      WHERE ${payments.environmentId} = ${value("environmentId")} AND ${payments.status} = 'unmatched'
+      ORDER BY ${payments.createdAtMs}, ${payments.id} LIMIT ${countedUnmatchedMax + 1}
+    ) AS ${payments}`,
+  ),
+);
+
+/** How many payments could not be matched to a user and a pack, and since when the oldest waits. */
+export async function countUnmatched(ctx: TenantCtx): Promise<{ count: number; oldestAt: string | null }> {
+  const [row] = await all(ctx.db, selectUnmatched({ environmentId: ctx.environment.id }));
+  const oldestAtMs = row?.oldestAtMs ?? null;
+  return { count: row?.count ?? 0, oldestAt: oldestAtMs === null ? null : iso(oldestAtMs) };
 }

@@ -10,13 +10,20 @@ import { batch, type Statement } from "../db/sql.ts";
 import { personGuards } from "../db/tombstones/check.ts";
 import { withTombstones } from "../db/tombstones/known.ts";
 import type { TenantCtx } from "../runtime.ts";
-import { type EventBooks, linesAfter, paymentsToStore } from "./books.ts";
+import {
+  type BooksRows,
+  customerToKeep,
+  type EventBooks,
+  factsToKeep,
+  linesAfter,
+  paymentsToStore,
+  readBooks,
+  selectBooks,
+} from "./books.ts";
 import { decideGrant, decideMotions, type Move, type Storing } from "./decide.ts";
-import { customerToKeep, factsToKeep } from "./keep.ts";
 import { GRANTED, nextStep, offersNow, type Refusal, type Standing, type Step, standingOfKnown } from "./next-step.ts";
 import { type Offer, reasonOf } from "./offer.ts";
 import type { AccountPlan } from "./plan.ts";
-import { type BooksRows, readBooks, selectBooks } from "./read-books.ts";
 import { type PaymentState, shownKey } from "./state.ts";
 import { guardNoCustomer, type PaymentWrite, storePayment } from "./store-payment.ts";
 import { OUTCOMES, type Outcome, selectTrials } from "./stored-payment.ts";

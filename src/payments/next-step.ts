@@ -2,7 +2,7 @@ import { invoiceOf } from "./line.ts";
 import type { Offer, Reason } from "./offer.ts";
 import { offersOf } from "./offers.ts";
 import { type AccountPlan, type Books, isEmptyPlan, planAccount } from "./plan.ts";
-import type { DebtTerms } from "./plan-debts.ts";
+import type { DebtTerms } from "./plan-lines.ts";
 import type { StripeSetting } from "./setting.ts";
 import type { PaymentState } from "./state.ts";
 import type { Outcome, StoredPayment } from "./stored-payment.ts";

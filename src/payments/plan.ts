@@ -2,8 +2,18 @@ import type { Fraction } from "../books/amounts/amount.ts";
 import type { NewBalance } from "../books/ledger/insert-entries.ts";
 import type { PaymentMotion } from "../books/ledger/insert-payment-motions.ts";
 import { creditOf, lineOf, type StoredDebt, type StoredLine } from "./line.ts";
-import { type ChangedDebt, type ChangedPayer, DebtBook, type DebtTerms } from "./plan-debts.ts";
-import { dueOfGrant, isJudged, type MovingGrant, type PlannedLine, settleLine, shareOfGrant } from "./plan-lines.ts";
+import {
+  type ChangedDebt,
+  type ChangedPayer,
+  DebtBook,
+  type DebtTerms,
+  dueOfGrant,
+  isJudged,
+  type MovingGrant,
+  type PlannedLine,
+  settleLine,
+  shareOfGrant,
+} from "./plan-lines.ts";
 import type { PaymentState } from "./state.ts";
 
 /** What an event touches: its payment, those whose lines it credits or that paid a debt, and the debts. */

@@ -8,10 +8,10 @@ import { paymentGrants, paymentNames, reservations, type Steps } from "../db/sch
 import { batch } from "../db/sql.ts";
 import { assert } from "../lib/assert.ts";
 import type { TenantCtx } from "../runtime.ts";
+import { least } from "./line.ts";
 import { noPayment } from "./list.ts";
 import { planAccount, withReturn } from "./plan.ts";
 import { moved } from "./plan-lines.ts";
-import { least } from "./share.ts";
 import { type PaymentState, stateOf } from "./state.ts";
 import { readDebt, selectDebts } from "./stored-debts.ts";
 import { readPayment, selectPayments } from "./stored-payment.ts";

@@ -1,21 +1,25 @@
 import { and, eq, sql } from "drizzle-orm";
 import { createMiddleware } from "hono/factory";
 import { limitStripe } from "../auth/arrivals.ts";
-import { inDatabaseOf, openRoot } from "../auth/require-admin.ts";
+import { inDatabaseOf, openRoot, requireAdmin } from "../auth/require-admin.ts";
 import { clockOf, timesOf } from "../db/clock.ts";
 import { databaseIndexOf } from "../db/databases.ts";
 import { computed, drizzle, fields, query, type RowOf, read, type ValueOf } from "../db/query.ts";
 import { environments, stripeSettings } from "../db/schema.ts";
 import { all } from "../db/sql.ts";
 import { invalid, PurserError } from "../errors.ts";
-import { bodyTextOf, limitBody } from "../http/body.ts";
+import { bodyTextOf, limitBody, readBody } from "../http/body.ts";
 import { callVerb } from "../http/call-verb.ts";
-import { type AppEnv, createRoutes } from "../http/factory.ts";
+import { type AppEnv, answerOutcome, createRoutes } from "../http/factory.ts";
 import { validate } from "../http/validate.ts";
 import type { Environment, SystemCtx, TenantCtx } from "../runtime.ts";
 import { stripeEventInput } from "./event.ts";
+import { listPayments } from "./list.ts";
+import { listPaymentsInput, readStripeInput, setStripeInput, settlePaymentInput } from "./schemas.ts";
 import { openSecrets, readStored } from "./setting.ts";
+import { settlePayment } from "./settle.ts";
 import { checkSignature } from "./signature.ts";
+import { readStripe, setStripe } from "./stripe-setting.ts";
 import { takeEvent } from "./take-event.ts";
 
 const receiverFields = {
@@ -109,3 +113,25 @@ async function noteEvent(ctx: TenantCtx, { environmentId, lastEventAtMs }: Recei
   const beforeMs = nowMs - LAST_EVENT_EVERY_MS;
   if ((lastEventAtMs ?? 0) < beforeMs) await all(ctx.db, updateLastEvent({ environmentId, nowMs, beforeMs }));
 }
+
+/** Administration of this room. */
+export const paymentRoutes = createRoutes()
+  .put("/apps/:appId/stripe", requireAdmin, readBody, validate("json", setStripeInput), async (c) =>
+    c.json(await setStripe(c.var.admin, c.req.param("appId"), c.req.valid("json"))),
+  )
+  .get("/apps/:appId/stripe", requireAdmin, validate("query", readStripeInput), async (c) =>
+    c.json(await readStripe(c.var.admin, c.req.param("appId"), c.req.valid("query").mode)),
+  )
+  .get("/apps/:appId/payments", requireAdmin, validate("query", listPaymentsInput), async (c) =>
+    c.json(await listPayments(c.var.admin, c.req.param("appId"), c.req.valid("query"))),
+  )
+  .post(
+    "/apps/:appId/payments/:paymentKey/settle",
+    requireAdmin,
+    readBody,
+    validate("json", settlePaymentInput),
+    async (c) => {
+      const { appId, paymentKey } = c.req.param();
+      return answerOutcome(c, await settlePayment(c.var.admin, appId, paymentKey, c.req.valid("json")));
+    },
+  );

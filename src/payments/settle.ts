@@ -1,13 +1,16 @@
+import { fromSteps } from "../books/amounts/amount.ts";
 import { grantOutput } from "../books/credits/grant.ts";
 import { planGrant } from "../books/credits/new-balances.ts";
 import type { GrantOutput } from "../books/credits/responses.ts";
+import { presentExpiry } from "../books/ledger/balance.ts";
 import type { Outcome } from "../books/ledger/decision.ts";
 import type { NewBalances } from "../books/ledger/insert-entries.ts";
 import { compareStamp, idempotencyConflict, stampRequest } from "../books/ledger/request-hash.ts";
 import { inEnvironmentOf, requireEnvironment } from "../catalog/apps/apps.ts";
-import { all } from "../db/sql.ts";
+import { choosePack, selectPack } from "../catalog/packs/pack.ts";
+import { all, batch } from "../db/sql.ts";
 import { assert } from "../lib/assert.ts";
-import type { AdminCtx } from "../runtime.ts";
+import type { AdminCtx, TenantCtx } from "../runtime.ts";
 import type { Move } from "./decide.ts";
 import { factsOf } from "./facts.ts";
 import { noPayment } from "./list.ts";
@@ -16,7 +19,7 @@ import { ONCE, quantityOf, refOf } from "./offer.ts";
 import { lineKey } from "./offers.ts";
 import type { SettlePaymentInput } from "./schemas.ts";
 import { readStored, type StripeSetting } from "./setting.ts";
-import { type PaymentState, shownKey } from "./state.ts";
+import { type PaymentState, shownKey, stateOf } from "./state.ts";
 import { readPayment, type StoredPayment, selectPayments } from "./stored-payment.ts";
 import { selectSetting } from "./stripe-setting.ts";
 
@@ -69,7 +72,7 @@ export async function settlePayment(
 type SettleTerms = Parameters<NonNullable<Move["settle"]>["plan"]>[1];
 
 /** What the administrator grants for a payment. The quantity that is not given is what Stripe says. */
-export function planSettlement(
+function planSettlement(
   { userId, packId, quantity }: SettlePaymentInput,
   state: PaymentState,
   { currency }: Pick<StripeSetting, "currency">,
@@ -94,11 +97,32 @@ function settledLine({ facts }: PaymentState): string | null {
   return invoice === undefined ? null : lineKey(invoice.id, "");
 }
 
-export const settingOf = (stored: { readonly setting: string | null } | undefined) =>
+const settingOf = (stored: { readonly setting: string | null } | undefined) =>
   stored?.setting == null ? { currency: "", prices: [] } : readStored(stored.setting);
 
 function outputOf({ grants }: StoredPayment): GrantOutput {
   const own = grants.filter(({ isSurplus }) => isSurplus === 0);
   assert(own.length > 0, "a payment that is granted has its grant");
   return grantOutput(own.map((grant) => ({ ...grant, id: grant.balanceId })));
+}
+
+/** What a settlement would issue now, without doing it. Its refusals are those of `settlePayment` but for the test quota. */
+export async function previewSettlement(ctx: TenantCtx, paymentKey: string, input: SettlePaymentInput) {
+  const environmentId = ctx.environment.id;
+  const names = [paymentKey];
+  const [rows, [stored], packs] = await batch(ctx.db, [
+    selectPayments({ environmentId, names: JSON.stringify(names) }),
+    selectSetting({ environmentId }),
+    selectPack(ctx, input.packId),
+  ]);
+  const state = stateOf(rows.map(readPayment), { names, facts: [], customer: null }, null);
+  const packOf = () => choosePack(input.packId, packs);
+  const terms = { nowMs: ctx.now(), newId: String, packOf };
+  const { packName, balances, expiresAtMs } = planSettlement(input, state, settingOf(stored), terms);
+  return {
+    packName,
+    ignoresQuantity: (packOf()?.items.length ?? 0) > 0 && typeof input.quantity === "number",
+    expiresAt: presentExpiry(expiresAtMs),
+    amounts: balances.map(({ unit, amountSteps }) => ({ unit, amount: fromSteps(unit, amountSteps), amountSteps })),
+  };
 }

@@ -1,7 +1,6 @@
 import type { PaymentChange } from "./event.ts";
 import { type Fact, joinFacts } from "./facts.ts";
-import type { StoredLine } from "./line.ts";
-import { type MoneyState, moneyOf } from "./share.ts";
+import { type MoneyState, moneyOf, type StoredLine } from "./line.ts";
 import type { StoredGrant, StoredPayment } from "./stored-payment.ts";
 
 /** A payment as it is with an event: what is stored under its names, which may have been several payments, and the news. */

@@ -1,6 +1,51 @@
-import { isDeviceForm } from "./device-id.ts";
 import { type Link, makesUser, type PersonEvent, type Via } from "./person-event.ts";
-import { isSharedId } from "./shared-ids.ts";
+
+/** Five groups of hex digits: a UUID, or an id from an older version of posthog-js. */
+const FIVE_GROUPS = /^[0-9a-f]+(-[0-9a-f]+){4}$/i;
+const DIGITS_MIN = 32;
+
+/** Whether an id has the form of the device ids of SDKs (P2). A publishable key can claim only such an id. */
+export function isDeviceForm(distinctId: string): boolean {
+  return FIVE_GROUPS.test(distinctId) && distinctId.length - 4 >= DIGITS_MIN;
+}
+
+/** Ids that PostHog's clients send when they do not know the user: its own list, and its cookieless mode's. Lower case. */
+const SHARED_IDS = new Set([
+  "",
+  "$posthog_cookieless",
+  "0",
+  "00000000-0000-0000-0000-000000000000",
+  "[object object]",
+  "anonymous",
+  "anonymous-user",
+  "backend",
+  "distinct_id",
+  "distinctid",
+  "email",
+  "false",
+  "guest",
+  "id",
+  "nan",
+  "none",
+  "not_authenticated",
+  "null",
+  "system",
+  "true",
+  "undefined",
+  "user",
+]);
+
+/**
+ * Whether many devices share this id, so that it must never link two people (P2). It is compared without case, outer white
+ * space and quotes.
+ */
+export function isSharedId(distinctId: string): boolean {
+  const bare = distinctId.trim().toLowerCase();
+  if (SHARED_IDS.has(bare)) return true;
+  const quote = bare.charAt(0);
+  if (bare.length < 2 || (quote !== '"' && quote !== "'") || !bare.endsWith(quote)) return false;
+  return SHARED_IDS.has(bare.slice(1, -1).trim());
+}
 
 /** The claim on an id: the id that claims it, and whether it was sent with a secret key. */
 export interface Claim {

@@ -8,7 +8,7 @@ import type { Runtime, TenantCtx } from "../runtime.ts";
 import { sentLink } from "./claims.ts";
 import { isUserBy } from "./is-user.ts";
 import { needsStoredPeople, type PersonEvent } from "./person-event.ts";
-import type { SettledId } from "./settled.ts";
+import type { SettledId } from "./plan-people.ts";
 
 const IDS_MAX = 1_000;
 /** The most characters that an isolate remembers of what was sent. */

@@ -6,8 +6,15 @@ import { batch } from "../db/sql.ts";
 import { iso } from "../lib/time.ts";
 import type { TenantCtx } from "../runtime.ts";
 import { consentFields, presentConsent } from "./consent.ts";
-import { personIdOf } from "./person-id.ts";
-import { type ClaimFlaw, claimCounts, claimFlaws, type PersonKey, person, withPerson } from "./person-walk.ts";
+import {
+  type ClaimFlaw,
+  claimCounts,
+  claimFlaws,
+  type PersonKey,
+  person,
+  personIdOf,
+  withPerson,
+} from "./person-walk.ts";
 
 /** The most ids of a person that are read, and the most rows of each id, newest first. */
 const IDS_MAX = 50;

@@ -5,8 +5,7 @@ import { analyticsEvents, distinctIds, idProperties } from "../db/schema.ts";
 import type { Statement } from "../db/sql.ts";
 import { jsonChunks } from "../lib/json.ts";
 import type { TenantCtx } from "../runtime.ts";
-import { dayOf } from "./limits/analytics-limits.ts";
-import { isCounted } from "./limits/count.ts";
+import { dayOf, isCounted } from "./limits/count.ts";
 import type { PeopleChange } from "./plan-people.ts";
 
 /** A list of rows is sent as JSON, because D1 binds at most 100 values, and binds numbers as REAL. */

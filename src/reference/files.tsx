@@ -1,8 +1,8 @@
 import { exportDocumentSchema } from "../exports/responses.ts";
 import type { ReferenceFile } from "../http/reference-file.ts";
 import { apiDocument } from "./api-document.ts";
-import { ORIGIN_PLACEHOLDER } from "./origin.ts";
 import { Page } from "./page.tsx";
+import { ORIGIN_PLACEHOLDER } from "./routes.ts";
 
 /** The files of the reference, for scripts/reference.mjs. They are generated before the build and not part of the Worker. */
 export function referenceFiles(): Readonly<Record<ReferenceFile, string>> {

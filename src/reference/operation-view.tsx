@@ -1,7 +1,7 @@
-import { curlOf } from "./curl.ts";
 import { Field, Fields } from "./schema-view.tsx";
 import {
   type ApiResponse,
+  curlOf,
   type DescribedOperation,
   type ListedOperation,
   parametersOf,

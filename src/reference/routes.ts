@@ -2,7 +2,6 @@ import { encodeBase64 } from "hono/utils/encode";
 import { limitArrivals } from "../auth/arrivals.ts";
 import { createRoutes } from "../http/factory.ts";
 import { referenceFile } from "../http/reference-file.ts";
-import { atOrigin } from "./origin.ts";
 
 /** `GET /api/v1/openapi.json`. */
 export const openApiRoutes = createRoutes().get("/openapi.json", limitArrivals, async (c) =>
@@ -38,3 +37,12 @@ export const docsRoutes = createRoutes().get("/", limitArrivals, async (c) => {
   c.header("Referrer-Policy", "no-referrer");
   return c.html(atOrigin(page, new URL(c.req.url).origin));
 });
+
+/** In the generated page, a placeholder for the origin at which it is read. */
+export const ORIGIN_PLACEHOLDER = "https://origin.invalid";
+
+/** The page for a reader at `origin`. The host may have characters with a meaning in HTML, so they are escaped. */
+function atOrigin(page: string, origin: string): string {
+  const escaped = origin.replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
+  return page.replaceAll(ORIGIN_PLACEHOLDER, () => escaped);
+}

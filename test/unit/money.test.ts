@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { money } from "../../src/dashboard/money.ts";
+import { money } from "../../src/dashboard/format.ts";
 
 it("shows what Stripe counts in smallest units as amounts of their currency", () => {
   expect(money(150_000, "usd")).toBe("$1,500.00");

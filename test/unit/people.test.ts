@@ -2,12 +2,10 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { parseUuid, randomId, uuidOf } from "../../src/lib/ids.ts";
 import { isJsonObject, isNestedDeeperThan, jsonChunks, numberText, parseJson } from "../../src/lib/json.ts";
-import { eventTimeMs, parseClientTime } from "../../src/people/capture/event-time.ts";
-import { isDeviceForm } from "../../src/people/device-id.ts";
-import { IdProperties } from "../../src/people/id-properties.ts";
-import { type Members, membersOf } from "../../src/people/members.ts";
+import { eventTimeMs, parseClientTime } from "../../src/people/capture/event-properties.ts";
+import { isDeviceForm, isSharedId } from "../../src/people/claims.ts";
+import { IdProperties, type Members, membersOf } from "../../src/people/id-properties.ts";
 import { planPeople } from "../../src/people/plan-people.ts";
-import { isSharedId } from "../../src/people/shared-ids.ts";
 
 describe("parseJson", () => {
   it("gives back, written again, every value that JSON.parse does", () => {

@@ -23,7 +23,7 @@ export const distinctIds = sqliteTable(
     day: integer("day"),
     dayEvents: integer("day_events").notNull().default(0),
     dayBytes: integer("day_bytes").notNull().default(0),
-    /** Whether it has the form of a device id (people/device-id.ts). */
+    /** Whether it has the form of a device id (people/claims.ts). */
     isDeviceForm: integer("is_device_form", { mode: "boolean" }).notNull(),
     /** Whether it sent an event that was not personless. Then it is the id of a person (P3). */
     isSender: integer("is_sender", { mode: "boolean" }).notNull().default(false),

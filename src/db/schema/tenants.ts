@@ -20,7 +20,7 @@ export const environments = sqliteTable(
     mode: text("mode", { enum: ["live", "test"] }).notNull(),
     /** The end-user token setting as JSON. Null: publishable keys cannot read anything. */
     endUserAuth: text("end_user_auth"),
-    /** The limits of analytics that were set, as JSON (people/limits/analytics-limits.ts). Null: the defaults. */
+    /** The limits of analytics that were set, as JSON (people/limits/count.ts). Null: the defaults. */
     analyticsLimits: text("analytics_limits"),
     /** What the environment uses of webhooks and the like, as JSON (db/features.ts). Null: nothing. */
     features: text("features"),

@@ -3,15 +3,14 @@ import { invalid } from "../../errors.ts";
 import { utf8Length } from "../../lib/encoding.ts";
 import { uuidOf } from "../../lib/ids.ts";
 import type { TenantCtx } from "../../runtime.ts";
-import { limitAhead } from "../limits/room.ts";
+import { limitAhead } from "../limits/limits.ts";
 import type { CaptureOutput, CaptureV1Output } from "../responses.ts";
 import { CaptureBudget } from "./capture-budget.ts";
+import { keyBesideEvents, type ScannedBody } from "./client-body.ts";
 import { type AddedProperties, type Arrival, foreign, type ReadEvent, readEvent } from "./event.ts";
-import { keyBesideEvents, type ScannedBody } from "./scan-body.ts";
+import type { CaptureRequest, V1Request } from "./event-request.ts";
 import { noteReached, storeEvents } from "./store-events.ts";
-import { dropAll, type StoredEvents } from "./stored-events.ts";
-import type { CaptureRequest } from "./v0-request.ts";
-import type { V1Request } from "./v1-request.ts";
+import { dropAll, type StoredEvents } from "./write-events.ts";
 
 /** The most bytes of events that are read and stored at a time. */
 const PART_BYTES_MAX = 512 * 1024;

@@ -1,10 +1,20 @@
 import type { Context } from "hono";
-import { invalid } from "../../errors.ts";
+import { readKey } from "../../auth/key.ts";
+import { invalid, PurserError } from "../../errors.ts";
 import { readBytes, unknownBytesMax } from "../../http/body.ts";
 import type { AppEnv } from "../../http/factory.ts";
-import { findKey, type ScannedBody, scanBody } from "./scan-body.ts";
-import { unpack } from "./unpack.ts";
-import type { Unpacked } from "./unzip.ts";
+import { JsonBytes, JsonSyntaxError, type Names, type Span, STOPPED } from "../../lib/json-bytes.ts";
+import {
+  type Fields,
+  firstPresent,
+  keyAt,
+  keyInProperties,
+  keyOf,
+  namesWithKey,
+  type ReadEventFields,
+  readEventFields,
+} from "./fields.ts";
+import { type Unpacked, unpack } from "./unpack.ts";
 
 /**
  * The body of a request of PostHog's clients. One that is large, as received or unpacked, is unpacked and parsed when its key is
@@ -61,4 +71,142 @@ export class ClientBody {
     const packing = { contentType: req.header("content-type"), contentEncoding: req.header("content-encoding") };
     return unpack(packed, packing, bytesMax);
   }
+}
+
+/** A body of PostHog's clients, split into its events. Nothing of the events is read. */
+export interface ScannedBody {
+  readonly json: JsonBytes;
+  /** The members beside the events; null when the body is not an object. */
+  readonly envelope: ReadEventFields | null;
+  /** The first events, of which `eventCount` says how many there are. */
+  readonly events: readonly Span[];
+  readonly eventCount: number;
+}
+
+/** The most events of a batch. For more the response is 413, after which clients send half as many. */
+const eventsMax = 10_000;
+
+const ENVELOPE = namesWithKey("batch", "sent_at");
+const KEYS = namesWithKey();
+
+/** Splits a body: `{ api_key, batch, sent_at }`, one event, or a bare list. Throws `invalid_request` when it is not JSON. */
+function scanBody(bytes: Uint8Array): ScannedBody {
+  const json = new JsonBytes(bytes);
+  const events = new EventSpans(json);
+  const envelopes: ReadEventFields[] = [];
+  try {
+    json.whole((start) => {
+      const kind = json.kindAt(start);
+      if (kind === "list") return events.readList(start);
+      if (kind !== "object") return json.skip(start);
+      const read = readEventFields(json, start, ENVELOPE, keyInProperties, (name, valueStart) => {
+        if (name !== "batch") return json.skip(valueStart);
+        return json.kindAt(valueStart) === "list" ? events.readList(valueStart) : events.skip(valueStart);
+      });
+      if (!read.fields.has("batch")) events.add({ start, end: read.end });
+      envelopes.push(read);
+      return read.end;
+    });
+  } catch (error) {
+    if (error instanceof JsonSyntaxError) throw invalid("body", "The body is not valid JSON.");
+    throw error;
+  }
+  return { json, envelope: envelopes[0] ?? null, events: events.spans, eventCount: events.count };
+}
+
+class EventSpans {
+  readonly #json: JsonBytes;
+  spans: Span[] = [];
+  count = 0;
+
+  constructor(json: JsonBytes) {
+    this.#json = json;
+  }
+
+  /** Of two batches the last counts. */
+  readList(start: number): number {
+    this.spans = [];
+    this.count = 0;
+    return this.#json.elements(start, (at) => {
+      const end = this.#json.skip(at);
+      this.add({ start: at, end });
+      return end;
+    });
+  }
+
+  skip(start: number): number {
+    this.spans = [];
+    this.count = 0;
+    return this.#json.skip(start);
+  }
+
+  add(span: Span): void {
+    this.count++;
+    if (this.spans.length < eventsMax) this.spans.push(span);
+  }
+}
+
+/** The key beside the events. Null when none was sent. */
+export function keyBesideEvents({ json, envelope }: ScannedBody): string | null {
+  return envelope === null ? null : keyOf(json, envelope);
+}
+
+/**
+ * The key of a request, next to the events or in each of them. Null when none was sent. Throws `invalid_request` if events
+ * have different keys, because a request is for one environment.
+ */
+export function keyOfRequest(body: ScannedBody): string | null {
+  const beside = keyBesideEvents(body);
+  if (beside !== null) return beside;
+  const { json, events } = body;
+  const keys = new Set(
+    events.map(({ start }) =>
+      json.kindAt(start) === "object" ? keyOf(json, readEventFields(json, start, KEYS, keyInProperties)) : null,
+    ),
+  );
+  if (keys.size > 1) throw invalid("batch", "must carry one key");
+  return [...keys][0] ?? null;
+}
+
+/**
+ * The key among the top-level members of a body, or of the first event of a list. The walk passes the other values, and ends at
+ * the key (L2): the bytes may be the beginning of a body. Null when they have none.
+ */
+export function findKey(bytes: Uint8Array): string | null {
+  const json = new JsonBytes(bytes);
+  let found: string | null = null;
+  const look = (names: Names) => (nameSpan: Span, valueStart: number) => {
+    const name = json.find(names, nameSpan);
+    if (name === "properties" && json.kindAt(valueStart) === "object") {
+      return json.members(valueStart, look(keyInProperties));
+    }
+    const end = json.skip(valueStart);
+    const text = name === undefined ? null : keyAt(json, { start: valueStart, end });
+    // A property `token` may be the caller's own, and the key comes after it.
+    if (text === null || (names === keyInProperties && readKey(text) === null)) return end;
+    found = text;
+    return STOPPED;
+  };
+  try {
+    const start = json.space(0);
+    const first = json.kindAt(start) === "list" ? json.space(start + 1) : start;
+    if (json.kindAt(first) === "object") json.members(first, look(KEYS));
+  } catch (error) {
+    if (!(error instanceof JsonSyntaxError)) throw error;
+  }
+  return found;
+}
+
+/** Throws `invalid_request` where there are no events, and `payload_too_large` where there are too many. */
+export function assertEvents({ json, envelope, eventCount }: ScannedBody): void {
+  if (envelope !== null && !isListOrAbsent(json, envelope.fields)) throw invalid("batch", "must be a list of events");
+  if (eventCount === 0) throw invalid("batch", "must hold at least one event");
+  if (eventCount > eventsMax) {
+    throw new PurserError("payload_too_large", `A request holds at most ${eventsMax} events.`);
+  }
+}
+
+function isListOrAbsent(json: JsonBytes, fields: Fields): boolean {
+  const batch = firstPresent(json, fields, "batch");
+  return batch === undefined || json.kindAt(batch.start) === "list";
 }

@@ -3,7 +3,7 @@ import { drizzle, fields, hasRow, query, scalar, type ValueOf } from "../../db/q
 import { accounts, analyticsEvents, consentLog, distinctIds } from "../../db/schema.ts";
 import type { Statement } from "../../db/sql.ts";
 import type { TenantCtx } from "../../runtime.ts";
-import { isDeviceForm } from "../device-id.ts";
+import { isDeviceForm } from "../claims.ts";
 import { makesUser } from "../person-event.ts";
 import type { CapturedEvent } from "./event.ts";
 

@@ -1,13 +1,18 @@
 import { parseUuid } from "../../lib/ids.ts";
 import { numberText, numberValue, parseJson } from "../../lib/json.ts";
 import type { JsonBytes, Span } from "../../lib/json-bytes.ts";
-import { flawOfLink } from "../claims.ts";
-import type { Members } from "../members.ts";
+import { flawOfLink, isSharedId } from "../claims.ts";
+import type { Members } from "../id-properties.ts";
 import type { Link } from "../person-event.ts";
 import { nameOrId } from "../schemas.ts";
-import { isSharedId } from "../shared-ids.ts";
-import { BESIDE, type EventProperties, PROPERTIES, readProperties } from "./event-properties.ts";
-import { eventTimeMs, parseClientTime } from "./event-time.ts";
+import {
+  BESIDE,
+  type EventProperties,
+  eventTimeMs,
+  PROPERTIES,
+  parseClientTime,
+  readProperties,
+} from "./event-properties.ts";
 import { type Fields, firstPresent, keyOf, namesWithKey, readEventFields } from "./fields.ts";
 
 /** An analytics event of either protocol version: what Purser stores, and what it says about a person. */

@@ -2,11 +2,8 @@ import { requireCaptureKey, serveCaptureKey, serveClientKey, servePublishableKey
 import { callVerb } from "../../http/call-verb.ts";
 import { allowBrowsers, createRoutes } from "../../http/factory.ts";
 import { capture, captureV1 } from "./capture.ts";
-import { ClientBody } from "./client-body.ts";
-import { emptyFlags, remoteConfig, remoteConfigScript } from "./feature-flags.ts";
-import { keyBesideEvents, keyOfRequest } from "./scan-body.ts";
-import { readCaptureRequest } from "./v0-request.ts";
-import { readV1Request } from "./v1-request.ts";
+import { ClientBody, keyBesideEvents, keyOfRequest } from "./client-body.ts";
+import { readCaptureRequest, readV1Request } from "./event-request.ts";
 
 /** Some clients end a path with a slash. */
 const withSlash = (...paths: string[]): string[] => paths.flatMap((path) => [path, `${path}/`]);
@@ -55,3 +52,51 @@ captureRoutes
     const script = await servePublishableKey(c, token, async () => remoteConfigScript(token));
     return c.body(script, 200, { "content-type": "application/javascript; charset=utf-8" });
   });
+
+/** Remote configuration and feature flags, which PostHog's clients request. Purser has none of them. */
+
+/** A configuration with every optional feature off, so that the client's own settings decide. */
+function remoteConfig(token: string) {
+  return {
+    token,
+    supportedCompression: ["gzip-js", "base64"],
+    hasFeatureFlags: false,
+    defaultIdentifiedOnly: true,
+    isAuthenticated: false,
+    toolbarParams: {},
+    siteApps: [],
+    autocapture_opt_out: false,
+    autocaptureExceptions: false,
+    captureDeadClicks: false,
+    capturePerformance: false,
+    elementsChainAsString: true,
+    errorTracking: { autocaptureExceptions: false, suppressionRules: [] },
+    heatmaps: false,
+    logs: { captureConsoleLogs: false },
+    conversations: false,
+    productTours: false,
+    sessionRecording: false,
+    surveys: false,
+  };
+}
+
+/** The same as a script, which posthog-js loads before it requests the JSON. */
+function remoteConfigScript(token: string): string {
+  const entry = JSON.stringify({ config: remoteConfig(token), siteApps: [] });
+  const name = JSON.stringify(token);
+  return `(function(){window._POSTHOG_REMOTE_CONFIG=window._POSTHOG_REMOTE_CONFIG||{};window._POSTHOG_REMOTE_CONFIG[${name}]=${entry};})();`;
+}
+
+/** A response without flags, in the formats of `/flags/` (v1 and v2) and of the older `/decide/` at once. */
+function emptyFlags(token: string, requestId: string, nowMs: number) {
+  return {
+    ...remoteConfig(token),
+    flags: {},
+    featureFlags: {},
+    featureFlagPayloads: {},
+    errorsWhileComputingFlags: false,
+    quotaLimited: [],
+    evaluatedAt: nowMs,
+    requestId,
+  };
+}

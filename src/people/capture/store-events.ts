@@ -5,8 +5,14 @@ import { batch, type Statement } from "../../db/sql.ts";
 import { findErased, personGuards } from "../../db/tombstones/check.ts";
 import { withTombstones } from "../../db/tombstones/known.ts";
 import type { TenantCtx } from "../../runtime.ts";
-import type { AnalyticsLimit } from "../limits/analytics-limits.ts";
-import { environmentLimitIn, idLimitConstraints, idsOverLimit, idUseReads, isIdLimit } from "../limits/count.ts";
+import {
+  type AnalyticsLimit,
+  environmentLimitIn,
+  idLimitConstraints,
+  idsOverLimit,
+  idUseReads,
+  isIdLimit,
+} from "../limits/count.ts";
 import { reachedWrites } from "../limits/reached.ts";
 import { guardOfKnown, readPeopleFirst, rememberPeople } from "../memory.ts";
 import { needsStoredPeople } from "../person-event.ts";
@@ -21,10 +27,8 @@ import {
 import { peopleConflicts, peopleWrites } from "../write-people.ts";
 import type { CaptureBudget } from "./capture-budget.ts";
 import type { CapturedEvent } from "./event.ts";
-import { readStored } from "./event-statements.ts";
-import { dropAll, dropsOf, type StoredEvents } from "./stored-events.ts";
 import { idsMentioned, idsWritten, nothingErased, type Remaining, withoutErased } from "./without-erased.ts";
-import { type Landing, writeEvents } from "./write-events.ts";
+import { dropAll, dropsOf, type Landing, readStored, type StoredEvents, writeEvents } from "./write-events.ts";
 
 /** A link is planned on stored ids, which may be long. So only so many are planned at a time. */
 const LINKS_MAX = 1_000;

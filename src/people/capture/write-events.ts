@@ -1,10 +1,17 @@
+import { sql } from "drizzle-orm";
+import { alias } from "drizzle-orm/sqlite-core";
+import { asInteger, fields, insertFrom, query, read, type ValueOf } from "../../db/query.ts";
+import { analyticsEvents, distinctIds } from "../../db/schema.ts";
 import { batch, type Statement } from "../../db/sql.ts";
 import { warn } from "../../http/warnings.ts";
+import { jsonChunks } from "../../lib/json.ts";
 import type { TenantCtx } from "../../runtime.ts";
-import { erasedCounts, isCounted } from "../limits/count.ts";
+import { type AnalyticsLimit, dayCounts, erasedCounts, type IdUse, isCounted, roomGuards } from "../limits/count.ts";
+import { needsStoredPeople } from "../person-event.ts";
+import { type PeopleRow, peopleReads, storedPeople } from "../read-people.ts";
+import type { CaptureBudget } from "./capture-budget.ts";
 import { devicesMadeUsers } from "./devices-made-users.ts";
 import type { CapturedEvent } from "./event.ts";
-import { eventWrites } from "./event-statements.ts";
 import type { Remaining } from "./without-erased.ts";
 
 /** What a batch begins with, and which of its events it stores. */
@@ -39,4 +46,118 @@ export async function writeEvents(
   ]);
   const found = rows.slice(before.length, before.length + devices.length);
   if (found.some(({ length }) => length > 0)) warn(ctx, "device_made_user");
+}
+
+type UuidRow = { readonly uuid: string };
+
+const selectUuids = query((value: ValueOf<{ environmentId: number; uuids: string }>) => {
+  const { environmentId, uuid } = analyticsEvents;
+  return read(
+    fields(analyticsEvents, "uuid"),
+    (list) => sql`
+      SELECT ${list} FROM json_each(${value("uuids")}) AS i CROSS JOIN ${analyticsEvents}
+      WHERE ${environmentId} = ${value("environmentId")} AND ${uuid} = i.value`,
+  );
+});
+
+type NewEvents = { environmentId: number; events: string; nowMs: number; aheadMs: number | null; isVerified: number };
+
+/** Appends events after the id's last seq, which the same statement reads, also where that event is deleted. Skips stored UUIDs. */
+const insertEvents = query((value: ValueOf<NewEvents>) => {
+  const [e, last, d] = [analyticsEvents, alias(analyticsEvents, "last"), distinctIds];
+  const ofEnvironment = value("environmentId");
+  const lastSeq = sql`(
+    SELECT ${last.seq} FROM ${analyticsEvents} AS ${last}
+    WHERE ${last.environmentId} = ${ofEnvironment} AND ${last.distinctId} = fresh.sender ORDER BY ${last.seq} DESC LIMIT 1
+  )`;
+  const counted = sql`(
+    SELECT ${d.eventCount} FROM ${d} WHERE ${d.environmentId} = ${ofEnvironment} AND ${d.distinctId} = fresh.sender
+  )`;
+  const stored = sql`SELECT 1 FROM ${e} WHERE ${e.environmentId} = ${ofEnvironment} AND ${e.uuid} = value ->> 0`;
+  const row = {
+    environmentId: asInteger(ofEnvironment),
+    distinctId: sql`fresh.sender`,
+    seq: sql`coalesce(${lastSeq}, ${counted}, 0) + row_number() OVER (PARTITION BY fresh.sender ORDER BY fresh.place)`,
+    uuid: sql`fresh.value ->> 0`,
+    event: sql`fresh.value ->> 1`,
+    timestampMs: sql`fresh.value ->> 3`,
+    receivedAtMs: asInteger(value("nowMs")),
+    aheadMs: asInteger(value("aheadMs")),
+    isVerified: asInteger(value("isVerified")),
+    properties: sql`fresh.value ->> 4`,
+  };
+  return insertFrom(
+    analyticsEvents,
+    row,
+    sql`FROM (
+      SELECT key AS place, value, value ->> 2 AS sender FROM json_each(${value("events")}) WHERE NOT EXISTS (${stored})
+    ) AS fresh ORDER BY fresh.place`,
+  );
+});
+
+/** Reads in one trip which events are stored already, and all that the plan of the first of them needs. */
+export async function readStored(
+  ctx: TenantCtx,
+  asked: readonly CapturedEvent[],
+  budget: CaptureBudget,
+  useReads: readonly Statement<IdUse>[],
+) {
+  const environmentId = ctx.environment.id;
+  const uuids = jsonChunks(asked.map(({ uuid }) => uuid));
+  const reads: Statement<UuidRow | PeopleRow | IdUse>[] = uuids.map((chunk) =>
+    selectUuids({ environmentId, uuids: chunk }),
+  );
+  const results = await batch(ctx.db, [...reads, ...peopleReads(ctx, asked), ...useReads]);
+  const storedUuids = new Set<string>();
+  const rows: PeopleRow[] = [];
+  const uses: IdUse[] = [];
+  for (const row of results.flat()) {
+    if ("uuid" in row) storedUuids.add(row.uuid);
+    else if ("limits" in row) uses.push(row);
+    else rows.push(row);
+  }
+  const stored = storedPeople(rows);
+  budget.spend(stored.properties.reduce((sum, { properties }) => sum + properties.length, 0));
+  const end = asked.findIndex((event) => needsStoredPeople(event) && stored.unread.has(event.distinctId));
+  const sent = end === -1 ? asked : asked.slice(0, end);
+  return { sent, newEvents: sent.filter(({ uuid }) => !storedUuids.has(uuid)), stored, uses };
+}
+
+/** Stores events, and counts them for the day's limits. */
+function eventWrites(ctx: TenantCtx, events: readonly CapturedEvent[], nowMs: number): Statement[] {
+  const aheadMs = ctx.clock === null ? null : nowMs - ctx.realNow();
+  const isVerified = Number(ctx.caller.kind === "secret");
+  const rows = events.map((event) => [event.uuid, event.event, event.distinctId, event.timestampMs, event.properties]);
+  const inserts = jsonChunks(rows).map((chunk) =>
+    insertEvents({ environmentId: ctx.environment.id, events: chunk, nowMs, aheadMs, isVerified }),
+  );
+  return [...roomGuards(ctx, events, nowMs), ...inserts, ...dayCounts(ctx, events, nowMs)];
+}
+
+/** What became of stored events, by their UUIDs. */
+export interface StoredEvents {
+  /** Why an event linked or set nothing. */
+  readonly warnings: ReadonlyMap<string, string>;
+  /** Why an event was not stored: the limit of analytics that was met (L3). */
+  readonly drops: ReadonlyMap<string, AnalyticsLimit>;
+  /** The limit of the environment that was met: nothing more of the request is stored. */
+  readonly full: AnalyticsLimit | null;
+}
+
+/** What becomes of events when a limit of the environment was met. */
+export function dropAll(events: readonly CapturedEvent[], full: AnalyticsLimit): StoredEvents {
+  return { warnings: new Map(), drops: new Map(events.map(({ uuid }) => [uuid, full])), full };
+}
+
+/** Which of these events were dropped, because their ids are over a limit. */
+export function dropsOf(
+  events: readonly CapturedEvent[],
+  over: ReadonlyMap<string, AnalyticsLimit>,
+): ReadonlyMap<string, AnalyticsLimit> {
+  const drops = new Map<string, AnalyticsLimit>();
+  for (const { uuid, distinctId } of events) {
+    const limit = over.get(distinctId);
+    if (limit !== undefined) drops.set(uuid, limit);
+  }
+  return drops;
 }

@@ -7,7 +7,34 @@ import { analyticsCounts, guards } from "../../db/views.ts";
 import { utf8Length } from "../../lib/encoding.ts";
 import { jsonChunks } from "../../lib/json.ts";
 import type { TenantCtx } from "../../runtime.ts";
-import { type AnalyticsLimit, dayOf, limitInForce, limitsOf } from "./analytics-limits.ts";
+
+/**
+ * The limits of an environment's analytics in a UTC day (L3), and their defaults, which no honest client meets. They count
+ * what publishable and relay keys send. drizzle/0001_invariants.sql has the defaults too.
+ */
+export const analyticsDefaults = {
+  eventsADay: 1_000_000,
+  bytesADay: 1024 ** 3,
+  eventsADayOfOneId: 100_000,
+  bytesADayOfOneId: 100 * 1024 ** 2,
+} as const;
+
+export type AnalyticsLimit = keyof typeof analyticsDefaults;
+export type AnalyticsLimits = Readonly<Record<AnalyticsLimit, number>>;
+
+/** The limits in force, by what is stored of them. */
+export function limitsOf(stored: string | null): AnalyticsLimits {
+  // Written by `setAnalyticsLimits`.
+  const set = stored === null ? {} : (JSON.parse(stored) as Partial<AnalyticsLimits>);
+  return { ...analyticsDefaults, ...set };
+}
+
+/** The limit in force of an environment. */
+const limitInForce = (limit: AnalyticsLimit) =>
+  sql`coalesce(${environments.analyticsLimits} ->> ${limit}, ${analyticsDefaults[limit]})`;
+
+/** The UTC day of a write or a read, in days since 1970. */
+export const dayOf = (value: ValueOf<{ nowMs: number }>) => sql<number>`(${asInteger(value("nowMs"))} / 86400000)`;
 
 /** The constraints of one id's limits: whoever meets one reads which ids these are, and tries again without them. */
 export const idLimitConstraints = new Set(["limit_id_events", "limit_id_bytes"] as const);

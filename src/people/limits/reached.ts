@@ -7,7 +7,7 @@ import { DAY_MS } from "../../lib/time.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { messageIdAt } from "../../webhooks/message.ts";
 import { deliveryTimes, newDelivery, noteMessages } from "../../webhooks/outbox.ts";
-import { type AnalyticsLimit, dayOf } from "./analytics-limits.ts";
+import { type AnalyticsLimit, dayOf } from "./count.ts";
 
 type Reached = { environmentId: number; limit: AnalyticsLimit; nowMs: number; messageId: string };
 

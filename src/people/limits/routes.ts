@@ -2,9 +2,8 @@ import { requireAdmin } from "../../auth/require-admin.ts";
 import { readBody } from "../../http/body.ts";
 import { createRoutes } from "../../http/factory.ts";
 import { validate } from "../../http/validate.ts";
-import { readLimits } from "./read.ts";
+import { readLimits, setLimits } from "./limits.ts";
 import { readLimitsInput, setLimitsInput } from "./schemas.ts";
-import { setLimits } from "./set.ts";
 
 /** Administration of this room. */
 export const analyticsLimitRoutes = createRoutes()

@@ -1,6 +1,6 @@
 import * as z from "zod";
 import { mode } from "../../http/fields.ts";
-import { analyticsDefaults } from "./analytics-limits.ts";
+import { analyticsDefaults } from "./count.ts";
 
 /** Far above what a database holds. */
 const LIMIT_MAX = 10 ** 15;

@@ -1,4 +1,4 @@
-import { analyticsDefaults } from "../../people/limits/analytics-limits.ts";
+import { analyticsDefaults } from "../../people/limits/count.ts";
 import { limitsOutput } from "../../people/limits/responses.ts";
 import { readLimitsInput, setLimitsInput } from "../../people/limits/schemas.ts";
 import type { Operation } from "../operation.ts";

@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { writeKey } from "../../../../src/auth/key.ts";
 import { randomId } from "../../../../src/lib/ids.ts";
 import { JsonBytes } from "../../../../src/lib/json-bytes.ts";
-import { findKey } from "../../../../src/people/capture/scan-body.ts";
+import { findKey } from "../../../../src/people/capture/client-body.ts";
 import { countingD1 } from "../../../support/counting-d1.ts";
 import { expectError } from "../../../support/refusals.ts";
 import { Clock, makeApp, makeClient, type TestApp } from "../../../support/world.ts";

@@ -1,5 +1,5 @@
 import { expect, it, vi } from "vitest";
-import { unzip } from "../../../../src/people/capture/unzip.ts";
+import { unzip } from "../../../../src/people/capture/unpack.ts";
 
 async function gzip(bytes: Uint8Array<ArrayBuffer>): Promise<Uint8Array> {
   const packed = new Blob([bytes]).stream().pipeThrough(new CompressionStream("gzip"));

@@ -1,0 +1,151 @@
+import { and, desc, eq, not, sql } from "drizzle-orm";
+import { requireEnvironment } from "../../catalog/apps/apps.ts";
+import { type ActKey, actIsLatest, insertAct, newAct } from "../../catalog/audit/audit-statement.ts";
+import { timesOf } from "../../db/clock.ts";
+import { computed, drizzle, fields, hasRow, query, read, type ValueOf } from "../../db/query.ts";
+import { analyticsDays, analyticsEvents, environments, limitsReached } from "../../db/schema.ts";
+import { all, batch, type RowsOf } from "../../db/sql.ts";
+import { assert } from "../../lib/assert.ts";
+import { jsonChunks } from "../../lib/json.ts";
+import { DAY_MS, iso } from "../../lib/time.ts";
+import type { AdminCtx, Mode, SystemCtx, TenantCtx } from "../../runtime.ts";
+import { type AnalyticsLimit, dayOf, isCounted, limitsOf } from "./count.ts";
+import type { LimitsOutput } from "./responses.ts";
+import type { SetLimitsInput } from "./schemas.ts";
+
+const DAYS_SHOWN = 30;
+
+type At = { environmentId: number; nowMs: number };
+
+/** The stored limits of an environment, and what was used of them today. */
+const selectToday = query((value: ValueOf<At>) => {
+  const { environmentId, day, events, bytes, idEvents, idBytes } = analyticsDays;
+  const used = computed({
+    day: dayOf(value),
+    events: sql<number>`coalesce(${events}, 0)`,
+    bytes: sql<number>`coalesce(${bytes}, 0)`,
+    idEvents: sql<number>`coalesce(${idEvents}, 0)`,
+    idBytes: sql<number>`coalesce(${idBytes}, 0)`,
+  });
+  return drizzle
+    .select({ ...fields(environments, { stored: "analyticsLimits" }), ...used })
+    .from(environments)
+    .leftJoin(analyticsDays, and(eq(environmentId, environments.id), eq(day, dayOf(value))))
+    .where(eq(environments.id, value("environmentId")));
+});
+
+const selectReached = query((value: ValueOf<At>) => {
+  const { environmentId, day, limitName, reachedAtMs } = limitsReached;
+  return drizzle
+    .select({
+      ...computed({ limit: sql<AnalyticsLimit>`${limitName}` }),
+      ...fields(limitsReached, { atMs: "reachedAtMs" }),
+    })
+    .from(limitsReached)
+    .where(and(eq(environmentId, value("environmentId")), sql`${day} > ${dayOf(value)} - ${DAYS_SHOWN}`))
+    .orderBy(desc(reachedAtMs), limitName);
+});
+
+/** The statements that read an environment's limits. */
+const limitReads = (at: At) => [selectToday(at), selectReached(at)] as const;
+type Found = RowsOf<ReturnType<typeof limitReads>>;
+type TodayRow = Found[0][number];
+
+/** What `limitReads` found, for a response. */
+function presentLimits(appId: string, mode: Mode, today: TodayRow | undefined, reached: Found[1]): LimitsOutput {
+  assert(today !== undefined, "an environment that was found is still there");
+  return {
+    appId,
+    mode,
+    analytics: limitsOf(today.stored),
+    today: {
+      day: iso(today.day * DAY_MS).slice(0, 10),
+      events: today.events,
+      bytes: today.bytes,
+      eventsOfOneId: today.idEvents,
+      bytesOfOneId: today.idBytes,
+    },
+    reached: reached.map(({ limit, atMs }) => ({ limit, at: iso(atMs) })),
+  };
+}
+
+/** The limits in force, what was used today, and which were met lately. Throws `not_found`. */
+export async function readLimits(root: SystemCtx, appId: string, mode: Mode): Promise<LimitsOutput> {
+  const { id: environmentId, clock } = await requireEnvironment(root, appId, mode);
+  const nowMs = timesOf(clock, root).now();
+  const [[today], reached] = await batch(root.db, limitReads({ environmentId, nowMs }));
+  return presentLimits(appId, mode, today, reached);
+}
+
+type Setting = { environmentId: number; stored: string | null };
+const ofEnvironment = (value: ValueOf<Setting>) => eq(environments.id, value("environmentId"));
+const audit = insertAct<Setting>((value) =>
+  hasRow(environments, and(ofEnvironment(value), sql`${environments.analyticsLimits} IS NOT ${value("stored")}`)),
+);
+const updateLimits = query((value: ValueOf<Setting & ActKey>) =>
+  drizzle
+    .update(environments)
+    .set({ analyticsLimits: value("stored", environments.analyticsLimits) })
+    .where(and(ofEnvironment(value), actIsLatest(value))),
+);
+
+/** Sets the limits of an environment's analytics: all of them, in force at once (L3). Throws `not_found`. */
+export async function setLimits(admin: AdminCtx, appId: string, input: SetLimitsInput): Promise<LimitsOutput> {
+  const { id: environmentId, clock } = await requireEnvironment(admin, appId, input.mode);
+  // In the schema's order, so that the same limits are the same text.
+  const set = Object.fromEntries(
+    Object.entries(input.analytics ?? {}).filter((entry): entry is [string, number] => entry[1] !== undefined),
+  );
+  const stored = Object.keys(set).length === 0 ? null : JSON.stringify(set);
+  const details = { mode: input.mode, ...set };
+  const act = newAct(admin, { appId, action: "limits.set", target: appId, details });
+  const values = { ...act, environmentId, stored };
+  const [, , [today], reached] = await batch(admin.db, [
+    audit(values),
+    updateLimits(values),
+    ...limitReads({ environmentId, nowMs: timesOf(clock, admin).now() }),
+  ]);
+  return presentLimits(appId, input.mode, today, reached);
+}
+
+const selectNew = query((value: ValueOf<{ environmentId: number; sizes: string }>) => {
+  const { environmentId, uuid } = analyticsEvents;
+  const isStored = hasRow(
+    analyticsEvents,
+    and(eq(environmentId, value("environmentId")), eq(uuid, sql`i.value ->> 0`)),
+  );
+  return read(
+    computed({ events: sql<number>`count(*)`, bytes: sql<number>`coalesce(sum(i.value ->> 1), 0)` }),
+    (list) => sql`SELECT ${list} FROM json_each(${value("sizes")}) AS i WHERE ${not(isStored)}`,
+  );
+});
+
+/** A request that is stored in parts. */
+interface Request {
+  readonly events: number;
+  /** No fewer bytes than its events' properties have. */
+  readonly bytesMax: number;
+  /** The UUID of each event, and the bytes of its properties. Asked for near a limit alone. */
+  readonly sizes: () => readonly (readonly [uuid: string, bytes: number])[];
+}
+
+/**
+ * The limit of the environment that a request would pass in one of its parts. Null where all that is new of it fits now, and
+ * where nothing does: then its first new event is refused as it is stored.
+ */
+export async function limitAhead(ctx: TenantCtx, { events, bytesMax, sizes }: Request): Promise<AnalyticsLimit | null> {
+  if (!isCounted(ctx)) return null;
+  const environmentId = ctx.environment.id;
+  const [use] = await all(ctx.db, selectToday({ environmentId, nowMs: ctx.now() }));
+  if (use === undefined) return null;
+  const limits = limitsOf(use.stored);
+  const room = { events: limits.eventsADay - use.events, bytes: limits.bytesADay - use.bytes };
+  if (room.events <= 0 || room.bytes <= 0 || (room.events >= events && room.bytes >= bytesMax)) return null;
+  for (const chunk of jsonChunks([...new Map(sizes())])) {
+    const [added] = await all(ctx.db, selectNew({ environmentId, sizes: chunk }));
+    room.events -= added?.events ?? 0;
+    room.bytes -= added?.bytes ?? 0;
+  }
+  if (room.events < 0) return "eventsADay";
+  return room.bytes < 0 ? "bytesADay" : null;
+}
