@@ -2,7 +2,7 @@ import { env } from "cloudflare:workers";
 import { expect } from "vitest";
 
 /** The last account and environment that files before this one made. Set as each file begins (test/support/migrate.ts). */
-export const before = { account: 0, environment: 0 };
+const before = { account: 0, environment: 0 };
 
 export async function rememberWhatStands(): Promise<void> {
   const last = await env.DB.prepare(
