@@ -12,8 +12,10 @@ run("npm", ["run", "--silent", "reference"], join(import.meta.dirname, "../../..
 await import("./types.mjs");
 run("tsc", ["--project", "tsconfig.json"], join(import.meta.dirname, ".."));
 
-// The same types for `require`.
+// The same types for `require`; in both, modules by the names that they have in dist/.
 for (const name of readdirSync(dist, { recursive: true }).filter((one) => one.endsWith(".d.ts"))) {
-  const text = readFileSync(join(dist, name), "utf8").replaceAll(/(from "\.[^"]*|import\("\.[^"]*)\.js"/g, '$1.cjs"');
-  writeFileSync(join(dist, name.replace(/\.d\.ts$/, ".d.cts")), text);
+  const text = readFileSync(join(dist, name), "utf8");
+  const importing = (extension) => text.replaceAll(/((?:from |import\()"\.[^"]*)\.[jt]s"/g, `$1.${extension}"`);
+  writeFileSync(join(dist, name.replace(/\.d\.ts$/, ".d.cts")), importing("cjs"));
+  writeFileSync(join(dist, name), importing("js"));
 }
