@@ -16,12 +16,14 @@ import type { ExportPersonInput } from "./schemas.ts";
 export const tokenLifeMs = DAY_MS;
 
 /** The claims of a token (P6). */
-const exportClaims = z.strictObject({
-  appId: z.string(),
-  mode: z.enum(["live", "test"]),
-  distinctId: z.string().min(1),
-  expiresAt: z.string(),
-});
+const exportClaims = z.lazy(() =>
+  z.strictObject({
+    appId: z.string(),
+    mode: z.enum(["live", "test"]),
+    distinctId: z.string().min(1),
+    expiresAt: z.string(),
+  }),
+);
 export type ExportClaims = z.infer<typeof exportClaims>;
 
 /** The current secret signs and verifies. The previous one only verifies. */
