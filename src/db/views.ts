@@ -38,6 +38,7 @@ export const settlements = sqliteTable("settlements", {
   state: text("state").notNull(),
   atMs: integer("at_ms").notNull(),
   eventId: text("event_id"),
+  by: text("by_whom").notNull(),
   /** JSON list of { balanceId, deltaSteps }. */
   charges: text("charges"),
 });

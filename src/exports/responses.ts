@@ -70,7 +70,7 @@ const exportedPerson = z
     credits: z
       .strictObject({
         balances: z.array(exportedBalance).describe("By distinct id, then by balance id."),
-        ledger: z.array(ledgerEntry).describe("Oldest first."),
+        ledger: z.array(ledgerEntry.omit({ by: true }).meta({ id: "ExportedLedgerEntry" })).describe("Oldest first."),
       })
       .meta({ id: "ExportedCredits" }),
     exports: z.array(exportAuditEntry).describe("Who created and opened export links, and the results. Oldest first."),
