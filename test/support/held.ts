@@ -14,12 +14,13 @@ const OF_APP = "environment_id IN (SELECT id FROM own_environments)";
 const TABLES: readonly Rows[] = [
   ["accounts", `${HERE} AND user_id = ?1`, "id"],
   ["credit_balances", OF_ACCOUNT, "grant_seq"],
-  ["credit_ledger", OF_ACCOUNT, "seq"],
+  // A hold that is due returns by whoever comes first.
+  ["credit_ledger", OF_ACCOUNT, "seq", "written_by"],
   ["credit_adjustments", OF_ACCOUNT, "seq"],
   ["credit_refunds", OF_ACCOUNT, "ordinal"],
   ["usage_events", OF_ACCOUNT, "seq"],
   ["large_properties", OF_ACCOUNT, "seq"],
-  ["reservations", OF_ACCOUNT, "created_at_ms"],
+  ["reservations", OF_ACCOUNT, "created_at_ms", "settled_by"],
   ["distinct_ids", `${HERE} AND ?1 IN (distinct_id, claimed_by)`, "distinct_id"],
   ["id_properties", `${HERE} AND distinct_id = ?1`, "distinct_id"],
   ["analytics_events", `${HERE} AND distinct_id = ?1`, "seq"],
