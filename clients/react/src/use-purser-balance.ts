@@ -37,7 +37,6 @@ export function usePurserBalance(options: PurserBalanceOptions): PurserBalanceSt
   useEffect(() => {
     getToken.current = options.getToken;
   });
-  // biome-ignore lint/correctness/useExhaustiveDependencies: `round` is what `refresh` changes.
   useEffect(() => {
     const request = new AbortController();
     const readNow = async () => {
