@@ -1,12 +1,16 @@
 import * as z from "zod";
 import { TOKEN_FLAWS } from "../auth/jwt.ts";
 import { quantitiesOutput } from "../books/amounts/responses.ts";
+import { unit } from "../books/amounts/schemas.ts";
 import { type ErrorCode, errorStatus } from "../errors.ts";
 import { errorDetail } from "../http/responses.ts";
 
 const shortBalance = z
   .strictObject({
     balanceId: z.string(),
+    packName: z.string(),
+    unit,
+    remaining: z.number(),
     reason: z
       .enum(["exhausted", "wrong_unit", "no_match"])
       .meta({ id: "ShortageReason" })

@@ -22,7 +22,15 @@ const RESPONSE_NAMES: Readonly<Record<number, string>> = {
 const DETAILS: Partial<Record<ErrorCode, object>> = {
   insufficient_credits: {
     uncovered: { tokens: 120 },
-    skipped: [{ balanceId: "crb_2aFw6qH1xR9pLj4sNyT8Kc", reason: "no_match" }],
+    skipped: [
+      {
+        balanceId: "crb_2aFw6qH1xR9pLj4sNyT8Kc",
+        packName: "Starter",
+        unit: "cents",
+        remaining: 500,
+        reason: "no_match",
+      },
+    ],
   },
   idempotency_conflict: { differs: ["quantities"] },
   invalid_user_token: { reason: "expired" },

@@ -53,6 +53,9 @@ export async function planUsage(ctx: TenantCtx, input: PlanInput): Promise<PlanO
     uncovered: uncovered === null ? null : presentQuantities(uncovered),
     skipped: inSpendingOrder(rows.filter((row) => !debited.has(row.id))).map((row) => ({
       balanceId: row.id,
+      packName: row.packName,
+      unit: row.unit,
+      remaining: fromSteps(row.unit, row.remainingSteps),
       reason: whySkipped(row, input, nowMs),
     })),
   };

@@ -96,7 +96,17 @@ export const planOutput = z
       .nullable()
       .describe("The quantities that no balance covers. Null when all are covered."),
     skipped: z
-      .array(z.strictObject({ balanceId: z.string(), reason: skipReason }).meta({ id: "SkippedBalance" }))
+      .array(
+        z
+          .strictObject({
+            balanceId: z.string(),
+            packName: z.string(),
+            unit,
+            remaining: z.number(),
+            reason: skipReason,
+          })
+          .meta({ id: "SkippedBalance" }),
+      )
       .describe("The balances that would not be debited, and why."),
   })
   .meta({ id: "DebitPlan" });

@@ -103,7 +103,15 @@ export const creditOperations: readonly Operation[] = [
       example: {
         debits: [{ balanceId, packId, unit: "tokens", amount: 120, remaining: 280 }],
         uncovered: null,
-        skipped: [{ balanceId: "crb_2aFw6qH1xR9pLj4sNyT8Kc", reason: "not_needed" }],
+        skipped: [
+          {
+            balanceId: "crb_2aFw6qH1xR9pLj4sNyT8Kc",
+            packName: "Starter",
+            unit: "cents",
+            remaining: 500,
+            reason: "not_needed",
+          },
+        ],
       },
     },
     errors: [],
