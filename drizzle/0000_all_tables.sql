@@ -406,6 +406,7 @@ CREATE TABLE `export_audit` (
 	`token_hash` text NOT NULL,
 	`key_id` text,
 	`occurred_at_ms` integer NOT NULL,
+	`expires_at_ms` integer,
 	PRIMARY KEY(`environment_id`, `distinct_id`, `seq`),
 	CONSTRAINT "export_audit_action" CHECK("export_audit"."action" IN ('minted', 'opened', 'completed', 'failed'))
 ) STRICT, WITHOUT ROWID;
@@ -434,6 +435,14 @@ CREATE TABLE `limits_reached` (
 	PRIMARY KEY(`environment_id`, `day`, `limit_name`)
 ) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
+CREATE TABLE `link_ends` (
+	`environment_id` integer NOT NULL,
+	`id_hash` text NOT NULL,
+	`ended_at_ms` integer NOT NULL,
+	PRIMARY KEY(`environment_id`, `id_hash`, `ended_at_ms`)
+) STRICT, WITHOUT ROWID;
+--> statement-breakpoint
+CREATE INDEX `link_ends_ended` ON `link_ends` (`ended_at_ms`);--> statement-breakpoint
 CREATE TABLE `payment_debt_payers` (
 	`environment_id` integer NOT NULL,
 	`debt_id` text NOT NULL,

@@ -922,6 +922,12 @@ BEGIN
   SELECT RAISE(ABORT, 'guard_person');
 END;
 --> statement-breakpoint
+CREATE TRIGGER guards_link INSTEAD OF INSERT ON guards
+WHEN new.name = 'link' AND NOT new.holds
+BEGIN
+  SELECT RAISE(ABORT, 'guard_link');
+END;
+--> statement-breakpoint
 CREATE TRIGGER guards_tombstones INSTEAD OF INSERT ON guards
 WHEN new.name = 'tombstones' AND NOT new.holds
 BEGIN
@@ -1107,7 +1113,7 @@ BEGIN
 END;
 --> statement-breakpoint
 CREATE TRIGGER export_audit_frozen BEFORE UPDATE OF
-  environment_id, id, action, token_hash, key_id, occurred_at_ms ON export_audit
+  environment_id, id, action, token_hash, key_id, occurred_at_ms, expires_at_ms ON export_audit
 BEGIN
   SELECT RAISE(ABORT, 'export_audit_append_only');
 END;

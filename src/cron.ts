@@ -7,6 +7,7 @@ import { constraintOf } from "./db/constraint.ts";
 import { type QueryBudget, queryBudget } from "./db/query-budget.ts";
 import { erasuresPart } from "./erasure/erase-running.ts";
 import { refusalIn } from "./errors.ts";
+import { oldLinkEndsPart } from "./exports/end-links.ts";
 import { randomId } from "./lib/ids.ts";
 import { unmatchedPart } from "./payments/tell-unmatched.ts";
 import { oldEventsPart } from "./people/capture/delete-old.ts";
@@ -31,6 +32,7 @@ export const cronParts: readonly CronPart[] = [
   unmatchedPart,
   oldMessagesPart,
   oldEventsPart,
+  oldLinkEndsPart,
   oldSealsPart,
   deliveriesPart,
 ];

@@ -196,8 +196,9 @@ export const columnClasses: Readonly<Record<string, Readonly<Partial<Record<Colu
   },
   export_audit: {
     names: ["distinct_id"],
-    kept: ["environment_id", "seq", "id", "action", "token_hash", "key_id", "occurred_at_ms"],
+    kept: ["environment_id", "seq", "id", "action", "token_hash", "key_id", "occurred_at_ms", "expires_at_ms"],
   },
+  link_ends: { kept: ["environment_id", "id_hash", "ended_at_ms"] },
   alerts: {
     operational: [
       "environment_id",

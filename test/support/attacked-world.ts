@@ -355,6 +355,7 @@ export const world: readonly string[] = [
   analyticsEvent({}),
   consent({}),
   exportAudit({}),
+  `INSERT INTO link_ends VALUES (${LIVE}, 'hash', 1)`,
   adminAudit({}),
   webhookEndpoint({}),
   `INSERT INTO webhook_messages (id, environment_id, type, at_ms, subject, data)

@@ -144,7 +144,7 @@ function nameErased(table: string): Record<string, Attack> {
 const columnsOf: Readonly<Record<string, string>> = {
   consent_log:
     "seq, id, purpose, decision, method, notice_version, source, gpc, is_device, occurred_at_ms, received_at_ms",
-  export_audit: "seq, id, action, token_hash, key_id, occurred_at_ms",
+  export_audit: "seq, id, action, token_hash, key_id, occurred_at_ms, expires_at_ms",
 };
 
 function frozen(table: string, columns: readonly string[], says = `${table}_append_only`): Record<string, Attack> {
@@ -715,6 +715,7 @@ const attacks: Readonly<Record<string, Attack>> = {
   guards_person: { says: "guard_person", sql: ["INSERT INTO guards (name, holds) VALUES ('person', 0)"] },
   guards_tombstones: { says: "guard_tombstones", sql: ["INSERT INTO guards (name, holds) VALUES ('tombstones', 0)"] },
   guards_people: { says: "guard_people", sql: ["INSERT INTO guards (name, holds) VALUES ('people', 0)"] },
+  guards_link: { says: "guard_link", sql: ["INSERT INTO guards (name, holds) VALUES ('link', 0)"] },
   guards_origin: { says: "guard_origin", sql: ["INSERT INTO guards (name, holds) VALUES ('origin', 0)"] },
   guards_events: { says: "limit_events", sql: ["INSERT INTO guards (name, holds) VALUES ('events', 0)"] },
   guards_bytes: { says: "limit_bytes", sql: ["INSERT INTO guards (name, holds) VALUES ('bytes', 0)"] },
@@ -793,7 +794,7 @@ const attacks: Readonly<Record<string, Attack>> = {
     says: "export_audit_seq_gapless",
     sql: [exportAudit({ action: "failed" }, REPLACE), exportAudit({ seq: 3 })],
   },
-  ...frozen("export_audit", ["action", "occurred_at_ms"]),
+  ...frozen("export_audit", ["action", "occurred_at_ms", "expires_at_ms"]),
   ...nameErased("export_audit"),
   admin_audit_seq_gapless: {
     says: "admin_audit_seq_gapless",
