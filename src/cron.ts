@@ -8,6 +8,7 @@ import { type QueryBudget, queryBudget } from "./db/query-budget.ts";
 import { erasuresPart } from "./erasure/erase-running.ts";
 import { refusalIn } from "./errors.ts";
 import { randomId } from "./lib/ids.ts";
+import { oldStripeEventsPart } from "./payments/log.ts";
 import { unmatchedPart } from "./payments/tell-unmatched.ts";
 import { oldEventsPart } from "./people/capture/delete-old.ts";
 import type { CronPart, OpenDatabase, Runtime, SystemCtx } from "./runtime.ts";
@@ -30,6 +31,7 @@ export const cronParts: readonly CronPart[] = [
   erasuresPart,
   unmatchedPart,
   oldMessagesPart,
+  oldStripeEventsPart,
   oldEventsPart,
   oldSealsPart,
   deliveriesPart,

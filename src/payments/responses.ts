@@ -1,13 +1,13 @@
 import * as z from "zod";
 import { unit } from "../books/amounts/schemas.ts";
 import { mode } from "../http/fields.ts";
+import { LOG_REASONS } from "./hints.ts";
 import { REASONS } from "./offer.ts";
-import { expires, paymentStatus } from "./schemas.ts";
-import { OUTCOMES } from "./stored-payment.ts";
+import { expires, stripeOutcome as outcome, paymentStatus } from "./schemas.ts";
+import { SIGNATURE_FAULTS } from "./signature.ts";
 
 const time = z.string().meta({ format: "date-time" });
 const money = z.int().describe("In the currency's smallest unit, as at Stripe.");
-const outcome = z.enum(OUTCOMES).meta({ id: "PaymentOutcome" });
 
 export const stripeEventOutput = z
   .strictObject({
@@ -41,10 +41,43 @@ export const stripeOutput = z
   .strictObject({
     mode,
     setting: shownSetting.nullable().describe("Null: no events are taken."),
-    lastEventAt: time.nullable().describe("When an event came last, to the minute."),
+    lastEventAt: time.nullable().describe("When an event came last."),
+    refused: z
+      .strictObject({ at: time, reason: z.enum(SIGNATURE_FAULTS).meta({ id: "StripeSignatureFault" }) })
+      .nullable()
+      .describe("When something without a valid signature came last, to the minute, and what was wrong with it."),
   })
   .meta({ id: "StripeSettings" });
 export type StripeOutput = z.infer<typeof stripeOutput>;
+
+const loggedEvent = z
+  .strictObject({
+    eventId: z.string(),
+    type: z.string(),
+    at: time.describe("When it came."),
+    outcome: outcome.describe("What it did, of several deliveries the one that did most."),
+    reason: z
+      .enum(LOG_REASONS)
+      .meta({ id: "StripeEventReason" })
+      .nullable()
+      .describe("Why it granted nothing. Null unless `unmatched` or `ignored`."),
+    objectId: z.string().nullable().describe("The id of its object at Stripe."),
+    asked: z
+      .strictObject({ pack: z.string().nullable(), user: z.string().nullable() })
+      .nullable()
+      .describe("The pack and the user that it named. No user is kept of an ignored one."),
+    hint: z.string().nullable().describe("What would have made it grant."),
+    paymentKey: z.string().nullable(),
+  })
+  .meta({ id: "StripeLogEntry" });
+
+export const listStripeEventsOutput = z
+  .strictObject({
+    events: z.array(loggedEvent),
+    nextCursor: z.string().nullable().describe("The cursor of the next page. Null on the last page."),
+  })
+  .meta({ id: "StripeEventList" });
+export type ListStripeEventsOutput = z.infer<typeof listStripeEventsOutput>;
 
 const grant = z
   .strictObject({

@@ -9,6 +9,10 @@ const AMOUNT_MAX = 999_999_999_999;
 export const expires = z.enum(["pack", "period"]).meta({ id: "StripePriceExpiry" });
 export const paymentStatus = z.enum(["granted", "unmatched", "waiting"]).meta({ id: "PaymentStatus" });
 
+/** What an event did, of several the first in this order (S5). */
+export const OUTCOMES = ["granted", "taken", "restored", "remembered", "unmatched", "ignored"] as const;
+export const stripeOutcome = z.enum(OUTCOMES).meta({ id: "PaymentOutcome" });
+
 const price = z
   .strictObject({
     price: identifier().describe("The price's id at Stripe, `price_…`."),
@@ -81,6 +85,14 @@ export const listPaymentsInput = z.object({
   cursor,
 });
 export type ListPaymentsInput = z.infer<typeof listPaymentsInput>;
+
+export const listStripeEventsInput = z.object({
+  mode: mode.describe("The mode of the events."),
+  outcome: stripeOutcome.optional().describe("Only events that did this."),
+  limit: pageLimit("events"),
+  cursor,
+});
+export type ListStripeEventsInput = z.infer<typeof listStripeEventsInput>;
 
 export const settlePaymentInput = z
   .strictObject({

@@ -16,6 +16,7 @@ import {
 } from "../db/schema.ts";
 import type { Fact } from "./facts.ts";
 import type { StoredLine } from "./line.ts";
+import type { OUTCOMES } from "./schemas.ts";
 
 /** A balance that a payment granted. */
 export interface StoredGrant {
@@ -114,7 +115,6 @@ export interface StoredEvent {
 }
 
 /** What a delivery did (S5). */
-export const OUTCOMES = ["granted", "taken", "restored", "unmatched", "remembered", "ignored"] as const;
 export type Outcome = (typeof OUTCOMES)[number];
 
 export interface StoredPayment extends Omit<Row, "namesJson" | "factsJson" | "grantsJson" | "linesJson"> {
