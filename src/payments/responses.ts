@@ -3,7 +3,7 @@ import { unit } from "../books/amounts/schemas.ts";
 import { mode } from "../http/fields.ts";
 import { LOG_REASONS } from "./hints.ts";
 import { REASONS } from "./offer.ts";
-import { expires, stripeOutcome as outcome, paymentStatus } from "./schemas.ts";
+import { expires, stripeOutcome as outcome, paymentRefunds, paymentSettler, paymentStatus } from "./schemas.ts";
 import { SIGNATURE_FAULTS } from "./signature.ts";
 
 const time = z.string().meta({ format: "date-time" });
@@ -87,6 +87,7 @@ const grant = z
     initial: z.number(),
     taken: z.number().describe("What was taken back because of refunds and disputes."),
     short: z.number().describe("What is due back and was not there."),
+    paid: z.number().describe("What of it was taken to pay a debt of the user's."),
   })
   .meta({ id: "PaymentGrant" });
 
@@ -99,6 +100,11 @@ const payment = z
     status: paymentStatus.describe(
       "`unmatched`: it was paid, and nothing could be granted. `waiting`: Stripe has not said yet what it pays.",
     ),
+    refunds: paymentRefunds.describe("How much of it was refunded."),
+    isDisputed: z.boolean().describe("Whether a dispute withholds something of it."),
+    settledBy: paymentSettler
+      .nullable()
+      .describe("Who granted it: an event of Stripe's, or the administrator by hand. Null where it is not granted."),
     reason: z
       .enum(REASONS)
       .meta({ id: "UnmatchedReason" })
@@ -119,6 +125,18 @@ export type PaymentOutput = z.infer<typeof payment>;
 export const listPaymentsOutput = z
   .strictObject({
     payments: z.array(payment),
+    sums: z
+      .array(
+        z
+          .strictObject({ currency: z.string(), captured: money, refunded: money, withheld: money })
+          .meta({ id: "PaymentSums" }),
+      )
+      .optional()
+      .describe("Of all payments that the filters leave. On the first page alone."),
+    debt: z
+      .array(z.strictObject({ currency: z.string(), amount: money }).meta({ id: "UserDebt" }))
+      .optional()
+      .describe("What the user owes of what was credited and had been spent. On the first page, with `userId`."),
     nextCursor: z.string().nullable().describe("The cursor of the next page. Null on the last page."),
   })
   .meta({ id: "PaymentList" });

@@ -91,7 +91,7 @@ describe("the list of payments", () => {
     expect(await walk("&status=granted")).toEqual(["pi_4", "pi_2", "pi_0"]);
     expect(await walk("&status=waiting")).toEqual([]);
     const other = await w.admin("GET", `${w.path}/payments?mode=test`, { key: ADMIN });
-    expect(other.body).toEqual({ payments: [], nextCursor: null });
+    expect(other.body).toEqual({ payments: [], sums: [], nextCursor: null });
     expectError(
       await w.admin("GET", `${w.path}/payments?mode=live&cursor=x`, { key: ADMIN }),
       "invalid_request",
