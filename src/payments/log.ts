@@ -205,7 +205,7 @@ const deleteOld = query((value: ValueOf<{ beforeMs: number }>) => {
 });
 
 /** Deletes ignored events after 30 days, so many in a run. */
-export async function deleteOldEvents({ db, now }: CronCtx): Promise<readonly unknown[]> {
+async function deleteOldEvents({ db, now }: CronCtx): Promise<readonly unknown[]> {
   await all(db, deleteOld({ beforeMs: now() - IGNORED_KEPT_MS }));
   return [];
 }

@@ -57,7 +57,7 @@ export async function takeEvent(
 const GRANTING: readonly string[] = ["session", "invoice", "intent"];
 
 /** The entry of an event that did nothing. */
-export function entryOf(
+function entryOf(
   { id, type }: Pick<StripeEvent, "id" | "type">,
   reason: IgnoredReason,
   { objectId, pack, user, hint }: Asked,
