@@ -114,16 +114,18 @@ const requireSignature = createMiddleware<AppEnv & { Variables: { receiver: Rece
 
 /** Longer ids and types are not Stripe's. */
 const SIGNED_ID_MAX = 200;
-const signedInput = z.looseObject({
-  id: z.string().max(SIGNED_ID_MAX),
-  type: z.string().max(SIGNED_ID_MAX),
-  object: z.unknown(),
-  data: z
-    .looseObject({ object: z.looseObject({ id: z.string() }) })
-    .optional()
-    .catch(undefined),
-  related_object: z.looseObject({ id: z.string() }).optional().catch(undefined),
-});
+const signedInput = z.lazy(() =>
+  z.looseObject({
+    id: z.string().max(SIGNED_ID_MAX),
+    type: z.string().max(SIGNED_ID_MAX),
+    object: z.unknown(),
+    data: z
+      .looseObject({ object: z.looseObject({ id: z.string() }) })
+      .optional()
+      .catch(undefined),
+    related_object: z.looseObject({ id: z.string() }).optional().catch(undefined),
+  }),
+);
 
 /** What is signed and refused is Stripe's too, and stands in the log. */
 const logRefused = createMiddleware<AppEnv>(async (c, next) => {

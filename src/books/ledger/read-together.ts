@@ -6,6 +6,7 @@ import { accounts, creditBalances, reservations } from "../../db/schema.ts";
 import { batch, type Statement } from "../../db/sql.ts";
 import { hashesOf, isBlocked } from "../../db/tombstones/check.ts";
 import type { TenantCtx } from "../../runtime.ts";
+import { byOf } from "./account.ts";
 import { PAYING_FIELDS, type PayingRow } from "./balance.ts";
 import { isDue } from "./hold.ts";
 import { lastSeqOf } from "./insert-entries.ts";
@@ -78,7 +79,7 @@ export async function readTogether<Row>(
   for (const { features, userId, accountId, lastSeq, isForOne } of accounts.slice(0, complete)) {
     if (isForOne === 1) continue;
     const { environmentId, nowMs } = named;
-    const account = { environmentId, userId, accountId, nowMs, lastSeq, features, due: [] };
+    const account = { environmentId, userId, accountId, nowMs, by: byOf(ctx), lastSeq, features, due: [] };
     users.set(userId, { account, balances: balances.get(userId) ?? [] });
   }
   return { users, rows };
