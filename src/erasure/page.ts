@@ -17,6 +17,7 @@ import {
   payments,
   refusals,
   stripeCustomers,
+  stripeLog,
   webhookDeliveries,
   webhookEndpoints,
   webhookMessages,
@@ -51,7 +52,7 @@ const paymentPage = (value: OfPage) => sql`(
 // The reason stays: the same event sent again does not bring the customer back. Nor does one that read the payment before.
 const asErased = {
   customer: sql`NULL`,
-  settledBy: sql`NULL`,
+  settledBy: sql`iif(${payments.settledBy} IS NULL, NULL, '')`,
   version: sql`${payments.version} + 1`,
   reason: sql`iif(${payments.status} = 'unmatched', 'person_erased', NULL)`,
 };
@@ -85,6 +86,21 @@ const eraseFacts = query((value: OfPage) =>
       and(
         isHere(value, paymentFacts),
         sql`${paymentFacts.userId} IS NOT NULL AND ${paymentFacts.paymentId} IN ${paymentPage(value)}`,
+      ),
+    ),
+);
+/** What Stripe's events asked for goes; that they came, and what they did, stays. */
+const eraseLog = query((value: OfPage) =>
+  drizzle
+    .update(stripeLog)
+    .set({ askedPack: null, askedUser: null })
+    .where(
+      and(
+        isHere(value, stripeLog),
+        sql`${stripeLog.eventId} IN (
+          SELECT ${ofRow(stripeLog.eventId)} FROM ${rowsOfIds(value, stripeLog, stripeLog.askedUser)}
+          LIMIT ${rowsMax(value)}
+        )`,
       ),
     ),
 );
@@ -222,6 +238,7 @@ const isLeft = () =>
       hasRows(exportAudit, exportAudit.distinctId),
       hasRows(webhookMessages, webhookMessages.subject),
       hasRows(paymentFacts, paymentFacts.userId),
+      hasRows(stripeLog, stripeLog.askedUser),
       hasRows(distinctIds, distinctIds.claimedBy),
       sql`(${id.accountId} IS NOT NULL AND ${isInBooks()})`,
     ],
@@ -261,6 +278,7 @@ const PAGE = [
   erasePayments,
   eraseGrants,
   eraseFacts,
+  eraseLog,
   endDebts,
   closePage,
   deleteEvents,
