@@ -922,6 +922,12 @@ BEGIN
   SELECT RAISE(ABORT, 'guard_person');
 END;
 --> statement-breakpoint
+CREATE TRIGGER guards_link INSTEAD OF INSERT ON guards
+WHEN new.name = 'link' AND NOT new.holds
+BEGIN
+  SELECT RAISE(ABORT, 'guard_link');
+END;
+--> statement-breakpoint
 CREATE TRIGGER guards_tombstones INSTEAD OF INSERT ON guards
 WHEN new.name = 'tombstones' AND NOT new.holds
 BEGIN
@@ -976,6 +982,18 @@ WHEN NOT EXISTS (
 ) AND NOT EXISTS (
   SELECT 1 FROM distinct_ids
   WHERE environment_id = old.environment_id AND distinct_id = old.distinct_id AND deleted_count >= old.seq
+)
+BEGIN
+  SELECT RAISE(ABORT, 'analytics_events_kept');
+END;
+--> statement-breakpoint
+-- INSERT OR REPLACE fires no delete trigger, so it is stopped here.
+CREATE TRIGGER analytics_events_no_replace BEFORE INSERT ON analytics_events
+WHEN EXISTS (
+  SELECT 1 FROM analytics_events
+  WHERE environment_id = new.environment_id AND distinct_id = new.distinct_id AND seq = new.seq
+) OR EXISTS (
+  SELECT 1 FROM analytics_events WHERE environment_id = new.environment_id AND uuid = new.uuid
 )
 BEGIN
   SELECT RAISE(ABORT, 'analytics_events_kept');
@@ -1095,7 +1113,7 @@ BEGIN
 END;
 --> statement-breakpoint
 CREATE TRIGGER export_audit_frozen BEFORE UPDATE OF
-  environment_id, id, action, token_hash, key_id, occurred_at_ms ON export_audit
+  environment_id, id, action, token_hash, key_id, occurred_at_ms, expires_at_ms ON export_audit
 BEGIN
   SELECT RAISE(ABORT, 'export_audit_append_only');
 END;
@@ -1160,6 +1178,16 @@ BEGIN
 END;
 --> statement-breakpoint
 -- A message is the same in every attempt. An erasure deletes those that name the person.
+-- A batch that is sent again changes nothing. Any other message under a stored id is a replacement, which fires no delete trigger.
+CREATE TRIGGER webhook_messages_no_replace BEFORE INSERT ON webhook_messages
+WHEN EXISTS (SELECT 1 FROM webhook_messages WHERE id = new.id)
+BEGIN
+  SELECT iif(
+    environment_id = new.environment_id AND type = new.type AND at_ms = new.at_ms AND subject IS new.subject,
+    RAISE(IGNORE), RAISE(ABORT, 'webhook_messages_frozen')
+  ) FROM webhook_messages WHERE id = new.id;
+END;
+--> statement-breakpoint
 CREATE TRIGGER webhook_messages_no_update BEFORE UPDATE ON webhook_messages
 BEGIN
   SELECT RAISE(ABORT, 'webhook_messages_frozen');

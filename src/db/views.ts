@@ -18,6 +18,7 @@ export const guards = sqliteTable("guards", {
       "account",
       "balance",
       "person",
+      "link",
       "events",
       "bytes",
     ],

@@ -9,3 +9,9 @@ export const exportPersonInput = z.lazy(() =>
     .meta({ id: "ExportPerson" }),
 );
 export type ExportPersonInput = z.infer<typeof exportPersonInput>;
+
+export const revokeLinksInput = z.lazy(() =>
+  z
+    .strictObject({ distinctId: identifier().describe("The id that the links were created for.") })
+    .meta({ id: "RevokeExportLinks" }),
+);

@@ -22,6 +22,7 @@ import {
   LAST_SEQ,
   LIVE,
   largeProperties,
+  logged,
   OTHER,
   OWING,
   owed,
@@ -144,7 +145,7 @@ function nameErased(table: string): Record<string, Attack> {
 const columnsOf: Readonly<Record<string, string>> = {
   consent_log:
     "seq, id, purpose, decision, method, notice_version, source, gpc, is_device, occurred_at_ms, received_at_ms",
-  export_audit: "seq, id, action, token_hash, key_id, occurred_at_ms",
+  export_audit: "seq, id, action, token_hash, key_id, occurred_at_ms, expires_at_ms",
 };
 
 function frozen(table: string, columns: readonly string[], says = `${table}_append_only`): Record<string, Attack> {
@@ -715,6 +716,7 @@ const attacks: Readonly<Record<string, Attack>> = {
   guards_person: { says: "guard_person", sql: ["INSERT INTO guards (name, holds) VALUES ('person', 0)"] },
   guards_tombstones: { says: "guard_tombstones", sql: ["INSERT INTO guards (name, holds) VALUES ('tombstones', 0)"] },
   guards_people: { says: "guard_people", sql: ["INSERT INTO guards (name, holds) VALUES ('people', 0)"] },
+  guards_link: { says: "guard_link", sql: ["INSERT INTO guards (name, holds) VALUES ('link', 0)"] },
   guards_origin: { says: "guard_origin", sql: ["INSERT INTO guards (name, holds) VALUES ('origin', 0)"] },
   guards_events: { says: "limit_events", sql: ["INSERT INTO guards (name, holds) VALUES ('events', 0)"] },
   guards_bytes: { says: "limit_bytes", sql: ["INSERT INTO guards (name, holds) VALUES ('bytes', 0)"] },
@@ -743,6 +745,14 @@ const attacks: Readonly<Record<string, Attack>> = {
         `DELETE FROM analytics_events ${OF_LIVE} AND seq = 2`,
       ],
     ],
+  },
+  analytics_events_no_replace: {
+    says: "analytics_events_kept",
+    sql: [REPLACE, "REPLACE"].flatMap((verb) => [
+      analyticsEvent({ uuid: "uuid-new" }, verb),
+      analyticsEvent({ distinct_id: "b" }, verb),
+      analyticsEvent({}, verb),
+    ]),
   },
   analytics_events_no_update: {
     says: "analytics_events_kept",
@@ -785,7 +795,7 @@ const attacks: Readonly<Record<string, Attack>> = {
     says: "export_audit_seq_gapless",
     sql: [exportAudit({ action: "failed" }, REPLACE), exportAudit({ seq: 3 })],
   },
-  ...frozen("export_audit", ["action", "occurred_at_ms"]),
+  ...frozen("export_audit", ["action", "occurred_at_ms", "expires_at_ms"]),
   ...nameErased("export_audit"),
   admin_audit_seq_gapless: {
     says: "admin_audit_seq_gapless",
@@ -801,6 +811,17 @@ const attacks: Readonly<Record<string, Attack>> = {
   webhook_endpoints_keep_environment: {
     says: "webhook_endpoints_kept",
     sql: [`environment_id = ${TEST}`, "id = 'whk_new'"].map((set) => `UPDATE webhook_endpoints SET ${set}`),
+  },
+  webhook_messages_no_replace: {
+    says: "webhook_messages_frozen",
+    sql: [REPLACE, "REPLACE"].flatMap((verb) =>
+      ["2", "'other'", "9", "'nobody'"].map((other, index) => {
+        const row = ["environment_id", "type", "at_ms", "subject"].map((name, place) =>
+          place === index ? other : name,
+        );
+        return `${verb} INTO webhook_messages SELECT id, ${row.join(", ")}, data FROM webhook_messages`;
+      }),
+    ),
   },
   webhook_messages_no_update: {
     says: "webhook_messages_frozen",
@@ -1004,6 +1025,8 @@ const checks: Readonly<Record<string, string | readonly string[]>> = {
     usageEvent({ ...third, properties: "{}", large_properties_bytes: 11 }),
   ],
   payments_status: payment({ id: "pay_new", reason: "no_user" }),
+  stripe_log_outcome: logged({ event_id: "evt_new", outcome: "unmatched" }),
+  stripe_log_user_of_ignored: logged({ event_id: "evt_new", outcome: "ignored", reason: "shape", asked_user: "u" }),
   payment_debts_not_negative: "UPDATE payment_debts SET amount = -1",
   payment_debts_ended: "UPDATE payment_debts SET customer = NULL",
   payment_debt_payers_not_negative: "UPDATE payment_debt_payers SET amount = -1",
@@ -1037,7 +1060,7 @@ const uniques: Readonly<Record<string, readonly [sql: string, says?: string]>> =
   ],
   "credit_refunds.account_id, external_ref, refund_ref": [refund({ ordinal: 2 }), "credit_refunds_gapless"],
   "usage_events.environment_id, event_id": [usageEvent({ seq: 3 }), "usage_events_event_id"],
-  "analytics_events.environment_id, uuid": [analyticsEvent({ seq: 2 })],
+  "analytics_events.environment_id, uuid": [analyticsEvent({ seq: 2 }), "analytics_events_kept"],
   "erasure_ids.environment_id, distinct_id": [erasureId({ position: 5 }), "erasure_ids_kept"],
   "erasure_ids.account_id": [erasureId({ position: 5, distinct_id: "c" }), "erasure_ids_kept"],
   "erasure_names.account_id, kind, new_name": [erasureName({ old_name: "e8" })],
