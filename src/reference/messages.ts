@@ -80,6 +80,8 @@ const data: Readonly<Record<string, readonly [description: string, data: z.ZodRa
       event: text,
       model: text.nullable(),
       quantities,
+      occurredAt: time,
+      properties: z.record(z.string(), z.unknown()).nullable().describe("Null where none were sent, and above 16 KiB."),
       seq: seq.nullable(),
     },
   ],

@@ -1,6 +1,14 @@
 import { and, eq, or, type SQL, sql } from "drizzle-orm";
+import { isoJson } from "../../db/presenter.ts";
 import { asInteger, fields, insertFrom, query, returning, type ValueOf } from "../../db/query.ts";
-import { creditLedger, paymentGrants, paymentNames, usageEvents, webhookMessages } from "../../db/schema.ts";
+import {
+  creditLedger,
+  largeProperties,
+  paymentGrants,
+  paymentNames,
+  usageEvents,
+  webhookMessages,
+} from "../../db/schema.ts";
 import type { Statement } from "../../db/sql.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import {
@@ -57,8 +65,20 @@ function seqOf(account: SQL): SQL {
 ) - coalesce(m.value ->> '$.last.after', 0))`;
 }
 
+/** Larger properties are left out of a message. */
+const PROPERTIES_BYTES_MAX = 16_384;
+
+const propertiesOfEvent = sql`coalesce(${usageEvents.properties}, iif(${usageEvents.largePropertiesBytes} <= ${PROPERTIES_BYTES_MAX}, (
+  SELECT ${largeProperties.properties} FROM ${largeProperties} WHERE ${and(
+    eq(largeProperties.accountId, usageEvents.accountId),
+    eq(largeProperties.occurredByMs, usageEvents.occurredByMs),
+    eq(largeProperties.seq, usageEvents.seq),
+  )}
+), NULL))`;
+
 const ofEvent = (value: ValueOf<WriteContext>) => sql`(
-  SELECT json_set(m.value -> 'data', '$.debits', json(${usageEvents.debits}), '$.uncovered', json(${usageEvents.uncovered}))
+  SELECT json_set(m.value -> 'data', '$.debits', json(${usageEvents.debits}), '$.uncovered', json(${usageEvents.uncovered}),
+    '$.occurredAt', json(${isoJson(usageEvents.occurredAtMs)}), '$.properties', json(${propertiesOfEvent}))
   FROM ${usageEvents}
   WHERE ${usageEvents.environmentId} = ${value("environmentId")} AND ${usageEvents.eventId} = m.value ->> 'recordedEventId'
 )`;
