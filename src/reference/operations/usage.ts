@@ -3,6 +3,7 @@ import { eventListOutput, eventOutput, totalsOutput } from "../../books/usage/re
 import { cloudEvent, eventInput, eventsMax, totalsInput } from "../../books/usage/schemas.ts";
 import type { Operation } from "../operation.ts";
 import { answer, eventId, reservationOperations } from "./reservations.ts";
+import { userLimitOperations } from "./usage-limits.ts";
 
 const event = {
   eventId,
@@ -49,7 +50,7 @@ export const usageOperations: readonly Operation[] = [
       replayable: true,
       warns: true,
     },
-    errors: ["insufficient_credits", "idempotency_conflict"],
+    errors: ["insufficient_credits", "idempotency_conflict", "usage_limit_reached"],
     writesForId: "refused",
   },
   {
@@ -99,4 +100,5 @@ export const usageOperations: readonly Operation[] = [
     },
     errors: [],
   },
+  ...userLimitOperations,
 ];
