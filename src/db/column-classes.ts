@@ -210,8 +210,8 @@ export const columnClasses: Readonly<Record<string, Readonly<Partial<Record<Colu
       "is_deleted",
     ],
   },
+  // The user's own amount goes with the names.
   usage_counters: {
-    text: ["has_own_amount", "own_amount_steps"],
     kept: [
       "environment_id",
       "limit_id",
@@ -219,6 +219,8 @@ export const columnClasses: Readonly<Record<string, Readonly<Partial<Record<Colu
       "window_ms",
       "used_steps",
       "reached_count",
+      "has_own_amount",
+      "own_amount_steps",
       "amount_steps",
       "is_judged",
     ],
