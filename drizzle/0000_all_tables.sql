@@ -597,7 +597,6 @@ CREATE TABLE `usage_limits` (
 	`created_at_ms` integer NOT NULL,
 	`is_deleted` integer DEFAULT false NOT NULL,
 	PRIMARY KEY(`environment_id`, `id`),
-	FOREIGN KEY (`environment_id`) REFERENCES `environments`(`id`) ON UPDATE no action ON DELETE no action,
 	CONSTRAINT "usage_limits_amount" CHECK("usage_limits"."amount_steps" >= 0),
 	CONSTRAINT "usage_limits_unit" CHECK("usage_limits"."unit" IN ('count', 'tokens', 'seconds', 'cents')),
 	CONSTRAINT "usage_limits_every" CHECK("usage_limits"."every" IN ('minute', 'hour', 'day', 'week', 'month'))
@@ -616,7 +615,6 @@ CREATE TABLE `usage_counters` (
 	`amount_steps` integer DEFAULT 0 NOT NULL,
 	`is_judged` integer DEFAULT false NOT NULL,
 	PRIMARY KEY(`environment_id`, `limit_id`, `account_id`),
-	FOREIGN KEY (`account_id`) REFERENCES `accounts`(`id`) ON UPDATE no action ON DELETE no action,
 	FOREIGN KEY (`environment_id`,`limit_id`) REFERENCES `usage_limits`(`environment_id`,`id`) ON UPDATE no action ON DELETE no action,
 	CONSTRAINT "usage_counters_used" CHECK("usage_counters"."used_steps" BETWEEN 0 AND 9007199254740991),
 	CONSTRAINT "usage_counters_own_amount" CHECK(iif("usage_counters"."has_own_amount", coalesce("usage_counters"."own_amount_steps", 0) >= 0, "usage_counters"."own_amount_steps" IS NULL))

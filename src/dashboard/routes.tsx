@@ -34,6 +34,7 @@ import { adminTokenOf, protect } from "./session.ts";
 import { sessionsRoutes } from "./sessions.tsx";
 import { requireSignIn, signInRoutes } from "./sign-in.tsx";
 import { usageRoutes } from "./usage.tsx";
+import { usageLimitRoutes } from "./usage-limits.tsx";
 import { userRoutes } from "./user.tsx";
 import { usersRoutes } from "./users.tsx";
 import { verifyRoutes } from "./verify.tsx";
@@ -68,6 +69,7 @@ const environmentRoutes = () =>
     .route("/", keysRoutes())
     .route("/", alertsRoutes())
     .route("/", alertRoutes())
+    .route("/", usageLimitRoutes())
     .route("/", webhooksRoutes())
     .route("/", webhookRoutes())
     .route("/", limitsRoutes())

@@ -1,35 +1,38 @@
-import { and, eq, type SQL, sql } from "drizzle-orm";
-import { computed, drizzle, fields, optional, type RowOf, type ValueOf } from "../../db/query.ts";
-import { type Steps, usageCounters, usageLimits } from "../../db/schema.ts";
+import { and, eq, sql } from "drizzle-orm";
+import { computed, drizzle, fields, optional, query, type RowOf, type ValueOf } from "../../db/query.ts";
+import { accounts, type Steps, usageCounters, usageLimits } from "../../db/schema.ts";
 import { all, type Statement } from "../../db/sql.ts";
 import { iso } from "../../lib/time.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { fromSteps } from "../amounts/amount.ts";
 import { readRules } from "../amounts/match.ts";
-import { accountQuery, type OfUser, type User } from "../ledger/account.ts";
 import type { Counter } from "../ledger/counters.ts";
 import { standingOf } from "./judge.ts";
 import type { UsageLimit } from "./limit.ts";
 import type { UserLimitOutput, UserLimitsOutput } from "./responses.ts";
 
-const limitFields = () => fields(usageLimits, "id", "name", "matches", "unit", "amountSteps", "every");
-const counterFields = () =>
+export const limitFields = () => fields(usageLimits, "id", "name", "matches", "unit", "amountSteps", "every");
+export const counterFields = () =>
   optional({
     ...fields(usageCounters, "windowMs", "usedSteps", "ownAmountSteps"),
     ...computed({ hasOwnAmount: sql<0 | 1>`${usageCounters.hasOwnAmount}` }),
   });
 
 /** The environment's limits in the order of their making, each with the user's counter. */
-const selectLimits = accountQuery((value: ValueOf<OfUser>, account: SQL) =>
+const selectLimits = query((value: ValueOf<{ environmentId: number; userId: string }>) =>
   drizzle
     .select({ ...limitFields(), ...counterFields() })
     .from(usageLimits)
+    .leftJoin(
+      accounts,
+      and(eq(accounts.environmentId, usageLimits.environmentId), eq(accounts.userId, value("userId"))),
+    )
     .leftJoin(
       usageCounters,
       and(
         eq(usageCounters.environmentId, usageLimits.environmentId),
         eq(usageCounters.limitId, usageLimits.id),
-        eq(usageCounters.accountId, account),
+        eq(usageCounters.accountId, accounts.id),
       ),
     )
     .where(and(eq(usageLimits.environmentId, value("environmentId")), sql`${usageLimits.isDeleted} = 0`))
@@ -37,8 +40,11 @@ const selectLimits = accountQuery((value: ValueOf<OfUser>, account: SQL) =>
 );
 export type UserLimitRow = RowOf<ReturnType<typeof limitFields> & ReturnType<typeof counterFields>>;
 
-export function selectUserLimits(ctx: Pick<TenantCtx, "environment">, user: User): Statement<UserLimitRow> {
-  return selectLimits(ctx, user, {});
+export function selectUserLimits(
+  { environment }: Pick<TenantCtx, "environment">,
+  userId: string,
+): Statement<UserLimitRow> {
+  return selectLimits({ environmentId: environment.id, userId });
 }
 
 /** The counter of a row. */
@@ -77,6 +83,6 @@ export function presentUserLimits(rows: readonly UserLimitRow[], nowMs: number):
 
 /** How a user stands with the environment's usage limits (Q6). An unknown user has used nothing. */
 export async function readUserLimits(ctx: TenantCtx, { userId }: { userId: string }): Promise<UserLimitsOutput> {
-  const rows = await all(ctx.db, selectUserLimits(ctx, { userId }));
+  const rows = await all(ctx.db, selectUserLimits(ctx, userId));
   return { limits: presentUserLimits(rows, ctx.now()) };
 }

@@ -32,7 +32,7 @@ export async function planUsage(ctx: TenantCtx, input: PlanInput): Promise<PlanO
       selectPaying(ctx, user, { nowMs }),
       selectNewestDead(ctx, user, { nowMs }),
       selectDueLegs(ctx, user, { nowMs }),
-      selectUserLimits(ctx, user),
+      selectUserLimits(ctx, input.userId),
     ]);
   let [paying, dead, due, limits] = await readWith(selectPayingNow);
   // A charge may be paid by balances that expired since.

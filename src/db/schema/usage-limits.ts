@@ -2,17 +2,13 @@
 
 import { sql } from "drizzle-orm";
 import { check, foreignKey, integer, primaryKey, sqliteTable, text, uniqueIndex } from "drizzle-orm/sqlite-core";
-import { accounts } from "./books.ts";
 import type { Steps } from "./steps.ts";
-import { environments } from "./tenants.ts";
 
 /** Usage limits. Whoever writes finds those of an environment in its features (books/limits/limit.ts). */
 export const usageLimits = sqliteTable(
   "usage_limits",
   {
-    environmentId: integer("environment_id")
-      .notNull()
-      .references(() => environments.id),
+    environmentId: integer("environment_id").notNull(),
     id: text("id").notNull(),
     /** The order of their making, from 1. */
     ordinal: integer("ordinal").notNull(),
@@ -46,9 +42,7 @@ export const usageCounters = sqliteTable(
   {
     environmentId: integer("environment_id").notNull(),
     limitId: text("limit_id").notNull(),
-    accountId: integer("account_id")
-      .notNull()
-      .references(() => accounts.id),
+    accountId: integer("account_id").notNull(),
     /** When the window begins that `used_steps` is of. 0 before the first. */
     windowMs: integer("window_ms").notNull().default(0),
     usedSteps: integer("used_steps")

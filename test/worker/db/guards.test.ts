@@ -1088,10 +1088,6 @@ const parents: Readonly<Record<string, readonly string[]>> = {
   "accounts -> environments": [account({ id: -12, user_id: "new", environment_id: -99 })],
   "webhook_endpoints -> environments": [webhookEndpoint({ id: "whk_new", environment_id: -99 })],
   "tombstones -> erasures": [tombstone({ hash: "hash_new", erasure_id: "era_none" })],
-  "usage_limits -> environments": [usageLimit({ id: "lim_new", name_key: "new", environment_id: -99 })],
-  "usage_counters -> accounts": [
-    `INSERT INTO usage_counters (environment_id, limit_id, account_id) VALUES (${LIVE}, 'lim_w', -99)`,
-  ],
   "usage_counters -> usage_limits": [
     `INSERT INTO usage_counters (environment_id, limit_id, account_id) VALUES (${LIVE}, 'lim_none', ${USER})`,
   ],
