@@ -169,6 +169,8 @@ CREATE TABLE `credit_balances` (
 	`remaining_steps` integer NOT NULL,
 	`has_remaining` integer NOT NULL,
 	`source` text NOT NULL,
+	`grant_cause` text DEFAULT 'grant' NOT NULL,
+	`granted_by` text DEFAULT 'cron' NOT NULL,
 	`external_ref` text,
 	`notes` text,
 	`granted_at_ms` integer NOT NULL,
@@ -199,6 +201,8 @@ CREATE TABLE `credit_ledger` (
 	`balance_after_steps` integer NOT NULL,
 	`previous_seq` integer,
 	`reason` text NOT NULL,
+	`cause` text NOT NULL,
+	`written_by` text NOT NULL,
 	`event_id` text,
 	`reservation_id` text,
 	`note` text,
@@ -402,6 +406,7 @@ CREATE TABLE `export_audit` (
 	`token_hash` text NOT NULL,
 	`key_id` text,
 	`occurred_at_ms` integer NOT NULL,
+	`expires_at_ms` integer,
 	PRIMARY KEY(`environment_id`, `distinct_id`, `seq`),
 	CONSTRAINT "export_audit_action" CHECK("export_audit"."action" IN ('minted', 'opened', 'completed', 'failed'))
 ) STRICT, WITHOUT ROWID;
@@ -430,6 +435,14 @@ CREATE TABLE `limits_reached` (
 	PRIMARY KEY(`environment_id`, `day`, `limit_name`)
 ) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
+CREATE TABLE `link_ends` (
+	`environment_id` integer NOT NULL,
+	`id_hash` text NOT NULL,
+	`ended_at_ms` integer NOT NULL,
+	PRIMARY KEY(`environment_id`, `id_hash`, `ended_at_ms`)
+) STRICT, WITHOUT ROWID;
+--> statement-breakpoint
+CREATE INDEX `link_ends_ended` ON `link_ends` (`ended_at_ms`);--> statement-breakpoint
 CREATE TABLE `payment_debt_payers` (
 	`environment_id` integer NOT NULL,
 	`debt_id` text NOT NULL,
@@ -551,6 +564,7 @@ CREATE TABLE `reservations` (
 	`expires_at_ms` integer NOT NULL,
 	`settled_at_ms` integer,
 	`settled_event_id` text,
+	`settled_by` text,
 	`request_hash` text NOT NULL,
 	PRIMARY KEY(`environment_id`, `id`),
 	CONSTRAINT "reservations_on_expiry" CHECK("reservations"."on_expiry" IN ('return', 'charge')),

@@ -2,8 +2,9 @@ import type { Context } from "hono";
 import type { Child } from "hono/jsx";
 import { listExportEvents } from "../exports/audit.ts";
 import { createLink } from "../exports/create-link.ts";
+import { revokeLinks } from "../exports/end-links.ts";
 import type { ExportPersonOutput } from "../exports/responses.ts";
-import { exportPersonInput } from "../exports/schemas.ts";
+import { exportPersonInput, revokeLinksInput } from "../exports/schemas.ts";
 import { type Profile, readProfile } from "../people/profile.ts";
 import { CopyBox, Hidden, numbers, Table, Tag } from "./components.tsx";
 import { catchRefusal, createDashboardRoutes, type DashboardEnv, parseForm } from "./form.ts";
@@ -147,6 +148,14 @@ const Export = ({ c, distinctId, link, audit }: ExportProps) => (
         </span>
       </p>
     </form>
+    <form method="post" action={pathIn(c, "people/links/revoke")}>
+      <FormToken c={c} />
+      <Hidden fields={{ distinctId }} />
+      <p>
+        <button type="submit">End all links</button>{" "}
+        <span class="soft">Links that were created for this id no longer open. A download that runs is finished.</span>
+      </p>
+    </form>
     <h3>Export history</h3>
     <Table
       label="Exports"
@@ -217,4 +226,10 @@ export const peopleRoutes = () =>
         return c.redirect(`${pathIn(c, "people")}${query({ distinctId })}#export`, 303);
       }
       return page(c, { title: "People", section: "people", refusal: link.refusal }, <FindPerson c={c} />);
+    })
+    .post("/people/links/revoke", async (c) => {
+      const { distinctId } = c.var.form;
+      const ended = await catchRefusal(async () => revokeLinks(c.var.ctx, parseForm(revokeLinksInput, { distinctId })));
+      if (ended.refusal === undefined) return c.redirect(`${pathIn(c, "people")}${query({ distinctId })}#export`, 303);
+      return page(c, { title: "People", section: "people", refusal: ended.refusal }, <FindPerson c={c} />);
     });

@@ -76,6 +76,8 @@ export const columnClasses: Readonly<Record<string, Readonly<Partial<Record<Colu
       "remaining_steps",
       "has_remaining",
       "source",
+      "grant_cause",
+      "granted_by",
       "granted_at_ms",
       "expires_at_ms",
       "revoked_at_ms",
@@ -96,6 +98,8 @@ export const columnClasses: Readonly<Record<string, Readonly<Partial<Record<Colu
       "balance_after_steps",
       "previous_seq",
       "reason",
+      "cause",
+      "written_by",
       "occurred_at_ms",
       "is_revoked",
     ],
@@ -148,6 +152,7 @@ export const columnClasses: Readonly<Record<string, Readonly<Partial<Record<Colu
       "created_at_ms",
       "expires_at_ms",
       "settled_at_ms",
+      "settled_by",
       "settled_seq",
       "made_seq",
       "leg_count",
@@ -193,7 +198,7 @@ export const columnClasses: Readonly<Record<string, Readonly<Partial<Record<Colu
   },
   export_audit: {
     names: ["distinct_id"],
-    kept: ["environment_id", "seq", "id", "action", "token_hash", "key_id", "occurred_at_ms"],
+    kept: ["environment_id", "seq", "id", "action", "token_hash", "key_id", "occurred_at_ms", "expires_at_ms"],
   },
   usage_limits: {
     operational: [
@@ -225,6 +230,7 @@ export const columnClasses: Readonly<Record<string, Readonly<Partial<Record<Colu
       "is_judged",
     ],
   },
+  link_ends: { kept: ["environment_id", "id_hash", "ended_at_ms"] },
   alerts: {
     operational: [
       "environment_id",

@@ -32,16 +32,18 @@ export interface PaymentChange {
   readonly link: { readonly customer: string; readonly userId: string } | null;
 }
 
-export const stripeEventInput = z
-  .looseObject({
-    id: z.string(),
-    type: z.string(),
-    created: z.int().describe("In seconds since 1970."),
-    livemode: z.boolean(),
-    account: z.string().nullish().describe("Of Stripe Connect: such an event is ignored."),
-    data: z.looseObject({ object: z.looseObject({}) }),
-  })
-  .meta({ id: "StripeEvent" });
+export const stripeEventInput = z.lazy(() =>
+  z
+    .looseObject({
+      id: z.string(),
+      type: z.string(),
+      created: z.int().describe("In seconds since 1970."),
+      livemode: z.boolean(),
+      account: z.string().nullish().describe("Of Stripe Connect: such an event is ignored."),
+      data: z.looseObject({ object: z.looseObject({}) }),
+    })
+    .meta({ id: "StripeEvent" }),
+);
 export type StripeEvent = z.infer<typeof stripeEventInput>;
 
 type Said = Partial<Pick<PaymentChange, "names" | "facts" | "customer" | "credits" | "link">>;

@@ -9,89 +9,101 @@ const AMOUNT_MAX = 999_999_999_999;
 export const expires = z.enum(["pack", "period"]).meta({ id: "StripePriceExpiry" });
 export const paymentStatus = z.enum(["granted", "unmatched", "waiting"]).meta({ id: "PaymentStatus" });
 
-const price = z
-  .strictObject({
-    price: identifier().describe("The price's id at Stripe, `price_…`."),
-    packId: identifier().describe("The pack's id (`cpk_…`), or its name in any case."),
-    quantity: anyNumber.optional().describe("For a pack without items: the amount of one, in the pack's unit."),
-    expires: expires.default("pack").describe("`period`: the balances expire when the period that was paid for ends."),
-    trial: z
-      .boolean()
-      .optional()
-      .describe("Whether a line of which nothing is paid grants too, once a user. Default: false."),
-    amount: z
-      .int()
-      .min(1, "must be at least 1")
-      .max(AMOUNT_MAX, `must be at most ${AMOUNT_MAX}`)
-      .optional()
-      .describe(
-        "What one costs in full, in the smallest unit of the setting's `currency`. A proration line grants the share of the pack that it pays of this. Default: what the invoice says.",
-      ),
-  })
-  .meta({ id: "StripePrice" });
+const price = z.lazy(() =>
+  z
+    .strictObject({
+      price: identifier().describe("The price's id at Stripe, `price_…`."),
+      packId: identifier().describe("The pack's id (`cpk_…`), or its name in any case."),
+      quantity: anyNumber.optional().describe("For a pack without items: the amount of one, in the pack's unit."),
+      expires: expires
+        .default("pack")
+        .describe("`period`: the balances expire when the period that was paid for ends."),
+      trial: z
+        .boolean()
+        .optional()
+        .describe("Whether a line of which nothing is paid grants too, once a user. Default: false."),
+      amount: z
+        .int()
+        .min(1, "must be at least 1")
+        .max(AMOUNT_MAX, `must be at most ${AMOUNT_MAX}`)
+        .optional()
+        .describe(
+          "What one costs in full, in the smallest unit of the setting's `currency`. A proration line grants the share of the pack that it pays of this. Default: what the invoice says.",
+        ),
+    })
+    .meta({ id: "StripePrice" }),
+);
 
-const setting = z
-  .strictObject({
-    signingSecrets: z
-      .array(
-        z
-          .string()
-          .max(200, "must have at most 200 characters")
-          .regex(/^whsec_[\w+/=-]{8,}$/, "must be a signing secret of an endpoint at Stripe, `whsec_…`"),
-      )
-      .min(1, "must have one secret, or two")
-      .max(2, "must have one secret, or two")
-      .optional()
-      .describe(
-        "The endpoint's signing secret, and the one before it while it is being rotated. Default: those that are set.",
-      ),
-    currency: z
-      .string()
-      .regex(/^[a-z]{3}$/, "must be a currency as Stripe writes it, such as `usd`")
-      .default("usd")
-      .describe("The currency in which amounts top up a pack in `cents`."),
-    prices: z
-      .array(price)
-      .max(PRICES_MAX, `must have at most ${PRICES_MAX} prices`)
-      .refine(
-        (prices: readonly { price: string }[]) => new Set(prices.map((one) => one.price)).size === prices.length,
-        "must have each price once",
-      )
-      .default([])
-      .describe("What a line of an invoice grants, by its price."),
-  })
-  .meta({ id: "StripeSetting" });
+const setting = z.lazy(() =>
+  z
+    .strictObject({
+      signingSecrets: z
+        .array(
+          z
+            .string()
+            .max(200, "must have at most 200 characters")
+            .regex(/^whsec_[\w+/=-]{8,}$/, "must be a signing secret of an endpoint at Stripe, `whsec_…`"),
+        )
+        .min(1, "must have one secret, or two")
+        .max(2, "must have one secret, or two")
+        .optional()
+        .describe(
+          "The endpoint's signing secret, and the one before it while it is being rotated. Default: those that are set.",
+        ),
+      currency: z
+        .string()
+        .regex(/^[a-z]{3}$/, "must be a currency as Stripe writes it, such as `usd`")
+        .default("usd")
+        .describe("The currency in which amounts top up a pack in `cents`."),
+      prices: z
+        .array(price)
+        .max(PRICES_MAX, `must have at most ${PRICES_MAX} prices`)
+        .refine(
+          (prices: readonly { price: string }[]) => new Set(prices.map((one) => one.price)).size === prices.length,
+          "must have each price once",
+        )
+        .default([])
+        .describe("What a line of an invoice grants, by its price."),
+    })
+    .meta({ id: "StripeSetting" }),
+);
 
-export const setStripeInput = z
-  .strictObject({
-    mode,
-    setting: setting
-      .nullable()
-      .describe("The whole setting, but for `signingSecrets`. Null: no events are taken any more."),
-  })
-  .meta({ id: "SetStripe" });
+export const setStripeInput = z.lazy(() =>
+  z
+    .strictObject({
+      mode,
+      setting: setting
+        .nullable()
+        .describe("The whole setting, but for `signingSecrets`. Null: no events are taken any more."),
+    })
+    .meta({ id: "SetStripe" }),
+);
 export type SetStripeInput = z.infer<typeof setStripeInput>;
 
-export const readStripeInput = z.object({ mode: mode.describe("The mode whose setting it is.") });
+export const readStripeInput = z.lazy(() => z.object({ mode: mode.describe("The mode whose setting it is.") }));
 
-export const listPaymentsInput = z.object({
-  mode: mode.describe("The mode of the payments."),
-  status: paymentStatus.optional().describe("Only payments of this status."),
-  limit: pageLimit("payments"),
-  cursor,
-});
+export const listPaymentsInput = z.lazy(() =>
+  z.object({
+    mode: mode.describe("The mode of the payments."),
+    status: paymentStatus.optional().describe("Only payments of this status."),
+    limit: pageLimit("payments"),
+    cursor,
+  }),
+);
 export type ListPaymentsInput = z.infer<typeof listPaymentsInput>;
 
-export const settlePaymentInput = z
-  .strictObject({
-    mode,
-    userId,
-    packId: identifier().describe("The pack's id (`cpk_…`), or its name in any case."),
-    quantity: anyNumber
-      .nullish()
-      .describe(
-        "For a pack without items. Default: what the checkout session says, or the amount paid for a pack in `cents`.",
-      ),
-  })
-  .meta({ id: "SettlePayment" });
+export const settlePaymentInput = z.lazy(() =>
+  z
+    .strictObject({
+      mode,
+      userId,
+      packId: identifier().describe("The pack's id (`cpk_…`), or its name in any case."),
+      quantity: anyNumber
+        .nullish()
+        .describe(
+          "For a pack without items. Default: what the checkout session says, or the amount paid for a pack in `cents`.",
+        ),
+    })
+    .meta({ id: "SettlePayment" }),
+);
 export type SettlePaymentInput = z.infer<typeof settlePaymentInput>;

@@ -87,8 +87,8 @@ function planSettlement(
   const key = shownKey(state.names);
   const given = quantity ?? (typeof ofStripe === "number" ? ofStripe : null);
   const notes = `Stripe ${key}: settled by the administrator`;
-  const grant = { userId, packId, quantity: given, externalRef: refOf(key), source: "purchase" as const, notes };
-  return planGrant(grant, pack, nowMs, newId);
+  const paid = { source: "purchase" as const, cause: "payment" as const, externalRef: refOf(key), notes };
+  return planGrant({ userId, packId, quantity: given, ...paid }, pack, nowMs, newId);
 }
 
 /** An invoice that is settled by hand is one line, of the net sum of its lines above 0 (S6). */

@@ -3,7 +3,7 @@ import { TOKEN_FLAWS } from "../auth/jwt.ts";
 import { quantitiesOutput } from "../books/amounts/responses.ts";
 import { refusingLimitOutput } from "../books/limits/responses.ts";
 import { type ErrorCode, errorStatus } from "../errors.ts";
-import { errorDetail } from "../http/errors.ts";
+import { errorDetail } from "../http/responses.ts";
 
 const shortBalance = z
   .strictObject({

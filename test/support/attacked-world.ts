@@ -58,14 +58,25 @@ export const balance = (id: string, seq: number, given: Given = {}, verb = "INSE
     last_seq: seq,
     ...given,
   });
-export const entry = writer("credit_ledger", {
-  account_id: USER,
-  balance_id: PART,
-  pack_id: "cpk_w",
-  unit: "count",
-  reason: "event_committed",
-  occurred_at_ms: 5,
-});
+/** With a cause that fits. */
+export const entry: Write = (given, verb = "INSERT") =>
+  insert(verb, "credit_ledger", {
+    account_id: USER,
+    balance_id: PART,
+    pack_id: "cpk_w",
+    unit: "count",
+    reason: "event_committed",
+    cause: causeOf(given),
+    written_by: "key_w",
+    occurred_at_ms: 5,
+    ...given,
+  });
+
+function causeOf({ reason = "event_committed", delta_steps }: Given): string {
+  if (reason === "admin_adjust") return Number(delta_steps) > 0 ? "adjustment" : "refund";
+  if (reason === "event_committed") return "usage";
+  return reason === "grant" ? "grant" : reason === "reservation_held" ? "hold" : "hold_returned";
+}
 export const adjustment = writer("credit_adjustments", {
   environment_id: LIVE,
   id: "adj_w",
@@ -359,6 +370,7 @@ export const world: readonly string[] = [
   analyticsEvent({}),
   consent({}),
   exportAudit({}),
+  `INSERT INTO link_ends VALUES (${LIVE}, 'hash', 1)`,
   adminAudit({}),
   webhookEndpoint({}),
   `INSERT INTO webhook_messages (id, environment_id, type, at_ms, subject, data)

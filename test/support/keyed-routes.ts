@@ -177,6 +177,12 @@ export const keyedRoutes: readonly KeyedRoute[] = [
     writes: true,
     request: () => ({ path: "/api/v1/export-person", body: { distinctId: "u" } }),
   },
+  {
+    name: "end of links",
+    kind: "sk_live",
+    writes: true,
+    request: (tag) => ({ path: "/api/v1/export-person/revoke", body: { distinctId: tag } }),
+  },
 ];
 
 /** Calls such a route with a key. */

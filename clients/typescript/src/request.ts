@@ -24,8 +24,8 @@ const ID_OF: Readonly<Record<string, readonly [field: string, prefix: string]>> 
 /** Other POSTs that may be sent twice: the second answers as the first did, or changes nothing. */
 const REPEATABLE = new Set(
   (
-    "refundCredits revokeBalance previewDebit releaseReservation extendReservation createExportLink verifyUsers " +
-    "archivePack restorePack settlePayment erasePerson liftErasure"
+    "refundCredits revokeBalance previewDebit releaseReservation extendReservation createExportLink revokeExportLinks " +
+    "verifyUsers archivePack restorePack settlePayment erasePerson liftErasure"
   ).split(" "),
 );
 

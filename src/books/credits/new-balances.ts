@@ -14,7 +14,12 @@ export type BalanceIds = (index: number) => string;
  * The balances of a grant: one for each item, or one of `quantity` for a legacy pack. They copy what must not change later
  * (C8). Throws `credit_pack_not_found`, `invalid_quantity`, `invalid_request` for an expiry in the past.
  */
-export function planGrant(input: GrantInput, pack: Pack | null, nowMs: number, idOf: BalanceIds): NewBalances {
+export function planGrant(
+  input: GrantInput & Pick<NewBalances, "cause">,
+  pack: Pack | null,
+  nowMs: number,
+  idOf: BalanceIds,
+): NewBalances {
   if (pack === null || pack.archivedAtMs !== null) throw packNotFound(input.packId, pack);
   const balances = pack.items.length > 0 ? ofItems(pack, idOf) : [ofLegacyPack(pack, input.quantity, idOf)];
   if (typeof input.expiresAt === "number" && input.expiresAt <= nowMs) {
@@ -25,6 +30,7 @@ export function planGrant(input: GrantInput, pack: Pack | null, nowMs: number, i
     packId: pack.id,
     packName: pack.name,
     source: input.source,
+    cause: input.cause,
     externalRef: input.externalRef ?? null,
     notes: input.notes ?? null,
     expiresAtMs: input.expiresAt === undefined ? defaultMs : (input.expiresAt ?? NEVER_MS),

@@ -6,6 +6,7 @@ import { accounts, creditBalances, reservations } from "../../db/schema.ts";
 import { batch, type Statement } from "../../db/sql.ts";
 import { hashesOf, isBlocked } from "../../db/tombstones/check.ts";
 import type { TenantCtx } from "../../runtime.ts";
+import { byOf } from "./account.ts";
 import { PAYING_FIELDS, type PayingRow } from "./balance.ts";
 import { countersOf, readCounters } from "./counters.ts";
 import { isDue } from "./hold.ts";
@@ -81,7 +82,8 @@ export async function readTogether<Row>(
     if (isForOne === 1) continue;
     const { environmentId, nowMs } = named;
     const counters = readCounters(stored);
-    const account = { environmentId, userId, accountId, nowMs, lastSeq, features, due: [], counters };
+    const written = { environmentId, userId, accountId, nowMs, by: byOf(ctx) };
+    const account = { ...written, lastSeq, features, due: [], counters };
     users.set(userId, { account, balances: balances.get(userId) ?? [] });
   }
   return { users, rows };

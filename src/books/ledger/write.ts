@@ -8,7 +8,7 @@ import { batch, type RowsOf, type Statement } from "../../db/sql.ts";
 import { hashesOf, isBlocked, personErased, requireSecrets, standingIn } from "../../db/tombstones/check.ts";
 import { PurserError } from "../../errors.ts";
 import type { TenantCtx } from "../../runtime.ts";
-import { accountQuery, type User } from "./account.ts";
+import { accountQuery, byOf, type User } from "./account.ts";
 import type { PayingRow } from "./balance.ts";
 import { countersOf, readCounters } from "./counters.ts";
 import type { Decision } from "./decision.ts";
@@ -172,6 +172,7 @@ async function readAccount<const Reads extends readonly Statement[]>(
           userId,
           accountId: stored?.accountId ?? null,
           nowMs: atMs,
+          by: byOf(ctx),
           lastSeq: stored?.lastSeq ?? 0,
           features: stored?.features ?? null,
           due: isErased ? [] : readDueHolds(rows),
@@ -241,8 +242,8 @@ async function writeOnMemory<const Reads extends readonly Statement[], Answer>(
   const found = state === null ? null : (verb.recall?.(state) ?? null);
   if (state === null || found === null) return null;
   const { accountId, userId, features, seq: lastSeq } = state;
-  const { id: environmentId } = ctx.environment;
-  const account = { environmentId, userId, accountId, nowMs: atMs, lastSeq, features, due: [], counters: null };
+  const writing = { environmentId: ctx.environment.id, userId, accountId, nowMs: atMs, by: byOf(ctx) };
+  const account = { ...writing, lastSeq, features, due: [], counters: null };
   const decision = decide(() => verb.decide(found, account));
   if (decision instanceof PurserError || decision.kind === "replay" || decision.isShort === true) return null;
   try {

@@ -51,6 +51,7 @@ export async function createReservation(ctx: TenantCtx, input: ReserveInput): Pr
           balanceId: balance.id,
           deltaSteps: -amountSteps,
           reason: "reservation_held" as const,
+          cause: "hold" as const,
           reservationId,
         }));
         const values = reservationValues(reservationId, body, { payment, counts }, stamp, writing.nowMs);

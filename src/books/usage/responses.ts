@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { errorDetail } from "../../http/errors.ts";
+import { errorDetail } from "../../http/responses.ts";
 import { quantitiesOutput } from "../amounts/responses.ts";
 import { unit } from "../amounts/schemas.ts";
 import { debit } from "../ledger/responses.ts";

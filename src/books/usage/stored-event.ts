@@ -115,6 +115,7 @@ export function writeEvent(
     balanceId: balance.id,
     deltaSteps: -amountSteps,
     reason: "event_committed" as const,
+    cause: "usage" as const,
     eventId: event.eventId,
     ...(event.reservationId === null ? {} : { reservationId: event.reservationId }),
   }));

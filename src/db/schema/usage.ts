@@ -86,6 +86,8 @@ export const reservations = sqliteTable(
     expiresAtMs: integer("expires_at_ms").notNull(),
     settledAtMs: integer("settled_at_ms"),
     settledEventId: text("settled_event_id"),
+    /** Whose call settled it: what it returns, and pays of what is owed, is written by it. */
+    settledBy: text("settled_by"),
     /** Like that of `usage_events`. */
     requestHash: text("request_hash").notNull(),
   },
