@@ -528,6 +528,10 @@ CREATE TABLE `payments` (
 	`version` integer DEFAULT 1 NOT NULL,
 	`written_by` text NOT NULL,
 	`lines` text DEFAULT '[]' NOT NULL,
+	`currency` text,
+	`captured` integer DEFAULT 0 NOT NULL,
+	`refunded` integer DEFAULT 0 NOT NULL,
+	`withheld` integer DEFAULT 0 NOT NULL,
 	`created_at_ms` integer NOT NULL,
 	PRIMARY KEY(`environment_id`, `id`),
 	CONSTRAINT "payments_status" CHECK("payments"."status" IN ('granted', 'waiting') AND "payments"."reason" IS NULL AND "payments"."tell_at_ms" IS NULL OR "payments"."status" = 'unmatched' AND "payments"."reason" IS NOT NULL)
@@ -535,6 +539,9 @@ CREATE TABLE `payments` (
 --> statement-breakpoint
 CREATE INDEX `payments_created` ON `payments` (`environment_id`,`created_at_ms`,`id`);--> statement-breakpoint
 CREATE INDEX `payments_status` ON `payments` (`environment_id`,`status`,`created_at_ms`,`id`);--> statement-breakpoint
+CREATE INDEX `payments_refunded` ON `payments` (`environment_id`,`created_at_ms`,`id`) WHERE refunded > 0;--> statement-breakpoint
+CREATE INDEX `payments_disputed` ON `payments` (`environment_id`,`created_at_ms`,`id`) WHERE withheld > 0;--> statement-breakpoint
+CREATE INDEX `payments_settled` ON `payments` (`environment_id`,`created_at_ms`,`id`) WHERE settled_by IS NOT NULL;--> statement-breakpoint
 CREATE INDEX `payments_customer` ON `payments` (`environment_id`,`customer`) WHERE status = 'unmatched';--> statement-breakpoint
 CREATE INDEX `payments_tell` ON `payments` (`tell_at_ms`) WHERE tell_at_ms IS NOT NULL;--> statement-breakpoint
 CREATE TABLE `refund_owed` (
@@ -582,10 +589,31 @@ CREATE TABLE `stripe_customers` (
 ) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
 CREATE INDEX `stripe_customers_user` ON `stripe_customers` (`environment_id`,`user_id`);--> statement-breakpoint
+CREATE TABLE `stripe_log` (
+	`environment_id` integer NOT NULL,
+	`event_id` text NOT NULL,
+	`type` text NOT NULL,
+	`at_ms` integer NOT NULL,
+	`ordinal` integer NOT NULL,
+	`outcome` text NOT NULL,
+	`reason` text,
+	`object_id` text,
+	`asked_pack` text,
+	`asked_user` text,
+	`hint` text,
+	`payment_key` text,
+	PRIMARY KEY(`environment_id`, `event_id`),
+	CONSTRAINT "stripe_log_outcome" CHECK("stripe_log"."outcome" IN ('granted', 'taken', 'restored', 'remembered') OR "stripe_log"."outcome" IN ('unmatched', 'ignored') AND "stripe_log"."reason" IS NOT NULL),
+	CONSTRAINT "stripe_log_user_of_ignored" CHECK("stripe_log"."asked_user" IS NULL OR "stripe_log"."outcome" <> 'ignored')
+) STRICT, WITHOUT ROWID;
+--> statement-breakpoint
+CREATE INDEX `stripe_log_at` ON `stripe_log` (`environment_id`,`outcome`,`at_ms`);--> statement-breakpoint
+CREATE INDEX `stripe_log_user` ON `stripe_log` (`environment_id`,`asked_user`) WHERE asked_user IS NOT NULL;--> statement-breakpoint
 CREATE TABLE `stripe_settings` (
 	`environment_id` integer PRIMARY KEY NOT NULL,
 	`setting` text,
-	`last_event_at_ms` integer
+	`refused_at_ms` integer,
+	`refused_reason` text
 ) STRICT;
 --> statement-breakpoint
 CREATE TABLE `tombstones` (

@@ -309,12 +309,31 @@ export const columnClasses: Readonly<Record<string, Readonly<Partial<Record<Colu
     operational: ["endpoint_id", "message_id", "status", "tries", "next_attempt_at_ms", "due_at_ms", "attempts"],
   },
   admin_audit: { operational: ["app_id", "seq", "id", "at_ms", "actor", "action", "target", "details"] },
-  stripe_settings: { operational: ["environment_id", "setting", "last_event_at_ms"] },
+  stripe_settings: { operational: ["environment_id", "setting", "refused_at_ms", "refused_reason"] },
+  stripe_log: {
+    names: ["asked_user"],
+    text: ["asked_pack"],
+    kept: [
+      "environment_id",
+      "event_id",
+      "type",
+      "at_ms",
+      "ordinal",
+      "outcome",
+      "reason",
+      "object_id",
+      "hint",
+      "payment_key",
+    ],
+  },
   stripe_customers: { names: ["customer", "user_id"], kept: ["environment_id", "at_seconds"] },
   payments: {
     names: ["customer"],
     text: ["settled_by"],
-    kept: ["environment_id", "id", "status", "reason", "tell_at_ms", "version", "written_by", "lines", "created_at_ms"],
+    kept: [
+      ...["environment_id", "id", "status", "reason", "tell_at_ms", "version", "written_by", "lines", "created_at_ms"],
+      ...["currency", "captured", "refunded", "withheld"],
+    ],
   },
   payment_names: { kept: ["environment_id", "name", "payment_id"] },
   payment_facts: {

@@ -215,6 +215,14 @@ export const payment = writer("payments", {
   tell_at_ms: null,
   created_at_ms: 1,
 });
+export const logged = writer("stripe_log", {
+  environment_id: LIVE,
+  event_id: "evt_w",
+  type: "charge.refunded",
+  at_ms: 1,
+  ordinal: 1,
+  outcome: "taken",
+});
 export const paymentName = writer("payment_names", { environment_id: LIVE, name: "pi_w", payment_id: "pay_w" });
 export const paymentDebt = writer("payment_debts", {
   environment_id: LIVE,
@@ -384,8 +392,9 @@ export const world: readonly string[] = [
   debtPayer({}),
   `INSERT INTO payment_facts VALUES (${LIVE}, 'pay_w', 'charge', 'ch_w', 1, NULL, '{}', NULL)`,
   `INSERT INTO payment_events VALUES (${LIVE}, 'pay_w', 'evt_w', 'charge.refunded', 1, 'taken')`,
+  logged({}),
   `INSERT INTO stripe_customers VALUES (${LIVE}, 'cus_w', 'u', 1)`,
-  `INSERT INTO stripe_settings VALUES (${LIVE}, '{}', 1)`,
+  `INSERT INTO stripe_settings VALUES (${LIVE}, '{}', 1, 'wrong_secret')`,
   erasure({ id: "era_w" }),
   erasure({ id: "era_done", is_collected: 1, completed_at_ms: 2, lifted_at_ms: 3 }),
   tombstone({}),

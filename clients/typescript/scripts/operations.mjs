@@ -15,9 +15,12 @@ const resolve = (schema) =>
 
 /** The one list of an answer that comes in pages; null for other answers. */
 function listOf({ responses }) {
-  const properties = resolve(responses[200]?.content?.["application/json"]?.schema)?.properties ?? {};
+  const { properties = {}, required = [] } = resolve(responses[200]?.content?.["application/json"]?.schema) ?? {};
   if (!("nextCursor" in properties)) return null;
-  const lists = Object.keys(properties).filter((name) => resolve(properties[name]).type === "array");
+  // What is on some pages alone, such as sums, is no page's list.
+  const lists = Object.keys(properties).filter(
+    (name) => required.includes(name) && resolve(properties[name]).type === "array",
+  );
   if (lists.length !== 1) throw new Error(`A page has one list, not ${lists.join(", ")}.`);
   return lists[0];
 }
