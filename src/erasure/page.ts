@@ -17,7 +17,6 @@ import {
   payments,
   refusals,
   stripeCustomers,
-  stripeCustomers,
   stripeLog,
   usageCounters,
   usageLimits,
