@@ -650,6 +650,7 @@ CREATE TABLE `usage_events` (
 ) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
 CREATE UNIQUE INDEX `usage_events_event_id` ON `usage_events` (`environment_id`,`event_id`);--> statement-breakpoint
+CREATE INDEX `usage_events_occurred` ON `usage_events` (`account_id`,`occurred_at_ms`,`seq`);--> statement-breakpoint
 CREATE TABLE `webhook_deliveries` (
 	`endpoint_id` text NOT NULL,
 	`message_id` text NOT NULL,

@@ -987,6 +987,18 @@ BEGIN
   SELECT RAISE(ABORT, 'analytics_events_kept');
 END;
 --> statement-breakpoint
+-- INSERT OR REPLACE fires no delete trigger, so it is stopped here.
+CREATE TRIGGER analytics_events_no_replace BEFORE INSERT ON analytics_events
+WHEN EXISTS (
+  SELECT 1 FROM analytics_events
+  WHERE environment_id = new.environment_id AND distinct_id = new.distinct_id AND seq = new.seq
+) OR EXISTS (
+  SELECT 1 FROM analytics_events WHERE environment_id = new.environment_id AND uuid = new.uuid
+)
+BEGIN
+  SELECT RAISE(ABORT, 'analytics_events_kept');
+END;
+--> statement-breakpoint
 CREATE TRIGGER analytics_events_no_update BEFORE UPDATE ON analytics_events
 BEGIN
   SELECT RAISE(ABORT, 'analytics_events_kept');
@@ -1166,6 +1178,16 @@ BEGIN
 END;
 --> statement-breakpoint
 -- A message is the same in every attempt. An erasure deletes those that name the person.
+-- A batch that is sent again changes nothing. Any other message under a stored id is a replacement, which fires no delete trigger.
+CREATE TRIGGER webhook_messages_no_replace BEFORE INSERT ON webhook_messages
+WHEN EXISTS (SELECT 1 FROM webhook_messages WHERE id = new.id)
+BEGIN
+  SELECT iif(
+    environment_id = new.environment_id AND type = new.type AND at_ms = new.at_ms AND subject IS new.subject,
+    RAISE(IGNORE), RAISE(ABORT, 'webhook_messages_frozen')
+  ) FROM webhook_messages WHERE id = new.id;
+END;
+--> statement-breakpoint
 CREATE TRIGGER webhook_messages_no_update BEFORE UPDATE ON webhook_messages
 BEGIN
   SELECT RAISE(ABORT, 'webhook_messages_frozen');

@@ -1,5 +1,5 @@
 import { and, eq, inArray, type SQL, sql } from "drizzle-orm";
-import type { SQLiteColumn } from "drizzle-orm/sqlite-core";
+import { alias, type SQLiteColumn } from "drizzle-orm/sqlite-core";
 import { assignments, drizzle, hasRow, names, query, type ValueOf } from "../db/query.ts";
 import {
   analyticsEvents,
@@ -136,11 +136,34 @@ const deleteEvents = query((value: OfPage) =>
   ),
 );
 
+const endpoint = alias(webhookDeliveries, "endpoint");
+
 /** A message that names the person goes, also where it was not delivered yet. */
 const messagePage = (value: OfPage) => sql`(
   SELECT ${ofRow(webhookMessages.id)} FROM ${rowsOfIds(value, webhookMessages, webhookMessages.subject)}
   LIMIT ${rowsMax(value)}
 )`;
+/** Endpoints that were deleted, and whose deliveries are kept: each endpoint with deliveries is found by one step in the index. */
+const goneEndpoints = sql`(
+  WITH RECURSIVE ${endpoint} (${names(webhookDeliveries.endpointId)}) AS (
+    SELECT min(${webhookDeliveries.endpointId}) FROM ${webhookDeliveries}
+    UNION ALL SELECT (
+      SELECT min(${webhookDeliveries.endpointId}) FROM ${webhookDeliveries}
+      WHERE ${webhookDeliveries.endpointId} > ${endpoint.endpointId}
+    ) FROM ${endpoint} WHERE ${endpoint.endpointId} IS NOT NULL
+  )
+  SELECT ${endpoint.endpointId} FROM ${endpoint} WHERE ${endpoint.endpointId} IS NOT NULL
+    AND NOT EXISTS (SELECT 1 FROM ${webhookEndpoints} WHERE ${webhookEndpoints.id} = ${endpoint.endpointId})
+)`;
+const deleteGoneDeliveries = query((value: OfPage) => {
+  const { endpointId, messageId } = webhookDeliveries;
+  return drizzle.delete(webhookDeliveries).where(
+    sql`(${endpointId}, ${messageId}) IN (
+      SELECT gone.${names(endpointId)}, ${ofRow(webhookMessages.id)} FROM ${messagePage(value)} AS r
+      CROSS JOIN ${goneEndpoints} AS gone
+    )`,
+  );
+});
 const deleteDeliveries = query((value: OfPage) => {
   const { endpointId, messageId } = webhookDeliveries;
   return drizzle.delete(webhookDeliveries).where(
@@ -264,6 +287,7 @@ const PAGE = [
   deleteOfIds(stripeCustomers, stripeCustomers.userId, sql`INDEXED BY stripe_customers_user`),
   deleteOfIds(refusals, refusals.userId),
   deleteDeliveries,
+  deleteGoneDeliveries,
   deleteMessages,
   deleteConsent,
   moveRows(consentLog, keepsConsent),

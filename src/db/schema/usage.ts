@@ -38,6 +38,8 @@ export const usageEvents = sqliteTable(
   (t) => [
     primaryKey({ columns: [t.accountId, t.occurredByMs, t.seq] }),
     uniqueIndex("usage_events_event_id").on(t.environmentId, t.eventId),
+    // Lists by `occurredAt`, and totals.
+    index("usage_events_occurred").on(t.accountId, t.occurredAtMs, t.seq),
     check("usage_events_properties_once", sql`${t.properties} IS NULL OR ${t.largePropertiesBytes} IS NULL`),
   ],
 );

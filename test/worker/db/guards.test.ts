@@ -746,6 +746,14 @@ const attacks: Readonly<Record<string, Attack>> = {
       ],
     ],
   },
+  analytics_events_no_replace: {
+    says: "analytics_events_kept",
+    sql: [REPLACE, "REPLACE"].flatMap((verb) => [
+      analyticsEvent({ uuid: "uuid-new" }, verb),
+      analyticsEvent({ distinct_id: "b" }, verb),
+      analyticsEvent({}, verb),
+    ]),
+  },
   analytics_events_no_update: {
     says: "analytics_events_kept",
     sql: ["properties = '{\"x\":1}'", "distinct_id = 'b'", "seq = 9", "uuid = 'x'"].flatMap((set) =>
@@ -803,6 +811,17 @@ const attacks: Readonly<Record<string, Attack>> = {
   webhook_endpoints_keep_environment: {
     says: "webhook_endpoints_kept",
     sql: [`environment_id = ${TEST}`, "id = 'whk_new'"].map((set) => `UPDATE webhook_endpoints SET ${set}`),
+  },
+  webhook_messages_no_replace: {
+    says: "webhook_messages_frozen",
+    sql: [REPLACE, "REPLACE"].flatMap((verb) =>
+      ["2", "'other'", "9", "'nobody'"].map((other, index) => {
+        const row = ["environment_id", "type", "at_ms", "subject"].map((name, place) =>
+          place === index ? other : name,
+        );
+        return `${verb} INTO webhook_messages SELECT id, ${row.join(", ")}, data FROM webhook_messages`;
+      }),
+    ),
   },
   webhook_messages_no_update: {
     says: "webhook_messages_frozen",
@@ -1041,7 +1060,7 @@ const uniques: Readonly<Record<string, readonly [sql: string, says?: string]>> =
   ],
   "credit_refunds.account_id, external_ref, refund_ref": [refund({ ordinal: 2 }), "credit_refunds_gapless"],
   "usage_events.environment_id, event_id": [usageEvent({ seq: 3 }), "usage_events_event_id"],
-  "analytics_events.environment_id, uuid": [analyticsEvent({ seq: 2 })],
+  "analytics_events.environment_id, uuid": [analyticsEvent({ seq: 2 }), "analytics_events_kept"],
   "erasure_ids.environment_id, distinct_id": [erasureId({ position: 5 }), "erasure_ids_kept"],
   "erasure_ids.account_id": [erasureId({ position: 5, distinct_id: "c" }), "erasure_ids_kept"],
   "erasure_names.account_id, kind, new_name": [erasureName({ old_name: "e8" })],
