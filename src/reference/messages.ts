@@ -85,6 +85,14 @@ const data: Readonly<Record<string, readonly [description: string, data: z.ZodRa
       seq: seq.nullable(),
     },
   ],
+  "usage.limit_reached": [
+    "A user has reached the amount of a usage limit, or is above. Once a window.",
+    {
+      ...{ userId, limitId: text, name: text, unit, amount: z.number(), used: z.number() },
+      resetsAt: text.meta({ format: "date-time" }),
+      seq,
+    },
+  ],
   "reservation.expired": [
     "Nobody settled a reservation in time, and its holds returned.",
     {

@@ -3,6 +3,7 @@ import { errorDetail } from "../../http/responses.ts";
 import { quantitiesOutput } from "../amounts/responses.ts";
 import { unit } from "../amounts/schemas.ts";
 import { debit } from "../ledger/responses.ts";
+import { refusingLimitOutput } from "../limits/responses.ts";
 import { onExpiry, reservationStatus } from "./schemas.ts";
 
 export const eventOutput = z
@@ -143,6 +144,9 @@ export const planOutput = z
     skipped: z
       .array(z.strictObject({ balanceId: z.string(), reason: skipReason }).meta({ id: "SkippedBalance" }))
       .describe("The balances that would not be debited, and why."),
+    limits: z
+      .array(refusingLimitOutput)
+      .describe("The usage limits that would refuse it, in the order of their making. None for `partial`."),
   })
   .meta({ id: "DebitPlan" });
 export type PlanOutput = z.infer<typeof planOutput>;
