@@ -9,6 +9,7 @@ import { erasuresPart } from "./erasure/erase-running.ts";
 import { refusalIn } from "./errors.ts";
 import { oldLinkEndsPart } from "./exports/end-links.ts";
 import { randomId } from "./lib/ids.ts";
+import { oldStripeEventsPart } from "./payments/log.ts";
 import { unmatchedPart } from "./payments/tell-unmatched.ts";
 import { oldEventsPart } from "./people/capture/delete-old.ts";
 import type { CronPart, OpenDatabase, Runtime, SystemCtx } from "./runtime.ts";
@@ -31,6 +32,7 @@ export const cronParts: readonly CronPart[] = [
   erasuresPart,
   unmatchedPart,
   oldMessagesPart,
+  oldStripeEventsPart,
   oldEventsPart,
   oldLinkEndsPart,
   oldSealsPart,

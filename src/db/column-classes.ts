@@ -133,6 +133,7 @@ export const columnClasses: Readonly<Record<string, Readonly<Partial<Record<Colu
       "received_at_ms",
       "debits",
       "uncovered",
+      "counted",
     ],
   },
   large_properties: { text: ["properties"], kept: ["account_id", "occurred_by_ms", "seq"] },
@@ -155,6 +156,7 @@ export const columnClasses: Readonly<Record<string, Readonly<Partial<Record<Colu
       "settled_seq",
       "made_seq",
       "leg_count",
+      "counted",
     ],
   },
   distinct_ids: {
@@ -197,6 +199,36 @@ export const columnClasses: Readonly<Record<string, Readonly<Partial<Record<Colu
   export_audit: {
     names: ["distinct_id"],
     kept: ["environment_id", "seq", "id", "action", "token_hash", "key_id", "occurred_at_ms", "expires_at_ms"],
+  },
+  usage_limits: {
+    operational: [
+      "environment_id",
+      "id",
+      "ordinal",
+      "name",
+      "name_key",
+      "matches",
+      "unit",
+      "amount_steps",
+      "every",
+      "created_at_ms",
+      "is_deleted",
+    ],
+  },
+  // The user's own amount goes with the names.
+  usage_counters: {
+    kept: [
+      "environment_id",
+      "limit_id",
+      "account_id",
+      "window_ms",
+      "used_steps",
+      "reached_count",
+      "has_own_amount",
+      "own_amount_steps",
+      "amount_steps",
+      "is_judged",
+    ],
   },
   link_ends: { kept: ["environment_id", "id_hash", "ended_at_ms"] },
   alerts: {
@@ -277,12 +309,31 @@ export const columnClasses: Readonly<Record<string, Readonly<Partial<Record<Colu
     operational: ["endpoint_id", "message_id", "status", "tries", "next_attempt_at_ms", "due_at_ms", "attempts"],
   },
   admin_audit: { operational: ["app_id", "seq", "id", "at_ms", "actor", "action", "target", "details"] },
-  stripe_settings: { operational: ["environment_id", "setting", "last_event_at_ms"] },
+  stripe_settings: { operational: ["environment_id", "setting", "refused_at_ms", "refused_reason"] },
+  stripe_log: {
+    names: ["asked_user"],
+    text: ["asked_pack"],
+    kept: [
+      "environment_id",
+      "event_id",
+      "type",
+      "at_ms",
+      "ordinal",
+      "outcome",
+      "reason",
+      "object_id",
+      "hint",
+      "payment_key",
+    ],
+  },
   stripe_customers: { names: ["customer", "user_id"], kept: ["environment_id", "at_seconds"] },
   payments: {
     names: ["customer"],
     text: ["settled_by"],
-    kept: ["environment_id", "id", "status", "reason", "tell_at_ms", "version", "written_by", "lines", "created_at_ms"],
+    kept: [
+      ...["environment_id", "id", "status", "reason", "tell_at_ms", "version", "written_by", "lines", "created_at_ms"],
+      ...["currency", "captured", "refunded", "withheld"],
+    ],
   },
   payment_names: { kept: ["environment_id", "name", "payment_id"] },
   payment_facts: {

@@ -127,7 +127,8 @@ function planPart(part: OfferPart, terms: GrantTerms & { readonly userId: string
     cause: "payment" as const,
   };
   // A share of less than a step makes no balance.
-  const isNothing = !isOnce && quantity === 0 && !("amount" in part.quantity) && times.numerator > 0n;
+  const isShare = !("amount" in part.quantity) && Number(part.quantity.units) > 0 && times.numerator > 0n;
+  const isNothing = !isOnce && quantity === 0 && isShare;
   try {
     const input = { ...common, quantity: isNothing ? 1 : quantity, expiresAt };
     const planned = planGrant(input, pack, nowMs, terms.newId);

@@ -44,7 +44,7 @@ export async function settlePayment(
     { line: settledLine(state), grant: planSettlement(input, state, setting, terms) },
   ];
   const change = {
-    eventId: null,
+    ...{ eventId: null, asked: null },
     type: "",
     at: 0,
     note: `Stripe ${paymentKey}`,
@@ -80,7 +80,7 @@ function planSettlement(
 ): NewBalances {
   if (state.known.length === 0) throw noPayment();
   const pack = packOf(packId);
-  const [session] = factsOf(state.facts, "session");
+  const [session] = [...factsOf(state.facts, "session"), ...factsOf(state.facts, "intent")];
   const said = session?.data.quantity === null ? { amount: session.data } : { units: session?.data.quantity ?? "" };
   const unit = pack?.unit ?? null;
   const ofStripe = unit === null ? null : quantityOf({ quantity: said, times: ONCE }, unit, currency);

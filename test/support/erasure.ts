@@ -116,6 +116,8 @@ export async function fillPerson({ app, call, clock, post }: ErasureWorld, userI
       `INSERT INTO payments (environment_id, id, status, reason, customer, settled_by, tell_at_ms, written_by, created_at_ms)
        VALUES (${environmentId}, '${payment}', 'unmatched', 'no_pack', 'cus_${MARK}', '${MARK}', 1, 'w', 1)`,
       `INSERT INTO payment_facts VALUES (${environmentId}, '${payment}', 'session', 'cs_1', 1, '${userId}', '{}', NULL)`,
+      `INSERT INTO stripe_log (environment_id, event_id, type, at_ms, ordinal, outcome, asked_pack, asked_user)
+       VALUES (${environmentId}, 'evt_1', 'checkout.session.completed', 1, 1, 'granted', '${MARK}', '${userId}')`,
       `INSERT INTO payment_debts (environment_id, id, account_id, customer, currency, amount, since_ms)
        SELECT environment_id, 'dbt_' || id, id, 'cus_${MARK}', 'usd', 0, 1 FROM accounts
        WHERE environment_id = ${environmentId} AND user_id = '${userId}'`,

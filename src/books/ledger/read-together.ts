@@ -8,6 +8,7 @@ import { hashesOf, isBlocked } from "../../db/tombstones/check.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { byOf } from "./account.ts";
 import { PAYING_FIELDS, type PayingRow } from "./balance.ts";
+import { countersOf, readCounters } from "./counters.ts";
 import { isDue } from "./hold.ts";
 import { lastSeqOf } from "./insert-entries.ts";
 import type { AccountAtRead } from "./send.ts";
@@ -35,6 +36,7 @@ const selectAccounts = query((value: ValueOf<Named & { hashes: string }>) => {
     features: featuresOf(value),
     userId: sql<string>`named.value`,
     lastSeq: lastSeqOf(sql`${accounts.id}`),
+    counters: countersOf(value, featuresOf(value), accounts.id),
     isForOne: sql<0 | 1>`${hasRow(reservations, isDue(value, accounts.id))} OR coalesce(${accounts.isErased}, 0)
       OR ${isBlocked(value, featuresOf(value), hashes)}`,
   });
@@ -76,10 +78,12 @@ export async function readTogether<Row>(
   // Whoever was being read when the limit was reached is not complete, and nobody after that was read.
   const complete = paying.length < balancesMax ? accounts.length : userIds.indexOf(paying.at(-1)?.userId ?? "");
   const users = new Map<string, UserAtRead>();
-  for (const { features, userId, accountId, lastSeq, isForOne } of accounts.slice(0, complete)) {
+  for (const { features, userId, accountId, lastSeq, isForOne, counters: stored } of accounts.slice(0, complete)) {
     if (isForOne === 1) continue;
     const { environmentId, nowMs } = named;
-    const account = { environmentId, userId, accountId, nowMs, by: byOf(ctx), lastSeq, features, due: [] };
+    const counters = readCounters(stored);
+    const written = { environmentId, userId, accountId, nowMs, by: byOf(ctx) };
+    const account = { ...written, lastSeq, features, due: [], counters };
     users.set(userId, { account, balances: balances.get(userId) ?? [] });
   }
   return { users, rows };

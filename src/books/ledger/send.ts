@@ -7,12 +7,13 @@ import { assert } from "../../lib/assert.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { noteMessages } from "../../webhooks/outbox.ts";
 import { createAccount, type WriteContext, writingValues } from "./account.ts";
+import type { Counters } from "./counters.ts";
 import type { Write } from "./decision.ts";
 import { type DueHold, settleHolds } from "./hold.ts";
 import { selectSettled, type WrittenEntry, writesEntries } from "./insert-entries.ts";
 import { alertWrites, messagesAmong } from "./judge-alerts.ts";
 import { afterWrite, guardAccount, memoryOf, type StateBefore, type StateChanges } from "./memory.ts";
-import { ledgerMessageWrites, reservationExpired, takingMessages, wantedOf } from "./messages.ts";
+import { ledgerMessageWrites, limitMessages, reservationExpired, takingMessages, wantedOf } from "./messages.ts";
 import { motionsOf } from "./motion.ts";
 
 /** A user's account at the time of an attempt. */
@@ -23,6 +24,8 @@ export interface AccountAtRead extends WriteContext {
   readonly features: string | null;
   /** Due holds. Whatever is decided, they are returned, so a plan counts them as returned. None is to be charged any more. */
   readonly due: readonly DueHold[];
+  /** What the user has used of the environment's limits. Null where it is not known: the database judges. */
+  readonly counters: Counters | null;
 }
 
 interface AccountBefore {
@@ -50,6 +53,7 @@ export async function send<Answer>(
   const messages = wantedOf(ctx, account, () => [
     ...account.due.map((hold) => reservationExpired(account.userId, hold)),
     ...(decision.messages?.() ?? []),
+    ...limitMessages(account.userId, decision.counts ?? []),
   ]);
   const ownId = changes?.settledReservationId;
   const settledIds = [...account.due.map(({ id }) => id), ...(ownId === undefined ? [] : [ownId])];

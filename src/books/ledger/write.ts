@@ -10,6 +10,7 @@ import { PurserError } from "../../errors.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { accountQuery, byOf, type User } from "./account.ts";
 import type { PayingRow } from "./balance.ts";
+import { countersOf, readCounters } from "./counters.ts";
 import type { Decision } from "./decision.ts";
 import { DUE_HOLDS_MAX, dueFields, isDue, readDueHolds } from "./hold.ts";
 import { lastSeqOf } from "./insert-entries.ts";
@@ -62,6 +63,7 @@ const CONFLICTS: ReadonlySet<Constraint> = new Set([
   "reservations_settled_once",
   "reservations_state",
   "reservations_end_not_earlier",
+  "usage_limit_reached",
 ]);
 
 /**
@@ -128,6 +130,7 @@ const selectAccount = accountQuery(
           isErased: sql<0 | 1>`coalesce(${accounts.isErased}, 0)
           OR ${isBlocked(value, environments.features, sql`${value("hashes")}`)}`,
           lastSeq: lastSeqOf(sql`${accounts.id}`),
+          counters: countersOf(value, environments.features, accounts.id),
         }),
         ...optional(dueFields()),
       })
@@ -173,6 +176,7 @@ async function readAccount<const Reads extends readonly Statement[]>(
           lastSeq: stored?.lastSeq ?? 0,
           features: stored?.features ?? null,
           due: isErased ? [] : readDueHolds(rows),
+          counters: readCounters(stored?.counters ?? null),
         };
   // The rest are the rows of the verb's own statements, in their order.
   return { account, found: rest as RowsOf<Reads> };
@@ -239,7 +243,7 @@ async function writeOnMemory<const Reads extends readonly Statement[], Answer>(
   if (state === null || found === null) return null;
   const { accountId, userId, features, seq: lastSeq } = state;
   const writing = { environmentId: ctx.environment.id, userId, accountId, nowMs: atMs, by: byOf(ctx) };
-  const account = { ...writing, lastSeq, features, due: [] };
+  const account = { ...writing, lastSeq, features, due: [], counters: null };
   const decision = decide(() => verb.decide(found, account));
   if (decision instanceof PurserError || decision.kind === "replay" || decision.isShort === true) return null;
   try {

@@ -94,7 +94,7 @@ export const creditOperations: readonly Operation[] = [
     summary: "Preview a debit",
     description:
       "Takes the body of a usage event, without its id. Returns the debits that it would make now, the quantities that no " +
-      "balance covers, and why other balances would not be debited. Changes nothing.",
+      "balance covers, why other balances would not be debited, and the usage limits that would refuse it. Changes nothing.",
     access: "secret",
     body: { schema: planInput, example: { userId: "user_42", event: "chat.completed", quantities: { tokens: 120 } } },
     success: {
@@ -112,6 +112,7 @@ export const creditOperations: readonly Operation[] = [
             reason: "not_needed",
           },
         ],
+        limits: [],
       },
     },
     errors: [],

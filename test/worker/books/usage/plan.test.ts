@@ -32,6 +32,7 @@ describe("a plan", () => {
         { balanceId: ids[3], packId: expect.any(String), unit: "cents", amount: 2.4, remaining: 7.6 },
       ],
       uncovered: null,
+      limits: [],
       skipped: [
         { balanceId: ids[1], packName, unit: "tokens", remaining: 400, reason: "no_match" },
         { balanceId: ids[2], packName, unit: "seconds", remaining: 400, reason: "wrong_unit" },
@@ -105,6 +106,6 @@ describe("a plan", () => {
     expectError(await plan(spender, { eventId: "e1" }), "invalid_request", "eventId");
     expectError(await plan(spender, { quantities: { tokens: -1 } }), "invalid_request", "quantities.tokens");
     const whole = { model: "m", occurredAt: "2026-01-01T00:00Z", properties: { a: 1 }, onShortage: "reject" };
-    expect((await plan(spender, whole)).body).toEqual({ debits: [], uncovered: { count: 1 }, skipped: [] });
+    expect((await plan(spender, whole)).body).toEqual({ debits: [], uncovered: { count: 1 }, skipped: [], limits: [] });
   });
 });
