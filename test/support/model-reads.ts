@@ -51,6 +51,7 @@ function planAsItStands(model: Model, use: Use) {
       ...{ balanceId: b.id, packName: b.packName, unit: b.unit, remaining: fromSteps(b.unit, b.remaining) },
       reason: why(b),
     })),
+    limits: [],
   };
 }
 
