@@ -3,6 +3,7 @@ import { systemCtx } from "./auth/require-admin.ts";
 import { alertRoutes } from "./books/alerts/routes.ts";
 import { balanceRoutes } from "./books/credits/admin-routes.ts";
 import { creditRoutes } from "./books/credits/routes.ts";
+import { recurringRoutes } from "./books/recurring/routes.ts";
 import { planRoutes, usageRoutes } from "./books/usage/routes.ts";
 import { catalogRoutes } from "./catalog/routes.ts";
 import { clockRoutes } from "./clocks/routes.ts";
@@ -53,12 +54,14 @@ export function createApp(runtime: Runtime = realRuntime, deliver: Deliver = del
     })
     .use(drainBody)
     .use("/api/v1/credits", allowBrowsers)
+    .use("/api/v1/credits/recurring", allowBrowsers)
     .use("/api/v1/consent", allowBrowsers)
     .get("/", limitArrivals, (c) => c.redirect("/docs"))
     .get("/health", limitArrivals)
     .route("/health", healthRoutes)
     .route("/api/v1/credits", creditRoutes)
     .route("/api/v1/credits", planRoutes)
+    .route("/api/v1/credits/recurring", recurringRoutes)
     .route("/api/v1/consent", consentRoutes)
     .route("/", captureRoutes)
     .route("/api/v1", exportRoutes)

@@ -1,10 +1,10 @@
 import { fromSteps } from "../books/amounts/amount.ts";
 import { grantOutput } from "../books/credits/grant.ts";
-import { planGrant } from "../books/credits/new-balances.ts";
 import type { GrantOutput } from "../books/credits/responses.ts";
 import { presentExpiry } from "../books/ledger/balance.ts";
 import type { Outcome } from "../books/ledger/decision.ts";
 import type { NewBalances } from "../books/ledger/insert-entries.ts";
+import { planGrant } from "../books/ledger/new-balances.ts";
 import { compareStamp, idempotencyConflict, stampRequest } from "../books/ledger/request-hash.ts";
 import { inEnvironmentOf, requireEnvironment } from "../catalog/apps/apps.ts";
 import { choosePack, selectPack } from "../catalog/packs/pack.ts";

@@ -61,6 +61,7 @@ export interface Owed {
 
 /** The holds of an open reservation that has expired. */
 export interface DueHold extends Hold {
+  readonly endsAtMs: number;
   readonly event: string;
   /** Null if the holds return. */
   readonly charge: Charge | null;
@@ -150,7 +151,7 @@ export function readDueHold(row: DueRow): DueHold {
   const { holdId: id, event, model, occurredAtMs, owed } = row;
   const charge =
     row.isToCharge === 1 ? { event, model, quantities: readQuantities(row.quantities), occurredAtMs } : null;
-  return { id, event, legs: readLegs(row.legs), charge, owed };
+  return { id, event, legs: readLegs(row.legs), charge, owed, endsAtMs: occurredAtMs };
 }
 
 /** Reads stored quantities: JSON that Purser wrote, in units. */
