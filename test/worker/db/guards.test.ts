@@ -691,6 +691,7 @@ const attacks: Readonly<Record<string, Attack>> = {
         holds(`(SELECT recurring_due_at_ms = 3000000000000 FROM accounts WHERE id = ${USER})`),
       ],
     ],
+    behind: "guard_account",
   },
   recurring_grants_move_due: {
     says: PASSED,
@@ -700,6 +701,7 @@ const attacks: Readonly<Record<string, Attack>> = {
         holds(`(SELECT recurring_due_at_ms IS NULL FROM accounts WHERE id = ${USER})`),
       ],
     ],
+    behind: "guard_account",
   },
 
   reservations_frozen: {
