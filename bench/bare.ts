@@ -129,9 +129,9 @@ function entry(
   return db
     .prepare(
       `INSERT INTO credit_ledger (account_id, seq, balance_id, pack_id, unit, delta_steps, balance_after_steps,
-         previous_seq, reason, event_id, reservation_id, occurred_at_ms)
+         previous_seq, reason, cause, written_by, event_id, reservation_id, occurred_at_ms)
        SELECT account_id, ${lastSeqOf("?1")} + 1, id, pack_id, unit, CAST(?3 AS INTEGER),
-         remaining_steps + CAST(?3 AS INTEGER), last_seq, ?4, ?5, ?6, CAST(?7 AS INTEGER)
+         remaining_steps + CAST(?3 AS INTEGER), last_seq, ?4, iif(?4 = 'event_committed', 'usage', 'hold'), 'cron', ?5, ?6, CAST(?7 AS INTEGER)
        FROM credit_balances WHERE account_id = ?1 AND id = ?2`,
     )
     .bind(accountId, balanceId, steps, reason, event, reservation, Date.now());
@@ -236,7 +236,7 @@ async function commit(db: D1Database, reservationId: string, input: Row): Promis
     db
       .prepare(
         // The database returns what was held.
-        `UPDATE reservations SET state = 'committed', settled_at_ms = CAST(? AS INTEGER), settled_event_id = ?,
+        `UPDATE reservations SET state = 'committed', settled_at_ms = CAST(? AS INTEGER), settled_event_id = ?, settled_by = 'cron',
            settled_seq = 1 + (SELECT seq FROM credit_ledger AS l WHERE l.account_id = reservations.account_id ORDER BY seq DESC LIMIT 1)
          WHERE environment_id = ? AND id = ?`,
       )

@@ -57,7 +57,7 @@ const CASES: readonly Case[] = [
     table: "credit_ledger",
     largeBytes: 8_000,
     insert: `INSERT INTO credit_ledger (account_id, seq, balance_id, pack_id, unit, delta_steps, balance_after_steps, reason,
-      occurred_at_ms, note) VALUES (1000 * ?1 + ?2 % 1000, ?2, 'crb_1', 'cpk_1', 'count', 1, 1, 'grant', 1, ?3)`,
+      cause, written_by, occurred_at_ms, note) VALUES (1000 * ?1 + ?2 % 1000, ?2, 'crb_1', 'cpk_1', 'count', 1, 1, 'grant', 'grant', 'cron', 1, ?3)`,
   },
 ];
 

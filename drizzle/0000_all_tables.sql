@@ -171,6 +171,8 @@ CREATE TABLE `credit_balances` (
 	`remaining_steps` integer NOT NULL,
 	`has_remaining` integer NOT NULL,
 	`source` text NOT NULL,
+	`grant_cause` text DEFAULT 'grant' NOT NULL,
+	`granted_by` text DEFAULT 'cron' NOT NULL,
 	`external_ref` text,
 	`notes` text,
 	`granted_at_ms` integer NOT NULL,
@@ -202,6 +204,8 @@ CREATE TABLE `credit_ledger` (
 	`balance_after_steps` integer NOT NULL,
 	`previous_seq` integer,
 	`reason` text NOT NULL,
+	`cause` text NOT NULL,
+	`written_by` text NOT NULL,
 	`event_id` text,
 	`reservation_id` text,
 	`note` text,
@@ -405,6 +409,7 @@ CREATE TABLE `export_audit` (
 	`token_hash` text NOT NULL,
 	`key_id` text,
 	`occurred_at_ms` integer NOT NULL,
+	`expires_at_ms` integer,
 	PRIMARY KEY(`environment_id`, `distinct_id`, `seq`),
 	CONSTRAINT "export_audit_action" CHECK("export_audit"."action" IN ('minted', 'opened', 'completed', 'failed'))
 ) STRICT, WITHOUT ROWID;
@@ -433,6 +438,14 @@ CREATE TABLE `limits_reached` (
 	PRIMARY KEY(`environment_id`, `day`, `limit_name`)
 ) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
+CREATE TABLE `link_ends` (
+	`environment_id` integer NOT NULL,
+	`id_hash` text NOT NULL,
+	`ended_at_ms` integer NOT NULL,
+	PRIMARY KEY(`environment_id`, `id_hash`, `ended_at_ms`)
+) STRICT, WITHOUT ROWID;
+--> statement-breakpoint
+CREATE INDEX `link_ends_ended` ON `link_ends` (`ended_at_ms`);--> statement-breakpoint
 CREATE TABLE `payment_debt_payers` (
 	`environment_id` integer NOT NULL,
 	`debt_id` text NOT NULL,
@@ -518,6 +531,10 @@ CREATE TABLE `payments` (
 	`version` integer DEFAULT 1 NOT NULL,
 	`written_by` text NOT NULL,
 	`lines` text DEFAULT '[]' NOT NULL,
+	`currency` text,
+	`captured` integer DEFAULT 0 NOT NULL,
+	`refunded` integer DEFAULT 0 NOT NULL,
+	`withheld` integer DEFAULT 0 NOT NULL,
 	`created_at_ms` integer NOT NULL,
 	PRIMARY KEY(`environment_id`, `id`),
 	CONSTRAINT "payments_status" CHECK("payments"."status" IN ('granted', 'waiting') AND "payments"."reason" IS NULL AND "payments"."tell_at_ms" IS NULL OR "payments"."status" = 'unmatched' AND "payments"."reason" IS NOT NULL)
@@ -525,6 +542,9 @@ CREATE TABLE `payments` (
 --> statement-breakpoint
 CREATE INDEX `payments_created` ON `payments` (`environment_id`,`created_at_ms`,`id`);--> statement-breakpoint
 CREATE INDEX `payments_status` ON `payments` (`environment_id`,`status`,`created_at_ms`,`id`);--> statement-breakpoint
+CREATE INDEX `payments_refunded` ON `payments` (`environment_id`,`created_at_ms`,`id`) WHERE refunded > 0;--> statement-breakpoint
+CREATE INDEX `payments_disputed` ON `payments` (`environment_id`,`created_at_ms`,`id`) WHERE withheld > 0;--> statement-breakpoint
+CREATE INDEX `payments_settled` ON `payments` (`environment_id`,`created_at_ms`,`id`) WHERE settled_by IS NOT NULL;--> statement-breakpoint
 CREATE INDEX `payments_customer` ON `payments` (`environment_id`,`customer`) WHERE status = 'unmatched';--> statement-breakpoint
 CREATE INDEX `payments_tell` ON `payments` (`tell_at_ms`) WHERE tell_at_ms IS NOT NULL;--> statement-breakpoint
 CREATE TABLE `recurring_grants` (
@@ -584,6 +604,7 @@ CREATE TABLE `reservations` (
 	`expires_at_ms` integer NOT NULL,
 	`settled_at_ms` integer,
 	`settled_event_id` text,
+	`settled_by` text,
 	`request_hash` text NOT NULL,
 	PRIMARY KEY(`environment_id`, `id`),
 	CONSTRAINT "reservations_on_expiry" CHECK("reservations"."on_expiry" IN ('return', 'charge')),
@@ -601,10 +622,31 @@ CREATE TABLE `stripe_customers` (
 ) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
 CREATE INDEX `stripe_customers_user` ON `stripe_customers` (`environment_id`,`user_id`);--> statement-breakpoint
+CREATE TABLE `stripe_log` (
+	`environment_id` integer NOT NULL,
+	`event_id` text NOT NULL,
+	`type` text NOT NULL,
+	`at_ms` integer NOT NULL,
+	`ordinal` integer NOT NULL,
+	`outcome` text NOT NULL,
+	`reason` text,
+	`object_id` text,
+	`asked_pack` text,
+	`asked_user` text,
+	`hint` text,
+	`payment_key` text,
+	PRIMARY KEY(`environment_id`, `event_id`),
+	CONSTRAINT "stripe_log_outcome" CHECK("stripe_log"."outcome" IN ('granted', 'taken', 'restored', 'remembered') OR "stripe_log"."outcome" IN ('unmatched', 'ignored') AND "stripe_log"."reason" IS NOT NULL),
+	CONSTRAINT "stripe_log_user_of_ignored" CHECK("stripe_log"."asked_user" IS NULL OR "stripe_log"."outcome" <> 'ignored')
+) STRICT, WITHOUT ROWID;
+--> statement-breakpoint
+CREATE INDEX `stripe_log_at` ON `stripe_log` (`environment_id`,`outcome`,`at_ms`);--> statement-breakpoint
+CREATE INDEX `stripe_log_user` ON `stripe_log` (`environment_id`,`asked_user`) WHERE asked_user IS NOT NULL;--> statement-breakpoint
 CREATE TABLE `stripe_settings` (
 	`environment_id` integer PRIMARY KEY NOT NULL,
 	`setting` text,
-	`last_event_at_ms` integer
+	`refused_at_ms` integer,
+	`refused_reason` text
 ) STRICT;
 --> statement-breakpoint
 CREATE TABLE `tombstones` (
@@ -642,6 +684,7 @@ CREATE TABLE `usage_events` (
 ) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
 CREATE UNIQUE INDEX `usage_events_event_id` ON `usage_events` (`environment_id`,`event_id`);--> statement-breakpoint
+CREATE INDEX `usage_events_occurred` ON `usage_events` (`account_id`,`occurred_at_ms`,`seq`);--> statement-breakpoint
 CREATE TABLE `webhook_deliveries` (
 	`endpoint_id` text NOT NULL,
 	`message_id` text NOT NULL,

@@ -148,10 +148,33 @@ WHEN new.reason = 'grant' AND NOT EXISTS (
   WHERE account_id = new.account_id AND id = new.balance_id
     AND pack_id = new.pack_id AND unit = new.unit AND grant_seq = new.seq AND last_seq = new.seq
     AND initial_steps = new.delta_steps AND initial_steps = new.balance_after_steps AND new.previous_seq IS NULL
-    AND new.is_revoked = 0
+    AND new.is_revoked = 0 AND grant_cause = new.cause AND granted_by = new.written_by
 )
 BEGIN
   SELECT RAISE(ABORT, 'credit_ledger_grant_with_balance');
+END;
+--> statement-breakpoint
+-- A cause fits its row (C16). An unknown one fits none.
+CREATE TRIGGER credit_ledger_cause_fits BEFORE INSERT ON credit_ledger
+WHEN iif(new.reason = 'admin_adjust',
+  iif(new.cause = 'adjustment', new.reservation_id IS NULL,
+  iif(new.cause = 'payment_restored', new.delta_steps >= 0, new.delta_steps <= 0) AND iif(
+    new.cause IN ('payment_taken', 'payment_restored'),
+    EXISTS (SELECT 1 FROM payment_grants WHERE balance_id = new.balance_id),
+    new.cause = 'refund' OR (new.cause IN ('revoke', 'erasure') AND new.is_revoked = 1)
+  )),
+  iif(new.reason = 'grant', new.cause IN ('grant', 'recurring', 'payment'), new.cause = iif(
+    new.reason = 'event_committed', 'usage', iif(new.reason = 'reservation_held', 'hold', 'hold_returned')
+  ))
+) IS NOT TRUE
+BEGIN
+  SELECT RAISE(ABORT, 'credit_ledger_cause_fits');
+END;
+--> statement-breakpoint
+CREATE TRIGGER credit_ledger_by_caller BEFORE INSERT ON credit_ledger
+WHEN (new.written_by IN ('admin', 'stripe', 'cron') OR new.written_by GLOB 'key_*') IS NOT TRUE
+BEGIN
+  SELECT RAISE(ABORT, 'credit_ledger_by_caller');
 END;
 --> statement-breakpoint
 -- What the CHECKs of credit_balances refuse is refused here first, under their names: INSERT OR IGNORE would let the
@@ -246,8 +269,8 @@ BEGIN
 END;
 --> statement-breakpoint
 CREATE TRIGGER credit_ledger_frozen BEFORE UPDATE OF
-  account_id, seq, balance_id, pack_id, unit, delta_steps, balance_after_steps, previous_seq, reason, occurred_at_ms,
-  is_revoked ON credit_ledger
+  account_id, seq, balance_id, pack_id, unit, delta_steps, balance_after_steps, previous_seq, reason, cause, written_by,
+  occurred_at_ms, is_revoked ON credit_ledger
 BEGIN
   SELECT RAISE(ABORT, 'credit_ledger_append_only');
 END;
@@ -318,12 +341,13 @@ END;
 CREATE TRIGGER credit_balances_write_grant AFTER INSERT ON credit_balances
 BEGIN
   INSERT INTO credit_ledger (
-    account_id, seq, balance_id, pack_id, unit, delta_steps, balance_after_steps, previous_seq, reason,
+    account_id, seq, balance_id, pack_id, unit, delta_steps, balance_after_steps, previous_seq, reason, cause, written_by,
     event_id, reservation_id, note, occurred_at_ms
   )
   VALUES (
     new.account_id, new.grant_seq, new.id, new.pack_id, new.unit, new.initial_steps,
-    new.initial_steps, NULL, 'grant', NULL, NULL, new.notes, coalesce(new.written_at_ms, new.granted_at_ms)
+    new.initial_steps, NULL, 'grant', new.grant_cause, new.granted_by, NULL, NULL, new.notes,
+    coalesce(new.written_at_ms, new.granted_at_ms)
   );
 END;
 --> statement-breakpoint
@@ -346,7 +370,7 @@ BEGIN
 END;
 --> statement-breakpoint
 CREATE TRIGGER credit_balances_frozen BEFORE UPDATE OF
-  account_id, id, pack_id, pack_name, pack_item_id, unit, matches, priority, initial_steps, source,
+  account_id, id, pack_id, pack_name, pack_item_id, unit, matches, priority, initial_steps, source, grant_cause, granted_by,
   granted_at_ms, written_at_ms, expires_at_ms, grant_seq ON credit_balances
 BEGIN
   SELECT RAISE(ABORT, 'credit_balances_frozen');
@@ -709,29 +733,29 @@ END;
 CREATE TRIGGER reservations_settled_once BEFORE UPDATE ON reservations
 WHEN old.state <> 'open' AND NOT (
   old.state = 'expired' AND new.state = 'expired' AND old.settled_event_id IS NULL AND new.settled_event_id IS NOT NULL
-  AND new.settled_seq IS old.settled_seq
+  AND new.settled_seq IS old.settled_seq AND new.settled_by IS old.settled_by
 ) AND NOT (
   new.id <> old.id AND new.state = old.state AND new.settled_at_ms = old.settled_at_ms
   AND new.expires_at_ms = old.expires_at_ms
-  AND new.settled_seq IS old.settled_seq
+  AND new.settled_seq IS old.settled_seq AND new.settled_by IS old.settled_by
 )
 BEGIN
   SELECT RAISE(ABORT, 'reservations_settled_once');
 END;
 --> statement-breakpoint
 -- Who settles a reservation returns what it holds: nobody can do one without the other. What was returned to balances that
--- are revoked is taken away at once, with the note of what revoked them (U9): the one of the first entry after which the balance
--- is revoked. Reversals have it too, so the way back to it ends at the last of them.
+-- are revoked is taken away at once, with the cause and the note of what revoked them (U9): those of the first entry after which the balance
+-- is revoked. Reversals have them too, so the way back to it ends at the last of them.
 CREATE TRIGGER reservations_return AFTER UPDATE OF state ON reservations
 WHEN old.state = 'open' AND new.state <> 'open'
 BEGIN
   INSERT INTO credit_ledger (
-    account_id, seq, balance_id, pack_id, unit, delta_steps, balance_after_steps, previous_seq, reason, reservation_id,
-    occurred_at_ms, is_revoked
+    account_id, seq, balance_id, pack_id, unit, delta_steps, balance_after_steps, previous_seq, reason, cause, written_by,
+    reservation_id, occurred_at_ms, is_revoked
   )
   SELECT b.account_id, new.settled_seq + leg.key, b.id, b.pack_id, b.unit, leg.value ->> 'amountSteps',
     b.remaining_steps + (leg.value ->> 'amountSteps'), b.last_seq,
-    iif(new.state = 'expired', 'reservation_expired', 'reservation_released'), new.id,
+    iif(new.state = 'expired', 'reservation_expired', 'reservation_released'), 'hold_returned', new.settled_by, new.id,
     max(last.occurred_at_ms, new.settled_at_ms), b.revoked_at_ms IS NOT NULL
   FROM (
     SELECT occurred_at_ms FROM credit_ledger WHERE account_id = new.account_id ORDER BY seq DESC LIMIT 1
@@ -739,24 +763,25 @@ BEGIN
   WHERE b.account_id = new.account_id AND b.id = leg.value ->> 'balanceId'
   ORDER BY leg.key;
   INSERT INTO credit_ledger (
-    account_id, seq, balance_id, pack_id, unit, delta_steps, balance_after_steps, previous_seq, reason, reservation_id,
-    note, occurred_at_ms, is_revoked
+    account_id, seq, balance_id, pack_id, unit, delta_steps, balance_after_steps, previous_seq, reason, cause, written_by,
+    reservation_id, note, occurred_at_ms, is_revoked
   )
   SELECT b.account_id, last.seq + row_number() OVER (ORDER BY leg.key), b.id, b.pack_id, b.unit,
-    -(leg.value ->> 'amountSteps'), b.remaining_steps - (leg.value ->> 'amountSteps'), b.last_seq, 'admin_adjust', new.id,
-    (
-      WITH RECURSIVE back (previous_seq, note, reservation_id) AS (
-        SELECT previous_seq, NULL, NULL FROM credit_ledger WHERE account_id = b.account_id AND seq = b.last_seq
-        UNION ALL
-        SELECT l.previous_seq, l.note, l.reservation_id FROM back CROSS JOIN credit_ledger AS l
-        ON l.account_id = b.account_id AND l.seq = back.previous_seq
-        WHERE l.is_revoked = 1 AND back.reservation_id IS NULL
-      )
-      SELECT note FROM back ORDER BY previous_seq LIMIT 1
-    ), last.occurred_at_ms, 1
+    -(leg.value ->> 'amountSteps'), b.remaining_steps - (leg.value ->> 'amountSteps'), b.last_seq, 'admin_adjust',
+    revoking.cause, new.settled_by, new.id, revoking.note, last.occurred_at_ms, 1
   FROM (
     SELECT seq, occurred_at_ms FROM credit_ledger WHERE account_id = new.account_id ORDER BY seq DESC LIMIT 1
   ) AS last CROSS JOIN json_each(new.legs) AS leg CROSS JOIN credit_balances AS b
+  CROSS JOIN credit_ledger AS revoking ON revoking.account_id = b.account_id AND revoking.seq = (
+    WITH RECURSIVE back (seq, previous_seq, reservation_id) AS (
+      SELECT seq, previous_seq, NULL FROM credit_ledger WHERE account_id = b.account_id AND seq = b.last_seq
+      UNION ALL
+      SELECT l.seq, l.previous_seq, l.reservation_id FROM back CROSS JOIN credit_ledger AS l
+      ON l.account_id = b.account_id AND l.seq = back.previous_seq
+      WHERE l.is_revoked = 1 AND back.reservation_id IS NULL
+    )
+    SELECT min(seq) FROM back
+  )
   WHERE b.account_id = new.account_id AND b.id = leg.value ->> 'balanceId' AND b.revoked_at_ms IS NOT NULL
   ORDER BY leg.key;
 END;
@@ -780,24 +805,25 @@ END;
 --> statement-breakpoint
 -- Settlements of reservations, each with the debits of its charge (U15), in their order. One that is to expire or to be
 -- charged, and was extended meanwhile, is not due any more: then the CHECK reservations_state aborts the batch.
-CREATE VIEW settlements (environment_id, id, state, at_ms, event_id, charges) AS
-SELECT environment_id, id, state, settled_at_ms, settled_event_id, NULL FROM reservations WHERE state <> 'open';
+CREATE VIEW settlements (environment_id, id, state, at_ms, event_id, by_whom, charges) AS
+SELECT environment_id, id, state, settled_at_ms, settled_event_id, settled_by, NULL FROM reservations WHERE state <> 'open';
 --> statement-breakpoint
 CREATE TRIGGER settlements_in_order INSTEAD OF INSERT ON settlements
 BEGIN
   UPDATE reservations SET
     state = iif((new.state = 'expired' OR new.charges IS NOT NULL) AND expires_at_ms > new.at_ms, 'not due', new.state),
-    settled_at_ms = new.at_ms, settled_event_id = new.event_id,
+    settled_at_ms = new.at_ms, settled_event_id = new.event_id, settled_by = new.by_whom,
     settled_seq = 1 + coalesce((
       SELECT l.seq FROM credit_ledger AS l WHERE l.account_id = reservations.account_id ORDER BY l.seq DESC LIMIT 1
     ), 0)
   WHERE environment_id = new.environment_id AND id = new.id;
   INSERT INTO credit_ledger (
-    account_id, seq, balance_id, pack_id, unit, delta_steps, balance_after_steps, previous_seq, reason, event_id,
-    reservation_id, occurred_at_ms
+    account_id, seq, balance_id, pack_id, unit, delta_steps, balance_after_steps, previous_seq, reason, cause, written_by,
+    event_id, reservation_id, occurred_at_ms
   )
   SELECT b.account_id, last.seq + 1 + charge.key, b.id, b.pack_id, b.unit, charge.value ->> 'deltaSteps',
-    b.remaining_steps + (charge.value ->> 'deltaSteps'), b.last_seq, 'event_committed', new.event_id, new.id,
+    b.remaining_steps + (charge.value ->> 'deltaSteps'), b.last_seq, 'event_committed', 'usage', new.by_whom,
+    new.event_id, new.id,
     last.occurred_at_ms
   FROM json_each(new.charges) AS charge CROSS JOIN (
     SELECT account_id, seq, occurred_at_ms FROM credit_ledger WHERE account_id = (
@@ -815,8 +841,8 @@ END;
 CREATE VIEW owed_settlements (environment_id, reservation_id) AS
 SELECT environment_id, id FROM reservations WHERE state <> 'open';
 --> statement-breakpoint
-CREATE VIEW owed_payments (account_id, reservation_id, balance_id, seq, paid_steps, held_steps) AS
-SELECT account_id, NULL, balance_id, seq, 0, owed_steps FROM refund_owed;
+CREATE VIEW owed_payments (account_id, reservation_id, by_whom, balance_id, seq, paid_steps, held_steps) AS
+SELECT account_id, NULL, '', balance_id, seq, 0, owed_steps FROM refund_owed;
 --> statement-breakpoint
 CREATE TRIGGER owed_settlements_pay INSTEAD OF INSERT ON owed_settlements
 WHEN EXISTS (
@@ -826,11 +852,11 @@ WHEN EXISTS (
   WHERE r.environment_id = new.environment_id AND r.id = new.reservation_id
 )
 BEGIN
-  INSERT INTO owed_payments (account_id, reservation_id, balance_id, seq, paid_steps, held_steps)
-  SELECT account_id, new.reservation_id, balance_id, seq, max(0, min(owed_steps, back_steps + owed_steps
+  INSERT INTO owed_payments (account_id, reservation_id, by_whom, balance_id, seq, paid_steps, held_steps)
+  SELECT account_id, new.reservation_id, settled_by, balance_id, seq, max(0, min(owed_steps, back_steps + owed_steps
     - sum(owed_steps) OVER (PARTITION BY leg ORDER BY seq ROWS UNBOUNDED PRECEDING))), held_steps
   FROM (
-    SELECT r.account_id, o.balance_id, o.seq, o.owed_steps, leg.key AS leg,
+    SELECT r.account_id, r.settled_by, o.balance_id, o.seq, o.owed_steps, leg.key AS leg,
       max(0, b.remaining_steps - back.balance_after_steps + back.delta_steps) AS back_steps,
       coalesce(sum(open.steps), 0) AS held_steps
     FROM reservations AS r CROSS JOIN json_each(r.legs) AS leg
@@ -854,11 +880,11 @@ END;
 CREATE TRIGGER owed_payments_lower INSTEAD OF INSERT ON owed_payments
 BEGIN
   INSERT INTO credit_ledger (
-    account_id, seq, balance_id, pack_id, unit, delta_steps, balance_after_steps, previous_seq, reason, reservation_id, note,
-    occurred_at_ms
+    account_id, seq, balance_id, pack_id, unit, delta_steps, balance_after_steps, previous_seq, reason, cause, written_by,
+    reservation_id, note, occurred_at_ms
   )
   SELECT b.account_id, last.seq + 1, b.id, b.pack_id, b.unit, -new.paid_steps, b.remaining_steps - new.paid_steps, b.last_seq,
-    'admin_adjust', new.reservation_id, refund.note, last.occurred_at_ms
+    'admin_adjust', refund.cause, new.by_whom, new.reservation_id, refund.note, last.occurred_at_ms
   FROM (
     SELECT seq, occurred_at_ms FROM credit_ledger WHERE account_id = new.account_id ORDER BY seq DESC LIMIT 1
   ) AS last CROSS JOIN credit_balances AS b
@@ -962,6 +988,12 @@ BEGIN
   SELECT RAISE(ABORT, 'guard_person');
 END;
 --> statement-breakpoint
+CREATE TRIGGER guards_link INSTEAD OF INSERT ON guards
+WHEN new.name = 'link' AND NOT new.holds
+BEGIN
+  SELECT RAISE(ABORT, 'guard_link');
+END;
+--> statement-breakpoint
 CREATE TRIGGER guards_tombstones INSTEAD OF INSERT ON guards
 WHEN new.name = 'tombstones' AND NOT new.holds
 BEGIN
@@ -1016,6 +1048,18 @@ WHEN NOT EXISTS (
 ) AND NOT EXISTS (
   SELECT 1 FROM distinct_ids
   WHERE environment_id = old.environment_id AND distinct_id = old.distinct_id AND deleted_count >= old.seq
+)
+BEGIN
+  SELECT RAISE(ABORT, 'analytics_events_kept');
+END;
+--> statement-breakpoint
+-- INSERT OR REPLACE fires no delete trigger, so it is stopped here.
+CREATE TRIGGER analytics_events_no_replace BEFORE INSERT ON analytics_events
+WHEN EXISTS (
+  SELECT 1 FROM analytics_events
+  WHERE environment_id = new.environment_id AND distinct_id = new.distinct_id AND seq = new.seq
+) OR EXISTS (
+  SELECT 1 FROM analytics_events WHERE environment_id = new.environment_id AND uuid = new.uuid
 )
 BEGIN
   SELECT RAISE(ABORT, 'analytics_events_kept');
@@ -1135,7 +1179,7 @@ BEGIN
 END;
 --> statement-breakpoint
 CREATE TRIGGER export_audit_frozen BEFORE UPDATE OF
-  environment_id, id, action, token_hash, key_id, occurred_at_ms ON export_audit
+  environment_id, id, action, token_hash, key_id, occurred_at_ms, expires_at_ms ON export_audit
 BEGIN
   SELECT RAISE(ABORT, 'export_audit_append_only');
 END;
@@ -1200,6 +1244,16 @@ BEGIN
 END;
 --> statement-breakpoint
 -- A message is the same in every attempt. An erasure deletes those that name the person.
+-- A batch that is sent again changes nothing. Any other message under a stored id is a replacement, which fires no delete trigger.
+CREATE TRIGGER webhook_messages_no_replace BEFORE INSERT ON webhook_messages
+WHEN EXISTS (SELECT 1 FROM webhook_messages WHERE id = new.id)
+BEGIN
+  SELECT iif(
+    environment_id = new.environment_id AND type = new.type AND at_ms = new.at_ms AND subject IS new.subject,
+    RAISE(IGNORE), RAISE(ABORT, 'webhook_messages_frozen')
+  ) FROM webhook_messages WHERE id = new.id;
+END;
+--> statement-breakpoint
 CREATE TRIGGER webhook_messages_no_update BEFORE UPDATE ON webhook_messages
 BEGIN
   SELECT RAISE(ABORT, 'webhook_messages_frozen');

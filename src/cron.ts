@@ -8,7 +8,9 @@ import { constraintOf } from "./db/constraint.ts";
 import { type QueryBudget, queryBudget } from "./db/query-budget.ts";
 import { erasuresPart } from "./erasure/erase-running.ts";
 import { refusalIn } from "./errors.ts";
+import { oldLinkEndsPart } from "./exports/end-links.ts";
 import { randomId } from "./lib/ids.ts";
+import { oldStripeEventsPart } from "./payments/log.ts";
 import { unmatchedPart } from "./payments/tell-unmatched.ts";
 import { oldEventsPart } from "./people/capture/delete-old.ts";
 import type { CronPart, OpenDatabase, Runtime, SystemCtx } from "./runtime.ts";
@@ -23,7 +25,7 @@ const MINUTE_MS = 60_000;
 /** Runs follow each other by the minute. */
 const RUN_MS = 50_000;
 
-/** In the order of a run. What they write, the last one sends. */
+/** In the order of a run. What they write, the last one sends, once more where parts went on after it. */
 export const cronParts: readonly CronPart[] = [
   periodsPart,
   holdsPart,
@@ -32,7 +34,9 @@ export const cronParts: readonly CronPart[] = [
   erasuresPart,
   unmatchedPart,
   oldMessagesPart,
+  oldStripeEventsPart,
   oldEventsPart,
+  oldLinkEndsPart,
   oldSealsPart,
   deliveriesPart,
 ];
@@ -61,10 +65,13 @@ export async function scheduled(
   const turn = Math.floor(root.now() / MINUTE_MS) % root.databases.length;
   const databases = [...root.databases.slice(turn), ...root.databases.slice(0, turn)];
   let works: readonly Work[] = parts.map((part) => ({ part, databases }));
-  for (let before = Infinity; works.length > 0 && budget.left() < before; ) {
+  let passes = 0;
+  for (let before = Infinity; works.length > 0 && budget.left() < before; passes++) {
     before = budget.left();
     works = await shareOut(root, budget, works, untilMs);
   }
+  const senders = parts.filter((part) => part === deliveriesPart).map((part) => ({ part, databases }));
+  if (passes > 1 && senders.length > 0) await shareOut(root, budget, senders, untilMs);
 }
 
 /** Gives each part its share of what is left. Answers what has more to do. */

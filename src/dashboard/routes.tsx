@@ -33,6 +33,7 @@ import { searchRoutes } from "./search.tsx";
 import { adminTokenOf, protect } from "./session.ts";
 import { sessionsRoutes } from "./sessions.tsx";
 import { requireSignIn, signInRoutes } from "./sign-in.tsx";
+import { stripeEventsRoutes } from "./stripe-events.tsx";
 import { usageRoutes } from "./usage.tsx";
 import { userRoutes } from "./user.tsx";
 import { usersRoutes } from "./users.tsx";
@@ -64,6 +65,7 @@ const environmentRoutes = () =>
     .route("/", peopleRoutes())
     .route("/", eraseRoutes())
     .route("/", paymentsRoutes())
+    .route("/", stripeEventsRoutes())
     .route("/", paymentRoutes())
     .route("/", keysRoutes())
     .route("/", alertsRoutes())

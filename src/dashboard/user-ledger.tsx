@@ -84,7 +84,7 @@ const Entries = ({ c, balances, rows, events }: EntriesProps) => {
   return (
     <Table
       label="Ledger"
-      head={["When", "Balance", numbers("Change"), numbers("Balance after"), "Reason", "Source", "Note"]}
+      head={["When", "Balance", numbers("Change"), numbers("Balance after"), "Reason", "Cause", "By", "Source", "Note"]}
       empty="No entries."
       rows={rows.map((row) => [
         <Time at={iso(row.occurredAtMs)} />,
@@ -96,6 +96,8 @@ const Entries = ({ c, balances, rows, events }: EntriesProps) => {
         </span>,
         <span class="num">{amount(fromSteps(row.unit, row.balanceAfterSteps))}</span>,
         row.reason,
+        row.cause,
+        row.writtenBy,
         <Source c={c} row={row} event={row.eventId === null ? undefined : events.get(row.eventId)} />,
         row.note ?? "",
       ])}
@@ -135,7 +137,7 @@ const PAGE_ROWS = 500;
 /** A file has the newest entries, up to this many, so that the number of reads is bounded. */
 const ROWS_MAX = 10_000;
 
-const HEAD = "occurredAt,balanceId,packId,delta,unit,remaining,reason,eventId,reservationId,note";
+const HEAD = "occurredAt,balanceId,packId,delta,unit,remaining,reason,cause,by,eventId,reservationId,note";
 
 /** A quoted cell. A spreadsheet must not read it as a formula. */
 function cell(value: string | number | null): string {
@@ -154,6 +156,8 @@ const line = (row: LedgerRow): string =>
     row.unit,
     fromSteps(row.unit, row.balanceAfterSteps),
     row.reason,
+    row.cause,
+    row.writtenBy,
     row.eventId,
     row.reservationId,
     row.note,

@@ -15,6 +15,7 @@ const REFUSALS = {
   guard_balance: "guard_balance",
   guard_environment: "guard_environment",
   guard_key: "guard_key",
+  guard_link: "guard_link",
   guard_origin: "guard_origin",
   guard_payment: "guard_payment",
   guard_people: "guard_people",

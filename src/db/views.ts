@@ -18,6 +18,7 @@ export const guards = sqliteTable("guards", {
       "account",
       "balance",
       "person",
+      "link",
       "events",
       "bytes",
     ],
@@ -38,6 +39,7 @@ export const settlements = sqliteTable("settlements", {
   state: text("state").notNull(),
   atMs: integer("at_ms").notNull(),
   eventId: text("event_id"),
+  by: text("by_whom").notNull(),
   /** JSON list of { balanceId, deltaSteps }. */
   charges: text("charges"),
 });

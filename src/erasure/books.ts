@@ -1,5 +1,6 @@
 import { eq, type SQL, sql } from "drizzle-orm";
 import { alias, type SQLiteColumn } from "drizzle-orm/sqlite-core";
+import { byOf } from "../books/ledger/account.ts";
 import { readLegs, settleHolds } from "../books/ledger/hold.ts";
 import { guardNoneRevoked, insertTakings } from "../books/ledger/insert-entries.ts";
 import { computed, drizzle, fields, insertFrom, names, query, read, type ValueOf } from "../db/query.ts";
@@ -73,14 +74,14 @@ const endOwed = query((value: ValueOf<{ accountId: number }>) =>
 /** Releases what open reservations hold, also of those that would be charged. Revokes what remains when none is open. */
 export function closeBooks(ctx: TenantCtx, books: OpenBooks): Statement[] {
   return books.flatMap(({ accountId, userId, holds, balanceIds }) => {
-    const writing = { environmentId: ctx.environment.id, userId, accountId, nowMs: ctx.now() };
+    const writing = { environmentId: ctx.environment.id, userId, accountId, nowMs: ctx.now(), by: byOf(ctx) };
     if (holds.length > 0) return [endOwed({ accountId }), ...settleHolds(writing, holds, { state: "released" })];
     const takings = (JSON.parse(balanceIds) as string[]).map((balanceId) => ({
       balanceId,
       dueSteps: 0 as Steps,
       revokes: true,
     }));
-    return [guardNoneRevoked({ balanceIds }), insertTakings(writing, takings, null)];
+    return [guardNoneRevoked({ balanceIds }), insertTakings(writing, takings, { cause: "erasure", note: null })];
   });
 }
 

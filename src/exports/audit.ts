@@ -18,7 +18,10 @@ export interface Subject {
  * A row of the audit. Its id is created before the write, so that a repeated write takes effect once. It has the SHA-256 of the
  * token, never the token itself.
  */
-export type AuditRow = Pick<typeof exportAudit.$inferSelect, "id" | "action" | "tokenHash" | "keyId" | "occurredAtMs">;
+export type AuditRow = Pick<
+  typeof exportAudit.$inferSelect,
+  "id" | "action" | "tokenHash" | "keyId" | "occurredAtMs" | "expiresAtMs"
+>;
 
 /** How many of the newest rows a repeated write searches for its own. Far fewer rows are written between two attempts. */
 const NEWEST = 50;
@@ -45,6 +48,7 @@ const appendRow = query((value: ValueOf<Subject & AuditRow>) => {
       tokenHash: value("tokenHash"),
       keyId: value("keyId"),
       occurredAtMs: asInteger(value("occurredAtMs")),
+      expiresAtMs: asInteger(value("expiresAtMs")),
     },
     sql`FROM ${environments} WHERE ${and(ofSubject, isNew)}`,
   );

@@ -1,4 +1,5 @@
 import * as z from "zod";
+import { actOfOperator } from "../catalog/audit/audit-statement.ts";
 import { countActivity } from "../db/activity/count.ts";
 import { batchBehind, underName } from "../db/tombstones/known.ts";
 import { PurserError } from "../errors.ts";
@@ -16,12 +17,14 @@ import type { ExportPersonInput } from "./schemas.ts";
 export const tokenLifeMs = DAY_MS;
 
 /** The claims of a token (P6). */
-const exportClaims = z.strictObject({
-  appId: z.string(),
-  mode: z.enum(["live", "test"]),
-  distinctId: z.string().min(1),
-  expiresAt: z.string(),
-});
+const exportClaims = z.lazy(() =>
+  z.strictObject({
+    appId: z.string(),
+    mode: z.enum(["live", "test"]),
+    distinctId: z.string().min(1),
+    expiresAt: z.string(),
+  }),
+);
 export type ExportClaims = z.infer<typeof exportClaims>;
 
 /** The current secret signs and verifies. The previous one only verifies. */
@@ -84,7 +87,8 @@ export async function createLink(
   const origin = publicOrigin === "request" ? requestOrigin : publicOrigin;
   const { appId, mode } = ctx.environment;
   const nowMs = ctx.now();
-  const expiresAt = iso(ctx.realNow() + tokenLifeMs);
+  const expiresAtMs = ctx.realNow() + tokenLifeMs;
+  const expiresAt = iso(expiresAtMs);
   const token = await signToken({ appId, mode, distinctId, expiresAt }, secrets.current);
   const row: AuditRow = {
     id: ctx.newId("exp_"),
@@ -92,13 +96,18 @@ export async function createLink(
     tokenHash: await sha256(token),
     keyId: ctx.caller.kind === "secret" ? ctx.caller.keyId : null,
     occurredAtMs: nowMs,
+    expiresAtMs,
   };
   const told = await underName(
     ctx,
     distinctId,
     async (name, guards) => {
       const subject = { appId, mode, distinctId: name };
-      const statements = [insertAuditRow(subject, row), ...personExported(ctx, subject, "minted")] as const;
+      const statements = [
+        insertAuditRow(subject, row),
+        ...personExported(ctx, subject, "minted"),
+        ...actOfOperator(ctx, { action: "export_link.created", target: row.id }),
+      ] as const;
       return (await batchBehind(ctx.db, guards, statements))[1];
     },
     "read",

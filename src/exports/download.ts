@@ -2,15 +2,16 @@ import { inDatabaseOf } from "../auth/require-admin.ts";
 import { countActivity } from "../db/activity/count.ts";
 import { atLatestClock, knownClock, timesOf } from "../db/clock.ts";
 import { databaseIndexOf } from "../db/databases.ts";
-import { batch } from "../db/sql.ts";
+import { batch, type Statement } from "../db/sql.ts";
 import { underName } from "../db/tombstones/known.ts";
 import { PurserError } from "../errors.ts";
 import type { Utf8 } from "../lib/encoding.ts";
 import { sha256 } from "../lib/hash.ts";
 import type { SystemCtx } from "../runtime.ts";
-import { type AuditRow, insertAuditRow, type Subject } from "./audit.ts";
+import { type AuditRow, insertAuditRow } from "./audit.ts";
 import { type ExportClaims, exportSecrets, openToken } from "./create-link.ts";
 import { documentEnd, documentPieces, fitsInSnapshot } from "./document.ts";
+import { guardLink, isEndOfLink, isLinkEnded } from "./end-links.ts";
 import { takeSnapshot } from "./snapshot.ts";
 
 export interface Download {
@@ -34,26 +35,38 @@ function tooLarge(): PurserError {
   });
 }
 
-/** The claims of a link's token. Reads no data. Throws `export_unavailable`, `invalid_or_expired_token`. */
-export async function verifyLink(ctx: SystemCtx, token: string | null): Promise<ExportClaims> {
+/** The claims of a link's token, which may have been ended. Throws `export_unavailable`, `invalid_or_expired_token`. */
+async function readLink(ctx: SystemCtx, token: string | null): Promise<ExportClaims> {
   const secrets = exportSecrets(ctx);
   const claims = token === null ? null : await openToken(token, secrets, ctx.now());
   if (claims === null) throw invalidToken();
   return claims;
 }
 
-/**
- * The person's data at this moment, for the holder of the link (P8 to P13). A document that fits into one read is returned
- * whole; a larger one is streamed page by page. Throws what `verifyLink` throws.
- */
-export async function downloadExport(root: SystemCtx, token: string | null): Promise<Download> {
-  const { appId, mode, distinctId } = await verifyLink(root, token);
-  const ctx = inDatabaseOf(root, appId);
-  return atLatestClock(() => openDocument(ctx, { appId, mode, distinctId }, token ?? ""));
+/** Whether a link would open (P12): whether it was ended is all that is read. Throws what `downloadExport` throws. */
+export async function verifyLink(root: SystemCtx, token: string | null): Promise<void> {
+  const claims = await readLink(root, token);
+  if (await isLinkEnded(inDatabaseOf(root, claims.appId), claims)) throw invalidToken();
 }
 
-async function openDocument(ctx: SystemCtx, subject: Subject, token: string): Promise<Download> {
-  const { appId, mode, distinctId } = subject;
+/**
+ * The person's data at this moment, for the holder of the link (P8 to P13). A document that fits into one read is returned
+ * whole; a larger one is streamed page by page. Throws `export_unavailable`, `invalid_or_expired_token`.
+ */
+export async function downloadExport(root: SystemCtx, token: string | null): Promise<Download> {
+  const claims = await readLink(root, token);
+  const ctx = inDatabaseOf(root, claims.appId);
+  const guard = await guardLink(root, claims);
+  try {
+    return await atLatestClock(() => openDocument(ctx, claims, token ?? "", guard));
+  } catch (error) {
+    throw isEndOfLink(error) ? invalidToken() : error;
+  }
+}
+
+async function openDocument(ctx: SystemCtx, claims: ExportClaims, token: string, guard: Statement): Promise<Download> {
+  const { appId, mode, distinctId } = claims;
+  const subject = { appId, mode, distinctId };
   const environment = { appId, mode };
   const placeNow = () => ({ ...ctx, ...timesOf(knownClock(ctx, environment), ctx), environment });
   const place = placeNow();
@@ -64,7 +77,10 @@ async function openDocument(ctx: SystemCtx, subject: Subject, token: string): Pr
     async (name, guards, lifts) => ({
       name,
       lifts,
-      snapshot: await takeSnapshot(place, { appId, mode, distinctId: name }, rowOf("opened", place.now()), guards),
+      snapshot: await takeSnapshot(place, { appId, mode, distinctId: name }, rowOf("opened", place.now()), [
+        ...guards,
+        guard,
+      ]),
     }),
     "read",
   );
@@ -103,7 +119,7 @@ async function openDocument(ctx: SystemCtx, subject: Subject, token: string): Pr
     await audit.write("failed").catch(() => {});
     throw cause;
   }
-  if (!(await audit.write("completed"))) return openDocument(ctx, subject, token);
+  if (!(await audit.write("completed"))) return openDocument(ctx, claims, token, guard);
   const body = new Uint8Array(await new Blob([...whole, documentEnd()]).arrayBuffer());
   return { body, ended: Promise.resolve(null) };
 }
@@ -118,7 +134,14 @@ type RowOf = (action: AuditRow["action"], occurredAtMs: number) => AuditRow;
 
 async function rowsOf(ctx: SystemCtx, token: string): Promise<RowOf> {
   const tokenHash = await sha256(token);
-  return (action, occurredAtMs) => ({ id: ctx.newId("exp_"), action, tokenHash, keyId: null, occurredAtMs });
+  return (action, occurredAtMs) => ({
+    id: ctx.newId("exp_"),
+    action,
+    tokenHash,
+    keyId: null,
+    occurredAtMs,
+    expiresAtMs: null,
+  });
 }
 
 /** Reads one piece ahead: while a page is sent, the next one is read. */

@@ -6,7 +6,7 @@
 import { and, eq, type Placeholder, type SQL, sql } from "drizzle-orm";
 import { alias, type SQLiteColumn, type SQLiteTable } from "drizzle-orm/sqlite-core";
 import { amountJson } from "../books/amounts/amount-sql.ts";
-import { entryFields } from "../books/ledger/entry.ts";
+import { exportedEntryFields } from "../books/ledger/entry.ts";
 import { type WireFields, wire } from "../db/presenter.ts";
 import { names, type ValueOf } from "../db/query.ts";
 import {
@@ -115,7 +115,7 @@ export const lists: Readonly<Record<ListName, List>> = {
     table: creditLedger,
     isOwned: isOfAccount(creditLedger),
     orderedBy: null,
-    fields: entryFields,
+    fields: exportedEntryFields,
     bodyFrom: "note",
     bodyBytes: () => sql`coalesce(octet_length(${creditLedger.note}), 0)`,
   },

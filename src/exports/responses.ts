@@ -17,6 +17,11 @@ export const exportPersonOutput = z
   .meta({ id: "ExportLink" });
 export type ExportPersonOutput = z.infer<typeof exportPersonOutput>;
 
+export const revokeLinksOutput = z
+  .strictObject({ revoked: z.int().nonnegative().describe("The links that were valid until now.") })
+  .meta({ id: "RevokedExportLinks" });
+export type RevokeLinksOutput = z.infer<typeof revokeLinksOutput>;
+
 /** Properties of an event or a person: any JSON object, as it was sent. */
 const properties = z.looseObject({}).meta({ additionalProperties: true });
 
@@ -70,7 +75,7 @@ const exportedPerson = z
     credits: z
       .strictObject({
         balances: z.array(exportedBalance).describe("By distinct id, then by balance id."),
-        ledger: z.array(ledgerEntry).describe("Oldest first."),
+        ledger: z.array(ledgerEntry.omit({ by: true }).meta({ id: "ExportedLedgerEntry" })).describe("Oldest first."),
       })
       .meta({ id: "ExportedCredits" }),
     exports: z.array(exportAuditEntry).describe("Who created and opened export links, and the results. Oldest first."),

@@ -9,7 +9,8 @@ import { referenceFile } from "../http/reference-file.ts";
 import { validate } from "../http/validate.ts";
 import { createLink } from "./create-link.ts";
 import { downloadExport, verifyLink } from "./download.ts";
-import { exportPersonInput } from "./schemas.ts";
+import { revokeLinks } from "./end-links.ts";
+import { exportPersonInput, revokeLinksInput } from "./schemas.ts";
 
 /** Headers for every response to a link: no caches, no other sites, no search engines, no rendering as a page (P12). */
 const DOWNLOAD_HEADERS = {
@@ -24,7 +25,28 @@ const DOWNLOAD_HEADERS = {
 const downloadHeaders = factory.createMiddleware(async (c, next) => {
   for (const [name, value] of Object.entries(DOWNLOAD_HEADERS)) c.header(name, value);
   await next();
+  // A person opens it: the status and the other headers stay (P6).
+  if (c.res.status !== 401 || !takesPage(c.req.header("accept"))) return;
+  const headers = new Headers(c.res.headers);
+  headers.delete("Content-Disposition");
+  headers.set("Content-Type", "text/html; charset=utf-8");
+  const { status } = c.res;
+  c.res = undefined;
+  c.res = new Response(c.req.method === "HEAD" ? null : EXPIRED_PAGE, { status, headers });
 });
+
+const takesPage = (accept = ""): boolean => /(^|,)\s*text\/html\s*(;|,|$)/i.test(accept);
+
+/** Always the same, whatever was wrong with the link. */
+const EXPIRED_PAGE = `<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width">
+<title>This link is not valid</title>
+<h1>This link is not valid</h1>
+<p>It has expired, was ended, or is incomplete. Ask whoever sent it to you for a new one.</p>
+</html>
+`;
 
 /** The token if there is exactly one, otherwise null. */
 const onlyOne = (tokens: readonly string[] | undefined): string | null => {
@@ -44,6 +66,13 @@ export const exportRoutes = createRoutes()
           createLink(ctx, { ...c.req.valid("json"), requestOrigin: new URL(c.req.url).origin }),
         ),
       ),
+  )
+  .post(
+    "/export-person/revoke",
+    requireSecretKey("requires_secret_key"),
+    readBody,
+    validate("json", revokeLinksInput),
+    async (c) => c.json(await callVerb(c, (ctx) => revokeLinks(ctx, c.req.valid("json")))),
   )
   // For every method, because the URL has the token also when the request is refused.
   .use("/export-download", downloadHeaders)

@@ -1,28 +1,9 @@
 import type { Context } from "hono";
 import type { ContentfulStatusCode } from "hono/utils/http-status";
-import * as z from "zod";
 import { constraintOf } from "../db/constraint.ts";
-import { type ErrorCode, errorStatus, PurserError, presentRefusal, refusalIn } from "../errors.ts";
+import { errorStatus, PurserError, presentRefusal, refusalIn } from "../errors.ts";
 import type { AppEnv } from "./factory.ts";
-
-/**
- * What is wrong, in the body of a refusal and in the result of one event of a list (W4). The reference describes `details` by
- * code (reference/error-details.ts).
- */
-export const errorDetail = z
-  .strictObject({
-    // Object.keys forgets that these are the codes of the catalogue.
-    code: z.enum(Object.keys(errorStatus) as ErrorCode[]),
-    message: z.string().describe("For people. Its wording may change."),
-    param: z.string().optional().describe("The wrong argument, such as `items[0].amount`."),
-    details: z.looseObject({}).optional().describe("Details for programs. They depend on the code."),
-    requestId: z.string().describe("The request's id, also in `x-request-id`."),
-  })
-  .meta({ id: "ErrorDetail" });
-
-/** The body of every refusal (W4). */
-export const errorBody = z.strictObject({ error: errorDetail }).meta({ id: "Error" });
-export type ErrorBody = z.infer<typeof errorBody>;
+import type { ErrorBody } from "./responses.ts";
 
 /** Logs a bug by kind and place. Its message is not logged, because it can contain a caller's data. */
 export function logBug(error: unknown, requestId: string): void {

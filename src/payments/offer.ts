@@ -118,9 +118,17 @@ function planPart(part: OfferPart, terms: GrantTerms & { readonly userId: string
   if (isOnce && times.numerator > TIMES_MAX * times.denominator) return "quantity";
   const isOver = part.expiresAtMs !== undefined && part.expiresAtMs <= nowMs;
   const expiresAt = isOver ? (part.elseExpiresAtMs ?? part.expiresAtMs) : part.expiresAtMs;
-  const common = { userId, packId: pack.id, externalRef, notes: terms.note, source: "purchase" as const };
+  const common = {
+    userId,
+    packId: pack.id,
+    externalRef,
+    notes: terms.note,
+    source: "purchase" as const,
+    cause: "payment" as const,
+  };
   // A share of less than a step makes no balance.
-  const isNothing = !isOnce && quantity === 0 && !("amount" in part.quantity) && times.numerator > 0n;
+  const isShare = !("amount" in part.quantity) && Number(part.quantity.units) > 0 && times.numerator > 0n;
+  const isNothing = !isOnce && quantity === 0 && isShare;
   try {
     const input = { ...common, quantity: isNothing ? 1 : quantity, expiresAt };
     const planned = planGrant(input, pack, nowMs, terms.newId);

@@ -1,97 +1,134 @@
 import * as z from "zod";
 import { userId } from "../books/ledger/schemas.ts";
-import { anyNumber, cursor, identifier, mode, pageLimit } from "../http/fields.ts";
+import { anyNumber, cursor, identifier, mode, pageLimit, queryFlag } from "../http/fields.ts";
 
 const PRICES_MAX = 100;
 /** The largest amount at Stripe has eight digits; twelve for currencies of small units. */
 const AMOUNT_MAX = 999_999_999_999;
 
+/** How much of a payment was refunded. */
+export const REFUNDS = ["none", "part", "whole"] as const;
+/** Who granted a payment's balances: an event of Stripe's, or the administrator by hand. */
+export const SETTLERS = ["stripe", "admin"] as const;
+export const paymentRefunds = z.enum(REFUNDS).meta({ id: "PaymentRefunds" });
+export const paymentSettler = z.enum(SETTLERS).meta({ id: "PaymentSettler" });
 export const expires = z.enum(["pack", "period"]).meta({ id: "StripePriceExpiry" });
 export const paymentStatus = z.enum(["granted", "unmatched", "waiting"]).meta({ id: "PaymentStatus" });
 
-const price = z
-  .strictObject({
-    price: identifier().describe("The price's id at Stripe, `price_…`."),
-    packId: identifier().describe("The pack's id (`cpk_…`), or its name in any case."),
-    quantity: anyNumber.optional().describe("For a pack without items: the amount of one, in the pack's unit."),
-    expires: expires.default("pack").describe("`period`: the balances expire when the period that was paid for ends."),
-    trial: z
-      .boolean()
-      .optional()
-      .describe("Whether a line of which nothing is paid grants too, once a user. Default: false."),
-    amount: z
-      .int()
-      .min(1, "must be at least 1")
-      .max(AMOUNT_MAX, `must be at most ${AMOUNT_MAX}`)
-      .optional()
-      .describe(
-        "What one costs in full, in the smallest unit of the setting's `currency`. A proration line grants the share of the pack that it pays of this. Default: what the invoice says.",
-      ),
-  })
-  .meta({ id: "StripePrice" });
+/** What an event did, of several the first in this order (S5). */
+export const OUTCOMES = ["granted", "taken", "restored", "remembered", "unmatched", "ignored"] as const;
+export const stripeOutcome = z.enum(OUTCOMES).meta({ id: "PaymentOutcome" });
 
-const setting = z
-  .strictObject({
-    signingSecrets: z
-      .array(
-        z
-          .string()
-          .max(200, "must have at most 200 characters")
-          .regex(/^whsec_[\w+/=-]{8,}$/, "must be a signing secret of an endpoint at Stripe, `whsec_…`"),
-      )
-      .min(1, "must have one secret, or two")
-      .max(2, "must have one secret, or two")
-      .optional()
-      .describe(
-        "The endpoint's signing secret, and the one before it while it is being rotated. Default: those that are set.",
-      ),
-    currency: z
-      .string()
-      .regex(/^[a-z]{3}$/, "must be a currency as Stripe writes it, such as `usd`")
-      .default("usd")
-      .describe("The currency in which amounts top up a pack in `cents`."),
-    prices: z
-      .array(price)
-      .max(PRICES_MAX, `must have at most ${PRICES_MAX} prices`)
-      .refine(
-        (prices: readonly { price: string }[]) => new Set(prices.map((one) => one.price)).size === prices.length,
-        "must have each price once",
-      )
-      .default([])
-      .describe("What a line of an invoice grants, by its price."),
-  })
-  .meta({ id: "StripeSetting" });
+const price = z.lazy(() =>
+  z
+    .strictObject({
+      price: identifier().describe("The price's id at Stripe, `price_…`."),
+      packId: identifier().describe("The pack's id (`cpk_…`), or its name in any case."),
+      quantity: anyNumber.optional().describe("For a pack without items: the amount of one, in the pack's unit."),
+      expires: expires
+        .default("pack")
+        .describe("`period`: the balances expire when the period that was paid for ends."),
+      trial: z
+        .boolean()
+        .optional()
+        .describe("Whether a line of which nothing is paid grants too, once a user. Default: false."),
+      amount: z
+        .int()
+        .min(1, "must be at least 1")
+        .max(AMOUNT_MAX, `must be at most ${AMOUNT_MAX}`)
+        .optional()
+        .describe(
+          "What one costs in full, in the smallest unit of the setting's `currency`. A proration line grants the share of the pack that it pays of this. Default: what the invoice says.",
+        ),
+    })
+    .meta({ id: "StripePrice" }),
+);
 
-export const setStripeInput = z
-  .strictObject({
-    mode,
-    setting: setting
-      .nullable()
-      .describe("The whole setting, but for `signingSecrets`. Null: no events are taken any more."),
-  })
-  .meta({ id: "SetStripe" });
+const setting = z.lazy(() =>
+  z
+    .strictObject({
+      signingSecrets: z
+        .array(
+          z
+            .string()
+            .max(200, "must have at most 200 characters")
+            .regex(/^whsec_[\w+/=-]{8,}$/, "must be a signing secret of an endpoint at Stripe, `whsec_…`"),
+        )
+        .min(1, "must have one secret, or two")
+        .max(2, "must have one secret, or two")
+        .optional()
+        .describe(
+          "The endpoint's signing secret, and the one before it while it is being rotated. Default: those that are set.",
+        ),
+      currency: z
+        .string()
+        .regex(/^[a-z]{3}$/, "must be a currency as Stripe writes it, such as `usd`")
+        .default("usd")
+        .describe("The currency in which amounts top up a pack in `cents`."),
+      prices: z
+        .array(price)
+        .max(PRICES_MAX, `must have at most ${PRICES_MAX} prices`)
+        .refine(
+          (prices: readonly { price: string }[]) => new Set(prices.map((one) => one.price)).size === prices.length,
+          "must have each price once",
+        )
+        .default([])
+        .describe("What a line of an invoice grants, by its price."),
+    })
+    .meta({ id: "StripeSetting" }),
+);
+
+export const setStripeInput = z.lazy(() =>
+  z
+    .strictObject({
+      mode,
+      setting: setting
+        .nullable()
+        .describe("The whole setting, but for `signingSecrets`. Null: no events are taken any more."),
+    })
+    .meta({ id: "SetStripe" }),
+);
 export type SetStripeInput = z.infer<typeof setStripeInput>;
 
-export const readStripeInput = z.object({ mode: mode.describe("The mode whose setting it is.") });
+export const readStripeInput = z.lazy(() => z.object({ mode: mode.describe("The mode whose setting it is.") }));
 
-export const listPaymentsInput = z.object({
-  mode: mode.describe("The mode of the payments."),
-  status: paymentStatus.optional().describe("Only payments of this status."),
-  limit: pageLimit("payments"),
-  cursor,
-});
+export const listPaymentsInput = z.lazy(() =>
+  z.object({
+    mode: mode.describe("The mode of the payments."),
+    status: paymentStatus.optional().describe("Only payments of this status."),
+    refunds: paymentRefunds.optional().describe("Only payments of which so much was refunded."),
+    isDisputed: queryFlag.optional().describe("Only payments of which a dispute withholds something, or nothing."),
+    settledBy: paymentSettler.optional().describe("Only payments that were granted by an event, or by hand."),
+    userId: userId.optional().describe("Only payments of this user."),
+    externalRef: identifier(500).optional().describe("Only the payment that granted balances under this reference."),
+    limit: pageLimit("payments"),
+    cursor,
+  }),
+);
 export type ListPaymentsInput = z.infer<typeof listPaymentsInput>;
 
-export const settlePaymentInput = z
-  .strictObject({
-    mode,
-    userId,
-    packId: identifier().describe("The pack's id (`cpk_…`), or its name in any case."),
-    quantity: anyNumber
-      .nullish()
-      .describe(
-        "For a pack without items. Default: what the checkout session says, or the amount paid for a pack in `cents`.",
-      ),
-  })
-  .meta({ id: "SettlePayment" });
+export const listStripeEventsInput = z.lazy(() =>
+  z.object({
+    mode: mode.describe("The mode of the events."),
+    outcome: stripeOutcome.optional().describe("Only events that did this."),
+    limit: pageLimit("events"),
+    cursor,
+  }),
+);
+export type ListStripeEventsInput = z.infer<typeof listStripeEventsInput>;
+
+export const settlePaymentInput = z.lazy(() =>
+  z
+    .strictObject({
+      mode,
+      userId,
+      packId: identifier().describe("The pack's id (`cpk_…`), or its name in any case."),
+      quantity: anyNumber
+        .nullish()
+        .describe(
+          "For a pack without items. Default: what the checkout session says, or the amount paid for a pack in `cents`.",
+        ),
+    })
+    .meta({ id: "SettlePayment" }),
+);
 export type SettlePaymentInput = z.infer<typeof settlePaymentInput>;

@@ -5,87 +5,112 @@ import { refusalOfIssues } from "../http/validate.ts";
 /** What is used of Stripe's objects. Stripe adds fields at any time: what is not used here is not looked at. */
 const text = z.string().nullish();
 const whole = z.int();
-const metadata = z.object({ user: text, pack: text, quantity: text }).nullish();
+const metadata = z.lazy(() => z.looseObject({ user: text, pack: text, quantity: text }).nullish());
 
-export const session = z.object({
-  id: z.string(),
-  mode: z.string(),
-  payment_status: z.string(),
-  payment_intent: text,
-  invoice: text,
-  customer: text,
-  client_reference_id: text,
-  metadata,
-  amount_subtotal: whole.nullish(),
-  amount_total: whole.nullish(),
-  total_details: z.object({ amount_discount: whole.nullish() }).nullish(),
-  currency: text,
-});
+export const session = z.lazy(() =>
+  z.object({
+    id: z.string(),
+    mode: z.string(),
+    payment_status: z.string(),
+    payment_intent: text,
+    invoice: text,
+    customer: text,
+    client_reference_id: text,
+    metadata,
+    amount_subtotal: whole.nullish(),
+    amount_total: whole.nullish(),
+    total_details: z.object({ amount_discount: whole.nullish() }).nullish(),
+    currency: text,
+  }),
+);
 
-const credited = z.object({ invoice: text, invoice_line_items: z.array(z.string()).nullish() });
-const prorationDetails = z.object({ credited_items: credited.nullish() }).nullish();
-const lineParent = z
-  .object({ proration: z.boolean().nullish(), proration_details: prorationDetails, subscription: text })
-  .nullish();
-export const line = z.object({
-  id: z.string(),
-  amount: whole,
-  discount_amounts: z.array(z.object({ amount: whole })).nullish(),
-  quantity: whole.nullish(),
-  proration: z.boolean().nullish(),
-  proration_details: prorationDetails,
-  subscription: text,
-  price: z.object({ id: z.string(), unit_amount: whole.nullish() }).nullish(),
-  pricing: z.object({ price_details: z.object({ price: text }).nullish() }).nullish(),
-  parent: z.object({ subscription_item_details: lineParent, invoice_item_details: lineParent }).nullish(),
-  period: z.object({ start: whole, end: whole }),
-});
+export const intent = z.lazy(() =>
+  z.object({
+    id: z.string(),
+    amount_received: whole,
+    currency: z.string(),
+    metadata,
+    // Of API versions before 2025-03-31.
+    invoice: text,
+  }),
+);
 
-const subscriptionDetails = z.object({ metadata, subscription: text }).nullish();
-export const invoice = z.object({
-  id: z.string(),
-  customer: text,
-  metadata,
-  amount_paid: whole,
-  total: z.nullish(whole),
-  currency: z.string(),
-  // Of API versions before 2025-03-31, as are `subscription` and `subscription_details` here, and of lines `price`, `proration`,
-  // `proration_details` and `subscription`.
-  payment_intent: text,
-  charge: text,
-  subscription: text,
-  subscription_details: subscriptionDetails,
-  parent: z.object({ subscription_details: subscriptionDetails }).nullish(),
-  lines: z.object({ data: z.array(line), has_more: z.boolean().nullish() }),
-});
+const credited = z.lazy(() => z.object({ invoice: text, invoice_line_items: z.array(z.string()).nullish() }));
+const prorationDetails = z.lazy(() => z.object({ credited_items: credited.nullish() }).nullish());
+const lineParent = z.lazy(() =>
+  z.object({ proration: z.boolean().nullish(), proration_details: prorationDetails, subscription: text }).nullish(),
+);
+export const line = z.lazy(() =>
+  z.object({
+    id: z.string(),
+    amount: whole,
+    discount_amounts: z.array(z.object({ amount: whole })).nullish(),
+    quantity: whole.nullish(),
+    proration: z.boolean().nullish(),
+    proration_details: prorationDetails,
+    subscription: text,
+    price: z.object({ id: z.string(), unit_amount: whole.nullish() }).nullish(),
+    pricing: z.object({ price_details: z.object({ price: text }).nullish() }).nullish(),
+    parent: z.object({ subscription_item_details: lineParent, invoice_item_details: lineParent }).nullish(),
+    period: z.object({ start: whole, end: whole }),
+  }),
+);
 
-export const invoicePayment = z.object({
-  id: z.string(),
-  invoice: z.string(),
-  amount_paid: whole.nullish(),
-  currency: z.string(),
-  payment: z.object({ payment_intent: text, charge: text }),
-});
+const subscriptionDetails = z.lazy(() => z.object({ metadata, subscription: text }).nullish());
+export const invoice = z.lazy(() =>
+  z.object({
+    id: z.string(),
+    customer: text,
+    metadata,
+    amount_paid: whole,
+    total: z.nullish(whole),
+    currency: z.string(),
+    // Of API versions before 2025-03-31, as are `subscription` and `subscription_details` here, and of lines `price`, `proration`,
+    // `proration_details` and `subscription`.
+    payment_intent: text,
+    charge: text,
+    subscription: text,
+    subscription_details: subscriptionDetails,
+    parent: z.object({ subscription_details: subscriptionDetails }).nullish(),
+    lines: z.object({ data: z.array(line), has_more: z.boolean().nullish() }),
+  }),
+);
 
-export const charge = z.object({
-  id: z.string(),
-  payment_intent: text,
-  amount_captured: whole,
-  amount_refunded: whole,
-  currency: z.string(),
-});
+export const invoicePayment = z.lazy(() =>
+  z.object({
+    id: z.string(),
+    invoice: z.string(),
+    amount_paid: whole.nullish(),
+    currency: z.string(),
+    payment: z.object({ payment_intent: text, charge: text }),
+  }),
+);
 
-export const refund = z.object({ id: z.string(), charge: text, payment_intent: text, amount: whole, status: text });
+export const charge = z.lazy(() =>
+  z.object({
+    id: z.string(),
+    payment_intent: text,
+    amount_captured: whole,
+    amount_refunded: whole,
+    currency: z.string(),
+  }),
+);
 
-export const dispute = z.object({
-  id: z.string(),
-  charge: z.string(),
-  payment_intent: text,
-  amount: whole,
-  currency: z.string(),
-  status: text,
-  balance_transactions: z.array(z.object({ amount: whole, currency: z.string() })).nullish(),
-});
+export const refund = z.lazy(() =>
+  z.object({ id: z.string(), charge: text, payment_intent: text, amount: whole, status: text }),
+);
+
+export const dispute = z.lazy(() =>
+  z.object({
+    id: z.string(),
+    charge: z.string(),
+    payment_intent: text,
+    amount: whole,
+    currency: z.string(),
+    status: text,
+    balance_transactions: z.array(z.object({ amount: whole, currency: z.string() })).nullish(),
+  }),
+);
 
 /** The object of an event, as far as it is used. Throws `invalid_request` for one that Stripe would not send. */
 export function parse<Schema extends z.ZodType>(schema: Schema, value: unknown): z.output<Schema> {

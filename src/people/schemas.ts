@@ -4,24 +4,26 @@ import { identifier, timestamp } from "../http/fields.ts";
 const distinctId = identifier().describe("Any distinct id of the person.");
 export const decision = z.enum(["granted", "denied", "withdrawn"]).meta({ id: "ConsentDecision" });
 
-export const consentInput = z
-  .strictObject({
-    distinctId,
-    purpose: identifier().describe("The purpose that was asked for, such as `analytics`."),
-    decision,
-    method: identifier().optional().describe("How the decision was given, such as `banner`."),
-    noticeVersion: identifier().optional().describe("The version of the notice that was shown."),
-    source: identifier().optional().describe("Where it was given, such as a page."),
-    gpc: z.boolean().optional().describe("Whether the browser sent Global Privacy Control."),
-    isDevice: z
-      .boolean()
-      .optional()
-      .describe(
-        "Whether this is a visitor whom nobody knows yet, by an SDK's device id. Otherwise the id is a user's from then on, whom no publishable key can link. With a secret key alone.",
-      ),
-    occurredAt: timestamp.optional().describe("When the decision was given. Default: now."),
-  })
-  .meta({ id: "RecordConsent" });
+export const consentInput = z.lazy(() =>
+  z
+    .strictObject({
+      distinctId,
+      purpose: identifier().describe("The purpose that was asked for, such as `analytics`."),
+      decision,
+      method: identifier().optional().describe("How the decision was given, such as `banner`."),
+      noticeVersion: identifier().optional().describe("The version of the notice that was shown."),
+      source: identifier().optional().describe("Where it was given, such as a page."),
+      gpc: z.boolean().optional().describe("Whether the browser sent Global Privacy Control."),
+      isDevice: z
+        .boolean()
+        .optional()
+        .describe(
+          "Whether this is a visitor whom nobody knows yet, by an SDK's device id. Otherwise the id is a user's from then on, whom no publishable key can link. With a secret key alone.",
+        ),
+      occurredAt: timestamp.optional().describe("When the decision was given. Default: now."),
+    })
+    .meta({ id: "RecordConsent" }),
+);
 export type ConsentInput = z.infer<typeof consentInput>;
 
 /** A distinct id or an event name, as PostHog's clients send them (W9). */

@@ -6,12 +6,20 @@ import {
   type ZodOpenApiOverride,
   type ZodOpenApiPathsObject,
 } from "zod-openapi";
-import { errorDetail } from "../http/errors.ts";
+import { errorDetail } from "../http/responses.ts";
 import { isJsonObject } from "../lib/json.ts";
 import { errorComponents, errorDetailSchema } from "./error-details.ts";
 import { errorResponses, sharedResponses } from "./error-responses.ts";
 import { type HeaderName, headerRefs, headers } from "./headers.ts";
-import { type Content, errorCodes, isKeyed, type Operation, SECURITY, securitySchemes } from "./operation.ts";
+import {
+  type Content,
+  errorCodes,
+  isKeyed,
+  type Operation,
+  SECURITY,
+  securitySchemes,
+  unwrapped,
+} from "./operation.ts";
 
 const isEmptyObject = (value: unknown): boolean => isJsonObject(value) && Object.keys(value).length === 0;
 
@@ -74,8 +82,8 @@ function describeOperation(operation: Operation): ZodOpenApiOperationObject {
     description,
     security: SECURITY[access],
     requestParams: {
-      ...(params === undefined ? {} : { path: params }),
-      ...(query === undefined ? {} : { query }),
+      ...(params === undefined ? {} : { path: unwrapped(params) }),
+      ...(query === undefined ? {} : { query: unwrapped(query) }),
     },
     ...(sharedParameters.length === 0 ? {} : { parameters: sharedParameters }),
     ...(body === undefined ? {} : { requestBody: { required: true, content: contents(body, body.alternatives) } }),

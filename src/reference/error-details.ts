@@ -2,7 +2,7 @@ import * as z from "zod";
 import { TOKEN_FLAWS } from "../auth/jwt.ts";
 import { quantitiesOutput } from "../books/amounts/responses.ts";
 import { type ErrorCode, errorStatus } from "../errors.ts";
-import { errorDetail } from "../http/errors.ts";
+import { errorDetail } from "../http/responses.ts";
 
 const shortBalance = z
   .strictObject({

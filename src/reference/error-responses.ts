@@ -1,6 +1,6 @@
 import type { ZodOpenApiResponseObject } from "zod-openapi";
 import { type ErrorCode, errorMeaning, errorStatus } from "../errors.ts";
-import { errorBody } from "../http/errors.ts";
+import { errorBody } from "../http/responses.ts";
 import { type HeaderName, headerRefs, headers } from "./headers.ts";
 
 /** One response for each status. An operation refers to it, and says which of its codes it may return. */

@@ -1,4 +1,4 @@
-import type * as z from "zod";
+import * as z from "zod";
 import type { ErrorCode } from "../errors.ts";
 import { inOrder } from "./error-responses.ts";
 
@@ -7,6 +7,12 @@ import { inOrder } from "./error-responses.ts";
  * any kind. `key-inside`: a key in the body or in the path.
  */
 export type Access = "open" | "secret" | "end-user" | "admin" | "client" | "key-inside";
+
+/** Schemas of requests are lazy, so that the Worker starts without them. */
+type ObjectSchema = z.ZodObject | z.ZodLazy<z.ZodObject>;
+
+export const unwrapped = (schema: ObjectSchema): z.ZodObject =>
+  schema instanceof z.ZodLazy ? schema.unwrap() : schema;
 
 /** The description of one operation, with the schemas that its route validates with. */
 export interface Operation {
@@ -22,8 +28,8 @@ export interface Operation {
   readonly access: Access;
   /** The code for a publishable key where a secret key is required (W13). Given if it is not the usual one of the method. */
   readonly publishableGets?: "forbidden" | "requires_secret_key";
-  readonly params?: z.ZodObject;
-  readonly query?: z.ZodObject;
+  readonly params?: ObjectSchema;
+  readonly query?: ObjectSchema;
   readonly body?: Content & { readonly alternatives?: Readonly<Record<string, Content>> };
   readonly success: Content & {
     readonly description: string;

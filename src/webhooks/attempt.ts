@@ -1,6 +1,6 @@
 import { sql } from "drizzle-orm";
 import { openSecret } from "../auth/end-user-setting.ts";
-import { asInteger, assignments, fields, query, read, type ValueOf } from "../db/query.ts";
+import { asInteger, assignments, fields, names, query, read, type ValueOf } from "../db/query.ts";
 import { environments, webhookDeliveries, webhookEndpoints, webhookMessages } from "../db/schema.ts";
 import { all, batch, type Db, type RowsOf } from "../db/sql.ts";
 import { DAY_MS } from "../lib/time.ts";
@@ -9,6 +9,7 @@ import { failPending } from "./delete-old.ts";
 import { syncEndpoints } from "./endpoint.ts";
 import { messageText } from "./message.ts";
 import { LEASE_MS } from "./outbox.ts";
+import { openPool, type Pool, type PoolJob } from "./pool.ts";
 import { nextDelayMs, retryAfterMs, signedHeaders } from "./schedule.ts";
 
 /** The deliveries of some messages that are leased now, in the order of the messages. */
@@ -56,46 +57,74 @@ export async function readLeased(
   );
 }
 
+const releaseOthers = query((value: ValueOf<{ keys: string; kept: string; nowMs: number }>) => {
+  const [m, w, d] = [webhookMessages, webhookEndpoints, webhookDeliveries];
+  const written = sql`
+    SELECT ${d.endpointId}, ${d.messageId} FROM json_each(${value("keys")}) AS j CROSS JOIN ${m} ON ${m.id} = j.value ->> 0
+    CROSS JOIN ${w} ON ${w.environmentId} = ${m.environmentId} AND ${w.id} = coalesce(j.value ->> 1, ${w.id})
+    CROSS JOIN ${d} ON ${d.endpointId} = ${w.id} AND ${d.messageId} = ${m.id}`;
+  const kept = sql`SELECT k.value ->> 0, k.value ->> 1 FROM json_each(${value("kept")}) AS k`;
+  return sql`UPDATE ${d} SET ${assignments(d, { dueAtMs: asInteger(value("nowMs")) })}
+    WHERE (${names(d.endpointId, d.messageId)}) IN (${written}) AND (${names(d.endpointId, d.messageId)}) NOT IN (${kept})
+      AND ${d.status} = 'pending' AND ${d.dueAtMs} > ${value("nowMs")}`;
+});
+
+/** Leaves to the cron what was leased for this invocation, and what it does not attempt. */
+export async function release(
+  { now }: Pick<SystemCtx, "now">,
+  db: Db,
+  keys: readonly DeliveryKey[],
+  kept: readonly Leased[],
+): Promise<void> {
+  const keysText = JSON.stringify(keys.map(({ messageId, endpointId }) => [messageId, endpointId ?? null]));
+  const keptText = JSON.stringify(kept.map(({ id, endpointId }) => [endpointId, id]));
+  await all(db, releaseOthers({ keys: keysText, kept: keptText, nowMs: now() }));
+}
+
 const ATTEMPT_MS_MAX = 10_000;
-/** The platform opens six connections at a time. */
-const AT_A_TIME = 6;
 /** A failed first attempt is followed by a second in the same invocation, if that is so soon. */
 const SOON_MS = 6_000;
 const SWITCH_OFF_AFTER_MS = 5 * DAY_MS;
 const GONE = 410;
 
-/**
- * Makes the attempts of some leased deliveries, six at a time, and records each. Nothing begins after `untilMs`, nor so late
- * that the lease might end before it: the cron finds what is left. Answers what failed.
- */
-export async function attemptAll(
-  ctx: SystemCtx,
-  db: Db,
-  leased: readonly Leased[],
-  untilMs: number,
-): Promise<readonly Outcome[]> {
-  const failed: Outcome[] = [];
-  for (let at = 0; at < leased.length && ctx.now() <= untilMs; at += AT_A_TIME) {
-    const some = leased.slice(at, at + AT_A_TIME).filter(({ dueAtMs }) => ctx.now() + ATTEMPT_MS_MAX < dueAtMs);
-    const outcomes = await Promise.all(some.map((one) => attempt(ctx, one)));
-    if (outcomes.length > 0) await recordOutcomes(db, outcomes);
-    failed.push(...outcomes.filter(({ status }) => status !== "delivered"));
-  }
-  return failed;
-}
+/** A leased delivery in the pool. */
+type PooledDelivery = Leased & Pick<PoolJob, "isFailing"> & { readonly db: Db };
 
-/** Makes the second attempts of what failed first, a few seconds after: of what is still to be sent then, as it stands then. */
-export async function attemptAgain(ctx: SystemCtx, db: Db, failed: readonly Outcome[], untilMs: number): Promise<void> {
-  const again = failed.flatMap((outcome) => outcome.again ?? []);
-  if (again.length === 0) return;
-  const startMs = Math.max(...again.map(({ dueAtMs }) => dueAtMs - LEASE_MS));
-  await scheduler.wait(Math.max(0, startMs - ctx.now()));
-  await attemptAll(ctx, db, await readLeased(ctx, db, again), untilMs);
+export type DeliveryPool = Omit<Pool<PooledDelivery>, "add" | "follow"> & {
+  readonly add: (db: Db, leased: readonly Leased[]) => void;
+};
+
+/**
+ * Makes the attempts of leased deliveries, records each, and makes the second ones some seconds after the first, of what is
+ * still to be sent then (H4). Nothing begins after `untilMs`, nor so late that the lease might end before it: the cron finds
+ * what is left.
+ */
+export function openDeliveries(ctx: SystemCtx, untilMs: number): DeliveryPool {
+  const record = openRecorder();
+  const pooled = (db: Db, leased: readonly Leased[]): readonly PooledDelivery[] =>
+    leased.map((one) => ({ ...one, db, isFailing: one.failingSinceMs !== null }));
+  const finish = async (db: Db, outcome: Outcome): Promise<readonly PooledDelivery[]> => {
+    await record(db, outcome);
+    const { again } = outcome;
+    if (again === undefined) return [];
+    await scheduler.wait(Math.max(0, again.dueAtMs - LEASE_MS - ctx.now()));
+    return pooled(db, await readLeased(ctx, db, [again]));
+  };
+  const pool = openPool<PooledDelivery>(async (one) => {
+    const nowMs = ctx.now();
+    if (nowMs > untilMs || nowMs + ATTEMPT_MS_MAX >= one.dueAtMs) return "left";
+    const outcome = await attempt(ctx, one, untilMs);
+    pool.follow(finish(one.db, outcome));
+    if (outcome.status === "delivered") return "delivered";
+    if (outcome.isOff === true) return "closed";
+    return outcome.attempt.error === "timeout" ? "silent" : "failed";
+  });
+  return { ...pool, add: (db, leased) => pool.add(pooled(db, leased)) };
 }
 
 type Answer = { readonly status: number; readonly retryAfterMs: number } | { readonly error: string };
 
-async function attempt(ctx: SystemCtx, one: Leased): Promise<Outcome> {
+async function attempt(ctx: SystemCtx, one: Leased, untilMs: number): Promise<Outcome> {
   const startMs = ctx.now();
   const answer = await post(ctx, one, startMs);
   const endMs = ctx.now();
@@ -126,7 +155,8 @@ async function attempt(ctx: SystemCtx, one: Leased): Promise<Outcome> {
   const isOurFault = shown.error === "secrets_unavailable";
   const isOff = !isOurFault && (shown.status === GONE || failingSinceMs <= endMs - SWITCH_OFF_AFTER_MS);
   const nextMs = endMs + (delay ?? 0);
-  const isSoon = tries === 1 && delay !== null && delay <= SOON_MS && !isOff && !isOurFault;
+  const mayFollow = shown.error !== "timeout" && !isOff && !isOurFault;
+  const isSoon = tries === 1 && delay !== null && delay <= SOON_MS && mayFollow && nextMs <= untilMs;
   const dueMs = isSoon ? nextMs + LEASE_MS : nextMs;
   return {
     ...base,
@@ -223,6 +253,28 @@ const updateEndpoints = query((value: ValueOf<{ outcomes: string }>) => {
   return sql`UPDATE ${webhookEndpoints} SET ${assignments(webhookEndpoints, changed)}
     FROM json_each(${value("outcomes")}) AS o WHERE ${id} = ${told("endpointId")}`;
 });
+
+/** Records outcomes: those that come while others are being recorded go together. */
+function openRecorder(): (db: Db, outcome: Outcome) => Promise<void> {
+  const gathered = new Map<Db, { readonly outcomes: Outcome[]; readonly done: Promise<void> }>();
+  let last = Promise.resolve();
+  const gather = (db: Db) => {
+    const outcomes: Outcome[] = [];
+    const done = last.then(() => {
+      gathered.delete(db);
+      return recordOutcomes(db, outcomes);
+    });
+    last = done.catch(() => {});
+    const group = { outcomes, done };
+    gathered.set(db, group);
+    return group;
+  };
+  return (db, outcome) => {
+    const group = gathered.get(db) ?? gather(db);
+    group.outcomes.push(outcome);
+    return group.done;
+  };
+}
 
 /** Records attempts, and switches endpoints off that are gone, or have failed for days. */
 async function recordOutcomes(db: Db, outcomes: readonly Outcome[]): Promise<void> {

@@ -4,32 +4,39 @@ import { assignments, fields, names, query, returning, type ValueOf } from "../d
 import { webhookDeliveries, webhookEndpoints } from "../db/schema.ts";
 import { all, type Db } from "../db/sql.ts";
 import type { CronCtx, CronPart, Outbox, SystemCtx } from "../runtime.ts";
-import { attemptAgain, attemptAll, type Leased, type Outcome, readLeased } from "./attempt.ts";
+import { type Leased, openDeliveries, readLeased, release } from "./attempt.ts";
 import { failRest, nextWaiting, selectOff } from "./delete-old.ts";
 import { FIRST_ATTEMPTS_MAX, LEASE_MS } from "./outbox.ts";
 
 /** The platform ends an invocation 30 seconds after its answer, and an attempt takes 10. */
 const BEGIN_WITHIN_MS = 18_000;
 
-/** Makes the first attempts of what an invocation wrote, behind its answer (H4). The cron makes those that are beyond. */
+/**
+ * Makes the first attempts of what an invocation wrote, behind its answer (H4), the oldest twenty. The cron makes those that are
+ * beyond, which it is left at once.
+ */
 export async function makeFirstAttempts(root: SystemCtx, outbox: Outbox): Promise<void> {
-  const untilMs = root.now() + BEGIN_WITHIN_MS;
-  const byDatabase = Map.groupBy(outbox.slice(0, FIRST_ATTEMPTS_MAX), ({ database }) => database);
+  const pool = openDeliveries(root, root.now() + BEGIN_WITHIN_MS);
+  const byDatabase = Map.groupBy(outbox, ({ database }) => database);
+  let left = FIRST_ATTEMPTS_MAX;
   for (const { index, db } of root.databases) {
     const own = byDatabase.get(index) ?? [];
     if (own.length === 0) continue;
-    const ours = await readLeased(root, db, own, FIRST_ATTEMPTS_MAX);
-    await attemptAgain(root, db, await attemptAll(root, db, ours, untilMs), untilMs);
+    const found = await readLeased(root, db, own.slice(0, left), left + 1);
+    const ours = found.slice(0, left);
+    if (own.length > left || found.length > left) await release(root, db, own, ours);
+    left -= ours.length;
+    pool.add(db, ours);
   }
+  await pool.done();
 }
 
-/** As many as are attempted at a time, so that no lease ends before its attempt. */
-const ROUND = 6;
-/** To lease a round, and to record it. */
-const QUERIES_A_ROUND = 6;
-const QUERIES_A_RECORD = 4;
-/** An endpoint whose failed attempts took so long together waits for the next run. */
-const FAILED_MS_MAX = 10_000;
+/** How many deliveries are leased at a time: few enough to begin before their lease ends. */
+const ROUND = 10;
+/** To lease a round, and to record an attempt, as a rule together with others. */
+const QUERIES_A_LEASE = 2;
+const QUERIES_A_RECORD = 2;
+const QUERIES_A_ROUND = QUERIES_A_LEASE + ROUND * QUERIES_A_RECORD;
 
 type Round = { start: string; excluded: string; nowMs: number; leaseMs: number; limit: number };
 
@@ -68,36 +75,28 @@ const leaseRound = query((value: ValueOf<Round>) => {
  */
 export async function deliverDue(root: CronCtx): Promise<readonly unknown[]> {
   const { db, allowance } = root;
-  const failed: Outcome[] = [];
   const off = (await all(db, selectOff({}))).map(({ id }) => id);
-  if (off.length > 0) await failRest(db, off, () => allowance.has(QUERIES_A_ROUND + QUERIES_A_RECORD));
+  if (off.length > 0) await failRest(db, off, () => allowance.has(QUERIES_A_ROUND));
+  const pool = openDeliveries(root, allowance.untilMs);
   let start = root.newId("whk_");
-  while (root.now() <= allowance.untilMs) {
-    const again = failed.filter((outcome) => outcome.again !== undefined).length + ROUND;
-    if (!allowance.has(QUERIES_A_ROUND + Math.ceil(again / ROUND) * QUERIES_A_RECORD)) break;
-    const round = await leaseSome(root, db, { start, excluded: slowOf(failed) }, ROUND);
+  while (root.now() <= allowance.untilMs && allowance.has(QUERIES_A_ROUND + pool.size() * QUERIES_A_RECORD)) {
+    const round = await leaseSome(root, db, { start, excluded: pool.busy() }, ROUND);
     if (round.length === 0 && start === "") break;
     // Wrap around.
     if (round.length === 0) start = "";
-    failed.push(...(await attemptAll(root, db, round, allowance.untilMs)));
+    pool.add(db, round);
+    await pool.room();
   }
-  await attemptAgain(root, db, failed, allowance.untilMs);
+  await pool.done();
   return [];
 }
 
 export const deliveriesPart: CronPart = {
   code: "messages_not_sent",
   weight: 8,
-  queriesOfStep: 2 * (QUERIES_A_ROUND + QUERIES_A_RECORD),
+  queriesOfStep: QUERIES_A_ROUND + 1,
   work: deliverDue,
 };
-
-/** The endpoints whose failed attempts took too long. */
-function slowOf(failed: readonly Outcome[]): string[] {
-  const took = new Map<string, number>();
-  for (const { endpointId, attempt } of failed) took.set(endpointId, (took.get(endpointId) ?? 0) + attempt.durationMs);
-  return [...took].filter(([, ms]) => ms >= FAILED_MS_MAX).map(([id]) => id);
-}
 
 async function leaseSome(
   root: SystemCtx,

@@ -1,14 +1,14 @@
 import { and, eq, exists, gte, inArray, lt, sql } from "drizzle-orm";
 import { actIsThis, insertAct, newAct, type WrittenAct } from "../catalog/audit/audit-statement.ts";
 import { timesOf } from "../db/clock.ts";
-import { computed, drizzle, fields, insertFrom, query, read, returning, type ValueOf } from "../db/query.ts";
+import { asInteger, computed, drizzle, fields, insertFrom, query, read, returning, type ValueOf } from "../db/query.ts";
 import { webhookDeliveries, webhookMessages } from "../db/schema.ts";
 import { batch } from "../db/sql.ts";
 import { PurserError } from "../errors.ts";
 import type { AdminCtx } from "../runtime.ts";
 import { environmentOf, requireEnabledEndpoint } from "./endpoint.ts";
 import { messageIdAt } from "./message.ts";
-import { deliver, LEASE_MS, noteMessages, ONCE } from "./outbox.ts";
+import { deliver, FIRST_ATTEMPTS_MAX, LEASE_MS, noteMessages, ONCE } from "./outbox.ts";
 import type { ReplayOutput, SentOutput } from "./responses.ts";
 import { TRIES_MAX } from "./schedule.ts";
 import type { ReplayInput } from "./schemas.ts";
@@ -89,34 +89,44 @@ const auditReplayed = insertAct<Span>((value) => exists(ofTime(value)));
 const countSpan = query((value: ValueOf<Span>) =>
   read(computed({ messages: sql<number>`count(*)` }), (list) => sql`SELECT ${list} FROM ${ofTime(value)}`),
 );
-const replaySpan = query((value: ValueOf<Span & WrittenAct & { nowMs: number }>) => {
-  const { endpointId, messageId, nextAttemptAtMs, dueAtMs } = webhookDeliveries;
+/** The oldest are leased, because their attempts are made behind the answer. The cron makes the others. */
+const replaySpan = query((value: ValueOf<Span & WrittenAct & { nowMs: number; leaseMs: number; leased: number }>) => {
+  const { endpointId, messageId, nextAttemptAtMs } = webhookDeliveries;
+  const oldest = sql`SELECT ${messageId} FROM (${ofTime(value)}) AS ${webhookDeliveries} ORDER BY ${messageId} LIMIT ${value("leased")}`;
   return drizzle
     .update(webhookDeliveries)
     .set({
       status: "pending",
       tries: 0,
       nextAttemptAtMs: value("nowMs", nextAttemptAtMs),
-      dueAtMs: value("nowMs", dueAtMs),
+      dueAtMs: sql`iif(${messageId} IN (${oldest}), ${asInteger(value("leaseMs"))}, ${asInteger(value("nowMs"))})`,
     })
-    .where(and(eq(endpointId, value("webhookId")), inArray(messageId, ofTime(value)), isFree(value), actIsThis(value)));
+    .where(and(eq(endpointId, value("webhookId")), inArray(messageId, ofTime(value)), isFree(value), actIsThis(value)))
+    .returning(fields(webhookDeliveries, "messageId", "dueAtMs"));
 });
 
-/** Sends again what was written for an endpoint in a time, by the cron (H8). Throws what `resendMessage` throws. */
+/** Sends again what was written for an endpoint in a time (H8). Throws what `resendMessage` throws. */
 export async function replayMessages(
   admin: AdminCtx,
   appId: string,
   webhookId: string,
   { from, to = admin.now() }: ReplayInput,
 ): Promise<ReplayOutput> {
-  const { mode } = await requireEnabledEndpoint(admin, appId, webhookId);
+  const row = await requireEnabledEndpoint(admin, appId, webhookId);
+  const { mode } = row;
   const span = { webhookId, from: messageIdAt(from), to: messageIdAt(to) };
   const act = newAct(admin, { appId, action: "webhook.replayed", target: webhookId, details: { mode } });
-  const [, [counted]] = await batch(admin.db, [
+  const nowMs = act.atMs;
+  const lease = { leaseMs: nowMs + LEASE_MS, leased: admin.outbox === undefined ? 0 : FIRST_ATTEMPTS_MAX };
+  const [, [counted], written] = await batch(admin.db, [
     auditReplayed({ ...act, ...span }),
     countSpan(span),
-    replaySpan({ ...act, ...span, nowMs: act.atMs }),
-  ]);
+    replaySpan({ ...act, ...span, ...lease, nowMs }),
+  ] as const);
+  const { database } = environmentOf(row);
+  for (const { messageId, dueAtMs } of written) {
+    if (dueAtMs > nowMs) admin.outbox?.push({ database, messageId, endpointId: webhookId });
+  }
   return { messages: counted?.messages ?? 0 };
 }
 

@@ -14,52 +14,62 @@ const url = z
   })
   .describe("https, or http on a loopback host.");
 
-const types = z
-  .array(identifier())
-  .min(1, "must not be empty. Leave it out for all types")
-  .max(TYPES_MAX, `must have at most ${TYPES_MAX} types`)
-  .nullish()
-  .describe(
-    "Types of messages, or globs such as `credits.*`. Without it: all but `usage.recorded`, which must be asked for.",
-  );
+const types = z.lazy(() =>
+  z
+    .array(identifier())
+    .min(1, "must not be empty. Leave it out for all types")
+    .max(TYPES_MAX, `must have at most ${TYPES_MAX} types`)
+    .nullish()
+    .describe(
+      "Types of messages, or globs such as `credits.*`. Without it: all but `usage.recorded`, which must be asked for.",
+    ),
+);
 
 const description = freeText(500).nullish();
 
-export const createWebhookInput = z.strictObject({ mode, url, types, description }).meta({ id: "CreateWebhook" });
+export const createWebhookInput = z.lazy(() =>
+  z.strictObject({ mode, url, types, description }).meta({ id: "CreateWebhook" }),
+);
 export type CreateWebhookInput = z.infer<typeof createWebhookInput>;
 
-export const changeWebhookInput = z
-  .strictObject({
-    url: url.optional(),
-    types,
-    description,
-    isEnabled: z
-      .boolean()
-      .optional()
-      .describe("While it is off nothing is written for it, and what was pending becomes failed."),
-  })
-  .meta({ id: "ChangeWebhook" });
+export const changeWebhookInput = z.lazy(() =>
+  z
+    .strictObject({
+      url: url.optional(),
+      types,
+      description,
+      isEnabled: z
+        .boolean()
+        .optional()
+        .describe("While it is off nothing is written for it, and what was pending becomes failed."),
+    })
+    .meta({ id: "ChangeWebhook" }),
+);
 export type ChangeWebhookInput = z.infer<typeof changeWebhookInput>;
 
-export const listWebhooksInput = z.object({ mode: mode.describe("The mode whose endpoints they are.") });
+export const listWebhooksInput = z.lazy(() => z.object({ mode: mode.describe("The mode whose endpoints they are.") }));
 
 export const deliveryStatus = z.enum(["pending", "delivered", "failed"]).meta({ id: "DeliveryStatus" });
 
-export const listDeliveriesInput = z.object({
-  status: deliveryStatus
-    .optional()
-    .describe(
-      "Only deliveries of this status. A page may then have fewer than `limit`, even none, while `nextCursor` is not null.",
-    ),
-  limit: pageLimit("deliveries"),
-  cursor,
-});
+export const listDeliveriesInput = z.lazy(() =>
+  z.object({
+    status: deliveryStatus
+      .optional()
+      .describe(
+        "Only deliveries of this status. A page may then have fewer than `limit`, even none, while `nextCursor` is not null.",
+      ),
+    limit: pageLimit("deliveries"),
+    cursor,
+  }),
+);
 export type ListDeliveriesInput = z.infer<typeof listDeliveriesInput>;
 
-export const replayInput = z
-  .strictObject({
-    from: timestamp,
-    to: timestamp.optional().describe("Excluded. Default: now."),
-  })
-  .meta({ id: "ReplayWebhook" });
+export const replayInput = z.lazy(() =>
+  z
+    .strictObject({
+      from: timestamp,
+      to: timestamp.optional().describe("Excluded. Default: now."),
+    })
+    .meta({ id: "ReplayWebhook" }),
+);
 export type ReplayInput = z.infer<typeof replayInput>;

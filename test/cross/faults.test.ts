@@ -38,7 +38,7 @@ beforeAll(async () => {
     { amountSteps: 5_000_000, unit: "cents" },
   ]);
   faulty = faultyD1(env.DB);
-  heldOf = await makeReader();
+  heldOf = await makeReader(app.appId);
 });
 
 // The pauses between attempts are not what is tested.

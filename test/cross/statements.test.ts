@@ -53,6 +53,16 @@ const MEANT: readonly Meant[] = [
     why: "The cron goes on with each erasure that has not ended. The index has no other.",
   },
   {
+    detail: "SEARCH payments USING INDEX payments_created (environment_id=?)",
+    text: 'sum("payments"."captured")',
+    why: "The sums of all payments that the filters leave, on the list's first page alone.",
+  },
+  {
+    detail: "SCAN stripe_settings",
+    text: 'delete from "stripe_log"',
+    why: "The cron deletes old events: one row of each environment that ever took Stripe's events, and those of its log that are old.",
+  },
+  {
     detail: "SEARCH accounts USING INDEX accounts_user (environment_id=?)",
     text: 'from "accounts" cross join "reservations" INDEXED BY reservations_open',
     why: "The next hold of a test clock that moves: test mode alone. An index by time would cost every hold a row.",
@@ -84,10 +94,12 @@ const READS = [
   "usage/reservations?userId=$",
   "usage/reservations?userId=$&status=open",
 ];
-const ADMIN_READS = "keys packs audit webhooks alerts payments expiry-notices clock limits".split(" ");
+const ADMIN_READS = "keys packs audit webhooks alerts payments stripe/events expiry-notices clock limits".split(" ");
 const FIGURES = "granted spent refunded expired expiring minted opened".split(" ");
 const PAGES = [
-  ..."overview packs keys alerts webhooks limits clock payments verify audit audit?by=x audit?target=x".split(" "),
+  ..."overview packs keys alerts webhooks limits clock payments payments?userId=u payments?externalRef=x stripe-events verify audit audit?by=x audit?target=x".split(
+    " ",
+  ),
   ...FIGURES.map((figure) => `figures?figure=${figure}&from=2020-01-01&to=2030-01-01`),
   "refusals?kind=shortage",
   ..."users users?by=id users?q=u people people?by=id people?q=u".split(" "),

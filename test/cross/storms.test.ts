@@ -140,7 +140,7 @@ describe("grants at once", () => {
 
 describe("holds at once", () => {
   const ROUNDS_AT_ONCE = 5;
-  const ROUNDS = ROUNDS_AT_ONCE * soakCount(8, 2);
+  const ROUNDS = ROUNDS_AT_ONCE * soakCount(3, 2);
 
   it("answers 6 of 20 holds of 75 on 500 with 200, and the others with 402", async () => {
     const { post, grant, remaining } = await enter();
@@ -347,7 +347,7 @@ describe("everything at once", () => {
     release: ["reservation_closed"],
   };
 
-  const STORMS = soakCount(5, 2);
+  const STORMS = soakCount(2, 2);
 
   it("keeps every invariant and refuses nothing wrongly in a storm of grants, holds, commits, refunds and revokes", {
     timeout: timeoutOf(STORMS, 60_000),

@@ -132,8 +132,8 @@ function cellsAgainst(state: State, newVictimId: () => string, turn: number): Ce
   const cells: Cell[] = [];
   for (const [index, attackerState] of [...ATTACKER_STATES, ...ATTACKER_STATES].entries()) {
     for (const [at, [attack, links]] of Object.entries(ATTACKS).entries()) {
-      // There are many kinds of users: on each of these the suite tries a fifth of the attacks.
-      if (isSpokenOf(state) && !isSoak && (2 * index + at + turn) % 5 > 0) continue;
+      // Each kind of user meets a fifth of the attacks in the suite, each attack a fifth of the kinds; in the soak all of them.
+      if (state !== "nothing yet" && !isSoak && (2 * index + at + turn) % 5 > 0) continue;
       const inTurn = WAYS_OF_SENDING.filter((_, way) => isSoak || way === (index + at + turn) % WAYS_OF_SENDING.length);
       for (const way of inTurn) {
         const isErased = isSoak || isSpokenOf(state) || cells.length % 8 === 0;

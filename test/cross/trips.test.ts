@@ -241,6 +241,12 @@ const operations: readonly Operation[] = [
       call("POST", "/batch/", { body: { api_key: tag, batch: [seen(tag, { $set: { at: crypto.randomUUID() } })] } }),
   },
   { name: "mint", cold: 1, warm: 1, run: ({ post }) => post("/api/v1/export-person", { distinctId: "u" }) },
+  {
+    name: "end of links",
+    cold: 2,
+    warm: 2,
+    run: ({ post }) => post("/api/v1/export-person/revoke", { distinctId: "u" }),
+  },
 ];
 
 const expectWithin = (trips: Trips, most: number, to: Operation["to"]) => {

@@ -257,9 +257,11 @@ describe.skipIf(chromiumPath === null)(`the dashboard in a real browser${without
     const stream = await (await downloading).createReadStream();
     const csv = Buffer.concat(await stream.toArray()).toString();
     const lines = csv.trimEnd().split("\r\n");
-    expect(lines[0]).toBe("occurredAt,balanceId,packId,delta,unit,remaining,reason,eventId,reservationId,note");
+    expect(lines[0]).toBe(
+      "occurredAt,balanceId,packId,delta,unit,remaining,reason,cause,by,eventId,reservationId,note",
+    );
     expect(lines).toHaveLength(5);
-    expect(lines[2]).toContain(`,-500.5,"tokens",1499.5,"admin_adjust",,,"'=1+1"`);
+    expect(lines[2]).toContain(`,-500.5,"tokens",1499.5,"admin_adjust","adjustment","admin",,,"'=1+1"`);
 
     await page.getByLabel("Reason", { exact: true }).selectOption("admin_adjust");
     await page.getByRole("button", { name: "Filter" }).click();

@@ -58,14 +58,25 @@ export const balance = (id: string, seq: number, given: Given = {}, verb = "INSE
     last_seq: seq,
     ...given,
   });
-export const entry = writer("credit_ledger", {
-  account_id: USER,
-  balance_id: PART,
-  pack_id: "cpk_w",
-  unit: "count",
-  reason: "event_committed",
-  occurred_at_ms: 5,
-});
+/** With a cause that fits. */
+export const entry: Write = (given, verb = "INSERT") =>
+  insert(verb, "credit_ledger", {
+    account_id: USER,
+    balance_id: PART,
+    pack_id: "cpk_w",
+    unit: "count",
+    reason: "event_committed",
+    cause: causeOf(given),
+    written_by: "key_w",
+    occurred_at_ms: 5,
+    ...given,
+  });
+
+function causeOf({ reason = "event_committed", delta_steps }: Given): string {
+  if (reason === "admin_adjust") return Number(delta_steps) > 0 ? "adjustment" : "refund";
+  if (reason === "event_committed") return "usage";
+  return reason === "grant" ? "grant" : reason === "reservation_held" ? "hold" : "hold_returned";
+}
 export const adjustment = writer("credit_adjustments", {
   environment_id: LIVE,
   id: "adj_w",
@@ -206,6 +217,14 @@ export const payment = writer("payments", {
   written_by: "w",
   tell_at_ms: null,
   created_at_ms: 1,
+});
+export const logged = writer("stripe_log", {
+  environment_id: LIVE,
+  event_id: "evt_w",
+  type: "charge.refunded",
+  at_ms: 1,
+  ordinal: 1,
+  outcome: "taken",
 });
 export const paymentName = writer("payment_names", { environment_id: LIVE, name: "pi_w", payment_id: "pay_w" });
 export const paymentDebt = writer("payment_debts", {
@@ -363,6 +382,7 @@ export const world: readonly string[] = [
   analyticsEvent({}),
   consent({}),
   exportAudit({}),
+  `INSERT INTO link_ends VALUES (${LIVE}, 'hash', 1)`,
   adminAudit({}),
   webhookEndpoint({}),
   `INSERT INTO webhook_messages (id, environment_id, type, at_ms, subject, data)
@@ -376,8 +396,9 @@ export const world: readonly string[] = [
   debtPayer({}),
   `INSERT INTO payment_facts VALUES (${LIVE}, 'pay_w', 'charge', 'ch_w', 1, NULL, '{}', NULL)`,
   `INSERT INTO payment_events VALUES (${LIVE}, 'pay_w', 'evt_w', 'charge.refunded', 1, 'taken')`,
+  logged({}),
   `INSERT INTO stripe_customers VALUES (${LIVE}, 'cus_w', 'u', 1)`,
-  `INSERT INTO stripe_settings VALUES (${LIVE}, '{}', 1)`,
+  `INSERT INTO stripe_settings VALUES (${LIVE}, '{}', 1, 'wrong_secret')`,
   erasure({ id: "era_w" }),
   erasure({ id: "era_done", is_collected: 1, completed_at_ms: 2, lifted_at_ms: 3 }),
   tombstone({}),

@@ -24,7 +24,7 @@ export async function compareState(pair: Pair, where: string): Promise<void> {
        WHERE account_id IN (${accounts}) ORDER BY id`,
     ).bind(environmentId),
     env.DB.prepare(
-      `SELECT user_id AS userId, balance_id AS balanceId, pack_id AS packId, unit, delta_steps AS delta, reason,
+      `SELECT user_id AS userId, balance_id AS balanceId, pack_id AS packId, unit, delta_steps AS delta, reason, cause,
          event_id AS eventId, reservation_id AS reservationId, note, occurred_at_ms AS occurredAt, seq
        FROM json_each(?2) AS since
        CROSS JOIN accounts AS a ON a.environment_id = ?1 AND a.user_id = since.value ->> 0

@@ -68,9 +68,9 @@ export async function storedLedger(app: TestApp, userId: string): Promise<[strin
 export async function consume(balanceId: string, steps: number): Promise<void> {
   await env.DB.prepare(
     `INSERT INTO credit_ledger (account_id, seq, balance_id, pack_id, unit, delta_steps, balance_after_steps,
-       previous_seq, reason, event_id, occurred_at_ms)
+       previous_seq, reason, cause, written_by, event_id, occurred_at_ms)
      SELECT b.account_id, 1 + (SELECT max(seq) FROM credit_ledger WHERE account_id = b.account_id), b.id, b.pack_id, b.unit, -CAST(?2 AS INTEGER), b.remaining_steps - CAST(?2 AS INTEGER), b.last_seq,
-       'event_committed', 'event', 0
+       'event_committed', 'usage', 'cron', 'event', 0
      FROM credit_balances AS b WHERE b.id = ?1`,
   )
     .bind(balanceId, steps)

@@ -5,41 +5,46 @@ import { expect } from "vitest";
 type Rows = readonly [table: string, where: string, order: string, but?: string];
 
 const OF_ACCOUNT = "account_id IN (SELECT id FROM own_accounts)";
+/** By an index: the database holds what all files before this one made. */
+const HERE = "environment_id IN (SELECT id FROM environments WHERE app_id = ?2)";
+const HERE_OR_OWN = "app_id IN (SELECT ?2 UNION ALL SELECT id FROM own_apps)";
 /** Of an application that is named after the user. */
 const OF_APP = "environment_id IN (SELECT id FROM own_environments)";
 
 const TABLES: readonly Rows[] = [
-  ["accounts", "user_id = ?1", "id"],
+  ["accounts", `${HERE} AND user_id = ?1`, "id"],
   ["credit_balances", OF_ACCOUNT, "grant_seq"],
-  ["credit_ledger", OF_ACCOUNT, "seq"],
+  // A hold that is due returns by whoever comes first.
+  ["credit_ledger", OF_ACCOUNT, "seq", "written_by"],
   ["credit_adjustments", OF_ACCOUNT, "seq"],
   ["credit_refunds", OF_ACCOUNT, "ordinal"],
   ["usage_events", OF_ACCOUNT, "seq"],
   ["large_properties", OF_ACCOUNT, "seq"],
-  ["reservations", OF_ACCOUNT, "created_at_ms"],
-  ["distinct_ids", "?1 IN (distinct_id, claimed_by)", "distinct_id"],
-  ["id_properties", "distinct_id = ?1", "distinct_id"],
-  ["analytics_events", "distinct_id = ?1", "seq"],
-  ["consent_log", "distinct_id = ?1", "seq"],
-  ["export_audit", "distinct_id = ?1", "seq"],
+  ["reservations", OF_ACCOUNT, "created_at_ms", "settled_by"],
+  ["distinct_ids", `${HERE} AND ?1 IN (distinct_id, claimed_by)`, "distinct_id"],
+  ["id_properties", `${HERE} AND distinct_id = ?1`, "distinct_id"],
+  ["analytics_events", `${HERE} AND distinct_id = ?1`, "seq"],
+  ["consent_log", `${HERE} AND distinct_id = ?1`, "seq"],
+  ["export_audit", `${HERE} AND distinct_id = ?1`, "seq"],
   ["apps", "name = ?1", "id"],
   ["environments", "id IN (SELECT id FROM own_environments)", "mode"],
-  ["api_keys", "name = ?1", "id"],
-  ["credit_packs", "name = ?1", "id"],
+  ["api_keys", `environment_id IN (SELECT id FROM environments WHERE ${HERE_OR_OWN}) AND name = ?1`, "id"],
+  ["credit_packs", `${HERE_OR_OWN} AND name = ?1`, "id"],
   [
     "admin_audit",
-    `target IN (
-      SELECT id FROM own_apps UNION ALL SELECT id FROM api_keys WHERE name = ?1
-      UNION ALL SELECT id FROM credit_packs WHERE name = ?1 UNION ALL SELECT 'pi_' || ?1
+    `${HERE_OR_OWN} AND target IN (
+      SELECT id FROM own_apps UNION ALL SELECT id FROM api_keys WHERE ${HERE} AND name = ?1
+      UNION ALL SELECT id FROM credit_packs WHERE ${HERE_OR_OWN} AND name = ?1 UNION ALL SELECT 'pi_' || ?1
       UNION ALL SELECT b.id FROM own_accounts AS a CROSS JOIN credit_balances AS b ON b.account_id = a.id
     )`,
     "action",
     // The scenes share an application, whose rows are numbered.
     "seq",
   ],
-  ["credit_pack_items", "pack_id IN (SELECT id FROM credit_packs WHERE name = ?1)", "position"],
+  ["credit_pack_items", `pack_id IN (SELECT id FROM credit_packs WHERE ${HERE_OR_OWN} AND name = ?1)`, "position"],
   ["stripe_settings", OF_APP, "setting"],
   ["stripe_customers", OF_APP, "customer"],
+  ["stripe_log", OF_APP, "event_id"],
   ["payments", OF_APP, "created_at_ms"],
   ["payment_names", OF_APP, "name"],
   ["payment_facts", OF_APP, "kind, id"],
@@ -64,19 +69,19 @@ async function listOf([table, where, order, but]: Rows): Promise<string> {
 }
 
 /**
- * Makes a function that answers everything that the database holds of a user, as JSON: by one statement, since the tests of faults
+ * Makes a function that answers everything that the database holds of an application's user, as JSON: by one statement, since the tests of faults
  * ask it after each of thousands.
  */
-export async function makeReader(): Promise<(userId: string) => Promise<string>> {
+export async function makeReader(appId: string): Promise<(userId: string) => Promise<string>> {
   const lists = await Promise.all(TABLES.map(listOf));
-  const text = `WITH own_accounts AS MATERIALIZED (SELECT id FROM accounts WHERE user_id = ?1),
+  const text = `WITH own_accounts AS MATERIALIZED (SELECT id FROM accounts WHERE ${HERE} AND user_id = ?1),
     own_apps AS MATERIALIZED (SELECT id FROM apps WHERE name = ?1),
     own_environments AS MATERIALIZED (
       SELECT e.id FROM own_apps AS a CROSS JOIN environments AS e ON e.app_id = a.id
     )
     SELECT json_array(${lists.join(", ")}) AS held`;
   return async (userId) => {
-    const held = await env.DB.prepare(text).bind(userId).first<string>("held");
+    const held = await env.DB.prepare(text).bind(userId, appId).first<string>("held");
     if (held === null) throw new Error("json_array answers a row");
     return held;
   };

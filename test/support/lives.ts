@@ -193,12 +193,12 @@ export async function seedEntries(
 ): Promise<void> {
   await run(
     `INSERT INTO credit_ledger (
-       account_id, seq, balance_id, pack_id, unit, delta_steps, balance_after_steps, previous_seq, reason, event_id,
-       occurred_at_ms
+       account_id, seq, balance_id, pack_id, unit, delta_steps, balance_after_steps, previous_seq, reason, cause,
+       written_by, event_id, occurred_at_ms
      )
      ${counter(1, entries)}
      SELECT b.account_id, last.seq + i, b.id, b.pack_id, b.unit, -1, b.remaining_steps - i,
-       iif(i = 1, b.last_seq, last.seq + i - 1), 'event_committed', 'evt-' || i, ${AT_MS} + i
+       iif(i = 1, b.last_seq, last.seq + i - 1), 'event_committed', 'usage', 'cron', 'evt-' || i, ${AT_MS} + i
      FROM (
        SELECT max(seq) AS seq FROM credit_ledger WHERE account_id = ?1
      ) AS last, (

@@ -1,5 +1,6 @@
 import { applyD1Migrations } from "cloudflare:test";
 import { env } from "cloudflare:workers";
+import { rememberWhatStands } from "./invariants.ts";
 
 for (const db of [env.DB, env.SPARE]) {
   await applyD1Migrations(db, env.TEST_MIGRATIONS);
@@ -15,3 +16,5 @@ for (const db of [env.DB, env.SPARE]) {
     db.prepare("DELETE FROM balance_expiries"),
   ]);
 }
+
+await rememberWhatStands();

@@ -105,7 +105,7 @@ export function createPayments(
     return Math.min(1000, Math.max(0, (charge?.refunded ?? 0) - lost) + withheld);
   };
 
-  const bring = (b: Balance, share: number, why: string): void => {
+  const bring = (b: Balance, share: number, isMore: boolean, note: string): void => {
     const whole = toSteps(b.unit, b.initial);
     const due = (whole * BigInt(share)) / 1000n;
     const isOthers = b.revoked && !b.byPayment;
@@ -113,9 +113,12 @@ export function createPayments(
     let delta = -b.remaining;
     if (share < 1000) delta = isOthers ? 0n : taken - due > delta ? taken - due : delta;
     if (share === 1000 && !b.revoked) b.byPayment = true;
-    model.post(b, delta, "admin_adjust", { note: why });
+    const isStill = isOthers || taken === due;
+    const isTaken = share === 1000 || (isStill ? isMore : taken < due);
+    const why = { cause: isTaken ? "payment_taken" : "payment_restored", note };
+    model.post(b, delta, "admin_adjust", why);
     if (share < 1000 && b.byPayment) [b.byPayment, b.revoked] = [false, false];
-    if (share === 1000 && !b.revoked) b.revokedNote = why;
+    if (share === 1000 && !b.revoked) b.revokedWhy = why;
     if (share === 1000) b.revoked = true;
     if (!isOthers) b.taken = taken - delta;
     b.owed = [];
@@ -136,7 +139,13 @@ export function createPayments(
       if (pack === undefined) throw new Error("a history names only packs that are there");
       const items = pack.items.map((item) => ({ ...item, initial: event.quantity ?? item.initial }));
       const own = items.map((item) => ids.find(({ packItemId }) => packItemId === (item.packItemId ?? ""))?.id ?? "");
-      const to = { userId: event.userId, ref: `stripe:pi_${event.of}`, expiresAt: Infinity, note: noteOf(event) };
+      const to = {
+        userId: event.userId,
+        ref: `stripe:pi_${event.of}`,
+        expiresAt: Infinity,
+        note: noteOf(event),
+        cause: "payment" as const,
+      };
       model.grant({ ...pack, items }, to, own);
       for (const b of model.balances) if (own.includes(b.id)) b.paymentKey = `pi_${event.of}`;
       payment.grants = model.balances.filter(({ id }) => own.includes(id)).map((b) => ({ b, share: 0 }));
@@ -146,7 +155,7 @@ export function createPayments(
     const isMore = moving.some((grant) => grant.share < share);
     if (moving.length > 0 && !isGrant) model.expire(moving[0]?.b.userId);
     for (const grant of moving) {
-      bring(grant.b, share, noteOf(event));
+      bring(grant.b, share, share > grant.share, noteOf(event));
       grant.share = share;
     }
     const [userId] = moving.map(({ b }) => b.userId);

@@ -68,11 +68,12 @@ export function createRefunds(model: ReturnType<typeof createModel>, made: Made[
       const due = (whole * after[0]) / after[1] - (whole * before[0]) / before[1];
       const isAll = after[0] === after[1];
       const taken = isAll || b.remaining < due ? b.remaining : due;
-      model.post(b, -taken, "admin_adjust", { note: reason ?? null });
-      if (isAll && !b.revoked) b.revokedNote = reason ?? null;
+      const why = { cause: "refund", note: reason ?? null };
+      model.post(b, -taken, "admin_adjust", why);
+      if (isAll && !b.revoked) b.revokedWhy = why;
       b.revoked ||= isAll;
       if (b.revoked) b.owed = [];
-      else model.owe(b, due - taken, reason ?? null);
+      else model.owe(b, due - taken, why);
       return {
         ...{ balanceId: b.id, packItemId: b.packItemId, unit: b.unit, taken: fromSteps(b.unit, taken) },
         ...{ short: fromSteps(b.unit, due > taken ? due - taken : 0n), remaining: left(b) },

@@ -8,11 +8,11 @@ export type Pack = { packId: string; packName: string; items: Item[] };
 export type Answer = { status: number; code?: string; body?: unknown; replayed?: boolean };
 export type OnExpiry = "return" | "charge";
 type Rule = { event?: string; model?: string };
-export type Grantee = { userId: string; ref: string | null; expiresAt: number; note?: string };
+export type Grantee = { userId: string; ref: string | null; expiresAt: number; note?: string; cause?: "payment" };
 /** Of a payment: whether it revoked the balance, and what it took (model-payments.ts). */
-type OfPayment = { byPayment?: boolean; revokedNote?: string | null; taken?: bigint; paymentKey?: string };
+type OfPayment = { byPayment?: boolean; revokedWhy?: Why; taken?: bigint; paymentKey?: string };
 /** What is owed because `holds` held it when something fell short (C21, S4). */
-type Owed = Readonly<{ steps: bigint; note: string | null; holds: Hold[] }>;
+type Owed = Readonly<{ steps: bigint; why: Why; holds: Hold[] }>;
 /** What a settlement took of what it returned: an entry of a balance and a reservation. */
 type SettlementTaking = Readonly<{ b: Balance; holdId: string; isPayment: boolean }>;
 type Born = OfPayment & { owed?: readonly Owed[] } & {
@@ -68,6 +68,15 @@ export const left = (b: Balance) => fromSteps(b.unit, b.remaining);
 const names = ({ id: balanceId, packId, unit }: Balance) => ({ balanceId, packId, unit });
 const shown = ([b, steps]: Leg) => ({ ...names(b), amount: fromSteps(b.unit, steps), remaining: left(b) });
 
+/** The cause and the note of an entry. */
+export type Why = Readonly<{ cause: string; note: string | null }>;
+const CAUSES: Readonly<Record<string, string>> = {
+  event_committed: "usage",
+  reservation_held: "hold",
+  reservation_released: "hold_returned",
+  reservation_expired: "hold_returned",
+};
+
 export function createModel(clock: { now: () => number }) {
   const balances: Balance[] = [];
   const ledger: object[] = [];
@@ -76,7 +85,7 @@ export function createModel(clock: { now: () => number }) {
 
   const post = (b: Balance, steps: bigint, reason: string, by: object = {}) => {
     b.remaining += steps;
-    const causes = { eventId: null, reservationId: null, note: null, ...by };
+    const causes = { cause: CAUSES[reason], eventId: null, reservationId: null, note: null, ...by };
     const entry = { userId: b.userId, ...names(b), delta: fromSteps(b.unit, steps), reason };
     ledger.push({ ...entry, ...causes, occurredAt: iso(clock.now()) });
   };
@@ -91,11 +100,11 @@ export function createModel(clock: { now: () => number }) {
       .flatMap(({ legs }) => legs)
       .reduce((sum, [other, steps]) => (other === b ? sum + steps : sum), 0n);
   /** Keeps what fell short because it is held. */
-  const owe = (b: Balance, short: bigint, note: string | null) => {
+  const owe = (b: Balance, short: bigint, why: Why) => {
     const open = [...holds.values()].filter(({ state }) => state === "open");
     const held = heldOf(b, open);
     const steps = short < held ? short : held;
-    if (steps > 0n && !b.revoked) b.owed = [...(b.owed ?? []), { steps, note, holds: open }];
+    if (steps > 0n && !b.revoked) b.owed = [...(b.owed ?? []), { steps, why, holds: open }];
   };
   /** Behind what a settlement returned and debited: its balances pay what they owe, the oldest first. */
   const payOwed = (hold: Hold, before: Map<Balance, bigint>) => {
@@ -107,7 +116,7 @@ export function createModel(clock: { now: () => number }) {
         const pays = left < owed.steps ? left : owed.steps;
         left -= pays;
         if (pays > 0n) {
-          post(b, -pays, "admin_adjust", { reservationId: hold.id, note: owed.note });
+          post(b, -pays, "admin_adjust", { reservationId: hold.id, ...owed.why });
           takings.push({ b, holdId: hold.id, isPayment: b.paymentKey !== undefined });
           if (b.paymentKey) b.taken = (b.taken ?? 0n) + pays;
         }
@@ -125,7 +134,7 @@ export function createModel(clock: { now: () => number }) {
     for (const [b, steps] of hold.legs) post(b, steps, reason, { reservationId: hold.id });
     const revoked = hold.legs.filter(([b]) => b.revoked); // U9
     for (const [b, steps] of revoked) {
-      post(b, -steps, "admin_adjust", { reservationId: hold.id, note: b.revokedNote ?? null });
+      post(b, -steps, "admin_adjust", { reservationId: hold.id, ...b.revokedWhy });
       takings.push({ b, holdId: hold.id, isPayment: b.byPayment === true });
       if (b.byPayment) b.taken = (b.taken ?? 0n) + steps; // S4
     }
@@ -238,15 +247,16 @@ export function createModel(clock: { now: () => number }) {
         const born = { id: ids[index] ?? "", grantedAt: clock.now(), revoked: false, remaining: 0n };
         const b = { ...item, ...pack, ...to, ...born };
         balances.push(b);
-        post(b, toSteps(b.unit, b.initial), "grant", to.note === undefined ? {} : { note: to.note });
+        post(b, toSteps(b.unit, b.initial), "grant", { cause: to.cause ?? "grant", note: to.note ?? null });
       }
       const rows = balances.filter(isIt).map((b) => [b.id, b.packItemId, left(b), iso(b.expiresAt)]);
       return { status: 200, body: rows, replayed };
     },
     revoke(b: Balance, note: string | null): Answer {
       expire(b.userId);
-      if (!b.revoked || b.byPayment) post(b, -b.remaining, "admin_adjust", { note });
-      if (!b.revoked) b.revokedNote = note;
+      const why: Why = { cause: "revoke", note };
+      if (!b.revoked || b.byPayment) post(b, -b.remaining, "admin_adjust", why);
+      if (!b.revoked) b.revokedWhy = why;
       [b.revoked, b.byPayment, b.owed] = [true, false, []];
       return { status: 200, body: { balanceId: b.id, remaining: 0 } };
     },
@@ -254,7 +264,7 @@ export function createModel(clock: { now: () => number }) {
       expire(b.userId);
       const steps = toSteps(b.unit, delta);
       if (b.revoked || b.remaining + steps < 0n) return refuse(400, b.revoked ? "invalid_request" : "invalid_quantity");
-      post(b, steps, "admin_adjust", { note });
+      post(b, steps, "admin_adjust", { cause: "adjustment", note });
       return { status: 200, body: { balanceId: b.id, remaining: left(b) } };
     },
     commit: (hold: Hold, quantities: Quantities, spent: Spent) => spend({ ...hold.use, quantities }, spent, hold),

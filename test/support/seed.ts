@@ -40,9 +40,9 @@ function balances(account: Account, label: string, count: number, expiresAtMs: n
 /** Debits `steps` from each balance of a label, or all that remains. */
 function entries(account: Account, label: string, count: number, steps: string, reason: string): string {
   return `INSERT INTO credit_ledger (account_id, seq, balance_id, pack_id, unit, delta_steps, balance_after_steps,
-      previous_seq, reason, occurred_at_ms, is_revoked)
+      previous_seq, reason, cause, written_by, occurred_at_ms, is_revoked)
     SELECT b.account_id, last.seq + 1 + i, b.id, b.pack_id, b.unit, -(${steps}), b.remaining_steps - (${steps}),
-      b.last_seq, '${reason}', 2, '${label}' = 'revoked'
+      b.last_seq, '${reason}', iif('${reason}' = 'admin_adjust', 'revoke', 'usage'), 'cron', 2, '${label}' = 'revoked'
     FROM ${UNTIL(count)}, ${lastSeq(account)} AS last CROSS JOIN credit_balances AS b
     WHERE b.account_id = ${idOf(account)} AND b.id = '${seededId(account, label, "")}' || i
     ORDER BY i`;

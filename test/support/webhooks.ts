@@ -80,7 +80,12 @@ export async function receiverWorld(answer: Answer = () => 200, bindings: Bindin
     if (answered instanceof Error) throw answered;
     return typeof answered === "number" ? new Response(null, { status: answered }) : answered;
   });
-  vi.spyOn(scheduler, "wait").mockImplementation(async (ms) => clock.advance(ms));
+  vi.spyOn(scheduler, "wait").mockImplementation(async (ms) => {
+    const untilMs = clock.ms + ms;
+    // Who waits at the same time waits together.
+    await new Promise((resolve) => setTimeout(resolve, 1));
+    clock.ms = Math.max(clock.ms, untilMs);
+  });
   const running: Promise<void>[] = [];
   const deliver: Deliver = (ownEnv, runtime, outbox) => {
     const made = makeFirstAttempts(systemCtx(ownEnv, runtime), outbox);

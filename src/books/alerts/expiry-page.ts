@@ -1,7 +1,17 @@
 import { and, eq, type SQL, sql } from "drizzle-orm";
 import { alias, type SQLiteColumn } from "drizzle-orm/sqlite-core";
 import { hasFeatures } from "../../db/features.ts";
-import { asInteger, type ColumnsOf, hasRow, insertFrom, names, query, type ValueOf } from "../../db/query.ts";
+import {
+  asInteger,
+  type ColumnsOf,
+  fields,
+  hasRow,
+  insertFrom,
+  names,
+  query,
+  returning,
+  type ValueOf,
+} from "../../db/query.ts";
 import {
   accounts,
   balanceExpiries,
@@ -114,7 +124,7 @@ export const insertNotices = query((value: ValueOf<Page & { messageId: string }>
   const isExpiry = sql`${value("days")} = 0`;
   const expiresAt = sql`strftime('%Y-%m-%dT%H:%M:%S', ${expiresAtMs} / 1000, 'unixepoch')
     || printf('.%03dZ', ${expiresAtMs} % 1000)`;
-  return insertFrom(
+  const insert = insertFrom(
     webhookMessages,
     {
       id: sql`${value("messageId")}
@@ -131,6 +141,7 @@ export const insertNotices = query((value: ValueOf<Page & { messageId: string }>
     sql`${fromPage(sql`(${selectPage(value)}) AS ${page}`)}
       WHERE ${hasRemaining} = 1 AND ${grantedAtMs} <= ${expiresAtMs} - ${leadMs(value)} AND NOT ${isSmallerDue(value)}`,
   );
+  return returning(fields(webhookMessages, "id"), (list) => sql`${insert} RETURNING ${list}`);
 });
 
 /** Writes the messages of alerts that go off because the balances of the page expired (H5). */

@@ -7,8 +7,8 @@ import { balanceExpiries, environments, expiryNotices } from "../../db/schema.ts
 import { all, batch, type RowsOf, type Statement } from "../../db/sql.ts";
 import type { CronCtx, CronPart, TenantCtx } from "../../runtime.ts";
 import type { MessageType } from "../../webhooks/message.ts";
-import { deliveryTimes, type Outgoing, wantedMessages } from "../../webhooks/outbox.ts";
-import { ALERT_TYPES, deliverOwn, endpointsByType, keepGoneOff } from "../ledger/judge-alerts.ts";
+import { deliveryTimes, noteMessages, type Outgoing, wantedMessages } from "../../webhooks/outbox.ts";
+import { ALERT_TYPES, deliverOwn, endpointsByType, keepGoneOff, messagesAmong } from "../ledger/judge-alerts.ts";
 import { advance, goOffByExpiries, guardPage, insertNotices, isAfter, type Page } from "./expiry-page.ts";
 
 /** Of each database. A page has up to 1,000 balances. */
@@ -135,18 +135,19 @@ async function findPage(ctx: TenantCtx, features: string | null, page: Page): Pr
     endpoints: endpointsByType(wanted),
     ...deliveryTimes(ctx),
   });
-  const notices =
-    told === undefined ? [] : [insertNotices({ ...page, messageId: told.id }), deliverOwn(own(told.id, [told]))];
-  const judged =
-    alert === undefined
-      ? []
-      : [
-          goOffByExpiries({ ...page, ...own(alert.id, alerts) }),
-          deliverOwn(own(alert.id, alerts)),
-          keepGoneOff(own(alert.id, alerts)),
-        ];
+  const notices = told && insertNotices({ ...page, messageId: told.id });
+  const goneOff = alert && goOffByExpiries({ ...page, ...own(alert.id, alerts) });
+  const statements: Statement[] = [
+    guardPage({ ...page, features }),
+    ...(told && notices ? [notices, deliverOwn(own(told.id, [told]))] : []),
+    ...(alert && goneOff ? [goneOff, deliverOwn(own(alert.id, alerts)), keepGoneOff(own(alert.id, alerts))] : []),
+    advance(page),
+  ];
   try {
-    await batch(ctx.db, [guardPage({ ...page, features }), ...notices, ...judged, advance(page)]);
+    const rows = await batch(ctx.db, statements);
+    for (const returning of [notices, goneOff]) {
+      if (returning !== undefined) noteMessages(ctx, messagesAmong({ returning }, statements, rows));
+    }
   } catch (error) {
     if (constraintOf(error) !== "guard_environment") throw error;
   }

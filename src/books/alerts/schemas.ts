@@ -8,31 +8,35 @@ import { unit } from "../amounts/schemas.ts";
 const NOTICES_MAX = 10;
 const DAYS_MAX = 365;
 
-const below = z
-  .strictObject({
-    amount: anyNumber.optional().describe("In the alert's unit."),
-    percent: anyNumber
-      .optional()
-      .describe("Of what the user's live balances were issued with; above 0, at most 100, with at most 3 decimals."),
-  })
-  .refine(
-    ({ amount, percent }) => (amount === undefined) !== (percent === undefined),
-    "must have an amount or a percent",
-  )
-  .meta({ id: "AlertBelow", minProperties: 1, maxProperties: 1 });
+const below = z.lazy(() =>
+  z
+    .strictObject({
+      amount: anyNumber.optional().describe("In the alert's unit."),
+      percent: anyNumber
+        .optional()
+        .describe("Of what the user's live balances were issued with; above 0, at most 100, with at most 3 decimals."),
+    })
+    .refine(
+      ({ amount, percent }) => (amount === undefined) !== (percent === undefined),
+      "must have an amount or a percent",
+    )
+    .meta({ id: "AlertBelow", minProperties: 1, maxProperties: 1 }),
+);
 
 /** Percentages have three decimals, as counts do. */
 export const percentThousandths = (percent: number) => toSteps("count", percent);
 
-const newAlert = z.strictObject({
-  mode,
-  name: displayName(),
-  unit,
-  event: identifier()
-    .optional()
-    .describe("A name or a glob: only balances that cover it are watched, as in the filter of a list. Default: all."),
-  below: below.describe("The alert goes off when less than this remains."),
-});
+const newAlert = z.lazy(() =>
+  z.strictObject({
+    mode,
+    name: displayName(),
+    unit,
+    event: identifier()
+      .optional()
+      .describe("A name or a glob: only balances that cover it are watched, as in the filter of a list. Default: all."),
+    below: below.describe("The alert goes off when less than this remains."),
+  }),
+);
 
 type Below = z.infer<typeof below>;
 
@@ -59,30 +63,36 @@ function checkNewAlert({ unit, below }: z.infer<typeof newAlert>, context: z.cor
   context.addIssue({ code: "custom", path: ["below", "amount"], message: amountRule(unit) });
 }
 
-export const createAlertInput = newAlert.superRefine(checkNewAlert).meta({ id: "CreateAlert" });
+export const createAlertInput = z.lazy(() => newAlert.superRefine(checkNewAlert).meta({ id: "CreateAlert" }));
 export type CreateAlertInput = z.infer<typeof createAlertInput>;
 
-export const changeAlertInput = z
-  .strictObject({
-    name: displayName().optional(),
-    event: identifier().nullish().describe("Null: every balance of the unit is watched."),
-    below: below.superRefine((value, context) => checkBelow(value, context)).optional(),
-  })
-  .meta({ id: "ChangeAlert" });
+export const changeAlertInput = z.lazy(() =>
+  z
+    .strictObject({
+      name: displayName().optional(),
+      event: identifier().nullish().describe("Null: every balance of the unit is watched."),
+      below: below.superRefine((value, context) => checkBelow(value, context)).optional(),
+    })
+    .meta({ id: "ChangeAlert" }),
+);
 export type ChangeAlertInput = z.infer<typeof changeAlertInput>;
 
-export const listAlertUsersInput = z.object({ limit: pageLimit("users"), cursor });
+export const listAlertUsersInput = z.lazy(() => z.object({ limit: pageLimit("users"), cursor }));
 export type ListAlertUsersInput = z.infer<typeof listAlertUsersInput>;
 
-export const listAlertsInput = z.object({ mode: mode.describe("The mode whose alerts they are.") });
+export const listAlertsInput = z.lazy(() => z.object({ mode: mode.describe("The mode whose alerts they are.") }));
 
-const days = z
-  .array(z.int().min(1).max(DAYS_MAX))
-  .max(NOTICES_MAX, `must have at most ${NOTICES_MAX} numbers`)
-  .refine((all) => new Set(all).size === all.length, "must not have a number twice")
-  .describe("How many days before a balance expires there is a notice. Empty: none.");
+const days = z.lazy(() =>
+  z
+    .array(z.int().min(1).max(DAYS_MAX))
+    .max(NOTICES_MAX, `must have at most ${NOTICES_MAX} numbers`)
+    .refine((all) => new Set(all).size === all.length, "must not have a number twice")
+    .describe("How many days before a balance expires there is a notice. Empty: none."),
+);
 
-export const setExpiryNoticesInput = z.strictObject({ mode, days }).meta({ id: "SetExpiryNotices" });
+export const setExpiryNoticesInput = z.lazy(() => z.strictObject({ mode, days }).meta({ id: "SetExpiryNotices" }));
 export type SetExpiryNoticesInput = z.infer<typeof setExpiryNoticesInput>;
 
-export const readExpiryNoticesInput = z.object({ mode: mode.describe("The mode whose notices they are.") });
+export const readExpiryNoticesInput = z.lazy(() =>
+  z.object({ mode: mode.describe("The mode whose notices they are.") }),
+);

@@ -5,10 +5,12 @@ import { amountRule, type Quantities, toSteps, UNITS, type Unit } from "./amount
 
 export const unit = z.enum(UNITS).meta({ id: "Unit" });
 
-const rule = z.strictObject({
-  event: identifier().optional().describe("An event name. `*` matches any characters."),
-  model: identifier().optional().describe("A model name. `*` matches any characters."),
-});
+const rule = z.lazy(() =>
+  z.strictObject({
+    event: identifier().optional().describe("An event name. `*` matches any characters."),
+    model: identifier().optional().describe("A model name. `*` matches any characters."),
+  }),
+);
 export const matchRule = rule
   .refine(({ event, model }) => event !== undefined || model !== undefined, "must have an event, a model or both")
   .meta({ id: "MatchRule", minProperties: 1 });
@@ -32,20 +34,22 @@ export const impliesCount = (read: Quantities): boolean => withImpliedCount.has(
 const COUNT_STEPS_DEFAULT = 1_000 as Steps;
 
 /** Amounts by unit, read as steps. `count` is 1 when it is absent, so it is always there (U1). */
-export const quantities = z
-  .strictObject({
-    count: amountOf("count"),
-    tokens: amountOf("tokens"),
-    seconds: amountOf("seconds"),
-    cents: amountOf("cents"),
-  })
-  .meta({ id: "UsageQuantities" })
-  .transform((given): Quantities & { readonly count: Steps } => {
-    const read: { [U in Unit]?: Steps } & { count: Steps } = { count: COUNT_STEPS_DEFAULT };
-    for (const each of UNITS) {
-      const steps = given[each];
-      if (steps !== undefined) read[each] = steps;
-    }
-    if (given.count === undefined && Object.keys(given).length > 0) withImpliedCount.add(read);
-    return read;
-  });
+export const quantities = z.lazy(() =>
+  z
+    .strictObject({
+      count: amountOf("count"),
+      tokens: amountOf("tokens"),
+      seconds: amountOf("seconds"),
+      cents: amountOf("cents"),
+    })
+    .meta({ id: "UsageQuantities" })
+    .transform((given): Quantities & { readonly count: Steps } => {
+      const read: { [U in Unit]?: Steps } & { count: Steps } = { count: COUNT_STEPS_DEFAULT };
+      for (const each of UNITS) {
+        const steps = given[each];
+        if (steps !== undefined) read[each] = steps;
+      }
+      if (given.count === undefined && Object.keys(given).length > 0) withImpliedCount.add(read);
+      return read;
+    }),
+);

@@ -1,6 +1,6 @@
-import { and, between, eq, isNotNull, or, type SQL, sql } from "drizzle-orm";
-import { computed, drizzle, fields, hasRow, optional, query, type ValueOf } from "../../db/query.ts";
-import { accounts, creditBalances, creditLedger, creditRefunds, paymentGrants } from "../../db/schema.ts";
+import { and, eq, inArray, isNotNull, lt, type SQL, sql } from "drizzle-orm";
+import { computed, drizzle, fields, optional, query, type ValueOf } from "../../db/query.ts";
+import { accounts, creditBalances, creditLedger, type Steps } from "../../db/schema.ts";
 import { all, batch, type RowsOf } from "../../db/sql.ts";
 import { invalidCursor } from "../../errors.ts";
 import { decodeTextCursor, encodeTextCursor } from "../../lib/cursor.ts";
@@ -52,18 +52,6 @@ const selectFirstSeqs = query((value: ValueOf<{ accounts: string; atMs: number }
   readFirstSeqs(sql`SELECT value AS account FROM json_each(${value("accounts")})`, value),
 );
 
-/** A refund has its entries by their seqs. What a payment took back says so, and its balance has the payment's reference. */
-function isRefunded(): SQL | undefined {
-  const { accountId, balanceId, seq, reason, deltaSteps, note } = creditLedger;
-  const ofRefund = and(
-    eq(creditRefunds.accountId, accountId),
-    eq(creditRefunds.externalRef, creditBalances.externalRef),
-    between(seq, creditRefunds.firstSeq, creditRefunds.lastSeq),
-  );
-  const ofPayment = and(sql`${note} GLOB 'Stripe *'`, hasRow(paymentGrants, eq(paymentGrants.balanceId, balanceId)));
-  return and(eq(reason, "admin_adjust"), sql`${deltaSteps} < 0`, or(hasRow(creditRefunds, ofRefund), ofPayment));
-}
-
 type Filters = { environmentId: number; ranges: string; unit: string; packId: string };
 const selectEntries = (isOfKind: () => SQL | undefined) =>
   query((value: ValueOf<Filters>) => {
@@ -95,7 +83,9 @@ const selectEntries = (isOfKind: () => SQL | undefined) =>
 const statements = {
   granted: selectEntries(() => eq(creditLedger.reason, "grant")),
   spent: selectEntries(() => eq(creditLedger.reason, "event_committed")),
-  refunded: selectEntries(isRefunded),
+  refunded: selectEntries(() =>
+    and(inArray(creditLedger.cause, ["refund", "payment_taken"]), lt(creditLedger.deltaSteps, 0 as Steps)),
+  ),
 };
 type FoundEntry = RowsOf<[ReturnType<typeof statements.granted>]>[0][number];
 

@@ -123,7 +123,7 @@ function decideGrant(ctx: TenantCtx, grant: Grant, account: AccountAtRead): Deci
     : firstPackOf(pack?.id === input.packId ? [] : earlier.filter(isSameName));
   if (replayed.length > 0) return stored(withReturns(replayed, account.due), true);
 
-  const newBalances = planGrant(input, pack, account.nowMs, idOf);
+  const newBalances = planGrant({ ...input, cause: "grant" }, pack, account.nowMs, idOf);
   const { statements, count } = issueBalances(ctx, account, [newBalances]);
   const balanceIds = newBalances.balances.map(({ id }) => id);
   const changes = { entries: [], newBalances: newRows(newBalances, account.nowMs) };
@@ -216,7 +216,7 @@ export function grantOutput(
  */
 export async function previewGrant(ctx: TenantCtx, input: GrantInput) {
   const pack = choosePack(input.packId, await all(ctx.db, selectPack(ctx, input.packId)));
-  const { packName, balances, expiresAtMs } = planGrant(input, pack, ctx.now(), String);
+  const { packName, balances, expiresAtMs } = planGrant({ ...input, cause: "grant" }, pack, ctx.now(), String);
   const ignoresQuantity = pack !== null && pack.items.length > 0 && typeof input.quantity === "number";
   return {
     packName,

@@ -55,7 +55,7 @@ const entryFields = () =>
   fields(
     creditLedger,
     ...(["seq", "balanceId", "packId", "unit", "deltaSteps", "balanceAfterSteps", "previousSeq"] as const),
-    ...(["reason", "eventId", "reservationId", "note", "occurredAtMs"] as const),
+    ...(["reason", "cause", "writtenBy", "eventId", "reservationId", "note", "occurredAtMs"] as const),
   );
 
 /** Seqs are gapless from 1, so the last row of a page shows whether another follows. */

@@ -10,35 +10,39 @@ const externalRef = identifier(500).refine(
   `must not begin with \`${PAYMENT_REF}\`: these references belong to Stripe's payments`,
 );
 
-export const grantInput = z
-  .strictObject({
-    userId,
-    packId: identifier().describe("The pack's id (`cpk_…`), or its name in any case."),
-    quantity: anyNumber
-      .nullish()
-      .describe("The amount in the pack's unit, for legacy packs. Ignored for packs with items."),
-    externalRef: externalRef
-      .refine(
-        (text) => !text.startsWith(RECURRING_REF),
-        `must not begin with \`${RECURRING_REF}\`: these references belong to recurring grants`,
-      )
-      .optional()
-      .describe(
-        "Idempotency key for this user and pack, such as a payment's id. It begins with neither `stripe:` nor `recurring:`.",
-      ),
-    expiresAt: timestamp.nullish().describe("When the balances expire. Default: as the pack says. Null: never."),
-    source: grantSource.default("purchase").describe("Why the credits are granted."),
-    notes: freeText().optional().describe("Stored with the balances, for people."),
-  })
-  .meta({ id: "GrantCredits" });
+export const grantInput = z.lazy(() =>
+  z
+    .strictObject({
+      userId,
+      packId: identifier().describe("The pack's id (`cpk_…`), or its name in any case."),
+      quantity: anyNumber
+        .nullish()
+        .describe("The amount in the pack's unit, for legacy packs. Ignored for packs with items."),
+      externalRef: externalRef
+        .refine(
+          (text) => !text.startsWith(RECURRING_REF),
+          `must not begin with \`${RECURRING_REF}\`: these references belong to recurring grants`,
+        )
+        .optional()
+        .describe(
+          "Idempotency key for this user and pack, such as a payment's id. It begins with neither `stripe:` nor `recurring:`.",
+        ),
+      expiresAt: timestamp.nullish().describe("When the balances expire. Default: as the pack says. Null: never."),
+      source: grantSource.default("purchase").describe("Why the credits are granted."),
+      notes: freeText().optional().describe("Stored with the balances, for people."),
+    })
+    .meta({ id: "GrantCredits" }),
+);
 export type GrantInput = z.infer<typeof grantInput>;
 
-export const revokeInput = z
-  .strictObject({
-    balanceId,
-    reason: freeText().optional().describe("Stored as the ledger entry's `note`."),
-  })
-  .meta({ id: "RevokeBalance" });
+export const revokeInput = z.lazy(() =>
+  z
+    .strictObject({
+      balanceId,
+      reason: freeText().optional().describe("Stored as the ledger entry's `note`."),
+    })
+    .meta({ id: "RevokeBalance" }),
+);
 export type RevokeInput = z.infer<typeof revokeInput>;
 
 const PARTS_MAX = 1_000_000_000_000;
@@ -49,72 +53,84 @@ const parts = anyNumber
   )
   .meta({ type: "integer", minimum: 1, maximum: PARTS_MAX });
 
-const share = z.strictObject({
-  part: parts.describe("The part that is refunded, such as 500 of the 1,500 cents of a payment."),
-  of: parts.describe("What was paid in all."),
-});
+const share = z.lazy(() =>
+  z.strictObject({
+    part: parts.describe("The part that is refunded, such as 500 of the 1,500 cents of a payment."),
+    of: parts.describe("What was paid in all."),
+  }),
+);
 export const shareAtMostOne = share
   .refine(({ part, of }) => part <= of, "must not be above 1: `part` is at most `of`")
   .meta({ id: "RefundShare" });
 
-export const refundInput = z
-  .strictObject({
-    userId,
-    externalRef: externalRef.describe("The `externalRef` of the grant, or of the grants of several packs."),
-    refundRef: identifier(500).describe("Idempotency key under the reference, such as the refund's id."),
-    packId: identifier()
-      .optional()
-      .describe("Only the balances of this pack: its id, or the name under which they were issued."),
-    share: shareAtMostOne.optional().describe("The share that is taken back. Default: all that is left of 1."),
-    reason: freeText().optional().describe("Stored as the ledger entries' `note`."),
-  })
-  .meta({ id: "RefundCredits" });
+export const refundInput = z.lazy(() =>
+  z
+    .strictObject({
+      userId,
+      externalRef: externalRef.describe("The `externalRef` of the grant, or of the grants of several packs."),
+      refundRef: identifier(500).describe("Idempotency key under the reference, such as the refund's id."),
+      packId: identifier()
+        .optional()
+        .describe("Only the balances of this pack: its id, or the name under which they were issued."),
+      share: shareAtMostOne.optional().describe("The share that is taken back. Default: all that is left of 1."),
+      reason: freeText().optional().describe("Stored as the ledger entries' `note`."),
+    })
+    .meta({ id: "RefundCredits" }),
+);
 export type RefundInput = z.infer<typeof refundInput>;
 
-export const listInput = z.object({
-  userId,
-  event: identifier().optional().describe("An event name or a glob: only balances that pay for it."),
-  includeExpired: queryFlag
-    .default(false)
-    .describe(
-      "Also expired, depleted and revoked balances. Disregarded with `externalRef` and `asOf`, which list them all.",
-    ),
-  externalRef: identifier(500)
-    .optional()
-    .describe(
-      "Only what was granted under this reference, whether or not it can pay. It belongs to the user and the pack.",
-    ),
-  asOf: timestamp.optional().describe("The balances as they were at this moment, which is not in the future."),
-});
+export const listInput = z.lazy(() =>
+  z.object({
+    userId,
+    event: identifier().optional().describe("An event name or a glob: only balances that pay for it."),
+    includeExpired: queryFlag
+      .default(false)
+      .describe(
+        "Also expired, depleted and revoked balances. Disregarded with `externalRef` and `asOf`, which list them all.",
+      ),
+    externalRef: identifier(500)
+      .optional()
+      .describe(
+        "Only what was granted under this reference, whether or not it can pay. It belongs to the user and the pack.",
+      ),
+    asOf: timestamp.optional().describe("The balances as they were at this moment, which is not in the future."),
+  }),
+);
 export type ListInput = z.infer<typeof listInput>;
 
-export const historyInput = z.object({
-  userId,
-  balanceId: balanceId.optional().describe("Only the entries of this balance."),
-  limit: pageLimit("entries"),
-  cursor,
-});
+export const historyInput = z.lazy(() =>
+  z.object({
+    userId,
+    balanceId: balanceId.optional().describe("Only the entries of this balance."),
+    limit: pageLimit("entries"),
+    cursor,
+  }),
+);
 export type HistoryInput = z.infer<typeof historyInput>;
 
-export const usersInput = z.object({
-  limit: pageLimit("users"),
-  cursor,
-});
+export const usersInput = z.lazy(() =>
+  z.object({
+    limit: pageLimit("users"),
+    cursor,
+  }),
+);
 export type UsersInput = z.infer<typeof usersInput>;
 
-export const verifyInput = z.object({ userId, cursor });
+export const verifyInput = z.lazy(() => z.object({ userId, cursor }));
 export type VerifyInput = z.infer<typeof verifyInput>;
 
-export const verifyUsersInput = z.strictObject({ mode, cursor }).meta({ id: "VerifyUsers" });
+export const verifyUsersInput = z.lazy(() => z.strictObject({ mode, cursor }).meta({ id: "VerifyUsers" }));
 
-export const adjustInput = z
-  .strictObject({
-    delta: anyNumber
-      .refine((delta) => delta !== 0, "must not be 0")
-      .describe("The change in the balance's unit. Negative to deduct; not 0."),
-    note: freeText()
-      .refine((text) => text !== "", "must not be empty")
-      .describe("The reason, stored with the ledger entry."),
-    adjustmentId: identifier().optional().describe("Idempotency key. A repeat returns the first result."),
-  })
-  .meta({ id: "AdjustBalance" });
+export const adjustInput = z.lazy(() =>
+  z
+    .strictObject({
+      delta: anyNumber
+        .refine((delta) => delta !== 0, "must not be 0")
+        .describe("The change in the balance's unit. Negative to deduct; not 0."),
+      note: freeText()
+        .refine((text) => text !== "", "must not be empty")
+        .describe("The reason, stored with the ledger entry."),
+      adjustmentId: identifier().optional().describe("Idempotency key. A repeat returns the first result."),
+    })
+    .meta({ id: "AdjustBalance" }),
+);

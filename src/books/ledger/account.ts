@@ -14,6 +14,7 @@ import {
 } from "../../db/query.ts";
 import { accounts, creditBalances, recurringGrants, reservations } from "../../db/schema.ts";
 import type { Statement } from "../../db/sql.ts";
+import { assert } from "../../lib/assert.ts";
 import type { TenantCtx } from "../../runtime.ts";
 
 /** A user: by id, as the owner of a reservation, a recurring grant or a balance, or by the account's integer. */
@@ -99,11 +100,19 @@ export type WriteContext = {
   /** Null if the user has no account yet. The write then creates one first. */
   readonly accountId: number | null;
   readonly nowMs: number;
+  /** Whose call it is (C16). */
+  readonly by: string;
 };
 
 /** Picks these values from an object that may have others. */
-export function writingValues({ environmentId, userId, accountId, nowMs }: WriteContext): WriteContext {
-  return { environmentId, userId, accountId, nowMs };
+export function writingValues({ environmentId, userId, accountId, nowMs, by }: WriteContext): WriteContext {
+  return { environmentId, userId, accountId, nowMs, by };
+}
+
+/** What the ledger calls a caller: a key's id, `admin`, `stripe` or `cron`. */
+export function byOf({ caller }: Pick<TenantCtx, "caller">): string {
+  assert(caller.kind !== "link", "a download link writes no credits");
+  return "keyId" in caller ? caller.keyId : caller.kind;
 }
 
 const accountOfUser = (value: ValueOf<WriteContext>) =>

@@ -129,7 +129,7 @@ export function changeRecurring(changes: readonly ChangeOfAccount[]): Statement[
 }
 
 const last = alias(creditLedger, "last");
-type Issue = { environmentId: number; userId: string; nowMs: number; issued: string };
+type Issue = { environmentId: number; userId: string; nowMs: number; by: string; issued: string };
 
 /** Balances of periods, of one account or of many. A trigger writes their entries, at `writtenAtMs`. */
 const insertPeriodsSql = query((value: ValueOf<Issue>) => {
@@ -155,6 +155,8 @@ const insertPeriodsSql = query((value: ValueOf<Issue>) => {
       remainingSteps: sql`issued.value ->> 'amountSteps'`,
       hasRemaining: sql`1`,
       source: sql`'grant'`,
+      grantCause: sql`'recurring'`,
+      grantedBy: value("by"),
       externalRef: sql`issued.value ->> 'externalRef'`,
       grantedAtMs: sql`issued.value ->> 'atMs'`,
       writtenAtMs: sql`max(coalesce(${last.occurredAtMs}, 0), ${asInteger(value("nowMs"))})`,
@@ -187,7 +189,7 @@ export function insertPeriods(writing: WriteContext, periods: readonly DuePeriod
 /** Issues what `issuedBy` gave for several accounts. */
 export function insertPeriodsOfMany(environmentId: number, nowMs: number, issued: readonly object[]): Statement[] {
   if (issued.length === 0) return [];
-  return [insertPeriodsSql({ environmentId, userId: "", nowMs, issued: JSON.stringify(issued) })];
+  return [insertPeriodsSql({ environmentId, userId: "", nowMs, by: "cron", issued: JSON.stringify(issued) })];
 }
 
 /** The changes that due periods make to their recurring grants, and what the test quota counts of them. */

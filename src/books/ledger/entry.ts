@@ -7,8 +7,8 @@ import type { LedgerRow } from "./insert-entries.ts";
 
 const { plain, time } = wire(creditLedger);
 
-/** A ledger entry as the API returns it (C16). Its id is made of its balance's id and its seq, which are unique together. */
-export const entryFields = {
+/** A ledger entry in a person's export. Its id is made of its balance's id and its seq, which are unique together. */
+export const exportedEntryFields = {
   id: {
     of: ({ balanceId, seq }: Pick<LedgerRow, "balanceId" | "seq">) => `led_${balanceId.slice("crb_".length)}_${seq}`,
     json: () => sql`json_quote('led_' || substr(${creditLedger.balanceId}, 5) || '_' || ${creditLedger.seq})`,
@@ -21,10 +21,14 @@ export const entryFields = {
   },
   unit: plain("unit"),
   reason: plain("reason"),
+  cause: plain("cause"),
   eventId: plain("eventId"),
   reservationId: plain("reservationId"),
   occurredAt: time("occurredAtMs"),
   note: plain("note"),
 };
+
+/** A ledger entry as the API returns it (C16). */
+export const entryFields = { ...exportedEntryFields, by: plain("writtenBy") };
 
 export const presentEntry = presenter(entryFields);

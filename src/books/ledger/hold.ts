@@ -214,6 +214,7 @@ const insertSettlementsSql = query((value: ValueOf<WriteContext & { settlements:
       state: sql`settled.value ->> 'state'`,
       atMs: asInteger(value("nowMs")),
       eventId: sql`settled.value ->> 'eventId'`,
+      by: value("by"),
       charges: sql`settled.value -> 'charges'`,
     },
     sql`FROM json_each(${value("settlements")}) AS settled ORDER BY settled.key`,

@@ -25,6 +25,7 @@ import { type Motion, moving } from "./motion.ts";
  * writes `remaining_steps`.
  */
 export type LedgerRow = Omit<typeof creditLedger.$inferSelect, "accountId" | "isRevoked">;
+export type Cause = LedgerRow["cause"];
 
 /** An entry that a statement wrote. */
 export interface WrittenEntry {
@@ -111,6 +112,7 @@ export interface NewBalances {
   readonly packId: string;
   readonly packName: string;
   readonly source: string;
+  readonly cause: Extract<Cause, "grant" | "recurring" | "payment">;
   readonly externalRef: string | null;
   readonly notes: string | null;
   readonly expiresAtMs: number;
@@ -134,6 +136,8 @@ const insertBalancesSql = query((value: ValueOf<WriteContext & { grant: string; 
       remainingSteps: sql`issued.value ->> 'amountSteps'`,
       hasRemaining: sql`1`,
       source: sql`common.value ->> 'source'`,
+      grantCause: sql`common.value ->> 'cause'`,
+      grantedBy: value("by"),
       externalRef: sql`common.value ->> 'externalRef'`,
       notes: sql`common.value ->> 'notes'`,
       grantedAtMs: last.occurredAtMs,
@@ -166,6 +170,7 @@ export interface NewEntry {
   /** Negative when credits are consumed. */
   readonly deltaSteps: number;
   readonly reason: Exclude<LedgerRow["reason"], "grant">;
+  readonly cause: Extract<Cause, "usage" | "hold" | "adjustment">;
   readonly eventId?: string;
   readonly reservationId?: string;
   readonly note?: string;
@@ -184,6 +189,8 @@ const insertEntriesSql = query((value: ValueOf<WriteContext & { entries: string 
       balanceAfterSteps: sql`${creditBalances.remainingSteps} + (entry.value ->> 'deltaSteps')`,
       previousSeq: creditBalances.lastSeq,
       reason: sql`entry.value ->> 'reason'`,
+      cause: sql`entry.value ->> 'cause'`,
+      writtenBy: value("by"),
       eventId: sql`entry.value ->> 'eventId'`,
       reservationId: sql`entry.value ->> 'reservationId'`,
       note: sql`entry.value ->> 'note'`,
@@ -221,7 +228,7 @@ export function insertEntries(
 /** An entry `admin_adjust` of each balance that `from` joins. Several come in the order of their `position`, which is from 0 on. */
 export const insertAdjustments = (
   value: ValueOf<WriteContext & { note: string | null }>,
-  { position, delta, isRevoked }: { readonly position: SQL; readonly delta: SQL; readonly isRevoked: SQL },
+  { position, delta, isRevoked, cause }: Readonly<Record<"position" | "delta" | "isRevoked" | "cause", SQL>>,
   from: SQL,
 ): SQL =>
   insertFrom(
@@ -236,6 +243,8 @@ export const insertAdjustments = (
       balanceAfterSteps: sql`${creditBalances.remainingSteps} + ${delta}`,
       previousSeq: creditBalances.lastSeq,
       reason: sql`'admin_adjust'`,
+      cause,
+      writtenBy: value("by"),
       note: value("note"),
       occurredAtMs: last.occurredAtMs,
       isRevoked,
@@ -247,7 +256,7 @@ type Reversal = WriteContext & { balanceId: string; note: string | null };
 const insertReversalSql = query((value: ValueOf<Reversal>) =>
   insertAdjustments(
     value,
-    { position: sql`0`, delta: sql`-${creditBalances.remainingSteps}`, isRevoked: sql`1` },
+    { position: sql`0`, delta: sql`-${creditBalances.remainingSteps}`, isRevoked: sql`1`, cause: sql`'revoke'` },
     sql`${creditBalances} WHERE ${isBalanceOf(value, sql`${value("balanceId")}`)}`,
   ),
 );
@@ -274,12 +283,16 @@ export interface Taking {
   readonly revokes: boolean;
 }
 
-const insertTakingsSql = query((value: ValueOf<WriteContext & { takings: string; note: string | null }>) => {
+/** Why they are taken, and what the entries say of it. */
+type Taken = { cause: Extract<Cause, "refund" | "revoke" | "erasure">; note: string | null };
+
+const insertTakingsSql = query((value: ValueOf<WriteContext & Taken & { takings: string }>) => {
   const remaining = creditBalances.remainingSteps;
   return insertAdjustments(
     value,
     {
       position: sql`taking.key`,
+      cause: sql`${value("cause")}`,
       isRevoked: sql`(taking.value ->> 'revokes' OR ${creditBalances.revokedAtMs} IS NOT NULL)`,
       delta: sql`-iif(taking.value ->> 'revokes', ${remaining}, min(${remaining}, taking.value ->> 'dueSteps'))`,
     },
@@ -289,7 +302,7 @@ const insertTakingsSql = query((value: ValueOf<WriteContext & { takings: string;
 });
 
 /** The entries of a refund, one of each balance, in their order. What is there is judged as they are written. */
-export function insertTakings(writing: WriteContext, takings: readonly Taking[], note: string | null): Statement {
-  const insert = insertTakingsSql({ ...writingValues(writing), takings: JSON.stringify(takings), note });
+export function insertTakings(writing: WriteContext, takings: readonly Taking[], taken: Taken): Statement {
+  const insert = insertTakingsSql({ ...writingValues(writing), takings: JSON.stringify(takings), ...taken });
   return moving(insert, { entries: takings.length, lifts: false });
 }

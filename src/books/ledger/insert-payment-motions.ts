@@ -61,10 +61,12 @@ const insertMotions = query((value: ValueOf<Motions>) => {
   // What somebody else revoked has nothing to give, and gets nothing back.
   const isOthers = sql`(${revokedAtMs} IS NOT NULL AND ${paymentGrants.isRevoked} = 0)`;
   const surplus = sql`(${paymentGrants.takenSteps} - (motion.value ->> 'dueSteps'))`;
+  const isTaken = sql`CASE WHEN ${isWhole} THEN 1 WHEN ${isOthers} OR ${surplus} = 0 THEN motion.value ->> 'isMore' ELSE ${surplus} < 0 END`;
   const insert = insertAdjustments(
     value,
     {
       position: sql`motion.key`,
+      cause: sql`iif(${isTaken}, 'payment_taken', 'payment_restored')`,
       isRevoked: sql`(${isWhole} OR ${isOthers})`,
       delta: sql`CASE WHEN ${isWhole} THEN -${remainingSteps} WHEN ${isOthers} THEN 0
         WHEN ${surplus} > 0 THEN min(${surplus}, ${room()}) ELSE max(${surplus}, -${remainingSteps}) END`,
@@ -103,7 +105,7 @@ export function insertPaymentMotions(
   note: string,
 ): Statement[] {
   if (motions.length === 0) return [];
-  const rows = motions.map(({ balanceId, dueSteps, isWhole }) => ({ balanceId, dueSteps, isWhole }));
+  const rows = motions.map(({ balanceId, dueSteps, isWhole, isMore }) => ({ balanceId, dueSteps, isWhole, isMore }));
   const values = { ...writingValues(writing), motions: JSON.stringify(rows), note };
   const lifts = motions.some(({ isMore }) => !isMore);
   return [

@@ -200,7 +200,7 @@ export function alertWrites(
 
 /** The messages that the statements wrote, from the rows of the batch `all`. */
 export function messagesAmong(
-  { returning }: MessageWrites,
+  { returning }: Pick<MessageWrites, "returning">,
   all: readonly Statement[],
   rows: readonly unknown[][],
 ): readonly { readonly id: string }[] {

@@ -11,6 +11,7 @@ export interface GrantOfPack {
   readonly packId: string;
   readonly quantity?: number | null | undefined;
   readonly source: NewBalances["source"];
+  readonly cause: NewBalances["cause"];
   readonly externalRef?: string | undefined;
   readonly notes?: string | undefined;
   /** Null for never. Absent: as the pack says. */
@@ -35,6 +36,7 @@ export function planGrant(input: GrantOfPack, pack: Pack | null, nowMs: number, 
     packId: pack.id,
     packName: pack.name,
     source: input.source,
+    cause: input.cause,
     externalRef: input.externalRef ?? null,
     notes: input.notes ?? null,
     expiresAtMs: input.expiresAt === undefined ? defaultMs : (input.expiresAt ?? NEVER_MS),

@@ -111,6 +111,7 @@ export function grantOfPeriod(
     packId,
     quantity: quantity === null ? null : (JSON.parse(quantity) as number),
     source: "grant",
+    cause: "recurring",
     externalRef: periodReference(id, n),
     expiresAt: rolloverPeriods === null ? undefined : periodStart(anchorMs, every, n + 1 + rolloverPeriods),
   } as const;

@@ -6,6 +6,7 @@ import { accounts, creditBalances, reservations } from "../../db/schema.ts";
 import { batch, type Statement } from "../../db/sql.ts";
 import { hashesOf, isBlocked } from "../../db/tombstones/check.ts";
 import type { TenantCtx } from "../../runtime.ts";
+import { byOf } from "./account.ts";
 import { PAYING_FIELDS, type PayingRow } from "./balance.ts";
 import { isDue } from "./hold.ts";
 import { lastSeqOf } from "./insert-entries.ts";
@@ -82,7 +83,7 @@ export async function readTogether<Row>(
     if (isForOne === 1) continue;
     const { environmentId, nowMs } = named;
     const nothingDue = { due: [], periods: NO_PERIODS, recurringDueAtMs };
-    const account = { environmentId, userId, accountId, nowMs, lastSeq, features, ...nothingDue };
+    const account = { environmentId, userId, accountId, nowMs, by: byOf(ctx), lastSeq, features, ...nothingDue };
     users.set(userId, { account, balances: balances.get(userId) ?? [] });
   }
   return { users, rows };

@@ -1,4 +1,5 @@
 import * as z from "zod";
+import { creditLedger } from "../../db/schema.ts";
 import { matchRule, unit } from "../amounts/schemas.ts";
 import { ledgerReason } from "./schemas.ts";
 
@@ -30,10 +31,15 @@ export const ledgerEntry = z
     delta: z.number(),
     unit,
     reason: ledgerReason,
+    cause: z
+      .enum(creditLedger.cause.enumValues)
+      .meta({ id: "LedgerCause" })
+      .describe("Why it was written: what `admin_adjust` does not say."),
     eventId: z.string().nullable(),
     reservationId: z.string().nullable(),
     occurredAt: time,
     note: z.string().nullable(),
+    by: z.string().describe("Whose call wrote it: `key_…`, `admin`, `stripe`, or `cron` where it was nobody's."),
   })
   .meta({ id: "LedgerEntry" });
 

@@ -8,7 +8,7 @@ import { batch, type RowsOf, type Statement } from "../../db/sql.ts";
 import { hashesOf, isBlocked, personErased, requireSecrets, standingIn } from "../../db/tombstones/check.ts";
 import { PurserError } from "../../errors.ts";
 import type { TenantCtx } from "../../runtime.ts";
-import { accountQuery, type User } from "./account.ts";
+import { accountQuery, byOf, type User } from "./account.ts";
 import type { PayingRow } from "./balance.ts";
 import type { Decision } from "./decision.ts";
 import { dueRecurring, readDuePeriods } from "./due-periods.ts";
@@ -178,6 +178,7 @@ async function readAccount<const Reads extends readonly Statement[]>(
           userId,
           accountId: stored?.accountId ?? null,
           nowMs: atMs,
+          by: byOf(ctx),
           lastSeq: stored?.lastSeq ?? 0,
           features: stored?.features ?? null,
           ...(isErased
@@ -262,7 +263,7 @@ async function writeOnMemory<const Reads extends readonly Statement[], Answer>(
   const found = state === null ? null : (verb.recall?.(state) ?? null);
   if (state === null || found === null) return null;
   const { accountId, userId, features, recurringDueAtMs, seq: lastSeq } = state;
-  const writing = { environmentId: ctx.environment.id, userId, accountId, nowMs: atMs };
+  const writing = { environmentId: ctx.environment.id, userId, accountId, nowMs: atMs, by: byOf(ctx) };
   const account = { ...writing, lastSeq, features, recurringDueAtMs, ...NOTHING_DUE };
   const decision = decide(() => verb.decide(found, account));
   if (decision instanceof PurserError || decision.kind === "replay" || decision.isShort === true) return null;

@@ -76,7 +76,10 @@ export async function cancelRecurring(
       const finalN = at === "now" ? 0 : row.lastN;
       const after = { ...row, state: "ended", reason: null, nextAtMs: null, finalN } as const;
       const balanceIds = JSON.stringify(now.map(({ balanceId }) => balanceId));
-      const takings = [guardNoneRevoked({ balanceIds }), insertTakings(account, now, reason ?? null)];
+      const takings = [
+        guardNoneRevoked({ balanceIds }),
+        insertTakings(account, now, { cause: "revoke", note: reason ?? null }),
+      ];
       return write(
         [
           ...changeRecurring([{ ...changeOf(row, after), accountId: account.accountId, finalN }]),

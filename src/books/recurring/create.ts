@@ -74,7 +74,7 @@ function decideCreate(
   const pack = choosePack(body.packId, packs);
   // What a grant would refuse refuses it, also where its first period is to come.
   const { balances, packId, packName } = planGrant(
-    { packId: body.packId, quantity: body.quantity, source: "grant" },
+    { packId: body.packId, quantity: body.quantity, source: "grant", cause: "recurring" },
     pack,
     account.nowMs,
     String,

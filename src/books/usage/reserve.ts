@@ -52,6 +52,7 @@ export async function createReservation(ctx: TenantCtx, input: ReserveInput): Pr
           balanceId: balance.id,
           deltaSteps: -amountSteps,
           reason: "reservation_held" as const,
+          cause: "hold" as const,
           reservationId,
         }));
         const values = reservationValues(reservationId, body, payment, stamp, writing.nowMs);

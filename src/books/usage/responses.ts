@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { errorDetail } from "../../http/errors.ts";
+import { errorDetail } from "../../http/responses.ts";
 import { quantitiesOutput } from "../amounts/responses.ts";
 import { unit } from "../amounts/schemas.ts";
 import { debit } from "../ledger/responses.ts";
@@ -84,6 +84,51 @@ export const totalsOutput = z
   })
   .meta({ id: "UsageTotals" });
 export type TotalsOutput = z.infer<typeof totalsOutput>;
+
+export const groupedTotalsOutput = z
+  .strictObject({
+    totals: z.array(
+      z
+        .strictObject({
+          time: time.optional().describe("When the hour, the day or the month begins."),
+          event: z.string().optional(),
+          model: z.string().nullable().optional().describe("Null for events without a model."),
+          events: z.number().describe("How many events."),
+          quantities: quantitiesOutput.describe("What was used. Units that were not used are left out."),
+          debited: quantitiesOutput.describe("What balances paid, by unit."),
+        })
+        .meta({ id: "GroupedUsageTotal" }),
+    ),
+  })
+  .meta({ id: "GroupedUsageTotals" });
+export type GroupedTotalsOutput = z.infer<typeof groupedTotalsOutput>;
+
+export const shownEvent = z
+  .strictObject({
+    eventId: z.string(),
+    event: z.string(),
+    model: z.string().nullable(),
+    quantities: quantitiesOutput,
+    occurredAt: time,
+    receivedAt: time,
+    reservationId: z.string().nullable().describe("The reservation that it settled."),
+    debits: z.array(heldAmount).describe("What balances paid, in spending order."),
+    uncovered: quantitiesOutput.nullable().describe("The quantities that no balance covered."),
+    properties: z.record(z.string(), z.unknown()).nullable().optional().describe("Absent for a publishable key."),
+  })
+  .meta({ id: "StoredUsageEvent" });
+export type ShownEvent = z.infer<typeof shownEvent>;
+
+export const eventsOutput = z
+  .strictObject({
+    events: z.array(shownEvent).describe("The newest by `occurredAt` first."),
+    nextCursor: z
+      .string()
+      .nullable()
+      .describe("For the next page, also where this one is short. Null on the last page."),
+  })
+  .meta({ id: "UsageEventPage" });
+export type EventsOutput = z.infer<typeof eventsOutput>;
 
 const skipReason = z
   .enum(["revoked", "expired", "depleted", "no_match", "wrong_unit", "not_needed"])

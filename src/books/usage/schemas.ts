@@ -41,70 +41,71 @@ const anyProperties = jsonObject
 
 const TIME_OF_USAGE = "The time of the usage, at most a day ahead. Default: now.";
 
+const onShortageInput = z.enum(["reject", "partial"]).meta({ id: "OnShortage" });
+
 /** The fields of a usage event besides its id (U1). */
-const usageFields = {
+const usageFields = () => ({
   userId,
   event: identifier().describe("The event's name, such as `chat.completed`."),
   model: identifier().optional().describe("The model that was used, for rules with a model."),
   quantities: quantities.prefault({}).describe("The usage in each unit. `count` is 1 unless it is given."),
   occurredAt: occurredAt.optional().describe(TIME_OF_USAGE),
   properties: anyProperties.optional().describe("Stored with the event and contained in the person's export."),
-  onShortage: z
-    .enum(["reject", "partial"])
-    .meta({ id: "OnShortage" })
+  onShortage: onShortageInput
     .default("reject")
     .describe("If credits are insufficient: refuse, or debit what is available and report the rest."),
-};
+});
 
-export const planInput = z.strictObject(usageFields).meta({ id: "PreviewDebit" });
+export const planInput = z.lazy(() => z.strictObject(usageFields()).meta({ id: "PreviewDebit" }));
 export type PlanInput = z.infer<typeof planInput>;
 
-const { event, model, properties, onShortage } = usageFields;
+const eventId = () => identifier().describe("Your own id of the event: its idempotency key. It does not expire.");
 
-const eventId = identifier().describe("Your own id of the event: its idempotency key. It does not expire.");
-
-export const eventInput = z.strictObject({ eventId, ...usageFields }).meta({ id: "UsageEvent" });
+export const eventInput = z.lazy(() =>
+  z.strictObject({ eventId: eventId(), ...usageFields() }).meta({ id: "UsageEvent" }),
+);
 export type EventInput = z.infer<typeof eventInput>;
 
 export const eventsMax = 100;
 
 /** The `data` of a CloudEvent. */
-const cloudEventData = z
-  .strictObject({
-    model: model.nullish(),
-    quantities: usageFields.quantities,
-    properties: properties.nullish(),
-  })
-  .meta({ id: "CloudEventData" });
+const cloudEventData = z.lazy(() => {
+  const { model, quantities, properties } = usageFields();
+  return z
+    .strictObject({ model: model.nullish(), quantities, properties: properties.nullish() })
+    .meta({ id: "CloudEventData" });
+});
 
 /** A CloudEvent 1.0 as JSON, read as a usage event (U1). Extension attributes are ignored. */
-export const cloudEvent = z
-  .looseObject({
-    specversion: z.literal("1.0"),
-    id: eventId,
-    source: z.string().min(1, "must not be empty"),
-    type: event,
-    subject: userId,
-    time: occurredAt.nullish().describe(TIME_OF_USAGE),
-    data: cloudEventData.nullish(),
-  })
-  .refine((given) => given.data_base64 === undefined, {
-    path: ["data_base64"],
-    message: "must not be given: the data of an event is JSON",
-  })
-  .transform(
-    ({ id, type, subject, time, data }): EventInput => ({
-      eventId: id,
-      userId: subject,
-      event: type,
-      model: data?.model ?? undefined,
-      quantities: data?.quantities ?? usageFields.quantities.parse({}),
-      occurredAt: time ?? undefined,
-      properties: data?.properties ?? undefined,
-      onShortage: "reject",
-    }),
-  )
-  .meta({ id: "CloudEvent" });
+export const cloudEvent = z.lazy(() =>
+  z
+    .looseObject({
+      specversion: z.literal("1.0"),
+      id: eventId(),
+      source: z.string().min(1, "must not be empty"),
+      type: usageFields().event,
+      subject: userId,
+      time: occurredAt.nullish().describe(TIME_OF_USAGE),
+      data: cloudEventData.nullish(),
+    })
+    .refine((given) => given.data_base64 === undefined, {
+      path: ["data_base64"],
+      message: "must not be given: the data of an event is JSON",
+    })
+    .transform(
+      ({ id, type, subject, time, data }): EventInput => ({
+        eventId: id,
+        userId: subject,
+        event: type,
+        model: data?.model ?? undefined,
+        quantities: data?.quantities ?? quantities.parse({}),
+        occurredAt: time ?? undefined,
+        properties: data?.properties ?? undefined,
+        onShortage: "reject",
+      }),
+    )
+    .meta({ id: "CloudEvent" }),
+);
 
 export const reservationStatus = z.enum(["open", "committed", "released", "expired"]).meta({
   id: "ReservationStatus",
@@ -122,61 +123,109 @@ const expiresInSeconds = z.int().min(1, SECONDS_RANGE).max(EXPIRES_IN_SECONDS_MA
 
 export const onExpiry = z.enum(["return", "charge"]).meta({ id: "OnExpiry" });
 
-export const reserveInput = z
-  .strictObject({
-    reservationId: z
-      .string()
-      .regex(reservationIdPattern, "must be `res_` and 1 to 60 letters, digits, `_` or `-`")
-      .optional()
-      .describe("Your own id makes the call idempotent."),
-    userId,
-    event,
-    model,
-    quantities,
-    expiresInSeconds: expiresInSeconds.default(EXPIRES_IN_SECONDS_DEFAULT).describe("How long the credits are held."),
-    onExpiry: onExpiry
-      .default("return")
-      .describe(
-        "If nobody settles it in time: return the holds, or charge the reserved quantities as an event of its id.",
-      ),
-  })
-  .meta({ id: "CreateReservation" });
+export const reserveInput = z.lazy(() => {
+  const { event, model } = usageFields();
+  return z
+    .strictObject({
+      reservationId: z
+        .string()
+        .regex(reservationIdPattern, "must be `res_` and 1 to 60 letters, digits, `_` or `-`")
+        .optional()
+        .describe("Your own id makes the call idempotent."),
+      userId,
+      event,
+      model,
+      quantities,
+      expiresInSeconds: expiresInSeconds.default(EXPIRES_IN_SECONDS_DEFAULT).describe("How long the credits are held."),
+      onExpiry: onExpiry
+        .default("return")
+        .describe(
+          "If nobody settles it in time: return the holds, or charge the reserved quantities as an event of its id.",
+        ),
+    })
+    .meta({ id: "CreateReservation" });
+});
 export type ReserveInput = z.infer<typeof reserveInput>;
 
-export const reservationParams = z.object({
-  reservationId: z.string().describe("The id of the reservation, `res_…`."),
-});
+export const reservationParams = z.lazy(() =>
+  z.object({
+    reservationId: z.string().describe("The id of the reservation, `res_…`."),
+  }),
+);
 
-export const extendInput = z
-  .strictObject({
-    expiresInSeconds: expiresInSeconds.describe("How long the credits are held from now on."),
-  })
-  .meta({ id: "ExtendReservation" });
+export const extendInput = z.lazy(() =>
+  z
+    .strictObject({
+      expiresInSeconds: expiresInSeconds.describe("How long the credits are held from now on."),
+    })
+    .meta({ id: "ExtendReservation" }),
+);
 export type ExtendInput = z.infer<typeof extendInput>;
 
-export const reservationsInput = z.object({
-  userId,
-  status: reservationStatus.optional().describe("Only reservations of this status."),
-  limit: pageLimit("reservations"),
-  cursor,
-});
+export const reservationsInput = z.lazy(() =>
+  z.object({
+    userId,
+    status: reservationStatus.optional().describe("Only reservations of this status."),
+    limit: pageLimit("reservations"),
+    cursor,
+  }),
+);
 export type ReservationsInput = z.infer<typeof reservationsInput>;
 
-export const commitInput = z
-  .strictObject({
-    eventId,
-    quantities,
-    occurredAt: usageFields.occurredAt,
-    properties,
-    onShortage,
-  })
-  .meta({ id: "CommitReservation" });
+export const commitInput = z.lazy(() => {
+  const { occurredAt, properties, onShortage } = usageFields();
+  return z
+    .strictObject({ eventId: eventId(), quantities, occurredAt, properties, onShortage })
+    .meta({ id: "CommitReservation" });
+});
 export type CommitInput = z.infer<typeof commitInput>;
 
-export const totalsInput = z.object({
-  userId,
-  event: identifier().optional().describe("An event name or a glob."),
-  from: timestamp.optional().describe("Only events that occurred at this time or later."),
-  to: timestamp.optional().describe("Only events that occurred before this time."),
-});
+const totalsGroup = z.enum(["event", "model", "hour", "day", "month"]);
+export type TotalsGroup = z.infer<typeof totalsGroup>;
+export const isTime = (group: TotalsGroup): boolean => group !== "event" && group !== "model";
+
+export const eventsInput = z.lazy(() =>
+  z
+    .object({
+      userId: userId.optional().describe("The user whose events they are."),
+      eventId: eventId().optional().describe("The id of one event, instead of `userId`. Needs a secret key."),
+      event: identifier().optional().describe("An event name or a glob."),
+      model: identifier().optional().describe("A model or a glob."),
+      from: timestamp.optional().describe("Only events that occurred at this time or later."),
+      to: timestamp.optional().describe("Only events that occurred before this time."),
+      limit: pageLimit("events"),
+      cursor,
+    })
+    .refine((input) => input.userId !== undefined || input.eventId !== undefined, {
+      path: ["userId"],
+      message: "is required, or `eventId` in its place",
+    })
+    .refine((input) => input.userId === undefined || input.eventId === undefined, {
+      path: ["eventId"],
+      message: "must not be sent beside `userId`",
+    }),
+);
+export type EventsInput = z.infer<typeof eventsInput>;
+
+export const totalsInput = z.lazy(() =>
+  z.object({
+    userId,
+    event: identifier().optional().describe("An event name or a glob."),
+    from: timestamp.optional().describe("Only events that occurred at this time or later."),
+    to: timestamp.optional().describe("Only events that occurred before this time."),
+    groupBy: z
+      .string()
+      .transform((text) => text.split(","))
+      .pipe(
+        z
+          .array(totalsGroup)
+          .refine((groups) => new Set(groups).size === groups.length, "must name no group twice")
+          .refine((groups) => groups.filter(isTime).length <= 1, "must name at most one of `hour`, `day` and `month`"),
+      )
+      .optional()
+      .describe(
+        "Groups, separated by commas: `event`, `model`, and one of `hour`, `day` and `month` (UTC). Needs `from`.",
+      ),
+  }),
+);
 export type TotalsInput = z.infer<typeof totalsInput>;

@@ -113,6 +113,7 @@ export function writeEvent(
     balanceId: balance.id,
     deltaSteps: -amountSteps,
     reason: "event_committed" as const,
+    cause: "usage" as const,
     eventId: event.eventId,
     ...(event.reservationId === null ? {} : { reservationId: event.reservationId }),
   }));

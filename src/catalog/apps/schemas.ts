@@ -9,32 +9,40 @@ export const kind = z.enum(["secret", "publishable", "relay"]).meta({
     "a reverse proxy or a customer-data platform; it sends analytics and nothing else.",
 });
 
-export const createAppInput = z
-  .strictObject({
-    name: displayName(),
-    database: z.string().optional().describe("Where it lives for good, such as `DB_1`. Default: where new ones go."),
-  })
-  .meta({ id: "CreateApp" });
+export const createAppInput = z.lazy(() =>
+  z
+    .strictObject({
+      name: displayName(),
+      database: z.string().optional().describe("Where it lives for good, such as `DB_1`. Default: where new ones go."),
+    })
+    .meta({ id: "CreateApp" }),
+);
 export type CreateAppInput = z.infer<typeof createAppInput>;
 
-export const createKeyInput = z.strictObject({ kind, mode, name: displayName().optional() }).meta({
-  id: "CreateApiKey",
-});
+export const createKeyInput = z.lazy(() =>
+  z.strictObject({ kind, mode, name: displayName().optional() }).meta({
+    id: "CreateApiKey",
+  }),
+);
 export type CreateKeyInput = z.infer<typeof createKeyInput>;
 
-export const listKeysInput = z.object({
-  limit: pageLimit("keys", 100),
-  cursor,
-});
+export const listKeysInput = z.lazy(() =>
+  z.object({
+    limit: pageLimit("keys", 100),
+    cursor,
+  }),
+);
 export type ListKeysInput = z.infer<typeof listKeysInput>;
 
-export const setEndUserAuthInput = z
-  .strictObject({
-    mode,
-    setting: endUserSetting
-      .meta({ id: "EndUserSetting" })
-      .nullable()
-      .describe("Null: publishable keys cannot read anything."),
-  })
-  .meta({ id: "SetEndUserAuth" });
+export const setEndUserAuthInput = z.lazy(() =>
+  z
+    .strictObject({
+      mode,
+      setting: endUserSetting
+        .meta({ id: "EndUserSetting" })
+        .nullable()
+        .describe("Null: publishable keys cannot read anything."),
+    })
+    .meta({ id: "SetEndUserAuth" }),
+);
 export type SetEndUserAuthInput = z.infer<typeof setEndUserAuthInput>;

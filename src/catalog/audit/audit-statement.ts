@@ -1,7 +1,8 @@
 import { and, desc, eq, not, type SQL, sql } from "drizzle-orm";
 import { drizzle, fields, hasRow, insertFrom, query, scalar, type ValueOf } from "../../db/query.ts";
 import { adminAudit } from "../../db/schema.ts";
-import type { AdminCtx } from "../../runtime.ts";
+import type { Statement } from "../../db/sql.ts";
+import type { AdminCtx, TenantCtx } from "../../runtime.ts";
 
 /** The actions of the audit log. */
 export const ACTIONS = [
@@ -29,6 +30,8 @@ export const ACTIONS = [
   "recurring.resumed",
   "stripe.set",
   "payment.settled",
+  "export_link.created",
+  "export_link.revoked",
   "person.erased",
   "erasure.lifted",
   "webhook.created",
@@ -133,4 +136,17 @@ export function insertAct<Values = ActValues>(when: (value: ValueOf<Values & Act
       sql`WHERE ${and(actIsNew(value), when(value))}`,
     ),
   );
+}
+
+const insertOperatorAct = insertAct();
+
+/** The row of an act in an environment, where the administrator does it. It belongs to the batch of the act. */
+export function actOfOperator(
+  ctx: Pick<TenantCtx, "caller" | "newId" | "now" | "realNow" | "environment">,
+  act: Omit<Act, "appId">,
+): Statement[] {
+  const { caller } = ctx;
+  const { appId, mode } = ctx.environment;
+  if (caller.kind !== "admin") return [];
+  return [insertOperatorAct(newAct({ ...ctx, caller }, { ...act, appId, details: { mode, ...act.details } }))];
 }

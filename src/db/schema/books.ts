@@ -53,6 +53,11 @@ export const creditBalances = sqliteTable(
     /** 1 while the remaining amount is not 0. The condition of a partial index; the ledger's triggers set it. */
     hasRemaining: integer("has_remaining").notNull(),
     source: text("source", { enum: ["purchase", "grant", "refund", "manual"] }).notNull(),
+    /** Why it was granted, and by whom, for the ledger entry of its grant. */
+    grantCause: text("grant_cause", { enum: ["grant", "recurring", "payment"] })
+      .notNull()
+      .default("grant"),
+    grantedBy: text("granted_by").notNull().default("cron"),
     externalRef: text("external_ref"),
     notes: text("notes"),
     grantedAtMs: integer("granted_at_ms").notNull(),
@@ -110,6 +115,25 @@ export const creditLedger = sqliteTable(
         "admin_adjust",
       ],
     }).notNull(),
+    /** What the reason does not say (C16). A trigger refuses one that does not fit. */
+    cause: text("cause", {
+      enum: [
+        "grant",
+        "recurring",
+        "payment",
+        "usage",
+        "hold",
+        "hold_returned",
+        "adjustment",
+        "revoke",
+        "refund",
+        "payment_taken",
+        "payment_restored",
+        "erasure",
+      ],
+    }).notNull(),
+    /** Whose call wrote it: a key's id, `admin`, `stripe`, or `cron` where it was nobody's. */
+    writtenBy: text("written_by").notNull(),
     eventId: text("event_id"),
     reservationId: text("reservation_id"),
     note: text("note"),

@@ -145,9 +145,28 @@ export const exportAudit = sqliteTable(
     /** The key that created the link. Null for actions of the link's holder. */
     keyId: text("key_id"),
     occurredAtMs: integer("occurred_at_ms").notNull(),
+    /** Of a link that was created: when it expires, in real time (D3). */
+    expiresAtMs: integer("expires_at_ms"),
   },
   (t) => [
     primaryKey({ columns: [t.environmentId, t.distinctId, t.seq] }),
     check("export_audit_action", sql`${t.action} IN ('minted', 'opened', 'completed', 'failed')`),
+  ],
+);
+
+/** Ends of an id's export links: each link that was valid then opens nothing any more (P14). Kept as long as a link is valid. */
+export const linkEnds = sqliteTable(
+  "link_ends",
+  {
+    environmentId: integer("environment_id").notNull(),
+    /** Of the distinct id, keyed with the secret that signs links. */
+    idHash: text("id_hash").notNull(),
+    /** Real time. */
+    endedAtMs: integer("ended_at_ms").notNull(),
+  },
+  (t) => [
+    primaryKey({ columns: [t.environmentId, t.idHash, t.endedAtMs] }),
+    // For the cron, which deletes the oldest.
+    index("link_ends_ended").on(t.endedAtMs),
   ],
 );

@@ -38,6 +38,8 @@ export const usageEvents = sqliteTable(
   (t) => [
     primaryKey({ columns: [t.accountId, t.occurredByMs, t.seq] }),
     uniqueIndex("usage_events_event_id").on(t.environmentId, t.eventId),
+    // Lists by `occurredAt`, and totals.
+    index("usage_events_occurred").on(t.accountId, t.occurredAtMs, t.seq),
     check("usage_events_properties_once", sql`${t.properties} IS NULL OR ${t.largePropertiesBytes} IS NULL`),
   ],
 );
@@ -82,6 +84,8 @@ export const reservations = sqliteTable(
     expiresAtMs: integer("expires_at_ms").notNull(),
     settledAtMs: integer("settled_at_ms"),
     settledEventId: text("settled_event_id"),
+    /** Whose call settled it: what it returns, and pays of what is owed, is written by it. */
+    settledBy: text("settled_by"),
     /** Like that of `usage_events`. */
     requestHash: text("request_hash").notNull(),
   },

@@ -8,23 +8,27 @@ const LIMIT_MAX = 10 ** 15;
 const limit = (value: number, what: string) =>
   z.int().min(0).max(LIMIT_MAX).optional().describe(`${what} The default is ${value}.`);
 
-const analyticsLimits = z
-  .strictObject({
-    eventsADay: limit(analyticsDefaults.eventsADay, "Events of the environment in a UTC day."),
-    bytesADay: limit(analyticsDefaults.bytesADay, "Bytes of their properties."),
-    eventsADayOfOneId: limit(analyticsDefaults.eventsADayOfOneId, "Events of one distinct id in a UTC day."),
-    bytesADayOfOneId: limit(analyticsDefaults.bytesADayOfOneId, "Bytes of their properties."),
-  })
-  .meta({ id: "SetAnalyticsLimits" });
+const analyticsLimits = z.lazy(() =>
+  z
+    .strictObject({
+      eventsADay: limit(analyticsDefaults.eventsADay, "Events of the environment in a UTC day."),
+      bytesADay: limit(analyticsDefaults.bytesADay, "Bytes of their properties."),
+      eventsADayOfOneId: limit(analyticsDefaults.eventsADayOfOneId, "Events of one distinct id in a UTC day."),
+      bytesADayOfOneId: limit(analyticsDefaults.bytesADayOfOneId, "Bytes of their properties."),
+    })
+    .meta({ id: "SetAnalyticsLimits" }),
+);
 
-export const setLimitsInput = z
-  .strictObject({
-    mode,
-    analytics: analyticsLimits
-      .nullable()
-      .describe("All limits that are set: one left out is the default again. Null: the defaults."),
-  })
-  .meta({ id: "SetLimits" });
+export const setLimitsInput = z.lazy(() =>
+  z
+    .strictObject({
+      mode,
+      analytics: analyticsLimits
+        .nullable()
+        .describe("All limits that are set: one left out is the default again. Null: the defaults."),
+    })
+    .meta({ id: "SetLimits" }),
+);
 export type SetLimitsInput = z.infer<typeof setLimitsInput>;
 
-export const readLimitsInput = z.object({ mode: mode.describe("The mode whose limits they are.") });
+export const readLimitsInput = z.lazy(() => z.object({ mode: mode.describe("The mode whose limits they are.") }));

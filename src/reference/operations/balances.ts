@@ -30,10 +30,12 @@ const entry = {
   delta: -120,
   unit: "tokens",
   reason: "event_committed",
+  cause: "usage",
   eventId: "chat-2026-01-16-0001",
   reservationId: null,
   occurredAt: "2026-01-16T08:30:00.000Z",
   note: null,
+  by: "key_4mLr9sGz1bFq0XnTdH7uYp",
 };
 
 /** What reads the books. */

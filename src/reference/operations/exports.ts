@@ -1,6 +1,6 @@
 import * as z from "zod";
-import { exportDocument, exportPersonOutput } from "../../exports/responses.ts";
-import { exportPersonInput } from "../../exports/schemas.ts";
+import { exportDocument, exportPersonOutput, revokeLinksOutput } from "../../exports/responses.ts";
+import { exportPersonInput, revokeLinksInput } from "../../exports/schemas.ts";
 import type { Operation } from "../operation.ts";
 
 const distinctId = "user_42";
@@ -60,6 +60,22 @@ export const exportOperations: readonly Operation[] = [
     writesForId: "silent",
   },
   {
+    id: "revokeExportLinks",
+    method: "post",
+    path: "/api/v1/export-person/revoke",
+    tag: "People",
+    summary: "End a person's download links",
+    description:
+      "Ends every link that was created for this id until now. They answer as expired links do. A download that has begun is " +
+      "finished. Links that were created for other ids of the person stay valid.",
+    access: "secret",
+    publishableGets: "requires_secret_key",
+    body: { schema: revokeLinksInput, example: { distinctId } },
+    success: { description: "How many valid links were ended.", schema: revokeLinksOutput, example: { revoked: 1 } },
+    errors: ["export_unavailable"],
+    writesForId: "silent",
+  },
+  {
     id: "downloadExport",
     method: "get",
     path: "/api/v1/export-download",
@@ -68,7 +84,8 @@ export const exportOperations: readonly Operation[] = [
     description:
       "Opens a link of `createExportLink`. The document is generated while it is sent, and has the state of one moment, " +
       "`exportedAt`. If the download is interrupted, the JSON is incomplete and does not parse. A link may be opened again. The " +
-      "person is the requested id and the ids that are linked to it.",
+      "person is the requested id and the ids that are linked to it. A browser that opens a link which is not valid (`Accept` names " +
+      "`text/html`) sees a short page instead of the JSON of the 401.",
     access: "open",
     query: z.object({ token: z.string().describe("The `token` of the `downloadUrl`.") }),
     success: {

@@ -522,7 +522,7 @@ describe("a list of the dashboard", () => {
     let next: string | undefined = ofBalance;
     let grants = 0;
     for (let pages = 0; next !== undefined && pages < 10; pages++) {
-      const page = await read(browser, next, /<td>(grant)</g, "Older");
+      const page = await read(browser, next, /<td>(grant)<\/td><td>grant</g, "Older");
       grants += page.found.length;
       next = page.next;
     }

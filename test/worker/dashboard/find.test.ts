@@ -175,9 +175,9 @@ it("shows what there was at a moment page by page, and says of which balance too
   // More entries of the newest of them than a page goes back over.
   const entries = Array.from({ length: 20_100 }, (_, n) => n);
   const insert = env.DB.prepare(
-    `INSERT INTO credit_ledger (account_id, seq, balance_id, pack_id, unit, delta_steps, balance_after_steps, previous_seq, reason, occurred_at_ms)
+    `INSERT INTO credit_ledger (account_id, seq, balance_id, pack_id, unit, delta_steps, balance_after_steps, previous_seq, reason, cause, written_by, occurred_at_ms)
      SELECT CAST(?1 AS INTEGER), CAST(?2 AS INTEGER) + 1 + value, ?3, ?4, 'count', 0, 10000,
-       iif(value = 0, (SELECT last_seq FROM credit_balances WHERE id = ?3), CAST(?2 AS INTEGER) + value), 'admin_adjust', CAST(?5 AS INTEGER)
+       iif(value = 0, (SELECT last_seq FROM credit_balances WHERE id = ?3), CAST(?2 AS INTEGER) + value), 'admin_adjust', 'adjustment', 'admin', CAST(?5 AS INTEGER)
      FROM json_each(?6) ORDER BY value`,
   );
   await insert.bind(account, seq, id, packId, clock.ms, JSON.stringify(entries)).run();

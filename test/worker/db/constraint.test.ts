@@ -24,9 +24,9 @@ const balance = (id: string, seq: number, ref: string | null = null) => `INSERT 
     ${ref === null ? "NULL" : `'${ref}'`}, 1, ${NEVER_MS}, ${seq}, ${seq})`;
 
 const entry = (seq: number, delta: number, after: number, previous: number, revoked = 0) => `INSERT INTO credit_ledger (
-    account_id, seq, balance_id, pack_id, unit, delta_steps, balance_after_steps, previous_seq, reason, occurred_at_ms,
-    is_revoked
-  ) VALUES (${ACCOUNT}, ${seq}, 'crb_c1', 'cpk_1', 'count', ${delta}, ${after}, ${previous}, 'admin_adjust', 5, ${revoked})`;
+    account_id, seq, balance_id, pack_id, unit, delta_steps, balance_after_steps, previous_seq, reason, cause, written_by,
+    occurred_at_ms, is_revoked
+  ) VALUES (${ACCOUNT}, ${seq}, 'crb_c1', 'cpk_1', 'count', ${delta}, ${after}, ${previous}, 'admin_adjust', 'refund', 'cron', 5, ${revoked})`;
 
 const usageEvent = (seq: number, eventId: string) => `INSERT INTO usage_events (
     account_id, occurred_by_ms, seq, environment_id, event_id, event, count_steps, occurred_at_ms, received_at_ms,
@@ -118,7 +118,7 @@ const violations: Record<Constraint, readonly string[]> = {
   credit_balances_bounded: [
     balance("crb_c1", 1),
     `INSERT INTO credit_balances SELECT account_id, b.id || value, pack_id, pack_name, pack_item_id, unit, hex(zeroblob(850000)), priority,
-       initial_steps, remaining_steps, has_remaining, source, NULL, notes, granted_at_ms, NULL, expires_at_ms, NULL, 1 + value, 1 + value
+       initial_steps, remaining_steps, has_remaining, source, grant_cause, granted_by, NULL, notes, granted_at_ms, NULL, expires_at_ms, NULL, 1 + value, 1 + value
      FROM credit_balances AS b CROSS JOIN json_each('[1,2,3,4,5]') WHERE b.id = 'crb_c1'`,
   ],
   clock_kept: [
@@ -128,6 +128,7 @@ const violations: Record<Constraint, readonly string[]> = {
     "UPDATE environments SET features = NULL WHERE id = -905",
   ],
   guard_key: ["INSERT INTO guards (name, holds) VALUES ('key', 0)"],
+  guard_link: ["INSERT INTO guards (name, holds) VALUES ('link', 0)"],
   guard_origin: ["INSERT INTO guards (name, holds) VALUES ('origin', 0)"],
   guard_environment: ["INSERT INTO guards (name, holds) VALUES ('environment', 0)"],
   guard_person: ["INSERT INTO guards (name, holds) VALUES ('person', 0)"],

@@ -22,6 +22,7 @@ import {
   LAST_SEQ,
   LIVE,
   largeProperties,
+  logged,
   OTHER,
   OWING,
   owed,
@@ -87,10 +88,10 @@ const nextEntry = { seq: LAST_SEQ + 1, delta_steps: -90, balance_after_steps: 50
 const ofRevoked = { seq: LAST_SEQ + 1, balance_id: REVOKED, previous_seq: LAST_SEQ, is_revoked: 1 };
 const third = { seq: 3, event_id: "e3", occurred_by_ms: 10 };
 const settle = (state: string) => `UPDATE reservations
-  SET state = '${state}', settled_at_ms = 5, settled_seq = ${LAST_SEQ + 1} WHERE id = 'res_w'`;
+  SET state = '${state}', settled_at_ms = 5, settled_by = 'cron', settled_seq = ${LAST_SEQ + 1} WHERE id = 'res_w'`;
 /** Its end is far away, so it is due as late. */
 const settleInView = (state: string, charges = "NULL") => `INSERT INTO settlements VALUES
-  (${LIVE}, 'res_w', '${state}', 9000000000001, NULL, ${charges})`;
+  (${LIVE}, 'res_w', '${state}', 9000000000001, NULL, 'cron', ${charges})`;
 /** What the reservation holds of one balance, written by hand. */
 const returned = (given: Parameters<typeof entry>[0], verb?: string) =>
   entry(
@@ -145,7 +146,7 @@ function nameErased(table: string): Record<string, Attack> {
 const columnsOf: Readonly<Record<string, string>> = {
   consent_log:
     "seq, id, purpose, decision, method, notice_version, source, gpc, is_device, occurred_at_ms, received_at_ms",
-  export_audit: "seq, id, action, token_hash, key_id, occurred_at_ms",
+  export_audit: "seq, id, action, token_hash, key_id, occurred_at_ms, expires_at_ms",
 };
 
 function frozen(table: string, columns: readonly string[], says = `${table}_append_only`): Record<string, Attack> {
@@ -280,6 +281,28 @@ const attacks: Readonly<Record<string, Attack>> = {
     says: "credit_ledger_grant_with_balance",
     sql: WAYS.map((verb) => entry({ ...nextEntry, reason: "grant" }, verb)),
   },
+  credit_ledger_cause_fits: {
+    says: "credit_ledger_cause_fits",
+    sql: [
+      ...WAYS.map((verb) => entry({ ...nextEntry, cause: "hold" }, verb)),
+      ...WAYS.map((verb) => balance("crb_new", LAST_SEQ + 1, { grant_cause: "usage" }, verb)),
+      entry({ ...nextEntry, cause: "other" }, "INSERT OR IGNORE"),
+      entry({ ...nextEntry, cause: null }, "INSERT OR IGNORE"),
+      entry({ ...nextEntry, reason: "reservation_held", cause: "usage" }),
+      ...["usage", "grant", "revoke", "erasure", "payment_taken", "payment_restored"].map((cause) =>
+        entry({ ...nextEntry, reason: "admin_adjust", cause }),
+      ),
+      entry({ ...nextEntry, reason: "admin_adjust", reservation_id: "res_w", cause: "adjustment" }),
+      ...["refund", "payment_taken"].map((cause) =>
+        entry({ ...nextEntry, delta_steps: 10, balance_after_steps: 600, reason: "admin_adjust", cause }),
+      ),
+      [paymentGrant({ balance_id: PART }), entry({ ...nextEntry, reason: "admin_adjust", cause: "payment_restored" })],
+    ],
+  },
+  credit_ledger_by_caller: {
+    says: "credit_ledger_by_caller",
+    sql: ["sk_1", "", null].map((written_by) => entry({ ...nextEntry, written_by }, "INSERT OR IGNORE")),
+  },
   credit_ledger_not_below_zero: {
     says: "credit_balances_remaining_not_negative",
     sql: [entry({ ...nextEntry, delta_steps: -591, balance_after_steps: -1 }, "INSERT OR IGNORE")],
@@ -367,7 +390,15 @@ const attacks: Readonly<Record<string, Attack>> = {
     ],
     behind: "guard_account",
   },
-  ...frozen("credit_ledger", ["delta_steps", "seq", "reason", "balance_after_steps", "occurred_at_ms"]),
+  ...frozen("credit_ledger", [
+    "delta_steps",
+    "seq",
+    "reason",
+    "cause",
+    "written_by",
+    "balance_after_steps",
+    "occurred_at_ms",
+  ]),
   ...namesErased(
     "credit_ledger",
     "credit_ledger_append_only",
@@ -743,6 +774,7 @@ const attacks: Readonly<Record<string, Attack>> = {
   guards_person: { says: "guard_person", sql: ["INSERT INTO guards (name, holds) VALUES ('person', 0)"] },
   guards_tombstones: { says: "guard_tombstones", sql: ["INSERT INTO guards (name, holds) VALUES ('tombstones', 0)"] },
   guards_people: { says: "guard_people", sql: ["INSERT INTO guards (name, holds) VALUES ('people', 0)"] },
+  guards_link: { says: "guard_link", sql: ["INSERT INTO guards (name, holds) VALUES ('link', 0)"] },
   guards_origin: { says: "guard_origin", sql: ["INSERT INTO guards (name, holds) VALUES ('origin', 0)"] },
   guards_events: { says: "limit_events", sql: ["INSERT INTO guards (name, holds) VALUES ('events', 0)"] },
   guards_bytes: { says: "limit_bytes", sql: ["INSERT INTO guards (name, holds) VALUES ('bytes', 0)"] },
@@ -771,6 +803,14 @@ const attacks: Readonly<Record<string, Attack>> = {
         `DELETE FROM analytics_events ${OF_LIVE} AND seq = 2`,
       ],
     ],
+  },
+  analytics_events_no_replace: {
+    says: "analytics_events_kept",
+    sql: [REPLACE, "REPLACE"].flatMap((verb) => [
+      analyticsEvent({ uuid: "uuid-new" }, verb),
+      analyticsEvent({ distinct_id: "b" }, verb),
+      analyticsEvent({}, verb),
+    ]),
   },
   analytics_events_no_update: {
     says: "analytics_events_kept",
@@ -813,7 +853,7 @@ const attacks: Readonly<Record<string, Attack>> = {
     says: "export_audit_seq_gapless",
     sql: [exportAudit({ action: "failed" }, REPLACE), exportAudit({ seq: 3 })],
   },
-  ...frozen("export_audit", ["action", "occurred_at_ms"]),
+  ...frozen("export_audit", ["action", "occurred_at_ms", "expires_at_ms"]),
   ...nameErased("export_audit"),
   admin_audit_seq_gapless: {
     says: "admin_audit_seq_gapless",
@@ -829,6 +869,17 @@ const attacks: Readonly<Record<string, Attack>> = {
   webhook_endpoints_keep_environment: {
     says: "webhook_endpoints_kept",
     sql: [`environment_id = ${TEST}`, "id = 'whk_new'"].map((set) => `UPDATE webhook_endpoints SET ${set}`),
+  },
+  webhook_messages_no_replace: {
+    says: "webhook_messages_frozen",
+    sql: [REPLACE, "REPLACE"].flatMap((verb) =>
+      ["2", "'other'", "9", "'nobody'"].map((other, index) => {
+        const row = ["environment_id", "type", "at_ms", "subject"].map((name, place) =>
+          place === index ? other : name,
+        );
+        return `${verb} INTO webhook_messages SELECT id, ${row.join(", ")}, data FROM webhook_messages`;
+      }),
+    ),
   },
   webhook_messages_no_update: {
     says: "webhook_messages_frozen",
@@ -938,7 +989,7 @@ const attacks: Readonly<Record<string, Attack>> = {
     says: PASSED,
     sql: [
       [
-        `INSERT INTO owed_payments VALUES (${OWING}, NULL, 'crb_owing_w', 2, 30, 40)`,
+        `INSERT INTO owed_payments VALUES (${OWING}, NULL, 'cron', 'crb_owing_w', 2, 30, 40)`,
         holds(`(SELECT owed_steps = 20 FROM refund_owed WHERE account_id = ${OWING})
           AND (SELECT remaining_steps = 570 FROM credit_balances WHERE id = 'crb_owing_w')`),
       ],
@@ -1037,6 +1088,8 @@ const checks: Readonly<Record<string, string | readonly string[]>> = {
     usageEvent({ ...third, properties: "{}", large_properties_bytes: 11 }),
   ],
   payments_status: payment({ id: "pay_new", reason: "no_user" }),
+  stripe_log_outcome: logged({ event_id: "evt_new", outcome: "unmatched" }),
+  stripe_log_user_of_ignored: logged({ event_id: "evt_new", outcome: "ignored", reason: "shape", asked_user: "u" }),
   payment_debts_not_negative: "UPDATE payment_debts SET amount = -1",
   payment_debts_ended: "UPDATE payment_debts SET customer = NULL",
   payment_debt_payers_not_negative: "UPDATE payment_debt_payers SET amount = -1",
@@ -1071,7 +1124,7 @@ const uniques: Readonly<Record<string, readonly [sql: string, says?: string]>> =
   "credit_refunds.account_id, external_ref, refund_ref": [refund({ ordinal: 2 }), "credit_refunds_gapless"],
   "recurring_grants.environment_id, id": [recurring({ ordinal: 2 }), "recurring_grants_id"],
   "usage_events.environment_id, event_id": [usageEvent({ seq: 3 }), "usage_events_event_id"],
-  "analytics_events.environment_id, uuid": [analyticsEvent({ seq: 2 })],
+  "analytics_events.environment_id, uuid": [analyticsEvent({ seq: 2 }), "analytics_events_kept"],
   "erasure_ids.environment_id, distinct_id": [erasureId({ position: 5 }), "erasure_ids_kept"],
   "erasure_ids.account_id": [erasureId({ position: 5, distinct_id: "c" }), "erasure_ids_kept"],
   "erasure_names.account_id, kind, new_name": [erasureName({ old_name: "e8" })],
@@ -1106,7 +1159,7 @@ const tables = `SELECT name FROM sqlite_schema WHERE type = 'table' AND ${own}`;
 const erased: readonly string[] = [
   ...erasing,
   `UPDATE accounts SET user_id = 'erased_u', is_erased = 1 WHERE id = ${USER}`,
-  `INSERT INTO settlements (environment_id, id, state, at_ms) VALUES (${LIVE}, 'res_w', 'released', 6)`,
+  `INSERT INTO settlements (environment_id, id, state, at_ms, by_whom) VALUES (${LIVE}, 'res_w', 'released', 6, 'cron')`,
   `UPDATE credit_ledger SET note = NULL, reservation_id = 'res_r' WHERE account_id = ${USER} AND reservation_id = 'res_w'`,
   `UPDATE credit_balances SET notes = NULL, external_ref = 'hash_order' WHERE id = '${WHOLE}'`,
   `UPDATE credit_refunds SET external_ref = 'hash_order', refund_ref = 'hash_refund', request_hash = '' WHERE account_id = ${USER}`,
@@ -1202,12 +1255,14 @@ describe("the database", () => {
     for (const attack of sql) expect(await outcome(attack)).toContain("FOREIGN KEY constraint failed");
   });
 
-  it("takes no fraction and no text where a whole number belongs: STRICT, in every column", async () => {
+  it("takes no fraction and no text where a whole number belongs: every table is STRICT", async () => {
     const { results } = await db
-      .prepare(`SELECT t.name AS "table", c.name AS "column" FROM (${tables}) AS t, pragma_table_info(t.name) AS c
-        WHERE upper(c.type) = 'INTEGER' ORDER BY 1, 2`)
-      .all<{ table: string; column: string }>();
-    expect(results.length).toBeGreaterThan(60);
+      .prepare(`SELECT t.name AS "table", max(c.name) AS "column", list.strict AS isStrict
+        FROM (${tables}) AS t JOIN pragma_table_info(t.name) AS c JOIN pragma_table_list AS list ON list.name = t.name
+        WHERE upper(c.type) = 'INTEGER' GROUP BY t.name ORDER BY 1`)
+      .all<{ table: string; column: string; isStrict: number }>();
+    expect(results.length).toBeGreaterThan(20);
+    expect(results.filter(({ isStrict }) => isStrict !== 1)).toEqual([]);
     for (const { table, column } of results) {
       const triggers = await names(`SELECT name FROM sqlite_schema WHERE type = 'trigger' AND tbl_name = '${table}'`);
       const dropAll = triggers.map((name) => `DROP TRIGGER ${name}`);

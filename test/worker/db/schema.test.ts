@@ -110,11 +110,19 @@ interface NewEntry {
   readonly revoked?: 0 | 1;
 }
 
+const causeOf = ({ reason = "admin_adjust", delta, previous }: NewEntry): string =>
+  ({
+    event_committed: "usage",
+    reservation_held: "hold",
+    grant: "grant",
+    admin_adjust: delta > 0 ? "adjustment" : "refund",
+  })[reason] ?? (previous === "NULL" ? "grant" : "hold_returned");
+
 function entry(verb: string, m: NewEntry): string {
   const { user = "u", pack = "cpk_1", unit = "count", reason = "admin_adjust" } = m;
   return `${verb} INTO credit_ledger (account_id, seq, balance_id, pack_id, unit, delta_steps,
-    balance_after_steps, previous_seq, reason, occurred_at_ms, is_revoked) VALUES (${idOf(user)}, ${m.seq}, '${m.id}',
-    '${pack}', '${unit}', ${m.delta}, ${m.after}, ${m.previous}, '${reason}', 5, ${m.revoked ?? 0})`;
+    balance_after_steps, previous_seq, reason, cause, written_by, occurred_at_ms, is_revoked) VALUES (${idOf(user)}, ${m.seq}, '${m.id}',
+    '${pack}', '${unit}', ${m.delta}, ${m.after}, ${m.previous}, '${reason}', '${causeOf(m)}', 'cron', 5, ${m.revoked ?? 0})`;
 }
 
 const WAYS = ["INSERT", "INSERT OR REPLACE", "INSERT OR IGNORE", "INSERT OR FAIL", "INSERT OR ABORT", "REPLACE"];
@@ -191,7 +199,7 @@ describe("a balance", () => {
     const frozen = getTableConfig(schema.creditBalances)
       .columns.map((column) => column.name)
       .filter((name) => !movable.includes(name));
-    expect(frozen).toHaveLength(16);
+    expect(frozen).toHaveLength(18);
     for (const column of frozen) {
       for (const verb of ["UPDATE", "UPDATE OR REPLACE", "UPDATE OR IGNORE"]) {
         const error = await refused(`${verb} credit_balances SET ${column} = ${column} WHERE id = 'crb_whole'`);
@@ -348,7 +356,7 @@ describe("what is held of a balance", () => {
       expires_at_ms, request_hash) VALUES (-900, '${id}', ${idOf(account)}, 'e', '{}',
       '${JSON.stringify(legs.map(([balanceId, amountSteps]) => ({ balanceId, amountSteps })))}', '${state}', 1, ${NEVER_DUE_MS}, '')`);
 
-  const expire = (id: string) => `UPDATE reservations SET state = 'expired', settled_at_ms = 9,
+  const expire = (id: string) => `UPDATE reservations SET state = 'expired', settled_at_ms = 9, settled_by = 'cron',
     settled_seq = (SELECT 1 + max(seq) FROM credit_ledger AS l WHERE l.account_id = reservations.account_id)
     WHERE environment_id = -900 AND id = '${id}'`;
 

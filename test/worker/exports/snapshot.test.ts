@@ -99,7 +99,7 @@ it("keeps the moment also of a balance that was revoked before it, and refilled 
          SELECT CAST(?1 AS INTEGER), 'res_back', account_id, 'e', '{}', ?2, 'open', 0, 0, '' FROM credit_balances WHERE id = ?3`,
       ).bind(live.id, legs, last),
       env.DB.prepare(
-        `INSERT INTO settlements (environment_id, id, state, at_ms) VALUES (?1, 'res_back', 'released', CAST(?2 AS INTEGER))`,
+        `INSERT INTO settlements (environment_id, id, state, at_ms, by_whom) VALUES (?1, 'res_back', 'released', CAST(?2 AS INTEGER), 'cron')`,
       ).bind(live.id, clock.ms),
     ]);
   });

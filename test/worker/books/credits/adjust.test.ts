@@ -106,7 +106,7 @@ describe("an adjustment", () => {
       .run();
     expectError(await balance.adjust(0.001), "invalid_request", "delta");
     await env.DB.prepare(
-      `INSERT INTO settlements (environment_id, id, state, at_ms) VALUES (CAST(? AS INTEGER), 'res_1', 'released', 0)`,
+      `INSERT INTO settlements (environment_id, id, state, at_ms, by_whom) VALUES (CAST(? AS INTEGER), 'res_1', 'released', 0, 'cron')`,
     )
       .bind(app.environments.test.id)
       .run();

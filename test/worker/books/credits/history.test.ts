@@ -38,7 +38,7 @@ async function worldWithLedger(motions: number) {
 }
 
 describe("a ledger entry", () => {
-  it("has the interface's fields, and note and unit", async () => {
+  it("has the interface's fields, and note, unit, cause and by", async () => {
     const w = await creditsWorld();
     const packId = await makePack(w.app.appId, "Starter", [{ amountSteps: 2_500_000, unit: "cents" }]);
     const { balanceId } = (await w.grant({ userId: "u", packId, notes: "welcome" })).body;
@@ -46,17 +46,26 @@ describe("a ledger entry", () => {
     await w.revoke({ balanceId, reason: "refunded" });
     const answer = await w.history({ userId: "u" });
     expect(answer.status).toBe(200);
-    const common = { id: expect.any(String), balanceId, packId, unit: "cents", eventId: null, reservationId: null };
+    const by = expect.stringMatching(/^key_/);
+    const common = { id: expect.any(String), by, balanceId, packId, unit: "cents", eventId: null, reservationId: null };
     expect(answer.body).toEqual({
       entries: [
         {
           ...common,
           delta: -2.5,
           reason: "admin_adjust",
+          cause: "revoke",
           note: "refunded",
           occurredAt: new Date(w.clock.ms).toISOString(),
         },
-        { ...common, delta: 2.5, reason: "grant", note: "welcome", occurredAt: new Date(w.clock.ms - 5).toISOString() },
+        {
+          ...common,
+          delta: 2.5,
+          reason: "grant",
+          cause: "grant",
+          note: "welcome",
+          occurredAt: new Date(w.clock.ms - 5).toISOString(),
+        },
       ],
       nextCursor: null,
     });

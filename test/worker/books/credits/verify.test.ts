@@ -229,8 +229,8 @@ describe("behind the triggers' back", () => {
     `UPDATE ${table} SET ${what} WHERE account_id = :account AND ${where}`;
   const insert = (seq: number, id: string, delta: number, after: number, previous: number) =>
     `INSERT INTO credit_ledger (account_id, seq, balance_id, pack_id, unit, delta_steps, balance_after_steps, previous_seq,
-       reason, occurred_at_ms)
-     SELECT account_id, ${seq}, '${id}', pack_id, unit, ${delta}, ${after}, ${previous}, 'admin_adjust', occurred_at_ms
+       reason, cause, written_by, occurred_at_ms)
+     SELECT account_id, ${seq}, '${id}', pack_id, unit, ${delta}, ${after}, ${previous}, 'admin_adjust', 'adjustment', 'admin', occurred_at_ms
      FROM credit_ledger WHERE account_id = :account AND seq = 1`;
 
   it.each([

@@ -44,7 +44,13 @@ const rowsOf = async (table: "accounts" | "credit_ledger" | "reservations"): Pro
 /** Debits the first balance by a cent. */
 const debit = (spender: Spender, account: AccountAtRead) =>
   insertEntries(account, [
-    { balanceId: spender.balanceIds[0] ?? "", deltaSteps: -1_000_000, reason: "event_committed", eventId: "e" },
+    {
+      balanceId: spender.balanceIds[0] ?? "",
+      deltaSteps: -1_000_000,
+      reason: "event_committed",
+      cause: "usage",
+      eventId: "e",
+    },
   ]);
 
 const refused = () => new PurserError("forbidden", "as the test wants it");
@@ -179,7 +185,12 @@ describe("a conflict", () => {
       decide: ([[balance]], account) => {
         const remaining = Number(balance?.remainingSteps);
         seen.push([remaining, account.nowMs - startMs]);
-        const entry = { balanceId: String(balance?.id), deltaSteps: -remaining, reason: "event_committed" } as const;
+        const entry = {
+          balanceId: String(balance?.id),
+          deltaSteps: -remaining,
+          reason: "event_committed",
+          cause: "usage",
+        } as const;
         return write(insertEntries(account, [{ ...entry, eventId: "all" }]), () => remaining);
       },
     });

@@ -244,7 +244,7 @@ describe("events of one list", () => {
 });
 
 describe("a list, compared with its events sent one after another", () => {
-  const SEEDS = soakCount(10, 40);
+  const SEEDS = soakCount(4, 40);
   const users = ["u", "v", "w"];
 
   function someList(random: Random, ids: readonly string[]): object[] {

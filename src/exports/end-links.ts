@@ -1,0 +1,154 @@
+import { and, desc, eq, gt, gte, lt, lte, type SQL, sql } from "drizzle-orm";
+import { actOfOperator } from "../catalog/audit/audit-statement.ts";
+import { constraintOf } from "../db/constraint.ts";
+import { asInteger, computed, drizzle, fields, hasRow, insertFrom, names, query, type ValueOf } from "../db/query.ts";
+import { environments, exportAudit, linkEnds } from "../db/schema.ts";
+import { all, type Statement } from "../db/sql.ts";
+import { batchBehind, underName } from "../db/tombstones/known.ts";
+import { guards } from "../db/views.ts";
+import { encodeBase64url } from "../lib/encoding.ts";
+import { signHmac } from "../lib/hash.ts";
+import { parseTimestamp } from "../lib/time.ts";
+import type { CronCtx, CronPart, SystemCtx, TenantCtx } from "../runtime.ts";
+import { type ExportClaims, exportSecrets, tokenLifeMs } from "./create-link.ts";
+import type { RevokeLinksOutput } from "./responses.ts";
+import type { ExportPersonInput } from "./schemas.ts";
+
+/** Names an id among the ends of links. Without the secret nobody can tell whose they are. */
+async function hashId({ appId, mode, distinctId }: Omit<ExportClaims, "expiresAt">, secret: string): Promise<string> {
+  return encodeBase64url(await signHmac(secret, JSON.stringify(["link end", appId, mode, distinctId])));
+}
+
+type Ids = { appId: string; mode: "live" | "test"; hashes: string };
+
+const isOf = (value: ValueOf<Ids>) => and(eq(environments.appId, value("appId")), eq(environments.mode, value("mode")));
+const isEndOfId = (value: ValueOf<{ hashes: string }>) =>
+  sql`${linkEnds.idHash} IN (SELECT value FROM json_each(${value("hashes")}))`;
+
+type Link = Ids & { endedFromMs: number };
+
+/** Whether a link was ended: by an end from 24 hours before it expires on. */
+const isEnded = (value: ValueOf<Link>): SQL =>
+  hasRow(
+    linkEnds,
+    and(eq(linkEnds.environmentId, environments.id), isEndOfId(value), gte(linkEnds.endedAtMs, value("endedFromMs"))),
+  );
+
+const selectEnded = query((value: ValueOf<Link>) =>
+  drizzle
+    .select(computed({ isEnded: isEnded(value).mapWith(Boolean) }))
+    .from(environments)
+    .where(isOf(value)),
+);
+const guardNotEnded = query((value: ValueOf<Link>) =>
+  insertFrom(
+    guards,
+    { name: sql`'link'`, holds: sql`NOT ${isEnded(value)}` },
+    sql`FROM ${environments} WHERE ${isOf(value)}`,
+  ),
+);
+
+async function linkValues(ctx: Pick<SystemCtx, "settings">, { expiresAt, ...subject }: ExportClaims): Promise<Link> {
+  const { appId, mode } = subject;
+  // A link's time was parsed when its signature was checked.
+  const endedFromMs = (parseTimestamp(expiresAt) ?? 0) - tokenLifeMs;
+  return { appId, mode, hashes: await hashesOf(ctx, subject), endedFromMs };
+}
+
+/** Under each secret that still opens links. */
+async function hashesOf(ctx: Pick<SystemCtx, "settings">, subject: Omit<ExportClaims, "expiresAt">): Promise<string> {
+  const { current, previous } = exportSecrets(ctx);
+  const secrets = previous === null ? [current] : [current, previous];
+  return JSON.stringify(await Promise.all(secrets.map((secret) => hashId(subject, secret))));
+}
+
+/** Whether a link was ended (P14). */
+export async function isLinkEnded(ctx: Pick<SystemCtx, "db" | "settings">, claims: ExportClaims): Promise<boolean> {
+  const [found] = await all(ctx.db, selectEnded(await linkValues(ctx, claims)));
+  // Of an application that is no more nothing opens either.
+  return found?.isEnded !== false;
+}
+
+/** Aborts the batch where the link was ended; `isEndOfLink` tells it by the error. */
+export async function guardLink(ctx: Pick<SystemCtx, "settings">, claims: ExportClaims): Promise<Statement> {
+  return guardNotEnded(await linkValues(ctx, claims));
+}
+export const isEndOfLink = (error: unknown): boolean => constraintOf(error) === "guard_link";
+
+type Revocation = Ids & { environmentId: number; distinctId: string; nowMs: number; endedByMs: number };
+
+/** The links that are neither expired nor ended before. What is valid longer was created after this moment. */
+const countValid = query((value: ValueOf<Revocation>) => {
+  const endedBefore = drizzle
+    .select(fields(linkEnds, "endedAtMs"))
+    .from(linkEnds)
+    .where(
+      and(eq(linkEnds.environmentId, value("environmentId")), isEndOfId(value), lt(linkEnds.endedAtMs, value("nowMs"))),
+    )
+    .orderBy(desc(linkEnds.endedAtMs))
+    .limit(1);
+  return drizzle
+    .select(computed({ links: sql<number>`count(*)` }))
+    .from(exportAudit)
+    .where(
+      and(
+        eq(exportAudit.environmentId, value("environmentId")),
+        eq(exportAudit.distinctId, value("distinctId")),
+        gte(exportAudit.expiresAtMs, value("nowMs")),
+        lte(exportAudit.expiresAtMs, value("endedByMs")),
+        gt(exportAudit.expiresAtMs, sql`coalesce(${endedBefore}, 0) + ${tokenLifeMs}`),
+      ),
+    );
+});
+
+const insertEnd = query((value: ValueOf<{ environmentId: number; idHash: string; nowMs: number }>) => {
+  const { environmentId, idHash, endedAtMs } = linkEnds;
+  const row = { environmentId: value("environmentId"), idHash: value("idHash"), endedAtMs: asInteger(value("nowMs")) };
+  return sql`${insertFrom(linkEnds, row, sql`WHERE true`)} ON CONFLICT (${names(environmentId, idHash, endedAtMs)}) DO NOTHING`;
+});
+
+/**
+ * Ends every export link of an id that was created until now (P14). A download that has begun is finished. Throws
+ * `export_unavailable`.
+ */
+export async function revokeLinks(ctx: TenantCtx, { distinctId }: ExportPersonInput): Promise<RevokeLinksOutput> {
+  const { id: environmentId, appId, mode } = ctx.environment;
+  const subject = { appId, mode, distinctId };
+  const idHash = await hashId(subject, exportSecrets(ctx).current);
+  const hashes = await hashesOf(ctx, subject);
+  const nowMs = ctx.realNow();
+  const act = actOfOperator(ctx, { action: "export_link.revoked", target: ctx.newId("exp_") });
+  return underName(
+    ctx,
+    distinctId,
+    async (name, guards) => {
+      const values = { environmentId, appId, mode, hashes, distinctId: name, nowMs, endedByMs: nowMs + tokenLifeMs };
+      const statements = [countValid(values), insertEnd({ environmentId, idHash, nowMs }), ...act] as const;
+      const [[found]] = await batchBehind(ctx.db, guards, statements);
+      return { revoked: found?.links ?? 0 };
+    },
+    "read",
+  );
+}
+
+const ROWS_A_STEP = 1_000;
+
+const deleteStep = query((value: ValueOf<{ beforeMs: number }>) => {
+  const { environmentId, idHash, endedAtMs } = linkEnds;
+  const old = sql`SELECT ${environmentId}, ${idHash}, ${endedAtMs} FROM ${linkEnds}
+    WHERE ${endedAtMs} < ${value("beforeMs")} ORDER BY ${endedAtMs} LIMIT ${ROWS_A_STEP}`;
+  return sql`DELETE FROM ${linkEnds} WHERE (${names(environmentId, idHash, endedAtMs)}) IN (${old})`;
+});
+
+/** Ends of links that have all expired are of no use. The next run deletes more. */
+async function deleteOldEnds({ db, now, allowance }: CronCtx): Promise<readonly unknown[]> {
+  if (allowance.has(1)) await all(db, deleteStep({ beforeMs: now() - tokenLifeMs }));
+  return [];
+}
+
+export const oldLinkEndsPart: CronPart = {
+  code: "link_ends_not_deleted",
+  weight: 1,
+  queriesOfStep: 1,
+  work: deleteOldEnds,
+};

@@ -1,0 +1,148 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { AT_A_TIME, type AttemptEnd, openPool, type Pool } from "../../src/webhooks/pool.ts";
+
+// H4: no endpoint waits for another.
+
+beforeEach(() => void vi.useFakeTimers({ now: 0 }));
+afterEach(() => void vi.useRealTimers());
+
+interface Attempt {
+  readonly endpointId: string;
+  readonly isFailing: boolean;
+  readonly message: number;
+  readonly isSecond?: boolean;
+}
+interface Made extends Attempt {
+  readonly atMs: number;
+}
+/** How an endpoint behaves: after how long it answers, and with what. */
+type Behave = (attempt: Attempt) => { readonly ms: number; readonly end: AttemptEnd };
+
+const wait = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
+const FINE = { ms: 100, end: "delivered" } as const;
+const SILENT = { ms: 10_000, end: "silent" } as const;
+
+/** Makes the attempts of some messages to some endpoints, in their order, with a second one 5 s after a first that failed. */
+async function deliverAll(jobs: readonly Attempt[], behave: Behave) {
+  const made: Made[] = [];
+  const running = new Map<string, number>();
+  let most = 0;
+  let mostOfOne = 0;
+  const pool: Pool<Attempt> = openPool<Attempt>(async (job) => {
+    made.push({ ...job, atMs: Date.now() });
+    const { endpointId } = job;
+    running.set(endpointId, (running.get(endpointId) ?? 0) + 1);
+    most = Math.max(
+      most,
+      [...running.values()].reduce((sum, count) => sum + count, 0),
+    );
+    if (behave(job).end !== "delivered") mostOfOne = Math.max(mostOfOne, running.get(endpointId) ?? 0);
+    const { ms, end } = behave(job);
+    await wait(ms);
+    running.set(endpointId, (running.get(endpointId) ?? 0) - 1);
+    const mayFollow = end === "failed" && job.isSecond !== true;
+    if (mayFollow) pool.follow(wait(5_000).then(() => [{ ...job, isSecond: true }]));
+    return end;
+  });
+  pool.add(jobs);
+  const done = pool.done();
+  await vi.runAllTimersAsync();
+  await done;
+  const lastOf = (endpointIds: readonly string[]) =>
+    Math.max(...made.filter(({ endpointId }) => endpointIds.includes(endpointId)).map(({ atMs }) => atMs));
+  return { made, most, mostOfOne, lastOf };
+}
+
+const names = (count: number, prefix: string) => Array.from({ length: count }, (_, n) => `${prefix}${n}`);
+
+describe("ten endpoints with twenty messages each", () => {
+  it.each([1, 5, 9])("%i of them silent hold the others up by less than two seconds", async (silentCount) => {
+    const silent = names(silentCount, "silent");
+    const fine = names(10 - silentCount, "fine");
+    const jobsOf = (endpointIds: readonly string[]) =>
+      Array.from({ length: 20 }, (_, message) =>
+        endpointIds.map((endpointId) => ({ endpointId, message, isFailing: endpointId.startsWith("silent") })),
+      ).flat();
+    const behave: Behave = ({ endpointId }) => (endpointId.startsWith("silent") ? SILENT : FINE);
+    const without = await deliverAll(jobsOf(fine), behave);
+    vi.setSystemTime(0);
+    const beside = await deliverAll(jobsOf([...silent, ...fine]), behave);
+    expect(beside.lastOf(fine) - without.lastOf(fine)).toBeLessThan(2_000);
+    for (const endpointId of fine) {
+      expect(beside.made.filter((one) => one.endpointId === endpointId)).toHaveLength(20);
+    }
+    // One that timed out is asked nothing more.
+    for (const endpointId of silent) {
+      expect(beside.made.filter((one) => one.endpointId === endpointId)).toHaveLength(1);
+    }
+    expect(beside.most).toBe(AT_A_TIME);
+    expect(beside.mostOfOne).toBeLessThanOrEqual(1);
+  });
+});
+
+describe("the pool", () => {
+  it("makes a second attempt 5 s after its own first, beside a silent endpoint that nobody knew of", async () => {
+    const behave: Behave = ({ endpointId, isSecond }) => {
+      if (endpointId === "silent") return SILENT;
+      return isSecond ? FINE : { ms: 100, end: "failed" };
+    };
+    const jobs = ["silent", "fine"].map((endpointId) => ({ endpointId, message: 0, isFailing: false }));
+    const { made } = await deliverAll(jobs, behave);
+    expect(made.map(({ endpointId, atMs }) => [endpointId, atMs])).toEqual([
+      ["silent", 0],
+      ["fine", 0],
+      ["fine", 5_100],
+    ]);
+  });
+
+  it("gives an endpoint one place until it has taken a delivery, then as many as there are", async () => {
+    const jobs = Array.from({ length: 12 }, (_, message) => ({ endpointId: "fine", message, isFailing: false }));
+    const { made, most } = await deliverAll(jobs, () => FINE);
+    expect(made.map(({ atMs }) => atMs)).toEqual([0, ...Array(5).fill(100), ...Array(5).fill(200), 300]);
+    expect(most).toBe(5);
+  });
+
+  it("gives the failing endpoints one place together, and one that takes a delivery again its own", async () => {
+    const jobs = ["a", "b", "c", "a", "a"].map((endpointId, message) => ({ endpointId, message, isFailing: true }));
+    const { made } = await deliverAll(jobs, ({ endpointId }) =>
+      endpointId === "a" ? FINE : { ms: 100, end: "failed" },
+    );
+    const firsts = made.filter(({ isSecond }) => isSecond !== true);
+    expect(firsts.map(({ endpointId, atMs }) => [endpointId, atMs])).toEqual([
+      ["a", 0],
+      ["b", 100],
+      ["a", 100],
+      ["a", 100],
+      ["c", 200],
+    ]);
+  });
+
+  it("asks an endpoint that was switched off nothing more, and one that failed once goes on", async () => {
+    const jobs = ["gone", "gone", "once", "once"].map((endpointId, message) => ({
+      endpointId,
+      message,
+      isFailing: false,
+    }));
+    const { made } = await deliverAll(jobs, ({ endpointId, message }) => {
+      if (endpointId === "gone") return { ms: 1, end: "closed" };
+      return message === 2 ? { ms: 1, end: "failed" } : FINE;
+    });
+    expect(made.map(({ endpointId, message }) => [endpointId, message])).toEqual([
+      ["gone", 0],
+      ["once", 2],
+      ["once", 3],
+      ["once", 2],
+    ]);
+  });
+
+  it("rejects with the first error of an attempt, and begins nothing more", async () => {
+    let begun = 0;
+    const pool = openPool(async () => {
+      begun++;
+      throw new Error(`attempt ${begun}`);
+    });
+    pool.add([1, 2].map(() => ({ endpointId: "one", isFailing: false })));
+    await expect(pool.done()).rejects.toThrow("attempt 1");
+    expect(begun).toBe(1);
+  });
+});
