@@ -599,6 +599,7 @@ CREATE TABLE `reservations` (
 	`model` text,
 	`quantities` text NOT NULL,
 	`legs` text NOT NULL,
+	`counted` text,
 	`on_expiry` text DEFAULT 'return' NOT NULL,
 	`created_at_ms` integer NOT NULL,
 	`expires_at_ms` integer NOT NULL,
@@ -659,6 +660,42 @@ CREATE TABLE `tombstones` (
 ) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
 CREATE INDEX `tombstones_erasure` ON `tombstones` (`environment_id`,`erasure_id`,`blocks`);--> statement-breakpoint
+CREATE TABLE `usage_limits` (
+	`environment_id` integer NOT NULL,
+	`id` text NOT NULL,
+	`ordinal` integer NOT NULL,
+	`name` text NOT NULL,
+	`name_key` text NOT NULL,
+	`matches` text NOT NULL,
+	`unit` text NOT NULL,
+	`amount_steps` integer NOT NULL,
+	`every` text NOT NULL,
+	`created_at_ms` integer NOT NULL,
+	`is_deleted` integer DEFAULT false NOT NULL,
+	PRIMARY KEY(`environment_id`, `id`),
+	CONSTRAINT "usage_limits_amount" CHECK("usage_limits"."amount_steps" >= 0),
+	CONSTRAINT "usage_limits_unit" CHECK("usage_limits"."unit" IN ('count', 'tokens', 'seconds', 'cents')),
+	CONSTRAINT "usage_limits_every" CHECK("usage_limits"."every" IN ('minute', 'hour', 'day', 'week', 'month'))
+) STRICT, WITHOUT ROWID;
+--> statement-breakpoint
+CREATE UNIQUE INDEX `usage_limits_name_key` ON `usage_limits` (`environment_id`,`name_key`) WHERE is_deleted = 0;--> statement-breakpoint
+CREATE TABLE `usage_counters` (
+	`environment_id` integer NOT NULL,
+	`limit_id` text NOT NULL,
+	`account_id` integer NOT NULL,
+	`window_ms` integer DEFAULT 0 NOT NULL,
+	`used_steps` integer DEFAULT 0 NOT NULL,
+	`reached_count` integer DEFAULT 0 NOT NULL,
+	`has_own_amount` integer DEFAULT false NOT NULL,
+	`own_amount_steps` integer,
+	`amount_steps` integer DEFAULT 0 NOT NULL,
+	`is_judged` integer DEFAULT false NOT NULL,
+	PRIMARY KEY(`environment_id`, `limit_id`, `account_id`),
+	FOREIGN KEY (`environment_id`,`limit_id`) REFERENCES `usage_limits`(`environment_id`,`id`) ON UPDATE no action ON DELETE no action,
+	CONSTRAINT "usage_counters_used" CHECK("usage_counters"."used_steps" BETWEEN 0 AND 9007199254740991),
+	CONSTRAINT "usage_counters_own_amount" CHECK(iif("usage_counters"."has_own_amount", coalesce("usage_counters"."own_amount_steps", 0) >= 0, "usage_counters"."own_amount_steps" IS NULL))
+) STRICT, WITHOUT ROWID;
+--> statement-breakpoint
 CREATE TABLE `usage_events` (
 	`account_id` integer NOT NULL,
 	`occurred_by_ms` integer NOT NULL,
@@ -679,6 +716,7 @@ CREATE TABLE `usage_events` (
 	`request_hash` text NOT NULL,
 	`debits` text NOT NULL,
 	`uncovered` text,
+	`counted` text,
 	PRIMARY KEY(`account_id`, `occurred_by_ms`, `seq`),
 	CONSTRAINT "usage_events_properties_once" CHECK("usage_events"."properties" IS NULL OR "usage_events"."large_properties_bytes" IS NULL)
 ) STRICT, WITHOUT ROWID;

@@ -622,7 +622,7 @@ END;
 -- What was used is never changed.
 CREATE TRIGGER usage_events_frozen BEFORE UPDATE OF
   account_id, occurred_by_ms, seq, environment_id, event, model, count_steps, tokens_steps, seconds_steps, cents_steps,
-  occurred_at_ms, received_at_ms, debits, uncovered ON usage_events
+  occurred_at_ms, received_at_ms, debits, uncovered, counted ON usage_events
 BEGIN
   SELECT RAISE(ABORT, 'usage_events_append_only');
 END;
@@ -900,7 +900,7 @@ END;
 --> statement-breakpoint
 -- What a reservation holds, of whom and for what, never changes: only its end, its state and its event do.
 CREATE TRIGGER reservations_frozen BEFORE UPDATE OF
-  environment_id, account_id, made_seq, event, model, quantities, legs, on_expiry, created_at_ms ON reservations
+  environment_id, account_id, made_seq, event, model, quantities, legs, counted, on_expiry, created_at_ms ON reservations
 BEGIN
   SELECT RAISE(ABORT, 'reservations_frozen');
 END;
@@ -941,6 +941,88 @@ CREATE TRIGGER reservations_end_not_earlier BEFORE UPDATE OF expires_at_ms ON re
 WHEN new.expires_at_ms < old.expires_at_ms
 BEGIN
   SELECT RAISE(ABORT, 'reservations_end_not_earlier');
+END;
+--> statement-breakpoint
+-- What events and reservations say in `counted` is told here, and counted. The next window overwrites a counter. Where it is judged
+-- and would pass the user's amount (Q4, Q5), or its window is over, the batch aborts. `isKept`: it counts already.
+CREATE VIEW usage_counts (environment_id, account_id, counted) AS
+SELECT environment_id, account_id, counted FROM usage_events WHERE counted IS NOT NULL;
+--> statement-breakpoint
+CREATE TRIGGER usage_counts_add INSTEAD OF INSERT ON usage_counts
+BEGIN
+  INSERT INTO usage_counters (
+    environment_id, limit_id, account_id, window_ms, used_steps, reached_count, amount_steps, is_judged
+  )
+  SELECT new.environment_id, value ->> 'limitId', new.account_id, value ->> 'windowMs', value ->> 'steps',
+    value ->> 'steps' >= value ->> 'amountSteps', value ->> 'amountSteps', coalesce(value ->> 'isJudged', 0)
+  FROM json_each(new.counted) WHERE value ->> 'isKept' IS NULL
+  ON CONFLICT (environment_id, limit_id, account_id) DO UPDATE SET
+    window_ms = max(window_ms, excluded.window_ms),
+    used_steps = iif(
+      excluded.is_judged AND (window_ms > excluded.window_ms OR iif(window_ms = excluded.window_ms, used_steps, 0)
+        + excluded.used_steps > iif(has_own_amount, own_amount_steps, excluded.amount_steps)),
+      RAISE(ABORT, 'usage_limit_reached'),
+      iif(window_ms > excluded.window_ms, used_steps,
+        min(iif(window_ms = excluded.window_ms, used_steps, 0) + excluded.used_steps, 9007199254740991))
+    ),
+    reached_count = iif(window_ms > excluded.window_ms, reached_count, iif(
+      window_ms = excluded.window_ms AND reached_count > 0, reached_count + 1,
+      coalesce(iif(window_ms = excluded.window_ms, used_steps, 0) + excluded.used_steps
+        >= iif(has_own_amount, own_amount_steps, excluded.amount_steps), 0)
+    )),
+    amount_steps = excluded.amount_steps, is_judged = excluded.is_judged;
+END;
+--> statement-breakpoint
+CREATE TRIGGER usage_counters_first AFTER INSERT ON usage_counters
+WHEN new.is_judged = 1 AND new.used_steps > new.amount_steps
+BEGIN
+  SELECT RAISE(ABORT, 'usage_limit_reached');
+END;
+--> statement-breakpoint
+CREATE TRIGGER usage_events_count AFTER INSERT ON usage_events
+WHEN new.counted IS NOT NULL
+BEGIN
+  INSERT INTO usage_counts (environment_id, account_id, counted) VALUES (new.environment_id, new.account_id, new.counted);
+END;
+--> statement-breakpoint
+CREATE TRIGGER reservations_count AFTER INSERT ON reservations
+WHEN new.counted IS NOT NULL
+BEGIN
+  INSERT INTO usage_counts (environment_id, account_id, counted) VALUES (new.environment_id, new.account_id, new.counted);
+END;
+--> statement-breakpoint
+-- Whoever settles a reservation takes back what it counted, in the window in which it did. Of a charge, whose event is written before,
+-- it goes on counting (Q3).
+CREATE TRIGGER reservations_uncount AFTER UPDATE OF state ON reservations
+WHEN old.state = 'open' AND new.state <> 'open' AND new.counted IS NOT NULL AND NOT EXISTS (
+  SELECT 1 FROM usage_events
+  WHERE environment_id = new.environment_id AND event_id = new.settled_event_id AND reservation_id = new.id
+)
+BEGIN
+  UPDATE usage_counters SET used_steps = max(0, used_steps - (n.value ->> 'steps')) FROM json_each(new.counted) AS n
+  WHERE environment_id = new.environment_id AND limit_id = n.value ->> 'limitId' AND account_id = new.account_id
+    AND window_ms = n.value ->> 'windowMs';
+END;
+--> statement-breakpoint
+-- A limit counts as it was made. Its counters stay while it does.
+CREATE TRIGGER usage_limits_frozen BEFORE UPDATE OF
+  environment_id, id, ordinal, matches, unit, every, created_at_ms ON usage_limits
+BEGIN
+  SELECT RAISE(ABORT, 'usage_limits_frozen');
+END;
+--> statement-breakpoint
+CREATE TRIGGER usage_limits_deleted_once BEFORE UPDATE ON usage_limits
+WHEN old.is_deleted = 1
+BEGIN
+  SELECT RAISE(ABORT, 'usage_limits_frozen');
+END;
+--> statement-breakpoint
+CREATE TRIGGER usage_counters_no_delete BEFORE DELETE ON usage_counters
+WHEN EXISTS (
+  SELECT 1 FROM usage_limits WHERE environment_id = old.environment_id AND id = old.limit_id AND is_deleted = 0
+)
+BEGIN
+  SELECT RAISE(ABORT, 'usage_counters_kept');
 END;
 --> statement-breakpoint
 -- What a batch rests on, said by its first statements: where it does not hold, the whole batch aborts. Nothing is stored.

@@ -5,6 +5,7 @@ import { historyInput } from "../books/credits/schemas.ts";
 import { type LedgerFilters, searchLedger } from "../books/credits/search-ledger.ts";
 import { readUserTotals } from "../books/credits/user-totals.ts";
 import { ledgerReason } from "../books/ledger/schemas.ts";
+import { readUserLimits } from "../books/limits/user-limits.ts";
 import { listReservations } from "../books/usage/list-reservations.ts";
 import { planUsage } from "../books/usage/plan.ts";
 import { describeEvents } from "../books/usage/read-event.ts";
@@ -25,6 +26,7 @@ import {
 } from "./form.ts";
 import { amount, query } from "./format.ts";
 import { page, pathIn } from "./layout.tsx";
+import { UserLimits } from "./usage-limits.tsx";
 import { Balances, Holds, Totals } from "./user-balances.tsx";
 import { Ledger, ledgerCsv } from "./user-ledger.tsx";
 import { Plan } from "./user-plan.tsx";
@@ -100,15 +102,16 @@ async function readUser(c: Context<DashboardEnv>, form: Form) {
   const { ctx } = c.var;
   const input = readHistory(form);
   const { userId } = input;
-  const [list, totals, { reservations }, ledger] = await Promise.all([
+  const [list, totals, { reservations }, ledger, { limits }] = await Promise.all([
     listAllBalances(ctx, userId, BALANCES_MAX),
     readUserTotals(ctx, userId),
     listReservations(ctx, { userId, status: "open", limit: HOLDS_MAX }),
     searchLedger(ctx, input, readFilters(form)),
+    readUserLimits(ctx, { userId }),
   ]);
   const eventIds = ledger.rows.flatMap(({ eventId }) => (eventId === null ? [] : [eventId]));
   const [events, chart] = await Promise.all([describeEvents(ctx, eventIds), recentEntries(c, userId, form, list)]);
-  return { list, totals, reservations, ledger, events, chart };
+  return { list, totals, reservations, ledger, limits, events, chart };
 }
 
 /** All about one user's credits. */
@@ -128,7 +131,7 @@ export async function userPage(c: Context<DashboardEnv>) {
           if (totals.isPartial) throw tooManyToPlan(totals.balances);
           return planUsage(c.var.ctx, parseForm(planInput, eventFields(form)));
         });
-  const { list, totals, reservations, ledger, events, chart } = found.result;
+  const { list, totals, reservations, ledger, limits, events, chart } = found.result;
   return page(
     c,
     { title: `User ${userId}`, section: "users", notice: NOTICES[form.notice ?? ""], refusal: answer?.refusal },
@@ -137,6 +140,7 @@ export async function userPage(c: Context<DashboardEnv>) {
       {list.balances.length === 0 && ledger.rows.length === 0 && <Unknown c={c} userId={userId} />}
       <Actions c={c} userId={userId} />
       <Totals totals={totals} />
+      <UserLimits limits={limits} />
       {reservations.length > 0 && <Holds c={c} reservations={reservations} isAll={reservations.length < HOLDS_MAX} />}
       <Balances c={c} userId={userId} list={list} />
       <Ledger c={c} form={form} balances={list.balances} page={ledger} events={events} chart={chart} />

@@ -161,6 +161,7 @@ export const columnClasses: Readonly<Record<string, Readonly<Partial<Record<Colu
       "received_at_ms",
       "debits",
       "uncovered",
+      "counted",
     ],
   },
   large_properties: { text: ["properties"], kept: ["account_id", "occurred_by_ms", "seq"] },
@@ -183,6 +184,7 @@ export const columnClasses: Readonly<Record<string, Readonly<Partial<Record<Colu
       "settled_seq",
       "made_seq",
       "leg_count",
+      "counted",
     ],
   },
   distinct_ids: {
@@ -225,6 +227,36 @@ export const columnClasses: Readonly<Record<string, Readonly<Partial<Record<Colu
   export_audit: {
     names: ["distinct_id"],
     kept: ["environment_id", "seq", "id", "action", "token_hash", "key_id", "occurred_at_ms", "expires_at_ms"],
+  },
+  usage_limits: {
+    operational: [
+      "environment_id",
+      "id",
+      "ordinal",
+      "name",
+      "name_key",
+      "matches",
+      "unit",
+      "amount_steps",
+      "every",
+      "created_at_ms",
+      "is_deleted",
+    ],
+  },
+  // The user's own amount goes with the names.
+  usage_counters: {
+    kept: [
+      "environment_id",
+      "limit_id",
+      "account_id",
+      "window_ms",
+      "used_steps",
+      "reached_count",
+      "has_own_amount",
+      "own_amount_steps",
+      "amount_steps",
+      "is_judged",
+    ],
   },
   link_ends: { kept: ["environment_id", "id_hash", "ended_at_ms"] },
   alerts: {

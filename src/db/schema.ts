@@ -16,4 +16,5 @@ export * from "./schema/recurring.ts";
 export type { Steps } from "./schema/steps.ts";
 export * from "./schema/tenants.ts";
 export * from "./schema/usage.ts";
+export * from "./schema/usage-limits.ts";
 export * from "./schema/webhooks.ts";

@@ -85,7 +85,17 @@ const data: Readonly<Record<string, readonly [description: string, data: z.ZodRa
       event: text,
       model: text.nullable(),
       quantities,
+      occurredAt: time,
+      properties: z.record(z.string(), z.unknown()).nullable().describe("Null where none were sent, and above 16 KiB."),
       seq: seq.nullable(),
+    },
+  ],
+  "usage.limit_reached": [
+    "A user has reached the amount of a usage limit, or is above. Once a window.",
+    {
+      ...{ userId, limitId: text, name: text, unit, amount: z.number(), used: z.number() },
+      resetsAt: text.meta({ format: "date-time" }),
+      seq,
     },
   ],
   "reservation.expired": [

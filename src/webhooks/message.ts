@@ -16,6 +16,7 @@ export const MESSAGE_TYPES = [
   "balance.expiring",
   "balance.expired",
   "usage.recorded",
+  "usage.limit_reached",
   "reservation.expired",
   "person.exported",
   "person.erased",

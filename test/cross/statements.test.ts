@@ -28,6 +28,11 @@ interface Meant {
 /** What does read so, and is meant. */
 const MEANT: readonly Meant[] = [
   {
+    detail: "SEARCH usage_limits USING PRIMARY KEY (environment_id=?)",
+    text: '"usage_limits"',
+    why: "All usage limits of the environment, at most 20.",
+  },
+  {
     detail: "SEARCH payment_debts USING COVERING INDEX payment_debts_customer (environment_id=?)",
     text: 'SELECT 1 FROM "payment_debts" WHERE "payment_debts"."environment_id" = ? LIMIT 1',
     why: "Whether the environment has a debt: one row.",

@@ -150,6 +150,21 @@ export const recurring = writer("recurring_grants", {
   created_at_ms: 1,
   request_hash: "hash",
 });
+export const usageLimit = writer("usage_limits", {
+  environment_id: LIVE,
+  id: "lim_w",
+  ordinal: 1,
+  name: "Limit",
+  name_key: "limit",
+  matches: "[]",
+  unit: "count",
+  amount_steps: 10,
+  every: "day",
+  created_at_ms: 1,
+});
+/** As it stands in `counted`. */
+export const counted = (given: object) =>
+  JSON.stringify([{ limitId: "lim_w", windowMs: 5, steps: 1, amountSteps: 10, isJudged: 1, ...given }]);
 const distinctId = writer("distinct_ids", {
   environment_id: LIVE,
   is_device_form: 1,
@@ -408,6 +423,9 @@ export const world: readonly string[] = [
   "INSERT INTO analytics_counts (environment_id, day, events, bytes, id_events, id_bytes) VALUES (-1, 1, 1, 1, 1, 1)",
   "INSERT INTO limits_reached (environment_id, day, limit_name, reached_at_ms) VALUES (-1, 1, 'eventsADay', 1)",
   `INSERT INTO alerts (environment_id, id, name, unit, amount_steps, created_at_ms) VALUES (-1, 'alr_w', 'Low', 'count', 1, 1)`,
+  usageLimit({}),
+  `INSERT INTO usage_counters (environment_id, limit_id, account_id, window_ms, used_steps)
+    VALUES (${LIVE}, 'lim_w', ${USER}, 5, 3)`,
   "INSERT INTO alert_states (environment_id, alert_id, account_id) VALUES (-1, 'alr_w', -10)",
   "INSERT INTO balance_expiries (environment_id, expires_at_ms, account_id, grant_seq) VALUES (-1, 1, -10, 1)",
   "INSERT INTO expiry_notices (environment_id, days, since_ms) VALUES (-1, 7, 1)",

@@ -187,7 +187,11 @@ export function createModel(clock: { now: () => number }) {
       return matches(b, use) ? "wrong_unit" : "no_match";
     };
     const live = able.filter((b) => b.remaining + (returning(b) ?? 0n) > 0n);
-    const reasons = live.map((b) => ({ balanceId: b.id, reason: why(b) }));
+    const reasons = live.map((b) => ({
+      ...{ balanceId: b.id, packName: b.packName, unit: b.unit },
+      remaining: fromSteps(b.unit, b.remaining + (returning(b) ?? 0n)),
+      reason: why(b),
+    }));
     const skipped = ["exhausted", "wrong_unit", "no_match"].flatMap((r) =>
       reasons.filter(({ reason }) => reason === r),
     );

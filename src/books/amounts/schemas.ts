@@ -6,10 +6,16 @@ import { amountRule, type Quantities, toSteps, UNITS, type Unit } from "./amount
 export const unit = z.enum(UNITS).meta({ id: "Unit" });
 
 const rule = z.lazy(() =>
-  z.strictObject({
-    event: identifier().optional().describe("An event name. `*` matches any characters."),
-    model: identifier().optional().describe("A model name. `*` matches any characters."),
-  }),
+  z.strictObject(
+    {
+      event: identifier().optional().describe("An event name. `*` matches any characters."),
+      model: identifier().optional().describe("A model name. `*` matches any characters."),
+    },
+    {
+      error: ({ input }) =>
+        typeof input === "string" ? 'must be an object, such as `{ "event": "chat.*" }`' : undefined,
+    },
+  ),
 );
 export const matchRule = rule
   .refine(({ event, model }) => event !== undefined || model !== undefined, "must have an event, a model or both")

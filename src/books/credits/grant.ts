@@ -1,5 +1,5 @@
 import { and, eq, sql } from "drizzle-orm";
-import { choosePack, nameKey, type PackRow, selectPack } from "../../catalog/packs/pack.ts";
+import { choosePack, nameKey, nearestPackNames, type PackRow, selectPack } from "../../catalog/packs/pack.ts";
 import { countRefusal } from "../../db/activity/count.ts";
 import { idIn } from "../../db/databases.ts";
 import { drizzle, fields, type RowOf, type ValueOf } from "../../db/query.ts";
@@ -58,8 +58,17 @@ export async function grantPack(ctx: TenantCtx, input: GrantInput): Promise<Outc
     if (error instanceof PurserError && error.fault === undefined) {
       countRefusal(ctx, "failed_grant", error, { userId, subject: input.packId });
     }
-    throw error;
+    throw await withNearestPacks(ctx, input.packId, error);
   }
+}
+
+/** An unknown pack's refusal, with the names that it may have meant: whoever grants is the application's own backend. */
+async function withNearestPacks(ctx: TenantCtx, name: string, error: unknown): Promise<unknown> {
+  if (!(error instanceof PurserError) || error.code !== "credit_pack_not_found") return error;
+  const names = await nearestPackNames(ctx, name).catch((): string[] => []);
+  if (names.length === 0) return error;
+  const meant = names.map((one) => JSON.stringify(one)).join(" or ");
+  return new PurserError(error.code, `${error.message} Did you mean ${meant}?`, { param: "packId", cause: error });
 }
 
 const grantedFields = () =>
@@ -178,9 +187,9 @@ function firstPackOf(rows: readonly GrantedRow[]): readonly GrantedRow[] {
 }
 
 /** The new balances for this isolate's memory. */
-function newRows({ packId, expiresAtMs, balances }: NewBalances, grantedAtMs: number): PayingRow[] {
+function newRows({ packId, packName, expiresAtMs, balances }: NewBalances, grantedAtMs: number): PayingRow[] {
   return balances.map(({ id, unit, matches, priority, amountSteps }) => ({
-    ...{ id, packId, unit, matches, priority, grantedAtMs, expiresAtMs },
+    ...{ id, packId, packName, unit, matches, priority, grantedAtMs, expiresAtMs },
     remainingSteps: amountSteps,
     revokedAtMs: null,
   }));

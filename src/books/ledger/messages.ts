@@ -1,7 +1,17 @@
 import { and, eq, or, type SQL, sql } from "drizzle-orm";
-import { asInteger, fields, insertFrom, query, returning, type ValueOf } from "../../db/query.ts";
-import { creditLedger, paymentGrants, paymentNames, usageEvents, webhookMessages } from "../../db/schema.ts";
+import { isoJson } from "../../db/presenter.ts";
+import { asInteger, fields, hasRow, insertFrom, query, returning, type ValueOf } from "../../db/query.ts";
+import {
+  creditLedger,
+  largeProperties,
+  paymentGrants,
+  paymentNames,
+  usageCounters,
+  usageEvents,
+  webhookMessages,
+} from "../../db/schema.ts";
 import type { Statement } from "../../db/sql.ts";
+import { iso } from "../../lib/time.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import {
   deliver,
@@ -11,9 +21,10 @@ import {
   type Outgoing,
   wantedMessages,
 } from "../../webhooks/outbox.ts";
-import { fromSteps, presentQuantities, type Quantities } from "../amounts/amount.ts";
+import { fromSteps, presentQuantities, type Quantities, type Unit } from "../amounts/amount.ts";
 import { accountOfWrite, type WriteContext, writingValues } from "./account.ts";
 import { presentExpiry } from "./balance.ts";
+import type { Counted, NewCount } from "./counters.ts";
 import { amountOf } from "./debits.ts";
 import { type DueHold, presentLeg } from "./hold.ts";
 import { lastSeqOf, type NewBalances } from "./insert-entries.ts";
@@ -44,6 +55,11 @@ export interface LedgerMessage extends NewMessage {
   readonly isEntry?: true;
   /** It is not sent where none of its `motions` moved anything (S4). */
   readonly mustMove?: true;
+  /**
+   * It is sent where the batch, which counts so often, is the first of the window that leaves the user at a limit's amount or
+   * above (Q5). Adds `used`, and the user's own `amount`.
+   */
+  readonly reached?: Pick<Counted, "limitId" | "windowMs"> & { readonly counts: number; readonly unit: Unit };
 }
 
 /** The seq of a message's last entry; `m.value` is the message. */
@@ -62,8 +78,20 @@ function seqOf(account: SQL): SQL {
 ) - coalesce(m.value ->> '$.last.after', 0))`;
 }
 
+/** Larger properties are left out of a message. */
+const PROPERTIES_BYTES_MAX = 16_384;
+
+const propertiesOfEvent = sql`coalesce(${usageEvents.properties}, iif(${usageEvents.largePropertiesBytes} <= ${PROPERTIES_BYTES_MAX}, (
+  SELECT ${largeProperties.properties} FROM ${largeProperties} WHERE ${and(
+    eq(largeProperties.accountId, usageEvents.accountId),
+    eq(largeProperties.occurredByMs, usageEvents.occurredByMs),
+    eq(largeProperties.seq, usageEvents.seq),
+  )}
+), NULL))`;
+
 const ofEvent = (value: ValueOf<WriteContext>) => sql`(
-  SELECT json_set(m.value -> 'data', '$.debits', json(${usageEvents.debits}), '$.uncovered', json(${usageEvents.uncovered}))
+  SELECT json_set(m.value -> 'data', '$.debits', json(${usageEvents.debits}), '$.uncovered', json(${usageEvents.uncovered}),
+    '$.occurredAt', json(${isoJson(usageEvents.occurredAtMs)}), '$.properties', json(${propertiesOfEvent}))
   FROM ${usageEvents}
   WHERE ${usageEvents.environmentId} = ${value("environmentId")} AND ${usageEvents.eventId} = m.value ->> 'recordedEventId'
 )`;
@@ -103,6 +131,35 @@ function hasMoved(account: SQL): SQL {
   )`;
 }
 
+const reachedCounter = (value: ValueOf<WriteContext>) => {
+  const { environmentId, limitId, accountId, windowMs } = usageCounters;
+  return and(
+    eq(environmentId, value("environmentId")),
+    sql`${limitId} = m.value ->> '$.reached.limitId'`,
+    sql`${accountId} = ${accountOfWrite(value)}`,
+    sql`${windowMs} = m.value ->> '$.reached.windowMs'`,
+  );
+};
+
+const hasReached = (value: ValueOf<WriteContext>) => {
+  const { reachedCount } = usageCounters;
+  return hasRow(
+    usageCounters,
+    and(reachedCounter(value), sql`${reachedCount} BETWEEN 1 AND m.value ->> '$.reached.counts'`),
+  );
+};
+
+/** Its `seq` is 0 where the user has no entry. */
+const ofReached = (value: ValueOf<WriteContext>) => {
+  const { usedSteps, hasOwnAmount, ownAmountSteps } = usageCounters;
+  const unit = sql`m.value ->> '$.reached.unit'`;
+  return sql`(
+    SELECT json_set(m.value -> 'data', '$.used', ${amountOf(usedSteps, unit)},
+      '$.amount', iif(${hasOwnAmount}, ${amountOf(ownAmountSteps, unit)}, m.value -> '$.data.amount'))
+    FROM ${usageCounters} WHERE ${reachedCounter(value)}
+  )`;
+};
+
 const insertMessages = insertMessagesOf<WriteContext & { messages: string }>(
   (value) => {
     const account = accountOfWrite(value);
@@ -111,10 +168,12 @@ const insertMessages = insertMessagesOf<WriteContext & { messages: string }>(
         WHEN m.value ->> 'recordedEventId' IS NOT NULL THEN ${ofEvent(value)}
         WHEN m.value ->> 'motions' IS NOT NULL THEN ${ofMotions(account)}
         WHEN m.value ->> 'isEntry' THEN ${ofEntry(account)}
+        WHEN m.value ->> 'reached' IS NOT NULL THEN ${ofReached(value)}
         ELSE m.value -> 'data'
-      END, '$.seq', ${seqOf(account)}))`;
+      END, '$.seq', iif(m.value ->> 'reached' IS NULL, ${seqOf(account)}, ${lastSeqOf(account)})))`;
   },
-  (value) => sql`(m.value ->> 'mustMove' IS NULL OR ${hasMoved(accountOfWrite(value))})`,
+  (value) => sql`(m.value ->> 'mustMove' IS NULL OR ${hasMoved(accountOfWrite(value))})
+    AND (m.value ->> 'reached' IS NULL OR ${hasReached(value)})`,
 );
 
 /** Those of a write's messages that an endpoint wants. Usually none, and then they are not even made. */
@@ -192,6 +251,28 @@ export function creditsGranted(
 /** `credits.revoked` or `credits.adjusted`, of the entry behind which the batch writes `after` more. */
 export function entryWritten(type: "credits.revoked" | "credits.adjusted", userId: string, after = 0): LedgerMessage {
   return { type, subject: userId, data: { userId }, isEntry: true, last: { after } };
+}
+
+/**
+ * `usage.limit_reached` for each limit that a batch counts something of (Q5). The database writes it where the batch is the first of
+ * the window that left the user at the amount or above.
+ */
+export function limitMessages(userId: string, counts: readonly NewCount[]): LedgerMessage[] {
+  const byLimit = Map.groupBy(counts, ({ limitId, windowMs }) => `${limitId} ${windowMs}`);
+  return [...byLimit.values()].flatMap((of): LedgerMessage[] => {
+    const [first] = of;
+    if (first === undefined) return [];
+    const { limitId, windowMs, name, unit, resetsAtMs, amountSteps } = first;
+    return [
+      {
+        type: "usage.limit_reached",
+        subject: userId,
+        data: { userId, limitId, name, unit, amount: fromSteps(unit, amountSteps), resetsAt: iso(resetsAtMs) },
+        reached: { limitId, windowMs, counts: of.length, unit },
+        last: null,
+      },
+    ];
+  });
 }
 
 /** The key under which a payment is shown (payments/state.ts). */

@@ -46,6 +46,11 @@ export function planGrant(input: GrantOfPack, pack: Pack | null, nowMs: number, 
 
 /** `credit_pack_not_found` that says how the pack was looked for (C7). */
 function packNotFound(idOrName: string, pack: Pack | null): PurserError {
+  if (/^(price|prod)_/.test(idOrName)) {
+    const message =
+      "This is an id of Stripe's. Name the credit pack; what Stripe's prices grant is set in the application's Stripe setting.";
+    return new PurserError("credit_pack_not_found", message, { param: "packId" });
+  }
   const isId = idOrName.startsWith("cpk_");
   const none = isId
     ? "The application has no credit pack with this id."

@@ -7,13 +7,14 @@ import { assert } from "../../lib/assert.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { noteMessages } from "../../webhooks/outbox.ts";
 import { createAccount, type WriteContext, writingValues } from "./account.ts";
+import type { Counters } from "./counters.ts";
 import type { Write } from "./decision.ts";
 import { countGranted, inOrderOfMoments, insertPeriods, periodChanges, periodMessages } from "./due-periods.ts";
 import { type DueHold, settleHolds } from "./hold.ts";
 import { selectSettled, type WrittenEntry, writesEntries } from "./insert-entries.ts";
 import { alertWrites, messagesAmong } from "./judge-alerts.ts";
 import { afterWrite, guardAccount, memoryOf, type StateBefore, type StateChanges } from "./memory.ts";
-import { ledgerMessageWrites, reservationExpired, takingMessages, wantedOf } from "./messages.ts";
+import { ledgerMessageWrites, limitMessages, reservationExpired, takingMessages, wantedOf } from "./messages.ts";
 import { type Motion, motionsOf } from "./motion.ts";
 import type { PeriodPlan } from "./plan-periods.ts";
 
@@ -29,6 +30,8 @@ export interface AccountAtRead extends WriteContext {
   readonly periods: PeriodPlan;
   /** When the next period begins; null where none comes. What is remembered does not hold from then on. */
   readonly recurringDueAtMs: number | null;
+  /** What the user has used of the environment's limits. Null where it is not known: the database judges. */
+  readonly counters: Counters | null;
 }
 
 interface AccountBefore {
@@ -57,6 +60,7 @@ export async function send<Answer>(
     ...periodMessages(account.userId, account.periods),
     ...account.due.map((hold) => reservationExpired(account.userId, hold)),
     ...(decision.messages?.() ?? []),
+    ...limitMessages(account.userId, decision.counts ?? []),
   ]);
   const ownId = changes?.settledReservationId;
   const settledIds = [...account.due.map(({ id }) => id), ...(ownId === undefined ? [] : [ownId])];

@@ -14,6 +14,7 @@ import { fromSteps, presentQuantities } from "../amounts/amount.ts";
 import { type WriteContext, writingValues } from "./account.ts";
 import type { PayingRow, SpendableBalance } from "./balance.ts";
 import { burnDown, type Payment } from "./burn-down.ts";
+import { keptJson } from "./counters.ts";
 import { debitsOfLegs, lastEventOf, placeOfEvent } from "./debits.ts";
 import { inOrderOfMoments, insertPeriods, periodChanges, periodMessages } from "./due-periods.ts";
 import {
@@ -189,7 +190,7 @@ function settlementOf(account: Account, some: readonly SettledHold[]): Statement
   const take = (balanceId: string, steps: number) =>
     lessSteps.set(balanceId, (lessSteps.get(balanceId) ?? 0) + steps).get(balanceId);
   const events: object[] = [];
-  const settlements = some.map(({ hold: { id, legs }, charged, paid }): SettlementRow => {
+  const settlements = some.map(({ hold: { id, legs, counted }, charged, paid }): SettlementRow => {
     for (const { balanceId, amountSteps } of legs) take(balanceId, -amountSteps);
     const payAll = () => {
       for (const { balanceId, steps } of paid) take(balanceId, steps);
@@ -207,7 +208,7 @@ function settlementOf(account: Account, some: readonly SettledHold[]): Statement
     const { quantities, occurredAtMs: occurredAt } = charge;
     const uncovered = payment.uncovered === null ? null : JSON.stringify(presentQuantities(payment.uncovered));
     const stamp = stampCharge({ quantities, occurredAt, onShortage: "partial" });
-    events.push({ id, ...charge, legs: debits, uncovered, stamp });
+    events.push({ id, ...charge, legs: debits, uncovered, stamp, counted: keptJson(counted) });
     const charges = payment.legs.map(({ balance, amountSteps }) => ({
       balanceId: balance.id,
       deltaSteps: -amountSteps,
@@ -240,6 +241,7 @@ const insertCharges = query((value: ValueOf<WriteContext & { charges: string }>)
       requestHash: sql`charge.value ->> 'stamp'`,
       debits: debitsOfLegs(value, sql`charge.value -> 'legs'`),
       uncovered: sql`charge.value ->> 'uncovered'`,
+      counted: sql`charge.value ->> 'counted'`,
     },
     sql`FROM json_each(${value("charges")}) AS charge LEFT JOIN ${lastEventOf(value)} ORDER BY charge.key`,
   ),

@@ -10,6 +10,7 @@ import { PurserError } from "../../errors.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { accountQuery, byOf, type User } from "./account.ts";
 import type { PayingRow } from "./balance.ts";
+import { countersOf, readCounters } from "./counters.ts";
 import type { Decision } from "./decision.ts";
 import { dueRecurring, readDuePeriods } from "./due-periods.ts";
 import { DUE_HOLDS_MAX, type DueHold, dueFields, isDue, readDueHolds } from "./hold.ts";
@@ -67,6 +68,7 @@ const CONFLICTS: ReadonlySet<Constraint> = new Set([
   "guard_recurring",
   "recurring_grants_id",
   "recurring_grants_in_order",
+  "usage_limit_reached",
 ]);
 
 /**
@@ -137,6 +139,7 @@ const selectAccount = accountQuery(
           periods: sql<
             string | null
           >`iif(${accounts.recurringDueAtMs} <= ${value("nowMs")}, ${dueRecurring(value, accounts.id)}, NULL)`,
+          counters: countersOf(value, environments.features, accounts.id),
         }),
         ...optional(dueFields()),
       })
@@ -185,6 +188,7 @@ async function readAccount<const Reads extends readonly Statement[]>(
             ? NOTHING_DUE
             : whatIsDue(readDueHolds(rows), readDuePeriods(ctx, stored?.periods ?? null, { nowMs: atMs }))),
           recurringDueAtMs: stored?.recurringDueAtMs ?? null,
+          counters: readCounters(stored?.counters ?? null),
         };
   // The rest are the rows of the verb's own statements, in their order.
   return { account, found: rest as RowsOf<Reads> };
@@ -264,7 +268,7 @@ async function writeOnMemory<const Reads extends readonly Statement[], Answer>(
   if (state === null || found === null) return null;
   const { accountId, userId, features, recurringDueAtMs, seq: lastSeq } = state;
   const writing = { environmentId: ctx.environment.id, userId, accountId, nowMs: atMs, by: byOf(ctx) };
-  const account = { ...writing, lastSeq, features, recurringDueAtMs, ...NOTHING_DUE };
+  const account = { ...writing, lastSeq, features, recurringDueAtMs, ...NOTHING_DUE, counters: null };
   const decision = decide(() => verb.decide(found, account));
   if (decision instanceof PurserError || decision.kind === "replay" || decision.isShort === true) return null;
   try {

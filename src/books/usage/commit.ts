@@ -12,6 +12,7 @@ import {
   withReturns,
 } from "../ledger/spendable-balances.ts";
 import { writeForUser } from "../ledger/write.ts";
+import { countUsage } from "../limits/judge.ts";
 import {
   asHold,
   commitLate,
@@ -76,7 +77,9 @@ export async function commitReservation(
           throw insufficientCredits(payment.uncovered, payment, spendable, { event, model: model ?? undefined });
         }
         const { quantities, properties, occurredAt } = input;
-        const newEvent = { eventId, event, model, quantities, properties, occurredAt, reservationId, payment };
+        // What has already happened is never refused (Q4).
+        const counts = countUsage(account, { event, model: model ?? undefined, quantities }, false);
+        const newEvent = { eventId, event, model, quantities, properties, occurredAt, reservationId, payment, counts };
         if (isLate) {
           return writeEvent(ctx, account, newEvent, stamp, {
             before: [commitLate({ environmentId: account.environmentId, reservationId, eventId })],

@@ -8,6 +8,7 @@ import { committedFields, type Stamp, stampRequest } from "../ledger/request-has
 import type { AccountAtRead } from "../ledger/send.ts";
 import { selectPayingBalances, spendableBalances, withReturns } from "../ledger/spendable-balances.ts";
 import { writeForUser } from "../ledger/write.ts";
+import { countUsage } from "../limits/judge.ts";
 import { countShortage, insufficientCredits, warnOfCount } from "./payment.ts";
 import type { EventOutput } from "./responses.ts";
 import type { EventInput } from "./schemas.ts";
@@ -15,7 +16,7 @@ import { answerRepeat, type StoredEvent, selectEvent, writeEvent } from "./store
 
 /**
  * Records a usage event and debits the balances that pay for it (U1 to U4). Throws `idempotency_conflict`, and
- * `insufficient_credits`, in which case nothing is recorded and the same id may be used again.
+ * `insufficient_credits` or `usage_limit_reached`, in which case nothing is recorded and the same id may be used again.
  */
 export async function recordEvent(ctx: TenantCtx, input: EventInput): Promise<Outcome<EventOutput>> {
   const { userId, eventId } = input;
@@ -61,9 +62,11 @@ export function decideEvent(
   { input, stamp, stored, balances }: EventToDecide,
 ): Decision<Outcome<EventOutput>> {
   if (stored !== undefined) return replay(answerRepeat(input.eventId, stored, stamp));
+  const counts = countUsage(account, input, input.onShortage === "reject");
   const payment = burnDown(balances, input);
   if (payment.uncovered !== null && input.onShortage === "reject") {
     throw insufficientCredits(payment.uncovered, payment, balances, input);
   }
-  return writeEvent(ctx, account, { ...input, model: input.model ?? null, reservationId: null, payment }, stamp);
+  const { model = null } = input;
+  return writeEvent(ctx, account, { ...input, model, reservationId: null, payment, counts }, stamp);
 }

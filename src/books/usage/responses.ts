@@ -3,6 +3,7 @@ import { errorDetail } from "../../http/responses.ts";
 import { quantitiesOutput } from "../amounts/responses.ts";
 import { unit } from "../amounts/schemas.ts";
 import { debit } from "../ledger/responses.ts";
+import { refusingLimitOutput } from "../limits/responses.ts";
 import { onExpiry, reservationStatus } from "./schemas.ts";
 
 export const eventOutput = z
@@ -141,8 +142,21 @@ export const planOutput = z
       .nullable()
       .describe("The quantities that no balance covers. Null when all are covered."),
     skipped: z
-      .array(z.strictObject({ balanceId: z.string(), reason: skipReason }).meta({ id: "SkippedBalance" }))
+      .array(
+        z
+          .strictObject({
+            balanceId: z.string(),
+            packName: z.string(),
+            unit,
+            remaining: z.number(),
+            reason: skipReason,
+          })
+          .meta({ id: "SkippedBalance" }),
+      )
       .describe("The balances that would not be debited, and why."),
+    limits: z
+      .array(refusingLimitOutput)
+      .describe("The usage limits that would refuse it, in the order of their making. None for `partial`."),
   })
   .meta({ id: "DebitPlan" });
 export type PlanOutput = z.infer<typeof planOutput>;

@@ -7,6 +7,7 @@ import { creditPackItems, creditPacks } from "../../db/schema.ts";
 import { all, type RowsOf } from "../../db/sql.ts";
 import { PurserError } from "../../errors.ts";
 import { assert } from "../../lib/assert.ts";
+import { nearest } from "../../lib/nearest.ts";
 import { iso } from "../../lib/time.ts";
 import type { SystemCtx, TenantCtx } from "../../runtime.ts";
 import type { ListPacksOutput, PackOutput } from "./responses.ts";
@@ -86,6 +87,25 @@ export function selectPack({ environment }: Pick<TenantCtx, "environment">, idOr
 export function choosePack(idOrName: string, rows: readonly PackRow[]): Pack | null {
   const packs = readPacks(rows);
   return packs.find(({ id }) => id === idOrName) ?? packs[0] ?? null;
+}
+
+const NAMES_SEARCHED = 500;
+const selectNames = query((value: ValueOf<{ appId: string }>) =>
+  drizzle
+    .select(fields(creditPacks, "name"))
+    .from(creditPacks)
+    .where(and(eq(creditPacks.appId, value("appId")), isNull(creditPacks.archivedAtMs)))
+    .limit(NAMES_SEARCHED),
+);
+
+/** The names of packs that an unknown name may have meant, at most three. */
+export async function nearestPackNames({ db, environment }: TenantCtx, name: string): Promise<string[]> {
+  const rows = await all(db, selectNames({ appId: environment.appId }));
+  return nearest(
+    name,
+    rows.map((row) => row.name),
+    3,
+  );
 }
 
 const packNotFound = () =>

@@ -34,6 +34,8 @@ export const usageEvents = sqliteTable(
     debits: text("debits").notNull(),
     /** The response's uncovered quantities as JSON. Null when all was covered. */
     uncovered: text("uncovered"),
+    /** What usage limits count of it: JSON list of { limitId, windowMs, steps, … } (books/ledger/counters.ts). Null: nothing. */
+    counted: text("counted"),
   },
   (t) => [
     primaryKey({ columns: [t.accountId, t.occurredByMs, t.seq] }),
@@ -76,6 +78,8 @@ export const reservations = sqliteTable(
     quantities: text("quantities").notNull(),
     /** JSON list of { balanceId, packId, unit, amountSteps, remainingSteps }. */
     legs: text("legs").notNull(),
+    /** Like that of `usage_events`. It counts while the reservation is open. */
+    counted: text("counted"),
     /** What becomes of the holds if nobody settles the reservation in time. */
     onExpiry: text("on_expiry", { enum: ["return", "charge"] })
       .notNull()

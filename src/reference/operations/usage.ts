@@ -10,6 +10,7 @@ import {
 import { cloudEvent, eventInput, eventsInput, eventsMax, totalsInput } from "../../books/usage/schemas.ts";
 import type { Operation } from "../operation.ts";
 import { answer, eventId, reservationOperations } from "./reservations.ts";
+import { userLimitOperations } from "./usage-limits.ts";
 
 const event = {
   eventId,
@@ -69,7 +70,7 @@ export const usageOperations: readonly Operation[] = [
       replayable: true,
       warns: true,
     },
-    errors: ["insufficient_credits", "idempotency_conflict"],
+    errors: ["insufficient_credits", "idempotency_conflict", "usage_limit_reached"],
     writesForId: "refused",
   },
   {
@@ -140,4 +141,5 @@ export const usageOperations: readonly Operation[] = [
     },
     errors: [],
   },
+  ...userLimitOperations,
 ];

@@ -78,6 +78,10 @@ const tombstone = `INSERT INTO tombstones (environment_id, hash, erasure_id, blo
 const counted = (count: number) =>
   `INSERT INTO environments (app_id, mode, test_balance_count, test_balance_quota) VALUES ('app_constraint', 'test', ${count}, 5)`;
 
+const LIMIT = `INSERT INTO usage_limits (environment_id, id, ordinal, name, name_key, matches, unit, amount_steps, every,
+    created_at_ms)
+  VALUES (${ENVIRONMENT}, 'lim_1', 1, 'Limit', 'limit', '[]', 'count', 1, 'day', 1)`;
+
 /** Told of the environment that `counted` made. */
 const counts = (column: "id_events" | "id_bytes", most: number) =>
   `INSERT INTO analytics_counts (environment_id, day, events, bytes, ${column})
@@ -180,6 +184,12 @@ const violations: Record<Constraint, readonly string[]> = {
   id_properties_version: [idProperties(1), idProperties(2), idProperties(2)],
   consent_log_seq_gapless: [consent, consent],
   export_audit_seq_gapless: [audit, audit],
+  usage_limit_reached: [
+    LIMIT,
+    `INSERT INTO usage_counts (environment_id, account_id, counted) VALUES (${ENVIRONMENT}, ${ACCOUNT},
+       '[{"limitId":"lim_1","windowMs":0,"steps":2,"amountSteps":1,"isJudged":1}]')`,
+  ],
+  usage_limits_name_key: [LIMIT, LIMIT.replace("lim_1", "lim_2")],
   webhook_endpoints_limit: Array.from({ length: 11 }, (_, n) => endpoint(n)),
 };
 

@@ -8,6 +8,7 @@ import {
   balance,
   claim,
   consent,
+  counted,
   debtPayer,
   entry,
   environment,
@@ -40,6 +41,7 @@ import {
   tombstone,
   USER,
   usageEvent,
+  usageLimit,
   WHOLE,
   webhookDelivery,
   webhookEndpoint,
@@ -55,6 +57,10 @@ const db = env.DB;
 /** How a batch ends in which every statement was let through. */
 const PASSED = "no such table: passed";
 const holds = (condition: string) => `INSERT INTO guards (name, holds) SELECT 'account', ${condition}`;
+
+const countedEvent = (given: object) => usageEvent({ seq: 3, event_id: "e_new", counted: counted(given) });
+const counterHas = (condition: string) =>
+  holds(`(SELECT ${condition} FROM usage_counters WHERE account_id = ${USER} AND limit_id = 'lim_w')`);
 
 /** After this statement a user `new` has an account, which only the trigger makes. */
 const makesAccount = (sql: string) => ({
@@ -750,6 +756,52 @@ const attacks: Readonly<Record<string, Attack>> = {
       "id = 'res_x', request_hash = '', state = 'released' WHERE id = 'res_w'",
     ],
   ),
+  usage_counts_add: {
+    says: PASSED,
+    sql: [
+      [countedEvent({ isJudged: 0, steps: 8 }), counterHas("used_steps = 11 AND reached_count = 1")],
+      [countedEvent({ windowMs: 6 }), counterHas("used_steps = 1 AND window_ms = 6")],
+      [countedEvent({ windowMs: 4, isJudged: 0 }), counterHas("used_steps = 3 AND window_ms = 5")],
+      [countedEvent({ isKept: 1 }), counterHas("used_steps = 3")],
+    ],
+    behind: "cannot modify usage_counts",
+  },
+  usage_events_count: {
+    says: PASSED,
+    sql: [[countedEvent({}), counterHas("used_steps = 4")]],
+    behind: "guard_account",
+  },
+  reservations_count: {
+    says: PASSED,
+    sql: [[reservation({ id: "res_new", legs: "[]", counted: counted({}) }), counterHas("used_steps = 4")]],
+    behind: "guard_account",
+  },
+  reservations_uncount: {
+    says: PASSED,
+    sql: [
+      [
+        reservation({ id: "res_new", legs: "[]", counted: counted({}) }),
+        `INSERT INTO settlements (environment_id, id, state, at_ms) VALUES (${LIVE}, 'res_new', 'released', 6)`,
+        counterHas("used_steps = 3"),
+      ],
+    ],
+    behind: "guard_account",
+  },
+  usage_counters_first: {
+    says: "usage_limit_reached",
+    sql: [[usageLimit({ id: "lim_new", name_key: "new" }), countedEvent({ limitId: "lim_new", steps: 11 })]],
+  },
+  usage_limits_frozen: {
+    says: "usage_limits_frozen",
+    sql: ["unit = 'tokens'", "matches = '[{}]'", "every = 'month'", "ordinal = 2", "created_at_ms = 2"].map(
+      (set) => `UPDATE usage_limits SET ${set} WHERE id = 'lim_w'`,
+    ),
+  },
+  usage_limits_deleted_once: {
+    says: "usage_limits_frozen",
+    sql: [["UPDATE usage_limits SET is_deleted = 1", "UPDATE usage_limits SET is_deleted = 0"]],
+  },
+  usage_counters_no_delete: { says: "usage_counters_kept", sql: ["DELETE FROM usage_counters"] },
   reservations_no_replace: {
     says: "reservations_primary_key",
     sql: [REPLACE, "REPLACE"].map((verb) => reservation({ legs: "[]" }, verb)),
@@ -1107,6 +1159,11 @@ const checks: Readonly<Record<string, string | readonly string[]>> = {
   webhook_deliveries_status: webhookDelivery({ message_id: "msg_new", status: "lost" }),
   erasures_lifted_after_end: "UPDATE erasures SET lifted_at_ms = 1 WHERE id = 'era_w'",
   erasure_names_kind: erasureName({ kind: "whim" }),
+  usage_limits_amount: usageLimit({ id: "lim_new", name_key: "new", amount_steps: -1 }),
+  usage_limits_unit: usageLimit({ id: "lim_new", name_key: "new", unit: "minutes" }),
+  usage_limits_every: usageLimit({ id: "lim_new", name_key: "new", every: "year" }),
+  usage_counters_used: "UPDATE usage_counters SET used_steps = -1",
+  usage_counters_own_amount: "UPDATE usage_counters SET own_amount_steps = 1",
   refusals_kind: "UPDATE refusals SET kind = 'whim' WHERE environment_id = -1",
 };
 
@@ -1129,6 +1186,7 @@ const uniques: Readonly<Record<string, readonly [sql: string, says?: string]>> =
   "erasure_ids.account_id": [erasureId({ position: 5, distinct_id: "c" }), "erasure_ids_kept"],
   "erasure_names.account_id, kind, new_name": [erasureName({ old_name: "e8" })],
   "payment_debts.environment_id, account_id, customer, currency": [paymentDebt({ id: "dbt_new" })],
+  "usage_limits.environment_id, name_key": [usageLimit({ id: "lim_new" })],
   "admin_audit.app_id, id": [adminAudit({ seq: 2 }), "admin_audit_id"],
 };
 
@@ -1147,6 +1205,9 @@ const parents: Readonly<Record<string, readonly string[]>> = {
   "accounts -> environments": [account({ id: -12, user_id: "new", environment_id: -99 })],
   "webhook_endpoints -> environments": [webhookEndpoint({ id: "whk_new", environment_id: -99 })],
   "tombstones -> erasures": [tombstone({ hash: "hash_new", erasure_id: "era_none" })],
+  "usage_counters -> usage_limits": [
+    `INSERT INTO usage_counters (environment_id, limit_id, account_id) VALUES (${LIVE}, 'lim_none', ${USER})`,
+  ],
   "credit_balances -> accounts": [balance("crb_new", 1, { account_id: -99 })],
 };
 
