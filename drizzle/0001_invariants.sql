@@ -346,7 +346,8 @@ BEGIN
   )
   VALUES (
     new.account_id, new.grant_seq, new.id, new.pack_id, new.unit, new.initial_steps,
-    new.initial_steps, NULL, 'grant', new.grant_cause, new.granted_by, NULL, NULL, new.notes, new.granted_at_ms
+    new.initial_steps, NULL, 'grant', new.grant_cause, new.granted_by, NULL, NULL, new.notes,
+    coalesce(new.written_at_ms, new.granted_at_ms)
   );
 END;
 --> statement-breakpoint
@@ -370,7 +371,7 @@ END;
 --> statement-breakpoint
 CREATE TRIGGER credit_balances_frozen BEFORE UPDATE OF
   account_id, id, pack_id, pack_name, pack_item_id, unit, matches, priority, initial_steps, source, grant_cause, granted_by,
-  granted_at_ms, expires_at_ms, grant_seq ON credit_balances
+  granted_at_ms, written_at_ms, expires_at_ms, grant_seq ON credit_balances
 BEGIN
   SELECT RAISE(ABORT, 'credit_balances_frozen');
 END;
@@ -411,6 +412,71 @@ END;
 CREATE TRIGGER credit_balances_no_delete BEFORE DELETE ON credit_balances
 BEGIN
   SELECT RAISE(ABORT, 'credit_balances_kept');
+END;
+--> statement-breakpoint
+-- A recurring grant is one of its environment's user, under an id of its own; a user has at most 100 that have not ended (R5).
+CREATE TRIGGER recurring_grants_begin BEFORE INSERT ON recurring_grants
+WHEN EXISTS (SELECT 1 FROM recurring_grants WHERE environment_id = new.environment_id AND id = new.id)
+  OR new.ordinal <> 1 + coalesce((
+    SELECT ordinal FROM recurring_grants WHERE account_id = new.account_id ORDER BY ordinal DESC LIMIT 1
+  ), 0)
+  OR NOT EXISTS (SELECT 1 FROM accounts WHERE id = new.account_id AND environment_id = new.environment_id)
+BEGIN
+  SELECT RAISE(ABORT, 'recurring_grants_id');
+END;
+--> statement-breakpoint
+CREATE TRIGGER recurring_grants_bounded BEFORE INSERT ON recurring_grants
+WHEN new.state <> 'ended' AND 100 <= (
+  SELECT count(*) FROM recurring_grants WHERE account_id = new.account_id AND state <> 'ended'
+)
+BEGIN
+  SELECT RAISE(ABORT, 'recurring_grants_bounded');
+END;
+--> statement-breakpoint
+-- A period is granted once: the number of the last one never falls. What has ended stays so.
+CREATE TRIGGER recurring_grants_in_order BEFORE UPDATE ON recurring_grants
+WHEN new.last_n < old.last_n OR (old.state = 'ended' AND new.state <> 'ended')
+BEGIN
+  SELECT RAISE(ABORT, 'recurring_grants_in_order');
+END;
+--> statement-breakpoint
+CREATE TRIGGER recurring_grants_frozen BEFORE UPDATE OF
+  account_id, ordinal, environment_id, pack_id, pack_name, quantity, every, anchor_ms, ends_at_ms, rollover_periods, id_seed,
+  created_at_ms ON recurring_grants
+BEGIN
+  SELECT RAISE(ABORT, 'recurring_grants_frozen');
+END;
+--> statement-breakpoint
+CREATE TRIGGER recurring_grants_names_erased BEFORE UPDATE OF id, request_hash ON recurring_grants
+WHEN NOT (EXISTS (SELECT 1 FROM erasure_ids WHERE account_id = old.account_id) AND new.request_hash = '' AND new.id IS (
+  SELECT new_name FROM erasure_names WHERE account_id = old.account_id AND kind = 'id' AND old_name = old.id
+)) OR EXISTS (
+  SELECT 1 FROM recurring_grants WHERE environment_id = new.environment_id AND id = new.id
+)
+BEGIN
+  SELECT RAISE(ABORT, 'recurring_grants_frozen');
+END;
+--> statement-breakpoint
+CREATE TRIGGER recurring_grants_no_delete BEFORE DELETE ON recurring_grants
+BEGIN
+  SELECT RAISE(ABORT, 'recurring_grants_kept');
+END;
+--> statement-breakpoint
+-- The account says when its next period begins, so that whoever reads it knows whether one is due.
+CREATE TRIGGER recurring_grants_begin_due AFTER INSERT ON recurring_grants
+WHEN new.next_at_ms IS NOT NULL
+BEGIN
+  UPDATE accounts SET recurring_due_at_ms = min(coalesce(recurring_due_at_ms, new.next_at_ms), new.next_at_ms)
+  WHERE id = new.account_id;
+END;
+--> statement-breakpoint
+CREATE TRIGGER recurring_grants_move_due AFTER UPDATE OF next_at_ms ON recurring_grants
+WHEN new.next_at_ms IS NOT old.next_at_ms
+BEGIN
+  UPDATE accounts SET recurring_due_at_ms = (
+    SELECT next_at_ms FROM recurring_grants INDEXED BY recurring_grants_due
+    WHERE account_id = new.account_id AND next_at_ms IS NOT NULL ORDER BY next_at_ms LIMIT 1
+  ) WHERE id = new.account_id;
 END;
 --> statement-breakpoint
 -- A refund is planned on all that came before it under its reference, and is never rewritten.

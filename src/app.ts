@@ -4,6 +4,7 @@ import { alertRoutes } from "./books/alerts/routes.ts";
 import { balanceRoutes } from "./books/credits/admin-routes.ts";
 import { creditRoutes } from "./books/credits/routes.ts";
 import { usageLimitRoutes, userLimitRoutes } from "./books/limits/routes.ts";
+import { recurringRoutes } from "./books/recurring/routes.ts";
 import { planRoutes, usageRoutes } from "./books/usage/routes.ts";
 import { catalogRoutes } from "./catalog/routes.ts";
 import { clockRoutes } from "./clocks/routes.ts";
@@ -54,6 +55,7 @@ export function createApp(runtime: Runtime = realRuntime, deliver: Deliver = del
     })
     .use(drainBody)
     .use("/api/v1/credits", allowBrowsers)
+    .use("/api/v1/credits/recurring", allowBrowsers)
     .use("/api/v1/consent", allowBrowsers)
     .use("/api/v1/usage/limits", allowBrowsers)
     .get("/", limitArrivals, (c) => c.redirect("/docs"))
@@ -61,6 +63,7 @@ export function createApp(runtime: Runtime = realRuntime, deliver: Deliver = del
     .route("/health", healthRoutes)
     .route("/api/v1/credits", creditRoutes)
     .route("/api/v1/credits", planRoutes)
+    .route("/api/v1/credits/recurring", recurringRoutes)
     .route("/api/v1/consent", consentRoutes)
     .route("/", captureRoutes)
     .route("/api/v1", exportRoutes)

@@ -1,6 +1,7 @@
 import { systemCtx } from "./auth/require-admin.ts";
 import { oldSealsPart } from "./auth/reseal-secrets.ts";
 import { expiriesPart } from "./books/alerts/find-expiries.ts";
+import { periodsPart } from "./books/recurring/grant-due.ts";
 import { holdsPart } from "./books/usage/extend.ts";
 import { clocksPart } from "./clocks/advance.ts";
 import { constraintOf } from "./db/constraint.ts";
@@ -26,6 +27,7 @@ const RUN_MS = 50_000;
 
 /** In the order of a run. What they write, the last one sends, once more where parts went on after it. */
 export const cronParts: readonly CronPart[] = [
+  periodsPart,
   holdsPart,
   expiriesPart,
   clocksPart,

@@ -12,6 +12,7 @@ export * from "./schema/limits.ts";
 export * from "./schema/packs.ts";
 export * from "./schema/payments.ts";
 export * from "./schema/people.ts";
+export * from "./schema/recurring.ts";
 export type { Steps } from "./schema/steps.ts";
 export * from "./schema/tenants.ts";
 export * from "./schema/usage.ts";

@@ -12,6 +12,7 @@ export const MESSAGE_TYPES = [
   "credits.adjusted",
   "credits.low",
   "credits.depleted",
+  "recurring.suspended",
   "balance.expiring",
   "balance.expired",
   "usage.recorded",

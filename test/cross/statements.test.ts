@@ -38,6 +38,11 @@ const MEANT: readonly Meant[] = [
     why: "Whether the environment has a debt: one row.",
   },
   {
+    detail: "SEARCH accounts USING INDEX accounts_user (environment_id=?)",
+    text: '"accounts"."recurring_due_at_ms" <= ?) order by "accounts"."recurring_due_at_ms"',
+    why: "The next period of an environment with a test clock: a moment of it reads its users, as for holds.",
+  },
+  {
     detail: "SEARCH admin_audit USING PRIMARY KEY (app_id=?)",
     text: 'from "admin_audit" where "admin_audit"."app_id" = ? order by "admin_audit"."seq" desc limit ?',
     why: "The same, as Drizzle writes it.",

@@ -132,6 +132,24 @@ export const reservation = writer("reservations", {
   expires_at_ms: 9_000_000_000_000,
   request_hash: "hash",
 });
+/** Never due: no run of the cron comes to it. */
+export const recurring = writer("recurring_grants", {
+  account_id: USER,
+  ordinal: 1,
+  environment_id: LIVE,
+  id: "rec_w",
+  pack_id: "cpk_w",
+  pack_name: "Pack",
+  every: "day",
+  anchor_ms: 1,
+  id_seed: "seed",
+  state: "active",
+  last_n: 1,
+  next_at_ms: 9_000_000_000_000,
+  counted_balances: 1,
+  created_at_ms: 1,
+  request_hash: "hash",
+});
 export const usageLimit = writer("usage_limits", {
   environment_id: LIVE,
   id: "lim_w",
@@ -321,6 +339,7 @@ export const world: readonly string[] = [
   balance(REVOKED, 3),
   entry({ seq: 4, delta_steps: -400, balance_after_steps: 600, previous_seq: 2 }),
   reservation({}),
+  recurring({}),
   entry({
     seq: 5,
     balance_id: REVOKED,

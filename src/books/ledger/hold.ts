@@ -62,6 +62,7 @@ export interface Owed {
 
 /** The holds of an open reservation that has expired. */
 export interface DueHold extends Hold {
+  readonly endsAtMs: number;
   readonly event: string;
   /** Null if the holds return. */
   readonly charge: Charge | null;
@@ -154,7 +155,15 @@ export function readDueHold(row: DueRow): DueHold {
   const { holdId: id, event, model, occurredAtMs, owed } = row;
   const charge =
     row.isToCharge === 1 ? { event, model, quantities: readQuantities(row.quantities), occurredAtMs } : null;
-  return { id, event, legs: readLegs(row.legs), charge, owed, counted: readCounted(row.counted) };
+  return {
+    id,
+    event,
+    legs: readLegs(row.legs),
+    charge,
+    owed,
+    counted: readCounted(row.counted),
+    endsAtMs: occurredAtMs,
+  };
 }
 
 /** Reads stored quantities: JSON that Purser wrote, in units. */

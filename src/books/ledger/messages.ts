@@ -36,19 +36,22 @@ export interface LedgerMessage extends NewMessage {
   /**
    * Which entry is the last that it is about, for `seq` (H3): the latest of an event, of a reservation or of its return (a late
    * commit in the same batch debits under the reservation too; what a settlement takes is told for itself), or the one after which
-   * the batch writes `after` more. Null when it writes none.
+   * the batch writes `after` more, or the grant of a balance. Null when it writes none.
    */
   readonly last:
     | { readonly eventId: string }
     | { readonly reservationId: string }
     | { readonly returnedId: string }
     | { readonly after: number }
+    | { readonly grantedId: string }
     | null;
+  /** It has no `seq`. */
+  readonly hasNoSeq?: true;
   /** Adds the `debits` and `uncovered` of the usage event. */
   readonly recordedEventId?: string;
   /** Adds `balances`: of each entry, in their order up to the last, what moved. With `dueSteps` it is a refund's (C21). */
   readonly motions?: readonly { readonly packItemId?: string | null; readonly dueSteps?: number }[];
-  /** Adds the fields of the last entry. */
+  /** Adds the fields of its last entry. */
   readonly isEntry?: true;
   /** It is not sent where none of its `motions` moved anything (S4). */
   readonly mustMove?: true;
@@ -69,6 +72,8 @@ function seqOf(account: SQL): SQL {
       OR (${reservationId} = m.value ->> '$.last.reservationId' AND ${reason} <> 'admin_adjust'))
     AND (m.value ->> '$.last.returnedId' IS NULL
       OR (${reservationId} = m.value ->> '$.last.returnedId' AND ${eventId} IS NULL AND ${reason} <> 'admin_adjust'))
+    AND (m.value ->> '$.last.grantedId' IS NULL
+      OR (${balanceId} = m.value ->> '$.last.grantedId' AND ${reason} = 'grant'))
   ORDER BY ${seq} DESC LIMIT 1
 ) - coalesce(m.value ->> '$.last.after', 0))`;
 }
@@ -111,7 +116,8 @@ function ofMotions(account: SQL): SQL {
 const ofEntry = (account: SQL) => sql`(
   SELECT json_set(m.value -> 'data', '$.balanceId', ${balanceId}, '$.unit', ${unit}, '$.delta', ${delta},
     '$.remaining', ${remaining}, '$.note', ${creditLedger.note})
-  FROM ${creditLedger} WHERE ${creditLedger.accountId} = ${account} AND ${creditLedger.seq} = ${lastSeqOf(account)}
+  FROM ${creditLedger} WHERE ${creditLedger.accountId} = ${account}
+    AND ${creditLedger.seq} = ${lastSeqOf(account)} - coalesce(m.value ->> '$.last.after', 0)
 )`;
 
 /** Whether one of the entries of a message that tells of motions moved anything. */
@@ -157,14 +163,14 @@ const ofReached = (value: ValueOf<WriteContext>) => {
 const insertMessages = insertMessagesOf<WriteContext & { messages: string }>(
   (value) => {
     const account = accountOfWrite(value);
-    return sql`json_set(
+    return sql`iif(m.value ->> 'hasNoSeq', m.value -> 'data', json_set(
       CASE
         WHEN m.value ->> 'recordedEventId' IS NOT NULL THEN ${ofEvent(value)}
         WHEN m.value ->> 'motions' IS NOT NULL THEN ${ofMotions(account)}
         WHEN m.value ->> 'isEntry' THEN ${ofEntry(account)}
         WHEN m.value ->> 'reached' IS NOT NULL THEN ${ofReached(value)}
         ELSE m.value -> 'data'
-      END, '$.seq', iif(m.value ->> 'reached' IS NULL, ${seqOf(account)}, ${lastSeqOf(account)}))`;
+      END, '$.seq', iif(m.value ->> 'reached' IS NULL, ${seqOf(account)}, ${lastSeqOf(account)})))`;
   },
   (value) => sql`(m.value ->> 'mustMove' IS NULL OR ${hasMoved(accountOfWrite(value))})
     AND (m.value ->> 'reached' IS NULL OR ${hasReached(value)})`,
@@ -222,8 +228,12 @@ export function reservationExpired(userId: string, { id, event, legs }: DueHold)
   };
 }
 
-/** `credits.granted`. The grant's entries are followed by `after` more of the batch. */
-export function creditsGranted(userId: string, grant: NewBalances, after = 0): LedgerMessage {
+/** `credits.granted`. The grant's entries are followed by `after` more of the batch; of a period they are anywhere in it. */
+export function creditsGranted(
+  userId: string,
+  grant: NewBalances,
+  { after = 0, recurringId = null }: { readonly after?: number; readonly recurringId?: string | null } = {},
+): LedgerMessage {
   const { packId, externalRef, source } = grant;
   const expiresAt = presentExpiry(grant.expiresAtMs);
   const balances = grant.balances.map(({ id, packItemId, unit, amountSteps }) => ({
@@ -233,14 +243,14 @@ export function creditsGranted(userId: string, grant: NewBalances, after = 0): L
   return {
     type: "credits.granted",
     subject: userId,
-    data: { userId, balances, externalRef, source },
-    last: { after },
+    data: { userId, balances, externalRef, source, recurringId },
+    last: recurringId === null ? { after } : { grantedId: grant.balances.at(-1)?.id ?? "" },
   };
 }
 
-/** `credits.revoked` or `credits.adjusted`, of the last entry of the batch. */
-export function entryWritten(type: "credits.revoked" | "credits.adjusted", userId: string): LedgerMessage {
-  return { type, subject: userId, data: { userId }, isEntry: true, last: { after: 0 } };
+/** `credits.revoked` or `credits.adjusted`, of the entry behind which the batch writes `after` more. */
+export function entryWritten(type: "credits.revoked" | "credits.adjusted", userId: string, after = 0): LedgerMessage {
+  return { type, subject: userId, data: { userId }, isEntry: true, last: { after } };
 }
 
 /**

@@ -3,6 +3,7 @@ import type { TenantCtx } from "../../runtime.ts";
 import { burnDown } from "../ledger/burn-down.ts";
 import { type Outcome, replay, write } from "../ledger/decision.ts";
 import { presentLeg, type ReservationRow, returnEntries, settleHolds } from "../ledger/hold.ts";
+import { balancesOfPeriods } from "../ledger/plan-periods.ts";
 import { committedFields, isCharge, stampRequest } from "../ledger/request-hash.ts";
 import {
   reservedFirst,
@@ -62,7 +63,7 @@ export async function commitReservation(
         const own = asHold(reservation);
         const isLate = reservation.state === "expired" || account.due.some((hold) => hold.id === own.id);
         const spendable = spendableBalances(
-          withReturns(rows, isLate ? account.due : [...account.due, own]),
+          withReturns([...rows, ...balancesOfPeriods(account.periods)], isLate ? account.due : [...account.due, own]),
           account.nowMs,
         );
         const { event, model } = reservation;

@@ -3,6 +3,7 @@ import type { TenantCtx } from "../../runtime.ts";
 import type { SpendableBalance } from "../ledger/balance.ts";
 import { burnDown } from "../ledger/burn-down.ts";
 import { type Decision, type Outcome, replay } from "../ledger/decision.ts";
+import { balancesOfPeriods } from "../ledger/plan-periods.ts";
 import { committedFields, type Stamp, stampRequest } from "../ledger/request-hash.ts";
 import type { AccountAtRead } from "../ledger/send.ts";
 import { selectPayingBalances, spendableBalances, withReturns } from "../ledger/spendable-balances.ts";
@@ -28,7 +29,10 @@ export async function recordEvent(ctx: TenantCtx, input: EventInput): Promise<Ou
       recall: ({ balances }) => [[], [...balances.values()]],
       balances: ([, rows]) => rows,
       decide: ([[stored], rows], account) => {
-        const balances = spendableBalances(withReturns(rows, account.due), account.nowMs);
+        const balances = spendableBalances(
+          withReturns([...rows, ...balancesOfPeriods(account.periods)], account.due),
+          account.nowMs,
+        );
         return decideEvent(ctx, account, { input, stamp, stored, balances });
       },
     }),

@@ -5,7 +5,9 @@ import { fromSteps, presentQuantities } from "../amounts/amount.ts";
 import { readRules, rulesCover } from "../amounts/match.ts";
 import { inSpendingOrder, type PayingRow, statusOf } from "../ledger/balance.ts";
 import { burnDown, type Usage } from "../ledger/burn-down.ts";
+import { readDuePeriods, selectDuePeriods } from "../ledger/due-periods.ts";
 import { type DueHold, inOrderOfEnds, readDueHold } from "../ledger/hold.ts";
+import { balancesOfPeriods } from "../ledger/plan-periods.ts";
 import { planDue } from "../ledger/settle-due.ts";
 import {
   selectBalancesOfDue,
@@ -20,7 +22,7 @@ import type { PlanOutput } from "./responses.ts";
 import { assertNotAhead, type PlanInput } from "./schemas.ts";
 
 /**
- * What an event would debit if it came now: by the same burn-down, over the same state, due holds counted as settled;
+ * What an event would debit if it came now: by the same burn-down, over the same state, due holds counted as settled and due periods as granted;
  * why each other balance would not pay, of those that are dead the newest hundred, and which usage limits would refuse it. Changes nothing (U11).
  */
 export async function planUsage(ctx: TenantCtx, input: PlanInput): Promise<PlanOutput> {
@@ -33,13 +35,16 @@ export async function planUsage(ctx: TenantCtx, input: PlanInput): Promise<PlanO
       selectNewestDead(ctx, user, { nowMs }),
       selectDueLegs(ctx, user, { nowMs }),
       selectUserLimits(ctx, input.userId),
+      selectDuePeriods(ctx, user, { nowMs }),
     ]);
-  let [paying, dead, due, limits] = await readWith(selectPayingNow);
+  let [paying, dead, due, limits, [begun]] = await readWith(selectPayingNow);
   // A charge may be paid by balances that expired since.
-  if (due.some(({ isToCharge }) => isToCharge === 1)) [paying, dead, due, limits] = await readWith(selectBalancesOfDue);
+  if (due.some(({ isToCharge }) => isToCharge === 1))
+    [paying, dead, due, limits, [begun]] = await readWith(selectBalancesOfDue);
+  const granted = balancesOfPeriods(readDuePeriods(ctx, begun?.due ?? null, { nowMs, isWhole: true }));
   due.sort(inOrderOfEnds);
   const holds = new Map(due.map((row) => [row.holdId, readDueHold(row)]));
-  const after = planDue([...paying, ...dead, ...due], [...holds.values()]);
+  const after = planDue([...paying, ...dead, ...due, ...granted], [...holds.values()]);
   const listed = new Set([...dead, ...due].map(({ id }) => id));
   // Others that expired were read for a charge alone.
   const rows = after.rows.filter((row) => row.expiresAtMs > nowMs || listed.has(row.id));

@@ -11,6 +11,7 @@ import { countedJson, type NewCount } from "../ledger/counters.ts";
 import { type Outcome, replay, writeReturning } from "../ledger/decision.ts";
 import { type OpenReservation, presentLeg, readLegs } from "../ledger/hold.ts";
 import { insertEntries, lastSeqOf } from "../ledger/insert-entries.ts";
+import { balancesOfPeriods } from "../ledger/plan-periods.ts";
 import { compareStamp, idempotencyConflict, type Stamp, stampRequest } from "../ledger/request-hash.ts";
 import { selectPayingBalances, spendableBalances, withReturns } from "../ledger/spendable-balances.ts";
 import { writeForUser } from "../ledger/write.ts";
@@ -44,7 +45,10 @@ export async function createReservation(ctx: TenantCtx, input: ReserveInput): Pr
           return replay(answerRepeat(reservationId, { ...stored, expiresAtMs }, stamp));
         }
         const counts = countUsage(writing, body, true);
-        const live = spendableBalances(withReturns(rows, writing.due), writing.nowMs);
+        const live = spendableBalances(
+          withReturns([...rows, ...balancesOfPeriods(writing.periods)], writing.due),
+          writing.nowMs,
+        );
         const payment = burnDown(live, body);
         if (payment.uncovered !== null) throw insufficientCredits(payment.uncovered, payment, live, body);
         const entries = payment.legs.map(({ balance, amountSteps }) => ({

@@ -4,6 +4,7 @@ import { planOutput } from "../../books/usage/responses.ts";
 import { planInput } from "../../books/usage/schemas.ts";
 import type { Operation } from "../operation.ts";
 import { balanceId, balanceOperations, expiresAt, packId, packItemId } from "./balances.ts";
+import { recurringOperations } from "./recurring.ts";
 
 const issued = { balanceId, packItemId, remaining: 400, expiresAt };
 
@@ -117,5 +118,6 @@ export const creditOperations: readonly Operation[] = [
     },
     errors: [],
   },
+  ...recurringOperations,
   ...balanceOperations,
 ];

@@ -34,6 +34,7 @@ import {
   paymentGrant,
   paymentName,
   REVOKED,
+  recurring,
   refund,
   reservation,
   TEST,
@@ -683,6 +684,63 @@ const attacks: Readonly<Record<string, Attack>> = {
     ],
   },
 
+  recurring_grants_begin: {
+    says: "recurring_grants_id",
+    sql: [
+      recurring({}, REPLACE),
+      recurring({ ordinal: 2 }),
+      recurring({ ordinal: 3, id: "rec_x" }),
+      recurring({ account_id: OTHER, environment_id: TEST, id: "rec_x" }),
+    ],
+  },
+  recurring_grants_bounded: {
+    says: "recurring_grants_bounded",
+    sql: [Array.from({ length: 100 }, (_, n) => recurring({ ordinal: n + 2, id: `rec_${n}` }))],
+  },
+  recurring_grants_in_order: {
+    says: "recurring_grants_in_order",
+    sql: [
+      "UPDATE recurring_grants SET last_n = 0",
+      [
+        "UPDATE recurring_grants SET state = 'ended', next_at_ms = NULL",
+        "UPDATE recurring_grants SET state = 'active', next_at_ms = 5",
+      ],
+    ],
+  },
+  recurring_grants_frozen: {
+    says: "recurring_grants_frozen",
+    sql: ["pack_id = 'cpk_x'", "anchor_ms = 2", "every = 'week'", "id_seed = 'x'", `account_id = ${OTHER}`].map(
+      (set) => `UPDATE recurring_grants SET ${set}`,
+    ),
+  },
+  ...namesErased(
+    "recurring_grants",
+    "recurring_grants_frozen",
+    ["id = 'rec_x'", "request_hash = ''"],
+    ["id = 'rec_x', request_hash = ''"],
+  ),
+  recurring_grants_no_delete: { says: "recurring_grants_kept", sql: ["DELETE FROM recurring_grants"] },
+  recurring_grants_begin_due: {
+    says: PASSED,
+    sql: [
+      [
+        recurring({ ordinal: 2, id: "rec_x", next_at_ms: 3_000_000_000_000 }),
+        holds(`(SELECT recurring_due_at_ms = 3000000000000 FROM accounts WHERE id = ${USER})`),
+      ],
+    ],
+    behind: "guard_account",
+  },
+  recurring_grants_move_due: {
+    says: PASSED,
+    sql: [
+      [
+        "UPDATE recurring_grants SET state = 'ended', next_at_ms = NULL",
+        holds(`(SELECT recurring_due_at_ms IS NULL FROM accounts WHERE id = ${USER})`),
+      ],
+    ],
+    behind: "guard_account",
+  },
+
   reservations_frozen: {
     says: "reservations_frozen",
     sql: ["legs = '[]'", `account_id = ${OTHER}`, "quantities = '{}'", "on_expiry = 'charge'"].map(
@@ -1070,6 +1128,11 @@ const checks: Readonly<Record<string, string | readonly string[]>> = {
   credit_balances_has_remaining: balance("crb_new", LAST_SEQ + 1, { has_remaining: 0 }),
   credit_ledger_is_revoked: entry({ ...nextEntry, is_revoked: 2 }),
   credit_refunds_ordinal_max: ["DROP TRIGGER credit_refunds_gapless", refund({ ordinal: 101, refund_ref: "another" })],
+  recurring_grants_every: recurring({ ordinal: 2, id: "rec_x", every: "hour" }),
+  recurring_grants_state: recurring({ ordinal: 2, id: "rec_x", state: "idle", next_at_ms: null }),
+  recurring_grants_reason: recurring({ ordinal: 2, id: "rec_x", reason: "forbidden" }),
+  recurring_grants_next: recurring({ ordinal: 2, id: "rec_x", next_at_ms: null }),
+  recurring_grants_rollover: recurring({ ordinal: 2, id: "rec_x", rollover_periods: 13 }),
   credit_refunds_share: refund({ ordinal: 2, refund_ref: "another", part: 3 }),
   credit_ledger_reason: entry({ ...nextEntry, reason: "whim" }),
   usage_events_properties_once: [
@@ -1116,6 +1179,7 @@ const uniques: Readonly<Record<string, readonly [sql: string, says?: string]>> =
     "credit_balances_external_ref",
   ],
   "credit_refunds.account_id, external_ref, refund_ref": [refund({ ordinal: 2 }), "credit_refunds_gapless"],
+  "recurring_grants.environment_id, id": [recurring({ ordinal: 2 }), "recurring_grants_id"],
   "usage_events.environment_id, event_id": [usageEvent({ seq: 3 }), "usage_events_event_id"],
   "analytics_events.environment_id, uuid": [analyticsEvent({ seq: 2 }), "analytics_events_kept"],
   "erasure_ids.environment_id, distinct_id": [erasureId({ position: 5 }), "erasure_ids_kept"],
