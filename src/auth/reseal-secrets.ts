@@ -75,7 +75,7 @@ export async function resealSecrets(root: CronCtx, textsMax = TEXTS_A_RUN_MAX): 
   const limit = Math.min(textsMax, TEXTS_A_STEP);
   let [count, isLast] = [0, false];
   while (!isLast && count < textsMax && allowance.has(limit + 1)) {
-    // Behind what did not open.
+    // Skips rows that failed to decrypt.
     const found = await all(db, selectOld({ mark, limit, offset: failures.length }));
     const made = await Promise.allSettled(found.map((stored) => resealed(root, stored, mark)));
     const changes = made.flatMap((one) => (one.status === "fulfilled" ? [one.value] : []));

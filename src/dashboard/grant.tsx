@@ -41,7 +41,7 @@ async function grantForm(c: Context<DashboardEnv>, form: Form, refusal?: PurserE
     c,
     { title: "Grant credits", section: "users", refusal },
     <form method="get" action={pathIn(c, "users/grant/confirm")} class="card">
-      {/* The same confirmation, gone back to and sent again, grants nothing more. */}
+      {/* The same confirmation, submitted again, grants nothing more. */}
       <Hidden fields={{ ref: form.ref ?? root.newId("dashboard:") }} />
       <div class="row">
         <Field label="User id" name="userId" value={form.userId} required refusal={refusal} />

@@ -237,7 +237,7 @@ async function confirmSettlement(c: Context<DashboardEnv>, key: string, form: Fo
   });
   if (read.result === undefined) return paymentPage(c, key, read.refusal);
   const { input, plan, totals, payment } = read.result;
-  // Gone back to after it was granted, the confirmation has nothing left to ask.
+  // A confirmation that is opened again after the grant has nothing left to ask.
   if (payment.grants.length > 0) return c.redirect(paymentPath(c, key), 303);
   const doubts = plan.amounts.flatMap((each) => doubtsOfAmount(each.unit, each.amount));
   return page(

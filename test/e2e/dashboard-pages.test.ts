@@ -175,7 +175,7 @@ describe.skipIf(chromiumPath === null)(`the pages of the dashboard in a real bro
     beforeAll(() => watched.page.setViewportSize(SIZES[0]));
     afterEach(() => expect(watched.complaints).toEqual([]));
 
-    it("settles an unmatched payment after a question that says what is granted, once however often it is gone back to", async () => {
+    it("settles an unmatched payment after a confirmation that names the grant, once even if resubmitted", async () => {
       const { page } = watched;
       await go("payments");
       await follow("unmatched");

@@ -106,7 +106,7 @@ export function createModel(clock: { now: () => number }) {
     const steps = short < held ? short : held;
     if (steps > 0n && !b.revoked) b.owed = [...(b.owed ?? []), { steps, why, holds: open }];
   };
-  /** Behind what a settlement returned and debited: its balances pay what they owe, the oldest first. */
+  /** After a settlement's returns and debits its balances pay what they owe, the oldest first. */
   const payOwed = (hold: Hold, before: Map<Balance, bigint>) => {
     for (const [b] of hold.legs) {
       const back = b.remaining - (before.get(b) ?? 0n);

@@ -67,7 +67,7 @@ describe("the confirmation of a grant", () => {
     expect(await countOf("credit_balances", app)).toBe(0);
   });
 
-  it("grants once however often it is gone back to and sent", async () => {
+  it("grants once even if the confirmation is submitted again", async () => {
     const { app, read, send } = await world();
     const packId = await makeLegacyPack(app.appId, "Any", "count");
     const form = await read("users/grant?userId=u1");
