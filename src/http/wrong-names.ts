@@ -1,6 +1,6 @@
-/** Names of fields and paths that integrators write by mistake, and what to write instead. */
+/** This file lists names of fields and paths that integrators write by mistake, and what to write instead. */
 
-/** A name without case and separators: `user_id`, `User-Id` and `userId` are alike. */
+/** Returns a name without case and separators: `user_id`, `User-Id` and `userId` are equal. */
 export const plainName = (name: string): string => name.toLowerCase().replace(/[^\p{L}\p{N}]/gu, "");
 
 const USER = "user customer customerId client clientId account accountId uid subject sub owner distinctId";
@@ -40,8 +40,8 @@ const setting = {
 const item = { amount: "quantity value", matches: "match rule rules filter filters events models" };
 
 /**
- * By a schema's id: what to write, and the names written instead. `a.b` is `b` within `a`; `/b` is `b` at the top level; what begins
- * with `!` is the whole advice.
+ * For each schema id, the right field names, each with the names that callers write instead. `a.b` is `b` within `a`; `/b` is
+ * `b` at the top level; an entry that begins with `!` is the complete advice.
  */
 export const WRONG_FIELDS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   GrantCredits: {
@@ -106,7 +106,7 @@ const adviceFor = (field: string): string => {
   return dot === -1 ? `write \`${field}\`` : `write it into \`${field.slice(0, dot)}\`, as \`${field.slice(dot + 1)}\``;
 };
 
-/** What to write instead of an unknown field of a schema that has the fields `known`, as an instruction. */
+/** Returns an instruction that says what to write instead of an unknown field. `known` are the fields of the schema. */
 export function fieldAdvice(schemaId: string | undefined, known: readonly string[], name: string): string {
   const isMeant = (other: string): boolean => plainName(other) === plainName(name);
   const table = Object.entries(WRONG_FIELDS[schemaId ?? ""] ?? {});

@@ -1,4 +1,4 @@
-/** How many characters must be added, removed or replaced to make one text of another (Levenshtein). */
+/** Returns how many characters must be added, removed or replaced to turn one text into the other (Levenshtein distance). */
 function distance(a: string, b: string): number {
   let row = Array.from({ length: b.length + 1 }, (_, at) => at);
   for (const [i, character] of [...a].entries()) {
@@ -12,7 +12,7 @@ function distance(a: string, b: string): number {
   return row.at(-1) ?? 0;
 }
 
-/** Those of `names` that `name` may have meant, at most `count`, the nearest first. Case does not count. */
+/** Returns at most `count` of `names` that are similar to `name`, the most similar first. Ignores case. */
 export function nearest(name: string, names: readonly string[], count: number): string[] {
   const meant = name.toLowerCase();
   return names

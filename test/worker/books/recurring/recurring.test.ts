@@ -4,6 +4,7 @@ import { grantDuePeriods } from "../../../../src/books/recurring/grant-due.ts";
 import { creditsWorld, storedBalances } from "../../../support/credits.ts";
 import { runPart } from "../../../support/cron.ts";
 import { expectLedgerInvariants } from "../../../support/invariants.ts";
+import { makeEndpoint, storedMessages } from "../../../support/webhooks.ts";
 import { makeAdminCtx, makeLegacyPack, makePack } from "../../../support/world.ts";
 
 const RECURRING = "/api/v1/credits/recurring";
@@ -311,5 +312,53 @@ describe("cancelling", () => {
       ...["expired", "expired", "revoked", "revoked"],
     ]);
     await expectLedgerInvariants();
+  });
+});
+
+describe("what else knows of periods", () => {
+  it("refunds a period by its reference, and tells the cause in the history", async () => {
+    const world = await recurringWorld();
+    await world.make({ recurringId: "rec_a" });
+    world.clock.advance(31 * DAY_MS);
+    await world.cron();
+    const body = { userId: "u", externalRef: "recurring:rec_a:2", refundRef: "r1", share: { part: 1, of: 2 } };
+    const refunded = await world.call("POST", "/api/v1/credits/refund", { key: world.key, body });
+    expect(refunded.body.balances.map(({ taken }: { taken: number }) => taken)).toEqual([50, 2.5]);
+    const { body: history } = await world.history({ userId: "u" });
+    expect(history.entries.map(({ cause, by }: { cause: string; by: string }) => [cause, by.slice(0, 4)])).toEqual([
+      ...[
+        ["refund", "key_"],
+        ["refund", "key_"],
+        ["recurring", "cron"],
+        ["recurring", "cron"],
+      ],
+      ...[
+        ["recurring", "key_"],
+        ["recurring", "key_"],
+      ],
+    ]);
+    await expectLedgerInvariants();
+  });
+
+  it("tells each period with its recurringId and the seq of its last entry, and a suspension", async () => {
+    const world = await recurringWorld();
+    await makeEndpoint(world.app.environments.live);
+    await world.make({ recurringId: "rec_a" });
+    world.clock.advance(31 * DAY_MS);
+    await world.use("e1", 10);
+    await env.DB.prepare("UPDATE credit_packs SET archived_at_ms = 1, version = version + 1 WHERE id = ?")
+      .bind(world.pack)
+      .run();
+    world.clock.advance(31 * DAY_MS);
+    await world.cron();
+    const told = (await storedMessages(world.app.environments.live))
+      .map(({ type, data }) => ({ type, data }))
+      .filter(({ type }) => type !== "usage.recorded");
+    expect(told).toMatchObject([
+      { type: "recurring.suspended" },
+      { type: "credits.granted", data: { recurringId: "rec_a", externalRef: "recurring:rec_a:1", seq: 2 } },
+      { type: "credits.granted", data: { recurringId: "rec_a", externalRef: "recurring:rec_a:2", seq: 4 } },
+    ]);
+    expect(told[0]?.data).toEqual({ userId: "u", recurringId: "rec_a", reason: "credit_pack_not_found" });
   });
 });
