@@ -139,9 +139,18 @@ function signInPage(c: Context<DashboardEnv>, { next, kept = null, name, refusal
   );
 }
 
+/** No name is taken for an e-mail address that Access proved, an administration key, or the API. */
+const signInName = z.lazy(() =>
+  z.object({
+    name: displayName().refine((name) => !/[@:]/.test(name) && name.toLowerCase() !== "api", {
+      error: "must have no `@` and no `:`, and not be `api`",
+    }),
+  }),
+);
+
 /** The name for the audit. Throws `invalid_request` for one that is malformed. */
 function readName(name: string): string {
-  return name === "" ? "dashboard" : parseForm(z.object({ name: displayName() }), { name }).name;
+  return name === "" ? "dashboard" : parseForm(signInName, { name }).name;
 }
 
 async function checkToken(c: Context<DashboardEnv>, token: string): Promise<void> {

@@ -276,7 +276,10 @@ export const columnClasses: Readonly<Record<string, Readonly<Partial<Record<Colu
   webhook_deliveries: {
     operational: ["endpoint_id", "message_id", "status", "tries", "next_attempt_at_ms", "due_at_ms", "attempts"],
   },
-  admin_audit: { operational: ["app_id", "seq", "id", "at_ms", "actor", "action", "target", "details"] },
+  admin_audit: {
+    operational: ["app_id", "seq", "id", "at_ms", "actor", "action", "target", "details"],
+    kept: ["account_id"],
+  },
   stripe_settings: { operational: ["environment_id", "setting", "last_event_at_ms"] },
   stripe_customers: { names: ["customer", "user_id"], kept: ["environment_id", "at_seconds"] },
   payments: {
