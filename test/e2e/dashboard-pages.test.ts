@@ -189,6 +189,8 @@ describe.skipIf(chromiumPath === null)(`the pages of the dashboard in a real bro
       await press("Continue");
       // What Stripe says was paid.
       await sees("0 → 1,000 cents");
+      await sees("No user has this id yet.");
+      await page.getByLabel("I have checked this").check();
       await press("Grant credits");
       await sees("The payment is granted.");
       await page.goBack();
