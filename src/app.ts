@@ -3,6 +3,8 @@ import { systemCtx } from "./auth/require-admin.ts";
 import { alertRoutes } from "./books/alerts/routes.ts";
 import { balanceRoutes } from "./books/credits/admin-routes.ts";
 import { creditRoutes } from "./books/credits/routes.ts";
+import { usageLimitRoutes, userLimitRoutes } from "./books/limits/routes.ts";
+import { recurringRoutes } from "./books/recurring/routes.ts";
 import { planRoutes, usageRoutes } from "./books/usage/routes.ts";
 import { catalogRoutes } from "./catalog/routes.ts";
 import { clockRoutes } from "./clocks/routes.ts";
@@ -53,12 +55,15 @@ export function createApp(runtime: Runtime = realRuntime, deliver: Deliver = del
     })
     .use(drainBody)
     .use("/api/v1/credits", allowBrowsers)
+    .use("/api/v1/credits/recurring", allowBrowsers)
     .use("/api/v1/consent", allowBrowsers)
+    .use("/api/v1/usage/limits", allowBrowsers)
     .get("/", limitArrivals, (c) => c.redirect("/docs"))
     .get("/health", limitArrivals)
     .route("/health", healthRoutes)
     .route("/api/v1/credits", creditRoutes)
     .route("/api/v1/credits", planRoutes)
+    .route("/api/v1/credits/recurring", recurringRoutes)
     .route("/api/v1/consent", consentRoutes)
     .route("/", captureRoutes)
     .route("/api/v1", exportRoutes)
@@ -69,8 +74,10 @@ export function createApp(runtime: Runtime = realRuntime, deliver: Deliver = del
     .route("/api/v1/admin", balanceRoutes)
     .route("/api/v1/admin", webhookRoutes)
     .route("/api/v1/admin", alertRoutes)
+    .route("/api/v1/admin", usageLimitRoutes)
     .route("/api/v1/admin", clockRoutes)
     .route("/api/v1/usage", usageRoutes)
+    .route("/api/v1/usage/limits", userLimitRoutes)
     .route("/api/v1/stripe", stripeRoutes)
     .route("/api/v1", openApiRoutes)
     .route("/docs", docsRoutes)

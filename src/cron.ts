@@ -1,6 +1,7 @@
 import { systemCtx } from "./auth/require-admin.ts";
 import { oldSealsPart } from "./auth/reseal-secrets.ts";
 import { expiriesPart } from "./books/alerts/find-expiries.ts";
+import { periodsPart } from "./books/recurring/grant-due.ts";
 import { holdsPart } from "./books/usage/extend.ts";
 import { clocksPart } from "./clocks/advance.ts";
 import { constraintOf } from "./db/constraint.ts";
@@ -9,6 +10,7 @@ import { erasuresPart } from "./erasure/erase-running.ts";
 import { refusalIn } from "./errors.ts";
 import { oldLinkEndsPart } from "./exports/end-links.ts";
 import { randomId } from "./lib/ids.ts";
+import { oldStripeEventsPart } from "./payments/log.ts";
 import { unmatchedPart } from "./payments/tell-unmatched.ts";
 import { oldEventsPart } from "./people/capture/delete-old.ts";
 import type { CronPart, OpenDatabase, Runtime, SystemCtx } from "./runtime.ts";
@@ -25,12 +27,14 @@ const RUN_MS = 50_000;
 
 /** In the order of a run. What they write, the last one sends, once more where parts went on after it. */
 export const cronParts: readonly CronPart[] = [
+  periodsPart,
   holdsPart,
   expiriesPart,
   clocksPart,
   erasuresPart,
   unmatchedPart,
   oldMessagesPart,
+  oldStripeEventsPart,
   oldEventsPart,
   oldLinkEndsPart,
   oldSealsPart,

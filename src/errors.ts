@@ -22,6 +22,7 @@ export const errorStatus = {
   payload_too_large: 413,
   rate_limited: 429,
   test_quota_exceeded: 429,
+  usage_limit_reached: 429,
   internal_error: 500,
   export_unavailable: 503,
   erasure_unavailable: 503,
@@ -59,6 +60,9 @@ export const errorMeaning: Readonly<Record<ErrorCode, string>> = {
   payload_too_large: "The body is larger than 1 MiB.",
   rate_limited: "Too many requests. Try again after `Retry-After` seconds.",
   test_quota_exceeded: "The application has reached its limit of test-mode balances.",
+  usage_limit_reached:
+    "The usage would bring the user above a usage limit of the window that runs. `details` has the limit and what is used of it; " +
+    "`Retry-After` says when the window ends.",
   internal_error: "An internal error. Quote `requestId` when you report it.",
   export_unavailable:
     "Exports are not configured on this deployment, or the data is too large for one download (`details.reason`: `too_large`).",

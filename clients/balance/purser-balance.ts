@@ -2,6 +2,7 @@
  * `<purser-balance publishable-key="pk_live_…" user-id="user_grace">`: what remains of a user's credits. docs/balance-element.md describes it.
  */
 import { type Balance, nextToExpire, totalsByUnit, type UnitTotal } from "./credits.ts";
+import { Refusal, warnOf } from "./refusal.ts";
 import { styles } from "./styles.ts";
 
 type Token = string | Promise<string>;
@@ -41,7 +42,10 @@ function apart(...content: readonly Content[]): HTMLElement {
 
 class SecretKeyError extends Error {}
 
-class PurserBalance extends HTMLElement {
+/** A server, which renders pages, has no elements: there importing this does nothing. */
+const Base = globalThis.HTMLElement ?? (class {} as typeof HTMLElement);
+
+export class PurserBalance extends Base {
   static readonly observedAttributes = ["url", "publishable-key", "user-id", "event"];
 
   #getToken: (() => Token) | null = null;
@@ -120,6 +124,7 @@ class PurserBalance extends HTMLElement {
       if (request.signal.aborted) return;
       const isSecret = error instanceof SecretKeyError;
       this.#show("unknown", [this.#paragraph("message", isSecret ? SECRET_KEY : this.#word("text-unknown"))]);
+      if (!isSecret) warnOf(error);
       this.dispatchEvent(new CustomEvent("purser-error", { detail: error }));
     }
   }
@@ -149,7 +154,8 @@ class PurserBalance extends HTMLElement {
     const { credits, error } = await response.json();
     const seconds = Number(response.headers.get("retry-after"));
     if (seconds > 0 && !signal.aborted) this.#refreshIn(seconds * 1_000);
-    if (!response.ok) throw new Error(error?.message ?? `Purser answered ${response.status}.`);
+    if (!response.ok)
+      throw new Refusal(error ?? { message: `Something that is not Purser answered ${response.status}.` });
     return credits;
   }
 
@@ -270,4 +276,13 @@ class PurserBalance extends HTMLElement {
   }
 }
 
-customElements.define("purser-balance", PurserBalance);
+declare global {
+  interface HTMLElementTagNameMap {
+    "purser-balance": PurserBalance;
+  }
+}
+
+// A page may load it twice: from Purser, and in its own bundle.
+if (globalThis.customElements?.get("purser-balance") === undefined) {
+  globalThis.customElements?.define("purser-balance", PurserBalance);
+}

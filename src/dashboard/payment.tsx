@@ -61,6 +61,8 @@ async function paymentPage(c: Context<DashboardEnv>, paymentKey: string, refusal
               </div>
             ))}
           </dd>
+          <dt>Granted by</dt>
+          <dd>{payment.settledBy === "admin" ? "hand" : (payment.settledBy ?? "nobody yet")}</dd>
           <dt>Paid</dt>
           <dd>{money(payment.captured, payment.currency)}</dd>
           <dt>Refunded</dt>
@@ -144,11 +146,16 @@ const SettleForm = (props: {
   );
 };
 
-/** The payment at Stripe, where it is refunded. */
-function stripeUrl({ paymentKey }: PaymentOutput, mode: Mode): string {
-  const key = encodeURIComponent(paymentKey);
+const STRIPE_PAGES: Readonly<Record<string, string>> = {
+  ...{ pi: "payments", ch: "payments", py: "payments", in: "invoices" },
+  ...{ evt: "events", cus: "customers", sub: "subscriptions" },
+};
+/** An object at Stripe, such as the payment, where it is refunded. */
+export function stripeUrl(id: string, mode: Mode): string {
+  const key = encodeURIComponent(id);
   const test = mode === "test" ? "test/" : "";
-  const path = /^(pi|ch|py)_/.test(key) ? `payments/${key}` : `search?query=${key}`;
+  const found = STRIPE_PAGES[key.slice(0, key.indexOf("_"))];
+  const path = found === undefined ? `search?query=${key}` : `${found}/${key}`;
   return `https://dashboard.stripe.com/${test}${path}`;
 }
 
@@ -159,8 +166,8 @@ const RefundForm = (props: { c: Context<DashboardEnv>; payment: PaymentOutput; r
     <form method="get" action={`${paymentPath(c, payment.paymentKey)}/refund`} class="card">
       <h2>Refund</h2>
       <p class="soft">
-        A payment is refunded <a href={stripeUrl(payment, c.var.ctx.environment.mode)}>at Stripe</a>, and Stripe's event
-        takes the credits back. See here first what it would take. Nothing is changed.
+        A payment is refunded <a href={stripeUrl(payment.paymentKey, c.var.ctx.environment.mode)}>at Stripe</a>, and
+        Stripe's event takes the credits back. See here first what it would take. Nothing is changed.
       </p>
       <div class="row">
         <Field label="Part" name="part" value={part} required refusal={refusal} />
@@ -225,12 +232,13 @@ async function confirmSettlement(c: Context<DashboardEnv>, key: string, form: Fo
       input,
       plan: await previewSettlement(ctx, key, input),
       totals: await readUserTotals(ctx, input.userId),
+      doubtsOfUser: await doubtsOfId(ctx, input.userId),
       payment: await findPayment(root, ctx.environment.appId, ctx.environment.mode, key),
     };
   });
   if (read.result === undefined) return paymentPage(c, key, read.refusal);
-  const { input, plan, totals, payment } = read.result;
-  // Gone back to after it was granted, the confirmation has nothing left to ask.
+  const { input, plan, totals, payment, doubtsOfUser } = read.result;
+  // A confirmation that is opened again after the grant has nothing left to ask.
   if (payment.grants.length > 0) return c.redirect(paymentPath(c, key), 303);
   const doubts = plan.amounts.flatMap((each) => doubtsOfAmount(each.unit, each.amount));
   return page(
@@ -243,7 +251,7 @@ async function confirmSettlement(c: Context<DashboardEnv>, key: string, form: Fo
       button="Grant credits"
       cancel={`payments/${encodeURIComponent(key)}`}
       change={`payments/${encodeURIComponent(key)}${query(formFields(form))}`}
-      doubts={[...doubtsOfId(input.userId), ...doubts]}
+      doubts={[...doubtsOfUser, ...doubts]}
     >
       <dl class="facts">
         <dt>Payment</dt>

@@ -4,7 +4,7 @@ import { STRIPE_EVENTS } from "../payments/event.ts";
 import { listPayments } from "../payments/list.ts";
 import { listPaymentsInput } from "../payments/schemas.ts";
 import { readStripe } from "../payments/stripe-setting.ts";
-import { numbers, Table } from "./components.tsx";
+import { Choice, Field, Hidden, numbers, Table } from "./components.tsx";
 import { catchRefusal, createDashboardRoutes, type DashboardEnv, parseForm } from "./form.ts";
 import { money, query } from "./format.ts";
 import { page, pathIn } from "./layout.tsx";
@@ -15,11 +15,46 @@ import { Time } from "./time.tsx";
 
 const STATUSES = ["", "unmatched", "granted", "waiting"] as const;
 
+const FILTERS = ["status", "refunds", "isDisputed", "settledBy", "userId", "externalRef"] as const;
+
+const FilterForm = ({ c, filters }: { c: Context<DashboardEnv>; filters: Readonly<Record<string, string>> }) => (
+  <form method="get" action={pathIn(c, "payments")}>
+    {filters.status !== undefined && <Hidden fields={{ status: filters.status }} />}
+    <div class="row">
+      <Choice label="Refunded" name="refunds" value={filters.refunds} options={REFUND_CHOICES} refusal={undefined} />
+      <Choice
+        label="Disputed"
+        name="isDisputed"
+        value={filters.isDisputed}
+        options={DISPUTE_CHOICES}
+        refusal={undefined}
+      />
+      <Choice
+        label="Granted by"
+        name="settledBy"
+        value={filters.settledBy}
+        options={SETTLER_CHOICES}
+        refusal={undefined}
+      />
+      <Field label="User id" name="userId" value={filters.userId} />
+      <Field label="Reference" name="externalRef" value={filters.externalRef} />
+      <button type="submit">Filter</button>
+    </div>
+  </form>
+);
+const ANY = ["", "any"] as const;
+const REFUND_CHOICES = [ANY, ["none", "nothing"], ["part", "a part"], ["whole", "all"]] as const;
+const DISPUTE_CHOICES = [ANY, ["true", "yes"], ["false", "no"]] as const;
+const SETTLER_CHOICES = [ANY, ["stripe", "Stripe's event"], ["admin", "hand"]] as const;
+
 async function paymentsPage(c: Context<DashboardEnv>, refusal?: PurserError) {
   const { appId, mode } = c.var.ctx.environment;
-  const { status, cursor } = c.req.query();
-  const input = parseForm(listPaymentsInput, { mode, ...(status ? { status } : {}), ...(cursor ? { cursor } : {}) });
-  const { payments, nextCursor } = await listPayments(c.var.root, appId, input);
+  const asked = c.req.query();
+  const filters = Object.fromEntries(FILTERS.flatMap((name) => (asked[name] ? [[name, asked[name]] as const] : [])));
+  const { status } = filters;
+  const { cursor } = asked;
+  const input = parseForm(listPaymentsInput, { mode, ...filters, ...(cursor ? { cursor } : {}) });
+  const { payments, nextCursor, sums = [], debt = [] } = await listPayments(c.var.root, appId, input);
   const stripe = await readStripe(c.var.root, appId, mode);
   const notice = c.req.query("notice") === "set" ? "Setting saved. It is in force now." : undefined;
   return page(
@@ -28,11 +63,14 @@ async function paymentsPage(c: Context<DashboardEnv>, refusal?: PurserError) {
     <>
       <section class="card">
         <h2>Payments at Stripe</h2>
+        <p>
+          <a href={pathIn(c, "stripe-events")}>What Stripe sent, and what it did</a>
+        </p>
         <p class="ranges">
           {STATUSES.map((each) => (
             <>
               <a
-                href={pathIn(c, `payments${query({ status: each })}`)}
+                href={pathIn(c, `payments${query({ ...filters, status: each })}`)}
                 aria-current={each === (status ?? "") ? "true" : undefined}
               >
                 {each === "" ? "all" : each}
@@ -40,6 +78,16 @@ async function paymentsPage(c: Context<DashboardEnv>, refusal?: PurserError) {
             </>
           ))}
         </p>
+        <FilterForm c={c} filters={filters} />
+        {sums.map(({ currency, captured, refunded, withheld }) => (
+          <p>
+            {currency}: {money(captured, currency)} paid, {money(refunded, currency)} refunded,{" "}
+            {money(withheld, currency)} withheld
+          </p>
+        ))}
+        {debt.map(({ currency, amount }) => (
+          <p>The user owes {money(amount, currency)} of what was credited and had been spent.</p>
+        ))}
         <Table
           label="Payments"
           csv="payments"
@@ -59,7 +107,7 @@ async function paymentsPage(c: Context<DashboardEnv>, refusal?: PurserError) {
         />
         {nextCursor !== null && (
           <p>
-            <a href={pathIn(c, `payments${query({ status, cursor: nextCursor })}`)}>Older payments</a>
+            <a href={pathIn(c, `payments${query({ ...filters, cursor: nextCursor })}`)}>Older payments</a>
           </p>
         )}
       </section>

@@ -5,7 +5,7 @@ import { createLink } from "../exports/create-link.ts";
 import { revokeLinks } from "../exports/end-links.ts";
 import type { ExportPersonOutput } from "../exports/responses.ts";
 import { exportPersonInput, revokeLinksInput } from "../exports/schemas.ts";
-import { type Profile, readProfile } from "../people/profile.ts";
+import { type Profile, readEventProperties, readProfile } from "../people/profile.ts";
 import { CopyBox, Hidden, numbers, Table, Tag } from "./components.tsx";
 import { catchRefusal, createDashboardRoutes, type DashboardEnv, parseForm } from "./form.ts";
 import { query, time } from "./format.ts";
@@ -37,7 +37,7 @@ async function peoplePage(c: Context<DashboardEnv>, given: string | undefined) {
       <PersonFacts profile={profile} />
       <Claims c={c} profile={profile} />
       <Export c={c} distinctId={distinctId} link={link} audit={audit} />
-      <Events events={profile.events} />
+      <Events c={c} events={profile.events} />
       <Consents consents={profile.consents} />
       <p>
         <a href={`${pathIn(c, "people/erase")}${query({ distinctId })}`}>Erase this person…</a>
@@ -171,7 +171,7 @@ const Export = ({ c, distinctId, link, audit }: ExportProps) => (
   </section>
 );
 
-const Events = ({ events }: { events: Profile["events"] }) => (
+const Events = ({ c, events }: { c: Context<DashboardEnv>; events: Profile["events"] }) => (
   <section class="card">
     <h2>Recent events</h2>
     <Table
@@ -186,6 +186,11 @@ const Events = ({ events }: { events: Profile["events"] }) => (
         <details>
           <summary>Show</summary>
           <code>{event.properties}</code>
+          {event.isCut && (
+            <>
+              … <a href={`${pathIn(c, "people/properties")}${query({ uuid: event.uuid })}`}>All properties</a>
+            </>
+          )}
         </details>,
       ])}
     />
@@ -213,6 +218,10 @@ const Consents = ({ consents }: { consents: Profile["consents"] }) => (
 export const peopleRoutes = () =>
   createDashboardRoutes()
     .get("/people", (c) => peoplePage(c, c.req.query("distinctId")))
+    .get("/people/properties", async (c) => {
+      const json = await readEventProperties(c.var.ctx, c.req.query("uuid") ?? "");
+      return c.body(json, 200, { "content-type": "application/json; charset=utf-8" });
+    })
     .post("/people/mint", async (c) => {
       const { distinctId } = c.var.form;
       const link = await catchRefusal(async () =>

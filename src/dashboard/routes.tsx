@@ -33,7 +33,9 @@ import { searchRoutes } from "./search.tsx";
 import { adminTokenOf, protect } from "./session.ts";
 import { sessionsRoutes } from "./sessions.tsx";
 import { requireSignIn, signInRoutes } from "./sign-in.tsx";
+import { stripeEventsRoutes } from "./stripe-events.tsx";
 import { usageRoutes } from "./usage.tsx";
+import { usageLimitRoutes } from "./usage-limits.tsx";
 import { userRoutes } from "./user.tsx";
 import { usersRoutes } from "./users.tsx";
 import { verifyRoutes } from "./verify.tsx";
@@ -64,10 +66,12 @@ const environmentRoutes = () =>
     .route("/", peopleRoutes())
     .route("/", eraseRoutes())
     .route("/", paymentsRoutes())
+    .route("/", stripeEventsRoutes())
     .route("/", paymentRoutes())
     .route("/", keysRoutes())
     .route("/", alertsRoutes())
     .route("/", alertRoutes())
+    .route("/", usageLimitRoutes())
     .route("/", webhooksRoutes())
     .route("/", webhookRoutes())
     .route("/", limitsRoutes())

@@ -10,6 +10,13 @@ import { type DashboardEnv, parseForm, textField } from "./form.ts";
 import { time } from "./format.ts";
 import { FormToken, page, pathIn } from "./layout.tsx";
 
+const REFUSED_WORDS: Readonly<Record<NonNullable<StripeOutput["refused"]>["reason"], string>> = {
+  header_missing: "no header Stripe-Signature",
+  header_malformed: "a header Stripe-Signature of another form",
+  wrong_secret: "signed with another secret than those set here",
+  too_old: "signed more than five minutes away from now",
+};
+
 /** What to enter at Stripe, ready to copy, and the setting. */
 export const StripeSetup = (props: {
   c: Context<DashboardEnv>;
@@ -18,7 +25,7 @@ export const StripeSetup = (props: {
   refusal: PurserError | undefined;
 }) => {
   const { c, events, refusal } = props;
-  const { setting, lastEventAt } = props.stripe;
+  const { setting, lastEventAt, refused } = props.stripe;
   const { appId, mode } = c.var.ctx.environment;
   const { publicOrigin } = c.var.root.settings;
   const origin = publicOrigin === null || publicOrigin === "request" ? new URL(c.req.url).origin : publicOrigin;
@@ -39,12 +46,18 @@ export const StripeSetup = (props: {
           Last event received: <b>{time(lastEventAt, "none yet")}</b>
           {setting === null ? ". Not set: no events are taken." : ""}
         </p>
+        {refused !== null && (
+          <p>
+            Something without a valid signature came at <b>{time(refused.at, "")}</b> ({REFUSED_WORDS[refused.reason]}).
+          </p>
+        )}
         <CopyBox label="Endpoint URL" value={`${origin}/api/v1/stripe/${appId}/${mode}`} />
         <CopyBox label="Events" value={events.join(", ")} />
         <p class="soft">
           Checkout: <code>client_reference_id</code> is the user, <code>metadata.pack</code> the pack,{" "}
           <code>metadata.quantity</code> how much of a pack without items. Subscriptions:{" "}
-          <code>subscription_data.metadata.user</code>. Invoices: <code>metadata.user</code>.
+          <code>subscription_data.metadata.user</code>. Invoices: <code>metadata.user</code>. Payment intents:{" "}
+          <code>metadata.user</code> and <code>metadata.pack</code>.
         </p>
         <CopyBox label="Metadata of a checkout" value="metadata[pack]=PACK&client_reference_id=USER" />
       </section>

@@ -1,5 +1,5 @@
 import { and, eq, inArray, type SQL, sql } from "drizzle-orm";
-import type { SQLiteColumn } from "drizzle-orm/sqlite-core";
+import { alias, type SQLiteColumn } from "drizzle-orm/sqlite-core";
 import { assignments, drizzle, hasRow, names, query, type ValueOf } from "../db/query.ts";
 import {
   analyticsEvents,
@@ -17,6 +17,9 @@ import {
   payments,
   refusals,
   stripeCustomers,
+  stripeLog,
+  usageCounters,
+  usageLimits,
   webhookDeliveries,
   webhookEndpoints,
   webhookMessages,
@@ -29,6 +32,7 @@ import {
   namesId,
   ofRow,
   openAccounts,
+  openIds,
   type Page,
   rowsMax,
   rowsOfIds,
@@ -51,7 +55,7 @@ const paymentPage = (value: OfPage) => sql`(
 // The reason stays: the same event sent again does not bring the customer back. Nor does one that read the payment before.
 const asErased = {
   customer: sql`NULL`,
-  settledBy: sql`NULL`,
+  settledBy: sql`iif(${payments.settledBy} IS NULL, NULL, '')`,
   version: sql`${payments.version} + 1`,
   reason: sql`iif(${payments.status} = 'unmatched', 'person_erased', NULL)`,
 };
@@ -88,6 +92,21 @@ const eraseFacts = query((value: OfPage) =>
       ),
     ),
 );
+/** What Stripe's events asked for goes; that they came, and what they did, stays. */
+const eraseLog = query((value: OfPage) =>
+  drizzle
+    .update(stripeLog)
+    .set({ askedPack: null, askedUser: null })
+    .where(
+      and(
+        isHere(value, stripeLog),
+        sql`${stripeLog.eventId} IN (
+          SELECT ${ofRow(stripeLog.eventId)} FROM ${rowsOfIds(value, stripeLog, stripeLog.askedUser)}
+          LIMIT ${rowsMax(value)}
+        )`,
+      ),
+    ),
+);
 /** A debt ends with its user (S6). */
 const endDebts = query(
   (value: OfPage) => sql`
@@ -96,6 +115,17 @@ const endDebts = query(
   WHERE ${isHere(value, paymentDebts)} AND ${paymentDebts.customer} IS NOT NULL
     AND ${paymentDebts.accountId} IN ${openAccounts(value)}`,
 );
+/** A user's own amounts of limits go. What counts stays under the pseudonym (E2). */
+const endOwnAmounts = query((value: OfPage) => {
+  const { environmentId, limitId, accountId, hasOwnAmount } = usageCounters;
+  const ofAccounts = sql`
+    SELECT ${usageLimits.environmentId}, ${usageLimits.id}, ${id.accountId} FROM ${openIds(value)} CROSS JOIN ${usageLimits}
+    WHERE ${isHere(value, usageLimits)}`;
+  return drizzle
+    .update(usageCounters)
+    .set({ hasOwnAmount: false, ownAmountSteps: null })
+    .where(sql`(${environmentId}, ${limitId}, ${accountId}) IN (${ofAccounts}) AND ${hasOwnAmount} = 1`);
+});
 /** Those that wait for somebody to say whose their customer is. */
 const erasePaymentCustomers = query(
   (value: OfPage) => sql`
@@ -120,11 +150,34 @@ const deleteEvents = query((value: OfPage) =>
   ),
 );
 
+const endpoint = alias(webhookDeliveries, "endpoint");
+
 /** A message that names the person goes, also where it was not delivered yet. */
 const messagePage = (value: OfPage) => sql`(
   SELECT ${ofRow(webhookMessages.id)} FROM ${rowsOfIds(value, webhookMessages, webhookMessages.subject)}
   LIMIT ${rowsMax(value)}
 )`;
+/** Endpoints that were deleted, and whose deliveries are kept: each endpoint with deliveries is found by one step in the index. */
+const goneEndpoints = sql`(
+  WITH RECURSIVE ${endpoint} (${names(webhookDeliveries.endpointId)}) AS (
+    SELECT min(${webhookDeliveries.endpointId}) FROM ${webhookDeliveries}
+    UNION ALL SELECT (
+      SELECT min(${webhookDeliveries.endpointId}) FROM ${webhookDeliveries}
+      WHERE ${webhookDeliveries.endpointId} > ${endpoint.endpointId}
+    ) FROM ${endpoint} WHERE ${endpoint.endpointId} IS NOT NULL
+  )
+  SELECT ${endpoint.endpointId} FROM ${endpoint} WHERE ${endpoint.endpointId} IS NOT NULL
+    AND NOT EXISTS (SELECT 1 FROM ${webhookEndpoints} WHERE ${webhookEndpoints.id} = ${endpoint.endpointId})
+)`;
+const deleteGoneDeliveries = query((value: OfPage) => {
+  const { endpointId, messageId } = webhookDeliveries;
+  return drizzle.delete(webhookDeliveries).where(
+    sql`(${endpointId}, ${messageId}) IN (
+      SELECT gone.${names(endpointId)}, ${ofRow(webhookMessages.id)} FROM ${messagePage(value)} AS r
+      CROSS JOIN ${goneEndpoints} AS gone
+    )`,
+  );
+});
 const deleteDeliveries = query((value: OfPage) => {
   const { endpointId, messageId } = webhookDeliveries;
   return drizzle.delete(webhookDeliveries).where(
@@ -199,6 +252,7 @@ const isLeft = () =>
       hasRows(exportAudit, exportAudit.distinctId),
       hasRows(webhookMessages, webhookMessages.subject),
       hasRows(paymentFacts, paymentFacts.userId),
+      hasRows(stripeLog, stripeLog.askedUser),
       hasRows(distinctIds, distinctIds.claimedBy),
       sql`(${id.accountId} IS NOT NULL AND ${isInBooks()})`,
     ],
@@ -238,7 +292,9 @@ const PAGE = [
   erasePayments,
   eraseGrants,
   eraseFacts,
+  eraseLog,
   endDebts,
+  endOwnAmounts,
   closePage,
   deleteEvents,
   deleteOfIds(idProperties, idProperties.distinctId),
@@ -246,6 +302,7 @@ const PAGE = [
   deleteOfIds(stripeCustomers, stripeCustomers.userId, sql`INDEXED BY stripe_customers_user`),
   deleteOfIds(refusals, refusals.userId),
   deleteDeliveries,
+  deleteGoneDeliveries,
   deleteMessages,
   deleteConsent,
   moveRows(consentLog, keepsConsent),

@@ -94,6 +94,11 @@ const isForSomebody = ({ status, reason }: Standing): boolean => status !== "gra
 export const customerToKeep = ({ customer }: PaymentState, standing: Standing): string | null =>
   isForSomebody(standing) ? customer : null;
 
+/** What is stored of its money, for filters and sums. */
+export function moneyToKeep({ money: { currency, captured, refunded, withheld } }: PaymentState) {
+  return { currency, captured: Number(captured), refunded: Number(refunded), withheld: Number(withheld) };
+}
+
 /** What is stored of its facts. */
 export function factsToKeep({ facts }: PaymentState, standing: Standing): PaymentState["facts"] {
   if (isForSomebody(standing)) return facts;

@@ -21,7 +21,11 @@ import type { Outcome } from "./stored-payment.ts";
 /** What is to be done with a payment: an event's news, or a settlement by the administrator. */
 export interface Move extends Granting {
   readonly setting: StripeSetting;
-  readonly change: Omit<PaymentChange, "eventId" | "link" | "credits"> & { readonly eventId: string | null };
+  readonly change: Omit<PaymentChange, "eventId" | "link" | "credits" | "asked"> & {
+    readonly eventId: string | null;
+    /** For the log. Null: it is no event. */
+    readonly asked: PaymentChange["asked"] | null;
+  };
   /** What the event credits of other invoices: facts of their payments. */
   readonly credited?: readonly Credited[];
   /** What the administrator grants instead of what Stripe said. Throws to refuse. */
@@ -92,7 +96,7 @@ export function decideGrant(ctx: TenantCtx, move: Move, of: GrantOf, storing: St
 function granted(userId: string, grants: readonly NewBalances[], motions: number): LedgerMessage[] {
   return grants.map((grant, index) => {
     const later = grants.slice(index + 1).reduce((sum, { balances }) => sum + balances.length, motions);
-    return creditsGranted(userId, grant, later);
+    return creditsGranted(userId, grant, { after: later });
   });
 }
 

@@ -1,8 +1,10 @@
 import * as z from "zod";
 import type { CreditFact, Fact, InvoiceFact, InvoiceLine } from "./facts.ts";
+import { type HintFacts, type IgnoredReason, misnamed, NO_FACTS } from "./hints.ts";
 import {
   charge,
   dispute,
+  intent,
   invoice,
   invoicePayment,
   type line,
@@ -30,6 +32,22 @@ export interface PaymentChange {
   readonly credits: readonly Credit[];
   /** A subscription's session says whose a customer is. */
   readonly link: { readonly customer: string; readonly userId: string } | null;
+  /** What it names, for the log. */
+  readonly asked: Asked;
+}
+
+/** What an event names, as it says it (S5). */
+export interface Asked {
+  readonly objectId: string | null;
+  readonly pack: string | null;
+  readonly user: string | null;
+  readonly hint: HintFacts;
+}
+
+/** An event that is about nothing here, and why. */
+export interface IgnoredEvent {
+  readonly ignored: IgnoredReason;
+  readonly asked: Asked;
 }
 
 export const stripeEventInput = z.lazy(() =>
@@ -46,51 +64,95 @@ export const stripeEventInput = z.lazy(() =>
 );
 export type StripeEvent = z.infer<typeof stripeEventInput>;
 
-type Said = Partial<Pick<PaymentChange, "names" | "facts" | "customer" | "credits" | "link">>;
+type SaidOf = Partial<Pick<PaymentChange, "names" | "facts" | "customer" | "credits" | "link">>;
+type Said = (SaidOf | { readonly ignored: IgnoredReason }) & { readonly asked?: Partial<Asked> };
 
-/** What an event says of a payment. Null for an event that is about nothing here. */
-export function readChange(event: StripeEvent): PaymentChange | null {
+/** What an event says of a payment, or why it is about nothing here. */
+export function readChange(event: StripeEvent): PaymentChange | IgnoredEvent {
   const { object } = event.data;
+  const { id } = object;
+  const asked = { objectId: typeof id === "string" ? id : null, pack: null, user: null, hint: NO_FACTS };
   // Of Stripe Connect: another account's money.
-  if (typeof event.account === "string") return null;
-  const said = READERS.get(event.type)?.(object, event) ?? null;
-  if (said === null) return null;
-  const { id } = parse(z.object({ id: z.string() }), object);
-  const common = { eventId: event.id, type: event.type, at: event.created, note: `Stripe ${event.type}: ${id}` };
-  return { names: [], facts: [], customer: null, credits: [], link: null, ...said, ...common };
+  if (typeof event.account === "string") return { ignored: "connect", asked };
+  const reader = READERS.get(event.type);
+  if (reader === undefined) return { ignored: "another_type", asked };
+  const said = reader(object, event);
+  const all = { ...asked, ...said.asked };
+  if ("ignored" in said) return { ignored: said.ignored, asked: all };
+  const { id: objectId } = parse(z.object({ id: z.string() }), object);
+  const common = { eventId: event.id, type: event.type, at: event.created, note: `Stripe ${event.type}: ${objectId}` };
+  return { names: [], facts: [], customer: null, credits: [], link: null, ...said, ...common, asked: all };
 }
 
-type Reader = (object: unknown, event: StripeEvent) => Said | null;
+type Reader = (object: unknown, event: StripeEvent) => Said;
 
 const readSession: Reader = (object, { created: at }) => {
   const found = parse(session, object);
-  const { id, payment_intent: intent, metadata: own } = found;
-  const userId = userIn(found.client_reference_id, own?.user);
-  const names = namesOf(intent, found.invoice, id);
+  const { id, payment_intent: payment, metadata: own } = found;
+  const named = found.client_reference_id || own?.user || null;
+  const userId = userIn(named);
+  const names = namesOf(payment, found.invoice, id);
+  const goods =
+    found.amount_subtotal == null ? null : found.amount_subtotal - (found.total_details?.amount_discount ?? 0);
+  const asked = askedOf(found.mode === "subscription" ? "subscription" : "session", own, named, goods);
   if (found.mode === "subscription") {
-    if (userId === null || typeof found.customer !== "string") return null;
+    if (userId === null || typeof found.customer !== "string") return { ignored: "no_user", asked };
     const link = { customer: found.customer, userId };
-    return { names: typeof found.invoice === "string" ? names : [], link };
+    return { names: typeof found.invoice === "string" ? names : [], link, asked };
   }
-  if (found.mode !== "payment" || found.payment_status === "unpaid") return null;
-  // Another product's.
-  if (!found.client_reference_id && !own?.user && !own?.pack) return null;
+  if (found.mode !== "payment") return { ignored: "setup_mode", asked };
+  if (named === null && !own?.pack) return { ignored: "another_product", asked };
+  if (found.payment_status === "unpaid") return { ignored: "unpaid", asked };
   const data = {
     pack: own?.pack ?? null,
     quantity: own?.quantity ?? null,
-    goods: found.amount_subtotal == null ? null : found.amount_subtotal - (found.total_details?.amount_discount ?? 0),
+    goods,
     total: found.amount_total ?? null,
     currency: found.currency ?? null,
-    ref: intent ?? id,
+    ref: payment ?? id,
   };
-  return { names, facts: [{ kind: "session", id, at, userId, data }] };
+  return { names, facts: [{ kind: "session", id, at, userId, data }], asked };
+};
+
+/** What an event names in its metadata. */
+function askedOf(
+  kind: HintFacts["kind"],
+  metadata: { readonly pack?: unknown; readonly quantity?: unknown } | null | undefined,
+  named: string | null,
+  goods: number | null = null,
+): Partial<Asked> {
+  const pack = typeof metadata?.pack === "string" && metadata.pack !== "" ? metadata.pack : null;
+  const user = userIn(named);
+  const quantity = metadata?.quantity == null ? ("none" as const) : ("given" as const);
+  const state = named === null ? ("none" as const) : user === null ? ("invalid" as const) : ("named" as const);
+  const hint = {
+    ...NO_FACTS,
+    kind,
+    misnamed: misnamed(metadata),
+    user: state,
+    hasPack: pack !== null,
+    quantity,
+    goods,
+  };
+  return { pack, user, hint };
+}
+
+/** An off-session payment that names its pack and its user in its own metadata. */
+const readIntent: Reader = (object, { created: at }) => {
+  const { id, invoice: of, metadata, amount_received: paid, currency } = parse(intent, object);
+  const named = metadata?.user || null;
+  const asked = askedOf("intent", metadata, named, paid);
+  const pack = metadata?.pack || null;
+  if (named === null || pack === null) return { ignored: "another_product", asked };
+  const data = { pack, quantity: metadata?.quantity ?? null, goods: paid, total: paid, currency, ref: id };
+  return { names: namesOf(id, of), facts: [{ kind: "intent", id, at, userId: userIn(named), data }], asked };
 };
 
 const readInvoicePayment: Reader = (object, { created: at }) => {
   const { payment, invoice: of, amount_paid: paid, currency } = parse(invoicePayment, object);
   const id = payment.payment_intent ?? payment.charge;
   // What was paid outside of Stripe.
-  if (typeof id !== "string") return null;
+  if (typeof id !== "string") return { ignored: "no_payment" };
   const data = { paid: paid ?? 0, currency };
   return { names: namesOf(id, of), facts: [{ kind: "invoice_payment", id, at, userId: null, data }] };
 };
@@ -105,7 +167,7 @@ const readCharge: Reader = (object, { created: at }) => {
 const readRefund: Reader = (object, { created: at }) => {
   const { id, charge: ofCharge = null, payment_intent, amount, status } = parse(refund, object);
   const of = payment_intent ?? ofCharge;
-  if (of === null) return null;
+  if (of === null) return { ignored: "no_payment" };
   const isFailed = status === "failed" || status === "canceled";
   const data = { charge: ofCharge, of, amount, isFailed, failedAt: isFailed ? at : null };
   return { names: [of], facts: [{ kind: "refund", id, at, userId: null, data }] };
@@ -135,6 +197,7 @@ function stillOut({ amount, status, balance_transactions }: z.infer<typeof dispu
 const READERS = new Map<string, Reader>([
   ["checkout.session.completed", readSession],
   ["checkout.session.async_payment_succeeded", readSession],
+  ["payment_intent.succeeded", readIntent],
   ["invoice.paid", readInvoice],
   ["invoice_payment.paid", readInvoicePayment],
   ["charge.refunded", readCharge],
@@ -174,12 +237,14 @@ function readInvoice(object: unknown, { created: at }: { readonly created: numbe
     total: found.total ?? 0,
     currency: found.currency,
   };
-  const userId = userIn(isSubscription ? details?.metadata?.user : found.metadata?.user);
+  const metadata = isSubscription ? details?.metadata : found.metadata;
+  const userId = userIn(metadata?.user);
   const fact: InvoiceFact = { kind: "invoice", id: found.id, at, userId, data };
   return {
     names: namesOf(found.payment_intent ?? found.charge, found.id),
     facts: [fact],
     customer: found.customer ?? null,
+    asked: askedOf("invoice", metadata, metadata?.user || null),
     credits: taken.flatMap((one, index) => {
       const read = lines[index];
       return read === undefined || read.net >= 0 ? [] : (creditOf(fact, one, read) ?? []);

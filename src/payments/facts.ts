@@ -8,7 +8,7 @@ interface FactOf<Kind extends string, Data> {
   readonly id: string;
   /** `created` of the event, in seconds. */
   readonly at: number;
-  /** The user that it names. Only of a session and an invoice. */
+  /** The user that it names. Only of a session, an intent and an invoice. */
   readonly userId: string | null;
   readonly data: Data;
 }
@@ -27,6 +27,9 @@ export type SessionFact = FactOf<
     readonly ref: string;
   }
 >;
+
+/** A payment intent that names its pack and its user. `goods` and `total` are what was received. */
+export type IntentFact = FactOf<"intent", SessionFact["data"]>;
 
 export interface InvoiceLine {
   readonly id: string;
@@ -104,7 +107,15 @@ type DisputeFact = FactOf<
   }
 >;
 
-export type Fact = SessionFact | InvoiceFact | CreditFact | InvoicePaymentFact | ChargeFact | RefundFact | DisputeFact;
+export type Fact =
+  | SessionFact
+  | IntentFact
+  | InvoiceFact
+  | CreditFact
+  | InvoicePaymentFact
+  | ChargeFact
+  | RefundFact
+  | DisputeFact;
 
 /** Of two facts of one second, what comes later in this order stays. */
 function rank(fact: Fact): number {

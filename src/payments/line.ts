@@ -179,7 +179,7 @@ const netOf = (lines: readonly Pick<InvoiceLine, "net">[]): number =>
   lines.reduce((sum, { net }) => sum + Math.max(0, net), 0);
 
 function currencyOf(facts: readonly Fact[]): string | null {
-  for (const kind of ["charge", "invoice_payment", "invoice", "session"] as const) {
+  for (const kind of ["charge", "invoice_payment", "invoice", "session", "intent"] as const) {
     const found = factsOf(facts, kind).map(({ data }) => data.currency);
     // Of several charges any names it: one payment has one currency.
     const [first] = found.toSorted();
@@ -191,7 +191,9 @@ function currencyOf(facts: readonly Fact[]): string | null {
 function totalOf(facts: readonly Fact[]): bigint {
   const paid = factsOf(facts, "invoice").map(({ data }) => data.paid);
   const totals = factsOf(facts, "session").map(({ data }) => data.total ?? 0);
-  return BigInt(Math.max(0, ...(paid.length > 0 ? paid : totals)));
+  const received = factsOf(facts, "intent").map(({ data }) => data.total ?? 0);
+  const [said = []] = [paid, totals, received].filter((amounts) => amounts.length > 0);
+  return BigInt(Math.max(0, ...said));
 }
 
 function unitsOf(facts: readonly Fact[]): readonly Unit[] {

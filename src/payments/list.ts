@@ -3,44 +3,47 @@ import { fromSteps } from "../books/amounts/amount.ts";
 import { requireEnvironment } from "../catalog/apps/apps.ts";
 import { computed, query, read, type ValueOf } from "../db/query.ts";
 import { payments, type Steps } from "../db/schema.ts";
-import { all } from "../db/sql.ts";
+import { all, batch } from "../db/sql.ts";
 import { invalidCursor, PurserError } from "../errors.ts";
 import { decodeTextCursor, encodeTextCursor } from "../lib/cursor.ts";
 import { iso } from "../lib/time.ts";
 import type { Mode, SystemCtx, TenantCtx } from "../runtime.ts";
 import { factsOf } from "./facts.ts";
-import { moneyOf } from "./line.ts";
+import { dueOf, fraction, moneyOf } from "./line.ts";
 import type { Reason } from "./offer.ts";
 import type { ListPaymentsOutput, PaymentOutput } from "./responses.ts";
 import type { ListPaymentsInput } from "./schemas.ts";
+import { selectDebt, selectPage, selectSums } from "./select-payments.ts";
 import { namesInOrder, shownKey } from "./state.ts";
-import {
-  readEvents,
-  readPayment,
-  type StoredPayment,
-  selectPage,
-  selectPageOf,
-  selectShown,
-} from "./stored-payment.ts";
+import { readEvents, readPayment, type StoredPayment, selectShown } from "./stored-payment.ts";
 
 /** The payments of an environment, newest first. Throws `not_found`. */
 export async function listPayments(
   root: SystemCtx,
   appId: string,
-  { mode, status, limit, cursor }: ListPaymentsInput,
+  { mode, limit, cursor, isDisputed, ...input }: ListPaymentsInput,
 ): Promise<ListPaymentsOutput> {
   const { id: environmentId } = await requireEnvironment(root, appId, mode);
-  const scope = ["payments", environmentId, status ?? ""];
+  const { status = null, refunds = null, settledBy = null, userId = null, externalRef = null } = input;
+  const disputed = isDisputed === undefined ? null : isDisputed ? 1 : 0;
+  const filters = { environmentId, status, refunds, isDisputed: disputed, settledBy, userId, externalRef } as const;
+  const scope = ["payments", JSON.stringify(filters)];
   const position = cursor === undefined ? null : decodeTextCursor(cursor, scope);
   if (cursor !== undefined && position === null) throw invalidCursor();
   const [beforeMs = "", beforeId = ""] = position?.split(" ") ?? [];
   const before = { beforeMs: beforeMs === "" ? Number.MAX_SAFE_INTEGER : Number(beforeMs), beforeId };
-  const values = { environmentId, ...before, limit: limit + 1 };
-  const rows = await all(root.db, status === undefined ? selectPage(values) : selectPageOf({ ...values, status }));
+  const selectRows = selectPage({ ...filters, ...before, limit: limit + 1 });
+  const isFirst = cursor === undefined;
+  const [rows, sums, debt] = isFirst
+    ? await batch(root.db, [selectRows, selectSums(filters), selectDebt({ environmentId, userId: userId ?? "" })])
+    : [await all(root.db, selectRows), [], []];
   const page = rows.slice(0, limit);
   const last = page.at(-1);
   return {
     payments: page.map((row) => present(readPayment(row), readEvents(row))),
+    // The statement leaves out what has no currency.
+    ...(isFirst ? { sums: sums.map((sum) => ({ ...sum, currency: sum.currency ?? "" })) } : {}),
+    ...(isFirst && userId !== null ? { debt } : {}),
     nextCursor:
       rows.length > limit && last !== undefined ? encodeTextCursor(`${last.createdAtMs} ${last.id}`, scope) : null,
   };
@@ -65,13 +68,17 @@ export function noPayment(): PurserError {
 }
 
 function present(payment: StoredPayment, events: ReturnType<typeof readEvents>): PaymentOutput {
-  const { names, facts, grants, status, reason, createdAtMs, customerUser } = payment;
+  const { names, facts, grants, lines, status, reason, createdAtMs, customerUser } = payment;
   const { currency, captured, refunded, withheld } = moneyOf(facts);
-  const named = [...factsOf(facts, "session"), ...factsOf(facts, "invoice")].map(({ userId }) => userId);
+  const granting = [...factsOf(facts, "session"), ...factsOf(facts, "invoice"), ...factsOf(facts, "intent")];
+  const named = granting.map(({ userId }) => userId);
   return {
     paymentKey: shownKey(names),
     names: [...namesInOrder(names)],
     status,
+    refunds: refunded === 0n ? "none" : refunded >= captured ? "whole" : "part",
+    isDisputed: withheld > 0n,
+    settledBy: status !== "granted" ? null : payment.settledBy === null ? "stripe" : "admin",
     // Written by `movePayment` from these.
     reason: reason as Reason | null,
     userId: grants[0]?.userId ?? named.find((userId) => userId !== null) ?? customerUser,
@@ -79,15 +86,22 @@ function present(payment: StoredPayment, events: ReturnType<typeof readEvents>):
     captured: Number(captured),
     refunded: Number(refunded),
     withheld: Number(withheld),
-    grants: grants.map(({ balanceId, packId, unit, initialSteps, takenSteps, dueSteps }) => ({
+    grants: grants.map(({ balanceId, packId, unit, initialSteps, takenSteps, dueSteps, line }) => ({
       ...{ balanceId, packId, unit },
       initial: fromSteps(unit, initialSteps),
       taken: fromSteps(unit, takenSteps),
       short: fromSteps(unit, Math.max(0, dueSteps - takenSteps) as Steps),
+      paid: fromSteps(unit, Math.min(takenSteps, paidOf(initialSteps, lines, line)) as Steps),
     })),
     events: events.map(({ eventId, type, at, outcome }) => ({ eventId, type, at: iso(at * 1_000), outcome })),
     createdAt: iso(createdAtMs),
   };
+}
+
+/** What of a balance paid debts: the share that its line paid of its net amount (S6). */
+function paidOf(initialSteps: Steps, lines: StoredPayment["lines"], key: string | null): Steps {
+  const line = lines.find((one) => one.key === key);
+  return line === undefined ? (0 as Steps) : dueOf(initialSteps, fraction(line.paid, line.net));
 }
 
 /** More are not counted. */

@@ -16,17 +16,22 @@ import {
   type EventBooks,
   factsToKeep,
   linesAfter,
+  moneyToKeep,
   paymentsToStore,
   readBooks,
   selectBooks,
 } from "./books.ts";
 import { decideGrant, decideMotions, type Move, type Storing } from "./decide.ts";
+import { factsOf } from "./facts.ts";
+import { hintOf, QUANTITY_DISREGARDED } from "./hints.ts";
+import { logStatement, selectLogged } from "./log.ts";
 import { GRANTED, nextStep, offersNow, type Refusal, type Standing, type Step, standingOfKnown } from "./next-step.ts";
-import { type Offer, reasonOf } from "./offer.ts";
+import { type Offer, type Reason, reasonOf } from "./offer.ts";
 import type { AccountPlan } from "./plan.ts";
+import { OUTCOMES } from "./schemas.ts";
 import { type PaymentState, shownKey } from "./state.ts";
 import { guardNoCustomer, type PaymentWrite, storePayment } from "./store-payment.ts";
-import { OUTCOMES, type Outcome, selectTrials } from "./stored-payment.ts";
+import { type Outcome, selectTrials } from "./stored-payment.ts";
 
 /** An unmatched payment is told when it still is one after so long. */
 const TELL_AFTER_MS = 10 * 60 * 1_000;
@@ -45,6 +50,10 @@ const NOTHING: AccountPlan = {
 export interface Moved {
   readonly outcome: Outcome;
   readonly paymentKey: string;
+  /** Whether the log has the event already. */
+  readonly isLogged: boolean;
+  /** Whether nothing was granted because the user had the trial. */
+  readonly isTrialOver: boolean;
 }
 
 /** Which of two outcomes says more. */
@@ -65,6 +74,12 @@ interface Found {
   readonly trials: ReadonlySet<string>;
 }
 
+/** Whether a quantity is named of a pack with items. */
+const disregardsQuantity = ({ facts }: PaymentState, { packOf }: Found): boolean =>
+  [...factsOf(facts, "session"), ...factsOf(facts, "intent")].some(
+    ({ data: { pack, quantity } }) => quantity !== null && pack !== null && (packOf(pack)?.items.length ?? 0) > 0,
+  );
+
 /** What stays the same in every attempt of a move, and what it did so far. */
 class Run {
   readonly #ctx: TenantCtx;
@@ -75,10 +90,13 @@ class Run {
   #sent: { readonly nonce: string; readonly outcome: Outcome } | null = null;
   /** Why the grant was refused. */
   #refusal: Refusal | null = null;
+  /** What the log says of a grant. */
+  #remark: string | null = null;
   /** More payments that are read: lines of theirs paid debts. */
   readonly #more = new Set<string>();
   /** The ids of what is new, the same in every attempt. */
   readonly #paymentIds = new Map<string, string>();
+  #isLogged = false;
 
   constructor(ctx: TenantCtx, move: Move) {
     this.#ctx = ctx;
@@ -88,10 +106,18 @@ class Run {
   async toItsEnd(): Promise<Moved> {
     this.#refusal = null;
     for (;;) {
-      const books = this.#booksOf(await batch(this.#ctx.db, this.#reads("")));
+      const eventId = this.#move.change.eventId ?? "";
+      const logged = selectLogged({ environmentId: this.#ctx.environment.id, eventId });
+      const [[known], ...rows] = await batch(this.#ctx.db, [logged, ...this.#reads("")] as const);
+      this.#isLogged = known !== undefined;
+      const books = this.#booksOf(rows);
       const terms = { nowMs: this.#ctx.now(), newDebtId: this.#newDebtId };
       const step = nextStep(books, offersNow(books.own, this.#move), this.#refusal, terms);
-      if (await this.#isEnd(books, step)) return { outcome: this.#outcome, paymentKey: shownKey(books.own.names) };
+      if (await this.#isEnd(books, step)) {
+        const isTrialOver = this.#refusal === "trial_over";
+        const paymentKey = shownKey(books.own.names);
+        return { outcome: this.#outcome, paymentKey, isLogged: this.#isLogged, isTrialOver };
+      }
     }
   }
 
@@ -132,15 +158,32 @@ class Run {
     this.#sent = null;
   }
 
-  /** The statements that store what a batch touches, with this outcome. */
-  #storing(books: EventBooks, standing: Standing): Storing {
+  /** The statements that store what a batch touches, with this outcome. `grantee`: whose grant it has. */
+  #storing(books: EventBooks, standing: Standing, grantee: string | null = null): Storing {
     return (_, plan, outcome, all) => {
       const nonce = this.#ctx.newId("");
       this.#sent = { nonce, outcome };
-      return paymentsToStore(books, plan, standing, all).flatMap(({ payment, standing: own }) =>
-        storePayment(this.#writeOf(payment, own, { nonce, outcome, plan, isOwn: payment === books.own })),
-      );
+      return [
+        ...paymentsToStore(books, plan, standing, all).flatMap(({ payment, standing: own }) =>
+          storePayment(this.#writeOf(payment, own, { nonce, outcome, plan, isOwn: payment === books.own })),
+        ),
+        ...this.#logOf(books, standing, outcome, grantee),
+      ];
     };
+  }
+
+  /** Notes what the event did, in the batch that does it. */
+  #logOf({ own }: EventBooks, standing: Standing, outcome: Outcome, grantee: string | null): Statement[] {
+    const { eventId, type, asked } = this.#move.change;
+    if (eventId === null || asked === null) return [];
+    const { objectId, pack } = asked;
+    // The batch aborts where these were erased (E4). Nobody else is named.
+    const guarded = [grantee, ...factsToKeep(own, standing).map(({ userId }) => userId)];
+    const user = guarded.includes(asked.user) ? asked.user : null;
+    const why = outcome === "unmatched" ? (standing.reason as Reason | null) : null;
+    const hint = why === null ? this.#remark : hintOf(why, type, asked.hint);
+    const entry = { eventId, type, outcome, reason: why, objectId, asked: { pack, user }, hint };
+    return [logStatement(this.#ctx, { ...entry, paymentKey: shownKey(own.names) })];
   }
 
   #writeOf(
@@ -162,6 +205,7 @@ class Run {
       tellAtMs: standing.status === "unmatched" ? tellAtMs : null,
       surplus: state.grants.flatMap(({ balanceId, isSurplus }) => (isSurplus === 1 ? [balanceId] : [])),
       event: change.eventId === null ? null : { ...change, eventId: change.eventId },
+      ...moneyToKeep(state),
     };
   }
 
@@ -237,8 +281,9 @@ class Run {
           );
         if (own.length === 0 || !isRead) return replay(true);
         const terms = { nowMs: account.nowMs, newId: this.#newId, newDebtId: this.#newDebtId, ...found };
+        this.#remark = settle === undefined && disregardsQuantity(state, found) ? QUANTITY_DISREGARDED : null;
         const of = { books, state, account, offers: own, paymentId: this.#idOf(state), ...terms };
-        const decided = decideGrant(this.#ctx, this.#move, of, this.#storing(books, GRANTED));
+        const decided = decideGrant(this.#ctx, this.#move, of, this.#storing(books, GRANTED, userId));
         if (typeof decided !== "string") return decided;
         this.#refusal = decided;
         return replay(true);

@@ -1,7 +1,7 @@
 import { type Fraction, fromSteps, toSteps, type Unit } from "../books/amounts/amount.ts";
 import { BALANCES_MAX } from "../books/credits/grant.ts";
-import { planGrant } from "../books/credits/new-balances.ts";
 import type { NewBalances } from "../books/ledger/insert-entries.ts";
+import { planGrant } from "../books/ledger/new-balances.ts";
 import type { Pack } from "../catalog/packs/pack.ts";
 import type { Steps } from "../db/schema.ts";
 import { PurserError } from "../errors.ts";
@@ -127,7 +127,8 @@ function planPart(part: OfferPart, terms: GrantTerms & { readonly userId: string
     cause: "payment" as const,
   };
   // A share of less than a step makes no balance.
-  const isNothing = !isOnce && quantity === 0 && !("amount" in part.quantity) && times.numerator > 0n;
+  const isShare = !("amount" in part.quantity) && Number(part.quantity.units) > 0 && times.numerator > 0n;
+  const isNothing = !isOnce && quantity === 0 && isShare;
   try {
     const input = { ...common, quantity: isNothing ? 1 : quantity, expiresAt };
     const planned = planGrant(input, pack, nowMs, terms.newId);

@@ -1,9 +1,9 @@
 import type { Fraction } from "../books/amounts/amount.ts";
-import { type Fact, factsOf, type InvoiceFact, type InvoiceLine, type SessionFact } from "./facts.ts";
+import { type Fact, factsOf, type IntentFact, type InvoiceFact, type InvoiceLine, type SessionFact } from "./facts.ts";
 import { type Offer, type OfferPart, ONCE, refOf } from "./offer.ts";
 import type { PriceSetting, StripeSetting } from "./setting.ts";
 
-/** What a payment may grant by what Stripe said of it, a session before an invoice. None for another product's. */
+/** What a payment may grant by what Stripe said of it, a session before an invoice before an intent. None for another product's. */
 export function offersOf(
   facts: readonly Fact[],
   setting: Pick<StripeSetting, "prices" | "currency">,
@@ -12,10 +12,11 @@ export function offersOf(
   return [
     ...factsOf(facts, "session").map(ofSession),
     ...factsOf(facts, "invoice").flatMap((invoice) => ofInvoice(invoice, setting, customerUser) ?? []),
+    ...factsOf(facts, "intent").map(ofSession),
   ];
 }
 
-function ofSession({ userId, data }: SessionFact): Offer {
+function ofSession({ userId, data }: SessionFact | IntentFact): Offer {
   const part = {
     externalRef: refOf(data.ref),
     ...{ line: null, isTrial: false, pack: data.pack, times: ONCE },

@@ -1,13 +1,13 @@
 import * as z from "zod";
 import { unit } from "../books/amounts/schemas.ts";
 import { mode } from "../http/fields.ts";
+import { LOG_REASONS } from "./hints.ts";
 import { REASONS } from "./offer.ts";
-import { expires, paymentStatus } from "./schemas.ts";
-import { OUTCOMES } from "./stored-payment.ts";
+import { expires, stripeOutcome as outcome, paymentRefunds, paymentSettler, paymentStatus } from "./schemas.ts";
+import { SIGNATURE_FAULTS } from "./signature.ts";
 
 const time = z.string().meta({ format: "date-time" });
 const money = z.int().describe("In the currency's smallest unit, as at Stripe.");
-const outcome = z.enum(OUTCOMES).meta({ id: "PaymentOutcome" });
 
 export const stripeEventOutput = z
   .strictObject({
@@ -41,10 +41,43 @@ export const stripeOutput = z
   .strictObject({
     mode,
     setting: shownSetting.nullable().describe("Null: no events are taken."),
-    lastEventAt: time.nullable().describe("When an event came last, to the minute."),
+    lastEventAt: time.nullable().describe("When an event came last."),
+    refused: z
+      .strictObject({ at: time, reason: z.enum(SIGNATURE_FAULTS).meta({ id: "StripeSignatureFault" }) })
+      .nullable()
+      .describe("When something without a valid signature came last, to the minute, and what was wrong with it."),
   })
   .meta({ id: "StripeSettings" });
 export type StripeOutput = z.infer<typeof stripeOutput>;
+
+const loggedEvent = z
+  .strictObject({
+    eventId: z.string(),
+    type: z.string(),
+    at: time.describe("When it came."),
+    outcome: outcome.describe("What it did, of several deliveries the one that did most."),
+    reason: z
+      .enum(LOG_REASONS)
+      .meta({ id: "StripeEventReason" })
+      .nullable()
+      .describe("Why it granted nothing. Null unless `unmatched` or `ignored`."),
+    objectId: z.string().nullable().describe("The id of its object at Stripe."),
+    asked: z
+      .strictObject({ pack: z.string().nullable(), user: z.string().nullable() })
+      .nullable()
+      .describe("The pack and the user that it named. No user is kept of an ignored one."),
+    hint: z.string().nullable().describe("What would have made it grant."),
+    paymentKey: z.string().nullable(),
+  })
+  .meta({ id: "StripeLogEntry" });
+
+export const listStripeEventsOutput = z
+  .strictObject({
+    events: z.array(loggedEvent),
+    nextCursor: z.string().nullable().describe("The cursor of the next page. Null on the last page."),
+  })
+  .meta({ id: "StripeEventList" });
+export type ListStripeEventsOutput = z.infer<typeof listStripeEventsOutput>;
 
 const grant = z
   .strictObject({
@@ -54,6 +87,7 @@ const grant = z
     initial: z.number(),
     taken: z.number().describe("What was taken back because of refunds and disputes."),
     short: z.number().describe("What is due back and was not there."),
+    paid: z.number().describe("What of it was taken to pay a debt of the user's."),
   })
   .meta({ id: "PaymentGrant" });
 
@@ -66,6 +100,11 @@ const payment = z
     status: paymentStatus.describe(
       "`unmatched`: it was paid, and nothing could be granted. `waiting`: Stripe has not said yet what it pays.",
     ),
+    refunds: paymentRefunds.describe("How much of it was refunded."),
+    isDisputed: z.boolean().describe("Whether a dispute withholds something of it."),
+    settledBy: paymentSettler
+      .nullable()
+      .describe("Who granted it: an event of Stripe's, or the administrator by hand. Null where it is not granted."),
     reason: z
       .enum(REASONS)
       .meta({ id: "UnmatchedReason" })
@@ -86,6 +125,18 @@ export type PaymentOutput = z.infer<typeof payment>;
 export const listPaymentsOutput = z
   .strictObject({
     payments: z.array(payment),
+    sums: z
+      .array(
+        z
+          .strictObject({ currency: z.string(), captured: money, refunded: money, withheld: money })
+          .meta({ id: "PaymentSums" }),
+      )
+      .optional()
+      .describe("Of all payments that the filters leave. On the first page alone."),
+    debt: z
+      .array(z.strictObject({ currency: z.string(), amount: money }).meta({ id: "UserDebt" }))
+      .optional()
+      .describe("What the user owes of what was credited and had been spent. On the first page, with `userId`."),
     nextCursor: z.string().nullable().describe("The cursor of the next page. Null on the last page."),
   })
   .meta({ id: "PaymentList" });

@@ -1,5 +1,6 @@
 import { and, eq, sql } from "drizzle-orm";
 import { createMiddleware } from "hono/factory";
+import * as z from "zod";
 import { limitStripe } from "../auth/arrivals.ts";
 import { inDatabaseOf, openRoot, requireAdmin } from "../auth/require-admin.ts";
 import { clockOf, timesOf } from "../db/clock.ts";
@@ -14,17 +15,26 @@ import { type AppEnv, answerOutcome, createRoutes } from "../http/factory.ts";
 import { validate } from "../http/validate.ts";
 import type { Environment, SystemCtx, TenantCtx } from "../runtime.ts";
 import { stripeEventInput } from "./event.ts";
+import { hintOf, NO_FACTS } from "./hints.ts";
 import { listPayments } from "./list.ts";
-import { listPaymentsInput, readStripeInput, setStripeInput, settlePaymentInput } from "./schemas.ts";
+import { listStripeEvents } from "./list-events.ts";
+import { logIgnored } from "./log.ts";
+import {
+  listPaymentsInput,
+  listStripeEventsInput,
+  readStripeInput,
+  setStripeInput,
+  settlePaymentInput,
+} from "./schemas.ts";
 import { openSecrets, readStored } from "./setting.ts";
 import { settlePayment } from "./settle.ts";
-import { checkSignature } from "./signature.ts";
+import { checkSignature, SignatureRefusal } from "./signature.ts";
 import { readStripe, setStripe } from "./stripe-setting.ts";
 import { takeEvent } from "./take-event.ts";
 
 const receiverFields = {
   ...fields(environments, { environmentId: "id" }),
-  ...fields(stripeSettings, "lastEventAtMs"),
+  ...fields(stripeSettings, "refusedAtMs"),
   // The condition says that there is one.
   ...computed({ stored: sql<string>`${stripeSettings.setting}`, clock: clockOf() }),
 };
@@ -40,18 +50,29 @@ const selectReceiver = query((value: ValueOf<{ appId: string; mode: string }>) =
   ),
 );
 
-const LAST_EVENT_EVERY_MS = 60_000;
-const updateLastEvent = query((value: ValueOf<{ environmentId: number; nowMs: number; beforeMs: number }>) =>
+const REFUSED_EVERY_MS = 60_000;
+type Refused = { environmentId: number; nowMs: number; beforeMs: number; reason: string };
+const updateRefused = query((value: ValueOf<Refused>) =>
   drizzle
     .update(stripeSettings)
-    .set({ lastEventAtMs: value("nowMs", stripeSettings.lastEventAtMs) })
+    .set({
+      refusedAtMs: value("nowMs", stripeSettings.refusedAtMs),
+      refusedReason: value("reason", stripeSettings.refusedReason),
+    })
     .where(
       and(
         eq(stripeSettings.environmentId, value("environmentId")),
-        sql`coalesce(${stripeSettings.lastEventAtMs}, 0) < ${value("beforeMs")}`,
+        sql`coalesce(${stripeSettings.refusedAtMs}, 0) <= ${value("beforeMs")}`,
       ),
     ),
 );
+
+/** Notes, once a minute at most, that something without a valid signature came: anybody can send that. */
+async function noteRefused(ctx: TenantCtx, { environmentId, refusedAtMs }: Receiver, reason: string): Promise<void> {
+  const nowMs = ctx.realNow();
+  const beforeMs = nowMs - REFUSED_EVERY_MS;
+  if ((refusedAtMs ?? 0) <= beforeMs) await all(ctx.db, updateRefused({ environmentId, nowMs, beforeMs, reason }));
+}
 
 function tenantOf(root: SystemCtx, appId: string, mode: string, { environmentId, clock }: Receiver): TenantCtx {
   const environment: Environment = {
@@ -81,10 +102,54 @@ const openReceiver = createMiddleware<AppEnv & { Variables: { receiver: Receiver
 const requireSignature = createMiddleware<AppEnv & { Variables: { receiver: Receiver } }>(async (c, next) => {
   const { ctx, receiver, bodyBytes, runtime } = c.var;
   const secrets = await openSecrets(ctx, ctx.environment, readStored(receiver.stored));
-  await checkSignature(c.req.header("stripe-signature"), bodyBytes, secrets, runtime.now());
+  try {
+    await checkSignature(c.req.header("stripe-signature"), bodyBytes, secrets, runtime.now());
+  } catch (error) {
+    if (error instanceof SignatureRefusal) await noteRefused(ctx, receiver, error.reason);
+    throw error;
+  }
   c.set("bodyText", bodyTextOf(bodyBytes));
   await next();
 });
+
+/** Longer ids and types are not Stripe's. */
+const SIGNED_ID_MAX = 200;
+const signedInput = z.lazy(() =>
+  z.looseObject({
+    id: z.string().max(SIGNED_ID_MAX),
+    type: z.string().max(SIGNED_ID_MAX),
+    object: z.unknown(),
+    data: z
+      .looseObject({ object: z.looseObject({ id: z.string() }) })
+      .optional()
+      .catch(undefined),
+    related_object: z.looseObject({ id: z.string() }).optional().catch(undefined),
+  }),
+);
+
+/** What is signed and refused is Stripe's too, and stands in the log. */
+const logRefused = createMiddleware<AppEnv>(async (c, next) => {
+  await next();
+  const { error } = c;
+  if (!(error instanceof PurserError) || error.code !== "invalid_request") return;
+  const signed = signedInput.safeParse(parseOrNull(c.var.bodyText)).data;
+  if (signed === undefined) return;
+  const { id: eventId, type, object, data, related_object: related } = signed;
+  const isThin = object === "v2.core.event";
+  const reason = isThin ? "thin_event" : error.param === "livemode" ? "livemode" : "shape";
+  const hint = reason === "shape" ? `It is not as Stripe sends it: ${error.message}` : hintOf(reason, type, NO_FACTS);
+  const objectId = data?.object.id ?? related?.id ?? null;
+  const asked = { pack: null, user: null };
+  await logIgnored(c.var.ctx, { eventId, type, reason, objectId, asked, hint, paymentKey: null });
+});
+
+function parseOrNull(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
+}
 
 /** Stripe's events (S1). No key: they are signed. */
 export const stripeRoutes = createRoutes().post(
@@ -94,6 +159,7 @@ export const stripeRoutes = createRoutes().post(
   openReceiver,
   limitBody,
   requireSignature,
+  logRefused,
   validate("json", stripeEventInput),
   async (c) => {
     const { ctx, receiver } = c.var;
@@ -102,17 +168,9 @@ export const stripeRoutes = createRoutes().post(
       throw invalid("livemode", "is not that of this URL's mode. Send the events of each mode to its own URL");
     }
     const output = await callVerb(c, (at) => takeEvent(at, readStored(receiver.stored), event));
-    await noteEvent(ctx, receiver);
     return c.json(output);
   },
 );
-
-/** Notes when an event came last, once a minute at most. */
-async function noteEvent(ctx: TenantCtx, { environmentId, lastEventAtMs }: Receiver): Promise<void> {
-  const nowMs = ctx.realNow();
-  const beforeMs = nowMs - LAST_EVENT_EVERY_MS;
-  if ((lastEventAtMs ?? 0) < beforeMs) await all(ctx.db, updateLastEvent({ environmentId, nowMs, beforeMs }));
-}
 
 /** Administration of this room. */
 export const paymentRoutes = createRoutes()
@@ -121,6 +179,9 @@ export const paymentRoutes = createRoutes()
   )
   .get("/apps/:appId/stripe", requireAdmin, validate("query", readStripeInput), async (c) =>
     c.json(await readStripe(c.var.admin, c.req.param("appId"), c.req.valid("query").mode)),
+  )
+  .get("/apps/:appId/stripe/events", requireAdmin, validate("query", listStripeEventsInput), async (c) =>
+    c.json(await listStripeEvents(c.var.admin, c.req.param("appId"), c.req.valid("query"))),
   )
   .get("/apps/:appId/payments", requireAdmin, validate("query", listPaymentsInput), async (c) =>
     c.json(await listPayments(c.var.admin, c.req.param("appId"), c.req.valid("query"))),

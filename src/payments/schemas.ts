@@ -1,13 +1,23 @@
 import * as z from "zod";
 import { userId } from "../books/ledger/schemas.ts";
-import { anyNumber, cursor, identifier, mode, pageLimit } from "../http/fields.ts";
+import { anyNumber, cursor, identifier, mode, pageLimit, queryFlag } from "../http/fields.ts";
 
 const PRICES_MAX = 100;
 /** The largest amount at Stripe has eight digits; twelve for currencies of small units. */
 const AMOUNT_MAX = 999_999_999_999;
 
+/** How much of a payment was refunded. */
+export const REFUNDS = ["none", "part", "whole"] as const;
+/** Who granted a payment's balances: an event of Stripe's, or the administrator by hand. */
+export const SETTLERS = ["stripe", "admin"] as const;
+export const paymentRefunds = z.enum(REFUNDS).meta({ id: "PaymentRefunds" });
+export const paymentSettler = z.enum(SETTLERS).meta({ id: "PaymentSettler" });
 export const expires = z.enum(["pack", "period"]).meta({ id: "StripePriceExpiry" });
 export const paymentStatus = z.enum(["granted", "unmatched", "waiting"]).meta({ id: "PaymentStatus" });
+
+/** What an event did, of several the first in this order (S5). */
+export const OUTCOMES = ["granted", "taken", "restored", "remembered", "unmatched", "ignored"] as const;
+export const stripeOutcome = z.enum(OUTCOMES).meta({ id: "PaymentOutcome" });
 
 const price = z.lazy(() =>
   z
@@ -86,11 +96,26 @@ export const listPaymentsInput = z.lazy(() =>
   z.object({
     mode: mode.describe("The mode of the payments."),
     status: paymentStatus.optional().describe("Only payments of this status."),
+    refunds: paymentRefunds.optional().describe("Only payments of which so much was refunded."),
+    isDisputed: queryFlag.optional().describe("Only payments of which a dispute withholds something, or nothing."),
+    settledBy: paymentSettler.optional().describe("Only payments that were granted by an event, or by hand."),
+    userId: userId.optional().describe("Only payments of this user."),
+    externalRef: identifier(500).optional().describe("Only the payment that granted balances under this reference."),
     limit: pageLimit("payments"),
     cursor,
   }),
 );
 export type ListPaymentsInput = z.infer<typeof listPaymentsInput>;
+
+export const listStripeEventsInput = z.lazy(() =>
+  z.object({
+    mode: mode.describe("The mode of the events."),
+    outcome: stripeOutcome.optional().describe("Only events that did this."),
+    limit: pageLimit("events"),
+    cursor,
+  }),
+);
+export type ListStripeEventsInput = z.infer<typeof listStripeEventsInput>;
 
 export const settlePaymentInput = z.lazy(() =>
   z

@@ -4,9 +4,22 @@ import { signHmac } from "../lib/hash.ts";
 const TOLERANCE_SECONDS = 300;
 const SIGNATURE = /^[0-9a-f]{64}$/;
 
+/** Why a delivery was not taken for Stripe's (S5). */
+export const SIGNATURE_FAULTS = ["header_missing", "header_malformed", "wrong_secret", "too_old"] as const;
+export type SignatureFault = (typeof SIGNATURE_FAULTS)[number];
+
+export class SignatureRefusal extends PurserError {
+  readonly reason: SignatureFault;
+
+  constructor(reason: SignatureFault, message: string) {
+    super("invalid_signature", `The header \`Stripe-Signature\` ${message}.`, { param: "Stripe-Signature" });
+    this.reason = reason;
+  }
+}
+
 /**
  * Checks `Stripe-Signature` over the bytes received: one `t`, and one `v1` that is the HMAC-SHA-256 of `t.body` under one of
- * the secrets (S1). Throws `invalid_signature`.
+ * the secrets (S1). Throws a `SignatureRefusal`, `invalid_signature`.
  */
 export async function checkSignature(
   header: string | undefined,
@@ -14,13 +27,14 @@ export async function checkSignature(
   secrets: readonly string[],
   nowMs: number,
 ): Promise<void> {
-  const fields = (header ?? "").split(",").map((field) => field.trim().split("=", 2));
+  if (header === undefined) throw new SignatureRefusal("header_missing", "is missing: Stripe sends it");
+  const fields = header.split(",").map((field) => field.trim().split("=", 2));
   const valuesOf = (name: string) => fields.flatMap(([key, value = ""]) => (key === name ? [value] : []));
   const [time = "", ...otherTimes] = valuesOf("t");
-  if (!/^\d{1,12}$/.test(time) || otherTimes.length > 0) throw refuse("must be a signature of Stripe's, with one `t`");
+  if (!/^\d{1,12}$/.test(time) || otherTimes.length > 0) throw malformed("one `t`");
   const signatures = valuesOf("v1").filter((text) => SIGNATURE.test(text));
   // Nothing is hashed for what is none.
-  if (signatures.length === 0) throw refuse("must be a signature of Stripe's, with a `v1` of 64 hexadecimal digits");
+  if (signatures.length === 0) throw malformed("a `v1` of 64 hexadecimal digits");
   const prefix = new TextEncoder().encode(`${time}.`);
   const signed = new Uint8Array(prefix.length + body.length);
   signed.set(prefix);
@@ -31,9 +45,12 @@ export async function checkSignature(
     const expected = [...mac].map((byte) => byte.toString(16).padStart(2, "0")).join("");
     for (const signature of signatures) isSigned = isEqual(signature, expected) || isSigned;
   }
-  if (!isSigned) throw refuse("does not verify. Set the endpoint's signing secret, and send the body unchanged");
+  if (!isSigned) {
+    const advice = "does not verify. Set the endpoint's signing secret, and send the body unchanged";
+    throw new SignatureRefusal("wrong_secret", advice);
+  }
   if (Math.abs(Math.floor(nowMs / 1_000) - Number(time)) > TOLERANCE_SECONDS) {
-    throw refuse(`is of a time more than ${TOLERANCE_SECONDS} seconds away`);
+    throw new SignatureRefusal("too_old", `is of a time more than ${TOLERANCE_SECONDS} seconds away`);
   }
 }
 
@@ -47,8 +64,5 @@ function isEqual(given: string, expected: string): boolean {
   return difference === 0;
 }
 
-function refuse(message: string): PurserError {
-  return new PurserError("invalid_signature", `The header \`Stripe-Signature\` ${message}.`, {
-    param: "Stripe-Signature",
-  });
-}
+const malformed = (what: string): SignatureRefusal =>
+  new SignatureRefusal("header_malformed", `must be a signature of Stripe's, with ${what}`);

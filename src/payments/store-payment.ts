@@ -22,6 +22,10 @@ export interface PaymentWrite {
   readonly reason: string | null;
   readonly customer: string | null;
   readonly settledBy: string | null;
+  readonly currency: string | null;
+  readonly captured: number;
+  readonly refunded: number;
+  readonly withheld: number;
   readonly tellAtMs: number | null;
   readonly names: readonly string[];
   readonly facts: readonly Fact[];
@@ -37,7 +41,9 @@ export function storePayment(write: PaymentWrite): Statement[] {
   const { environmentId, nowMs, writtenBy, known, id, status, reason, customer, settledBy, tellAtMs, outcome } = write;
   const [kept, ...others] = known;
   const lines = JSON.stringify(write.lines);
-  const values = { environmentId, id, status, reason, customer, settledBy, tellAtMs, writtenBy, lines };
+  const { currency, captured, refunded, withheld } = write;
+  const money = { currency, captured, refunded, withheld };
+  const values = { environmentId, id, status, reason, customer, settledBy, ...money, tellAtMs, writtenBy, lines };
   const otherIds = JSON.stringify(others.map((payment) => payment.id));
   const versions = JSON.stringify(known.map((payment) => ({ id: payment.id, version: payment.version })));
   const newNames = write.names.filter((name) => !known.some((payment) => payment.names.includes(name)));
@@ -71,6 +77,10 @@ type PaymentValues = {
   reason: string | null;
   customer: string | null;
   settledBy: string | null;
+  currency: string | null;
+  captured: number;
+  refunded: number;
+  withheld: number;
   tellAtMs: number | null;
   writtenBy: string;
   lines: string;
@@ -89,6 +99,10 @@ const insertPayment = query((value: ValueOf<PaymentValues>) =>
     version: 1,
     writtenBy: value("writtenBy"),
     lines: value("lines"),
+    currency: value("currency"),
+    captured: value("captured"),
+    refunded: value("refunded"),
+    withheld: value("withheld"),
     createdAtMs: value("createdAtMs"),
   }),
 );
@@ -105,6 +119,10 @@ const updatePayment = query((value: ValueOf<PaymentValues>) =>
       version: sql`${payments.version} + 1`,
       writtenBy: value("writtenBy", payments.writtenBy),
       lines: value("lines", payments.lines),
+      currency: value("currency", payments.currency),
+      captured: value("captured", payments.captured),
+      refunded: value("refunded", payments.refunded),
+      withheld: value("withheld", payments.withheld),
       createdAtMs: value("createdAtMs", payments.createdAtMs),
     })
     .where(and(eq(payments.environmentId, value("environmentId")), eq(payments.id, value("id")))),

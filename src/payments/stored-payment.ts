@@ -2,7 +2,7 @@ import { and, eq, sql } from "drizzle-orm";
 import type { SQLiteColumn } from "drizzle-orm/sqlite-core";
 import type { Unit } from "../books/amounts/amount.ts";
 import { accountQuery } from "../books/ledger/account.ts";
-import { asInteger, computed, drizzle, fields, query, type RowOf, read, type ValueOf } from "../db/query.ts";
+import { computed, drizzle, fields, query, type RowOf, read, type ValueOf } from "../db/query.ts";
 import {
   accounts,
   creditBalances,
@@ -16,6 +16,7 @@ import {
 } from "../db/schema.ts";
 import type { Fact } from "./facts.ts";
 import type { StoredLine } from "./line.ts";
+import type { OUTCOMES } from "./schemas.ts";
 
 /** A balance that a payment granted. */
 export interface StoredGrant {
@@ -95,7 +96,8 @@ const paymentFields = {
 };
 type Row = RowOf<typeof paymentFields>;
 
-const shownFields = {
+/** The same with its events. */
+export const shownFields = {
   ...paymentFields,
   ...computed({
     eventsJson: sql<string>`(
@@ -114,7 +116,6 @@ export interface StoredEvent {
 }
 
 /** What a delivery did (S5). */
-export const OUTCOMES = ["granted", "taken", "restored", "unmatched", "remembered", "ignored"] as const;
 export type Outcome = (typeof OUTCOMES)[number];
 
 export interface StoredPayment extends Omit<Row, "namesJson" | "factsJson" | "grantsJson" | "linesJson"> {
@@ -139,22 +140,6 @@ export const selectPayments = query((value: ValueOf<Named>) =>
 /** The same with their events. */
 export const selectShown = query((value: ValueOf<Named>) =>
   drizzle.select(shownFields).from(payments).where(hasSomeOf(value)),
-);
-
-type Page = { environmentId: number; beforeMs: number; beforeId: string; limit: number };
-const before = (value: ValueOf<Page>) => sql`${payments.environmentId} = ${value("environmentId")}
-  AND (${payments.createdAtMs}, ${payments.id}) < (${asInteger(value("beforeMs"))}, ${value("beforeId")})
-  ORDER BY ${payments.createdAtMs} DESC, ${payments.id} DESC LIMIT ${value("limit")}`;
-/** A page of payments, newest first. */
-export const selectPage = query((value: ValueOf<Page>) =>
-  read(shownFields, (list) => sql`SELECT ${list} FROM ${payments} INDEXED BY payments_created WHERE ${before(value)}`),
-);
-export const selectPageOf = query((value: ValueOf<Page & { status: string }>) =>
-  read(
-    shownFields,
-    (list) => sql`SELECT ${list} FROM ${payments} INDEXED BY payments_status
-      WHERE ${payments.status} = ${value("status")} AND ${before(value)}`,
-  ),
 );
 
 type OfCustomer = { environmentId: number; customer: string };

@@ -5,7 +5,7 @@ import { refusalOfIssues } from "../http/validate.ts";
 /** What is used of Stripe's objects. Stripe adds fields at any time: what is not used here is not looked at. */
 const text = z.string().nullish();
 const whole = z.int();
-const metadata = z.lazy(() => z.object({ user: text, pack: text, quantity: text }).nullish());
+const metadata = z.lazy(() => z.looseObject({ user: text, pack: text, quantity: text }).nullish());
 
 export const session = z.lazy(() =>
   z.object({
@@ -21,6 +21,17 @@ export const session = z.lazy(() =>
     amount_total: whole.nullish(),
     total_details: z.object({ amount_discount: whole.nullish() }).nullish(),
     currency: text,
+  }),
+);
+
+export const intent = z.lazy(() =>
+  z.object({
+    id: z.string(),
+    amount_received: whole,
+    currency: z.string(),
+    metadata,
+    // Of API versions before 2025-03-31.
+    invoice: text,
   }),
 );
 

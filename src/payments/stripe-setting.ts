@@ -6,6 +6,7 @@ import { choosePack, selectPack } from "../catalog/packs/pack.ts";
 import {
   asInteger,
   assignments,
+  computed,
   drizzle,
   fields,
   insertFrom,
@@ -20,28 +21,35 @@ import { all, batch } from "../db/sql.ts";
 import { invalid, PurserError } from "../errors.ts";
 import { iso } from "../lib/time.ts";
 import type { AdminCtx, Environment, Mode, SystemCtx } from "../runtime.ts";
+import { newestAt } from "./log.ts";
 import type { StripeOutput } from "./responses.ts";
 import type { SetStripeInput } from "./schemas.ts";
 import { readStored, sealStripeSetting } from "./setting.ts";
+import type { SignatureFault } from "./signature.ts";
 
 type OfEnvironment = { environmentId: number };
 const ofEnvironment = (value: ValueOf<OfEnvironment>) => eq(stripeSettings.environmentId, value("environmentId"));
 
 const settingOf = (value: ValueOf<OfEnvironment>) =>
   drizzle
-    .select(fields(stripeSettings, "setting", "lastEventAtMs"))
+    .select({
+      ...fields(stripeSettings, "setting", "refusedAtMs", "refusedReason"),
+      ...computed({ lastEventAtMs: newestAt(sql`${stripeSettings.environmentId}`) }),
+    })
     .from(stripeSettings)
     .where(ofEnvironment(value));
 type StoredStripe = RowOfBuilt<ReturnType<typeof settingOf>>;
 export const selectSetting = query(settingOf);
 
 function present(mode: Mode, stored: StoredStripe | undefined): StripeOutput {
-  const { setting = null, lastEventAtMs = null } = stored ?? {};
-  const lastEventAt = lastEventAtMs === null ? null : iso(lastEventAtMs);
-  if (setting === null) return { mode, setting: null, lastEventAt };
+  const { setting = null, lastEventAtMs = 0, refusedAtMs = null, refusedReason = null } = stored ?? {};
+  const lastEventAt = lastEventAtMs === 0 ? null : iso(lastEventAtMs);
+  // Written by the route, of `SIGNATURE_FAULTS`.
+  const refused = refusedAtMs === null ? null : { at: iso(refusedAtMs), reason: refusedReason as SignatureFault };
+  if (setting === null) return { mode, setting: null, lastEventAt, refused };
   const { currency, prices, secrets } = readStored(setting);
   const signingSecrets = secrets.map(({ hint }) => hint);
-  return { mode, setting: { signingSecrets, currency, prices: [...prices] }, lastEventAt };
+  return { mode, setting: { signingSecrets, currency, prices: [...prices] }, lastEventAt, refused };
 }
 
 /** The setting without its secrets (S1). Throws `not_found`. */

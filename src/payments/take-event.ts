@@ -5,8 +5,10 @@ import { all, batch } from "../db/sql.ts";
 import { batchBehind, underName } from "../db/tombstones/known.ts";
 import type { TenantCtx } from "../runtime.ts";
 import type { Credited } from "./decide.ts";
-import { type Credit, type PaymentChange, readChange, type StripeEvent } from "./event.ts";
-import type { CreditFact } from "./facts.ts";
+import { type Asked, type Credit, type PaymentChange, readChange, type StripeEvent } from "./event.ts";
+import { type CreditFact, factsOf } from "./facts.ts";
+import { hintOf, type IgnoredReason } from "./hints.ts";
+import { type LogEntry, logIgnored, logStatement } from "./log.ts";
 import { type Moved, movePayment, stronger } from "./move.ts";
 import { offersOf } from "./offers.ts";
 import type { StripeEventOutput } from "./responses.ts";
@@ -20,27 +22,70 @@ export async function takeEvent(
   event: StripeEvent,
 ): Promise<StripeEventOutput> {
   const read = readChange(event);
-  const change = read === null ? null : { ...read, credits: read.credits.filter(({ price }) => isSet(setting, price)) };
-  if (change === null) return { received: true, outcome: "ignored" };
-  const { link, facts, credits } = change;
+  if ("ignored" in read) return ignore(ctx, event, read.ignored, read.asked);
+  const change = { ...read, credits: read.credits.filter(({ price }) => isSet(setting, price)) };
+  const { link, facts, credits, asked } = change;
   const credited = credits.length === 0 ? [] : await creditedBy(ctx, credits);
-  if (credited.length === 0 && isOfAnother(change, setting)) return { received: true, outcome: "ignored" };
+  if (credited.length === 0 && isOfAnother(change, setting)) {
+    const hint = { ...asked.hint, unset: unsetPrices(change, setting) };
+    return ignore(ctx, event, "price_not_set", { ...asked, hint });
+  }
   let outcome: Outcome = "ignored";
   let paymentKey: string | undefined;
+  let reason: IgnoredReason = "nothing_new";
+  let isLogged = false;
   const move = async (part: Partial<PaymentChange>): Promise<void> => {
-    const mayGrant = link !== null || facts.some(({ kind }) => kind === "session" || kind === "invoice");
+    const mayGrant = link !== null || facts.some(({ kind }) => GRANTING.includes(kind));
     const moved: Moved = await movePayment(ctx, { setting, change: { ...change, ...part }, credited, mayGrant });
     if (paymentKey === undefined || stronger(moved.outcome, outcome) !== outcome) paymentKey = moved.paymentKey;
     outcome = stronger(outcome, moved.outcome);
+    if (moved.isTrialOver) reason = "trial_over";
+    isLogged ||= moved.isLogged;
   };
-  if (link !== null && (await rememberCustomer(ctx, link, change.at))) outcome = "remembered";
+  if (link !== null && (await rememberCustomer(ctx, link, change))) outcome = "remembered";
   if (change.names.length > 0) await move({});
   if (link !== null) {
     const { customer } = link;
     const waiting = await all(ctx.db, selectUnmatchedOf({ environmentId: ctx.environment.id, customer }));
     for (const { name } of waiting) await move({ names: [name] });
   }
+  // A repeat is in the log with what it did.
+  if (outcome === "ignored" && !isLogged) await logIgnored(ctx, entryOf(event, reason, asked, paymentKey));
   return { received: true, outcome, ...(paymentKey === undefined ? {} : { paymentKey }) };
+}
+
+const GRANTING: readonly string[] = ["session", "invoice", "intent"];
+
+/** The entry of an event that did nothing. */
+function entryOf(
+  { id, type }: Pick<StripeEvent, "id" | "type">,
+  reason: IgnoredReason,
+  { objectId, pack, user, hint }: Asked,
+  paymentKey?: string,
+): Omit<LogEntry, "outcome"> {
+  return {
+    ...{ eventId: id, type, reason, objectId, asked: { pack, user } },
+    hint: hintOf(reason, type, hint),
+    paymentKey: paymentKey ?? null,
+  };
+}
+
+async function ignore(
+  ctx: TenantCtx,
+  event: StripeEvent,
+  reason: IgnoredReason,
+  asked: Asked,
+): Promise<StripeEventOutput> {
+  await logIgnored(ctx, entryOf(event, reason, asked));
+  return { received: true, outcome: "ignored" };
+}
+
+const UNSET_SHOWN = 3;
+/** Prices of an invoice's lines that the setting does not have. */
+function unsetPrices({ facts }: PaymentChange, setting: StripeSetting): readonly string[] {
+  const lines = factsOf(facts, "invoice").flatMap(({ data }) => data.lines);
+  const prices = lines.flatMap(({ price }) => (price === null || isSet(setting, price) ? [] : [price]));
+  return [...new Set(prices)].slice(0, UNSET_SHOWN);
 }
 
 const isSet = ({ prices }: StripeSetting, price: string): boolean => prices.some((one) => one.price === price);
@@ -128,12 +173,15 @@ const upsertCustomer = query((value: ValueOf<Link>) => {
 async function rememberCustomer(
   ctx: TenantCtx,
   link: NonNullable<PaymentChange["link"]>,
-  at: number,
+  { eventId, type, at, asked: { objectId, pack, user } }: PaymentChange,
 ): Promise<boolean> {
-  const upsert = upsertCustomer({ environmentId: ctx.environment.id, ...link, at });
+  const environmentId = ctx.environment.id;
+  const upsert = upsertCustomer({ environmentId, ...link, at });
+  const entry = { eventId, type, objectId, asked: { pack, user }, reason: null, hint: null, paymentKey: null };
+  const log = logStatement(ctx, { ...entry, outcome: "remembered" }, { customer: link.customer, at });
   // Nobody's customer is remembered who was erased (E4).
   const rows = await underName(ctx, link.userId, async (name, guards) =>
-    name === link.userId ? (await batchBehind(ctx.db, guards, [upsert] as const))[0] : [],
+    name === link.userId ? (await batchBehind(ctx.db, guards, [upsert, log] as const))[0] : [],
   );
   return rows.length > 0;
 }

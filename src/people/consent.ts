@@ -5,9 +5,9 @@ import { retryOnConflict } from "../db/retry-on-conflict.ts";
 import { consentLog } from "../db/schema.ts";
 import { personErased, personGuards } from "../db/tombstones/check.ts";
 import { batchBehind, withTombstones } from "../db/tombstones/known.ts";
-import { invalid } from "../errors.ts";
+import { invalid, PurserError } from "../errors.ts";
 import { assert } from "../lib/assert.ts";
-import { iso } from "../lib/time.ts";
+import { DAY_MS, iso } from "../lib/time.ts";
 import type { TenantCtx } from "../runtime.ts";
 import type { ConsentEntry } from "./responses.ts";
 import type { ConsentInput } from "./schemas.ts";
@@ -24,6 +24,9 @@ export type ConsentRow = RowOf<ReturnType<typeof consentFields>>;
 
 type ConsentKey = { environmentId: number; distinctId: string; consentId: string };
 type NewConsent = ConsentKey & {
+  /** How many entries of the id its day may have before this one. Null: any number. */
+  roomOfDay: number | null;
+  dayStartMs: number;
   purpose: string;
   decision: string;
   method: string | null;
@@ -62,18 +65,32 @@ const insertConsent = query((value: ValueOf<NewConsent>) => {
     occurredAtMs: value("occurredAtMs"),
     receivedAtMs: value("receivedAtMs"),
   };
-  return insertFrom(consentLog, row, sql`WHERE ${not(hasRow(consentLog, ofKey(value)))}`);
+  // Entries are gapless and in order of arrival, so that one of them tells how many the day has.
+  const isFull = hasRow(
+    consentLog,
+    and(
+      ofId(value),
+      sql`${seq} = 1 - ${value("roomOfDay")} + ${scalar(last)}`,
+      sql`${consentLog.receivedAtMs} >= ${value("dayStartMs")}`,
+    ),
+  );
+  const hasRoom = sql`(${value("roomOfDay")} IS NULL OR ${not(isFull)})`;
+  return insertFrom(consentLog, row, sql`WHERE ${not(hasRow(consentLog, ofKey(value)))} AND ${hasRoom}`);
 });
 
 const findConsent = query((value: ValueOf<ConsentKey>) =>
   drizzle.select(consentFields()).from(consentLog).where(ofKey(value)),
 );
 
+/** What publishable keys may bring the entries of an id to in a UTC day (P5): whoever takes back is heard to the end. */
+const ENTRIES_A_DAY_MAX = 100;
+const GRANTED_A_DAY_MAX = 80;
+
 const beingErased = new Set(["tombstones_being_erased"] as const);
 
 /**
- * Appends a decision to the consent log of a distinct id, which may be unknown (P5). Entries never change. Throws `person_erased`, and
- * `invalid_request` where not a secret key says that the id is a mere device's.
+ * Appends a decision to the consent log of a distinct id, which may be unknown (P5). Entries never change. Throws `person_erased`,
+ * `invalid_request` where not a secret key says that the id is a mere device's, and to publishable keys `rate_limited`.
  */
 export async function recordConsent(ctx: TenantCtx, input: ConsentInput): Promise<ConsentEntry> {
   if (input.isDevice === true && ctx.caller.kind !== "secret") {
@@ -81,8 +98,11 @@ export async function recordConsent(ctx: TenantCtx, input: ConsentInput): Promis
   }
   const receivedAtMs = ctx.now();
   const key = { environmentId: ctx.environment.id, distinctId: input.distinctId, consentId: ctx.newId("con_") };
+  const isCounted = ctx.caller.kind !== "secret";
   const entry: NewConsent = {
     ...key,
+    roomOfDay: isCounted ? (input.decision === "granted" ? GRANTED_A_DAY_MAX : ENTRIES_A_DAY_MAX) : null,
+    dayStartMs: receivedAtMs - (receivedAtMs % DAY_MS),
     purpose: input.purpose,
     decision: input.decision,
     method: input.method ?? null,
@@ -99,8 +119,15 @@ export async function recordConsent(ctx: TenantCtx, input: ConsentInput): Promis
       return batchBehind(ctx.db, guards, [insertConsent(entry), findConsent(key)] as const);
     });
   const [, [row]] = await retryOnConflict(beingErased, key.consentId, write).catch(refuseErased);
+  if (row === undefined && isCounted) throw tooManyToday(receivedAtMs);
   assert(row !== undefined, "a consent that was written is there");
   return presentConsent(row);
+}
+
+function tooManyToday(nowMs: number): PurserError {
+  const message = `An id has at most ${ENTRIES_A_DAY_MAX} consent entries a day when a publishable key sends them. The last ones are reserved for "denied" and "withdrawn".`;
+  const seconds = Math.ceil((DAY_MS - (nowMs % DAY_MS)) / 1_000);
+  return new PurserError("rate_limited", message, { headers: { "Retry-After": String(seconds) } });
 }
 
 function refuseErased(error: unknown): never {

@@ -2,7 +2,8 @@ import { and, eq, sql } from "drizzle-orm";
 import { alias } from "drizzle-orm/sqlite-core";
 import { computed, drizzle, fields, query, type RowOf, read, type ValueOf } from "../db/query.ts";
 import { analyticsEvents, consentLog, distinctIds, idProperties } from "../db/schema.ts";
-import { batch } from "../db/sql.ts";
+import { all, batch } from "../db/sql.ts";
+import { PurserError } from "../errors.ts";
 import { iso } from "../lib/time.ts";
 import type { TenantCtx } from "../runtime.ts";
 import { consentFields, presentConsent } from "./consent.ts";
@@ -56,6 +57,9 @@ const claimsOfId = query((value: ValueOf<IdKey>) =>
   ),
 );
 
+/** Of the properties of each event a page has so much, so that it does not grow with what a public key sends. */
+const SHOWN_CHARACTERS_MAX = 4_000;
+
 const propertiesOfId = query((value: ValueOf<IdKey>) => {
   const { environmentId, distinctId } = idProperties;
   return drizzle
@@ -67,7 +71,13 @@ const propertiesOfId = query((value: ValueOf<IdKey>) => {
 const lastEvents = query((value: ValueOf<PersonKey>) => {
   const e = analyticsEvents;
   return read(
-    fields(e, "uuid", "event", "distinctId", "timestampMs", "receivedAtMs", "isVerified", "properties"),
+    {
+      ...fields(e, "uuid", "event", "distinctId", "timestampMs", "receivedAtMs", "isVerified"),
+      ...computed({
+        properties: sql<string>`substr(${e.properties}, 1, ${SHOWN_CHARACTERS_MAX})`,
+        isCut: sql<boolean>`length(${e.properties}) > ${SHOWN_CHARACTERS_MAX}`.mapWith(Boolean),
+      }),
+    },
     (list) => sql`${walk(value)}
       SELECT ${list} FROM ${person} CROSS JOIN ${d} ON ${ofPerson}
       CROSS JOIN ${e} ON ${e.environmentId} = ${d.environmentId} AND ${e.distinctId} = ${d.distinctId}
@@ -75,6 +85,21 @@ const lastEvents = query((value: ValueOf<PersonKey>) => {
       ORDER BY ${e.receivedAtMs} DESC, ${e.seq} DESC LIMIT ${ROWS_OF_ID}`,
   );
 });
+
+const propertiesOfEvent = query((value: ValueOf<{ environmentId: number; uuid: string }>) => {
+  const { environmentId, uuid } = analyticsEvents;
+  return drizzle
+    .select(fields(analyticsEvents, "properties"))
+    .from(analyticsEvents)
+    .where(and(eq(environmentId, value("environmentId")), eq(uuid, value("uuid"))));
+});
+
+/** All properties of an event, as JSON. Throws `not_found`. */
+export async function readEventProperties(ctx: TenantCtx, uuid: string): Promise<string> {
+  const [row] = await all(ctx.db, propertiesOfEvent({ environmentId: ctx.environment.id, uuid }));
+  if (row === undefined) throw new PurserError("not_found", "The environment has no such event.", { param: "uuid" });
+  return row.properties;
+}
 
 const lastConsents = query((value: ValueOf<PersonKey>) => {
   const [c, last] = [consentLog, alias(consentLog, "last")];

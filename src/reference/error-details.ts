@@ -1,12 +1,17 @@
 import * as z from "zod";
 import { TOKEN_FLAWS } from "../auth/jwt.ts";
 import { quantitiesOutput } from "../books/amounts/responses.ts";
+import { unit } from "../books/amounts/schemas.ts";
+import { refusingLimitOutput } from "../books/limits/responses.ts";
 import { type ErrorCode, errorStatus } from "../errors.ts";
 import { errorDetail } from "../http/responses.ts";
 
 const shortBalance = z
   .strictObject({
     balanceId: z.string(),
+    packName: z.string(),
+    unit,
+    remaining: z.number(),
     reason: z
       .enum(["exhausted", "wrong_unit", "no_match"])
       .meta({ id: "ShortageReason" })
@@ -41,6 +46,7 @@ const detailsByCode = {
     })
     .optional(),
   test_quota_exceeded: z.strictObject({ quota: z.int().describe("The limit of test-mode balances.") }),
+  usage_limit_reached: refusingLimitOutput.describe("The limit; of several that refuse it, the one that resets last."),
   export_unavailable: z.strictObject({ reason: z.literal("too_large") }).optional(),
 } satisfies Partial<Record<ErrorCode, z.ZodType>>;
 

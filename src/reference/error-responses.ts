@@ -22,12 +22,24 @@ const RESPONSE_NAMES: Readonly<Record<number, string>> = {
 const DETAILS: Partial<Record<ErrorCode, object>> = {
   insufficient_credits: {
     uncovered: { tokens: 120 },
-    skipped: [{ balanceId: "crb_2aFw6qH1xR9pLj4sNyT8Kc", reason: "no_match" }],
+    skipped: [
+      {
+        balanceId: "crb_2aFw6qH1xR9pLj4sNyT8Kc",
+        packName: "Starter",
+        unit: "cents",
+        remaining: 500,
+        reason: "no_match",
+      },
+    ],
   },
   idempotency_conflict: { differs: ["quantities"] },
   invalid_user_token: { reason: "expired" },
   changed_meanwhile: { version: 3 },
   test_quota_exceeded: { quota: 1_000 },
+  usage_limit_reached: {
+    ...{ limitId: "lim_5qWc1nY8aJ3vRb7kTxE2Mz", name: "Free messages", unit: "count", amount: 50, used: 50, asked: 1 },
+    resetsAt: "2026-01-17T00:00:00.000Z",
+  },
 };
 
 function responseName(status: number): string {
@@ -66,7 +78,8 @@ function errorResponse(codes: readonly ErrorCode[]): ZodOpenApiResponseObject {
   const names: HeaderName[] = ["x-request-id", "x-d1-bookmark"];
   if (codes.includes("invalid_key")) names.push("www-authenticate");
   if (codes.includes("not_found")) names.push("link");
-  if (codes.some((code) => code === "rate_limited" || errorStatus[code] === 503)) names.push("retry-after");
+  if (codes.some((code) => code === "rate_limited" || code === "usage_limit_reached" || errorStatus[code] === 503))
+    names.push("retry-after");
   const example = (code: ErrorCode) => {
     const details = DETAILS[code];
     const error = { code, message: errorMeaning[code], ...(details === undefined ? {} : { details }) };

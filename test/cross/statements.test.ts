@@ -28,9 +28,19 @@ interface Meant {
 /** What does read so, and is meant. */
 const MEANT: readonly Meant[] = [
   {
+    detail: "SEARCH usage_limits USING PRIMARY KEY (environment_id=?)",
+    text: '"usage_limits"',
+    why: "All usage limits of the environment, at most 20.",
+  },
+  {
     detail: "SEARCH payment_debts USING COVERING INDEX payment_debts_customer (environment_id=?)",
     text: 'SELECT 1 FROM "payment_debts" WHERE "payment_debts"."environment_id" = ? LIMIT 1',
     why: "Whether the environment has a debt: one row.",
+  },
+  {
+    detail: "SEARCH accounts USING INDEX accounts_user (environment_id=?)",
+    text: '"accounts"."recurring_due_at_ms" <= ?) order by "accounts"."recurring_due_at_ms"',
+    why: "The next period of an environment with a test clock: a moment of it reads its users, as for holds.",
   },
   {
     detail: "SEARCH admin_audit USING PRIMARY KEY (app_id=?)",
@@ -46,6 +56,16 @@ const MEANT: readonly Meant[] = [
     detail: "SCAN erasures USING INDEX erasures_running",
     text: '"erasures" INDEXED BY erasures_running',
     why: "The cron goes on with each erasure that has not ended. The index has no other.",
+  },
+  {
+    detail: "SEARCH payments USING INDEX payments_created (environment_id=?)",
+    text: 'sum("payments"."captured")',
+    why: "The sums of all payments that the filters leave, on the list's first page alone.",
+  },
+  {
+    detail: "SCAN stripe_settings",
+    text: 'delete from "stripe_log"',
+    why: "The cron deletes old events: one row of each environment that ever took Stripe's events, and those of its log that are old.",
   },
   {
     detail: "SEARCH accounts USING INDEX accounts_user (environment_id=?)",
@@ -79,10 +99,12 @@ const READS = [
   "usage/reservations?userId=$",
   "usage/reservations?userId=$&status=open",
 ];
-const ADMIN_READS = "keys packs audit webhooks alerts payments expiry-notices clock limits".split(" ");
+const ADMIN_READS = "keys packs audit webhooks alerts payments stripe/events expiry-notices clock limits".split(" ");
 const FIGURES = "granted spent refunded expired expiring minted opened".split(" ");
 const PAGES = [
-  ..."overview packs keys alerts webhooks limits clock payments verify audit audit?by=x audit?target=x".split(" "),
+  ..."overview packs keys alerts webhooks limits clock payments payments?userId=u payments?externalRef=x stripe-events verify audit audit?by=x audit?target=x".split(
+    " ",
+  ),
   ...FIGURES.map((figure) => `figures?figure=${figure}&from=2020-01-01&to=2030-01-01`),
   "refusals?kind=shortage",
   ..."users users?by=id users?q=u people people?by=id people?q=u".split(" "),

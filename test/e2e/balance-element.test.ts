@@ -216,6 +216,28 @@ describe.skipIf(chromiumPath === null)(`<purser-balance> in a browser${withoutCh
     await page.context().close();
   });
 
+  it("says in the console, once, why nothing is shown and what to do", async () => {
+    const { page } = await openElement("ada");
+    await page.waitForSelector("purser-balance[data-state]", { state: "attached" });
+    const said: string[] = [];
+    page.on("console", (message) => said.push(message.text()));
+    const told = async (change: string, words: string[]) => {
+      said.length = 0;
+      await run(page, `${change}; balance.refresh().then(() => balance.refresh());`);
+      const warnings = said.filter((text) => text.startsWith("<purser-balance>"));
+      expect(warnings).toHaveLength(1);
+      for (const word of words) expect(warnings[0]).toContain(word);
+    };
+    const key = app.keys.pk_live;
+    await told(`balance.getToken = () => "no.token"`, ["(malformed)", "getToken"]);
+    await told(`balance.getToken = () => ${JSON.stringify(await userToken(SECRET, "eve"))}`, ["user-id"]);
+    await told(`balance.setAttribute("publishable-key", "${key.slice(0, -1)}x")`, ["publishable-key"]);
+    await told(`balance.setAttribute("publishable-key", "${key}"); balance.setAttribute("url", "http://127.0.0.1:9")`, [
+      "connect-src",
+    ]);
+    await page.context().close();
+  });
+
   it("is what examples/balance.html shows, with a link for who has little left", async () => {
     await grant("walt", "cents", 1_000);
     const page = await (await browser.newContext({ colorScheme: "dark" })).newPage();

@@ -3,7 +3,9 @@ import { join } from "node:path";
 import { runInNewContext } from "node:vm";
 import { transform } from "esbuild";
 import { describe, expect, it } from "vitest";
-import { Purser } from "../../clients/typescript/src/index.ts";
+import { PurserAdmin } from "../../clients/typescript/src/admin.ts";
+import { Purser, PurserError } from "../../clients/typescript/src/index.ts";
+import { PurserIntake } from "../../clients/typescript/src/intake.ts";
 
 const root = join(import.meta.dirname, "../..");
 
@@ -14,6 +16,7 @@ interface Parameter {
 }
 interface Described {
   readonly operationId: string;
+  readonly tags: readonly string[];
   readonly parameters?: readonly Parameter[];
   readonly requestBody?: { readonly content: Readonly<Record<string, { readonly example: unknown }>> };
   readonly responses: Readonly<Record<string, { readonly content?: Readonly<Record<string, { example: unknown }>> }>>;
@@ -32,12 +35,18 @@ interface Sent {
   readonly body: unknown;
 }
 
+/** The client that has the operation. */
+const clientOf = (path: string, tag: string | undefined) => {
+  if (path.startsWith("/api/v1/admin/")) return PurserAdmin;
+  return tag === "Analytics" || path.startsWith("/api/v1/stripe/") ? PurserIntake : Purser;
+};
+
 /** A client of which every call is answered this, and what it sent. */
-function recordingClient(answer: unknown) {
+function recordingClient(Client: ReturnType<typeof clientOf>, answer: unknown) {
   const sent: Sent[] = [];
-  const purser = new Purser({
+  const purser = new Client({
     url: "https://purser.example",
-    key: "sk_live_x",
+    key: Client === PurserAdmin ? "administrator" : "sk_live_x",
     fetch: async (url, { method, body }) => {
       sent.push({ url, method, body: typeof body === "string" ? JSON.parse(body) : null });
       return Response.json(answer);
@@ -56,16 +65,17 @@ describe("every operation of openapi.json", () => {
 
   it.each(operations.map((operation) => [operation.operationId, operation] as const))(
     "%s is a method of the client, which sends its path, query and body, and answers its answer",
-    async (name, { path, method, parameters = [], requestBody, responses }) => {
+    async (name, { path, method, tags, parameters = [], requestBody, responses }) => {
       const answer = responses[200]?.content?.["application/json"]?.example ?? {};
-      const { purser, sent } = recordingClient(answer);
+      const { purser, sent } = recordingClient(clientOf(path, tags[0]), answer);
       const named = (place: string) => parameters.filter((one) => one.$ref === undefined && one.in === place);
       const sampleOf = ({ name: field }: Parameter) => `a ${field}/?`;
       const given = [...named("path"), ...named("query")].map((one) => [one.name, sampleOf(one)] as const);
       const body =
         requestBody?.content["application/json"]?.example ?? (method === "GET" || method === "DELETE" ? null : {});
       const input = Array.isArray(body) ? body : { ...Object.fromEntries(given), ...(body as object | null) };
-      expect(await purser[name]?.(input)).toEqual(answer);
+      const isJson = responses[200]?.content?.["application/json"] !== undefined;
+      expect(await purser[name]?.(input)).toEqual(isJson ? answer : JSON.stringify(answer));
 
       const pathOf = named("path").reduce(
         (text, one) => text.replace(`{${one.name}}`, encodeURIComponent(sampleOf(one))),
@@ -90,6 +100,96 @@ describe("the client", () => {
       expect(() => new Purser({ url: "https://purser.example", key })).toThrow("needs a key");
     }
   });
+
+  const unreached = { url: "https://purser.example", fetch: () => expect.unreachable("Nothing is sent.") };
+
+  it("says before it sends anything that the key is of a kind that the operation does not take", async () => {
+    const page = new Purser({ ...unreached, key: "pk_live_x" });
+    await expect(page.grantCredits({ userId: "u", packId: "p" })).rejects.toThrow(
+      "grantCredits needs a secret key, sk_…. This client has a publishable key, pk_….",
+    );
+    await expect(page.listBalances({ userId: "u" })).rejects.toThrow(
+      "listBalances with a publishable key needs userToken",
+    );
+    const backend = new PurserAdmin({ ...unreached, key: "sk_live_x" });
+    await expect(backend.listApps()).rejects.toThrow("listApps needs the administrator's token");
+    const admin = new Purser({ ...unreached, key: "administrator" });
+    await expect(admin.listCreditUsers()).rejects.toThrow("listCreditUsers needs a secret key");
+  });
+
+  it("takes dates where times are, in bodies and in queries", async () => {
+    const { purser, sent } = recordingClient(Purser, { credits: [] });
+    const at = new Date(Date.UTC(2026, 0, 31, 12));
+    await purser.listBalances?.({ userId: "u", asOf: at });
+    await purser.grantCredits?.({ userId: "u", packId: "p", externalRef: "o", expiresAt: at });
+    expect(new URL(sent[0]?.url ?? "").searchParams.get("asOf")).toBe("2026-01-31T12:00:00.000Z");
+    expect(sent[1]?.body).toMatchObject({ expiresAt: "2026-01-31T12:00:00.000Z" });
+  });
+
+  it("tells of each answer its request, whether it is a repeat's, and the response, in nothing that is copied or printed", async () => {
+    const headers = { "x-request-id": "req_1", "idempotent-replayed": "true" };
+    const fetch = async () => Response.json({ balances: [] }, { headers });
+    const answer = await new Purser({ ...unreached, key: "sk_live_x", fetch }).grantCredits({
+      userId: "u",
+      packId: "p",
+    });
+    expect([answer.requestId, answer.isReplayed, answer.response.status]).toEqual(["req_1", true, 200]);
+    expect([JSON.stringify(answer), Object.keys({ ...answer })]).toEqual(['{"balances":[]}', ["balances"]]);
+  });
+
+  it.each([
+    ["a page of a proxy", () => new Response("<html>", { headers: { "content-type": "text/html" } })],
+    ["a text", () => Response.json("fine")],
+    ["JSON that does not parse", () => new Response("{", { headers: { "content-type": "application/json" } })],
+    ["nothing", () => new Response(null)],
+  ])("throws unknown_answer when a 200 is no answer of Purser's: %s", async (_name, answer) => {
+    const purser = new Purser({ ...unreached, key: "sk_live_x", retries: 0, fetch: async () => answer() });
+    await expect(purser.listBalances({ userId: "u" })).rejects.toMatchObject({ code: "unknown_answer", status: 200 });
+  });
+
+  it("says which host gave no answer, and why", async () => {
+    const fetch = async () => {
+      throw new TypeError("fetch failed", { cause: Object.assign(new Error("connect"), { code: "ECONNREFUSED" }) });
+    };
+    const purser = new Purser({ ...unreached, key: "sk_live_x", retries: 0, fetch });
+    await expect(purser.listBalances({ userId: "u" })).rejects.toMatchObject({
+      code: "no_answer",
+      message: "GET /api/v1/credits got no answer from purser.example: ECONNREFUSED.",
+    });
+  });
+
+  it("knows the type of an error's details by its code", async () => {
+    const body = {
+      error: { code: "idempotency_conflict", message: "m", requestId: "r", details: { differs: ["quantity"] } },
+    };
+    const fetch = async () => Response.json(body, { status: 409 });
+    const error = await new Purser({ ...unreached, key: "sk_live_x", fetch })
+      .grantCredits({ userId: "u", packId: "p" })
+      .catch((thrown: unknown) => thrown);
+    if (!(error instanceof PurserError && error.is("idempotency_conflict"))) throw error;
+    expect(error.details?.differs).toEqual(["quantity"]);
+  });
+
+  it("commits what was counted when the work throws, where that is asked for", async () => {
+    const sent: unknown[] = [];
+    const fetch = async (url: string, { body }: RequestInit) => {
+      sent.push([new URL(url).pathname.split("/").at(-1), JSON.parse(String(body)).quantities]);
+      return Response.json({ reservationId: "res_1", holds: [] });
+    };
+    const purser = new Purser({ ...unreached, key: "sk_live_x", fetch });
+    const work = purser.usage.hold(
+      { userId: "u", event: "chat", quantities: { tokens: 9 }, onError: "commit" },
+      ({ used }) => {
+        used({ tokens: 4 });
+        throw new RangeError("the model failed");
+      },
+    );
+    await expect(work).rejects.toThrow("the model failed");
+    expect(sent).toEqual([
+      ["reservations", { tokens: 9 }],
+      ["commit", { tokens: 4 }],
+    ]);
+  });
 });
 
 describe("the built client", () => {
@@ -103,6 +203,7 @@ describe("the built client", () => {
       Headers,
       TextDecoder,
       TextEncoder,
+      URL,
       URLSearchParams,
       atob,
       clearInterval,

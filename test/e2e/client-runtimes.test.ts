@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import type { Browser } from "playwright-core";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import { PurserAdmin } from "../../clients/typescript/src/admin.ts";
 import { Purser } from "../../clients/typescript/src/index.ts";
 import { userToken } from "../../scripts/user-token.mjs";
 import { chromiumPath, launchBrowser, withoutChromium } from "./support/browser.ts";
@@ -26,7 +27,7 @@ beforeAll(async () => {
   server = await startServer();
   proxy = await startFaultyProxy(server.url);
   app = await server.makeApp({ type: "hs256", secret: END_USER_SECRET });
-  const admin = new Purser({ url: server.url, key: ADMIN_TOKEN });
+  const admin = new PurserAdmin({ url: server.url, key: ADMIN_TOKEN });
   await admin.createPack({ appId: app.appId, packName: "Tokens", items: [], unit: "tokens" });
 });
 afterEach(() => {

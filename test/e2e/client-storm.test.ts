@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { PurserAdmin } from "../../clients/typescript/src/admin.ts";
 import { Purser } from "../../clients/typescript/src/index.ts";
 import { createRandom, type Random } from "../support/random.ts";
 import { type Fault, type FaultyProxy, startFaultyProxy } from "./support/faulty-proxy.ts";
@@ -18,12 +19,12 @@ const FAULTS = ["refused", "half", "beside", "lost", "cut", { status: 502, body:
 let server: Server;
 let proxy: FaultyProxy;
 let app: ServedApp;
-let admin: Purser;
+let admin: PurserAdmin;
 beforeAll(async () => {
   server = await startServer();
   proxy = await startFaultyProxy(server.url);
   app = await server.makeApp();
-  admin = new Purser({ url: server.url, key: ADMIN_TOKEN });
+  admin = new PurserAdmin({ url: server.url, key: ADMIN_TOKEN });
   await admin.createPack({ appId: app.appId, packName: "Tokens", items: [], unit: "tokens" });
 });
 afterAll(async () => {
@@ -84,7 +85,7 @@ async function act(random: Random, purser: Purser, expected: Expected): Promise<
   }
   if (kind === "adjust") {
     const [balance] = (await purser.listBalances({ userId })).credits;
-    const adjusting = new Purser({ url: proxy.url, key: ADMIN_TOKEN, retries: 8 });
+    const adjusting = new PurserAdmin({ url: proxy.url, key: ADMIN_TOKEN, retries: 8 });
     await adjusting.adjustBalance({ balanceId: balance?.balanceId ?? "", delta: amount, note: "storm" });
     expected.remaining += amount;
     return;
@@ -159,7 +160,7 @@ describe(`the client while connections are cut, PROOF_SEED=${SEED}`, () => {
 
   it("takes a deletion as done when its answer was lost, and nothing else that is not found", async () => {
     const { appId } = app;
-    const impatient = new Purser({ url: proxy.url, key: ADMIN_TOKEN });
+    const impatient = new PurserAdmin({ url: proxy.url, key: ADMIN_TOKEN });
     const alertOf = () => admin.createAlert({ appId, mode: "live", name: "low", unit: "tokens", below: { amount: 5 } });
     const gateway = { status: 502, body: "<html>" };
     for (const [fault, hasAnswer] of [

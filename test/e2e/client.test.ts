@@ -7,6 +7,7 @@ import { text } from "node:stream/consumers";
 import { promisify } from "node:util";
 import { gzipSync } from "node:zlib";
 import { afterAll, afterEach, beforeAll, describe, expect, it, onTestFinished, vi } from "vitest";
+import { PurserAdmin } from "../../clients/typescript/src/admin.ts";
 import { InsufficientCredits, Purser, PurserError, verifyWebhook } from "../../clients/typescript/src/index.ts";
 import { type AskModel, chatServer } from "../../examples/ai-chat.mjs";
 import { userToken } from "../../scripts/user-token.mjs";
@@ -26,7 +27,7 @@ beforeAll(async () => {
   proxy = await startFaultyProxy(server.url);
   app = await server.makeApp({ type: "hs256", secret: END_USER_SECRET });
   purser = new Purser({ url: `${proxy.url}/`, key: app.keys.sk_live });
-  const admin = new Purser({ url: server.url, key: ADMIN_TOKEN });
+  const admin = new PurserAdmin({ url: server.url, key: ADMIN_TOKEN });
   const items = [
     { amount: 100_000, unit: "tokens", matches: [{ event: "chat.*" }] },
     { amount: 500, unit: "cents" },
@@ -89,7 +90,7 @@ describe("the client under faults", () => {
     const { reservationId } = await purser.createReservation({ userId, event: "chat", quantities: { tokens: 150 } });
     proxy.faults.push("lost", "cut");
     await purser.commitReservation({ reservationId, quantities: { tokens: 120 } });
-    const admin = new Purser({ url: proxy.url, key: ADMIN_TOKEN });
+    const admin = new PurserAdmin({ url: proxy.url, key: ADMIN_TOKEN });
     proxy.faults.push("lost");
     expect(await admin.adjustBalance({ balanceId, delta: 7, note: "sorry" })).toEqual({ balanceId, remaining: 87 });
     const { credits } = await purser.listBalances({ userId });
@@ -323,7 +324,7 @@ describe("usage.hold", () => {
 
 describe("verifyWebhook", () => {
   it("takes what Purser sends to an endpoint, and tells which message it is", async () => {
-    const admin = new Purser({ url: server.url, key: ADMIN_TOKEN });
+    const admin = new PurserAdmin({ url: server.url, key: ADMIN_TOKEN });
     const received = Promise.withResolvers<{ headers: IncomingHttpHeaders; body: string }>();
     const receiver = createServer(async (request, response) => {
       received.resolve({ headers: request.headers, body: await text(request) });

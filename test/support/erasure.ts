@@ -76,6 +76,10 @@ export async function fillPerson({ app, call, clock, post }: ErasureWorld, userI
     });
   const id = (name: string) => `usage/reservations/res_${name}_${app.environments.live.id}`;
   await reserve("Zq7anaopen", {});
+  // It begins later, and issues nothing.
+  const startsAt = new Date(clock.ms + 86_400_000).toISOString();
+  const recurringId = `rec_Zq7ana_${app.environments.live.id}`;
+  await write("credits/recurring", { recurringId, userId, packId: "Two", every: "month", startsAt });
   await reserve("Zq7anacharge", { onExpiry: "charge" });
   await reserve("Zq7anacommit", {});
   await write(`${id("Zq7anacommit")}/commit`, { eventId: `e3-${tag}`, quantities: { tokens: 12 } });
@@ -116,6 +120,8 @@ export async function fillPerson({ app, call, clock, post }: ErasureWorld, userI
       `INSERT INTO payments (environment_id, id, status, reason, customer, settled_by, tell_at_ms, written_by, created_at_ms)
        VALUES (${environmentId}, '${payment}', 'unmatched', 'no_pack', 'cus_${MARK}', '${MARK}', 1, 'w', 1)`,
       `INSERT INTO payment_facts VALUES (${environmentId}, '${payment}', 'session', 'cs_1', 1, '${userId}', '{}', NULL)`,
+      `INSERT INTO stripe_log (environment_id, event_id, type, at_ms, ordinal, outcome, asked_pack, asked_user)
+       VALUES (${environmentId}, 'evt_1', 'checkout.session.completed', 1, 1, 'granted', '${MARK}', '${userId}')`,
       `INSERT INTO payment_debts (environment_id, id, account_id, customer, currency, amount, since_ms)
        SELECT environment_id, 'dbt_' || id, id, 'cus_${MARK}', 'usd', 0, 1 FROM accounts
        WHERE environment_id = ${environmentId} AND user_id = '${userId}'`,

@@ -44,6 +44,7 @@ const TABLES: readonly Rows[] = [
   ["credit_pack_items", `pack_id IN (SELECT id FROM credit_packs WHERE ${HERE_OR_OWN} AND name = ?1)`, "position"],
   ["stripe_settings", OF_APP, "setting"],
   ["stripe_customers", OF_APP, "customer"],
+  ["stripe_log", OF_APP, "event_id"],
   ["payments", OF_APP, "created_at_ms"],
   ["payment_names", OF_APP, "name"],
   ["payment_facts", OF_APP, "kind, id"],

@@ -60,6 +60,9 @@ export async function paymentsWorld(bindings: Bindings = {}, walletDays: number 
     },
     payments: async (query = "") =>
       (await admin("GET", `${path}/payments?mode=live${query}`, { key: ADMIN })).body.payments,
+    /** The log, newest first. */
+    events: async (query = "") =>
+      (await admin("GET", `${path}/stripe/events?mode=live${query}`, { key: ADMIN })).body.events,
     settle: (paymentKey: string, body: object) =>
       admin("POST", `${path}/payments/${paymentKey}/settle`, { key: ADMIN, body: { mode: "live", ...body } }),
     /** A user's balances: what remains and the status, by unit. */
@@ -86,6 +89,13 @@ export async function paymentsWorld(bindings: Bindings = {}, walletDays: number 
         .bind(app.environments.live.id, userId)
         .all<{ stands: string }>();
       return results.map(({ stands }) => stands).toSorted();
+    },
+    /** The log as it is stored. */
+    log: async () => {
+      const { results } = await env.DB.prepare("SELECT * FROM stripe_log WHERE environment_id = ? ORDER BY at_ms")
+        .bind(app.environments.live.id)
+        .all();
+      return results;
     },
     /** Everything that is stored of payments. */
     stored: async () => {

@@ -1,6 +1,6 @@
 import { booksOf, type EventBooks, linesAfter } from "../../src/payments/books.ts";
 import type { Credited } from "../../src/payments/decide.ts";
-import type { PaymentChange } from "../../src/payments/event.ts";
+import { type PaymentChange, readChange, stripeEventInput } from "../../src/payments/event.ts";
 import type { StoredDebt } from "../../src/payments/line.ts";
 import { nextStep, offersNow, type Refusal, standingOfKnown } from "../../src/payments/next-step.ts";
 import { type Offer, planOffer } from "../../src/payments/offer.ts";
@@ -37,7 +37,15 @@ export interface PureShop {
   readonly packOf: (pack: string) => Pack | null;
 }
 
+/** What an event says of a payment. Throws where it is about nothing here. */
+export function changeOf(event: object): PaymentChange {
+  const change = readChange(stripeEventInput.parse(event));
+  if ("ignored" in change) throw new Error(`the event is ignored: ${change.ignored}`);
+  return change;
+}
+
 const ACCOUNT = 1;
+const GRANTING = ["session", "invoice", "intent"];
 const MORE = { nowMs: 0, newDebtId: () => "dbt_1" };
 
 /** Takes an event as `takeEvent` does, by the pure parts of src, with books in place of the database. */
@@ -49,7 +57,7 @@ export function takePurely(books: PureBooks, shop: PureShop, change: PaymentChan
   const credited: Credited[] = credits.flatMap(({ invoice, fact }) =>
     invoice === null ? [] : [{ invoice, facts: [fact] }],
   );
-  const granting = { setting, mayGrant: isInvoice || change.facts.some(({ kind }) => kind === "session") };
+  const granting = { setting, mayGrant: change.facts.some(({ kind }) => GRANTING.includes(kind)) };
   const more = new Set<string>();
   const terms = { ...MORE, nowMs };
   let refusal: Refusal | null = null;

@@ -1,8 +1,15 @@
 import { describe, expect, it } from "vitest";
-import { type PaymentChange, readChange, stripeEventInput } from "../../src/payments/event.ts";
+import type { PaymentChange } from "../../src/payments/event.ts";
 import { INITIAL, PaymentModel } from "../support/payment-model.ts";
 import { NAMES, PRICES, type Story, storyOf } from "../support/payment-story.ts";
-import { copyBooks, type PureBooks, type PureShop, returnPurely, takePurely } from "../support/pure-payments.ts";
+import {
+  changeOf,
+  copyBooks,
+  type PureBooks,
+  type PureShop,
+  returnPurely,
+  takePurely,
+} from "../support/pure-payments.ts";
 import { BEFORE, TODAY } from "../support/stripe-events.ts";
 
 // What is due of a payment is decided by pure functions. Here they take every event in every state that any order and any
@@ -27,9 +34,7 @@ type Act = (typeof ACTS)[number];
 type Changes = Readonly<Record<(typeof NAMES)[number], PaymentChange>>;
 
 function changesOf(story: Story): Changes {
-  const read = NAMES.map(
-    (name) => [name, readChange(stripeEventInput.parse(story[name])) ?? expect.fail(name)] as const,
-  );
+  const read = NAMES.map((name) => [name, changeOf(story[name])] as const);
   // Each name has its change.
   return Object.fromEntries(read) as Changes;
 }

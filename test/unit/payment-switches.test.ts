@@ -1,7 +1,6 @@
 import { expect, it } from "vitest";
-import { readChange, stripeEventInput } from "../../src/payments/event.ts";
 import type { StripeSetting } from "../../src/payments/setting.ts";
-import { type PureBooks, type PureShop, takePurely } from "../support/pure-payments.ts";
+import { changeOf, type PureBooks, type PureShop, takePurely } from "../support/pure-payments.ts";
 import { createRandom } from "../support/random.ts";
 import { steps } from "../support/steps.ts";
 import { liveSwitching, PLANS } from "../support/switching-life.ts";
@@ -44,7 +43,7 @@ it("lets no credit stand for which nothing was paid, after any switches, refunds
       {
         deliver: (event) => {
           nowMs += 1;
-          takePurely(books, { setting, packOf }, readChange(stripeEventInput.parse(event)) ?? expect.fail(), nowMs);
+          takePurely(books, { setting, packOf }, changeOf(event), nowMs);
         },
         spend: (amount) => {
           let left = amount;

@@ -1,6 +1,9 @@
-/** Builds dist/: the client as one ES module, and its types, from the schemas of this commit. */
+/** Builds dist/: the client's modules, for `import` and for `require`, and their types, from the schemas of this commit. */
 import { execFileSync } from "node:child_process";
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+
+const dist = join(import.meta.dirname, "../dist");
 
 const run = (command, args, cwd) => execFileSync(command, args, { cwd, stdio: "inherit" });
 
@@ -8,3 +11,11 @@ const run = (command, args, cwd) => execFileSync(command, args, { cwd, stdio: "i
 run("npm", ["run", "--silent", "reference"], join(import.meta.dirname, "../../.."));
 await import("./types.mjs");
 run("tsc", ["--project", "tsconfig.json"], join(import.meta.dirname, ".."));
+
+// The same types for `require`; in both, modules by the names that they have in dist/.
+for (const name of readdirSync(dist, { recursive: true }).filter((one) => one.endsWith(".d.ts"))) {
+  const text = readFileSync(join(dist, name), "utf8");
+  const importing = (extension) => text.replaceAll(/((?:from |import\()"\.[^"]*)\.[jt]s"/g, `$1.${extension}"`);
+  writeFileSync(join(dist, name.replace(/\.d\.ts$/, ".d.cts")), importing("cjs"));
+  writeFileSync(join(dist, name), importing("js"));
+}

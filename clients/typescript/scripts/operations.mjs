@@ -1,6 +1,6 @@
 /**
- * Writes src/generated/operations.ts, the client's table of operations, from openapi.json, and bundles the client to dist/index.js.
- * `npm run reference` runs it.
+ * Writes the client's tables of operations, src/generated/{operations,admin,intake}.ts, from openapi.json, and bundles its modules to
+ * dist/, for `import` and for `require`. `npm run reference` runs it.
  */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -15,9 +15,12 @@ const resolve = (schema) =>
 
 /** The one list of an answer that comes in pages; null for other answers. */
 function listOf({ responses }) {
-  const properties = resolve(responses[200]?.content?.["application/json"]?.schema)?.properties ?? {};
+  const { properties = {}, required = [] } = resolve(responses[200]?.content?.["application/json"]?.schema) ?? {};
   if (!("nextCursor" in properties)) return null;
-  const lists = Object.keys(properties).filter((name) => resolve(properties[name]).type === "array");
+  // What is on some pages alone, such as sums, is no page's list.
+  const lists = Object.keys(properties).filter(
+    (name) => required.includes(name) && resolve(properties[name]).type === "array",
+  );
   if (lists.length !== 1) throw new Error(`A page has one list, not ${lists.join(", ")}.`);
   return lists[0];
 }
@@ -30,7 +33,8 @@ function assertFlat(method, { operationId, parameters = [], requestBody }) {
   const body = Object.keys(resolve(requestBody?.content["application/json"]?.schema)?.properties ?? {});
   const names = [...path, ...query, ...body];
   if (new Set(names).size < names.length) throw new Error(`${operationId} has two fields of one name.`);
-  if (query.length > 0 && method !== "get") throw new Error(`${operationId} has a query, but is no GET.`);
+  if (query.length > 0 && method !== "get" && method !== "delete")
+    throw new Error(`${operationId} has a query and a body.`);
 }
 
 const comment = ({ summary, description = "" }) =>
@@ -38,36 +42,119 @@ const comment = ({ summary, description = "" }) =>
     .map((line) => `   * ${line.replaceAll("*/", "*\\/")}`.trimEnd())
     .join("\n")}\n   */`;
 
-const lines = [];
-const types = [];
-for (const [path, item] of Object.entries(document.paths)) {
-  for (const [method, operation] of Object.entries(item)) {
-    const { operationId: name } = operation;
-    if (name === undefined) continue;
-    assertFlat(method, operation);
-    const list = listOf(operation);
-    lines.push(`  ${name}: "${[method.toUpperCase(), path, ...(list === null ? [] : [list])].join(" ")}",`);
-    types.push(comment(operation), `  ${name}: ${list === null ? "Operation" : "PagedOperation"}<"${name}">;`);
-  }
+/** The kinds of keys that an operation takes; none where it takes no key. */
+const KEY_OF = { secretKey: "sk", publishableKey: "pk", relayKey: "rk", adminToken: "admin" };
+
+const keysOf = ({ security = [] }) =>
+  [...new Set(security.flatMap((one) => Object.keys(one)))].map((name) => KEY_OF[name]);
+
+const takesUserToken = ({ parameters = [] }) => parameters.some((one) => one.$ref?.endsWith("/endUserToken"));
+
+const answersText = ({ responses }) => !("application/json" in (responses[200]?.content ?? {}));
+
+/** The module of an operation: what administers, what takes in from others' clients and services, and the rest. */
+function moduleOf(path, { tags: [tag] }) {
+  if (path.startsWith("/api/v1/admin/")) return "admin";
+  return tag === "Analytics" || path.startsWith("/api/v1/stripe/") ? "intake" : "operations";
+}
+
+const NAMES = { operations: "Operations", admin: "AdminOperations", intake: "IntakeOperations" };
+
+const modules = Map.groupBy(
+  Object.entries(document.paths).flatMap(([path, item]) =>
+    Object.entries(item).flatMap(([method, operation]) =>
+      operation.operationId === undefined ? [] : [{ path, method, operation }],
+    ),
+  ),
+  ({ path, operation }) => moduleOf(path, operation),
+);
+
+function entry({ path, method, operation }) {
+  assertFlat(method, operation);
+  const list = listOf(operation);
+  const fields = {
+    method: method.toUpperCase(),
+    path,
+    keys: keysOf(operation).join(" "),
+    ...(list === null ? {} : { list }),
+    ...(takesUserToken(operation) ? { takesUserToken: true } : {}),
+    ...(answersText(operation) ? { answersText: true } : {}),
+  };
+  const name = operation.operationId;
+  return {
+    line: `  ${name}: { ${Object.entries(fields)
+      .map(([field, value]) => `${field}: ${JSON.stringify(value)}`)
+      .join(", ")} },`,
+    type: `${comment(operation)}\n  ${name}: ${list === null ? "Operation" : "PagedOperation"}<"${name}">;`,
+    isPaged: list !== null,
+  };
+}
+
+/** The fields of requests that are times: there a `Date` is taken too. */
+const times = new Set();
+function findTimes(schema, name) {
+  const found = resolve(schema);
+  if (found === undefined || typeof found !== "object") return;
+  if (found.format === "date-time" && name !== undefined) times.add(name);
+  for (const [field, value] of Object.entries(found.properties ?? {})) findTimes(value, field);
+  for (const each of [found.items, ...(found.anyOf ?? []), ...(found.oneOf ?? []), ...(found.allOf ?? [])])
+    if (each !== undefined) findTimes(each, name);
+}
+for (const { operation } of [...modules.values()].flat()) {
+  for (const one of operation.parameters ?? []) if (one.$ref === undefined) findTimes(one.schema, one.name);
+  findTimes(operation.requestBody?.content["application/json"]?.schema);
+}
+
+for (const [module, operations] of modules) {
+  const entries = operations.map(entry);
+  const kinds = entries.some(({ isPaged }) => isPaged) ? "Operation, PagedOperation" : "Operation";
+  writeChanged(
+    join(root, `src/generated/${module}.ts`),
+    `// Made from openapi.json by scripts/operations.mjs.
+import type { ${kinds} } from "../operation.ts";
+
+/** How each operation is called: \`keys\` are the kinds of keys that it takes, \`list\` what its pages are of. */
+export const ${module} = {
+${entries.map(({ line }) => line).join("\n")}
+} as const;
+
+export interface ${NAMES[module]} {
+${entries.map(({ type }) => type).join("\n")}
+}
+`,
+  );
 }
 
 writeChanged(
-  join(root, "src/generated/operations.ts"),
+  join(root, "src/generated/times.ts"),
   `// Made from openapi.json by scripts/operations.mjs.
-import type { Operation, PagedOperation } from "../operation.ts";
 
-/** The method and the path of each operation, and the list of those that answer in pages. */
-export const table = {
-${lines.join("\n")}
-} as const;
-
-/** Every operation of Purser, by its name. */
-export interface Operations {
-${types.join("\n")}
-}
+/** Fields of requests that are times. */
+export type TimeField = ${[...times]
+    .sort()
+    .map((name) => `"${name}"`)
+    .join(" | ")};
 `,
 );
 
-const bundle = { bundle: true, format: "esm", target: "es2022", write: false, minifySyntax: true, charset: "utf8" };
-const { outputFiles } = await build({ ...bundle, absWorkingDir: root, entryPoints: ["src/index.ts"] });
-writeChanged(join(root, "dist/index.js"), outputFiles[0].text);
+// Each module by itself; those beside the first import it, so that there is one `PurserError`.
+const rules = {
+  bundle: true,
+  target: "es2022",
+  write: false,
+  minifySyntax: true,
+  charset: "utf8",
+  external: ["./index.ts"],
+};
+for (const [format, extension] of [
+  ["esm", "js"],
+  ["cjs", "cjs"],
+]) {
+  for (const name of ["index", "admin", "intake"]) {
+    const { outputFiles } = await build({ ...rules, format, absWorkingDir: root, entryPoints: [`src/${name}.ts`] });
+    writeChanged(
+      join(root, `dist/${name}.${extension}`),
+      outputFiles[0].text.replaceAll("./index.ts", `./index.${extension}`),
+    );
+  }
+}

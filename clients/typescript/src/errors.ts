@@ -6,6 +6,10 @@ type ShortDetails = Extract<Refusal, { code: "insufficient_credits" }>["details"
 /** Every code of Purser's; `no_answer` when none came, and `unknown_answer` when something else answered. */
 export type ErrorCode = Refusal["code"] | "no_answer" | "unknown_answer";
 
+/** What the errors of a code say more. */
+export type DetailsOf<Code extends ErrorCode> =
+  Extract<Refusal, { code: Code }> extends { details?: infer Details } ? Details : unknown;
+
 /** What a call throws. Rely on `code`. */
 export class PurserError extends Error {
   override readonly name: string = "PurserError";
@@ -31,6 +35,11 @@ export class PurserError extends Error {
     this.details = details ?? null;
     this.requestId = requestId ?? null;
   }
+
+  /** Whether it is of this code; then the type of `details` is known. */
+  is<Code extends ErrorCode>(code: Code): this is { readonly code: Code; readonly details: DetailsOf<Code> } {
+    return this.code === code;
+  }
 }
 
 /** The user's balances do not cover the usage. Nothing was debited. */
@@ -55,7 +64,7 @@ export function errorOf(status: number, body: unknown): PurserError {
   if (typeof refusal?.code !== "string") {
     return new PurserError(status, {
       code: "unknown_answer",
-      message: `Something that is not Purser answered ${status}.`,
+      message: `Something that is not Purser answered ${status}. Check \`url\`, and what stands before Purser.`,
     });
   }
   return refusal.code === "insufficient_credits"

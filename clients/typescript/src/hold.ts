@@ -10,6 +10,8 @@ export interface HoldInput extends Input<"createReservation"> {
   readonly properties?: Input<"commitReservation">["properties"];
   /** When it aborts, what was used until then is committed. */
   readonly signal?: AbortSignal;
+  /** When the work throws: `release` gives everything back, `commit` charges what it had used by then. Default: `release`. */
+  readonly onError?: "release" | "commit";
 }
 
 /** Credits that are set aside while work runs. */
@@ -52,12 +54,13 @@ const isAbort = (error: unknown, signal: AbortSignal | undefined): boolean =>
 
 /**
  * Reserves `quantities`, runs `work` and commits what it said was used. The reservation is extended while `work` runs. When
- * `work` fails, the credits are released; when it was aborted, what was used until then is committed. Throws
+ * `work` fails, the credits are released, or with `onError: "commit"` what it used is committed; when it was aborted, what was used
+ * until then is committed. Throws
  * `InsufficientCredits` before `work` begins, and whatever `work` throws.
  */
 export async function holdUsage<Result>(
   purser: Reserving,
-  { eventId = crypto.randomUUID(), properties, signal, ...reservation }: HoldInput,
+  { eventId = crypto.randomUUID(), properties, signal, onError = "release", ...reservation }: HoldInput,
   work: (hold: Hold) => Result | Promise<Result>,
 ): Promise<Held<Result>> {
   signal?.throwIfAborted();
@@ -82,7 +85,7 @@ export async function holdUsage<Result>(
     result = await work({ reservationId, eventId, holds, used });
     if (last.used === undefined) throw new TypeError("Say what was used: hold.used({ tokens: 812 }).");
   } catch (error) {
-    if (last.used !== undefined && isAbort(error, signal)) await commit(last.used);
+    if (last.used !== undefined && (onError === "commit" || isAbort(error, signal))) await commit(last.used);
     // What cannot be released returns when the reservation expires.
     else await purser.releaseReservation({ reservationId }).catch(() => undefined);
     throw error;

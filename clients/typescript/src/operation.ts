@@ -1,4 +1,5 @@
 import type { components, operations } from "./generated/api.ts";
+import type { TimeField } from "./generated/times.ts";
 
 /** The shapes that openapi.json names, such as `CreditBalance`. */
 export type Schemas = components["schemas"];
@@ -19,25 +20,37 @@ type RequestOf<N extends Name> = operations[N] extends { readonly requestBody?: 
 type WithoutEventId<Body> = Body extends { eventId: string } ? Omit<Body, "eventId"> & { eventId?: string } : Body;
 type Sent<Body> = Body extends (infer Event)[] ? WithoutEventId<Event>[] : WithoutEventId<Body>;
 
-/** Lists and objects that are sent may be read-only. */
+/** Lists and objects that are sent may be read-only, and times may be dates. */
 type Readable<Json> = Json extends readonly (infer Element)[]
   ? readonly Readable<Element>[]
   : Json extends object
-    ? { readonly [Field in keyof Json]: Readable<Json[Field]> }
+    ? { readonly [Field in keyof Json]: Readable<Json[Field]> | DateIn<Field, Json[Field]> }
     : Json;
+type DateIn<Field, Value> = Field extends TimeField ? (string extends Extract<Value, string> ? Date : never) : never;
 
 /** What an operation takes: the fields of its path, its query and its body in one object; a list where the body is one. */
 export type Input<N extends Name> = Readable<
   BodyOf<N> extends readonly unknown[] ? Sent<BodyOf<N>> : PathOf<N> & QueryOf<N> & Sent<BodyOf<N>>
 >;
 
+/** What every answer that is an object carries beside its own fields. It is not enumerable, so JSON and copies do not have it. */
+export interface Answer {
+  /** Tell it when you ask about a call. */
+  readonly requestId: string | null;
+  /** Whether it is the answer of an earlier call with the same idempotency key. */
+  readonly isReplayed: boolean;
+  /** Its body is read. */
+  readonly response: Response;
+}
+
 /** What an operation answers. What deletes may answer nothing: see `Deleted`. */
-export type Output<N extends Name> = N extends `delete${string}` ? Deleted<Answer<N>> : Answer<N>;
+export type Output<N extends Name> = (N extends `delete${string}` ? Deleted<Json<N>> : Json<N>) &
+  (Json<N> extends object ? Answer : unknown);
 
 /** What was deleted, as it was. Empty where the first answer was lost, and the second try found that it was gone. */
 type Deleted<Json> = Partial<Json>;
 
-type Answer<N extends Name> = operations[N]["responses"] extends { readonly 200: infer Answer }
+type Json<N extends Name> = operations[N]["responses"] extends { readonly 200: infer Answer }
   ? Answer extends { readonly content: infer Content }
     ? Content[keyof Content]
     : never

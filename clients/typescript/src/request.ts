@@ -1,8 +1,19 @@
-import { table } from "./generated/operations.ts";
-
 export type Fields = Readonly<Record<string, unknown>>;
 
-export interface Request {
+/** How an operation is called, as the generated tables say. */
+export interface Described {
+  readonly method: string;
+  readonly path: string;
+  /** The kinds of keys that it takes, apart by blanks: `sk`, `pk`, `rk` and `admin`. Empty: it needs none. */
+  readonly keys: string;
+  /** The field of its answer that is a page's list. */
+  readonly list?: string;
+  readonly takesUserToken?: boolean;
+  /** Whether its answer is no JSON. */
+  readonly answersText?: boolean;
+}
+
+export interface Request extends Pick<Described, "keys" | "takesUserToken" | "answersText"> {
   readonly operation: string;
   readonly method: string;
   readonly path: string;
@@ -18,14 +29,15 @@ const ID_OF: Readonly<Record<string, readonly [field: string, prefix: string]>> 
   recordUsageEvents: ["eventId", ""],
   commitReservation: ["eventId", ""],
   createReservation: ["reservationId", "res_"],
+  createRecurringGrant: ["recurringId", "rec_"],
   adjustBalance: ["adjustmentId", ""],
 };
 
 /** Other POSTs that may be sent twice: the second answers as the first did, or changes nothing. */
 const REPEATABLE = new Set(
   (
-    "refundCredits revokeBalance previewDebit releaseReservation extendReservation createExportLink revokeExportLinks " +
-    "verifyUsers archivePack restorePack settlePayment erasePerson liftErasure"
+    "refundCredits revokeBalance previewDebit releaseReservation cancelRecurringGrant extendReservation createExportLink " +
+    "revokeExportLinks verifyUsers archivePack restorePack settlePayment erasePerson liftErasure"
   ).split(" "),
 );
 
@@ -33,14 +45,17 @@ function withId(fields: Fields, [field, prefix]: readonly [string, string]): Fie
   return fields[field] === undefined ? { ...fields, [field]: prefix + crypto.randomUUID() } : fields;
 }
 
+const asText = (value: unknown): string => (value instanceof Date ? value.toISOString() : String(value));
+
 /** The request of an operation. Made once for a call, so that every try has the same ids. */
-export function requestOf(name: keyof typeof table, input: Fields | readonly Fields[] = {}): Request {
-  const [method = "", template = ""] = table[name].split(" ");
+export function requestOf(name: string, described: Described, input: Fields | readonly Fields[] = {}): Request {
+  const { method, path: template, list: _list, ...rest } = described;
   const id = ID_OF[name];
   const isRepeatable = /^(GET|PUT|DELETE)$/.test(method) || id !== undefined || REPEATABLE.has(name);
+  const request = { ...rest, operation: name, method, isRepeatable };
   if (Array.isArray(input)) {
     const body = id === undefined ? input : input.map((each) => withId(each, id));
-    return { operation: name, method, path: template, body: JSON.stringify(body), isRepeatable };
+    return { ...request, path: template, body: JSON.stringify(body) };
   }
   // `Array.isArray` does not narrow readonly lists.
   const fields = input as Fields;
@@ -54,9 +69,8 @@ export function requestOf(name: keyof typeof table, input: Fields | readonly Fie
   });
   const given = [...left].filter(([, value]) => value !== undefined);
   if (method === "GET" || method === "DELETE") {
-    const query = new URLSearchParams(given.map(([field, value]) => [field, String(value)]));
-    const whole = given.length === 0 ? path : `${path}?${query}`;
-    return { operation: name, method, path: whole, body: null, isRepeatable };
+    const query = new URLSearchParams(given.map(([field, value]) => [field, asText(value)]));
+    return { ...request, path: given.length === 0 ? path : `${path}?${query}`, body: null };
   }
-  return { operation: name, method, path, body: JSON.stringify(Object.fromEntries(given)), isRepeatable };
+  return { ...request, path, body: JSON.stringify(Object.fromEntries(given)) };
 }

@@ -69,16 +69,68 @@ interface Outcome {
   readonly pauseMs: number | null;
 }
 
+const KINDS: Readonly<Record<string, string>> = {
+  sk: "a secret key, sk_…",
+  pk: "a publishable key, pk_…",
+  rk: "a relay key, rk_…",
+  admin: "the administrator's token or an administration key",
+};
+
+/** Throws `TypeError` for a key with which Purser would refuse the call, whatever it says. */
+function assertKey({ operation, keys, takesUserToken }: Request, key: string, token: string | undefined): void {
+  const kind = /^(sk|pk|rk)_/.exec(key)?.[1] ?? "admin";
+  const taken = keys.split(" ");
+  if (keys !== "" && !taken.includes(kind)) {
+    const needed = taken.map((one) => KINDS[one]).join(", or ");
+    throw new TypeError(`${operation} needs ${needed}. This client has ${KINDS[kind]}.`);
+  }
+  if (kind === "pk" && takesUserToken === true && token === undefined) {
+    throw new TypeError(`${operation} with a publishable key needs userToken: the user's JWT from your own sign-in.`);
+  }
+}
+
+/** The value of JSON; null for what is none, as Purser never answers. */
+function jsonIn(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
+}
+
+/** Why no answer came, as far as the platform says: `ECONNREFUSED`, or the message of the innermost cause. */
+function reasonOf(error: unknown): string {
+  let inner = error;
+  while (inner instanceof Error && inner.cause instanceof Error) inner = inner.cause;
+  if (!(inner instanceof Error)) return String(inner);
+  return "code" in inner && typeof inner.code === "string" ? inner.code : inner.message;
+}
+
+/** Adds what `Answer` says, which JSON and copies of the answer do not have. */
+function withAnswer(value: object, response: Response): object {
+  const about = {
+    requestId: response.headers.get("x-request-id"),
+    isReplayed: response.headers.get("idempotent-replayed") === "true",
+    response,
+  };
+  for (const [name, one] of Object.entries(about)) {
+    if (!(name in value)) Object.defineProperty(value, name, { value: one, enumerable: false });
+  }
+  return value;
+}
+
 async function tryOnce(
   settings: PurserSettings,
   memory: Memory,
-  { operation, method, path, body, isRepeatable }: Request,
+  request: Request,
   { signal, userToken }: CallOptions,
   ownPauseMs: number,
 ): Promise<Outcome> {
+  const { operation, method, path, body, isRepeatable } = request;
   const timeout = AbortSignal.timeout(settings.timeoutMs ?? 30_000);
   const token =
     userToken ?? (typeof settings.userToken === "function" ? await settings.userToken() : settings.userToken);
+  assertKey(request, settings.key, token);
   const headers = {
     authorization: `Bearer ${settings.key}`,
     ...(body === null ? {} : { "content-type": "application/json" }),
@@ -93,12 +145,15 @@ async function tryOnce(
     // The global `fetch` must be called as what it is: a method of the global object.
     response = await (settings.fetch === undefined ? fetch(url, init) : settings.fetch(url, init));
     const text = await response.text();
-    value = /json/.test(response.headers.get("content-type") ?? "") ? JSON.parse(text) : text;
+    value = request.answersText ? text : jsonIn(text);
   } catch (cause) {
     if (signal?.aborted) throw signal.reason;
     const error = new PurserError(
       0,
-      { code: "no_answer", message: `${method} ${path.split("?")[0]} got no answer.` },
+      {
+        code: "no_answer",
+        message: `${method} ${path.split("?")[0]} got no answer from ${new URL(settings.url).host}: ${reasonOf(cause)}.`,
+      },
       { cause },
     );
     return { error, pauseMs: isRepeatable ? ownPauseMs : null };
@@ -112,7 +167,9 @@ async function tryOnce(
   const askedMs = retryAfterMs(response.headers);
   const asked = askedMs !== null && askedMs <= RETRY_AFTER_MS_MAX ? Math.max(askedMs, ownPauseMs) : null;
   // A list of events is 200 and asks to be sent again when one of them met a passing fault.
-  if (response.ok) return { value, pauseMs: asked };
+  if (response.ok && request.answersText) return { value, pauseMs: null };
+  if (response.ok && typeof value === "object" && value !== null)
+    return { value: withAnswer(value, response), pauseMs: asked };
   const error = errorOf(response.status, value);
   // What refuses with 429 has done nothing. Of a 503 that is not certain.
   if (response.status === 429 || (response.status === 503 && isRepeatable)) return { error, pauseMs: asked };

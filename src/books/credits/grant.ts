@@ -1,9 +1,9 @@
 import { and, eq, sql } from "drizzle-orm";
-import { choosePack, nameKey, type PackRow, selectPack } from "../../catalog/packs/pack.ts";
-import { countActivity, countOfPack, countRefusal } from "../../db/activity/count.ts";
+import { choosePack, nameKey, nearestPackNames, type PackRow, selectPack } from "../../catalog/packs/pack.ts";
+import { countRefusal } from "../../db/activity/count.ts";
 import { idIn } from "../../db/databases.ts";
-import { drizzle, fields, query, type RowOf, type ValueOf } from "../../db/query.ts";
-import { creditBalances, environments } from "../../db/schema.ts";
+import { drizzle, fields, type RowOf, type ValueOf } from "../../db/query.ts";
+import { creditBalances } from "../../db/schema.ts";
 import { all } from "../../db/sql.ts";
 import { PurserError } from "../../errors.ts";
 import { type Warning, warn } from "../../http/warnings.ts";
@@ -11,15 +11,17 @@ import { assert } from "../../lib/assert.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { fromSteps, toSteps } from "../amounts/amount.ts";
 import { accountQuery, writingValues } from "../ledger/account.ts";
-import { NEVER_MS, type PayingRow, presentExpiry } from "../ledger/balance.ts";
+import { type PayingRow, presentExpiry } from "../ledger/balance.ts";
 import { type Decision, type Outcome, replay, write } from "../ledger/decision.ts";
+import { countBalances, countGranted } from "../ledger/due-periods.ts";
 import { insertBalances, type NewBalances } from "../ledger/insert-entries.ts";
 import { creditsGranted } from "../ledger/messages.ts";
+import { type BalanceIds, planGrant } from "../ledger/new-balances.ts";
+import { quotaExceeded } from "../ledger/plan-periods.ts";
 import type { AccountAtRead } from "../ledger/send.ts";
 import { withReturns } from "../ledger/spendable-balances.ts";
 import { writeForUser } from "../ledger/write.ts";
 import { planAdjustment } from "./adjust.ts";
-import { type BalanceIds, planGrant } from "./new-balances.ts";
 import type { GrantOutput } from "./responses.ts";
 import { readBalance } from "./revoke.ts";
 import type { GrantInput } from "./schemas.ts";
@@ -56,8 +58,17 @@ export async function grantPack(ctx: TenantCtx, input: GrantInput): Promise<Outc
     if (error instanceof PurserError && error.fault === undefined) {
       countRefusal(ctx, "failed_grant", error, { userId, subject: input.packId });
     }
-    throw error;
+    throw await withNearestPacks(ctx, input.packId, error);
   }
+}
+
+/** An unknown pack's refusal, with the names that it may have meant: whoever grants is the application's own backend. */
+async function withNearestPacks(ctx: TenantCtx, name: string, error: unknown): Promise<unknown> {
+  if (!(error instanceof PurserError) || error.code !== "credit_pack_not_found") return error;
+  const names = await nearestPackNames(ctx, name).catch((): string[] => []);
+  if (names.length === 0) return error;
+  const meant = names.map((one) => JSON.stringify(one)).join(" or ");
+  return new PurserError(error.code, `${error.message} Did you mean ${meant}?`, { param: "packId", cause: error });
 }
 
 const grantedFields = () =>
@@ -142,11 +153,10 @@ function decideGrant(ctx: TenantCtx, grant: Grant, account: AccountAtRead): Deci
 
 /** The statements that issue balances, and what to count when they are there. With them go `grantRefusals`. */
 export function issueBalances(ctx: TenantCtx, account: AccountAtRead, grants: readonly NewBalances[]) {
-  const amount = grants.reduce((sum, { balances }) => sum + balances.length, 0);
-  const quota =
-    ctx.environment.mode === "test"
-      ? [countTestBalances({ environmentId: account.environmentId, amount, quota: ctx.settings.testBalanceQuota })]
-      : [];
+  const quota = countBalances(
+    ctx,
+    grants.reduce((sum, { balances }) => sum + balances.length, 0),
+  );
   return {
     // The balances come first, so that a replay is found before the quota refuses it.
     statements: [...grants.map((grant) => insertBalances(writingValues(account), grant)), ...quota],
@@ -176,35 +186,10 @@ function firstPackOf(rows: readonly GrantedRow[]): readonly GrantedRow[] {
   return rows.filter((row) => row.packId === first?.packId);
 }
 
-type TestBalances = { environmentId: number; amount: number; quota: number };
-const countTestBalances = query((value: ValueOf<TestBalances>) => {
-  const { id, testBalanceCount, testBalanceQuota } = environments;
-  return drizzle
-    .update(environments)
-    .set({
-      testBalanceCount: sql`${testBalanceCount} + ${value("amount")}`,
-      testBalanceQuota: value("quota", testBalanceQuota),
-    })
-    .where(eq(id, value("environmentId")));
-});
-
-function quotaExceeded(quota: number): PurserError {
-  return new PurserError("test_quota_exceeded", "The application has reached its limit of test-mode balances.", {
-    details: { quota },
-  });
-}
-
-function countGranted(ctx: TenantCtx, { packId, balances, expiresAtMs }: NewBalances, nowMs: number): void {
-  for (const { unit, amountSteps } of balances) {
-    countOfPack(ctx.environment, "granted", nowMs, { unit, packId }, amountSteps);
-    if (expiresAtMs !== NEVER_MS) countActivity(ctx.environment, "expiring", expiresAtMs, unit, amountSteps);
-  }
-}
-
 /** The new balances for this isolate's memory. */
-function newRows({ packId, expiresAtMs, balances }: NewBalances, grantedAtMs: number): PayingRow[] {
+function newRows({ packId, packName, expiresAtMs, balances }: NewBalances, grantedAtMs: number): PayingRow[] {
   return balances.map(({ id, unit, matches, priority, amountSteps }) => ({
-    ...{ id, packId, unit, matches, priority, grantedAtMs, expiresAtMs },
+    ...{ id, packId, packName, unit, matches, priority, grantedAtMs, expiresAtMs },
     remainingSteps: amountSteps,
     revokedAtMs: null,
   }));

@@ -14,6 +14,8 @@ import {
   PRESENTED_FIELDS,
   presentBalance,
 } from "../ledger/balance.ts";
+import { readDuePeriods, selectDuePeriods } from "../ledger/due-periods.ts";
+import { balancesOfPeriods } from "../ledger/plan-periods.ts";
 import {
   LISTED_MAX,
   selectActive,
@@ -125,11 +127,23 @@ export async function listBalances(ctx: TenantCtx, input: ListInput): Promise<Li
   const nowMs = ctx.now();
   const atMs = input.asOf ?? nowMs;
   if (atMs > nowMs) throw invalid("asOf", "must not be in the future");
-  const rows = await all(ctx.db, selectListed(ctx, input, atMs));
+  const [stored, [{ due = null } = {}] = []] = await batch(ctx.db, [
+    selectListed(ctx, input, atMs),
+    ...(showsDue(input) ? [selectDuePeriods(ctx, input, { nowMs })] : []),
+  ] as const);
+  // A due period is shown as it will be written (R3).
+  const periods = readDuePeriods(ctx, due, { nowMs, isWhole: true });
+  const rows = [
+    ...stored,
+    ...balancesOfPeriods(periods).filter((row) => input.includeExpired || row.expiresAtMs > nowMs),
+  ];
   if (rows.length > LISTED_MAX) throw tooManyListed();
   const covering = rows.filter((row) => event === undefined || rulesPassFilter(readRules(row.matches), event));
   return { credits: inSpendingOrder(covering).map((row) => presentBalance(row, atMs)) };
 }
+
+/** What is due is in the list of what can pay, or of all; lists by reference and as of a moment tell what is written. */
+const showsDue = ({ externalRef, asOf }: ListInput): boolean => externalRef === undefined && asOf === undefined;
 
 function tooManyListed(): PurserError {
   const message = "These are more balances than a list may have. Ask for those that can pay, or export the person.";
@@ -156,10 +170,12 @@ export interface BalanceList {
 /** A user's balances for the dashboard: at most `limit` that can pay and `limit` others, so that the cost is bounded. */
 export async function listAllBalances(ctx: TenantCtx, userId: string, limit: number): Promise<BalanceList> {
   const nowMs = ctx.now();
-  const [live, some] = await batch(ctx.db, [
+  const [stored, some, [{ due = null } = {}]] = await batch(ctx.db, [
     selectActiveUpTo(ctx, { userId }, { nowMs, limit: limit + 1 }),
     selectBalancesUpTo(ctx, { userId }, { limit: limit + 1 }),
-  ]);
+    selectDuePeriods(ctx, { userId }, { nowMs }),
+  ] as const);
+  const live = [...stored, ...balancesOfPeriods(readDuePeriods(ctx, due, { nowMs, isWhole: true }))];
   const inOrder = (rows: readonly BalanceRow[]) =>
     inSpendingOrder(rows).map((row) => ({ ...presentBalance(row, nowMs), source: row.source, notes: row.notes }));
   const shown = new Set(live.map((row) => row.id));

@@ -35,6 +35,18 @@ export async function listUsers(ctx: TenantCtx, { limit, cursor }: UsersInput): 
   };
 }
 
+const selectAccount = query((value: ValueOf<{ environmentId: number; userId: string }>) =>
+  drizzle
+    .select(fields(accounts, "id"))
+    .from(accounts)
+    .where(and(eq(accounts.environmentId, value("environmentId")), eq(accounts.userId, value("userId")))),
+);
+
+/** Whether anything was ever written for the user's credits or usage. */
+export async function isKnownUser({ db, environment }: TenantCtx, userId: string): Promise<boolean> {
+  return (await all(db, selectAccount({ environmentId: environment.id, userId }))).length > 0;
+}
+
 /** Users by id, each with its balances that can pay, which alone the partial index has: added up, however many they are. */
 const selectUsers = query(
   (value: ValueOf<{ environmentId: number; nowMs: number; afterUserId: string; limit: number }>) => {

@@ -1,6 +1,14 @@
 import { and, type Column, desc, eq, gt, inArray, lte, type SQL, sql } from "drizzle-orm";
 import { computed, drizzle, fields, read, scalar, type ValueOf } from "../../db/query.ts";
-import { creditBalances, creditLedger, refundOwed, reservations } from "../../db/schema.ts";
+import {
+  creditBalances,
+  creditLedger,
+  refundOwed,
+  reservations,
+  usageCounters,
+  usageEvents,
+  usageLimits,
+} from "../../db/schema.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { accountQuery, type OfUser, type User } from "../ledger/account.ts";
 import { lastSeqOf } from "../ledger/insert-entries.ts";
@@ -86,6 +94,36 @@ const selectOwedTooMuch = accountQuery((value: ValueOf<Range>, account) => {
     .having(sql`${owedSteps} > coalesce(sum(held.steps), 0)`);
 });
 
+/**
+ * The limits whose counter is not the sum of what counts in its window: of events, and of open holds (Q3). Read with the first page. Who
+ * has no counter has nothing of this read.
+ */
+const selectMiscounted = accountQuery((value: ValueOf<Range & OfUser>, account) => {
+  const { environmentId, limitId, accountId, windowMs, usedSteps } = usageCounters;
+  const sumOf = (counted: Column, from: SQL) => sql`coalesce((
+    SELECT sum(n.value ->> 'steps') FROM ${from} CROSS JOIN json_each(${counted}) AS n
+    WHERE n.value ->> 'limitId' = ${limitId} AND n.value ->> 'windowMs' = ${windowMs}
+  ), 0)`;
+  const events = sql`(SELECT ${usageEvents.counted} FROM ${usageEvents}
+    WHERE ${usageEvents.accountId} = ${account} AND ${usageEvents.counted} IS NOT NULL) AS ${usageEvents}`;
+  const holds = sql`(SELECT ${reservations.counted} FROM ${reservations}
+    WHERE ${reservations.accountId} = ${account} AND ${reservations.state} = 'open') AS ${reservations}`;
+  return drizzle
+    .select(fields(usageCounters, "limitId"))
+    .from(usageLimits)
+    .crossJoin(usageCounters)
+    .where(
+      and(
+        eq(usageLimits.environmentId, value("environmentId")),
+        eq(environmentId, usageLimits.environmentId),
+        eq(limitId, usageLimits.id),
+        eq(accountId, account),
+        sql`${value("afterSeq")} = 0`,
+        sql`${usedSteps} <> ${sumOf(usageEvents.counted, events)} + ${sumOf(reservations.counted, holds)}`,
+      ),
+    );
+});
+
 /** Some entries of a user, by their seqs. */
 export const selectEntriesAt = (ctx: TenantCtx, user: User, seqs: readonly number[]) =>
   selectEnds(ctx, user, { afterSeq: 0, endSeq: 0, ends: JSON.stringify(seqs) });
@@ -99,5 +137,6 @@ export function selectStretch(ctx: TenantCtx, user: User, { afterSeq, ends }: Ve
     selectBalances(ctx, user, range),
     selectEnds(ctx, user, range),
     selectOwedTooMuch(ctx, user, range),
+    selectMiscounted(ctx, user, range),
   ] as const;
 }

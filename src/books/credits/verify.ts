@@ -58,7 +58,7 @@ export async function verifyStretches(ctx: TenantCtx, stretches: readonly Stretc
       // Only where somebody wrote for the user between two pages.
       const moved = missing.length === 0 ? [] : await all(ctx.db, selectEntriesAt(ctx, user, missing));
       const others = moved.map((end) => ({ ...end, total: BigInt(end.afterSteps) }));
-      return verifyStretch(position, { ...read, standings: [...others, ...read.standings] }, found[4]);
+      return verifyStretch(position, { ...read, standings: [...others, ...read.standings] }, found[4], found[5]);
     }),
   );
 }
@@ -86,12 +86,15 @@ function verifyStretch(
   position: VerifyPosition,
   stretch: LedgerStretch,
   owedTooMuch: readonly { readonly balanceId: string }[],
+  miscounted: readonly { readonly limitId: string }[],
 ) {
   const { afterSeq, endSeq, fromSeq, balances, entries } = stretch;
   const { flaws: ofEntries, standings } = verifyEntries(stretch);
   // Judged once: of what is owed now, with the first page.
   const ofOwed = fromSeq === 0 ? owedTooMuch.map(({ balanceId }): Flaw => ({ balanceId, kind: "owed" })) : [];
-  const flaws = [...ofEntries, ...ofOwed];
+  const ofLimits =
+    fromSeq === 0 ? miscounted.map(({ limitId }): Flaw => ({ balanceId: null, kind: "limit", limitId })) : [];
+  const flaws = [...ofEntries, ...ofOwed, ...ofLimits];
   const granted = balances.filter(({ grantSeq }) => grantSeq > afterSeq && grantSeq <= endSeq);
   return {
     // The first pass counts all of both.

@@ -60,7 +60,7 @@ const selectAbout = query((value: ValueOf<OfUser & { beforeSeq: number; limit: n
 export type AuditRow = RowsOf<[ReturnType<typeof selectEntries>]>[0][number];
 
 /**
- * The audit log of an existing application, newest first, of all or about one user. Throws `invalid_request` for a cursor of
+ * Returns the audit log of an existing application, newest first, of all or about one user. Throws `invalid_request` for a cursor of
  * another list.
  */
 export async function listAudit(root: SystemCtx, appId: string, input: ListAuditInput): Promise<ListAuditOutput> {
@@ -77,7 +77,7 @@ export async function listAudit(root: SystemCtx, appId: string, input: ListAudit
   return { entries: rows.map(presentEntry), nextCursor: isEnd ? null : encodeCursor(last.seq, scope) };
 }
 
-/** An entry as the API returns it. */
+/** Returns an entry in the form of the API. */
 function presentEntry(row: AuditRow): AuditEntry {
   return {
     at: iso(row.atMs),
@@ -90,12 +90,12 @@ function presentEntry(row: AuditRow): AuditEntry {
   };
 }
 
-/** How many entries one page of a search looks at. Only the target has an index. */
+/** How many entries one page of a search examines. Only the target has an index. */
 export const searchedActsMax = 1_000;
 
 export interface AuditFilters {
   readonly by: string | undefined;
-  /** An action, or the beginning of several, such as `pack.`. */
+  /** An action, or the first characters of several, such as `pack.`. */
   readonly action: string | undefined;
   readonly target: string | undefined;
   readonly user: { readonly mode: Mode; readonly userId: string } | undefined;
@@ -114,7 +114,7 @@ type Values = {
 
 const startsWith = (value: ValueOf<{ action: string }>) =>
   sql`substr(${adminAudit.action}, 1, length(${value("action")})) = ${value("action")}`;
-/** The newest of some entries, as `admin_audit` itself. */
+/** Returns the newest of some entries, under the name `admin_audit`. */
 const newestOf = (entries: SQL) =>
   sql`(SELECT * FROM ${adminAudit} ${entries} ORDER BY ${adminAudit.seq} DESC LIMIT ${searchedActsMax}) AS ${adminAudit}`;
 const ofTarget = sql`INDEXED BY admin_audit_target`;
@@ -167,8 +167,8 @@ export interface AuditSearch {
 }
 
 /**
- * A page of the entries that pass the filters, newest first, among the next `searchedActsMax`: it may have fewer than `limit`,
- * or none, while others follow. Throws `invalid_request` for a cursor of another search.
+ * Returns the entries that pass the filters, newest first, among the next `searchedActsMax`. A page may have fewer than `limit`,
+ * or none, although others follow. Throws `invalid_request` for a cursor of another search.
  */
 export async function searchAudit(
   root: SystemCtx,
@@ -209,7 +209,7 @@ const selectActs = query((value: ValueOf<{ appId: string; targets: string; actio
     .limit(searchedActsMax),
 );
 
-/** What was done to some things, newest first: at most `searchedActsMax` acts. */
+/** Returns the acts on some targets, newest first: at most `searchedActsMax` acts. */
 export async function listActs(
   root: Pick<SystemCtx, "db">,
   appId: string,
@@ -229,7 +229,10 @@ const selectGrantAct = query((value: ValueOf<{ appId: string; packId: string; ba
     .limit(1),
 );
 
-/** Who granted a balance by the dashboard, among the pack's newest acts. Null when a key did, or it is longer ago. */
+/**
+ * Returns who granted a balance in the dashboard, searched among the pack's newest acts. Null when a key granted it, or the act
+ * is older.
+ */
 export async function findGrantAct(
   root: Pick<SystemCtx, "db">,
   appId: string,

@@ -4,13 +4,50 @@ import { sql } from "drizzle-orm";
 import { check, index, integer, primaryKey, sqliteTable, text, uniqueIndex } from "drizzle-orm/sqlite-core";
 import type { Steps } from "./steps.ts";
 
-/** The setting of Stripe's payments of an environment (S1), and when an event came last. */
+/** The setting of Stripe's payments of an environment (S1), and when something without a valid signature came last (S5). */
 export const stripeSettings = sqliteTable("stripe_settings", {
   environmentId: integer("environment_id").primaryKey(),
   /** JSON; its signing secrets are sealed. Null: none is set. */
   setting: text("setting"),
-  lastEventAtMs: integer("last_event_at_ms"),
+  refusedAtMs: integer("refused_at_ms"),
+  refusedReason: text("refused_reason"),
 });
+
+/** What every event of Stripe's did, and why (S5). */
+export const stripeLog = sqliteTable(
+  "stripe_log",
+  {
+    environmentId: integer("environment_id").notNull(),
+    eventId: text("event_id").notNull(),
+    type: text("type").notNull(),
+    /** When it came. */
+    atMs: integer("at_ms").notNull(),
+    /** Of an ignored event one more than that of the one before, so that those beyond the bound are known without counting. */
+    ordinal: integer("ordinal").notNull(),
+    outcome: text("outcome", {
+      enum: ["granted", "taken", "restored", "remembered", "unmatched", "ignored"],
+    }).notNull(),
+    reason: text("reason"),
+    objectId: text("object_id"),
+    /** The pack that it named. */
+    askedPack: text("asked_pack"),
+    /** The user that it named. Never of an ignored one. */
+    askedUser: text("asked_user"),
+    hint: text("hint"),
+    paymentKey: text("payment_key"),
+  },
+  (t) => [
+    primaryKey({ columns: [t.environmentId, t.eventId] }),
+    index("stripe_log_at").on(t.environmentId, t.outcome, t.atMs),
+    // So that an erasure finds them.
+    index("stripe_log_user").on(t.environmentId, t.askedUser).where(sql`asked_user IS NOT NULL`),
+    check(
+      "stripe_log_outcome",
+      sql`${t.outcome} IN ('granted', 'taken', 'restored', 'remembered') OR ${t.outcome} IN ('unmatched', 'ignored') AND ${t.reason} IS NOT NULL`,
+    ),
+    check("stripe_log_user_of_ignored", sql`${t.askedUser} IS NULL OR ${t.outcome} <> 'ignored'`),
+  ],
+);
 
 /** The user of a Stripe customer, by the newest subscription session (S3). */
 export const stripeCustomers = sqliteTable(
@@ -39,7 +76,7 @@ export const payments = sqliteTable(
     reason: text("reason"),
     /** The Stripe customer of its invoice. */
     customer: text("customer"),
-    /** The stamp of the request that settled it by hand (books/ledger/request-hash.ts). */
+    /** The stamp of the request that settled it by hand (books/ledger/request-hash.ts). Empty once it was erased. */
     settledBy: text("settled_by"),
     /** When it is told that it is unmatched. Null when it was, or is not. */
     tellAtMs: integer("tell_at_ms"),
@@ -49,12 +86,20 @@ export const payments = sqliteTable(
     writtenBy: text("written_by").notNull(),
     /** JSON: the lines of its invoice that were granted, with what was credited and paid of each (payments/line.ts). */
     lines: text("lines").notNull().default("[]"),
+    /** What was paid and went back (S4), in the currency's smallest unit: for filters and sums. */
+    currency: text("currency"),
+    captured: integer("captured").notNull().default(0),
+    refunded: integer("refunded").notNull().default(0),
+    withheld: integer("withheld").notNull().default(0),
     createdAtMs: integer("created_at_ms").notNull(),
   },
   (t) => [
     primaryKey({ columns: [t.environmentId, t.id] }),
     index("payments_created").on(t.environmentId, t.createdAtMs, t.id),
     index("payments_status").on(t.environmentId, t.status, t.createdAtMs, t.id),
+    index("payments_refunded").on(t.environmentId, t.createdAtMs, t.id).where(sql`refunded > 0`),
+    index("payments_disputed").on(t.environmentId, t.createdAtMs, t.id).where(sql`withheld > 0`),
+    index("payments_settled").on(t.environmentId, t.createdAtMs, t.id).where(sql`settled_by IS NOT NULL`),
     index("payments_customer").on(t.environmentId, t.customer).where(sql`status = 'unmatched'`),
     index("payments_tell").on(t.tellAtMs).where(sql`tell_at_ms IS NOT NULL`),
     check(

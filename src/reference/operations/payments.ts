@@ -1,8 +1,19 @@
 import * as z from "zod";
 import { grantOutput } from "../../books/credits/responses.ts";
 import { stripeEventInput } from "../../payments/event.ts";
-import { listPaymentsOutput, stripeEventOutput, stripeOutput } from "../../payments/responses.ts";
-import { listPaymentsInput, readStripeInput, setStripeInput, settlePaymentInput } from "../../payments/schemas.ts";
+import {
+  listPaymentsOutput,
+  listStripeEventsOutput,
+  stripeEventOutput,
+  stripeOutput,
+} from "../../payments/responses.ts";
+import {
+  listPaymentsInput,
+  listStripeEventsInput,
+  readStripeInput,
+  setStripeInput,
+  settlePaymentInput,
+} from "../../payments/schemas.ts";
 import type { Operation } from "../operation.ts";
 import { access, appId, createdAt, ofApp, path, tag } from "./administration.ts";
 
@@ -15,6 +26,7 @@ const settings = {
   mode: "live",
   setting: { signingSecrets: ["whsec_…AbCd"], currency: "usd", prices },
   lastEventAt: "2026-01-15T12:00:00.000Z",
+  refused: { at: "2026-01-15T11:58:00.000Z", reason: "wrong_secret" },
 };
 
 export const paymentOperations: readonly Operation[] = [
@@ -49,6 +61,40 @@ export const paymentOperations: readonly Operation[] = [
     errors: [],
   },
   {
+    id: "listStripeEvents",
+    method: "get",
+    path: path("/apps/{appId}/stripe/events"),
+    tag,
+    access,
+    summary: "List Stripe's events",
+    description:
+      "What each of Stripe's events of one mode did, newest first, and what would have made it grant. Events that did nothing " +
+      "are kept for 30 days, and at most 10,000 of them.",
+    params: ofApp,
+    query: listStripeEventsInput,
+    success: {
+      description: "A page of events.",
+      schema: listStripeEventsOutput,
+      example: {
+        events: [
+          {
+            eventId: "evt_1a",
+            type: "checkout.session.completed",
+            at: createdAt,
+            outcome: "ignored",
+            reason: "another_product",
+            objectId: "cs_live_a1b2c3",
+            asked: null,
+            hint: "`metadata.userId` is not read: name it `user`. `metadata.packId` is not read: name it `pack`.",
+            paymentKey: null,
+          },
+        ],
+        nextCursor: null,
+      },
+    },
+    errors: [],
+  },
+  {
     id: "listPayments",
     method: "get",
     path: path("/apps/{appId}/payments"),
@@ -67,13 +113,16 @@ export const paymentOperations: readonly Operation[] = [
             paymentKey,
             names: [paymentKey, "cs_live_a1b2c3"],
             status: "granted",
+            refunds: "part",
+            isDisputed: false,
+            settledBy: "stripe",
             reason: null,
             userId: "user_42",
             currency: "usd",
             captured: 1500,
             refunded: 500,
             withheld: 0,
-            grants: [{ balanceId, packId, unit: "tokens", initial: 300_000, taken: 100_000, short: 0 }],
+            grants: [{ balanceId, packId, unit: "tokens", initial: 300_000, taken: 100_000, short: 0, paid: 0 }],
             events: [
               { eventId: "evt_1a", type: "checkout.session.completed", at: createdAt, outcome: "granted" },
               { eventId: "evt_2b", type: "charge.refunded", at: "2026-01-16T09:00:00.000Z", outcome: "taken" },
@@ -81,6 +130,7 @@ export const paymentOperations: readonly Operation[] = [
             createdAt,
           },
         ],
+        sums: [{ currency: "usd", captured: 1500, refunded: 500, withheld: 0 }],
         nextCursor: null,
       },
     },

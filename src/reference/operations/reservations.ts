@@ -61,7 +61,7 @@ export const reservationOperations: readonly Operation[] = [
       replayable: true,
       warns: true,
     },
-    errors: ["insufficient_credits", "idempotency_conflict"],
+    errors: ["insufficient_credits", "idempotency_conflict", "usage_limit_reached"],
     writesForId: "refused",
   },
   {

@@ -92,14 +92,15 @@ describe("what leads nowhere says where to go on", () => {
   it("at the page of an id that nothing is recorded under", async () => {
     const { app, at, read, send } = await world();
     const unknown = await read("users?userId=ada+");
-    expect(unknown).toContain("Nothing is recorded under this id in live mode.");
+    expect(unknown).toContain("No user has this id in live mode");
+    expect(unknown).toContain("Grant to a new user?");
     expect(unknown).toContain(`${at.replace(/live$/, "test")}/users?userId=ada+"`);
     expect(unknown).toContain(`${at}/users?userId=ada"`);
     const packId = await makeLegacyPack(app.appId, "Any", "count");
     expect(
       (await send("users/grant", { userId: "ada", packId, quantity: "1", notes: "x", source: "manual" })).status,
     ).toBe(303);
-    expect(await read("users?userId=ada")).not.toContain("Nothing is recorded");
+    expect(await read("users?userId=ada")).not.toContain("No user has this id");
   });
 
   it("at a search, which a copied id's spaces do not mislead", async () => {
@@ -214,4 +215,28 @@ it("adds and removes items without the script: by a row more, and by a checkbox"
   const removed = { ...item(0, { ...old, remove: "yes" }), ...item(1, second) };
   expect((await send(`packs/${packId}`, { ...pack, version: "2", ...removed })).status).toBe(303);
   expect((await itemsOf()).map(({ unit }) => unit)).toEqual(["tokens"]);
+});
+
+it("shows a person of thirty events of 255,000 characters on a small page, with links to all that was sent", async () => {
+  const { app, at, browser, read } = await world();
+  await env.DB.prepare(
+    `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 30)
+     INSERT INTO analytics_events (environment_id, distinct_id, seq, uuid, event, timestamp_ms, received_at_ms, properties)
+     SELECT ?1, 'ada', i, ?2 || i, 'seen', 0, i, '{"a":"' || replace(hex(zeroblob(127500)), '0', 'x') || '"}' FROM n`,
+  )
+    .bind(app.environments.live.id, app.appId)
+    .run();
+  await env.DB.prepare(
+    `INSERT INTO distinct_ids (environment_id, distinct_id, first_seen_at_ms, last_seen_at_ms, event_count, event_bytes, is_device_form)
+     VALUES (?, 'ada', 0, 0, 30, 0, 0)`,
+  )
+    .bind(app.environments.live.id)
+    .run();
+  const text = await read("people?distinctId=ada");
+  expect(text.length).toBeLessThan(300_000);
+  const [, path] = /href="([^"]+people\/properties[^"]+)"/.exec(text) ?? [];
+  expect(path).toContain(`${at}/people/properties`);
+  const whole = await browser.get(path ?? "");
+  expect(whole.headers.get("content-type")).toContain("application/json");
+  expect(((await whole.json()) as { a: string }).a).toHaveLength(255_000);
 });

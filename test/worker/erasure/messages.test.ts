@@ -66,6 +66,30 @@ it("is told once it is complete, by one message that names nobody; what was to b
   await expectErasedAlone(world, body.erasureId);
 });
 
+it("takes the deliveries of endpoints that were deleted before", async () => {
+  const world = await erasureWorld();
+  const { app, call, post } = world;
+  const webhookId = await makeEndpoint(app.environments.live);
+  await fillPerson(world);
+  const path = `/api/v1/admin/apps/${app.appId}/webhooks/${webhookId}`;
+  expect((await call("DELETE", path, { key: env.ADMIN_TOKEN })).status).toBe(200);
+  const left = () =>
+    env.DB.prepare(
+      `SELECT count(*) AS n FROM webhook_deliveries AS d JOIN webhook_messages AS m ON m.id = d.message_id
+       WHERE d.endpoint_id = ? AND m.subject = ?`,
+    )
+      .bind(webhookId, ANA)
+      .first("n");
+  const all = () =>
+    env.DB.prepare("SELECT count(*) AS n FROM webhook_deliveries WHERE endpoint_id = ?")
+      .bind(webhookId)
+      .first<number>("n");
+  const [named, before] = [Number(await left()), Number(await all())];
+  expect(named).toBeGreaterThan(2);
+  await post("erase-person", { distinctId: ANA });
+  expect(await all()).toBe(before - named);
+});
+
 it("is alone also where balances expire, alerts fall due and holds end while it runs", async () => {
   const world = await watchedWorld();
   const { app, clock, post, get } = world;

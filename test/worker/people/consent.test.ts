@@ -143,3 +143,37 @@ describe("consent", () => {
     expectError(await call("POST", PATH, { key: app.keys.sk_live, body }), "invalid_request", param);
   });
 });
+
+it("takes 80 grants of an id a UTC day from publishable keys, and 100 entries with what is denied or withdrawn", async () => {
+  const clock = new Clock();
+  const call = makeClient(clock);
+  const app = await makeApp(SETTING);
+  const { live } = app.environments;
+  await env.DB.prepare(
+    `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 178)
+     INSERT INTO consent_log (environment_id, distinct_id, seq, id, purpose, decision, is_device, occurred_at_ms, received_at_ms)
+     SELECT ?1, 'ana', i, ?2 || i, 'ads', 'granted', 0, 0, CAST(?3 AS INTEGER) - iif(i <= 100, 86400000, 0) FROM n`,
+  )
+    .bind(live.id, `con_${app.appId}`, clock.ms)
+    .run();
+  const send = async (decision: string, distinctId = "ana") =>
+    call("POST", PATH, {
+      key: app.keys.pk_live,
+      headers: { "x-user-token": await tokenOf(distinctId, clock) },
+      body: { distinctId, purpose: "ads", decision },
+    });
+  const statuses: number[] = [];
+  for (const decision of ["granted", "granted", "granted", ...Array(20).fill("withdrawn"), "denied", "granted"]) {
+    statuses.push((await send(decision)).status);
+  }
+  expect(statuses).toEqual([200, 200, 429, ...Array(20).fill(200), 429, 429]);
+  const refused = await send("denied");
+  expectError(refused, "rate_limited");
+  expect(refused.headers.get("retry-after")).toBe(String(12 * 3_600));
+  expect(await logOf(app, "ana")).toHaveLength(200);
+  expect((await send("granted", "bob")).status).toBe(200);
+  const body = { distinctId: "ana", purpose: "ads", decision: "granted" };
+  expect((await call("POST", PATH, { key: app.keys.sk_live, body })).status).toBe(200);
+  clock.advance(12 * 3_600_000);
+  expect((await send("granted")).status).toBe(200);
+});

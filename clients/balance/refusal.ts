@@ -1,0 +1,39 @@
+/** What Purser refused, with the code of its reference. */
+export class Refusal extends Error {
+  override readonly name = "PurserError";
+  readonly code: string | undefined;
+  readonly details: { readonly reason?: string } | undefined;
+
+  constructor({ code, message, details }: { code?: string; message: string; details?: { reason?: string } }) {
+    super(message);
+    this.code = code;
+    this.details = details;
+  }
+}
+
+/** What whoever builds the page can do, by the code of a refusal. */
+const ADVICE: Readonly<Record<string, string>> = {
+  invalid_key: "Give publishable-key a key of this Purser that was not revoked.",
+  forbidden:
+    "Check that user-id is the user of the token, that the application has a setting for end-user tokens in the key's mode, and that the setting's origins have this page's.",
+  invalid_user_token: "Check what getToken gives, against the application's setting for end-user tokens.",
+  rate_limited: "It reads again when it may.",
+};
+
+const said = new Set<string>();
+
+/** Says in the console why nothing is shown, and what to do. The same is said once. */
+export function warnOf(error: unknown): void {
+  const { message } = error instanceof Error ? error : { message: String(error) };
+  const reason = error instanceof Refusal && error.details?.reason ? ` (${error.details.reason})` : "";
+  let advice = "";
+  if (error instanceof Refusal) advice = ADVICE[error.code ?? ""] ?? "";
+  else if (error instanceof TypeError && /fetch|load|network/i.test(message)) {
+    advice =
+      "Check the attribute url, the page's Content-Security-Policy (connect-src), and that Purser can be reached.";
+  }
+  const text = `<purser-balance> cannot show the credits: ${message}${reason} ${advice}`.trimEnd();
+  if (said.has(text)) return;
+  said.add(text);
+  console.warn(text);
+}

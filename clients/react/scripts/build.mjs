@@ -1,0 +1,18 @@
+/** Builds dist/: one ES module, for client components, and its types. */
+import { execFileSync } from "node:child_process";
+import { join } from "node:path";
+import { build } from "esbuild";
+
+const root = join(import.meta.dirname, "..");
+await build({
+  absWorkingDir: root,
+  entryPoints: ["src/index.ts"],
+  bundle: true,
+  packages: "external",
+  format: "esm",
+  target: "es2022",
+  charset: "utf8",
+  banner: { js: '"use client";' },
+  outfile: "dist/index.js",
+});
+execFileSync("tsc", ["--project", "tsconfig.build.json"], { cwd: root, stdio: "inherit" });

@@ -1,0 +1,74 @@
+import type { PurserBalance as PurserBalanceElement } from "purser-balance";
+import { createElement, type HTMLAttributes, type ReactElement, type ReactNode, useEffect, useRef } from "react";
+
+/** The attributes of the element, by the names that it has. */
+interface ElementAttributes extends HTMLAttributes<PurserBalanceElement> {
+  readonly url?: string;
+  readonly "publishable-key"?: string;
+  readonly "user-id"?: string;
+  readonly getToken?: () => string | Promise<string>;
+  readonly event?: string;
+  readonly currency?: string;
+  readonly low?: number | string;
+  readonly [text: `text-${string}` | `low-${string}`]: number | string | undefined;
+  readonly ref?: React.Ref<PurserBalanceElement>;
+}
+
+declare module "react" {
+  namespace JSX {
+    interface IntrinsicElements {
+      "purser-balance": ElementAttributes;
+    }
+  }
+}
+
+export interface PurserBalanceProps
+  extends Omit<ElementAttributes, "url" | "publishable-key" | "user-id" | "getToken" | "ref"> {
+  /** Where Purser is, such as `https://purser.example.com`. */
+  readonly url: string;
+  /** A publishable key, `pk_…`. */
+  readonly publishableKey: string;
+  /** Your own id of the user whose token `getToken` gives. */
+  readonly userId: string;
+  /** Gives the user's own token from your sign-in. */
+  readonly getToken: () => string | Promise<string>;
+  /** Is told what was shown, after each reading. */
+  readonly onBalance?: (detail: {
+    readonly state: string;
+    readonly remaining: Readonly<Record<string, number>>;
+  }) => void;
+  /** Is told why the credits cannot be shown. */
+  readonly onError?: (error: unknown) => void;
+  /** What stands below the credits, such as a link to buy more. */
+  readonly children?: ReactNode;
+}
+
+/** What remains of a user's credits: the element `<purser-balance>`, which is loaded in the browser alone. */
+export function PurserBalance(props: PurserBalanceProps): ReactElement {
+  const { publishableKey, userId, getToken, onBalance, onError, children, ...attributes } = props;
+  const element = useRef<PurserBalanceElement>(null);
+  const last = useRef(props);
+  useEffect(() => {
+    last.current = props;
+  });
+  useEffect(() => {
+    const { current } = element;
+    if (current === null) return;
+    // Before the element's script: an element that has no token yet would ask for one in vain.
+    current.getToken ??= () => last.current.getToken();
+    const balance = (event: Event) => last.current.onBalance?.((event as CustomEvent).detail);
+    const error = (event: Event) => last.current.onError?.((event as CustomEvent).detail);
+    current.addEventListener("purser-balance", balance);
+    current.addEventListener("purser-error", error);
+    void import("purser-balance");
+    return () => {
+      current.removeEventListener("purser-balance", balance);
+      current.removeEventListener("purser-error", error);
+    };
+  }, []);
+  return createElement(
+    "purser-balance",
+    { ...attributes, "publishable-key": publishableKey, "user-id": userId, getToken, ref: element },
+    children,
+  );
+}

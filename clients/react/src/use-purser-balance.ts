@@ -1,0 +1,61 @@
+import { Purser, type Schemas } from "purser-client";
+import { useCallback, useEffect, useRef, useState } from "react";
+
+export interface PurserBalanceOptions {
+  /** Where Purser is, such as `https://purser.example.com`. */
+  readonly url: string;
+  /** A publishable key, `pk_…`. */
+  readonly publishableKey: string;
+  /** Your own id of the user whose token `getToken` gives. */
+  readonly userId: string;
+  /** Gives the user's own token from your sign-in. */
+  readonly getToken: () => string | Promise<string>;
+  /** Only the balances that pay for this event. */
+  readonly event?: string;
+}
+
+export interface PurserBalanceState {
+  readonly status: "loading" | "ok" | "error";
+  /** The live balances, in the order in which they pay. Empty while they are read. */
+  readonly credits: readonly Schemas["CreditBalance"][];
+  /** What the last reading threw: a `PurserError`, or what `getToken` threw. */
+  readonly error: unknown;
+  /** Reads again, as after a purchase. */
+  readonly refresh: () => void;
+}
+
+type Read = Omit<PurserBalanceState, "refresh"> & { readonly of: string };
+
+/** A user's credits. They are read in the browser, once, and again by `refresh` or when what is asked for changes. */
+export function usePurserBalance(options: PurserBalanceOptions): PurserBalanceState {
+  const { url, publishableKey, userId, event } = options;
+  // Another user's credits must not stay while theirs are read.
+  const of = JSON.stringify([url, publishableKey, userId, event]);
+  const [read, setRead] = useState<Read>({ of, status: "loading", credits: [], error: null });
+  const [round, setRound] = useState(0);
+  const getToken = useRef(options.getToken);
+  useEffect(() => {
+    getToken.current = options.getToken;
+  });
+  useEffect(() => {
+    const request = new AbortController();
+    const readNow = async () => {
+      // React's strict mode ends the first effect at once: nothing is sent for it.
+      await null;
+      if (request.signal.aborted) return;
+      try {
+        const purser = new Purser({ url, key: publishableKey, userToken: () => getToken.current() });
+        const input = { userId, ...(event === undefined ? {} : { event }) };
+        const { credits } = await purser.listBalances(input, { signal: request.signal });
+        setRead({ of, status: "ok", credits, error: null });
+      } catch (error) {
+        if (!request.signal.aborted) setRead({ of, status: "error", credits: [], error });
+      }
+    };
+    void readNow();
+    return () => request.abort();
+  }, [of, round]);
+  const refresh = useCallback(() => setRound((before) => before + 1), []);
+  const { status, credits, error } = read.of === of ? read : { status: "loading" as const, credits: [], error: null };
+  return { status, credits, error, refresh };
+}

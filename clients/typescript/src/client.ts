@@ -1,0 +1,60 @@
+import type { CallOptions } from "./operation.ts";
+import { type Described, type Fields, requestOf } from "./request.ts";
+import { type Memory, type PurserSettings, send } from "./send.ts";
+
+type Call = (input?: Fields, options?: CallOptions) => Promise<Fields>;
+
+/** A promise of the first page, which is also the entries of all pages. */
+function pagesOf(call: Call, list: string, input: Fields = {}, options?: CallOptions) {
+  const first = call(input, options);
+  async function* entries(): AsyncGenerator<unknown> {
+    for (let page = await first; ; page = await call({ ...input, cursor: page.nextCursor }, options)) {
+      // The table says that this field of a page is its list.
+      yield* page[list] as unknown[];
+      if (page.nextCursor === null) return;
+    }
+  }
+  return Object.assign(first, { [Symbol.asyncIterator]: entries });
+}
+
+/** Throws `TypeError` where a setting is missing, as one of an environment variable that nobody set. */
+function assertSettings({ url, key }: PurserSettings): void {
+  if (!/^https?:\/\/./.test(url)) throw new TypeError("Purser needs a url, such as https://purser.example.com.");
+  if (!key) throw new TypeError("Purser needs a key: sk_…, pk_… or the administrator's token.");
+}
+
+/** What every client has beside its operations. */
+export interface Client {
+  /** The state that the last answer knew. Reads see at least that; give it to another client, so that its reads do too. */
+  bookmark: string | null;
+}
+
+/** A class with a method for each operation of the table. */
+export function clientOf<Operations>(table: Readonly<Record<string, Described>>) {
+  class OperationsOfTable implements Client {
+    readonly #memory: Memory = { bookmark: null };
+
+    constructor(settings: PurserSettings) {
+      assertSettings(settings);
+      for (const [name, described] of Object.entries(table)) {
+        // An answer of Purser's is an object; its type stands in `Operations`.
+        const call: Call = async (input, options) =>
+          send(settings, this.#memory, requestOf(name, described, input), options) as Promise<Fields>;
+        const { list } = described;
+        const operation: Call = list === undefined ? call : (input, options) => pagesOf(call, list, input, options);
+        Object.assign(this, { [name]: operation });
+      }
+    }
+
+    get bookmark(): string | null {
+      return this.#memory.bookmark;
+    }
+    set bookmark(bookmark: string | null) {
+      this.#memory.bookmark = bookmark;
+    }
+  }
+  // The methods are made of the table, and so is their type.
+  return OperationsOfTable as unknown as new (
+    settings: PurserSettings,
+  ) => Client & Operations;
+}

@@ -1,0 +1,218 @@
+import { and, eq, type SQL, sql } from "drizzle-orm";
+import type { SQLiteColumn } from "drizzle-orm/sqlite-core";
+import {
+  asInteger,
+  assignments,
+  drizzle,
+  fields,
+  hasRow,
+  insertFrom,
+  names,
+  query,
+  type ValueOf,
+} from "../db/query.ts";
+import { stripeCustomers, stripeLog, stripeSettings } from "../db/schema.ts";
+import { all, batch, type Statement } from "../db/sql.ts";
+import { DAY_MS } from "../lib/time.ts";
+import type { CronCtx, CronPart, TenantCtx } from "../runtime.ts";
+import type { LogReason } from "./hints.ts";
+import { OUTCOMES } from "./schemas.ts";
+import type { Outcome } from "./stored-payment.ts";
+
+/** So many ignored events of an environment are kept, for so long. */
+const IGNORED_MAX = 10_000;
+const IGNORED_KEPT_MS = 30 * DAY_MS;
+
+/** What an event did. */
+export interface LogEntry {
+  readonly eventId: string;
+  readonly type: string;
+  readonly outcome: Outcome;
+  /** Null unless `unmatched` or `ignored`. */
+  readonly reason: LogReason | null;
+  readonly objectId: string | null;
+  readonly asked: { readonly pack: string | null; readonly user: string | null };
+  readonly hint: string | null;
+  readonly paymentKey: string | null;
+}
+
+/** Of a session that says whose a customer is: it is noted where it is the newest that said it. */
+interface NewestLink {
+  readonly customer: string;
+  readonly at: number;
+}
+
+type Values = Omit<LogEntry, "asked"> & {
+  environmentId: number;
+  nowMs: number;
+  askedPack: string | null;
+  askedUser: string | null;
+};
+
+const newestOf = (environmentId: SQL, outcome: SQL) => sql`coalesce((
+  SELECT max(${stripeLog.atMs}) FROM ${stripeLog}
+  WHERE ${stripeLog.environmentId} = ${environmentId} AND ${stripeLog.outcome} = ${outcome}
+), 0)`;
+/** When the newest of an environment's events came. 0 where none did. */
+export const newestAt = (environmentId: SQL) => {
+  const each = OUTCOMES.map((outcome) => newestOf(environmentId, sql`${outcome}`));
+  return sql<number>`max(${sql.join(each, sql`, `)})`;
+};
+
+/** Of two outcomes of one event the first in this order stays. */
+const rank = (outcome: SQL) => sql`instr(${OUTCOMES.join(" ")}, ${outcome})`;
+
+const said = (column: SQLiteColumn) => sql`excluded.${names(column)}`;
+/** What an event says when it comes again, where that is more than what it said before. */
+const isMore = (): SQL => {
+  const { outcome, reason, hint } = stripeLog;
+  const [before, after] = [rank(sql`${outcome}`), rank(said(outcome))];
+  return sql`${after} < ${before} OR ${after} = ${before} AND ${said(reason)} <> 'nothing_new'
+    AND (${said(reason)}, ${said(hint)}) IS NOT (${reason}, ${hint})`;
+};
+const more = () => {
+  const { atMs, ordinal, outcome, reason, askedPack, askedUser, hint, paymentKey } = stripeLog;
+  return {
+    ...{ atMs: said(atMs), ordinal: said(ordinal), outcome: said(outcome), reason: said(reason), hint: said(hint) },
+    ...{ askedPack: said(askedPack), askedUser: said(askedUser) },
+    paymentKey: sql`coalesce(${said(paymentKey)}, ${paymentKey})`,
+  };
+};
+
+const upsert = query((value: ValueOf<Values>) =>
+  drizzle
+    .insert(stripeLog)
+    .values({
+      environmentId: value("environmentId"),
+      eventId: value("eventId"),
+      type: value("type"),
+      atMs: value("nowMs"),
+      ordinal: 0,
+      outcome: value("outcome"),
+      reason: value("reason"),
+      objectId: value("objectId"),
+      askedPack: value("askedPack"),
+      askedUser: value("askedUser"),
+      hint: value("hint"),
+      paymentKey: value("paymentKey"),
+    })
+    .onConflictDoUpdate({
+      target: [stripeLog.environmentId, stripeLog.eventId],
+      set: more(),
+      setWhere: isMore(),
+    }),
+);
+
+/** The same by a SELECT, on a condition. */
+const upsertWhere = (value: ValueOf<Values>, { atMs, ordinal, where }: { atMs: SQL; ordinal: SQL; where: SQL }) => {
+  const row = {
+    environmentId: asInteger(value("environmentId")),
+    eventId: sql`${value("eventId")}`,
+    type: sql`${value("type")}`,
+    ...{ atMs, ordinal },
+    outcome: sql`${value("outcome")}`,
+    reason: sql`${value("reason")}`,
+    objectId: sql`${value("objectId")}`,
+    askedPack: sql`${value("askedPack")}`,
+    askedUser: sql`${value("askedUser")}`,
+    hint: sql`${value("hint")}`,
+    paymentKey: sql`${value("paymentKey")}`,
+  };
+  return sql`${insertFrom(stripeLog, row, sql`WHERE ${where}`)} ON CONFLICT (${names(stripeLog.environmentId, stripeLog.eventId)})
+    DO UPDATE SET ${assignments(stripeLog, more())} WHERE ${isMore()}`;
+};
+/** Of ignored events each is later than the one before, so that their ordinals follow their times. */
+const upsertIgnored = query((value: ValueOf<Values>) => {
+  const { environmentId, atMs, ordinal, outcome } = stripeLog;
+  const before = sql`(SELECT ${ordinal} FROM ${stripeLog} WHERE ${environmentId} = ${value("environmentId")}
+    AND ${outcome} = 'ignored' ORDER BY ${atMs} DESC LIMIT 1)`;
+  const newest = newestOf(sql`${value("environmentId")}`, sql`'ignored'`);
+  return upsertWhere(value, {
+    atMs: sql`max(${asInteger(value("nowMs"))}, 1 + ${newest})`,
+    ordinal: sql`1 + coalesce(${before}, 0)`,
+    where: sql`true`,
+  });
+});
+const upsertLink = query((value: ValueOf<Values & NewestLink>) => {
+  const { environmentId, customer, atSeconds } = stripeCustomers;
+  const isNewest = hasRow(
+    stripeCustomers,
+    and(eq(environmentId, value("environmentId")), eq(customer, value("customer")), eq(atSeconds, value("at"))),
+  );
+  return upsertWhere(value, { atMs: asInteger(value("nowMs")), ordinal: sql`0`, where: isNewest });
+});
+
+const deleteBeyond = query((value: ValueOf<{ environmentId: number; kept: number }>) => {
+  const { environmentId, eventId, atMs, ordinal, outcome } = stripeLog;
+  const ofIgnored = sql`${environmentId} = ${value("environmentId")} AND ${outcome} = 'ignored'`;
+  const newest = sql`(SELECT ${ordinal} FROM ${stripeLog} WHERE ${ofIgnored} ORDER BY ${atMs} DESC LIMIT 1)`;
+  return drizzle.delete(stripeLog).where(
+    sql`${environmentId} = ${value("environmentId")} AND ${eventId} IN (
+      SELECT ${eventId} FROM ${stripeLog} WHERE ${ofIgnored} ORDER BY ${atMs} LIMIT 2
+    ) AND ${ordinal} <= ${newest} - ${value("kept")}`,
+  );
+});
+
+const TEXT_MAX = 200;
+const cut = (text: string | null): string | null => text?.slice(0, TEXT_MAX) ?? null;
+
+/** The statement that notes what an event did. What it did before stays where that says more. */
+export function logStatement(ctx: TenantCtx, { asked, ...entry }: LogEntry, link?: NewestLink): Statement {
+  const isIgnored = entry.outcome === "ignored";
+  const values = {
+    ...entry,
+    environmentId: ctx.environment.id,
+    nowMs: ctx.realNow(),
+    objectId: cut(entry.objectId),
+    askedPack: cut(asked.pack),
+    // What did nothing leaves nobody's name (S5).
+    askedUser: isIgnored ? null : asked.user,
+  };
+  if (link !== undefined) return upsertLink({ ...values, ...link });
+  return isIgnored ? upsertIgnored(values) : upsert(values);
+}
+
+/** Notes an event that did nothing. Beyond the bound the oldest of these go. */
+export async function logIgnored(
+  ctx: TenantCtx,
+  entry: Omit<LogEntry, "outcome">,
+  kept: number = IGNORED_MAX,
+): Promise<void> {
+  await batch(ctx.db, [
+    logStatement(ctx, { ...entry, outcome: "ignored" }),
+    deleteBeyond({ environmentId: ctx.environment.id, kept }),
+  ]);
+}
+
+/** Whether an event is in the log with what it did, so that a repeat need not be noted. */
+export const selectLogged = query((value: ValueOf<{ environmentId: number; eventId: string }>) =>
+  drizzle
+    .select(fields(stripeLog, "outcome"))
+    .from(stripeLog)
+    .where(and(eq(stripeLog.environmentId, value("environmentId")), eq(stripeLog.eventId, value("eventId")))),
+);
+
+const OLD_A_STEP = 500;
+const deleteOld = query((value: ValueOf<{ beforeMs: number }>) => {
+  const { environmentId, eventId, atMs, outcome } = stripeLog;
+  return drizzle.delete(stripeLog).where(
+    sql`(${names(environmentId, eventId)}) IN (
+      SELECT ${environmentId}, ${eventId} FROM ${stripeSettings}
+      CROSS JOIN ${stripeLog} INDEXED BY stripe_log_at ON ${environmentId} = ${stripeSettings.environmentId}
+      AND ${outcome} = 'ignored' AND ${atMs} < ${value("beforeMs")} LIMIT ${OLD_A_STEP}
+    )`,
+  );
+});
+
+/** Deletes ignored events after 30 days, so many in a run. */
+async function deleteOldEvents({ db, now }: CronCtx): Promise<readonly unknown[]> {
+  await all(db, deleteOld({ beforeMs: now() - IGNORED_KEPT_MS }));
+  return [];
+}
+
+export const oldStripeEventsPart: CronPart = {
+  code: "stripe_events_not_deleted",
+  weight: 1,
+  queriesOfStep: 1,
+  work: deleteOldEvents,
+};

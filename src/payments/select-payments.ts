@@ -1,0 +1,142 @@
+import { and, eq, type SQL, sql } from "drizzle-orm";
+import { asInteger, computed, fields, query, read, type ValueOf } from "../db/query.ts";
+import {
+  accounts,
+  creditBalances,
+  paymentDebts,
+  paymentFacts,
+  paymentGrants,
+  payments,
+  stripeCustomers,
+} from "../db/schema.ts";
+import type { Statement } from "../db/sql.ts";
+import type { REFUNDS, SETTLERS } from "./schemas.ts";
+import { shownFields } from "./stored-payment.ts";
+
+/** What a list of payments leaves. Null: any. */
+export type PaymentFilters = {
+  environmentId: number;
+  status: string | null;
+  refunds: (typeof REFUNDS)[number] | null;
+  isDisputed: 0 | 1 | null;
+  settledBy: (typeof SETTLERS)[number] | null;
+  userId: string | null;
+  externalRef: string | null;
+};
+type Page = PaymentFilters & { beforeMs: number; beforeId: string; limit: number };
+
+const refundsOf = sql`iif(${payments.refunded} = 0, 'none', iif(${payments.refunded} >= ${payments.captured}, 'whole', 'part'))`;
+const settlerOf = sql`iif(${payments.status} <> 'granted', '', iif(${payments.settledBy} IS NULL, 'stripe', 'admin'))`;
+
+const isWanted = (value: ValueOf<PaymentFilters>) => {
+  const isAny = (name: keyof PaymentFilters, column: SQL) =>
+    sql`(${value(name)} IS NULL OR ${column} = ${value(name)})`;
+  return and(
+    eq(payments.environmentId, value("environmentId")),
+    isAny("status", sql`${payments.status}`),
+    isAny("refunds", refundsOf),
+    isAny("isDisputed", sql`(${payments.withheld} > 0)`),
+    isAny("settledBy", settlerOf),
+  );
+};
+
+/** The payments of a user: those whose grants the user has, that name the user, or whose customer the user is. */
+const ofUser = (value: ValueOf<PaymentFilters>) => sql`
+  SELECT ${paymentGrants.paymentId} FROM ${accounts}
+  CROSS JOIN ${creditBalances} ON ${creditBalances.accountId} = ${accounts.id}
+  AND ${creditBalances.externalRef} IS NOT NULL
+  CROSS JOIN ${paymentGrants} ON ${paymentGrants.balanceId} = ${creditBalances.id}
+  WHERE ${accounts.environmentId} = ${value("environmentId")} AND ${accounts.userId} = ${value("userId")}
+  UNION SELECT ${paymentFacts.paymentId} FROM ${paymentFacts} INDEXED BY payment_facts_user
+  WHERE ${paymentFacts.environmentId} = ${value("environmentId")} AND ${paymentFacts.userId} = ${value("userId")}
+  UNION SELECT ${payments.id} FROM ${stripeCustomers} INDEXED BY stripe_customers_user
+  CROSS JOIN ${payments} INDEXED BY payments_customer ON ${payments.environmentId} = ${stripeCustomers.environmentId}
+  AND ${payments.customer} = ${stripeCustomers.customer} AND ${payments.status} = 'unmatched'
+  WHERE ${stripeCustomers.environmentId} = ${value("environmentId")} AND ${stripeCustomers.userId} = ${value("userId")}`;
+/** The payments that granted something under a reference. */
+const ofRef = (value: ValueOf<PaymentFilters>) => sql`
+  SELECT ${paymentGrants.paymentId} FROM ${creditBalances} INDEXED BY credit_balances_external_ref
+  CROSS JOIN ${paymentGrants} ON ${paymentGrants.balanceId} = ${creditBalances.id}
+  AND ${paymentGrants.environmentId} = ${value("environmentId")}
+  WHERE ${creditBalances.externalRef} = ${value("externalRef")}`;
+
+type Source = (value: ValueOf<PaymentFilters>) => SQL;
+/** Where the payments are looked for, the fewest first: by an index that has these alone. */
+const SOURCES = {
+  ofUser: (value) => sql`${payments} WHERE ${isWanted(value)} AND ${payments.id} IN (${ofUser(value)})
+    AND (${value("externalRef")} IS NULL OR ${payments.id} IN (${ofRef(value)}))`,
+  ofRef: (value) => sql`${payments} WHERE ${isWanted(value)} AND ${payments.id} IN (${ofRef(value)})`,
+  disputed: (value) =>
+    sql`${payments} INDEXED BY payments_disputed WHERE ${isWanted(value)} AND ${payments.withheld} > 0`,
+  refunded: (value) =>
+    sql`${payments} INDEXED BY payments_refunded WHERE ${isWanted(value)} AND ${payments.refunded} > 0`,
+  settled: (value) =>
+    sql`${payments} INDEXED BY payments_settled WHERE ${isWanted(value)} AND ${payments.settledBy} IS NOT NULL`,
+  status: (value) =>
+    sql`${payments} INDEXED BY payments_status WHERE ${isWanted(value)} AND ${payments.status} = ${value("status")}`,
+  all: (value) => sql`${payments} INDEXED BY payments_created WHERE ${isWanted(value)}`,
+} satisfies Record<string, Source>;
+
+function sourceOf({ userId, externalRef, isDisputed, refunds, settledBy, status }: PaymentFilters) {
+  if (userId !== null) return "ofUser";
+  if (externalRef !== null) return "ofRef";
+  if (isDisputed === 1) return "disputed";
+  if (refunds !== null && refunds !== "none") return "refunded";
+  if (settledBy === "admin") return "settled";
+  return status === null ? "all" : "status";
+}
+
+const pageOf = (source: Source) =>
+  query((value: ValueOf<Page>) =>
+    read(
+      shownFields,
+      (list) => sql`SELECT ${list} FROM ${source(value)}
+        AND (${payments.createdAtMs}, ${payments.id}) < (${asInteger(value("beforeMs"))}, ${value("beforeId")})
+        ORDER BY ${payments.createdAtMs} DESC, ${payments.id} DESC LIMIT ${value("limit")}`,
+    ),
+  );
+const sumsOf = (source: Source) =>
+  query((value: ValueOf<PaymentFilters>) =>
+    read(
+      {
+        ...fields(payments, "currency"),
+        ...computed({
+          captured: sql<number>`sum(${payments.captured})`,
+          refunded: sql<number>`sum(${payments.refunded})`,
+          withheld: sql<number>`sum(${payments.withheld})`,
+        }),
+      },
+      (list) => sql`SELECT ${list} FROM ${source(value)} AND ${payments.currency} IS NOT NULL
+        GROUP BY ${payments.currency} ORDER BY ${payments.currency}`,
+    ),
+  );
+type Statements = { readonly page: ReturnType<typeof pageOf>; readonly sums: ReturnType<typeof sumsOf> };
+const STATEMENTS: Readonly<Record<keyof typeof SOURCES, Statements>> = {
+  ofUser: { page: pageOf(SOURCES.ofUser), sums: sumsOf(SOURCES.ofUser) },
+  ofRef: { page: pageOf(SOURCES.ofRef), sums: sumsOf(SOURCES.ofRef) },
+  disputed: { page: pageOf(SOURCES.disputed), sums: sumsOf(SOURCES.disputed) },
+  refunded: { page: pageOf(SOURCES.refunded), sums: sumsOf(SOURCES.refunded) },
+  settled: { page: pageOf(SOURCES.settled), sums: sumsOf(SOURCES.settled) },
+  status: { page: pageOf(SOURCES.status), sums: sumsOf(SOURCES.status) },
+  all: { page: pageOf(SOURCES.all), sums: sumsOf(SOURCES.all) },
+};
+
+/** A page of payments, newest first. */
+export const selectPage = (page: Page) => STATEMENTS[sourceOf(page)].page(page);
+/** What was paid and went back of all payments that the filters leave, by currency. */
+export const selectSums = (filters: PaymentFilters) => STATEMENTS[sourceOf(filters)].sums(filters);
+
+/** What a user owes of what was credited and had been spent (S6). */
+export const selectDebt: (of: {
+  environmentId: number;
+  userId: string;
+}) => Statement<{ currency: string; amount: number }> = query(
+  (value: ValueOf<{ environmentId: number; userId: string }>) =>
+    read(
+      { ...fields(paymentDebts, "currency"), ...computed({ amount: sql<number>`sum(${paymentDebts.amount})` }) },
+      (list) => sql`SELECT ${list} FROM ${accounts} CROSS JOIN ${paymentDebts} INDEXED BY payment_debts_of
+        ON ${paymentDebts.environmentId} = ${accounts.environmentId} AND ${paymentDebts.accountId} = ${accounts.id}
+        WHERE ${accounts.environmentId} = ${value("environmentId")} AND ${accounts.userId} = ${value("userId")}
+        AND ${paymentDebts.amount} > 0 GROUP BY ${paymentDebts.currency} ORDER BY ${paymentDebts.currency}`,
+    ),
+);

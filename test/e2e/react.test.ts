@@ -1,0 +1,155 @@
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { join } from "node:path";
+import { build } from "esbuild";
+import type { Browser } from "playwright-core";
+import { createElement, type FunctionComponent, StrictMode } from "react";
+import { renderToString } from "react-dom/server";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { userToken } from "../../scripts/user-token.mjs";
+import { chromiumPath, launchBrowser, withoutChromium } from "./support/browser.ts";
+import { ADMIN_TOKEN, type ServedApp, type Server, startServer } from "./support/server.ts";
+
+const root = join(import.meta.dirname, "../..");
+const SECRET = "a-secret-of-32-bytes-and-no-less!";
+
+interface Options {
+  readonly url: string;
+  readonly publishableKey: string;
+  readonly userId: string;
+  readonly getToken: () => string;
+}
+
+/** Its types are a page's, which those of Workers exclude. */
+const REACT: string = join(root, "clients/react/src/index.ts");
+const {
+  PurserBalance,
+  usePurserBalance,
+}: {
+  readonly PurserBalance: FunctionComponent<Options>;
+  readonly usePurserBalance: (options: Options) => {
+    readonly status: string;
+    readonly credits: readonly { remaining: number }[];
+  };
+} = await import(REACT);
+
+/** What server and page render alike; `getToken` is the page's alone. */
+const APP = `
+  import { createElement as h } from "react";
+  import { PurserBalance, usePurserBalance } from "purser-react";
+  function Own(options) {
+    const { status, credits, error } = usePurserBalance(options);
+    return h("output", null, status + " " + credits.map((one) => one.remaining).join(" ") + (error?.code ?? ""));
+  }
+  export const App = ({ way, ...options }) =>
+    way === "hook" ? h(Own, options) : h(PurserBalance, options, h("a", { href: "/buy" }, "Buy more"));`;
+
+const PAGE = `
+  import { StrictMode, createElement as h } from "react";
+  import { hydrateRoot } from "react-dom/client";
+  import { App } from "the app";
+  const { token, ...props } = window.given;
+  const getToken = async () => token;
+  hydrateRoot(document.querySelector("main"), h(StrictMode, null, h(App, { ...props, getToken })), {
+    onRecoverableError: (error) => console.error("not hydrated", error),
+  });`;
+
+/** The page's script, of the packages' sources and React's development build, which warns. */
+async function bundlePage(): Promise<string> {
+  const { outputFiles } = await build({
+    stdin: { contents: PAGE, resolveDir: root },
+    bundle: true,
+    format: "esm",
+    write: false,
+    define: { "process.env.NODE_ENV": '"development"' },
+    alias: {
+      "purser-react": join(root, "clients/react/src/index.ts"),
+      "purser-client": join(root, "clients/typescript/src/index.ts"),
+      "purser-balance": join(root, "clients/balance/purser-balance.ts"),
+    },
+    plugins: [
+      {
+        name: "the app",
+        setup: ({ onResolve, onLoad }) => {
+          onResolve({ filter: /^the app$/ }, () => ({ path: "app", namespace: "app" }));
+          onLoad({ filter: /./, namespace: "app" }, () => ({ contents: APP, resolveDir: root }));
+        },
+      },
+    ],
+  });
+  return outputFiles[0]?.text ?? "";
+}
+
+function Own(options: Options) {
+  const { status, credits } = usePurserBalance(options);
+  return createElement("output", null, `${status} ${credits.map((one) => one.remaining).join(" ")}`);
+}
+
+const Element = (options: Options) =>
+  createElement(PurserBalance, options, createElement("a", { href: "/buy" }, "Buy more"));
+
+describe.skipIf(chromiumPath === null)(`purser-react, rendered on a server and hydrated${withoutChromium}`, () => {
+  let server: Server;
+  let browser: Browser;
+  let app: ServedApp;
+  let script = "";
+  let html = "";
+  const shop = createServer((request, response) => {
+    const isScript = request.url === "/page.js";
+    response.writeHead(200, { "content-type": isScript ? "text/javascript" : "text/html; charset=utf-8" });
+    response.end(isScript ? script : html);
+  });
+  beforeAll(async () => {
+    [server, browser, script] = await Promise.all([startServer(), launchBrowser(), bundlePage()]);
+    await new Promise<void>((resolve) => shop.listen(0, "127.0.0.1", resolve));
+    app = await server.makeApp({ type: "hs256", secret: SECRET });
+    const send = (path: string, key: string, body: object) =>
+      fetch(server.url + path, {
+        method: "POST",
+        headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
+        body: JSON.stringify(body),
+      });
+    await send(`/api/v1/admin/apps/${app.appId}/packs`, ADMIN_TOKEN, { packName: "T", items: [], unit: "tokens" });
+    await send("/api/v1/credits/grant", app.keys.sk_live, { userId: "ada", packId: "t", quantity: 12 });
+  });
+  afterAll(async () => {
+    await browser.close();
+    shop.close();
+    await server.close();
+  });
+
+  it.each([
+    ["<PurserBalance>", "element", "purser-balance[data-state=ok]", "12"],
+    ["usePurserBalance", "hook", "output:has-text('ok')", "ok 12"],
+  ])(
+    "%s shows what remains, after one request and without a warning, in strict mode",
+    async (_name, way, shown, text) => {
+      const props = { url: server.url, publishableKey: app.keys.pk_live, userId: "ada" };
+      const options = { ...props, getToken: () => "the server's render asks for none" };
+      const rendered = renderToString(
+        createElement(StrictMode, null, createElement(way === "hook" ? Own : Element, options)),
+      );
+      const given = JSON.stringify({ ...props, way, token: await userToken(SECRET, "ada") });
+      html = `<!doctype html><html lang="en"><title>Shop</title><main>${rendered}</main><script>window.given=${given}</script><script type="module" src="/page.js"></script>`;
+      const page = await browser.newPage();
+      const said: string[] = [];
+      const asked: string[] = [];
+      page.on("console", (message) => said.push(message.text()));
+      page.on("pageerror", (error) => said.push(error.message));
+      page.on("request", (request) => {
+        if (request.method() === "GET" && request.url().startsWith(server.url))
+          asked.push(new URL(request.url()).pathname);
+      });
+      // A server listening on a TCP port has an address of this form.
+      await page.goto(`http://127.0.0.1:${(shop.address() as AddressInfo).port}/`);
+      await page.waitForSelector(shown);
+      await page.waitForTimeout(300);
+      expect(await page.locator(way === "hook" ? "output" : "[part~=balance]").textContent()).toContain(text);
+      expect({ said: said.filter((line) => !line.includes("React DevTools")), asked }).toEqual({
+        said: [],
+        asked: ["/api/v1/credits"],
+      });
+      await page.close();
+    },
+  );
+});
