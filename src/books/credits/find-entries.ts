@@ -90,10 +90,9 @@ const statements = {
 type FoundEntry = RowsOf<[ReturnType<typeof statements.granted>]>[0][number];
 
 /**
- * Returns the ledger entries of all users that add up to a figure, user by user. A page examines at most `lookedAtUsersMax`
- * users and `lookedAtEntriesMax` of their entries in the range. It may be short or empty although others follow. Entries have no
- * index by time, so the search takes users who were active in the range or later, by the day of their latest activity, as far as
- * isolates reported it (db/activity/count.ts). Throws `invalid_request` for a cursor of another list.
+ * Returns the ledger entries of all users that add up to a figure, user by user. A page may be short or empty although others
+ * follow. Entries have no index by time, so it examines users who were active in the range or later, as far as isolates reported
+ * their latest day (db/activity/count.ts). Throws `invalid_request` for a cursor of another list.
  */
 export async function findEntries(
   ctx: TenantCtx,

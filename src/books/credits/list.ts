@@ -116,10 +116,9 @@ export async function findBalances(
 }
 
 /**
- * Returns the user's balances in spending order (C13): the active ones (C12); with `includeExpired` all; with `externalRef` all
- * granted under it (C22); with `asOf` all issued by then, as they were (C23); with `event` only those whose rules match it (C4).
- * An unknown user has none. Throws `invalid_request` for a moment in the future, and for more balances than a list may have
- * (L6).
+ * Returns the user's balances in spending order (C13): active ones (C12); with `includeExpired` all; with `externalRef` all under it
+ * (C22); with `asOf` all issued by then, as they were (C23); with `event` those whose rules match (C4). An unknown user has none.
+ * Throws `invalid_request` for a moment in the future, and for more balances than a list may have (L6).
  */
 export async function listBalances(ctx: TenantCtx, input: ListInput): Promise<ListOutput> {
   const { event } = input;
